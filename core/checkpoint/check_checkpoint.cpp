@@ -53,14 +53,11 @@ std::optional<std::string> untrained_positions(const RunSpec& spec) {
 }
 
 void check_sequence_length(const RunSpec& spec, const HuggingFaceModel& model, const std::string& where) {
-  if (model.longest == 0 || spec.train.seq_len <= model.longest) return;
-  const std::string longest = std::to_string(model.longest);
-  const std::string why =
-      model.longest_by == "sliding_window"
-          ? "attention sees " + longest + " positions only ('sliding_window')"
-          : "rotary frequencies change beyond " + longest + " positions ('rope_type' is \"dynamic\")";
+  if (model.rotary.longest == 0 || spec.train.seq_len <= model.rotary.longest) return;
+  const std::string longest = std::to_string(model.rotary.longest);
   throw Error("train.seq_len is " + std::to_string(spec.train.seq_len) + ", but in the checkpoint '" +
-                  checkpoint_of(spec).string() + "' " + why + "; longer sequences are not supported",
+                  checkpoint_of(spec).string() + "' rotary frequencies change beyond " + longest +
+                  " positions ('rope_type' is \"dynamic\"); longer sequences are not supported",
               "set train.seq_len = " + longest + " or less", where);
 }
 

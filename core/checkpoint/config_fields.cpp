@@ -1,12 +1,17 @@
 #include "checkpoint/config_fields.h"
 
+#include <utility>
+
 #include "base/files.h"
 #include "optrush/error.h"
 #include "spec/value.h"
 
 namespace optrush {
 ConfigFields::ConfigFields(const std::filesystem::path& file)
-    : where_(file.string()), json_(read_json(file)) {
+    : ConfigFields(read_json(file), file.string()) {}
+
+ConfigFields::ConfigFields(Json contents, std::string where)
+    : where_(std::move(where)), json_(std::move(contents)) {
   if (!json_.is_object()) refuse("must be an object, but is " + shown(json_), {});
 }
 

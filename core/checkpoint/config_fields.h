@@ -10,6 +10,8 @@ class ConfigFields {
  public:
   /// An Error where the file can't be read, or holds no table.
   explicit ConfigFields(const std::filesystem::path& file);
+  /// The contents of such a file; `where` is its place in messages.
+  ConfigFields(Json contents, std::string where);
 
   /// Null where there is none.
   const Json& operator[](const std::string& key) const;

@@ -12,11 +12,10 @@ struct HuggingFaceModel {
   LlamaSpec llama;           ///< `checkpoint` is empty
   RotaryConfig rotary;
   int64_t max_positions = 0;  ///< "max_position_embeddings": the positions that it was trained on
-  int64_t longest = 0;        ///< sequences up to this length are computed exactly; 0: of any length
-  std::string longest_by;     ///< the field that limits it: "sliding_window"
 };
 
-/// Reads LlamaForCausalLM, MistralForCausalLM and OlmoForCausalLM, as transformers 4 or 5 writes them. An
-/// Error names each field that would need another model.
+/// Reads the config.json of each class of architectures(), as transformers 4 or 5 writes it. An Error names
+/// the field that would need another model.
+HuggingFaceModel read_hugging_face_config(const ConfigFields&);
 HuggingFaceModel read_hugging_face_model(const std::filesystem::path& folder);
 }  // namespace optrush

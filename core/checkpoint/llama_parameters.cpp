@@ -1,31 +1,63 @@
 #include "checkpoint/llama_parameters.h"
 
+#include <utility>
+
 namespace optrush {
-std::vector<NamedShape> llama_parameters(const LlamaSpec& spec) {
-  std::vector<NamedShape> all;
-  const auto norm = [&](const std::string& path) {
-    if (spec.norm != NormKind::layernorm_without_parameters) all.push_back({path + ".weight", {spec.dim}});
-    if (spec.norm == NormKind::layernorm) all.push_back({path + ".bias", {spec.dim}});
-  };
-  const auto matrix = [&](const std::string& path, int64_t out, int64_t in) {
-    all.push_back({path + ".weight", {out, in}});
-  };
-  const int64_t queries = spec.n_heads * spec.head_size(), keys = spec.n_kv_heads * spec.head_size();
-  matrix("model.embed_tokens", spec.vocab_size, spec.dim);
-  for (int64_t layer = 0; layer < spec.n_layers; ++layer) {
-    const std::string path = "model.layers." + std::to_string(layer);
-    norm(path + ".input_layernorm");
-    norm(path + ".post_attention_layernorm");
-    matrix(path + ".self_attn.q_proj", queries, spec.dim);
-    matrix(path + ".self_attn.k_proj", keys, spec.dim);
-    matrix(path + ".self_attn.v_proj", keys, spec.dim);
-    matrix(path + ".self_attn.o_proj", spec.dim, queries);
-    matrix(path + ".mlp.gate_proj", spec.ffn_dim, spec.dim);
-    matrix(path + ".mlp.up_proj", spec.ffn_dim, spec.dim);
-    matrix(path + ".mlp.down_proj", spec.dim, spec.ffn_dim);
+namespace {
+class Shapes {
+ public:
+  explicit Shapes(const LlamaSpec& spec) : spec_(spec) {}
+
+  void norm(const std::string& path) {
+    if (spec_.norm != NormKind::layernorm_without_parameters) vector(path + ".weight", spec_.dim);
+    if (spec_.norm == NormKind::layernorm) vector(path + ".bias", spec_.dim);
   }
-  norm("model.norm");
-  if (!spec.tie_embeddings) matrix("lm_head", spec.vocab_size, spec.dim);
-  return all;
+  void matrix(const std::string& path, int64_t out, int64_t in, bool biased = false) {
+    all_.push_back({path + ".weight", {out, in}});
+    if (biased) vector(path + ".bias", out);
+  }
+  void attention(const std::string& path) {
+    const int64_t queries = spec_.n_heads * spec_.head_size(), keys = spec_.n_kv_heads * spec_.head_size();
+    const bool biased = spec_.attention_bias != AttentionBias::none;
+    matrix(path + ".q_proj", queries, spec_.dim, biased);
+    matrix(path + ".k_proj", keys, spec_.dim, biased);
+    matrix(path + ".v_proj", keys, spec_.dim, biased);
+    matrix(path + ".o_proj", spec_.dim, queries, spec_.attention_bias == AttentionBias::all);
+    if (spec_.qk_norm == QkNorm::none) return;
+    const bool per_head = spec_.qk_norm == QkNorm::per_head;
+    vector(path + ".q_norm.weight", per_head ? spec_.head_size() : queries);
+    vector(path + ".k_norm.weight", per_head ? spec_.head_size() : keys);
+  }
+  void mlp(const std::string& path) {
+    matrix(path + ".gate_proj", spec_.ffn_dim, spec_.dim);
+    matrix(path + ".up_proj", spec_.ffn_dim, spec_.dim);
+    matrix(path + ".down_proj", spec_.dim, spec_.ffn_dim);
+  }
+  void block(const std::string& path) {
+    const bool before = spec_.norm_placement == NormPlacement::before;
+    if (before) norm(path + ".input_layernorm");
+    norm(path + ".post_attention_layernorm");
+    attention(path + ".self_attn");
+    mlp(path + ".mlp");
+    if (!before) norm(path + ".post_feedforward_layernorm");
+  }
+  std::vector<NamedShape> take() { return std::move(all_); }
+
+ private:
+  void vector(const std::string& name, int64_t size) { all_.push_back({name, {size}}); }
+
+  const LlamaSpec& spec_;
+  std::vector<NamedShape> all_;
+};
+}  // namespace
+
+std::vector<NamedShape> llama_parameters(const LlamaSpec& spec) {
+  Shapes shapes(spec);
+  shapes.matrix("model.embed_tokens", spec.vocab_size, spec.dim);
+  for (int64_t layer = 0; layer < spec.n_layers; ++layer)
+    shapes.block("model.layers." + std::to_string(layer));
+  shapes.norm("model.norm");
+  if (!spec.tie_embeddings) shapes.matrix("lm_head", spec.vocab_size, spec.dim);
+  return shapes.take();
 }
 }  // namespace optrush

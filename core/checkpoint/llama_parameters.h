@@ -10,7 +10,7 @@ struct NamedShape {
   std::string name;
   std::vector<int64_t> shape;
 };
-/// Names and shapes of a decoder's parameters, those that core/model/llama.cpp declares, in its order.
+/// Names and shapes of a decoder's parameters, those that core/model/llama.cpp declares.
 /// Without LibTorch: scripts check a checkpoint by them.
 std::vector<NamedShape> llama_parameters(const LlamaSpec&);
 }  // namespace optrush

@@ -1,9 +1,11 @@
 #include "checkpoint/rotary_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/suggest.h"
+#include "spec/spec_fields.h"
 #include "spec/value.h"
 
 namespace optrush {
@@ -80,46 +82,69 @@ class RotarySettings {
 };
 }  // namespace
 
-RopeScaling linear_scaling(double factor) {
-  // The shortest wavelength is 2 pi, and long are those above original_max_position / low_freq_factor.
-  return {.factor = factor, .low_freq_factor = 1, .high_freq_factor = 2, .original_max_position = 1};
-}
-
 Json written_rope_scaling(const RopeScaling& scaling) {
   if (scaling.factor == 1) return nullptr;
-  if (scaling == linear_scaling(scaling.factor)) return {{"rope_type", "linear"}, {"factor", scaling.factor}};
-  return {{"rope_type", "llama3"},
-          {"factor", scaling.factor},
-          {"low_freq_factor", scaling.low_freq_factor},
-          {"high_freq_factor", scaling.high_freq_factor},
-          {"original_max_position_embeddings", scaling.original_max_position}};
+  Json written = {{"rope_type", rope_scaling_fields().write(scaling).at("type")}, {"factor", scaling.factor}};
+  if (scaling.type == RopeType::linear) return written;
+  written["original_max_position_embeddings"] = scaling.original_max_position;
+  if (scaling.type == RopeType::llama3) {
+    written["low_freq_factor"] = scaling.low_freq_factor;
+    written["high_freq_factor"] = scaling.high_freq_factor;
+  } else {
+    written["beta_fast"] = scaling.beta_fast;
+    written["beta_slow"] = scaling.beta_slow;
+    if (scaling.attention_factor != 0) written["attention_factor"] = scaling.attention_factor;
+    if (!scaling.truncate) written["truncate"] = false;
+  }
+  return written;
 }
 
-RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions) {
+namespace {
+/// Of YaRN as transformers has it; 0: by the factor alone.
+double attention_factor(const RotarySettings& settings, double factor) {
+  if (settings.has("attention_factor")) return settings.value("attention_factor", "number").get<double>();
+  const double scale = settings.value("mscale", "number", 0.0),
+               all = settings.value("mscale_all_dim", "number", 0.0);
+  if (scale == 0 || all == 0) return 0;
+  const auto of = [&](double m) { return factor <= 1 ? 1.0 : 0.1 * m * std::log(factor) + 1; };
+  return of(scale) / of(all);
+}
+}  // namespace
+
+RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions, double theta) {
   const RotarySettings settings(config);
   if (settings.value("partial_rotary_factor", "number", 1.0) != 1.0)
     config.refuse("'" + settings.place("partial_rotary_factor") + "' is " +
                       settings.value("partial_rotary_factor", "number").dump() + ", which is not supported",
                   "supported value: 1.0, which rotates the whole head");
-  RotaryConfig rotary{.theta = settings.value("rope_theta", "number", 10000.0).get<double>()};
+  RotaryConfig rotary{.theta = settings.value("rope_theta", "number", theta).get<double>()};
   const std::string type = settings.value("rope_type", "string", "default");
   const auto number = [&](const char* setting) { return settings.value(setting, "number").get<double>(); };
   if (type == "default") {
     // A factor beside it changes nothing, in transformers as well.
   } else if (type == "linear") {
-    rotary.scaling = linear_scaling(number("factor"));
+    rotary.scaling = {.type = RopeType::linear, .factor = number("factor")};
   } else if (type == "llama3") {
     rotary.scaling = {.factor = number("factor"),
                       .low_freq_factor = number("low_freq_factor"),
                       .high_freq_factor = number("high_freq_factor"),
                       .original_max_position =
                           settings.value("original_max_position_embeddings", "integer", max_positions)};
+  } else if (type == "yarn") {
+    rotary.scaling = {
+        .type = RopeType::yarn,
+        .factor = number("factor"),
+        .original_max_position = settings.value("original_max_position_embeddings", "integer", max_positions),
+        .beta_fast = settings.value("beta_fast", "number", 32.0),
+        .beta_slow = settings.value("beta_slow", "number", 1.0),
+        .attention_factor = attention_factor(settings, number("factor")),
+        .truncate = settings.value("truncate", "boolean", true)};
   } else if (type == "dynamic") {
     rotary.longest = max_positions;  // the frequencies depend on the length beyond it
   } else {
     config.refuse(
         "'" + settings.place("rope_type") + "' is \"" + type + "\", which is not supported",
-        R"(supported values: "default", "linear", "llama3", and "dynamic" up to max_position_embeddings)");
+        R"(supported values: "default", "linear", "llama3", "yarn", and "dynamic" up to max_position_embeddings)");
   }
   rotary.written = type == "dynamic" ? Json{{"rope_type", type}, {"factor", number("factor")}}
                                      : written_rope_scaling(rotary.scaling);

@@ -15,11 +15,9 @@ struct RotaryConfig {
 /// holds both, "type" for "rope_type", and "original_max_position_embeddings" in the table or beside it. An
 /// Error names the field that this program does not have, or two spellings of one setting that disagree: the
 /// versions of transformers would then compute different functions. `max_positions`: of the model, the
-/// default of Llama 3's original length.
-RotaryConfig read_rotary(const ConfigFields&, int64_t max_positions);
+/// default of the original length. `theta`: the base where the file has none.
+RotaryConfig read_rotary(const ConfigFields&, int64_t max_positions, double theta = 10000);
 
-/// Every frequency divided by `factor`: Llama 3's rescaling where every wavelength counts as long.
-RopeScaling linear_scaling(double factor);
 /// "rope_scaling" for this rescaling; null: none.
 Json written_rope_scaling(const RopeScaling&);
 }  // namespace optrush

@@ -1,32 +1,37 @@
 #include "checkpoint/written_config.h"
 
+#include <algorithm>
+#include <limits>
 #include <map>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "base/files.h"
+#include "base/suggest.h"
+#include "checkpoint/architectures.h"
 #include "checkpoint/hugging_face_model.h"
 #include "optrush/error.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
-constexpr double kEpsOfOlmo = 1e-5;  // of its class, no field of its config.json
-
 /// Both versions read these; transformers 5 writes "rope_parameters", which 4 ignores.
-void set_rotary(Json& config, double theta, const Json& scaling) {
+void set_rotary(Json& config, double theta, Json scaling, const Architecture& architecture) {
   for (const char* other : {"rope_parameters", "original_max_position_embeddings", "partial_rotary_factor"})
     config.erase(other);
+  if (const auto type = scaling.find("rope_type"); type != scaling.end()) {
+    const Json name = *type;
+    scaling.erase(type);
+    scaling[architecture.rope_type_key] = name;
+  }
   config["rope_theta"] = theta;
-  config["rope_scaling"] = scaling;
+  config["rope_scaling"] = std::move(scaling);
 }
-}  // namespace
 
-Json hugging_face_config(const LlamaSpec& llama, int64_t max_positions) {
-  const bool olmo = llama.norm == NormKind::layernorm_without_parameters;
-  if (llama.norm == NormKind::layernorm || (olmo && llama.norm_eps != kEpsOfOlmo))
-    throw Error("the model cannot be written for transformers: none of its classes has this model's norm",
-                "use RMSNorm (LlamaForCausalLM), or layernorm_without_parameters with norm_eps = 1e-5 "
-                "(OlmoForCausalLM)");
-  Json config = {{"architectures", {olmo ? "OlmoForCausalLM" : "LlamaForCausalLM"}},
-                 {"model_type", olmo ? "olmo" : "llama"},
+Json written(const LlamaSpec& llama, int64_t max_positions, const Architecture& architecture) {
+  Json config = {{"architectures", {architecture.name}},
+                 {"model_type", architecture.model_type},
                  {"vocab_size", llama.vocab_size},
                  {"hidden_size", llama.dim},
                  {"intermediate_size", llama.ffn_dim},
@@ -36,18 +41,58 @@ Json hugging_face_config(const LlamaSpec& llama, int64_t max_positions) {
                  {"head_dim", llama.head_size()},
                  {"max_position_embeddings", max_positions},
                  {"tie_word_embeddings", llama.tie_embeddings},
-                 {"attention_bias", false},
                  {"hidden_act", "silu"},
+                 {"rms_norm_eps", llama.norm_eps},
                  {"initializer_range", llama.init_std}};
-  if (olmo) {
-    config["clip_qkv"] = nullptr;
-    config["pad_token_id"] = nullptr;  // the class has 1, whose row it does not train
-  } else {
-    config["rms_norm_eps"] = llama.norm_eps;
-    config["mlp_bias"] = false;
-  }
-  set_rotary(config, llama.rope_theta, written_rope_scaling(llama.rope_scaling));
+  // Classes have tokens of their own here, beyond a small vocabulary, and do not train the row of a padding.
+  for (const char* token : {"pad_token_id", "bos_token_id", "eos_token_id"}) config[token] = nullptr;
+  set_rotary(config, llama.rope_theta, written_rope_scaling(llama.rope_scaling), architecture);
+  architecture.write(llama, config);
   return config;
+}
+
+/// The fields that decide the function, each in one form.
+Json choices_of(LlamaSpec llama) {
+  llama.head_dim = llama.head_size();
+  RopeScaling& rope = llama.rope_scaling;
+  if (rope.factor == 1) rope = {};
+  if (rope.type == RopeType::linear) rope = {.type = rope.type, .factor = rope.factor};
+  if (rope.type == RopeType::llama3)
+    rope = {rope.type, rope.factor, rope.low_freq_factor, rope.high_freq_factor, rope.original_max_position};
+  if (rope.type == RopeType::yarn)
+    rope.low_freq_factor = RopeScaling{}.low_freq_factor,
+    rope.high_freq_factor = RopeScaling{}.high_freq_factor;
+  return to_json(llama);
+}
+
+/// The fields that the class does not have as `llama` has them.
+std::vector<std::string> differences(const LlamaSpec& llama, const Json& config) {
+  const Json wanted = choices_of(llama);
+  const Json found = choices_of(read_hugging_face_config(ConfigFields(config, "config.json")).llama);
+  std::vector<std::string> fields;
+  for (const auto& [field, value] : wanted.items())
+    if (found.at(field) != value) fields.push_back(field + " = " + found.at(field).dump());
+  return fields;
+}
+}  // namespace
+
+Json hugging_face_config(const LlamaSpec& llama, int64_t max_positions) {
+  std::vector<std::string> nearest;
+  size_t fewest = std::numeric_limits<size_t>::max();
+  std::set<std::vector<std::string>> seen;
+  for (const Architecture& architecture : architectures()) {
+    Json config = written(llama, max_positions, architecture);
+    const auto different = differences(llama, config);
+    if (different.empty()) return config;
+    if (different.size() > fewest || !seen.insert(different).second) continue;
+    if (different.size() < fewest) nearest.clear();
+    fewest = different.size();
+    nearest.push_back(std::string(architecture.name) + " with " + join(different));
+  }
+  throw Error(
+      "the model cannot be written for transformers: none of its supported classes has this "
+      "combination of choices",
+      "the nearest are " + join(nearest, ", or "));
 }
 
 Json config_of_checkpoint(const std::filesystem::path& folder) {
@@ -56,7 +101,10 @@ Json config_of_checkpoint(const std::filesystem::path& folder) {
   config["architectures"] = {model.architecture};
   config["tie_word_embeddings"] = model.llama.tie_embeddings;
   config["model_type"] = model.model_type;
-  set_rotary(config, model.rotary.theta, model.rotary.written);
+  const auto known = std::ranges::find_if(architectures(), [&](const Architecture& architecture) {
+    return model.architecture == architecture.name;
+  });
+  set_rotary(config, model.rotary.theta, model.rotary.written, *known);
   return config;
 }
 

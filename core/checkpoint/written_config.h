@@ -6,9 +6,8 @@
 #include "optrush/spec.h"
 
 namespace optrush {
-/// config.json for this model, which transformers 4 and 5 read alike: LlamaForCausalLM, or OlmoForCausalLM
-/// for norms without parameters. An Error where no class of transformers has such a norm. The type of the
-/// weights is missing: see with_dtype().
+/// config.json for this model, which transformers 4 and 5 read alike, in the first class of architectures()
+/// that has its choices. An Error where none has. The type of the weights is missing: see with_dtype().
 Json hugging_face_config(const LlamaSpec&, int64_t max_positions);
 
 /// config.json for weights that were trained from this checkpoint: that of the folder, in spellings that

@@ -94,6 +94,7 @@ Batches::Batches(const RunSpec& spec, const Model& model, const Mesh& mesh, at::
       mesh_(mesh),
       device_(device),
       input_dim_(model.input_dim),
+      pairs_(model.attention_pairs),
       generator_(at::globalContext().defaultGenerator(device).clone()) {
   global_batch(train_, mesh);
   const int64_t vocab_size = model.vocab_size;
@@ -178,11 +179,10 @@ std::vector<Batch> Batches::step(int64_t step) const {
 
 StepContent Batches::content(int64_t step) const {
   const int64_t sequences = global_batch(train_, mesh_), length = train_.seq_len;
-  const auto whole = static_cast<double>(length) * static_cast<double>(length);
   StepContent content{.positions = sequences * length};
   for (int64_t i = 0; i < sequences; ++i) {
-    const RowContent row = training_.documents ? training_.documents->content(first_sample(step) + i)
-                                               : RowContent{length, whole};
+    const RowContent row = training_.documents ? training_.documents->content(first_sample(step) + i, pairs_)
+                                               : RowContent{length, pairs_.of(length)};
     content.tokens += row.tokens;
     content.pairs += row.pairs;
   }

@@ -17,7 +17,7 @@ namespace optrush {
 struct StepContent {
   int64_t tokens = 0;     ///< that the model processes: every position but padding
   int64_t positions = 0;  ///< padding among them
-  double pairs = 0;       ///< of positions of one document, in any order: the lengths' squares, added up
+  double pairs = 0;       ///< of positions that attention relates (AttentionPairs)
 };
 
 /// Cuts a source into the micro-batches of this rank: sequence i of step t is sample t * global_batch + i,
@@ -65,6 +65,7 @@ class Batches {
   const Mesh& mesh_;
   at::Device device_;
   int64_t input_dim_;
+  AttentionPairs pairs_;
   at::Generator generator_;       ///< of the device; copies are seeded, so that any thread may ask for a step
   Source training_, validation_;  ///< empty: there is none
 };

@@ -143,12 +143,12 @@ const std::vector<int64_t>& DocumentRows::row(int64_t index) const {
   return rows_[number];
 }
 
-RowContent DocumentRows::content(int64_t index) const {
+RowContent DocumentRows::content(int64_t index, const AttentionPairs& pairs) const {
   RowContent content;
   for (const int64_t place : row(index)) {
     const int64_t length = positions_of(used_[static_cast<size_t>(place)]);
     content.tokens += length;
-    content.pairs += static_cast<double>(length) * static_cast<double>(length);
+    content.pairs += pairs.of(length);
   }
   return content;
 }

@@ -6,6 +6,7 @@
 
 #include "data/documents.h"
 #include "data/windows.h"
+#include "model/model.h"
 #include "optrush/batch.h"
 
 namespace optrush {
@@ -26,7 +27,7 @@ struct RowView {
 /// Counts of a sequence.
 struct RowContent {
   int64_t tokens = 0;  ///< positions that are not padding
-  double pairs = 0;    ///< of positions of one document, in any order: the lengths' squares, added up
+  double pairs = 0;    ///< of positions that attention relates (AttentionPairs)
 };
 
 /// Sequences made of whole documents. A document takes a position for each token but its last, which is only
@@ -41,7 +42,7 @@ class DocumentRows {
 
   /// Fills sequence `index`, from 0 without end. Returns how many of its labels count.
   int64_t fill(int64_t index, const RowView&) const;
-  RowContent content(int64_t index) const;
+  RowContent content(int64_t index, const AttentionPairs&) const;
   /// The most documents of a sequence, padding among them: 1 where none has a neighbour.
   int64_t most_documents() const { return most_; }
   /// The most positions of a document, or of the padding behind some.

@@ -19,6 +19,6 @@ ModelFlops model_flops(const Model& model) {
   double dense = 0;
   for (const Param* param : matmuls)
     dense += static_cast<double>(param->numel()) * (param->trainable ? 6 : 4);
-  return {dense, model.attention_flops_per_token_and_position};
+  return {dense, model.attention_flops_of_a_pair};
 }
 }  // namespace optrush

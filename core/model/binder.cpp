@@ -19,10 +19,19 @@ Ops::Embedding::Fn Binder::embedding(const Module& module) const {
   });
 }
 
-Ops::Linear::Fn Binder::linear(const Module& module) const {
+Ops::Linear::Fn Binder::product(const Module& module) const {
   return recipe_.ops.linear.resolve(module, [weight = module.params.at(0)](const Tensor& x) {
     return at::linear(x, weight->compute_value());
   });
+}
+
+Ops::Linear::Fn Binder::linear(const Module& module) const {
+  const Param* bias = module.bias();
+  if (bias == nullptr) return product(module);
+  return [product = product(module), bias](const Tensor& x) {
+    const Tensor out = product(x);
+    return out + bias->compute_value().to(out.scalar_type());
+  };
 }
 
 Ops::Norm::Fn Binder::norm(const Module& module) const {

@@ -1,4 +1,5 @@
-// Llama (arXiv:2302.13971) with grouped-query attention (arXiv:2305.13245). Shapes: B batch, S sequence, D
+// Llama (arXiv:2302.13971) with grouped-query attention (arXiv:2305.13245), and the decoders that differ from
+// it by a choice of LlamaSpec: each is made when a unit is built. Shapes: B batch, S sequence, D
 // model width, H query heads, G key/value heads, K head width, F feed-forward width, V vocabulary.
 #include "model/llama.h"
 
@@ -9,25 +10,51 @@
 #include "model/binder.h"
 #include "model/declare.h"
 #include "model/rotary.h"
+#include "optrush/recipe.h"
 #include "params/init.h"
 
 namespace optrush {
 namespace {
+/// x (B, S, D) to the heads (B, H, S, K) of its queries, keys or values.
+using Projection = std::function<Tensor(const Tensor& x_BSD)>;
+
+Tensor heads_first(const Tensor& x_BSHK) { return x_BSHK.transpose(1, 2); }
+
+Projection heads_of(Ops::Linear::Fn linear, int64_t head_dim) {
+  return [=, linear = std::move(linear)](const Tensor& x_BSD) {
+    return heads_first(linear(x_BSD).unflatten(-1, {-1, head_dim}));
+  };
+}
+
+/// With RMSNorm of each head, or of all of them together.
+Projection normed_heads_of(Ops::Linear::Fn linear, Ops::Norm::Fn norm, QkNorm of, const NormArgs& args,
+                           int64_t head_dim) {
+  if (of == QkNorm::per_head)
+    return [=, linear = std::move(linear), norm = std::move(norm)](const Tensor& x_BSD) {
+      return heads_first(norm(linear(x_BSD).unflatten(-1, {-1, head_dim}), args));
+    };
+  return heads_of([=, linear = std::move(linear),
+                   norm = std::move(norm)](const Tensor& x_BSD) { return norm(linear(x_BSD), args); },
+                  head_dim);
+}
+
+std::array<Tensor, 2> without_position(const Tensor& q, const Tensor& k, const Batch&) { return {q, k}; }
+
 struct Attention {
-  Ops::Linear::Fn wq, wk, wv, wo;
+  Projection q, k, v;
+  Ops::Linear::Fn wo;
   Ops::Position::Fn position;
   Ops::Attention::Fn attention;
   AttentionForwardBackward halves;
-  int64_t head_dim;
-
-  Tensor heads(const Tensor& x_BSD) const { return x_BSD.unflatten(-1, {-1, head_dim}).transpose(1, 2); }
+  AttentionArgs args;
 
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
-    const auto [q_BHSK, k_BGSK] = position(heads(wq(x_BSD)), heads(wk(x_BSD)), batch);
-    const Tensor v_BGSK = heads(wv(x_BSD));
-    const AttentionArgs args{
-        .scale = 1 / std::sqrt(static_cast<double>(head_dim)), .segments = batch.segments, .halves = &halves};
-    return wo(attention(q_BHSK, k_BGSK, v_BGSK, args).out.transpose(1, 2).flatten(2));
+    const auto [q_BHSK, k_BGSK] = position(q(x_BSD), k(x_BSD), batch);
+    const Tensor v_BGSK = v(x_BSD);
+    AttentionArgs of_batch = args;
+    of_batch.segments = batch.segments;
+    of_batch.halves = &halves;
+    return wo(attention(q_BHSK, k_BGSK, v_BGSK, of_batch).out.transpose(1, 2).flatten(2));
   }
 };
 
@@ -40,6 +67,18 @@ struct Block {
     const auto [stream_BSD, first_BSD] = attention_norm(x_BSD, {}, norm);
     const auto [h_BSD, second_BSD] = mlp_norm(stream_BSD, attention(first_BSD, batch), norm);
     return h_BSD + mlp(second_BSD, batch);
+  }
+};
+
+/// Norms behind attention and MLP (OLMo 2, arXiv:2501.00656).
+struct BlockNormedAfter {
+  Ops::Norm::Fn attention_norm, mlp_norm;
+  UnitFunction attention, mlp;
+  NormArgs norm;
+
+  Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
+    const Tensor h_BSD = x_BSD + attention_norm(attention(x_BSD, batch), norm);
+    return h_BSD + mlp_norm(mlp(h_BSD, batch), norm);
   }
 };
 
@@ -75,16 +114,8 @@ class LlamaDeclaration {
   }
 
   std::unique_ptr<Unit> block(int64_t layer) {
-    const std::string path = "model.layers." + std::to_string(layer);
-    auto unit = make_unit(path, "block", layer);
-    const Module& first = norm(*unit, path + ".input_layernorm", "add_norm");
-    const Module& second = norm(*unit, path + ".post_attention_layernorm", "add_norm");
-    const Unit& attention = *unit->children.emplace_back(this->attention(path + ".self_attn", layer));
-    const Unit& mlp = *unit->children.emplace_back(declare_mlp(params_, path + ".mlp", layer, mlp_shape()));
-    unit->build = [&, args = norm_args()](const Binder& bind) -> UnitFunction {
-      return Block{bind.add_norm(first), bind.add_norm(second), bind.unit(attention), bind.unit(mlp), args};
-    };
-    return unit;
+    return spec_.norm_placement == NormPlacement::before ? block_normed_before(layer)
+                                                         : block_normed_after(layer);
   }
 
   std::unique_ptr<Unit> head() {
@@ -102,46 +133,112 @@ class LlamaDeclaration {
   }
 
  private:
+  std::unique_ptr<Unit> block_normed_before(int64_t layer) {
+    auto unit = make_unit(block_path(layer), "block", layer);
+    const Module& first = norm(*unit, unit->path + ".input_layernorm", "add_norm");
+    const Module& second = norm(*unit, unit->path + ".post_attention_layernorm", "add_norm");
+    const auto [attention, mlp] = add_parts(*unit);
+    unit->build = [&, attention, mlp, args = norm_args()](const Binder& bind) -> UnitFunction {
+      return Block{bind.add_norm(first), bind.add_norm(second), bind.unit(*attention), bind.unit(*mlp), args};
+    };
+    return unit;
+  }
+
+  std::unique_ptr<Unit> block_normed_after(int64_t layer) {
+    auto unit = make_unit(block_path(layer), "block", layer);
+    const auto [attention, mlp] = add_parts(*unit);
+    const Module& first = norm(*unit, unit->path + ".post_attention_layernorm", "norm");
+    const Module& second = norm(*unit, unit->path + ".post_feedforward_layernorm", "norm");
+    unit->build = [&, attention, mlp, args = norm_args()](const Binder& bind) -> UnitFunction {
+      return BlockNormedAfter{bind.norm(first), bind.norm(second), bind.unit(*attention), bind.unit(*mlp),
+                              args};
+    };
+    return unit;
+  }
+
+  struct Parts {
+    const Unit *attention, *mlp;
+  };
+  Parts add_parts(Unit& block) {
+    const Unit& attention =
+        *block.children.emplace_back(this->attention(block.path + ".self_attn", block.layer));
+    const Unit& mlp =
+        *block.children.emplace_back(declare_mlp(params_, block.path + ".mlp", block.layer, mlp_shape()));
+    return {&attention, &mlp};
+  }
+
   std::unique_ptr<Unit> attention(const std::string& path, int64_t layer) {
     auto unit = make_unit(path, "attention", layer);
     const int64_t queries = spec_.n_heads * spec_.head_size(), keys = spec_.n_kv_heads * spec_.head_size();
-    const Module& q = linear(*unit, path + ".q_proj", queries, spec_.dim, {"heads", "model"});
-    const Module& k = linear(*unit, path + ".k_proj", keys, spec_.dim, {"kv_heads", "model"});
-    const Module& v = linear(*unit, path + ".v_proj", keys, spec_.dim, {"kv_heads", "model"});
-    const Module& o = linear(*unit, path + ".o_proj", spec_.dim, queries, {"model", "heads"});
-    const Module& position = unit->modules.emplace_back(Module{path + ".rotary", "position", layer, {}});
+    const bool biased = spec_.attention_bias != AttentionBias::none;
+    const Module& q = linear(*unit, path + ".q_proj", queries, spec_.dim, {"heads", "model"}, biased);
+    const Module& k = linear(*unit, path + ".k_proj", keys, spec_.dim, {"kv_heads", "model"}, biased);
+    const Module& v = linear(*unit, path + ".v_proj", keys, spec_.dim, {"kv_heads", "model"}, biased);
+    const Module& o = linear(*unit, path + ".o_proj", spec_.dim, queries, {"model", "heads"},
+                             spec_.attention_bias == AttentionBias::all);
+    const Module* q_norm = head_norm(*unit, path + ".q_norm", queries, "heads");
+    const Module* k_norm = head_norm(*unit, path + ".k_norm", keys, "kv_heads");
+    const Module* position =
+        spec_.rotates(layer) ? &unit->modules.emplace_back(Module{path + ".rotary", "position", layer, {}})
+                             : nullptr;
     const Module& attend = unit->modules.emplace_back(Module{path, "attention", layer, {}});
-    unit->build = [&, head_dim = spec_.head_size()](const Binder& bind) -> UnitFunction {
-      return Attention{bind.linear(q),
-                       bind.linear(k),
-                       bind.linear(v),
+    const int64_t head_dim = spec_.head_size();
+    const AttentionArgs args{.scale = 1 / std::sqrt(static_cast<double>(head_dim)),
+                             .window = spec_.window_of(layer),
+                             .alibi = spec_.position == PositionKind::alibi};
+    unit->build = [&, q_norm, k_norm, position, head_dim, args, of = spec_.qk_norm,
+                   norms = NormArgs{NormKind::rmsnorm, spec_.norm_eps}](const Binder& bind) -> UnitFunction {
+      const auto projection = [&](const Module& linear, const Module* norm) {
+        return norm == nullptr ? heads_of(bind.linear(linear), head_dim)
+                               : normed_heads_of(bind.linear(linear), bind.norm(*norm), of, norms, head_dim);
+      };
+      return Attention{projection(q, q_norm),
+                       projection(k, k_norm),
+                       projection(v, nullptr),
                        bind.linear(o),
-                       bind.position(position),
+                       position == nullptr ? without_position : bind.position(*position),
                        bind.attention(attend),
                        bind.attention_forward_backward(attend),
-                       head_dim};
+                       args};
     };
     return unit;
   }
 
   const Module& linear(Unit& unit, const std::string& path, int64_t out, int64_t in,
-                       std::vector<std::string> axes) {
-    return add_linear(unit, params_, path, described({out, in}, std::move(axes)));
+                       std::vector<std::string> axes, bool biased) {
+    Param bias = vector(path + ".bias", out, axes.front(), constant(0));
+    const Module& module = add_linear(unit, params_, path, described({out, in}, std::move(axes)));
+    if (biased) unit.modules.back().params.push_back(&params_.add(std::move(bias)));
+    return module;
   }
 
   const Module& norm(Unit& unit, const std::string& path, const std::string& role) {
     Module module{path, role, unit.layer, {}};
-    const auto vector = [&](const char* suffix, double value) {
-      module.params.push_back(&params_.add({.name = path + suffix,
-                                            .shape = {spec_.dim},
-                                            .axes = {"model"},
-                                            .init = constant(value),
-                                            .dtype = dtype_,
-                                            .decay = false}));
+    const auto add = [&](const char* suffix, double value) {
+      module.params.push_back(&params_.add(vector(path + suffix, spec_.dim, "model", constant(value))));
     };
-    if (spec_.norm != NormKind::layernorm_without_parameters) vector(".weight", 1);
-    if (spec_.norm == NormKind::layernorm) vector(".bias", 0);
+    if (spec_.norm != NormKind::layernorm_without_parameters) add(".weight", 1);
+    if (spec_.norm == NormKind::layernorm) add(".bias", 0);
     return unit.modules.emplace_back(std::move(module));
+  }
+
+  /// Null: queries and keys are not normalized.
+  const Module* head_norm(Unit& unit, const std::string& path, int64_t width, const std::string& axis) {
+    if (spec_.qk_norm == QkNorm::none) return nullptr;
+    const bool per_head = spec_.qk_norm == QkNorm::per_head;
+    Param& weight = params_.add(vector(path + ".weight", per_head ? spec_.head_size() : width,
+                                       per_head ? "head" : axis, constant(1)));
+    return &unit.modules.emplace_back(Module{path, "norm", unit.layer, {&weight}});
+  }
+
+  /// A bias, or the weight of a norm.
+  Param vector(const std::string& name, int64_t size, const std::string& axis, Initializer init) const {
+    return {.name = name,
+            .shape = {size},
+            .axes = {axis},
+            .init = std::move(init),
+            .dtype = dtype_,
+            .decay = false};
   }
 
   Param& matrix(const std::string& name, std::vector<int64_t> shape, std::vector<std::string> axes) {
@@ -155,6 +252,8 @@ class LlamaDeclaration {
         .shape = std::move(shape), .axes = std::move(axes), .init = normal(spec_.init_std), .dtype = dtype_};
   }
 
+  static std::string block_path(int64_t layer) { return "model.layers." + std::to_string(layer); }
+
   MlpShape mlp_shape() const {
     return {spec_.dim, spec_.ffn_dim, normal(spec_.init_std), normal(spec_.init_std), dtype_};
   }
@@ -166,22 +265,36 @@ class LlamaDeclaration {
 };
 }  // namespace
 
+AttentionPairs attention_pairs(const LlamaSpec& spec) {
+  int64_t windowed = 0;
+  for (int64_t layer = 0; layer < spec.n_layers; ++layer) windowed += spec.window_of(layer) != 0 ? 1 : 0;
+  return {spec.window, static_cast<double>(windowed) / static_cast<double>(spec.n_layers)};
+}
+
 Model declare_llama(const LlamaSpec& spec, Params& params, at::ScalarType dtype) {
   LlamaDeclaration declare(spec, params, dtype);
   Model model;
   model.units.push_back(declare.embed());
   for (int64_t layer = 0; layer < spec.n_layers; ++layer) model.units.push_back(declare.block(layer));
   model.units.push_back(declare.head());
-  // Moved to the device once: a copy for each micro-batch would make the host wait.
-  model.prepare = [frequencies = inverse_frequencies(spec),
-                   type = dtype == at::kDouble ? at::kDouble : at::kFloat](Batch& batch) mutable {
-    frequencies = frequencies.to(batch.positions.device());
-    fill_rotary(batch, frequencies, type);
-  };
+  model.prepare = [](Batch&) {};
+  if (spec.position == PositionKind::rope)
+    // Moved to the device once: a copy for each micro-batch would make the host wait.
+    model.prepare = [table = rotary_table(spec),
+                     type = dtype == at::kDouble ? at::kDouble : at::kFloat](Batch& batch) mutable {
+      table.frequencies = table.frequencies.to(batch.positions.device());
+      fill_rotary(batch, table, type);
+    };
   model.vocab_size = spec.vocab_size;
   model.checkpoint = spec.checkpoint;
-  model.attention_flops_per_token_and_position =
+  model.attention_flops_of_a_pair =
       12.0 * static_cast<double>(spec.n_layers * spec.n_heads * spec.head_size());
+  model.attention_pairs = attention_pairs(spec);
   return model;
+}
+
+void demand_for_llama(const LlamaSpec& spec, int64_t seq_len, Recipe& recipe) {
+  if (spec.position == PositionKind::alibi) recipe.ops.attention.demand("alibi");
+  if (spec.window != 0 && spec.window < seq_len) recipe.ops.attention.demand("window");
 }
 }  // namespace optrush

@@ -42,7 +42,15 @@ LlamaSpec llama_of(const RunSpec& spec) {
   return complete(spec.model);
 }
 
+double AttentionPairs::of(int64_t length) const {
+  const auto all = static_cast<double>(length), seen = static_cast<double>(window);
+  const double whole = all * all;
+  if (window == 0 || window >= length) return whole;
+  return (1 - windowed) * whole + windowed * (all * (2 * seen - 1) - seen * (seen - 1));
+}
+
 void edit_for_model(const RunSpec& spec, Recipe& recipe) {
+  if (spec.model_kind == "llama") demand_for_llama(llama_of(spec), spec.train.seq_len, recipe);
   if (spec.model_kind == "collective") call_collective(collective_from_json(spec.model, "model"), recipe);
 }
 

@@ -176,12 +176,12 @@ class OperatorDeclaration {
 /// What an operator reads of a batch beside its inputs.
 std::function<void(Batch&)> side_inputs(const OperatorSpec& spec, at::ScalarType dtype) {
   if (spec.op == "position")
-    return [frequencies = inverse_frequencies({.dim = spec.dim, .n_heads = spec.n_heads}),
+    return [table = rotary_table({.dim = spec.dim, .n_heads = spec.n_heads}),
             type = dtype == at::kDouble ? at::kDouble : at::kFloat](Batch& batch) mutable {
-      frequencies = frequencies.to(batch.input.device());  // once: a copy makes the host wait
+      table.frequencies = table.frequencies.to(batch.input.device());  // once: a copy makes the host wait
       const int64_t rows = batch.input.size(0), length = batch.input.size(1);
       batch.positions = at::arange(length, batch.input.options().dtype(at::kLong)).expand({rows, length});
-      fill_rotary(batch, frequencies, type);
+      fill_rotary(batch, table, type);
     };
   if (spec.op == "head_loss")
     return [vocabulary = spec.vocab_size](Batch& batch) {
@@ -239,7 +239,7 @@ Model declare_operator(const OperatorSpec& spec, Params& params, at::ScalarType 
     fill(batch);
   };
   if (spec.op == "attention")
-    model.attention_flops_per_token_and_position = 12.0 * static_cast<double>(spec.repeat * spec.dim);
+    model.attention_flops_of_a_pair = 12.0 * static_cast<double>(spec.repeat * spec.dim);
   return model;
 }
 }  // namespace optrush

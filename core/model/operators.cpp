@@ -67,6 +67,8 @@ Tensor mask(const Heads& shape, const AttentionArgs& args, const at::TensorOptio
   const double never = -std::numeric_limits<double>::infinity();
   Tensor mask;
   if (args.causal) mask = at::full({shape.queries, shape.keys}, never, options).triu(1);
+  if (args.has_window(shape.keys))
+    mask = mask + at::full({shape.queries, shape.keys}, never, options).tril(-args.window);
   if (!args.segments.defined()) return mask;
   const Tensor ids = args.segments.ids;
   const Tensor strangers = ids.unsqueeze(-1).ne(ids.unsqueeze(-2)).unsqueeze(1);
@@ -74,12 +76,31 @@ Tensor mask(const Heads& shape, const AttentionArgs& args, const at::TensorOptio
   return mask.defined() ? mask + apart : apart;
 }
 
+/// -slope x distance (H, queries, keys): slopes 2^(-8/n), 2^(-16/n), .. for the largest power of two n of
+/// heads, and those between the ones of 2n for the others (arXiv:2108.12409, code of its authors).
+Tensor linear_biases(const Heads& shape, const at::TensorOptions& options) {
+  int64_t power = 1;
+  while (power * 2 <= shape.heads) power *= 2;
+  const auto slopes = [&](int64_t of, int64_t count, int64_t step) {
+    const Tensor exponents =
+        at::arange(1, 1 + step * count, step, options) * (-8.0 / static_cast<double>(of));
+    return at::pow(2.0, exponents);
+  };
+  const Tensor slope = at::cat({slopes(power, power, 1), slopes(2 * power, shape.heads - power, 2)});
+  const Tensor distance =
+      (at::arange(shape.queries, options).unsqueeze(1) - at::arange(shape.keys, options)).abs();
+  return slope.view({-1, 1, 1}) * -distance;
+}
+
 /// (B, G, H/G x queries, keys), in the accumulation's type.
 Tensor scores_of(const Heads& shape, const Tensor& q, const Tensor& k, const AttentionArgs& args) {
   const Tensor scores = at::matmul(shape.stacked(q * args.scale), k.transpose(-2, -1)).to(accumulate_type(q));
   const Tensor hidden = mask(shape, args, scores.options());
-  if (!hidden.defined()) return scores;
-  return (shape.apart(scores) + hidden).view({shape.batch, shape.groups, -1, shape.keys});
+  if (!hidden.defined() && !args.alibi) return scores;
+  Tensor of_heads = shape.apart(scores);
+  if (args.alibi) of_heads = of_heads + linear_biases(shape, scores.options());
+  if (hidden.defined()) of_heads = of_heads + hidden;
+  return of_heads.view({shape.batch, shape.groups, -1, shape.keys});
 }
 
 AttentionOut forward_half(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {

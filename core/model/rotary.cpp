@@ -2,13 +2,14 @@
 
 #include <ATen/Functions.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
 namespace optrush {
 namespace {
 /// Llama 3.1: long wavelengths are stretched by `factor`, short ones kept, those between interpolated.
-double rescale(double frequency, const RopeScaling& scaling) {
+double llama3(double frequency, const RopeScaling& scaling) {
   const double wavelength = 2 * std::numbers::pi / frequency;
   const auto context = static_cast<double>(scaling.original_max_position);
   if (wavelength < context / scaling.high_freq_factor) return frequency;
@@ -17,23 +18,77 @@ double rescale(double frequency, const RopeScaling& scaling) {
       (context / wavelength - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
   return (1 - smooth) * frequency / scaling.factor + smooth * frequency;
 }
+
+/// YaRN (arXiv:2309.00071, section 3.2): dimensions that rotate more than beta_fast times within the original
+/// context are kept, those that rotate less than beta_slow times are divided by `factor`, with a linear ramp
+/// over the dimensions between.
+class Yarn {
+ public:
+  explicit Yarn(const LlamaSpec& spec) : factor_(spec.rope_scaling.factor) {
+    const RopeScaling& scaling = spec.rope_scaling;
+    const auto width = static_cast<double>(spec.head_size());
+    const auto dimension = [&](double rotations) {
+      return width *
+             std::log(static_cast<double>(scaling.original_max_position) /
+                      (rotations * 2 * std::numbers::pi)) /
+             (2 * std::log(spec.rope_theta));
+    };
+    double first = dimension(scaling.beta_fast), last = dimension(scaling.beta_slow);
+    if (scaling.truncate) {
+      first = std::floor(first);
+      last = std::ceil(last);
+    }
+    first_ = std::max(first, 0.0);
+    last_ = std::min(last, width - 1);
+    if (first_ == last_) last_ += 0.001;
+  }
+
+  double operator()(double frequency, int64_t dimension) const {
+    const double ramp = std::clamp((static_cast<double>(dimension) - first_) / (last_ - first_), 0.0, 1.0);
+    return frequency / factor_ * ramp + frequency * (1 - ramp);
+  }
+
+ private:
+  double factor_, first_ = 0, last_ = 0;
+};
+
+double rescale(const LlamaSpec& spec, double frequency, int64_t dimension) {
+  switch (spec.rope_scaling.type) {
+    case RopeType::llama3:
+      return llama3(frequency, spec.rope_scaling);
+    case RopeType::linear:
+      return frequency / spec.rope_scaling.factor;
+    case RopeType::yarn:
+      return Yarn(spec)(frequency, dimension);
+  }
+  return frequency;
+}
+
+/// arXiv:2309.00071, section 3.4: sqrt(1 / t) = 0.1 ln(factor) + 1, for queries and keys alike.
+double attention_factor(const RopeScaling& scaling) {
+  if (scaling.type != RopeType::yarn || scaling.factor == 1) return 1;
+  return scaling.attention_factor != 0 ? scaling.attention_factor : 0.1 * std::log(scaling.factor) + 1;
+}
 }  // namespace
 
-Tensor inverse_frequencies(const LlamaSpec& spec) {
+RotaryTable rotary_table(const LlamaSpec& spec) {
   const Tensor frequencies = at::empty({spec.head_size() / 2}, at::kDouble);
   auto* values = frequencies.mutable_data_ptr<double>();
   for (int64_t i = 0; i < spec.head_size() / 2; ++i) {
     values[i] =
         std::pow(spec.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(spec.head_size()));
-    if (spec.rope_scaling.factor != 1) values[i] = rescale(values[i], spec.rope_scaling);
+    if (spec.rope_scaling.factor != 1) values[i] = rescale(spec, values[i], i);
   }
-  return frequencies;
+  return {frequencies, attention_factor(spec.rope_scaling)};
 }
 
-void fill_rotary(Batch& batch, const Tensor& inverse_frequencies, at::ScalarType dtype) {
-  const Tensor angles = batch.positions.to(at::kDouble).unsqueeze(-1) * inverse_frequencies;
+void fill_rotary(Batch& batch, const RotaryTable& table, at::ScalarType dtype) {
+  const Tensor angles = batch.positions.to(at::kDouble).unsqueeze(-1) * table.frequencies;
   const Tensor both = at::cat({angles, angles}, -1).unsqueeze(1);
-  batch.cos = both.cos().to(dtype);
-  batch.sin = both.sin().to(dtype);
+  const auto scaled = [&](const Tensor& x) {
+    return (table.attention_factor == 1 ? x : x * table.attention_factor).to(dtype);
+  };
+  batch.cos = scaled(both.cos());
+  batch.sin = scaled(both.sin());
 }
 }  // namespace optrush

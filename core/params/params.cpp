@@ -87,6 +87,11 @@ std::vector<Param*> Params::all() { return kept_; }
 
 std::vector<const Param*> Params::all() const { return {kept_.begin(), kept_.end()}; }
 
+Param* Module::bias() const {
+  const auto found = std::ranges::find(params, path + ".bias", &Param::name);
+  return found == params.end() ? nullptr : *found;
+}
+
 std::vector<Param*> Unit::params() const {
   std::vector<Param*> all;
   const auto take = [&](const std::vector<Param*>& params) {

@@ -19,8 +19,8 @@ Ops::Ops(const Editor* editor)
       norm("norm", editor, plain()),
       add_norm("add_norm", editor, plain()),
       position("position", editor, plain()),
-      attention("attention", editor, plain({"double", "lse", "segments"})),
-      attention_forward_backward("attention_forward_backward", editor, plain({"double", "segments"})),
+      attention("attention", editor, plain({"double", "lse", "segments", "window", "alibi"})),
+      attention_forward_backward("attention_forward_backward", editor, plain({"double", "segments", "window", "alibi"})),
       swiglu("swiglu", editor, plain()),
       mlp("mlp", editor, plain()),
       head_loss("head_loss", editor, plain({"double", "vocabulary"})) {}

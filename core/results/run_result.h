@@ -27,7 +27,7 @@ struct StepResult {
   int64_t trained = 0;                   ///< tokens that a loss is taken on
   int64_t tokens = -1;                   ///< tokens that the model processes: every position but padding
   int64_t positions = -1;                ///< padding among them
-  std::optional<double> attention_pairs = {};  ///< of positions of one document
+  std::optional<double> attention_pairs = {};  ///< of positions, as the mean over the layers
   double seconds = 0;
   Phases phases;
 };

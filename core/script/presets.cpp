@@ -45,6 +45,69 @@ LlamaSpec olmo_1b() {
           .rope_theta = 10000,
           .tie_embeddings = true};
 }
+
+// config.json of the published weights.
+LlamaSpec qwen2_5(int64_t dim, int64_t n_layers, int64_t n_heads, int64_t ffn_dim) {
+  return {.vocab_size = 151936,
+          .dim = dim,
+          .n_layers = n_layers,
+          .n_heads = n_heads,
+          .n_kv_heads = 2,
+          .ffn_dim = ffn_dim,
+          .norm_eps = 1e-6,
+          .attention_bias = AttentionBias::qkv,
+          .rope_theta = 1000000};
+}
+
+LlamaSpec qwen3(int64_t dim, int64_t ffn_dim) {
+  return {.vocab_size = 151936,
+          .dim = dim,
+          .n_layers = 28,
+          .n_heads = 16,
+          .n_kv_heads = 8,
+          .head_dim = 128,
+          .ffn_dim = ffn_dim,
+          .norm_eps = 1e-6,
+          .qk_norm = QkNorm::per_head,
+          .rope_theta = 1000000};
+}
+
+LlamaSpec olmo2_1b() {
+  return {.vocab_size = 100352,
+          .dim = 2048,
+          .n_layers = 16,
+          .n_heads = 16,
+          .n_kv_heads = 16,
+          .ffn_dim = 8192,
+          .norm_placement = NormPlacement::after,
+          .norm_eps = 1e-6,
+          .qk_norm = QkNorm::whole,
+          .rope_theta = 500000,
+          .tie_embeddings = false};
+}
+
+LlamaSpec smollm3_3b() {
+  return {.vocab_size = 128256,
+          .dim = 2048,
+          .n_layers = 36,
+          .n_heads = 16,
+          .n_kv_heads = 4,
+          .ffn_dim = 11008,
+          .norm_eps = 1e-6,
+          .rope_theta = 5000000,
+          .layers_without_rope = {3, 7, 11, 15, 19, 23, 27, 31, 35}};
+}
+
+LlamaSpec mistral_7b() {
+  return {.vocab_size = 32000,
+          .dim = 4096,
+          .n_layers = 32,
+          .n_heads = 32,
+          .n_kv_heads = 8,
+          .ffn_dim = 14336,
+          .window = 4096,
+          .tie_embeddings = false};
+}
 }  // namespace
 
 const std::vector<Preset>& llama_presets() {
@@ -57,6 +120,13 @@ const std::vector<Preset>& llama_presets() {
       {"llama-3.1-8b", "Llama 3.1 8B", llama3(4096, 32, 32, 128, 14336, 8, false)},
       {"llama-3.1-70b", "Llama 3.1 70B", llama3(8192, 80, 64, 128, 28672, 8, false)},
       {"olmo-1b", "OLMo 1B: LayerNorm without parameters", olmo_1b()},
+      {"olmo-2-1b", "OLMo 2 1B: norms behind attention and MLP, and of queries and keys", olmo2_1b()},
+      {"qwen2.5-0.5b", "Qwen 2.5 0.5B: biases of queries, keys and values", qwen2_5(896, 24, 14, 4864)},
+      {"qwen2.5-1.5b", "Qwen 2.5 1.5B", qwen2_5(1536, 28, 12, 8960)},
+      {"qwen3-0.6b", "Qwen 3 0.6B: norms of the heads of queries and keys", qwen3(1024, 3072)},
+      {"qwen3-1.7b", "Qwen 3 1.7B", qwen3(2048, 6144)},
+      {"smollm3-3b", "SmolLM3 3B: every fourth layer without rotary embedding", smollm3_3b()},
+      {"mistral-7b", "Mistral 7B v0.1: sliding window of 4,096 positions", mistral_7b()},
   };
   return presets;
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <type_traits>
@@ -107,6 +108,8 @@ class Fields {
       return "number";
     else if constexpr (std::is_same_v<M, std::string> || std::is_enum_v<M>)
       return "string";
+    else if constexpr (std::is_same_v<M, std::vector<int64_t>>)
+      return "integer[]";
     else
       return "list";
   }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "optrush/error.h"
@@ -25,29 +26,79 @@ void check_llama(const LlamaSpec& spec, const std::string& where) {
     refuse("model.n_heads (" + text(spec.n_heads) + ") is not a multiple of model.n_kv_heads (" +
                text(spec.n_kv_heads) + ")",
            "change one of them: each key/value head must serve the same number of query heads");
-  if (const auto& rope = spec.rope_scaling; rope.factor != 1 && rope.low_freq_factor >= rope.high_freq_factor)
-    refuse("model.rope_scaling.low_freq_factor must be below high_freq_factor", "Llama 3.1 uses 1 and 4");
+  if (const auto& rope = spec.rope_scaling; rope.factor != 1) {
+    if (rope.type == RopeType::llama3 && rope.low_freq_factor >= rope.high_freq_factor)
+      refuse("model.rope_scaling.low_freq_factor must be below high_freq_factor", "Llama 3.1 uses 1 and 4");
+    if (rope.type == RopeType::yarn && rope.beta_slow >= rope.beta_fast)
+      refuse("model.rope_scaling.beta_slow must be below beta_fast", "YaRN uses 1 and 32");
+    if (rope.type == RopeType::yarn && rope.beta_slow <= 0)
+      refuse("model.rope_scaling.beta_slow must be positive", "YaRN uses 1");
+  }
+  const auto check_layers = [&](const char* name, const std::vector<int64_t>& layers) {
+    for (size_t i = 0; i < layers.size(); ++i) {
+      if (layers[i] < 0 || layers[i] >= spec.n_layers)
+        refuse("model." + std::string(name) + " names the layer " + text(layers[i]) + ", but the model has " +
+                   text(spec.n_layers) + " layers",
+               "layers are numbered from 0 to " + text(spec.n_layers - 1));
+      if (i > 0 && layers[i] <= layers[i - 1])
+        refuse("model." + std::string(name) + " names the layer " + text(layers[i]) + " behind " +
+                   text(layers[i - 1]),
+               "list each layer once, in ascending order");
+    }
+  };
+  check_layers("layers_without_rope", spec.layers_without_rope);
+  check_layers("full_attention_layers", spec.full_attention_layers);
+  if (spec.window == 0 && !spec.full_attention_layers.empty())
+    refuse("model.full_attention_layers without model.window: every layer has full attention",
+           "set model.window, or leave out model.full_attention_layers");
+  if (spec.position == PositionKind::alibi && !spec.layers_without_rope.empty())
+    refuse("model.layers_without_rope with model.position = \"alibi\": no layer has rotary embedding",
+           "leave out one of them");
 }
 }  // namespace
+
+int64_t LlamaSpec::window_of(int64_t layer) const {
+  return std::ranges::binary_search(full_attention_layers, layer) ? 0 : window;
+}
+
+bool LlamaSpec::rotates(int64_t layer) const {
+  return position == PositionKind::rope && !std::ranges::binary_search(layers_without_rope, layer);
+}
 
 const Fields<RopeScaling>& rope_scaling_fields() {
   using T = RopeScaling;
   static const auto fields =
       Fields<T>()
+          .optional(&T::type, {.name = "type",
+                               .doc = "llama3: Llama 3.1; linear: all frequencies; yarn: arXiv:2309.00071",
+                               .choices = {"llama3", "linear", "yarn"}})
           .optional(&T::factor,
-                    {.name = "factor", .doc = "scaling of the low frequencies; 1: none", .min = 1})
+                    {.name = "factor", .doc = "divisor of the low frequencies; 1: none", .min = 1})
           .optional(&T::low_freq_factor,
                     {.name = "low_freq_factor",
-                     .doc = "wavelengths above original_max_position / low_freq_factor are scaled",
+                     .doc = "llama3: wavelengths above original_max_position / low_freq_factor are scaled",
                      .min = 0})
           .optional(&T::high_freq_factor,
                     {.name = "high_freq_factor",
-                     .doc = "wavelengths below original_max_position / high_freq_factor are kept",
+                     .doc = "llama3: wavelengths below original_max_position / high_freq_factor are kept",
                      .min = 0})
           .optional(&T::original_max_position, {.name = "original_max_position",
                                                 .doc = "context length of the original training",
                                                 .min = 1,
-                                                .max = kLargest});
+                                                .max = kLargest})
+          .optional(&T::beta_fast,
+                    {.name = "beta_fast",
+                     .doc = "yarn: dimensions with more rotations in the original context are kept",
+                     .min = 0})
+          .optional(&T::beta_slow,
+                    {.name = "beta_slow",
+                     .doc = "yarn: dimensions with fewer rotations in the original context are scaled",
+                     .min = 0})
+          .optional(&T::attention_factor, {.name = "attention_factor",
+                                           .doc = "yarn: factor of cosine and sine; 0: 0.1 ln(factor) + 1",
+                                           .min = 0})
+          .optional(&T::truncate,
+                    {.name = "truncate", .doc = "yarn: round the ends of the ramp to whole dimensions"});
   return fields;
 }
 
@@ -76,11 +127,40 @@ const Fields<LlamaSpec>& llama_fields() {
           .optional(&T::norm, {.name = "norm",
                                .doc = "norm before attention, SwiGLU and head",
                                .choices = {"rmsnorm", "layernorm", "layernorm_without_parameters"}})
+          .optional(&T::norm_placement,
+                    {.name = "norm_placement",
+                     .doc = "before: x + f(norm(x)), as Llama; after: x + norm(f(x)), as OLMo 2",
+                     .choices = {"before", "after"}})
           .optional(&T::norm_eps,
                     {.name = "norm_eps", .doc = "epsilon added to the variance in a norm", .min = 0})
+          .optional(&T::qk_norm,
+                    {.name = "qk_norm",
+                     .doc = "RMSNorm of queries and keys: per_head, as Qwen 3, or over the whole "
+                            "width, as OLMo 2",
+                     .choices = {"none", "per_head", "whole"}})
+          .optional(&T::attention_bias,
+                    {.name = "attention_bias",
+                     .doc = "biases of queries, keys and values (qkv), as Qwen 2; all: and of the output",
+                     .choices = {"none", "qkv", "all"}})
+          .optional(&T::position,
+                    {.name = "position",
+                     .doc = "rope: rotary embedding; alibi: biases of the scores that are linear "
+                            "in the distance",
+                     .choices = {"rope", "alibi"}})
           .optional(&T::rope_theta, {.name = "rope_theta", .doc = "base of the rotary frequencies", .min = 1})
           .nested(&T::rope_scaling, rope_scaling_fields(),
-                  {.name = "rope_scaling", .doc = "Llama 3 rescaling of the rotary frequencies"})
+                  {.name = "rope_scaling", .doc = "rescaling of the rotary frequencies"})
+          .optional(&T::layers_without_rope,
+                    {.name = "layers_without_rope",
+                     .doc = "layers without rotary embedding, from 0, as SmolLM3 has"})
+          .optional(&T::window, {.name = "window",
+                                 .doc = "number of positions that attention sees, the query's own among them "
+                                        "(sliding window); 0: all",
+                                 .min = 0,
+                                 .max = kLargest})
+          .optional(&T::full_attention_layers,
+                    {.name = "full_attention_layers",
+                     .doc = "layers that have full attention although window is set, from 0"})
           .optional(&T::tie_embeddings,
                     {.name = "tie_embeddings", .doc = "use the embedding as the weight of the head"})
           .optional(&T::init_std,

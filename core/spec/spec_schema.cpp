@@ -6,11 +6,12 @@
 namespace optrush {
 namespace {
 Json json_schema(const OptionSchema& field) {
-  Json schema = {{"type", field.type == "list" ? "array" : field.type}};
+  const bool integers = field.type == "integer[]", list = field.type == "list" || integers;
+  Json schema = {{"type", list ? "array" : field.type}};
   if (!field.choices.empty()) schema["enum"] = field.choices;
   if (!field.min.is_null()) schema["minimum"] = field.min;
   if (!field.max.is_null()) schema["maximum"] = field.max;
-  if (field.type == "list") schema["items"] = {{"type", "string"}};
+  if (list) schema["items"] = {{"type", integers ? "integer" : "string"}};
   if (field.type != "object" && !field.fallback.is_null()) schema["default"] = field.fallback;
   schema["description"] = field.doc;
   return schema;

@@ -32,6 +32,16 @@ Json converted(const std::string& type, const Json& value) {
         value.is_array() && std::ranges::all_of(value, [](const Json& v) { return v.is_string(); });
     return strings ? value : wrong;
   }
+  if (type == "integer[]") {
+    if (value.is_object() && value.empty()) return Json::array();
+    if (!value.is_array()) return wrong;
+    Json integers = Json::array();
+    for (const Json& item : value) {
+      integers.push_back(converted("integer", item));
+      if (integers.back().is_discarded()) return wrong;
+    }
+    return integers;
+  }
   return value.is_object() ? value : wrong;
 }
 
@@ -60,6 +70,7 @@ std::string allowed(const OptionSchema& schema) {
   const std::string choices = "'" + join(schema.choices, "', '") + "'";
   if (schema.type == "boolean") return "true or false";
   if (schema.type == "object") return "an object with named fields";
+  if (schema.type == "integer[]") return "a list of integers";
   if (schema.type == "list")
     return schema.choices.empty() ? "a list of strings" : "a list of strings from " + choices;
   if (schema.type == "string") return schema.choices.empty() ? "a string" : "one of " + choices;

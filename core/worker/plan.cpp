@@ -65,8 +65,9 @@ Plan make_plan(const Session& session) {
   // Of documents it follows from their lengths, which a plan does not read.
   if (!made_of_documents(spec.data)) {
     const auto flops = model_flops(session.model());
-    const auto length = static_cast<double>(spec.train.seq_len);
-    plan.flops_per_token = {.mfu = flops.all(1, length), .mfu_causal = flops.causal(1, length)};
+    const int64_t length = spec.train.seq_len;
+    const double pairs = session.model().attention_pairs.of(length) / static_cast<double>(length);
+    plan.flops_per_token = {.mfu = flops.all(1, pairs), .mfu_causal = flops.causal(1, pairs)};
   }
   for (const auto& dim : session.mesh().dims()) plan.mesh.push_back({dim.name, dim.size});
   for (const auto& kind : model_kinds())

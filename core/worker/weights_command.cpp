@@ -117,7 +117,7 @@ void check_all_known(const StateFolder& state, const Params& params, const fs::p
 /// With what plugins have added to it: what the operator multiplies with is its value at the identity.
 Tensor merged_matrix(const Binder& bind, const Module& module) {
   const Param& weight = *module.params.at(0);
-  return bind.linear(module)(at::eye(weight.shape.at(1), weight.dtype)).t();
+  return bind.product(module)(at::eye(weight.shape.at(1), weight.dtype)).t();
 }
 
 NamedTensors model_weights(Session& session, const std::set<std::string>& own) {
@@ -125,7 +125,8 @@ NamedTensors model_weights(Session& session, const std::set<std::string>& own) {
   const Binder bind(session.recipe());
   std::map<std::string, Tensor> merged;
   for (const Module* module : session.modules("linear")) {
-    if (module->params.size() == 1) continue;
+    const size_t plain = module->bias() == nullptr ? 1 : 2;
+    if (module->params.size() == plain) continue;
     const std::string& name = module->params.front()->name;
     if (name != module->path + ".weight")
       throw Error("'" + module->path + "' has an adapter, but shares '" + name + "' with another module",

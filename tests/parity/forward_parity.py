@@ -26,10 +26,13 @@ LENGTH = 37
 LIMITS = {"fp32": 1e-5, "fp64": 1e-12, "bf16": 6e-2, "exact": 0.0}
 
 
+def small(**fields):
+    return {"vocab_size": 97, "hidden_size": 64, "intermediate_size": 113, "num_hidden_layers": 2,
+            "num_attention_heads": 4, "rms_norm_eps": 1e-5, **fields}
+
+
 def llama(**fields):
-    fields = {"vocab_size": 97, "hidden_size": 64, "intermediate_size": 113, "num_hidden_layers": 2,
-              "num_attention_heads": 4, "rms_norm_eps": 1e-5, **fields}
-    return transformers.LlamaConfig(**fields)
+    return transformers.LlamaConfig(**small(**fields))
 
 
 def llama3_rope(factor):
@@ -58,6 +61,28 @@ MODELS = {
     # Without a padding token, whose row transformers gives no gradient.
     "OLMo, tied": transformers.OlmoConfig(vocab_size=97, hidden_size=64, intermediate_size=113, num_hidden_layers=2,
                                           num_attention_heads=4, tie_word_embeddings=True, pad_token_id=None),
+    "yarn rope": llama(rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}),
+    "yarn rope, all settings": llama(head_dim=24, rope_scaling={
+        "rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 32, "beta_fast": 8.0, "beta_slow": 2.0,
+        "attention_factor": 1.3, "truncate": False}),
+    "biases of all projections": llama(num_key_value_heads=2, attention_bias=True),
+    "Mistral, a window of 5": transformers.MistralConfig(**small(num_key_value_heads=2), sliding_window=5),
+    "Qwen 2": transformers.Qwen2Config(**small(num_key_value_heads=2), tie_word_embeddings=True),
+    "Qwen 2, windows of 8": transformers.Qwen2Config(
+        **small(num_hidden_layers=4, num_key_value_heads=1), use_sliding_window=True, sliding_window=8,
+        max_window_layers=2),
+    "Qwen 3": transformers.Qwen3Config(**small(num_key_value_heads=2), head_dim=24),
+    "Qwen 3, biases, windows": transformers.Qwen3Config(
+        **small(num_hidden_layers=3, num_key_value_heads=2), head_dim=16, attention_bias=True, use_sliding_window=True,
+        sliding_window=9, layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
+    "OLMo 2": transformers.Olmo2Config(**small(num_key_value_heads=2), pad_token_id=None),
+    "OLMo 2, linear rope": transformers.Olmo2Config(**small(), pad_token_id=None,
+                                                    rope_scaling={"type": "linear", "factor": 2.0}),
+    "OLMo 3": transformers.Olmo3Config(**small(num_hidden_layers=5), pad_token_id=None, sliding_window=6),
+    "SmolLM3": transformers.SmolLM3Config(**small(num_hidden_layers=5, num_key_value_heads=2), pad_token_id=None),
+    "SmolLM3, windows": transformers.SmolLM3Config(
+        **small(num_hidden_layers=4, num_key_value_heads=2), pad_token_id=None, no_rope_layers=[1, 0, 1, 0],
+        use_sliding_window=True, sliding_window=7),
     "sharded": llama(num_key_value_heads=2, num_hidden_layers=4),
     "stored as bf16": llama(num_key_value_heads=2),
 }
@@ -65,6 +90,10 @@ STACKS = [
     (["flash_attention"], "fp32"),
     (["activation_checkpointing"], "exact"),
     (["mixed_precision:dtype=bf16"], "bf16"),
+    (["flash_attention", "activation_checkpointing", "mixed_precision:dtype=bf16"], "bf16"),
+]
+FUSED = [
+    (["flash_attention", "fused_kernels", "fused_projections", "swiglu_recompute"], "fp32"),
     (["flash_attention", "activation_checkpointing", "mixed_precision:dtype=bf16"], "bf16"),
 ]
 LORA = {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj", "down_proj"]}
@@ -139,20 +168,19 @@ def check_model(table, name, config, seed):
                           LIMITS[dtype])
 
 
-def check_stacks(table, config, seed):
+def check_stacks(table, name, config, seed, stacks):
     tokens = torch.randint(config.vocab_size, (2, LENGTH), generator=torch.Generator().manual_seed(seed))
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as lora_folder:
         model = reference.make(config, seed)
         reference.save(model, folder)
         theirs = reference.evaluate(model, tokens)
         plain = forward(folder, tokens, "fp32")
-        for stack, limit in STACKS:
+        for stack, limit in stacks:
             if absent := missing_plugins(stack):
                 table.skip(" + ".join(stack), f"not built: {', '.join(absent)}")
                 continue
             expected = plain if limit == "exact" else theirs
-            table.compare("2 heads a kv head, tied", stack, "fp32", forward(folder, tokens, "fp32", stack), expected,
-                          LIMITS[limit])
+            table.compare(name, stack, "fp32", forward(folder, tokens, "fp32", stack), expected, LIMITS[limit])
         try:
             adapted = reference.add_lora(model, **LORA)
         except ImportError as missing:
@@ -165,8 +193,8 @@ def check_stacks(table, config, seed):
             if absent := missing_plugins(stack):
                 table.skip(" + ".join(stack), f"not built: {', '.join(absent)}")
                 continue
-            table.compare("2 heads a kv head, tied (peft)", stack, "fp32", forward(lora_folder, tokens, "fp32", stack),
-                          theirs, LIMITS["fp32"])
+            table.compare(f"{name} (peft)", stack, "fp32", forward(lora_folder, tokens, "fp32", stack), theirs,
+                          LIMITS["fp32"])
 
 
 def main():
@@ -175,7 +203,10 @@ def main():
     table = Table()
     for seed, (name, config) in enumerate(MODELS.items()):
         check_model(table, name, config, seed)
-    check_stacks(table, MODELS["2 heads a kv head, tied"], seed=20)
+    for seed, (name, stacks) in enumerate({"2 heads a kv head, tied": STACKS, "Qwen 2, windows of 8": FUSED,
+                                           "Qwen 3, biases, windows": FUSED, "OLMo 2": FUSED,
+                                           "SmolLM3": FUSED}.items()):
+        check_stacks(table, name, MODELS[name], 20 + seed, stacks)
     for line in table.skipped:
         print("skipped:", line)
     print(f"{table.passed} passed, {table.failed} failed, {len(table.skipped)} skipped")

@@ -166,8 +166,15 @@ with tempfile.TemporaryDirectory() as folder:
     # The matrices that an adapter was trained beside are written as they were then, in 4 bits.
     _, said = check_written(work, "qlora", LORA + ', "nf4"', NANO, "--merge")
     assert "quantized values" in said, said
-    olmo, _ = check_written(work, "olmo", "", 'rush.llama("nano", { norm = "layernorm_without_parameters" })')
-    assert type(olmo).__name__ == "OlmoForCausalLM"
+    for kind, choices, plugins, options in (
+        ("OlmoForCausalLM", 'norm = "layernorm_without_parameters"', "", ()),
+        ("Olmo2ForCausalLM", 'norm_placement = "after", qk_norm = "whole"', "", ()),
+        ("Qwen2ForCausalLM", 'attention_bias = "qkv", window = 5, full_attention_layers = { 0 }', LORA, ("--merge",)),
+        ("Qwen3ForCausalLM", 'qk_norm = "per_head", head_dim = 24', "", ()),
+        ("SmolLM3ForCausalLM", "layers_without_rope = { 1 }", "", ()),
+    ):
+        written, _ = check_written(work, kind, plugins, f'rush.llama("nano", {{ {choices} }})', *options)
+        assert type(written).__name__ == kind
 
     # The state of a run that failed is written only where it is named.
     shutil.copytree(start, work / "failed")

@@ -77,7 +77,7 @@ double score_error(int64_t position, at::ScalarType type) {
   const LlamaSpec llama{.dim = kWidth, .n_heads = 1, .rope_theta = 500000};
   Batch batch;
   batch.positions = at::arange(position - kPositions, position, at::kLong).unsqueeze(0);
-  fill_rotary(batch, inverse_frequencies(llama), at::kDouble);
+  fill_rotary(batch, rotary_table(llama), at::kDouble);
   const auto scores = [](const Tensors& rotated) {
     return at::matmul(rotated[0].to(at::kDouble), rotated[1].to(at::kDouble).transpose(-2, -1)) / 8;
   };

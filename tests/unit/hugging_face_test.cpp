@@ -102,18 +102,18 @@ TEST_F(HuggingFace, KnowsTheModelByItsClassOrItsType) {
 
 TEST_F(HuggingFace, SaysWhyAModelDoesNotLoadAndWhatDoes) {
   const auto refusal = [&](const Json& patch) { return error_of([&] { config(patch); }); };
-  const std::string qwen = refusal({{"architectures", {"Qwen3ForCausalLM"}}, {"num_key_value_heads", 2}});
-  EXPECT_THAT(qwen, AllOf(HasSubstr("names 'Qwen3ForCausalLM'"), HasSubstr("normalizes queries and keys"),
-                          HasSubstr("MistralForCausalLM"), ::testing::Not(HasSubstr("did you mean")),
-                          HasSubstr("rush.llama { vocab_size = 97, dim = 64, n_layers = 2, n_heads = 4, "
-                                    "n_kv_heads = 2, ffn_dim = 113 }")));
-  EXPECT_THAT(refusal({{"architectures", {"Qwen3ForCausalLM"}}, {"hidden_size", "wide"}}),
+  const std::string moe = refusal({{"architectures", {"Gemma2ForCausalLM"}}, {"num_key_value_heads", 2}});
+  EXPECT_THAT(moe, AllOf(HasSubstr("names 'Gemma2ForCausalLM'"), HasSubstr("it scales its embeddings"),
+                         HasSubstr("MistralForCausalLM"), ::testing::Not(HasSubstr("did you mean")),
+                         HasSubstr("rush.llama { vocab_size = 97, dim = 64, n_layers = 2, n_heads = 4, "
+                                   "n_kv_heads = 2, ffn_dim = 113 }")));
+  EXPECT_THAT(refusal({{"architectures", {"Gemma2ForCausalLM"}}, {"hidden_size", "wide"}}),
               ::testing::Not(HasSubstr("rush.llama")));
   EXPECT_THAT(refusal({{"architectures", {"LLaMAForCausalLM"}}}),
               HasSubstr("did you mean 'LlamaForCausalLM'?"));
   EXPECT_THAT(refusal({{"architectures", nullptr}}), HasSubstr("neither 'architectures' nor 'model_type'"));
-  EXPECT_THAT(refusal({{"architectures", nullptr}, {"model_type", "qwen3"}}),
-              AllOf(HasSubstr("'model_type' is 'qwen3'"), HasSubstr("llama, mistral, olmo")));
+  EXPECT_THAT(refusal({{"architectures", nullptr}, {"model_type", "gemma2"}}),
+              AllOf(HasSubstr("'model_type' is 'gemma2'"), HasSubstr("llama, mistral, qwen2")));
   EXPECT_THAT(refusal({{"model_type", "mistral"}}), HasSubstr("'model_type' is 'mistral'"));
   EXPECT_THAT(refusal({{"architectures", {"LlamaForCausalLM", "X"}}}), HasSubstr("'architectures'"));
 }
@@ -125,18 +125,8 @@ TEST_F(HuggingFace, ALimitIsRefusedOnlyWhereItMatters) {
     spec.train.seq_len = length;
     return error_of([&] { check_sequence_length(spec, "x.lua:3"); });
   };
-  const Json mistral = {{"architectures", {"MistralForCausalLM"}}, {"num_key_value_heads", 4}};
-  Json windowed = mistral;
-  windowed["sliding_window"] = 128;
-  config(windowed);
-  EXPECT_EQ(run(128), "");
-  EXPECT_THAT(run(129), AllOf(HasSubstr("x.lua:3"), HasSubstr("128 positions only"),
-                              HasSubstr("train.seq_len = 128 or less")));
-  config(mistral);
-  EXPECT_EQ(run(4096), "");
-  EXPECT_THAT(run(4097), HasSubstr("4096 positions only"));
-  mistral_folder({{"num_key_value_heads", 4}});
-  EXPECT_EQ(run(1 << 20), "");
+  config({{"architectures", {"MistralForCausalLM"}}, {"num_key_value_heads", 4}, {"sliding_window", 128}});
+  EXPECT_EQ(run(1 << 20), "") << "a window of attention is no limit";
   config({{"sliding_window", 16}});  // no field of a Llama
   EXPECT_EQ(run(1 << 20), "");
   config({{"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}, {"max_position_embeddings", 64}});
@@ -170,7 +160,9 @@ TEST_F(HuggingFace, ReadsEverySpellingOfRotarySettings) {
     double theta;
     RopeScaling scaling;
   };
-  const RopeScaling none, scaled{32, 1, 4, 8192};
+  const RopeScaling none,
+      scaled{.factor = 32, .low_freq_factor = 1, .high_freq_factor = 4, .original_max_position = 8192},
+      linear{.type = RopeType::linear, .factor = 4};
   const std::vector<Case> cases = {
       {Json::object(), 10000, none},
       {theta, 500000, none},
@@ -191,11 +183,29 @@ TEST_F(HuggingFace, ReadsEverySpellingOfRotarySettings) {
        500000,
        scaled},
       {{{"rope_parameters", llama3}, {"max_position_embeddings", 8192}}, 10000, scaled},
-      {{{"rope_scaling", {{"type", "linear"}, {"factor", 4}}}}, 10000, linear_scaling(4)},
-      {{{"rope_scaling", {{"type", "linear"}, {"rope_type", "linear"}, {"factor", 4}}}},
-       10000,
-       linear_scaling(4)},
+      {{{"rope_scaling", {{"type", "linear"}, {"factor", 4}}}}, 10000, linear},
+      {{{"rope_scaling", {{"type", "linear"}, {"rope_type", "linear"}, {"factor", 4}}}}, 10000, linear},
       {{{"rope_scaling", {{"rope_type", "dynamic"}, {"factor", 4.0}}}}, 10000, none},
+      {{{"rope_scaling", {{"type", "yarn"}, {"factor", 4.0}}}},
+       10000,
+       {.type = RopeType::yarn, .factor = 4, .original_max_position = 2048}},
+      {{{"rope_parameters",
+         {{"rope_type", "yarn"},
+          {"rope_theta", 1e6},
+          {"factor", 2},
+          {"original_max_position_embeddings", 512},
+          {"beta_fast", 24},
+          {"beta_slow", 2},
+          {"attention_factor", 1.25},
+          {"truncate", false}}}},
+       1e6,
+       {.type = RopeType::yarn,
+        .factor = 2,
+        .original_max_position = 512,
+        .beta_fast = 24,
+        .beta_slow = 2,
+        .attention_factor = 1.25,
+        .truncate = false}},
   };
   for (const auto& [patch, theta, scaling] : cases) {
     const LlamaSpec llama = config(patch);
@@ -213,9 +223,9 @@ TEST_F(HuggingFace, ReadsEverySpellingOfRotarySettings) {
 
 TEST_F(HuggingFace, LinearScalingDividesEveryFrequency) {
   LlamaSpec spec;
-  const Tensor plain = inverse_frequencies(spec);
-  spec.rope_scaling = linear_scaling(4);
-  EXPECT_TRUE(at::equal(inverse_frequencies(spec), plain / 4));
+  const Tensor plain = rotary_table(spec).frequencies;
+  spec.rope_scaling = {.type = RopeType::linear, .factor = 4};
+  EXPECT_TRUE(at::equal(rotary_table(spec).frequencies, plain / 4));
 }
 
 TEST_F(HuggingFace, RefusesRotarySettingsByTheirPlace) {
@@ -229,7 +239,7 @@ TEST_F(HuggingFace, RefusesRotarySettingsByTheirPlace) {
       {{{"rope_scaling", nested}, {"original_max_position_embeddings", 64}},
        "'rope_scaling.original_max_position_embeddings' is 32, but 'original_max_position_embeddings' is 64"},
       {{{"rope_scaling", {{"type", "linear"}, {"rope_type", "llama3"}}}}, "rope_scaling.type"},
-      {{{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}}}, "'rope_scaling.rope_type' is \"yarn\""},
+      {{{"rope_scaling", {{"rope_type", "yarn"}}}}, "'rope_scaling.factor' is missing"},
       {{{"rope_parameters", {{"rope_type", "longrope"}}}}, "'rope_parameters.rope_type' is \"longrope\""},
       {{{"rope_scaling", {{"type", "linear"}}}}, "'rope_scaling.factor' is missing"},
       {{{"rope_scaling", {{"type", "linear"}, {"factor", "4"}}}}, "'rope_scaling.factor'"},
@@ -250,7 +260,21 @@ TEST_F(HuggingFace, RefusesRotarySettingsByTheirPlace) {
 
 TEST_F(HuggingFace, RefusesWhatWouldNeedAnotherModel) {
   const std::vector<std::pair<Json, std::string>> cases = {
-      {{{"attention_bias", true}}, "'attention_bias' is true"},
+      {{{"architectures", {"MistralForCausalLM"}}, {"num_key_value_heads", 4}, {"attention_bias", true}},
+       "'attention_bias' is true"},
+      {{{"architectures", {"SmolLM3ForCausalLM"}}, {"mlp_bias", true}}, "'mlp_bias' is true"},
+      {{{"architectures", {"SmolLM3ForCausalLM"}}, {"no_rope_layers", {1}}}, "'no_rope_layers' is [1]"},
+      {{{"architectures", {"SmolLM3ForCausalLM"}}, {"no_rope_layer_interval", 0}},
+       "'no_rope_layer_interval' is 0"},
+      {{{"architectures", {"Qwen2ForCausalLM"}},
+        {"num_key_value_heads", 4},
+        {"use_sliding_window", true},
+        {"layer_types", {"full_attention"}}},
+       "one type for each of the 2 layers"},
+      {{{"architectures", {"Olmo3ForCausalLM"}}, {"layer_types", {"full_attention", "linear_attention"}}},
+       "'layer_types' names \"linear_attention\""},
+      {{{"architectures", {"Olmo3ForCausalLM"}}, {"rope_scaling", {{"rope_type", "yarn"}, {"factor", 2.0}}}},
+       "scales the layers with full attention alone"},
       {{{"mlp_bias", true}}, "'mlp_bias' is true"},
       {{{"hidden_act", "gelu"}}, "'hidden_act' is \"gelu\""},
       {{{"clip_qkv", 8.0}}, "'clip_qkv' is 8.0"},
@@ -469,16 +493,76 @@ TEST_F(HuggingFace, WritesTheTypeUnderBothNames) {
   EXPECT_EQ(written["vocab_size"], 97) << "the other fields are kept";
 }
 
-TEST_F(HuggingFace, WritesOtherNormsWhereAClassHasThem) {
-  LlamaSpec spec{.norm = NormKind::layernorm_without_parameters};
-  const Json olmo = hugging_face_config(spec, 64);
-  EXPECT_EQ(olmo["architectures"][0], "OlmoForCausalLM");
-  write_json(folder_ / "config.json", olmo);
-  EXPECT_EQ(read_hugging_face_model(folder_).llama.norm, NormKind::layernorm_without_parameters);
-  spec.norm_eps = 1e-6;
-  EXPECT_THAT(error_of([&] { hugging_face_config(spec, 64); }), HasSubstr("norm_eps = 1e-5"));
-  spec.norm = NormKind::layernorm;
-  EXPECT_THAT(error_of([&] { hugging_face_config(spec, 64); }), HasSubstr("OlmoForCausalLM"));
+TEST_F(HuggingFace, ReadsTheChoicesOfEachClass) {
+  const auto of = [&](const char* architecture, Json patch = Json::object()) {
+    patch["architectures"] = {architecture};
+    patch["num_key_value_heads"] = 2;
+    patch["num_hidden_layers"] = 6;
+    return config(patch);
+  };
+  const LlamaSpec qwen2 = of("Qwen2ForCausalLM");
+  EXPECT_EQ(qwen2.attention_bias, AttentionBias::qkv);
+  EXPECT_EQ(qwen2.window, 0);
+  const LlamaSpec windowed = of(
+      "Qwen2ForCausalLM", {{"use_sliding_window", true}, {"sliding_window", 16}, {"max_window_layers", 4}});
+  EXPECT_EQ(windowed.window, 16);
+  EXPECT_THAT(windowed.full_attention_layers, ::testing::ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(of("Qwen2ForCausalLM", {{"use_sliding_window", true}, {"max_window_layers", 6}}).window, 0);
+  const LlamaSpec qwen3 = of("Qwen3ForCausalLM");
+  EXPECT_EQ(qwen3.qk_norm, QkNorm::per_head);
+  EXPECT_EQ(qwen3.head_size(), 128) << "the default of the class";
+  EXPECT_EQ(of("Qwen3ForCausalLM", {{"attention_bias", true}}).attention_bias, AttentionBias::all);
+  const LlamaSpec olmo2 = of("Olmo2ForCausalLM");
+  EXPECT_EQ(olmo2.norm_placement, NormPlacement::after);
+  EXPECT_EQ(olmo2.qk_norm, QkNorm::whole);
+  EXPECT_EQ(olmo2.norm_eps, 1e-5);
+  const LlamaSpec olmo3 = of("Olmo3ForCausalLM");
+  EXPECT_EQ(olmo3.window, 4096);
+  EXPECT_THAT(olmo3.full_attention_layers, ::testing::ElementsAre(3));
+  const LlamaSpec smollm3 = of("SmolLM3ForCausalLM");
+  EXPECT_THAT(smollm3.layers_without_rope, ::testing::ElementsAre(3));
+  EXPECT_EQ(smollm3.rope_theta, 2000000);
+  EXPECT_TRUE(smollm3.tie_embeddings);
+  EXPECT_THAT(of("SmolLM3ForCausalLM", {{"no_rope_layers", {0, 1, 1, 1, 1, 0, 0}}}).layers_without_rope,
+              ::testing::ElementsAre(0, 5));
+  EXPECT_EQ(of("MistralForCausalLM").window, 4096);
+}
+
+TEST_F(HuggingFace, WritesTheFirstClassThatHasTheChoices) {
+  const std::vector<std::pair<LlamaSpec, std::string>> cases = {
+      {{}, "LlamaForCausalLM"},
+      {{.attention_bias = AttentionBias::all}, "LlamaForCausalLM"},
+      {{.rope_scaling = {.type = RopeType::yarn, .factor = 4, .low_freq_factor = 2}}, "LlamaForCausalLM"},
+      {{.window = 16}, "MistralForCausalLM"},
+      {{.attention_bias = AttentionBias::qkv}, "Qwen2ForCausalLM"},
+      {{.attention_bias = AttentionBias::qkv, .window = 16, .full_attention_layers = {0, 2}},
+       "Qwen2ForCausalLM"},
+      {{.qk_norm = QkNorm::per_head}, "Qwen3ForCausalLM"},
+      {{.norm = NormKind::layernorm_without_parameters}, "OlmoForCausalLM"},
+      {{.norm_placement = NormPlacement::after, .qk_norm = QkNorm::whole}, "Olmo2ForCausalLM"},
+      {{.norm_placement = NormPlacement::after, .qk_norm = QkNorm::whole, .window = 8}, "Olmo3ForCausalLM"},
+      {{.layers_without_rope = {1}}, "SmolLM3ForCausalLM"},
+  };
+  for (const auto& [spec, name] : cases) {
+    const Json config = hugging_face_config(spec, 64);
+    EXPECT_EQ(config["architectures"][0], name);
+    write_json(folder_ / "config.json", config);
+    LlamaSpec expected = spec;
+    expected.head_dim = spec.head_size();
+    if (spec.rope_scaling.factor != 1) expected.rope_scaling.low_freq_factor = 1;  // of llama3 alone
+    EXPECT_EQ(read_hugging_face_model(folder_).llama, expected) << config;
+  }
+}
+
+TEST_F(HuggingFace, NamesTheNearestClassesOfWhatNoneHas) {
+  LlamaSpec spec{.norm = NormKind::layernorm_without_parameters, .norm_eps = 1e-6};
+  const auto refusal = [&] { return error_of([&] { hugging_face_config(spec, 64); }); };
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("LlamaForCausalLM with norm = \"rmsnorm\""),
+                               HasSubstr("OlmoForCausalLM with norm_eps = 1e-05")));
+  spec = {.position = PositionKind::alibi};
+  EXPECT_THAT(refusal(), HasSubstr("LlamaForCausalLM with position = \"rope\""));
+  spec = {.norm_placement = NormPlacement::after};
+  EXPECT_THAT(refusal(), HasSubstr("Olmo2ForCausalLM with qk_norm = \"whole\""));
 }
 }  // namespace
 }  // namespace optrush

@@ -6,13 +6,20 @@ import pathlib
 import subprocess
 import tempfile
 
-# Model cards of meta-llama/Llama-3.2-1B, Llama-3.2-3B, Llama-3.1-8B, Llama-3.1-70B and allenai/OLMo-1B.
+# Model cards of meta-llama, allenai, Qwen, HuggingFaceTB and mistralai.
 PUBLISHED = {
     "llama-3.2-1b": 1_235_814_400,
     "llama-3.2-3b": 3_212_749_824,
     "llama-3.1-8b": 8_030_261_248,
     "llama-3.1-70b": 70_553_706_496,
     "olmo-1b": 1_176_764_416,
+    "olmo-2-1b": 1_484_916_736,
+    "qwen2.5-0.5b": 494_032_768,
+    "qwen2.5-1.5b": 1_543_714_304,
+    "qwen3-0.6b": 596_049_920,
+    "qwen3-1.7b": 1_720_574_976,
+    "smollm3-3b": 3_075_098_624,
+    "mistral-7b": 7_241_732_096,
 }
 OPTRUSH = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]) / "bin" / "optrush"
 

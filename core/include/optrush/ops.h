@@ -19,8 +19,15 @@ struct AttentionArgs {
   double scale = 1;        ///< of the scores, before the softmax
   bool lse = false;        ///< also return the log-sum-exp of the scores; needs a base that offers "lse"
   Segments segments = {};  ///< of the batch; needs a base that offers "segments"
+  /// A query sees its own position and window - 1 before it; 0: all. Needs a base that offers "window".
+  int64_t window = 0;
+  /// Adds -slope x distance to the scores (arXiv:2108.12409). Needs a base that offers "alibi".
+  bool alibi = false;
   /// The same kernel as separate forward and backward, resolved at this module. Null if not available.
   const AttentionForwardBackward* halves = nullptr;
+
+  /// Whether the window hides a key in a sequence of `positions`.
+  bool has_window(int64_t positions) const { return window != 0 && window < positions; }
 };
 
 struct AttentionOut {
@@ -73,9 +80,9 @@ struct NormArgs {
 struct Ops {
   explicit Ops(const Editor* editor);
 
-  using Embedding = Slot<Tensor(const Tensor& tokens)>;         ///< (B, S) to (B, S, D)
-  using Linear = Slot<Tensor(const Tensor& x)>;                 ///< (.., in) to (.., out)
-  using Norm = Slot<Tensor(const Tensor& x, const NormArgs&)>;  ///< (B, S, D)
+  using Embedding = Slot<Tensor(const Tensor& tokens)>;  ///< (B, S) to (B, S, D)
+  using Linear = Slot<Tensor(const Tensor& x)>;  ///< (.., in) to (.., out); the model adds the bias, if any
+  using Norm = Slot<Tensor(const Tensor& x, const NormArgs&)>;  ///< (B, S, D), or heads (B, S, H, K)
   /// {x + delta, norm of it}; where delta is undefined, as at the top of a block, {x, norm of it}
   using AddNorm = Slot<std::array<Tensor, 2>(const Tensor& x, const Tensor& delta, const NormArgs&)>;
   /// q (B, H, S, K), k (B, G, S, K): both with positions applied

@@ -8,29 +8,62 @@
 #include "optrush/json.h"
 
 namespace optrush {
-/// Llama 3 rescaling of the rotary frequencies (Llama 3.1 model card; "rope_type": "llama3" in config.json).
+/// llama3: Llama 3.1 model card. linear: every frequency divided by `factor` (arXiv:2306.15595). yarn:
+/// arXiv:2309.00071.
+enum class RopeType : uint8_t { llama3, linear, yarn };
+
+/// Rescaling of the rotary frequencies for sequences longer than those of the original training
+/// ("rope_scaling" in config.json).
 struct RopeScaling {
-  double factor = 1;  ///< 1: none
-  double low_freq_factor = 1, high_freq_factor = 4;
-  int64_t original_max_position = 8192;
+  RopeType type = RopeType::llama3;
+  double factor = 1;                                 ///< 1: none
+  double low_freq_factor = 1, high_freq_factor = 4;  ///< llama3
+  int64_t original_max_position = 8192;              ///< llama3, yarn
+  double beta_fast = 32, beta_slow = 1;              ///< yarn: rotations within the original context
+  double attention_factor = 0;  ///< yarn: factor of cosine and sine; 0: 0.1 ln(factor) + 1
+  bool truncate = true;         ///< yarn: the ramp begins and ends at whole dimensions
   bool operator==(const RopeScaling&) const = default;
 };
 
 enum class NormKind : uint8_t { rmsnorm, layernorm, layernorm_without_parameters };
+/// before: x + f(norm(x)), as Llama. after: x + norm(f(x)), as OLMo 2 (arXiv:2501.00656).
+enum class NormPlacement : uint8_t { before, after };
+/// RMSNorm of queries and keys before their rotation. per_head: of each head, as Qwen 3 (arXiv:2505.09388).
+/// whole: of all heads together, as OLMo 2.
+enum class QkNorm : uint8_t { none, per_head, whole };
+/// Biases of attention. qkv: of queries, keys and values, as Qwen 2. all: of the output projection as well.
+enum class AttentionBias : uint8_t { none, qkv, all };
+/// rope: rotary embedding (arXiv:2104.09864). alibi: scores fall linearly with the distance
+/// (arXiv:2108.12409).
+enum class PositionKind : uint8_t { rope, alibi };
 
-/// A Llama-like decoder (arXiv:2302.13971). Dimensions as published; `dim` is D, `ffn_dim` the SwiGLU width.
+/// A decoder in the manner of Llama (arXiv:2302.13971), by choices. Dimensions as published; `dim` is D,
+/// `ffn_dim` the SwiGLU width.
 struct LlamaSpec {
   int64_t vocab_size = 256, dim = 256, n_layers = 4, n_heads = 8, n_kv_heads = 4;
   int64_t head_dim = 0;  ///< 0: dim / n_heads
   int64_t ffn_dim = 688;
   NormKind norm = NormKind::rmsnorm;
-  double norm_eps = 1e-5, rope_theta = 10000;
+  NormPlacement norm_placement = NormPlacement::before;
+  double norm_eps = 1e-5;
+  QkNorm qk_norm = QkNorm::none;
+  AttentionBias attention_bias = AttentionBias::none;
+  PositionKind position = PositionKind::rope;
+  double rope_theta = 10000;
   RopeScaling rope_scaling;
+  std::vector<int64_t> layers_without_rope;  ///< they see no positions (NoPE, arXiv:2305.19466)
+  /// Sliding window attention (arXiv:2310.06825): a token sees itself and window - 1 tokens before; 0: all.
+  int64_t window = 0;
+  std::vector<int64_t> full_attention_layers;  ///< layers that have no window although `window` is set
   bool tie_embeddings = true;
   double init_std = 0.02;
   std::string checkpoint;  ///< folder with config.json and safetensors, which set every field above
 
   int64_t head_size() const { return head_dim != 0 ? head_dim : dim / n_heads; }
+  /// Window of the attention of a layer; 0: none.
+  int64_t window_of(int64_t layer) const;
+  bool rotates(int64_t layer) const;
+  bool operator==(const LlamaSpec&) const = default;
 };
 
 /// Training data. `text`: UTF-8 file or folder, one token per byte. `tokens`: a token file

@@ -20,6 +20,9 @@ struct Module {
   int64_t layer = -1;  ///< index of its block
   std::vector<Param*>
       params;  ///< parameters of the plain operator (weight, bias), then those that plugins added
+
+  /// The bias of a linear or a norm; null: it has none.
+  Param* bias() const;
 };
 
 /// embed: tokens are in the batch, x is undefined, returns (B, S, D). block: (B, S, D) to (B, S, D). head:

@@ -81,7 +81,7 @@ class Dpo final : public Plugin {
   static bool trains_model(Run& run) {
     std::set<const Param*> added;
     for (const Module* module : run.modules("linear"))
-      added.insert(module->params.begin() + 1, module->params.end());
+      added.insert(module->params.begin() + (module->bias() == nullptr ? 1 : 2), module->params.end());
     return std::ranges::any_of(
         run.params().all(), [&](const Param* param) { return param->trainable && !added.contains(param); });
   }

@@ -3,8 +3,10 @@
 #include <ATen/Functions.h>
 #include <ATen/record_function.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 
 #include "optrush/forecast.h"
 
@@ -62,10 +64,15 @@ class PlacesOfLse {
 
 int64_t mask_type(const AttentionArgs& args) { return args.causal ? 1 : 0; }
 
-/// FLOPs of `products` of a kernel, scores x head dimension, over all documents.
+/// FLOPs of `products` of a kernel, scores x head dimension, over all documents. On a GPU a window leaves no
+/// more than 2 window - 1 pairs per position.
 double flops_of(int64_t products, const Tensor& q, const AttentionArgs& args) {
   const auto width = static_cast<double>(q.size(1) * q.size(3));
-  return 2 * static_cast<double>(products) * args.segments.pairs * width / (args.causal ? 2 : 1);
+  const auto positions = static_cast<double>(q.size(0) * q.size(2));
+  const double seen = args.window != 0 && q.is_cuda() ? static_cast<double>(2 * args.window - 1) * positions
+                                                      : args.segments.pairs;
+  const double pairs = std::min(args.segments.pairs, seen);
+  return 2 * static_cast<double>(products) * pairs * width / (args.causal ? 2 : 1);
 }
 
 /// These FLOPs follow from the documents' lengths (docs/plugins/gpu_kernel.md). On a GPU the sizes of one
@@ -74,6 +81,12 @@ void note_products(double flops, bool on_gpu) {
   if (on_gpu) note_flops(flops);
   const std::array<c10::IValue, 1> inputs = {c10::IValue(flops)};
   RECORD_FUNCTION("optrush::document_flops", c10::ArrayRef<const c10::IValue>(inputs.data(), inputs.size()));
+}
+
+/// FlashAttention's bounds to the left and right of a query; none: no window.
+std::array<std::optional<int64_t>, 2> window_of(const AttentionArgs& args) {
+  if (args.window == 0) return {};
+  return {args.window - 1, args.causal ? 0 : args.window - 1};
 }
 
 /// Of a forward, and of the backward that autograd calls for it, when it does.
@@ -123,9 +136,10 @@ AttentionOut forward_on_gpu(bool efficient, const Tensor& q, const Tensor& k, co
   const Tensor& starts = args.segments.cu_seqlens;
   const int64_t longest = args.segments.max_seqlen, batch = q.size(0);
   const Tensor queries = positions_of(q), keys = positions_of(k), values = positions_of(v);
-  if (!efficient) {
+  if (!efficient || args.window != 0) {
+    const auto [left, right] = window_of(args);
     const auto results = at::_flash_attention_forward(queries, keys, values, starts, starts, longest, longest,
-                                                      0.0, args.causal, false, args.scale);
+                                                      0.0, args.causal, false, args.scale, left, right);
     return noted({heads_of(std::get<0>(results), batch), heads_of(std::get<1>(results).t(), batch)}, q, args,
                  /*on_gpu=*/true);
   }

@@ -47,11 +47,17 @@ Tensor of_shared(const Tensor& gradient, int64_t shared) {
   return gradient.unflatten(1, {shared, -1}).sum(2);
 }
 
-/// Where a query sees a key: (B, 1, S, S).
-Tensor visible(const AttentionArgs& args) {
-  const Tensor& ids = args.segments.ids;
-  const Tensor same = ids.unsqueeze(-1).eq(ids.unsqueeze(-2)).unsqueeze(1);
-  return args.causal ? same.tril() : same;
+/// Where a query sees a key: (S, S), or (B, 1, S, S) where rows are packed.
+Tensor visible(const AttentionArgs& args, int64_t positions, const at::TensorOptions& options) {
+  Tensor mask;
+  if (args.segments.defined()) {
+    const Tensor& ids = args.segments.ids;
+    mask = ids.unsqueeze(-1).eq(ids.unsqueeze(-2)).unsqueeze(1);
+  } else {
+    mask = at::ones({positions, positions}, options.dtype(at::kBool));
+  }
+  if (args.causal) mask = mask.tril();
+  return args.has_window(positions) ? mask.triu(1 - args.window) : mask;
 }
 
 class FlashAttention final : public Plugin {
@@ -60,7 +66,7 @@ class FlashAttention final : public Plugin {
     kernel_ = options.string("kernel");
     recipe.on(Event::ready, Phase::base, [this](Run& run) { choose(run); });
     std::vector<std::string> offers = {"double"};
-    if (kernel_ != "cudnn") offers.emplace_back("segments");
+    if (kernel_ != "cudnn") offers.insert(offers.end(), {"segments", "window"});
     const Traits halves = {.trace = Trace::aten, .capturable = true, .offers = offers};
     offers.emplace_back("lse");
     recipe.ops.attention.replace([this](const Tensor& q, const Tensor& k, const Tensor& v,
@@ -87,17 +93,19 @@ class FlashAttention final : public Plugin {
                       const AttentionArgs& args) {
     if (!fused_) fused_ = found_kernel(lowered(q), lowered(shared_k), lowered(shared_v), args);
     const Tensor k = as_the_kernel_takes_it(shared_k, q), v = as_the_kernel_takes_it(shared_v, q);
-    const bool grouped = q.size(1) != k.size(1);
-    if (args.segments.defined() && tracing()) {
+    const bool grouped = q.size(1) != k.size(1), windowed = args.has_window(q.size(2));
+    if (windowed && kernel_ == "cudnn")
+      throw Error("the kernel \"cudnn\" has no sliding window", "use kernel = \"auto\" or \"flash\"");
+    if ((args.segments.defined() || windowed) && tracing()) {
       // The documents of another batch are others: a graph may hold where they are, but not their lengths.
       if (args.lse)
-        throw Error("the log-sum-exp of packed documents cannot be compiled",
+        throw Error("the log-sum-exp of packed documents or a sliding window cannot be compiled",
                     "remove 'compile' from the stack");
-      return {at::scaled_dot_product_attention(q, k, v, visible(args), /*dropout_p=*/0.0, /*is_causal=*/false,
-                                               args.scale, grouped),
+      return {at::scaled_dot_product_attention(q, k, v, visible(args, q.size(2), q.options()),
+                                               /*dropout_p=*/0.0, /*is_causal=*/false, args.scale, grouped),
               {}};
     }
-    if (args.lse || args.segments.defined()) {
+    if (args.lse || args.segments.defined() || windowed) {
       auto result = fused_->forward(lowered(q), lowered(k), lowered(v), args);
       if (!args.lse) result.lse.reset();
       return result;
@@ -180,6 +188,8 @@ class FlashAttention final : public Plugin {
     const std::string name = kKernels[static_cast<size_t>(choice)];
     run_->note("attention runs the kernel '" + name + "' (" + why + ")");
     if (args.segments.defined() && name == "cudnn") run_->note("packed documents run the kernel 'flash'");
+    if (args.window != 0 && q.is_cuda() && name != "flash")
+      run_->note("layers with a sliding window run the kernel 'flash'");
     if (form_of(q) == at::kCPU) return std::make_unique<FusedKernel>(Kernel::cpu);
     return std::make_unique<FusedKernel>(name == "flash"       ? Kernel::flash
                                          : name == "efficient" ? Kernel::efficient

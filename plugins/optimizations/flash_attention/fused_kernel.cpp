@@ -2,6 +2,9 @@
 
 #include <ATen/Functions.h>
 
+#include <limits>
+#include <optional>
+
 #include "documents.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
@@ -18,7 +21,30 @@ Tensor by_rows(const Tensor& x) { return x.transpose(1, 2).contiguous().transpos
 bool by_document(const Tensor& q, const AttentionArgs& args) {
   return args.segments.defined() && !is_forecast(q);
 }
+
+/// By FlashAttention, whatever kernel other layers run: the others have no window.
+AttentionOut window_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
+  const int64_t length = q.size(2);
+  const auto results = at::_flash_attention_forward(
+      q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), {}, {}, length, length, 0.0, args.causal,
+      false, args.scale, args.window - 1, args.causal ? 0 : args.window - 1);
+  return {std::get<0>(results).transpose(1, 2), std::get<1>(results)};
+}
 }  // namespace
+
+Tensor FusedKernel::window_mask(const Tensor& q, const AttentionArgs& args) {
+  const int64_t length = q.size(2);
+  const Tensor& last = window_mask_.mask;
+  const bool fits = last.defined() && last.size(0) == length && last.scalar_type() == q.scalar_type() &&
+                    last.device() == q.device() && window_mask_.window == args.window;
+  if (!fits) {
+    const double never = -std::numeric_limits<double>::infinity();
+    const Tensor hidden = at::full({length, length}, never, q.options());
+    const Tensor mask = hidden.tril(-args.window);
+    window_mask_ = {args.causal ? mask + hidden.triu(1) : mask + hidden.triu(args.window), args.window};
+  }
+  return window_mask_.mask;
+}
 
 void FusedKernel::check_width(const Tensor& q) const {
   if ((kernel_ == Kernel::flash || kernel_ == Kernel::cudnn) && q.size(-1) % 8 != 0)
@@ -30,7 +56,10 @@ void FusedKernel::check_width(const Tensor& q) const {
 AttentionOut FusedKernel::forward(const Tensor& q, const Tensor& k, const Tensor& v,
                                   const AttentionArgs& args) {
   check_width(q);
-  if (!by_document(q, args)) return forward_whole(q, k, v, args);
+  if (!by_document(q, args)) {
+    if (args.has_window(q.size(2)) && kernel_ != Kernel::cpu) return window_on_gpu(q, k, v, args);
+    return forward_whole(q, k, v, args);
+  }
   if (kernel_ != Kernel::cpu) return documents::forward_on_gpu(kernel_ == Kernel::efficient, q, k, v, args);
   return documents::forward_each(q, k, v, args, [&](const Tensor& q, const Tensor& k, const Tensor& v) {
     return forward_whole(q, k, v, args);
@@ -54,8 +83,10 @@ AttentionOut FusedKernel::forward_whole(const Tensor& q, const Tensor& k, const 
                                         const AttentionArgs& args) {
   switch (kernel_) {
     case Kernel::cpu: {
-      const auto [out, lse] =
-          at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, args.causal, {}, args.scale);
+      const bool windowed = args.has_window(q.size(2));
+      const std::optional<Tensor> mask = windowed ? std::optional(window_mask(q, args)) : std::nullopt;
+      const auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
+          q, k, v, 0.0, args.causal && !windowed, mask, args.scale);
       return {out, lse};
     }
     case Kernel::flash: {

@@ -9,12 +9,13 @@ enum class Kernel : uint8_t { cpu, flash, efficient, cudnn };
 
 /// One of LibTorch's fused kernels, called by its own operators: forward with the log-sum-exp, and a backward
 /// that takes any out and lse. With segments each document is attended to alone: on a CPU one call each, on a
-/// GPU one call for all (cuDNN's kernel leaves them to flash).
+/// GPU one call for all (cuDNN's kernel leaves them to flash). A sliding window is a mask on a CPU, where the
+/// products behind it are computed as well, and a bound of the loop of flash on a GPU.
 class FusedKernel {
  public:
   explicit FusedKernel(Kernel kernel) : kernel_(kernel) {}
 
-  /// Under autograd where it is enabled; the lse has no derivative.
+  /// Under autograd where it is enabled, and the only one with a window; the lse has no derivative.
   AttentionOut forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
   /// {dq, dk, dv}; `out` and `lse` may be of more keys than these.
   std::array<Tensor, 3> backward(const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -27,7 +28,14 @@ class FusedKernel {
                                        const Tensor& v, const Tensor& out, const Tensor& lse,
                                        const AttentionArgs&);
 
+  /// (S, S) in q's type: 0 where a query sees a key. The layers of a model share it.
+  Tensor window_mask(const Tensor& q, const AttentionArgs&);
+
   Kernel kernel_;
+  struct WindowMask {
+    Tensor mask;
+    int64_t window = 0;
+  } window_mask_;
   /// LibTorch's cuDNN forward gives (B, H, S) or (B, H, S, 1), and its backward wants the same. They may run
   /// on two threads.
   std::atomic<bool> cudnn_lse_has_four_axes_ = false;

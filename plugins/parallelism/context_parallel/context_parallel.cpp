@@ -44,6 +44,7 @@ class ContextParallel final : public Plugin {
                       " positions cannot be split into " + text(parts) + " equal parts" +
                       (by_ring_ ? ", two for each rank of the ring" : ""),
                   "use a train.seq_len that is a multiple of " + text(parts) + ", or fewer ranks");
+    refuse_by_position(llama_of(recipe.spec()), train.seq_len);
     recipe.mesh.dim({.name = kDim, .size = size_, .splits = Splits::sequence, .nearness = 30});
     recipe.on(Event::meta_initialized, Phase::context, [this, &recipe](Run& run) {
       by_ring_ ? refuse_other_attention(recipe) : refuse_uneven_heads(run);
@@ -54,6 +55,18 @@ class ContextParallel final : public Plugin {
   }
 
  private:
+  void refuse_by_position(const LlamaSpec& model, int64_t seq_len) const {
+    if (model.position == PositionKind::alibi)
+      throw Error(
+          "context_parallel does not support position = \"alibi\": attention needs the distances "
+          "between positions of several ranks",
+          "use position = \"rope\", or remove context_parallel from the stack");
+    if (by_ring_ && model.window != 0 && model.window < seq_len)
+      throw Error("context_parallel: a ring does not support sliding windows (window = " +
+                      text(model.window) + " of " + text(seq_len) + " positions)",
+                  "use kind = \"all_to_all\"");
+  }
+
   /// A ring computes with the halves, so they have to be those of the attention that it takes the place of.
   static void refuse_other_attention(const Recipe& recipe) {
     if (recipe.rows.edited())

@@ -60,7 +60,21 @@ class TensorParallel final : public Plugin {
   }
 
  private:
+  static void refuse_unsplittable(const LlamaSpec& model) {
+    const auto refuse = [](const std::string& what, const std::string& why) {
+      throw Error("tensor_parallel does not support " + what + ": " + why,
+                  "use fsdp, which shards the parameters of any model");
+    };
+    if (model.qk_norm == QkNorm::whole)
+      refuse("qk_norm = \"whole\"", "a norm over all heads needs heads of other ranks");
+    if (model.attention_bias == AttentionBias::all)
+      refuse("attention_bias = \"all\"", "each rank would add the bias of the output");
+    if (model.position == PositionKind::alibi)
+      refuse("position = \"alibi\"", "the slopes depend on the heads of other ranks");
+  }
+
   void cut_decoder(const LlamaSpec& model) {
+    refuse_unsplittable(model);
     if (model.n_heads % size_ != 0)
       throw Error("tensor_parallel: " + text(model.n_heads) + " heads cannot be split into " + text(size_),
                   "use a size that divides the number of heads");

@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     static const fuzz::Files written;
     written.write("config.json", config_of_checkpoint(files.path()).dump());
     const HuggingFaceModel again = read_hugging_face_model(written.path());
-    fuzz::hold(to_json(again.llama) == json && again.longest == model.longest,
+    fuzz::hold(to_json(again.llama) == json && again.rotary.longest == model.rotary.longest,
                "what is written is the same model");
     try {
       fuzz::hold(to_json(llama_from_json(json, "again")) == json, "the model is read again as the same");

@@ -1,0 +1,242 @@
+#include "checkpoint/architectures.h"
+
+#include <algorithm>
+
+#include "base/suggest.h"
+#include "spec/value.h"
+
+namespace optrush {
+namespace {
+constexpr double kEpsOfOlmo = 1e-5;  // of its class, no field of its config.json
+constexpr const char *kWindowed = "sliding_attention", *kFull = "full_attention";
+
+int64_t layers_of(const ConfigFields& config) {
+  return config.value("num_hidden_layers", "integer").get<int64_t>();
+}
+
+/// Positions of a sliding window; 0: none. `otherwise`: where the key is missing; null is none.
+int64_t window_of(const ConfigFields& config, int64_t otherwise) {
+  if (!config.contains("sliding_window")) return otherwise;
+  const int64_t window = config.value("sliding_window", "integer", 0).get<int64_t>();
+  if (window < 0 || (window == 0 && !config["sliding_window"].is_null()))
+    config.refuse("'sliding_window' is " + config["sliding_window"].dump(),
+                  "it must be null or a number of positions");
+  return window;
+}
+
+/// Sets the window and the layers without it: by "layer_types", or where there is none by `windowed`.
+template <class Windowed>
+void read_windows(const ConfigFields& config, int64_t window, const Windowed& windowed, Json& fields) {
+  if (window == 0) return;
+  const int64_t layers = layers_of(config);
+  const Json& types = config["layer_types"];
+  if (!types.is_null() && (!types.is_array() || std::ssize(types) != layers))
+    config.refuse("'layer_types' is " + shown(types),
+                  "it must be a list with one type for each of the " + std::to_string(layers) + " layers");
+  Json full = Json::array();
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    const Json type =
+        types.is_null() ? Json(windowed(layer) ? kWindowed : kFull) : types.at(static_cast<size_t>(layer));
+    if (type != kWindowed && type != kFull)
+      config.refuse("'layer_types' names " + shown(type) + ", which is not supported",
+                    std::string("supported values: \"") + kFull + "\" and \"" + kWindowed + "\"");
+    if (type == kFull) full.push_back(layer);
+  }
+  if (std::ssize(full) == layers) return;
+  fields["window"] = window;
+  fields["full_attention_layers"] = full;
+}
+
+void write_layer_types(const LlamaSpec& spec, Json& config) {
+  config["sliding_window"] = spec.window == 0 ? Json() : Json(spec.window);
+  config["layer_types"] = Json::array();
+  for (int64_t layer = 0; layer < spec.n_layers; ++layer)
+    config["layer_types"].push_back(spec.window_of(layer) == 0 ? kFull : kWindowed);
+}
+
+/// A class with "attention_bias" has a bias in all four projections of attention.
+void read_attention_bias(const ConfigFields& config, Json& fields) {
+  if (config.value("attention_bias", "boolean", false)) fields["attention_bias"] = "all";
+}
+void write_attention_bias(const LlamaSpec& spec, Json& config) {
+  config["attention_bias"] = spec.attention_bias == AttentionBias::all;
+}
+
+void refuse_mlp_bias(const ConfigFields& config) {
+  if (config.value("mlp_bias", "boolean", false))
+    config.refuse("'mlp_bias' is true, which is not supported", "supported value: false");
+}
+
+void read_llama(const ConfigFields& config, Json& fields) {
+  refuse_mlp_bias(config);
+  read_attention_bias(config, fields);
+}
+void write_llama(const LlamaSpec& spec, Json& config) {
+  write_attention_bias(spec, config);
+  config["mlp_bias"] = false;
+}
+
+void read_mistral(const ConfigFields& config, Json& fields) {
+  if (!config["attention_bias"].is_null() && config["attention_bias"] != false)
+    config.refuse("'attention_bias' is " + shown(config["attention_bias"]) + ", but this class has no biases",
+                  "supported value: false");
+  if (const int64_t window = window_of(config, 4096); window != 0) fields["window"] = window;
+}
+void write_mistral(const LlamaSpec& spec, Json& config) {
+  config["sliding_window"] = spec.window == 0 ? Json() : Json(spec.window);
+}
+
+void read_windows_of_qwen(const ConfigFields& config, Json& fields) {
+  const bool used = config.value("use_sliding_window", "boolean", false);
+  const int64_t first = config.value("max_window_layers", "integer", 28).get<int64_t>();
+  read_windows(
+      config, used ? window_of(config, 4096) : 0, [&](int64_t layer) { return layer >= first; }, fields);
+}
+void write_windows_of_qwen(const LlamaSpec& spec, Json& config) {
+  write_layer_types(spec, config);
+  config["use_sliding_window"] = spec.window != 0;
+  int64_t first = 0;  // earlier versions do not read layer_types
+  while (first < spec.n_layers && spec.window_of(first) == 0) ++first;
+  config["max_window_layers"] = first;
+}
+
+void read_qwen2(const ConfigFields& config, Json& fields) {
+  fields["attention_bias"] = "qkv";
+  read_windows_of_qwen(config, fields);
+}
+
+void read_qwen3(const ConfigFields& config, Json& fields) {
+  fields["qk_norm"] = "per_head";
+  read_attention_bias(config, fields);
+  read_windows_of_qwen(config, fields);
+}
+void write_qwen3(const LlamaSpec& spec, Json& config) {
+  write_attention_bias(spec, config);
+  write_windows_of_qwen(spec, config);
+}
+
+void read_olmo(const ConfigFields& config, Json& fields) {
+  fields["norm"] = "layernorm_without_parameters";
+  fields["norm_eps"] = kEpsOfOlmo;
+  read_attention_bias(config, fields);
+}
+void write_olmo(const LlamaSpec& spec, Json& config) {
+  write_attention_bias(spec, config);
+  config["clip_qkv"] = nullptr;
+  config.erase("rms_norm_eps");
+}
+
+void read_olmo2(const ConfigFields& config, Json& fields) {
+  fields["norm_placement"] = "after";
+  fields["qk_norm"] = "whole";
+  read_attention_bias(config, fields);
+}
+
+void read_olmo3(const ConfigFields& config, Json& fields) {
+  read_olmo2(config, fields);
+  read_windows(
+      config, window_of(config, 4096), [](int64_t layer) { return (layer + 1) % 4 != 0; }, fields);
+  if (fields.contains("window") && fields.contains("rope_scaling"))
+    config.refuse("'rope_scaling' scales the layers with full attention alone, which is not supported",
+                  "remove it: the model is then the one of its original context length");
+}
+void write_olmo3(const LlamaSpec& spec, Json& config) {
+  write_attention_bias(spec, config);
+  write_layer_types(spec, config);
+}
+
+void read_smollm3(const ConfigFields& config, Json& fields) {
+  refuse_mlp_bias(config);
+  read_attention_bias(config, fields);
+  const int64_t layers = layers_of(config);
+  const Json& flags = config["no_rope_layers"];  // 1: the layer has rotary embedding
+  const int64_t interval = config.value("no_rope_layer_interval", "integer", 4).get<int64_t>();
+  if (!flags.is_null() &&
+      (!flags.is_array() || std::ssize(flags) < layers ||
+       !std::ranges::all_of(flags, [](const Json& flag) { return flag == 0 || flag == 1; })))
+    config.refuse("'no_rope_layers' is " + shown(flags),
+                  "it must be a list with 0 or 1 for each of the " + std::to_string(layers) + " layers");
+  if (flags.is_null() && interval < 1)
+    config.refuse("'no_rope_layer_interval' is " + std::to_string(interval), "it must be at least 1");
+  const auto rotates = [&](int64_t layer) {
+    return flags.is_null() ? (layer + 1) % interval != 0 : flags.at(static_cast<size_t>(layer)) == 1;
+  };
+  Json without = Json::array();
+  for (int64_t layer = 0; layer < layers; ++layer)
+    if (!rotates(layer)) without.push_back(layer);
+  fields["layers_without_rope"] = without;
+  const bool windows = config.value("use_sliding_window", "boolean", false);
+  read_windows(
+      config, windows ? window_of(config, 0) : 0, [&](int64_t layer) { return !rotates(layer); }, fields);
+}
+void write_smollm3(const LlamaSpec& spec, Json& config) {
+  write_llama(spec, config);
+  write_layer_types(spec, config);
+  config["use_sliding_window"] = spec.window != 0;
+  config["no_rope_layers"] = Json::array();
+  for (int64_t layer = 0; layer < spec.n_layers; ++layer)
+    config["no_rope_layers"].push_back(spec.rotates(layer) ? 1 : 0);
+}
+
+// By the classes of transformers 4.57: the values that they have where config.json lacks the field.
+constexpr Architecture kArchitectures[] = {
+    {.name = "LlamaForCausalLM",
+     .base = "LlamaModel",
+     .model_type = "llama",
+     .read = read_llama,
+     .write = write_llama},
+    {.name = "MistralForCausalLM",
+     .base = "MistralModel",
+     .model_type = "mistral",
+     .max_positions = 131072,
+     .kv_heads = 8,
+     .read = read_mistral,
+     .write = write_mistral},
+    {.name = "Qwen2ForCausalLM",
+     .base = "Qwen2Model",
+     .model_type = "qwen2",
+     .max_positions = 32768,
+     .kv_heads = 32,
+     .read = read_qwen2,
+     .write = write_windows_of_qwen},
+    {.name = "Qwen3ForCausalLM",
+     .base = "Qwen3Model",
+     .model_type = "qwen3",
+     .max_positions = 32768,
+     .kv_heads = 32,
+     .head_dim = 128,
+     .read = read_qwen3,
+     .write = write_qwen3},
+    {.name = "OlmoForCausalLM",
+     .base = "OlmoModel",
+     .model_type = "olmo",
+     .rope_type_key = "type",
+     .read = read_olmo,
+     .write = write_olmo},
+    {.name = "Olmo2ForCausalLM",
+     .base = "Olmo2Model",
+     .model_type = "olmo2",
+     .norm_eps = 1e-5,
+     .rope_type_key = "type",
+     .read = read_olmo2,
+     .write = write_attention_bias},
+    {.name = "Olmo3ForCausalLM",
+     .base = "Olmo3Model",
+     .model_type = "olmo3",
+     .norm_eps = 1e-5,
+     .read = read_olmo3,
+     .write = write_olmo3},
+    {.name = "SmolLM3ForCausalLM",
+     .base = "SmolLM3Model",
+     .model_type = "smollm3",
+     .max_positions = 32768,
+     .rope_theta = 2000000,
+     .tied = true,
+     .kv_heads = 4,
+     .read = read_smollm3,
+     .write = write_smollm3},
+};
+}  // namespace
+
+std::span<const Architecture> architectures() { return kArchitectures; }
+}  // namespace optrush

@@ -1,0 +1,30 @@
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "checkpoint/config_fields.h"
+#include "optrush/spec.h"
+
+namespace optrush {
+/// A class of transformers whose models this program trains: what its config.json means and has where a field
+/// is missing.
+struct Architecture {
+  const char* name;        ///< of the class
+  const char* base;        ///< of the class without a head, which stores the same weights
+  const char* model_type;  ///< by which AutoModelForCausalLM chooses the class
+  int64_t max_positions = 2048;
+  double norm_eps = 1e-6, rope_theta = 10000;
+  bool tied = false;
+  int64_t kv_heads = 0;  ///< 0: as many as heads
+  int64_t head_dim = 0;  ///< 0: hidden_size / num_attention_heads
+  /// The versions 4 and 5 of transformers both read the type of a rotary scaling under this name.
+  const char* rope_type_key = "rope_type";
+  /// Sets the fields of a LlamaSpec that this class has and Llama has not.
+  void (*read)(const ConfigFields&, Json& fields);
+  /// The inverse: writes the fields of config.json that `read` understands.
+  void (*write)(const LlamaSpec&, Json& config);
+};
+
+/// Llama first: a model that several classes have is written as the first of them.
+std::span<const Architecture> architectures();
+}  // namespace optrush
