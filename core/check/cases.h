@@ -38,6 +38,10 @@ struct SmallModel {
   Json fields;
   /// An operator alone has none, and gets other inputs in micro-batches of another size.
   bool has_layers = true;
+  bool compiled = true;  ///< whether plugins that compile are tried on it
+  /// Whether fewer bits change its gradients little: not where norms follow attention and MLP, nor where
+  /// rounding sends a token to another expert. Plugins of that effect run on it, and nothing is compared.
+  bool well_conditioned = true;
 };
 std::vector<SmallModel> small_models();
 

@@ -178,6 +178,77 @@ void write_smollm3(const LlamaSpec& spec, Json& config) {
     config["no_rope_layers"].push_back(spec.rotates(layer) ? 1 : 0);
 }
 
+void read_experts(const ConfigFields& config, const char* count, int64_t per_token, bool normalized,
+                  Json& fields) {
+  if (config.value("output_router_logits", "boolean", false))
+    config.refuse(
+        "'output_router_logits' is true: training would add the load-balancing loss of the router, "
+        "which is not supported",
+        "supported value: false");
+  fields["n_experts"] = config.value(count, "integer");
+  fields["experts_per_token"] = config.value("num_experts_per_tok", "integer", per_token);
+  fields["normalize_router"] = normalized;
+}
+void write_experts(const LlamaSpec& spec, const char* count, Json& config) {
+  config[count] = spec.n_experts;
+  config["num_experts_per_tok"] = spec.experts_per_token;
+  config["output_router_logits"] = false;
+}
+
+void read_mixtral(const ConfigFields& config, Json& fields) {
+  if (config.value("router_jitter_noise", "number", 0.0) != 0)
+    config.refuse(
+        "'router_jitter_noise' is " + config["router_jitter_noise"].dump() + ", which is not supported",
+        "supported value: 0.0");
+  read_experts(config, "num_local_experts", 2, /*normalized=*/true, fields);
+  if (const int64_t window = window_of(config, 0); window != 0) fields["window"] = window;
+}
+void write_mixtral(const LlamaSpec& spec, Json& config) {
+  write_experts(spec, "num_local_experts", config);
+  write_mistral(spec, config);
+}
+
+void read_qwen3_moe(const ConfigFields& config, Json& fields) {
+  fields["qk_norm"] = "per_head";
+  read_attention_bias(config, fields);
+  read_experts(config, "num_experts", 8, config.value("norm_topk_prob", "boolean", false), fields);
+  fields["expert_ffn_dim"] = config.value("moe_intermediate_size", "integer", 768);
+  if (config.value("use_sliding_window", "boolean", false))
+    if (const int64_t window = window_of(config, 4096); window != 0) fields["window"] = window;
+  const int64_t step = config.value("decoder_sparse_step", "integer", 1).get<int64_t>();
+  if (step < 1) config.refuse("'decoder_sparse_step' is " + std::to_string(step), "it must be at least 1");
+  const Json& dense = config["mlp_only_layers"];
+  if (!dense.is_null() && !dense.is_array())
+    config.refuse("'mlp_only_layers' is " + shown(dense), "it must be a list of layers");
+  Json layers = Json::array();
+  for (int64_t layer = 0; layer < layers_of(config); ++layer)
+    if ((layer + 1) % step != 0 || (!dense.is_null() && std::ranges::find(dense, Json(layer)) != dense.end()))
+      layers.push_back(layer);
+  fields["dense_layers"] = layers;
+}
+void write_qwen3_moe(const LlamaSpec& spec, Json& config) {
+  write_attention_bias(spec, config);
+  write_experts(spec, "num_experts", config);
+  config["norm_topk_prob"] = spec.normalize_router;
+  config["moe_intermediate_size"] = spec.expert_ffn_dim != 0 ? spec.expert_ffn_dim : spec.ffn_dim;
+  config["mlp_only_layers"] = spec.dense_layers;
+  config["decoder_sparse_step"] = 1;
+  config["use_sliding_window"] = spec.window != 0;
+  config["sliding_window"] = spec.window == 0 ? Json() : Json(spec.window);
+}
+
+void read_olmoe(const ConfigFields& config, Json& fields) {
+  fields["qk_norm"] = "whole";
+  read_attention_bias(config, fields);
+  read_experts(config, "num_experts", 8, config.value("norm_topk_prob", "boolean", false), fields);
+}
+void write_olmoe(const LlamaSpec& spec, Json& config) {
+  write_attention_bias(spec, config);
+  write_experts(spec, "num_experts", config);
+  config["norm_topk_prob"] = spec.normalize_router;
+  config["clip_qkv"] = nullptr;
+}
+
 // By the classes of transformers 4.57: the values that they have where config.json lacks the field.
 constexpr Architecture kArchitectures[] = {
     {.name = "LlamaForCausalLM",
@@ -235,6 +306,30 @@ constexpr Architecture kArchitectures[] = {
      .kv_heads = 4,
      .read = read_smollm3,
      .write = write_smollm3},
+    {.name = "MixtralForCausalLM",
+     .base = "MixtralModel",
+     .model_type = "mixtral",
+     .max_positions = 131072,
+     .norm_eps = 1e-5,
+     .rope_theta = 1e6,
+     .kv_heads = 8,
+     .names = ParameterNames::mixtral,
+     .read = read_mixtral,
+     .write = write_mixtral},
+    {.name = "Qwen3MoeForCausalLM",
+     .base = "Qwen3MoeModel",
+     .model_type = "qwen3_moe",
+     .max_positions = 32768,
+     .kv_heads = 4,
+     .read = read_qwen3_moe,
+     .write = write_qwen3_moe},
+    {.name = "OlmoeForCausalLM",
+     .base = "OlmoeModel",
+     .model_type = "olmoe",
+     .max_positions = 4096,
+     .norm_eps = 1e-5,
+     .read = read_olmoe,
+     .write = write_olmoe},
 };
 }  // namespace
 

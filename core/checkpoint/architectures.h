@@ -6,6 +6,10 @@
 #include "optrush/spec.h"
 
 namespace optrush {
+/// Names of the parameters of experts. common: "mlp.gate", "mlp.experts.0.gate_proj". mixtral:
+/// "block_sparse_moe.gate", "block_sparse_moe.experts.0.w1".
+enum class ParameterNames : uint8_t { common, mixtral };
+
 /// A class of transformers whose models this program trains: what its config.json means and has where a field
 /// is missing.
 struct Architecture {
@@ -19,6 +23,7 @@ struct Architecture {
   int64_t head_dim = 0;  ///< 0: hidden_size / num_attention_heads
   /// The versions 4 and 5 of transformers both read the type of a rotary scaling under this name.
   const char* rope_type_key = "rope_type";
+  ParameterNames names = ParameterNames::common;
   /// Sets the fields of a LlamaSpec that this class has and Llama has not.
   void (*read)(const ConfigFields&, Json& fields);
   /// The inverse: writes the fields of config.json that `read` understands.

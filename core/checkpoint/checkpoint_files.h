@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/architectures.h"
 #include "checkpoint/llama_parameters.h"
 #include "io/safetensors_header.h"
 
@@ -47,4 +48,6 @@ class CheckpointFiles {
 /// The parameter that a tensor of this name is: without what torch.compile, data parallelism, activation
 /// checkpointing and PEFT put into names, and with the "model." of a model that was saved without its head.
 std::string parameter_name(std::string_view stored);
+/// The name under which a class of transformers stores a parameter.
+std::string stored_name(std::string_view parameter, ParameterNames);
 }  // namespace optrush

@@ -20,10 +20,9 @@ constexpr std::pair<const char*, const char*> kDifferences[] = {
     {"Gemma", "it scales its embeddings, and its norms and activation differ"},
     {"Gemma2", "it scales its embeddings, and its norms and activation differ"},
     {"Gemma3", "it scales its embeddings, and its norms and activation differ"},
-    {"Mixtral", "its MLPs are mixtures of experts"},
-    {"Qwen2Moe", "its MLPs are mixtures of experts"},
-    {"Qwen3Moe", "its MLPs are mixtures of experts"},
-    {"Olmoe", "its MLPs are mixtures of experts"},
+    {"Qwen2Moe", "its mixtures of experts have a shared expert"},
+    {"DeepseekV3", "its attention, router and shared experts differ"},
+    {"GptOss", "its attention has sinks, and its experts biases and another activation"},
     {"Phi3", "it stores its projections in fused matrices"},
     {"Granite", "it scales embeddings, residuals, attention and logits"},
 };

@@ -28,17 +28,24 @@ class Shapes {
     vector(path + ".q_norm.weight", per_head ? spec_.head_size() : queries);
     vector(path + ".k_norm.weight", per_head ? spec_.head_size() : keys);
   }
-  void mlp(const std::string& path) {
-    matrix(path + ".gate_proj", spec_.ffn_dim, spec_.dim);
-    matrix(path + ".up_proj", spec_.ffn_dim, spec_.dim);
-    matrix(path + ".down_proj", spec_.dim, spec_.ffn_dim);
+  void mlp(const std::string& path, int64_t ffn_dim) {
+    matrix(path + ".gate_proj", ffn_dim, spec_.dim);
+    matrix(path + ".up_proj", ffn_dim, spec_.dim);
+    matrix(path + ".down_proj", spec_.dim, ffn_dim);
   }
-  void block(const std::string& path) {
+  void experts(const std::string& path) {
+    matrix(path + ".gate", spec_.n_experts, spec_.dim);
+    for (int64_t expert = 0; expert < spec_.n_experts; ++expert)
+      mlp(path + ".experts." + std::to_string(expert),
+          spec_.expert_ffn_dim != 0 ? spec_.expert_ffn_dim : spec_.ffn_dim);
+  }
+  void block(int64_t layer) {
+    const std::string path = "model.layers." + std::to_string(layer);
     const bool before = spec_.norm_placement == NormPlacement::before;
     if (before) norm(path + ".input_layernorm");
     norm(path + ".post_attention_layernorm");
     attention(path + ".self_attn");
-    mlp(path + ".mlp");
+    spec_.has_experts(layer) ? experts(path + ".mlp") : mlp(path + ".mlp", spec_.ffn_dim);
     if (!before) norm(path + ".post_feedforward_layernorm");
   }
   std::vector<NamedShape> take() { return std::move(all_); }
@@ -54,8 +61,7 @@ class Shapes {
 std::vector<NamedShape> llama_parameters(const LlamaSpec& spec) {
   Shapes shapes(spec);
   shapes.matrix("model.embed_tokens", spec.vocab_size, spec.dim);
-  for (int64_t layer = 0; layer < spec.n_layers; ++layer)
-    shapes.block("model.layers." + std::to_string(layer));
+  for (int64_t layer = 0; layer < spec.n_layers; ++layer) shapes.block(layer);
   shapes.norm("model.norm");
   if (!spec.tie_embeddings) shapes.matrix("lm_head", spec.vocab_size, spec.dim);
   return shapes.take();

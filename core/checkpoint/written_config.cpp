@@ -51,9 +51,21 @@ Json written(const LlamaSpec& llama, int64_t max_positions, const Architecture& 
   return config;
 }
 
+const Architecture& architecture_named(const std::string& name) {
+  return *std::ranges::find_if(architectures(), [&](const auto& known) { return name == known.name; });
+}
+
 /// The fields that decide the function, each in one form.
 Json choices_of(LlamaSpec llama) {
   llama.head_dim = llama.head_size();
+  const LlamaSpec dense;
+  if (llama.n_experts == 0) {
+    llama.experts_per_token = dense.experts_per_token;
+    llama.normalize_router = dense.normalize_router;
+  } else if (llama.expert_ffn_dim == 0) {
+    llama.expert_ffn_dim = llama.ffn_dim;
+  }
+  if (llama.n_experts == 0) llama.expert_ffn_dim = 0;
   RopeScaling& rope = llama.rope_scaling;
   if (rope.factor == 1) rope = {};
   if (rope.type == RopeType::linear) rope = {.type = rope.type, .factor = rope.factor};
@@ -101,11 +113,12 @@ Json config_of_checkpoint(const std::filesystem::path& folder) {
   config["architectures"] = {model.architecture};
   config["tie_word_embeddings"] = model.llama.tie_embeddings;
   config["model_type"] = model.model_type;
-  const auto known = std::ranges::find_if(architectures(), [&](const Architecture& architecture) {
-    return model.architecture == architecture.name;
-  });
-  set_rotary(config, model.rotary.theta, model.rotary.written, *known);
+  set_rotary(config, model.rotary.theta, model.rotary.written, architecture_named(model.architecture));
   return config;
+}
+
+ParameterNames names_of(const Json& config) {
+  return architecture_named(config.at("architectures").at(0).get<std::string>()).names;
 }
 
 Json with_dtype(Json config, const std::string& dtype) {

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <string>
 
+#include "checkpoint/architectures.h"
 #include "optrush/json.h"
 #include "optrush/spec.h"
 
@@ -13,6 +14,9 @@ Json hugging_face_config(const LlamaSpec&, int64_t max_positions);
 /// config.json for weights that were trained from this checkpoint: that of the folder, in spellings that
 /// transformers 4 and 5 read alike.
 Json config_of_checkpoint(const std::filesystem::path& folder);
+
+/// How the class of this config.json names parameters.
+ParameterNames names_of(const Json& config);
 
 /// Sets the type that transformers 5 ("dtype") and 4 ("torch_dtype") load the weights in: "fp32", "fp64" or
 /// "bf16".

@@ -7,6 +7,7 @@
 namespace optrush {
 /// FLOPs of training by formula (docs/internals/measuring.md). P: matmul parameters, without the input
 /// embedding unless it is tied to the output; 6 P for trained ones, 4 P for frozen ones (no weight gradient).
+/// Of experts those count that a token passes.
 struct ModelFlops {
   double of_a_token = 0;  ///< 6 P
   double of_a_pair = 0;   ///< of positions that attention relates, in any order: 12 L heads head_dim

@@ -34,6 +34,10 @@ Ops::Linear::Fn Binder::linear(const Module& module) const {
   };
 }
 
+Ops::Linear::Fn Binder::router(const Module& module) const {
+  return [weight = module.params.at(0)](const Tensor& x) { return at::linear(x, weight->value()); };
+}
+
 Ops::Norm::Fn Binder::norm(const Module& module) const {
   return recipe_.ops.norm.resolve(module, [&module](const Tensor& x, const NormArgs& args) {
     return plain::norm(x, value_of(module, 0), value_of(module, 1), args);

@@ -9,6 +9,7 @@
 
 #include "model/binder.h"
 #include "model/declare.h"
+#include "model/experts.h"
 #include "model/rotary.h"
 #include "optrush/recipe.h"
 #include "params/init.h"
@@ -162,9 +163,20 @@ class LlamaDeclaration {
   Parts add_parts(Unit& block) {
     const Unit& attention =
         *block.children.emplace_back(this->attention(block.path + ".self_attn", block.layer));
-    const Unit& mlp =
-        *block.children.emplace_back(declare_mlp(params_, block.path + ".mlp", block.layer, mlp_shape()));
+    const Unit& mlp = *block.children.emplace_back(this->mlp(block.path + ".mlp", block.layer));
     return {&attention, &mlp};
+  }
+
+  std::unique_ptr<Unit> mlp(const std::string& path, int64_t layer) {
+    if (!spec_.has_experts(layer)) return declare_mlp(params_, path, layer, mlp_shape());
+    MlpShape expert = mlp_shape();
+    if (spec_.expert_ffn_dim != 0) expert.ffn_dim = spec_.expert_ffn_dim;
+    return declare_experts(params_, path, layer,
+                           {.expert = expert,
+                            .router = normal(spec_.init_std),
+                            .count = spec_.n_experts,
+                            .per_token = spec_.experts_per_token,
+                            .normalize = spec_.normalize_router});
   }
 
   std::unique_ptr<Unit> attention(const std::string& path, int64_t layer) {

@@ -51,6 +51,14 @@ void check_llama(const LlamaSpec& spec, const std::string& where) {
   if (spec.window == 0 && !spec.full_attention_layers.empty())
     refuse("model.full_attention_layers without model.window: every layer has full attention",
            "set model.window, or leave out model.full_attention_layers");
+  check_layers("dense_layers", spec.dense_layers);
+  if (spec.n_experts > 0 && spec.experts_per_token > spec.n_experts)
+    refuse("model.experts_per_token (" + text(spec.experts_per_token) + ") is above model.n_experts (" +
+               text(spec.n_experts) + ")",
+           "change one of them");
+  if (spec.n_experts == 0 && !spec.dense_layers.empty())
+    refuse("model.dense_layers without model.n_experts: every layer has an MLP",
+           "set model.n_experts, or leave out model.dense_layers");
   if (spec.position == PositionKind::alibi && !spec.layers_without_rope.empty())
     refuse("model.layers_without_rope with model.position = \"alibi\": no layer has rotary embedding",
            "leave out one of them");
@@ -59,6 +67,10 @@ void check_llama(const LlamaSpec& spec, const std::string& where) {
 
 int64_t LlamaSpec::window_of(int64_t layer) const {
   return std::ranges::binary_search(full_attention_layers, layer) ? 0 : window;
+}
+
+bool LlamaSpec::has_experts(int64_t layer) const {
+  return n_experts > 0 && !std::ranges::binary_search(dense_layers, layer);
 }
 
 bool LlamaSpec::rotates(int64_t layer) const {
@@ -161,6 +173,23 @@ const Fields<LlamaSpec>& llama_fields() {
           .optional(&T::full_attention_layers,
                     {.name = "full_attention_layers",
                      .doc = "layers that have full attention although window is set, from 0"})
+          .optional(&T::n_experts, {.name = "n_experts",
+                                    .doc = "number of experts in place of each MLP; 0: a dense model",
+                                    .min = 0,
+                                    .max = 65536})
+          .optional(&T::experts_per_token, {.name = "experts_per_token",
+                                            .doc = "number of experts that a token passes",
+                                            .min = 1,
+                                            .max = 65536})
+          .optional(&T::expert_ffn_dim, {.name = "expert_ffn_dim",
+                                         .doc = "inner width of the SwiGLU of an expert; 0: ffn_dim",
+                                         .min = 0,
+                                         .max = kLargest})
+          .optional(&T::normalize_router,
+                    {.name = "normalize_router",
+                     .doc = "divide the router weights of the experts of a token by their sum"})
+          .optional(&T::dense_layers, {.name = "dense_layers",
+                                       .doc = "layers that have an MLP although n_experts is set, from 0"})
           .optional(&T::tie_embeddings,
                     {.name = "tie_embeddings", .doc = "use the embedding as the weight of the head"})
           .optional(&T::init_std,

@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 
 #include "base/files.h"
+#include "checkpoint/checkpoint_files.h"
 #include "checkpoint/written_config.h"
 #include "data/batches.h"
 #include "data/token_source.h"
@@ -36,14 +37,14 @@ RunSpec plain(RunSpec spec) {
   return spec;
 }
 
-void write_parameters(const Session& session, const fs::path& file) {
+void write_parameters(const Session& session, ParameterNames names, const fs::path& file) {
   std::optional<Checkpoint> checkpoint;
   if (!session.model().checkpoint.empty()) checkpoint.emplace(session.model().checkpoint);
   std::vector<std::pair<std::string, Tensor>> values;
   for (const Param* param : session.params().all()) {
     const Tensor value =
         checkpoint ? checkpoint->read(*param) : initial_value(*param, session.spec().train.seed);
-    values.emplace_back(param->name, value.to(param->dtype));
+    values.emplace_back(stored_name(param->name, names), value.to(param->dtype));
   }
   write_safetensors(file, std::move(values));
 }
@@ -74,7 +75,7 @@ int export_command(const fs::path& spec_file, const fs::path& out) {
   write_json(out / "config.json", config);
   const auto session = RunSetup::open(plain(spec), at::kCPU);
   session->declare();
-  write_parameters(*session, out / "model.safetensors");
+  write_parameters(*session, names_of(config), out / "model.safetensors");
   write_tokens(*session, sequences_of(spec), out / "tokens.safetensors");
   return 0;
 }

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/first_line.h"
 #include "base/suggest.h"
+#include "checkpoint/checkpoint_files.h"
 #include "checkpoint/written_config.h"
 #include "io/safetensors.h"
 #include "io/state_folder.h"
@@ -141,8 +142,11 @@ NamedTensors model_weights(Session& session, const std::set<std::string>& own) {
   return weights;
 }
 
-void write_weights(const fs::path& file, NamedTensors weights, at::ScalarType dtype) {
-  for (auto& [name, tensor] : weights) tensor = tensor.to(dtype);
+void write_weights(const fs::path& file, NamedTensors weights, at::ScalarType dtype, ParameterNames names) {
+  for (auto& [name, tensor] : weights) {
+    name = stored_name(name, names);
+    tensor = tensor.to(dtype);
+  }
   write_safetensors(file, std::move(weights), kOfPyTorch);
 }
 
@@ -155,12 +159,13 @@ void write_model(Session& session, const std::set<std::string>& own, const std::
     config = hugging_face_config(llama_of(spec), spec.train.seq_len);
   else
     config = config_of_checkpoint(checkpoint);
+  const ParameterNames names = names_of(config);
   write_json(out / "config.json", with_dtype(std::move(config), dtype));
   if (!checkpoint.empty())
     for (const char* name : kBesideWeights)
       if (const fs::path file = fs::path(checkpoint) / name; fs::is_regular_file(file))
         fs::copy_file(file, out / name);
-  write_weights(out / "model.safetensors", model_weights(session, own), parse_dtype(dtype));
+  write_weights(out / "model.safetensors", model_weights(session, own), parse_dtype(dtype), names);
 }
 
 void write_adapter(const Session& session, const std::set<std::string>& own, const std::string& dtype,
@@ -169,12 +174,20 @@ void write_adapter(const Session& session, const std::set<std::string>& own, con
   if (config.is_null())
     throw Error("the plugin that adds parameters does not describe them for other programs",
                 "write the whole model: --merge");
-  config["base_model_name_or_path"] = session.model().checkpoint;
+  const std::string& checkpoint = session.model().checkpoint;
+  const ParameterNames names = names_of(
+      checkpoint.empty() ? hugging_face_config(llama_of(session.spec()), session.spec().train.seq_len)
+                         : config_of_checkpoint(checkpoint));
+  config["base_model_name_or_path"] = checkpoint;
+  for (auto& target : config.at("target_modules")) {
+    const std::string inside = "experts.";  // a linear of attention has the same name everywhere
+    target = stored_name(inside + target.get<std::string>(), names).substr(inside.size());
+  }
   write_json(out / "adapter_config.json", config);
   NamedTensors weights;
   for (const Param* param : session.params().all())
     if (!own.contains(param->name)) weights.emplace_back("base_model.model." + param->name, param->value());
-  write_weights(out / "adapter_model.safetensors", std::move(weights), parse_dtype(dtype));
+  write_weights(out / "adapter_model.safetensors", std::move(weights), parse_dtype(dtype), names);
 }
 
 void check_empty(const fs::path& out) {

@@ -73,9 +73,10 @@ def evaluate(model, tokens):
 
 
 def plain_name(name):
-    """The name of a parameter without what peft puts around it."""
-    for added, plain in (("base_model.model.", ""), (".base_layer.", "."), (".default.", ".")):
-        name = name.replace(added, plain)
+    """The name of a parameter here: without what peft puts around it, and not by Mixtral's own words."""
+    of_mixtral = (("block_sparse_moe", "mlp"), (".w1.", ".gate_proj."), (".w2.", ".down_proj."), (".w3.", ".up_proj."))
+    for theirs, ours in (("base_model.model.", ""), (".base_layer.", "."), (".default.", "."), *of_mixtral):
+        name = name.replace(theirs, ours)
     return name
 
 

@@ -172,6 +172,9 @@ with tempfile.TemporaryDirectory() as folder:
         ("Qwen2ForCausalLM", 'attention_bias = "qkv", window = 5, full_attention_layers = { 0 }', LORA, ("--merge",)),
         ("Qwen3ForCausalLM", 'qk_norm = "per_head", head_dim = 24', "", ()),
         ("SmolLM3ForCausalLM", "layers_without_rope = { 1 }", "", ()),
+        ("MixtralForCausalLM", "n_experts = 3", LORA, ("--merge",)),
+        ("Qwen3MoeForCausalLM", 'qk_norm = "per_head", n_experts = 4, expert_ffn_dim = 40, dense_layers = { 0 }', "", ()),
+        ("OlmoeForCausalLM", 'qk_norm = "whole", n_experts = 4, normalize_router = false', "", ()),
     ):
         written, _ = check_written(work, kind, plugins, f'rush.llama("nano", {{ {choices} }})', *options)
         assert type(written).__name__ == kind

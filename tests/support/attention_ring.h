@@ -3,6 +3,7 @@
 
 #include <array>
 #include <limits>
+#include <vector>
 
 #include "optrush/ops.h"
 
@@ -64,6 +65,16 @@ inline Attended attention_by_formula(const AttentionInputs& inputs) {
   if (inputs.args.causal) hidden = hidden.logical_or(at::ones_like(hidden).triu(1));
   if (const Tensor& ids = inputs.args.segments.ids; ids.defined())
     hidden = hidden.logical_or(ids.unsqueeze(-1).ne(ids.unsqueeze(-2)).unsqueeze(1));
+  const Tensor distance =
+      at::arange(q.size(2)).unsqueeze(1) - at::arange(k.size(2)).unsqueeze(0);  // of a query to a key
+  if (inputs.args.window != 0) hidden = hidden.logical_or(distance.ge(inputs.args.window));
+  if (inputs.args.alibi) {
+    // arXiv:2108.12409, section 3; 6 heads as its authors' code interpolates them.
+    const std::vector<double> slopes =
+        q.size(1) == 6 ? std::vector{1.0 / 4, 1.0 / 16, 1.0 / 64, 1.0 / 256, 1.0 / 2, 1.0 / 8}
+                       : std::vector{1.0 / 4, 1.0 / 16, 1.0 / 64, 1.0 / 256};
+    scores = scores - at::tensor(slopes, scores.options()).view({-1, 1, 1}) * distance.abs();
+  }
   scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
   const Tensor out = at::matmul(at::softmax(scores, -1), v.repeat_interleave(shared, 1));
   out.backward(inputs.gradient);

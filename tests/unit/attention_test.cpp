@@ -46,6 +46,28 @@ TEST(PlainAttention, IsItsFormula) {
   }
 }
 
+TEST(PlainAttention, SeesAWindow) {
+  for (const int64_t window : {1, 5, 11, 12, 40}) {
+    auto inputs = attention_inputs({.causal = true}, at::kDouble);
+    inputs.args.window = window;
+    EXPECT_LT(difference(attend(inputs, true), attention_by_formula(inputs)), kExact) << window;
+    inputs.args.segments = segments_of({5, 7, 1, 10, 1}, 2);
+    EXPECT_LT(difference(attend(inputs, true), attention_by_formula(inputs)), kExact) << window << ", packed";
+  }
+}
+
+TEST(PlainAttention, BiasesScoresByTheDistance) {
+  for (const int64_t heads : {4, 6}) {
+    auto inputs = attention_inputs({.heads = heads, .causal = true}, at::kDouble);
+    inputs.args.alibi = true;
+    EXPECT_LT(difference(attend(inputs, true), attention_by_formula(inputs)), kExact) << heads;
+    EXPECT_LT(difference(attention_by_forward_backward(plain::attention_forward_backward(), inputs),
+                         attention_by_formula(inputs)),
+              kExact)
+        << heads;
+  }
+}
+
 TEST(PlainAttention, ItsLogSumExpHasADerivative) {
   auto inputs = attention_inputs({.width = 2}, at::kDouble);
   inputs.args.lse = true;

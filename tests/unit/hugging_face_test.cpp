@@ -263,6 +263,11 @@ TEST_F(HuggingFace, RefusesWhatWouldNeedAnotherModel) {
       {{{"architectures", {"MistralForCausalLM"}}, {"num_key_value_heads", 4}, {"attention_bias", true}},
        "'attention_bias' is true"},
       {{{"architectures", {"SmolLM3ForCausalLM"}}, {"mlp_bias", true}}, "'mlp_bias' is true"},
+      {{{"architectures", {"OlmoeForCausalLM"}}, {"num_experts", 4}, {"output_router_logits", true}},
+       "the load-balancing loss of the router"},
+      {{{"architectures", {"OlmoeForCausalLM"}}, {"num_experts", 4}}, "(8) is above model.n_experts (4)"},
+      {{{"architectures", {"MixtralForCausalLM"}}, {"num_key_value_heads", 4}},
+       "'num_local_experts' is missing"},
       {{{"architectures", {"SmolLM3ForCausalLM"}}, {"no_rope_layers", {1}}}, "'no_rope_layers' is [1]"},
       {{{"architectures", {"SmolLM3ForCausalLM"}}, {"no_rope_layer_interval", 0}},
        "'no_rope_layer_interval' is 0"},
@@ -526,6 +531,36 @@ TEST_F(HuggingFace, ReadsTheChoicesOfEachClass) {
   EXPECT_THAT(of("SmolLM3ForCausalLM", {{"no_rope_layers", {0, 1, 1, 1, 1, 0, 0}}}).layers_without_rope,
               ::testing::ElementsAre(0, 5));
   EXPECT_EQ(of("MistralForCausalLM").window, 4096);
+  const LlamaSpec mixtral = of("MixtralForCausalLM", {{"num_local_experts", 8}});
+  EXPECT_EQ(mixtral.n_experts, 8);
+  EXPECT_EQ(mixtral.experts_per_token, 2);
+  EXPECT_TRUE(mixtral.normalize_router);
+  EXPECT_EQ(mixtral.window, 0);
+  const LlamaSpec qwen3_moe = of("Qwen3MoeForCausalLM", {{"num_experts", 16},
+                                                         {"moe_intermediate_size", 40},
+                                                         {"decoder_sparse_step", 2},
+                                                         {"mlp_only_layers", {1}}});
+  EXPECT_EQ(qwen3_moe.experts_per_token, 8);
+  EXPECT_EQ(qwen3_moe.expert_ffn_dim, 40);
+  EXPECT_FALSE(qwen3_moe.normalize_router);
+  EXPECT_THAT(qwen3_moe.dense_layers, ::testing::ElementsAre(0, 1, 2, 4));
+}
+
+TEST_F(HuggingFace, NamesExpertsAsTheClassDoes) {
+  const std::pair<const char*, const char*> names[] = {
+      {"model.layers.0.mlp.gate.weight", "model.layers.0.block_sparse_moe.gate.weight"},
+      {"model.layers.0.mlp.experts.3.gate_proj.weight",
+       "model.layers.0.block_sparse_moe.experts.3.w1.weight"},
+      {"model.layers.0.mlp.experts.3.up_proj.weight", "model.layers.0.block_sparse_moe.experts.3.w3.weight"},
+      {"model.layers.0.mlp.experts.3.down_proj.weight",
+       "model.layers.0.block_sparse_moe.experts.3.w2.weight"},
+      {"model.layers.0.self_attn.q_proj.weight", "model.layers.0.self_attn.q_proj.weight"},
+      {"model.layers.0.mlp.gate_proj.weight", "model.layers.0.mlp.gate_proj.weight"}};
+  for (const auto& [ours, theirs] : names) {
+    EXPECT_EQ(stored_name(ours, ParameterNames::mixtral), theirs);
+    EXPECT_EQ(parameter_name(theirs), ours);
+    EXPECT_EQ(stored_name(ours, ParameterNames::common), ours);
+  }
 }
 
 TEST_F(HuggingFace, WritesTheFirstClassThatHasTheChoices) {
@@ -542,6 +577,11 @@ TEST_F(HuggingFace, WritesTheFirstClassThatHasTheChoices) {
       {{.norm_placement = NormPlacement::after, .qk_norm = QkNorm::whole}, "Olmo2ForCausalLM"},
       {{.norm_placement = NormPlacement::after, .qk_norm = QkNorm::whole, .window = 8}, "Olmo3ForCausalLM"},
       {{.layers_without_rope = {1}}, "SmolLM3ForCausalLM"},
+      {{.n_experts = 8, .expert_ffn_dim = 688}, "MixtralForCausalLM"},
+      {{.qk_norm = QkNorm::per_head, .n_experts = 8, .expert_ffn_dim = 96, .dense_layers = {0, 3}},
+       "Qwen3MoeForCausalLM"},
+      {{.qk_norm = QkNorm::whole, .n_experts = 8, .expert_ffn_dim = 0, .normalize_router = false},
+       "OlmoeForCausalLM"},
   };
   for (const auto& [spec, name] : cases) {
     const Json config = hugging_face_config(spec, 64);
@@ -550,6 +590,7 @@ TEST_F(HuggingFace, WritesTheFirstClassThatHasTheChoices) {
     LlamaSpec expected = spec;
     expected.head_dim = spec.head_size();
     if (spec.rope_scaling.factor != 1) expected.rope_scaling.low_freq_factor = 1;  // of llama3 alone
+    if (name != "Qwen3MoeForCausalLM") expected.expert_ffn_dim = 0;                // as wide as ffn_dim
     EXPECT_EQ(read_hugging_face_model(folder_).llama, expected) << config;
   }
 }

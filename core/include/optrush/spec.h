@@ -55,6 +55,12 @@ struct LlamaSpec {
   /// Sliding window attention (arXiv:2310.06825): a token sees itself and window - 1 tokens before; 0: all.
   int64_t window = 0;
   std::vector<int64_t> full_attention_layers;  ///< layers that have no window although `window` is set
+  /// Mixture of experts in place of the MLP (arXiv:1701.06538, 2401.04088): each token passes the
+  /// `experts_per_token` MLPs of the largest router weights; 0: none.
+  int64_t n_experts = 0, experts_per_token = 2;
+  int64_t expert_ffn_dim = 0;         ///< SwiGLU width of an expert; 0: ffn_dim
+  bool normalize_router = true;       ///< the weights of a token's experts add up to 1
+  std::vector<int64_t> dense_layers;  ///< layers that have an MLP although `n_experts` is set
   bool tie_embeddings = true;
   double init_std = 0.02;
   std::string checkpoint;  ///< folder with config.json and safetensors, which set every field above
@@ -63,6 +69,7 @@ struct LlamaSpec {
   /// Window of the attention of a layer; 0: none.
   int64_t window_of(int64_t layer) const;
   bool rotates(int64_t layer) const;
+  bool has_experts(int64_t layer) const;
   bool operator==(const LlamaSpec&) const = default;
 };
 

@@ -16,7 +16,8 @@ struct Param;
 /// names of Hugging Face. Plugins may append parameters in Event::meta_initialized.
 struct Module {
   std::string path;
-  std::string role;    ///< linear, norm, add_norm, embedding, position, attention, swiglu, mlp, head_loss
+  /// linear, norm, add_norm, embedding, position, attention, swiglu, mlp, router, head_loss
+  std::string role;
   int64_t layer = -1;  ///< index of its block
   std::vector<Param*>
       params;  ///< parameters of the plain operator (weight, bias), then those that plugins added
@@ -33,8 +34,10 @@ using UnitFunction = std::function<UnitSignature>;
 /// A part of the model that can be wrapped as a whole: embed, each block with its attention and mlp, head.
 struct Unit {
   std::string path;  ///< "model.layers.3"
-  std::string role;  ///< embed, block, attention, mlp, head
+  std::string role;  ///< embed, block, attention, mlp, experts, head
   int64_t layer = -1;
+  /// Tokens that pass it, of those that pass its parent; below 1 for an expert, on average.
+  double share_of_tokens = 1;
   std::deque<Module> modules;  ///< its operators, without those of its children
   std::vector<std::unique_ptr<Unit>> children;
   /// Builds the plain function from resolved operators and children.

@@ -14,6 +14,7 @@
 #include <array>
 #include <chrono>
 #include <map>
+#include <set>
 
 #include "cache.h"
 #include "compiled_unit.h"
@@ -62,10 +63,11 @@ class Compile final : public Plugin {
     self_check_ = options.boolean("self_check");
     chosen_ = chosen_units(options);
     cache_ = std::make_unique<Cache>(options.string("cache"));
+    recipe.on(Event::meta_initialized, Phase::compile, [this](Run& run) { find_experts(run); });
     recipe.on(Event::ready, Phase::compile, [this, &recipe](Run& run) {
       run_ = &run;
       activations_ = to_json(recipe.activations());
-      if (recipe.activations().policy != ActivationPolicy::Kind::save && !compiles("block", recipe))
+      if (recipe.activations().policy != ActivationPolicy::Kind::save && !compiles_blocks())
         throw Error(
             "compiled blocks choose what they keep for the backward, and the option units of 'compile' names "
             "no block",
@@ -84,7 +86,7 @@ class Compile final : public Plugin {
     });
     recipe.unit.wrap(Phase::compile,
                      [this, &recipe](UnitFunction inner, const Unit& unit) -> UnitFunction {
-                       if (!compiles(unit.role, recipe)) return inner;
+                       if (!compiles(unit, recipe)) return inner;
                        ++sites_;
                        return [this, inner = std::move(inner), &unit, known = Known()](
                                   const Tensor& x, const Batch& batch) mutable {
@@ -97,12 +99,30 @@ class Compile final : public Plugin {
   }
 
  private:
-  /// Where nobody chose, each block; and the head, whose code would write logits and their gradient in more
-  /// passes than a kernel of the loss does.
-  bool compiles(const std::string& role, const Recipe& recipe) const {
-    if (!chosen_.empty()) return std::ranges::find(chosen_, role) != chosen_.end();
+  /// A mixture of experts computes parts whose sizes follow from values, which a graph cannot.
+  void find_experts(Run& run) {
+    for (const auto& unit : run.units())
+      for (const auto& child : unit->children)
+        if (child->role == "experts") with_experts_.insert(unit->layer);
+    if (compiles_blocks() && !chosen_.empty() && !with_experts_.empty())
+      throw Error(
+          "compile: units names 'block', but the blocks of this model have mixtures of experts, whose "
+          "sizes change with each batch",
+          "name \"attention\" in its place, or leave out units");
+  }
+
+  bool compiles_blocks() const {
+    return chosen_.empty() ? with_experts_.empty() : std::ranges::find(chosen_, "block") != chosen_.end();
+  }
+
+  /// Where nobody chose, each block, or its attention where it has experts; and the head, whose code would
+  /// write logits and their gradient in more passes than a kernel of the loss does.
+  bool compiles(const Unit& unit, const Recipe& recipe) const {
+    if (unit.share_of_tokens < 1) return false;
+    if (!chosen_.empty()) return std::ranges::find(chosen_, unit.role) != chosen_.end();
     const auto& offers = recipe.ops.head_loss.base().traits.offers;
-    return role == "block" || (role == "head" && std::ranges::find(offers, kOwnKernel) == offers.end());
+    if (unit.role == "head") return std::ranges::find(offers, kOwnKernel) == offers.end();
+    return unit.role == (with_experts_.contains(unit.layer) ? "attention" : "block");
   }
 
   /// In torch.compile two of the modes record CUDA graphs; here these are a technique over the whole step.
@@ -161,6 +181,7 @@ class Compile final : public Plugin {
   std::string mode_;
   bool self_check_ = true;
   std::vector<std::string> chosen_;
+  std::set<int64_t> with_experts_;  ///< layers
   std::unique_ptr<Cache> cache_;
   Run* run_ = nullptr;
   Json activations_;

@@ -20,7 +20,14 @@ class CudaGraphs final : public Plugin {
     if (recipe.spec().validate.every > 0)
       throw Error("cuda_graphs does not support validate, which runs forwards between the recorded steps",
                   "remove cuda_graphs, or leave out validate");
-    recipe.on(Event::meta_initialized, Phase::capture, [&recipe](Run&) { check_capturable(recipe); });
+    recipe.on(Event::meta_initialized, Phase::capture, [&recipe](Run& run) {
+      check_capturable(recipe);
+      if (!run.modules("router").empty())
+        throw Error(
+            "cuda_graphs does not support mixtures of experts: the host reads how many tokens each "
+            "expert has",
+            "remove cuda_graphs from the stack");
+    });
     recipe.on(Event::ready, Phase::capture, [this](Run& run) {
       if (!run.device().is_cuda())
         throw Skip("CUDA graphs exist on NVIDIA GPUs only; this run is on the CPU",

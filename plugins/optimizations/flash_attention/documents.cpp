@@ -86,7 +86,7 @@ void note_products(double flops, bool on_gpu) {
 /// FlashAttention's bounds to the left and right of a query; none: no window.
 std::array<std::optional<int64_t>, 2> window_of(const AttentionArgs& args) {
   if (args.window == 0) return {};
-  return {args.window - 1, args.causal ? 0 : args.window - 1};
+  return {args.window - 1, 0};
 }
 
 /// Of a forward, and of the backward that autograd calls for it, when it does.

@@ -25,9 +25,9 @@ bool by_document(const Tensor& q, const AttentionArgs& args) {
 /// By FlashAttention, whatever kernel other layers run: the others have no window.
 AttentionOut window_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
   const int64_t length = q.size(2);
-  const auto results = at::_flash_attention_forward(
-      q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), {}, {}, length, length, 0.0, args.causal,
-      false, args.scale, args.window - 1, args.causal ? 0 : args.window - 1);
+  const auto results =
+      at::_flash_attention_forward(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), {}, {}, length,
+                                   length, 0.0, args.causal, false, args.scale, args.window - 1, 0);
   return {std::get<0>(results).transpose(1, 2), std::get<1>(results)};
 }
 }  // namespace
@@ -40,8 +40,7 @@ Tensor FusedKernel::window_mask(const Tensor& q, const AttentionArgs& args) {
   if (!fits) {
     const double never = -std::numeric_limits<double>::infinity();
     const Tensor hidden = at::full({length, length}, never, q.options());
-    const Tensor mask = hidden.tril(-args.window);
-    window_mask_ = {args.causal ? mask + hidden.triu(1) : mask + hidden.triu(args.window), args.window};
+    window_mask_ = {hidden.tril(-args.window) + hidden.triu(1), args.window};
   }
   return window_mask_.mask;
 }

@@ -12,8 +12,10 @@
 namespace optrush::pipeline_parallel {
 namespace {
 void add_products(const Unit& unit, double tokens, double& flops) {
+  tokens *= unit.share_of_tokens;
   for (const Module& module : unit.modules) {
-    if (module.role != "linear") continue;  // an MLP and a loss have the matrices of linears
+    if (module.role != "linear" && module.role != "router")
+      continue;  // an MLP and a loss have the matrices of linears
     for (const Param* param : module.params)
       if (param->shape.size() == 2)
         flops += (param->trainable ? 6.0 : 4.0) * static_cast<double>(param->numel()) * tokens;

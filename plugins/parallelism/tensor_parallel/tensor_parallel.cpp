@@ -69,6 +69,8 @@ class TensorParallel final : public Plugin {
       refuse("qk_norm = \"whole\"", "a norm over all heads needs heads of other ranks");
     if (model.attention_bias == AttentionBias::all)
       refuse("attention_bias = \"all\"", "each rank would add the bias of the output");
+    if (model.n_experts > 0)
+      refuse("mixtures of experts", "every expert would need a sum over the ranks of its own");
     if (model.position == PositionKind::alibi)
       refuse("position = \"alibi\"", "the slopes depend on the heads of other ranks");
   }

@@ -1,0 +1,120 @@
+// Every choice of a decoder with every strategy for several ranks: training equals that of one process, or
+// the stack is refused with a reason before anything runs. docs/guides/models_and_data.md has the table that
+// comes of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "exactness.h"
+
+namespace optrush::testing {
+namespace {
+using ::testing::HasSubstr;
+
+RankPool& pool() {
+  static RankPool pool(4);
+  return pool;
+}
+
+struct Choice {
+  std::string name;
+  Json model;
+};
+
+std::vector<Choice> choices() {
+  return {{"biases of `q`, `k`, `v`", {{"attention_bias", "qkv"}}},
+          {"biases of all projections of attention", {{"attention_bias", "all"}}},
+          {"`qk_norm = \"per_head\"`", {{"qk_norm", "per_head"}, {"head_dim", 10}}},
+          {"`qk_norm = \"whole\"`", {{"qk_norm", "whole"}}},
+          {"`norm_placement = \"after\"`", {{"norm_placement", "after"}}},
+          {"`window`", {{"window", 5}, {"full_attention_layers", {1}}}},
+          {"`layers_without_rope`", {{"layers_without_rope", {0}}}},
+          {"`position = \"alibi\"`", {{"position", "alibi"}}},
+          {"YaRN", {{"rope_scaling", {{"type", "yarn"}, {"factor", 4}, {"original_max_position", 8}}}}},
+          {"mixture of experts",
+           {{"n_experts", 5}, {"experts_per_token", 2}, {"expert_ffn_dim", 12}, {"dense_layers", {0}}}},
+          {"mixture of experts, weights as they are",
+           {{"n_experts", 4}, {"experts_per_token", 3}, {"normalize_router", false}}}};
+}
+
+struct Form {
+  std::string label;
+  int64_t ranks, batch_ranks;
+  std::vector<PluginUse> plugins;
+};
+struct Strategy {
+  std::string name;
+  std::vector<Form> forms;
+};
+
+std::vector<Strategy> strategies() {
+  return {{"ddp", {{"", 2, 2, {{"ddp"}}}}},
+          {"fsdp", {{"stage 3", 2, 2, {{"fsdp"}}}, {"hybrid", 4, 4, {{"fsdp", {{"shard_ranks", 2}}}}}}},
+          {"tensor_parallel",
+           {{"sums", 2, 1, {{"tensor_parallel"}}},
+            {"sequence", 2, 1, {{"tensor_parallel", {{"sequence", true}}}}}}},
+          {"context_parallel",
+           {{"ring", 2, 1, {{"context_parallel"}, {"ddp"}}},
+            {"all_to_all", 2, 1, {{"context_parallel", {{"kind", "all_to_all"}}}, {"fsdp"}}}}},
+          {"pipeline_parallel", {{"1f1b", 2, 1, {{"pipeline_parallel", {{"size", 2}}}}}}}};
+}
+
+/// "" where training equals that of one process, else the refusal.
+std::string refusal_of(const Choice& choice, const Form& form, bool fused) {
+  std::vector<PluginUse> plugins = form.plugins;
+  if (fused) plugins.insert(plugins.end(), {{"flash_attention"}, {"fused_kernels"}, {"clip_grad_norm"}});
+  Json model = {{"n_layers", 2}};
+  model.update(choice.model);
+  const RunSpec spec = small_spec(form.ranks, plugins, model);
+  SCOPED_TRACE(choice.name + " with " + form.plugins.front().name + " " + form.label);
+  try {
+    expect_equal_training(pool(), spec, one_process_of(spec, form.batch_ranks), 1e-9, /*states=*/false);
+  } catch (const std::runtime_error& e) {
+    EXPECT_THAT(e.what(), ::testing::AnyOf(HasSubstr("does not support"), HasSubstr("needs 'alibi'")));
+    return e.what();
+  }
+  return "";
+}
+
+std::string cell(const Choice& choice, const Strategy& strategy) {
+  std::string refused;
+  size_t count = 0;
+  for (const auto& form : strategy.forms) {
+    const bool alibi = choice.model.contains("position");  // no fused attention has it
+    if (refusal_of(choice, form, /*fused=*/!alibi).empty()) continue;
+    refused += (++count == 1 ? "`" : ", `") + form.label + "`";
+  }
+  if (count == strategy.forms.size()) return "no";
+  return count == 0 ? "yes" : "not " + refused;
+}
+
+TEST(ModelsOnRanks, TrainAsOneProcessOrAreRefusedAndTheDocsSaySo) {
+  std::string table = "| |";
+  for (const Strategy& strategy : strategies()) table += " `" + strategy.name + "` |";
+  table += "\n|---|";
+  for (size_t i = 0; i < strategies().size(); ++i) table += "---|";
+  table += "\n";
+  for (const Choice& choice : choices()) {
+    table += "| " + choice.name + " |";
+    for (const Strategy& strategy : strategies()) table += " " + cell(choice, strategy) + " |";
+    table += "\n";
+  }
+  std::ifstream file(OPTRUSH_SOURCE_DIR "/docs/guides/models_and_data.md");
+  const std::string docs{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_TRUE(docs.find(table) != std::string::npos) << "docs/guides/models_and_data.md should have\n"
+                                                     << table;
+}
+
+TEST(ModelsOnRanks, FusedAttentionRefusesAlibi) {
+  EXPECT_THAT(
+      refusal_of({"alibi", {{"position", "alibi"}}}, strategies().front().forms.front(), /*fused=*/true),
+      HasSubstr("needs 'alibi' of attention"));
+}
+}  // namespace
+}  // namespace optrush::testing
+
+int main(int argc, char** argv) {
+  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
+}
