@@ -7,6 +7,7 @@
 #include "base/suggest.h"
 #include "cli/interrupted.h"
 #include "launch/folder.h"
+#include "launch/run/restart.h"
 #include "launch/schedule/estimate.h"
 #include "launch/schedule/needs.h"
 #include "launch/schedule/planner.h"
@@ -242,7 +243,9 @@ DryRunHost::DryRunHost(RunRequest request, Overrides overrides, DryRunForm form)
 std::filesystem::path DryRunHost::run(const Experiment& described) {
   Experiment experiment = described;
   apply(overrides_, experiment);
-  Json dry = dry_run(model_tokens().of(std::move(experiment)), request_);
+  const Expanded expanded = model_tokens().of(std::move(experiment));
+  check_restarts(expanded);
+  Json dry = dry_run(expanded, request_);
   for (const Json& failure : dry.at("failures"))
     if (failure.at("status") != to_string(Status::skipped)) all_ok_ = false;
   if (form_ == DryRunForm::text) std::cout << printable_lines(dry_run_text(dry)) << std::flush;

@@ -217,6 +217,7 @@ void apply(const Overrides& overrides, Experiment& experiment) try {
   if (overrides.interleave)
     set_in_experiment(experiment, "interleave", *overrides.interleave, "--interleave");
   if (overrides.trace) experiment.trace = true;
+  if (overrides.max_restarts) experiment.max_restarts = *overrides.max_restarts;
   if (overrides.label) experiment.label = *overrides.label;
   if (overrides.device)
     experiment.base = merged(experiment.base, {{"device", *overrides.device}}, "--device");

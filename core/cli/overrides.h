@@ -17,6 +17,7 @@ struct Overrides {
   std::optional<int64_t> threads;
   std::optional<std::string> interleave;
   bool trace = false;
+  std::optional<int64_t> max_restarts;
 };
 
 /// Settings go to the base, and so to every rung that does not change them itself; options of a plugin to

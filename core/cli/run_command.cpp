@@ -25,7 +25,7 @@ struct RunOptions {
   fs::path out;
   Overrides overrides;
   std::vector<std::string> only, plugin_path, arguments;
-  std::string preset;
+  std::string preset, track;
   std::optional<std::string> as_gpu;  ///< a card, or its memory
   bool resume = false, retry = false, skip_missing = false, dry_run = false, json = false, costs = false,
        verbose = false;
@@ -137,6 +137,7 @@ int run(const RunOptions& options) {
                      .retry = options.retry,
                      .only = options.only,
                      .skip_missing = options.skip_missing,
+                     .track = options.track,
                      .probe_s = noise_seconds(),
                      .as_gpu = options.as_gpu ? std::optional(planned_gpu(*options.as_gpu)) : std::nullopt};
   Overrides overrides = options.overrides;
@@ -220,6 +221,16 @@ void add_run_command(CLI::App& app, int& code) {
       ->add_flag("--retry", options->retry,
                  "with --resume: rerun failed runs, and the runs interleaved with them")
       ->needs(resume);
+  command
+      ->add_option("--max-restarts", options->overrides.max_restarts,
+                   "start a run that saves its state again from it, up to N times, after a fault")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N");
+  command
+      ->add_option("--track", options->track,
+                   "write the steps as they are made for a tracker: tensorboard or wandb (offline)")
+      ->check(CLI::IsMember({"tensorboard", "wandb"}))
+      ->type_name("TRACKER");
   command
       ->add_option("--out", options->out,
                    "folder for reports; default: reports/ of the script's project, or ./reports")

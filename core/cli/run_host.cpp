@@ -8,7 +8,9 @@
 #include "base/suggest.h"
 #include "cli/interrupted.h"
 #include "launch/folder.h"
+#include "launch/run/restart.h"
 #include "launch/schedule/needs.h"
+#include "launch/tracker/live_tracker.h"
 #include "process/terminal.h"
 #include "report/report.h"
 #include "search/search_experiment.h"
@@ -34,6 +36,7 @@ Expanded RunHost::prepared(const Experiment& described) {
   apply(overrides_, overridden);
   Expanded expanded = model_tokens().of(std::move(overridden));
   const Experiment& experiment = expanded.experiment;
+  check_restarts(expanded);
   if (!folders_.insert(report_folder(request_.reports, experiment)).second)
     throw Error("the script runs '" + experiment.name + "' with the label '" + experiment.label + "' twice",
                 "change the name of one of them, or its label in exp:run { label = ... }");
@@ -65,9 +68,9 @@ std::filesystem::path RunHost::conclude(const RunOutcome& outcome, Progress& pro
 }
 
 void RunHost::check_needs(const Expanded& expanded) const {
-  if (request_.skip_missing) return;
   Interrupts interrupts;
-  require_what_is_needed(expanded, request_.only, interrupts);
+  if (!request_.track.empty()) LiveTracker::check(request_.track, interrupts);
+  if (!request_.skip_missing) require_what_is_needed(expanded, request_.only, interrupts);
   if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "nothing was run");
 }
 

@@ -222,6 +222,10 @@ const Fields<Experiment>& experiment_fields() {
           .optional(&T::target_loss,
                     {.name = "target_loss", .doc = "target of the validation loss; 0: none", .min = 0})
           .optional(&T::trace, {.name = "trace", .doc = "whether first rounds write a trace of a step"})
+          .optional(&T::max_restarts,
+                    {.name = "max_restarts",
+                     .doc = "how often a run that saves its state starts again after a fault",
+                     .min = 0})
           .optional(&T::label, {.name = "label", .doc = "label of the report"})
           .optional(&T::price_per_hour,
                     {.name = "price_per_hour", .doc = "price of the machine per hour; 0: unknown", .min = 0})

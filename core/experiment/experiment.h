@@ -85,8 +85,9 @@ struct Experiment {
   int64_t rounds = 5;
   std::optional<Until> until;  ///< instead of `rounds`: as many as it takes
   Interleave interleave = Interleave::automatic;
-  double target_loss = 0;  ///< the report says how long each rung trains until it is there; 0: none
-  bool trace = false;      ///< every rung's first round leaves a trace of one more step
+  double target_loss = 0;    ///< the report says how long each rung trains until it is there; 0: none
+  bool trace = false;        ///< every rung's first round leaves a trace of one more step
+  int64_t max_restarts = 0;  ///< of each run that saves its state, after faults
   std::string label = "local";
   double price_per_hour = 0;  ///< 0: unknown
   std::string currency = "USD";

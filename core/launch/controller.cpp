@@ -22,8 +22,10 @@
 #include "launch/schedule/next_round.h"
 #include "launch/schedule/planner.h"
 #include "launch/schedule/time_limit.h"
+#include "launch/tracker/live_tracker.h"
 #include "optrush/error.h"
 #include "report/analysis/analysis.h"
+#include "report/analysis/stand_in.h"
 #include "results/context.h"
 #include "results/sums.h"
 #include "spec/run_identity.h"
@@ -214,6 +216,19 @@ class Controller {
 
   void measure() {
     if (request_.resume) tell_done();
+    std::optional<LiveTracker> tracker;
+    if (!request_.track.empty()) {
+      refuse_stand_in(read_json(folder_ / "context.json"), "--track");
+      tracker.emplace(request_.track, folder_, experiment_.name, interrupts_);
+    }
+    run_rounds();
+    if (!tracker) return;
+    progress_.stage("writing for " + request_.track);
+    if (const std::string problem = tracker->problem(); !problem.empty())
+      progress_.note("--track " + request_.track + " ended before the runs: " + problem, Colour::yellow);
+  }
+
+  void run_rounds() {
     const auto first = runs_.schedule.round(0, runs_.plans);
     TimeLimit limit(experiment_, first.size(), progress_,
                     request_.began.value_or(std::chrono::steady_clock::now()));

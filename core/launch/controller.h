@@ -20,6 +20,7 @@ struct RunRequest {
   bool retry = false;             ///< which those that did not end well are, too
   std::vector<std::string> only;  ///< names of rungs; empty: all
   bool skip_missing = false;      ///< rungs whose programs this machine lacks are skipped
+  std::string track;              ///< what shows the steps as they are made: tensorboard, wandb; "": nothing
   double plan_timeout_s = 60;
   double probe_s = 0.5;            ///< of each look at the machine's noise between rounds; 0: none
   Followers* followers = nullptr;  ///< the other processes of a launcher's job; null: there are none

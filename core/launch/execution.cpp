@@ -4,11 +4,14 @@
 #include <limits>
 #include <random>
 
+#include "base/counted.h"
 #include "base/files.h"
+#include "base/first_line.h"
 #include "base/log.h"
 #include "base/temporary_folder.h"
 #include "launch/folder.h"
 #include "launch/run/live_run.h"
+#include "launch/run/restart.h"
 #include "measure/cpu_info.h"
 #include "spec/run_identity.h"
 #include "spec/state_files.h"
@@ -21,6 +24,12 @@ namespace {
 fs::path metrics_file(const fs::path& run_folder, const Job& job) {
   const bool several = job.spec.train.world_size > 1 && !job.external;
   return (several ? rank_folder(run_folder, 0) : run_folder) / "metrics.jsonl";
+}
+
+/// No state, and no end of a rank, of an earlier start belongs to the run that begins.
+void begin_anew(const fs::path& run_folder) {
+  forget_records(state_folder(run_folder));
+  fs::remove(run_folder / kRankEnds);
 }
 
 /// Names a group of interleaved runs; no other group of this report has it.
@@ -172,7 +181,7 @@ void Execution::execute_interleaved(std::vector<Job> jobs, int64_t round) {
 }
 
 std::unique_ptr<LiveRun> Execution::start(const Job& job, const fs::path& socket) {
-  forget_records(state_folder(run_folder(job.id)));
+  begin_anew(run_folder(job.id));
   return start(job, interleaved_ ? "interleaved" : "", {{"OPTRUSH_TURNS", socket.string()}});
 }
 void Execution::has_turn(const Job& job) { progress_.go_on(job); }
@@ -233,7 +242,7 @@ void Execution::take(const Job& job, const RunResult& result) {
 }
 
 void Execution::finished(const Job& job, const RunResult& result) {
-  journal_.finished(job.id, identity_of(job), result.status, sha256_file(run_folder(job.id) / "result.json"));
+  journal_.finished(job.id, identity_of(job), result, sha256_file(run_folder(job.id) / "result.json"));
   progress_.end(job, result);
 }
 
@@ -247,7 +256,7 @@ std::vector<UsedPlugin> plugins_of(const Json& about) {
 /// Of a run that was interrupted after it had saved a state. The runs of an interleaved group begin
 /// anew: only steps that were made beside each other are compared.
 std::optional<int64_t> Execution::step_to_go_on_with(const Job& job) {
-  if (!request_.resume || job.external) return std::nullopt;
+  if (job.external) return std::nullopt;
   const auto record = saved_record(state_folder(run_folder(job.id)), 0);
   if (!record) return std::nullopt;
   const Json& about = record->at("about");
@@ -265,26 +274,76 @@ std::optional<int64_t> Execution::step_to_go_on_with(const Job& job) {
   return step;
 }
 
-/// By itself. None where a signal came first.
+/// By itself, and again after faults. None where a signal came first.
 std::optional<RunResult> Execution::run(Job job) {
-  job.from_step = step_to_go_on_with(job);
-  if (!job.from_step) forget_records(state_folder(run_folder(job.id)));
-  const auto live = start(job, "", {});
-  const auto result =
-      live ? finish(*live, job.spec.timeout_s, interrupts_, [this] { tick(); }) : std::nullopt;
-  if (result)
-    finished(job, *result);
-  else
+  if (request_.resume) job.from_step = step_to_go_on_with(job);
+  if (!job.from_step) begin_anew(run_folder(job.id));
+  auto result = attempt(job);
+  for (int64_t restarts = 0; result && starts_again(job, *result, restarts); ++restarts) {
+    job.from_step = step_to_go_on_with(job);
+    result = attempt(job);
+  }
+  if (!result) {
     abandoned(job);
+    return result;
+  }
+  note_restarts(job, *result);
+  finished(job, *result);
   return result;
+}
+
+std::optional<RunResult> Execution::attempt(Job& job) {
+  const auto live = start(job, "", {});
+  return live ? finish(*live, job.spec.timeout_s, interrupts_, [this] { tick(); }) : std::nullopt;
+}
+
+namespace {
+/// Steps of a run that its saved state has.
+int64_t steps_in_state(const fs::path& run_folder) {
+  const auto record = saved_record(state_folder(run_folder), 0);
+  return record ? std::ssize(record->at("record").at("steps")) : 0;
+}
+}  // namespace
+
+/// Whether a run that has ended this way may start once more, which is then told.
+bool Execution::starts_again(const Job& job, const RunResult& result, int64_t restarts) {
+  if (restarts >= experiment_.max_restarts || !saves_state(job) || !is_fault(result)) return false;
+  const std::string why = first_line(result.reason);
+  if (request_.followers != nullptr) {
+    request_.followers->listen(interrupts_);
+    if (interrupts_.signal() != 0) return false;
+    if (const auto missing = request_.followers->missing(job.spec.train.world_size); !missing.empty()) {
+      progress_.note(job.id + " cannot start again after a fault: " + missing, Colour::yellow);
+      return false;
+    }
+  }
+  const fs::path folder = run_folder(job.id);
+  const int64_t kept = steps_in_state(folder);
+  const int64_t made = std::max(kept, MetricsTail(metrics_file(folder, job)).update().steps);
+  journal_.restarted(job.id, {result.status, result.reason, result.rank, made, kept});
+  progress_.abandon(job);
+  progress_.note(job.id + " starts again (" + std::to_string(restarts + 1) + " of at most " +
+                     std::to_string(experiment_.max_restarts) + "): " + why + "; " +
+                     counted(made - kept, "step") + " will be made again",
+                 Colour::yellow);
+  return true;
+}
+
+/// Of the whole run, whichever controller has met them.
+void Execution::note_restarts(const Job& job, RunResult& result) const {
+  const auto restarts = journal_.restarts_of(job.id);
+  if (restarts.empty()) return;
+  result.notes.push_back(note_of(restarts));
+  store_result(run_folder(job.id), job, result);
 }
 
 /// Null where a signal came first. `how` is for the progress line.
 std::unique_ptr<LiveRun> Execution::start(const Job& job, const std::string& how, const Environment& added) {
   const fs::path folder = run_folder(job.id);
-  clear_run(folder);
+  clear_attempt(folder);
   store_job(folder, job);
-  journal_.started(job.id, identity_of(job), sha256_file(folder / "spec.json"), sum_of_inputs(job.spec));
+  journal_.started(job.id, identity_of(job), sha256_file(folder / "spec.json"), sum_of_inputs(job.spec),
+                   job.from_step);
   std::vector<Job> later = runs_.schedule.all(runs_.plans);
   std::erase_if(later, [&](const Job& other) { return other.id == job.id || is_executed(other); });
   const Progress::Position position{

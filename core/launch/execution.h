@@ -69,6 +69,9 @@ class Execution : private InterleavedRound::Host {
   void take(const Job&, const RunResult&);
   std::optional<int64_t> step_to_go_on_with(const Job&);
   std::optional<RunResult> run(Job);
+  std::optional<RunResult> attempt(Job&);
+  bool starts_again(const Job&, const RunResult&, int64_t restarts);
+  void note_restarts(const Job&, RunResult&) const;
   void finished(const Job&, const RunResult&);
   std::unique_ptr<LiveRun> start(const Job&, const std::string& how, const Environment& added);
   void tell_of_followers();

@@ -117,6 +117,7 @@ void clear_report(const fs::path& folder) {
                            "noise.jsonl", "peaks.jsonl", "report.md", "report.html", "results.csv",
                            "results.json", "summary.json", "summary.txt", "tried.json"})
     fs::remove_all(folder / name);
+  fs::remove_all(folder / "live");
   remove_unfinished(folder);
   std::vector<fs::path> pictures;
   for (const auto& entry : fs::directory_iterator(folder))

@@ -78,10 +78,7 @@ Process::Process(const Command& command) {
   const auto argument_pointers = pointers(arguments);
   const auto environment_pointers = pointers(environment);
 
-  const bool to_log = !command.log.empty();
-  const Descriptor log(
-      to_log ? open(command.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644) : -1);
-  if (to_log && log.get() < 0) fail("cannot write '" + command.log.string() + "'", errno);
+  if (!command.log.empty()) log_ = BoundedLog(command.log, kLogLimit);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) fail("cannot create a pipe", errno);
   const Descriptor reading(ends[0]);
@@ -92,8 +89,8 @@ Process::Process(const Command& command) {
   pid_ = fork();
   if (pid_ < 0) fail("cannot start a process", errno);
   if (pid_ == 0)
-    become(argument_pointers.data(), environment_pointers.data(), parent, log.get(), command.folder.c_str(),
-           writing.get());
+    become(argument_pointers.data(), environment_pointers.data(), parent, log_.descriptor(),
+           command.folder.c_str(), writing.get());
   setpgid(pid_, pid_);  // whichever of the two comes first
   writing.close();
   int error = 0;
@@ -119,6 +116,7 @@ void Process::signal_group(int number) const {
 }
 
 std::optional<ProcessEnd> Process::poll() {
+  log_.bound();
   siginfo_t info{};
   // Seen but not yet reaped, the child still holds its number, so the group that is killed is surely its own.
   if (pid_ < 0 || waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
@@ -130,6 +128,7 @@ std::optional<ProcessEnd> Process::poll() {
   ProcessEnd end;
   if (--alive_ == 0) end.orphans = end_orphans(pid_);
   pid_ = -1;
+  log_.bound();
   if (WIFSIGNALED(status)) {
     end.kind = ProcessEnd::Kind::signalled;
     end.signal = WTERMSIG(status);

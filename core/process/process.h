@@ -9,10 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "process/bounded_log.h"
 #include "process/oom_kills.h"
 #include "process/signals.h"
 
 namespace optrush {
+/// The bytes of a process's log that are kept.
+inline constexpr int64_t kLogLimit = 16 << 20;
+
 /// Variables and their values, over this process's own; of two values of one variable the later counts.
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
@@ -60,6 +64,7 @@ class Process {
 
  private:
   pid_t pid_ = -1;
+  BoundedLog log_;
   OomKills kills_before_;
   static int alive_;  // NOLINT: a fact of the process
 };

@@ -9,7 +9,7 @@ namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
-constexpr std::array<std::string_view, 6> kEvents = {"started", "finished",    "skipped",
+constexpr std::array<std::string_view, 7> kEvents = {"started", "finished",    "restarted", "skipped",
                                                      "wrote",   "interrupted", "ended"};
 
 fs::path journal_of(const fs::path& folder) { return folder / "journal.jsonl"; }
@@ -26,6 +26,10 @@ const Record<JournalEntry>& entry_record() {
                                  .field("sha256", &E::sha256, {.left_out = true})
                                  .field("inputs", &E::inputs, {.left_out = true})
                                  .field("reason", &E::reason, {.left_out = true})
+                                 .field("rank", &E::rank, {.left_out = true})
+                                 .field("made", &E::made, {.left_out = true})
+                                 .field("kept", &E::kept, {.left_out = true})
+                                 .field("from_step", &E::from_step, {.left_out = true})
                                  .field("time", &E::time, {.left_out = true});
   return record;
 }

@@ -14,8 +14,9 @@ struct JournalEntry {
   enum class Event : uint8_t {
     started,
     finished,
-    skipped,  ///< will not be started: its plan failed, or it failed before
-    wrote,    ///< a file of the folder is about to be written
+    restarted,  ///< a fault has ended it, and it starts again
+    skipped,    ///< will not be started: its plan failed, or it failed before
+    wrote,      ///< a file of the folder is about to be written
     interrupted,
     ended
   };
@@ -27,6 +28,10 @@ struct JournalEntry {
   std::string sha256 = {};  ///< of the file that the event is about: spec.json, result.json or `file`
   std::string inputs = {};  ///< sum_of_inputs() of the spec
   std::string reason = {};
+  std::optional<int64_t> rank = {};       ///< of several, the one that failed first
+  std::optional<int64_t> made = {};       ///< restarted: steps before the fault
+  std::optional<int64_t> kept = {};       ///< restarted: of them, those that the saved state has
+  std::optional<int64_t> from_step = {};  ///< started: from a saved state, with this step
   std::string time = {};
 };
 std::string_view to_string(JournalEntry::Event);

@@ -298,8 +298,8 @@ const Record<R>& run_result_record() {
           .field("cause", &R::cause,
                  {.doc = "cause of a failure. Of a rank: own, or a collective that ended because another "
                          "rank ended or was late. Of a run: lost (the run or one of its ranks was ended from "
-                         "outside; --resume continues from its saved state, if any) or missing (a rank was "
-                         "absent at the start; --resume reruns it)",
+                         "outside; --resume continues from its saved state, if any), missing (a rank was "
+                         "absent at the start; --resume reruns it), or timeout or peer as of a rank",
                   .left_out = true})
           .field("turns", &R::turns,
                  {.doc = "written by the controller: runs with the same value were interleaved step by step "

@@ -200,6 +200,8 @@ Object run(ScriptContext& context, const Call& call) {
     if (const auto* interleave = options->table().find("interleave"))
       experiment.interleave = interleave->json().get<bool>() ? Interleave::on : Interleave::off;
     if (const auto* trace = options->table().find("trace")) experiment.trace = trace->json().get<bool>();
+    if (const auto* restarts = options->table().find("max_restarts"))
+      experiment.max_restarts = restarts->json().get<int64_t>();
   }
   experiment.arguments = context.arguments();
   check_stacks(draft.variants, context.catalogue());

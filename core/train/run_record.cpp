@@ -60,12 +60,6 @@ void summarize(const std::vector<StepResult>& steps, bool alike, RunResult& resu
   }
 }
 
-template <class T>
-void tell_as(const std::string& event, const T& what, const MetricsSink& sink) {
-  Json line = record::written(what, false);
-  line["event"] = event;
-  sink(line);
-}
 }  // namespace
 
 Phases phases_of(const StepTime& time) {
@@ -75,19 +69,27 @@ Phases phases_of(const StepTime& time) {
   return phases;
 }
 
+template <class T>
+void RunRecord::tell(const std::string& event, const T& what) const {
+  Json line = record::written(what, false);
+  line["event"] = event;
+  if (taking_up_) line["earlier"] = true;
+  sink_(line);
+}
+
 void RunRecord::add_step(StepResult step, double executed) {
-  tell_as("step", step, sink_);
+  tell("step", step);
   steps_.push_back(std::move(step));
   executed_.push_back(executed);
 }
 
 void RunRecord::add_validation(ValidationPoint point) {
-  tell_as("validation", point, sink_);
+  tell("validation", point);
   validations_.push_back(point);
 }
 
 void RunRecord::add_saved(SavedPoint saved) {
-  tell_as("saved", saved, sink_);
+  tell("saved", saved);
   saved_.push_back(saved);
 }
 
@@ -110,11 +112,13 @@ void RunRecord::take_up(const Json& before) {
   const auto saved = record::taken<std::vector<SavedPoint>>(before.at("saved"), "saved");
   auto validation = validations.begin();
   auto state = saved.begin();
+  taking_up_ = true;
   for (const StepResult& step : steps) {
     add_step(step, executed.at(executed_.size()));
     if (validation != validations.end() && validation->step == step.step + 1) add_validation(*validation++);
     if (state != saved.end() && state->step == step.step + 1) add_saved(*state++);
   }
+  taking_up_ = false;
   sink_({{"event", "continued"}, {"steps", steps_.size()}});
 }
 

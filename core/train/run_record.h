@@ -39,11 +39,14 @@ class RunRecord {
 
  private:
   bool all_alike() const;
+  template <class T>
+  void tell(const std::string& event, const T& what) const;
 
   const MetricsSink& sink_;
   std::vector<StepResult> steps_;
   std::vector<ValidationPoint> validations_;
   std::vector<SavedPoint> saved_;
   std::vector<double> executed_;  ///< by step
+  bool taking_up_ = false;        ///< what comes was made by an earlier process
 };
 }  // namespace optrush

@@ -17,6 +17,7 @@
 #include "worker/commands.h"
 #include "worker/device.h"
 #include "worker/machine_offer.h"
+#include "worker/metrics_log.h"
 #include "worker/plan.h"
 #include "worker/predict.h"
 #include "worker/run_failure.h"
@@ -116,13 +117,12 @@ Ranks RankRequest::ranks_of(int64_t world_size) const {
 int run_command(const RankRequest& request) {
   fs::create_directories(request.out);
   const RunSpec spec = run_spec_from_json(read_json(request.spec), request.spec.string());
-  const auto metrics = request.out / "metrics.jsonl";
-  fs::remove(metrics);
-  const MetricsSink sink = [&](const Json& line) { append_line(metrics, line.dump()); };
+  const Ranks ranks = request.ranks_of(spec.train.world_size);
+  MetricsLog metrics(request.out / "metrics.jsonl", ranks.rank, ranks.size);
+  const MetricsSink sink = [&](const Json& event) { metrics.append(event); };
   const TrainFiles files{.trace = request.out / "trace.json",
                          .state = request.state.empty() ? request.out / "state" : request.state};
-  const RunResult result =
-      outcome_of(spec, request.ranks_of(spec.train.world_size), files, request.from_step, sink);
+  const RunResult result = outcome_of(spec, ranks, files, request.from_step, sink);
   write_json(request.out / "result.json", to_json(result));
   return 0;
 }

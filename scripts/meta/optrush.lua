@@ -214,6 +214,7 @@ local Report = {}
 ---@field label? string label of the report, in the folder reports/<experiment>/<label>/; git ignores 'local' (default "local")
 ---@field interleave? boolean interleave the rungs of a round step by step; default: true on a CPU if they fit into memory together
 ---@field trace? boolean write a Chrome trace of one additional step in the first round of every rung (default false)
+---@field max_restarts? integer how often a run that saves its state (save) starts again from it after a fault (at least 0, default 0)
 
 ---a rung, or a list of alternative rungs
 ---@alias SearchPart Rung|Rung[]

@@ -1,10 +1,12 @@
 """A real SLURM: steps of two nodes with real workers, several at once; a job that is told to stop saves its state, is
-requeued by experiments/requeue.sbatch and goes on; one that is cancelled stays so; one that is killed goes on as well.
+requeued by experiments/requeue.sbatch and goes on, by SIGTERM, by SIGUSR1 and before its time limit; one that loses a worker
+starts it again; one that is cancelled stays so; one that is killed goes on as well.
 """
 
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -38,10 +40,11 @@ class Jobs:
     def options(self, *arguments):
         return [self.script, "--out", self.reports, *arguments]
 
-    def submit(self, steps, *arguments):
+    def submit(self, steps, *arguments, **options):
         words = self.options("--arg", f"steps={steps}", *arguments)
         output = self.folder / "job-%j.out"
-        done = self.cluster.run("sbatch", "--parsable", "--nodes=2", "--ntasks-per-node=1", f"--output={output}",
+        more = [f"--{name}={value}" for name, value in options.items()]
+        done = self.cluster.run("sbatch", "--parsable", "--nodes=2", "--ntasks-per-node=1", f"--output={output}", *more,
                                 SOURCE / "experiments" / "requeue.sbatch", *words, OPTRUSH=str(OPTRUSH))
         return done.stdout.strip()
 
@@ -57,10 +60,22 @@ class Jobs:
         return file.read_text().count('"event":"step"') if file.exists() else 0
 
     def output(self, job):
-        return (self.folder / f"job-{job}.out").read_text()
+        file = self.folder / f"job-{job}.out"
+        return file.read_text() if file.exists() else ""
 
     def events(self, job):
         return [json.loads(line) for line in (self.report(job) / "journal.jsonl").read_text().splitlines()]
+
+    def kill_worker(self, job, rank):
+        """By its command line, which names its state's folder below the job's report."""
+        folder = str(self.report(job) / "runs" / RUN)
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                words = (entry / "cmdline").read_text().split("\0")
+                if folder + "/state" in words and words[words.index("--rank") + 1] == str(rank):
+                    os.kill(int(entry.name), signal.SIGKILL)
+            except (OSError, ValueError):
+                continue
 
     def wait_for(self, condition, what, job, limit=60):
         try:
@@ -108,6 +123,43 @@ def told_to_stop(jobs):
     assert "rank 1 (host " in jobs.output(job) and "ends with exit code 143" in jobs.output(job), jobs.output(job)
 
 
+def told_by_usr1(jobs):
+    """As --signal=B:USR1 tells the batch script alone, which passes it on, and as --signal=USR1 tells the tasks."""
+    for words in (["--batch"], []):
+        job = jobs.submit(1000000, "--set", "timeout=60")
+        jobs.wait_for(lambda job=job: jobs.steps_done(job) > 20, "step", job)
+        jobs.cluster.run("scancel", "--signal=USR1", *words, job)
+        jobs.wait_for(lambda job=job: f"{RUN} continues from its state before step" in jobs.output(job), "requeued job", job, limit=90)
+        (interrupted,) = [event for event in jobs.events(job) if event["event"] == "interrupted"]
+        assert interrupted["reason"].startswith("SIGUSR1"), interrupted
+        assert "rank 1 (host " in jobs.output(job) and "ends with exit code 138" in jobs.output(job), jobs.output(job)
+        jobs.cluster.run("scancel", job)
+        jobs.wait_for(lambda job=job: jobs.cluster.state(job) == "CANCELLED", "end of the job", job)
+
+
+def before_the_time_limit(jobs):
+    """SLURM itself tells the job, by the script's own directive."""
+    job = jobs.submit(1000000, time="0:03:00", signal="B:USR1@100")
+    jobs.wait_for(lambda: f"{RUN} continues from its state before step" in jobs.output(job), "requeued job", job, limit=150)
+    (interrupted,) = [event for event in jobs.events(job) if event["event"] == "interrupted"]
+    assert interrupted["reason"].startswith("SIGUSR1"), interrupted
+    jobs.cluster.run("scancel", job)
+    jobs.wait_for(lambda: jobs.cluster.state(job) == "CANCELLED", "end of the job", job)
+
+
+def a_worker_is_lost(jobs):
+    """The job goes on with the same tasks: only its workers start again."""
+    job = jobs.submit(300, "--arg", "every=20", "--max-restarts", "1")
+    jobs.wait_for(lambda: jobs.steps_done(job) > 45, "step", job)
+    jobs.kill_worker(job, rank=1)
+    jobs.wait_for(lambda: jobs.cluster.state(job) == "COMPLETED", "end of the job", job, limit=90)
+    result = jobs.result(job)
+    assert result["status"] == "ok" and [step["step"] for step in result["steps"]] == list(range(301)), result["reason"]
+    (fault,) = [event for event in jobs.events(job) if event["event"] == "restarted"]
+    assert fault["rank"] == 1 and fault["kept"] % 20 == 0 and fault["kept"] <= fault["made"] <= fault["kept"] + 20, fault
+    assert f"{RUN} starts again (1 of at most 1): rank 1 (host " in jobs.output(job), jobs.output(job)
+
+
 def cancelled(jobs):
     """It saves as well, and is not begun again by itself."""
     job = jobs.submit(1000000)
@@ -146,7 +198,9 @@ def main():
             print(reason)
             sys.exit(77)
         try:
-            for test in (several_steps_at_once, told_to_stop, cancelled, killed):
+            for test in (several_steps_at_once, told_to_stop, told_by_usr1, before_the_time_limit, a_worker_is_lost, cancelled, killed):
+                if sys.argv[1:] and test.__name__ not in sys.argv[1:]:
+                    continue
                 jobs_folder = folder / test.__name__
                 jobs_folder.mkdir()
                 print(test.__name__, flush=True)

@@ -46,7 +46,7 @@ TEST_F(SumsTest, TheFileBeforeIsRightToo) {
 TEST_F(SumsTest, AResultIsThatOfTheLastAttempt) {
   write_json(result_, {1});
   journal_.started("a", "spec", "", "");
-  journal_.finished("a", "spec", Status::ok, sha256_file(result_));
+  journal_.finished("a", "spec", RunResult(), sha256_file(result_));
   EXPECT_EQ(read(result_), Json({1}));
   write_json(result_, {2});
   EXPECT_THAT(error_of([&] { read(result_); }), HasSubstr("the folder '" + result_.parent_path().string()));

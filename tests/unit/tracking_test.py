@@ -6,9 +6,11 @@ import math
 import os
 import pathlib
 import struct
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 BUILD = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"])
 SKIPPED = 77
@@ -74,6 +76,7 @@ def check_csv():
 
 
 def refused():
+    assert "tensorboard" in optrush("run", "tracked.lua", "--track", "excel", code=2)
     assert "csv" in optrush("report", report, "--to", "excel", code=2)
     assert "--to" in optrush("report", report, "--out", "elsewhere", code=2)
     bare = work / "bare"
@@ -83,6 +86,9 @@ def refused():
         said = optrush("report", report, "--to", package, python=bare, code=1)
         assert f"has no package '{package}'" in said and f"{bare} -m pip install {package}" in said, said
         assert not (report / "exported" / package).exists()
+        said = optrush("run", "tracked.lua", "--track", package, "--label", "none", python=bare, code=2)
+        assert f"needs the package '{package}'" in said and f"{bare} -m pip install {package}" in said, said
+        assert not (work / "reports/tracked/none").exists()
     (work / "full").mkdir()
     (work / "full/a file").touch()
     said = optrush("report", report, "--to", "tensorboard", "--out", "full", code=1)
@@ -180,6 +186,90 @@ def check_wandb():
             assert [summary["rung/speedup_vs_base_low"], summary["rung/speedup_vs_base_high"]] == speedup["interval"]
 
 
+TRAINING = """
+local rush = require "optrush"
+local exp = rush.experiment {
+  name = "training", model = rush.llama("nano"), data = rush.random(), threads = 1, save = { every = 30 },
+  validate = { every = 50, sequences = 2 },
+  train = { micro_batch = 2, seq_len = 16, steps = rush.arg("steps", 100000), warmup = 1, lr = 0.001 },
+}
+exp:run { rounds = 1, max_restarts = 1 }
+"""
+
+
+def live_losses(folder, tracker):
+    """Step and loss of what is written so far, of all parts."""
+    if tracker == "tensorboard":
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+        if not (folder / "00-base-r1").exists():
+            return [], []
+        events = EventAccumulator(str(folder / "00-base-r1"), size_guidance={"scalars": 0})
+        events.Reload()
+        if "loss" not in events.Tags()["scalars"]:
+            return [], []
+        validations = events.Scalars("validation_loss") if "validation_loss" in events.Tags()["scalars"] else []
+        return [(event.step, event.value) for event in events.Scalars("loss")], [event.step for event in validations]
+    steps, validations = {}, []
+    for path in sorted((folder / "wandb").glob("offline-run-*/*.wandb")):
+        for record in records_of(path):
+            if record.WhichOneof("record_type") != "history":
+                continue
+            line = {item.key or ".".join(item.nested_key): json.loads(item.value_json) for item in record.history.item}
+            if "loss" in line:
+                assert line["_step"] not in steps, "once"
+                steps[line["_step"]] = line["loss"]
+            validations += [line["_step"]] if "validation_loss" in line else []
+    return sorted(steps.items()), validations
+
+
+def check_live(tracker):
+    """Steps are there while the run goes on; those that are made again after a fault, and after --resume, are written once."""
+    (work / "training.lua").write_text(TRAINING)
+    run = work / "reports/training/kept/runs/00-base-r1"
+    live = work / "reports/training/kept/live" / tracker
+
+    def start(*more):
+        return subprocess.Popen([BUILD / "bin/optrush", "run", "training.lua", "--device", "cpu", "--label", "kept", "--track", tracker, *more],
+                                cwd=work, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                env={**os.environ, "OPTRUSH_PYTHON": sys.executable})
+
+    def wait_for(condition):
+        deadline = time.monotonic() + 90
+        while not condition():
+            assert time.monotonic() < deadline and process.poll() is None, process.communicate()[0]
+            time.sleep(0.05)
+
+    def worker():
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        return [int(child) for child in children if "--out" in pathlib.Path(f"/proc/{child}/cmdline").read_text().split("\0")]
+
+    process = start()
+    if tracker == "tensorboard":
+        wait_for(lambda: len(live_losses(live, tracker)[0]) > 60)
+    else:
+        wait_for(lambda: any(path.stat().st_size > 0 for path in live.glob("wandb/offline-run-*/*.wandb")))
+    wait_for(lambda: (run / "state/state.json").exists())
+    os.kill(*worker(), signal.SIGKILL)
+    wait_for(lambda: (run / "metrics.jsonl").exists() and '"continued"' in (run / "metrics.jsonl").read_text())
+    time.sleep(1)
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=60)[0]
+    assert process.returncode == 143, said
+    state = json.loads((run / "state/state.json").read_text())["step"]
+    before, _ = live_losses(live, tracker)
+    assert [step for step, _ in before] == list(range(state)), (before[-1], state)
+    process = start("--resume", "--set", "timeout=3")
+    said = process.communicate(timeout=60)[0]
+    assert process.returncode == 1 and "continues from its state" in said, said
+    steps = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines() if '"event":"step"' in line]
+    after, validations = live_losses(live, tracker)
+    assert [line["step"] for line in steps] == list(range(len(steps))), steps
+    assert [step for step, _ in after] == list(range(len(steps))), (len(steps), state, sorted(set(range(len(steps))) ^ {step for step, _ in after}))
+    assert all(close(value, line["loss"]) for (_, value), line in zip(after, steps))
+    assert validations and all((step + 1) % 50 == 0 for step in validations), validations
+
+
 case = sys.argv[1]
 if case != "csv" and importlib.util.find_spec(case) is None:
     print(f"skipped: {sys.executable} has no package '{case}'; {sys.executable} -m pip install {case}")
@@ -190,3 +280,5 @@ with tempfile.TemporaryDirectory() as place:
     optrush("run", "tracked.lua", "--device", "cpu")
     report = work / "reports/tracked/local"
     {"csv": check_csv, "tensorboard": check_tensorboard, "wandb": check_wandb}[case]()
+    if case != "csv":
+        check_live(case)

@@ -1,6 +1,10 @@
 #include "launch/ranks/conclude_ranks.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "base/files.h"
+#include "base/first_line.h"
 #include "base/text.h"
 #include "launch/run/result.h"
 
@@ -33,13 +37,70 @@ BadEnd end_of_rank(const RanksEnd& run, const Job& job, const RankLimits& limits
   return describe_end(rank.end, {}, "the worker " + rank.problem, seen, log_of(run.rank), rank.log);
 }
 
+/// Why the run ended, of the rank that explains it; none: by itself, or that is not known.
+std::optional<Cause> cause_of(const RanksEnd& run) {
+  using Verdict = RankEnd::Verdict;
+  if (run.kind == Kind::absent || run.kind == Kind::lingered) return Cause::timeout;
+  if (run.kind != Kind::failed) return std::nullopt;
+  switch (run.ends.at(run.rank).verdict()) {
+    case Verdict::outside:
+      return Cause::lost;
+    case Verdict::peer:
+      return Cause::peer;
+    case Verdict::absence:
+      return Cause::timeout;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// One word for how a rank's end came about.
+const char* way_of(const RanksEnd& run, size_t rank) {
+  using Verdict = RankEnd::Verdict;
+  if (run.kind != Kind::ok && rank == run.rank) return "first";
+  if (std::ranges::count(run.ended_here, rank) > 0) return "ended with the others";
+  switch (run.ends[rank].verdict()) {
+    case Verdict::ok:
+      return "ok";
+    case Verdict::own:
+      return "failed";
+    case Verdict::outside:
+      return "lost";
+    case Verdict::peer:
+      return "missed another rank";
+    case Verdict::absence:
+      return "waited for another rank";
+  }
+  return "";
+}
+
+/// A line for each rank, in the order of their ends, but the one that explains the run comes first.
+void append_ends(const fs::path& file, const RanksEnd& run, const RunResult& result) {
+  std::vector<size_t> places(run.order.size());
+  std::iota(places.begin(), places.end(), size_t{0});
+  std::ranges::stable_partition(places, [&](size_t place) { return run.order[place] == run.rank; });
+  for (const size_t place : places) {
+    const size_t rank = run.order[place];
+    const RankEnd& end = run.ends[rank];
+    const bool first = rank == run.rank;
+    const std::string why = first              ? result.reason
+                            : end.result       ? end.result->reason
+                            : end.lost.empty() ? describe_bad_end(end.end, {}).reason
+                                               : end.lost;
+    const Json line = {{"time", run.times[place]}, {"rank", rank},
+                       {"name", run.names[rank]},  {"step", end.state.steps},
+                       {"end", way_of(run, rank)}, {"reason", first_line(why)}};
+    append_line(file, line.dump(-1, ' ', true, Json::error_handler_t::replace));
+  }
+}
+
 RunResult failed_run(const RanksEnd& run, const Job& job, const RankLimits& limits) {
   BadEnd end = end_of_rank(run, job, limits);
   end.reason = run.names.at(run.rank) + ": " + end.reason;
   RunResult result(end);
   result.rank = static_cast<int64_t>(run.rank);
   const RankEnd& rank = run.ends.at(run.rank);
-  if (run.kind == Kind::failed && rank.verdict() == RankEnd::Verdict::outside) result.cause = Cause::lost;
+  result.cause = cause_of(run);
   if (rank.result) result.requested_bytes = rank.result->requested_bytes;
   return result;
 }
@@ -62,6 +123,7 @@ RunResult conclude_ranks(const fs::path& run_folder, const RanksEnd& run, const 
   RunResult result = run.kind == Kind::ok ? succeeded(run) : failed_run(run, job, limits);
   for (const auto& rank : run.ends) note_orphans(result, rank.end);
   check_disk(run_folder, result);
+  if (run.kind != Kind::ok) append_ends(run_folder / kRankEnds, run, result);
   store_result(run_folder, job, result);
   return result;
 }

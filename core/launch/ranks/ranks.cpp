@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/seconds_since.h"
+#include "base/text.h"
 
 namespace optrush {
 namespace {
@@ -41,6 +42,9 @@ RanksEnd RankWatch::end(Kind why) {
     outcome_.names.push_back(ranks_[i]->name());
     outcome_.ends.push_back(std::move(*ends_[i]));
   }
+  outcome_.order = order_;
+  outcome_.times = times_;
+  outcome_.ended_here = present;
   return std::move(outcome_);
 }
 
@@ -65,6 +69,7 @@ bool RankWatch::poll() {
 
 void RankWatch::note_end(size_t i) {
   order_.push_back(i);
+  times_.push_back(utc_now());
   last_end_ = Clock::now();
   const Verdict verdict = ends_[i]->verdict();
   if (!first_failure_ && verdict != Verdict::ok) first_failure_ = last_end_;
@@ -86,6 +91,7 @@ void RankWatch::end_others(const std::vector<size_t>& present, double grace_s) {
   for (const size_t i : running()) {
     ends_[i] = RankEnd{.lost = "it did not report its end"};
     order_.push_back(i);
+    times_.push_back(utc_now());
   }
 }
 

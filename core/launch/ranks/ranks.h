@@ -30,10 +30,13 @@ struct RanksEnd {
     interrupted,  ///< a signal asked to stop
   };
   Kind kind = Kind::ok;
-  size_t rank = 0;                 ///< that explains the run
-  std::string waiting = {};        ///< absent: what a rank says that waited for it
-  std::vector<RankEnd> ends;       ///< of all ranks
-  std::vector<std::string> names;  ///< RunningRank::name() of all ranks
+  size_t rank = 0;                      ///< that explains the run
+  std::string waiting = {};             ///< absent: what a rank says that waited for it
+  std::vector<RankEnd> ends;            ///< of all ranks
+  std::vector<std::string> names;       ///< RunningRank::name() of all ranks
+  std::vector<size_t> order = {};       ///< ranks, the one that ended first first
+  std::vector<std::string> times = {};  ///< of these, when the end was seen
+  std::vector<size_t> ended_here = {};  ///< ranks that had not ended before they were told to
 };
 
 /// Watches the ranks of a run. Where one fails, the others are ended: SIGTERM, some time, SIGKILL. A rank
@@ -66,7 +69,8 @@ class RankWatch {
   const RankLimits& limits_;
   Interrupts& interrupts_;
   std::vector<std::optional<RankEnd>> ends_;
-  std::vector<size_t> order_;  ///< ranks that have ended, the first one first
+  std::vector<size_t> order_;       ///< ranks that have ended, the first one first
+  std::vector<std::string> times_;  ///< when these were seen to
   Clock::time_point last_end_ = Clock::now();
   std::optional<Clock::time_point> first_failure_, first_outside_, first_own_;
   RanksEnd outcome_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "launch/run/control.h"
+#include "launch/run/restart.h"
 #include "launch/run/result.h"
 
 namespace optrush {
@@ -14,12 +15,7 @@ bool is_good(const ProcessEnd& end, const std::filesystem::path& folder) {
 }
 }  // namespace
 
-double grace_of(const Job& job) {
-  const RunSpec& spec = job.spec;
-  const bool saves =
-      spec.save.every > 0 && spec.purpose == Purpose::measure && spec.round == 0 && !job.external;
-  return saves ? save_timeout_s() : Limits{}.grace_s;
-}
+double grace_of(const Job& job) { return saves_state(job) ? save_timeout_s() : Limits{}.grace_s; }
 
 std::optional<RunResult> finish(LiveRun& run, double timeout_s, Interrupts& interrupts,
                                 const std::function<void()>& tick) {

@@ -1,8 +1,10 @@
 #include "launch/run/metrics_tail.h"
 
-#include <fstream>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-#include "base/files.h"
+#include "base/descriptor.h"
 #include "optrush/json.h"
 
 namespace optrush {
@@ -12,12 +14,19 @@ std::optional<double> RunState::tokens_per_second() const {
 }
 
 const RunState& MetricsTail::update() {
-  std::error_code unreadable;
-  if (!std::filesystem::is_regular_file(file_, unreadable)) return state_;
-  std::ifstream in(file_, std::ios::binary);
-  if (!in.seekg(offset_)) return state_;
-  const std::string added = rest_of(in);
-  offset_ += static_cast<int64_t>(added.size());
+  const Descriptor file(open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat now {};
+  if (file.get() < 0 || fstat(file.get(), &now) != 0 || !S_ISREG(now.st_mode)) return state_;
+  if (now.st_ino != inode_ || now.st_size < offset_) {
+    state_ = {};
+    partial_.clear();
+    offset_ = 0;
+    inode_ = now.st_ino;
+  }
+  std::string added(static_cast<size_t>(now.st_size - offset_), '\0');
+  const ssize_t got = pread(file.get(), added.data(), added.size(), offset_);
+  added.resize(got < 0 ? 0 : static_cast<size_t>(got));
+  offset_ += std::ssize(added);
   partial_ += added;
   size_t start = 0;
   for (size_t end; (end = partial_.find('\n', start)) != std::string::npos; start = end + 1)
@@ -39,6 +48,9 @@ void MetricsTail::take(const std::string& line) {
   };
   if (is("event", "phase")) {
     if (const auto it = entry.find("name"); it != entry.end() && it->is_string()) state_.phase = *it;
+  } else if (is("event", "progress")) {
+    state_.steps = static_cast<int64_t>(number("steps").value_or(0));
+    if (const auto it = entry.find("phase"); it != entry.end() && it->is_string()) state_.phase = *it;
   } else if (is("event", "continued")) {
     state_.steps_before = state_.steps;
   } else if (is("event", "step")) {

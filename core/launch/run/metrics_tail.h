@@ -17,7 +17,7 @@ struct RunState {
   std::optional<double> tokens_per_second() const;
 };
 
-/// Follows a file that another process appends to.
+/// Follows a file that another process appends to, or replaces by one that begins with how far it was.
 class MetricsTail {
  public:
   explicit MetricsTail(std::filesystem::path file) : file_(std::move(file)) {}
@@ -29,6 +29,7 @@ class MetricsTail {
   void take(const std::string& line);
 
   std::filesystem::path file_;
+  uint64_t inode_ = 0;
   int64_t offset_ = 0;
   std::string partial_;
   RunState state_;

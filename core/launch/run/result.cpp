@@ -202,6 +202,11 @@ std::optional<RunResult> result_if_done(const fs::path& run_folder, const Job& j
 }
 
 void clear_run(const fs::path& run_folder) {
+  fs::remove(run_folder / kRankEnds);
+  clear_attempt(run_folder);
+}
+
+void clear_attempt(const fs::path& run_folder) {
   // The result first: whatever a kill leaves behind is then not a finished run.
   for (const char* name :
        {"result.json", "spec.json", "external.json", "metrics.jsonl", "log.txt", "trace.json", "ranks"})

@@ -65,6 +65,10 @@ bool same_plugins(const std::vector<UsedPlugin>& plugins);
 std::optional<RunResult> result_if_done(const std::filesystem::path& run_folder, const Job&, const Journal&,
                                         std::string* why_not = nullptr);
 
+/// How the ranks of a run ended in each start that failed, in the run's folder.
+inline constexpr const char* kRankEnds = "rank_ends.jsonl";
 /// Removes what a run writes from its folder, and the folder where nothing else is in it.
 void clear_run(const std::filesystem::path& run_folder);
+/// The same but for what is kept of starts that failed, before a run starts once more.
+void clear_attempt(const std::filesystem::path& run_folder);
 }  // namespace optrush

@@ -673,6 +673,41 @@ TEST_F(Controller, ATornJournalIsPassedOver) {
   EXPECT_THAT(starts(), IsEmpty()) << "the line after the torn one was not read";
 }
 
+class Restarts : public Controller {
+ protected:
+  static Experiment saving(const std::vector<std::string>& rungs, int64_t rounds = 1) {
+    Experiment e = experiment(rungs, rounds);
+    e.max_restarts = 2;
+    e.base.save.every = 5;
+    return e;
+  }
+};
+
+TEST_F(Restarts, AFaultStartsARunAgainWhichATooOftenLostOneEnds) {
+  EXPECT_FALSE(run(saving({"crash", "exit3", "good"})).all_ok);
+  EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-crash-r1", "01-crash-r1", "01-crash-r1", "02-exit3-r1",
+                                    "02-exit3-r1", "02-exit3-r1", "03-good-r1"));
+  EXPECT_EQ(status("01-crash-r1"), "crashed");
+  EXPECT_EQ(events("restarted"),
+            (std::vector<std::string>{"01-crash-r1", "01-crash-r1", "02-exit3-r1", "02-exit3-r1"}));
+  EXPECT_THAT(result("01-crash-r1").at("notes"),
+              Contains(AllOf(HasSubstr("started again 2 times"), HasSubstr("made 2 steps again"))))
+      << "each had made one step";
+  EXPECT_EQ(analyze(load_report(report())).missing_runs, 0) << "the sum of the noted result is the journal's";
+}
+
+TEST_F(Restarts, WhatARunSaysOfItselfIsNoFault) {
+  run(saving({"failed", "oom", "skip"}));
+  EXPECT_EQ(starts().size(), 4);
+  EXPECT_THAT(events("restarted"), IsEmpty());
+}
+
+TEST_F(Restarts, OnlyRunsThatSaveStartAgain) {
+  run(saving({"crash@2"}, 2));
+  EXPECT_THAT(events("restarted"), IsEmpty()) << "later rounds save no state";
+  EXPECT_EQ(status("01-crash-2-r2"), "crashed");
+}
+
 TEST_F(Controller, AnInterruptKeepsWhatIsDone) {
   const auto e = experiment({"slow", "b"});
   // The signal comes once the slow run is under way; this process has one more thread than it, so it is sent

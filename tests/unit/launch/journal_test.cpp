@@ -13,7 +13,7 @@ TEST(Journal, KnowsTheSpecThatARunWasStartedWith) {
     Journal journal(folder.path());
     journal.started("a.r1", "first", "", "");
     journal.started("a.r1", "second", "", "files");
-    journal.finished("a.r1", "second", Status::ok, "");
+    journal.finished("a.r1", "second", RunResult(), "");
     EXPECT_EQ(journal.spec_of("a.r1"), "second");
     EXPECT_EQ(journal.spec_of("a.r2"), "");
   }
@@ -30,6 +30,38 @@ TEST(Journal, KnowsWhetherTheExperimentCameToItsEnd) {
   EXPECT_TRUE(Journal(folder.path()).came_to_end());
   Journal(folder.path()).started("a.r1", "spec", "", "");
   EXPECT_FALSE(Journal(folder.path()).came_to_end());
+}
+
+TEST(Journal, KnowsTheFaultsOfARunUntilItBeginsAnew) {
+  const TemporaryFolder folder;
+  const Restart before_a_state{Status::crashed, "ended by SIGSEGV\nlast lines", {}, 7, 0};
+  const Restart after_one{Status::timeout, "rank 1: did not come", 1, 46, 40};
+  {
+    Journal journal(folder.path());
+    journal.started("a", "spec", "", "");
+    journal.restarted("a", before_a_state);
+    journal.started("a", "spec", "", "");
+    journal.restarted("a", after_one);
+    journal.started("a", "spec", "", "", 40);
+    EXPECT_EQ(journal.restarts_of("a").size(), 2);
+    EXPECT_TRUE(journal.restarts_of("b").empty());
+  }
+  {
+    Journal again(folder.path());
+    again.started("a", "spec", "", "", 60);
+    const auto restarts = again.restarts_of("a");
+    ASSERT_EQ(restarts.size(), 2) << "it goes on";
+    EXPECT_EQ(restarts[1].reason, after_one.reason);
+    EXPECT_EQ(restarts[1].rank, 1);
+    EXPECT_EQ(restarts[1].made - restarts[0].made, 39);
+    EXPECT_EQ(restarts[1].kept, 40);
+    EXPECT_EQ(note_of(restarts),
+              "it started again 2 times after a fault, and made 13 steps again: from the beginning: ended by "
+              "SIGSEGV; from the state after step 40: rank 1: did not come");
+    again.started("a", "spec", "", "");
+    EXPECT_TRUE(again.restarts_of("a").empty()) << "it begins anew";
+  }
+  EXPECT_TRUE(Journal(folder.path()).restarts_of("a").empty());
 }
 
 TEST(Journal, ForgetsARunThatWasSkipped) {

@@ -48,6 +48,41 @@ TEST_F(ProcessTest, LogStartsEmpty) {
   EXPECT_EQ(log(), "new\n");
 }
 
+TEST_F(ProcessTest, ALogThatGrowsTooLongKeepsItsBeginningAndItsEnd) {
+  BoundedLog bounded(log_, 4096);
+  const auto say = [&](int from, int to) {
+    std::ofstream out(log_, std::ios::app);
+    for (int i = from; i < to; ++i) out << "line " << 10000 + i << "\n";
+  };
+  say(0, 340);
+  bounded.bound();
+  EXPECT_EQ(fs::file_size(log_), 340 * 11) << "it fits";
+  say(340, 1000);
+  bounded.bound();
+  const std::string once = log();
+  EXPECT_LE(once.size(), 2200);
+  EXPECT_TRUE(once.starts_with("line 10000\nline 10001\n"));
+  EXPECT_TRUE(once.ends_with("line 10998\nline 10999\n"));
+  EXPECT_THAT(once, HasSubstr("\n[8954 bytes of this log are left out here]\n"));
+  say(1000, 2000);
+  bounded.bound();
+  const std::string twice = log();
+  EXPECT_TRUE(twice.starts_with("line 10000\n") && twice.ends_with("line 11999\n"));
+  std::istringstream lines(twice);
+  size_t kept = 0;
+  for (std::string line; std::getline(lines, line);) kept += line.starts_with("line ") ? 11 : 0;
+  EXPECT_THAT(twice, HasSubstr("[" + std::to_string(2000 * 11 - kept) + " bytes of this log"));
+}
+
+TEST_F(ProcessTest, TheLogOfAProcessIsBoundedWhileItRuns) {
+  const auto end = run_process(shell("echo first; yes 0123456789 | head -c 55000000; sleep 1; echo last"), {},
+                               interrupts_);
+  EXPECT_EQ(end.code, 0);
+  EXPECT_LE(fs::file_size(log_), static_cast<uintmax_t>(kLogLimit));
+  EXPECT_TRUE(log().starts_with("first\n0123456789\n"));
+  EXPECT_TRUE(log().ends_with("\nlast\n"));
+}
+
 TEST_F(ProcessTest, EnvironmentIsAddedToAndReplaced) {
   setenv("OPTRUSH_TEST_KEPT", "kept", 1);
   setenv("OPTRUSH_TEST_REPLACED", "old", 1);

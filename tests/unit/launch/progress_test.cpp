@@ -95,6 +95,18 @@ TEST_F(Metrics, StepsOfAnEarlierStartAreToldApart) {
   EXPECT_EQ(tail.update().steps_before, 4);
 }
 
+TEST_F(Metrics, AFileThatBeginsAgainGoesOnFromItsFirstLine) {
+  MetricsTail tail(file_);
+  append_line(file_, R"({"event":"phase","name":"warmup"})");
+  for (int i = 0; i < 4; ++i) append_line(file_, R"({"event":"step","loss":1.5})");
+  EXPECT_EQ(tail.update().steps, 4);
+  append_line(file_, R"({"event":"step","loss":1.5})");  // which this reader never sees
+  write_file(file_, "{\"event\":\"progress\",\"steps\":5,\"phase\":\"measuring\"}\n");
+  append_line(file_, R"({"event":"step","loss":1.4})");
+  EXPECT_EQ(tail.update().steps, 6);
+  EXPECT_EQ(tail.update().phase, "measuring");
+}
+
 RunSpec spec_of(int64_t variant, Purpose purpose = Purpose::measure) {
   RunSpec spec;
   spec.rung = "rung " + std::to_string(variant);

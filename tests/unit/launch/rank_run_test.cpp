@@ -88,6 +88,17 @@ TEST_F(RankRun, AKilledRankIsNamedBeforeThoseThatMissedIt) {
   EXPECT_THAT(reason("01-killed-2-r1"), StartsWith("rank 2" + host_ + testing::killed_by_hand().reason));
   EXPECT_THAT(reason("01-killed-2-r1"), HasSubstr("after step 4 of 13"));
   EXPECT_THAT(reason("01-killed-2-r1"), HasSubstr("ranks/2/log.txt:\nthe last words"));
+  const auto ends = read_json_lines(report() / "runs/01-killed-2-r1/rank_ends.jsonl");
+  ASSERT_EQ(ends.size(), 3);
+  EXPECT_EQ(ends[0].at("end"), "first");
+  EXPECT_EQ(ends[0].at("rank"), 2);
+  EXPECT_EQ(ends[0].at("step"), 4);
+  EXPECT_EQ(reason("01-killed-2-r1").find(ends[0].at("reason").get<std::string>()), 0);
+  for (const size_t i : {1, 2}) {
+    EXPECT_EQ(ends[i].at("end"), "missed another rank");
+    EXPECT_EQ(ends[i].at("reason"), "a connection was closed by another rank");
+  }
+  EXPECT_FALSE(fs::exists(report() / "runs/02-good-r1/rank_ends.jsonl"));
   expect_all_ended("01-killed-2-r1");
   EXPECT_EQ(status("02-good-r1"), "ok") << "the next rung goes on";
 }
@@ -108,6 +119,7 @@ TEST_F(RankRun, AHungRankIsWhoDidNotArrive) {
   EXPECT_THAT(reason("01-hang-1-r1"), StartsWith("rank 1" + host_ + "did not reach"));
   EXPECT_THAT(reason("01-hang-1-r1"), HasSubstr("(last seen after step 4 of 13)"));
   EXPECT_THAT(reason("01-hang-1-r1"), HasSubstr("all_reduce of group dp"));
+  EXPECT_EQ(result("01-hang-1-r1").at("cause"), "timeout");
   expect_all_ended("01-hang-1-r1");
 }
 

@@ -1,0 +1,54 @@
+#include "launch/run/restart.h"
+
+#include <algorithm>
+
+#include "base/counted.h"
+#include "base/first_line.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace {
+constexpr size_t kMostTold = 5;
+
+std::string told(const Restart& restart) {
+  const std::string from =
+      restart.kept > 0 ? "from the state after step " + std::to_string(restart.kept) : "from the beginning";
+  return from + ": " + first_line(restart.reason);
+}
+}  // namespace
+
+bool saves_state(const Job& job) {
+  const RunSpec& spec = job.spec;
+  return spec.save.every > 0 && spec.purpose == Purpose::measure && spec.round == 0 && !job.external;
+}
+
+bool is_fault(const RunResult& result) {
+  return result.status == Status::crashed || result.cause == Cause::lost || result.cause == Cause::peer ||
+         result.cause == Cause::timeout;
+}
+
+std::string note_of(const std::vector<Restart>& restarts) {
+  int64_t again = 0;
+  for (const Restart& restart : restarts) again += restart.made - restart.kept;
+  std::string note = "it started again " + counted(std::ssize(restarts), "time") +
+                     " after a fault, and made " + counted(again, "step") + " again";
+  for (size_t i = 0; i < std::min(restarts.size(), kMostTold); ++i)
+    note += (i == 0 ? ": " : "; ") + told(restarts[i]);
+  if (restarts.size() > kMostTold)
+    note += "; journal.jsonl lists " + std::to_string(restarts.size() - kMostTold) + " more";
+  return note;
+}
+
+void check_restarts(const Expanded& expanded) {
+  const Experiment& experiment = expanded.experiment;
+  if (experiment.max_restarts == 0) return;
+  const std::string asked = "max_restarts = " + std::to_string(experiment.max_restarts);
+  if (experiment.interleave == Interleave::on)
+    throw UsageError(asked + " excludes interleaved runs, which cannot continue from a saved state",
+                     "leave out interleave = true, or max_restarts");
+  const auto saves = [](const Variant& variant) { return variant.spec.save.every > 0 && !variant.external; };
+  if (std::ranges::none_of(expanded.variants, saves))
+    throw UsageError(asked + " needs a run that saves its state, and none does",
+                     "add save = { every = N } to the experiment, or give --set save.every=N");
+}
+}  // namespace optrush

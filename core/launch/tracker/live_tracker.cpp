@@ -1,0 +1,78 @@
+#include "launch/tracker/live_tracker.h"
+
+#include <chrono>
+
+#include "base/files.h"
+#include "base/seconds_since.h"
+#include "base/temporary_folder.h"
+#include "launch/run/result.h"
+#include "live_tracker_script.h"
+#include "machine/python.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+namespace {
+constexpr double kCheckTimeout = 120, kLastWords = 30;
+constexpr const char* kEnd = "end";  ///< a file that tells the script to come to its end
+constexpr int kMissing = 3;          ///< the script's exit code for a package that is not there
+
+fs::path folder_of(const std::string& tracker, const fs::path& report) {
+  const fs::path folder = fs::absolute(report) / "live" / tracker;
+  fs::create_directories(folder);
+  fs::remove(folder / kEnd);
+  return folder;
+}
+
+Command command_of(const std::vector<std::string>& arguments, const fs::path& log) {
+  Command command{{project_python().string(), "-c", kLiveTrackerScript}, {{"OMP_NUM_THREADS", "1"}}, log};
+  command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
+  return command;
+}
+}  // namespace
+
+void LiveTracker::check(const std::string& tracker, Interrupts& interrupts) {
+  const fs::path python = project_python();
+  if (python.empty())
+    throw UsageError("--track " + tracker + " needs a Python environment, and there is none",
+                     "./optrush setup makes one; OPTRUSH_PYTHON names another");
+  const TemporaryFolder scratch;
+  const fs::path log = scratch.path() / "log.txt";
+  const ProcessEnd end = run_process(command_of({tracker}, log), {kCheckTimeout}, interrupts);
+  if (interrupts.signal() != 0 || (end.kind == ProcessEnd::Kind::exited && end.code == 0)) return;
+  const std::string said = log_tail(log);
+  if (end.kind == ProcessEnd::Kind::exited && end.code == kMissing)
+    throw UsageError("--track " + tracker + " needs the package '" + said + "', which " + python.string() +
+                         " does not have",
+                     python.string() + " -m pip install " + said);
+  throw UsageError("--track " + tracker + " cannot be used here: " + said, "run without --track");
+}
+
+LiveTracker::LiveTracker(const std::string& tracker, const fs::path& report, const std::string& experiment,
+                         Interrupts& interrupts)
+    : folder_(folder_of(tracker, report)),
+      interrupts_(interrupts),
+      process_(command_of({tracker, fs::absolute(report).string(), folder_.string(), experiment},
+                          folder_ / "log.txt")) {}
+
+LiveTracker::~LiveTracker() {
+  if (!problem().empty()) return;
+  try {
+    write_file(folder_ / kEnd, "");
+  } catch (const Error&) {  // a full disk: it is ended with the object
+    return;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  while (!process_.poll() && seconds_since(start) < kLastWords)
+    interrupts_.wait(std::chrono::milliseconds(20));
+}
+
+std::string LiveTracker::problem() {
+  if (problem_.empty())
+    if (const auto end = process_.poll())
+      problem_ = describe_bad_end(*end, {}).reason +
+                 last_lines((folder_ / "log.txt").string(), log_tail(folder_ / "log.txt"));
+  return problem_;
+}
+}  // namespace optrush

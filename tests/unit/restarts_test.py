@@ -1,0 +1,247 @@
+"""Runs that come back by themselves (max_restarts): killed at any moment, twenty times in a row, a run of three ranks ends with the
+losses of one that nothing has disturbed, to the bit, and no step is lost but those since the last save. What a fault is, and what none."""
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+OPTRUSH = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]) / "bin/optrush"
+TORCHRUN = pathlib.Path(sys.prefix) / "bin" / "torchrun"
+EVERY, KILLS = 20, 20
+SCRIPT = """
+local rush = require "optrush"
+local exp = rush.experiment {
+  name = "tuned",
+  model = rush.llama("nano", { vocab_size = 256 }),
+  data = rush.documents "pairs.jsonl",
+  device = "cpu",
+  threads = 1,
+  train = { micro_batch = 1, seq_len = 64, steps = rush.arg("steps", 498), warmup = 2, lr = 1e-3, world_size = rush.arg("ranks", 3) },
+  plugins = rush.arg("ranks", 3) > 1 and { { "lora", { rank = 2 } }, { "fsdp", { stage = 2 } } } or { "lora" },
+  save = { every = rush.arg("every", 20) },
+}
+exp:run { rounds = 1, max_restarts = rush.arg("restarts", 0) }
+"""
+RUN = "00-base-r1"
+
+
+def start(label, *more, **variables):
+    return subprocess.Popen([OPTRUSH, "run", "tuned.lua", "--label", label, *more], cwd=work, text=True,
+                            env={**os.environ, **variables}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def run(label, *more, code=0):
+    process = start(label, *more)
+    text, _ = process.communicate(timeout=200)
+    assert process.returncode == code, (process.returncode, text)
+    return text
+
+
+def arguments(**values):
+    return [word for name, value in values.items() for word in ("--arg", f"{name}={value}")]
+
+
+def folder_of(label):
+    return work / "reports/tuned" / label / "runs" / RUN
+
+
+def result_of(label):
+    return json.loads((folder_of(label) / "result.json").read_text())
+
+
+def json_lines(file):
+    try:
+        return [json.loads(line) for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    except FileNotFoundError:
+        return []
+
+
+def journal(label, event):
+    return [entry for entry in json_lines(work / "reports/tuned" / label / "journal.jsonl") if entry["event"] == event]
+
+
+def metrics(label, event, rank=0):
+    several = (folder_of(label) / "ranks").exists()
+    file = folder_of(label) / (f"ranks/{rank}/metrics.jsonl" if several else "metrics.jsonl")
+    return [line for line in json_lines(file) if line["event"] == event]
+
+
+def steps_made(label):
+    return len(metrics(label, "step"))
+
+
+def wait_for(condition, process, limit=60):
+    deadline = time.monotonic() + limit
+    while not condition():
+        assert time.monotonic() < deadline and process.poll() is None, process.communicate()[0]
+        time.sleep(0.005)
+
+
+def workers_of(process):
+    """Workers that the controller has started, by rank."""
+    found = {}
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            words = (entry / "cmdline").read_text().split("\0")
+            if int(fields[1]) == process.pid and fields[0] != "Z" and "run" in words:
+                found[int(words[words.index("--rank") + 1]) if "--rank" in words else 0] = int(entry.name)
+        except (OSError, IndexError, ValueError):
+            continue
+    return found
+
+
+def check_equal(here, whole):
+    assert here["status"] == "ok", here["reason"]
+    for key in ("step", "loss", "grad_norm", "learning_rate", "tokens", "processed_tokens"):
+        assert [step[key] for step in here["steps"]] == [step[key] for step in whole["steps"]], key
+
+
+def killed_twenty_times():
+    """One rank or another, in any phase, by one signal or another."""
+    run("whole")
+    whole = result_of("whole")
+    order = random.Random(34)
+    process = start("killed", *arguments(restarts=KILLS))
+    killed = []
+    for kill in range(KILLS):
+        wait_for(lambda: len(journal("killed", "restarted")) == kill and len(journal("killed", "started")) == kill + 1
+                 and len(workers_of(process)) == 3, process)
+        if order.random() < 0.2:
+            time.sleep(order.uniform(0, 1))  # while the ranks start
+        else:
+            wait_for(lambda: metrics("killed", "continued") or kill == 0 or not (folder_of("killed") / "state/state.json").exists(), process)
+            before, more = steps_made("killed"), order.randrange(2 * EVERY)
+            wait_for(lambda: steps_made("killed") >= before + more, process)
+        rank, number = order.randrange(3), order.choice([signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
+        os.kill(workers_of(process)[rank], number)
+        killed.append(rank)
+    text, _ = process.communicate(timeout=100)
+    assert process.returncode == 0, text
+    here = result_of("killed")
+    check_equal(here, whole)
+    faults = journal("killed", "restarted")
+    assert [fault["rank"] for fault in faults] == killed, (killed, faults)
+    for fault in faults:
+        assert f"rank {fault['rank']} (host " in fault["reason"], fault
+        assert 0 <= fault["made"] - fault["kept"] <= EVERY and fault["kept"] % EVERY == 0, fault
+    again = sum(fault["made"] - fault["kept"] for fault in faults)
+    (note,) = [note for note in here["notes"] if "started again" in note]
+    assert note.startswith(f"it started again {KILLS} times after a fault, and made {again} steps again: "), note
+    assert note in (work / "reports/tuned/killed/report.md").read_text()
+    assert text.count(" starts again (") == KILLS and f"({KILLS} of at most {KILLS})" in text, text
+    # In one place, of every fault: which rank was first, and how the others ended.
+    ends = json_lines(folder_of("killed") / "rank_ends.jsonl")
+    assert [end["rank"] for end in ends if end["end"] == "first"] == killed and len(ends) == 3 * KILLS, ends
+    assert all(set(end) == {"time", "rank", "name", "step", "end", "reason"} for end in ends), ends
+    # A line tells its time and rank, but of steps that an earlier process had made.
+    for rank in range(3):
+        for line in metrics("killed", "step", rank):
+            assert line["rank"] == rank and ("time" in line) != line.get("earlier", False), line
+    print(f"{KILLS} kills, {again} steps made again, furthest {max(fault['made'] for fault in faults)} of {len(here['steps'])}")
+
+
+def short(label, *more, **values):
+    return start(label, *arguments(**{"steps": 158, "ranks": 1, **values}), *more)
+
+
+def one_process():
+    """Before it has saved a state it begins again with the first step. More faults than restarts are the run's end, and --resume
+    goes on from there and tells of all."""
+    run("small", *arguments(steps=158, ranks=1))
+    process = short("one", restarts=2)
+    for kill, made in enumerate((5, EVERY + 5, 2 * EVERY + 5)):
+        wait_for(lambda: len(journal("one", "started")) == kill + 1 and steps_made("one") >= made, process)
+        os.kill(workers_of(process)[0], signal.SIGKILL)
+        wait_for(lambda: len(journal("one", "restarted")) == min(kill + 1, 2), process)
+    text, _ = process.communicate(timeout=60)
+    assert process.returncode == 1 and result_of("one")["cause"] == "lost", text
+    assert [fault["kept"] > 0 for fault in journal("one", "restarted")] == [False, True]
+    (end,) = journal("one", "finished")
+    assert end["status"] == result_of("one")["status"] and end["reason"] == result_of("one")["reason"], end
+    text = run("one", *arguments(steps=158, ranks=1, restarts=2), "--resume")
+    here = result_of("one")
+    check_equal(here, result_of("small"))
+    (note,) = [note for note in here["notes"] if "started again" in note]
+    assert "2 times" in note and "from the beginning: " in note and "from the state after step " in note, note
+
+
+def a_rank_that_hangs():
+    """Is ended with the others, and the run goes on."""
+    process = start("hung", *arguments(steps=98, ranks=2, restarts=1), OPTRUSH_COLLECTIVE_TIMEOUT="3")
+    wait_for(lambda: steps_made("hung") > EVERY + 3, process)
+    os.kill(workers_of(process)[1], signal.SIGSTOP)
+    text, _ = process.communicate(timeout=60)
+    (fault,) = journal("hung", "restarted")
+    assert process.returncode == 0 and fault["rank"] == 1 and fault["status"] == "timeout", (text, fault)
+    assert len(result_of("hung")["steps"]) == 100
+
+
+def asked_to_stop():
+    """A signal is no fault: it saves, and ends with 128 and the signal's number."""
+    for label, number in (("usr1", signal.SIGUSR1), ("term", signal.SIGTERM)):
+        process = start(label, *arguments(steps=1000000, ranks=2, restarts=3, every=1000000))
+        wait_for(lambda label=label: steps_made(label) > 10, process)
+        process.send_signal(number)
+        text, _ = process.communicate(timeout=60)
+        state = json.loads((folder_of(label) / "state/state.json").read_text())["step"]
+        assert process.returncode == 128 + number and state == steps_made(label), (process.returncode, state, text)
+        assert not journal(label, "restarted") and not (folder_of(label) / "result.json").exists()
+
+
+def no_faults():
+    """What the same training would meet again is not repeated; what cannot go on is refused."""
+    text = run("diverged", *arguments(steps=58, ranks=1, restarts=3), "--set", "train.lr=1e30", code=1)
+    assert result_of("diverged")["status"] == "failed" and len(journal("diverged", "started")) == 1, text
+    text = run("late", *arguments(steps=1000000, ranks=1, restarts=3), "--set", "timeout=4", code=1)
+    assert result_of("late")["status"] == "timeout" and len(journal("late", "started")) == 1, text
+    text = run("refused", *arguments(restarts=3), "--set", "save.every=0", code=2)
+    assert "max_restarts = 3 needs a run that saves its state" in text and "save = { every = N }" in text, text
+    assert "--max-restarts" in run("refused", "--max-restarts", "-1", code=2)
+    text = run("refused", "--max-restarts", "2", "--interleave", "on", code=2)
+    assert "excludes interleaved runs" in text, text
+    text = run("refused", *arguments(restarts=-1), code=1)
+    assert "tuned.lua:" in text and "max_restarts" in text, text
+    assert "max_restarts = 1 needs" in run("refused", "--max-restarts", "1", "--set", "save.every=0", "--dry-run", code=2)
+
+
+def by_torchrun():
+    """A process of the job is lost with its rank: torchrun starts all of them again, and --resume goes on."""
+    if not TORCHRUN.exists():
+        return print(f"there is no {TORCHRUN}")
+    run("two", *arguments(steps=158, ranks=2))
+    command = [TORCHRUN, "--no-python", "--nproc-per-node=2", "--max-restarts=2", "--monitor-interval=0.2", "--master-port=0",
+               "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", OPTRUSH, "run", "tuned.lua", "--label", "torchrun", "--resume",
+               *arguments(steps=158, ranks=2, restarts=1)]
+    process = subprocess.Popen(command, cwd=work, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    wait_for(lambda: steps_made("torchrun") > EVERY + 3, process)
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_text().split("\0")
+            if "--label" in words and "torchrun" in words and pathlib.Path(words[0]).name == "optrush" and (
+                    "\0RANK=1\0" in "\0" + (entry / "environ").read_text()):
+                os.kill(int(entry.name), signal.SIGKILL)
+        except OSError:
+            continue
+    text, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, text
+    assert len(journal("torchrun", "started")) == 2 and f"{RUN} continues from its state before step" in text, text
+    check_equal(result_of("torchrun"), result_of("two"))
+
+
+with tempfile.TemporaryDirectory() as folder:
+    work = pathlib.Path(folder)
+    (work / "tuned.lua").write_text(SCRIPT)
+    (work / "pairs.jsonl").write_text("".join(
+        json.dumps({"prompt": f"What is {i % 31} and {i % 17}?", "completion": f" It is {i % 31 + i % 17}."}) + "\n" for i in range(4000)))
+    for case in (no_faults, one_process, asked_to_stop, a_rank_that_hangs, by_torchrun, killed_twenty_times):
+        if sys.argv[1:] and case.__name__ not in sys.argv[1:]:
+            continue
+        began = time.monotonic()
+        case()
+        print(f"{case.__name__} passed after {time.monotonic() - began:.0f} s", flush=True)
