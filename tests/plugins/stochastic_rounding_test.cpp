@@ -6,9 +6,11 @@
 
 #include <cmath>
 
+#include "measure/memory.h"
 #include "precision.h"
 #include "round_by_chance.h"
 #include "support/error_of.h"
+#include "worker/predict.h"
 
 namespace optrush::testing {
 namespace {
@@ -136,6 +138,20 @@ TEST(StochasticRounding, BytesOfEachPart) {
   EXPECT_EQ(memory["parameters"], 2 * matrices + 4 * vectors);
   EXPECT_EQ(memory["gradients"], 2 * matrices + 4 * vectors);
   EXPECT_EQ(memory["optimizer_state"], 8 * (matrices + vectors));
+}
+
+TEST(StochasticRounding, ThePeakIsForeseen) {
+  install_cpu_memory_tracking();
+  RunSpec spec = nano_spec({kRounding, use("lion")});
+  spec.train.seq_len = 64;
+  std::string why_not;
+  const auto predicted = forecast(spec, at::kCPU, &why_not);
+  ASSERT_TRUE(predicted) << why_not;
+  const int64_t before = cpu_allocated();
+  Trained trained(spec);
+  const auto measured = trained.train()["memory"]["peak_allocated"].get<int64_t>() - before;
+  EXPECT_NEAR(static_cast<double>(predicted->peak_bytes), static_cast<double>(measured),
+              0.02 * static_cast<double>(measured));
 }
 
 TEST(StochasticRounding, SaysWhatItCannotBeStackedWith) {

@@ -44,12 +44,14 @@ Tensor places(const Layout::Box& box, const std::vector<int64_t>& shape, const a
 }
 
 void round_box(const Tensor& wide, const Tensor& narrow, Tensor chances, uint64_t key) {
+  constexpr int64_t kMask = (1 << kDropped) - 1, kQuietNaN = 1 << 22;
   chances.add_(static_cast<int64_t>(key));
   mix(chances);
-  const Tensor added = chances.bitwise_and_((1 << kDropped) - 1).to(at::kInt).view_as(wide);
-  const Tensor bits = wide.view(at::kInt) + added;
-  const Tensor rounded = bits.bitwise_and(~((1 << kDropped) - 1)).view(at::kFloat);
-  narrow.copy_(at::where(wide.isfinite(), rounded, wide));
+  const Tensor added = chances.bitwise_and_(kMask).to(at::kInt).view_as(wide).mul_(wide.isfinite());
+  const Tensor bits = (wide.view(at::kInt) + added).bitwise_and_(~kMask);
+  // A NaN whose bits are all dropped would be an infinity.
+  bits.bitwise_or_(wide.ne(wide).to(at::kInt).mul_(kQuietNaN));
+  narrow.copy_(bits.view(at::kFloat));
 }
 }  // namespace
 
