@@ -50,7 +50,7 @@ std::vector<std::string> plan_lines(const Plan& plan) {
   const auto& memory = plan.memory;
   if (memory) lines.push_back((ranks ? "per rank: " : "") + planned_memory_text(*memory));
   const bool unknown = !memory && !plan.no_forecast.empty();
-  if (unknown) lines.push_back("no memory forecast (" + plan.no_forecast + ")");
+  if (unknown) lines.push_back("no memory prediction (" + plan.no_forecast + ")");
   if (unknown || (memory && !memory->bounded_by.empty()))
     lines.push_back("interleaved from round 2 on, because round 1 measures its memory");
   if (const auto cost = step_cost_from(plan.costs))

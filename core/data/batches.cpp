@@ -81,7 +81,7 @@ int64_t global_batch(const TrainSpec& train, const Mesh& mesh) {
     throw Error("global_batch is " + std::to_string(train.global_batch) + ", but micro_batch " +
                     std::to_string(train.micro_batch) + " x accumulation " +
                     std::to_string(train.accumulation) + " x " + std::to_string(data_ranks) +
-                    " data ranks is " + std::to_string(product),
+                    " data-parallel ranks is " + std::to_string(product),
                 "leave global_batch out, or make the factors agree");
   return product;
 }

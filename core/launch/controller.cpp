@@ -201,7 +201,7 @@ class Controller {
     const TrainSpec& train = experiment_.base.train;
     const auto& until = experiment_.until;
     progress_.note(experiment_.name + ": the base and " + counted(rungs, "rung") + ", " +
-                   counted(train.warmup + train.steps, "step") + " a run, " +
+                   counted(train.warmup + train.steps, "step") + " per run, " +
                    (until ? "until each interval is within " + percent(until->within) + " or " +
                                 clock_time(until->at_most_s) + " are over"
                           : "in " + counted(experiment_.rounds, "round")));

@@ -79,11 +79,11 @@ const Fields<TrainSpec>& train_fields() {
                .min = 1,
                .max = kMostRanks})
           .optional(&T::micro_batch, {.name = "micro_batch",
-                                      .doc = "sequences per forward on one data rank",
+                                      .doc = "sequences per forward on one data-parallel rank",
                                       .min = 1,
                                       .max = kMostSequences})
           .optional(&T::accumulation, {.name = "accumulation",
-                                       .doc = "micro-batches per step on one data rank",
+                                       .doc = "micro-batches per step on one data-parallel rank",
                                        .min = 1,
                                        .max = kMostSequences})
           .optional(&T::global_batch,

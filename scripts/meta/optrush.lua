@@ -105,8 +105,8 @@ local Report = {}
 ---Settings of the training step. The defaults are those of a base; a rung changes only the settings that it names.
 ---@class TrainSettings
 ---@field world_size? integer processes that train one model together, each with a GPU or a share of the cores (at least 1, at most 65536, default 1)
----@field micro_batch? integer sequences per forward on one data rank (at least 1, at most 1000000, default 4)
----@field accumulation? integer micro-batches per step on one data rank (at least 1, at most 1000000, default 1)
+---@field micro_batch? integer sequences per forward on one data-parallel rank (at least 1, at most 1000000, default 4)
+---@field accumulation? integer micro-batches per step on one data-parallel rank (at least 1, at most 1000000, default 1)
 ---@field global_batch? integer sequences per step on all ranks; 0: derived (at least 0, default 0)
 ---@field seq_len? integer tokens per sequence (at least 1, at most 2147483648, default 512)
 ---@field steps? integer number of timed steps (at least 1, at most 1000000000, default 10)

@@ -173,7 +173,7 @@ TEST(LlamaSpecJson, ErrorsNameFieldRangeAndPlace) {
               HasSubstr("unknown field 'facto' of model.rope_scaling\n  hint: did you mean 'factor'?"));
   EXPECT_THAT(llama_error(R"({"rope_scaling": {"factor": 8, "low_freq_factor": 4}})"),
               HasSubstr("must be below"));
-  EXPECT_THAT(llama_error(R"({"rope_scaling": 8})"), HasSubstr("model.rope_scaling must be an object"));
+  EXPECT_THAT(llama_error(R"({"rope_scaling": 8})"), HasSubstr("model.rope_scaling must have named fields"));
 }
 
 TEST(LlamaSpecJson, AnOddHeadIsFineWhereHeadDimIsGiven) {
@@ -253,11 +253,11 @@ TEST(LearningRate, RisesToItsHighestAndFallsToWhatIsLeft) {
 TEST(RunSpecJson, ErrorsOfItsPartsAreNamed) {
   EXPECT_THAT(run_error(R"({"tran": {}})"), HasSubstr("unknown field 'tran'\n  hint: did you mean 'train'?"));
   EXPECT_THAT(run_error(R"({"train": {"stesp": 1}})"), HasSubstr("unknown field 'stesp' of train"));
-  EXPECT_THAT(run_error(R"({"train": 3})"), HasSubstr("train must be an object with named fields, but is 3"));
-  EXPECT_THAT(run_error(R"({"model": [1]})"), HasSubstr("model must be an object with named fields"));
+  EXPECT_THAT(run_error(R"({"train": 3})"), HasSubstr("train must have named fields, but is 3"));
+  EXPECT_THAT(run_error(R"({"model": [1]})"), HasSubstr("model must have named fields"));
   EXPECT_THAT(run_error(R"({"model_kind": "mamba"})"), HasSubstr("unknown kind of model 'mamba'"));
   EXPECT_THAT(run_error(R"({"plugins": ["lora"]})"),
-              HasSubstr("plugin must be an object with named fields, but is \"lora\""));
+              HasSubstr("plugin must have named fields, but is \"lora\""));
   EXPECT_THAT(run_error(R"({"plugins": [{"options": {}}]})"), HasSubstr("plugin.name is missing"));
   EXPECT_THAT(run_error(R"({"plugins": {"name": "lora"}})"),
               HasSubstr("plugins must be a list of {name, options}"));

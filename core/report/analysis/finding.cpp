@@ -47,7 +47,7 @@ void add_quality(const Analysis& a, Sentences& parts) {
     const auto loss_of = [](const Row& row) { return fixed(row.previous.worse->loss, 3); };
     const std::string loss = validated ? " validation loss" : " training loss";
     if (rows.size() == 1)
-      parts.push_back(rows.front()->name + " trains worse than " + name +
+      parts.push_back(name_in_text(rows.front()->name) + " trains worse than " + name +
                       ": over the last third of equally many tokens its mean" + loss + " is " +
                       loss_of(*rows.front()) + " instead of " + other);
     else
@@ -123,7 +123,7 @@ void add_grid(const Analysis& a, Sentences& parts) {
            !row.base.speed->same_run && row.base.speed->value > best.base.speed->value;
   });
   if (!faster.empty())
-    return parts.push_back(best.name + " is the fastest combination" + which +
+    return parts.push_back(name_in_text(best.name) + " is the fastest combination" + which +
                            (others.empty() ? ": " : ", as far as is certain: ") + over);
   const bool none = std::ranges::all_of(
       select(a, [&](const Row& row) { return row.group == "grid" && is_rival(a, row) && row.base.speed; }),
@@ -131,7 +131,7 @@ void add_grid(const Analysis& a, Sentences& parts) {
         return row->base.speed->same_run || (row->base.speed->claim() && row->base.speed->value < 1);
       });
   parts.push_back("no combination" + which + " is " + (none ? "" : "shown to be ") +
-                  "faster than the base; the nearest is " + best.name + ": " + over +
+                  "faster than the base; the nearest is " + name_in_text(best.name) + ": " + over +
                   (best.base.speed->claim() ? "" : ", " + describe(verdict_of(*best.base.speed))));
 }
 
@@ -197,7 +197,7 @@ void add_programs(const Analysis& a, Sentences& parts) {
   const OtherProgram& best = a.programs.front();
   if (!best.comparison.speed || !best.comparison.speed->interval) return;
   parts.push_back(
-      a.row(best.fastest)->name + " trains " + speedup(best.comparison, best.comparison.name) +
+      name_in_text(a.row(best.fastest)->name) + " trains " + speedup(best.comparison, best.comparison.name) +
       ", the fastest other program" +
       (a.row(best.variant)->checked ? "" : " (whose losses could not be compared)") +
       other_ranks(*a.row(best.fastest), *a.row(best.variant)) +
@@ -313,15 +313,16 @@ void add_medians(const Analysis& a, Sentences& parts) {
   const auto speed = [](const Row* row) { return *row->tokens_per_second; };
   if (a.variants.size() == 1) {  // a training, and no comparison
     const Row& row = *rows.front();
-    std::string text = row.name + " trains " + grouped(speed(&row)) + " tokens/s";
+    std::string text = name_in_text(row.name) + " trains " + grouped(speed(&row)) + " tokens/s";
     if (row.final_loss) text += " to a loss of " + fixed(*row.final_loss, 4);
     if (!row.validation.empty()) text += " and a validation loss of " + fixed(row.validation.back().loss, 4);
     parts.push_back(text + ", in " + counted(std::ssize(row.steps), "step"));
     return;
   }
   if (rows.size() == 1) {
-    parts.push_back("only " + rows.front()->name + " succeeded, so there is nothing to compare; it trains " +
-                    grouped(speed(rows.front())) + " tokens/s");
+    parts.push_back("only " + name_in_text(rows.front()->name) +
+                    " succeeded, so there is nothing to compare; it trains " + grouped(speed(rows.front())) +
+                    " tokens/s");
     return;
   }
   const Rows rivals = select(
@@ -333,8 +334,8 @@ void add_medians(const Analysis& a, Sentences& parts) {
   const auto over = [](const Row* row) { return row->base.speed->value; };
   const Row& best = **std::ranges::max_element(rivals, {}, over);
   const Ratio& speed_of_best = *best.base.speed;
-  const std::string seen = best.name + ", " + ratio_only(speed_of_best.value) + " as fast as " +
-                           best.base.name + " in " +
+  const std::string seen = name_in_text(best.name) + ", " + ratio_only(speed_of_best.value) + " as fast as " +
+                           name_in_text(best.base.name) + " in " +
                            counted(static_cast<int64_t>(speed_of_best.rounds), "round");
   // A row may have enough rounds where the best one has too few.
   const auto sure = select(a, [&](const Row& row) {
@@ -342,7 +343,7 @@ void add_medians(const Analysis& a, Sentences& parts) {
   });
   if (!sure.empty()) {
     const Row& most = **std::ranges::max_element(sure, {}, over);
-    parts.push_back(most.name + " trains " + speedup(most.base, most.base.name));
+    parts.push_back(name_in_text(most.name) + " trains " + speedup(most.base, most.base.name));
     return;
   }
   const bool any =
@@ -351,8 +352,8 @@ void add_medians(const Analysis& a, Sentences& parts) {
                           : "no claim yet: a claim needs " + std::to_string(kMinRounds) + " rounds") +
                      "; " +
                      (speed_of_best.value > 1 ? "best so far: " + seen
-                                              : "no rung was faster than " + best.base.name + " so far" +
-                                                    " (nearest: " + seen + ")");
+                                              : "no rung was faster than " + name_in_text(best.base.name) +
+                                                    " so far" + " (nearest: " + seen + ")");
   if (a.experiment.until)
     text += "; " + would_decide(seconds_to_claims(a));
   else
@@ -371,8 +372,8 @@ void add_too_few(const Analysis& a, Sentences& parts) {
   parts.push_back("no claim on " +
                   names_text(few,
                              [](const Row& row) {
-                               return row.name + " (" + ratio_only(row.base.speed->value) + " as fast as " +
-                                      row.base.name + " in " +
+                               return name_in_text(row.name) + " (" + ratio_only(row.base.speed->value) +
+                                      " as fast as " + name_in_text(row.base.name) + " in " +
                                       counted(static_cast<int64_t>(row.base.speed->rounds), "round") + ")";
                              }) +
                   ": " + would_decide(seconds_to_claims(a)));

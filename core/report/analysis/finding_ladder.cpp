@@ -38,7 +38,7 @@ void add_gains(const Analysis& a, const Ladder& ladder, Sentences& parts) {
   } else {
     const Row& best = *gains.front();
     parts.push_back(
-        best.name +
+        name_in_text(best.name) +
         (surely_most(ladder, best) ? " gives the largest gain: " : " gives the largest certain gain: ") +
         speedup(best.previous, best.previous.name));
     gains.erase(gains.begin());
@@ -58,7 +58,7 @@ void add_no_gains(const Rows& ladder, Sentences& parts) {
   }
   // "A (1.02x [0.98, 1.06]): undecided; about 7 more rounds would decide it"
   for (const Row* row : with_outcome(ladder, Outcome::undecided))
-    parts.push_back(row->name + " (" + interval_text(*row->previous.speed) +
+    parts.push_back(name_in_text(row->name) + " (" + interval_text(*row->previous.speed) +
                     "): " + describe(verdict_of(*row->previous.speed)));
 }
 
@@ -66,8 +66,8 @@ void add_no_gains(const Rows& ladder, Sentences& parts) {
 void add_joint(const Rows& ladder, Sentences& parts) {
   for (const Row* row : ladder) {
     const Comparison& c = row->previous;
-    std::string text = row->name + ", together with " + listed_names(c.between) + ", trains " +
-                       interval_text(*c.speed) + " as fast as " + c.name;
+    std::string text = name_in_text(row->name) + ", together with " + listed_names(c.between) + ", trains " +
+                       interval_text(*c.speed) + " as fast as " + name_in_text(c.name);
     if (!c.speed->claim()) text += ", " + describe(verdict_of(*c.speed));
     parts.push_back(text);
   }
@@ -78,8 +78,9 @@ void add_other_problems(const Rows& ladder, Sentences& parts) {
   for (const Row* row : ladder) {
     const Ratio& speed = *row->previous.speed;
     if (!speed.claim()) continue;
-    parts.push_back(row->name + " trains " + interval_text(speed) + " as many tokens/s as " +
-                    row->previous.name + ", on another problem (" + row->previous.differs + ")");
+    parts.push_back(name_in_text(row->name) + " trains " + interval_text(speed) + " as many tokens/s as " +
+                    name_in_text(row->previous.name) + ", on another problem (" + row->previous.differs +
+                    ")");
   }
 }
 
@@ -125,7 +126,8 @@ int64_t last_variant(const Analysis& a) {
 std::string whole_ladder(const Analysis& a, const Row& last) {
   const Ratio& speed = *last.base.speed;
   std::string text = "the whole ladder ";
-  if (has_branches(a) || last.variant != last_variant(a)) text = "the ladder up to " + last.name + " ";
+  if (has_branches(a) || last.variant != last_variant(a))
+    text = "the ladder up to " + name_in_text(last.name) + " ";
   const Row& base = *a.row(last.base.variant);
   if (!speed.claim())
     text += "shows no certain change of speed (" + interval_text(speed) + ", " + describe(verdict_of(speed)) +
@@ -136,8 +138,10 @@ std::string whole_ladder(const Analysis& a, const Row& last) {
   if (const double memory = last.base.memory.value_or(1); std::abs(memory - 1) >= kWorthNaming)
     text += std::string(" and takes ") + percent(std::abs(memory - 1), 0) + (memory < 1 ? " less" : " more") +
             " peak memory (" + memory_against(last, base) + ")";
-  if (last.base.worse && !last.previous.worse) text += ", but trains worse than " + last.base.name;
-  if (base.variant != 0) text += "; it is compared with " + base.name + ", because the base has no result";
+  if (last.base.worse && !last.previous.worse)
+    text += ", but trains worse than " + name_in_text(last.base.name);
+  if (base.variant != 0)
+    text += "; it is compared with " + name_in_text(base.name) + ", because the base has no result";
   return text;
 }
 
@@ -147,7 +151,8 @@ void add_trades(const Analysis& a, const Rows& ladder, Sentences& parts) {
     const Comparison& c = row->previous;
     if (!c.speed->claim() || c.speed->value >= 1) continue;
     const double cost = 1 - c.speed->value;
-    std::string text = row->name + " costs " + percent(cost, cost < kSmall ? 1 : 0) + " of the speed";
+    std::string text =
+        name_in_text(row->name) + " costs " + percent(cost, cost < kSmall ? 1 : 0) + " of the speed";
     if (c.memory.value_or(1) <= 1 - kWorthNaming)
       text += " and saves " + percent(1 - *c.memory, 0) + " of the peak memory (" +
               memory_against(*row, *a.row(c.variant)) + ")";
@@ -223,8 +228,8 @@ void add_ladder(const Analysis& a, Sentences& parts) {
     std::erase(skipped, last);
   }
   for (const Row* row : skipped)
-    parts.push_back("the stack up to " + row->name + " trains " + speedup(row->base, row->base.name) +
-                    other_ranks(*row, *a.row(row->base.variant)) +
+    parts.push_back("the stack up to " + name_in_text(row->name) + " trains " +
+                    speedup(row->base, row->base.name) + other_ranks(*row, *a.row(row->base.variant)) +
                     (row->base.speed->claim() ? "" : ", " + describe(verdict_of(*row->base.speed))));
   add_trades(a, ladder.single, parts);
   add_no_gains(ladder.single, parts);

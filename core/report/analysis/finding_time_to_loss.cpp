@@ -69,13 +69,13 @@ void add_time_to_loss(const Analysis& a, Sentences& parts) {
   const bool equal_steps = std::ranges::all_of(
       rows, [&](const Row* row) { return row->time_to_loss->steps == first.time_to_loss->steps; });
   if (equal_steps && others.empty()) return;
-  std::string text = alone && !others.empty() ? "only " + first.name + " reaches " + target
-                                              : first.name + " reaches " + target + " first";
+  std::string text = alone && !others.empty() ? "only " + name_in_text(first.name) + " reaches " + target
+                                              : name_in_text(first.name) + " reaches " + target + " first";
   text += ", after " + needs(first);
   std::erase(rows, &first);
   if (!equal_steps) {
     const Row& next = **std::ranges::min_element(rows, {}, seconds);
-    text += ", and " + next.name + " is next, after " + needs(next);
+    text += ", and " + name_in_text(next.name) + " is next, after " + needs(next);
     const double apart = std::max(first.time_to_loss->since_before, next.time_to_loss->since_before);
     if (seconds(&next) - seconds(&first) < apart)
       text += " (the difference is less than the " + duration(apart) + " between two losses)";

@@ -52,7 +52,7 @@ std::string rounds_to_decide(const Verdict& verdict) {
   return text.empty() ? "" : " (" + text + ")";
 }
 
-std::string name_of(const Comparison& c) { return c.variant == 0 ? "the base" : c.name; }
+std::string name_of(const Comparison& c) { return c.variant == 0 ? "the base" : name_in_text(c.name); }
 
 /// What a stack of several rungs, or one rung, comes to over the base.
 std::string stack_text(const std::string& name, const Comparison& over, const std::string& ranks) {
@@ -105,7 +105,7 @@ void add_gain(const Analysis& a, const Ladder& ladder, bool whole_is_told, Claus
   const Rows gains = gains_of(a, ladder);
   const Row* saver = saver_of(a, ladder);
   if (gains.empty() || gains.front()->previous.worse) {
-    if (saver != nullptr) clauses.push_back({kSaving, saver->name + saves(*saver)});
+    if (saver != nullptr) clauses.push_back({kSaving, name_in_text(saver->name) + saves(*saver)});
     if (ladder.single.size() == ladder.known.size() && ladder.skipped.empty())
       clauses.push_back({kGain, no_gain_text(a, ladder)});
     return;
@@ -120,7 +120,7 @@ void add_gain(const Analysis& a, const Ladder& ladder, bool whole_is_told, Claus
   // A rung that gains more than the whole brings no part of it: others lose the rest.
   constexpr double kAbout = 0.01;
   const double whole = faster ? std::log(ladder.end->base.speed->value) : 0;
-  std::string text = best.name;
+  std::string text = name_in_text(best.name);
   if (!surely_most(ladder, best))
     text += " gives the largest certain gain";
   else if (faster && std::abs(gain - whole) <= kAbout)
@@ -132,7 +132,8 @@ void add_gain(const Analysis& a, const Ladder& ladder, bool whole_is_told, Claus
   text += " (" + times(*best.previous.speed) + ")";
   if (saver == &best) text += " and" + saves(best);
   clauses.push_back({kGain, text});
-  if (saver != nullptr && saver != &best) clauses.push_back({kSaving, saver->name + saves(*saver)});
+  if (saver != nullptr && saver != &best)
+    clauses.push_back({kSaving, name_in_text(saver->name) + saves(*saver)});
 }
 
 /// Rungs that cost speed, the dearest first, and the memory that it buys.
@@ -141,7 +142,7 @@ void add_costs(const Ladder& ladder, Clauses& clauses) {
   std::ranges::stable_sort(costs, {}, [](const Row* row) { return row->previous.speed->value; });
   for (size_t i = 0; i < std::min(costs.size(), kMostNames); ++i) {
     const Comparison& c = costs[i]->previous;
-    std::string text = costs[i]->name + " costs " + less(c.speed->value) + " of the speed";
+    std::string text = name_in_text(costs[i]->name) + " costs " + less(c.speed->value) + " of the speed";
     if (c.memory.value_or(1) <= 1 - kWorthNaming) text += " and saves " + less(*c.memory) + " of the memory";
     clauses.push_back({kTrade, text});
   }
@@ -157,13 +158,13 @@ void add_stack(const Analysis& a, Clauses& clauses) {
       ladder.end != nullptr && !a.scaling.empty() && ladder.end->devices != a.rows.front().devices;
   if (const Row* end = scales ? nullptr : ladder.end) {
     const bool alone = ladder.all.size() == 1 || !is_end_of_all(a, *end);
-    std::string name = alone ? end->name : "the full stack";
+    std::string name = alone ? name_in_text(end->name) : "the full stack";
     // Where a rung above it failed or misses the loss, its stack ends here; rungs beside each other are no
     // stack.
     if (alone && ladder.all.size() > 1 && std::ranges::all_of(ladder.all, [&](const Row* row) {
           return row->variant <= end->variant || misses_loss(a, *row);
         }))
-      name = "the stack up to " + end->name;
+      name = "the stack up to " + name_in_text(end->name);
     clauses.push_back({kWhole, stack_text(name, end->base, other_ranks(*end, *a.row(end->base.variant)))});
   }
   if (ladder.all.size() == 1 && ladder.end != nullptr) return;  // all is said

@@ -185,12 +185,15 @@ void explain_table(const Analysis& a, const std::vector<const Row*>& rows, Secti
     section.bullets.emplace_back("✓ means that losses and gradient norms follow the reference.");
 }
 
-/// What is wrong with each row that did not end well. A reason of no memory says itself what happened.
+/// Whether the reason of such a row says what happened: "out of memory in the backward".
+bool says_itself(Status status) { return status == Status::oom || status == Status::skipped; }
+
+/// What is wrong with each row that did not end well.
 void tell_failures(const std::vector<const Row*>& rows, Section& section) {
   for (const Row* row : rows)
     if (!row->ok())
       section.bullets.push_back(name_in_text(row->name) +
-                                (row->status == Status::oom ? "" : " " + what_happened(row->status)) + ": " +
+                                (says_itself(row->status) ? "" : " " + what_happened(row->status)) + ": " +
                                 with_cure(row->reason));
 }
 

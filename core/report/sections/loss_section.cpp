@@ -23,6 +23,10 @@ std::string loss_lead(const std::vector<const Row*>& rows) {
   return "Broken: " + listed_names(broken) + ". The losses of " + counted(sound, "other rung") +
          " agree with the reference.";
 }
+
+bool differs_from_reference(const Row* row) {
+  return std::ranges::any_of(row->losses_apart, [](double distance) { return distance > 0; });
+}
 }  // namespace
 
 std::string loss_check(const Row& row) {
@@ -58,9 +62,14 @@ Section loss_section(const Family& family) {
   Section section{.title = title_for("Loss and correctness", family),
                   .chart = "loss" + family.suffix,
                   .caption =
-                      "The upper chart shows the loss of every step of each rung's first round, warm-up "
-                      "included. The lower chart shows its relative difference from the reference; the "
-                      "dashed line is the largest difference allowed."};
+                      "The chart shows the loss of every step of each rung's first round, warm-up "
+                      "included."};
+  if (std::ranges::any_of(family.rows, differs_from_reference))
+    section.caption =
+        "The upper chart shows the loss of every step of each rung's first round, warm-up included. The "
+        "lower "
+        "chart shows its relative difference from the reference; the dashed line is the largest difference "
+        "allowed.";
   Table table{{{"rung"},
                {"last loss, and its change", true},
                {"comparison"},
@@ -98,8 +107,7 @@ Section loss_section(const Family& family) {
   }
   std::vector<std::string> equal;
   for (const Row* row : family.rows)
-    if (!row->losses_apart.empty() && std::ranges::all_of(row->losses_apart, [](double d) { return d == 0; }))
-      equal.push_back(row->name);
+    if (!row->losses_apart.empty() && !differs_from_reference(row)) equal.push_back(row->name);
   if (!equal.empty())
     section.bullets.push_back("Losses equal to the reference bit for bit, in the steps that both have: " +
                               listed_names(equal) + ".");

@@ -32,7 +32,7 @@ svg.bar{display:inline-block;vertical-align:-3px;margin-left:8px}
 svg.bar rect{fill:var(--open)}svg.bar .faster{fill:var(--faster)}svg.bar .slower{fill:var(--slower)}
 svg.bar line{stroke:var(--line)}svg.bar .one{stroke:var(--muted)}
 tbody tr:hover{background:var(--head)}
-.wide td:first-child,.wide th:first-child{position:sticky;left:0;max-width:38vw;white-space:normal}
+.wide td:first-child,.wide th:first-child{position:sticky;left:0;min-width:min(11em,30vw);max-width:38vw;white-space:normal}
 .wide td:first-child{background:var(--back)}
 ul{padding-left:22px}li{margin:4px 0;white-space:pre-wrap;overflow-wrap:anywhere}
 .notes{color:var(--muted);font-size:13px}
@@ -79,6 +79,13 @@ std::string number_text(const std::string& text) {
     html += word_text(text.substr(start, end - start));
     start = end + 1;
   }
+  return html;
+}
+
+/// A sentence, in which a number stays with its percent sign.
+std::string prose_text(const std::string& text) {
+  std::string html = html_text(text);
+  for (size_t at = 0; (at = html.find(" %", at)) != std::string::npos;) html.replace(at, 1, "&nbsp;");
   return html;
 }
 
@@ -136,14 +143,14 @@ std::string html_table(const Table& table) {
 std::string html_list(const std::vector<std::string>& items, const char* of_class = "") {
   if (items.empty()) return "";
   std::string text = std::string("<ul") + of_class + ">\n";
-  for (const auto& item : items) text += "<li>" + html_text(item) + "</li>\n";
+  for (const auto& item : items) text += "<li>" + prose_text(item) + "</li>\n";
   return text + "</ul>\n";
 }
 
 /// What is below the title of a section.
 std::string html_body(const Section& section, const std::vector<std::string>& charts) {
   std::string text;
-  for (const auto& paragraph : section.paragraphs) text += "<p>" + html_text(paragraph) + "</p>\n";
+  for (const auto& paragraph : section.paragraphs) text += "<p>" + prose_text(paragraph) + "</p>\n";
   if (std::ranges::find(charts, section.chart) != charts.end())
     text += R"(<div class="wide" id=")" + section.chart + "\"></div>\n" +
             (section.caption.empty() ? "" : "<p class=\"caption\">" + html_text(section.caption) + "</p>\n");
@@ -171,7 +178,7 @@ std::string html(const Document& document, const std::vector<std::string>& chart
       html_text(document.title) + "</title>\n<style>" + kPageCss + "</style>\n</head>\n<body>\n<h1>" +
       html_text(document.title) + "</h1>\n";
   if (!document.question.empty()) text += "<p class=\"question\">" + html_text(document.question) + "</p>\n";
-  text += "<p class=\"headline\">" + html_text(document.headline) + "</p>\n";
+  text += "<p class=\"headline\">" + prose_text(document.headline) + "</p>\n";
   for (const auto& warning : document.warnings)
     text += "<p class=\"warning\">Warning: " + html_text(warning) + "</p>\n";
   text += html_body(document.top, charts);

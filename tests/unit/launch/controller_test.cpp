@@ -209,7 +209,7 @@ TEST_F(ShortOfTime, WhatIsWorthLeastIsLeftOut) {
   EXPECT_THAT(finding(), HasSubstr("no claim on behind (0.72x as fast as base in 1 round): about "));
   const std::string text = markdown(make_document(analyze(load_report(report()))), {});
   EXPECT_THAT(text, HasSubstr("The time limit was too short for 3 rounds of all rungs."));
-  EXPECT_THAT(text, HasSubstr("by the rounds before: behind."));
+  EXPECT_THAT(text, HasSubstr("gained least in the first rounds: behind."));
 }
 
 TEST_F(ShortOfTime, WhereNoClaimCanBeTheBestSeenIsNamed) {
