@@ -16,9 +16,10 @@ struct Form {
   const PluginDescription* plugin = nullptr;
   PluginUse use;
   std::vector<std::string> with;
-  std::string data;     ///< kind of the data
-  bool first = false;   ///< of its plugin's forms
-  std::string problem;  ///< why it can't be stacked at all
+  std::string data;      ///< kind of the data
+  bool experts = false;  ///< it needs a mixture of experts
+  bool first = false;    ///< of its plugin's forms
+  std::string problem;   ///< why it can't be stacked at all
 };
 
 RunSpec small_spec(const SmallModel& model, const CheckRequest& request, std::vector<PluginUse> stack) {
@@ -60,8 +61,13 @@ Json with_required(const PluginDescription& plugin, Json given) {
 }
 
 Form made(const PluginDescription& plugin, const CheckedForm& form, bool first) {
-  Form result{
-      &plugin, {plugin.name, with_required(plugin, form.options)}, plugin.requirements, form.data, first, {}};
+  Form result{&plugin,
+              {plugin.name, with_required(plugin, form.options)},
+              plugin.requirements,
+              form.data,
+              form.model == "experts",
+              first,
+              {}};
   result.with.insert(result.with.end(), form.with.begin(), form.with.end());
   try {
     Options(plugin.options, result.use.options, "");
@@ -160,6 +166,8 @@ class Cases {
         .kind = kind,
         .spec = small_spec(model, request_, stack),
         .without_values = request_.without_values || (!model.well_conditioned && lowers_precision(stack))};
+    if (needs_experts(forms, stack) && model.kind == "llama")
+      made.spec.model.update({{"n_experts", 3}, {"experts_per_token", 2}});
     std::vector<std::string> names;
     const auto data = data_of(forms, stack);
     if (!data.empty()) made.spec.data = small_data(*data.begin());
@@ -185,6 +193,12 @@ class Cases {
     std::ranges::for_each(forms, ask);
     for (const PluginUse& use : stack) ask(first_form(use.name));
     return kinds;
+  }
+
+  bool needs_experts(const std::vector<const Form*>& forms, const std::vector<PluginUse>& stack) const {
+    const auto needs = [](const Form* form) { return form != nullptr && form->experts; };
+    return std::ranges::any_of(forms, needs) ||
+           std::ranges::any_of(stack, [&](const PluginUse& use) { return needs(first_form(use.name)); });
   }
 
   bool lowers_precision(const std::vector<PluginUse>& stack) const {

@@ -34,8 +34,9 @@ Ops::Linear::Fn Binder::linear(const Module& module) const {
   };
 }
 
-Ops::Linear::Fn Binder::router(const Module& module) const {
-  return [weight = module.params.at(0)](const Tensor& x) { return at::linear(x, weight->value()); };
+Ops::Router::Fn Binder::router(const Module& module) const {
+  return recipe_.ops.router.resolve(
+      module, [weight = module.params.at(0)](const Tensor& x) { return at::linear(x, weight->value()); });
 }
 
 Ops::Norm::Fn Binder::norm(const Module& module) const {

@@ -14,8 +14,7 @@ class Binder {
   Ops::Linear::Fn linear(const Module&) const;
   /// The linear without its bias: what the slot resolves to.
   Ops::Linear::Fn product(const Module&) const;
-  /// The logits of the experts (.., E). No plugin replaces it.
-  Ops::Linear::Fn router(const Module&) const;
+  Ops::Router::Fn router(const Module&) const;
   Ops::Norm::Fn norm(const Module&) const;
   Ops::AddNorm::Fn add_norm(const Module&) const;
   Ops::Position::Fn position(const Module&) const;

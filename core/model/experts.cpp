@@ -44,7 +44,7 @@ Route route(const Tensor& logits_TE, int64_t per_token, bool normalize, at::Scal
 }
 
 struct Experts {
-  Ops::Linear::Fn router;
+  Ops::Router::Fn router;
   std::vector<UnitFunction> experts;
   int64_t per_token;
   bool normalize;

@@ -64,7 +64,10 @@ const Fields<CheckedForm>& checked_form_fields() {
           .optional(&T::with, {.name = "with", .doc = "plugins to stack with it"})
           .optional(&T::data, {.name = "data",
                                .doc = "kind of the training data",
-                               .choices = {"random", "documents", "preferences"}});
+                               .choices = {"random", "documents", "preferences"}})
+          .optional(&T::model, {.name = "model",
+                                .doc = "kind of the decoder: with MLPs or mixtures of experts",
+                                .choices = {"dense", "experts"}});
   return fields;
 }
 

@@ -15,6 +15,7 @@ struct CheckedForm {
   Json options = Json::object();
   std::vector<std::string> with;
   std::string data = "random";  ///< or "documents", "preferences"
+  std::string model = "dense";  ///< or "experts"
 };
 
 /// The description of a plugin in its ELF note `.note.optrush`, read without loading the file.

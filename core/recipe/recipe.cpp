@@ -15,19 +15,22 @@ Traits plain(std::vector<std::string> offers = {"double"}) {
 
 Ops::Ops(const Editor* editor)
     : embedding("embedding", editor, plain()),
+      router("router", editor, plain()),
       linear("linear", editor, plain()),
       norm("norm", editor, plain()),
       add_norm("add_norm", editor, plain()),
       position("position", editor, plain()),
       attention("attention", editor, plain({"double", "lse", "segments", "window", "alibi"})),
-      attention_forward_backward("attention_forward_backward", editor, plain({"double", "segments", "window", "alibi"})),
+      attention_forward_backward("attention_forward_backward", editor,
+                                 plain({"double", "segments", "window", "alibi"})),
       swiglu("swiglu", editor, plain()),
       mlp("mlp", editor, plain()),
       head_loss("head_loss", editor, plain({"double", "vocabulary"})) {}
 
 std::vector<const SlotInfo*> Ops::all() const {
-  return {&embedding, &linear, &norm,     &add_norm, &position, &attention, &attention_forward_backward,
-          &swiglu,    &mlp,    &head_loss};
+  return {&embedding, &router,   &linear,    &norm,
+          &add_norm,  &position, &attention, &attention_forward_backward,
+          &swiglu,    &mlp,      &head_loss};
 }
 
 Recipe::Recipe(RunSpec spec)

@@ -205,6 +205,29 @@ def check_stacks(table, name, config, seed, stacks):
                           LIMITS["fp32"])
 
 
+def check_router_losses(table):
+    """Of one layer: of several, transformers takes the shares of all of them together."""
+    name, balance = "Mixtral, one layer", 0.3
+    config = transformers.MixtralConfig(**small(num_hidden_layers=1), num_local_experts=4, num_experts_per_tok=2,
+                                        output_router_logits=True, router_aux_loss_coef=balance)
+    stack = [f"router_losses:balance={balance}"]
+    if missing_plugins(stack):
+        return table.skip("router_losses", "not built")
+    tokens = torch.randint(config.vocab_size, (2, LENGTH), generator=torch.Generator().manual_seed(50))
+    with tempfile.TemporaryDirectory() as folder:
+        model = reference.make(config, 50)
+        reference.save(model, folder)
+        path = Path(folder) / "config.json"
+        path.write_text(path.read_text().replace('"output_router_logits": true', '"output_router_logits": false'))
+        ours, plain, theirs = forward(folder, tokens, "fp32", stack), forward(folder, tokens, "fp32"), reference.evaluate(model, tokens)
+    gate = "grad.model.layers.0.mlp.gate.weight"
+    if error(plain[gate], theirs[gate]) < 100 * LIMITS["fp32"]:
+        sys.exit("the load-balancing loss does not show in the gradient of the router")
+    for tensors in (ours, theirs):
+        del tensors["loss"]  # that of transformers is with the load-balancing loss
+    table.compare(name, stack, "fp32", ours, theirs, LIMITS["fp32"])
+
+
 def main():
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(2)
@@ -216,6 +239,7 @@ def main():
                                            "Qwen 3, biases, windows": FUSED, "OLMo 2": FUSED,
                                            "SmolLM3": FUSED, "Qwen 3 MoE": exact}.items()):
         check_stacks(table, name, MODELS[name], 20 + seed, stacks)
+    check_router_losses(table)
     for line in table.skipped:
         print("skipped:", line)
     print(f"{table.passed} passed, {table.failed} failed, {len(table.skipped)} skipped")

@@ -157,6 +157,27 @@ TEST(Predict, OffloadedActivationsAreOnTheHost) {
   EXPECT_EQ(forecast(moved, at::kCPU)->pinned_bytes, 0);
 }
 
+/// The optimizer works on them there.
+TEST(Predict, OffloadedShardsAreOnTheHost) {
+  const PluginUse lora = {"lora", {{"rank", 4}}}, nf4 = {"nf4", Json::object()};
+  for (const auto& adapted : {std::vector<PluginUse>{}, {lora}, {lora, nf4}}) {
+    const auto with = [&](const Json& options) {
+      std::vector<PluginUse> plugins = {{"fsdp", options}};
+      plugins.insert(plugins.end(), adapted.begin(), adapted.end());
+      RunSpec spec = nano_spec(plugins);
+      spec.train.world_size = 2;
+      return spec;
+    };
+    std::string why_not;
+    const auto here = forecast(with(Json::object()), at::kCUDA, &why_not);
+    const auto there = forecast(with({{"offload", true}}), at::kCUDA, &why_not);
+    ASSERT_TRUE(here && there) << why_not;
+    EXPECT_EQ(here->pinned_bytes, 0);
+    EXPECT_GT(there->pinned_bytes, 0);
+    EXPECT_LT(there->parts.tensors, here->parts.tensors);
+  }
+}
+
 /// LibTorch rounds a block of pinned memory up to a power of two: three quarters of one would take all of it.
 TEST(Predict, PinnedMemoryIsWhatIsMoved) {
   const auto pinned = [](int64_t sequences) {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "host_piece.h"
+
 namespace optrush::fsdp {
 namespace {
 int64_t entries(int64_t elements, int64_t elements_per_entry) {
@@ -14,7 +16,11 @@ int64_t entries(int64_t elements, int64_t elements_per_entry) {
 
 FlatGroup::FlatGroup(FlatPlan plan, Group& ranks, const Mesh::Names& dims, at::Device device,
                      bool piece_on_host)
-    : plan_(std::move(plan)), ranks_(ranks), dims_(dims), split_over_(plan_.first().sharded_over) {
+    : plan_(std::move(plan)),
+      ranks_(ranks),
+      dims_(dims),
+      device_(device),
+      split_over_(plan_.first().sharded_over) {
   for (const auto& dim : dims)
     if (std::ranges::find(split_over_, dim) == split_over_.end()) split_over_.push_back(dim);
   const auto add_field = [&](at::ScalarType gathered, at::ScalarType kept, int64_t elements_per_entry) {
@@ -44,9 +50,8 @@ const Segment& FlatGroup::segment_of(const Param& param) const {
 }
 
 void FlatGroup::make_pieces() {
-  // Padding is zero, and stays so: it has no gradient.
   for (Field& field : fields_)
-    field.piece = at::zeros({plan_.piece / field.elements_per_entry}, field.kept_as);
+    field.piece = new_piece(plan_.piece / field.elements_per_entry, field.kept_as, device_);
 }
 
 void FlatGroup::store(Param& param, const Tensors& values) {
@@ -57,9 +62,8 @@ void FlatGroup::store(Param& param, const Tensors& values) {
   if (segment != segments_.end())
     for (size_t i = 0; i < fields_.size(); ++i) {
       const int64_t step = fields_[i].elements_per_entry, count = entries(segment->layout.numel(), step);
-      fields_[i]
-          .piece.narrow(0, segment->at / step, count)
-          .copy_(values.at(i).reshape({-1}).narrow(0, 0, count));
+      copy_to_piece(fields_[i].piece.narrow(0, segment->at / step, count),
+                    values.at(i).reshape({-1}).narrow(0, 0, count));
     }
   if (!param.codec) {
     param.leaf =

@@ -57,6 +57,7 @@ class FlatGroup {
   FlatPlan plan_;
   Group& ranks_;
   Mesh::Names dims_;
+  at::Device device_;
   std::vector<std::string> split_over_;
   std::vector<Segment> segments_;
   std::vector<Field> fields_;

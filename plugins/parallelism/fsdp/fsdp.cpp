@@ -15,6 +15,8 @@
 // the next one's parameters arrive: small micro-batches, slow links. Matrices that mixed_precision multiplies
 // in bf16 are gathered in bf16; parameter_type = "bf16" does so with every parameter, which is the arithmetic
 // of bf16 weights and no longer that of the model below.
+#include "host_piece.h"
+#include "optrush/forecast.h"
 #include "optrush/plugin.h"
 #include "sharded.h"
 
@@ -66,6 +68,14 @@ class Fsdp final : public Plugin {
                    [this] { return sharded_->gathered_bytes(); });
     recipe.on(Event::ready, Phase::shard, [this, policy](Run& run) {
       sharded_->expect_traffic(run);
+      if (policy.offload && is_forecast(run.device())) {
+        constexpr double kBytesPerParameter = 16;  // value, gradient, two moments
+        double trained = 0;
+        for (const Shard& shard : sharded_->shards())
+          for (const Segment& segment : shard.segments)
+            trained += static_cast<double>(segment.layout.numel());
+        refuse_large_forecast(kBytesPerParameter * trained);
+      }
       if (policy.offload && run.device().is_cpu())
         run.note("offload has no effect on a CPU: shards are in host memory already");
     });

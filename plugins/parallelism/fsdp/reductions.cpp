@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "../used_anywhere.h"
+#include "host_piece.h"
 #include "optrush/error.h"
 #include "optrush/shard.h"
 
@@ -126,9 +127,9 @@ void Reductions::add_to_piece(const Sum& sum) {
   State& state = *sum.state;
   if (state.group->segments().empty()) return;
   if (state.piece.defined()) {
-    state.piece.add_(sum.piece.to(state.piece.device()));
+    state.piece.add_(moved(sum.piece, sum.piece.options().device(state.piece.device())));
   } else {
-    state.piece = sum.piece.to(state.group->piece().options().dtype(wide_type(*state.group)));
+    state.piece = moved(sum.piece, state.group->piece().options().dtype(wide_type(*state.group)));
   }
   if (!sum.last) return;
   state.piece = state.piece.to(gradient_type(*state.group));

@@ -1,0 +1,113 @@
+// Two losses that keep the router of a mixture of experts usable. The load-balancing loss (arXiv:2101.03961,
+// equations 4 to 6) is smallest where each expert gets as many tokens: without it a router learns to send all
+// tokens to a few experts. The z loss (arXiv:2202.08906) keeps its logits small. Both are means over the
+// layers and the tokens of a micro-batch. They are added as gradients of the logits, so they reach every
+// layer in its own backward, under recomputation and in a pipeline. The reported loss is without them.
+//
+// It pays where a mixture is trained for long, and costs a softmax and a few small operators per layer.
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include "balance.h"
+#include "optrush/plugin.h"
+
+namespace {
+using namespace optrush;
+using namespace optrush::router_losses;
+
+class RouterLosses final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options& options) override {
+    coefficients_ = {options.number("balance"), options.number("z")};
+    const RunSpec& spec = recipe.spec();
+    const LlamaSpec model = spec.model_kind == "llama" ? llama_of(spec) : LlamaSpec{};
+    for (int64_t layer = 0; layer < model.n_layers; ++layer) layers_ += model.has_experts(layer) ? 1 : 0;
+    if (layers_ == 0)
+      throw Error("router_losses does not apply: this model has no mixture of experts",
+                  "use a model with n_experts, or remove the rung");
+    per_token_ = model.experts_per_token;
+    pair_ = make_pair();
+    recipe.loss_gradient.wrap(Phase::gradients,
+                              [this](auto inner, const Module&) -> decltype(inner) { return root_ = inner; },
+                              {.trace = Trace::aten, .capturable = true, .predictable = true});
+    recipe.unit.wrap(Phase::base,
+                     [this](UnitFunction inner, const Unit& unit) -> UnitFunction {
+                       if (unit.role != "experts") return inner;
+                       return [this, inner = std::move(inner)](const Tensor& x, const Batch& batch) {
+                         weight_ = static_cast<double>(batch.valid_tokens) / batch.token_count;
+                         return inner(x, batch);
+                       };
+                     },
+                     {.trace = Trace::opaque, .predictable = true});
+    recipe.ops.router.wrap(Phase::base,
+                           [this](Ops::Router::Fn inner, const Module&) -> Ops::Router::Fn {
+                             return [this, inner = std::move(inner)](const Tensor& x) {
+                               return watch(inner(x));
+                             };
+                           },
+                           {.trace = Trace::opaque, .predictable = true});
+    count(recipe);
+  }
+
+ private:
+  Tensor watch(const Tensor& logits) {
+    if (!at::GradMode::is_enabled() || !logits.requires_grad()) return logits;
+    add(logits);
+    const auto type = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+    return call(pair_, {logits, at::full({}, weight_, type)}).at(0);
+  }
+
+  Differentiable make_pair() const {
+    return {.name = "router_losses",
+            .forward = [](const Tensors& in) -> Differentiable::Result {
+              return {{in[0].clone()}, {in[0], in[1]}};
+            },
+            .backward = [this](const Tensors& saved, const Tensors& gradients) -> Tensors {
+              const Tensor &logits = saved[0], &weight = saved[1];
+              const Tensor wide = logits.to(weight.scalar_type());
+              const Tensor root = root_(at::zeros({}, wide.options())).to(wide.scalar_type());
+              const Tensor own = gradient_of(wide, per_token_, coefficients_) *
+                                 (weight / static_cast<double>(layers_)) * root;
+              return {gradients[0] + own.to(logits.scalar_type()), Tensor()};
+            },
+            .traits = {.trace = Trace::pair, .predictable = true}};
+  }
+
+  /// Sums on the device; the host reads them after the run.
+  void add(const Tensor& logits) {
+    const at::NoGradGuard no_grad;
+    const Losses losses = losses_of(
+        logits.detach().to(logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat), per_token_);
+    const Tensor all = at::stack({losses.balance, losses.z, losses.busiest});
+    sums_ = sums_.defined() && sums_.device() == all.device() ? sums_ + all : all;
+    ++calls_;
+  }
+
+  void count(Recipe& recipe) {
+    const char* names[] = {"balance loss", "z loss", "busiest expert"};
+    for (int64_t i = 0; i < 3; ++i)
+      recipe.counter({.name = names[i], .over_ranks = OverRanks::mean}, [this, i] {
+        return calls_ == 0 ? 0.0 : sums_.select(0, i).item<double>() / static_cast<double>(calls_);
+      });
+  }
+
+  Coefficients coefficients_;
+  int64_t layers_ = 0, per_token_ = 1;
+  double weight_ = 1;  ///< of the tokens of this micro-batch in the step
+  std::function<Tensor(const Tensor&)> root_;
+  Differentiable pair_;
+  Tensor sums_;
+  int64_t calls_ = 0;
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(RouterLosses, R"json({
+  "name": "router_losses", "version": "0.1.0", "kind": "optimization", "effect": "model",
+  "summary": "load-balancing loss and z loss of the routers of mixtures of experts",
+  "conflicts": ["context_parallel"],
+  "check": [{"options": {"balance": 0.05, "z": 0.01}, "model": "experts"}],
+  "options": [
+    {"name": "balance", "type": "number", "default": 0.01, "min": 0, "max": 100, "doc": "coefficient of the load-balancing loss"},
+    {"name": "z", "type": "number", "default": 0, "min": 0, "max": 100, "doc": "coefficient of the z loss"}
+  ]
+})json");
