@@ -18,7 +18,7 @@ void check_llama(const LlamaSpec& spec, const std::string& where) {
     refuse(
         "model.dim (" + text(spec.dim) + ") is not a multiple of model.n_heads (" + text(spec.n_heads) + ")",
         "change one of them, or give model.head_dim");
-  if (spec.head_size() % 2 != 0)
+  if (spec.position == PositionKind::rope && spec.head_size() % 2 != 0)
     refuse("a head of " + text(spec.head_size()) + " dimensions cannot be rotated",
            "rotary embedding needs pairs of dimensions: make model.head_dim, or model.dim / model.n_heads, "
            "even");

@@ -123,10 +123,10 @@
 -- expect: bad_arguments.lua:315: this Rung has no "nmae"
 -- expect:   hint: it has no fields; pass it to other functions
 -- expect: == rush.llama
--- expect: bad_arguments.lua:317: rush.llama: preset must be one of 'nano', 'tiny', 'small', 'llama-3.2-1b', 'llama-3.2-3b', 'llama-3.1-8b', 'llama-3.1-70b', 'olmo-1b', but is "tinny"
+-- expect: bad_arguments.lua:317: rush.llama: preset must be one of 'nano', 'tiny', 'small', 'llama-3.2-1b', 'llama-3.2-3b', 'llama-3.1-8b', 'llama-3.1-70b', 'olmo-1b', 'olmo-2-1b', 'qwen2.5-0.5b', 'qwen2.5-1.5b', 'qwen3-0.6b', 'qwen3-1.7b', 'smollm3-3b', 'mistral-7b', but is "tinny"
 -- expect:   hint: did you mean 'tiny'?
--- expect: bad_arguments.lua:318: rush.llama: preset must be one of 'nano', 'tiny', 'small', 'llama-3.2-1b', 'llama-3.2-3b', 'llama-3.1-8b', 'llama-3.1-70b', 'olmo-1b', but is "gpt"
--- expect: bad_arguments.lua:319: rush.llama: preset must be one of 'nano', 'tiny', 'small', 'llama-3.2-1b', 'llama-3.2-3b', 'llama-3.1-8b', 'llama-3.1-70b', 'olmo-1b' or a table of named fields, but is 3
+-- expect: bad_arguments.lua:318: rush.llama: preset must be one of 'nano', 'tiny', 'small', 'llama-3.2-1b', 'llama-3.2-3b', 'llama-3.1-8b', 'llama-3.1-70b', 'olmo-1b', 'olmo-2-1b', 'qwen2.5-0.5b', 'qwen2.5-1.5b', 'qwen3-0.6b', 'qwen3-1.7b', 'smollm3-3b', 'mistral-7b', but is "gpt"
+-- expect: bad_arguments.lua:319: rush.llama: preset must be one of 'nano', 'tiny', 'small', 'llama-3.2-1b', 'llama-3.2-3b', 'llama-3.1-8b', 'llama-3.1-70b', 'olmo-1b', 'olmo-2-1b', 'qwen2.5-0.5b', 'qwen2.5-1.5b', 'qwen3-0.6b', 'qwen3-1.7b', 'smollm3-3b', 'mistral-7b' or a table of named fields, but is 3
 -- expect: bad_arguments.lua:320: rush.llama: unknown field 'dims'
 -- expect:   hint: did you mean 'dim'?
 -- expect: bad_arguments.lua:321: model.dim (256) is not a multiple of model.n_heads (7)

@@ -130,7 +130,7 @@ struct Filled {
         labels(length),
         positions(length),
         documents(length),
-        content(rows.content(index)),
+        content(rows.content(index, {})),
         counted(rows.fill(index, view())) {}
   RowView view() { return {tokens, labels, positions, documents}; }
 };

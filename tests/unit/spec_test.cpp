@@ -67,7 +67,28 @@ class Random {
     spec.norm = static_cast<NormKind>(integer(0, 2));
     spec.norm_eps = number(0, 1e-3);
     spec.rope_theta = number(1, 1e6);
-    spec.rope_scaling = {number(1, 40), number(0, 1), number(1.5, 8), integer(1, 100000)};
+    spec.rope_scaling = {.type = static_cast<RopeType>(integer(0, 2)),
+                         .factor = number(1, 40),
+                         .low_freq_factor = number(0, 1),
+                         .high_freq_factor = number(1.5, 8),
+                         .original_max_position = integer(1, 100000),
+                         .beta_fast = number(8, 64),
+                         .beta_slow = number(0.5, 4),
+                         .attention_factor = number(0, 2),
+                         .truncate = coin()};
+    spec.norm_placement = static_cast<NormPlacement>(integer(0, 1));
+    spec.qk_norm = static_cast<QkNorm>(integer(0, 2));
+    spec.attention_bias = static_cast<AttentionBias>(integer(0, 2));
+    if (coin()) spec.layers_without_rope = {0};
+    spec.window = coin() ? 0 : integer(1, 5000);
+    if (spec.window != 0 && coin()) spec.full_attention_layers = {spec.n_layers - 1};
+    if (coin()) {
+      spec.n_experts = integer(2, 200);
+      spec.experts_per_token = integer(1, 2);
+      spec.expert_ffn_dim = integer(0, 5000);
+      spec.normalize_router = coin();
+      if (coin()) spec.dense_layers = {0};
+    }
     spec.tie_embeddings = coin();
     spec.init_std = number(0, 1);
     return spec;
@@ -174,6 +195,30 @@ TEST(LlamaSpecJson, ErrorsNameFieldRangeAndPlace) {
   EXPECT_THAT(llama_error(R"({"rope_scaling": {"factor": 8, "low_freq_factor": 4}})"),
               HasSubstr("must be below"));
   EXPECT_THAT(llama_error(R"({"rope_scaling": 8})"), HasSubstr("model.rope_scaling must have named fields"));
+}
+
+TEST(LlamaSpecJson, RefusesChoicesThatContradictEachOther) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"({"qk_norm": "heads"})", "model.qk_norm must be one of 'none', 'per_head', 'whole'"},
+      {R"({"attention_bias": true})", "model.attention_bias must be one of 'none', 'qkv', 'all'"},
+      {R"({"norm_placement": "post"})", "model.norm_placement must be one of 'before', 'after'"},
+      {R"({"window": -1})", "model.window must be an integer between 0"},
+      {R"({"full_attention_layers": [0]})", "model.full_attention_layers without model.window"},
+      {R"({"window": 8, "full_attention_layers": [4]})", "names the layer 4, but the model has 4 layers"},
+      {R"({"layers_without_rope": [2, 1]})", "names the layer 1 behind 2"},
+      {R"({"layers_without_rope": [1, 1]})", "names the layer 1 behind 1"},
+      {R"({"layers_without_rope": "all"})", "model.layers_without_rope must be a list of integers"},
+      {R"({"layers_without_rope": [0.5]})", "model.layers_without_rope must be a list of integers"},
+      {R"({"position": "alibi", "layers_without_rope": [0]})", "no layer has rotary embedding"},
+      {R"({"n_experts": 2, "experts_per_token": 3})", "(3) is above model.n_experts (2)"},
+      {R"({"dense_layers": [0]})", "model.dense_layers without model.n_experts"},
+      {R"({"rope_scaling": {"type": "ntk"}})", "must be one of 'llama3', 'linear', 'yarn'"},
+      {R"({"rope_scaling": {"type": "yarn", "factor": 2, "beta_fast": 1}})",
+       "beta_slow must be below beta_fast"},
+      {R"({"rope_scaling": {"type": "yarn", "factor": 2, "beta_slow": 0}})", "beta_slow must be positive"}};
+  for (const auto& [json, message] : cases) EXPECT_THAT(llama_error(json), HasSubstr(message)) << json;
+  EXPECT_EQ(llama_from_json({{"head_dim", 7}, {"position", "alibi"}}, kPlace).head_size(), 7);
+  EXPECT_TRUE(llama_from_json({{"layers_without_rope", Json::object()}}, kPlace).layers_without_rope.empty());
 }
 
 TEST(LlamaSpecJson, AnOddHeadIsFineWhereHeadDimIsGiven) {
