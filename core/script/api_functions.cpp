@@ -40,7 +40,8 @@ std::vector<Function> functions_of_module() {
        .returns = "Rung",
        .call = functions::external},
       {.name = "llama",
-       .doc = "A decoder from a preset, with optional changes, or from its fields: Llama and the models that differ from it by a choice.",
+       .doc = "A decoder from a preset, with optional changes, or from its fields: Llama and the models that "
+              "differ from it by a choice.",
        .parameters = {{.name = "preset",
                        .type = "string|LlamaFields?",
                        .doc = "preset; nil: the default fields",
