@@ -2,9 +2,9 @@
 --
 -- The base is the published form: bf16 weights and states, sharded over the ranks, blocks recomputed, gradients
 -- accumulated and clipped, a warm-up and a cosine, loss on the answers alone, one document in each sequence. Then come
--- fused kernels with the fused loss, fused AdamW, and packing, which leaves out the padding: tokens a second are those
--- that the model processes, so the report also lists the share of positions that are padding. On GPUs the model is Llama 3.2
--- 3B. On a CPU three processes train a small model.
+-- fused kernels with the fused loss, fused AdamW, and packing, which leaves out padding. Tokens per second are those
+-- that the model processes, so the report also lists the share of positions that are padding. On GPUs the model is
+-- Llama 3.2 3B. On a CPU three processes train a small model.
 --
 --   ./optrush run experiments/sft_ranks.lua
 --   ./optrush run experiments/sft_ranks.lua --arg data=chats.jsonl --arg checkpoint=path/to/hf-folder
@@ -14,7 +14,7 @@ local own = require "own_model"
 local gpu = rush.device() == "cuda"
 local file = rush.arg("data", "")
 local model = own.model(gpu and rush.llama "llama-3.2-3b" or rush.llama("tiny", { n_layers = 2, vocab_size = 256 }))
-local plugins = { "fsdp", { "activation_checkpointing", { policy = "full" } }, { "clip_grad_norm", { max_norm = 1.0 } } }
+local plugins = { "fsdp", { "activation_checkpointing", { policy = "full" } }, "clip_grad_norm" }
 if gpu then table.insert(plugins, "flash_attention") end
 
 local train = own.train(model, {

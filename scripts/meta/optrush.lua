@@ -152,18 +152,35 @@ local Report = {}
 ---@field head_dim? integer width of a head, even; 0: dim / n_heads (at least 0, at most 2147483648, default 0)
 ---@field ffn_dim? integer inner width of the SwiGLU (at least 1, at most 2147483648, default 688)
 ---@field norm? "rmsnorm"|"layernorm"|"layernorm_without_parameters" norm before attention, SwiGLU and head (default "rmsnorm")
+---@field norm_placement? "before"|"after" before: x + f(norm(x)), as Llama; after: x + norm(f(x)), as OLMo 2 (default "before")
 ---@field norm_eps? number epsilon added to the variance in a norm (at least 0, default 1e-05)
+---@field qk_norm? "none"|"per_head"|"whole" RMSNorm of queries and keys: per_head, as Qwen 3, or over the whole width, as OLMo 2 (default "none")
+---@field attention_bias? "none"|"qkv"|"all" biases of queries, keys and values (qkv), as Qwen 2; all: and of the output (default "none")
+---@field position? "rope"|"alibi" rope: rotary embedding; alibi: biases of the scores that are linear in the distance (default "rope")
 ---@field rope_theta? number base of the rotary frequencies (at least 1, default 10000.0)
----@field rope_scaling? RopeScaling Llama 3 rescaling of the rotary frequencies
+---@field rope_scaling? RopeScaling rescaling of the rotary frequencies
+---@field layers_without_rope? integer[] layers without rotary embedding, from 0, as SmolLM3 has (default [])
+---@field window? integer number of positions that attention sees, the query's own among them (sliding window); 0: all (at least 0, at most 2147483648, default 0)
+---@field full_attention_layers? integer[] layers that have full attention although window is set, from 0 (default [])
+---@field n_experts? integer number of experts in place of each MLP; 0: a dense model (at least 0, at most 65536, default 0)
+---@field experts_per_token? integer number of experts that a token passes (at least 1, at most 65536, default 2)
+---@field expert_ffn_dim? integer inner width of the SwiGLU of an expert; 0: ffn_dim (at least 0, at most 2147483648, default 0)
+---@field normalize_router? boolean divide the router weights of the experts of a token by their sum (default true)
+---@field dense_layers? integer[] layers that have an MLP although n_experts is set, from 0 (default [])
 ---@field tie_embeddings? boolean use the embedding as the weight of the head (default true)
 ---@field init_std? number standard deviation of the initial weights (at least 0, default 0.02)
 
 ---Llama 3 rescaling of the rotary frequencies.
 ---@class RopeScaling
----@field factor? number scaling of the low frequencies; 1: none (at least 1, default 1.0)
----@field low_freq_factor? number wavelengths above original_max_position / low_freq_factor are scaled (at least 0, default 1.0)
----@field high_freq_factor? number wavelengths below original_max_position / high_freq_factor are kept (at least 0, default 4.0)
+---@field type? "llama3"|"linear"|"yarn" llama3: Llama 3.1; linear: all frequencies; yarn: arXiv:2309.00071 (default "llama3")
+---@field factor? number divisor of the low frequencies; 1: none (at least 1, default 1.0)
+---@field low_freq_factor? number llama3: wavelengths above original_max_position / low_freq_factor are scaled (at least 0, default 1.0)
+---@field high_freq_factor? number llama3: wavelengths below original_max_position / high_freq_factor are kept (at least 0, default 4.0)
 ---@field original_max_position? integer context length of the original training (at least 1, at most 2147483648, default 8192)
+---@field beta_fast? number yarn: dimensions with more rotations in the original context are kept (at least 0, default 32.0)
+---@field beta_slow? number yarn: dimensions with fewer rotations in the original context are scaled (at least 0, default 1.0)
+---@field attention_factor? number yarn: factor of cosine and sine; 0: 0.1 ln(factor) + 1 (at least 0, default 0.0)
+---@field truncate? boolean yarn: round the ends of the ramp to whole dimensions (default true)
 
 ---Sizes of a single operator; a rung changes only the fields that it names.
 ---@class OperatorFields
@@ -289,8 +306,8 @@ function rush.rung(name, plugin, options, settings) end
 ---@return Rung
 function rush.external(rung) end
 
----A Llama from a preset, with optional changes, or from its fields.
----@param preset? "nano"|"tiny"|"small"|"llama-3.2-1b"|"llama-3.2-3b"|"llama-3.1-8b"|"llama-3.1-70b"|"olmo-1b"|LlamaFields preset; nil: the default fields
+---A decoder from a preset, with optional changes, or from its fields: Llama and the models that differ from it by a choice.
+---@param preset? "nano"|"tiny"|"small"|"llama-3.2-1b"|"llama-3.2-3b"|"llama-3.1-8b"|"llama-3.1-70b"|"olmo-1b"|"olmo-2-1b"|"qwen2.5-0.5b"|"qwen2.5-1.5b"|"qwen3-0.6b"|"qwen3-1.7b"|"smollm3-3b"|"mistral-7b"|LlamaFields preset; nil: the default fields
 ---@param fields? LlamaFields fields that differ from the preset
 ---@return Model
 function rush.llama(preset, fields) end

@@ -188,10 +188,10 @@ std::string refusal_of(const Row& row, const Strategy::Form& form) {
       EXPECT_LT(difference(many.losses, one.losses), row.tolerance);
       EXPECT_LT(difference(many.norms, one.norms), std::min(row.tolerance * 100, 0.3));
     } catch (const std::runtime_error& e) {
-      EXPECT_THAT(e.what(),
-                  AnyOf(HasSubstr("' conflict"), HasSubstr("both replace"),
-                        HasSubstr("does not support packed documents"),
-                        HasSubstr("does not support mixtures of experts"), HasSubstr("dpo does not support")));
+      EXPECT_THAT(e.what(), AnyOf(HasSubstr("' conflict"), HasSubstr("both replace"),
+                                  HasSubstr("does not support packed documents"),
+                                  HasSubstr("does not support mixtures of experts"),
+                                  HasSubstr("dpo does not support")));
       return e.what();
     }
   }

@@ -141,8 +141,8 @@ def run_and_resume():
     assert results("kept") == before
     expect(optrush("report", "reports/tiny/kept"), 0, "base", "fused")
     both = ("compare", "reports/tiny/kept", "reports/tiny/kept")
-    expect(optrush(*both), 0, "fused", "B over A", "the context is the same")
-    expect(optrush(*both, "reports/tiny/kept", "--markdown"), 0, "| rung |", "C over A")
+    expect(optrush(*both), 0, "fused", "B vs A", "The context is the same")
+    expect(optrush(*both, "reports/tiny/kept", "--markdown"), 0, "| rung |", "C vs A")
     compared = json.loads(expect(optrush(*both, "--json"), 0).stdout)
     assert [line["rung"] for line in compared["rungs"]] == ["base", "accumulated", "fused"]
     expect(optrush("compare", "reports/tiny/kept"), 2, "two reports or more")
@@ -249,7 +249,7 @@ exp:run {{ rounds = 1 }}:report()
     shown = expect(optrush("run", "both.lua", "--dry-run"), 0, "identical to flash", "identical to fused").stdout
     listed = shown[shown.index("order of runs"):].split()[3:]
     assert listed == ["00-base-r1", "01-fused-r1", "02-flash-r1", "04-without-fused-r1", "00-base-drift"], listed
-    expect(optrush("run", "both.lua"), 0, "full: the same stack as flash, and so the same run")
+    expect(optrush("run", "both.lua"), 0, "full has the same stack as flash")
     rows = json.loads((work / "reports/both/local/results.json").read_text())["rows"]
     assert rows[3]["same_as"] == 2 and rows[3]["samples"] == rows[2]["samples"]
     assert sorted(path.name for path in (work / "reports/both/local/runs").iterdir()) == sorted(listed)

@@ -79,8 +79,14 @@ class Reader {
     return m;
   }
   /// Of a row with the one that its cell "vs previous" or "vs base" is about.
-  Measured to_previous(const Row& r) const { return ratio(r, *a_.row(r.previous.variant)); }
-  Measured to_base(const Row& r) const { return ratio(r, *a_.row(r.base.variant)); }
+  Measured to_previous(const Row& r) const { return ratio_to(r, r.previous.variant); }
+  Measured to_base(const Row& r) const { return ratio_to(r, r.base.variant); }
+  Measured ratio_to(const Row& r, int64_t variant) const {
+    const Row* reference = a_.row(variant);
+    if (reference != nullptr) return ratio(r, *reference);
+    ADD_FAILURE() << "'" << r.name << "' is compared with nothing";
+    return {};
+  }
 
   static void is(const std::string& text, double value, const std::string& what) {
     const size_t point = text.find('.');

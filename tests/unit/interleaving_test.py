@@ -82,5 +82,5 @@ with tempfile.TemporaryDirectory() as folder:
     assert timed(together["03-program-r1"]) == [3, 5, 7, 9]
     chosen, text = run("chosen", "--only", "checkpointing")
     assert chosen["00-base-r1"]["turns"] == chosen["01-checkpointing-r1"]["turns"], "automatically on a CPU"
-    assert "all rows were interleaved step by step" in text
+    assert "All rungs were interleaved step by step" in text
     print("ok")

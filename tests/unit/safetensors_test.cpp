@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"MetadataNotStrings", file_of(R"({"__metadata__":{"a":1}})", ""),
                 "must map names to strings"},
         Refusal{"MetadataNotObject", file_of(R"({"__metadata__":"a"})", ""), "must map names to strings"},
-        Refusal{"EntryNotObject", file_of(R"({"a":[]})", ""), "tensor 'a' must be"},
+        Refusal{"EntryNotObject", file_of(R"({"a":[]})", ""), "tensor 'a' must have named fields"},
         Refusal{"EntryMissingKey", file_of(R"({"a":{"dtype":"F32","shape":[1]}})", ""),
                 "has no 'data_offsets'"},
         Refusal{"EntryUnknownKey",

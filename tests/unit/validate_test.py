@@ -70,7 +70,7 @@ with tempfile.TemporaryDirectory() as folder:
         assert reached["by"] == "validation loss" and reached["reached"] == (min(base) <= 5.0), reached
     assert rows["checkpointing"]["counters"][0]["name"] == "moved to the host"
     assert {counter["name"] for counter in rows["shards"]["counters"] if counter["plugin"] == "fsdp"} == {"gathers", "gathered"}
-    assert "fsdp: gathered a step" in text
+    assert "fsdp: gathered per step" in text
     with open(report / "results.csv", newline="", encoding="utf-8") as file:
         table = {row["rung"]: row for row in csv.DictReader(file)}
     assert abs(float(table["base"]["validation_loss"]) - base[-1]) < 1e-12

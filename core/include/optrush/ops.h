@@ -81,7 +81,7 @@ struct Ops {
   explicit Ops(const Editor* editor);
 
   using Embedding = Slot<Tensor(const Tensor& tokens)>;  ///< (B, S) to (B, S, D)
-  using Router = Slot<Tensor(const Tensor& x)>;  ///< (T, D) to the logits of the experts (T, E)
+  using Router = Slot<Tensor(const Tensor& x)>;          ///< (T, D) to the logits of the experts (T, E)
   using Linear = Slot<Tensor(const Tensor& x)>;  ///< (.., in) to (.., out); the model adds the bias, if any
   using Norm = Slot<Tensor(const Tensor& x, const NormArgs&)>;  ///< (B, S, D), or heads (B, S, H, K)
   /// {x + delta, norm of it}; where delta is undefined, as at the top of a block, {x, norm of it}

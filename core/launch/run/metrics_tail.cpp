@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/descriptor.h"
 #include "optrush/json.h"
 
 namespace optrush {
@@ -14,17 +13,21 @@ std::optional<double> RunState::tokens_per_second() const {
 }
 
 const RunState& MetricsTail::update() {
-  const Descriptor file(open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat now {};
-  if (file.get() < 0 || fstat(file.get(), &now) != 0 || !S_ISREG(now.st_mode)) return state_;
-  if (now.st_ino != inode_ || now.st_size < offset_) {
+  struct stat present {};
+  if (stat(file_.c_str(), &present) != 0 || !S_ISREG(present.st_mode)) return state_;
+  if (opened_.get() < 0 || present.st_ino != inode_ || present.st_size < offset_) {
+    // Kept open: the number of a file that is removed may be that of the next one.
+    opened_ = Descriptor(open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     state_ = {};
     partial_.clear();
     offset_ = 0;
-    inode_ = now.st_ino;
   }
+  struct stat now {};
+  if (opened_.get() < 0 || fstat(opened_.get(), &now) != 0) return state_;
+  inode_ = now.st_ino;
+  if (now.st_size < offset_) return state_;
   std::string added(static_cast<size_t>(now.st_size - offset_), '\0');
-  const ssize_t got = pread(file.get(), added.data(), added.size(), offset_);
+  const ssize_t got = pread(opened_.get(), added.data(), added.size(), offset_);
   added.resize(got < 0 ? 0 : static_cast<size_t>(got));
   offset_ += std::ssize(added);
   partial_ += added;

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "base/descriptor.h"
+
 namespace optrush {
 /// How far a run is, as its metrics.jsonl tells.
 struct RunState {
@@ -29,6 +31,7 @@ class MetricsTail {
   void take(const std::string& line);
 
   std::filesystem::path file_;
+  Descriptor opened_;
   uint64_t inode_ = 0;
   int64_t offset_ = 0;
   std::string partial_;

@@ -94,30 +94,48 @@ class Run:
 
     def __init__(self, folder, out, logged):
         self.folder, self.out, self.logged = folder, out, logged
-        self.inode, self.offset, self.partial = None, 0, ""
+        self.files = (folder / "ranks/0/metrics.jsonl", folder / "metrics.jsonl")
+        self.file = None
         self.mark, self.spec, self.writer = None, None, None
 
     def lines(self):
-        """Whole lines that were added, of the present start."""
-        for file in (self.folder / "ranks/0/metrics.jsonl", self.folder / "metrics.jsonl"):
+        """Whole lines that were added; of a start that has ended first those that it left."""
+        present = self.present()
+        if self.file is None or (present is not None and not os.path.samestat(present, os.fstat(self.file.fileno()))):
+            if self.file is not None:
+                yield from self.added()
+                self.file.close()
+            self.file = self.opened()
+        if self.file is not None:
+            yield from self.added()
+
+    def present(self):
+        for file in self.files:
             try:
-                with open(file, "rb") as opened:
-                    now = os.fstat(opened.fileno())
-                    if now.st_ino != self.inode or now.st_size < self.offset:
-                        self.inode, self.offset = now.st_ino, 0
-                    opened.seek(self.offset)
-                    *whole, rest = opened.read().split(b"\n")
-                    self.offset = opened.tell() - len(rest)
+                return os.stat(file)
             except OSError:
                 continue
-            for line in whole:
-                try:
-                    line = json.loads(line)
-                except ValueError:
-                    continue
-                if isinstance(line, dict) and line.get("event") in ("step", "validation") and number(line.get("step")):
-                    yield line
-            return
+        return None
+
+    def opened(self):
+        """Kept open: the number of a file that is removed may be that of the next one."""
+        for file in self.files:
+            try:
+                return open(file, "rb")
+            except OSError:
+                continue
+        return None
+
+    def added(self):
+        *whole, rest = self.file.read().split(b"\n")
+        self.file.seek(-len(rest), os.SEEK_CUR)
+        for line in whole:
+            try:
+                line = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(line, dict) and line.get("event") in ("step", "validation") and number(line.get("step")):
+                yield line
 
     def read_spec(self):
         """Another spec in the same folder is another run, and gets a name of its own."""

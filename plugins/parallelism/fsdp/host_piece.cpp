@@ -24,7 +24,7 @@ void copy_to_piece(const Tensor& piece, const Tensor& values) {
 }
 
 void refuse_large_forecast(double bytes) {
-  constexpr double kLargest = 4.0 * (1 << 30);
+  constexpr double kLargest = 8.0 * (1 << 30);
   if (bytes <= kLargest) return;
   throw Error("the forecast would need " + std::to_string(static_cast<int64_t>(bytes / (1 << 30))) +
                   " GiB of host memory for the offloaded optimizer",

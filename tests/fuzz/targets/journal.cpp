@@ -1,6 +1,7 @@
 // journal.jsonl of a report, which any kill may cut and a later run goes on with.
 #include "launch/journal.h"
 
+#include "results/run_result.h"
 #include "target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -11,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Journal journal(files.path());
     if (size % 8 != 0) return;  // writing costs ten times what reading does
     journal.started("run", "spec", "sum", "inputs");
-    journal.finished("run", "spec", Status::ok, "result");
+    journal.finished("run", "spec", RunResult(), "result");
     const Journal again(files.path());
     fuzz::hold(again.spec_of("run") == "spec" && again.result_of("run") == "result",
                "what is appended is read");
