@@ -105,5 +105,19 @@ add("fsdp_qlora 7B, 512 tokens, LoRA", "10.24 GiB", seven, of(512), with(two, wi
 add("fsdp_qlora 7B, 512 tokens, QLoRA", "4.98 GiB", seven, of(512), with(two, wide, "nf4"))
 add("fsdp_qlora 7B, 2,048 tokens, QLoRA", "5.21 GiB", seven, of(2048), with(two, wide, "nf4"))
 
+-- The same report: Llama 2 70B on two cards of 24 GB, two sequences each, shards in host memory.
+local seventy = rush.llama {
+  vocab_size = 32000,
+  dim = 8192,
+  n_layers = 80,
+  n_heads = 64,
+  n_kv_heads = 8,
+  ffn_dim = 28672,
+  tie_embeddings = false,
+}
+local offloaded = { "flash_attention", "fused_adamw", "activation_checkpointing", { "fsdp", { offload = true } } }
+local pairs_of = { micro_batch = 2, seq_len = 2048, dtype = "bf16", world_size = 2 }
+add("fsdp_qlora 70B, shards on the host", "14.92 GiB", seventy, pairs_of, with(offloaded, wide, "nf4"))
+
 exp:ladder(ladder)
 exp:run({ rounds = 1 }):report()
