@@ -16,10 +16,13 @@ struct Form {
   const PluginDescription* plugin = nullptr;
   PluginUse use;
   std::vector<std::string> with;
-  std::string data;      ///< kind of the data
-  bool experts = false;  ///< it needs a mixture of experts
-  bool first = false;    ///< of its plugin's forms
-  std::string problem;   ///< why it can't be stacked at all
+  std::string data;                 ///< kind of the data
+  bool experts = false;             ///< it needs a mixture of experts
+  bool first = false;               ///< of its plugin's forms
+  std::string problem;              ///< why it can't be stacked at all
+  bool losses_in_backward = false;  ///< its backward has losses that the forward does not return
+  /// Another form has the same options: what is stacked with it is part of its name.
+  bool named_with = false;
 };
 
 RunSpec small_spec(const SmallModel& model, const CheckRequest& request, std::vector<PluginUse> stack) {
@@ -39,7 +42,8 @@ std::string name_of(const Form& form) {
   std::vector<std::string> options;
   for (const auto& [key, value] : form.use.options.items())
     options.push_back(key + "=" + (value.is_string() ? value.get<std::string>() : value.dump()));
-  return form.use.name + (options.empty() ? "" : "(" + join(options) + ")");
+  return form.use.name + (options.empty() ? "" : "(" + join(options) + ")") +
+         (form.named_with ? " with " + join(form.with, " and ") : "");
 }
 
 /// The narrowest allowed value of an option that has to be given; null where nothing tells one.
@@ -68,6 +72,7 @@ Form made(const PluginDescription& plugin, const CheckedForm& form, bool first) 
               form.model == "experts",
               first,
               {}};
+  result.losses_in_backward = form.losses_in_backward;
   result.with.insert(result.with.end(), form.with.begin(), form.with.end());
   try {
     Options(plugin.options, result.use.options, "");
@@ -115,7 +120,11 @@ class Cases {
       : request_(request), offer_(offer) {
     for (const PluginUse& asked : request.plugins) catalogue.at(asked.name);  // an Error where there is none
     for (const auto& plugin : catalogue.plugins())
-      for (Form& form : forms_of(plugin, request)) forms_.push_back(std::move(form));
+      for (Form& form : forms_of(plugin, request)) {
+        const auto alike = [&](const Form& other) { return name_of(other) == name_of(form); };
+        form.named_with = std::ranges::any_of(forms_, alike);
+        forms_.push_back(std::move(form));
+      }
   }
 
   std::vector<CheckCase> all() {
@@ -133,6 +142,7 @@ class Cases {
     int place;
     CheckCase made;
   };
+  std::set<std::string> known_;
 
   void alone(const Form& form) {
     const auto stack = stack_of({&form});
@@ -140,11 +150,13 @@ class Cases {
     for (const SmallModel& model : small_models()) {
       if (!model.has_layers && (slow || form.plugin->effect == Effect::batch)) continue;
       if (!model.compiled && slow) continue;
+      if (form.experts && model.fields.contains("n_experts"))
+        continue;  // its first model has experts as well
       const std::string on = model.name == "llama" ? "" : " on " + model.name;
       add(slow ? CheckKind::compiled : CheckKind::alone, {&form}, stack, model, on);
     }
     if (slow) return;
-    add(CheckKind::gradient, {&form}, stack, small_models().front(), "");
+    if (!form.losses_in_backward) add(CheckKind::gradient, {&form}, stack, small_models().front(), "");
     add(CheckKind::types, {&form}, stack, small_models().front(), "");
     add(CheckKind::resume, {&form}, stack, small_models().front(), "");
   }
@@ -162,12 +174,11 @@ class Cases {
   void add(CheckKind kind, const std::vector<const Form*>& forms, const std::vector<PluginUse>& stack,
            const SmallModel& model, const std::string& on) {
     if (!request_.kinds.empty() && std::ranges::count(request_.kinds, kind) == 0) return;
-    CheckCase made{
-        .kind = kind,
-        .spec = small_spec(model, request_, stack),
-        .without_values = request_.without_values || (!model.well_conditioned && lowers_precision(stack))};
-    if (needs_experts(forms, stack) && model.kind == "llama")
-      made.spec.model.update({{"n_experts", 3}, {"experts_per_token", 2}});
+    CheckCase made{.kind = kind, .spec = small_spec(model, request_, stack)};
+    const bool experts = needs_experts(forms, stack) && model.kind == "llama";
+    made.without_values =
+        request_.without_values || ((experts || !model.well_conditioned) && lowers_precision(stack));
+    if (experts) made.spec.model.update({{"n_experts", 3}, {"experts_per_token", 2}});
     std::vector<std::string> names;
     const auto data = data_of(forms, stack);
     if (!data.empty()) made.spec.data = small_data(*data.begin());
@@ -180,6 +191,11 @@ class Cases {
     if (!asked_for(made.subjects)) return;
     made.id = std::string(to_string(kind)) + ": " + join(names, " + ") + on;
     if (made.skip.empty()) made.skip = unmet(stack);
+    if (made.skip.empty() && made.without_values && made.spec.model.value("n_experts", 0) > 0 &&
+        request_.device == "cuda")
+      made.skip = "the host reads how many tokens each expert has, and nothing is computed";
+    // What a form brings along may be what another form is.
+    if (!known_.insert(std::string(to_string(kind)) + to_json(made.spec).dump()).second) return;
     cases_.push_back({place_in_order(kind, forms), std::move(made)});
   }
 

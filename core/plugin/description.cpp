@@ -67,7 +67,10 @@ const Fields<CheckedForm>& checked_form_fields() {
                                .choices = {"random", "documents", "preferences"}})
           .optional(&T::model, {.name = "model",
                                 .doc = "kind of the decoder: with MLPs or mixtures of experts",
-                                .choices = {"dense", "experts"}});
+                                .choices = {"dense", "experts"}})
+          .optional(&T::losses_in_backward,
+                    {.name = "losses_in_backward",
+                     .doc = "the backward has losses that the forward does not return"});
   return fields;
 }
 

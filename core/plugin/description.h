@@ -16,6 +16,8 @@ struct CheckedForm {
   std::vector<std::string> with;
   std::string data = "random";  ///< or "documents", "preferences"
   std::string model = "dense";  ///< or "experts"
+  /// Its backward has losses that the forward does not return: differences of the loss say nothing of it.
+  bool losses_in_backward = false;
 };
 
 /// The description of a plugin in its ELF note `.note.optrush`, read without loading the file.

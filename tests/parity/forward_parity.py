@@ -208,8 +208,8 @@ def check_stacks(table, name, config, seed, stacks):
 def check_router_losses(table):
     """Of one layer: of several, transformers takes the shares of all of them together."""
     name, balance = "Mixtral, one layer", 0.3
-    config = transformers.MixtralConfig(**small(num_hidden_layers=1), num_local_experts=4, num_experts_per_tok=2,
-                                        output_router_logits=True, router_aux_loss_coef=balance)
+    config = transformers.MixtralConfig(**small(num_hidden_layers=1, num_key_value_heads=2), num_local_experts=4,
+                                        num_experts_per_tok=2, output_router_logits=True, router_aux_loss_coef=balance)
     stack = [f"router_losses:balance={balance}"]
     if missing_plugins(stack):
         return table.skip("router_losses", "not built")

@@ -56,7 +56,7 @@ def one_rank(folder):
         first, second = groups[rung, 0], groups[rung, 1]
         assert not first and second and second == groups["base", 1], (rung, groups)
     assert "## Other programs" in text
-    assert "Environment MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1: PyTorch fp32, jemalloc" in text
+    assert "Environment MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1: 'PyTorch fp32, jemalloc'" in text
 
 
 def two_ranks(folder):

@@ -1,5 +1,5 @@
 #pragma once
-#include "optrush/differentiable.h"
+#include "optrush/tensor.h"
 
 namespace optrush::router_losses {
 struct Coefficients {

@@ -26,7 +26,6 @@ class RouterLosses final : public Plugin {
       throw Error("router_losses does not apply: this model has no mixture of experts",
                   "use a model with n_experts, or remove the rung");
     per_token_ = model.experts_per_token;
-    pair_ = make_pair();
     recipe.loss_gradient.wrap(Phase::gradients,
                               [this](auto inner, const Module&) -> decltype(inner) { return root_ = inner; },
                               {.trace = Trace::aten, .capturable = true, .predictable = true});
@@ -50,34 +49,28 @@ class RouterLosses final : public Plugin {
   }
 
  private:
-  Tensor watch(const Tensor& logits) {
+  Tensor watch(Tensor logits) {
     if (!at::GradMode::is_enabled() || !logits.requires_grad()) return logits;
     add(logits);
-    const auto type = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    return call(pair_, {logits, at::full({}, weight_, type)}).at(0);
+    const Tensor wide = logits.detach().to(wide_type(logits));
+    logits.register_hook(
+        [this, wide, weight = weight_ / static_cast<double>(layers_)](const Tensor& gradient) {
+          const at::NoGradGuard no_grad;
+          const Tensor root = root_(at::zeros({}, wide.options())).to(wide.scalar_type());
+          const Tensor own = gradient_of(wide, per_token_, coefficients_) * (root * weight);
+          return gradient + own.to(gradient.scalar_type());
+        });
+    return logits;
   }
 
-  Differentiable make_pair() const {
-    return {.name = "router_losses",
-            .forward = [](const Tensors& in) -> Differentiable::Result {
-              return {{in[0].clone()}, {in[0], in[1]}};
-            },
-            .backward = [this](const Tensors& saved, const Tensors& gradients) -> Tensors {
-              const Tensor &logits = saved[0], &weight = saved[1];
-              const Tensor wide = logits.to(weight.scalar_type());
-              const Tensor root = root_(at::zeros({}, wide.options())).to(wide.scalar_type());
-              const Tensor own = gradient_of(wide, per_token_, coefficients_) *
-                                 (weight / static_cast<double>(layers_)) * root;
-              return {gradients[0] + own.to(logits.scalar_type()), Tensor()};
-            },
-            .traits = {.trace = Trace::pair, .predictable = true}};
+  static at::ScalarType wide_type(const Tensor& x) {
+    return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   }
 
   /// Sums on the device; the host reads them after the run.
   void add(const Tensor& logits) {
     const at::NoGradGuard no_grad;
-    const Losses losses = losses_of(
-        logits.detach().to(logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat), per_token_);
+    const Losses losses = losses_of(logits.detach().to(wide_type(logits)), per_token_);
     const Tensor all = at::stack({losses.balance, losses.z, losses.busiest});
     sums_ = sums_.defined() && sums_.device() == all.device() ? sums_ + all : all;
     ++calls_;
@@ -95,7 +88,6 @@ class RouterLosses final : public Plugin {
   int64_t layers_ = 0, per_token_ = 1;
   double weight_ = 1;  ///< of the tokens of this micro-batch in the step
   std::function<Tensor(const Tensor&)> root_;
-  Differentiable pair_;
   Tensor sums_;
   int64_t calls_ = 0;
 };
@@ -105,7 +97,7 @@ OPTRUSH_PLUGIN(RouterLosses, R"json({
   "name": "router_losses", "version": "0.1.0", "kind": "optimization", "effect": "model",
   "summary": "load-balancing loss and z loss of the routers of mixtures of experts",
   "conflicts": ["context_parallel"],
-  "check": [{"options": {"balance": 0.05, "z": 0.01}, "model": "experts"}],
+  "check": [{"options": {"balance": 0.05, "z": 0.01}, "model": "experts", "losses_in_backward": true}],
   "options": [
     {"name": "balance", "type": "number", "default": 0.01, "min": 0, "max": 100, "doc": "coefficient of the load-balancing loss"},
     {"name": "z", "type": "number", "default": 0, "min": 0, "max": 100, "doc": "coefficient of the z loss"}
