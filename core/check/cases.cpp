@@ -190,6 +190,7 @@ class Cases {
     }
     if (!asked_for(made.subjects)) return;
     made.id = std::string(to_string(kind)) + ": " + join(names, " + ") + on;
+    if (made.skip.empty()) made.skip = clash(forms);
     if (made.skip.empty()) made.skip = unmet(stack);
     if (made.skip.empty() && made.without_values && made.spec.model.value("n_experts", 0) > 0 &&
         request_.device == "cuda")
@@ -268,6 +269,21 @@ class Cases {
         if (const std::string reason = unmet_needs(form->plugin->needs, offer_); !reason.empty())
           return use.name + " " + reason;
     return {};
+  }
+
+  /// Of two forms that bring plugins which cannot be stacked together; "": they do not.
+  std::string clash(const std::vector<const Form*>& forms) const {
+    if (forms.size() < 2) return {};
+    for (const std::string& one : forms[0]->with)
+      for (const std::string& other : forms[1]->with)
+        if (conflict(one, other) || conflict(other, one))
+          return "they are checked beside '" + one + "' and '" + other + "', which conflict";
+    return {};
+  }
+
+  bool conflict(const std::string& name, const std::string& other) const {
+    const Form* form = first_form(name);
+    return form != nullptr && std::ranges::count(form->plugin->conflicts, other) != 0;
   }
 
   const CheckRequest& request_;

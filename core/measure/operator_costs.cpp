@@ -98,6 +98,19 @@ bool of_documents(const at::RecordFunction& fn) {
   return false;
 }
 
+/// Positions that a query is related to, in any order, as the mean over the sequence: fewer with a sliding
+/// window.
+double keys_of_a_query(const at::RecordFunction& fn, int64_t positions) {
+  const auto schema = fn.operator_schema();
+  const auto index = schema ? schema->argumentIndexWithName("window_size_left") : std::nullopt;
+  const auto length = static_cast<double>(positions);
+  if (!index || !fn.inputs()[static_cast<size_t>(*index)].isInt()) return length;
+  const int64_t window = fn.inputs()[static_cast<size_t>(*index)].toInt() + 1;
+  if (window <= 0 || window >= positions) return length;
+  const auto seen = static_cast<double>(window);
+  return 2 * seen - 1 - seen * (seen - 1) / length;
+}
+
 /// Calls with each tensor of a value, those of lists too.
 template <class Call>
 void each_tensor(const c10::IValue& value, const Call& call) {
@@ -192,9 +205,14 @@ OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
     const bool backward = name_.ends_with("_backward");
     const size_t q = backward ? 1 : 0;
     const bool documents = of_documents(fn);
-    const double scores = 2 * product(tensor(q).sizes()) * static_cast<double>(tensor(q + 1).size(-2));
+    // (B, S, H, K) or (positions of all documents, H, K); those of scaled_dot_product_attention: (B, H, S,
+    // K).
+    const bool by_positions =
+        name_.starts_with("aten::_flash_attention_") || name_.starts_with("aten::_efficient_attention_");
+    const double keys = keys_of_a_query(fn, tensor(q + 1).size(by_positions ? -3 : -2));
+    const double scores = 2 * product(tensor(q).sizes()) * keys;
     if (!documents) cost_.attention_flops = scores * (backward ? 5 : 2) / (causal(fn) ? 2 : 1);
-    const int64_t heads = documents ? -2 : 1;
+    const int64_t heads = by_positions ? -2 : 1;
     const bool grouped = tensor(q).size(heads) != tensor(q + 1).size(heads);
     cost_.launches = backward ? (grouped ? 5 : 3) : 1;
   } else if (name_ == "aten::copy_") {

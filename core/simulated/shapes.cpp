@@ -69,6 +69,29 @@ void gpu_attention_forward(Call& call) {
              state, Tensor()});
 }
 
+/// The same kernels by operators that take (B, S, H, K): out, lse, the generator's state, none, and a mask
+/// for debugging.
+void window_forward(Call& call) {
+  const Tensor q = call.tensor(0);
+  const Tensor lse = at::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(at::kFloat));
+  call.give({at::empty(q.sizes(), q.options()), lse, at::empty({2}, q.options().dtype(at::kLong)),
+             at::empty({}, q.options().dtype(at::kLong)), Tensor()});
+}
+void window_backward(Call& call) {
+  const Tensor q = call.tensor(1), k = call.tensor(2), v = call.tensor(3);
+  const auto like = [](const Tensor& x) { return at::empty(x.sizes(), x.options()); };
+  const Tensor d_q = like(q), d_k = like(k), d_v = like(v);
+  const auto wide = q.options().dtype(at::kFloat);
+  const Tensor sum_q = at::empty(q.sizes(), wide),
+               row_sums = at::empty({q.size(0), q.size(2), q.size(1)}, wide);
+  const bool grouped = q.size(2) != k.size(2);
+  const auto for_each_head = [&](const Tensor& x) {
+    return at::empty({x.size(0), x.size(1), q.size(2), x.size(3)}, x.options());
+  };
+  const Tensor all_k = grouped ? for_each_head(k) : Tensor(), all_v = grouped ? for_each_head(v) : Tensor();
+  call.give({d_q, d_k, d_v});
+}
+
 void index_select(Call& call) {
   const Tensor self = call.tensor(0);
   auto sizes = self.sizes().vec();
@@ -103,6 +126,8 @@ const std::map<std::string, Rule>& rules() {
       {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", flash_backward},
       {"aten::_scaled_dot_product_flash_attention", gpu_attention_forward},
       {"aten::_scaled_dot_product_flash_attention_backward", flash_backward},
+      {"aten::_flash_attention_forward", window_forward},
+      {"aten::_flash_attention_backward", window_backward},
       {"aten::_scaled_dot_product_cudnn_attention", gpu_attention_forward},
       {"aten::_scaled_dot_product_cudnn_attention_backward", flash_backward},
       {"aten::mm.dtype", [](Call& c) { matmul_into(c, c.tensor(0), c.tensor(1), c.argument(2)); }},

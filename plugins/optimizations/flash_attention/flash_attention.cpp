@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <memory>
 
 #include "fused_kernel.h"
@@ -60,6 +61,12 @@ Tensor visible(const AttentionArgs& args, int64_t positions, const at::TensorOpt
   return args.has_window(positions) ? mask.triu(1 - args.window) : mask;
 }
 
+/// The same as a summand of the scores.
+Tensor added_to_scores(const Tensor& visible, const Tensor& q) {
+  const double never = -std::numeric_limits<double>::infinity();
+  return at::zeros(visible.sizes(), q.options()).masked_fill(visible.logical_not(), never);
+}
+
 class FlashAttention final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
@@ -96,13 +103,18 @@ class FlashAttention final : public Plugin {
     const bool grouped = q.size(1) != k.size(1), windowed = args.has_window(q.size(2));
     if (windowed && kernel_ == "cudnn")
       throw Error("the kernel \"cudnn\" has no sliding window", "use kernel = \"auto\" or \"flash\"");
-    if ((args.segments.defined() || windowed) && tracing()) {
-      // The documents of another batch are others: a graph may hold where they are, but not their lengths.
+    // The documents of another batch are others: a graph may hold where they are, but not their lengths.
+    const bool masked = tracing() ? args.segments.defined() || windowed : windowed && !windows_in_kernel(q);
+    if (masked) {
       if (args.lse)
-        throw Error("the log-sum-exp of packed documents or a sliding window cannot be compiled",
-                    "remove 'compile' from the stack");
-      return {at::scaled_dot_product_attention(q, k, v, visible(args, q.size(2), q.options()),
-                                               /*dropout_p=*/0.0, /*is_causal=*/false, args.scale, grouped),
+        throw Error(
+            "the log-sum-exp of packed documents or a sliding window needs a kernel that runs eagerly, in "
+            "bf16 or fp16 on a GPU",
+            "remove 'compile' from the stack, or stack mixed_precision");
+      Tensor mask = visible(args, q.size(2), q.options());
+      if (!tracing()) mask = added_to_scores(mask, lowered(q));
+      return {at::scaled_dot_product_attention(q, k, v, mask, /*dropout_p=*/0.0, /*is_causal=*/false,
+                                               args.scale, grouped),
               {}};
     }
     if (args.lse || args.segments.defined() || windowed) {
@@ -113,6 +125,12 @@ class FlashAttention final : public Plugin {
     return {
         at::scaled_dot_product_attention(q, k, v, {}, /*dropout_p=*/0.0, args.causal, args.scale, grouped),
         {}};
+  }
+
+  /// FlashAttention's kernel on a GPU has windows, and no fp32.
+  static bool windows_in_kernel(const Tensor& q) {
+    const auto type = lowered(q).scalar_type();
+    return form_of(q) == at::kCPU || type == at::kBFloat16 || type == at::kHalf;
   }
 
   AttentionForwardBackward halves() {
