@@ -30,6 +30,16 @@ struct Connected {
       : store(rendezvous(ranks, identity)) {
     groups.connect(ranks, store, at::kCPU);
     world = &groups.make("world", everybody(ranks.size), ranks.rank);
+    wait_for_all(ranks.size);
+  }
+
+  /// A rank that left before the others are connected would end their connections, and with rank 0 the store
+  /// that they ask.
+  void wait_for_all(int64_t size) const {
+    static std::vector<c10::intrusive_ptr<c10d::Store>> kept;
+    kept.push_back(store);
+    store->add("connected", 1);
+    while (store->add("connected", 0) < size) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 };
 
