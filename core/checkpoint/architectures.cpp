@@ -24,6 +24,14 @@ int64_t window_of(const ConfigFields& config, int64_t otherwise) {
   return window;
 }
 
+/// A window of all layers.
+void read_window(const ConfigFields& config, int64_t otherwise, Json& fields) {
+  if (const int64_t window = window_of(config, otherwise); window != 0) fields["window"] = window;
+}
+void write_window(const LlamaSpec& spec, Json& config) {
+  config["sliding_window"] = spec.window == 0 ? Json() : Json(spec.window);
+}
+
 /// Sets the window and the layers without it: by "layer_types", or where there is none by `windowed`.
 template <class Windowed>
 void read_windows(const ConfigFields& config, int64_t window, const Windowed& windowed, Json& fields) {
@@ -48,7 +56,7 @@ void read_windows(const ConfigFields& config, int64_t window, const Windowed& wi
 }
 
 void write_layer_types(const LlamaSpec& spec, Json& config) {
-  config["sliding_window"] = spec.window == 0 ? Json() : Json(spec.window);
+  write_window(spec, config);
   config["layer_types"] = Json::array();
   for (int64_t layer = 0; layer < spec.n_layers; ++layer)
     config["layer_types"].push_back(spec.window_of(layer) == 0 ? kFull : kWindowed);
@@ -80,10 +88,7 @@ void read_mistral(const ConfigFields& config, Json& fields) {
   if (!config["attention_bias"].is_null() && config["attention_bias"] != false)
     config.refuse("'attention_bias' is " + shown(config["attention_bias"]) + ", but this class has no biases",
                   "supported value: false");
-  if (const int64_t window = window_of(config, 4096); window != 0) fields["window"] = window;
-}
-void write_mistral(const LlamaSpec& spec, Json& config) {
-  config["sliding_window"] = spec.window == 0 ? Json() : Json(spec.window);
+  read_window(config, 4096, fields);
 }
 
 void read_windows_of_qwen(const ConfigFields& config, Json& fields) {
@@ -182,9 +187,9 @@ void read_experts(const ConfigFields& config, const char* count, int64_t per_tok
                   Json& fields) {
   if (config.value("output_router_logits", "boolean", false))
     config.refuse(
-        "'output_router_logits' is true: training would add the load-balancing loss of the router, "
-        "which is not supported",
-        "supported value: false");
+        "'output_router_logits' is true: transformers would add the load-balancing loss of the router to the "
+        "loss",
+        "set it to false, and stack router_losses to train with that loss");
   fields["n_experts"] = config.value(count, "integer");
   fields["experts_per_token"] = config.value("num_experts_per_tok", "integer", per_token);
   fields["normalize_router"] = normalized;
@@ -201,11 +206,11 @@ void read_mixtral(const ConfigFields& config, Json& fields) {
         "'router_jitter_noise' is " + config["router_jitter_noise"].dump() + ", which is not supported",
         "supported value: 0.0");
   read_experts(config, "num_local_experts", 2, /*normalized=*/true, fields);
-  if (const int64_t window = window_of(config, 0); window != 0) fields["window"] = window;
+  read_window(config, 0, fields);
 }
 void write_mixtral(const LlamaSpec& spec, Json& config) {
   write_experts(spec, "num_local_experts", config);
-  write_mistral(spec, config);
+  write_window(spec, config);
 }
 
 void read_qwen3_moe(const ConfigFields& config, Json& fields) {
@@ -213,8 +218,7 @@ void read_qwen3_moe(const ConfigFields& config, Json& fields) {
   read_attention_bias(config, fields);
   read_experts(config, "num_experts", 8, config.value("norm_topk_prob", "boolean", false), fields);
   fields["expert_ffn_dim"] = config.value("moe_intermediate_size", "integer", 768);
-  if (config.value("use_sliding_window", "boolean", false))
-    if (const int64_t window = window_of(config, 4096); window != 0) fields["window"] = window;
+  if (config.value("use_sliding_window", "boolean", false)) read_window(config, 4096, fields);
   const int64_t step = config.value("decoder_sparse_step", "integer", 1).get<int64_t>();
   if (step < 1) config.refuse("'decoder_sparse_step' is " + std::to_string(step), "it must be at least 1");
   const Json& dense = config["mlp_only_layers"];
@@ -234,7 +238,7 @@ void write_qwen3_moe(const LlamaSpec& spec, Json& config) {
   config["mlp_only_layers"] = spec.dense_layers;
   config["decoder_sparse_step"] = 1;
   config["use_sliding_window"] = spec.window != 0;
-  config["sliding_window"] = spec.window == 0 ? Json() : Json(spec.window);
+  write_window(spec, config);
 }
 
 void read_olmoe(const ConfigFields& config, Json& fields) {
@@ -262,7 +266,7 @@ constexpr Architecture kArchitectures[] = {
      .max_positions = 131072,
      .kv_heads = 8,
      .read = read_mistral,
-     .write = write_mistral},
+     .write = write_window},
     {.name = "Qwen2ForCausalLM",
      .base = "Qwen2Model",
      .model_type = "qwen2",

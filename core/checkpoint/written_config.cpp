@@ -121,6 +121,14 @@ ParameterNames names_of(const Json& config) {
   return architecture_named(config.at("architectures").at(0).get<std::string>()).names;
 }
 
+ParameterNames names_of(const LlamaSpec& llama) {
+  constexpr int64_t kAnyLength = 1;
+  if (llama.n_experts == 0) return ParameterNames::common;  // classes differ in the names of experts alone
+  for (const Architecture& architecture : architectures())
+    if (differences(llama, written(llama, kAnyLength, architecture)).empty()) return architecture.names;
+  return ParameterNames::common;
+}
+
 Json with_dtype(Json config, const std::string& dtype) {
   static const std::map<std::string, std::string> names = {
       {"fp32", "float32"}, {"fp64", "float64"}, {"bf16", "bfloat16"}};

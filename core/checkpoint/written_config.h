@@ -17,6 +17,8 @@ Json config_of_checkpoint(const std::filesystem::path& folder);
 
 /// How the class of this config.json names parameters.
 ParameterNames names_of(const Json& config);
+/// How the class in which this model is written names them; common where no class has the model.
+ParameterNames names_of(const LlamaSpec&);
 
 /// Sets the type that transformers 5 ("dtype") and 4 ("torch_dtype") load the weights in: "fp32", "fp64" or
 /// "bf16".

@@ -175,9 +175,8 @@ void write_adapter(const Session& session, const std::set<std::string>& own, con
     throw Error("the plugin that adds parameters does not describe them for other programs",
                 "write the whole model: --merge");
   const std::string& checkpoint = session.model().checkpoint;
-  const ParameterNames names = names_of(
-      checkpoint.empty() ? hugging_face_config(llama_of(session.spec()), session.spec().train.seq_len)
-                         : config_of_checkpoint(checkpoint));
+  const ParameterNames names =
+      checkpoint.empty() ? names_of(llama_of(session.spec())) : names_of(config_of_checkpoint(checkpoint));
   config["base_model_name_or_path"] = checkpoint;
   for (auto& target : config.at("target_modules")) {
     const std::string inside = "experts.";  // a linear of attention has the same name everywhere

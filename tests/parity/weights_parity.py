@@ -179,6 +179,11 @@ with tempfile.TemporaryDirectory() as folder:
         written, _ = check_written(work, kind, plugins, f'rush.llama("nano", {{ {choices} }})', *options)
         assert type(written).__name__ == kind
 
+    # An adapter is written of a model that no class of transformers has, too.
+    alone = trained(work, "layernorm", 2, LORA, "save = { every = 2 },", 'rush.llama("nano", { norm = "layernorm" })', ["base"])["base"][0]
+    optrush(work, "weights", alone, work / "layernorm-weights")
+    assert (work / "layernorm-weights/adapter_model.safetensors").exists()
+
     # The state of a run that failed is written only where it is named.
     shutil.copytree(start, work / "failed")
     result = json.loads((work / "failed/result.json").read_text())
