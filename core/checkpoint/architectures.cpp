@@ -189,7 +189,7 @@ void read_experts(const ConfigFields& config, const char* count, int64_t per_tok
     config.refuse(
         "'output_router_logits' is true: transformers would add the load-balancing loss of the router to the "
         "loss",
-        "set it to false, and stack router_losses to train with that loss");
+        "set it to false; a plugin can add that loss to a training run (see docs/guides/models_and_data.md)");
   fields["n_experts"] = config.value(count, "integer");
   fields["experts_per_token"] = config.value("num_experts_per_tok", "integer", per_token);
   fields["normalize_router"] = normalized;
