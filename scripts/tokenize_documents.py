@@ -199,7 +199,7 @@ def date_of(text):
 
 
 def refuse(what, cure):
-    print(f"optrush: error: {what}\n  hint: {cure}", file=sys.stderr)
+    print(f"optrush: error[invalid_file]: {what}\n  hint: {cure}", file=sys.stderr)
     return 1
 
 

@@ -9,13 +9,23 @@ std::string join(const std::string& what, const std::string& cure, const std::st
 }
 }  // namespace
 
-Error::Error(std::string what, std::string cure, std::string where)
+Error::Error(ErrorCode code, std::string what, std::string cure, std::string where)
     : std::runtime_error(join(what, cure, where)),
+      code_(code),
       message_(std::move(what)),
       cure_(std::move(cure)),
       where_(std::move(where)) {}
 
+Error::Error(std::string what, std::string cure, std::string where)
+    : Error(ErrorCode::unsupported, std::move(what), std::move(cure), std::move(where)) {}
+
 Error Error::at(const std::string& where) const {
-  return where_.empty() ? Error(message_, cure_, where) : *this;
+  return where_.empty() ? Error(code_, message_, cure_, where) : *this;
 }
+
+Skip::Skip(std::string what, std::string cure, std::string where)
+    : Error(ErrorCode::missing_requirement, std::move(what), std::move(cure), std::move(where)) {}
+
+UsageError::UsageError(std::string what, std::string cure, std::string where)
+    : Error(ErrorCode::usage, std::move(what), std::move(cure), std::move(where)) {}
 }  // namespace optrush

@@ -21,7 +21,9 @@ constexpr size_t kMaxJsonDepth = 64;
 constexpr size_t kMostBytes = size_t{1} << 30U;  // of a file that is read whole
 
 [[noreturn]] void fail(const std::string& action, const fs::path& path) {
-  throw Error("cannot " + action + " '" + path.string() + "': " + std::strerror(errno));
+  const int reason = errno;
+  throw Error(reason == ENOENT ? ErrorCode::missing_file : ErrorCode::file_access,
+              "cannot " + action + " '" + path.string() + "': " + std::strerror(reason));
 }
 
 std::string kind_of(mode_t mode) {
@@ -59,7 +61,8 @@ class OpenFile {
     if (fd_.get() < 0) fail(reading ? "read" : "open", path);
     if (::fstat(fd_.get(), &status_) != 0) fail("inspect", path);
     if (!S_ISREG(status_.st_mode))
-      throw Error("cannot " + std::string(reading ? "read" : "write") + " '" + path.string() + "': it is " +
+      throw Error(ErrorCode::file_access,
+                  "cannot " + std::string(reading ? "read" : "write") + " '" + path.string() + "': it is " +
                       kind_of(status_.st_mode) + ", not a file",
                   "replace it by the file, or remove it");
   }
@@ -93,7 +96,8 @@ class OpenFile {
 
  private:
   [[noreturn]] void too_large() const {
-    throw Error("'" + path_.string() + "' has more than 1 GiB, the limit for a file of this kind",
+    throw Error(ErrorCode::file_access,
+                "'" + path_.string() + "' has more than 1 GiB, the limit for a file of this kind",
                 "replace it by the file, or remove it");
   }
 
@@ -183,11 +187,12 @@ Json parse_json(std::string_view text, const std::string& origin) {
   std::string problem;
   const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
     if (static_cast<size_t>(depth) > kMaxJsonDepth)
-      throw Error("JSON nested deeper than 64 levels", {}, origin);
+      throw Error(ErrorCode::invalid_file, "JSON nested deeper than 64 levels", {}, origin);
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
     if (event == Json::parse_event_t::object_end) keys.pop_back();
     if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
-      throw Error("duplicate JSON key '" + parsed.get<std::string>() + "'", {}, origin);
+      throw Error(ErrorCode::invalid_file, "duplicate JSON key '" + parsed.get<std::string>() + "'", {},
+                  origin);
     return true;
   };
   try {
@@ -195,7 +200,8 @@ Json parse_json(std::string_view text, const std::string& origin) {
   } catch (const Json::exception& e) {
     const std::string text = e.what();  // "[json.exception.parse_error.101] parse error at line 3, ..."
     const size_t tag = text.find("] ");
-    throw Error("not valid JSON: " + (tag == std::string::npos ? text : text.substr(tag + 2)), {}, origin);
+    throw Error(ErrorCode::invalid_file,
+                "not valid JSON: " + (tag == std::string::npos ? text : text.substr(tag + 2)), {}, origin);
   }
 }
 
@@ -203,7 +209,7 @@ Json parse_stored(std::string_view text, const std::string& origin) {
   try {
     return parse_json(text, origin);
   } catch (const Error& e) {
-    throw Error(e.message(), "restore the file, or correct the edit", origin);
+    throw Error(ErrorCode::invalid_file, e.message(), "restore the file, or correct the edit", origin);
   }
 }
 

@@ -12,7 +12,7 @@ class PeerError : public Error {
     late   ///< it did not arrive in time
   };
   PeerError(Cause cause, std::string what, std::string cure = {}, std::string where = {})
-      : Error(std::move(what), std::move(cure), std::move(where)), cause_(cause) {}
+      : Error(ErrorCode::rank_lost, std::move(what), std::move(cure), std::move(where)), cause_(cause) {}
   Cause cause() const { return cause_; }
 
  private:

@@ -84,7 +84,7 @@ std::string sha256(std::string_view bytes) {
 std::string sha256_file(const std::filesystem::path& path) {
   std::ifstream in;
   if (std::filesystem::is_regular_file(path)) in.open(path, std::ios::binary);
-  if (!in.is_open()) throw Error("cannot read '" + path.string() + "'");
+  if (!in.is_open()) throw Error(ErrorCode::file_access, "cannot read '" + path.string() + "'");
   Sha256 hash;
   std::string chunk(1 << 16, '\0');
   while (in.read(chunk.data(), static_cast<std::streamsize>(chunk.size())) || in.gcount() > 0)

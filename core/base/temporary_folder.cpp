@@ -40,7 +40,7 @@ TemporaryFolder::TemporaryFolder() {
   while (true) {
     std::string name = fs::temp_directory_path() / (std::string(kPrefix) + "XXXXXX");
     if (mkdtemp(name.data()) == nullptr)
-      throw Error("cannot create the folder '" + name + "': " + std::strerror(errno),
+      throw Error(ErrorCode::file_access, "cannot create the folder '" + name + "': " + std::strerror(errno),
                   "set TMPDIR to a writable folder with free space");
     path_ = name;
     lock_ = opened(path_);

@@ -89,7 +89,7 @@ std::vector<Form> forms_of(const PluginDescription& plugin, const CheckRequest& 
     try {
       Options(plugin.options, with_required(plugin, asked.options), "--plugin " + plugin.name);
     } catch (const Error& e) {
-      throw UsageError(e.message(), e.cure(), e.where());
+      throw UsageError(e);
     }
     CheckedForm form = plugin.checks.empty() ? CheckedForm{} : plugin.checks.front();
     form.options = asked.options;

@@ -30,7 +30,7 @@ class Weighted {
       const Tensor part = (outputs[i] * directions_[i]).sum();
       sum = sum.defined() ? sum + part : part;
     }
-    if (!sum.defined()) throw Error("no output depends on the inputs");
+    if (!sum.defined()) throw Error(ErrorCode::unsupported, "no output depends on the inputs");
     return sum;
   }
 
@@ -90,7 +90,8 @@ std::string wrong_gradient(const Function& function, const Tensors& inputs, cons
   const auto derived = [](const Tensor& input) { return input.defined() && input.requires_grad(); };
   for (const Tensor& input : inputs) {
     if (derived(input) && input.scalar_type() != at::kDouble)
-      throw Error("finite differences are too inexact below fp64", "give inputs in fp64");
+      throw Error(ErrorCode::unsupported, "finite differences are too inexact below fp64",
+                  "give inputs in fp64");
     if (input.defined() && input.is_leaf()) input.mutable_grad().reset();
   }
   const Weighted weighted(function, inputs);

@@ -27,8 +27,10 @@ void move_away_from_the_start(Session& session) {
 }
 
 [[noreturn]] void fail(const std::string& what, double given, double expected) {
-  throw Error("the gradient of " + what + " is wrong: in one direction the backward gives " +
-              Json(given).dump() + ", but finite differences of the forward give " + Json(expected).dump());
+  throw Error(ErrorCode::wrong_result,
+              "the gradient of " + what + " is wrong: in one direction the backward gives " +
+                  Json(given).dump() + ", but finite differences of the forward give " +
+                  Json(expected).dump());
 }
 
 /// Each parameter along a direction of its own, in double.
@@ -126,7 +128,7 @@ void check_pair(const CheckCase& c, const ObservedCall& observed) {
   const std::string text = "operator '" + observed.op->name + "' has a wrong backward: " + wrong;
   // One that does not offer double may round in itself.
   if (std::ranges::count(observed.op->traits.offers, "double") > 0) throw WrongBackward(text);
-  throw Error(text);
+  throw Error(ErrorCode::wrong_result, text);
 }
 
 std::string in_double(const CheckCase& c, at::Device device) {

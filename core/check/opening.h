@@ -9,7 +9,7 @@ namespace optrush {
 /// A stack that its plugins rightly refuse: each of them starts elsewhere, and here one says why not.
 class Refused : public Error {
  public:
-  explicit Refused(const Error& reason) : Error(reason.message(), reason.cure(), reason.where()) {}
+  explicit Refused(const Error& reason) : Error(reason) {}
 };
 
 /// Opens `spec`, which is the case's own stack, up to its first step. Where a plugin throws an Error there

@@ -74,7 +74,8 @@ std::string check_resume(const CheckCase& c, at::Device device) {
                            const std::vector<double>& expected) {
     for (size_t i = 0; i < expected.size(); ++i)
       if (!(difference_of(got.at(i), expected[i]) <= tolerance))
-        throw Error("a run resumed from its saved state trains differently: " + std::string(what) +
+        throw Error(ErrorCode::wrong_result,
+                    "a run resumed from its saved state trains differently: " + std::string(what) +
                         " of step " + std::to_string(i + 1) + " after it is " + Json(got[i]).dump() +
                         ", but without the interruption " + Json(expected[i]).dump(),
                     "list every tensor that a step reads in Optimizer::state(); register other state with "
@@ -83,7 +84,8 @@ std::string check_resume(const CheckCase& c, at::Device device) {
   compare("the loss", with.losses, without.losses);
   compare("the gradient norm", with.norms, without.norms);
   if (const auto param = first_different(*rest, *whole, tolerance))
-    throw Error("a run resumed from its saved state trains differently: after " + std::to_string(made) +
+    throw Error(ErrorCode::wrong_result,
+                "a run resumed from its saved state trains differently: after " + std::to_string(made) +
                     " steps '" + *param + "' differs from the run without the interruption",
                 "list every tensor that a step reads in Optimizer::state()");
   return std::to_string(made) + " steps after a saved state are " +

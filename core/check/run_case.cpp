@@ -74,7 +74,7 @@ std::string checked(const CheckCase& c, at::Device device, StackCheck& stacks) {
   // longer finds the streams of a GPU.
   if (!device.is_cpu()) return found;
   const OnTwoRanks ranks = on_two_ranks(c);
-  if (!ranks.refusal.empty()) throw Refused(Error("on 2 ranks: " + ranks.refusal));
+  if (!ranks.refusal.empty()) throw Refused(Error(ErrorCode::unsupported, "on 2 ranks: " + ranks.refusal));
   return found + (ranks.asked ? "; trained on 1 rank, only planned on 2" : "");
 }
 }  // namespace

@@ -115,7 +115,8 @@ std::string shown(double value) {
 /// The worst relative difference; an Error where it is not allowed.
 double compare_curve(const std::string& what, const std::vector<double>& got,
                      const std::vector<double>& expected, double first, double later) {
-  if (got.size() != expected.size()) throw Error("the reference has a different number of values of " + what);
+  if (got.size() != expected.size())
+    throw Error(ErrorCode::wrong_result, "the reference has a different number of values of " + what);
   double worst = 0;
   for (size_t i = 0; i < got.size(); ++i) {
     if (std::isnan(got[i]) && std::isnan(expected[i])) continue;
@@ -124,9 +125,10 @@ double compare_curve(const std::string& what, const std::vector<double>& got,
     worst = std::max(worst, difference);
     const double tolerance = i == 0 ? first : later;
     if (difference <= tolerance) continue;
-    throw Error(what + " of step " + std::to_string(i) + " is " + Json(got[i]).dump() +
-                ", but the reference has " + Json(expected[i]).dump() + ": " + shown(difference) +
-                " difference, " + shown(tolerance) + " allowed");
+    throw Error(ErrorCode::wrong_result, what + " of step " + std::to_string(i) + " is " +
+                                             Json(got[i]).dump() + ", but the reference has " +
+                                             Json(expected[i]).dump() + ": " + shown(difference) +
+                                             " difference, " + shown(tolerance) + " allowed");
   }
   return worst;
 }
@@ -145,8 +147,9 @@ double compare_gradients(const std::map<std::string, Tensor>& got,
     const double scale = std::max(other->second.norm().item<double>(), 1e-3 * std::sqrt(total));
     if (apart > 0) worst = std::max(worst, apart / scale);
     if (apart == 0 || apart <= tolerance * scale) continue;
-    throw Error("the gradient of " + name + " is " + shown(apart / scale) +
-                " of its norm away from the reference, " + shown(tolerance) + " allowed");
+    throw Error(ErrorCode::wrong_result, "the gradient of " + name + " is " + shown(apart / scale) +
+                                             " of its norm away from the reference, " + shown(tolerance) +
+                                             " allowed");
   }
   return worst;
 }
@@ -251,7 +254,8 @@ std::string StackCheck::run(const CheckCase& c) {
   const Reference& plain = only_models ? in_double(comparison.plain) : reference(comparison.plain);
   const int64_t product = c.spec.train.micro_batch * plain.sequences;
   if (product % sequences != 0)
-    throw Skip("its " + std::to_string(sequences) + " sequences per step cannot be cut to the " +
+    throw Skip(ErrorCode::unsupported,
+               "its " + std::to_string(sequences) + " sequences per step cannot be cut to the " +
                    std::to_string(plain.sequences) + " of the reference",
                "give \"check\" forms in its description that double or quadruple them");
   comparison.subject.train.micro_batch = product / sequences;

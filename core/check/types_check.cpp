@@ -79,7 +79,7 @@ void compare_tensors(const std::string& what, const Tensors& got, const Tensors&
   for (size_t i = 0; i < got.size(); ++i) {
     if (!got[i].defined() || !expected.at(i).defined()) {
       if (got[i].defined() != expected[i].defined())
-        throw Error(what + " " + std::to_string(i) + " exists in one type only");
+        throw Error(ErrorCode::wrong_result, what + " " + std::to_string(i) + " exists in one type only");
       continue;
     }
     const Tensor difference = got[i] - expected[i];
@@ -88,9 +88,10 @@ void compare_tensors(const std::string& what, const Tensors& got, const Tensors&
     const double scale = (by_norm ? expected[i].norm() : expected[i].abs().max()).item<double>();
     const double tolerance = by_norm ? allowed.norm : allowed.element;
     if (!(apart <= tolerance * scale))
-      throw Error(what + " " + std::to_string(i) + " differs by " + Json(apart / scale).dump() +
-                  (by_norm ? " of its norm; " : " of its largest value; ") + Json(tolerance).dump() +
-                  " is allowed");
+      throw Error(ErrorCode::wrong_result, what + " " + std::to_string(i) + " differs by " +
+                                               Json(apart / scale).dump() +
+                                               (by_norm ? " of its norm; " : " of its largest value; ") +
+                                               Json(tolerance).dump() + " is allowed");
   }
 }
 
@@ -160,7 +161,8 @@ std::string check_types(const CheckCase& c, at::Device device) {
           continue;
         }
       } catch (const std::exception& e) {
-        throw Error("operator '" + observed.op->name + "' in " + types.name + ": " + e.what());
+        throw Error(ErrorCode::wrong_result,
+                    "operator '" + observed.op->name + "' in " + types.name + ": " + e.what());
       }
       names.insert(observed.op->name);
     }
@@ -169,9 +171,10 @@ std::string check_types(const CheckCase& c, at::Device device) {
   if (!drawing.empty())
     refused.push_back(join({drawing.begin(), drawing.end()}) + " not compared: random numbers");
   if (names.empty())
-    throw Skip(drawing.empty() ? "it calls no differentiable operator"
-                               : "its operators draw random numbers, which differ by type: " +
-                                     join({drawing.begin(), drawing.end()}));
+    throw Skip(ErrorCode::unsupported, drawing.empty()
+                                           ? "it calls no differentiable operator"
+                                           : "its operators draw random numbers, which differ by type: " +
+                                                 join({drawing.begin(), drawing.end()}));
   return join({names.begin(), names.end()}) + " in " + join(checked) +
          (refused.empty() ? "" : "; " + join(refused, "; "));
 }

@@ -22,7 +22,7 @@ auto at_line(const std::string& where, const Body& body) {
   try {
     return body();
   } catch (const Error& e) {
-    throw Error((e.where().empty() ? "" : e.where() + ": ") + e.message(), e.cure(), where);
+    throw Error(e.code(), (e.where().empty() ? "" : e.where() + ": ") + e.message(), e.cure(), where);
   }
 }
 
@@ -55,7 +55,8 @@ std::optional<std::string> untrained_positions(const RunSpec& spec) {
 void check_sequence_length(const RunSpec& spec, const HuggingFaceModel& model, const std::string& where) {
   if (model.rotary.longest == 0 || spec.train.seq_len <= model.rotary.longest) return;
   const std::string longest = std::to_string(model.rotary.longest);
-  throw Error("train.seq_len is " + std::to_string(spec.train.seq_len) + ", but in the checkpoint '" +
+  throw Error(ErrorCode::unsupported,
+              "train.seq_len is " + std::to_string(spec.train.seq_len) + ", but in the checkpoint '" +
                   checkpoint_of(spec).string() + "' rotary frequencies change beyond " + longest +
                   " positions ('rope_type' is \"dynamic\"); longer sequences are not supported",
               "set train.seq_len = " + longest + " or less", where);

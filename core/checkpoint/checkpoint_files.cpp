@@ -38,11 +38,13 @@ std::string nearest_or(const std::string& name, const std::vector<std::string>& 
 std::map<std::string, std::string> read_index(const fs::path& path) {
   const Json json = read_json(path), map = json.is_object() ? json.value("weight_map", Json()) : Json();
   if (!map.is_object())
-    throw Error("'weight_map' must map names to files, but is " + shown(map), {}, path.string());
+    throw Error(ErrorCode::invalid_file, "'weight_map' must map names to files, but is " + shown(map), {},
+                path.string());
   std::map<std::string, std::string> files;
   for (const auto& [name, file] : map.items()) {
     if (!file.is_string() || file.get<std::string>().find_first_of("/\\") != std::string::npos)
-      throw Error("'" + name + "' is in " + shown(file) + ", which is not the name of a file in this folder",
+      throw Error(ErrorCode::invalid_file,
+                  "'" + name + "' is in " + shown(file) + ", which is not the name of a file in this folder",
                   {}, path.string());
     files[name] = file.get<std::string>();
   }
@@ -67,8 +69,8 @@ CheckpointFiles::CheckpointFiles(const fs::path& folder) : folder_(folder) {
   const fs::path index = folder / "model.safetensors.index.json";
   const bool one = is_there(folder / kOneFile);
   if (!one && !is_there(index))
-    throw Error("no model.safetensors and no model.safetensors.index.json", cure_of_no_weights(folder),
-                folder.string());
+    throw Error(ErrorCode::missing_file, "no model.safetensors and no model.safetensors.index.json",
+                cure_of_no_weights(folder), folder.string());
   // transformers takes the one file where there are both. An index whose files are all gone is of no matter.
   if (is_there(index)) {
     const auto files = read_index(index);
@@ -81,7 +83,8 @@ CheckpointFiles::CheckpointFiles(const fs::path& folder) : folder_(folder) {
     const size_t indexed = stored_.size();
     open(kOneFile);
     if (indexed != 0 && stored_.size() != indexed)
-      throw Error("model.safetensors has tensors that the files of model.safetensors.index.json lack",
+      throw Error(ErrorCode::invalid_file,
+                  "model.safetensors has tensors that the files of model.safetensors.index.json lack",
                   "remove the files that are out of date", folder.string());
   }
 }
@@ -90,13 +93,14 @@ void CheckpointFiles::open_indexed(const fs::path& index) {
   const auto files = read_index(index);
   for (const auto& [name, file] : files) {
     if (!is_there(folder_ / file))
-      throw Error("'" + name + "' is in " + file + ", which is missing", "complete the download",
-                  index.string());
+      throw Error(ErrorCode::missing_file, "'" + name + "' is in " + file + ", which is missing",
+                  "complete the download", index.string());
     open(file);
   }
   for (const auto& [name, file] : files)
     if (!files_.at(file).contains(name))
-      throw Error("'" + name + "' is not in \"" + file + "\"", "save the checkpoint again", index.string());
+      throw Error(ErrorCode::invalid_file, "'" + name + "' is not in \"" + file + "\"",
+                  "save the checkpoint again", index.string());
 }
 
 const SafetensorsView& CheckpointFiles::open(const std::string& name) {
@@ -111,6 +115,7 @@ void CheckpointFiles::add(const SafetensorsView& file) {
     const auto [it, is_new] = stored_.try_emplace(parameter_name(name), stored);
     if (!is_new && !same_value(it->second, stored))
       throw Error(
+          ErrorCode::invalid_file,
           place_of(it->second) + " and " + place_of(stored) + " have different values for the same parameter",
           "remove the file or the tensor that is out of date", folder_.string());
   }
@@ -127,12 +132,14 @@ void CheckpointFiles::check_head(bool tied) const {
   const bool both = head != stored_.end() && embedding != stored_.end();
   if (tied && both && !same_value(head->second, embedding->second))
     throw Error(
+        ErrorCode::invalid_file,
         "config.json ties the head to the embedding (tie_word_embeddings), but " + place_of(head->second) +
             " has a different value. Versions of transformers differ in the value that they use",
         "to train both, set \"tie_word_embeddings\": false in config.json; to tie them, remove the tensor",
         folder_.string());
   if (!tied && !both)
-    throw Error(std::string("the checkpoint has no '") + (head == stored_.end() ? kHead : kEmbedding) + "'",
+    throw Error(ErrorCode::invalid_file,
+                std::string("the checkpoint has no '") + (head == stored_.end() ? kHead : kEmbedding) + "'",
                 "if the head is tied to the embedding, set \"tie_word_embeddings\": true in config.json",
                 folder_.string());
 }
@@ -146,17 +153,18 @@ void CheckpointFiles::check_complete(const std::vector<NamedShape>& model) const
       if (name == kHead) check_head(/*tied=*/false);
       std::vector<std::string> names;
       for (const auto& [known, entry] : stored_) names.push_back(known);
-      throw Error("the checkpoint has no '" + name + "'",
+      throw Error(ErrorCode::invalid_file, "the checkpoint has no '" + name + "'",
                   nearest_or(name, names, "check that the weights belong to this config.json"),
                   folder_.string());
     }
     if (stored->entry->shape != shape)
-      throw Error("'" + name + "' has shape " + Json(stored->entry->shape).dump() +
+      throw Error(ErrorCode::invalid_file,
+                  "'" + name + "' has shape " + Json(stored->entry->shape).dump() +
                       " in the checkpoint, but " + Json(shape).dump() + " by config.json",
                   "check that the weights belong to this config.json", folder_.string());
     if (const std::string& type = stored->entry->dtype;
         std::ranges::find(kReadTypes, type) == std::end(kReadTypes))
-      throw Error("'" + name + "' is stored as " + type + ", which is not supported",
+      throw Error(ErrorCode::unsupported, "'" + name + "' is stored as " + type + ", which is not supported",
                   "supported are F64, F32, F16 and BF16: save the model without quantization",
                   folder_.string());
   }
@@ -178,6 +186,7 @@ void CheckpointFiles::refuse_stranger(const std::string& name,
                                       const std::vector<std::string>& parameters) const {
   const bool adapter = name.find(".lora_") != std::string::npos;
   throw Error(
+      ErrorCode::invalid_file,
       "the checkpoint has '" + name + "', which the model of its config.json does not",
       adapter ? "merge the adapter into the model first: PEFT's merge_and_unload()"
               : nearest_or(name, parameters, "if the model does not need it, remove it from the checkpoint"),

@@ -23,11 +23,12 @@ const Json& ConfigFields::operator[](const std::string& key) const {
 
 Json ConfigFields::field(const Json& value, const std::string& name, const std::string& type,
                          const Json& otherwise) const {
-  if (value.is_null() && otherwise.is_null()) throw Error("'" + name + "' is missing", {}, where_);
+  if (value.is_null() && otherwise.is_null())
+    throw Error(ErrorCode::invalid_file, "'" + name + "' is missing", {}, where_);
   return value.is_null() ? otherwise : checked({.type = type}, value, "'" + name + "'", where_);
 }
 
 void ConfigFields::refuse(const std::string& what, const std::string& cure) const {
-  throw Error(what, cure, where_);
+  throw Error(ErrorCode::invalid_file, what, cure, where_);
 }
 }  // namespace optrush

@@ -101,10 +101,10 @@ Json hugging_face_config(const LlamaSpec& llama, int64_t max_positions) {
     fewest = different.size();
     nearest.push_back(std::string(architecture.name) + " with " + join(different));
   }
-  throw Error(
-      "the model cannot be written for transformers: none of its supported classes has this "
-      "combination of choices",
-      "the nearest are " + join(nearest, ", or "));
+  throw Error(ErrorCode::unsupported,
+              "the model cannot be written for transformers: none of its supported classes has this "
+              "combination of choices",
+              "the nearest are " + join(nearest, ", or "));
 }
 
 Json config_of_checkpoint(const std::filesystem::path& folder) {

@@ -64,7 +64,8 @@ bool MemoryTrials::run(const MemoryTrial& trial, int64_t gpus) {
   if (!ended) throw Interrupted(interrupts.signal(), "nothing was run");
   const RunResult& result = *ended;
   if (result.status != Status::ok && result.status != Status::oom)
-    throw Error("a trial of micro-batch " + std::to_string(job.spec.train.micro_batch) + " ended as '" +
+    throw Error(ErrorCode::unsupported,
+                "a trial of micro-batch " + std::to_string(job.spec.train.micro_batch) + " ended as '" +
                     std::string(to_string(result.status)) + "': " + result.reason,
                 "leave out trial to use the prediction");
   const double peak = peak_of(result);

@@ -13,6 +13,6 @@ void become(std::vector<std::string> words, const std::string& cure) {
   for (auto& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   execv(words.front().c_str(), pointers.data());
-  throw Error("cannot start '" + words.front() + "': " + std::strerror(errno), cure);
+  throw Error(ErrorCode::file_access, "cannot start '" + words.front() + "': " + std::strerror(errno), cure);
 }
 }  // namespace optrush

@@ -27,7 +27,7 @@ struct CheckOptions {
 double seconds_given(const std::string& text, const std::string& option) try {
   return seconds_from(text, option);
 } catch (const Error& e) {
-  throw UsageError(e.message(), e.cure(), e.where());
+  throw UsageError(e);
 }
 
 int check_plugins(const CheckOptions& options) {

@@ -36,9 +36,10 @@ void let_workers_find_torch() {
   ::setenv("LD_LIBRARY_PATH", join(folders, ":").c_str(), /*overwrite=*/1);
 }
 
-void print_error(const std::string& text) {
+void print_error(ErrorCode code, const std::string& text) {
   const Terminal terminal = Terminal::of(2);
-  terminal.write("optrush: " + terminal.paint(Colour::red, "error:") + " " + printable_lines(text) + "\n");
+  terminal.write("optrush: " + terminal.paint(Colour::red, "error[" + std::string(to_string(code)) + "]:") +
+                 " " + printable_lines(text) + "\n");
 }
 
 /// The subcommand that was given, or the program itself.
@@ -70,14 +71,16 @@ UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
   if (unknown.empty()) return UsageError(error.what(), help);
   std::string word = unknown.front();
   if (!word.starts_with('-'))
-    return top ? UsageError("there is no command '" + word + "'", did_you_mean(word, command_names(app)))
+    return top ? UsageError(ErrorCode::unknown_name, "there is no command '" + word + "'",
+                            did_you_mean(word, command_names(app)))
                : UsageError("'" + word + "' is an unexpected argument of " + name, help);
   word = word.substr(0, word.find('='));
   const std::vector<std::string> options = option_names(command);
   if (const std::string present(present_name(word)); std::ranges::count(options, present) != 0)
-    return UsageError("the option '" + word + "' of " + name + " is now called '" + present + "'", help);
+    return UsageError(ErrorCode::unknown_name,
+                      "the option '" + word + "' of " + name + " is now called '" + present + "'", help);
   const std::string best = nearest(word, options);
-  return UsageError(name + " has no option '" + word + "'",
+  return UsageError(ErrorCode::unknown_name, name + " has no option '" + word + "'",
                     best.empty() ? help : "did you mean '" + best + "'? Or " + help);
 }
 
@@ -121,17 +124,18 @@ int run_command_line(int argc, char** argv, std::initializer_list<AddCommand> of
     let_workers_find_torch();
     const int end = parse_and_run(app, argc, argv, code);
     if (!std::cout.flush())
-      throw Error("can't write to the standard output",
+      throw Error(ErrorCode::file_access, "can't write to the standard output",
                   "check the disk space, and that the reading program still runs");
     return end;
   } catch (const std::filesystem::filesystem_error& e) {
-    print_error("'" + e.path1().string() + "': " + e.code().message());
+    print_error(ErrorCode::file_access, "'" + e.path1().string() + "': " + e.code().message());
     return kSomethingFailed;
   } catch (const std::bad_alloc&) {
-    print_error("out of memory");
+    print_error(ErrorCode::out_of_memory, "out of memory");
     return kSomethingFailed;
   } catch (const std::exception& e) {
-    print_error(e.what());
+    const auto* own = dynamic_cast<const Error*>(&e);
+    print_error(own != nullptr ? own->code() : ErrorCode::internal, e.what());
     return exit_code_of(e);
   }
 }

@@ -114,6 +114,7 @@ Json with_ends(const Plans& plans, const std::vector<NoPlan>& without_plan) {
     plan = each.skipped_plan ? to_json(*each.skipped_plan) : Json::object();
     plan["status"] = to_string(each.failure.status);
     plan["reason"] = each.failure.reason;
+    plan["code"] = to_string(code_of(each.failure));
   }
   return list;
 }
@@ -149,6 +150,7 @@ Json dry_run(const Expanded& expanded, const RunRequest& request) {
     failures.push_back({{"variant", each.variant},
                         {"status", to_string(each.failure.status)},
                         {"reason", each.failure.reason},
+                        {"code", to_string(code_of(each.failure))},
                         {"where", variants.at(static_cast<size_t>(each.variant)).where}});
   Needs needs(interrupts);
   for (const auto& variant : variants)
@@ -157,6 +159,7 @@ Json dry_run(const Expanded& expanded, const RunRequest& request) {
         failures.push_back({{"variant", variant.index},
                             {"status", to_string(Status::skipped)},
                             {"reason", reason_of(missing)},
+                            {"code", to_string(ErrorCode::missing_requirement)},
                             {"where", variant.where}});
   for (const auto& variant : variants) listed.push_back(to_json(variant));
   const auto jobs = schedule.all(plans);

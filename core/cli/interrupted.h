@@ -7,7 +7,8 @@ namespace optrush {
 class Interrupted : public Error {
  public:
   Interrupted(int signal, std::string cure)
-      : Error("interrupted by " + describe_signal(signal), std::move(cure)), signal_(signal) {}
+      : Error(ErrorCode::interrupted, "interrupted by " + describe_signal(signal), std::move(cure)),
+        signal_(signal) {}
   int signal() const { return signal_; }
 
  private:

@@ -45,12 +45,13 @@ void check_plugin_name(const std::string& name) {
   const bool begins_with_letter = !name.empty() && name[0] >= 'a' && name[0] <= 'z';
   if (!begins_with_letter || name.size() > kLongestName || !std::ranges::all_of(name, allowed)) {
     throw UsageError(
-        "'" + name + "' is not a valid plugin name",
+        ErrorCode::invalid_value, "'" + name + "' is not a valid plugin name",
         "start with a lower-case letter; use lower-case letters, digits and underscores, at most " +
             std::to_string(kLongestName) + " characters, for example wide_swiglu");
   }
   if (std::ranges::find(kTargetsOfCMake, name) != kTargetsOfCMake.end()) {
-    throw UsageError("'" + name + "' is not a valid plugin name: CMake has a target of this name",
+    throw UsageError(ErrorCode::invalid_value,
+                     "'" + name + "' is not a valid plugin name: CMake has a target of this name",
                      "choose another name, for example my_" + name);
   }
 }
@@ -59,7 +60,8 @@ void write_new_plugin(const std::string& name, const fs::path& folder, NewPlugin
   const bool kernel = example == NewPlugin::kernel, optimizer = example == NewPlugin::optimizer;
   check_plugin_name(name);
   if (fs::exists(folder)) {
-    throw UsageError("'" + folder.string() + "' exists already", "name another folder with --dir");
+    throw UsageError(ErrorCode::conflict, "'" + folder.string() + "' exists already",
+                     "name another folder with --dir");
   }
   fs::create_directories(folder / "src");
   fs::create_directories(folder / "test");

@@ -60,7 +60,7 @@ void set_plugin_option(Experiment& experiment, const std::vector<std::string>& k
   if (keys.size() != 2) {
     std::vector<std::string> options;
     for (const auto& option : plugin.options) options.push_back(plugin.name + "." + option.name);
-    throw Error("'" + plugin.name + "' is a plugin",
+    throw Error(ErrorCode::invalid_value, "'" + plugin.name + "' is a plugin",
                 options.empty() ? "it has no options" : "set one of its options: " + join(options), where);
   }
   const std::string& option = keys[1];
@@ -80,6 +80,7 @@ void set_plugin_option(Experiment& experiment, const std::vector<std::string>& k
     }
   if (values.size() > 1)
     throw Error(
+        ErrorCode::conflict,
         "rungs that differ in " + plugin.name + "." + option + " would become identical: " + join(before),
         "change them in the script, or run some of them with --only", where);
 }
@@ -139,7 +140,7 @@ void place_paths(Json& settings, const std::string& where) {
       continue;
     const auto path = std::filesystem::absolute(settings.at(pointer).get<std::string>()).lexically_normal();
     if (!std::filesystem::exists(path))
-      throw UsageError("no file or folder '" + path.string() + "'",
+      throw UsageError(ErrorCode::missing_file, "no file or folder '" + path.string() + "'",
                        "relative paths on the command line start at the working directory", where);
     settings[pointer] = path.string();
   }
@@ -169,7 +170,8 @@ Json set(Experiment& experiment, const std::string& assignment) {
     auto allowed = kOfSpec;
     for (const auto& more : {kOfBase, kOfExperiment, plugins})
       allowed.insert(allowed.end(), more.begin(), more.end());
-    throw UsageError("there is no setting '" + keys[0] + "', and no rung stacks a plugin of that name",
+    throw UsageError(ErrorCode::unknown_name,
+                     "there is no setting '" + keys[0] + "', and no rung stacks a plugin of that name",
                      to_json(experiment.base).at("train").contains(keys[0])
                          ? "did you mean 'train." + keys[0] + "'?"
                          : did_you_mean(keys[0], allowed),
@@ -226,6 +228,6 @@ void apply(const Overrides& overrides, Experiment& experiment) try {
 } catch (const UsageError&) {
   throw;
 } catch (const Error& e) {
-  throw UsageError(e.message(), e.cure(), e.where());
+  throw UsageError(e);
 }
 }  // namespace optrush

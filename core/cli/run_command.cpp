@@ -40,7 +40,7 @@ void check_script(const fs::path& script) {
       if (entry.path().extension() == ".lua")
         scripts.push_back(script.has_parent_path() ? entry.path() : entry.path().filename());
   throw UsageError(
-      "there is no script '" + script.string() + "'",
+      ErrorCode::unknown_name, "there is no script '" + script.string() + "'",
       scripts.empty()
           ? "give the path of an experiment, or the name of a shipped one, for example @quickstart"
           : did_you_mean(script.string(), scripts));

@@ -38,7 +38,8 @@ Expanded RunHost::prepared(const Experiment& described) {
   const Experiment& experiment = expanded.experiment;
   check_restarts(expanded);
   if (!folders_.insert(report_folder(request_.reports, experiment)).second)
-    throw Error("the script runs '" + experiment.name + "' with the label '" + experiment.label + "' twice",
+    throw Error(ErrorCode::conflict,
+                "the script runs '" + experiment.name + "' with the label '" + experiment.label + "' twice",
                 "change the name of one of them, or its label in exp:run { label = ... }");
   return expanded;
 }

@@ -16,7 +16,7 @@ std::filesystem::path torch() {
   auto found = torch_folder();
   if (found.empty())
     throw Error(
-        "no torch was found",
+        ErrorCode::missing_requirement, "no torch was found",
         "set OPTRUSH_TORCH to the folder of a torch package, or OPTRUSH_PYTHON to a Python with torch");
   return found;
 }

@@ -22,7 +22,7 @@ fs::path script_named(const std::string& argument, const Installation& here) {
   const std::string name = argument.substr(1);
   const auto names = shipped_experiments(here);
   if (std::ranges::find(names, name) == names.end())
-    throw UsageError("there is no shipped experiment '" + name + "'",
+    throw UsageError(ErrorCode::unknown_name, "there is no shipped experiment '" + name + "'",
                      names.empty()
                          ? "'" + here.experiments.string() + "' has no experiments; install the program again"
                          : did_you_mean(name, names));

@@ -19,7 +19,7 @@ struct Conversion {
 [[noreturn]] void tokenize(const Conversion& asked) {
   const std::string python = asked.python.empty() ? project_python().string() : asked.python;
   if (python.empty())
-    throw Error("no Python was found; the tokenizer of a model needs one",
+    throw Error(ErrorCode::missing_requirement, "no Python was found; the tokenizer of a model needs one",
                 "run ./optrush setup, or name a Python with --python");
   const std::string script = Installation::of_this_program().scripts / "tokenize_documents.py";
   std::vector<std::string> words = {python,    "-B",        script,    asked.source, asked.target,

@@ -25,7 +25,8 @@ std::string tokenizer_of(const Model& model) {
 
 void refuse_bytes(const DataSpec& data, const Model& model) {
   if (data.kind != "text" || tokenizer_of(model).empty()) return;
-  throw Error("the text would be read as bytes, but the checkpoint has a different tokenizer",
+  throw Error(ErrorCode::invalid_value,
+              "the text would be read as bytes, but the checkpoint has a different tokenizer",
               "optrush tokenize " + data.path + " tokens.bin --token-file --model " + tokenizer_of(model) +
                   ", then use rush.tokens");
 }
@@ -70,7 +71,8 @@ bool made_of_documents(const DataSpec& data) {
 
 void refuse_data_without_loss(const DataSpec& data) {
   if (data.kind == "preferences")
-    throw Error("the data are preference pairs, and no stacked plugin trains on pairs",
+    throw Error(ErrorCode::unsupported,
+                "the data are preference pairs, and no stacked plugin trains on pairs",
                 "stack such a plugin (see optrush plugins), or give other data");
 }
 
@@ -78,7 +80,8 @@ int64_t global_batch(const TrainSpec& train, const Mesh& mesh) {
   const int64_t data_ranks = mesh.size(mesh.batch());
   const int64_t product = train.micro_batch * train.accumulation * data_ranks;
   if (train.global_batch != 0 && train.global_batch != product)
-    throw Error("global_batch is " + std::to_string(train.global_batch) + ", but micro_batch " +
+    throw Error(ErrorCode::invalid_value,
+                "global_batch is " + std::to_string(train.global_batch) + ", but micro_batch " +
                     std::to_string(train.micro_batch) + " x accumulation " +
                     std::to_string(train.accumulation) + " x " + std::to_string(data_ranks) +
                     " data-parallel ranks is " + std::to_string(product),

@@ -15,7 +15,7 @@ std::string percent(int64_t part, int64_t whole) {
 }
 
 [[noreturn]] void refuse_rows(const std::string& what) {
-  throw Error("the plugin of slot 'rows' placed documents wrongly: " + what,
+  throw Error(ErrorCode::invalid_plugin, "the plugin of slot 'rows' placed documents wrongly: " + what,
               "report this error to the author of the plugin");
 }
 
@@ -76,7 +76,8 @@ DocumentRows::DocumentRows(Documents documents, int64_t seq_len, uint64_t seed, 
 void DocumentRows::choose(const Share& share) {
   const int64_t all = documents_.count(), training = all - share.held_out, together = documents_.together();
   if (share.held_out % together != 0)
-    throw Error("validate holds out " + counted(share.held_out, "sequence") + " of pairs",
+    throw Error(ErrorCode::invalid_value,
+                "validate holds out " + counted(share.held_out, "sequence") + " of pairs",
                 "give an even number of validate.sequences");
   const auto learned_from = [&](int64_t i) {
     const auto trained = documents_.trained(i);
@@ -99,7 +100,8 @@ void DocumentRows::choose(const Share& share) {
     }
   }
   if (training < 0 || used_.empty())
-    throw Error("no document is left to " + std::string(share.gives_held_out ? "validate" : "train") +
+    throw Error(ErrorCode::invalid_value,
+                "no document is left to " + std::string(share.gives_held_out ? "validate" : "train") +
                     " on: of " + std::to_string(all) + " validate holds out " +
                     std::to_string(share.held_out) + left_out(),
                 "give more documents, a smaller validate.sequences or a larger train.seq_len");

@@ -23,14 +23,16 @@ const char* const kForms =
 
 std::string text_field(const Json& line, const char* name, const std::string& where) {
   if (!line.contains(name)) return "";
-  if (!line[name].is_string()) throw Error("'" + std::string(name) + "' must be a string", kForms, where);
+  if (!line[name].is_string())
+    throw Error(ErrorCode::invalid_file, "'" + std::string(name) + "' must be a string", kForms, where);
   return line[name].get<std::string>();
 }
 
 uint32_t token_of(const Json& value, const std::string& name, const std::string& cure,
                   const std::string& where) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() >= kMostTokens)
-    throw Error("'" + name + "' has " + value.dump().substr(0, 40) + ", which is not a token id", cure,
+    throw Error(ErrorCode::invalid_file,
+                "'" + name + "' has " + value.dump().substr(0, 40) + ", which is not a token id", cure,
                 where);
   return static_cast<uint32_t>(value.get<uint64_t>());
 }
@@ -53,15 +55,17 @@ std::vector<TokenSpan> trained_of(const Json& line, size_t tokens, const std::st
   if (!line.contains("trained")) {
     const Json& given = has_prompt ? line["prompt_tokens"] : Json(0U);
     if (!is_up_to(given, tokens))
-      throw Error("'prompt_tokens' must be the number of prompt tokens of the document: 0 to " +
+      throw Error(ErrorCode::invalid_file,
+                  "'prompt_tokens' must be the number of prompt tokens of the document: 0 to " +
                       std::to_string(tokens),
                   kForms, where);
     return {{given.get<int64_t>(), INT64_MAX}};
   }
   if (has_prompt)
-    throw Error("a document must have either 'prompt_tokens' or 'trained', not both", kForms, where);
+    throw Error(ErrorCode::invalid_file, "a document must have either 'prompt_tokens' or 'trained', not both",
+                kForms, where);
   const auto refuse = [&](const std::string& what) {
-    throw Error("'trained' " + what,
+    throw Error(ErrorCode::invalid_file, "'trained' " + what,
                 "give ordered ranges [begin, end) that do not overlap: [[2, 5]] is the tokens 2, 3 and 4",
                 where);
   };
@@ -88,7 +92,8 @@ Json json_of(const std::string& text, const std::string& where) {
     std::string message = e.message();
     const std::string line = "parse error at line 1, ";
     if (const size_t at = message.find(line); at != std::string::npos) message.erase(at, line.size());
-    throw Error(message, "write one JSON object per line, as json.dumps does", where);
+    throw Error(ErrorCode::invalid_file, message, "write one JSON object per line, as json.dumps does",
+                where);
   }
 }
 
@@ -112,7 +117,8 @@ Documents::Documents(const fs::path& path, const std::vector<std::string>& exten
     const std::string text = read_file(file);
     if (text.empty()) continue;
     if (const size_t bad = invalid_utf8(text, false, false); bad != std::string::npos)
-      throw Error("'" + file.string() + "' is not UTF-8 at byte " + std::to_string(bad),
+      throw Error(ErrorCode::invalid_file,
+                  "'" + file.string() + "' is not UTF-8 at byte " + std::to_string(bad),
                   "convert it to UTF-8, or leave it out by data.extensions");
     if (form == Form::pairs)
       // The end of a long one: beginnings are often alike.
@@ -122,7 +128,8 @@ Documents::Documents(const fs::path& path, const std::vector<std::string>& exten
   }
   if (form == Form::pairs) add_pairs(texts);
   if (count() == 0)
-    throw Error("no documents in '" + path.string() + "'", "give a folder that holds UTF-8 text");
+    throw Error(ErrorCode::invalid_file, "no documents in '" + path.string() + "'",
+                "give a folder that holds UTF-8 text");
 }
 
 std::span<const uint32_t> Documents::tokens(int64_t document) const {
@@ -153,7 +160,8 @@ void Documents::add_pairs(const std::vector<std::string>& texts) {
       const std::string& other = texts[(i + next) % texts.size()];
       rejected = other.substr(other.size() / 2).substr(0, chosen.size());
     }
-    if (rejected == chosen) throw Error("pairs need two texts with different answers", kPairs);
+    if (rejected == chosen)
+      throw Error(ErrorCode::invalid_file, "pairs need two texts with different answers", kPairs);
     add_text(prompt, chosen);
     add_text(prompt, rejected);
   }
@@ -166,7 +174,8 @@ void Documents::add(uint32_t token) {
 void Documents::end_document(const std::vector<TokenSpan>& trained, const std::string& where) {
   const auto end = static_cast<int64_t>(tokens_.size());
   if (end - begins_.back() < 2)
-    throw Error("a document must have at least two tokens: the model reads one and predicts the next", kForms,
+    throw Error(ErrorCode::invalid_file,
+                "a document must have at least two tokens: the model reads one and predicts the next", kForms,
                 where);
   begins_.push_back(end);
   for (const TokenSpan& span : trained)
@@ -176,7 +185,8 @@ void Documents::end_document(const std::vector<TokenSpan>& trained, const std::s
 
 void Documents::refuse_text(const std::string& where) const {
   if (!tokenizer_.empty())
-    throw Error("the text would be read as bytes, but the checkpoint has a different tokenizer",
+    throw Error(ErrorCode::invalid_value,
+                "the text would be read as bytes, but the checkpoint has a different tokenizer",
                 "optrush tokenize FILE tokens.jsonl --model " + tokenizer_, where);
 }
 
@@ -184,7 +194,7 @@ void Documents::read_lines(const fs::path& path) {
   const std::string text = read_file(path);
   if (const size_t first = text.find_first_not_of("\xef\xbb\xbf \t\r\n");
       first != std::string::npos && text[first] == '[')
-    throw Error("'" + path.string() + "' is a JSON array",
+    throw Error(ErrorCode::invalid_file, "'" + path.string() + "' is a JSON array",
                 "write one object per line, as jq -c '.[]' FILE does; optrush tokenize reads both forms",
                 path.string() + ":1");
   size_t number = 0;
@@ -196,19 +206,21 @@ void Documents::read_lines(const fs::path& path) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     read_line(line, path.string() + ":" + std::to_string(number));
   }
-  if (count() == 0) throw Error("'" + path.string() + "' has no documents", kForms);
+  if (count() == 0) throw Error(ErrorCode::invalid_file, "'" + path.string() + "' has no documents", kForms);
 }
 
 void Documents::read_line(const std::string& text, const std::string& where) {
   const Json line = json_of(text, where);
-  if (!line.is_object()) throw Error("a document must be a JSON object", kForms, where);
+  if (!line.is_object())
+    throw Error(ErrorCode::invalid_file, "a document must be a JSON object", kForms, where);
   if (is_chat(line))
-    throw Error("conversations need the tokenizer and the chat template of a model",
+    throw Error(ErrorCode::invalid_file, "conversations need the tokenizer and the chat template of a model",
                 "convert the file first: optrush tokenize FILE OUT --model FOLDER", where);
   if (form_ == Form::pairs) return read_pair(line, where);
   if (line.contains("tokens")) {
     const Json& tokens = line["tokens"];
-    if (!tokens.is_array()) throw Error("'tokens' must be a list of token ids", kForms, where);
+    if (!tokens.is_array())
+      throw Error(ErrorCode::invalid_file, "'tokens' must be a list of token ids", kForms, where);
     for (const Json& token : tokens) {
       const uint32_t number = token_of(token, "tokens", kForms, where);
       add(number);
@@ -219,7 +231,8 @@ void Documents::read_line(const std::string& text, const std::string& where) {
   }
   const std::string completion = text_field(line, line.contains("text") ? "text" : "completion", where);
   if (completion.empty())
-    throw Error("the document has no token to train on" + fields_of(line), kForms, where);
+    throw Error(ErrorCode::invalid_file, "the document has no token to train on" + fields_of(line), kForms,
+                where);
   refuse_text(where);
   add_text(text_field(line, "prompt", where), completion);
 }
@@ -238,10 +251,12 @@ void Documents::read_pair(const Json& line, const std::string& where) {
       for (const Json& token : given) tokens.push_back(token_of(token, name, kPairs, where));
     } else {
       throw Error(
+          ErrorCode::invalid_file,
           "'" + std::string(name) + "' is " + (given.is_null() ? "missing" : "neither text nor token ids"),
           kPairs, where);
     }
-    if (tokens.empty()) throw Error("'" + std::string(name) + "' is empty", kPairs, where);
+    if (tokens.empty())
+      throw Error(ErrorCode::invalid_file, "'" + std::string(name) + "' is empty", kPairs, where);
     return tokens;
   };
   const auto prompt = part("prompt");

@@ -29,9 +29,10 @@ void read_at(const fs::path& path, int64_t offset, std::span<char> text) {
       problem = errno;
   }
   if (fd >= 0) ::close(fd);
-  if (problem != 0) throw Error("cannot read '" + path.string() + "': " + std::strerror(problem));
+  if (problem != 0)
+    throw Error(ErrorCode::file_access, "cannot read '" + path.string() + "': " + std::strerror(problem));
   if (done < text.size())
-    throw Error("'" + path.string() + "' became shorter during the run",
+    throw Error(ErrorCode::invalid_file, "'" + path.string() + "' became shorter during the run",
                 "do not change the corpus during a run");
 }
 
@@ -43,11 +44,13 @@ bool wanted(const fs::path& path, const std::vector<std::string>& extensions) {
 std::vector<fs::path> text_files(const DataSpec& data) {
   for (const auto& extension : data.extensions)
     if (!extension.starts_with('.'))
-      throw Error("data.extensions: '" + extension + "' has no dot", "write '." + extension + "'");
+      throw Error(ErrorCode::invalid_value, "data.extensions: '" + extension + "' has no dot",
+                  "write '." + extension + "'");
   const fs::path root = data.path;
   std::error_code unreadable;  // a link to itself
   if (!fs::exists(root, unreadable))
-    throw Error("data.path '" + data.path + "' does not exist", "give a UTF-8 file or a folder");
+    throw Error(ErrorCode::missing_file, "data.path '" + data.path + "' does not exist",
+                "give a UTF-8 file or a folder");
   if (!fs::is_directory(root)) return {root};
   std::vector<fs::path> paths;
   for (const auto& entry : fs::recursive_directory_iterator(root))
@@ -65,7 +68,8 @@ std::vector<TextSource::File> TextSource::files_of(const DataSpec& data) {
     begin += size + 1;
   }
   if (files.empty())
-    throw Error("no text in '" + data.path + "'" +
+    throw Error(ErrorCode::missing_file,
+                "no text in '" + data.path + "'" +
                     (data.extensions.empty() ? "" : " in files that end in " + join(data.extensions)),
                 "give a file or folder that holds UTF-8 text");
   return files;
@@ -88,7 +92,8 @@ void TextSource::sample(int64_t index, std::span<int64_t> tokens) const {
     read_at(file->path, offset, part);
     const size_t bad = invalid_utf8({part.data(), part.size()}, offset > 0, to < file->begin + file->size);
     if (bad != std::string::npos)
-      throw Error("'" + file->path.string() + "' is not UTF-8 at byte " +
+      throw Error(ErrorCode::invalid_file,
+                  "'" + file->path.string() + "' is not UTF-8 at byte " +
                       std::to_string(offset + static_cast<int64_t>(bad)),
                   "convert it to UTF-8, or leave it out by data.extensions");
   }

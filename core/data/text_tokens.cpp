@@ -63,7 +63,8 @@ class Tokenizer final : public TextTokens {
   Json asked(Json question) const {
     std::string pattern = (fs::temp_directory_path() / "optrush-tokens-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr)
-      throw Error("cannot create a temporary folder", "set TMPDIR to a writable folder");
+      throw Error(ErrorCode::file_access, "cannot create a temporary folder",
+                  "set TMPDIR to a writable folder");
     const fs::path work = pattern;
     struct Removed {
       const fs::path& folder;
@@ -78,7 +79,8 @@ class Tokenizer final : public TextTokens {
                                  (work / "answer.json").string()},
                                 work / "log.txt");
     if (code != 0)
-      throw Error("the tokenizer of '" + folder_.string() + "' can't be used: " + read_file(work / "log.txt"),
+      throw Error(ErrorCode::missing_requirement,
+                  "the tokenizer of '" + folder_.string() + "' can't be used: " + read_file(work / "log.txt"),
                   "install transformers (./optrush setup, or pip install transformers), or leave out sample");
     return read_json(work / "answer.json");
   }
@@ -94,6 +96,7 @@ std::unique_ptr<TextTokens> open_text_tokens(const std::string& checkpoint, int6
     return std::make_unique<Tokenizer>(checkpoint);
   if (checkpoint.empty() ? vocab_size < kByteTokens : vocab_size != kByteTokens)
     throw Error(
+        ErrorCode::missing_file,
         "sample: '" + checkpoint + "' has no tokenizer, and the " + std::to_string(vocab_size) +
             " tokens of the model are not bytes",
         "put the model's tokenizer.json and tokenizer_config.json into that folder, or leave out sample");

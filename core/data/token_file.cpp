@@ -12,7 +12,8 @@ static_assert(std::endian::native == std::endian::little, "token files are littl
 
 TokenFileHeader header_of(std::span<const std::byte> bytes, const std::string& name) {
   const auto fail = [&](const std::string& what) {
-    throw Error("'" + name + "' " + what, "write it as docs/reference/formats.md describes");
+    throw Error(ErrorCode::invalid_file, "'" + name + "' " + what,
+                "write it as docs/reference/formats.md describes");
   };
   TokenFileHeader header;
   const TokenFileHeader expected;
@@ -56,7 +57,8 @@ void TokenFileSource::sample(int64_t index, std::span<int64_t> tokens) const {
   header_.token_bytes == 2 ? copy<uint16_t>(from, tokens) : copy<uint32_t>(from, tokens);
   for (size_t i = 0; i < tokens.size(); ++i)
     if (tokens[i] >= header_.vocab_size)
-      throw Error("'" + path_.string() + "' has token " + std::to_string(tokens[i]) + " at position " +
+      throw Error(ErrorCode::invalid_file,
+                  "'" + path_.string() + "' has token " + std::to_string(tokens[i]) + " at position " +
                       std::to_string(begin + static_cast<int64_t>(i)) +
                       ", but the vocab_size of its header is " + std::to_string(header_.vocab_size),
                   "write the file again with the vocab_size of the tokenizer");

@@ -31,11 +31,13 @@ std::unique_ptr<TokenSource> open_kind(const DataSpec& data, uint64_t seed, int6
                                        int64_t sample_length, const Share& share) {
   if (data.kind == "random") return std::make_unique<RandomSource>(seed, vocab_size);
   if (data.kind == "documents" || data.kind == "preferences")
-    throw Error(data.kind + " are not a token stream", "an external program needs text or a token file");
+    throw Error(ErrorCode::unsupported, data.kind + " are not a token stream",
+                "an external program needs text or a token file");
   if (data.kind != "text" && data.kind != "tokens")
-    throw Error("unknown data.kind '" + data.kind + "'",
+    throw Error(ErrorCode::unknown_name, "unknown data.kind '" + data.kind + "'",
                 did_you_mean(data.kind, {"random", "text", "tokens", "documents", "preferences"}));
-  if (data.path.empty()) throw Error("data of kind '" + data.kind + "' needs a path", "give data.path");
+  if (data.path.empty())
+    throw Error(ErrorCode::missing_value, "data of kind '" + data.kind + "' needs a path", "give data.path");
   if (data.kind == "text") return std::make_unique<TextSource>(data, seed, sample_length, share);
   return std::make_unique<TokenFileSource>(data.path, seed, sample_length, share);
 }
@@ -67,7 +69,8 @@ std::unique_ptr<TokenSource> open_source(const DataSpec& data, uint64_t seed, in
 
 void check_vocabulary(const DataSpec& data, int64_t tokens, int64_t vocab_size) {
   if (tokens <= vocab_size) return;
-  throw Error("the data '" + data.path + "' has tokens up to " + std::to_string(tokens - 1) +
+  throw Error(ErrorCode::invalid_value,
+              "the data '" + data.path + "' has tokens up to " + std::to_string(tokens - 1) +
                   ", but the model's vocab_size is " + std::to_string(vocab_size),
               "set the model's vocab_size to at least " + std::to_string(tokens) +
                   (data.kind == "text" ? " (text has one token per byte)"

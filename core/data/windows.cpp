@@ -13,7 +13,8 @@ Windows::Windows(int64_t corpus_tokens, int64_t sample_length, uint64_t seed, co
       seed_(seed) {
   const int64_t all = count_, training = all - share.held_out;
   if (all > 0 && (training < 0 || (training == 0 && !share.gives_held_out)))
-    throw Error(corpus + " has " + counted(all, "sequence") + " of train.seq_len, but validate holds out " +
+    throw Error(ErrorCode::invalid_value,
+                corpus + " has " + counted(all, "sequence") + " of train.seq_len, but validate holds out " +
                     std::to_string(share.held_out),
                 "give a longer corpus, or a smaller validate.sequences");
   if (share.gives_held_out) {
@@ -23,7 +24,8 @@ Windows::Windows(int64_t corpus_tokens, int64_t sample_length, uint64_t seed, co
     count_ = training;
   }
   if (all == 0)
-    throw Error(corpus + " has " + counted(corpus_tokens, "token") + ", but one sample needs " +
+    throw Error(ErrorCode::invalid_value,
+                corpus + " has " + counted(corpus_tokens, "token") + ", but one sample needs " +
                     std::to_string(sample_length) + " (seq_len + 1)",
                 "give a longer corpus or a smaller train.seq_len");
 }

@@ -42,7 +42,8 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& nam
   } catch (const Error&) {
     throw;
   } catch (const std::exception& e) {
-    throw Error("the group '" + name + "' of " + std::to_string(size) +
+    throw Error(ErrorCode::network,
+                "the group '" + name + "' of " + std::to_string(size) +
                     " ranks can't connect: " + first_line(e.what()),
                 "set GLOO_SOCKET_IFNAME (and NCCL_SOCKET_IFNAME) to the network interface between the "
                 "machines, and check for a firewall");

@@ -139,7 +139,8 @@ struct Group::State {
   WorkHandle start(const char* collective, const Tensor& tensor, double share_sent, Tensors kept,
                    Start&& start, std::function<void()> then = {}) {
     if (tracing())
-      throw Error(std::string(collective) + " of group '" + name + "' cannot be compiled",
+      throw Error(ErrorCode::unsupported,
+                  std::string(collective) + " of group '" + name + "' cannot be compiled",
                   "move it out of the compiled blocks, or use all_reduced()");
     if (size == 1) return {};
     count(collective, static_cast<double>(tensor.nbytes()), share_sent);
@@ -299,7 +300,8 @@ Tensor Group::all_reduced(const Tensor& tensor) {
 
 c10d::ProcessGroup& Group::process_group() {
   if (!state_->group)
-    throw Error("group '" + name() + "' has no connections: it has one rank, or belongs to a plan");
+    throw Error(ErrorCode::invalid_plugin,
+                "group '" + name() + "' has no connections: it has one rank, or belongs to a plan");
   return *state_->group;
 }
 

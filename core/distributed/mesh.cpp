@@ -11,15 +11,17 @@ Mesh::~Mesh() = default;
 
 void Mesh::dim(Dim added) {
   if (added.size < 1)
-    throw Error("mesh dimension '" + added.name + "' has size " + std::to_string(added.size),
+    throw Error(ErrorCode::invalid_value,
+                "mesh dimension '" + added.name + "' has size " + std::to_string(added.size),
                 "give a size of at least 1");
   for (const Dim& dim : dims_) {
     if (dim.name != added.name) continue;
     if (dim.splits != added.splits)
-      throw Error("mesh dimension '" + dim.name + "' is declared twice with different splits");
+      throw Error(ErrorCode::conflict,
+                  "mesh dimension '" + dim.name + "' is declared twice with different splits");
     if (dim.size != added.size)
-      throw Error("mesh dimension '" + dim.name + "' is declared with the sizes " + std::to_string(dim.size) +
-                  " and " + std::to_string(added.size));
+      throw Error(ErrorCode::conflict, "mesh dimension '" + dim.name + "' is declared with the sizes " +
+                                           std::to_string(dim.size) + " and " + std::to_string(added.size));
     return;
   }
   dims_.push_back(std::move(added));
@@ -38,7 +40,8 @@ void RunMesh::settle(int64_t world_rank, int64_t world_size) {
     sizes.push_back(dim.name + " " + std::to_string(dim.size));
   }
   if (world_size % declared != 0 || (has_dp && declared != world_size))
-    throw Error("the mesh (" + join(sizes) + ") has " + std::to_string(declared) +
+    throw Error(ErrorCode::wrong_ranks,
+                "the mesh (" + join(sizes) + ") has " + std::to_string(declared) +
                     " places, but the run has " + std::to_string(world_size) +
                     (world_size == 1 ? " rank" : " ranks"),
                 "set train.world_size to " + (has_dp ? "" : std::string("a multiple of ")) +
@@ -117,7 +120,7 @@ Mesh::Names Mesh::layers() const {
 
 Group& Mesh::group(const Names& names) const {
   if (!groups_->connected())
-    throw Error("process groups were requested before the mesh was connected",
+    throw Error(ErrorCode::invalid_plugin, "process groups were requested before the mesh was connected",
                 "request them in Event::mesh_initialized or later");
   std::vector<bool> along(dims_.size(), false);
   for (const auto& name : names) {

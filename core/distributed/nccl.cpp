@@ -19,7 +19,7 @@ MakeNccl* open_maker() {
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   void* maker = handle != nullptr ? dlsym(handle, kMakeNccl) : nullptr;
   if (maker == nullptr)
-    throw Error("NCCL cannot be loaded: " + std::string(dlerror()),
+    throw Error(ErrorCode::missing_requirement, "NCCL cannot be loaded: " + std::string(dlerror()),
                 "build against a LibTorch with CUDA and NCCL (headers: package nvidia-nccl-cu13)");
   return reinterpret_cast<MakeNccl*>(maker);
 }

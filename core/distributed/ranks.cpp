@@ -18,7 +18,7 @@ int64_t number(const std::string& name, const char* text, int64_t least, int64_t
   int64_t value = 0;
   const auto [end, failure] = std::from_chars(text, text + std::strlen(text), value);
   if (failure != std::errc() || *end != '\0' || value < least || value > most)
-    throw Error(name + " is '" + text + "'",
+    throw Error(ErrorCode::invalid_value, name + " is '" + text + "'",
                 "it must be an integer from " + std::to_string(least) + " to " + std::to_string(most));
   return value;
 }
@@ -26,7 +26,7 @@ int64_t number(const std::string& name, const char* text, int64_t least, int64_t
 int64_t number(const char* name, int64_t least, int64_t most) {
   const char* text = variable(name);
   if (text == nullptr)
-    throw Error(std::string(name) + " is not set, but the spec needs several ranks",
+    throw Error(ErrorCode::wrong_ranks, std::string(name) + " is not set, but the spec needs several ranks",
                 "start the ranks with 'optrush run' or torchrun --no-python");
   return number(name, text, least, most);
 }
@@ -37,6 +37,7 @@ Ranks Ranks::from_environment(int64_t size) {
   ranks.size = number("WORLD_SIZE", 1, 65536);
   if (ranks.size != size)
     throw Error(
+        ErrorCode::wrong_ranks,
         "WORLD_SIZE is " + std::to_string(ranks.size) + ", but train.world_size is " + std::to_string(size),
         "start train.world_size processes");
   ranks.rank = number("RANK", 0, size - 1);
@@ -52,7 +53,7 @@ Ranks Ranks::from_environment(int64_t size) {
 void Ranks::meet_at(const std::string& store) {
   const size_t colon = store.rfind(':');
   if (colon == std::string::npos || colon == 0)
-    throw Error("'" + store + "' is not an address", "write HOST:PORT");
+    throw Error(ErrorCode::invalid_value, "'" + store + "' is not an address", "write HOST:PORT");
   host = store.substr(0, colon);
   port = static_cast<uint16_t>(number("the port of '" + store + "'", store.c_str() + colon + 1, 1, 65535));
 }

@@ -29,10 +29,12 @@ c10::intrusive_ptr<c10d::Store> open_store(const Ranks& ranks) {
     const std::string text = first_line(e.what());
     if (ranks.rank == 0 && text.find("EADDRINUSE") != std::string::npos)
       // The controller looks for the system's name of it, and tries another port.
-      throw Error("port " + std::to_string(ranks.port) + " is in use on " + host_name() + " (EADDRINUSE)",
+      throw Error(ErrorCode::network,
+                  "port " + std::to_string(ranks.port) + " is in use on " + host_name() + " (EADDRINUSE)",
                   "stop the program that uses it, or set MASTER_PORT to a free port");
     if (ranks.rank == 0)
-      throw Error("rank 0 cannot listen at " + address(ranks) + " on " + host_name() + ": " + text,
+      throw Error(ErrorCode::network,
+                  "rank 0 cannot listen at " + address(ranks) + " on " + host_name() + ": " + text,
                   "set MASTER_ADDR to an address of rank 0's machine");
     throw PeerError(PeerError::Cause::late,
                     "rank " + std::to_string(ranks.rank) + " on " + host_name() + " cannot reach rank 0 at " +
@@ -98,7 +100,8 @@ void join_all(c10d::Store& store, const Ranks& ranks, const std::string& identit
   }
   if (verdict.empty()) return;
   const std::string what = verdict.substr(verdict.find('\n') + 1);
-  if (verdict.starts_with("other")) throw Error(what, "start the same script and version on every rank");
+  if (verdict.starts_with("other"))
+    throw Error(ErrorCode::wrong_ranks, what, "start the same script and version on every rank");
   throw PeerError(PeerError::Cause::late, what,
                   "read the logs of those ranks; check that they were started and can reach this address");
 }

@@ -40,14 +40,16 @@ void take_off(Stack& stack, const std::string& plugin, const std::string& key, c
   if (!stacked.empty()) cure = "plugins stacked at this rung: " + join(stacked);
   if (const auto best = nearest(plugin, stacked); !best.empty())
     cure = "did you mean '" + best + "'? " + cure;
-  throw Error("rung '" + rung.name + "': " + key + " names '" + plugin + "', which is not stacked", cure,
+  throw Error(ErrorCode::unknown_name,
+              "rung '" + rung.name + "': " + key + " names '" + plugin + "', which is not stacked", cure,
               rung.where);
 }
 
 void put_on(Stack& stack, const PluginUse& use, const Rung& rung) {
   for (const auto& name : names_of(stack.spec.plugins))
     if (name == use.name)
-      throw Error("rung '" + rung.name + "' stacks '" + name + "', which " + stack.origin.at(name) +
+      throw Error(ErrorCode::conflict,
+                  "rung '" + rung.name + "' stacks '" + name + "', which " + stack.origin.at(name) +
                       " already stacks",
                   "to change its options, set replace = \"" + name + "\"", rung.where);
   stack.spec.plugins.push_back(use);
@@ -62,7 +64,8 @@ Stack on_top(Stack stack, const Rung& rung, const std::set<std::string>& may_be_
   for (const auto& use : rung.plugins) put_on(stack, use, rung);
   stack.spec = merged(stack.spec, rung.settings, rung.where);
   if (rung.external && stack.external)
-    throw Error("rung '" + rung.name + "' and another rung of this combination are both external programs",
+    throw Error(ErrorCode::conflict,
+                "rung '" + rung.name + "' and another rung of this combination are both external programs",
                 "put external rungs on one axis", rung.where);
   if (rung.external) stack.external = rung.external;
   return stack;
@@ -92,7 +95,7 @@ class Expansion {
     base_.spec.experiment = experiment.name;
     for (const auto& use : base_.spec.plugins)
       if (!base_.origin.emplace(use.name, "the base").second)
-        throw Error("the base stacks '" + use.name + "' twice", "list it once");
+        throw Error(ErrorCode::conflict, "the base stacks '" + use.name + "' twice", "list it once");
     add(experiment.base_name, "base", -1, base_, "");
   }
 
@@ -170,13 +173,15 @@ class Expansion {
     if (found != steps.end()) return *found;
     std::vector<std::string> names;
     for (const auto& step : steps) names.push_back(step.name);
-    throw Error("rung '" + rung.name + "' is placed over '" + name + "', which is not a rung below it",
+    throw Error(ErrorCode::unknown_name,
+                "rung '" + rung.name + "' is placed over '" + name + "', which is not a rung below it",
                 did_you_mean(name, names), rung.where);
   }
 
   static void refuse_over(const Rung& rung, const std::string& part) {
     if (!rung.over.empty())
-      throw Error("rung '" + rung.name + "' is placed over '" + rung.over + "' in " + part,
+      throw Error(ErrorCode::conflict,
+                  "rung '" + rung.name + "' is placed over '" + rung.over + "' in " + part,
                   "use over in ladders only", rung.where);
   }
 
@@ -201,11 +206,13 @@ class Expansion {
   int64_t add(const std::string& name, const std::string& group, int64_t previous, const Stack& stack,
               const std::string& where) {
     if (variants_.size() == kMostVariants)
-      throw Error("the experiment has more than " + std::to_string(kMostVariants) + " rungs",
+      throw Error(ErrorCode::invalid_value,
+                  "the experiment has more than " + std::to_string(kMostVariants) + " rungs",
                   "measure fewer combinations at a time", where);
     for (const auto& other : variants_)
       if (other.name == name)
         throw Error(
+            ErrorCode::conflict,
             "two rungs are named '" + name + "'" + (other.where.empty() ? "" : ": also " + other.where),
             "give each rung a unique name: reports and --only use it", where);
     Variant variant{.index = static_cast<int64_t>(variants_.size()),
@@ -277,7 +284,8 @@ std::string slug(const std::string& name) {
 
 std::vector<Variant> expand(const Experiment& experiment, const std::set<std::string>& cannot_be) {
   if (experiment.rounds > kMostGivenRounds)
-    throw Error("the experiment has " + std::to_string(experiment.rounds) + " rounds; the maximum is " +
+    throw Error(ErrorCode::invalid_value,
+                "the experiment has " + std::to_string(experiment.rounds) + " rounds; the maximum is " +
                     std::to_string(kMostGivenRounds),
                 "give fewer rounds, or within = 0.03 to run as many as needed");
   Expansion expansion(experiment, cannot_be);

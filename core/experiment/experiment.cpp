@@ -68,7 +68,8 @@ typename Fields<T>::Field list_of(std::vector<M> T::*member, M (*from_json)(cons
   schema.type = "list";
   schema.fallback = Json::array();
   const auto read = [=](T& object, const Json& json, const std::string& subject, const std::string& where) {
-    if (!json.is_array()) throw Error(subject + " must be a list, but is " + shown(json), {}, where);
+    if (!json.is_array())
+      throw Error(ErrorCode::invalid_value, subject + " must be a list, but is " + shown(json), {}, where);
     for (const auto& item : json) (object.*member).push_back(from_json(item, where));
   };
   const auto write = [=](const T& object) {
@@ -148,7 +149,9 @@ Rung rung_from_json(const Json& json, const std::string& where) {
 Json to_json(const Rung& rung) { return rung_fields().write(rung); }
 
 std::vector<Rung> axis_from_json(const Json& json, const std::string& where) {
-  if (!json.is_array()) throw Error("an axis must be a list of rungs, but is " + shown(json), {}, where);
+  if (!json.is_array())
+    throw Error(ErrorCode::invalid_value, "an axis must be a list of rungs, but is " + shown(json), {},
+                where);
   std::vector<Rung> axis;
   for (const auto& rung : json) axis.push_back(rung_from_json(rung, where));
   return axis;
@@ -273,10 +276,11 @@ Json to_json(const Published& published) { return published_fields().write(publi
 Published published_from_json(const Json& json, const std::string& where) {
   Published published = published_fields().read(json, "expect", where);
   if (published.speedup == 0 && published.memory == 0)
-    throw Error("expect has neither speedup nor memory",
+    throw Error(ErrorCode::missing_value, "expect has neither speedup nor memory",
                 "for example expect = { speedup = 1.75, source = ..., on = ... }", where);
   for (const auto& [name, text] : {std::pair("source", &published.source), std::pair("on", &published.on)})
-    if (text->empty()) throw Error(std::string("expect.") + name + " is empty", {}, where);
+    if (text->empty())
+      throw Error(ErrorCode::invalid_value, std::string("expect.") + name + " is empty", {}, where);
   return published;
 }
 

@@ -66,7 +66,7 @@ Json to_json(const External& external) { return external_fields().write(external
 
 External external_from_json(const Json& json, const std::string& where) {
   External external = external_fields().read(json, "external", where);
-  if (external.command.empty()) throw Error("external.command is empty", {}, where);
+  if (external.command.empty()) throw Error(ErrorCode::invalid_value, "external.command is empty", {}, where);
   return external;
 }
 }  // namespace optrush

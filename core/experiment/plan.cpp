@@ -13,8 +13,9 @@ TrainSpec problem_from_json(const Json& json) {
   int64_t of_a_rank = 0;
   if (__builtin_mul_overflow(train.micro_batch, train.accumulation, &of_a_rank) || of_a_rank < 1 ||
       train.global_batch < of_a_rank || train.global_batch % of_a_rank != 0)
-    throw Error("'global_batch' of 'problem' must be a multiple of micro_batch times accumulation, but is " +
-                std::to_string(train.global_batch));
+    throw Error(ErrorCode::invalid_value,
+                "'global_batch' of 'problem' must be a multiple of micro_batch times accumulation, but is " +
+                    std::to_string(train.global_batch));
   // Of data ranks at least, where an earlier build did not write it.
   if (!json.contains("world_size")) train.world_size = train.global_batch / of_a_rank;
   return train;
@@ -26,7 +27,8 @@ typename Record<T>::Field json_object(const char* name, Json T::*member, FieldUs
   use.schema = {{"type", "object"}};
   return {name, std::move(use),
           [=](T& object, const Json& json) {
-            if (!json.is_object()) throw Error("field '" + std::string(name) + "' must be an object");
+            if (!json.is_object())
+              throw Error(ErrorCode::invalid_value, "field '" + std::string(name) + "' must be an object");
             object.*member = json;
           },
           [=](const T& object) { return object.*member; }};
@@ -97,7 +99,8 @@ const Record<MeshDimension>& record_of(const MeshDimension*) {
           .then([](D& dimension) {
             constexpr int64_t kMost = 1'000'000;
             if (dimension.size < 1 || dimension.size > kMost)
-              throw Error("a dimension of the mesh of " + std::to_string(dimension.size) + " ranks");
+              throw Error(ErrorCode::invalid_value,
+                          "a dimension of the mesh of " + std::to_string(dimension.size) + " ranks");
           });
   return record;
 }
@@ -130,7 +133,8 @@ static Record<Plan>::Field plugins_field() {
             for (const Json& plugin : json)
               for (const char* field : {"effect", "options"})
                 if (!plugin.contains(field))
-                  throw Error("field '" + std::string(field) + "' is missing in a plugin of a plan");
+                  throw Error(ErrorCode::invalid_file,
+                              "field '" + std::string(field) + "' is missing in a plugin of a plan");
           },
           [](const Plan& plan) { return record::written(plan.plugins, false); }};
 }

@@ -13,7 +13,7 @@ void check_stack(const Variant& variant, const Catalogue& catalogue) {
   try {
     catalogue.check_stack(variant.spec.plugins, variant.added);
   } catch (const Error& e) {
-    throw Error("rung '" + variant.name + "': " + e.message(), e.cure(), variant.where);
+    throw Error(e.code(), "rung '" + variant.name + "': " + e.message(), e.cure(), variant.where);
   }
 }
 
@@ -28,7 +28,8 @@ void check_dtype(const Json& settings, const std::function<Catalogue()>& catalog
   for (const auto& plugin : known.plugins())
     for (const auto& option : plugin.options)
       if (option.name == "dtype" && std::ranges::count(option.choices, dtype.get<std::string>()) != 0)
-        throw Error("train.dtype must be " + allowed(*schema) + ", but is " + dtype.dump() +
+        throw Error(ErrorCode::invalid_value,
+                    "train.dtype must be " + allowed(*schema) + ", but is " + dtype.dump() +
                         ": it sets the type of the parameters",
                     "to compute in " + dtype.get<std::string>() + ", stack { \"" + plugin.name +
                         "\", { dtype = " + dtype.dump() + " } }",

@@ -41,8 +41,8 @@ double seconds_from(const Json& json, const std::string& where) {
     seconds = problem == std::errc() ? seconds * seconds_in({rest, end}) : 0;
   }
   if (!(seconds > 0) || !std::isfinite(seconds))
-    throw Error(shown(json) + " is not a duration", R"(give seconds, or for example "90s", "5m", "1.5h")",
-                where);
+    throw Error(ErrorCode::invalid_value, shown(json) + " is not a duration",
+                R"(give seconds, or for example "90s", "5m", "1.5h")", where);
   return seconds;
 }
 

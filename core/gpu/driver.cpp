@@ -9,7 +9,7 @@ namespace {
 CudaDriver open_driver() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library)
-    throw Error("no NVIDIA driver: libcuda.so.1 was not found",
+    throw Error(ErrorCode::missing_requirement, "no NVIDIA driver: libcuda.so.1 was not found",
                 "GPU kernels need a machine with an NVIDIA GPU");
   CudaDriver d;
   const auto find = [&]<class F>(F*& function, const char* symbol) {
@@ -21,7 +21,8 @@ CudaDriver open_driver() {
       !find(d.load, "cuModuleLoadData") || !find(d.function, "cuModuleGetFunction") ||
       !find(d.set_attribute, "cuFuncSetAttribute") ||
       !find(d.occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor") || !find(d.launch, "cuLaunchKernel"))
-    throw Error("libcuda.so.1 lacks functions that every driver since CUDA 9 has",
+    throw Error(ErrorCode::missing_requirement,
+                "libcuda.so.1 lacks functions that every driver since CUDA 9 has",
                 "reinstall the NVIDIA driver");
   return d;
 }
@@ -36,6 +37,7 @@ void CudaDriver::check(Result result, const std::string& what) const {
   if (result == 0) return;
   const char* text = nullptr;
   error_string(result, &text);
-  throw Error(what + ": " + (text != nullptr ? text : "CUDA error " + std::to_string(result)));
+  throw Error(ErrorCode::internal,
+              what + ": " + (text != nullptr ? text : "CUDA error " + std::to_string(result)));
 }
 }  // namespace optrush

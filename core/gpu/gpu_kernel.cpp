@@ -25,7 +25,8 @@ struct Gpu {
 
 #ifdef OPTRUSH_HAS_CUDA
 void check(cudaError_t status) {
-  if (status != cudaSuccess) throw Error(std::string("CUDA: ") + cudaGetErrorString(status));
+  if (status != cudaSuccess)
+    throw Error(ErrorCode::internal, std::string("CUDA: ") + cudaGetErrorString(status));
 }
 
 Gpu current_gpu() {
@@ -54,7 +55,9 @@ void have_context(const CudaDriver& driver) {
   if (context == nullptr) check(cudaFree(nullptr));
 }
 #else
-[[noreturn]] void no_cuda() { throw Error("GPU kernels need a CUDA build of LibTorch; this one has none"); }
+[[noreturn]] void no_cuda() {
+  throw Error(ErrorCode::missing_requirement, "GPU kernels need a CUDA build of LibTorch; this one has none");
+}
 Gpu current_gpu() { no_cuda(); }
 int current_index() { no_cuda(); }
 void* current_stream() { no_cuda(); }
@@ -86,7 +89,8 @@ std::string cuda_type(at::ScalarType type) {
     case at::kBFloat16:
       return "__nv_bfloat16";
     default:
-      throw Error(std::string("GPU kernels do not support tensors of type ") + c10::toString(type));
+      throw Error(ErrorCode::unsupported,
+                  std::string("GPU kernels do not support tensors of type ") + c10::toString(type));
   }
 }
 
@@ -131,11 +135,12 @@ class GpuKernel::Loaded {
   void check_arguments(const size_t* sizes, size_t count) const {
     if (!knows_sizes_) return;
     if (count != sizes_.size())
-      throw Error("kernel '" + name_ + "' takes " + std::to_string(sizes_.size()) + " arguments, but " +
-                  std::to_string(count) + " were given");
+      throw Error(ErrorCode::invalid_plugin, "kernel '" + name_ + "' takes " + std::to_string(sizes_.size()) +
+                                                 " arguments, but " + std::to_string(count) + " were given");
     for (size_t i = 0; i < count; ++i)
       if (sizes[i] != sizes_[i])
-        throw Error("argument " + std::to_string(i + 1) + " of kernel '" + name_ + "' has " +
+        throw Error(ErrorCode::invalid_plugin,
+                    "argument " + std::to_string(i + 1) + " of kernel '" + name_ + "' has " +
                         std::to_string(sizes_[i]) + " bytes, but " + std::to_string(sizes[i]) + " were given",
                     "pass exactly the types of the kernel: int is not int64_t");
   }

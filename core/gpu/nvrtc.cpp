@@ -34,7 +34,7 @@ void* open_library() {
     if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
   std::string looked;
   for (const auto& name : candidates()) looked += (looked.empty() ? "" : ", ") + name;
-  throw Error("NVRTC, which compiles GPU kernels, was not found: " + looked,
+  throw Error(ErrorCode::missing_requirement, "NVRTC, which compiles GPU kernels, was not found: " + looked,
               "install a CUDA build of torch, which includes it, or the CUDA toolkit");
 }
 
@@ -76,7 +76,9 @@ struct Nvrtc::Functions {
     Functions f;
     const auto find = [&]<class F>(F*& function, const char* symbol) {
       function = reinterpret_cast<F*>(dlsym(library, symbol));
-      if (!function) throw Error(std::string("this NVRTC lacks ") + symbol, "install CUDA 12 or newer");
+      if (!function)
+        throw Error(ErrorCode::missing_requirement, std::string("this NVRTC lacks ") + symbol,
+                    "install CUDA 12 or newer");
     };
     find(f.version, "nvrtcVersion");
     find(f.create, "nvrtcCreateProgram");
@@ -93,7 +95,7 @@ struct Nvrtc::Functions {
   }
 
   void check(Result result, const std::string& what) const {
-    if (result != kSuccess) throw Error(what + ": " + message(result));
+    if (result != kSuccess) throw Error(ErrorCode::internal, what + ": " + message(result));
   }
 };
 
@@ -141,6 +143,7 @@ GpuCode Nvrtc::compile(const GpuSource& source, const std::string& kernel,
     const std::string what = result == kCompilation ? ":\n" + log + line_of_error(source, log)
                                                     : std::string(": ") + call_->message(result);
     throw Error(
+        ErrorCode::invalid_plugin,
         "NVRTC " + version_ + " cannot compile the kernel '" + kernel + "' for " + architecture + what, {},
         source.file);
   }

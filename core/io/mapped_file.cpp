@@ -14,7 +14,8 @@
 namespace optrush {
 MappedFile::MappedFile(const std::filesystem::path& path) {
   const auto fail = [&](int code) {
-    throw Error("cannot read '" + path.string() + "': " + std::strerror(code),
+    throw Error(code == ENOENT ? ErrorCode::missing_file : ErrorCode::file_access,
+                "cannot read '" + path.string() + "': " + std::strerror(code),
                 "check the path and its permissions");
   };
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

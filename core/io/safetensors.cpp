@@ -25,7 +25,7 @@ constexpr Dtype kDtypes[] = {{"F64", at::kDouble},    {"F32", at::kFloat}, {"F16
 const char* name_of(at::ScalarType type) {
   for (const auto& dtype : kDtypes)
     if (dtype.type == type) return dtype.name;
-  throw Error(std::string("safetensors has no dtype for ") + c10::toString(type));
+  throw Error(ErrorCode::unsupported, std::string("safetensors has no dtype for ") + c10::toString(type));
 }
 }  // namespace
 
@@ -35,7 +35,8 @@ at::ScalarType scalar_type(const SafetensorsEntry& entry, const std::string& ori
     if (entry.dtype == dtype.name) return dtype.type;
     names.emplace_back(dtype.name);
   }
-  throw Error("tensor '" + entry.name + "' has dtype " + entry.dtype + ", which is not supported",
+  throw Error(ErrorCode::unsupported,
+              "tensor '" + entry.name + "' has dtype " + entry.dtype + ", which is not supported",
               "supported: " + join(names), origin);
 }
 
@@ -56,7 +57,8 @@ void write_safetensors(const std::filesystem::path& path, std::vector<std::pair<
   std::vector<Tensor> values;  // on the CPU, contiguous
   size_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
-    if (header.contains(name)) throw Error("two tensors are named '" + name + "'", {}, path.string());
+    if (header.contains(name))
+      throw Error(ErrorCode::invalid_file, "two tensors are named '" + name + "'", {}, path.string());
     values.push_back(tensor.detach().cpu().contiguous());
     header[name] = {{"dtype", name_of(tensor.scalar_type())},
                     {"shape", tensor.sizes().vec()},

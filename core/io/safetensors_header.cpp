@@ -38,7 +38,8 @@ class EntryReader {
       if (info_["dtype"] == name) return {name, bytes};
       names.emplace_back(name);
     }
-    throw Error(subject_ + " has dtype " + shown(info_["dtype"]) + ", which is not supported",
+    throw Error(ErrorCode::unsupported,
+                subject_ + " has dtype " + shown(info_["dtype"]) + ", which is not supported",
                 "supported: " + join(names), origin_);
   }
   std::vector<int64_t> shape() const {
@@ -64,7 +65,9 @@ class EntryReader {
     }
     return empty ? 0 : static_cast<uint64_t>(bytes);
   }
-  [[noreturn]] void fail(const std::string& what) const { throw Error(subject_ + " " + what, {}, origin_); }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(ErrorCode::invalid_file, subject_ + " " + what, {}, origin_);
+  }
 
  private:
   int64_t natural(const Json& json, const std::string& what) const {
@@ -80,12 +83,13 @@ class EntryReader {
 
 std::string_view header_of(std::span<const std::byte> file, const std::string& origin) {
   const auto fail = [&](const std::string& what) {
-    throw Error("not a safetensors file: " + what, "complete the download", origin);
+    throw Error(ErrorCode::invalid_file, "not a safetensors file: " + what, "complete the download", origin);
   };
   uint64_t size = 0;
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (text.starts_with("version https://git-lfs"))
-    throw Error("the file is a Git LFS pointer, not the weights", "run git lfs pull", origin);
+    throw Error(ErrorCode::invalid_file, "the file is a Git LFS pointer, not the weights", "run git lfs pull",
+                origin);
   if (file.size() < sizeof size) fail(std::to_string(file.size()) + " bytes are too few for a header");
   std::memcpy(&size, file.data(), sizeof size);
   if (size > kMaxHeader) fail("a header of " + std::to_string(size) + " bytes; at most 100 MB are allowed");
@@ -100,7 +104,8 @@ SafetensorsMetadata metadata_from_json(const Json& metadata, const std::string& 
   const bool strings =
       metadata.is_object() && std::ranges::all_of(metadata, [](const Json& v) { return v.is_string(); });
   if (!strings)
-    throw Error("'__metadata__' must map names to strings, but is " + shown(metadata), {}, origin);
+    throw Error(ErrorCode::invalid_file,
+                "'__metadata__' must map names to strings, but is " + shown(metadata), {}, origin);
   return metadata.get<SafetensorsMetadata>();
 }
 
@@ -135,14 +140,16 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::
   size_t reached = data_begin;
   for (const auto& entry : entries) {
     if (entry.begin != reached)
-      throw Error("tensor '" + entry.name + "' begins at byte " + std::to_string(entry.begin - data_begin) +
+      throw Error(ErrorCode::invalid_file,
+                  "tensor '" + entry.name + "' begins at byte " + std::to_string(entry.begin - data_begin) +
                       " of the data, but the tensor before it ends at " +
                       std::to_string(reached - data_begin),
                   "tensors must not overlap or leave holes", origin);
     reached = entry.end;
   }
   if (reached != file.size())
-    throw Error("the tensors end at byte " + std::to_string(reached) + ", but the file has " +
+    throw Error(ErrorCode::invalid_file,
+                "the tensors end at byte " + std::to_string(reached) + ", but the file has " +
                     std::to_string(file.size()),
                 {}, origin);
   return {std::move(entries), std::move(metadata)};
@@ -163,7 +170,8 @@ std::vector<std::string> SafetensorsView::names() const {
 const SafetensorsEntry& SafetensorsView::entry(std::string_view name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end())
-    throw Error("no tensor is named '" + std::string(name) + "'", did_you_mean(name, names()), path_);
+    throw Error(ErrorCode::unknown_name, "no tensor is named '" + std::string(name) + "'",
+                did_you_mean(name, names()), path_);
   return found->second;
 }
 

@@ -19,7 +19,8 @@ constexpr const char* kCure = "save the state again, or start from a different s
 /// A box of a tensor of `shape`, as the layout that has just this box.
 Layout box_from_json(const Json& json, const std::vector<int64_t>& shape, const std::string& where) {
   const auto fail = [&] {
-    throw Error("the index of the state has an invalid box " + shown(json), kCure, where);
+    throw Error(ErrorCode::invalid_file, "the index of the state has an invalid box " + shown(json), kCure,
+                where);
   };
   if (!json.is_array() || json.size() != shape.size()) fail();
   Layout box(shape);
@@ -45,7 +46,8 @@ std::vector<int64_t> shape_from_json(const Json& json, const std::string& where)
   std::vector<int64_t> shape;
   int64_t elements = 1;
   const auto fail = [&] {
-    throw Error("the index of the state has an invalid shape " + shown(json), kCure, where);
+    throw Error(ErrorCode::invalid_file, "the index of the state has an invalid shape " + shown(json), kCure,
+                where);
   };
   if (!json.is_array()) fail();
   for (const Json& size : json) {
@@ -78,7 +80,8 @@ int64_t bytes_of_state(const fs::path& folder, int64_t step, int64_t ranks) {
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const fs::path file = state_part(folder, step, rank);
     if (!fs::exists(file))
-      throw Error("rank " + std::to_string(rank) + " saved its part of the state in a different folder",
+      throw Error(ErrorCode::file_access,
+                  "rank " + std::to_string(rank) + " saved its part of the state in a different folder",
                   "give --out a folder on a file system that all machines share", file.string());
     bytes += static_cast<int64_t>(fs::file_size(file));
   }
@@ -98,12 +101,12 @@ void commit_state(const fs::path& folder, int64_t step, int64_t ranks) {
 StateFolder::StateFolder(const fs::path& folder) : folder_(folder) {
   const fs::path head = state_head(folder);
   if (!is_there(head))
-    throw Error("no state was saved in '" + folder.string() + "'",
+    throw Error(ErrorCode::missing_file, "no state was saved in '" + folder.string() + "'",
                 "give the folder 'state' of a run with save = { every = ... }");
   const Json json = read_json(head);
   const auto number = [&](const char* name, int64_t least, int64_t most) {
     if (!json.is_object() || !json.contains(name))
-      throw Error("'" + std::string(name) + "' is missing", kCure, head.string());
+      throw Error(ErrorCode::invalid_file, "'" + std::string(name) + "' is missing", kCure, head.string());
     return checked({.type = "integer", .min = least, .max = most}, json[name], name, head.string())
         .get<int64_t>();
   };
@@ -118,13 +121,16 @@ StateFolder::StateFolder(const fs::path& folder) : folder_(folder) {
 
 void StateFolder::read_index(const SafetensorsFile& file, const std::string& where) {
   const auto found = file.metadata().find(kIndex);
-  if (found == file.metadata().end()) throw Error("this file has no index of a state", kCure, where);
+  if (found == file.metadata().end())
+    throw Error(ErrorCode::invalid_file, "this file has no index of a state", kCure, where);
   const Json index = parse_json(found->second, where);
-  if (!index.is_object()) throw Error("the index of the state is invalid: " + shown(index), kCure, where);
+  if (!index.is_object())
+    throw Error(ErrorCode::invalid_file, "the index of the state is invalid: " + shown(index), kCure, where);
   for (const auto& [name, entry] : index.items()) {
     if (!entry.is_object() || !entry.contains("key") || !entry["key"].is_string() ||
         !entry.contains("boxes") || !entry["boxes"].is_array() || !entry.contains("shape"))
-      throw Error("the index of the state has an invalid entry '" + name + "': " + shown(entry), kCure,
+      throw Error(ErrorCode::invalid_file,
+                  "the index of the state has an invalid entry '" + name + "': " + shown(entry), kCure,
                   where);
     const auto shape = shape_from_json(entry["shape"], where);
     Part part{.file = &file, .tensor = name};
@@ -133,7 +139,8 @@ void StateFolder::read_index(const SafetensorsFile& file, const std::string& whe
       elements += part.boxes.emplace_back(box_from_json(box, shape, where)).numel();
     const auto& stored = file.entry(name);
     if (stored.shape != std::vector<int64_t>{elements})
-      throw Error("'" + name + "' has the shape " + Json(stored.shape).dump() + ", but its boxes have " +
+      throw Error(ErrorCode::invalid_file,
+                  "'" + name + "' has the shape " + Json(stored.shape).dump() + ", but its boxes have " +
                       std::to_string(elements) + " elements",
                   kCure, where);
     parts_[entry["key"]].push_back(std::move(part));
@@ -165,13 +172,15 @@ std::vector<StatePiece> StateFolder::read(const std::string& key) const {
 
 Tensor StateFolder::whole(const std::string& key) const {
   const auto pieces = read(key);
-  if (pieces.empty()) throw Error("the state has no '" + key + "'", kCure, folder_.string());
+  if (pieces.empty())
+    throw Error(ErrorCode::invalid_file, "the state has no '" + key + "'", kCure, folder_.string());
   const Layout all(pieces.front().layout.shape());
   const Tensor value = at::empty(all.shape(), pieces.front().value.scalar_type());
   int64_t found = 0;
   for (const StatePiece& piece : pieces) found += all.copy(piece.layout, piece.value, value);
   if (found != all.numel())
-    throw Error("the state has " + std::to_string(found) + " of the " + std::to_string(all.numel()) +
+    throw Error(ErrorCode::invalid_file,
+                "the state has " + std::to_string(found) + " of the " + std::to_string(all.numel()) +
                     " elements of '" + key + "'",
                 kCure, folder_.string());
   return value;

@@ -36,7 +36,7 @@ namespace fs = std::filesystem;
 namespace {
 void check_worker(const fs::path& worker) {
   if (access(worker.c_str(), X_OK) != 0)
-    throw Error("'" + worker.string() + "' is missing or not executable",
+    throw Error(ErrorCode::missing_file, "'" + worker.string() + "' is missing or not executable",
                 "build it: ./optrush setup, or the target optrush-worker");
 }
 
@@ -116,7 +116,8 @@ class Controller {
     }
     const Context before = context_from_json(*there, file.string());
     if (const auto differ = difference_of_machines(before, here); !differ.empty())
-      throw Error("the runs in '" + folder_.string() + "' were made on another machine: " + differ,
+      throw Error(ErrorCode::conflict,
+                  "the runs in '" + folder_.string() + "' were made on another machine: " + differ,
                   "use a different --label, and compare the two reports");
     if (const auto warning = difference_of_builds(before, here); !warning.empty())
       note_other_build(*there, warning);

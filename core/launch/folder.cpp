@@ -29,7 +29,7 @@ void check_name(const std::string& what, const std::string& name) {
            c == '_' || c == '.';
   };
   if (name.empty() || name.front() == '.' || name.size() > 100 || !std::ranges::all_of(name, allowed))
-    throw UsageError(what + " '" + name + "' is not a valid folder name",
+    throw UsageError(ErrorCode::invalid_value, what + " '" + name + "' is not a valid folder name",
                      "use at most 100 letters, digits, '-', '_' and '.', and do not start with '.'");
 }
 
@@ -76,7 +76,8 @@ void check_arguments(const fs::path& folder, const Experiment& experiment) {
   const Json before = experiment_from_json(read_json(file), file.string()).arguments;
   for (const auto& [name, value] : experiment.arguments.items())
     if (const auto old = before.find(name); old != before.end() && *old != value)
-      throw UsageError("the report in '" + folder.string() + "' was started with " + name + " = " +
+      throw UsageError(ErrorCode::conflict,
+                       "the report in '" + folder.string() + "' was started with " + name + " = " +
                            old->dump() + ", not " + value.dump(),
                        "give --arg " + name + "=" +
                            (old->is_string() ? old->get<std::string>() : old->dump()) +
@@ -93,7 +94,8 @@ fs::path report_folder(const fs::path& reports, const Experiment& experiment) {
 FolderLock::FolderLock(const fs::path& folder) {
   fs::create_directories(folder);
   fd_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd_ < 0) throw Error("cannot open '" + folder.string() + "': " + std::strerror(errno));
+  if (fd_ < 0)
+    throw Error(ErrorCode::file_access, "cannot open '" + folder.string() + "': " + std::strerror(errno));
   // A controller that was killed may leave a child that holds the lock until it has become its program.
   const auto start = std::chrono::steady_clock::now();
   do {
@@ -101,7 +103,7 @@ FolderLock::FolderLock(const fs::path& folder) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   } while (std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
   close(fd_);
-  throw Error("another optrush process uses '" + folder.string() + "'",
+  throw Error(ErrorCode::conflict, "another optrush process uses '" + folder.string() + "'",
               "wait until it ends, or use a different --label");
 }
 
@@ -134,13 +136,14 @@ void clear_report(const fs::path& folder) {
 
 void check_replaceable(const fs::path& folder, const Experiment& experiment) {
   if (experiment.label != "local")
-    throw UsageError("'" + folder.string() + "' already contains a report",
+    throw UsageError(ErrorCode::conflict, "'" + folder.string() + "' already contains a report",
                      "run its missing runs with --resume, or use a different --label to keep it");
   // What was trained is more than what was measured: it is not replaced by mistake.
   for (const fs::path& run : folders_in(folder / "runs"))
     for (const fs::path& state : {state_folder(run), best_state_folder(run)})
       if (is_there(state / "state.json"))
         throw UsageError(
+            ErrorCode::conflict,
             "the report in '" + folder.string() + "' contains a saved state: " + state.string(),
             "run its missing runs with --resume, use a different --label to keep it, or remove the folder to "
             "start over");

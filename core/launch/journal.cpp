@@ -39,6 +39,7 @@ void Journal::finished(const std::string& run, const std::string& spec, const Ru
                               .status = result.status,
                               .sha256 = sha256,
                               .reason = result.reason,
+                              .code = result.code,
                               .rank = result.rank});
   finished_[run] = sha256;
 }

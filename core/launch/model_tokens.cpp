@@ -160,13 +160,14 @@ fs::path cached(const Asked& asked, const fs::path& scripts) {
 /// What the script said, as an Error of this program.
 [[noreturn]] void refuse_tokens(const std::string& said, const std::string& command,
                                 const std::string& where) {
-  const std::string begin = "optrush: error: ", hint = "\n  hint: ";
+  const std::string begin = "optrush: error[invalid_file]: ", hint = "\n  hint: ";
   const size_t error = said.rfind(begin), cure = said.rfind(hint);
   if (error == std::string::npos || cure == std::string::npos)
     throw Error(
+        ErrorCode::invalid_file,
         "the data cannot be tokenized: " + said.substr(said.size() - std::min<size_t>(said.size(), 1000)),
         "to see the whole output, run: " + command, where);
-  throw Error(said.substr(error + begin.size(), cure - error - begin.size()),
+  throw Error(ErrorCode::invalid_file, said.substr(error + begin.size(), cure - error - begin.size()),
               said.substr(cure + hint.size(), said.find_last_not_of('\n') + 1 - cure - hint.size()) +
                   "; to tokenize with other options, run: " + command,
               where);
@@ -178,7 +179,8 @@ DataSpec made(const Asked& asked, const std::function<void(const std::string&)>&
   const fs::path scripts = Installation::of_this_program().scripts, target = cached(asked, scripts);
   if (!fs::exists(target)) {
     if (project_python().empty())
-      throw Error("'" + data.path + "' must be tokenized for the checkpoint, but no Python was found",
+      throw Error(ErrorCode::missing_requirement,
+                  "'" + data.path + "' must be tokenized for the checkpoint, but no Python was found",
                   "run ./optrush setup, or tokenize on another machine: " + command, asked.where);
     note("tokenizing " + data.path + " with the tokenizer of " + asked.model);
     fs::create_directories(target.parent_path());
@@ -206,6 +208,7 @@ DataSpec model_tokens(const Asked& asked, const std::function<void(const std::st
   if (asked.model.empty() && !chats) return data;
   if (asked.model.empty())
     throw Error(
+        ErrorCode::missing_file,
         "'" + data.path + "' contains conversations or a JSON array, but the model has no tokenizer",
         "use rush.checkpoint with a folder that has a tokenizer, or tokenize the file: optrush tokenize " +
             as_word(data.path) + " tokens.jsonl --model FOLDER",
@@ -215,6 +218,7 @@ DataSpec model_tokens(const Asked& asked, const std::function<void(const std::st
   if (!chats && config.is_object() && config.value("vocab_size", Json()) == kByteVocabulary)
     return data;  // a model of bytes
   throw Error(
+      ErrorCode::missing_file,
       "'" + asked.model + "' has no tokenizer, so the text of '" + data.path + "' would be read as bytes",
       "put the model's tokenizer.json and tokenizer_config.json into that folder, or give tokens "
       "(rush.tokens, or "
@@ -264,6 +268,7 @@ Expanded ModelTokens::of(Experiment described) {
     const Variant& asked = before.variants[i];
     if (to_json(of(asked.spec, asked.where).data) != to_json(after.variants.at(i).spec.data))
       throw Error(
+          ErrorCode::conflict,
           "rung '" + asked.name + "' combines a checkpoint with text that another rung's tokenizer converted",
           "give each checkpoint tokens: " +
               command_of({asked.spec.data, checkpoint_of(asked.spec).string(), pair_tokens_, ""}),

@@ -15,7 +15,7 @@ double environment_seconds(const char* name, double usual, double most) {
   double seconds = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   if (failure != std::errc() || end != text.data() + text.size() || !(seconds > 0 && seconds <= most))
-    throw Error(std::string(name) + " is '" + std::string(text) + "'",
+    throw Error(ErrorCode::invalid_value, std::string(name) + " is '" + std::string(text) + "'",
                 "give seconds above 0 and up to " + std::to_string(static_cast<int64_t>(most)),
                 "environment");
   return seconds;

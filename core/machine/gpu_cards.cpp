@@ -111,13 +111,14 @@ PlannedGpu planned_gpu(const std::string& given) {
   if (const Card* card = card_named(name)) return planned(*card);
   const auto number = number_in(name);
   if (!number || (!number->second.empty() && number->second != "gb" && number->second != "gib"))
-    throw UsageError("--as-gpu: unknown GPU '" + given + "'",
+    throw UsageError(ErrorCode::unknown_name, "--as-gpu: unknown GPU '" + given + "'",
                      did_you_mean(name, all_names()) +
                          "; or give the memory: 80 (a card sold as 80 GB), 79.1 (GiB), 80GB or 80GiB");
   const auto& [size, unit] = *number;
   constexpr double kMost = 1e6;  // of which the bytes still fit
   if (!(size > 0) || size > kMost)
-    throw UsageError("--as-gpu: the memory must be above 0 and at most 1000000, not " + given,
+    throw UsageError(ErrorCode::invalid_value,
+                     "--as-gpu: the memory must be above 0 and at most 1000000, not " + given,
                      "for example 80, 79.1, 80GB or h100");
   if (const bool as_sold = unit.empty() && name.find('.') == std::string::npos; as_sold)
     if (const Card* card = card_of_size(name, size)) return planned(*card);

@@ -52,6 +52,7 @@ Installation Installation::of_programs_in(const fs::path& bin) {
   for (fs::path folder = bin; folder != folder.parent_path(); folder = folder.parent_path())
     if (fs::exists(folder / kFile)) return in_build_tree(folder);
   throw Error(
+      ErrorCode::missing_file,
       "the installation of Optimization Rush is incomplete around its program in '" + bin.string() + "'",
       "install it again: keep bin/, lib/ and share/ together");
 }

@@ -69,7 +69,7 @@ pid_t start_with_parent(const fs::path& program, std::vector<char*>& argv, const
   if (out >= 0) close(out);
   if (problem == 0) return child;
   if (child > 0) waitpid(child, nullptr, 0);
-  throw Error("can't start " + program.string() + ": " + std::strerror(problem));
+  throw Error(ErrorCode::file_access, "can't start " + program.string() + ": " + std::strerror(problem));
 }
 }  // namespace
 
@@ -98,7 +98,8 @@ fs::path project_python() {
 int run_python(const std::vector<std::string>& arguments, const fs::path& log) {
   const fs::path python = project_python();
   if (python.empty())
-    throw Error("no Python environment was found", "run ./optrush setup, or set OPTRUSH_PYTHON");
+    throw Error(ErrorCode::missing_requirement, "no Python environment was found",
+                "run ./optrush setup, or set OPTRUSH_PYTHON");
   std::vector<std::string> words = {python.string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -108,7 +109,7 @@ int run_python(const std::vector<std::string>& arguments, const fs::path& log) {
   const pid_t child = start_with_parent(python, argv, log);
   int status = 0;
   while (waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) throw Error("lost the process of " + python.string());
+    if (errno != EINTR) throw Error(ErrorCode::file_access, "lost the process of " + python.string());
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

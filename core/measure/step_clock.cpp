@@ -52,7 +52,8 @@ class CpuClock final : public StepClock {
 
 #ifdef OPTRUSH_HAS_CUDA
 void check(cudaError_t status) {
-  if (status != cudaSuccess) throw Error(std::string("CUDA event: ") + cudaGetErrorString(status));
+  if (status != cudaSuccess)
+    throw Error(ErrorCode::internal, std::string("CUDA event: ") + cudaGetErrorString(status));
 }
 
 class CudaEvent {
@@ -134,7 +135,7 @@ std::unique_ptr<StepClock> StepClock::make(at::Device device) {
 #endif
   // The simulated device is done with its work when it is enqueued.
   if (!device.is_cpu() && !device.is_privateuseone())
-    throw Error("no clock for device '" + device.str() + "'");
+    throw Error(ErrorCode::unsupported, "no clock for device '" + device.str() + "'");
   return std::make_unique<CpuClock>();
 }
 }  // namespace optrush

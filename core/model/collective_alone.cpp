@@ -74,7 +74,8 @@ class Exchange {
     if (spec_.op == "all_to_all") expected = expected * mine;
     if (spec_.op == "send_recv") expected = expected * (mine == 1 ? static_cast<double>(ranks) : mine - 1);
     if (!at::equal(out_, expected.expand_as(out_).contiguous()))
-      throw Error(spec_.op + " of " + std::to_string(spec_.bytes) + " bytes over " + std::to_string(ranks) +
+      throw Error(ErrorCode::wrong_result,
+                  spec_.op + " of " + std::to_string(spec_.bytes) + " bytes over " + std::to_string(ranks) +
                       " ranks gave wrong values",
                   "the backend or the link between the ranks is faulty; see `optrush doctor`");
     in_.zero_();
@@ -121,7 +122,7 @@ Model declare_collective(const CollectiveSpec&, Params& params, at::ScalarType d
 void call_collective(const CollectiveSpec& spec, Recipe& recipe) {
   const int64_t ranks = recipe.spec().train.world_size;
   if (ranks == 1)
-    throw Error("rush.collective needs at least two ranks, but train.world_size is 1",
+    throw Error(ErrorCode::wrong_ranks, "rush.collective needs at least two ranks, but train.world_size is 1",
                 "set train.world_size; rush.ranks() returns the possible number");
   recipe.mesh.dim({kDimension, ranks, Splits::nothing, 20});
   const auto exchange = std::make_shared<Exchange>(spec);

@@ -23,7 +23,8 @@ void Checkpoint::check_known(const Params& all) const {
 
 Tensor Checkpoint::read(const Param& param) const {
   const auto* stored = files_.find(param.name);
-  if (stored == nullptr) throw Error("the checkpoint has no '" + param.name + "'", {}, folder_.string());
+  if (stored == nullptr)
+    throw Error(ErrorCode::invalid_file, "the checkpoint has no '" + param.name + "'", {}, folder_.string());
   if (stored->entry->shape != param.shape) files_.check_complete({named_shape(param)});
   return read_tensor(*stored->file, *stored->entry);
 }

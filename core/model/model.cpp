@@ -37,7 +37,7 @@ Model collective_alone(const Json& json, Params& params, at::ScalarType dtype) {
 
 LlamaSpec llama_of(const RunSpec& spec) {
   if (spec.model_kind != "llama")
-    throw Error("a model of kind '" + spec.model_kind + "' is not a decoder",
+    throw Error(ErrorCode::unsupported, "a model of kind '" + spec.model_kind + "' is not a decoder",
                 "use rush.llama or rush.checkpoint");
   return complete(spec.model);
 }
@@ -66,6 +66,7 @@ Model declare_model(const RunSpec& spec, Params& params, at::ScalarType dtype) {
     if (spec.model_kind == name) return declare(spec.model, params, dtype);
     names.emplace_back(name);
   }
-  throw Error("unknown kind of model '" + spec.model_kind + "'", did_you_mean(spec.model_kind, names));
+  throw Error(ErrorCode::unknown_name, "unknown kind of model '" + spec.model_kind + "'",
+              did_you_mean(spec.model_kind, names));
 }
 }  // namespace optrush

@@ -74,11 +74,14 @@ Layout::Layout(std::vector<int64_t> shape)
 
 Layout Layout::cut(int64_t axis, int64_t begin, int64_t end) const {
   const auto sizes = box_shape();
-  if (ranged()) throw Error("a flat part of a tensor of " + shown(shape_) + " cannot be cut along an axis");
+  if (ranged())
+    throw Error(ErrorCode::unsupported,
+                "a flat part of a tensor of " + shown(shape_) + " cannot be cut along an axis");
   if (axis < 0 || axis >= static_cast<int64_t>(sizes.size()) || begin < 0 || begin > end ||
       end > sizes[static_cast<size_t>(axis)])
-    throw Error("[" + std::to_string(begin) + ", " + std::to_string(end) + ") of axis " +
-                std::to_string(axis) + " is not part of a tensor of " + shown(sizes));
+    throw Error(ErrorCode::unsupported, "[" + std::to_string(begin) + ", " + std::to_string(end) +
+                                            ") of axis " + std::to_string(axis) +
+                                            " is not part of a tensor of " + shown(sizes));
   Layout result = *this;
   const auto i = static_cast<size_t>(axis);
   result.box_.begin[i] = box_.begin[i] + begin;
@@ -90,8 +93,8 @@ Layout Layout::cut(int64_t axis, int64_t begin, int64_t end) const {
 
 Layout Layout::range(int64_t begin, int64_t end) const {
   if (begin < 0 || begin > end || end > numel())
-    throw Error("elements [" + std::to_string(begin) + ", " + std::to_string(end) +
-                ") are outside of the tensor's " + std::to_string(numel()));
+    throw Error(ErrorCode::unsupported, "elements [" + std::to_string(begin) + ", " + std::to_string(end) +
+                                            ") are outside of the tensor's " + std::to_string(numel()));
   Layout result = *this;
   result.begin_ = begin_ + begin;
   result.end_ = begin_ + end;
@@ -101,7 +104,8 @@ Layout Layout::range(int64_t begin, int64_t end) const {
 Layout Layout::in_blocks(int64_t block) const {
   const int64_t all = product(shape_);
   const auto fail = [&] {
-    return Error("a part of a tensor of " + shown(shape_) + " is cut inside its blocks of " +
+    return Error(ErrorCode::unsupported,
+                 "a part of a tensor of " + shown(shape_) + " is cut inside its blocks of " +
                      std::to_string(block) + " elements",
                  "cut it along its first axis at multiples of the block, or not at all");
   };
@@ -145,7 +149,8 @@ Tensor Layout::take(const Tensor& logical) const {
 
 int64_t Layout::copy(const Layout& from, const Tensor& theirs, const Tensor& mine) const {
   if (from.shape_ != shape_)
-    throw Error("a tensor of " + shown(from.shape_) + " cannot be copied to one of " + shown(shape_));
+    throw Error(ErrorCode::unsupported,
+                "a tensor of " + shown(from.shape_) + " cannot be copied to one of " + shown(shape_));
   const at::NoGradGuard no_grad;
   const Tensor to_flat = mine.view(-1), from_flat = theirs.view(-1);
   const auto sources = from.pieces();

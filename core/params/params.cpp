@@ -40,7 +40,8 @@ void check_is_here(const Param& param) {
   for (const Tensor& stored : param.stored)
     if (!unit) unit = gathered_elsewhere(stored);
   if (!unit) return;
-  throw Error("the value of '" + param.name + "' was read outside of its unit '" + *unit +
+  throw Error(ErrorCode::invalid_plugin,
+              "the value of '" + param.name + "' was read outside of its unit '" + *unit +
                   "': it is gathered for that unit alone, and freed after it",
               "read it in a wrap of the unit or of one of its operators; between steps Shard::data has this "
               "rank's elements");
@@ -64,7 +65,7 @@ int64_t Param::numel() const {
 }
 
 Param& Params::add(Param param) {
-  if (contains(param.name)) throw Error("two parameters are named '" + param.name + "'");
+  if (contains(param.name)) throw Error(ErrorCode::conflict, "two parameters are named '" + param.name + "'");
   if (param.layout.shape() != param.shape) param.layout = Layout(param.shape);
   Param& added = params_.emplace_back(std::move(param));
   kept_.push_back(&added);
@@ -76,7 +77,8 @@ Param& Params::at(std::string_view name) {
     if (param.name == name) return param;
   std::vector<std::string> names;
   for (const auto& param : params_) names.push_back(param.name);
-  throw Error("no parameter is named '" + std::string(name) + "'", did_you_mean(name, names));
+  throw Error(ErrorCode::unknown_name, "no parameter is named '" + std::string(name) + "'",
+              did_you_mean(name, names));
 }
 
 bool Params::contains(std::string_view name) const {

@@ -61,10 +61,11 @@ std::vector<fs::path> files_of(const Folder& folder, std::vector<Unusable>& unus
 PluginDescription usable(const fs::path& link) {
   std::error_code broken;
   const fs::path file = fs::canonical(link, broken);
-  if (broken) throw Error("is a broken link: " + broken.message());
+  if (broken) throw Error(ErrorCode::invalid_plugin, "is a broken link: " + broken.message());
   for (const auto& path : {file.parent_path(), file})
     if (anybody_may_write(path))
       throw Error(
+          ErrorCode::invalid_plugin,
           "every user may write to '" + path.string() + "', and could run code in the next experiment",
           "chmod o-w '" + path.string() + "'");
   PluginDescription plugin = read_description(file);
@@ -110,19 +111,21 @@ const PluginDescription& Catalogue::at(const std::string& name) const {
   }
   for (const auto& [file, reason] : unusable_)
     if (plugin_name_of(file) == name)
-      throw Error("plugin '" + name + "' cannot be used: " + reason, {}, file.string());
+      throw Error(ErrorCode::invalid_plugin, "plugin '" + name + "' cannot be used: " + reason, {},
+                  file.string());
   std::string cure = did_you_mean(name, names);
   cure += nearest(name, names).empty() ? "; your" : " Your";
   cure += " own plugins need --plugin-path FOLDER";
   for (const auto& [file, reason] : unusable_)
     if (file.extension() != ".so") cure += "\n  not searched: " + file.string() + ": " + reason;
-  throw Error("no plugin '" + name + "'", cure);
+  throw Error(ErrorCode::unknown_name, "no plugin '" + name + "'", cure);
 }
 
 void Catalogue::check_stack(const std::vector<PluginUse>& stack, const std::vector<PluginUse>& added) const {
   std::vector<std::string> stacked;
   for (const auto& use : stack) {
-    if (std::ranges::count(stacked, use.name) != 0) throw Error("plugin '" + use.name + "' is stacked twice");
+    if (std::ranges::count(stacked, use.name) != 0)
+      throw Error(ErrorCode::conflict, "plugin '" + use.name + "' is stacked twice");
     stacked.push_back(use.name);
   }
   const auto is_added = [&](const std::string& name) {
@@ -133,12 +136,13 @@ void Catalogue::check_stack(const std::vector<PluginUse>& stack, const std::vect
     for (const auto& other : plugin.conflicts)
       if (std::ranges::count(stacked, other) != 0) {
         const std::string& below = is_added(other) && !is_added(name) ? name : other;
-        throw Error("plugins '" + name + "' and '" + other + "' conflict",
+        throw Error(ErrorCode::conflict, "plugins '" + name + "' and '" + other + "' conflict",
                     "remove one: without = \"" + below + "\" or replace = \"" + below + "\"");
       }
     for (const auto& other : plugin.requirements)
       if (std::ranges::count(stacked, other) == 0)
-        throw Error("plugin '" + name + "' requires '" + other + "', which is not stacked",
+        throw Error(ErrorCode::missing_value,
+                    "plugin '" + name + "' requires '" + other + "', which is not stacked",
                     "stack '" + other + "' as well; stacked: " + join(stacked));
   }
 }

@@ -36,12 +36,14 @@ Fields<PluginDescription>::Field options() {
   const auto read = [](PluginDescription& plugin, const Json& json, const std::string& subject,
                        const std::string& where) {
     if (!json.is_array())
-      throw Error(subject + " must be a list of option schemas, but is " + shown(json), {}, where);
+      throw Error(ErrorCode::invalid_plugin,
+                  subject + " must be a list of option schemas, but is " + shown(json), {}, where);
     std::set<std::string> seen;
     for (const auto& option : json) {
       plugin.options.push_back(OptionSchema::parse(option, where));
       const std::string& name = plugin.options.back().name;
-      if (!seen.insert(name).second) throw Error("option '" + name + "' is listed twice", {}, where);
+      if (!seen.insert(name).second)
+        throw Error(ErrorCode::invalid_plugin, "option '" + name + "' is listed twice", {}, where);
     }
   };
   return {schema, read, {}};
@@ -57,7 +59,8 @@ const Fields<CheckedForm>& checked_form_fields() {
                     .fallback = Json::object()},
                    [](T& form, const Json& json, const std::string& subject, const std::string& where) {
                      if (!json.is_object())
-                       throw Error(subject + " must be an object, but is " + shown(json), {}, where);
+                       throw Error(ErrorCode::invalid_plugin,
+                                   subject + " must be an object, but is " + shown(json), {}, where);
                      form.options = json;
                    },
                    {}})
@@ -80,7 +83,8 @@ Fields<PluginDescription>::Field checks() {
   const auto read = [](PluginDescription& plugin, const Json& json, const std::string& subject,
                        const std::string& where) {
     if (!json.is_array() || json.empty())
-      throw Error(subject + " must be a list of at least one form, but is " + shown(json), {}, where);
+      throw Error(ErrorCode::invalid_plugin,
+                  subject + " must be a list of at least one form, but is " + shown(json), {}, where);
     for (const auto& form : json) plugin.checks.push_back(checked_form_fields().read(form, subject, where));
   };
   return {schema, read, {}};
@@ -113,6 +117,7 @@ PluginDescription of_this_api(const Json& json, const std::string& where) {
   PluginDescription plugin = description_fields().read(json, "the description", where);
   if (!is_name(plugin.name))
     throw Error(
+        ErrorCode::invalid_plugin,
         "a plugin name must start with a lower-case letter and consist of lower-case letters, digits and "
         "'_', not '" +
             plugin.name + "'",
@@ -219,14 +224,15 @@ PluginDescription read_description(const std::filesystem::path& file) {
   std::error_code unreadable;
   std::ifstream in;
   if (std::filesystem::is_regular_file(file, unreadable)) in.open(file, std::ios::binary);
-  if (!in.is_open()) throw Error("cannot be read", {}, file.string());
+  if (!in.is_open()) throw Error(ErrorCode::invalid_plugin, "cannot be read", {}, file.string());
   return parse_description(read_elf_note(in, file.string()), file);
 }
 
 void check_compatible(const PluginDescription& plugin) {
   const auto lines = differences(plugin);
   if (lines.empty()) return;
-  throw Error("plugin '" + plugin.name + "' was built for a different host\n  " + join(lines, "\n  "),
+  throw Error(ErrorCode::invalid_plugin,
+              "plugin '" + plugin.name + "' was built for a different host\n  " + join(lines, "\n  "),
               "rebuild it with optrush_add_plugin() against this build (docs/plugins/abi.md)",
               plugin.file.string());
 }

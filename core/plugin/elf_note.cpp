@@ -29,13 +29,14 @@ class Bytes {
   }
   std::string at(uint64_t offset, uint64_t count) const {
     if (offset > size_ || count > size_ - offset)
-      throw Error("truncated: a part at byte " + std::to_string(offset) + " ends after the file's " +
+      throw Error(ErrorCode::invalid_plugin,
+                  "truncated: a part at byte " + std::to_string(offset) + " ends after the file's " +
                       std::to_string(size_) + " bytes",
                   "copy the file again, or rebuild it", origin_);
     std::string bytes(count, '\0');
     in_.seekg(static_cast<std::streamoff>(offset));
     if (!in_.read(bytes.data(), static_cast<std::streamsize>(count)))
-      throw Error("cannot be read", {}, origin_);
+      throw Error(ErrorCode::invalid_plugin, "cannot be read", {}, origin_);
     return bytes;
   }
   uint64_t size() const { return size_; }
@@ -56,7 +57,8 @@ T structure(const std::string& bytes, uint64_t offset) {
 
 Elf64_Ehdr header(const Bytes& file, const std::string& origin) {
   const auto refuse = [&](const std::string& what) {
-    return Error(what, "a plugin is a shared object made by optrush_add_plugin()", origin);
+    return Error(ErrorCode::invalid_plugin, what, "a plugin is a shared object made by optrush_add_plugin()",
+                 origin);
   };
   if (file.size() < SELFMAG || file.at(0, SELFMAG) != ELFMAG) throw refuse("not an ELF file");
   const auto elf = structure<Elf64_Ehdr>(file.at(0, sizeof(Elf64_Ehdr)), 0);
@@ -76,7 +78,8 @@ std::string note_section(const Bytes& file, const std::string& origin) {
   const auto section = [&](uint64_t i) { return structure<Elf64_Shdr>(table, i * sizeof(Elf64_Shdr)); };
   const auto content = [&](const Elf64_Shdr& s) {
     if (s.sh_size > kMostBytes)
-      throw Error("damaged: a section of " + std::to_string(s.sh_size) + " bytes", {}, origin);
+      throw Error(ErrorCode::invalid_plugin, "damaged: a section of " + std::to_string(s.sh_size) + " bytes",
+                  {}, origin);
     return file.at(s.sh_offset, s.sh_size);
   };
   const std::string names = content(section(elf.e_shstrndx));
@@ -96,7 +99,8 @@ std::string read_elf_note(std::istream& in, const std::string& origin) {
     const auto note = structure<Elf64_Nhdr>(section, at);
     const uint64_t name = at + sizeof(note), text = name + aligned(note.n_namesz), end = text + note.n_descsz;
     if (text > section.size() || end > section.size())
-      throw Error("damaged: its note extends beyond section " + std::string(kSection), "rebuild the plugin",
+      throw Error(ErrorCode::invalid_plugin,
+                  "damaged: its note extends beyond section " + std::string(kSection), "rebuild the plugin",
                   origin);
     const bool ours =
         section.compare(name, note.n_namesz, kOwner, sizeof(kOwner)) == 0 && note.n_type == kType;
@@ -104,12 +108,13 @@ std::string read_elf_note(std::istream& in, const std::string& origin) {
     at = aligned(end);
   }
   if (texts.empty())
-    throw Error("no note in section " + std::string(kSection) + ": not a plugin of Optimization Rush",
+    throw Error(ErrorCode::invalid_plugin,
+                "no note in section " + std::string(kSection) + ": not a plugin of Optimization Rush",
                 "end the source with OPTRUSH_PLUGIN(Class, R\"json({...})json\") and build it with "
                 "optrush_add_plugin()",
                 origin);
   if (texts.size() > 1)
-    throw Error("describes " + std::to_string(texts.size()) + " plugins",
+    throw Error(ErrorCode::invalid_plugin, "describes " + std::to_string(texts.size()) + " plugins",
                 "build each plugin into a separate file", origin);
   std::string text = texts.front();
   text.erase(text.find_last_not_of('\0') + 1);

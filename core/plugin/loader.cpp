@@ -23,7 +23,8 @@ boost::dll::shared_library open_library(const PluginDescription& plugin) {
   boost::dll::shared_library library(plugin.file, mode, failure);
   if (failure) {
     const char* reason = ::dlerror();
-    throw Error("plugin '" + plugin.name + "' (" + plugin.file.string() +
+    throw Error(ErrorCode::invalid_plugin,
+                "plugin '" + plugin.name + "' (" + plugin.file.string() +
                     ") cannot be loaded: " + (reason != nullptr ? reason : failure.message()),
                 "rebuild it with optrush_add_plugin() against this host");
   }
@@ -33,13 +34,16 @@ boost::dll::shared_library open_library(const PluginDescription& plugin) {
 std::unique_ptr<Plugin> create(const PluginDescription& plugin) {
   const auto library = open_library(plugin);
   if (!library.has("optrush_create_plugin"))
-    throw Error("plugin '" + plugin.name + "' (" + plugin.file.string() +
+    throw Error(ErrorCode::invalid_plugin,
+                "plugin '" + plugin.name + "' (" + plugin.file.string() +
                     ") has no entry point optrush_create_plugin",
                 "end its source with OPTRUSH_PLUGIN(Class, description)");
   std::unique_ptr<Plugin> instance;
   call_plugin("plugin '" + plugin.name + "' in its constructor",
               [&] { instance.reset(library.get<CreatePlugin>("optrush_create_plugin")()); });
-  if (!instance) throw Error("optrush_create_plugin of plugin '" + plugin.name + "' returned nothing");
+  if (!instance)
+    throw Error(ErrorCode::invalid_plugin,
+                "optrush_create_plugin of plugin '" + plugin.name + "' returned nothing");
   return instance;
 }
 }  // namespace

@@ -32,7 +32,8 @@ BoundedLog::BoundedLog(std::filesystem::path file, int64_t limit_bytes)
     : path_(std::move(file)),
       limit_(limit_bytes),
       file_(open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644)) {
-  if (file_.get() < 0) throw Error("cannot write '" + path_.string() + "': " + std::strerror(errno));
+  if (file_.get() < 0)
+    throw Error(ErrorCode::file_access, "cannot write '" + path_.string() + "': " + std::strerror(errno));
 }
 
 void BoundedLog::bound() {

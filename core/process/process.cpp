@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kTick{250};
 
 [[noreturn]] void fail(const std::string& what, int error) {
-  throw Error(what + ": " + std::strerror(error));
+  throw Error(ErrorCode::file_access, what + ": " + std::strerror(error));
 }
 
 /// This process's environment with `added` over it, as "NAME=value". Of two values the later one counts.

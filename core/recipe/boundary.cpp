@@ -12,7 +12,7 @@ void call_plugin(const std::string& where, const std::function<void()>& code) {
   try {
     code();
   } catch (const Skip& e) {
-    throw Skip(e.message(), e.cure(), e.where().empty() ? where : e.where());
+    throw Skip(e.code(), e.message(), e.cure(), e.where().empty() ? where : e.where());
   } catch (const PeerError&) {
     throw;  // a consequence of what happened elsewhere
   } catch (const Error& e) {
@@ -23,9 +23,9 @@ void call_plugin(const std::string& where, const std::function<void()>& code) {
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& e) {
-    throw Error(e.what(), {}, where);
+    throw Error(ErrorCode::invalid_plugin, e.what(), {}, where);
   } catch (...) {
-    throw Error("threw an object that is not a std::exception", {}, where);
+    throw Error(ErrorCode::invalid_plugin, "threw an object that is not a std::exception", {}, where);
   }
 }
 }  // namespace optrush

@@ -18,8 +18,8 @@ using torch::autograd::variable_list;
 
 void check_count(const Differentiable& op, const char* what, size_t got, size_t expected) {
   if (got != expected)
-    throw Error("operator '" + op.name + "' returned " + std::to_string(got) + " " + what + ", expected " +
-                std::to_string(expected));
+    throw Error(ErrorCode::invalid_plugin, "operator '" + op.name + "' returned " + std::to_string(got) +
+                                               " " + what + ", expected " + std::to_string(expected));
 }
 
 /// The one autograd node behind every pair.
@@ -100,6 +100,7 @@ Tensors call(const Differentiable& op, Tensors inputs) {
   }
   if (op.traits.trace == Trace::opaque || traced_functions == nullptr)
     throw Error(
+        ErrorCode::unsupported,
         "operator '" + op.name + "' cannot be traced: its forward and backward do not consist of ATen calls",
         "declare the slot's base as opaque (Trace::opaque): the reference implementation is then traced "
         "instead");

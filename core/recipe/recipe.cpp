@@ -137,18 +137,21 @@ void Recipe::counter(Counter counter, std::function<double()> read) {
   };
   const std::string subject = "plugin '" + editor_.name + "': counter '" + counter.name + "'";
   if (counter.name.empty() || !is_text(counter.name, kLongestName))
-    throw Error(subject + " has an invalid name",
+    throw Error(ErrorCode::invalid_plugin, subject + " has an invalid name",
                 "give one line of 1 to 40 bytes: it is a column title in the report");
   if (!is_text(counter.unit, kLongestUnit))
-    throw Error(subject + " has the unit '" + counter.unit + "'", "give one line of at most 16 bytes");
-  if (!read) throw Error(subject + " has no read function");
+    throw Error(ErrorCode::invalid_plugin, subject + " has the unit '" + counter.unit + "'",
+                "give one line of at most 16 bytes");
+  if (!read) throw Error(ErrorCode::invalid_plugin, subject + " has no read function");
   auto& counters = record_->counters;
   const auto own = [&](const Record::Counted& counted) { return counted.plugin == editor_.name; };
   if (std::ranges::count_if(counters, own) == kMost)
-    throw Error(subject + " exceeds the maximum of 16 counters", "declare fewer counters");
+    throw Error(ErrorCode::invalid_plugin, subject + " exceeds the maximum of 16 counters",
+                "declare fewer counters");
   for (const Record::Counted& counted : counters)
     if (own(counted) && counted.counter.name == counter.name)
-      throw Error(subject + " is declared twice", "give each counter a unique name");
+      throw Error(ErrorCode::invalid_plugin, subject + " is declared twice",
+                  "give each counter a unique name");
   counters.push_back({editor_.name, std::move(counter), std::move(read)});
 }
 
@@ -165,7 +168,8 @@ void Recipe::claim(const void* field, bool same_value) {
   editor_.check_open("a training field");
   const auto [owner, fresh] = record_->claims.try_emplace(field, editor_.name);
   if (!fresh && owner->second != editor_.name && !same_value)
-    throw Error("plugins '" + owner->second + "' and '" + editor_.name +
+    throw Error(ErrorCode::conflict,
+                "plugins '" + owner->second + "' and '" + editor_.name +
                     "' set the same training field to different values",
                 "stack one of them");
 }

@@ -11,7 +11,8 @@ bool tracing() { return torch::jit::tracer::isTracing(); }
 
 void Editor::check_open(const std::string& what) const {
   if (sealed)
-    throw Error(what + " was edited after apply(), but the recipe is already resolved",
+    throw Error(ErrorCode::invalid_plugin,
+                what + " was edited after apply(), but the recipe is already resolved",
                 "edit the recipe in apply(); an event handler may change parameters, not slots");
 }
 
@@ -24,6 +25,7 @@ void SlotInfo::own(Traits traits) {
   editor_->check_open("the slot '" + name_ + "'");
   if (!base_.plugin.empty() && base_.plugin != editor_->name)
     throw Error(
+        ErrorCode::conflict,
         "plugins '" + base_.plugin + "' and '" + editor_->name + "' both replace the slot '" + name_ + "'",
         "stack one of them, or replace the other in a rung: replace = \"" + base_.plugin + "\"");
   base_ = {Phase::base, editor_->name, std::move(traits)};
@@ -54,7 +56,7 @@ void SlotInfo::throw_on(const std::string& place) {
 }
 
 void SlotInfo::refuse_trace(const std::string& place) {
-  throw Error(place + " cannot be compiled: a tracer cannot see its operations",
+  throw Error(ErrorCode::unsupported, place + " cannot be compiled: a tracer cannot see its operations",
               "remove it or the plugin compile from the stack, or declare the traits of the edit");
 }
 
@@ -64,7 +66,8 @@ void SlotInfo::check() const {
     if (std::find(offers.begin(), offers.end(), feature) != offers.end()) continue;
     std::string offered;
     for (const auto& offer : offers) offered += (offered.empty() ? "'" : ", '") + offer + "'";
-    throw Error("plugin '" + plugin + "' needs '" + feature + "' of " + name_ + "; '" + base().plugin +
+    throw Error(ErrorCode::unsupported,
+                "plugin '" + plugin + "' needs '" + feature + "' of " + name_ + "; '" + base().plugin +
                     "' does not offer it (it offers " + (offered.empty() ? "nothing" : offered) + ")",
                 "remove '" + base().plugin + "' from the stack, or use another plugin for " + name_);
   }

@@ -160,8 +160,8 @@ const Record<Context>& context_record() {
 
 Context context_from_json(const Json& json, const std::string& where) {
   if (!json.is_object() || !json.contains("date"))
-    throw Error("is not a description of a machine", "restore it, or remove it and recreate it with --resume",
-                where);
+    throw Error(ErrorCode::invalid_file, "is not a description of a machine",
+                "restore it, or remove it and recreate it with --resume", where);
   try {
     return context_record().read(json);
   } catch (const Error& e) {

@@ -17,7 +17,7 @@ class DocumentPart {
   bool has(const char* key) const { return json_.contains(key); }
   const Json& at(const char* key) const {
     const auto it = json_.find(key);
-    if (it == json_.end()) throw Error(named(key) + " is missing", {}, where_);
+    if (it == json_.end()) throw Error(ErrorCode::invalid_file, named(key) + " is missing", {}, where_);
     return *it;
   }
   /// Each has to be there, in this type.
@@ -31,7 +31,8 @@ class DocumentPart {
   }
   std::vector<DocumentPart> tables(const char* key) const {
     const Json& list = at(key);
-    if (!list.is_array()) throw Error(named(key) + " must be a list, but is " + shown(list), {}, where_);
+    if (!list.is_array())
+      throw Error(ErrorCode::invalid_file, named(key) + " must be a list, but is " + shown(list), {}, where_);
     std::vector<DocumentPart> parts;
     for (const Json& item : list) parts.emplace_back(item, "an entry of " + named(key), where_);
     return parts;

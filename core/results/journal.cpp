@@ -26,6 +26,7 @@ const Record<JournalEntry>& entry_record() {
                                  .field("sha256", &E::sha256, {.left_out = true})
                                  .field("inputs", &E::inputs, {.left_out = true})
                                  .field("reason", &E::reason, {.left_out = true})
+                                 .field("code", &E::code, {.left_out = true})
                                  .field("rank", &E::rank, {.left_out = true})
                                  .field("made", &E::made, {.left_out = true})
                                  .field("kept", &E::kept, {.left_out = true})

@@ -28,6 +28,7 @@ struct JournalEntry {
   std::string sha256 = {};  ///< of the file that the event is about: spec.json, result.json or `file`
   std::string inputs = {};  ///< sum_of_inputs() of the spec
   std::string reason = {};
+  std::optional<ErrorCode> code = {};
   std::optional<int64_t> rank = {};       ///< of several, the one that failed first
   std::optional<int64_t> made = {};       ///< restarted: steps before the fault
   std::optional<int64_t> kept = {};       ///< restarted: of them, those that the saved state has

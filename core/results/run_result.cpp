@@ -47,10 +47,12 @@ const Record<StepResult>& record_of(const StepResult*) {
             if (step.positions == -1) step.positions = step.tokens;
             constexpr int64_t kMost = 1'000'000'000'000;  // so that a sum over steps is a number
             for (const int64_t count : {step.trained, step.tokens, step.positions})
-              if (count < 0 || count > kMost) throw Error("a step of " + std::to_string(count) + " tokens");
+              if (count < 0 || count > kMost)
+                throw Error(ErrorCode::invalid_file, "a step of " + std::to_string(count) + " tokens");
             if (step.tokens > step.positions)
-              throw Error("a step processes " + std::to_string(step.tokens) + " tokens in " +
-                          std::to_string(step.positions) + " positions");
+              throw Error(ErrorCode::invalid_file, "a step processes " + std::to_string(step.tokens) +
+                                                       " tokens in " + std::to_string(step.positions) +
+                                                       " positions");
           });
   return record;
 }
@@ -225,7 +227,8 @@ const Record<R>& run_result_record() {
                    {.required = true, .schema = {{"const", 1}}},
                    [](R&, const Json& version) {
                      if (version != 1)
-                       throw Error("schema_version " + version.dump() + " is not supported",
+                       throw Error(ErrorCode::invalid_file,
+                                   "schema_version " + version.dump() + " is not supported",
                                    "this build reads schema_version 1");
                    },
                    [](const R&) -> Json { return 1; }})
@@ -235,6 +238,13 @@ const Record<R>& run_result_record() {
               {.doc =
                    "empty if ok; otherwise the first line is the problem, and the other lines are the remedy",
                .required = true})
+          .field("code", &R::code,
+                 {.doc = "kind of the error (docs/reference/errors.md); absent: ok, or an external program "
+                         "wrote the result",
+                  .left_out = true})
+          .field(
+              "where", &R::where,
+              {.doc = "place of the error: script:line, file or option; absent: not known", .left_out = true})
           .part("device", device_part(), {.left_out = true})
           .field("plan", &R::plan, {.doc = "resolved recipe, as worker --plan prints it", .left_out = true})
           .field("plugins", &R::plugins, {})
@@ -311,8 +321,9 @@ const Record<R>& run_result_record() {
                   .schema = {{"enum", {"time limit", "interrupt"}}}})
           .then([](R& result) {
             if (result.tokens_per_second && !(*result.tokens_per_second > 0))
-              throw Error("tokens_per_second is " + shown(Json(*result.tokens_per_second)) +
-                          ", but must be above 0");
+              throw Error(
+                  ErrorCode::invalid_file,
+                  "tokens_per_second is " + shown(Json(*result.tokens_per_second)) + ", but must be above 0");
             if (!result.trained_tokens_per_second)
               result.trained_tokens_per_second = result.tokens_per_second;
           })
@@ -349,7 +360,7 @@ RunResult run_result_from_json(const Json& json, const std::string& where) {
   } catch (const Error& e) {
     throw e.at(where);
   } catch (const Json::exception& e) {
-    throw Error(std::string("invalid result of a run: ") + e.what(), {}, where);
+    throw Error(ErrorCode::invalid_file, std::string("invalid result of a run: ") + e.what(), {}, where);
   }
 }
 

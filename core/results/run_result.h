@@ -90,6 +90,8 @@ struct BestState {
 struct RunResult {
   Status status = Status::ok;
   std::string reason;
+  std::optional<ErrorCode> code;  ///< of an error; none: it is ok, or another program wrote the result
+  std::string where;              ///< place of the error, if it has one
   std::optional<double> requested_bytes;
   std::string device;
   bool on_gpu = false;
@@ -124,7 +126,8 @@ struct RunResult {
 
   RunResult() = default;
   /// One that says no more than how a run ended.
-  explicit RunResult(BadEnd end) : status(end.status), reason(std::move(end.reason)) {}
+  explicit RunResult(BadEnd end)
+      : status(end.status), reason(std::move(end.reason)), code(code_of(end)), where(std::move(end.where)) {}
 
   bool ok() const { return status == Status::ok; }
   /// Losses and gradient norms by step.

@@ -1,6 +1,7 @@
 #include "results/status.h"
 
 #include <array>
+#include <utility>
 
 namespace optrush {
 namespace {
@@ -16,4 +17,29 @@ std::string_view to_string(Cause cause) { return kCauseNames.at(static_cast<size
 std::span<const std::string_view> names_of(Cause) { return kCauseNames; }
 std::string_view to_string(CaseStatus status) { return kCaseNames.at(static_cast<size_t>(status)); }
 std::span<const std::string_view> names_of(CaseStatus) { return kCaseNames; }
+
+ErrorCode code_of(Status status) {
+  switch (status) {
+    case Status::oom:
+      return ErrorCode::out_of_memory;
+    case Status::crashed:
+      return ErrorCode::crashed;
+    case Status::timeout:
+      return ErrorCode::timeout;
+    case Status::skipped:
+      return ErrorCode::missing_requirement;
+    case Status::broken:
+      return ErrorCode::wrong_result;
+    case Status::ok:
+    case Status::failed:
+      break;
+  }
+  return ErrorCode::internal;
+}
+
+ErrorCode code_of(const BadEnd& end) { return end.code.value_or(code_of(end.status)); }
+
+BadEnd failed(const Error& error, std::string reason) {
+  return {Status::failed, std::move(reason), error.code(), error.where()};
+}
 }  // namespace optrush

@@ -1,8 +1,11 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "optrush/error.h"
 
 namespace optrush {
 /// How a run ended.
@@ -21,9 +24,17 @@ enum class CaseStatus : uint8_t { ok, refused, skipped, failed, not_run };
 std::string_view to_string(CaseStatus);
 std::span<const std::string_view> names_of(CaseStatus);
 
-/// The end of a run that did not end well: its status and the reason.
+/// The code of an end of which no more is known than its status; internal for `failed`.
+ErrorCode code_of(Status);
+
+/// The end of a run that did not end well: its status, the reason, and of an error its code and place.
 struct BadEnd {
   Status status = Status::failed;
-  std::string reason;
+  std::string reason = {};
+  std::optional<ErrorCode> code = {};  ///< none: that of the status
+  std::string where = {};
 };
+ErrorCode code_of(const BadEnd&);
+/// With the code and place of an error that ended it.
+BadEnd failed(const Error&, std::string reason);
 }  // namespace optrush

@@ -46,6 +46,7 @@ void load_plans(const fs::path& file, const Sums& sums, Stored& stored) {
   const Json plans = sums.read(file);
   if (!plans.is_array() || plans.size() != stored.variants.size())
     throw Error(
+        ErrorCode::invalid_file,
         "must be a list with one plan for each of the " + counted(std::ssize(stored.variants), "variant"), {},
         file.string());
   for (size_t i = 0; i < plans.size(); ++i)
@@ -74,7 +75,8 @@ void load_runs(const Sums& sums, Stored& stored) {
   for (const auto& run : stored.runs) {
     const auto variant = static_cast<size_t>(run.spec.variant);
     if (variant >= stored.variants.size())
-      throw Error("variant " + std::to_string(run.spec.variant) + " is not in variants.json", {},
+      throw Error(ErrorCode::invalid_file,
+                  "variant " + std::to_string(run.spec.variant) + " is not in variants.json", {},
                   (folder / run.id / "spec.json").string());
     // A plan that came too late for plans.json is in the result as well.
     if (!stored.plans[variant] && run.spec.purpose == Purpose::measure)
@@ -86,16 +88,18 @@ void load_runs(const Sums& sums, Stored& stored) {
 [[noreturn]] void throw_no_report(const fs::path& folder) {
   const std::string what = "'" + folder.string() + "' is not a report folder: ";
   if (!fs::is_directory(folder))
-    throw Error(what + "the folder does not exist", "give reports/<experiment>/<label>");
+    throw Error(ErrorCode::missing_file, what + "the folder does not exist",
+                "give reports/<experiment>/<label>");
   if (is_there(folder / "report.md"))
-    throw Error(what + "experiment.json and results.json are missing",
+    throw Error(ErrorCode::missing_file, what + "experiment.json and results.json are missing",
                 "run the experiment, or give a folder with one of these files");
   std::vector<std::string> labels;
   for (const auto& entry : fs::directory_iterator(folder))
     if (is_there(entry.path() / "experiment.json")) labels.push_back(entry.path().filename().string());
   std::ranges::sort(labels);
-  throw Error(what + "experiment.json is missing", labels.empty() ? "give reports/<experiment>/<label>"
-                                                                  : "labels in this folder: " + join(labels));
+  throw Error(
+      ErrorCode::missing_file, what + "experiment.json is missing",
+      labels.empty() ? "give reports/<experiment>/<label>" : "labels in this folder: " + join(labels));
 }
 void check_order(const std::vector<Variant>& variants, const std::string& where) {
   for (size_t i = 0; i < variants.size(); ++i) {
@@ -103,9 +107,9 @@ void check_order(const std::vector<Variant>& variants, const std::string& where)
     const auto index = static_cast<int64_t>(i);
     if (variant.index != index || variant.previous >= index || (variant.previous < 0) != (i == 0) ||
         variant.same_as >= index)
-      throw Error("variant '" + variant.name + "' is out of order", {}, where);
+      throw Error(ErrorCode::invalid_file, "variant '" + variant.name + "' is out of order", {}, where);
   }
-  if (variants.empty()) throw Error("it has no variants", {}, where);
+  if (variants.empty()) throw Error(ErrorCode::invalid_file, "it has no variants", {}, where);
 }
 
 /// A report from results.json alone: a folder without the files of its runs.
@@ -115,12 +119,13 @@ Stored load_results(const fs::path& file) {
   const auto part = [&](const char* name) -> const Json& {
     const auto found = all.find(name);
     if (!all.is_object() || found == all.end())
-      throw Error(std::string("field '") + name + "' is missing",
+      throw Error(ErrorCode::invalid_file, std::string("field '") + name + "' is missing",
                   "an earlier version wrote it: the report is readable, but cannot be rendered again", where);
     return *found;
   };
   const auto list = [&](const char* name) -> const Json& {
-    if (!part(name).is_array()) throw Error(std::string("field '") + name + "' must be a list", {}, where);
+    if (!part(name).is_array())
+      throw Error(ErrorCode::invalid_file, std::string("field '") + name + "' must be a list", {}, where);
     return part(name);
   };
   Stored stored;
@@ -130,7 +135,8 @@ Stored load_results(const fs::path& file) {
   check_order(stored.variants, where);
   for (const Json& plan : list("plans")) stored.plans.push_back(optional_plan_from_json(plan, where));
   if (stored.plans.size() != stored.variants.size())
-    throw Error("'plans' has " + std::to_string(stored.plans.size()) + " entries for " +
+    throw Error(ErrorCode::invalid_file,
+                "'plans' has " + std::to_string(stored.plans.size()) + " entries for " +
                     counted(std::ssize(stored.variants), "variant"),
                 {}, where);
   stored.context = part("context");
@@ -138,7 +144,7 @@ Stored load_results(const fs::path& file) {
   for (const Json& run : list("runs")) {
     check_keys(run, {"id", "spec", "result"}, "field", "a run", where);
     if (run.size() != 3 || !run.at("id").is_string())
-      throw Error("a run must have 'id', 'spec' and 'result'", {}, where);
+      throw Error(ErrorCode::invalid_file, "a run must have 'id', 'spec' and 'result'", {}, where);
     const Json& raw = run.at("result");
     stored.runs.push_back({run.at("id"),
                            run_spec_from_json(run.at("spec"), where),
@@ -147,7 +153,8 @@ Stored load_results(const fs::path& file) {
                            fs::last_write_time(file),
                            {}});
     if (static_cast<size_t>(stored.runs.back().spec.variant) >= stored.variants.size())
-      throw Error("run '" + stored.runs.back().id + "' belongs to no variant", {}, where);
+      throw Error(ErrorCode::invalid_file, "run '" + stored.runs.back().id + "' belongs to no variant", {},
+                  where);
   }
   for (const Json& probe : list("probes")) stored.noise.push_back(noise_line_from_json(probe, where));
   stored.tried = part("tried");

@@ -40,10 +40,10 @@ Json Sums::read(const fs::path& file) const {
   const std::string content = read_file(file);
   if (agree(file, content)) return parse_stored(content, file.string());
   const bool of_run = file.lexically_relative(folder_).generic_string().starts_with("runs/");
-  throw Error("was changed after it was written: its SHA-256 is not in journal.jsonl",
-              "restore it, or remove " +
-                  (of_run ? "the folder '" + file.parent_path().string() + "'" : "it") +
-                  " and recreate it with --resume",
-              file.string());
+  throw Error(
+      ErrorCode::invalid_file, "was changed after it was written: its SHA-256 is not in journal.jsonl",
+      "restore it, or remove " + (of_run ? "the folder '" + file.parent_path().string() + "'" : "it") +
+          " and recreate it with --resume",
+      file.string());
 }
 }  // namespace optrush

@@ -15,7 +15,7 @@ Object* self_of(lua_State* lua, const Function& function) {
   Object* self = object_at(lua, 1);
   if (self != nullptr && class_of(*self) == function.owner) return self;
   const std::string title = function.title();
-  throw Error(title + " needs its " + function.owner + " as the receiver",
+  throw Error(ErrorCode::invalid_value, title + " needs its " + function.owner + " as the receiver",
               "call it with a colon: " + title + (function.parameters.empty() ? "()" : " { ... }"));
 }
 
@@ -25,7 +25,8 @@ LuaValue read_argument(lua_State* lua, const Function& function, int index) {
     return read_value(lua, index);
   } catch (const Error& e) {
     const int position = function.owner.empty() ? index : index - 1;
-    throw Error(function.title() + ": argument " + std::to_string(position) + " holds " + e.message(),
+    throw Error(e.code(),
+                function.title() + ": argument " + std::to_string(position) + " holds " + e.message(),
                 e.cure());
   }
 }
@@ -110,7 +111,7 @@ int index_object(lua_State* lua) {
     const auto names = api().names(owner);
     const std::string key = shown(read_value(lua, 2));
     const std::string bare = lua_type(lua, 2) == LUA_TSTRING ? lua_tolstring(lua, 2, nullptr) : "";
-    throw Error((owner.empty() ? "optrush" : "this " + owner) + " has no " + key,
+    throw Error(ErrorCode::unknown_name, (owner.empty() ? "optrush" : "this " + owner) + " has no " + key,
                 bare == "swiglu_stack"
                     ? "use rush.operator(\"mlp\", { dim = …, ffn_dim = …, [\"repeat\"] = … })"
                 : names.empty() ? "it has no fields; pass it to other functions"
@@ -122,7 +123,8 @@ int index_object(lua_State* lua) {
 int refuse_assignment(lua_State* lua) {
   Object& failure = push_object(lua);
   attempt(lua, failure, [&](Object&) {
-    throw Error("the objects of optrush cannot be changed", "store your values in a separate table");
+    throw Error(ErrorCode::invalid_value, "the objects of optrush cannot be changed",
+                "store your values in a separate table");
   });
   raise(lua, failure);
 }

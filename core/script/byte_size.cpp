@@ -21,6 +21,7 @@ double bytes_from(const Json& given, const std::string& what) {
       {{"B", 1}, {"MB", 1e6}, {"MiB", 1 << 20}, {"GB", 1e9}, {"GiB", 1 << 30}}};
   for (const auto& [name, bytes] : kUnits)
     if (end > 0 && unit == name && number > 0 && std::isfinite(number * bytes)) return number * bytes;
-  throw Error(what + " is '" + text + "'", R"(give bytes, or "20GB", "512MB", "16GiB")");
+  throw Error(ErrorCode::invalid_value, what + " is '" + text + "'",
+              R"(give bytes, or "20GB", "512MB", "16GiB")");
 }
 }  // namespace optrush

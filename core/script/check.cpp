@@ -93,11 +93,13 @@ Error unknown_field(const std::string& name, const std::vector<Parameter>& field
   std::vector<std::string> names;
   for (const auto& field : fields) names.push_back(field.name);
   if (const std::string present(present_name(name)); std::ranges::count(names, present) != 0)
-    return Error("the field '" + name + "'" + (subject.empty() ? "" : " of " + subject) + " is now called '" +
+    return Error(ErrorCode::unknown_name,
+                 "the field '" + name + "'" + (subject.empty() ? "" : " of " + subject) + " is now called '" +
                      present + "'",
                  "write " + present + " = ...");
   const std::string elsewhere = misplaced(name, fields);
-  return Error("unknown field '" + name + "'" + (subject.empty() ? "" : " of " + subject),
+  return Error(ErrorCode::unknown_name,
+               "unknown field '" + name + "'" + (subject.empty() ? "" : " of " + subject),
                elsewhere.empty() ? did_you_mean(name, names) : "did you mean " + elsewhere + "?");
 }
 
@@ -113,7 +115,8 @@ void check_fields(LuaTable& table, const std::vector<Parameter>& fields, const s
     if (table.has(field.name))
       check_value(table.fields.at(field.name), field, name, name);
     else if (required(field))
-      throw Error(name + " is missing", "it must be " + expected(field) + ": " + field.doc);
+      throw Error(ErrorCode::missing_value, name + " is missing",
+                  "it must be " + expected(field) + ": " + field.doc);
   }
 }
 
@@ -146,7 +149,8 @@ void check_value(LuaValue& value, const Parameter& parameter, const std::string&
       knowing != types.end())
     fitting = knowing;
   if (fitting != types.end()) return check_as(value, parameter, *fitting, subject, inside);
-  throw Error(subject + " must be " + expected(parameter) + ", but is " + shown(value));
+  throw Error(ErrorCode::invalid_value,
+              subject + " must be " + expected(parameter) + ", but is " + shown(value));
 }
 }  // namespace
 
@@ -154,10 +158,11 @@ LuaTable checked_arguments(const Function& function, std::vector<LuaValue> given
   while (!given.empty() && given.back().is_nil()) given.pop_back();
   const auto& parameters = function.parameters;
   if (given.size() > parameters.size())
-    throw Error(function.title() + " takes " +
-                (parameters.empty() ? "no" : std::to_string(parameters.size())) +
-                (parameters.size() == 1 ? " argument" : " arguments") + ", but was given " +
-                std::to_string(given.size()));
+    throw Error(ErrorCode::invalid_value,
+                function.title() + " takes " +
+                    (parameters.empty() ? "no" : std::to_string(parameters.size())) +
+                    (parameters.size() == 1 ? " argument" : " arguments") + ", but was given " +
+                    std::to_string(given.size()));
   LuaTable arguments;
   try {
     for (size_t i = 0; i < parameters.size(); ++i) {
@@ -166,12 +171,13 @@ LuaTable checked_arguments(const Function& function, std::vector<LuaValue> given
         check_value(given[i], parameter, parameter.name, "");
         arguments.fields[parameter.name] = std::move(given[i]);
       } else if (required(parameter)) {
-        throw Error(parameter.name + (parameter.name.ends_with('s') ? " are" : " is") + " missing",
+        throw Error(ErrorCode::missing_value,
+                    parameter.name + (parameter.name.ends_with('s') ? " are" : " is") + " missing",
                     "it must be " + expected(parameter) + ": " + parameter.doc);
       }
     }
   } catch (const Error& e) {
-    throw Error(function.title() + ": " + e.message(), e.cure(), e.where());
+    throw Error(e.code(), function.title() + ": " + e.message(), e.cure(), e.where());
   }
   return arguments;
 }

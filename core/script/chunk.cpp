@@ -85,7 +85,8 @@ int keep_traceback(lua_State* lua) {
 Error script_error(lua_State* lua, int status) {
   const ScriptContext& context = context_of(lua);
   if (status == LUA_ERRMEM)
-    return Error("the script needs more than " + std::to_string(kMostScriptMemory >> 20U) + " MiB of memory",
+    return Error(ErrorCode::out_of_memory,
+                 "the script needs more than " + std::to_string(kMostScriptMemory >> 20U) + " MiB of memory",
                  "check for a table or string that grows in a loop: a script only describes runs",
                  context.script().filename());
   const char* text =
@@ -93,6 +94,7 @@ Error script_error(lua_State* lua, int status) {
   const std::string message = text;
   if (context.last_error && message == context.last_error->what()) return *context.last_error;
   const bool traced = context.traceback.message == message;
-  return Error(message + (traced ? short_frames(context.traceback.frames) : ""), hint(message));
+  return Error(ErrorCode::script_error, message + (traced ? short_frames(context.traceback.frames) : ""),
+               hint(message));
 }
 }  // namespace optrush

@@ -53,7 +53,7 @@ std::string ScriptContext::preset(const std::vector<std::string>& names) {
   if (options_.preset.empty()) return names.front();
   if (std::ranges::find(names, options_.preset) != names.end()) return options_.preset;
   return through_host([&]() -> std::string {
-    throw UsageError("the script has no preset '" + options_.preset + "'",
+    throw UsageError(ErrorCode::unknown_name, "the script has no preset '" + options_.preset + "'",
                      did_you_mean(options_.preset, names), "--preset");
   });
 }
@@ -68,11 +68,12 @@ Json ScriptContext::argument(const OptionSchema& schema) {
         if (value.is_string() && value != "" && schema.choices.empty())
           given_texts_.insert(value.get<std::string>());
       } catch (const Error& e) {
-        throw UsageError(e.message(), e.cure(), e.where());
+        throw UsageError(e);
       }
     });
   if (const auto before = arguments_.find(schema.name); before != arguments_.end() && *before != value)
     throw Error(
+        ErrorCode::conflict,
         "the argument " + schema.name + " was read before with a different default: " + before->dump(),
         "read it once, and keep the value in a local variable");
   arguments_[schema.name] = value;
@@ -85,7 +86,7 @@ void ScriptContext::refuse_unknown_arguments() const {
   for (const auto& [name, text] : options_.arguments)
     if (!arguments_.contains(name))
       throw UsageError(
-          "the script has no argument '" + name + "'",
+          ErrorCode::unknown_name, "the script has no argument '" + name + "'",
           names.empty() ? "it has no arguments; use --set to change settings" : did_you_mean(name, names),
           "--arg");
 }
@@ -115,8 +116,8 @@ std::optional<bool> ScriptContext::holds(const RunSpec& spec, double memory_byte
 void ScriptContext::check_options() {
   if (!options_.preset.empty() && !asked_for_preset_)
     through_host([] {
-      throw UsageError("the script has no presets", "leave out --preset; use --set to change settings",
-                       "--preset");
+      throw UsageError(ErrorCode::unknown_name, "the script has no presets",
+                       "leave out --preset; use --set to change settings", "--preset");
     });
   through_host([&] { refuse_unknown_arguments(); });
 }

@@ -7,7 +7,9 @@ namespace fs = std::filesystem;
 namespace {
 fs::path existing(const ScriptContext& context, const std::string& path) {
   fs::path found = context.resolve(path);
-  if (!fs::exists(found)) throw Error("no file or folder '" + found.string() + "'", context.start_of(path));
+  if (!fs::exists(found))
+    throw Error(ErrorCode::missing_file, "no file or folder '" + found.string() + "'",
+                context.start_of(path));
   return found;
 }
 
@@ -47,7 +49,8 @@ Object preferences(ScriptContext& context, const Call& call) {
 Object tokens(ScriptContext& context, const Call& call) {
   const fs::path file = existing(context, call.arguments.at("file").text());
   if (!fs::is_regular_file(file))
-    throw Error("'" + file.string() + "' is not a file", "give a token file (docs/reference/formats.md)");
+    throw Error(ErrorCode::missing_file, "'" + file.string() + "' is not a file",
+                "give a token file (docs/reference/formats.md)");
   return validated({.kind = "tokens", .path = file}, call.where);
 }
 
@@ -55,7 +58,7 @@ Object corpus(ScriptContext&, const Call& call) {
   const Corpus corpus{
       .name = call.arguments.at("name").text(), .path = torch_folder() / "include", .extensions = {".h"}};
   if (!fs::is_directory(corpus.path))
-    throw Error("corpus '" + corpus.name + "': no folder '" + corpus.path + "'",
+    throw Error(ErrorCode::missing_file, "corpus '" + corpus.name + "': no folder '" + corpus.path + "'",
                 "LibTorch is missing there; run the set-up again, or give rush.text a different folder");
   return corpus;
 }

@@ -17,7 +17,8 @@ Draft& draft_of(const Call& call) { return *std::get<Draft*>(*call.self); }
 std::vector<Rung> rungs_of(const LuaValue& list, const std::string& what) {
   std::vector<Rung> rungs;
   for (const auto& item : list.table().items) rungs.push_back(item.object<Rung>());
-  if (rungs.empty()) throw Error(what + " has no rungs", "put rush.rung(...) between the braces");
+  if (rungs.empty())
+    throw Error(ErrorCode::missing_value, what + " has no rungs", "put rush.rung(...) between the braces");
   return rungs;
 }
 
@@ -25,7 +26,8 @@ std::vector<Rung> rungs_of(const LuaValue& list, const std::string& what) {
 void check_view(const Part& part, const RunSpec& base) {
   const GridView& view = part.view;
   if (!view.axes.empty() && view.axes.size() != part.axes.size())
-    throw Error("exp:grid: " + std::to_string(view.axes.size()) + " names for " +
+    throw Error(ErrorCode::invalid_value,
+                "exp:grid: " + std::to_string(view.axes.size()) + " names for " +
                     std::to_string(part.axes.size()) + " axes",
                 "name each axis, or none");
   if (!view.against.empty()) {
@@ -34,21 +36,24 @@ void check_view(const Part& part, const RunSpec& base) {
       for (const auto& rung : axis) names.push_back(rung.name);
     const auto times = std::ranges::count(names, view.against);
     if (times == 0)
-      throw Error("exp:grid: against names '" + view.against + "', which is not a rung of the grid",
+      throw Error(ErrorCode::unknown_name,
+                  "exp:grid: against names '" + view.against + "', which is not a rung of the grid",
                   did_you_mean(view.against, names));
     if (times > 1)
-      throw Error("exp:grid: against names '" + view.against + "', which is a rung on several axes",
+      throw Error(ErrorCode::conflict,
+                  "exp:grid: against names '" + view.against + "', which is a rung on several axes",
                   "give the rungs of each axis unique names");
   }
   if (view.x.empty() != view.curves.empty())
-    throw Error("exp:grid: x and curves must be given together",
+    throw Error(ErrorCode::conflict, "exp:grid: x and curves must be given together",
                 R"(x = "train.seq_len", curves = { "peak_memory" })");
   std::string path = "/" + view.x;
   std::ranges::replace(path, '.', '/');
   const Json spec = to_json(base);
   const Json::json_pointer pointer(view.x.empty() ? "" : path);
   if (!view.x.empty() && (!spec.contains(pointer) || !spec.at(pointer).is_number()))
-    throw Error("exp:grid: '" + view.x + "' is not a numeric setting", R"(for example x = "train.seq_len")");
+    throw Error(ErrorCode::invalid_value, "exp:grid: '" + view.x + "' is not a numeric setting",
+                R"(for example x = "train.seq_len")");
 }
 
 /// A number of rounds, or until when.
@@ -56,10 +61,11 @@ void take_rounds(const LuaTable& options, Experiment& experiment) {
   const auto *rounds = options.find("rounds"), *within = options.find("within"),
              *at_most = options.find("at_most");
   if (rounds != nullptr && (within != nullptr || at_most != nullptr))
-    throw Error("exp:run: rounds cannot be combined with within and at_most",
+    throw Error(ErrorCode::conflict, "exp:run: rounds cannot be combined with within and at_most",
                 R"(give rounds = 5, or within = 0.03, at_most = "5m")");
   if ((within != nullptr) != (at_most != nullptr))
-    throw Error("exp:run: within and at_most must be given together", R"(within = 0.03, at_most = "5m")");
+    throw Error(ErrorCode::conflict, "exp:run: within and at_most must be given together",
+                R"(within = 0.03, at_most = "5m")");
   if (rounds != nullptr) experiment.rounds = rounds->json().get<int64_t>();
   if (within != nullptr)
     experiment.until = Until{within->json().get<double>(), seconds_from(at_most->json(), "exp:run: at_most")};
@@ -71,7 +77,7 @@ std::string saved_state(const std::string& given, const ScriptContext& context) 
   for (const auto& candidate : {folder, folder / "state"})
     if (std::filesystem::is_regular_file(candidate / "state.json"))
       return std::filesystem::absolute(candidate).lexically_normal().string();
-  throw Error("no state was saved in '" + folder.string() + "'",
+  throw Error(ErrorCode::missing_file, "no state was saved in '" + folder.string() + "'",
               "give the folder of a run with save = { every = ... }; its report names it; " +
                   context.start_of(given));
 }
@@ -107,7 +113,7 @@ std::string folder_name(const std::string& text, const std::string& what) {
   bool valid = !text.empty() && text.size() <= 80 && plain(text[0]);
   for (const char c : text) valid = valid && (plain(c) || c == '.' || c == '_' || c == '-');
   if (!valid)
-    throw Error(what + " cannot be '" + text + "'",
+    throw Error(ErrorCode::invalid_value, what + " cannot be '" + text + "'",
                 "it becomes a folder name: use letters, digits, '.', '_' and '-'");
   return text;
 }
@@ -157,7 +163,8 @@ Object ladder(ScriptContext& context, const Call& call) {
                    .trial = trial != nullptr && trial->json().get<bool>()},
                   context);
     else if (given.has("memory") || (trial != nullptr && trial->json().get<bool>()))
-      throw Error("exp:ladder: memory and trial need batch = \"max\"", R"(batch = "max")");
+      throw Error(ErrorCode::missing_value, "exp:ladder: memory and trial need batch = \"max\"",
+                  R"(batch = "max")");
   }
   add_part(draft_of(call), std::move(part));
   return {};
@@ -165,7 +172,9 @@ Object ladder(ScriptContext& context, const Call& call) {
 
 Object ablation(ScriptContext&, const Call& call) {
   auto rungs = rungs_of(call.arguments.at("rungs"), "the ablation");
-  if (rungs.size() == 1) throw Error("an ablation needs at least two rungs", "add a rung, or use exp:ladder");
+  if (rungs.size() == 1)
+    throw Error(ErrorCode::missing_value, "an ablation needs at least two rungs",
+                "add a rung, or use exp:ladder");
   add_part(draft_of(call), {.arrangement = Arrangement::ablation, .rungs = std::move(rungs)});
   return {};
 }
@@ -181,7 +190,8 @@ Object grid(ScriptContext&, const Call& call) {
     names.push_back(name);
   }
   if (part.axes.empty())
-    throw Error("the grid has no axes", "exp:grid { batch = { rush.rung(...), ... }, ... }");
+    throw Error(ErrorCode::missing_value, "the grid has no axes",
+                "exp:grid { batch = { rush.rung(...), ... }, ... }");
   if (const auto* view = call.arguments.find("view"))
     part.view = grid_view_from_json(to_json(*view, "view"), call.where);
   if (part.view.axes.empty()) part.view.axes = names;

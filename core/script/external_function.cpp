@@ -15,7 +15,8 @@ std::vector<std::string> external_words(const LuaTable& table, const std::string
 void check_placeholders(const std::vector<std::string>& command) {
   for (const auto& word : command)
     if (const auto unknown = unknown_placeholder(word); !unknown.empty())
-      throw Error("rush.external: unknown placeholder '" + unknown + "'" +
+      throw Error(ErrorCode::unknown_name,
+                  "rush.external: unknown placeholder '" + unknown + "'" +
                       (unknown == word ? "" : " in '" + word + "'"),
                   did_you_mean(unknown, placeholders()));
 }
@@ -32,7 +33,7 @@ std::string named_file(const LuaTable& table, const std::string& field, const Sc
   if (value == nullptr) return "";
   const fs::path file = context.resolve(value->text());
   if (!fs::is_regular_file(file))
-    throw Error("rush.external: no file '" + file.string() + "'",
+    throw Error(ErrorCode::missing_file, "rush.external: no file '" + file.string() + "'",
                 "relative paths start at the script's folder");
   return value->text();
 }
@@ -48,7 +49,7 @@ std::map<std::string, std::string> hashed_files(const External& external,
   for (const auto& name : listed) {
     const fs::path file = context.resolve(name);
     if (!fs::is_regular_file(file))
-      throw Error("rush.external: no file '" + file.string() + "'",
+      throw Error(ErrorCode::missing_file, "rush.external: no file '" + file.string() + "'",
                   "relative paths start at the script's folder");
     hashes[name] = sha256_file(file);
   }
@@ -65,7 +66,8 @@ Object external(ScriptContext& context, const Call& call) {
                     .folder = context.script().parent_path(),
                     .preload = external_words(given, "preload")};
   if (external.command.empty() || external.command.front().empty())
-    throw Error("rush.external: the command is empty", R"(command = { "{python}", "train.py", ... })");
+    throw Error(ErrorCode::missing_value, "rush.external: the command is empty",
+                R"(command = { "{python}", "train.py", ... })");
   check_placeholders(external.command);
   for (auto& word : external.command) word = placed(word, context);
   if (const auto* effect = given.find("effect"))

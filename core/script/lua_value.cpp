@@ -28,7 +28,8 @@ class Reader {
   explicit Reader(lua_State* lua) : lua_(lua) {}
 
   LuaValue read(int index, int depth) {
-    if (++count_ > kMostValues) throw Error("a table of more than 100000 values", "use fewer values");
+    if (++count_ > kMostValues)
+      throw Error(ErrorCode::invalid_value, "a table of more than 100000 values", "use fewer values");
     switch (lua_type(lua_, index)) {
       case LUA_TNONE:
       case LUA_TNIL:
@@ -54,7 +55,8 @@ class Reader {
  private:
   double number(int index) const {
     const double value = lua_tonumberx(lua_, index, nullptr);
-    if (!std::isfinite(value)) throw Error("a number that is not finite", "check for a division by zero");
+    if (!std::isfinite(value))
+      throw Error(ErrorCode::invalid_value, "a number that is not finite", "check for a division by zero");
     return value;
   }
 
@@ -62,16 +64,19 @@ class Reader {
     size_t size = 0;
     const char* bytes = lua_tolstring(lua_, index, &size);
     std::string result(bytes, size);
-    if (!is_utf8(result)) throw Error("text that is not valid UTF-8", "save the script as UTF-8");
+    if (!is_utf8(result))
+      throw Error(ErrorCode::invalid_value, "text that is not valid UTF-8", "save the script as UTF-8");
     return result;
   }
 
   LuaTable table(int index, int depth) {
     if (depth > kDeepest)
-      throw Error("a table nested deeper than 32 levels", "check for a table that contains itself");
-    if (lua_checkstack(lua_, 4) == 0) throw Error("the Lua stack is full");
+      throw Error(ErrorCode::invalid_value, "a table nested deeper than 32 levels",
+                  "check for a table that contains itself");
+    if (lua_checkstack(lua_, 4) == 0) throw Error(ErrorCode::invalid_value, "the Lua stack is full");
     if (lua_getmetatable(lua_, index) != 0)
-      throw Error("a table with a metatable", "give a plain table: inherited fields would be ignored");
+      throw Error(ErrorCode::invalid_value, "a table with a metatable",
+                  "give a plain table: inherited fields would be ignored");
     LuaTable result;
     std::map<lua_Integer, LuaValue> items;
     lua_pushnil(lua_);
@@ -83,13 +88,15 @@ class Reader {
       else if (lua_isinteger(lua_, -1) != 0)
         items.emplace(lua_tointegerx(lua_, -1, nullptr), std::move(value));
       else
-        throw Error(std::string("a table with a key of type ") + lua_typename(lua_, lua_type(lua_, -1)),
+        throw Error(ErrorCode::invalid_value,
+                    std::string("a table with a key of type ") + lua_typename(lua_, lua_type(lua_, -1)),
                     "use names as keys, or 1, 2, ... in a list");
     }
     for (auto& [position, value] : items) {
       const auto expected = static_cast<lua_Integer>(result.items.size()) + 1;
       if (position != expected)
-        throw Error("a list without item " + std::to_string(expected), "remove the nil inside the list");
+        throw Error(ErrorCode::invalid_value, "a list without item " + std::to_string(expected),
+                    "remove the nil inside the list");
       result.items.push_back(std::move(value));
     }
     return result;
@@ -122,9 +129,11 @@ LuaValue read_value(lua_State* lua, int index) { return Reader(lua).read(index, 
 
 Json to_json(const LuaValue& value, const std::string& subject) {
   if (const auto* json = std::get_if<Json>(&value.data)) return *json;
-  if (!value.is_table()) throw Error(subject + " must be plain values, but is " + shown(value));
+  if (!value.is_table())
+    throw Error(ErrorCode::invalid_value, subject + " must be plain values, but is " + shown(value));
   const auto& [items, fields] = value.table();
-  if (!items.empty() && !fields.empty()) throw Error(subject + " is " + shown(value), "give one of the two");
+  if (!items.empty() && !fields.empty())
+    throw Error(ErrorCode::invalid_value, subject + " is " + shown(value), "give one of the two");
   Json result = items.empty() ? Json::object() : Json::array();
   for (const auto& item : items)
     result.push_back(to_json(item, subject + "[" + std::to_string(result.size() + 1) + "]"));

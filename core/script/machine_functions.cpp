@@ -41,7 +41,8 @@ Object ranks(ScriptContext& context, const Call&) { return Json(context.ranks(on
 Object preset(ScriptContext& context, const Call& call) {
   const auto names = call.arguments.at("names").json().get<std::vector<std::string>>();
   if (names.empty())
-    throw Error("rush.preset: no names", R"(give names, for example rush.preset { "short", "full" })");
+    throw Error(ErrorCode::missing_value, "rush.preset: no names",
+                R"(give names, for example rush.preset { "short", "full" })");
   for (const auto& name : names) one_line(name, "the name of a preset");
   return Json(context.preset(names));
 }
@@ -50,13 +51,14 @@ Object arg(ScriptContext& context, const Call& call) {
   const std::string name = call.arguments.at("name").text();
   const Json& fallback = call.arguments.at("default").json();
   if (!is_name(name))
-    throw Error("rush.arg: '" + name + "' is not a valid argument name",
+    throw Error(ErrorCode::invalid_value, "rush.arg: '" + name + "' is not a valid argument name",
                 "use lower-case letters, digits and '_', as in --arg layers=8");
   OptionSchema schema{.name = name, .type = type_of_scalar(fallback), .fallback = fallback};
   if (const auto* choices = call.arguments.find("choices"))
     schema.choices = choices->json().get<std::vector<std::string>>();
   if (!schema.choices.empty() && schema.type != "string")
-    throw Error("rush.arg: choices need a string default, but the default is " + shown(fallback));
+    throw Error(ErrorCode::invalid_value,
+                "rush.arg: choices need a string default, but the default is " + shown(fallback));
   checked(schema, fallback, "rush.arg: the default", "");
   return context.argument(schema);
 }

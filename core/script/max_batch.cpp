@@ -31,7 +31,8 @@ void refuse_own_batch(const Rung& rung) {
   const auto train = rung.settings.find("train");
   for (const char* key : {"micro_batch", "accumulation", "global_batch"})
     if (train != rung.settings.end() && train->contains(key))
-      throw Error("rung '" + rung.name + "' sets train." + key + ", but batch = \"max\" chooses the batch",
+      throw Error(ErrorCode::conflict,
+                  "rung '" + rung.name + "' sets train." + key + ", but batch = \"max\" chooses the batch",
                   "remove the setting, or move this rung to a ladder without batch = \"max\"", rung.where);
 }
 }  // namespace
@@ -48,7 +49,7 @@ double memory_limit(const LuaTable& options, ScriptContext& context, const std::
       return kShareOfFree * free / static_cast<double>(ranks);
   const Json& gpu = on_gpu(context) ? context.gpu() : Json();
   if (gpu.is_null())
-    throw Error(who + ": no GPU was found, so its memory is unknown",
+    throw Error(ErrorCode::missing_requirement, who + ": no GPU was found, so its memory is unknown",
                 R"(give the memory, for example memory = "16GB")");
   return kShareOfTensors * gpu.at("memory_bytes").get<double>();
 }
@@ -102,10 +103,12 @@ void fill_memory(Part& ladder, const Experiment& experiment, BatchLimits limits,
     const auto batch = largest_micro_batch(stack, limits, context);
     if (!batch && limits.trial) continue;  // a dry run can't know: the batch of the rung below
     if (!batch)
-      throw Error("rung '" + rung.name + "': the memory of its step cannot be predicted",
+      throw Error(ErrorCode::unsupported,
+                  "rung '" + rung.name + "': the memory of its step cannot be predicted",
                   "set trial = true to find the batch by test runs", rung.where);
     if (*batch == 0)
-      throw Error("rung '" + rung.name + "': not even one sequence fits into " +
+      throw Error(ErrorCode::out_of_memory,
+                  "rung '" + rung.name + "': not even one sequence fits into " +
                       std::to_string(std::llround(limits.memory_bytes)) + " bytes",
                   "raise memory, or use a shorter sequence or a smaller model", rung.where);
     rung.settings["train"]["micro_batch"] = *batch;

@@ -40,7 +40,7 @@ Object llama(ScriptContext&, const Call& call) {
   const auto* overrides = call.arguments.find("fields");
   if (preset != nullptr && preset->is_table()) {
     if (overrides != nullptr)
-      throw Error("rush.llama: two tables of fields",
+      throw Error(ErrorCode::conflict, "rush.llama: two tables of fields",
                   "give the name of a preset and one table, or one table");
     std::swap(preset, overrides);
   }
@@ -58,13 +58,14 @@ Object checkpoint(ScriptContext& context, const Call& call) {
   if (is_hub_name(given) && !fs::exists(folder)) {
     const std::string name = given.substr(given.find('/') + 1);
     throw Error(
+        ErrorCode::missing_file,
         "there is no folder '" + folder.string() + "'; names on the Hugging Face hub are not downloaded",
         "hf download " + given + " --local-dir " + name +
             "   (older versions: huggingface-cli download), then use rush.checkpoint \"" + name + "\"");
   }
   if (!fs::is_regular_file(folder / "config.json"))
     throw Error(
-        "no config.json in '" + folder.string() + "'",
+        ErrorCode::missing_file, "no config.json in '" + folder.string() + "'",
         "give a Hugging Face folder with config.json and safetensors files; " + context.start_of(given));
   check_checkpoint(folder, call.where);
   return ModelChoice{"llama", {{"checkpoint", folder.string()}}};

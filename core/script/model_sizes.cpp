@@ -31,7 +31,7 @@ int64_t count_parameters(const LlamaSpec& llama) {
 Object sizes(ScriptContext&, const Call& call) {
   const ModelChoice& model = call.arguments.at("model").object<ModelChoice>();
   if (model.kind != "llama")
-    throw Error("rush.sizes: a model of kind '" + model.kind + "' is not a decoder",
+    throw Error(ErrorCode::unsupported, "rush.sizes: a model of kind '" + model.kind + "' is not a decoder",
                 "give a model from rush.llama or rush.checkpoint");
   const auto [llama, max_positions] = decoder_of(model.fields, call.where);
   return Json{{"dim", llama.dim},

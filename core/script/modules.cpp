@@ -26,7 +26,7 @@ fs::path file_of(const std::string& name) {
     path += c == '.' ? '/' : c;
   }
   if (!valid || !in_word)
-    throw Error("'" + name + "' is not the name of a module",
+    throw Error(ErrorCode::invalid_value, "'" + name + "' is not the name of a module",
                 "write words joined by dots: require \"folder.file\" names a file in the script's folder or "
                 "the library");
   return path + ".lua";
@@ -48,10 +48,12 @@ fs::path find_module(const std::string& name, const ScriptContext& context) {
     fs::path found = fs::canonical(root / file, error);
     if (error || !fs::is_regular_file(found)) continue;
     if (is_inside(found, root)) return found;
-    throw Error("module '" + name + "' is a link to a file outside of " + root.string(),
+    throw Error(ErrorCode::invalid_value,
+                "module '" + name + "' is a link to a file outside of " + root.string(),
                 "copy the file into the folder");
   }
-  throw Error("no module '" + name + "'", "looked for " + file.string() + " in " + join(folders, " and "));
+  throw Error(ErrorCode::missing_file, "no module '" + name + "'",
+              "looked for " + file.string() + " in " + join(folders, " and "));
 }
 
 /// How messages call the file: from the script's folder, or from the one above the library.
@@ -64,7 +66,8 @@ std::string name_in_messages(const fs::path& file, const ScriptContext& context)
 /// Canonical path of the module that a script asks for, or "optrush".
 Json resolve(lua_State* lua) {
   if (lua_type(lua, 1) != LUA_TSTRING)
-    throw Error("require needs the name of a module", "for example require \"optrush\"");
+    throw Error(ErrorCode::missing_value, "require needs the name of a module",
+                "for example require \"optrush\"");
   size_t size = 0;
   const char* text = lua_tolstring(lua, 1, &size);
   const std::string name(text, size);
@@ -78,7 +81,7 @@ Json begin_loading(const Json& path, ScriptContext& context) {
   if (const auto first = std::ranges::find(loading, name); first != loading.end()) {
     std::vector<std::string> circle(first, loading.end());
     circle.push_back(name);
-    throw Error("modules require each other: " + join(circle, " -> "),
+    throw Error(ErrorCode::conflict, "modules require each other: " + join(circle, " -> "),
                 "move their common code into a separate module");
   }
   Json chunk = {{"name", "@" + name}, {"source", chunk_source(path.get<std::string>())}};

@@ -26,7 +26,8 @@ std::vector<PluginUse> plugin_uses(const std::vector<LuaValue>& list, ScriptCont
     const bool valid = fields.empty() && (parts.size() == 1 || parts.size() == 2) && parts[0].is_string() &&
                        (parts.size() == 1 || parts[1].is_table());
     if (!valid)
-      throw Error("plugins[" + std::to_string(uses.size() + 1) +
+      throw Error(ErrorCode::invalid_value,
+                  "plugins[" + std::to_string(uses.size() + 1) +
                       "] must be the name of a plugin, or its name and options",
                   R"(plugins = { "name", { "name", { option = value } } })");
     uses.push_back(plugin_use(parts[0].text(), parts.size() == 2 ? &parts[1] : nullptr, context, where));

@@ -140,6 +140,7 @@ std::vector<std::string> llama_preset_names() {
 const LlamaSpec& llama_preset(const std::string& name) {
   for (const auto& preset : llama_presets())
     if (preset.name == name) return preset.spec;
-  throw Error("there is no model '" + name + "'", did_you_mean(name, llama_preset_names()));
+  throw Error(ErrorCode::unknown_name, "there is no model '" + name + "'",
+              did_you_mean(name, llama_preset_names()));
 }
 }  // namespace optrush

@@ -24,11 +24,11 @@ void check_status(lua_State* lua, int status) {
 /// A script that measures nothing is a mistake that would otherwise go unseen.
 void check_ran(const ScriptContext& context) {
   if (context.drafts().empty())
-    throw Error("the script describes no experiment",
+    throw Error(ErrorCode::missing_value, "the script describes no experiment",
                 "write rush.experiment { ... }, then exp:run():report()", context.script().filename());
   for (const auto& draft : context.drafts())
     if (!draft->ran)
-      throw Error("experiment '" + draft->experiment.name + "' is not run",
+      throw Error(ErrorCode::missing_value, "experiment '" + draft->experiment.name + "' is not run",
                   "end the script with exp:run():report()", draft->where);
 }
 }  // namespace

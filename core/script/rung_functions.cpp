@@ -18,7 +18,8 @@ std::vector<std::string> rung_words(const LuaTable& table, const std::string& fi
 void apply_settings(Rung& rung, const LuaTable& table, ScriptContext& context) {
   if (const auto* plugins = table.find("plugins")) {
     if (!rung.plugins.empty())
-      throw Error("rush.rung: plugins are given twice", "list all of them in plugins = { ... }");
+      throw Error(ErrorCode::conflict, "rush.rung: plugins are given twice",
+                  "list all of them in plugins = { ... }");
     rung.plugins = plugin_uses(plugins->table().items, context, rung.where);
   }
   rung.settings = settings_of(table);
@@ -28,7 +29,7 @@ void apply_settings(Rung& rung, const LuaTable& table, ScriptContext& context) {
   rung.without = rung_words(table, "without");
   if (const auto* over = table.find("over")) rung.over = over->text();
   if (!rung.replace.empty() && rung.plugins.empty())
-    throw Error("rush.rung: replace needs a plugin of the rung as the replacement",
+    throw Error(ErrorCode::invalid_value, "rush.rung: replace needs a plugin of the rung as the replacement",
                 "to remove a plugin, use without = ...");
 }
 }  // namespace
@@ -42,13 +43,14 @@ Object rung(ScriptContext& context, const Call& call) {
   if (plugin != nullptr && plugin->is_table()) {
     if (options != nullptr || settings != nullptr)
       throw Error(
-          "rush.rung: too many tables",
+          ErrorCode::invalid_value, "rush.rung: too many tables",
           "write rush.rung(name, plugin, options, settings), or rush.rung(name, settings) without a plugin");
     settings = plugin;
   } else if (plugin != nullptr) {
     rung.plugins = {plugin_use(plugin->text(), options, context, call.where)};
   } else if (options != nullptr) {
-    throw Error("rush.rung: options without a plugin", "write rush.rung(name, plugin, options)");
+    throw Error(ErrorCode::missing_value, "rush.rung: options without a plugin",
+                "write rush.rung(name, plugin, options)");
   }
   if (settings != nullptr) apply_settings(rung, settings->table(), context);
   return rung;

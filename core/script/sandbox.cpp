@@ -95,7 +95,7 @@ void LuaState::Close::operator()(lua_State* lua) const {
 
 LuaState::LuaState(ScriptContext& context)
     : used_(std::make_unique<size_t>(0)), state_(lua_newstate(allocate, used_.get())) {
-  if (!state_) throw Error("out of memory for a Lua state");
+  if (!state_) throw Error(ErrorCode::out_of_memory, "out of memory for a Lua state");
   set_context(state_.get(), context);
 }
 

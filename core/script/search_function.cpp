@@ -12,15 +12,16 @@ std::vector<Rung> axis_of(const LuaValue& item, size_t number) {
   else
     rungs.push_back(item.object<Rung>());
   if (rungs.empty())
-    throw Error("exp:search: part " + std::to_string(number) + " has no rung",
+    throw Error(ErrorCode::missing_value, "exp:search: part " + std::to_string(number) + " has no rung",
                 "put rush.rung(...) into the part");
   for (const Rung& rung : rungs) {
     if (rung.external)
       throw Error(
+          ErrorCode::unsupported,
           "exp:search: '" + rung.name + "' is an external program, on which plugins cannot be stacked",
           "measure it in a ladder with the stack that the search found", rung.where);
     if (!rung.over.empty())
-      throw Error("exp:search: '" + rung.name + "' is placed over '" + rung.over + "'",
+      throw Error(ErrorCode::conflict, "exp:search: '" + rung.name + "' is placed over '" + rung.over + "'",
                   "leave out `over`: a search determines the order", rung.where);
   }
   return rungs;
@@ -31,12 +32,13 @@ Object search(ScriptContext& context, const Call& call) {
   Draft& draft = *std::get<Draft*>(*call.self);
   Experiment experiment = draft.experiment;
   if (!experiment.parts.empty())
-    throw Error("exp:search: the experiment has a ladder, an ablation or a grid already",
+    throw Error(ErrorCode::conflict, "exp:search: the experiment has a ladder, an ablation or a grid already",
                 "use a separate experiment for the search");
   SearchRequest request;
   for (const auto& item : call.arguments.at("parts").table().items)
     request.axes.push_back(axis_of(item, request.axes.size() + 1));
-  if (request.axes.empty()) throw Error("exp:search has no parts", "put rush.rung(...) between the braces");
+  if (request.axes.empty())
+    throw Error(ErrorCode::missing_value, "exp:search has no parts", "put rush.rung(...) between the braces");
   Until& until = experiment.until.emplace(kSearchUntil);
   if (const auto* options = call.arguments.find("options")) {
     const LuaTable& given = options->table();

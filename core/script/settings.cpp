@@ -44,9 +44,11 @@ void check_dtype_of(const LuaValue& settings, ScriptContext& context, const std:
 
 std::string one_line(const std::string& text, const std::string& what) {
   if (text.empty() || text.size() > kLongestLine)
-    throw Error(what + " must be one line of 1 to 80 bytes", "shorten it: it is a table entry of the report");
+    throw Error(ErrorCode::invalid_value, what + " must be one line of 1 to 80 bytes",
+                "shorten it: it is a table entry of the report");
   if (has_hidden_character(text))
-    throw Error(what + " contains an invisible character, such as a line end: '" + printable(text) + "'",
+    throw Error(ErrorCode::invalid_value,
+                what + " contains an invisible character, such as a line end: '" + printable(text) + "'",
                 "remove the character: tables and charts show the text");
   return text;
 }

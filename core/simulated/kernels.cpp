@@ -167,7 +167,9 @@ void run(const c10::OperatorHandle& op, Stack* stack) {
   if (is_product(op)) state.ledger->multiply(current_stream());
 }
 
-[[noreturn]] void no_values() { throw Error("a forecast has no values that the host could read"); }
+[[noreturn]] void no_values() {
+  throw Error(ErrorCode::unsupported, "a forecast has no values that the host could read");
+}
 
 /// Whether the host waits: as CUDA's copies do where they block, or where memory of the host is not pinned.
 bool host_waits(const Tensor& host, bool non_blocking) {

@@ -69,7 +69,7 @@ class Fields {
       if (const auto it = json.find(schema.name); it != json.end())
         read(object, *it, name, where);
       else if (schema.fallback.is_null())
-        throw Error(name + " is missing", "it must be " + allowed(schema), where);
+        throw Error(ErrorCode::missing_value, name + " is missing", "it must be " + allowed(schema), where);
     }
     return object;
   }

@@ -11,7 +11,7 @@ constexpr int64_t kLargest = int64_t{1} << 31;  // products of two dimensions st
 
 void check_llama(const LlamaSpec& spec, const std::string& where) {
   const auto refuse = [&](const std::string& what, const std::string& cure) {
-    throw Error(what, cure, where);
+    throw Error(ErrorCode::invalid_value, what, cure, where);
   };
   const auto text = [](int64_t n) { return std::to_string(n); };
   if (spec.head_dim == 0 && spec.dim % spec.n_heads != 0)
@@ -207,7 +207,8 @@ LlamaSpec llama_from_json(const Json& json, const std::string& where) {
   } else {
     for (const auto& [key, value] : json.items())
       if (key != "checkpoint")
-        throw Error("model." + key + " would be ignored: the checkpoint '" + spec.checkpoint + "' sets it",
+        throw Error(ErrorCode::conflict,
+                    "model." + key + " would be ignored: the checkpoint '" + spec.checkpoint + "' sets it",
                     "leave out model." + key + ", or leave out model.checkpoint", where);
   }
   return spec;

@@ -44,6 +44,7 @@ Json validate_model(const std::string& kind, const Json& model, const std::strin
     if (known.name == kind) return known.validate(model, where);
     names.push_back(known.name);
   }
-  throw Error("unknown kind of model '" + kind + "'", did_you_mean(kind, names), where);
+  throw Error(ErrorCode::unknown_name, "unknown kind of model '" + kind + "'", did_you_mean(kind, names),
+              where);
 }
 }  // namespace optrush

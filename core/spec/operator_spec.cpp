@@ -39,14 +39,17 @@ OperatorSpec operator_from_json(const Json& json, const std::string& where) {
   OperatorSpec spec = operator_fields().read(json, "model", where);
   const bool headed = spec.op == "position" || spec.op == "attention";
   if (headed && spec.dim % spec.n_heads != 0)
-    throw Error("model.dim (" + std::to_string(spec.dim) + ") is not a multiple of model.n_heads (" +
+    throw Error(ErrorCode::invalid_value,
+                "model.dim (" + std::to_string(spec.dim) + ") is not a multiple of model.n_heads (" +
                     std::to_string(spec.n_heads) + ")",
                 "change one of them", where);
   if (spec.op == "position" && spec.dim / spec.n_heads % 2 != 0)
-    throw Error("heads of " + std::to_string(spec.dim / spec.n_heads) + " cannot be rotated in pairs",
+    throw Error(ErrorCode::invalid_value,
+                "heads of " + std::to_string(spec.dim / spec.n_heads) + " cannot be rotated in pairs",
                 "make model.dim / model.n_heads even", where);
   if (spec.op == "head_loss" && spec.repeat != 1)
-    throw Error("model.repeat does not apply to head_loss, whose output is a single number", "leave it out",
+    throw Error(ErrorCode::conflict,
+                "model.repeat does not apply to head_loss, whose output is a single number", "leave it out",
                 where);
   return spec;
 }

@@ -11,9 +11,11 @@ const std::vector<std::string> kKeys = {"name", "type", "default", "min", "max",
 
 std::string text_of(const Json& json, const OptionSchema& schema, const std::string& subject,
                     const std::string& where) {
-  if (!json.contains(schema.name)) throw Error(subject + " has no '" + schema.name + "'", {}, where);
+  if (!json.contains(schema.name))
+    throw Error(ErrorCode::missing_value, subject + " has no '" + schema.name + "'", {}, where);
   const std::string text = checked(schema, json[schema.name], "'" + schema.name + "' of " + subject, where);
-  if (text.empty()) throw Error("'" + schema.name + "' of " + subject + " is empty", {}, where);
+  if (text.empty())
+    throw Error(ErrorCode::invalid_value, "'" + schema.name + "' of " + subject + " is empty", {}, where);
   return text;
 }
 
@@ -25,7 +27,8 @@ Json bound(const Json& json, const char* key, const OptionSchema& schema, const 
   if (it == json.end()) return {};
   const std::string subject = std::string("'") + key + "' of option '" + schema.name + "'";
   if (!numeric(schema))
-    throw Error(subject + " is allowed for numbers only, not for type " + schema.type, {}, where);
+    throw Error(ErrorCode::invalid_value,
+                subject + " is allowed for numbers only, not for type " + schema.type, {}, where);
   return checked({.type = schema.type}, *it, subject, where);
 }
 
@@ -37,7 +40,8 @@ std::map<std::string, Effect> effects_of(const Json& json, const OptionSchema& s
   const std::string subject = "'effects' of option '" + schema.name + "'";
   const auto choices = schema.type == "boolean" ? std::vector<std::string>{"true", "false"} : schema.choices;
   if (choices.empty())
-    throw Error(subject + " are allowed for booleans and for options with 'choices' only", {}, where);
+    throw Error(ErrorCode::invalid_value,
+                subject + " are allowed for booleans and for options with 'choices' only", {}, where);
   check_keys(*it, choices, "choice", subject, where);
   std::map<std::string, Effect> effects;
   for (const auto& [choice, effect] : it->items())
@@ -55,22 +59,26 @@ OptionSchema OptionSchema::parse(const Json& json, const std::string& where) {
   schema.name = text_of(json, {.name = "name", .type = "string"}, "an option", where);
   const std::string subject = "option '" + schema.name + "'";
   if (!is_name(schema.name))
-    throw Error(subject + " must have a name of lower-case letters, digits and '_' that starts with a letter",
+    throw Error(ErrorCode::invalid_value,
+                subject + " must have a name of lower-case letters, digits and '_' that starts with a letter",
                 {}, where);
   schema.type = text_of(json, {.name = "type", .type = "string", .choices = kTypes}, subject, where);
   schema.doc = text_of(json, {.name = "doc", .type = "string"}, subject, where);
   schema.min = bound(json, "min", schema, where);
   schema.max = bound(json, "max", schema, where);
   if (!schema.min.is_null() && !schema.max.is_null() && schema.min > schema.max)
-    throw Error(subject + " allows no value: min " + schema.min.dump() + " is above max " + schema.max.dump(),
+    throw Error(ErrorCode::invalid_value,
+                subject + " allows no value: min " + schema.min.dump() + " is above max " + schema.max.dump(),
                 {}, where);
   if (const auto it = json.find("choices"); it != json.end()) {
     if (schema.type != "string" && schema.type != "list")
       throw Error(
+          ErrorCode::invalid_value,
           "'choices' of " + subject + " are allowed for strings and lists only, not for type " + schema.type,
           {}, where);
     schema.choices = checked({.type = "list"}, *it, "'choices' of " + subject, where);
-    if (schema.choices.empty()) throw Error("'choices' of " + subject + " are empty", {}, where);
+    if (schema.choices.empty())
+      throw Error(ErrorCode::invalid_value, "'choices' of " + subject + " are empty", {}, where);
   }
   schema.effects = effects_of(json, schema, where);
   if (const auto it = json.find("default"); it != json.end() && !it->is_null())
@@ -87,7 +95,8 @@ Options::Options(const std::vector<OptionSchema>& schemas, const Json& given, co
     if (const auto it = given.find(schema.name); it != given.end())
       values_[schema.name] = checked(schema, *it, subject, where);
     else if (schema.fallback.is_null())
-      throw Error(subject + " is required", "give " + allowed(schema) + ": " + schema.doc, where);
+      throw Error(ErrorCode::missing_value, subject + " is required",
+                  "give " + allowed(schema) + ": " + schema.doc, where);
     else
       values_[schema.name] = schema.fallback;
   }
@@ -96,8 +105,8 @@ Options::Options(const std::vector<OptionSchema>& schemas, const Json& given, co
 const Json& Options::at(std::string_view name) const {
   const auto it = values_.find(name);
   if (it == values_.end())
-    throw Error("the plugin reads the option '" + std::string(name) +
-                "', which its description does not list");
+    throw Error(ErrorCode::invalid_plugin, "the plugin reads the option '" + std::string(name) +
+                                               "', which its description does not list");
   return *it;
 }
 

@@ -25,7 +25,8 @@ std::vector<std::string> effect_names() { return {kEffects.begin(), kEffects.end
 Effect effect_from_string(std::string_view name, const std::string& where) {
   const auto it = std::ranges::find(kEffects, name);
   if (it == kEffects.end())
-    throw Error("unknown effect '" + std::string(name) + "'", did_you_mean(name, effect_names()), where);
+    throw Error(ErrorCode::unknown_name, "unknown effect '" + std::string(name) + "'",
+                did_you_mean(name, effect_names()), where);
   return static_cast<Effect>(it - kEffects.begin());
 }
 }  // namespace optrush

@@ -46,8 +46,9 @@ bool is_of_type(const Json& value) {
 template <class T>
 T required(const Json& json, const char* key) {
   const auto it = json.find(key);
-  if (it == json.end()) throw Error(std::string("field '") + key + "' is missing");
-  if (!is_of_type<T>(*it)) throw Error(std::string("field '") + key + "' must be " + name_of_type<T>());
+  if (it == json.end()) throw Error(ErrorCode::invalid_file, std::string("field '") + key + "' is missing");
+  if (!is_of_type<T>(*it))
+    throw Error(ErrorCode::invalid_file, std::string("field '") + key + "' must be " + name_of_type<T>());
   return it->get<T>();
 }
 

@@ -84,7 +84,8 @@ Json written(const M& value, bool integer) {
 template <class M>
 M taken(const Json& json, const std::string& name) {
   if constexpr (Scalar<M>) {
-    if (!is_of_type<M>(json)) throw Error("field '" + name + "' must be " + name_of_type<M>());
+    if (!is_of_type<M>(json))
+      throw Error(ErrorCode::invalid_file, "field '" + name + "' must be " + name_of_type<M>());
     return json.get<M>();
   } else if constexpr (std::same_as<M, Json>) {
     return json;
@@ -93,18 +94,19 @@ M taken(const Json& json, const std::string& name) {
     const auto names = names_of(M{});
     for (size_t i = 0; i < names.size(); ++i)
       if (names[i] == text) return static_cast<M>(i);
-    throw Error("unknown " + name + " '" + text + "'", did_you_mean(text, {names.begin(), names.end()}));
+    throw Error(ErrorCode::invalid_file, "unknown " + name + " '" + text + "'",
+                did_you_mean(text, {names.begin(), names.end()}));
   } else if constexpr (IsOptional<M>::value) {
     return json.is_null() ? M() : M(taken<typename M::value_type>(json, name));
   } else if constexpr (IsNamed<M>::value) {
-    if (!json.is_object()) throw Error("field '" + name + "' must be a table");
+    if (!json.is_object()) throw Error(ErrorCode::invalid_file, "field '" + name + "' must be a table");
     using Value = typename M::value_type::second_type;
     M values;
     for (const auto& [key, value] : json.items())
       if (IsOptional<Value>::value || !value.is_null()) values.emplace_back(key, taken<Value>(value, key));
     return values;
   } else if constexpr (IsVector<M>::value) {
-    if (!json.is_array()) throw Error("field '" + name + "' must be a list");
+    if (!json.is_array()) throw Error(ErrorCode::invalid_file, "field '" + name + "' must be a list");
     M values;
     for (const auto& value : json) values.push_back(taken<typename M::value_type>(value, name));
     return values;
@@ -211,7 +213,8 @@ class Record {
     for (const Field& field : fields_) {
       const auto found = json.find(field.name);
       if (found == json.end()) {
-        if (field.use.required) throw Error("field '" + field.name + "' is missing in " + subject_);
+        if (field.use.required)
+          throw Error(ErrorCode::invalid_file, "field '" + field.name + "' is missing in " + subject_);
       } else if (!found->is_null() || (field.use.required && !field.use.nullable)) {
         field.read(object, *found);
       }

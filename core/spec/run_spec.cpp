@@ -46,10 +46,11 @@ bool is_variable(const std::string& name) {
 /// the program, a launcher or another setting decides. The Error says what to do instead.
 void check_run_variable(const std::string& name, const std::string& where) {
   if (!is_variable(name))
-    throw Error("env: " + shown(Json(name)) + " is not a valid name of an environment variable",
+    throw Error(ErrorCode::invalid_value,
+                "env: " + shown(Json(name)) + " is not a valid name of an environment variable",
                 "use letters, digits and '_', and do not start with a digit", where);
   const auto refuse = [&](const std::string& why, const std::string& cure) {
-    throw Error("env: a run can't set " + name + ": it " + why, cure, where);
+    throw Error(ErrorCode::invalid_value, "env: a run can't set " + name + ": it " + why, cure, where);
   };
   if (name.starts_with("OPTRUSH_")) refuse("belongs to optrush itself", "set it for optrush itself");
   for (const auto& some : owned())
@@ -126,10 +127,12 @@ Fields<RunSpec>::Field model() {
 
 void check_length(const RunSpec& spec, const std::string& where) {
   if (spec.train.epochs > 0 && spec.data.kind == "random")
-    throw Error("train.epochs is " + std::to_string(spec.train.epochs) + ", but random data has no end",
+    throw Error(ErrorCode::conflict,
+                "train.epochs is " + std::to_string(spec.train.epochs) + ", but random data has no end",
                 "give data from a file, or train.steps only", where);
   if (!spec.sample.prompts.empty() && spec.model_kind != "llama")
-    throw Error("sample: a model of kind '" + spec.model_kind + "' cannot continue text",
+    throw Error(ErrorCode::unsupported,
+                "sample: a model of kind '" + spec.model_kind + "' cannot continue text",
                 "leave out sample, or train a Llama", where);
 }
 
@@ -137,11 +140,13 @@ void check_validate(const RunSpec& spec, const std::string& where) {
   check_length(spec, where);
   if (spec.validate.every == 0) return;
   if (spec.model_kind != "llama")
-    throw Error("validate: a model of kind '" + spec.model_kind + "' does not train on tokens",
+    throw Error(ErrorCode::unsupported,
+                "validate: a model of kind '" + spec.model_kind + "' does not train on tokens",
                 "leave validate out, or train a Llama", where);
   if (!validates_on_own_data(spec) && spec.data.kind != "random" &&
       to_json(spec.validate.data) == to_json(spec.data))
-    throw Error("validate.data is the training data", "leave it out to hold out the end of the data", where);
+    throw Error(ErrorCode::invalid_value, "validate.data is the training data",
+                "leave it out to hold out the end of the data", where);
 }
 
 Fields<RunSpec>::Field environment() {
@@ -156,7 +161,7 @@ Fields<RunSpec>::Field environment() {
       check_run_variable(name, where);
       const std::string text = checked({.type = "string"}, value, subject + "." + name, where);
       if (text.find('\0') != std::string::npos)
-        throw Error(subject + "." + name + " contains a zero byte",
+        throw Error(ErrorCode::invalid_value, subject + "." + name + " contains a zero byte",
                     "remove it: an environment variable ends at a zero byte", where);
       spec.environment[name] = text;
     }
@@ -172,7 +177,8 @@ Fields<RunSpec>::Field plugins() {
   const auto read = [](RunSpec& spec, const Json& json, const std::string& subject,
                        const std::string& where) {
     if (!json.is_array())
-      throw Error(subject + " must be a list of {name, options}, but is " + shown(json), {}, where);
+      throw Error(ErrorCode::invalid_value,
+                  subject + " must be a list of {name, options}, but is " + shown(json), {}, where);
     for (const auto& use : json) spec.plugins.push_back(plugin_use_from_json(use, where));
   };
   const auto write = [](const RunSpec& spec) {

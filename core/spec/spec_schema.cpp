@@ -39,7 +39,7 @@ std::vector<OptionSchema> spec_fields(const std::string& section) {
   if (section == "rope_scaling") return rope_scaling_fields().schemas();
   for (const auto& kind : model_kinds())
     if (section == kind.name) return kind.fields();
-  throw Error("a spec has no section '" + section + "'");
+  throw Error(ErrorCode::unknown_name, "a spec has no section '" + section + "'");
 }
 
 Json run_spec_schema() {

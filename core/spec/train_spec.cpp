@@ -13,39 +13,45 @@ constexpr int64_t kMostSequences = 1'000'000;  // of a micro-batch, of an accumu
 
 void check_train(const DataSpec& data, const std::string& where) {
   const auto ignored = [&](const std::string& field) {
-    return Error("data." + field + " would be ignored: data.kind is '" + data.kind + "'", {}, where);
+    return Error(ErrorCode::conflict, "data." + field + " would be ignored: data.kind is '" + data.kind + "'",
+                 {}, where);
   };
   if (data.kind == "random" && !data.path.empty()) throw ignored("path");
   if (data.kind != "random" && data.path.empty())
-    throw Error("data.path is missing", "give the file or folder for data.kind '" + data.kind + "'", where);
+    throw Error(ErrorCode::missing_value, "data.path is missing",
+                "give the file or folder for data.kind '" + data.kind + "'", where);
   if (data.kind != "text" && data.kind != "documents" && data.kind != "preferences" &&
       !data.extensions.empty())
     throw ignored("extensions");
   for (const auto& extension : data.extensions)
     if (extension.size() < 2 || extension[0] != '.')
-      throw Error("data.extensions has '" + extension + "'",
+      throw Error(ErrorCode::invalid_value, "data.extensions has '" + extension + "'",
                   "start an extension with a dot, for example '.h'", where);
 }
 
 void check_train(const TrainSpec& train, const std::string& where) {
   if (train.beta1 == 1 || train.beta2 == 1)
-    throw Error("train.beta1 and train.beta2 must be below 1",
+    throw Error(ErrorCode::invalid_value, "train.beta1 and train.beta2 must be below 1",
                 "use values from 0 to below 1: AdamW divides by 1 - beta", where);
   if (train.overfit > 0 && train.epochs > 0)
-    throw Error("train.epochs is " + std::to_string(train.epochs) +
+    throw Error(ErrorCode::conflict,
+                "train.epochs is " + std::to_string(train.epochs) +
                     ", but a run that overfits one batch has no epochs",
                 "set train.epochs or train.overfit to 0", where);
   if (train.lr_decay == "none" && (train.lr_steps != 0 || train.lr_min != 0))
-    throw Error(std::string("train.") + (train.lr_steps != 0 ? "lr_steps" : "lr_min") +
+    throw Error(ErrorCode::conflict,
+                std::string("train.") + (train.lr_steps != 0 ? "lr_steps" : "lr_min") +
                     " would be ignored: train.lr_decay is 'none'",
                 "set train.lr_decay to linear or cosine, or train.lr_steps and train.lr_min to 0", where);
   if (train.lr_decay != "none" && train.lr_steps <= train.lr_warmup)
-    throw Error("train.lr_decay is '" + train.lr_decay + "', but there are no steps from train.lr_warmup (" +
+    throw Error(ErrorCode::invalid_value,
+                "train.lr_decay is '" + train.lr_decay + "', but there are no steps from train.lr_warmup (" +
                     std::to_string(train.lr_warmup) + ") to train.lr_steps (" +
                     std::to_string(train.lr_steps) + ")",
                 "set train.lr_steps to the number of steps of the whole training", where);
   if (const int64_t one = train.micro_batch * train.accumulation; train.global_batch % one != 0)
-    throw Error("train.global_batch (" + std::to_string(train.global_batch) +
+    throw Error(ErrorCode::invalid_value,
+                "train.global_batch (" + std::to_string(train.global_batch) +
                     ") is not a multiple of micro_batch x accumulation (" + std::to_string(one) + ")",
                 "change one of them, or leave out train.global_batch to derive it", where);
 }

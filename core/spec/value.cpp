@@ -86,7 +86,8 @@ std::string allowed(const OptionSchema& schema) {
 Json checked(const OptionSchema& schema, const Json& value, const std::string& subject,
              const std::string& where) {
   const auto refuse = [&](const std::string& cure) -> Error {
-    return Error(subject + " must be " + allowed(schema) + ", but is " + shown(value), cure, where);
+    return Error(ErrorCode::invalid_value,
+                 subject + " must be " + allowed(schema) + ", but is " + shown(value), cure, where);
   };
   Json result = converted(schema.type, value);
   if (result.is_discarded()) throw refuse({});
@@ -105,11 +106,13 @@ Json checked(const OptionSchema& schema, const Json& value, const std::string& s
 void check_keys(const Json& json, const std::vector<std::string>& keys, const std::string& noun,
                 const std::string& owner, const std::string& where) {
   if (!json.is_object())
-    throw Error((owner.empty() ? noun + "s" : owner) + " must have named fields, but is " + shown(json), {},
+    throw Error(ErrorCode::invalid_value,
+                (owner.empty() ? noun + "s" : owner) + " must have named fields, but is " + shown(json), {},
                 where);
   for (const auto& [key, value] : json.items())
     if (!std::ranges::count(keys, key))
-      throw Error("unknown " + noun + " '" + key + "'" + (owner.empty() ? "" : " of " + owner),
+      throw Error(ErrorCode::unknown_name,
+                  "unknown " + noun + " '" + key + "'" + (owner.empty() ? "" : " of " + owner),
                   did_you_mean(key, keys), where);
 }
 }  // namespace optrush

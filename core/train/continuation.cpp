@@ -71,7 +71,7 @@ void RunHistory::note_interruptions() {
 
 void RunHistory::check_that_something_changed(int64_t steps) const {
   if (!fingerprint_.empty() && fingerprint(session_.data_parallel()) == fingerprint_)
-    throw Error("no parameter changed in " + counted(steps, "step"),
+    throw Error(ErrorCode::diverged, "no parameter changed in " + counted(steps, "step"),
                 "check the learning rate and the frozen parameters");
 }
 

@@ -29,8 +29,8 @@ std::vector<double> Counters::read() const {
     double value = 0;
     call_plugin(place_of(counted), [&] { value = counted.read(); });
     if (!std::isfinite(value))
-      throw Error("its value is " + std::to_string(value), "a counter must be a finite number",
-                  place_of(counted));
+      throw Error(ErrorCode::invalid_plugin, "its value is " + std::to_string(value),
+                  "a counter must be a finite number", place_of(counted));
     values.push_back(value);
   }
   return values;
@@ -67,7 +67,8 @@ std::vector<CounterResult> over_ranks(const std::vector<std::vector<CounterResul
     if (!std::ranges::equal(own, all, [](const auto& a, const auto& b) { return a.same_as(b); })) {
       const auto differs =
           std::ranges::mismatch(own, all, [](const auto& a, const auto& b) { return a.same_as(b); });
-      throw Error("plugin '" + (differs.in2 == all.end() ? *differs.in1 : *differs.in2).plugin +
+      throw Error(ErrorCode::invalid_plugin,
+                  "plugin '" + (differs.in2 == all.end() ? *differs.in1 : *differs.in2).plugin +
                       "' has different counters on different ranks",
                   "record the same counters on every rank, in the same order");
     }

@@ -16,7 +16,8 @@ namespace {
 constexpr const char* kVariable = "OPTRUSH_TURNS";
 
 [[noreturn]] void fail(const std::string& what) {
-  throw Error("interleaving: " + what, std::string("unset ") + kVariable + " to train alone");
+  throw Error(ErrorCode::internal, "interleaving: " + what,
+              std::string("unset ") + kVariable + " to train alone");
 }
 
 Descriptor connected_to(const std::string& path) {

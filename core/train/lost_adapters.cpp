@@ -34,7 +34,8 @@ void LostAdapters::refuse(const SlotInfo& slot, const std::string& role, const R
     for (const auto& [linear, own] : declared_) {
       const Param* matrix = linear->params.at(0);
       if (linear->params.size() == own || std::ranges::count(module->params, matrix) == 0) continue;
-      throw Error("plugin '" + base.plugin + "' replaces " + slot.name() + " and would ignore '" +
+      throw Error(ErrorCode::conflict,
+                  "plugin '" + base.plugin + "' replaces " + slot.name() + " and would ignore '" +
                       linear->params[own]->name + "', which " + adapters_of(recipe) + " added to " +
                       linear->path + ": it does not offer \"" + kFeature + "\"",
                   "remove '" + linear->path + "' from the adapter's targets, or '" + base.plugin +

@@ -178,7 +178,8 @@ class Replicas {
   }
 
   [[noreturn]] static void fail(const Param& param, const std::string& who) {
-    throw Error("the copies of '" + param.name + "' differ: " + who +
+    throw Error(ErrorCode::wrong_result,
+                "the copies of '" + param.name + "' differ: " + who +
                     " have diverged and no longer train the same model",
                 "look for a plugin that draws random numbers in the optimizer or in 'gradients' (the "
                 "generators differ by rank), or that updates parameters on some ranks only");

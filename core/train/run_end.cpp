@@ -16,7 +16,8 @@ RunEnd::RunEnd(const RunSpec& spec, int64_t sequences, int64_t global_batch)
   // The last step may read a few sequences of the next epoch: every one of this epoch is read.
   const int64_t in_epochs = (epochs_ * sequences + global_batch - 1) / global_batch;
   if (in_epochs <= spec.train.warmup)
-    throw Error(std::to_string(epochs_) + (epochs_ == 1 ? " epoch of " : " epochs of ") +
+    throw Error(ErrorCode::invalid_value,
+                std::to_string(epochs_) + (epochs_ == 1 ? " epoch of " : " epochs of ") +
                     std::to_string(sequences) + " sequences gives " + std::to_string(in_epochs) +
                     " steps of " + std::to_string(global_batch) + ", but " +
                     std::to_string(spec.train.warmup) + " are warm-up, so no step is timed",

@@ -104,7 +104,8 @@ Json RunRecord::to_json(const SavedPoint& saved) const {
 
 void RunRecord::take_up(const Json& before) {
   if (!before.contains("executed_flops"))
-    throw Error("the run cannot continue from its saved state: an earlier version of optrush saved it",
+    throw Error(ErrorCode::invalid_file,
+                "the run cannot continue from its saved state: an earlier version of optrush saved it",
                 "remove the state, then rerun the run with --resume --retry");
   const auto steps = record::taken<std::vector<StepResult>>(before.at("steps"), "steps");
   const auto executed = record::taken<std::vector<double>>(before.at("executed_flops"), "executed_flops");

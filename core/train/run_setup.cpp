@@ -50,7 +50,8 @@ std::unique_ptr<DataParallel> default_data_parallel(Run& run) {
   const int64_t ranks = run.mesh().size(run.mesh().data());
   if (ranks > 1) {
     const auto names = data_parallel_plugins(run.spec());
-    throw Error("train.world_size gives " + std::to_string(ranks) +
+    throw Error(ErrorCode::wrong_ranks,
+                "train.world_size gives " + std::to_string(ranks) +
                     " data-parallel ranks, but no stacked plugin synchronizes them",
                 (names.empty() ? "stack a plugin for data parallelism" : "stack " + join(names, " or ")) +
                     ", or leave train.world_size at 1");
@@ -72,14 +73,15 @@ at::ScalarType parse_dtype(const std::string& name) {
   if (name == "fp32") return at::kFloat;
   if (name == "fp64") return at::kDouble;
   if (name == "bf16") return at::kBFloat16;
-  throw Error("unknown dtype '" + name + "'", "one of: bf16, fp32, fp64");
+  throw Error(ErrorCode::unknown_name, "unknown dtype '" + name + "'", "one of: bf16, fp32, fp64");
 }
 
 std::unique_ptr<RunSetup> RunSetup::open(const RunSpec& spec, at::Device device, const Ranks& ranks,
                                          const std::function<void(RunRecipe&)>& edit) {
   if (spec.train.world_size != ranks.size)
-    throw Error("train.world_size is " + std::to_string(spec.train.world_size) + ", but the run has " +
-                std::to_string(ranks.size) + (ranks.size == 1 ? " process" : " processes"));
+    throw Error(ErrorCode::wrong_ranks, "train.world_size is " + std::to_string(spec.train.world_size) +
+                                            ", but the run has " + std::to_string(ranks.size) +
+                                            (ranks.size == 1 ? " process" : " processes"));
   std::unique_ptr<RunSetup> setup(new RunSetup(load_plugins(spec), spec, device, ranks));
   RunRecipe& recipe = setup->recipe_;
   apply_plugins(setup->plugins_, recipe);

@@ -69,6 +69,7 @@ std::vector<SampledText> sample_text(Session& session) {
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].empty() || static_cast<int64_t>(rows[i].size()) >= longest)
       throw Error(
+          ErrorCode::invalid_value,
           "sample: the prompt '" + printable(sample.prompts[i]) + "' has " + std::to_string(rows[i].size()) +
               " tokens",
           "give prompts of 1 to " + std::to_string(longest - 1) + " tokens (less than train.seq_len)");

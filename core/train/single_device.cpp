@@ -71,6 +71,7 @@ class SingleDevice final : public DataParallel {
     Shard& shard = shards_[i];
     if (here.told)
       throw Error(
+          ErrorCode::invalid_plugin,
           "the gradient of '" + param(shard).name +
               "' changed after it was final: the backward added to it once more than expected",
           "remove the plugin that uses gradients in the backward, or the one that splits the backward");

@@ -91,12 +91,14 @@ void load(const StatePiece& mine, const SavedState& saved) {
   int64_t found = 0;
   for (const StatePiece& piece : saved(mine.key)) {
     if (piece.layout.shape() != mine.layout.shape())
-      throw Error("the saved '" + mine.key + "' has a different shape than in this model",
+      throw Error(ErrorCode::invalid_file,
+                  "the saved '" + mine.key + "' has a different shape than in this model",
                   "load it into the model that saved it");
     found += mine.layout.copy(piece.layout, piece.value.contiguous(), mine.value);
   }
   if (found != mine.layout.numel())
-    throw Error("the saved state has " + std::to_string(found) + " of the " +
+    throw Error(ErrorCode::invalid_file,
+                "the saved state has " + std::to_string(found) + " of the " +
                     std::to_string(mine.layout.numel()) + " elements of '" + mine.key +
                     "' that this rank needs",
                 found == 0 ? "load a state of a run with the same plugins"
@@ -113,7 +115,8 @@ std::vector<OptimizerState> optimizer_state(Session& session, const Shard& shard
     if (wrong.empty() && state.is_parameter && ++parameters > 1)
       wrong = "is the parameter, which is already listed";
     if (!wrong.empty())
-      throw Error("the optimizer of '" + session.recipe().optimizer.base().plugin + "' lists '" + state.name +
+      throw Error(ErrorCode::invalid_plugin,
+                  "the optimizer of '" + session.recipe().optimizer.base().plugin + "' lists '" + state.name +
                       "' of '" + shard.segments.front().param->name + "', which " + wrong,
                   "list every tensor of a shard once in state() (optrush/optimizer.h)");
   }

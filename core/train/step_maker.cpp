@@ -95,15 +95,16 @@ void StepMaker::collect(bool wait) {
 void StepMaker::check(const StepResult& step, bool has_loss, bool has_norm) {
   const std::string at = " at step " + std::to_string(step.step);
   if (has_loss && !std::isfinite(step.loss))
-    throw Error("the loss is not finite" + at,
+    throw Error(ErrorCode::diverged, "the loss is not finite" + at,
                 "lower the learning rate, or check the precision of this rung");
   if (!has_norm) return;
   if (step.grad_norm == 0)
-    throw Error("the gradient norm is zero" + at + ": no parameter is trained",
+    throw Error(ErrorCode::diverged, "the gradient norm is zero" + at + ": no parameter is trained",
                 "if the loss (" + Json(step.loss).dump() +
                     ") has diverged, lower the learning rate; otherwise check the frozen parameters");
   if (!std::isfinite(step.grad_norm))
-    throw Error("the gradient norm is not finite" + at, "check the precision of this rung");
+    throw Error(ErrorCode::diverged, "the gradient norm is not finite" + at,
+                "check the precision of this rung");
 }
 
 void StepMaker::record(const MadeStep& made, const StepTime& time) {

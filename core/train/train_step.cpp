@@ -13,7 +13,7 @@ TrainStep::TrainStep(Session& session, StepClock& clock, std::vector<Batch> batc
   session.updates(updates == Updates::yes);
   for (Shard& shard : session.data_parallel().shards()) shard.released.clear();
   if (batches_.empty())
-    throw Error("the slot 'data' returned a step without micro-batches",
+    throw Error(ErrorCode::invalid_plugin, "the slot 'data' returned a step without micro-batches",
                 "report this error to the author of the plugin that makes them");
   const auto counted = session.groups().bookkeeping();
   count_step(session, batches_);

@@ -32,7 +32,7 @@ ValidationPoint Validation::point(int64_t done, int64_t step) const {
   const auto start = std::chrono::steady_clock::now();
   const double mean = loss();
   if (!std::isfinite(mean))
-    throw Error("the validation loss is not finite after " + counted(done, "step"),
+    throw Error(ErrorCode::diverged, "the validation loss is not finite after " + counted(done, "step"),
                 "check validate.data and the precision of this rung");
   return {.step = step, .loss = mean, .seconds = seconds_since(start)};
 }
@@ -61,11 +61,13 @@ double Validation::loss() const {
 void Validation::check(const Recipe& recipe) {
   if (const auto& owner = recipe.data.base().plugin; recipe.data.edited() && owner != "plain")
     throw Error(
+        ErrorCode::unsupported,
         "validate: plugin '" + owner + "' provides the training data, so held-out data are not available",
         "remove it, or leave out validate");
   const auto& stages = recipe.stages;
   if (stages.edited())
-    throw Error("validate: plugin '" +
+    throw Error(ErrorCode::unsupported,
+                "validate: plugin '" +
                     (stages.wraps().empty() ? stages.base().plugin : stages.wraps().front().plugin) +
                     "' splits the model into stages, which cannot run a validation",
                 "remove it, or leave out validate");

@@ -28,7 +28,8 @@ CheckKind kind_named(const std::string& name) {
   const auto names = check_kind_names();
   const auto found = std::ranges::find(names, name);
   if (found == names.end())
-    throw UsageError("unknown kind of case '" + name + "'", did_you_mean(name, names));
+    throw UsageError(ErrorCode::unknown_name, "unknown kind of case '" + name + "'",
+                     did_you_mean(name, names));
   return static_cast<CheckKind>(found - names.begin());
 }
 

@@ -14,7 +14,8 @@ namespace optrush {
 at::Device open_device(const std::string& name, int64_t local_rank) {
   if (name == "cpu") return at::kCPU;
   if (name != "auto" && name != "cuda")
-    throw Error("unknown device '" + name + "'", did_you_mean(name, {"auto", "cpu", "cuda"}));
+    throw Error(ErrorCode::unknown_name, "unknown device '" + name + "'",
+                did_you_mean(name, {"auto", "cpu", "cuda"}));
   if (const auto& cuda = load_cuda(); !cuda) {
     if (name == "auto") return at::kCPU;
     throw Skip("no GPU can be used: " + cuda.reason, "use --device cpu; optrush doctor has details");

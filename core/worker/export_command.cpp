@@ -20,10 +20,12 @@ namespace fs = std::filesystem;
 namespace {
 Json config_of(const RunSpec& spec) {
   if (!spec.start.empty())
-    throw Error("this run continues from the state in '" + spec.start + "', which other programs cannot read",
+    throw Error(ErrorCode::unsupported,
+                "this run continues from the state in '" + spec.start + "', which other programs cannot read",
                 "convert the state with optrush weights, and use the result as model.checkpoint");
   if (spec.model_kind != "llama")
-    throw Error("a model of kind '" + spec.model_kind + "' cannot be written as a Hugging Face folder");
+    throw Error(ErrorCode::unsupported,
+                "a model of kind '" + spec.model_kind + "' cannot be written as a Hugging Face folder");
   const LlamaSpec llama = llama_from_json(spec.model, "the spec's model");
   return with_dtype(llama.checkpoint.empty() ? hugging_face_config(llama, spec.train.seq_len)
                                              : config_of_checkpoint(llama.checkpoint),

@@ -19,14 +19,16 @@ using Named = std::vector<std::pair<std::string, Tensor>>;
 Tensor read_tokens(const std::filesystem::path& path) {
   Tensor tokens = SafetensorsFile(path).read("input_ids");
   if (tokens.dim() != 2 || tokens.scalar_type() != at::kLong || tokens.size(0) < 1 || tokens.size(1) < 2)
-    throw Error("'input_ids' must be int64 of shape (B, S) with S of at least 2", {}, path.string());
+    throw Error(ErrorCode::invalid_value, "'input_ids' must be int64 of shape (B, S) with S of at least 2",
+                {}, path.string());
   return tokens;
 }
 
 void check_range(const Tensor& tokens, int64_t vocab_size, const std::filesystem::path& path) {
   const auto smallest = tokens.min().item<int64_t>(), largest = tokens.max().item<int64_t>();
   if (smallest < 0 || largest >= vocab_size)
-    throw Error("'input_ids' has tokens from " + std::to_string(smallest) + " to " + std::to_string(largest) +
+    throw Error(ErrorCode::invalid_value,
+                "'input_ids' has tokens from " + std::to_string(smallest) + " to " + std::to_string(largest) +
                     ", but the model's tokens are 0 to " + std::to_string(vocab_size - 1),
                 "use tokens of this model's tokenizer", path.string());
 }
@@ -77,7 +79,8 @@ Named gradients(Session& session, const Tensor& loss) {
   for (const Shard& shard : parallel.shards())
     for (const Segment& segment : shard.segments) {
       if (!shard.grad.defined())
-        throw Error("the backward returned no gradient of '" + segment.param->name + "'");
+        throw Error(ErrorCode::invalid_plugin,
+                    "the backward returned no gradient of '" + segment.param->name + "'");
       const Tensor flat = Shard::part(shard.grad, segment);
       named.emplace_back("grad." + segment.param->name,
                          (flat / scale.to(flat.scalar_type())).view(segment.param->shape));

@@ -37,13 +37,15 @@ void own_environment(const std::map<std::string, std::string>& variables, char**
   if (other.empty()) return;
   if (has(kMark, self))
     throw optrush::Error(
+        optrush::ErrorCode::invalid_value,
         "the environment variable " + other + " cannot be set: a library changes it during loading",
         "remove it from env");
   setenv(kMark, self.c_str(), 1);
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
   execv("/proc/self/exe", arguments);
-  throw optrush::Error(std::string("the program cannot restart with its environment: ") +
-                       std::strerror(errno));
+  throw optrush::Error(
+      optrush::ErrorCode::file_access,
+      std::string("the program cannot restart with its environment: ") + std::strerror(errno));
 }
 
 void own_environment_of(const std::filesystem::path& spec, char** argv) {
@@ -162,13 +164,14 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   } catch (const optrush::UsageError& e) {
-    std::cerr << "optrush-worker: " << e.what() << "\n";
+    std::cerr << "optrush-worker: error[" << to_string(e.code()) << "]: " << e.what() << "\n";
     return 2;
   } catch (const optrush::Skip& e) {
-    std::cerr << "optrush-worker: skipped: " << e.what() << "\n";
+    std::cerr << "optrush-worker: skipped[" << to_string(e.code()) << "]: " << e.what() << "\n";
     return 1;
   } catch (const std::exception& e) {
-    std::cerr << "optrush-worker: error: " << e.what() << "\n";
+    std::cerr << "optrush-worker: error[" << to_string(code_of(optrush::end_of(e))) << "]: " << e.what()
+              << "\n";
     return 1;
   }
   // Threads of LibTorch and of plugins may still run; static destruction under them is not safe.

@@ -98,7 +98,8 @@ std::unique_ptr<RunSetup> opened(const RunSpec& spec, at::Device device) {
 std::string take_compilers_off(RunSpec& spec, const Recipe& recipe) {
   std::string why;
   for (const Unpredictable& each : unpredictable(recipe)) {
-    if (!each.can_go()) throw Error(each.place() + " depends on values, not only on sizes");
+    if (!each.can_go())
+      throw Error(ErrorCode::unsupported, each.place() + " depends on values, not only on sizes");
     std::erase_if(spec.plugins, [&](const PluginUse& use) { return use.name == each.edit.plugin; });
     why += (why.empty() ? "" : "; ") +
            (each.compiles()

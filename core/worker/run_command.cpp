@@ -35,14 +35,14 @@ std::optional<DataPosition> go_on_from(Session& session, const fs::path& folder)
 /// From the state that this run saved before it was interrupted, with what it had made by then.
 void go_on(Session& session, const fs::path& folder, int64_t step, Continuation& run) try {
   const auto record = saved_record(folder, session.ranks().rank);
-  if (!record) throw Error("the record beside the state is missing or was changed");
+  if (!record) throw Error(ErrorCode::invalid_file, "the record beside the state is missing or was changed");
   run.read = go_on_from(session, folder);
   if (session.first_step() != step)
-    throw Error("it is the state of step " + std::to_string(session.first_step()) + ", not of step " +
-                std::to_string(step));
+    throw Error(ErrorCode::invalid_file, "it is the state of step " + std::to_string(session.first_step()) +
+                                             ", not of step " + std::to_string(step));
   run.before = *record;
 } catch (const Error& e) {
-  throw Error("the run cannot continue from its saved state: " + e.message(),
+  throw Error(e.code(), "the run cannot continue from its saved state: " + e.message(),
               "remove the state, then rerun the run with --resume --retry",
               e.where().empty() ? folder.string() : e.where());
 }

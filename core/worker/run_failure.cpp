@@ -41,8 +41,8 @@ RunResult out_of_memory(const std::string& message) {
   return result;
 }
 
-RunResult failed(const std::string& message, Cause cause) {
-  RunResult result({Status::failed, message});
+RunResult failed_by(const std::exception& error, Cause cause) {
+  RunResult result(end_of(error));
   result.cause = cause;
   return result;
 }
@@ -69,18 +69,23 @@ std::optional<int64_t> requested_bytes(const std::string& message) {
 
 RunResult failure_of(const std::exception& error) {
   if (const auto* peer = dynamic_cast<const PeerError*>(&error))
-    return failed(error.what(), peer->cause() == PeerError::Cause::late ? Cause::timeout : Cause::peer);
-  if (dynamic_cast<const Skip*>(&error) != nullptr) return RunResult({Status::skipped, error.what()});
+    return failed_by(error, peer->cause() == PeerError::Cause::late ? Cause::timeout : Cause::peer);
+  if (dynamic_cast<const Skip*>(&error) != nullptr) return RunResult(end_of(error));
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
     return out_of_memory("the host is out of memory");
   const std::string message = message_of(error);
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr || tells_of_memory(message))
     return out_of_memory(message);
-  return failed(message, Cause::own);
+  return failed_by(error, Cause::own);
 }
 
 BadEnd end_of(const std::exception& error) {
   const bool skipped = dynamic_cast<const Skip*>(&error) != nullptr;
-  return {skipped ? Status::skipped : Status::failed, message_of(error)};
+  BadEnd end{skipped ? Status::skipped : Status::failed, message_of(error)};
+  if (const auto* own = dynamic_cast<const Error*>(&error)) {
+    end.code = own->code();
+    end.where = own->where();
+  }
+  return end;
 }
 }  // namespace optrush

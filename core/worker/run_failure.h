@@ -10,7 +10,7 @@ namespace optrush {
 /// of memory is `oom`, whether an allocator, the CUDA driver, cuBLAS or cuDNN reports it.
 RunResult failure_of(const std::exception&);
 
-/// Why a worker has no answer: skipped, or failed.
+/// Why a worker has no answer: skipped, or failed, with the code and place of the error.
 BadEnd end_of(const std::exception&);
 
 /// "Tried to allocate 2.50 GiB", "you tried to allocate 4096 bytes".

@@ -54,7 +54,8 @@ void check_ended(const fs::path& run, const StateFolder& state) {
   const auto result =
       is_there(file) ? std::optional(run_result_from_json(read_json(file), file.string())) : std::nullopt;
   if (result && result->ok()) return;
-  throw Error("the run '" + run.string() + "' " +
+  throw Error(ErrorCode::missing_file,
+              "the run '" + run.string() + "' " +
                   (result ? "is " + std::string(to_string(result->status)) + ": " + first_line(result->reason)
                           : "has no result: it was interrupted or is still running") +
                   ". Its last saved state is from step " + std::to_string(state.step()),
@@ -111,7 +112,8 @@ std::set<std::string> own_parameters(RunSpec spec) {
 void check_all_known(const StateFolder& state, const Params& params, const fs::path& folder) {
   for (const auto& key : state.keys())
     if (key.starts_with(kModelKey) && !params.contains(key.substr(std::string_view(kModelKey).size())))
-      throw Error("the state has '" + key + "', but the run's model and plugins have no such parameter",
+      throw Error(ErrorCode::unknown_name,
+                  "the state has '" + key + "', but the run's model and plugins have no such parameter",
                   "use the plugins of the training", folder.string());
 }
 
@@ -130,7 +132,8 @@ NamedTensors model_weights(Session& session, const std::set<std::string>& own) {
     if (module->params.size() == plain) continue;
     const std::string& name = module->params.front()->name;
     if (name != module->path + ".weight")
-      throw Error("'" + module->path + "' has an adapter, but shares '" + name + "' with another module",
+      throw Error(ErrorCode::unsupported,
+                  "'" + module->path + "' has an adapter, but shares '" + name + "' with another module",
                   "write only the adapter: leave out --merge");
     merged[name] = merged_matrix(bind, *module);
   }
@@ -172,7 +175,8 @@ void write_adapter(const Session& session, const std::set<std::string>& own, con
                    const fs::path& out) {
   Json config = session.recipe().description("peft");
   if (config.is_null())
-    throw Error("the plugin that adds parameters does not describe them for other programs",
+    throw Error(ErrorCode::unsupported,
+                "the plugin that adds parameters does not describe them for other programs",
                 "write the whole model: --merge");
   const std::string& checkpoint = session.model().checkpoint;
   const ParameterNames names =
@@ -191,7 +195,8 @@ void write_adapter(const Session& session, const std::set<std::string>& own, con
 
 void check_empty(const fs::path& out) {
   if (fs::exists(out) && (!fs::is_directory(out) || !fs::is_empty(out)))
-    throw Error("'" + out.string() + "' already exists", "give the name of a new folder");
+    throw Error(ErrorCode::conflict, "'" + out.string() + "' already exists",
+                "give the name of a new folder");
 }
 }  // namespace
 
@@ -204,7 +209,8 @@ int weights_command(const WeightsRequest& request) {
   const RunSpec whole = run_spec_from_json(read_json(run / "spec.json"), run / "spec.json");
   const RunSpec spec = reduced_to(whole, {Effect::model});
   if (spec.model_kind != "llama")
-    throw Error("a model of kind '" + spec.model_kind + "' cannot be written as a Hugging Face folder");
+    throw Error(ErrorCode::unsupported,
+                "a model of kind '" + spec.model_kind + "' cannot be written as a Hugging Face folder");
   check_empty(request.out);
   const auto own = own_parameters(spec);
   const auto session = RunSetup::open(spec, at::kCPU);

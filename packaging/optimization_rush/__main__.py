@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).resolve().parent
 
 
 def fail(what, cure):
-    sys.exit(f"optrush: error: {what}\n  hint: {cure}")
+    sys.exit(f"optrush: error[missing_requirement]: {what}\n  hint: {cure}")
 
 
 def package_folders(name):

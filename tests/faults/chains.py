@@ -107,7 +107,7 @@ def after(going, kind):
         found["left"] = processes.left(going.mark)
         if not (kind == "controller SIGKILL" and end.code == -9):
             found["unclear"] = invariants.unclear(end)
-        if going.hurt and end.code == 1 and "error:" not in end.text and not going.scene.results():
+        if going.hurt and end.code == 1 and "error[" not in end.text and not going.scene.results():
             found["unclear"] = "says nothing: " + end.text[-200:]
     if going.second is not None:
         found["unclear"] = found.get("unclear") or invariants.unclear(going.second)

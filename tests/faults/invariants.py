@@ -60,7 +60,7 @@ def unclear(end, file=None, may_fail=True):
         return f"exit code {end.code}"
     if end.code != 0 and not may_fail:
         return "fails: " + end.text[-300:]
-    if end.code != 0 and file is not None and "error:" in end.text and file not in end.text:
+    if end.code != 0 and file is not None and "error[" in end.text and file not in end.text:
         return f"does not name {file}: " + end.text[-300:]
     return ""
 

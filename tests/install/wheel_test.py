@@ -104,7 +104,7 @@ def a_torch_that_does_not_fit_gets_one_message(wheel, work):
         messages.append((text, done))
     for text, done in messages:
         output = expect(done, 1, text, "-m pip install 'torch==2.11.*'")
-        assert output.startswith("optrush: error: ") and len(output.splitlines()) == 2, output
+        assert output.startswith("optrush: error[missing_requirement]: ") and len(output.splitlines()) == 2, output
 
 
 def no_file_names_this_machine(wheel, work):

@@ -1,6 +1,6 @@
 // Runs every script of this folder against the comments at its head:
 //   -- expect: LINE           the whole output, line by line
-//   -- expect-error: TEXT     it fails, and the error holds TEXT
+//   -- expect-error: TEXT     it fails, and the error, with its code in front, holds TEXT
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ TEST_P(Golden, PrintsWhatItsHeadSays) {
   try {
     run_script(script, host, {.plugin_path = {plugins.path()}, .library = kLibrary, .device = "cpu"});
   } catch (const Error& e) {
-    error = portable(e.what());
+    error = std::string(to_string(e.code())) + ": " + portable(e.what());
   }
   const auto output = lines_of(portable(::testing::internal::GetCapturedStdout()));
 

@@ -4,6 +4,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "../support/error_of.h"
 #include "optrush/error.h"
 #include "recipe/boundary.h"
 
@@ -28,6 +29,17 @@ TEST(CallPlugin, PutsThePlaceInFront) {
   EXPECT_EQ(arrives_as<Error>([] { throw std::runtime_error("no"); }), kPlace + ": no");
   EXPECT_EQ(arrives_as<Error>([] { throw Error("no", "try"); }), kPlace + ": no\n  hint: try");
   EXPECT_EQ(arrives_as<Error>([] { throw 42; }), kPlace + ": threw an object that is not a std::exception");
+}
+
+TEST(CallPlugin, KeepsTheCodeOfAnError) {
+  const auto code = [](const std::function<void()>& action) {
+    return testing::code_of([&] { call_plugin(kPlace, action); });
+  };
+  EXPECT_EQ(code([] { throw Error(ErrorCode::conflict, "no"); }), "conflict");
+  EXPECT_EQ(code([] { throw Error("no"); }), "unsupported");
+  EXPECT_EQ(code([] { throw Skip(ErrorCode::unsupported, "no"); }), "unsupported");
+  EXPECT_EQ(code([] { throw std::runtime_error("no"); }), "invalid_plugin");
+  EXPECT_EQ(code([] { throw 42; }), "invalid_plugin");
 }
 
 TEST(CallPlugin, KeepsAPlaceThatIsThere) {

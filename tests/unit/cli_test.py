@@ -48,7 +48,7 @@ def usage():
     expect(optrush("--version"), 0, "optrush 0.")
     expect(optrush("--help"), 0, "run an experiment", "optrush run @quickstart")
     expect(optrush("run", "--help"), 0, "--dry-run", "Exit code")
-    expect(optrush("rnu", "tiny.lua"), 2, "optrush: error: there is no command 'rnu'", "did you mean 'run'?")
+    expect(optrush("rnu", "tiny.lua"), 2, "optrush: error[unknown_name]: there is no command 'rnu'", "did you mean 'run'?")
     expect(optrush("run", "tiny.lua", "--dryrun"), 2, "no option '--dryrun'", "did you mean '--dry-run'?")
     expect(optrush("run", "tiny.lua", "--turns", "on"), 2, "the option '--turns' of optrush run is now called '--interleave'")
     expect(optrush("run"), 2, "script is required")

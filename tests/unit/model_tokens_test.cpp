@@ -133,7 +133,7 @@ TEST_F(ModelTokensTest, WhatCanNotBeTokenizedIsRefusedAtTheScriptsLine) {
   model("bare", 500);
   EXPECT_THAT(refusal(spec({.kind = "text", .path = text}, "bare")),
               AllOf(HasSubstr("x.lua:7"), HasSubstr("would be read as bytes")));
-  python("echo 'optrush: error: a.txt:3: it is wrong'; echo '  hint: mend it'; exit 1");
+  python("echo 'optrush: error[invalid_file]: a.txt:3: it is wrong'; echo '  hint: mend it'; exit 1");
   EXPECT_THAT(refusal(spec({.kind = "text", .path = text})),
               AllOf(HasSubstr("x.lua:7: a.txt:3: it is wrong"), HasSubstr("mend it"),
                     HasSubstr("optrush tokenize " + text + " tokens.bin --model")));

@@ -6,6 +6,7 @@
 
 #include <new>
 
+#include "base/peer_error.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -50,6 +51,18 @@ TEST(RunFailure, OtherEnds) {
   EXPECT_EQ(of_torch("CUDA error: an illegal memory access was encountered").status, Status::failed);
   EXPECT_EQ(failure_of(Error("no", "try")).status, Status::failed);
   EXPECT_EQ(failure_of(Skip("no GPU")).status, Status::skipped);
+}
+
+TEST(RunFailure, KeepsTheCodeAndThePlaceOfAnError) {
+  const RunResult own = failure_of(Error(ErrorCode::diverged, "no", "try", "step 3"));
+  EXPECT_EQ(own.code, ErrorCode::diverged);
+  EXPECT_EQ(own.where, "step 3");
+  EXPECT_EQ(failure_of(Error("a plugin says no")).code, ErrorCode::unsupported);
+  EXPECT_EQ(failure_of(Skip("no GPU")).code, ErrorCode::missing_requirement);
+  EXPECT_EQ(failure_of(Skip(ErrorCode::unsupported, "nothing to pad")).code, ErrorCode::unsupported);
+  EXPECT_EQ(failure_of(PeerError(PeerError::Cause::gone, "it left")).code, ErrorCode::rank_lost);
+  EXPECT_EQ(failure_of(std::bad_alloc()).code, ErrorCode::out_of_memory);
+  EXPECT_EQ(of_torch("CUDA error: an illegal memory access was encountered").code, ErrorCode::internal);
 }
 }  // namespace
 }  // namespace optrush

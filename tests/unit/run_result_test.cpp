@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 
 #include "../support/error_of.h"
 #include "base/files.h"
@@ -78,7 +79,30 @@ TEST(RunResultJson, ABadEndSaysNoMoreThanIsKnown) {
   RunResult lost({Status::crashed, "killed"});
   lost.cause = Cause::lost;
   EXPECT_EQ(to_json(lost).dump(),
-            R"({"schema_version":1,"status":"crashed","reason":"killed","cause":"lost"})");
+            R"({"schema_version":1,"status":"crashed","reason":"killed","code":"crashed","cause":"lost"})");
+}
+
+TEST(RunResultJson, AnErrorKeepsItsCodeAndPlace) {
+  const Error error(ErrorCode::unknown_name, "no plugin 'lara'", "did you mean 'lora'?", "mine.lua:7");
+  const Json json = to_json(RunResult(failed(error, error.what())));
+  const RunResult read = run_result_from_json(json, "result.json");
+  EXPECT_EQ(json.at("code"), "unknown_name");
+  EXPECT_EQ(read.code, ErrorCode::unknown_name);
+  EXPECT_EQ(read.where, "mine.lua:7");
+  EXPECT_FALSE(to_json(RunResult()).contains("code"));
+  EXPECT_EQ(RunResult({Status::oom, "full"}).code, ErrorCode::out_of_memory) << "what its status says";
+}
+
+/// docs/reference/errors.md has a line `| `code` | meaning | remedy |` for each code, in their order.
+TEST(ErrorCodes, ThePageListsThemAll) {
+  std::vector<std::string> listed;
+  std::istringstream page(read_file(OPTRUSH_TESTS_DIR "/../docs/reference/errors.md"));
+  for (std::string line; std::getline(page, line);)
+    if (line.starts_with("| `")) listed.push_back(line.substr(3, line.find('`', 3) - 3));
+  const auto names = names_of(ErrorCode());
+  EXPECT_THAT(listed, ::testing::ElementsAreArray(names.begin(), names.end()));
+  EXPECT_EQ(to_string(ErrorCode::internal), "internal")
+      << "the last one: the names are in the order of the codes";
 }
 
 TEST(RunResultJson, WhatIsWrongIsNamed) {
@@ -90,6 +114,7 @@ TEST(RunResultJson, WhatIsWrongIsNamed) {
   EXPECT_EQ(error(Json::object()), "");
   EXPECT_THAT(error({{"status", "fine"}}), HasSubstr("unknown status 'fine'"));
   EXPECT_THAT(error({{"cause", "fate"}}), HasSubstr("unknown cause 'fate'"));
+  EXPECT_THAT(error({{"code", "fate"}}), HasSubstr("unknown code 'fate'"));
   EXPECT_THAT(error({{"schema_version", 2}}), HasSubstr("schema_version 2 is not supported"));
   EXPECT_THAT(error({{"stesp", Json::array()}}), HasSubstr("unknown field 'stesp' of a run's result"));
   EXPECT_THAT(error({{"tokens_per_second", 0}}), HasSubstr("must be above 0"));
@@ -119,24 +144,29 @@ TEST(WorkerAnswer, IsWhatWasAskedForOrWhyThereIsNone) {
   write_json(folder / "plan.json", {{"problem", Json::object()}});
   EXPECT_FALSE(read_answer(folder / "plan.json").failure);
   EXPECT_TRUE(read_answer(folder / "plan.json").asked.contains("problem"));
-  write_failure(folder / "plan.json", {Status::skipped, "no GPU"});
+  write_failure(folder / "plan.json", {Status::skipped, "no GPU", ErrorCode::unsupported, "a.lua:1"});
   const WorkerAnswer none = read_answer(folder / "plan.json");
   ASSERT_TRUE(none.failure);
   EXPECT_EQ(none.failure->status, Status::skipped);
   EXPECT_EQ(none.failure->reason, "no GPU");
+  EXPECT_EQ(none.failure->code, ErrorCode::unsupported);
+  EXPECT_EQ(none.failure->where, "a.lua:1");
   EXPECT_TRUE(none.asked.is_null());
 }
 
 TEST(JournalEntries, AreReadAsTheyWereAppended) {
   const TemporaryFolder folder;
   using Event = JournalEntry::Event;
-  append_to_journal(folder.path(), {.event = Event::finished, .run = "a", .status = Status::oom});
+  append_to_journal(
+      folder.path(),
+      {.event = Event::finished, .run = "a", .status = Status::oom, .code = ErrorCode::out_of_memory});
   append_line(folder / "journal.jsonl", R"({"event":"of a later build","run":"b"})");
   append_to_journal(folder.path(), {.event = Event::wrote, .file = "plans.json", .sha256 = "12"});
   const auto entries = read_journal(folder.path());
   ASSERT_EQ(entries.size(), 2U);
   EXPECT_EQ(entries[0].run, "a");
   EXPECT_EQ(entries[0].status, Status::oom);
+  EXPECT_EQ(entries[0].code, ErrorCode::out_of_memory);
   EXPECT_FALSE(entries[0].time.empty());
   EXPECT_EQ(entries[1].event, Event::wrote);
   EXPECT_EQ(entries[1].file, "plans.json");

@@ -41,7 +41,8 @@ Json fields_of(const std::vector<std::string>& words) {
     } else if (word.ends_with(".json")) {
       const Json file = read_json(word);
       if (!file.is_object())
-        throw Error("'" + word + "' has no model fields", R"({"dim": 4096, "n_layers": 32})");
+        throw Error(ErrorCode::invalid_file, "'" + word + "' has no model fields",
+                    R"({"dim": 4096, "n_layers": 32})");
       fields.update(file);
     } else if (fs::is_directory(word)) {
       fields = to_json(read_hugging_face_model(word).llama);
@@ -56,10 +57,11 @@ LlamaSpec model_of(const std::vector<std::string>& words) {
   try {
     const Json fields = fields_of(words);
     if (fields.contains("checkpoint"))
-      throw Error("the field 'checkpoint' is not supported here", "give the folder directly");
+      throw Error(ErrorCode::unsupported, "the field 'checkpoint' is not supported here",
+                  "give the folder directly");
     return llama_from_json(fields, "");
   } catch (const Error& e) {
-    throw UsageError(e.message(), e.cure(), "--model");
+    throw UsageError(e.code(), e.message(), e.cure(), "--model");
   }
 }
 
@@ -79,7 +81,7 @@ double size_from(const std::string& text, const std::string& option) {
   try {
     return bytes_from(text_value(text), option);
   } catch (const Error& e) {
-    throw UsageError(e.message(), e.cure());
+    throw UsageError(e);
   }
 }
 

@@ -83,7 +83,7 @@ std::vector<std::string> hardware_names() {
 Hardware hardware_preset(const std::string& name) {
   for (const Preset& preset : kPresets)
     if (preset.name == name) return made(preset);
-  throw UsageError("unknown hardware '" + name + "'",
+  throw UsageError(ErrorCode::unknown_name, "unknown hardware '" + name + "'",
                    did_you_mean(name, hardware_names()) + "; or give --flops, --memory, --link",
                    "--hardware");
 }

@@ -79,7 +79,8 @@ bool trained_decoder(const Analysis& a, const Row& row) {
 
 MeasuredConfig measured_config(const Analysis& a, const Row& row) {
   if (!trained_decoder(a, row))
-    throw Error("rung '" + row.name + "' did not complete a training of a whole decoder on whole sequences",
+    throw Error(ErrorCode::unsupported,
+                "rung '" + row.name + "' did not complete a training of a whole decoder on whole sequences",
                 "use a rung with a model of rush.llama, without adapters and documents");
   const TrainSpec& train = plan_of(a, row)->problem;
   MeasuredConfig measured;
@@ -116,7 +117,7 @@ Hardware reached_by(const Analysis& a, const Row& row, Hardware hardware) {
 Hardware measured_hardware(const Analysis& a, Precision precision) {
   const Json& context = a.context;
   if (!context.contains("peak") || !context.contains("cpu"))
-    throw Error("the report has no measured speed of its machine",
+    throw Error(ErrorCode::unsupported, "the report has no measured speed of its machine",
                 "give a report whose context.json has a peak");
   Hardware hardware;
   hardware.name = context.at("peak").at("device").get<std::string>();
@@ -143,7 +144,8 @@ void set_measured_link(const Analysis& a, Hardware& hardware) {
                               (2 * real(row.devices - 1)));
   }
   if (bandwidth == 0)
-    throw Error("the report has no measured collective", "give a report of experiments/interconnect.lua");
+    throw Error(ErrorCode::unsupported, "the report has no measured collective",
+                "give a report of experiments/interconnect.lua");
   const Link link{bandwidth, std::isfinite(hop) ? hop : 0};
   const bool several = a.context.contains("hosts") && a.context.at("hosts").size() > 1;
   if (several) {

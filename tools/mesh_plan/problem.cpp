@@ -15,7 +15,8 @@ Precision precision_from(const std::string& name) {
   const auto& names = precision_names();
   const auto found = std::ranges::find(names, name);
   if (found == names.end())
-    throw UsageError("unknown precision '" + name + "'", did_you_mean(name, names), "--dtype");
+    throw UsageError(ErrorCode::unknown_name, "unknown precision '" + name + "'", did_you_mean(name, names),
+                     "--dtype");
   return static_cast<Precision>(found - names.begin());
 }
 

@@ -116,7 +116,7 @@ void InterleavedRound::look_after(Member& member) {
     member.socket.poll();
   } catch (const Error& e) {
     member.run->interrupt();
-    return conclude(member, RunResult(BadEnd{Status::failed, e.message() + "\n" + e.cure()}));
+    return conclude(member, RunResult(failed(e, e.message() + "\n" + e.cure())));
   }
   if (auto result = member.run->poll()) conclude(member, std::move(*result));
 }

@@ -11,7 +11,8 @@ namespace {
 constexpr size_t kMostBytesOfALine = 4096;
 
 [[noreturn]] void refuse(const Json& message, const std::string& why) {
-  throw Error("it violates the protocol of interleaved runs: " + why, "its message: " + message.dump());
+  throw Error(ErrorCode::internal, "it violates the protocol of interleaved runs: " + why,
+              "its message: " + message.dump());
 }
 }  // namespace
 

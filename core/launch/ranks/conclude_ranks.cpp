@@ -32,8 +32,10 @@ BadEnd end_of_rank(const RanksEnd& run, const Job& job, const RankLimits& limits
   if (run.kind == Kind::timed_out)
     return describe_end({.kind = ProcessEnd::Kind::timed_out}, {.timeout_s = limits.timeout_s}, "", seen,
                         log_of(run.rank), rank.log);
-  if (!rank.lost.empty()) return {Status::crashed, "was lost: " + rank.lost + ", last seen " + seen + log};
-  if (rank.result) return {rank.result->status, rank.result->reason + log};
+  if (!rank.lost.empty())
+    return {Status::crashed, "was lost: " + rank.lost + ", last seen " + seen + log, ErrorCode::rank_lost};
+  if (rank.result)
+    return {rank.result->status, rank.result->reason + log, rank.result->code, rank.result->where};
   return describe_end(rank.end, {}, "the worker " + rank.problem, seen, log_of(run.rank), rank.log);
 }
 

@@ -34,7 +34,7 @@ Descriptor listen_for_job(Launched& here) {
     } catch (const Error& e) {
       problems += (problems.empty() ? "" : "\n") + e.message();
     }
-  throw Error("rank 0 cannot listen for the other ranks: " + problems,
+  throw Error(ErrorCode::network, "rank 0 cannot listen for the other ranks: " + problems,
               "another job may use the port: set MASTER_PORT or OPTRUSH_CONTROL_PORT to a free port, in all "
               "processes");
 }
@@ -172,7 +172,8 @@ std::string Followers::why_missing(int64_t rank) const {
 std::unique_ptr<RunningRank> Followers::start(int64_t rank, const Job& job, const std::string& store,
                                               const fs::path& run_folder) {
   const auto found = followers_.find(rank);
-  if (found == followers_.end()) throw Error("rank " + std::to_string(rank) + ": " + why_missing(rank));
+  if (found == followers_.end())
+    throw Error(ErrorCode::rank_lost, "rank " + std::to_string(rank) + ": " + why_missing(rank));
   Follower& follower = found->second;
   follower.run = ++runs_;
   follower.end.reset();
@@ -293,7 +294,7 @@ void Followers::take(int64_t rank, Follower& follower, const Json& message) {
     const Farewell farewell = farewell_from_json(message);
     follower.left = "it left with exit code " + std::to_string(farewell.code) + ": " + farewell.reason;
   } else {
-    throw Error("the message has an unknown type");
+    throw Error(ErrorCode::network, "the message has an unknown type");
   }
 }
 

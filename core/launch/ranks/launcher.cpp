@@ -51,7 +51,8 @@ class Reader {
     if (!text) return std::nullopt;
     const auto value = integer(*text);
     if (value && *value >= least && *value <= most) return value;
-    throw Error(name + " is '" + *text + "', but must be an integer from " + std::to_string(least) + " to " +
+    throw Error(ErrorCode::invalid_value,
+                name + " is '" + *text + "', but must be an integer from " + std::to_string(least) + " to " +
                     std::to_string(most),
                 "it comes from " + found_.launcher + "; unset it if this process was started alone",
                 "environment");
@@ -59,7 +60,8 @@ class Reader {
   /// A variable that its launcher always sets.
   int64_t needed(const std::string& name, int64_t least, int64_t most) const {
     if (const auto value = number(name, least, most)) return *value;
-    throw Error(name + " is not set, but " + found_.launcher + " started this process",
+    throw Error(ErrorCode::wrong_ranks,
+                name + " is not set, but " + found_.launcher + " started this process",
                 "start all processes with " + found_.launcher + ", or set the variable", "environment");
   }
   std::optional<std::string> text(const std::string& name) const { return lookup_(name); }
@@ -72,7 +74,8 @@ class Reader {
     // Whatever the machine is called, it reaches itself here.
     if (found_.local_size == found_.size) address = kLoopback;
     if (!address)
-      throw Error("MASTER_ADDR is not set, but " + found_.launcher + " started ranks on several machines",
+      throw Error(ErrorCode::wrong_ranks,
+                  "MASTER_ADDR is not set, but " + found_.launcher + " started ranks on several machines",
                   "set it to rank 0's machine: mpirun -x MASTER_ADDR=HOST ...", "environment");
     found_.address = *address;
     found_.job = job;

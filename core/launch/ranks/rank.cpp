@@ -61,7 +61,7 @@ std::optional<RankEnd> LocalRank::poll() {
   const fs::path log = folder_ / "log.txt";
   end.log = log_tail(log);
   if (auto line = end.result ? std::nullopt : watchdog_line(log)) {
-    end.result.emplace(BadEnd{Status::failed, std::move(*line)});
+    end.result.emplace(BadEnd{Status::failed, std::move(*line), ErrorCode::timeout});
     end.result->cause = Cause::timeout;
   }
   return end;

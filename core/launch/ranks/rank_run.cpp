@@ -122,9 +122,10 @@ std::optional<Obstacle> RankRun::obstacle(const RunSpec& spec) const {
     const Launched& here = followers_->here();
     if (ranks > here.size)
       return Obstacle{{Status::skipped,
-                       takes + " ranks, but " + here.launcher + " started " + std::to_string(here.size)}};
+                       takes + " ranks, but " + here.launcher + " started " + std::to_string(here.size),
+                       ErrorCode::wrong_ranks}};
     if (auto missing = followers_->missing(ranks); !missing.empty())
-      return Obstacle{{Status::failed, std::move(missing)}, Cause::missing};
+      return Obstacle{{Status::failed, std::move(missing), ErrorCode::rank_lost}, Cause::missing};
     return std::nullopt;
   }
   const bool on_gpus = spec.device == "cuda" || (spec.device == "auto" && gpus_ > 0);

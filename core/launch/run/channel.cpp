@@ -27,7 +27,8 @@ std::optional<Json> Channel::receive() {
   }
   try {
     if (std::min(end, arrived_.size()) > most_bytes_)
-      throw Error("received a line of more than " + std::to_string(most_bytes_) + " bytes");
+      throw Error(ErrorCode::network,
+                  "received a line of more than " + std::to_string(most_bytes_) + " bytes");
     if (end == std::string::npos) {
       if (ended_) close();
       return std::nullopt;
@@ -35,7 +36,7 @@ std::optional<Json> Channel::receive() {
     const std::string line = arrived_.substr(0, end);
     arrived_.erase(0, end + 1);
     Json message = parse_json(line, "a message");
-    if (!message.is_object()) throw Error("received text that is not a JSON object");
+    if (!message.is_object()) throw Error(ErrorCode::network, "received text that is not a JSON object");
     return message;
   } catch (const Error&) {
     close();

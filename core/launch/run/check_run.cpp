@@ -87,20 +87,21 @@ class Check {
     const ProcessEnd end = run_process(command, {.timeout_s = kListLimit}, interrupts_);
     if (end.kind == ProcessEnd::Kind::interrupted) return;
     const bool exited = end.kind == ProcessEnd::Kind::exited, misused = exited && end.code == 2;
-    const auto refuse = [&](const std::string& reason) {
-      if (misused) throw UsageError(reason);
-      throw Error(reason.empty() ? "the worker ended without a message" : reason);
+    const auto refuse = [&](const std::string& reason, ErrorCode kind = ErrorCode::crashed) {
+      if (misused) throw UsageError(kind == ErrorCode::crashed ? ErrorCode::usage : kind, reason);
+      throw Error(kind, reason.empty() ? "the worker ended without a message" : reason);
     };
     if (!is_there(out)) refuse(log_tail(log));
     WorkerAnswer answer = read_answer(out);
-    if (answer.failure) refuse(answer.failure->reason);
+    if (answer.failure) refuse(answer.failure->reason, code_of(*answer.failure));
     if (!exited || end.code != 0) refuse(log_tail(log));
     list_ = std::move(answer.asked);
     outcome_.device = list_.at("device");
     outcome_.machine = list_.at("name");
     outcome_.unusable = list_.at("unusable");
     if (list_.at("cases").empty())
-      throw UsageError("no case matches", "choose another plugin (see optrush plugins) or kind");
+      throw UsageError(ErrorCode::unknown_name, "no case matches",
+                       "choose another plugin (see optrush plugins) or kind");
     for (const Json& each : list_.at("cases")) {
       pending_.push_back(outcome_.cases.size());
       outcome_.cases.push_back({.id = each.at("id"),
@@ -223,7 +224,7 @@ class Check {
     }
     if (was_interrupt(*end, interrupts_)) return;
     if (pending_.size() == before)
-      throw Error("no case could be started; output of the worker:\n" + log_tail(log));
+      throw Error(ErrorCode::crashed, "no case could be started; output of the worker:\n" + log_tail(log));
   }
 
   const CheckSettings& settings_;

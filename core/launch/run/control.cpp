@@ -13,7 +13,8 @@ namespace {
 /// An exit code or a signal.
 int small_number(const Json& json, const char* key) {
   const auto number = required<int64_t>(json, key);
-  if (number < 0 || number > 255) throw Error(std::string("field '") + key + "' must be from 0 to 255");
+  if (number < 0 || number > 255)
+    throw Error(ErrorCode::network, std::string("field '") + key + "' must be from 0 to 255");
   return static_cast<int>(number);
 }
 }  // namespace
@@ -93,7 +94,7 @@ RankEnd rank_end_from_json(const Json& json) {
   if (signalled) end.end.kind = ProcessEnd::Kind::signalled;
   (signalled ? end.end.signal : end.end.code) = small_number(json, signalled ? "signal" : "code");
   end.end.out_of_memory = optional_field<bool>(json, "out_of_memory");
-  if (!json.contains("result")) throw Error("field 'result' is missing");
+  if (!json.contains("result")) throw Error(ErrorCode::network, "field 'result' is missing");
   if (const Json& result = json.at("result"); !result.is_null())
     end.result = run_result_from_json(result, "a rank's result");
   end.problem = required<std::string>(json, "problem");
@@ -115,7 +116,8 @@ Seen seen_from_json(const Json& json) {
 
 int stop_signal_from_json(const Json& json) {
   const int number = small_number(json, "number");
-  if (!asks_to_stop(number)) throw Error("field 'number' must be SIGINT, SIGTERM or another stop signal");
+  if (!asks_to_stop(number))
+    throw Error(ErrorCode::network, "field 'number' must be SIGINT, SIGTERM or another stop signal");
   return number;
 }
 

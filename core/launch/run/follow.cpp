@@ -61,7 +61,7 @@ class Follower {
 
  private:
   [[noreturn]] void fail(const std::string& what, const std::string& cure) const {
-    throw Error(rank_name(here_.rank, hello_.host) + ": " + what, cure);
+    throw Error(ErrorCode::rank_lost, rank_name(here_.rank, hello_.host) + ": " + what, cure);
   }
   bool is_late() const { return seconds_since(start_) > join_timeout_s(); }
   Launched at() const {
@@ -183,7 +183,7 @@ class Follower {
                             optional_field<int64_t>(message, "from_step")};
       rank_ = std::make_unique<LocalRank>(worker_, files, message.at("store"), place, spec, Environment());
     } catch (const Error& e) {
-      RankEnd end{.result = RunResult(BadEnd{Status::failed, e.what()})};
+      RankEnd end{.result = RunResult(failed(e, e.what()))};
       end.result->cause = Cause::own;
       send_end(end);
     }

@@ -44,7 +44,8 @@ void check_restarts(const Expanded& expanded) {
   if (experiment.max_restarts == 0) return;
   const std::string asked = "max_restarts = " + std::to_string(experiment.max_restarts);
   if (experiment.interleave == Interleave::on)
-    throw UsageError(asked + " excludes interleaved runs, which cannot continue from a saved state",
+    throw UsageError(ErrorCode::conflict,
+                     asked + " excludes interleaved runs, which cannot continue from a saved state",
                      "leave out interleave = true, or max_restarts");
   const auto saves = [](const Variant& variant) { return variant.spec.save.every > 0 && !variant.external; };
   if (std::ranges::none_of(expanded.variants, saves))

@@ -139,7 +139,8 @@ RunResult conclude(const fs::path& run_folder, const ProcessEnd& end, const Job&
   try {
     result = concluded(run_folder, end, job);
   } catch (const std::exception& e) {  // whatever a run leaves behind is that run's end, not the experiment's
-    result = RunResult(BadEnd{Status::crashed, std::string("left an unreadable folder: ") + e.what()});
+    result = RunResult(BadEnd{Status::crashed, std::string("left an unreadable folder: ") + e.what(),
+                              ErrorCode::invalid_file});
   }
   check_disk(run_folder, result);
   store_result(run_folder, job, result);

@@ -31,7 +31,7 @@ std::unique_ptr<LiveRun> RunStarter::start(const Job& job, const fs::path& folde
     if (job.spec.train.world_size > 1) return ranks(job, folder, added);
     return worker(job, folder, added);
   } catch (const Error& e) {  // no such program, nothing that it could start from, no more processes
-    return unstarted(job, folder, {Status::failed, e.message()});
+    return unstarted(job, folder, failed(e, e.message()));
   }
 }
 

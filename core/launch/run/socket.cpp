@@ -81,18 +81,20 @@ Descriptor listen_at(uint16_t port, bool loopback_only) {
   }
   Descriptor one(socket(AF_INET, kKind, 0));
   if (listens(one, ipv4(loopback_only ? INADDR_LOOPBACK : INADDR_ANY, port), sizeof(sockaddr_in))) return one;
-  throw Error("cannot listen at port " + std::to_string(port) + ": " + std::strerror(errno));
+  throw Error(ErrorCode::network,
+              "cannot listen at port " + std::to_string(port) + ": " + std::strerror(errno));
 }
 
 Descriptor listen_at(const std::filesystem::path& path) {
   const std::string name = path.string();
   const auto address = unix_address(name);
   if (!address)
-    throw Error("the path '" + name + "' is too long for a socket", "set TMPDIR to a shorter one");
+    throw Error(ErrorCode::network, "the path '" + name + "' is too long for a socket",
+                "set TMPDIR to a shorter one");
   Descriptor socket(::socket(AF_UNIX, kKind, 0));
   const auto* general_address = reinterpret_cast<const sockaddr*>(&*address);
   if (bind(socket.get(), general_address, sizeof *address) != 0 || listen(socket.get(), kWaiting) != 0)
-    throw Error("cannot listen at '" + name + "': " + std::strerror(errno));
+    throw Error(ErrorCode::network, "cannot listen at '" + name + "': " + std::strerror(errno));
   return socket;
 }
 
@@ -129,7 +131,7 @@ uint16_t free_port() {
   socklen_t length = sizeof address;
   if (bind(socket.get(), general(address), sizeof(sockaddr_in)) != 0 ||
       getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0)
-    throw Error(std::string("no TCP port is free: ") + std::strerror(errno));
+    throw Error(ErrorCode::network, std::string("no TCP port is free: ") + std::strerror(errno));
   return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
 }
 }  // namespace optrush

@@ -165,6 +165,7 @@ void require_what_is_needed(const Expanded& expanded, const std::vector<std::str
     what += "\n  " + part.what + "\n    needed by: " + join(rungs);
     if (std::ranges::find(cures, part.cure) == cures.end()) cures.push_back(part.cure);
   }
-  throw UsageError(what, join(cures, "; ") + "; or skip these rungs with --skip-missing");
+  throw UsageError(ErrorCode::missing_requirement, what,
+                   join(cures, "; ") + "; or skip these rungs with --skip-missing");
 }
 }  // namespace optrush

@@ -50,8 +50,9 @@ Planned planned(WorkerAnswer answer, const Variant& variant, const std::optional
   if (variant.external) plan.plugins.push_back(as_plugin(*variant.external, variant.name));
   auto reason = lacking_memory(plan, variant.spec.train.world_size);
   if (variant.external || reason.empty()) return {.plan = std::move(plan)};
-  return {
-      .failure = {Status::skipped, std::move(reason)}, .skipped_plan = std::move(plan), .lacks_memory = true};
+  return {.failure = {Status::skipped, std::move(reason), ErrorCode::out_of_memory},
+          .skipped_plan = std::move(plan),
+          .lacks_memory = true};
 }
 
 bool changes_batch(const Variant& variant) {
@@ -109,7 +110,7 @@ std::optional<Planned> plan_variant(const Variant& variant, const fs::path& work
     // matter.
     if (is_there(out)) return planned(read_answer(out), variant, as_gpu);
   } catch (const Error& e) {
-    return failed_plan({Status::failed, "while planning: " + e.message()});
+    return failed_plan(failed(e, "while planning: " + e.message()));
   }
   const std::string tail = log_tail(log);
   const BadEnd bad = describe_bad_end(end, limits);

@@ -39,7 +39,8 @@ Schedule::Schedule(const std::vector<Variant>& variants, std::optional<int64_t> 
   for (const auto& pattern : only) {
     const auto chosen = chosen_by(pattern, names);
     if (chosen.empty())
-      throw UsageError("--only: the experiment has no rung '" + pattern + "'", did_you_mean(pattern, names));
+      throw UsageError(ErrorCode::unknown_name, "--only: the experiment has no rung '" + pattern + "'",
+                       did_you_mean(pattern, names));
     for (const auto& name : chosen)
       if (std::ranges::find(only_, name) == only_.end()) only_.push_back(name);
   }

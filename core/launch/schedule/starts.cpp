@@ -58,8 +58,8 @@ std::optional<fs::path> Starts::of(const RunSpec& spec, Interrupts& interrupts) 
       interrupts);
   if (end.kind == ProcessEnd::Kind::interrupted) return std::nullopt;
   if (end.kind != ProcessEnd::Kind::exited || end.code != 0)
-    throw Error("the initial state could not be exported: " + describe_bad_end(end, limits).reason + "\n" +
-                log_tail(log));
+    throw Error(ErrorCode::crashed, "the initial state could not be exported: " +
+                                        describe_bad_end(end, limits).reason + "\n" + log_tail(log));
   fs::rename(unfinished, folder);
   return folder;
 }

@@ -35,7 +35,8 @@ Command command_of(const std::vector<std::string>& arguments, const fs::path& lo
 void LiveTracker::check(const std::string& tracker, Interrupts& interrupts) {
   const fs::path python = project_python();
   if (python.empty())
-    throw UsageError("--track " + tracker + " needs a Python environment, and there is none",
+    throw UsageError(ErrorCode::missing_requirement,
+                     "--track " + tracker + " needs a Python environment, and there is none",
                      "./optrush setup makes one; OPTRUSH_PYTHON names another");
   const TemporaryFolder scratch;
   const fs::path log = scratch.path() / "log.txt";
@@ -43,10 +44,12 @@ void LiveTracker::check(const std::string& tracker, Interrupts& interrupts) {
   if (interrupts.signal() != 0 || (end.kind == ProcessEnd::Kind::exited && end.code == 0)) return;
   const std::string said = log_tail(log);
   if (end.kind == ProcessEnd::Kind::exited && end.code == kMissing)
-    throw UsageError("--track " + tracker + " needs the package '" + said + "', which " + python.string() +
+    throw UsageError(ErrorCode::missing_requirement,
+                     "--track " + tracker + " needs the package '" + said + "', which " + python.string() +
                          " does not have",
                      python.string() + " -m pip install " + said);
-  throw UsageError("--track " + tracker + " cannot be used here: " + said, "run without --track");
+  throw UsageError(ErrorCode::missing_requirement, "--track " + tracker + " cannot be used here: " + said,
+                   "run without --track");
 }
 
 LiveTracker::LiveTracker(const std::string& tracker, const fs::path& report, const std::string& experiment,

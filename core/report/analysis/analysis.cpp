@@ -134,7 +134,7 @@ class Analyzer {
     row.loss_change_at = owner.loss_change_at;
     row.loss_against = owner.loss_against;
     row.losses_apart = owner.losses_apart;
-    if (!owner.ok()) row.end_badly(owner.status, owner.reason);
+    if (!owner.ok()) row.end_badly(owner.status, owner.reason, owner.code);
     if (const auto culprits = culprits_.find(owner.variant); culprits != culprits_.end())
       culprits_.emplace(row.variant, culprits->second);
   }
@@ -270,9 +270,10 @@ bool Row::was_interleaved() const {
   return std::ranges::any_of(turns, [](const InterleavedSamples& round) { return !round.group.empty(); });
 }
 
-void Row::end_badly(Status how, std::string why) {
+void Row::end_badly(Status how, std::string why, std::optional<ErrorCode> kind) {
   if (!ok()) return;
   status = how;
+  code = kind.value_or(code_of(how));
   reason = std::move(why);
 }
 

@@ -32,7 +32,8 @@ struct Row {
   int64_t same_as = -1;   ///< the variant whose runs it shows; -1: its own
   bool external = false;  ///< another program trained it
   Status status = Status::ok;
-  std::string reason;  ///< of a status that is not ok
+  std::string reason;             ///< of a status that is not ok
+  std::optional<ErrorCode> code;  ///< of the same; none: it is ok
   std::vector<std::string> notes;
   std::vector<std::string> warnings;  ///< of its runs, each once
   bool started = true;                ///< false: no run of it has a result
@@ -99,7 +100,7 @@ struct Row {
   /// In any round.
   bool was_interleaved() const;
   /// What ended it first stays.
-  void end_badly(Status, std::string why);
+  void end_badly(Status, std::string why, std::optional<ErrorCode> = {});
   /// The variant whose runs it shows.
   int64_t runs_of() const { return same_as < 0 ? variant : same_as; }
 };

@@ -58,7 +58,11 @@ void take_status(Row& row, const Stored& stored) {
     std::string reason = all.why_not(*run);
     if (result.requested_bytes) reason += " (asked for " + bytes(*result.requested_bytes) + ")";
     if (some_sound) reason = "round " + std::to_string(run->spec.round + 1) + ": " + reason;
-    if (!all.sound(*run)) row.end_badly(result.status == Status::ok ? Status::failed : result.status, reason);
+    if (all.sound(*run)) continue;
+    if (result.ok())
+      row.end_badly(Status::failed, reason, ErrorCode::diverged);
+    else
+      row.end_badly(result.status, reason, result.code);
   }
   row.started = !runs.empty();
   if (!row.started) row.end_badly(Status::skipped, "not run");

@@ -13,6 +13,7 @@ bool ran_on_stand_in(const Json& context) {
 }
 
 void refuse_stand_in(const Json& context, const std::string& folder) {
-  if (ran_on_stand_in(context)) throw Error(kNothingComputed, "run the experiment on a GPU", folder);
+  if (ran_on_stand_in(context))
+    throw Error(ErrorCode::unsupported, kNothingComputed, "run the experiment on a GPU", folder);
 }
 }  // namespace optrush

@@ -24,7 +24,8 @@ Moments moments(const std::vector<double>& values) {
 std::vector<double> logarithms(const std::vector<double>& values) {
   std::vector<double> logs;
   for (const double v : values) {
-    if (!(v > 0) || !std::isfinite(v)) throw Error("a ratio needs positive, finite measurements");
+    if (!(v > 0) || !std::isfinite(v))
+      throw Error(ErrorCode::internal, "a ratio needs positive, finite measurements");
     logs.push_back(std::log(v));
   }
   return logs;
@@ -62,7 +63,7 @@ double t_quantile(double degrees_of_freedom, double error) {
 Ratio paired_ratio(const std::vector<double>& subject, const std::vector<double>& reference,
                    const Standard& standard) {
   if (subject.size() != reference.size() || subject.empty())
-    throw Error("a paired ratio needs the same rounds twice");
+    throw Error(ErrorCode::internal, "a paired ratio needs the same rounds twice");
   auto differences = logarithms(subject);
   const auto reference_logs = logarithms(reference);
   for (size_t i = 0; i < differences.size(); ++i) differences[i] -= reference_logs[i];
@@ -77,7 +78,8 @@ Ratio ratio_of_logs(const std::vector<double>& log_ratios, const Standard& stand
 
 Ratio unpaired_ratio(const std::vector<double>& subject, const std::vector<double>& reference,
                      const Standard& standard) {
-  if (subject.empty() || reference.empty()) throw Error("a ratio needs a measurement on each side");
+  if (subject.empty() || reference.empty())
+    throw Error(ErrorCode::internal, "a ratio needs a measurement on each side");
   const auto a = moments(logarithms(subject));
   const auto b = moments(logarithms(reference));
   const auto n = static_cast<double>(subject.size()), m = static_cast<double>(reference.size());

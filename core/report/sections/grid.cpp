@@ -117,7 +117,7 @@ std::vector<Grid> grids_of(const Analysis& a) {
     for (const auto* columns : {&part.view.columns, &part.view.curves})
       for (const auto& column : *columns)
         if (quantity_of_grid(column) == nullptr)
-          throw Error("a grid's view has no column '" + column + "'",
+          throw Error(ErrorCode::unknown_name, "a grid's view has no column '" + column + "'",
                       did_you_mean(column, grid_column_names()), a.experiment.name);
     Grid grid{.part = &part, .chart = "grid"};
     if (!grids.empty()) grid.chart += "-" + std::to_string(grids.size() + 1);

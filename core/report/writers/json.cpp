@@ -221,6 +221,7 @@ Json results_json(const Analysis& a) {
   for (const Row& row : a.rows) {
     rows.push_back(of(a, row));
     if (row.same_as >= 0) rows.back()["same_as"] = row.same_as;
+    if (row.code) rows.back()["code"] = to_string(*row.code);
     if (!row.warnings.empty()) rows.back()["warnings"] = row.warnings;
     for (const SampledText& sampled : row.sample)
       rows.back()["sample"].push_back({{"prompt", sampled.prompt}, {"text", sampled.text}});

@@ -18,7 +18,8 @@ constexpr int kMissing = 3;  ///< tracking.py's exit code for a package that is 
 /// Runs of two exports in one folder would be shown as one.
 void require_new(const fs::path& folder) {
   if (fs::exists(folder) && !(fs::is_directory(folder) && fs::is_empty(folder)))
-    throw Error("is there already", "remove it, or name another with --out", folder.string());
+    throw Error(ErrorCode::conflict, "is there already", "remove it, or name another with --out",
+                folder.string());
 }
 
 std::string last_line(std::string text) {
@@ -29,7 +30,8 @@ std::string last_line(std::string text) {
 void run_script(Json job, const std::string& tracker, const fs::path& folder) {
   const fs::path python = project_python();
   if (python.empty())
-    throw Error("there is no Python environment, which writing for " + tracker + " needs",
+    throw Error(ErrorCode::missing_requirement,
+                "there is no Python environment, which writing for " + tracker + " needs",
                 "./optrush setup makes one; OPTRUSH_PYTHON names another; --to csv needs none");
   job.update({{"tracker", tracker}, {"folder", fs::absolute(folder).string()}});
   const TemporaryFolder scratch;
@@ -41,9 +43,11 @@ void run_script(Json job, const std::string& tracker, const fs::path& folder) {
   if (end.kind == ProcessEnd::Kind::exited && end.code == 0) return;
   const std::string said = last_line(read_file(log));
   if (end.kind == ProcessEnd::Kind::exited && end.code == kMissing)
-    throw Error(python.string() + " has no package '" + said + "', which writing for " + tracker + " needs",
+    throw Error(ErrorCode::missing_requirement,
+                python.string() + " has no package '" + said + "', which writing for " + tracker + " needs",
                 python.string() + " -m pip install " + said);
-  throw Error("writing for " + tracker + " did not end well: " + said, "", folder.string());
+  throw Error(ErrorCode::missing_requirement, "writing for " + tracker + " did not end well: " + said, "",
+              folder.string());
 }
 }  // namespace
 

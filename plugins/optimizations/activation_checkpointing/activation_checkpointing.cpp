@@ -59,7 +59,8 @@ class ActivationCheckpointing final : public Plugin {
   static void check_used(const Options& options, const std::string& policy) {
     const auto only = [&](const char* option, const char* user, bool is_default) {
       if (policy != user && !is_default)
-        throw Error("option '" + std::string(option) + "' has no effect with policy = \"" + policy + "\"",
+        throw Error(ErrorCode::conflict,
+                    "option '" + std::string(option) + "' has no effect with policy = \"" + policy + "\"",
                     "use policy = \"" + std::string(user) + "\", or leave it out");
     };
     only("every", "every", options.integer("every") == 2);

@@ -101,7 +101,8 @@ BlockCost cost_of(const UnitFunction& forward, const Tensor& x, const Batch& bat
 BudgetPlan spend(double budget, const BlockCost& cost, int64_t blocks) {
   const int64_t least = cost.input * blocks, most = cost.plain * blocks;
   if (budget > 1 && budget < static_cast<double>(least))
-    throw Error("a budget of " + std::to_string(static_cast<int64_t>(budget)) + " bytes is less than the " +
+    throw Error(ErrorCode::invalid_value,
+                "a budget of " + std::to_string(static_cast<int64_t>(budget)) + " bytes is less than the " +
                     std::to_string(least) + " bytes of the blocks' inputs, which are always saved",
                 "give at least this number, or a fraction of the " + std::to_string(most) +
                     " bytes that the blocks save without recomputation");

@@ -70,7 +70,7 @@ class FileLock {
   explicit FileLock(const fs::path& file)
       : descriptor_(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
     if (descriptor_ < 0 || flock(descriptor_, LOCK_EX) != 0)
-      throw Error("cannot lock " + file.string(),
+      throw Error(ErrorCode::file_access, "cannot lock " + file.string(),
                   "make the cache folder writable, or set the option 'cache' to another folder");
   }
   ~FileLock() { close(descriptor_); }
@@ -85,7 +85,7 @@ void write(const fs::path& file, const std::string& text) {
   std::ofstream out(file, std::ios::binary);
   out << text;
   if (!out.flush())
-    throw Error("cannot write " + file.string(),
+    throw Error(ErrorCode::file_access, "cannot write " + file.string(),
                 "check the disk space, or set the option 'cache' to another folder");
 }
 
@@ -147,7 +147,8 @@ void Cache::compile(const std::string& key, const UnitGraph& graph, const Reques
     throw Skip("cannot compile on this machine: " + told.at("what").get<std::string>(), told.at("cure"));
   }
   if (code != 0)
-    throw Error("Inductor could not compile (exit code " + std::to_string(code) + "):\n" + last_lines(log),
+    throw Error(ErrorCode::internal,
+                "Inductor could not compile (exit code " + std::to_string(code) + "):\n" + last_lines(log),
                 "remove the plugin 'compile' from the stack; its input and output are in " + work.string());
   fs::rename(work, folder_of(key));
 }

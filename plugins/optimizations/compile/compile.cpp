@@ -37,7 +37,8 @@ std::vector<std::string> chosen_units(const Options& options) {
   const auto chosen = [&](const char* role) { return std::ranges::find(units, role) != units.end(); };
   for (const char* part : {"attention", "mlp"})
     if (chosen("block") && chosen(part))
-      throw Error("compile: units names 'block' and '" + std::string(part) + "', which is a part of it",
+      throw Error(ErrorCode::invalid_value,
+                  "compile: units names 'block' and '" + std::string(part) + "', which is a part of it",
                   "name the block, or only its parts");
   return units;
 }
@@ -50,7 +51,8 @@ Json to_json(const ActivationPolicy& activations) {
                   "with 'compile', set keep to \"attention\", \"linear\" or both; or remove 'compile' from "
                   "the stack");
   if (activations.policy == ActivationPolicy::Kind::budget && activations.budget > 1)
-    throw Error("with 'compile', the activation budget must be a fraction, not bytes",
+    throw Error(ErrorCode::invalid_value,
+                "with 'compile', the activation budget must be a fraction, not bytes",
                 "give a budget from 0 to 1");
   return {
       {"policy", to_string(activations.policy)}, {"keep", activations.keep}, {"budget", activations.budget}};
@@ -130,7 +132,8 @@ class Compile final : public Plugin {
     if (!run.device().is_cuda() || (mode_ != "reduce-overhead" && mode_ != "max-autotune")) return;
     for (const Edit& wrap : recipe.schedule.wraps())
       if (wrap.phase == Phase::capture) return;
-    throw Error("compile: mode = \"" + mode_ + "\" needs CUDA graphs, but no stacked plugin records them",
+    throw Error(ErrorCode::missing_value,
+                "compile: mode = \"" + mode_ + "\" needs CUDA graphs, but no stacked plugin records them",
                 "stack the plugin cuda_graphs, or use mode \"default\" or \"max-autotune-no-cudagraphs\"");
   }
 

@@ -103,13 +103,15 @@ double self_check(const CompiledUnit& compiled, const UnitGraph& graph, const Un
     if (!expected[i].defined() && !computed[i].defined()) continue;
     const std::string what = i == 0 ? "its output" : "the gradient of its input " + std::to_string(i - 1);
     if (expected[i].defined() != computed[i].defined())
-      throw Error("compiled " + unit.path + " differs from its eager code: " + what + " is " +
+      throw Error(ErrorCode::wrong_result,
+                  "compiled " + unit.path + " differs from its eager code: " + what + " is " +
                       (expected[i].defined() ? "missing" : "not present in the eager code"),
                   "remove the plugin 'compile' from the stack");
     const double apart = difference(computed[i].to(at::kDouble), expected[i].to(at::kDouble));
     worst = std::max(worst, apart);
     if (!(apart <= allowed))
-      throw Error("compiled " + unit.path + " differs from its eager code: " + what + " differs by " +
+      throw Error(ErrorCode::wrong_result,
+                  "compiled " + unit.path + " differs from its eager code: " + what + " differs by " +
                       std::to_string(apart) + " of its largest value; " + std::to_string(allowed) +
                       " is allowed",
                   "remove the plugin 'compile' from the stack, or the plugin whose operator it cannot trace");

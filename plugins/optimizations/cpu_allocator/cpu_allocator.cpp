@@ -16,7 +16,8 @@ class CpuAllocator final : public Plugin {
   void apply(Recipe& recipe, const Options& options) override {
     recipe.on(Event::mesh_initialized, Phase::base, [huge = options.boolean("huge_pages")](Run& run) {
       if (run.device().is_cuda())
-        throw Skip("the tensors of this run are on a GPU, which has a caching allocator already",
+        throw Skip(ErrorCode::unsupported,
+                   "the tensors of this run are on a GPU, which has a caching allocator already",
                    "remove the rung, or run it with device = \"cpu\"");
       if (run.device().is_cpu()) use_host_memory(std::make_shared<cpu_allocator::Pool>(huge));
     });

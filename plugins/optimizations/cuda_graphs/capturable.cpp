@@ -42,7 +42,8 @@ void check_capturable(const Recipe& recipe) {
         "optimizer)");
   const int64_t warmup = recipe.spec().train.warmup;
   if (warmup < kWarmup)
-    throw Error("cuda_graphs needs at least " + std::to_string(kWarmup) +
+    throw Error(ErrorCode::invalid_value,
+                "cuda_graphs needs at least " + std::to_string(kWarmup) +
                     " warm-up steps and records the last one, but train.warmup is " + std::to_string(warmup),
                 "set train.warmup = " + std::to_string(kWarmup));
 }

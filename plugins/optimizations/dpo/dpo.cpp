@@ -29,7 +29,8 @@ class Dpo final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
     if (recipe.spec().data.kind != "preferences")
-      throw Skip("dpo trains on preference pairs, but the data are of kind '" + recipe.spec().data.kind + "'",
+      throw Skip(ErrorCode::unsupported,
+                 "dpo trains on preference pairs, but the data are of kind '" + recipe.spec().data.kind + "'",
                  "set data = rush.preferences(...) in the experiment, or remove the rung");
     const ValidateSpec& validate = recipe.spec().validate;
     if (validate.every > 0 && validate.data.kind != "held_out" && validate.data.kind != "preferences")
@@ -40,7 +41,8 @@ class Dpo final : public Plugin {
     label_smoothing_ = options.number("label_smoothing");
     recipe.on(Event::meta_initialized, Phase::precision, [this, &recipe](Run& run) {
       if (run.modules("embedding").empty())
-        throw Skip("dpo compares answers made of tokens, but this model does not read tokens",
+        throw Skip(ErrorCode::unsupported,
+                   "dpo compares answers made of tokens, but this model does not read tokens",
                    "remove the rung");
       check_whole(recipe);
       if (const int64_t rows = run.spec().train.micro_batch; rows % 2 != 0)

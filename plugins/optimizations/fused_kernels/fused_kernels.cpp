@@ -43,7 +43,8 @@ class FusedKernels final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
     const auto kernels = options.list("kernels");
-    if (kernels.empty()) throw Error("option 'kernels' is empty", "name a kernel, or remove the rung");
+    if (kernels.empty())
+      throw Error(ErrorCode::missing_value, "option 'kernels' is empty", "name a kernel, or remove the rung");
     lower_ = options.boolean("autocast_output");
     for (const std::string& kernel : kernels) {
       if (kernel == "norm") replace_norm(recipe);

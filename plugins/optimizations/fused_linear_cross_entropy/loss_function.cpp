@@ -43,6 +43,7 @@ void check_labels(const Tensor& labels, int64_t vocabulary) {
   for (const int64_t label : given)
     if (label != fused::kIgnored && (label < 0 || label >= vocabulary))
       throw Error(
+          ErrorCode::invalid_value,
           "a label is " + std::to_string(label) + ", but the vocabulary has " + std::to_string(vocabulary) +
               " entries",
           "labels must be 0 to " + std::to_string(vocabulary - 1) + ", or -100 for positions without a loss");

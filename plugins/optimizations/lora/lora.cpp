@@ -46,7 +46,7 @@ class Lora final : public Plugin {
 
   void adapt(Run& run) {
     if (targets_.empty())
-      throw Error("target_modules is empty, so no parameter would be trained",
+      throw Error(ErrorCode::missing_value, "target_modules is empty, so no parameter would be trained",
                   "name linear layers, for example { \"q_proj\", \"v_proj\" }");
     for (Param* param : run.params().all()) param->trainable = false;
     std::set<std::string> names;
@@ -59,7 +59,8 @@ class Lora final : public Plugin {
       if (names.contains(target)) continue;
       std::string known;
       for (const auto& name : names) known += (known.empty() ? "" : ", ") + name;
-      throw Error("target_modules names '" + target + "', but this model has no such linear layer",
+      throw Error(ErrorCode::unknown_name,
+                  "target_modules names '" + target + "', but this model has no such linear layer",
                   "one of: " + known);
     }
   }

@@ -34,7 +34,8 @@ class MuonPlugin final : public Plugin {
     recipe.on(Event::meta_initialized, Phase::gradients, [](Run& run) {
       for (const Param* param : run.params().all())
         if (param->trainable && muon::is_hidden_matrix(*param)) return;
-      throw Skip("muon updates the matrices of the blocks, but none of them is trained", "remove the rung");
+      throw Skip(ErrorCode::unsupported,
+                 "muon updates the matrices of the blocks, but none of them is trained", "remove the rung");
     });
     // Inside of what only decides when an optimizer is called.
     recipe.optimizer.wrap(Phase::gradients, [this](auto inner, const Module&) -> decltype(inner) {

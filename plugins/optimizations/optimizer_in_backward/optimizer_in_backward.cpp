@@ -20,7 +20,8 @@ class InBackward final : public Optimizer {
  public:
   InBackward(Run& run, std::unique_ptr<Optimizer> inner) : inner_(std::move(inner)) {
     if (const std::string why = inner_->why_not_in_parts(); !why.empty())
-      throw Error("'optimizer_in_backward' updates each parameter separately, but " + why,
+      throw Error(ErrorCode::conflict,
+                  "'optimizer_in_backward' updates each parameter separately, but " + why,
                   "remove one of the two from the stack");
     run.data_parallel().on_ready([this, &run](Shard& shard) {
       const Update* update = run.update();
@@ -46,6 +47,7 @@ void refuse_edits_of_gradients(const Recipe& recipe) {
   for (const Edit& edit : edits)
     if (edit.phase != Phase::measure && edit.plugin != "plain")
       throw Error(
+          ErrorCode::conflict,
           "optimizer_in_backward uses each gradient before the others are computed, but '" + edit.plugin +
               "' needs all of them",
           "remove one of the two from the stack (mixed_precision: in bf16, which needs no loss scale)");

@@ -13,7 +13,8 @@ class Packing final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options&) override {
     if (recipe.spec().data.kind != "documents")
-      throw Skip("packing combines documents, but data of kind '" + recipe.spec().data.kind +
+      throw Skip(ErrorCode::unsupported,
+                 "packing combines documents, but data of kind '" + recipe.spec().data.kind +
                      "' fill every sequence already",
                  "set data = rush.documents(...) in the experiment, or remove the rung");
     // Which documents share a sequence differs from step to step, so a recorded step can't be run again.

@@ -25,7 +25,8 @@ class SwigluRecompute final : public Plugin {
     const Keep keep = options.integer("level") == 0 ? Keep::everything : Keep::input;
     const int64_t chunk = options.integer("chunk");
     if (keep == Keep::everything && chunk != 0)
-      throw Error("option 'chunk' has no effect at level 0", "leave it out, or use level = 1");
+      throw Error(ErrorCode::conflict, "option 'chunk' has no effect at level 0",
+                  "leave it out, or use level = 1");
     recipe.ops.mlp.replace_each(
         [this, keep, chunk, &recipe](const Module& module) {
           return is_plain(recipe, module) ? paired(keep, chunk, module) : of_parts(keep, recipe);

@@ -47,7 +47,8 @@ class VocabPadding final : public Plugin {
       if (!is_head(*module)) continue;
       const int64_t rows = module->params.front()->shape.front();
       if (rows % multiple == 0)
-        throw Skip("vocab_padding has nothing to pad: the vocabulary of " + std::to_string(rows) +
+        throw Skip(ErrorCode::unsupported,
+                   "vocab_padding has nothing to pad: the vocabulary of " + std::to_string(rows) +
                        " entries is a multiple of " + std::to_string(multiple),
                    "remove the rung");
       run.note("vocab_padding: the head computes " +
@@ -55,7 +56,8 @@ class VocabPadding final : public Plugin {
                std::to_string(rows));
       return;
     }
-    throw Skip("vocab_padding pads the head, but this model has none", "remove the rung");
+    throw Skip(ErrorCode::unsupported, "vocab_padding pads the head, but this model has none",
+               "remove the rung");
   }
 };
 }  // namespace

@@ -39,7 +39,9 @@ auto Slot<R(A...), SiteType>::resolve(const SiteType& module, Fn plain) const ->
   for (size_t i = 0; i < makers_.size(); ++i) {
     const Edit& by = wraps()[i];
     fn = makers_[i](std::move(fn), module);
-    if (!fn) throw Error("plugin '" + by.plugin + "' wrapped slot '" + name_ + "' with an empty function");
+    if (!fn)
+      throw Error(ErrorCode::invalid_plugin,
+                  "plugin '" + by.plugin + "' wrapped slot '" + name_ + "' with an empty function");
     const bool unchanged = fn.template target<Placed>() != nullptr;
     if (!unchanged)
       fn = Placed{std::move(fn), place(by.plugin, module.path), by.traits.trace == Trace::opaque};

@@ -1,0 +1,36 @@
+"""Every Error that core and tools throw names its code (core/include/optrush/error_code.h): only plugins may leave it out."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+# Its first argument is a code, the code of another error, or an expression that chooses one.
+THROWN = re.compile(r"\b(?:throw|return)\s+(?:optrush::)?Error\((?!\s*(?:(?:optrush::)?ErrorCode::|e\.code\(\)|kind,|\w+ == ENOENT \?))")
+
+
+def without_code(text):
+    for found in THROWN.finditer(text):
+        yield text.count("\n", 0, found.start()) + 1, " ".join(text[found.start() : found.start() + 100].split())
+
+
+def main():
+    os.chdir(os.environ.get("OPTRUSH_SOURCE_DIR", "."))
+    listed = subprocess.run(["git", "-c", f"safe.directory={os.getcwd()}", "ls-files", "core", "tools"], capture_output=True, text=True)
+    if listed.returncode != 0:
+        print("this is not a git checkout")
+        return 77
+    assert list(without_code('throw Error("no")')) and not list(without_code('throw Error(ErrorCode::usage, "no")'))
+    failed = False
+    for path in listed.stdout.split():
+        # error.cpp makes the errors; a renamed file may still be tracked by its old name.
+        if path == "core/base/error.cpp" or not path.endswith((".h", ".cpp", ".cu")) or not pathlib.Path(path).exists():
+            continue
+        for line, words in without_code(pathlib.Path(path).read_text()):
+            print(f"{path}:{line}: an Error without a code: {words}")
+            failed = True
+    return int(failed)
+
+
+sys.exit(main())
