@@ -21,7 +21,7 @@ struct Form {
   bool first = false;               ///< of its plugin's forms
   std::string problem;              ///< why it can't be stacked at all
   bool losses_in_backward = false;  ///< its backward has losses that the forward does not return
-  /// Another form has the same options: what is stacked with it is part of its name.
+  /// Its name lists the plugins in `with`, since another form has the same options.
   bool named_with = false;
 };
 

@@ -150,8 +150,10 @@ TEST(ReportGolden, Comparison) {
   third.write(c.path());
   ComparedReports compared = compare_reports({a.path(), b.path(), c.path()});
   for (auto& report : compared.reports) report.folder = "reports/" + report.name;
-  expect_golden("comparison.txt", comparison_text(compared));
-  expect_golden("comparison.md", comparison_markdown(compared));
+  const Document document = comparison_document(compared);
+  expect_golden("comparison.txt", text(document));
+  expect_golden("comparison.md", markdown(document, {}));
+  expect_golden("comparison.html", html(document, {}));
   expect_golden("comparison.json", comparison_json(compared).dump(1) + "\n");
   EXPECT_THROW(compare_reports({a.path()}), UsageError);
 }

@@ -69,6 +69,6 @@ std::optional<RunResult> result_if_done(const std::filesystem::path& run_folder,
 inline constexpr const char* kRankEnds = "rank_ends.jsonl";
 /// Removes what a run writes from its folder, and the folder where nothing else is in it.
 void clear_run(const std::filesystem::path& run_folder);
-/// The same but for what is kept of starts that failed, before a run starts once more.
+/// Before a run starts again: removes the same files except those that describe failed starts (kRankEnds).
 void clear_attempt(const std::filesystem::path& run_folder);
 }  // namespace optrush

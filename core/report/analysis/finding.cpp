@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -378,6 +379,13 @@ void add_too_few(const Analysis& a, Sentences& parts) {
                              }) +
                   ": " + would_decide(seconds_to_claims(a)));
 }
+
+/// With a capital letter, unless it begins with the name of a rung.
+std::string sentence(const Analysis& a, std::string part) {
+  if (std::ranges::none_of(a.rows, [&](const Row& row) { return part.starts_with(row.name); }))
+    part.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(part.front())));
+  return part + ".";
+}
 }  // namespace
 
 std::vector<std::string> findings(const Analysis& a) {
@@ -400,7 +408,7 @@ std::vector<std::string> findings(const Analysis& a) {
   if (a.missing_runs > 0)
     parts.front() = std::to_string(a.missing_runs) + (a.missing_runs == 1 ? " run has" : " runs have") +
                     " no result yet; so far: " + parts.front();
-  for (std::string& part : parts) part += ".";
+  for (std::string& part : parts) part = sentence(a, std::move(part));
   return parts;
 }
 

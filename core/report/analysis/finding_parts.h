@@ -58,9 +58,9 @@ bool is_end_of_all(const Analysis&, const Row&);
 /// Of the single rungs, those that are faster and do not miss the loss: first those that train no worse, by
 /// their speedup.
 Rows gains_of(const Analysis&, const Ladder&);
-/// "no rung is shown to make training faster": what is said where there are no such rungs.
+/// The sentence for a ladder without such rungs: "no rung is shown to make training faster".
 std::string no_gain_text(const Analysis&, const Ladder&);
-/// Whether no other rung may be faster yet, only that it is not known.
+/// Whether no other rung can still turn out to be faster.
 bool surely_most(const Ladder&, const Row& best);
 /// Rows whose speed over the row before has this verdict; each has such a speed.
 Rows with_outcome(const Rows&, Outcome);

@@ -1,7 +1,6 @@
 #include "report/sections/document.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 
 #include "base/counted.h"
@@ -81,15 +80,6 @@ Section note_section(const Analysis& a) {
   return section;
 }
 
-/// The findings, each with a capital letter unless it begins with a rung's name.
-std::vector<std::string> finding_sentences(const Analysis& a) {
-  std::vector<std::string> sentences = a.findings;
-  for (std::string& sentence : sentences)
-    if (std::ranges::none_of(a.rows, [&](const Row& row) { return sentence.starts_with(row.name); }))
-      sentence.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence.front())));
-  return sentences;
-}
-
 bool empty(const Section& s) {
   return s.paragraphs.empty() && s.bullets.empty() && s.links.empty() && !s.table;
 }
@@ -124,7 +114,7 @@ Document make_document(const Analysis& a) {
   document.top = std::move(tables.front());
   add({.title = "Findings",
        .lead = "These sentences state what is certain and what is not, with the intervals.",
-       .bullets = finding_sentences(a)});
+       .bullets = a.findings});
   for (size_t i = 1; i < tables.size(); ++i) add(std::move(tables[i]));
   for (auto& section : grid_sections(a)) add(std::move(section));
   const auto families = families_of(a);

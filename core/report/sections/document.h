@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "report/analysis/analysis.h"
+#include "report/analysis/compare.h"
 #include "report/sections/bars.h"
 
 namespace optrush {
@@ -49,6 +50,9 @@ struct Document {
   std::vector<Section> sections;      ///< the details: folded in report.html
 };
 Document make_document(const Analysis&);
+/// Several reports side by side: each rung with its ratio to the first report, then what differs in the
+/// context.
+Document comparison_document(const ComparedReports&);
 /// What makes the whole report doubtful: a machine that was not quiet, a base that drifted far.
 std::vector<std::string> warnings_of(const Analysis&);
 

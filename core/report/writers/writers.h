@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "report/analysis/compare.h"
 #include "report/sections/document.h"
 
 namespace optrush {
@@ -25,10 +24,9 @@ Json ratio_json(const std::optional<Ratio>&);
 std::string html(const Document&, const std::vector<std::string>& charts);
 inline constexpr const char* kChartsMark = "<!--charts-->";
 
-// What differs in their context, then every rung with its ratio to the first report and interval.
-/// For a terminal.
-std::string comparison_text(const ComparedReports&);
-std::string comparison_markdown(const ComparedReports&);
+/// For a terminal: plain text and aligned tables, no charts.
+std::string text(const Document&);
+
 /// docs/schema/comparison.schema.json
 Json comparison_json(const ComparedReports&);
 }  // namespace optrush

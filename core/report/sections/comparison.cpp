@@ -1,12 +1,9 @@
 #include <algorithm>
 
-#include "base/printable.h"
 #include "report/analysis/compare.h"
 #include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"
-#include "report/writers/text_table.h"
-#include "report/writers/writers.h"
 
 namespace optrush {
 namespace {
@@ -107,7 +104,7 @@ std::vector<std::pair<std::string, Table>> more_tables(const ComparedReports& co
   return tables;
 }
 
-Table context(const ComparedReports& compared) {
+Table context_table(const ComparedReports& compared) {
   Table table{{{"context"}}, {}};
   for (const auto& report : compared.reports) table.columns.push_back({report.name});
   for (const auto& fact : compared.facts) {
@@ -128,64 +125,24 @@ std::vector<std::string> remarks(const ComparedReports& compared) {
   return remarks;
 }
 
-constexpr const char* kSameContext = "The context is the same.";
 }  // namespace
 
-std::string comparison_text(const ComparedReports& compared) {
-  std::string text = printable(headline(compared)) + "\n\n";
-  for (const auto& report : compared.reports) text += report.name + ": " + report.folder.string() + "\n";
-  for (const auto& table : main_tables(compared)) text += "\n" + text_table(table);
-  for (const auto& remark : remarks(compared)) text += printable(remark) + "\n";
-  for (const auto& [title, table] : more_tables(compared)) text += "\n" + text_table(table);
-  return text + "\n" +
-         (compared.facts.empty() ? std::string(kSameContext) + "\n" : text_table(context(compared)));
-}
-
-std::string comparison_markdown(const ComparedReports& compared) {
-  std::string text = "# Comparison\n\n**" + markdown_cell(headline(compared)) + "**\n\n";
-  for (const auto& table : main_tables(compared)) text += markdown_table(table);
-  for (const auto& remark : remarks(compared)) text += "- " + markdown_cell(remark) + "\n";
-  if (!remarks(compared).empty()) text += "\n";
+Document comparison_document(const ComparedReports& compared) {
+  Document document{.title = "Comparison", .headline = headline(compared)};
+  std::vector<Table> tables = main_tables(compared);
   for (const auto& report : compared.reports)
-    text += "- " + report.name + " (" + markdown_cell(report.folder.string()) +
-            "): " + markdown_cell(report.headline) + "\n";
-  text += "\n";
-  for (const auto& [title, table] : more_tables(compared))
-    text += "## " + title + "\n\n" + markdown_table(table);
-  text += "## What differs\n\n";
-  return text +
-         (compared.facts.empty() ? std::string(kSameContext) + "\n" : markdown_table(context(compared)));
-}
-
-namespace {
-Json cell_json(const std::optional<Cell>& cell) {
-  if (!cell) return nullptr;
-  const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
-  Json json = {{"status", status_of(*cell)},
-               {"speed_vs_first", ratio_json(cell->speed)},
-               {"memory_vs_first", or_null(cell->memory_ratio)},
-               {"differs", cell->differs},
-               {"time_to_loss", json_of(cell->time_to_loss)}};
-  for (const auto& [name, value] : cell->numbers) json[quantity(name).compared] = or_null(value);
-  return json;
-}
-}  // namespace
-
-Json comparison_json(const ComparedReports& compared) {
-  Json reports = Json::array(), facts = Json::array(), rungs = Json::array();
-  for (const auto& report : compared.reports)
-    reports.push_back(
-        {{"name", report.name}, {"folder", report.folder.string()}, {"headline", report.headline}});
-  for (const auto& fact : compared.facts) facts.push_back({{"key", fact.key}, {"values", fact.values}});
-  for (const auto& line : compared.lines) {
-    Json cells = Json::array();
-    for (const auto& cell : line.cells) cells.push_back(cell_json(cell));
-    rungs.push_back({{"rung", line.rung}, {"reports", cells}});
-  }
-  return {{"schema_version", 1},
-          {"headline", headline(compared)},
-          {"reports", reports},
-          {"context", facts},
-          {"rungs", rungs}};
+    document.top.paragraphs.push_back(report.name + " (" + report.folder.string() + "): " + report.headline);
+  document.top.table = std::move(tables.front());
+  document.top.bullets = remarks(compared);
+  if (tables.size() > 1) document.sections.push_back({.title = "Memory", .table = std::move(tables.back())});
+  for (auto& [title, table] : more_tables(compared))
+    document.sections.push_back({.title = title, .table = std::move(table)});
+  Section context{.title = "What differs"};
+  if (compared.facts.empty())
+    context.lead = "The context is the same.";
+  else
+    context.table = context_table(compared);
+  document.sections.push_back(std::move(context));
+  return document;
 }
 }  // namespace optrush
