@@ -1,6 +1,7 @@
 #include "checkpoint/architectures.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/suggest.h"
 #include "spec/value.h"
@@ -141,13 +142,71 @@ void read_olmo3(const ConfigFields& config, Json& fields) {
   read_olmo2(config, fields);
   read_windows(
       config, window_of(config, 4096), [](int64_t layer) { return (layer + 1) % 4 != 0; }, fields);
+  // "rope_scaling" is that of the layers with full attention.
   if (fields.contains("window") && fields.contains("rope_scaling"))
-    config.refuse("'rope_scaling' scales the layers with full attention alone, which is not supported",
-                  "remove it: the model is then the one of its original context length");
+    fields["window_rope_theta"] = fields["rope_theta"];
 }
 void write_olmo3(const LlamaSpec& spec, Json& config) {
   write_attention_bias(spec, config);
   write_layer_types(spec, config);
+}
+
+void read_embedding_scale_of_gemma(const ConfigFields& config, Json& fields) {
+  fields["embedding_scale"] = std::sqrt(config.value("hidden_size", "integer").get<double>());
+}
+
+void read_gemma(const ConfigFields& config, Json& fields) {
+  read_attention_bias(config, fields);
+  read_embedding_scale_of_gemma(config, fields);
+}
+
+void refuse_soft_caps(const ConfigFields& config) {
+  for (const char* field : {"attn_logit_softcapping", "final_logit_softcapping"})
+    if (!config[field].is_null())
+      config.refuse("'" + std::string(field) + "' is " + shown(config[field]) + ", which is not supported",
+                    "supported value: null");
+}
+
+void read_gemma3(const ConfigFields& config, Json& fields) {
+  refuse_soft_caps(config);
+  if (config.value("use_bidirectional_attention", "boolean", false))
+    config.refuse("'use_bidirectional_attention' is true, but this program trains causal models",
+                  "supported value: false");
+  read_gemma(config, fields);
+  fields["norm_placement"] = "both";
+  fields["qk_norm"] = "per_head";
+  const auto scalar = config.value("query_pre_attn_scalar", "number", 256).get<double>();
+  if (scalar <= 0)
+    config.refuse("'query_pre_attn_scalar' is " + shown(config["query_pre_attn_scalar"]),
+                  "it must be positive");
+  fields["attention_scale"] = std::pow(scalar, -0.5);
+  const int64_t pattern = config.value("sliding_window_pattern", "integer", 6).get<int64_t>();
+  if (pattern < 1)
+    config.refuse("'sliding_window_pattern' is " + std::to_string(pattern), "it must be at least 1");
+  read_windows(
+      config, window_of(config, 4096), [&](int64_t layer) { return (layer + 1) % pattern != 0; }, fields);
+}
+void write_gemma3(const LlamaSpec& spec, Json& config) {
+  write_attention_bias(spec, config);
+  write_layer_types(spec, config);
+  const double scalar = 1 / (spec.score_scale() * spec.score_scale()), whole = std::round(scalar);
+  const bool is_whole = std::pow(whole, -0.5) == spec.score_scale();
+  config["query_pre_attn_scalar"] = is_whole ? Json(static_cast<int64_t>(whole)) : Json(scalar);
+}
+
+void read_granite(const ConfigFields& config, Json& fields) {
+  read_llama(config, fields);
+  fields["embedding_scale"] = config.value("embedding_multiplier", "number", 1.0);
+  fields["residual_scale"] = config.value("residual_multiplier", "number", 1.0);
+  fields["attention_scale"] = config.value("attention_multiplier", "number", 1.0);
+  fields["logits_divisor"] = config.value("logits_scaling", "number", 1.0);
+}
+void write_granite(const LlamaSpec& spec, Json& config) {
+  write_llama(spec, config);
+  config["embedding_multiplier"] = spec.embedding_scale;
+  config["residual_multiplier"] = spec.residual_scale;
+  config["attention_multiplier"] = spec.score_scale();
+  config["logits_scaling"] = spec.logits_divisor;
 }
 
 void read_smollm3(const ConfigFields& config, Json& fields) {
@@ -310,6 +369,36 @@ constexpr Architecture kArchitectures[] = {
      .kv_heads = 4,
      .read = read_smollm3,
      .write = write_smollm3},
+    {.name = "GemmaForCausalLM",
+     .base = "GemmaModel",
+     .model_type = "gemma",
+     .max_positions = 8192,
+     .tied = true,
+     .kv_heads = 16,
+     .head_dim = 256,
+     .storage = {.norm_offset = 1},
+     .default_activation = "gelu_pytorch_tanh",
+     .read = read_gemma,
+     .write = write_attention_bias},
+    {.name = "Gemma3ForCausalLM",
+     .base = "Gemma3TextModel",
+     .model_type = "gemma3_text",
+     .max_positions = 131072,
+     .rope_theta = 1e6,
+     .tied = true,
+     .kv_heads = 4,
+     .head_dim = 256,
+     .storage = {.norm_offset = 1},
+     .window_rope_theta = "rope_local_base_freq",
+     .activation = "hidden_activation",
+     .default_activation = "gelu_pytorch_tanh",
+     .read = read_gemma3,
+     .write = write_gemma3},
+    {.name = "GraniteForCausalLM",
+     .base = "GraniteModel",
+     .model_type = "granite",
+     .read = read_granite,
+     .write = write_granite},
     {.name = "MixtralForCausalLM",
      .base = "MixtralModel",
      .model_type = "mixtral",
@@ -317,7 +406,7 @@ constexpr Architecture kArchitectures[] = {
      .norm_eps = 1e-5,
      .rope_theta = 1e6,
      .kv_heads = 8,
-     .names = ParameterNames::mixtral,
+     .storage = {ParameterNames::mixtral},
      .read = read_mixtral,
      .write = write_mixtral},
     {.name = "Qwen3MoeForCausalLM",

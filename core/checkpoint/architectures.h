@@ -10,6 +10,12 @@ namespace optrush {
 /// "block_sparse_moe.gate", "block_sparse_moe.experts.0.w1".
 enum class ParameterNames : uint8_t { common, mixtral };
 
+/// How a class stores parameters.
+struct Storage {
+  ParameterNames names = ParameterNames::common;
+  double norm_offset = 0;  ///< a norm multiplies with its stored weight + this: 1 for Gemma
+};
+
 /// A class of transformers whose models this program trains: what its config.json means and has where a field
 /// is missing.
 struct Architecture {
@@ -23,7 +29,13 @@ struct Architecture {
   int64_t head_dim = 0;  ///< 0: hidden_size / num_attention_heads
   /// The versions 4 and 5 of transformers both read the type of a rotary scaling under this name.
   const char* rope_type_key = "rope_type";
-  ParameterNames names = ParameterNames::common;
+  Storage storage = {};
+  /// Field with the rotary base of the layers with a window; null: the class has one base.
+  const char* window_rope_theta = nullptr;
+  /// Field with the activation of the MLP.
+  const char* activation = "hidden_act";
+  /// Its value where the field is missing.
+  const char* default_activation = "silu";
   /// Sets the fields of a LlamaSpec that this class has and Llama has not.
   void (*read)(const ConfigFields&, Json& fields);
   /// The inverse: writes the fields of config.json that `read` understands.

@@ -17,14 +17,12 @@ namespace fs = std::filesystem;
 namespace {
 /// Why frequent models do not load under another name.
 constexpr std::pair<const char*, const char*> kDifferences[] = {
-    {"Gemma", "it scales its embeddings, and its norms and activation differ"},
-    {"Gemma2", "it scales its embeddings, and its norms and activation differ"},
-    {"Gemma3", "it scales its embeddings, and its norms and activation differ"},
-    {"Qwen2Moe", "its mixtures of experts have a shared expert"},
-    {"DeepseekV3", "its attention, router and shared experts differ"},
-    {"GptOss", "its attention has sinks, and its experts biases and another activation"},
-    {"Phi3", "it stores its projections in fused matrices"},
-    {"Granite", "it scales embeddings, residuals, attention and logits"},
+    {"Gemma2ForCausalLM", "it caps attention scores and logits by tanh"},
+    {"Gemma3ForConditionalGeneration", "it has an image encoder; Gemma3ForCausalLM is its text model"},
+    {"Qwen2MoeForCausalLM", "its mixtures of experts have a shared expert"},
+    {"DeepseekV3ForCausalLM", "its attention, router and shared experts differ"},
+    {"GptOssForCausalLM", "its attention has sinks, and its experts biases and another activation"},
+    {"Phi3ForCausalLM", "it stores its projections in fused matrices"},
 };
 
 std::string lower(std::string text) {
@@ -64,8 +62,8 @@ std::string llama_of_sizes(const ConfigFields& config) {
                     "did you mean '" + names.back() + "'?");
   }
   std::string what = "'architectures' names '" + name + "', a model that is not supported";
-  for (const auto& [stem, difference] : kDifferences)
-    if (name == std::string(stem) + "ForCausalLM") what += ": " + std::string(difference);
+  for (const auto& [known, difference] : kDifferences)
+    if (name == known) what += ": " + std::string(difference);
   std::string cure = "models that load are " + join(names) + "; this model differs from all of them";
   if (const std::string llama = llama_of_sizes(config); !llama.empty())
     cure += ". To train a Llama of the same sizes from initial weights: " + llama;
@@ -104,7 +102,6 @@ const Architecture& architecture_of(const ConfigFields& config) {
 /// Fields that change the function when they have another value than these.
 void check_unsupported(const ConfigFields& config) {
   const std::pair<const char*, std::vector<Json>> only[] = {
-      {"hidden_act", {"silu", "swish"}},
       {"attention_dropout", {0}},
       {"clip_qkv", {}},
       {"quantization_config", {}},
@@ -113,6 +110,25 @@ void check_unsupported(const ConfigFields& config) {
     if (const Json& given = config[key]; !given.is_null() && std::ranges::find(values, given) == values.end())
       config.refuse("'" + std::string(key) + "' is " + shown(given) + ", which is not supported",
                     "supported value: " + (values.empty() ? "null" : values.front().dump()));
+}
+
+/// Names of activations in transformers, and here. The first of each is written.
+constexpr std::pair<const char*, const char*> kActivations[] = {{"silu", "silu"},
+                                                                {"swish", "silu"},
+                                                                {"gelu", "gelu"},
+                                                                {"gelu_pytorch_tanh", "gelu_tanh"},
+                                                                {"gelu_new", "gelu_tanh"}};
+
+const char* read_activation(const ConfigFields& config, const Architecture& architecture) {
+  const Json name = config.value(architecture.activation, "string", architecture.default_activation);
+  std::vector<std::string> known;
+  for (const auto& [theirs, ours] : kActivations) {
+    if (name == theirs) return ours;
+    known.push_back("\"" + std::string(theirs) + "\"");
+  }
+  config.refuse(
+      "'" + std::string(architecture.activation) + "' is " + shown(name) + ", which is not supported",
+      "supported values: " + join(known));
 }
 
 /// `otherwise`, of the class, where the key is missing; `of_null` where it is null or the class has none.
@@ -128,7 +144,8 @@ HuggingFaceModel read_hugging_face_config(const ConfigFields& config) {
   HuggingFaceModel model{.architecture = architecture.name, .model_type = architecture.model_type};
   model.max_positions =
       config.value("max_position_embeddings", "integer", architecture.max_positions).get<int64_t>();
-  model.rotary = read_rotary(config, model.max_positions, architecture.rope_theta);
+  model.rotary =
+      read_rotary(config, model.max_positions, architecture.rope_theta, architecture.window_rope_theta);
   const Json heads = config.value("num_attention_heads", "integer");
   Json fields = {{"vocab_size", config.value("vocab_size", "integer")},
                  {"dim", config.value("hidden_size", "integer")},
@@ -137,6 +154,7 @@ HuggingFaceModel read_hugging_face_config(const ConfigFields& config) {
                  {"n_kv_heads", size_or(config, "num_key_value_heads", architecture.kv_heads, heads)},
                  {"head_dim", size_or(config, "head_dim", architecture.head_dim, 0)},
                  {"ffn_dim", config.value("intermediate_size", "integer")},
+                 {"activation", read_activation(config, architecture)},
                  {"norm_eps", config.value("rms_norm_eps", "number", architecture.norm_eps)},
                  {"rope_theta", model.rotary.theta},
                  {"tie_embeddings", config.value("tie_word_embeddings", "boolean", architecture.tied)},
@@ -144,6 +162,9 @@ HuggingFaceModel read_hugging_face_config(const ConfigFields& config) {
   if (model.rotary.scaling.factor != 1)
     fields["rope_scaling"] = rope_scaling_fields().write(model.rotary.scaling);
   architecture.read(config, fields);
+  const bool one_table = model.rotary.window_theta == model.rotary.theta && model.rotary.scaling.factor == 1;
+  if (model.rotary.window_theta != 0 && fields.contains("window") && !one_table)
+    fields["window_rope_theta"] = model.rotary.window_theta;
   model.llama = llama_from_json(fields, config.where());
   return model;
 }

@@ -41,12 +41,14 @@ class Shapes {
   }
   void block(int64_t layer) {
     const std::string path = "model.layers." + std::to_string(layer);
-    const bool before = spec_.norm_placement == NormPlacement::before;
+    const bool before = spec_.norm_placement != NormPlacement::after;
+    const bool after = spec_.norm_placement != NormPlacement::before;
     if (before) norm(path + ".input_layernorm");
     norm(path + ".post_attention_layernorm");
+    if (before && after) norm(path + ".pre_feedforward_layernorm");
     attention(path + ".self_attn");
     spec_.has_experts(layer) ? experts(path + ".mlp") : mlp(path + ".mlp", spec_.ffn_dim);
-    if (!before) norm(path + ".post_feedforward_layernorm");
+    if (after) norm(path + ".post_feedforward_layernorm");
   }
   std::vector<NamedShape> take() { return std::move(all_); }
 

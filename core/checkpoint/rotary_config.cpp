@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "base/suggest.h"
 #include "spec/spec_fields.h"
@@ -29,6 +30,9 @@ const std::vector<std::string> kSettings = {"rope_type",
 /// Those that also stand outside of the tables.
 constexpr const char* kOnTop[] = {"rope_theta", "partial_rotary_factor", "original_max_position_embeddings"};
 
+/// Tables of "rope_parameters" by the type of a layer.
+constexpr const char *kOfWindows = "sliding_attention", *kOfOthers = "full_attention";
+
 /// Each setting once, wherever it stands.
 class RotarySettings {
  public:
@@ -37,6 +41,8 @@ class RotarySettings {
     for (const char* key : kOnTop) take(key, key, config[key]);
   }
 
+  /// Base of the layers with a window, where they have a table.
+  std::optional<double> window_theta() const { return window_theta_; }
   bool has(const std::string& setting) const { return found_.contains(setting); }
   /// Where it stands, for messages: "rope_scaling.factor".
   std::string place(const std::string& setting) const {
@@ -57,15 +63,34 @@ class RotarySettings {
     if (fields.is_null()) return;
     if (!fields.is_object()) config_.refuse("'" + table + "' must be an object, but is " + shown(fields), {});
     table_ = table;
-    for (const auto& [key, value] : fields.items())
-      take(key == "type" ? "rope_type" : key, table + "." + key, value);
+    if (const auto windows = fields.find(kOfWindows); windows != fields.end() && windows->is_object())
+      take_table_of_windows(ConfigFields(*windows, config_.where() + ": " + table + "." + kOfWindows));
+    for (const auto& [key, value] : fields.items()) {
+      const std::string place = table + "." + key;
+      if (key == kOfOthers && value.is_object()) {
+        table_ = place;
+        for (const auto& [setting, of_others] : value.items())
+          take(setting, place + "." + setting, of_others);
+      } else if (key != kOfWindows || !value.is_object()) {
+        take(key == "type" ? "rope_type" : key, place, value);
+      }
+    }
+  }
+
+  void take_table_of_windows(const ConfigFields& table) {
+    if (const Json type = table.value("rope_type", "string", "default"); type != "default")
+      table.refuse("'rope_type' is " + shown(type) + ", which is not supported in layers with a window",
+                   R"(supported value: "default")");
+    if (table.value("partial_rotary_factor", "number", 1.0) != 1.0)
+      table.refuse("'partial_rotary_factor' is not 1.0, which is not supported", "supported value: 1.0");
+    window_theta_ = table.value("rope_theta", "number").get<double>();
   }
 
   void take(const std::string& setting, const std::string& place, const Json& value) {
     if (value.is_null()) return;
     if (value.is_object())
       config_.refuse("'" + place + "' has separate rotary settings for some layers, which is not supported",
-                     "give one table for all layers");
+                     std::string("supported tables: '") + kOfOthers + "' and '" + kOfWindows + "'");
     if (std::ranges::find(kSettings, setting) == kSettings.end())
       config_.refuse("'" + place + "' is an unknown rotary setting", "known settings: " + join(kSettings));
     const auto [it, is_new] = found_.try_emplace(setting, Found{value, place});
@@ -78,6 +103,7 @@ class RotarySettings {
 
   const ConfigFields& config_;
   std::string table_ = "rope_scaling";
+  std::optional<double> window_theta_;
   std::map<std::string, Found> found_;
 };
 }  // namespace
@@ -111,13 +137,19 @@ double attention_factor(const RotarySettings& settings, double factor) {
 }
 }  // namespace
 
-RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions, double theta) {
+RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions, double theta,
+                         const char* window_theta) {
   const RotarySettings settings(config);
   if (settings.value("partial_rotary_factor", "number", 1.0) != 1.0)
     config.refuse("'" + settings.place("partial_rotary_factor") + "' is " +
                       settings.value("partial_rotary_factor", "number").dump() + ", which is not supported",
                   "supported value: 1.0, which rotates the whole head");
   RotaryConfig rotary{.theta = settings.value("rope_theta", "number", theta).get<double>()};
+  constexpr double kThetaOfWindows = 10000;
+  if (settings.window_theta())
+    rotary.window_theta = *settings.window_theta();
+  else if (window_theta != nullptr)
+    rotary.window_theta = config.value(window_theta, "number", kThetaOfWindows).get<double>();
   const std::string type = settings.value("rope_type", "string", "default");
   const auto number = [&](const char* setting) { return settings.value(setting, "number").get<double>(); };
   if (type == "default") {

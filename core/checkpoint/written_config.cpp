@@ -1,6 +1,8 @@
 #include "checkpoint/written_config.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -17,7 +19,7 @@
 namespace optrush {
 namespace {
 /// Both versions read these; transformers 5 writes "rope_parameters", which 4 ignores.
-void set_rotary(Json& config, double theta, Json scaling, const Architecture& architecture) {
+void set_rotary(Json& config, const LlamaSpec& llama, Json scaling, const Architecture& architecture) {
   for (const char* other : {"rope_parameters", "original_max_position_embeddings", "partial_rotary_factor"})
     config.erase(other);
   if (const auto type = scaling.find("rope_type"); type != scaling.end()) {
@@ -25,9 +27,15 @@ void set_rotary(Json& config, double theta, Json scaling, const Architecture& ar
     scaling.erase(type);
     scaling[architecture.rope_type_key] = name;
   }
-  config["rope_theta"] = theta;
+  config["rope_theta"] = llama.rope_theta;
+  if (architecture.window_rope_theta != nullptr)
+    config[architecture.window_rope_theta] =
+        llama.window_rope_theta != 0 ? llama.window_rope_theta : llama.rope_theta;
   config["rope_scaling"] = std::move(scaling);
 }
+
+/// By Activation.
+constexpr std::array<const char*, 3> kActivations = {"silu", "gelu", "gelu_pytorch_tanh"};
 
 Json written(const LlamaSpec& llama, int64_t max_positions, const Architecture& architecture) {
   Json config = {{"architectures", {architecture.name}},
@@ -41,12 +49,12 @@ Json written(const LlamaSpec& llama, int64_t max_positions, const Architecture& 
                  {"head_dim", llama.head_size()},
                  {"max_position_embeddings", max_positions},
                  {"tie_word_embeddings", llama.tie_embeddings},
-                 {"hidden_act", "silu"},
+                 {architecture.activation, kActivations.at(static_cast<size_t>(llama.activation))},
                  {"rms_norm_eps", llama.norm_eps},
                  {"initializer_range", llama.init_std}};
   // Classes have tokens of their own here, beyond a small vocabulary, and do not train the row of a padding.
   for (const char* token : {"pad_token_id", "bos_token_id", "eos_token_id"}) config[token] = nullptr;
-  set_rotary(config, llama.rope_theta, written_rope_scaling(llama.rope_scaling), architecture);
+  set_rotary(config, llama, written_rope_scaling(llama.rope_scaling), architecture);
   architecture.write(llama, config);
   return config;
 }
@@ -58,6 +66,10 @@ const Architecture& architecture_named(const std::string& name) {
 /// The fields that decide the function, each in one form.
 Json choices_of(LlamaSpec llama) {
   llama.head_dim = llama.head_size();
+  const double usual = 1 / std::sqrt(static_cast<double>(llama.head_dim));
+  if (std::abs(llama.score_scale() / usual - 1) < 1e-14) llama.attention_scale = 0;
+  if (llama.window_rope_theta == llama.rope_theta && llama.rope_scaling.factor == 1)
+    llama.window_rope_theta = 0;
   const LlamaSpec dense;
   if (llama.n_experts == 0) {
     llama.experts_per_token = dense.experts_per_token;
@@ -113,19 +125,20 @@ Json config_of_checkpoint(const std::filesystem::path& folder) {
   config["architectures"] = {model.architecture};
   config["tie_word_embeddings"] = model.llama.tie_embeddings;
   config["model_type"] = model.model_type;
-  set_rotary(config, model.rotary.theta, model.rotary.written, architecture_named(model.architecture));
+  set_rotary(config, model.llama, model.rotary.written, architecture_named(model.architecture));
   return config;
 }
 
-ParameterNames names_of(const Json& config) {
-  return architecture_named(config.at("architectures").at(0).get<std::string>()).names;
+Storage storage_of(const Json& config) {
+  return architecture_named(config.at("architectures").at(0).get<std::string>()).storage;
 }
 
 ParameterNames names_of(const LlamaSpec& llama) {
   constexpr int64_t kAnyLength = 1;
   if (llama.n_experts == 0) return ParameterNames::common;  // classes differ in the names of experts alone
   for (const Architecture& architecture : architectures())
-    if (differences(llama, written(llama, kAnyLength, architecture)).empty()) return architecture.names;
+    if (differences(llama, written(llama, kAnyLength, architecture)).empty())
+      return architecture.storage.names;
   return ParameterNames::common;
 }
 

@@ -15,8 +15,8 @@ Json hugging_face_config(const LlamaSpec&, int64_t max_positions);
 /// transformers 4 and 5 read alike.
 Json config_of_checkpoint(const std::filesystem::path& folder);
 
-/// How the class of this config.json names parameters.
-ParameterNames names_of(const Json& config);
+/// How the class of this config.json stores parameters.
+Storage storage_of(const Json& config);
 /// How the class in which this model is written names them; common where no class has the model.
 ParameterNames names_of(const LlamaSpec&);
 

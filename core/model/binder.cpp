@@ -73,9 +73,15 @@ Ops::Swiglu::Fn Binder::swiglu(const Module& module) const {
   return recipe_.ops.swiglu.resolve(module, plain::swiglu);
 }
 
+Ops::Geglu::Fn Binder::geglu(const Module& module, Activation activation) const {
+  return recipe_.ops.geglu.resolve(module, [activation](const Tensor& gate, const Tensor& up) {
+    return plain::geglu(gate, up, activation);
+  });
+}
+
 Ops::Mlp::Fn Binder::mlp(const Module& module) const {
   return recipe_.ops.mlp.resolve(module, [](const Tensor& x, const Ops::MlpParts& parts) {
-    return parts.down(parts.swiglu(parts.gate(x), parts.up(x)));
+    return parts.down(parts.glu(parts.gate(x), parts.up(x)));
   });
 }
 

@@ -21,6 +21,7 @@ class Binder {
   Ops::Attention::Fn attention(const Module&) const;
   AttentionForwardBackward attention_forward_backward(const Module&) const;
   Ops::Swiglu::Fn swiglu(const Module&) const;
+  Ops::Geglu::Fn geglu(const Module&, Activation) const;
   Ops::Mlp::Fn mlp(const Module&) const;
   Ops::HeadLoss::Fn head_loss(const Module&) const;
   /// The unit's own function with every wrap of the unit slot.

@@ -27,12 +27,16 @@ std::unique_ptr<Unit> declare_mlp(Params& params, const std::string& path, int64
   const Module& up = add_linear(*unit, params, path + ".up_proj", inner);
   const Module& down = add_linear(*unit, params, path + ".down_proj",
                                   matrix(shape.dim, shape.ffn_dim, {"model", "ffn"}, shape.down));
-  const Module& swiglu = unit->modules.emplace_back(Module{path + ".act_fn", "swiglu", layer, {}});
+  const bool silu = shape.activation == Activation::silu;
+  const Module& glu =
+      unit->modules.emplace_back(Module{path + ".act_fn", silu ? "swiglu" : "geglu", layer, {}});
   const Module& whole =
       unit->modules.emplace_back(Module{path, "mlp", layer, {gate.params[0], up.params[0], down.params[0]}});
-  unit->build = [&](const Binder& bind) -> UnitFunction {
-    return [mlp = bind.mlp(whole), parts = Ops::MlpParts{bind.linear(gate), bind.linear(up),
-                                                         bind.linear(down), bind.swiglu(swiglu)}](
+  unit->build = [&, activation = shape.activation](const Binder& bind) -> UnitFunction {
+    return [mlp = bind.mlp(whole),
+            parts = Ops::MlpParts{bind.linear(gate), bind.linear(up), bind.linear(down),
+                                  activation == Activation::silu ? bind.swiglu(glu)
+                                                                 : bind.geglu(glu, activation)}](
                const Tensor& x, const Batch&) { return mlp(x, parts); };
   };
   return unit;

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "optrush/spec.h"
 #include "optrush/unit.h"
 #include "params/init.h"
 
@@ -16,8 +17,9 @@ const Module& add_linear(Unit& unit, Params&, const std::string& path, Param mat
 struct MlpShape {
   int64_t dim = 0, ffn_dim = 0;
   Initializer gate_and_up, down;
+  Activation activation = Activation::silu;
   at::ScalarType dtype = at::kFloat;
 };
-/// A SwiGLU MLP (arXiv:2002.05202) as a unit of its own: gate_proj, up_proj, down_proj below `path`.
+/// A gated MLP (arXiv:2002.05202) as a unit: gate_proj, up_proj, down_proj below `path`.
 std::unique_ptr<Unit> declare_mlp(Params&, const std::string& path, int64_t layer, const MlpShape&);
 }  // namespace optrush

@@ -1,12 +1,27 @@
 #include "model/hugging_face.h"
 
+#include <ATen/Functions.h>
+
+#include "checkpoint/written_config.h"
 #include "io/safetensors.h"
 #include "optrush/error.h"
 
 namespace optrush {
 namespace {
 NamedShape named_shape(const Param& param) { return {param.name, param.shape}; }
+
+/// What the class adds to the stored weight of this parameter.
+double offset_of(const std::string& parameter, const Storage& storage) {
+  return parameter.ends_with("norm.weight") ? storage.norm_offset : 0;
+}
+
+Tensor plus(const Tensor& value, double offset) {
+  return value.to(value.scalar_type() == at::kDouble ? at::kDouble : at::kFloat) + offset;
+}
 }  // namespace
+
+Checkpoint::Checkpoint(const std::filesystem::path& folder)
+    : files_(folder), folder_(folder), storage_(storage_of(config_of_checkpoint(folder))) {}
 
 void Checkpoint::check_complete(const Params& model) const {
   std::vector<NamedShape> shapes;
@@ -26,6 +41,13 @@ Tensor Checkpoint::read(const Param& param) const {
   if (stored == nullptr)
     throw Error(ErrorCode::invalid_file, "the checkpoint has no '" + param.name + "'", {}, folder_.string());
   if (stored->entry->shape != param.shape) files_.check_complete({named_shape(param)});
-  return read_tensor(*stored->file, *stored->entry);
+  const Tensor value = read_tensor(*stored->file, *stored->entry);
+  const double offset = offset_of(param.name, storage_);
+  return offset == 0 ? value : plus(value, offset);
+}
+
+Tensor stored_value(const std::string& parameter, const Tensor& value, const Storage& storage) {
+  const double offset = offset_of(parameter, storage);
+  return offset == 0 ? value : plus(value, -offset);
 }
 }  // namespace optrush

@@ -5,7 +5,8 @@
 
 #include <ATen/Functions.h>
 
-#include <cmath>
+#include <optional>
+#include <tuple>
 
 #include "model/binder.h"
 #include "model/declare.h"
@@ -41,6 +42,18 @@ Projection normed_heads_of(Ops::Linear::Fn linear, Ops::Norm::Fn norm, QkNorm of
 
 std::array<Tensor, 2> without_position(const Tensor& q, const Tensor& k, const Batch&) { return {q, k}; }
 
+/// Cosine and sine of the layers with a window, where these have a rotary base of their own.
+constexpr const char *kWindowCos = "window_cos", *kWindowSin = "window_sin";
+
+Ops::Position::Fn with_window_table(Ops::Position::Fn position) {
+  return [position = std::move(position)](const Tensor& q, const Tensor& k, const Batch& batch) {
+    Batch of_window = batch;
+    of_window.cos = batch.named.at(kWindowCos);
+    of_window.sin = batch.named.at(kWindowSin);
+    return position(q, k, of_window);
+  };
+}
+
 struct Attention {
   Projection q, k, v;
   Ops::Linear::Fn wo;
@@ -59,6 +72,19 @@ struct Attention {
   }
 };
 
+UnitFunction scaled(UnitFunction function, double factor) {
+  if (factor == 1) return function;
+  return [=, function = std::move(function)](const Tensor& x, const Batch& batch) {
+    return function(x, batch) * factor;
+  };
+}
+
+UnitFunction normed(UnitFunction function, Ops::Norm::Fn norm, const NormArgs& args) {
+  return [=, function = std::move(function), norm = std::move(norm)](const Tensor& x, const Batch& batch) {
+    return norm(function(x, batch), args);
+  };
+}
+
 struct Block {
   Ops::AddNorm::Fn attention_norm, mlp_norm;
   UnitFunction attention, mlp;
@@ -71,15 +97,13 @@ struct Block {
   }
 };
 
-/// Norms behind attention and MLP (OLMo 2, arXiv:2501.00656).
+/// Without norms in front of attention and MLP.
 struct BlockNormedAfter {
-  Ops::Norm::Fn attention_norm, mlp_norm;
   UnitFunction attention, mlp;
-  NormArgs norm;
 
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
-    const Tensor h_BSD = x_BSD + attention_norm(attention(x_BSD, batch), norm);
-    return h_BSD + mlp_norm(mlp(h_BSD, batch), norm);
+    const Tensor h_BSD = x_BSD + attention(x_BSD, batch);
+    return h_BSD + mlp(h_BSD, batch);
   }
 };
 
@@ -88,9 +112,11 @@ struct Head {
   Ops::HeadParts parts;
   Ops::HeadLoss::Fn loss;
   NormArgs norm;
+  double logits_divisor;
 
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
-    const Tensor normed_BSD = final_norm(x_BSD, norm);
+    Tensor normed_BSD = final_norm(x_BSD, norm);
+    if (logits_divisor != 1) normed_BSD = normed_BSD / logits_divisor;  // the head is linear
     return batch.labels.defined() ? loss(normed_BSD, batch.labels, parts) : parts.logits(normed_BSD);
   }
 };
@@ -106,17 +132,20 @@ class LlamaDeclaration {
     auto& weight = matrix("model.embed_tokens.weight", {spec_.vocab_size, spec_.dim}, {"vocab", "model"});
     const Module& module =
         unit->modules.emplace_back(Module{"model.embed_tokens", "embedding", -1, {&weight}});
-    unit->build = [&module](const Binder& bind) -> UnitFunction {
-      return [embedding = bind.embedding(module)](const Tensor&, const Batch& batch) {
+    // Rounded as transformers rounds it for Gemma.
+    const auto scale = at::scalar_tensor(spec_.embedding_scale, dtype_).item<double>();
+    unit->build = [&module, scale](const Binder& bind) -> UnitFunction {
+      const UnitFunction embed = [embedding = bind.embedding(module)](const Tensor&, const Batch& batch) {
         return embedding(batch.tokens);
       };
+      return scaled(embed, scale);
     };
     return unit;
   }
 
   std::unique_ptr<Unit> block(int64_t layer) {
-    return spec_.norm_placement == NormPlacement::before ? block_normed_before(layer)
-                                                         : block_normed_after(layer);
+    return spec_.norm_placement == NormPlacement::after ? block_normed_after(layer)
+                                                        : block_normed_before(layer);
   }
 
   std::unique_ptr<Unit> head() {
@@ -127,8 +156,9 @@ class LlamaDeclaration {
                        : matrix("lm_head.weight", {spec_.vocab_size, spec_.dim}, {"vocab", "model"});
     const Module& logits = unit->modules.emplace_back(Module{"lm_head", "linear", -1, {&weight}});
     const Module& loss = unit->modules.emplace_back(Module{"loss", "head_loss", -1, {&weight}});
-    unit->build = [&, args = norm_args()](const Binder& bind) -> UnitFunction {
-      return Head{bind.norm(final_norm), {bind.linear(logits)}, bind.head_loss(loss), args};
+    unit->build = [&, args = norm_args(),
+                   divisor = spec_.logits_divisor](const Binder& bind) -> UnitFunction {
+      return Head{bind.norm(final_norm), {bind.linear(logits)}, bind.head_loss(loss), args, divisor};
     };
     return unit;
   }
@@ -136,23 +166,31 @@ class LlamaDeclaration {
  private:
   std::unique_ptr<Unit> block_normed_before(int64_t layer) {
     auto unit = make_unit(block_path(layer), "block", layer);
+    const bool both = spec_.norm_placement == NormPlacement::both;
     const Module& first = norm(*unit, unit->path + ".input_layernorm", "add_norm");
-    const Module& second = norm(*unit, unit->path + ".post_attention_layernorm", "add_norm");
-    const auto [attention, mlp] = add_parts(*unit);
-    unit->build = [&, attention, mlp, args = norm_args()](const Binder& bind) -> UnitFunction {
-      return Block{bind.add_norm(first), bind.add_norm(second), bind.unit(*attention), bind.unit(*mlp), args};
+    const Module* after_attention =
+        both ? &norm(*unit, unit->path + ".post_attention_layernorm", "norm") : nullptr;
+    const Module& second = norm(
+        *unit, unit->path + (both ? ".pre_feedforward_layernorm" : ".post_attention_layernorm"), "add_norm");
+    const Module* after_mlp =
+        both ? &norm(*unit, unit->path + ".post_feedforward_layernorm", "norm") : nullptr;
+    const Parts parts = add_parts(*unit);
+    unit->build = [&, added = added_by(parts, after_attention, after_mlp),
+                   args = norm_args()](const Binder& bind) -> UnitFunction {
+      auto [attention, mlp] = added(bind);
+      return Block{bind.add_norm(first), bind.add_norm(second), std::move(attention), std::move(mlp), args};
     };
     return unit;
   }
 
   std::unique_ptr<Unit> block_normed_after(int64_t layer) {
     auto unit = make_unit(block_path(layer), "block", layer);
-    const auto [attention, mlp] = add_parts(*unit);
+    const Parts parts = add_parts(*unit);
     const Module& first = norm(*unit, unit->path + ".post_attention_layernorm", "norm");
     const Module& second = norm(*unit, unit->path + ".post_feedforward_layernorm", "norm");
-    unit->build = [&, attention, mlp, args = norm_args()](const Binder& bind) -> UnitFunction {
-      return BlockNormedAfter{bind.norm(first), bind.norm(second), bind.unit(*attention), bind.unit(*mlp),
-                              args};
+    unit->build = [added = added_by(parts, &first, &second)](const Binder& bind) -> UnitFunction {
+      auto [attention, mlp] = added(bind);
+      return BlockNormedAfter{std::move(attention), std::move(mlp)};
     };
     return unit;
   }
@@ -165,6 +203,21 @@ class LlamaDeclaration {
         *block.children.emplace_back(this->attention(block.path + ".self_attn", block.layer));
     const Unit& mlp = *block.children.emplace_back(this->mlp(block.path + ".mlp", block.layer));
     return {&attention, &mlp};
+  }
+
+  /// What attention and MLP add to the residual stream. The norms behind them may be null.
+  std::function<std::array<UnitFunction, 2>(const Binder&)> added_by(const Parts& parts,
+                                                                     const Module* attention_norm,
+                                                                     const Module* mlp_norm) const {
+    const auto one = [args = norm_args(), scale = spec_.residual_scale](const Binder& bind, const Unit& unit,
+                                                                        const Module* norm) {
+      UnitFunction function = bind.unit(unit);
+      if (norm != nullptr) function = normed(std::move(function), bind.norm(*norm), args);
+      return scaled(std::move(function), scale);
+    };
+    return [=](const Binder& bind) -> std::array<UnitFunction, 2> {
+      return {one(bind, *parts.attention, attention_norm), one(bind, *parts.mlp, mlp_norm)};
+    };
   }
 
   std::unique_ptr<Unit> mlp(const std::string& path, int64_t layer) {
@@ -195,10 +248,15 @@ class LlamaDeclaration {
                              : nullptr;
     const Module& attend = unit->modules.emplace_back(Module{path, "attention", layer, {}});
     const int64_t head_dim = spec_.head_size();
-    const AttentionArgs args{.scale = 1 / std::sqrt(static_cast<double>(head_dim)),
+    const AttentionArgs args{.scale = spec_.score_scale(),
                              .window = spec_.window_of(layer),
                              .alibi = spec_.position == PositionKind::alibi};
-    unit->build = [&, q_norm, k_norm, position, head_dim, args, of = spec_.qk_norm,
+    const bool of_window = args.window != 0 && spec_.window_rope_theta != 0;
+    const auto position_of = [position, of_window](const Binder& bind) -> Ops::Position::Fn {
+      if (position == nullptr) return without_position;
+      return of_window ? with_window_table(bind.position(*position)) : bind.position(*position);
+    };
+    unit->build = [&, q_norm, k_norm, position_of, head_dim, args, of = spec_.qk_norm,
                    norms = NormArgs{NormKind::rmsnorm, spec_.norm_eps}](const Binder& bind) -> UnitFunction {
       const auto projection = [&](const Module& linear, const Module* norm) {
         return norm == nullptr ? heads_of(bind.linear(linear), head_dim)
@@ -208,7 +266,7 @@ class LlamaDeclaration {
                        projection(k, k_norm),
                        projection(v, nullptr),
                        bind.linear(o),
-                       position == nullptr ? without_position : bind.position(*position),
+                       position_of(bind),
                        bind.attention(attend),
                        bind.attention_forward_backward(attend),
                        args};
@@ -267,7 +325,12 @@ class LlamaDeclaration {
   static std::string block_path(int64_t layer) { return "model.layers." + std::to_string(layer); }
 
   MlpShape mlp_shape() const {
-    return {spec_.dim, spec_.ffn_dim, normal(spec_.init_std), normal(spec_.init_std), dtype_};
+    return {.dim = spec_.dim,
+            .ffn_dim = spec_.ffn_dim,
+            .gate_and_up = normal(spec_.init_std),
+            .down = normal(spec_.init_std),
+            .activation = spec_.activation,
+            .dtype = dtype_};
   }
   NormArgs norm_args() const { return {spec_.norm, spec_.norm_eps}; }
 
@@ -283,6 +346,26 @@ AttentionPairs attention_pairs(const LlamaSpec& spec) {
   return {spec.window, static_cast<double>(windowed) / static_cast<double>(spec.n_layers)};
 }
 
+namespace {
+std::function<void(Batch&)> rotary_tables(const LlamaSpec& spec, at::ScalarType type) {
+  LlamaSpec of_windows = spec;
+  of_windows.rope_theta = spec.window_rope_theta;
+  of_windows.rope_scaling = {};
+  // Moved to the device once: a copy for each micro-batch would make the host wait.
+  return [table = rotary_table(spec), type,
+          window_table = spec.window_rope_theta == 0
+                             ? std::nullopt
+                             : std::optional(rotary_table(of_windows))](Batch& batch) mutable {
+    const auto fill = [&](RotaryTable& of_layers) {
+      of_layers.frequencies = of_layers.frequencies.to(batch.positions.device());
+      return rotary(batch.positions, of_layers, type);
+    };
+    std::tie(batch.cos, batch.sin) = fill(table);
+    if (window_table) std::tie(batch.named[kWindowCos], batch.named[kWindowSin]) = fill(*window_table);
+  };
+}
+}  // namespace
+
 Model declare_llama(const LlamaSpec& spec, Params& params, at::ScalarType dtype) {
   LlamaDeclaration declare(spec, params, dtype);
   Model model;
@@ -291,12 +374,7 @@ Model declare_llama(const LlamaSpec& spec, Params& params, at::ScalarType dtype)
   model.units.push_back(declare.head());
   model.prepare = [](Batch&) {};
   if (spec.position == PositionKind::rope)
-    // Moved to the device once: a copy for each micro-batch would make the host wait.
-    model.prepare = [table = rotary_table(spec),
-                     type = dtype == at::kDouble ? at::kDouble : at::kFloat](Batch& batch) mutable {
-      table.frequencies = table.frequencies.to(batch.positions.device());
-      fill_rotary(batch, table, type);
-    };
+    model.prepare = rotary_tables(spec, dtype == at::kDouble ? at::kDouble : at::kFloat);
   model.vocab_size = spec.vocab_size;
   model.checkpoint = spec.checkpoint;
   model.attention_flops_of_a_pair =
@@ -308,5 +386,6 @@ Model declare_llama(const LlamaSpec& spec, Params& params, at::ScalarType dtype)
 void demand_for_llama(const LlamaSpec& spec, int64_t seq_len, Recipe& recipe) {
   if (spec.position == PositionKind::alibi) recipe.ops.attention.demand("alibi");
   if (spec.window != 0 && spec.window < seq_len) recipe.ops.attention.demand("window");
+  if (spec.activation != Activation::silu) recipe.ops.mlp.demand("geglu");
 }
 }  // namespace optrush

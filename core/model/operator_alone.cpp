@@ -10,6 +10,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cmath>
+#include <tuple>
 
 #include "model/binder.h"
 #include "model/declare.h"
@@ -55,9 +56,12 @@ class OperatorDeclaration {
   std::unique_ptr<Unit> mlp(int64_t layer) {
     const std::string path = "model.layers." + std::to_string(layer);
     auto unit = make_unit(path, "block", layer);
-    const Unit& mlp = *unit->children.emplace_back(
-        declare_mlp(params_, path + ".mlp", layer,
-                    {spec_.dim, spec_.ffn_dim, uniform_by_fan_in(), uniform_by_fan_in(), dtype_}));
+    const Unit& mlp = *unit->children.emplace_back(declare_mlp(params_, path + ".mlp", layer,
+                                                               {.dim = spec_.dim,
+                                                                .ffn_dim = spec_.ffn_dim,
+                                                                .gate_and_up = uniform_by_fan_in(),
+                                                                .down = uniform_by_fan_in(),
+                                                                .dtype = dtype_}));
     unit->build = [&mlp](const Binder& bind) -> UnitFunction {
       return [mlp = bind.unit(mlp)](const Tensor& x_BSD, const Batch& batch) {
         return x_BSD + mlp(x_BSD, batch);
@@ -181,7 +185,7 @@ std::function<void(Batch&)> side_inputs(const OperatorSpec& spec, at::ScalarType
       table.frequencies = table.frequencies.to(batch.input.device());  // once: a copy makes the host wait
       const int64_t rows = batch.input.size(0), length = batch.input.size(1);
       batch.positions = at::arange(length, batch.input.options().dtype(at::kLong)).expand({rows, length});
-      fill_rotary(batch, table, type);
+      std::tie(batch.cos, batch.sin) = rotary(batch.positions, table, type);
     };
   if (spec.op == "head_loss")
     return [vocabulary = spec.vocab_size](Batch& batch) {

@@ -31,6 +31,10 @@ Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) {
 
 Tensor swiglu(const Tensor& gate, const Tensor& up) { return at::silu(gate) * up; }
 
+Tensor geglu(const Tensor& gate, const Tensor& up, Activation activation) {
+  return at::gelu(gate, activation == Activation::gelu_tanh ? "tanh" : "none") * up;
+}
+
 Tensor cross_entropy_sum(const Tensor& logits, const Tensor& labels) {
   return at::cross_entropy_loss(logits.to(accumulate_type(logits)).flatten(0, -2), labels.flatten(), {},
                                 at::Reduction::Sum, -100);

@@ -19,6 +19,8 @@ AttentionOut attention(const Tensor& q, const Tensor& k, const Tensor& v, const 
 AttentionForwardBackward attention_forward_backward();
 /// SiLU(gate) * up (arXiv:2002.05202).
 Tensor swiglu(const Tensor& gate, const Tensor& up);
+/// GELU(gate) * up (arXiv:2002.05202), exact or with its approximation by tanh.
+Tensor geglu(const Tensor& gate, const Tensor& up, Activation);
 /// Sum of -log softmax(logits)[label] over labels that are not -100. logits (B, S, V), labels (B, S).
 Tensor cross_entropy_sum(const Tensor& logits, const Tensor& labels);
 /// The same of logits (B, S, end - begin) of a part of the vocabulary: inputs logits and labels.

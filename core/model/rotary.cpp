@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numbers>
+#include <stdexcept>
 
 namespace optrush {
 namespace {
@@ -52,16 +54,19 @@ class Yarn {
   double factor_, first_ = 0, last_ = 0;
 };
 
-double rescale(const LlamaSpec& spec, double frequency, int64_t dimension) {
-  switch (spec.rope_scaling.type) {
+/// Of a frequency and its dimension.
+std::function<double(double, int64_t)> rescaling(const LlamaSpec& spec) {
+  const RopeScaling scaling = spec.rope_scaling;
+  if (scaling.factor == 1) return [](double frequency, int64_t) { return frequency; };
+  switch (scaling.type) {
     case RopeType::llama3:
-      return llama3(frequency, spec.rope_scaling);
+      return [scaling](double frequency, int64_t) { return llama3(frequency, scaling); };
     case RopeType::linear:
-      return frequency / spec.rope_scaling.factor;
+      return [scaling](double frequency, int64_t) { return frequency / scaling.factor; };
     case RopeType::yarn:
-      return Yarn(spec)(frequency, dimension);
+      return Yarn(spec);
   }
-  return frequency;
+  throw std::logic_error("rope_scaling.type has no meaning");
 }
 
 /// arXiv:2309.00071, section 3.4: sqrt(1 / t) = 0.1 ln(factor) + 1, for queries and keys alike.
@@ -74,21 +79,19 @@ double attention_factor(const RopeScaling& scaling) {
 RotaryTable rotary_table(const LlamaSpec& spec) {
   const Tensor frequencies = at::empty({spec.head_size() / 2}, at::kDouble);
   auto* values = frequencies.mutable_data_ptr<double>();
-  for (int64_t i = 0; i < spec.head_size() / 2; ++i) {
-    values[i] =
-        std::pow(spec.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(spec.head_size()));
-    if (spec.rope_scaling.factor != 1) values[i] = rescale(spec, values[i], i);
-  }
+  const auto rescaled = rescaling(spec);
+  for (int64_t i = 0; i < spec.head_size() / 2; ++i)
+    values[i] = rescaled(
+        std::pow(spec.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(spec.head_size())), i);
   return {frequencies, attention_factor(spec.rope_scaling)};
 }
 
-void fill_rotary(Batch& batch, const RotaryTable& table, at::ScalarType dtype) {
-  const Tensor angles = batch.positions.to(at::kDouble).unsqueeze(-1) * table.frequencies;
+std::pair<Tensor, Tensor> rotary(const Tensor& positions, const RotaryTable& table, at::ScalarType dtype) {
+  const Tensor angles = positions.to(at::kDouble).unsqueeze(-1) * table.frequencies;
   const Tensor both = at::cat({angles, angles}, -1).unsqueeze(1);
   const auto scaled = [&](const Tensor& x) {
     return (table.attention_factor == 1 ? x : x * table.attention_factor).to(dtype);
   };
-  batch.cos = scaled(both.cos());
-  batch.sin = scaled(both.sin());
+  return {scaled(both.cos()), scaled(both.sin())};
 }
 }  // namespace optrush

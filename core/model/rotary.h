@@ -1,6 +1,8 @@
 #pragma once
-#include "optrush/batch.h"
+#include <utility>
+
 #include "optrush/spec.h"
+#include "optrush/tensor.h"
 
 namespace optrush {
 /// Inverse frequencies (K/2) of the rotary embedding, in fp64, and the factor of cosine and sine.
@@ -10,6 +12,6 @@ struct RotaryTable {
 };
 /// Rescaled as LlamaSpec::rope_scaling says.
 RotaryTable rotary_table(const LlamaSpec&);
-/// Fills batch.cos and batch.sin (B, 1, S, K) in `dtype` from its positions.
-void fill_rotary(Batch&, const RotaryTable&, at::ScalarType dtype);
+/// Cosine and sine (B, 1, S, K) of positions (B, S), in `dtype`.
+std::pair<Tensor, Tensor> rotary(const Tensor& positions, const RotaryTable&, at::ScalarType dtype);
 }  // namespace optrush

@@ -24,13 +24,14 @@ Ops::Ops(const Editor* editor)
       attention_forward_backward("attention_forward_backward", editor,
                                  plain({"double", "segments", "window", "alibi"})),
       swiglu("swiglu", editor, plain()),
-      mlp("mlp", editor, plain()),
+      geglu("geglu", editor, plain()),
+      mlp("mlp", editor, plain({"double", "geglu"})),
       head_loss("head_loss", editor, plain({"double", "vocabulary"})) {}
 
 std::vector<const SlotInfo*> Ops::all() const {
   return {&embedding, &router,   &linear,    &norm,
           &add_norm,  &position, &attention, &attention_forward_backward,
-          &swiglu,    &mlp,      &head_loss};
+          &swiglu,    &geglu,    &mlp,       &head_loss};
 }
 
 Recipe::Recipe(RunSpec spec)

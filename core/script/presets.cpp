@@ -1,5 +1,7 @@
 #include "script/presets.h"
 
+#include <cmath>
+
 #include "base/suggest.h"
 #include "optrush/error.h"
 
@@ -108,6 +110,26 @@ LlamaSpec mistral_7b() {
           .window = 4096,
           .tie_embeddings = false};
 }
+/// Five layers with a window of 512 for each one with full attention.
+LlamaSpec gemma3(int64_t dim, int64_t n_layers, int64_t ffn_dim) {
+  LlamaSpec spec{.vocab_size = 262144,
+                 .dim = dim,
+                 .n_layers = n_layers,
+                 .n_heads = 4,
+                 .n_kv_heads = 1,
+                 .head_dim = 256,
+                 .ffn_dim = ffn_dim,
+                 .activation = Activation::gelu_tanh,
+                 .norm_placement = NormPlacement::both,
+                 .norm_eps = 1e-6,
+                 .qk_norm = QkNorm::per_head,
+                 .embedding_scale = std::sqrt(static_cast<double>(dim)),
+                 .rope_theta = 1000000,
+                 .window = 512,
+                 .window_rope_theta = 10000};
+  for (int64_t layer = 5; layer < n_layers; layer += 6) spec.full_attention_layers.push_back(layer);
+  return spec;
+}
 }  // namespace
 
 const std::vector<Preset>& llama_presets() {
@@ -126,6 +148,9 @@ const std::vector<Preset>& llama_presets() {
       {"qwen3-0.6b", "Qwen 3 0.6B: norms of the heads of queries and keys", qwen3(1024, 3072)},
       {"qwen3-1.7b", "Qwen 3 1.7B", qwen3(2048, 6144)},
       {"smollm3-3b", "SmolLM3 3B: every fourth layer without rotary embedding", smollm3_3b()},
+      {"gemma-3-270m", "Gemma 3 270M: GEGLU, norms before and after, windows of 512 positions",
+       gemma3(640, 18, 2048)},
+      {"gemma-3-1b", "Gemma 3 1B, text", gemma3(1152, 26, 6912)},
       {"mistral-7b", "Mistral 7B v0.1: sliding window of 4,096 positions", mistral_7b()},
   };
   return presets;

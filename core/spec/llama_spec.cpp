@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "optrush/error.h"
@@ -59,11 +60,27 @@ void check_llama(const LlamaSpec& spec, const std::string& where) {
   if (spec.n_experts == 0 && !spec.dense_layers.empty())
     refuse("model.dense_layers without model.n_experts: every layer has an MLP",
            "set model.n_experts, or leave out model.dense_layers");
+  for (const auto& [field, value] :
+       {std::pair("embedding_scale", spec.embedding_scale), std::pair("residual_scale", spec.residual_scale),
+        std::pair("logits_divisor", spec.logits_divisor)})
+    if (value == 0)
+      refuse("model." + std::string(field) + " is 0: the model would compute nothing",
+             "leave it out for 1, or give another number");
+  if (spec.window_rope_theta != 0 && spec.window == 0)
+    refuse("model.window_rope_theta without model.window: no layer has a window",
+           "set model.window, or leave out model.window_rope_theta");
+  if (spec.window_rope_theta != 0 && spec.position == PositionKind::alibi)
+    refuse("model.window_rope_theta with model.position = \"alibi\": no layer has rotary embedding",
+           "leave out one of them");
   if (spec.position == PositionKind::alibi && !spec.layers_without_rope.empty())
     refuse("model.layers_without_rope with model.position = \"alibi\": no layer has rotary embedding",
            "leave out one of them");
 }
 }  // namespace
+
+double LlamaSpec::score_scale() const {
+  return attention_scale != 0 ? attention_scale : 1 / std::sqrt(static_cast<double>(head_size()));
+}
 
 int64_t LlamaSpec::window_of(int64_t layer) const {
   return std::ranges::binary_search(full_attention_layers, layer) ? 0 : window;
@@ -135,14 +152,21 @@ const Fields<LlamaSpec>& llama_fields() {
                                    .min = 0,
                                    .max = kLargest})
           .optional(&T::ffn_dim,
-                    {.name = "ffn_dim", .doc = "inner width of the SwiGLU", .min = 1, .max = kLargest})
+                    {.name = "ffn_dim", .doc = "inner width of the MLP", .min = 1, .max = kLargest})
+          .optional(
+              &T::activation,
+              {.name = "activation",
+               .doc = "activation of the gate of the MLP: silu makes it a SwiGLU, gelu a GEGLU; gelu_tanh "
+                      "approximates GELU, as Gemma does",
+               .choices = {"silu", "gelu", "gelu_tanh"}})
           .optional(&T::norm, {.name = "norm",
                                .doc = "norm before attention, SwiGLU and head",
                                .choices = {"rmsnorm", "layernorm", "layernorm_without_parameters"}})
           .optional(&T::norm_placement,
                     {.name = "norm_placement",
-                     .doc = "before: x + f(norm(x)), as Llama; after: x + norm(f(x)), as OLMo 2",
-                     .choices = {"before", "after"}})
+                     .doc = "before: x + f(norm(x)), as Llama; after: x + norm(f(x)), as OLMo 2; both: x + "
+                            "norm(f(norm(x))), as Gemma 3",
+                     .choices = {"before", "after", "both"}})
           .optional(&T::norm_eps,
                     {.name = "norm_eps", .doc = "epsilon added to the variance in a norm", .min = 0})
           .optional(&T::qk_norm,
@@ -154,6 +178,17 @@ const Fields<LlamaSpec>& llama_fields() {
                     {.name = "attention_bias",
                      .doc = "biases of queries, keys and values (qkv), as Qwen 2; all: and of the output",
                      .choices = {"none", "qkv", "all"}})
+          .optional(&T::attention_scale,
+                    {.name = "attention_scale",
+                     .doc = "factor of the scores before the softmax; 0: 1 / sqrt(head_dim)",
+                     .min = 0})
+          .optional(&T::embedding_scale,
+                    {.name = "embedding_scale", .doc = "factor of the embeddings, as Gemma and Granite have"})
+          .optional(&T::residual_scale,
+                    {.name = "residual_scale",
+                     .doc = "factor of what attention and MLP add to the residual stream, as Granite has"})
+          .optional(&T::logits_divisor,
+                    {.name = "logits_divisor", .doc = "divisor of the logits, as Granite has"})
           .optional(&T::position,
                     {.name = "position",
                      .doc = "rope: rotary embedding; alibi: biases of the scores that are linear "
@@ -173,6 +208,11 @@ const Fields<LlamaSpec>& llama_fields() {
           .optional(&T::full_attention_layers,
                     {.name = "full_attention_layers",
                      .doc = "layers that have full attention although window is set, from 0"})
+          .optional(&T::window_rope_theta,
+                    {.name = "window_rope_theta",
+                     .doc = "base of the rotary frequencies in layers with a window, where rope_scaling then "
+                            "does not apply, as Gemma 3 has; 0: as in all layers",
+                     .min = 0})
           .optional(&T::n_experts, {.name = "n_experts",
                                     .doc = "number of experts in place of each MLP; 0: a dense model",
                                     .min = 0,

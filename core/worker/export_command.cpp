@@ -39,14 +39,15 @@ RunSpec plain(RunSpec spec) {
   return spec;
 }
 
-void write_parameters(const Session& session, ParameterNames names, const fs::path& file) {
+void write_parameters(const Session& session, const Storage& storage, const fs::path& file) {
   std::optional<Checkpoint> checkpoint;
   if (!session.model().checkpoint.empty()) checkpoint.emplace(session.model().checkpoint);
   std::vector<std::pair<std::string, Tensor>> values;
   for (const Param* param : session.params().all()) {
     const Tensor value =
         checkpoint ? checkpoint->read(*param) : initial_value(*param, session.spec().train.seed);
-    values.emplace_back(stored_name(param->name, names), value.to(param->dtype));
+    values.emplace_back(stored_name(param->name, storage.names),
+                        stored_value(param->name, value, storage).to(param->dtype));
   }
   write_safetensors(file, std::move(values));
 }
@@ -77,7 +78,7 @@ int export_command(const fs::path& spec_file, const fs::path& out) {
   write_json(out / "config.json", config);
   const auto session = RunSetup::open(plain(spec), at::kCPU);
   session->declare();
-  write_parameters(*session, names_of(config), out / "model.safetensors");
+  write_parameters(*session, storage_of(config), out / "model.safetensors");
   write_tokens(*session, sequences_of(spec), out / "tokens.safetensors");
   return 0;
 }

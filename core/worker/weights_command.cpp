@@ -15,6 +15,7 @@
 #include "io/safetensors.h"
 #include "io/state_folder.h"
 #include "model/binder.h"
+#include "model/hugging_face.h"
 #include "model/model.h"
 #include "optrush/error.h"
 #include "plugin/description.h"
@@ -145,10 +146,10 @@ NamedTensors model_weights(Session& session, const std::set<std::string>& own) {
   return weights;
 }
 
-void write_weights(const fs::path& file, NamedTensors weights, at::ScalarType dtype, ParameterNames names) {
+void write_weights(const fs::path& file, NamedTensors weights, at::ScalarType dtype, const Storage& storage) {
   for (auto& [name, tensor] : weights) {
-    name = stored_name(name, names);
-    tensor = tensor.to(dtype);
+    tensor = stored_value(name, tensor, storage).to(dtype);
+    name = stored_name(name, storage.names);
   }
   write_safetensors(file, std::move(weights), kOfPyTorch);
 }
@@ -162,13 +163,13 @@ void write_model(Session& session, const std::set<std::string>& own, const std::
     config = hugging_face_config(llama_of(spec), spec.train.seq_len);
   else
     config = config_of_checkpoint(checkpoint);
-  const ParameterNames names = names_of(config);
+  const Storage storage = storage_of(config);
   write_json(out / "config.json", with_dtype(std::move(config), dtype));
   if (!checkpoint.empty())
     for (const char* name : kBesideWeights)
       if (const fs::path file = fs::path(checkpoint) / name; fs::is_regular_file(file))
         fs::copy_file(file, out / name);
-  write_weights(out / "model.safetensors", model_weights(session, own), parse_dtype(dtype), names);
+  write_weights(out / "model.safetensors", model_weights(session, own), parse_dtype(dtype), storage);
 }
 
 void write_adapter(const Session& session, const std::set<std::string>& own, const std::string& dtype,
@@ -179,8 +180,8 @@ void write_adapter(const Session& session, const std::set<std::string>& own, con
                 "the plugin that adds parameters does not describe them for other programs",
                 "write the whole model: --merge");
   const std::string& checkpoint = session.model().checkpoint;
-  const ParameterNames names =
-      checkpoint.empty() ? names_of(llama_of(session.spec())) : names_of(config_of_checkpoint(checkpoint));
+  const ParameterNames names = checkpoint.empty() ? names_of(llama_of(session.spec()))
+                                                  : storage_of(config_of_checkpoint(checkpoint)).names;
   config["base_model_name_or_path"] = checkpoint;
   for (auto& target : config.at("target_modules")) {
     const std::string inside = "experts.";  // a linear of attention has the same name everywhere
@@ -190,7 +191,7 @@ void write_adapter(const Session& session, const std::set<std::string>& own, con
   NamedTensors weights;
   for (const Param* param : session.params().all())
     if (!own.contains(param->name)) weights.emplace_back("base_model.model." + param->name, param->value());
-  write_weights(out / "adapter_model.safetensors", std::move(weights), parse_dtype(dtype), names);
+  write_weights(out / "adapter_model.safetensors", std::move(weights), parse_dtype(dtype), {.names = names});
 }
 
 void check_empty(const fs::path& out) {

@@ -93,6 +93,20 @@ MODELS = {
                                       pad_token_id=None),
     "sharded": llama(num_key_value_heads=2, num_hidden_layers=4),
     "stored as bf16": llama(num_key_value_heads=2),
+    "GELU": llama(hidden_act="gelu"),
+    "Gemma": transformers.GemmaConfig(**small(num_key_value_heads=1), head_dim=24, pad_token_id=None),
+    # The sixth layer has full attention.
+    "Gemma 3": transformers.Gemma3TextConfig(**small(num_hidden_layers=7, num_key_value_heads=2), head_dim=24,
+                                             query_pre_attn_scalar=20, sliding_window=6, pad_token_id=None),
+    "Gemma 3, linear rope, biases": transformers.Gemma3TextConfig(
+        **small(num_hidden_layers=2, num_key_value_heads=2), head_dim=24, sliding_window=9, attention_bias=True,
+        layer_types=["full_attention", "sliding_attention"], rope_scaling={"rope_type": "linear", "factor": 8.0},
+        pad_token_id=None, tie_word_embeddings=False),
+    "OLMo 3, yarn beside windows": transformers.Olmo3Config(
+        **small(num_hidden_layers=4), pad_token_id=None, sliding_window=6,
+        rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}),
+    "Granite": transformers.GraniteConfig(**small(num_key_value_heads=2), embedding_multiplier=12.0, logits_scaling=8.0,
+                                          residual_multiplier=0.22, attention_multiplier=0.1),
 }
 STACKS = [
     (["flash_attention"], "fp32"),
@@ -102,6 +116,10 @@ STACKS = [
 ]
 FUSED = [
     (["flash_attention", "fused_kernels", "fused_projections", "swiglu_recompute"], "fp32"),
+    (["flash_attention", "activation_checkpointing", "mixed_precision:dtype=bf16"], "bf16"),
+]
+GATED_BY_GELU = [
+    (["flash_attention", "fused_kernels", "fused_projections"], "fp32"),
     (["flash_attention", "activation_checkpointing", "mixed_precision:dtype=bf16"], "bf16"),
 ]
 LORA = {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj", "down_proj"]}
@@ -237,7 +255,8 @@ def main():
     exact = [stack for stack in FUSED if stack[1] != "bf16"]  # rounding may send a token to another expert
     for seed, (name, stacks) in enumerate({"2 heads a kv head, tied": STACKS, "Qwen 2, windows of 8": FUSED,
                                            "Qwen 3, biases, windows": FUSED, "OLMo 2": FUSED,
-                                           "SmolLM3": FUSED, "Qwen 3 MoE": exact}.items()):
+                                           "SmolLM3": FUSED, "Qwen 3 MoE": exact, "Gemma 3": GATED_BY_GELU,
+                                           "Granite": FUSED}.items()):
         check_stacks(table, name, MODELS[name], 20 + seed, stacks)
     check_router_losses(table)
     for line in table.skipped:

@@ -172,6 +172,10 @@ with tempfile.TemporaryDirectory() as folder:
         ("Qwen2ForCausalLM", 'attention_bias = "qkv", window = 5, full_attention_layers = { 0 }', LORA, ("--merge",)),
         ("Qwen3ForCausalLM", 'qk_norm = "per_head", head_dim = 24', "", ()),
         ("SmolLM3ForCausalLM", "layers_without_rope = { 1 }", "", ()),
+        ("GemmaForCausalLM", 'activation = "gelu_tanh", embedding_scale = 8', LORA, ("--merge",)),
+        ("Gemma3ForCausalLM", 'activation = "gelu_tanh", embedding_scale = 8, norm_placement = "both", qk_norm = "per_head", '
+         "attention_scale = 0.3, window = 5, full_attention_layers = { 1 }, window_rope_theta = 500", "", ()),
+        ("GraniteForCausalLM", "embedding_scale = 12, residual_scale = 0.3, logits_divisor = 3, attention_scale = 0.2", "", ()),
         ("MixtralForCausalLM", "n_experts = 3", LORA, ("--merge",)),
         ("Qwen3MoeForCausalLM", 'qk_norm = "per_head", n_experts = 4, expert_ffn_dim = 40, dense_layers = { 0 }', "", ()),
         ("OlmoeForCausalLM", 'qk_norm = "whole", n_experts = 4, normalize_router = false', "", ()),

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
+#include <tuple>
+
 #include "fused_cases.h"
 #include "measure/saved_tensors.h"
 #include "model/rotary.h"
@@ -77,7 +79,7 @@ double score_error(int64_t position, at::ScalarType type) {
   const LlamaSpec llama{.dim = kWidth, .n_heads = 1, .rope_theta = 500000};
   Batch batch;
   batch.positions = at::arange(position - kPositions, position, at::kLong).unsqueeze(0);
-  fill_rotary(batch, rotary_table(llama), at::kDouble);
+  std::tie(batch.cos, batch.sin) = rotary(batch.positions, rotary_table(llama), at::kDouble);
   const auto scores = [](const Tensors& rotated) {
     return at::matmul(rotated[0].to(at::kDouble), rotated[1].to(at::kDouble).transpose(-2, -1)) / 8;
   };

@@ -43,7 +43,7 @@ std::function<void(Recipe&)> mlp_of_parts(std::vector<std::string> offers) {
   return [offers = std::move(offers)](Recipe& recipe) {
     recipe.ops.mlp.replace(
         [](const Tensor& x, const Ops::MlpParts& parts) {
-          return parts.down(parts.swiglu(parts.gate(x), parts.up(x)));
+          return parts.down(parts.glu(parts.gate(x), parts.up(x)));
         },
         {.trace = Trace::aten, .offers = offers});
   };

@@ -93,14 +93,16 @@ struct Ops {
       Slot<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&)>;
   /// A plugin that replaces `attention` replaces this slot as well, if its kernel supports it.
   using HalvesOfAttention = Slot<AttentionForwardBackward()>;
-  using Swiglu = Slot<Tensor(const Tensor& gate, const Tensor& up)>;  ///< (B, S, F)
-  /// The resolved operators of one SwiGLU MLP, including adapters.
+  using Swiglu = Slot<Tensor(const Tensor& gate, const Tensor& up)>;  ///< (B, S, F): SiLU(gate) * up
+  using Geglu = Slot<Tensor(const Tensor& gate, const Tensor& up)>;   ///< (B, S, F): GELU(gate) * up
+  /// The resolved operators of one gated MLP, including adapters.
   struct MlpParts {
     Linear::Fn gate, up, down;
-    Swiglu::Fn swiglu;
+    std::function<Tensor(const Tensor& gate, const Tensor& up)> glu;  ///< swiglu, or geglu
   };
-  /// down(swiglu(gate(x), up(x))). Its module has the matrices of gate, up and down, which count as part of
-  /// these linears: a base that calls the parts keeps their edits.
+  /// down(glu(gate(x), up(x))). Its module has the matrices of gate, up and down, which count as part of
+  /// these linears: a base that calls the parts keeps their edits. A base that offers "geglu" computes an MLP
+  /// whose gate has another activation than SiLU.
   using Mlp = Slot<Tensor(const Tensor& x, const MlpParts&)>;
   /// The resolved operators of a head, including adapters: `logits` maps (B, S, D) to (B, S, V), or to the
   /// entries of `part`.
@@ -123,6 +125,7 @@ struct Ops {
   Attention attention;
   HalvesOfAttention attention_forward_backward;
   Swiglu swiglu;
+  Geglu geglu;
   Mlp mlp;
   HeadLoss head_loss;
 

@@ -26,8 +26,12 @@ struct RopeScaling {
 };
 
 enum class NormKind : uint8_t { rmsnorm, layernorm, layernorm_without_parameters };
-/// before: x + f(norm(x)), as Llama. after: x + norm(f(x)), as OLMo 2 (arXiv:2501.00656).
-enum class NormPlacement : uint8_t { before, after };
+/// before: x + f(norm(x)), as Llama. after: x + norm(f(x)), as OLMo 2 (arXiv:2501.00656). both: x +
+/// norm(f(norm(x))), as Gemma 3 (arXiv:2503.19786).
+enum class NormPlacement : uint8_t { before, after, both };
+/// Activation of the gate of an MLP. silu: SwiGLU. gelu: GEGLU (arXiv:2002.05202). gelu_tanh: GEGLU with the
+/// approximation of GELU by tanh (arXiv:1606.08415).
+enum class Activation : uint8_t { silu, gelu, gelu_tanh };
 /// RMSNorm of queries and keys before their rotation. per_head: of each head, as Qwen 3 (arXiv:2505.09388).
 /// whole: of all heads together, as OLMo 2.
 enum class QkNorm : uint8_t { none, per_head, whole };
@@ -38,16 +42,21 @@ enum class AttentionBias : uint8_t { none, qkv, all };
 enum class PositionKind : uint8_t { rope, alibi };
 
 /// A decoder in the manner of Llama (arXiv:2302.13971), by choices. Dimensions as published; `dim` is D,
-/// `ffn_dim` the SwiGLU width.
+/// `ffn_dim` the inner width of the MLP.
 struct LlamaSpec {
   int64_t vocab_size = 256, dim = 256, n_layers = 4, n_heads = 8, n_kv_heads = 4;
   int64_t head_dim = 0;  ///< 0: dim / n_heads
   int64_t ffn_dim = 688;
+  Activation activation = Activation::silu;
   NormKind norm = NormKind::rmsnorm;
   NormPlacement norm_placement = NormPlacement::before;
   double norm_eps = 1e-5;
   QkNorm qk_norm = QkNorm::none;
   AttentionBias attention_bias = AttentionBias::none;
+  double attention_scale = 0;  ///< of the scores, before the softmax; 0: 1 / sqrt(head size)
+  /// Factors of the embeddings and of the output of attention and MLP, and divisor of the logits (Granite 3.0
+  /// report, section 2).
+  double embedding_scale = 1, residual_scale = 1, logits_divisor = 1;
   PositionKind position = PositionKind::rope;
   double rope_theta = 10000;
   RopeScaling rope_scaling;
@@ -55,6 +64,8 @@ struct LlamaSpec {
   /// Sliding window attention (arXiv:2310.06825): a token sees itself and window - 1 tokens before; 0: all.
   int64_t window = 0;
   std::vector<int64_t> full_attention_layers;  ///< layers that have no window although `window` is set
+  /// Rotary base of the layers with a window, which `rope_scaling` then does not rescale; 0: as all layers.
+  double window_rope_theta = 0;
   /// Mixture of experts in place of the MLP (arXiv:1701.06538, 2401.04088): each token passes the
   /// `experts_per_token` MLPs of the largest router weights; 0: none.
   int64_t n_experts = 0, experts_per_token = 2;
@@ -66,6 +77,8 @@ struct LlamaSpec {
   std::string checkpoint;  ///< folder with config.json and safetensors, which set every field above
 
   int64_t head_size() const { return head_dim != 0 ? head_dim : dim / n_heads; }
+  /// Factor of the attention scores.
+  double score_scale() const;
   /// Window of the attention of a layer; 0: none.
   int64_t window_of(int64_t layer) const;
   bool rotates(int64_t layer) const;

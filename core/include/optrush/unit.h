@@ -16,7 +16,7 @@ struct Param;
 /// names of Hugging Face. Plugins may append parameters in Event::meta_initialized.
 struct Module {
   std::string path;
-  /// linear, norm, add_norm, embedding, position, attention, swiglu, mlp, router, head_loss
+  /// linear, norm, add_norm, embedding, position, attention, swiglu, geglu, mlp, router, head_loss
   std::string role;
   int64_t layer = -1;  ///< index of its block
   std::vector<Param*>

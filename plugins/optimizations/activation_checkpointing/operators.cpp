@@ -59,6 +59,7 @@ void Operators::watch(Recipe& recipe) {
   watch(ops.add_norm, recipe);
   watch(ops.position, recipe);
   watch(ops.swiglu, recipe);
+  watch(ops.geglu, recipe);
 }
 
 bool compiled(const Recipe& recipe) {

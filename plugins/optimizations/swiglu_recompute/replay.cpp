@@ -42,7 +42,7 @@ class Replay final : public torch::CustomClassHolder {
   }
 
  private:
-  Tensor run(const Tensor& x) const { return parts_.swiglu(parts_.gate(x), parts_.up(x)); }
+  Tensor run(const Tensor& x) const { return parts_.glu(parts_.gate(x), parts_.up(x)); }
 
   Ops::MlpParts parts_;
   Recomputation recomputation_;

@@ -54,7 +54,7 @@ class SwigluRecompute final : public Plugin {
     const bool own_swiglu = !recipe.ops.swiglu.edited();
     const auto kept_whole = [this, own_swiglu](const Tensor& x, const Ops::MlpParts& parts) {
       const Tensor gate = parts.gate(x), up = parts.up(x);
-      return parts.down(own_swiglu ? call(swiglu_, {gate, up}).at(0) : parts.swiglu(gate, up));
+      return parts.down(own_swiglu ? call(swiglu_, {gate, up}).at(0) : parts.glu(gate, up));
     };
     if (keep == Keep::everything) return kept_whole;
     return [this, own_swiglu, kept_whole, &scopes = recipe.scopes()](const Tensor& x,
@@ -63,9 +63,7 @@ class SwigluRecompute final : public Plugin {
       if (!at::GradMode::is_enabled() || tracing()) return kept_whole(x, parts);
       Ops::MlpParts lean = parts;
       if (own_swiglu)
-        lean.swiglu = [this](const Tensor& gate, const Tensor& up) {
-          return call(swiglu_, {gate, up}).at(0);
-        };
+        lean.glu = [this](const Tensor& gate, const Tensor& up) { return call(swiglu_, {gate, up}).at(0); };
       return recomputed_mlp(x, lean, scopes);
     };
   }
