@@ -19,10 +19,10 @@ void add_compare_command(CLI::App& app, int& code) {
                    "two or more reports/EXPERIMENT/LABEL; ratios are relative to the first")
       ->required();
   auto* json = command->add_flag("--json", options->json, "print JSON");
-  auto* markdown = command->add_flag("--markdown", options->markdown, "print Markdown")->excludes(json);
+  auto* as_markdown = command->add_flag("--markdown", options->markdown, "print Markdown")->excludes(json);
   command->add_flag("--html", options->html, "print a page for a browser, in one file")
       ->excludes(json)
-      ->excludes(markdown);
+      ->excludes(as_markdown);
   command->callback([options, &code] {
     const ComparedReports compared = compare_reports(options->folders);
     const auto printed = [&]() -> std::string {

@@ -24,19 +24,26 @@ struct Choice {
 };
 
 std::vector<Choice> choices() {
-  return {{"biases of `q`, `k`, `v`", {{"attention_bias", "qkv"}}},
-          {"biases of all projections of attention", {{"attention_bias", "all"}}},
-          {"`qk_norm = \"per_head\"`", {{"qk_norm", "per_head"}, {"head_dim", 10}}},
-          {"`qk_norm = \"whole\"`", {{"qk_norm", "whole"}}},
-          {"`norm_placement = \"after\"`", {{"norm_placement", "after"}}},
-          {"`window`", {{"window", 5}, {"full_attention_layers", {1}}}},
-          {"`layers_without_rope`", {{"layers_without_rope", {0}}}},
-          {"`position = \"alibi\"`", {{"position", "alibi"}}},
-          {"YaRN", {{"rope_scaling", {{"type", "yarn"}, {"factor", 4}, {"original_max_position", 8}}}}},
-          {"mixture of experts",
-           {{"n_experts", 5}, {"experts_per_token", 2}, {"expert_ffn_dim", 12}, {"dense_layers", {0}}}},
-          {"mixture of experts, weights as they are",
-           {{"n_experts", 4}, {"experts_per_token", 3}, {"normalize_router", false}}}};
+  return {
+      {"biases of `q`, `k`, `v`", {{"attention_bias", "qkv"}}},
+      {"biases of all projections of attention", {{"attention_bias", "all"}}},
+      {"`qk_norm = \"per_head\"`", {{"qk_norm", "per_head"}, {"head_dim", 10}}},
+      {"`qk_norm = \"whole\"`", {{"qk_norm", "whole"}}},
+      {"`norm_placement = \"after\"`", {{"norm_placement", "after"}}},
+      {"`norm_placement = \"both\"`", {{"norm_placement", "both"}, {"residual_scale", 0.5}}},
+      {"`activation = \"gelu_tanh\"`", {{"activation", "gelu_tanh"}}},
+      {"scales of embeddings, attention, residuals and logits",
+       {{"embedding_scale", 3}, {"attention_scale", 0.7}, {"residual_scale", 0.5}, {"logits_divisor", 2}}},
+      {"`window`, `window_rope_theta`",
+       {{"window", 5}, {"full_attention_layers", {1}}, {"window_rope_theta", 100}}},
+      {"`window`", {{"window", 5}, {"full_attention_layers", {1}}}},
+      {"`layers_without_rope`", {{"layers_without_rope", {0}}}},
+      {"`position = \"alibi\"`", {{"position", "alibi"}}},
+      {"YaRN", {{"rope_scaling", {{"type", "yarn"}, {"factor", 4}, {"original_max_position", 8}}}}},
+      {"mixture of experts",
+       {{"n_experts", 5}, {"experts_per_token", 2}, {"expert_ffn_dim", 12}, {"dense_layers", {0}}}},
+      {"mixture of experts, weights as they are",
+       {{"n_experts", 4}, {"experts_per_token", 3}, {"normalize_router", false}}}};
 }
 
 struct Form {

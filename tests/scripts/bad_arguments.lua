@@ -114,7 +114,7 @@
 -- expect: bad_arguments.lua:309: rush.rung: unknown field 'fctor' of model.rope_scaling
 -- expect:   hint: did you mean 'factor'?
 -- expect: bad_arguments.lua:310: rush.rung: unknown field 'checkpoint' of model
--- expect:   hint: one of: attention_bias, dense_layers, dim, expert_ffn_dim, experts_per_token, ffn_dim, full_attention_layers, head_dim, init_std, layers_without_rope, n_experts, n_heads, n_kv_heads, n_layers, norm, norm_eps, norm_placement, normalize_router, position, qk_norm, rope_scaling, rope_theta, tie_embeddings, vocab_size, window
+-- expect:   hint: one of: activation, attention_bias, attention_scale, dense_layers, dim, embedding_scale, expert_ffn_dim, experts_per_token, ffn_dim, full_attention_layers, head_dim, init_std, layers_without_rope, logits_divisor, n_experts, n_heads, n_kv_heads, n_layers, norm, norm_eps, norm_placement, normalize_router, position, qk_norm, residual_scale, rope_scaling, rope_theta, tie_embeddings, vocab_size, window, window_rope_theta
 -- expect: bad_arguments.lua:311: rush.rung: replace needs a plugin of the rung as the replacement
 -- expect:   hint: to remove a plugin, use without = ...
 -- expect: bad_arguments.lua:312: rush.rung: without must be a string or a list of strings, but is 3
@@ -123,10 +123,10 @@
 -- expect: bad_arguments.lua:315: this Rung has no "nmae"
 -- expect:   hint: it has no fields; pass it to other functions
 -- expect: == rush.llama
--- expect: bad_arguments.lua:317: rush.llama: preset must be one of 'nano', 'tiny', 'small', 'llama-3.2-1b', 'llama-3.2-3b', 'llama-3.1-8b', 'llama-3.1-70b', 'olmo-1b', 'olmo-2-1b', 'qwen2.5-0.5b', 'qwen2.5-1.5b', 'qwen3-0.6b', 'qwen3-1.7b', 'smollm3-3b', 'mistral-7b', but is "tinny"
+-- expect: bad_arguments.lua:317: rush.llama: preset must be one of 'nano', 'tiny', 'small', 'llama-3.2-1b', 'llama-3.2-3b', 'llama-3.1-8b', 'llama-3.1-70b', 'olmo-1b', 'olmo-2-1b', 'qwen2.5-0.5b', 'qwen2.5-1.5b', 'qwen3-0.6b', 'qwen3-1.7b', 'smollm3-3b', 'gemma-3-270m', 'gemma-3-1b', 'mistral-7b', but is "tinny"
 -- expect:   hint: did you mean 'tiny'?
--- expect: bad_arguments.lua:318: rush.llama: preset must be one of 'nano', 'tiny', 'small', 'llama-3.2-1b', 'llama-3.2-3b', 'llama-3.1-8b', 'llama-3.1-70b', 'olmo-1b', 'olmo-2-1b', 'qwen2.5-0.5b', 'qwen2.5-1.5b', 'qwen3-0.6b', 'qwen3-1.7b', 'smollm3-3b', 'mistral-7b', but is "gpt"
--- expect: bad_arguments.lua:319: rush.llama: preset must be one of 'nano', 'tiny', 'small', 'llama-3.2-1b', 'llama-3.2-3b', 'llama-3.1-8b', 'llama-3.1-70b', 'olmo-1b', 'olmo-2-1b', 'qwen2.5-0.5b', 'qwen2.5-1.5b', 'qwen3-0.6b', 'qwen3-1.7b', 'smollm3-3b', 'mistral-7b' or a table of named fields, but is 3
+-- expect: bad_arguments.lua:318: rush.llama: preset must be one of 'nano', 'tiny', 'small', 'llama-3.2-1b', 'llama-3.2-3b', 'llama-3.1-8b', 'llama-3.1-70b', 'olmo-1b', 'olmo-2-1b', 'qwen2.5-0.5b', 'qwen2.5-1.5b', 'qwen3-0.6b', 'qwen3-1.7b', 'smollm3-3b', 'gemma-3-270m', 'gemma-3-1b', 'mistral-7b', but is "gpt"
+-- expect: bad_arguments.lua:319: rush.llama: preset must be one of 'nano', 'tiny', 'small', 'llama-3.2-1b', 'llama-3.2-3b', 'llama-3.1-8b', 'llama-3.1-70b', 'olmo-1b', 'olmo-2-1b', 'qwen2.5-0.5b', 'qwen2.5-1.5b', 'qwen3-0.6b', 'qwen3-1.7b', 'smollm3-3b', 'gemma-3-270m', 'gemma-3-1b', 'mistral-7b' or a table of named fields, but is 3
 -- expect: bad_arguments.lua:320: rush.llama: unknown field 'dims'
 -- expect:   hint: did you mean 'dim'?
 -- expect: bad_arguments.lua:321: model.dim (256) is not a multiple of model.n_heads (7)

@@ -103,7 +103,7 @@ TEST_F(HuggingFace, KnowsTheModelByItsClassOrItsType) {
 TEST_F(HuggingFace, SaysWhyAModelDoesNotLoadAndWhatDoes) {
   const auto refusal = [&](const Json& patch) { return error_of([&] { config(patch); }); };
   const std::string moe = refusal({{"architectures", {"Gemma2ForCausalLM"}}, {"num_key_value_heads", 2}});
-  EXPECT_THAT(moe, AllOf(HasSubstr("names 'Gemma2ForCausalLM'"), HasSubstr("it scales its embeddings"),
+  EXPECT_THAT(moe, AllOf(HasSubstr("names 'Gemma2ForCausalLM'"), HasSubstr("it caps attention scores"),
                          HasSubstr("MistralForCausalLM"), ::testing::Not(HasSubstr("did you mean")),
                          HasSubstr("rush.llama { vocab_size = 97, dim = 64, n_layers = 2, n_heads = 4, "
                                    "n_kv_heads = 2, ffn_dim = 113 }")));
@@ -246,8 +246,13 @@ TEST_F(HuggingFace, RefusesRotarySettingsByTheirPlace) {
       {{{"partial_rotary_factor", 0.5}}, "'partial_rotary_factor' is 0.5"},
       {{{"rope_parameters", {{"partial_rotary_factor", 0.5}}}},
        "'rope_parameters.partial_rotary_factor' is 0.5"},
-      {{{"rope_parameters", {{"full_attention", {{"rope_type", "default"}}}}}},
-       "'rope_parameters.full_attention'"},
+      {{{"rope_parameters", {{"chunked_attention", {{"rope_type", "default"}}}}}},
+       "'rope_parameters.chunked_attention'"},
+      {{{"rope_parameters", {{"full_attention", {{"mrope_section", {16, 24}}}}}}},
+       "'rope_parameters.full_attention.mrope_section'"},
+      {{{"rope_parameters",
+         {{"sliding_attention", {{"rope_type", "linear"}, {"rope_theta", 1e4}, {"factor", 2.0}}}}}},
+       "rope_parameters.sliding_attention: 'rope_type' is \"linear\""},
       {{{"rope_scaling", {{"rope_type", "default"}, {"mrope_section", {16, 24}}}}},
        "'rope_scaling.mrope_section'"},
       {{{"rope_scaling", {{"rope_type", 3}}}}, "'rope_scaling.rope_type'"},
@@ -278,10 +283,17 @@ TEST_F(HuggingFace, RefusesWhatWouldNeedAnotherModel) {
        "one type for each of the 2 layers"},
       {{{"architectures", {"Olmo3ForCausalLM"}}, {"layer_types", {"full_attention", "linear_attention"}}},
        "'layer_types' names \"linear_attention\""},
-      {{{"architectures", {"Olmo3ForCausalLM"}}, {"rope_scaling", {{"rope_type", "yarn"}, {"factor", 2.0}}}},
-       "scales the layers with full attention alone"},
+      {{{"architectures", {"Gemma3ForCausalLM"}}, {"final_logit_softcapping", 30.0}},
+       "'final_logit_softcapping' is 30.0"},
+      {{{"architectures", {"Gemma3ForCausalLM"}}, {"use_bidirectional_attention", true}},
+       "this program trains causal models"},
+      {{{"architectures", {"Gemma3ForCausalLM"}}, {"query_pre_attn_scalar", 0}},
+       "'query_pre_attn_scalar' is 0"},
+      {{{"architectures", {"Gemma3ForCausalLM"}}, {"sliding_window_pattern", 0}},
+       "'sliding_window_pattern' is 0"},
+      {{{"architectures", {"GraniteForCausalLM"}}, {"logits_scaling", 0.0}}, "model.logits_divisor is 0"},
       {{{"mlp_bias", true}}, "'mlp_bias' is true"},
-      {{{"hidden_act", "gelu"}}, "'hidden_act' is \"gelu\""},
+      {{{"hidden_act", "relu"}}, "'hidden_act' is \"relu\""},
       {{{"clip_qkv", 8.0}}, "'clip_qkv' is 8.0"},
       {{{"attention_dropout", 0.1}}, "'attention_dropout' is 0.1"},
       {{{"quantization_config", {{"bits", 4}}}}, "'quantization_config' is"},
@@ -531,6 +543,30 @@ TEST_F(HuggingFace, ReadsTheChoicesOfEachClass) {
   EXPECT_THAT(of("SmolLM3ForCausalLM", {{"no_rope_layers", {0, 1, 1, 1, 1, 0, 0}}}).layers_without_rope,
               ::testing::ElementsAre(0, 5));
   EXPECT_EQ(of("MistralForCausalLM").window, 4096);
+  const LlamaSpec gemma3 = of("Gemma3ForCausalLM");
+  EXPECT_EQ(gemma3.activation, Activation::gelu_tanh);
+  EXPECT_EQ(gemma3.norm_placement, NormPlacement::both);
+  EXPECT_EQ(gemma3.embedding_scale, 8);
+  EXPECT_EQ(gemma3.attention_scale, 1.0 / 16);
+  EXPECT_EQ(gemma3.rope_theta, 1e6);
+  EXPECT_EQ(gemma3.window_rope_theta, 1e4);
+  EXPECT_THAT(gemma3.full_attention_layers, ::testing::ElementsAre(5));
+  const Json of_5 = {{"full_attention", {{"rope_type", "linear"}, {"rope_theta", 5e5}, {"factor", 8.0}}},
+                     {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 2e4}}}};
+  const LlamaSpec by_type = of("Gemma3ForCausalLM", {{"rope_parameters", of_5}});
+  EXPECT_EQ(by_type.rope_theta, 5e5);
+  EXPECT_EQ(by_type.rope_scaling.factor, 8);
+  EXPECT_EQ(by_type.window_rope_theta, 2e4);
+  const LlamaSpec olmo3_yarn =
+      of("Olmo3ForCausalLM", {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 2.0}}}});
+  EXPECT_EQ(olmo3_yarn.window_rope_theta, olmo3_yarn.rope_theta);
+  const LlamaSpec granite =
+      of("GraniteForCausalLM",
+         {{"embedding_multiplier", 12.0}, {"residual_multiplier", 0.22}, {"logits_scaling", 8.0}});
+  EXPECT_EQ(granite.attention_scale, 1) << "the default of the class";
+  EXPECT_EQ(granite.embedding_scale, 12);
+  EXPECT_EQ(granite.residual_scale, 0.22);
+  EXPECT_EQ(granite.logits_divisor, 8);
   const LlamaSpec mixtral = of("MixtralForCausalLM", {{"num_local_experts", 8}});
   EXPECT_EQ(mixtral.n_experts, 8);
   EXPECT_EQ(mixtral.experts_per_token, 2);
@@ -577,6 +613,26 @@ TEST_F(HuggingFace, WritesTheFirstClassThatHasTheChoices) {
       {{.norm_placement = NormPlacement::after, .qk_norm = QkNorm::whole}, "Olmo2ForCausalLM"},
       {{.norm_placement = NormPlacement::after, .qk_norm = QkNorm::whole, .window = 8}, "Olmo3ForCausalLM"},
       {{.layers_without_rope = {1}}, "SmolLM3ForCausalLM"},
+      {{.activation = Activation::gelu}, "LlamaForCausalLM"},
+      {{.activation = Activation::gelu_tanh, .embedding_scale = 16}, "GemmaForCausalLM"},
+      {{.activation = Activation::gelu_tanh,
+        .norm_placement = NormPlacement::both,
+        .qk_norm = QkNorm::per_head,
+        .attention_scale = 0.3,
+        .embedding_scale = 16,
+        .rope_scaling = {.type = RopeType::linear, .factor = 8},
+        .window = 16,
+        .full_attention_layers = {3},
+        .window_rope_theta = 500},
+       "Gemma3ForCausalLM"},
+      {{.norm_placement = NormPlacement::after,
+        .qk_norm = QkNorm::whole,
+        .rope_scaling = {.type = RopeType::yarn, .factor = 2},
+        .window = 8,
+        .window_rope_theta = 10000},
+       "Olmo3ForCausalLM"},
+      {{.attention_scale = 0.1, .embedding_scale = 12, .residual_scale = 0.22, .logits_divisor = 7},
+       "GraniteForCausalLM"},
       {{.n_experts = 8, .expert_ffn_dim = 688}, "MixtralForCausalLM"},
       {{.qk_norm = QkNorm::per_head, .n_experts = 8, .expert_ffn_dim = 96, .dense_layers = {0, 3}},
        "Qwen3MoeForCausalLM"},

@@ -76,12 +76,18 @@ class Random {
                          .beta_slow = number(0.5, 4),
                          .attention_factor = number(0, 2),
                          .truncate = coin()};
-    spec.norm_placement = static_cast<NormPlacement>(integer(0, 1));
+    spec.norm_placement = static_cast<NormPlacement>(integer(0, 2));
+    spec.activation = static_cast<Activation>(integer(0, 2));
+    spec.attention_scale = coin() ? 0 : number(0.01, 1);
+    spec.embedding_scale = number(0.1, 50);
+    spec.residual_scale = number(0.1, 1);
+    spec.logits_divisor = number(0.1, 16);
     spec.qk_norm = static_cast<QkNorm>(integer(0, 2));
     spec.attention_bias = static_cast<AttentionBias>(integer(0, 2));
     if (coin()) spec.layers_without_rope = {0};
     spec.window = coin() ? 0 : integer(1, 5000);
     if (spec.window != 0 && coin()) spec.full_attention_layers = {spec.n_layers - 1};
+    if (spec.window != 0 && coin()) spec.window_rope_theta = number(1, 1e6);
     if (coin()) {
       spec.n_experts = integer(2, 200);
       spec.experts_per_token = integer(1, 2);
@@ -201,7 +207,11 @@ TEST(LlamaSpecJson, RefusesChoicesThatContradictEachOther) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"({"qk_norm": "heads"})", "model.qk_norm must be one of 'none', 'per_head', 'whole'"},
       {R"({"attention_bias": true})", "model.attention_bias must be one of 'none', 'qkv', 'all'"},
-      {R"({"norm_placement": "post"})", "model.norm_placement must be one of 'before', 'after'"},
+      {R"({"norm_placement": "post"})", "model.norm_placement must be one of 'before', 'after', 'both'"},
+      {R"({"activation": "relu"})", "model.activation must be one of 'silu', 'gelu', 'gelu_tanh'"},
+      {R"({"window_rope_theta": 10})", "model.window_rope_theta without model.window"},
+      {R"({"window": 8, "window_rope_theta": 10, "position": "alibi"})", "no layer has rotary embedding"},
+      {R"({"residual_scale": 0})", "model.residual_scale is 0"},
       {R"({"window": -1})", "model.window must be an integer between 0"},
       {R"({"full_attention_layers": [0]})", "model.full_attention_layers without model.window"},
       {R"({"window": 8, "full_attention_layers": [4]})", "names the layer 4, but the model has 4 layers"},
