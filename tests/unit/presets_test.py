@@ -6,7 +6,7 @@ import pathlib
 import subprocess
 import tempfile
 
-# Model cards of meta-llama, allenai, Qwen, HuggingFaceTB and mistralai.
+# Model cards of meta-llama, allenai, Qwen, HuggingFaceTB, google and mistralai.
 PUBLISHED = {
     "llama-3.2-1b": 1_235_814_400,
     "llama-3.2-3b": 3_212_749_824,
@@ -19,6 +19,8 @@ PUBLISHED = {
     "qwen3-0.6b": 596_049_920,
     "qwen3-1.7b": 1_720_574_976,
     "smollm3-3b": 3_075_098_624,
+    "gemma-3-270m": 268_098_176,
+    "gemma-3-1b": 999_885_952,
     "mistral-7b": 7_241_732_096,
 }
 OPTRUSH = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]) / "bin" / "optrush"
