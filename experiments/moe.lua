@@ -4,8 +4,11 @@
 -- width, or 4 of 16 of a quarter. They hold four times the parameters of the MLPs, which cost memory and the update,
 -- and the products are cut into one per expert. On top of the first mixture, optimizations are added one by one; the
 -- last two rungs are the same optimizations on the dense model. With a checkpoint, its model takes the optimizations.
+-- With several ranks the optimized mixture is also trained on them: each with all experts, and each with some of them,
+-- to which the tokens are sent. A step has the same sequences, so the gate compares the losses.
 --
 --   ./optrush run experiments/moe.lua
+--   ./optrush run experiments/moe.lua --arg ranks=2
 --   ./optrush run experiments/moe.lua --arg checkpoint=FOLDER
 local rush = require "optrush"
 local own = require "own_model"
@@ -13,7 +16,8 @@ local own = require "own_model"
 local gpu = rush.device() == "cuda"
 local width = gpu and 8192 or 688
 local model = own.model(gpu and rush.llama("llama-3.2-1b", { n_layers = 8 }) or rush.llama("tiny", { n_layers = 2 }))
-local train = { micro_batch = 2, seq_len = gpu and 2048 or 256, steps = 6, warmup = 2, lr = 3e-4 }
+local ranks = rush.arg("ranks", 1)
+local train = { micro_batch = math.max(2, ranks), seq_len = gpu and 2048 or 256, steps = 6, warmup = 2, lr = 3e-4 }
 
 local exp = rush.experiment {
   name = "moe",
@@ -34,13 +38,26 @@ local optimizations = {
   rush.rung("FlashAttention", "flash_attention"),
   rush.rung("fused kernels", "fused_kernels"),
 }
+-- On top of the optimized mixture, with the same sequences in a step.
+local function on_ranks(over)
+  if ranks == 1 then return end
+  local share = { world_size = ranks, micro_batch = train.micro_batch // ranks }
+  exp:ladder {
+    rush.rung(("all experts on each of %d ranks"):format(ranks), "ddp", {}, { train = share, over = over }),
+    rush.rung(("experts over %d ranks"):format(ranks), "expert_parallel", { size = ranks }),
+    rush.rung(("experts over %d ranks, the rest in shards"):format(ranks), "fsdp", {}, { replace = "ddp" }),
+  }
+end
+
 if own.given then
   exp:ladder(optimizations)
+  on_ranks "fused kernels"
 else
   local ladder = { experts(16, 4), experts(8, 2), table.unpack(optimizations) }
   ladder[#ladder + 1] = rush.rung("dense, fused AdamW", "fused_adamw", {}, { over = "base" })
   ladder[#ladder + 1] = rush.rung("dense, all of them", { plugins = { "flash_attention", "fused_kernels" } })
   exp:ladder(ladder)
+  on_ranks "fused kernels"
 end
 
 exp:run({ rounds = 3 }):report()

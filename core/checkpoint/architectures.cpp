@@ -272,12 +272,8 @@ void write_mixtral(const LlamaSpec& spec, Json& config) {
   write_window(spec, config);
 }
 
-void read_qwen3_moe(const ConfigFields& config, Json& fields) {
-  fields["qk_norm"] = "per_head";
-  read_attention_bias(config, fields);
-  read_experts(config, "num_experts", 8, config.value("norm_topk_prob", "boolean", false), fields);
-  fields["expert_ffn_dim"] = config.value("moe_intermediate_size", "integer", 768);
-  if (config.value("use_sliding_window", "boolean", false)) read_window(config, 4096, fields);
+/// Layers with an MLP: each of "mlp_only_layers", and those that "decoder_sparse_step" does not divide.
+void read_dense_layers(const ConfigFields& config, Json& fields) {
   const int64_t step = config.value("decoder_sparse_step", "integer", 1).get<int64_t>();
   if (step < 1) config.refuse("'decoder_sparse_step' is " + std::to_string(step), "it must be at least 1");
   const Json& dense = config["mlp_only_layers"];
@@ -289,13 +285,45 @@ void read_qwen3_moe(const ConfigFields& config, Json& fields) {
       layers.push_back(layer);
   fields["dense_layers"] = layers;
 }
-void write_qwen3_moe(const LlamaSpec& spec, Json& config) {
-  write_attention_bias(spec, config);
+
+void read_experts_of_qwen(const ConfigFields& config, int64_t per_token, int64_t width, Json& fields) {
+  read_experts(config, "num_experts", per_token, config.value("norm_topk_prob", "boolean", false), fields);
+  fields["expert_ffn_dim"] = config.value("moe_intermediate_size", "integer", width);
+  read_dense_layers(config, fields);
+}
+void write_experts_of_qwen(const LlamaSpec& spec, Json& config) {
   write_experts(spec, "num_experts", config);
   config["norm_topk_prob"] = spec.normalize_router;
   config["moe_intermediate_size"] = spec.expert_ffn_dim != 0 ? spec.expert_ffn_dim : spec.ffn_dim;
   config["mlp_only_layers"] = spec.dense_layers;
   config["decoder_sparse_step"] = 1;
+}
+
+void read_qwen2_moe(const ConfigFields& config, Json& fields) {
+  if (config.value("qkv_bias", "boolean", true)) fields["attention_bias"] = "qkv";
+  read_experts_of_qwen(config, 4, 1408, fields);
+  fields["shared_expert_ffn_dim"] = config.value("shared_expert_intermediate_size", "integer", 5632);
+  if (config.value("use_sliding_window", "boolean", false))
+    config.refuse(
+        "'use_sliding_window' is true: which layers have the window depends on the attention kernel",
+        "supported value: false");
+}
+void write_qwen2_moe(const LlamaSpec& spec, Json& config) {
+  config["qkv_bias"] = spec.attention_bias == AttentionBias::qkv;
+  write_experts_of_qwen(spec, config);
+  config["shared_expert_intermediate_size"] = std::max<int64_t>(1, spec.shared_expert_ffn_dim);  // it has one
+  config["use_sliding_window"] = false;
+}
+
+void read_qwen3_moe(const ConfigFields& config, Json& fields) {
+  fields["qk_norm"] = "per_head";
+  read_attention_bias(config, fields);
+  read_experts_of_qwen(config, 8, 768, fields);
+  if (config.value("use_sliding_window", "boolean", false)) read_window(config, 4096, fields);
+}
+void write_qwen3_moe(const LlamaSpec& spec, Json& config) {
+  write_attention_bias(spec, config);
+  write_experts_of_qwen(spec, config);
   config["use_sliding_window"] = spec.window != 0;
   write_window(spec, config);
 }
@@ -409,6 +437,13 @@ constexpr Architecture kArchitectures[] = {
      .storage = {ParameterNames::mixtral},
      .read = read_mixtral,
      .write = write_mixtral},
+    {.name = "Qwen2MoeForCausalLM",
+     .base = "Qwen2MoeModel",
+     .model_type = "qwen2_moe",
+     .max_positions = 32768,
+     .kv_heads = 16,
+     .read = read_qwen2_moe,
+     .write = write_qwen2_moe},
     {.name = "Qwen3MoeForCausalLM",
      .base = "Qwen3MoeModel",
      .model_type = "qwen3_moe",

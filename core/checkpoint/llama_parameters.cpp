@@ -38,6 +38,9 @@ class Shapes {
     for (int64_t expert = 0; expert < spec_.n_experts; ++expert)
       mlp(path + ".experts." + std::to_string(expert),
           spec_.expert_ffn_dim != 0 ? spec_.expert_ffn_dim : spec_.ffn_dim);
+    if (spec_.shared_expert_ffn_dim == 0) return;
+    mlp(path + ".shared_expert", spec_.shared_expert_ffn_dim);
+    matrix(path + ".shared_expert_gate", 1, spec_.dim);
   }
   void block(int64_t layer) {
     const std::string path = "model.layers." + std::to_string(layer);

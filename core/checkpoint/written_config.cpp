@@ -35,7 +35,7 @@ void set_rotary(Json& config, const LlamaSpec& llama, Json scaling, const Archit
 }
 
 /// By Activation.
-constexpr std::array<const char*, 3> kActivations = {"silu", "gelu", "gelu_pytorch_tanh"};
+constexpr std::array<const char*, 3> kWrittenActivations = {"silu", "gelu", "gelu_pytorch_tanh"};
 
 Json written(const LlamaSpec& llama, int64_t max_positions, const Architecture& architecture) {
   Json config = {{"architectures", {architecture.name}},
@@ -49,7 +49,7 @@ Json written(const LlamaSpec& llama, int64_t max_positions, const Architecture& 
                  {"head_dim", llama.head_size()},
                  {"max_position_embeddings", max_positions},
                  {"tie_word_embeddings", llama.tie_embeddings},
-                 {architecture.activation, kActivations.at(static_cast<size_t>(llama.activation))},
+                 {architecture.activation, kWrittenActivations.at(static_cast<size_t>(llama.activation))},
                  {"rms_norm_eps", llama.norm_eps},
                  {"initializer_range", llama.init_std}};
   // Classes have tokens of their own here, beyond a small vocabulary, and do not train the row of a padding.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -38,6 +39,13 @@ Tensor lent_bytes(const Tensor& tensor) {
   const Tensor flat = tensor.view(-1);
   if (!flat.is_cpu()) return flat;
   return at::from_blob(flat.data_ptr(), {static_cast<int64_t>(flat.nbytes())}, at::kByte);
+}
+
+/// Numbers of rows as numbers of entries of a flat tensor.
+std::vector<int64_t> in_entries(std::vector<int64_t> rows, int64_t entries) {
+  const int64_t all = std::accumulate(rows.begin(), rows.end(), int64_t{0});
+  for (int64_t& part : rows) part = all == 0 ? 0 : part * (entries / all);
+  return rows;
 }
 
 /// What a rank alone gets is its own.
@@ -240,6 +248,19 @@ WorkHandle Group::all_to_all(const Tensor& out, const Tensor& in) {
     Tensor to = lent_bytes(out), from = lent_bytes(in);
     std::vector<int64_t> even;
     return state_->group->alltoall_base(to, from, even, even);
+  });
+}
+
+WorkHandle Group::all_to_all(const Tensor& out, const std::vector<int64_t>& from, const Tensor& in,
+                             const std::vector<int64_t>& to) {
+  if (size() == 1) return keep_own(out, in);
+  const int64_t rows = in.size(0), own = to.at(static_cast<size_t>(rank()));
+  const double sent = rows == 0 ? 0 : static_cast<double>(rows - own) / static_cast<double>(rows);
+  return state_->start("all_to_all", in, sent, {out, in}, [&] {
+    Tensor arriving = lent_bytes(out), leaving = lent_bytes(in);
+    std::vector<int64_t> arrives = in_entries(from, arriving.numel()),
+                         leaves = in_entries(to, leaving.numel());
+    return state_->group->alltoall_base(arriving, leaving, arrives, leaves);
   });
 }
 

@@ -39,6 +39,10 @@ Ops::Router::Fn Binder::router(const Module& module) const {
       module, [weight = module.params.at(0)](const Tensor& x) { return at::linear(x, weight->value()); });
 }
 
+Ops::Experts::Fn Binder::experts(const Module& module, Ops::Experts::Fn plain) const {
+  return recipe_.ops.experts.resolve(module, std::move(plain));
+}
+
 Ops::Norm::Fn Binder::norm(const Module& module) const {
   return recipe_.ops.norm.resolve(module, [&module](const Tensor& x, const NormArgs& args) {
     return plain::norm(x, value_of(module, 0), value_of(module, 1), args);

@@ -15,6 +15,8 @@ class Binder {
   /// The linear without its bias: what the slot resolves to.
   Ops::Linear::Fn product(const Module&) const;
   Ops::Router::Fn router(const Module&) const;
+  /// `plain`: the experts of this rank.
+  Ops::Experts::Fn experts(const Module&, Ops::Experts::Fn plain) const;
   Ops::Norm::Fn norm(const Module&) const;
   Ops::AddNorm::Fn add_norm(const Module&) const;
   Ops::Position::Fn position(const Module&) const;

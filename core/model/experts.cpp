@@ -11,11 +11,11 @@
 namespace optrush {
 namespace {
 /// The rows of a batch, each once for every expert that it passes, in the order of the experts. T tokens, K
-/// experts per token, N = T K rows.
+/// experts per token, E experts, N = T K rows.
 struct Route {
   Tensor weights_N;             ///< in the order of the experts, in x's type
   Tensor order_N, positions_N;  ///< row of an order by tokens, and back
-  std::vector<int64_t> counts;  ///< of each expert
+  Tensor counts_E;              ///< rows of each expert
 };
 
 /// A forecast has no values: it takes all experts for equally busy.
@@ -25,13 +25,14 @@ std::vector<int64_t> equal_counts(int64_t rows, int64_t experts) {
   return counts;
 }
 
-std::vector<int64_t> counts_of(const Tensor& experts_N, int64_t experts) {
-  if (is_forecast(experts_N)) return equal_counts(experts_N.numel(), experts);
-  const Tensor counts = at::bincount(experts_N, {}, experts).cpu();
-  return {counts.const_data_ptr<int64_t>(), counts.const_data_ptr<int64_t>() + experts};
+std::vector<int64_t> on_host(const Tensor& counts_E, int64_t rows) {
+  if (is_forecast(counts_E)) return equal_counts(rows, counts_E.numel());
+  const Tensor counts = counts_E.cpu();
+  return {counts.const_data_ptr<int64_t>(), counts.const_data_ptr<int64_t>() + counts.numel()};
 }
 
 Route route(const Tensor& logits_TE, int64_t per_token, bool normalize, at::ScalarType type) {
+  const int64_t experts = logits_TE.size(1);
   const Tensor shares_TE = at::softmax(logits_TE, -1, plain::accumulate_type(logits_TE));
   auto [weights_TK, experts_TK] = at::topk(shares_TE, per_token, -1);
   if (normalize) weights_TK = weights_TK / weights_TK.sum(-1, /*keepdim=*/true);
@@ -40,12 +41,25 @@ Route route(const Tensor& logits_TE, int64_t per_token, bool normalize, at::Scal
   return {.weights_N = weights_TK.to(type).flatten().index_select(0, order_N),
           .order_N = order_N,
           .positions_N = at::argsort(order_N),
-          .counts = counts_of(experts_N, logits_TE.size(1))};
+          .counts_E = is_forecast(experts_N) ? at::empty({experts}, experts_N.options())
+                                             : at::bincount(experts_N, {}, experts)};
 }
 
+/// One expert after the other.
 struct Experts {
-  Ops::Router::Fn router;
   std::vector<UnitFunction> experts;
+
+  Tensor operator()(const Tensor& rows_ND, const Tensor& counts_E, const Batch& batch) const {
+    Tensors parts = rows_ND.split_with_sizes(on_host(counts_E, rows_ND.size(0)));
+    for (size_t expert = 0; expert < parts.size(); ++expert)
+      parts[expert] = experts[expert](parts[expert].unsqueeze(0), batch).squeeze(0);
+    return at::cat(parts);
+  }
+};
+
+struct RoutedExperts {
+  Ops::Router::Fn router;
+  Ops::Experts::Fn experts;
   int64_t per_token;
   bool normalize;
 
@@ -55,10 +69,8 @@ struct Experts {
     // Copies of a token lie side by side before they are sorted: their gradients are added in that order,
     // the same in each run.
     const Tensor copies_ND = x_TD.unsqueeze(1).expand({-1, per_token, -1}).flatten(0, 1);
-    Tensors parts = copies_ND.index_select(0, way.order_N).split_with_sizes(way.counts);
-    for (size_t expert = 0; expert < parts.size(); ++expert)
-      parts[expert] = experts[expert](parts[expert].unsqueeze(0), batch).squeeze(0);
-    const Tensor weighted_ND = at::cat(parts) * way.weights_N.unsqueeze(1);
+    const Tensor out_ND = experts(copies_ND.index_select(0, way.order_N), way.counts_E, batch);
+    const Tensor weighted_ND = out_ND * way.weights_N.unsqueeze(1);
     return weighted_ND.index_select(0, way.positions_N)
         .unflatten(0, {-1, per_token})
         .sum(1)
@@ -66,28 +78,62 @@ struct Experts {
         .view(x_BSD.sizes());
   }
 };
-}  // namespace
+
+/// Experts by the router, and one that every token passes.
+struct Mixture {
+  UnitFunction routed, shared;
+  const Param* gate;
+
+  Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
+    const Tensor weight_BS1 = at::sigmoid(at::linear(x_BSD, gate->value()));
+    return routed(x_BSD, batch) + (weight_BS1 * shared(x_BSD, batch)).to(x_BSD.scalar_type());
+  }
+};
+
+Param& add_gate(Params& params, const std::string& path, int64_t outputs, const MixtureShape& shape) {
+  return params.add({.name = path + ".weight",
+                     .shape = {outputs, shape.expert.dim},
+                     .axes = {"experts", "model"},
+                     .init = shape.router,
+                     .dtype = shape.expert.dtype});
+}
 
 std::unique_ptr<Unit> declare_experts(Params& params, const std::string& path, int64_t layer,
-                                      const ExpertsShape& shape) {
+                                      const MixtureShape& shape) {
   auto unit = make_unit(path, "experts", layer);
-  Param& gate = params.add({.name = path + ".gate.weight",
-                            .shape = {shape.count, shape.expert.dim},
-                            .axes = {"experts", "model"},
-                            .init = shape.router,
-                            .dtype = shape.expert.dtype});
+  Param& gate = add_gate(params, path + ".gate", shape.count, shape);
   const Module& router = unit->modules.emplace_back(Module{path + ".gate", "router", layer, {&gate}});
+  const Module& experts = unit->modules.emplace_back(Module{path + ".experts", "experts", layer, {}});
   for (int64_t expert = 0; expert < shape.count; ++expert) {
     unit->children.push_back(
         declare_mlp(params, path + ".experts." + std::to_string(expert), layer, shape.expert));
     unit->children.back()->share_of_tokens =
         static_cast<double>(shape.per_token) / static_cast<double>(shape.count);
   }
-  unit->build = [&router, &experts = unit->children, per_token = shape.per_token,
+  unit->build = [&router, &experts, &children = unit->children, per_token = shape.per_token,
                  normalize = shape.normalize](const Binder& bind) -> UnitFunction {
-    Experts built{bind.router(router), {}, per_token, normalize};
-    for (const auto& expert : experts) built.experts.push_back(bind.unit(*expert));
-    return built;
+    Experts plain;
+    for (const auto& expert : children) plain.experts.push_back(bind.unit(*expert));
+    return RoutedExperts{bind.router(router), bind.experts(experts, std::move(plain)), per_token, normalize};
+  };
+  return unit;
+}
+}  // namespace
+
+std::unique_ptr<Unit> declare_mixture(Params& params, const std::string& path, int64_t layer,
+                                      const MixtureShape& shape) {
+  if (shape.shared_ffn_dim == 0) return declare_experts(params, path, layer, shape);
+  auto unit = make_unit(path, "mixture", layer);
+  const Unit& routed = *unit->children.emplace_back(declare_experts(params, path, layer, shape));
+  MlpShape wide = shape.expert;
+  wide.ffn_dim = shape.shared_ffn_dim;
+  const Unit& shared =
+      *unit->children.emplace_back(declare_mlp(params, path + ".shared_expert", layer, wide));
+  const std::string gate_path = path + ".shared_expert_gate";
+  Param& gate = add_gate(params, gate_path, 1, shape);
+  unit->modules.emplace_back(Module{gate_path, "shared_expert_gate", layer, {&gate}});
+  unit->build = [&routed, &shared, &gate](const Binder& bind) -> UnitFunction {
+    return Mixture{bind.unit(routed), bind.unit(shared), &gate};
   };
   return unit;
 }

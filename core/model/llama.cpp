@@ -12,6 +12,7 @@
 #include "model/declare.h"
 #include "model/experts.h"
 #include "model/rotary.h"
+#include "model/router_statistics.h"
 #include "optrush/recipe.h"
 #include "params/init.h"
 
@@ -224,12 +225,13 @@ class LlamaDeclaration {
     if (!spec_.has_experts(layer)) return declare_mlp(params_, path, layer, mlp_shape());
     MlpShape expert = mlp_shape();
     if (spec_.expert_ffn_dim != 0) expert.ffn_dim = spec_.expert_ffn_dim;
-    return declare_experts(params_, path, layer,
+    return declare_mixture(params_, path, layer,
                            {.expert = expert,
                             .router = normal(spec_.init_std),
                             .count = spec_.n_experts,
                             .per_token = spec_.experts_per_token,
-                            .normalize = spec_.normalize_router});
+                            .normalize = spec_.normalize_router,
+                            .shared_ffn_dim = spec_.shared_expert_ffn_dim});
   }
 
   std::unique_ptr<Unit> attention(const std::string& path, int64_t layer) {
@@ -383,9 +385,10 @@ Model declare_llama(const LlamaSpec& spec, Params& params, at::ScalarType dtype)
   return model;
 }
 
-void demand_for_llama(const LlamaSpec& spec, int64_t seq_len, Recipe& recipe) {
+void edit_for_llama(const LlamaSpec& spec, int64_t seq_len, Recipe& recipe) {
   if (spec.position == PositionKind::alibi) recipe.ops.attention.demand("alibi");
   if (spec.window != 0 && spec.window < seq_len) recipe.ops.attention.demand("window");
   if (spec.activation != Activation::silu) recipe.ops.mlp.demand("geglu");
+  if (spec.n_experts > 0) count_rows_of_experts(recipe);
 }
 }  // namespace optrush

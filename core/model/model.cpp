@@ -50,7 +50,7 @@ double AttentionPairs::of(int64_t length) const {
 }
 
 void edit_for_model(const RunSpec& spec, Recipe& recipe) {
-  if (spec.model_kind == "llama") demand_for_llama(llama_of(spec), spec.train.seq_len, recipe);
+  if (spec.model_kind == "llama") edit_for_llama(llama_of(spec), spec.train.seq_len, recipe);
   if (spec.model_kind == "collective") call_collective(collective_from_json(spec.model, "model"), recipe);
 }
 

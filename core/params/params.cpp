@@ -9,6 +9,7 @@
 #include "base/suggest.h"
 #include "optrush/data_parallel.h"
 #include "optrush/error.h"
+#include "optrush/mesh.h"
 #include "optrush/param.h"
 #include "optrush/slot.h"
 #include "optrush/unit.h"
@@ -63,6 +64,16 @@ Tensor Param::compute_value() const {
 int64_t Param::numel() const {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
+
+namespace {
+Mesh::Names without(Mesh::Names dims, const Mesh::Names& others) {
+  std::erase_if(dims, [&](const auto& dim) { return std::ranges::find(others, dim) != others.end(); });
+  return dims;
+}
+}  // namespace
+
+Mesh::Names Param::cut_over() const { return without(sharded_over, absent_over); }
+Mesh::Names Param::summed_over(const Mesh& mesh) const { return without(mesh.data(), absent_over); }
 
 Param& Params::add(Param param) {
   if (contains(param.name)) throw Error(ErrorCode::conflict, "two parameters are named '" + param.name + "'");

@@ -16,6 +16,7 @@ Traits plain(std::vector<std::string> offers = {"double"}) {
 Ops::Ops(const Editor* editor)
     : embedding("embedding", editor, plain()),
       router("router", editor, plain()),
+      experts("experts", editor, plain()),
       linear("linear", editor, plain()),
       norm("norm", editor, plain()),
       add_norm("add_norm", editor, plain()),
@@ -29,9 +30,11 @@ Ops::Ops(const Editor* editor)
       head_loss("head_loss", editor, plain({"double", "vocabulary"})) {}
 
 std::vector<const SlotInfo*> Ops::all() const {
-  return {&embedding, &router,   &linear,    &norm,
-          &add_norm,  &position, &attention, &attention_forward_backward,
-          &swiglu,    &geglu,    &mlp,       &head_loss};
+  return {&embedding, &router,    &experts,
+          &linear,    &norm,      &add_norm,
+          &position,  &attention, &attention_forward_backward,
+          &swiglu,    &geglu,     &mlp,
+          &head_loss};
 }
 
 Recipe::Recipe(RunSpec spec)

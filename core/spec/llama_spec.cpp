@@ -60,6 +60,9 @@ void check_llama(const LlamaSpec& spec, const std::string& where) {
   if (spec.n_experts == 0 && !spec.dense_layers.empty())
     refuse("model.dense_layers without model.n_experts: every layer has an MLP",
            "set model.n_experts, or leave out model.dense_layers");
+  if (spec.n_experts == 0 && spec.shared_expert_ffn_dim != 0)
+    refuse("model.shared_expert_ffn_dim without model.n_experts: a dense model has no experts",
+           "set model.n_experts, or leave out model.shared_expert_ffn_dim");
   for (const auto& [field, value] :
        {std::pair("embedding_scale", spec.embedding_scale), std::pair("residual_scale", spec.residual_scale),
         std::pair("logits_divisor", spec.logits_divisor)})
@@ -225,6 +228,12 @@ const Fields<LlamaSpec>& llama_fields() {
                                          .doc = "inner width of the SwiGLU of an expert; 0: ffn_dim",
                                          .min = 0,
                                          .max = kLargest})
+          .optional(&T::shared_expert_ffn_dim,
+                    {.name = "shared_expert_ffn_dim",
+                     .doc = "inner width of the SwiGLU of an expert that each token passes, with a gate, as "
+                            "Qwen 2 MoE; 0: none",
+                     .min = 0,
+                     .max = kLargest})
           .optional(&T::normalize_router,
                     {.name = "normalize_router",
                      .doc = "divide the router weights of the experts of a token by their sum"})

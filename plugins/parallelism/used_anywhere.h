@@ -2,6 +2,8 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <map>
+#include <span>
 #include <vector>
 
 #include "optrush/forecast.h"
@@ -9,19 +11,26 @@
 
 namespace optrush {
 /// Of parameters that got a gradient on this rank in the present step, those that got one on any rank: the
-/// optimizer leaves the others alone, as in one process. The ranks that share the layers of this one (all
-/// dimensions but Mesh::layers()) call it once a step, with the same parameters in one order. Hosts alone
-/// wait for each other.
-inline std::vector<char> used_anywhere(Run& run, std::vector<char> used_here) {
-  Mesh::Names dims = run.mesh().all();
-  const Mesh::Names layers = run.mesh().layers();
-  std::erase_if(dims, [&](const auto& dim) { return std::ranges::find(layers, dim) != layers.end(); });
-  if (run.mesh().size(dims) == 1 || is_forecast(run.device()) || used_here.empty()) return used_here;
-  const Tensor flags = at::empty({std::ssize(used_here)}, at::kByte);
-  auto* const values = flags.mutable_data_ptr<uint8_t>();
-  std::ranges::copy(used_here, values);
-  run.mesh().group(dims).all_reduce_max(flags).wait();
-  std::ranges::copy_n(values, std::ssize(used_here), used_here.begin());
+/// optimizer leaves the others alone, as in one process. The ranks that have a parameter (all dimensions but
+/// Param::absent_over) call it once a step, with the same parameters in one order. Hosts alone wait for each
+/// other.
+inline std::vector<char> used_anywhere(Run& run, std::span<const Param* const> params,
+                                       std::vector<char> used_here) {
+  if (is_forecast(run.device())) return used_here;
+  std::map<Mesh::Names, std::vector<size_t>> by_dims;
+  for (size_t i = 0; i < params.size(); ++i) {
+    Mesh::Names dims = run.mesh().all();
+    const auto& absent = params[i]->absent_over;
+    std::erase_if(dims, [&](const auto& dim) { return std::ranges::find(absent, dim) != absent.end(); });
+    if (run.mesh().size(dims) > 1) by_dims[dims].push_back(i);
+  }
+  for (const auto& [dims, members] : by_dims) {
+    const Tensor flags = at::empty({std::ssize(members)}, at::kByte);
+    auto* const values = flags.mutable_data_ptr<uint8_t>();
+    for (size_t i = 0; i < members.size(); ++i) values[i] = static_cast<uint8_t>(used_here[members[i]]);
+    run.mesh().group(dims).all_reduce_max(flags).wait();
+    for (size_t i = 0; i < members.size(); ++i) used_here[members[i]] = static_cast<char>(values[i]);
+  }
   return used_here;
 }
 }  // namespace optrush

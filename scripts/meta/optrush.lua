@@ -165,6 +165,7 @@ local Report = {}
 ---@field n_experts? integer number of experts in place of each MLP; 0: a dense model (at least 0, at most 65536, default 0)
 ---@field experts_per_token? integer number of experts that a token passes (at least 1, at most 65536, default 2)
 ---@field expert_ffn_dim? integer inner width of the SwiGLU of an expert; 0: ffn_dim (at least 0, at most 2147483648, default 0)
+---@field shared_expert_ffn_dim? integer inner width of the SwiGLU of an expert that each token passes, with a gate, as Qwen 2 MoE; 0: none (at least 0, at most 2147483648, default 0)
 ---@field normalize_router? boolean divide the router weights of the experts of a token by their sum (default true)
 ---@field dense_layers? integer[] layers that have an MLP although n_experts is set, from 0 (default [])
 ---@field tie_embeddings? boolean use the embedding as the weight of the head (default true)

@@ -39,8 +39,8 @@ RunSpec small_spec(int64_t ranks, std::vector<PluginUse> plugins, const Json& mo
 }
 
 RunSpec one_process_of(RunSpec spec, int64_t batch_ranks) {
-  static const std::set<std::string> kStrategies = {"context_parallel", "ddp", "fsdp", "pipeline_parallel",
-                                                    "tensor_parallel"};
+  static const std::set<std::string> kStrategies = {
+      "context_parallel", "ddp", "expert_parallel", "fsdp", "pipeline_parallel", "tensor_parallel"};
   spec = on_one_process(spec, batch_ranks);
   std::erase_if(spec.plugins, [&](const PluginUse& use) { return kStrategies.contains(use.name); });
   return spec;

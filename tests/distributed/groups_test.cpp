@@ -71,6 +71,21 @@ Json collectives(const Ranks& ranks, const Json& arguments) {
   const Tensor swapped = at::empty({n}, options);
   world.all_to_all(swapped, at::arange(n, at::kFloat).add_(10 * mine).to(type)).wait();
   result["all_to_all"] = numbers(swapped);
+  // Rank r sends d rows of two numbers to rank r + d, so none to itself.
+  std::vector<int64_t> to, from;
+  Tensors rows;
+  for (int64_t other = 0; other < n; ++other) {
+    to.push_back((other + n - ranks.rank) % n);
+    from.push_back((ranks.rank + n - other) % n);
+    rows.push_back(at::full({to.back(), 2}, 10 * mine + static_cast<double>(other), options));
+  }
+  const Tensor unequal = at::empty({n * (n - 1) / 2, 2}, options);
+  world.all_to_all(unequal, from, at::cat(rows), to).wait();
+  result["unequal"] = numbers(unequal);
+  // Nobody sends anything.
+  const Tensor nothing = at::empty({0, 2}, options);
+  world.all_to_all(nothing, std::vector<int64_t>(to.size(), 0), nothing, std::vector<int64_t>(to.size(), 0))
+      .wait();
   const Tensor told = at::full({2}, mine, options);
   world.broadcast(told, 1).wait();
   result["broadcast"] = numbers(told);
@@ -150,6 +165,10 @@ TEST(Groups, EveryCollectiveGivesWhatItShould) {
         EXPECT_EQ(got["broadcast"], Json({2, 2}));
         const auto left = static_cast<double>((rank + n - 1) % n + 1);
         EXPECT_EQ(got["receive"], Json({left, left}));
+        Json unequal = Json::array();
+        for (int64_t i = 0; i < n; ++i)
+          for (int64_t k = 0; k < 2 * ((rank + n - i) % n); ++k) unequal.push_back(10 * (i + 1) + rank);
+        EXPECT_EQ(got["unequal"], unequal);
         for (int64_t i = 0; i < n; ++i) {
           const auto j = static_cast<size_t>(i);
           EXPECT_EQ(got["all_gather"][2 * j], i + 1);
@@ -165,7 +184,7 @@ TEST(Groups, BytesAreCountedWhereTheyAreSent) {
   EXPECT_EQ(traffic["all_reduce"], Json({2, 2 * 12.0, 2 * 12.0 * 2 * (n - 1) / n, 4}));
   EXPECT_EQ(traffic["all_gather"], Json({1, 32.0, 32.0 * (n - 1) / n, 4}));
   EXPECT_EQ(traffic["reduce_scatter"], Json({1, 32.0, 32.0 * (n - 1) / n, 4}));
-  EXPECT_EQ(traffic["all_to_all"], Json({1, 16.0, 16.0 * (n - 1) / n, 4}));
+  EXPECT_EQ(traffic["all_to_all"], Json({3, 16.0 + 48.0, 16.0 * (n - 1) / n + 48.0, 4}));
   EXPECT_EQ(traffic["send"], Json({1, 8.0, 8.0, 4}));
   EXPECT_EQ(traffic["receive"], Json({1, 8.0, 0.0, 4}));
 }

@@ -42,6 +42,8 @@ std::vector<Choice> choices() {
       {"YaRN", {{"rope_scaling", {{"type", "yarn"}, {"factor", 4}, {"original_max_position", 8}}}}},
       {"mixture of experts",
        {{"n_experts", 5}, {"experts_per_token", 2}, {"expert_ffn_dim", 12}, {"dense_layers", {0}}}},
+      {"mixture with a shared expert",
+       {{"n_experts", 4}, {"shared_expert_ffn_dim", 10}, {"attention_bias", "qkv"}}},
       {"mixture of experts, weights as they are",
        {{"n_experts", 4}, {"experts_per_token", 3}, {"normalize_router", false}}}};
 }

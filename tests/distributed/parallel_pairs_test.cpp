@@ -25,6 +25,7 @@ struct Strategy {
     std::vector<PluginUse> plugins;
   };
   std::vector<Form> forms;
+  Json model = Json::object();  ///< that it needs
 };
 
 PluginUse use(const char* name, Json options = Json::object()) { return {name, std::move(options)}; }
@@ -43,6 +44,10 @@ std::vector<Strategy> strategies() {
           {"context_parallel",
            {{"ring", 2, 1, {use("context_parallel"), use("ddp")}},
             {"all_to_all", 2, 1, {use("context_parallel", {{"kind", "all_to_all"}}), use("fsdp")}}}},
+          {"expert_parallel",
+           {{"ddp", 2, 2, {use("expert_parallel"), use("ddp")}},
+            {"fsdp", 4, 4, {use("expert_parallel"), use("fsdp")}}},
+           {{"n_experts", 4}, {"experts_per_token", 2}}},
           {"pipeline_parallel",
            {{"1f1b", 2, 1, {pipeline("1f1b")}},
             {"interleaved", 2, 1, {pipeline("interleaved")}},
@@ -128,11 +133,12 @@ std::string preferences() {
 }
 
 /// Eight sequences a step, on whatever mesh.
-RunSpec spec_of(const Row& row, const Json& options, int64_t ranks, int64_t batch_ranks,
+RunSpec spec_of(const Row& row, const Json& options, const Json& needed, int64_t ranks, int64_t batch_ranks,
                 std::vector<PluginUse> strategy) {
   strategy.insert(strategy.end(), row.with.begin(), row.with.end());
   strategy.push_back({row.name, options});
   Json model = {{"n_layers", 2}, {"dim", 32}, {"ffn_dim", 64}};
+  model.update(needed);
   if (row.name == "router_losses") model.update({{"n_experts", 4}, {"experts_per_token", 2}});
   RunSpec spec = small_spec(ranks, std::move(strategy), model);
   spec.train.dtype = row.dtype;
@@ -159,10 +165,11 @@ RunSpec spec_of(const Row& row, const Json& options, int64_t ranks, int64_t batc
 }
 
 /// Each trained once.
-const TrainedRanks& on_one_process(const Row& row, const Json& options) {
+const TrainedRanks& on_one_process(const Row& row, const Json& options, const Json& model) {
   static std::map<std::string, TrainedRanks> known;
-  const auto [found, is_new] = known.try_emplace(row.name + options.dump());
-  if (is_new) found->second = train_on(pool(), {.spec = spec_of(row, options, 1, 1, {}), .holes = true});
+  const auto [found, is_new] = known.try_emplace(row.name + options.dump() + model.dump());
+  if (is_new)
+    found->second = train_on(pool(), {.spec = spec_of(row, options, model, 1, 1, {}), .holes = true});
   return found->second;
 }
 
@@ -177,13 +184,13 @@ void expect_same_work(const Json& many, const Json& one) {
 }
 
 /// "" where the plugin trains with this form as one process does, else the refusal.
-std::string refusal_of(const Row& row, const Strategy::Form& form) {
+std::string refusal_of(const Row& row, const Strategy::Form& form, const Json& model) {
   for (const Json& options : row.options) {
-    const RunSpec spec = spec_of(row, options, form.ranks, form.batch_ranks, form.plugins);
+    const RunSpec spec = spec_of(row, options, model, form.ranks, form.batch_ranks, form.plugins);
     SCOPED_TRACE(row.name + options.dump() + " with " + form.plugins.front().name + " " + form.label);
     try {
       const auto many = train_on(pool(), {.spec = spec, .holes = true});
-      const TrainedRanks& one = on_one_process(row, options);
+      const TrainedRanks& one = on_one_process(row, options, model);
       expect_same_work(many.result, one.result);
       EXPECT_LT(difference(many.losses, one.losses), row.tolerance);
       EXPECT_LT(difference(many.norms, one.norms), std::min(row.tolerance * 100, 0.3));
@@ -203,7 +210,7 @@ std::string cell(const Row& row, const Strategy& strategy) {
   std::string refused;
   size_t count = 0;
   for (const auto& form : strategy.forms) {
-    if (refusal_of(row, form).empty()) continue;
+    if (refusal_of(row, form, strategy.model).empty()) continue;
     refused += (++count == 1 ? "`" : ", `") + form.label + "`";
   }
   if (count == strategy.forms.size()) return "no";

@@ -86,6 +86,12 @@ MODELS = {
     "Mixtral": transformers.MixtralConfig(**small(num_key_value_heads=2), num_local_experts=4, num_experts_per_tok=2),
     "Mixtral, a window of 9": transformers.MixtralConfig(**small(num_key_value_heads=4), num_local_experts=5,
                                                          num_experts_per_tok=3, sliding_window=9),
+    "Qwen 2 MoE": transformers.Qwen2MoeConfig(
+        **small(num_hidden_layers=3, num_key_value_heads=2), num_experts=5, num_experts_per_tok=2,
+        moe_intermediate_size=40, shared_expert_intermediate_size=56, mlp_only_layers=[0]),
+    "Qwen 2 MoE, normalized, no biases": transformers.Qwen2MoeConfig(
+        **small(num_key_value_heads=4), num_experts=4, num_experts_per_tok=3, moe_intermediate_size=24,
+        shared_expert_intermediate_size=113, norm_topk_prob=True, qkv_bias=False),
     "Qwen 3 MoE": transformers.Qwen3MoeConfig(
         **small(num_hidden_layers=3, num_key_value_heads=2), head_dim=24, num_experts=6, num_experts_per_tok=2,
         moe_intermediate_size=40, norm_topk_prob=True, mlp_only_layers=[1]),

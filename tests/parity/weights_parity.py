@@ -177,6 +177,7 @@ with tempfile.TemporaryDirectory() as folder:
          "attention_scale = 0.3, window = 5, full_attention_layers = { 1 }, window_rope_theta = 500", "", ()),
         ("GraniteForCausalLM", "embedding_scale = 12, residual_scale = 0.3, logits_divisor = 3, attention_scale = 0.2", "", ()),
         ("MixtralForCausalLM", "n_experts = 3", LORA, ("--merge",)),
+        ("Qwen2MoeForCausalLM", 'attention_bias = "qkv", n_experts = 4, expert_ffn_dim = 40, shared_expert_ffn_dim = 48', LORA, ("--merge",)),
         ("Qwen3MoeForCausalLM", 'qk_norm = "per_head", n_experts = 4, expert_ffn_dim = 40, dense_layers = { 0 }', "", ()),
         ("OlmoeForCausalLM", 'qk_norm = "whole", n_experts = 4, normalize_router = false', "", ()),
     ):

@@ -270,6 +270,8 @@ TEST_F(HuggingFace, RefusesWhatWouldNeedAnotherModel) {
       {{{"architectures", {"SmolLM3ForCausalLM"}}, {"mlp_bias", true}}, "'mlp_bias' is true"},
       {{{"architectures", {"OlmoeForCausalLM"}}, {"num_experts", 4}, {"output_router_logits", true}},
        "the load-balancing loss of the router"},
+      {{{"architectures", {"Qwen2MoeForCausalLM"}}, {"num_experts", 4}, {"use_sliding_window", true}},
+       "'use_sliding_window' is true: which layers have the window"},
       {{{"architectures", {"OlmoeForCausalLM"}}, {"num_experts", 4}}, "(8) is above model.n_experts (4)"},
       {{{"architectures", {"MixtralForCausalLM"}}, {"num_key_value_heads", 4}},
        "'num_local_experts' is missing"},
@@ -572,6 +574,15 @@ TEST_F(HuggingFace, ReadsTheChoicesOfEachClass) {
   EXPECT_EQ(mixtral.experts_per_token, 2);
   EXPECT_TRUE(mixtral.normalize_router);
   EXPECT_EQ(mixtral.window, 0);
+  const LlamaSpec qwen2_moe = of("Qwen2MoeForCausalLM", {{"num_experts", 60}, {"moe_intermediate_size", 40}});
+  EXPECT_EQ(qwen2_moe.n_experts, 60);
+  EXPECT_EQ(qwen2_moe.experts_per_token, 4);
+  EXPECT_EQ(qwen2_moe.expert_ffn_dim, 40);
+  EXPECT_EQ(qwen2_moe.shared_expert_ffn_dim, 5632);
+  EXPECT_EQ(qwen2_moe.attention_bias, AttentionBias::qkv);
+  EXPECT_FALSE(qwen2_moe.normalize_router);
+  EXPECT_EQ(of("Qwen2MoeForCausalLM", {{"num_experts", 60}, {"qkv_bias", false}}).attention_bias,
+            AttentionBias::none);
   const LlamaSpec qwen3_moe = of("Qwen3MoeForCausalLM", {{"num_experts", 16},
                                                          {"moe_intermediate_size", 40},
                                                          {"decoder_sparse_step", 2},
@@ -634,6 +645,12 @@ TEST_F(HuggingFace, WritesTheFirstClassThatHasTheChoices) {
       {{.attention_scale = 0.1, .embedding_scale = 12, .residual_scale = 0.22, .logits_divisor = 7},
        "GraniteForCausalLM"},
       {{.n_experts = 8, .expert_ffn_dim = 688}, "MixtralForCausalLM"},
+      {{.attention_bias = AttentionBias::qkv,
+        .n_experts = 8,
+        .expert_ffn_dim = 96,
+        .shared_expert_ffn_dim = 40,
+        .dense_layers = {1}},
+       "Qwen2MoeForCausalLM"},
       {{.qk_norm = QkNorm::per_head, .n_experts = 8, .expert_ffn_dim = 96, .dense_layers = {0, 3}},
        "Qwen3MoeForCausalLM"},
       {{.qk_norm = QkNorm::whole, .n_experts = 8, .expert_ffn_dim = 0, .normalize_router = false},
@@ -646,7 +663,7 @@ TEST_F(HuggingFace, WritesTheFirstClassThatHasTheChoices) {
     LlamaSpec expected = spec;
     expected.head_dim = spec.head_size();
     if (spec.rope_scaling.factor != 1) expected.rope_scaling.low_freq_factor = 1;  // of llama3 alone
-    if (name != "Qwen3MoeForCausalLM") expected.expert_ffn_dim = 0;                // as wide as ffn_dim
+    if (!name.starts_with("Qwen")) expected.expert_ffn_dim = 0;                    // as wide as ffn_dim
     EXPECT_EQ(read_hugging_face_model(folder_).llama, expected) << config;
   }
 }

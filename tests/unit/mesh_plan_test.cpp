@@ -42,6 +42,40 @@ TEST(DecoderWork, HasThePublishedNumbersOfParameters) {
   EXPECT_EQ(parameters("olmo-1b"), 1'176'764'416);
 }
 
+LlamaSpec mixtral_8x7b() {
+  return {.vocab_size = 32000,
+          .dim = 4096,
+          .n_layers = 32,
+          .n_heads = 32,
+          .n_kv_heads = 8,
+          .ffn_dim = 14336,
+          .n_experts = 8,
+          .tie_embeddings = false};
+}
+
+TEST(DecoderWork, CountsTheExpertsThatATokenPasses) {
+  const DecoderWork mixtral(mixtral_8x7b());
+  EXPECT_EQ(mixtral.parameters(), 46'702'792'704);
+  // 12.9e9 active ones (arXiv:2401.04088), of which the embedding multiplies
+  // nothing.
+  EXPECT_NEAR(mixtral.mfu_flops(0) / 6 + mixtral.embedding, 12.9e9, 0.05e9);
+  LlamaSpec qwen = {.vocab_size = 151936,
+                    .dim = 2048,
+                    .n_layers = 24,
+                    .n_heads = 16,
+                    .n_kv_heads = 16,
+                    .attention_bias = AttentionBias::qkv,
+                    .n_experts = 60,
+                    .experts_per_token = 4,
+                    .expert_ffn_dim = 1408,
+                    .shared_expert_ffn_dim = 5632,
+                    .tie_embeddings = false};
+  EXPECT_NEAR(DecoderWork(qwen).parameters(), 14.3e9,
+              0.05e9);  // Qwen1.5-MoE-A2.7B
+  qwen.dense_layers = {0};
+  EXPECT_LT(DecoderWork(qwen).parameters(), 14.3e9);
+}
+
 // The published arithmetic of a token at 8,192: 57.91 GFLOP with every score.
 TEST(DecoderWork, CountsFlopsAsTheMfuDoes) {
   EXPECT_NEAR(DecoderWork(llama_preset("llama-3.1-8b")).mfu_flops(8192), 57.91e9, 0.01e9);
@@ -60,6 +94,15 @@ TEST(Meshes, EveryFactorizationOnce) {
         for (int64_t cp = 1; pp * dp * cp <= devices; ++cp) expected += devices % (pp * dp * cp) == 0 ? 1 : 0;
     EXPECT_EQ(seen.size(), expected) << devices;
   }
+}
+
+TEST(Meshes, ExpertsAreDividedEvenly) {
+  std::set<int64_t> sizes;
+  for (const ParallelConfig& mix : meshes_of(12, 8)) {
+    EXPECT_EQ(mix.devices(), 12);
+    sizes.insert(mix.ep);
+  }
+  EXPECT_EQ(sizes, (std::set<int64_t>{1, 2, 4}));
 }
 
 TEST(Meshes, ShardsAreOverAllReplicasOrThoseOfANode) {
@@ -86,6 +129,11 @@ TEST(Refusals, SayWhy) {
   EXPECT_THAT(why({.pp = 32}), HasSubstr("28 blocks"));
   EXPECT_THAT(why({.dp = 128}), HasSubstr("64 sequences"));
   EXPECT_THAT(why({.cp = 5}), HasSubstr("8192 positions"));
+  EXPECT_THAT(why({.ep = 2}), HasSubstr("0 experts"));
+  const TrainingProblem mixture{.model = mixtral_8x7b(), .global_batch = 64};
+  EXPECT_THAT(refusal({.dp = 4, .ep = 8, .accumulation = 2}, mixture), IsEmpty());
+  EXPECT_THAT(refusal({.tp = 2, .accumulation = 64}, mixture), HasSubstr("mixtures of experts"));
+  EXPECT_THAT(refusal({.dp = 16, .ep = 8, .accumulation = 1}, mixture), HasSubstr("dp x ep does not divide"));
   TrainingProblem longer = problem;
   longer.seq_len = 24 * 1024;
   EXPECT_THAT(refusal({.tp = 24, .accumulation = 64}, longer), IsEmpty())
@@ -139,6 +187,17 @@ TEST(Volumes, ATiedMatrixIsGatheredTwice) {
   const ParallelConfig mix{.dp = 2, .stage = 3, .shard_ranks = 2, .micro_batch = 4};
   EXPECT_EQ(sent(mix, problem, "parameters"), 12'133'376) << "as counted in a run";
   EXPECT_EQ(sent(mix, problem, "gradients"), 5'935'616);
+}
+
+// Rows go to their experts and back, in the forward and the backward; an
+// expert's gradient is summed over the ranks that have it.
+TEST(Volumes, OfExperts) {
+  TrainingProblem problem{.model = mixtral_8x7b(), .precision = Precision::fp32};
+  const DecoderWork work(problem.model);
+  const ParallelConfig mix{.dp = 2, .ep = 4, .micro_batch = 2, .accumulation = 16};
+  EXPECT_DOUBLE_EQ(sent(mix, problem, "rows"), 16.0 * 32 * 4 * (2 * 8192 * 2 * 4096) * 4 * 3 / 4);
+  const double experts = 32 * work.experts / 4 * 4, others = (work.parameters() - 32 * work.experts) * 4;
+  EXPECT_DOUBLE_EQ(sent(mix, problem, "gradients"), 2 * (others * 7 / 8 + experts / 2));
 }
 
 TEST(Volumes, OfCutsPartsAndStages) {
@@ -216,6 +275,17 @@ TEST(ConfigMemory, AgreesWithForecastsOfAStep) {
     EXPECT_NEAR(memory_of(mix, problem).total() / 1e9 / forecast, 1, 0.03)
         << to_string(precision) << " " << mesh_text(mix) << ", " << sharding_text(mix);
   }
+}
+
+TEST(ConfigMemory, OfExpertsFallsByTheirRanks) {
+  const TrainingProblem problem{.model = mixtral_8x7b(), .global_batch = 64};
+  const DecoderWork work(problem.model);
+  const auto states = [&](const ParallelConfig& mix) {
+    const ConfigMemory memory = memory_of(mix, problem);
+    return memory.parameters + memory.gradients + memory.optimizer;
+  };
+  const double apart = 32 * work.experts * 7 / 8 * 16;  // bytes: seven eighths of them are elsewhere
+  EXPECT_NEAR(states({.dp = 64}) - states({.dp = 8, .ep = 8}), apart, 1e-6 * apart);
 }
 
 TEST(ConfigMemory, FallsWithCutsAndRecomputation) {

@@ -92,6 +92,7 @@ class Random {
       spec.n_experts = integer(2, 200);
       spec.experts_per_token = integer(1, 2);
       spec.expert_ffn_dim = integer(0, 5000);
+      if (coin()) spec.shared_expert_ffn_dim = integer(1, 5000);
       spec.normalize_router = coin();
       if (coin()) spec.dense_layers = {0};
     }
@@ -222,6 +223,7 @@ TEST(LlamaSpecJson, RefusesChoicesThatContradictEachOther) {
       {R"({"position": "alibi", "layers_without_rope": [0]})", "no layer has rotary embedding"},
       {R"({"n_experts": 2, "experts_per_token": 3})", "(3) is above model.n_experts (2)"},
       {R"({"dense_layers": [0]})", "model.dense_layers without model.n_experts"},
+      {R"({"shared_expert_ffn_dim": 8})", "model.shared_expert_ffn_dim without model.n_experts"},
       {R"({"rope_scaling": {"type": "ntk"}})", "must be one of 'llama3', 'linear', 'yarn'"},
       {R"({"rope_scaling": {"type": "yarn", "factor": 2, "beta_fast": 1}})",
        "beta_slow must be below beta_fast"},

@@ -53,7 +53,8 @@ Exposed exposed_of(const std::vector<MixTraffic>& traffic, const ParallelConfig&
                    const PassSeconds& pass, const Hardware& hardware) {
   Exposed exposed;
   for (const MixTraffic& sent : traffic) {
-    if (sent.dimension == "tp") exposed.in_pass += sent.seconds() / real(mix.accumulation);
+    if (sent.dimension == "tp" || sent.dimension == "ep")
+      exposed.in_pass += sent.seconds() / real(mix.accumulation);
     if (sent.dimension == "cp") {  // a part's attention takes as long in the forward as each hop behind it
       const double hops = real(mix.cp - 1);
       const double hop = ring_message(mix, problem) / sent.ring.hop + sent.ring.latency / hops;
@@ -79,8 +80,8 @@ ConfigCost stage_cost(const ParallelConfig& mix, const TrainingProblem& problem,
   cost.compute = micro_batches * (pass.forward + pass.backward);
   cost.bubble = waits * (pass.forward + pass.backward + exposed.in_pass);
   cost.exposed = micro_batches * exposed.in_pass + exposed.beside;
-  const double shards = mix.stage == 0 ? 1 : real(mix.shard_ranks);
-  cost.optimizer = local_parameters(mix, work, stage).total / shards *
+  const LocalParameters local = local_parameters(mix, work, stage);
+  cost.optimizer = (mix.stage == 0 ? local.total : local.in_shards(mix)) *
                    NumberBytes(problem.precision).update(mix.accumulation) / hardware.memory_bandwidth;
   return cost;
 }
@@ -91,7 +92,7 @@ PassSeconds pass_seconds(const ParallelConfig& mix, const TrainingProblem& probl
   const DecoderWork work(problem.model);
   const double tokens = real(mix.micro_batch * problem.seq_len) / real(mix.cp);
   const double products = problem.precision == Precision::fp8 ? hardware.fp8_flops : hardware.flops;
-  const double block = tokens * 2 * local_parameters(mix, work, stage).block_matrix / products +
+  const double block = tokens * 2 * local_parameters(mix, work, stage).block_products / products +
                        attention_seconds(mix, problem, work, hardware);
   const double merging = stage.blocks * merging_seconds(mix, problem, work, hardware);
   const double blocks = stage.blocks * block, again = share_of(mix.recompute);

@@ -40,18 +40,18 @@ ConfigMemory stage_memory(const ParallelConfig& mix, const TrainingProblem& prob
                           const StageShare& stage) {
   const NumberBytes bytes(problem.precision);
   const LocalParameters local = local_parameters(mix, work, stage);
-  const double shards = real(mix.shard_ranks);
+  const double sharded = mix.stage == 0 ? local.total : local.in_shards(mix);
   const double unit = std::max(local.block, stage.embedding || stage.head ? local.vocabulary : 0);
   ConfigMemory memory;
   if (mix.stage == 0)
     memory.parameters = local.total * bytes.weight + local.matrices * bytes.copy;
   else
-    memory.parameters = local.total * bytes.weight / shards + gathered(mix, work, stage, local, unit, bytes);
+    memory.parameters = sharded * bytes.weight + gathered(mix, work, stage, local, unit, bytes);
   const double kept = bytes.gradients(mix.accumulation);
-  memory.gradients = local.total * kept / (mix.stage >= 2 ? shards : 1);
+  memory.gradients = (mix.stage >= 2 ? sharded : local.total) * kept;
   if (mix.stage >= 2) memory.gradients += unit * kept;  // of one unit, whole
   memory.together = mix.accumulation > 1 || (mix.stage == 0 && mix.replicas() > 1);
-  memory.optimizer = local.total * bytes.optimizer / (mix.stage >= 1 ? shards : 1);
+  memory.optimizer = sharded * bytes.optimizer;
 
   const double tokens = tokens_of(mix, problem), tp = real(mix.tp);
   const double whole = block_activations(mix, problem);
@@ -59,7 +59,8 @@ ConfigMemory stage_memory(const ParallelConfig& mix, const TrainingProblem& prob
   const double again = share_of(mix.recompute);
   const double block = again * input + (1 - again) * whole;
   // What the backward of one block has beside: gradients inside its MLP and of its input.
-  const double working = tokens * (3 * work.ffn_width / tp + 2 * work.width) * bytes.activation;
+  const double working =
+      tokens * (3 * work.ffn_width / tp + 2 * (1 + work.rows) * work.width) * bytes.activation;
   memory.activations = stage.in_flight * stage.blocks * block + (again > 0 ? whole : 0) + working;
   // The loss makes the gradients of its input and matrix in the forward, the latter in fp32.
   if (stage.head) {
@@ -94,8 +95,12 @@ LocalParameters local_parameters(const ParallelConfig& mix, const DecoderWork& w
                                  const StageShare& stage) {
   const double tp = real(mix.tp);
   LocalParameters local;
-  local.block_matrix = work.width * ((2 * work.query_width + 3 * work.ffn_width) / tp +
-                                     2 * work.key_width / key_cuts(mix, work));
+  const double whole = work.width * ((2 * work.query_width + 3 * work.whole_ffn_width) / tp +
+                                     2 * work.key_width / key_cuts(mix, work)) +
+                       work.routers;
+  local.block_matrix = whole + work.experts / real(mix.ep);
+  local.block_products = whole + 3 * work.width * (work.ffn_width - work.whole_ffn_width);
+  local.experts = stage.blocks * work.experts / real(mix.ep);
   local.block = local.block_matrix + work.block_vectors;
   local.vocabulary = work.embedding / tp;
   const bool twice = stage.embedding && stage.head && !work.tied;
@@ -113,7 +118,8 @@ double block_activations(const ParallelConfig& mix, const TrainingProblem& probl
   // The inputs of attention and of the MLP, which tp gathers; queries and the attention's result; gate, up
   // and their product; keys and values.
   const double inside = 2 * work.width + (2 * work.query_width + 3 * work.ffn_width) / tp +
-                        2 * work.key_width / key_cuts(mix, work);
+                        2 * work.key_width / key_cuts(mix, work) +
+                        2 * work.rows * work.width;  // a mixture's rows, and what its experts make of them
   const double statistics = 4 * (2 / tp + work.heads / tp);  // of norms, and attention's log-sum-exps; fp32
   return tokens_of(mix, problem) * (stream * bytes.stream + inside * bytes.activation + statistics);
 }

@@ -18,10 +18,18 @@ std::vector<StageShare> stages_of(const ParallelConfig&, const DecoderWork&, dou
 
 /// Parameters of a rank, after cuts by tp and before shards.
 struct LocalParameters {
-  double block = 0;         ///< of one block
-  double block_matrix = 0;  ///< those of them in matrices
-  double vocabulary = 0;    ///< the embedding, or the head's matrix
+  double block = 0;           ///< of one block
+  double block_matrix = 0;    ///< those of them in matrices
+  double block_products = 0;  ///< those of them that a token is multiplied with
+  double experts = 0;         ///< of all its blocks, part of total
+  double vocabulary = 0;      ///< the embedding, or the head's matrix
   double total = 0, matrices = 0;
+
+  /// Parameters of a rank in shards: over all replicas, but an expert over
+  /// those that have it.
+  double in_shards(const ParallelConfig& mix) const {
+    return (total - experts) / real(mix.shard_ranks) + experts * real(mix.ep) / real(mix.shard_ranks);
+  }
 };
 LocalParameters local_parameters(const ParallelConfig&, const DecoderWork&, const StageShare&);
 

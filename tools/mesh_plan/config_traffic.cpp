@@ -22,6 +22,7 @@ class Counting {
 
   std::vector<MixTraffic> all() {
     if (mix_.replicas() > 1) replicas();
+    if (mix_.ep > 1) rows();
     if (mix_.tp > 1) cuts();
     if (mix_.cp > 1) keys();
     if (mix_.pp > 1) boundaries();
@@ -36,10 +37,14 @@ class Counting {
   void replicas() {
     const LocalParameters local = local_parameters(mix_, work_, stage_);
     const double units = stage_.blocks + (stage_.embedding ? 1 : 0) + (stage_.head ? 1 : 0);
-    const double kept = local.total * bytes_.gradients(mix_.accumulation);
+    // Those of experts are summed, and gathered, over fewer ranks.
+    const int64_t having = mix_.replicas() / mix_.ep;
+    const double one = bytes_.gradients(mix_.accumulation), of_experts = local.experts * one;
+    const double kept = local.total * one;
     if (mix_.stage == 0) {
       const Ring ring = ring_of(hardware_, mix_.tp, mix_.replicas());
-      add("dp", "gradients", 2 * round_of(kept, ring.ranks), 2 * units, ring);
+      add("dp", "gradients", 2 * (round_of(kept - of_experts, ring.ranks) + round_of(of_experts, having)),
+          2 * units, ring);
       return;
     }
     const Ring ring = ring_of(hardware_, mix_.tp, mix_.shard_ranks);
@@ -49,12 +54,24 @@ class Counting {
     const bool again = mix_.stage == 3 && work_.tied && stage_.embedding && stage_.head;
     const double own = stage_.embedding ? local.vocabulary * (bytes_.weight - bytes_.operand) : 0;
     const double whole = local.total * bytes_.operand + own + (again ? local.vocabulary * bytes_.weight : 0);
-    add("dp", "parameters", gathers * round_of(whole, ring.ranks), gathers * units, ring);
-    add("dp", "gradients", reductions * round_of(kept, ring.ranks), reductions * units, ring);
+    const int64_t near = mix_.shard_ranks / mix_.ep;
+    const auto round = [&](double all, double experts) {
+      return round_of(all - experts, ring.ranks) + round_of(experts, near);
+    };
+    add("dp", "parameters", gathers * round(whole, local.experts * bytes_.operand), gathers * units, ring);
+    add("dp", "gradients", reductions * round(kept, of_experts), reductions * units, ring);
     const int64_t copies = mix_.replicas() / mix_.shard_ranks;
     if (copies > 1)
       add("dp", "pieces", 2 * round_of(kept / real(mix_.shard_ranks), copies), 2 * units,
           ring_of(hardware_, mix_.tp * mix_.shard_ranks, copies));
+  }
+
+  /// Where routers send each rank as many.
+  void rows() {
+    const double tokens = real(mix_.micro_batch * problem_.seq_len) / real(mix_.cp);
+    const double each = tokens * work_.rows * work_.width * bytes_.activation;
+    const double times = micro_batches_ * stage_.blocks * (4 + 2 * share_of(mix_.recompute));
+    add("ep", "rows", times * round_of(each, mix_.ep), times, ring_of(hardware_, mix_.tp, mix_.ep));
   }
 
   void cuts() {
@@ -65,7 +82,7 @@ class Counting {
 
   void keys() {
     const double hops = micro_batches_ * stage_.blocks * real(mix_.cp - 1) * (3 + share_of(mix_.recompute));
-    const Ring ring = ring_of(hardware_, mix_.tp, mix_.cp);
+    const Ring ring = ring_of(hardware_, mix_.tp * mix_.ep, mix_.cp);
     add("cp", "keys", hops * ring_message(mix_, problem_), hops / std::max(1.0, real(mix_.cp - 1)), ring);
   }
 

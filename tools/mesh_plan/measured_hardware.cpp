@@ -41,9 +41,10 @@ ParallelConfig mesh_of(const Analysis& a, const Row& row) {
   for (const MeshDimension& dim : row.mesh) {
     if (dim.name == "pp") mix.pp = dim.size;
     if (dim.name == "cp") mix.cp = dim.size;
+    if (dim.name == "ep") mix.ep = dim.size;
     if (dim.name == "tp" || dim.name == "tp_shared") mix.tp *= dim.size;
   }
-  mix.dp = row.devices / (mix.pp * mix.cp * mix.tp);
+  mix.dp = row.devices / (mix.pp * mix.cp * mix.ep * mix.tp);
   if (mix.replicas() == 1) return mix;
   const Plan& plan = plan_of(a, row).value();
   mix.stage = plugin_option(plan, "stage");
@@ -90,7 +91,7 @@ MeasuredConfig measured_config(const Analysis& a, const Row& row) {
   measured.problem = {.model = llama_from_json(a.spec(row).model, row.name),
                       .precision = precision_of(row, train.dtype),
                       .seq_len = train.seq_len,
-                      .global_batch = measured.mix.dp * train.micro_batch * train.accumulation};
+                      .global_batch = measured.mix.batch_ranks() * train.micro_batch * train.accumulation};
   return measured;
 }
 

@@ -33,7 +33,7 @@ void add_best(const ParallelConfig& sharded, PlanOrder order, MeshPlan& plan) {
 
 /// A mesh in its plainest schedule: one sequence at a time.
 ParallelConfig plainest(ParallelConfig mesh, const TrainingProblem& problem) {
-  mesh.accumulation = std::max<int64_t>(1, problem.global_batch / mesh.dp);
+  mesh.accumulation = std::max<int64_t>(1, problem.global_batch / mesh.batch_ranks());
   return mesh;
 }
 }  // namespace
@@ -45,7 +45,7 @@ PlannedConfig planned(const ParallelConfig& mix, const TrainingProblem& problem,
 MeshPlan plan_mesh(const TrainingProblem& problem, const Hardware& hardware, int64_t devices,
                    PlanOrder order) {
   MeshPlan plan{.problem = problem, .hardware = hardware, .devices = devices};
-  for (const ParallelConfig& mesh : meshes_of(devices)) {
+  for (const ParallelConfig& mesh : meshes_of(devices, problem.model.n_experts)) {
     if (const std::string reason = refusal(plainest(mesh, problem), problem); !reason.empty()) {
       ++plan.refused[reason];
       continue;

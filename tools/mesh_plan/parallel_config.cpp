@@ -20,6 +20,9 @@ std::string refused_cut(const ParallelConfig& mix, const TrainingProblem& proble
     return "tp neither divides the " + text(model.n_kv_heads) + " key/value heads nor is a multiple of them";
   // Causal attention takes equally long where each rank has two parts, one from either end.
   const int64_t parts = mix.cp == 1 ? mix.tp : 2 * mix.cp * mix.tp;
+  if (model.n_experts > 0 && mix.tp > 1) return "tp does not support mixtures of experts";
+  if (mix.ep > 1 && (model.n_experts == 0 || model.n_experts % mix.ep != 0))
+    return "ep does not divide the " + text(model.n_experts) + " experts";
   if (problem.seq_len % parts != 0)
     return "the " + text(problem.seq_len) + " positions cannot be split into 2 x cp x tp parts";
   return {};
@@ -41,6 +44,7 @@ std::string mesh_text(const ParallelConfig& mix) {
   add("pp", mix.pp);
   add("dp", mix.dp);
   add("cp", mix.cp);
+  add("ep", mix.ep);
   add("tp", mix.tp);
   return parts.empty() ? "one device" : join(parts);
 }
@@ -56,23 +60,28 @@ std::string refusal(const ParallelConfig& mix, const TrainingProblem& problem) {
   if (std::string cut = refused_cut(mix, problem); !cut.empty()) return cut;
   if (mix.pp * mix.chunks > problem.model.n_layers)
     return "pp has more parts than the " + text(problem.model.n_layers) + " blocks";
-  if (problem.global_batch % (mix.dp * mix.micro_batch) != 0)
-    return "dp does not divide the " + text(problem.global_batch) + " sequences of a step";
-  if (mix.dp * mix.micro_batch * mix.accumulation != problem.global_batch)
+  if (problem.global_batch % (mix.batch_ranks() * mix.micro_batch) != 0)
+    return std::string(mix.ep > 1 ? "dp x ep" : "dp") + " does not divide the " + text(problem.global_batch) +
+           " sequences of a step";
+  if (mix.batch_ranks() * mix.micro_batch * mix.accumulation != problem.global_batch)
     return "the micro-batches do not add up to the sequences of a step";
   if (mix.chunks > 1 && (mix.pp == 1 || mix.accumulation % mix.pp != 0))
     return "interleaved chunks need pp, and a number of micro-batches that is a multiple of pp";
   if (mix.replicas() % mix.shard_ranks != 0 || (mix.stage > 0) != (mix.shard_ranks > 1))
     return "the shards are held by a part of the replicas only";
+  if (mix.ep > 1 && mix.shard_ranks > 1 && mix.shard_ranks != mix.replicas())
+    return "shards over a part of the replicas are not planned with ep";
   return {};
 }
 
-std::vector<ParallelConfig> meshes_of(int64_t devices) {
+std::vector<ParallelConfig> meshes_of(int64_t devices, int64_t experts) {
   std::vector<ParallelConfig> meshes;
   for (const int64_t pp : divisors_of(devices))
     for (const int64_t dp : divisors_of(devices / pp))
       for (const int64_t cp : divisors_of(devices / pp / dp))
-        meshes.push_back({.pp = pp, .dp = dp, .cp = cp, .tp = devices / pp / dp / cp});
+        for (const int64_t ep : divisors_of(devices / pp / dp / cp))
+          if (ep == 1 || (experts > 0 && experts % ep == 0))
+            meshes.push_back({.pp = pp, .dp = dp, .cp = cp, .tp = devices / pp / dp / cp / ep, .ep = ep});
   return meshes;
 }
 
@@ -84,7 +93,7 @@ std::vector<ParallelConfig> shardings_of(const ParallelConfig& mesh, int64_t per
     mix.stage = stage;
     mix.shard_ranks = all;
     shardings.push_back(mix);
-    if (near <= 1 || near >= all || all % near != 0) continue;
+    if (mesh.ep > 1 || near <= 1 || near >= all || all % near != 0) continue;
     mix.shard_ranks = near;
     shardings.push_back(mix);
   }
@@ -93,13 +102,13 @@ std::vector<ParallelConfig> shardings_of(const ParallelConfig& mesh, int64_t per
 
 std::vector<ParallelConfig> schedules_of(const ParallelConfig& sharded, const TrainingProblem& problem) {
   std::vector<ParallelConfig> schedules;
-  for (int64_t batch = 1; batch * sharded.dp <= problem.global_batch; batch *= 2)
+  for (int64_t batch = 1; batch * sharded.batch_ranks() <= problem.global_batch; batch *= 2)
     for (const Recompute recompute : {Recompute::none, Recompute::every_second, Recompute::full})
       for (int64_t chunks = 1; chunks == 1 || 2 * sharded.pp * chunks <= problem.model.n_layers;
            chunks *= 2) {
         ParallelConfig mix = sharded;
         mix.micro_batch = batch;
-        mix.accumulation = problem.global_batch / (sharded.dp * batch);
+        mix.accumulation = problem.global_batch / (sharded.batch_ranks() * batch);
         mix.recompute = recompute;
         mix.chunks = chunks;
         if (refusal(mix, problem).empty()) schedules.push_back(mix);

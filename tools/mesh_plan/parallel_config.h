@@ -16,21 +16,24 @@ enum class Recompute : uint8_t { none, every_second, full };
 double share_of(Recompute);
 std::string to_string(Recompute);
 
-/// How devices share the training of one model. Dimensions nest in the order in which they stand here: ranks
-/// that differ in `tp` alone are neighbours.
+/// How devices share the training of one model. Dimensions nest in the order pp, dp, cp, ep, tp: ranks that
+/// differ in `tp` alone are neighbours.
 struct ParallelConfig {
   int64_t pp = 1;                  ///< layers over ranks, by 1F1B (arXiv:2104.04473)
   int64_t dp = 1, cp = 1, tp = 1;  ///< sequences, parts of a sequence, cuts of matrices over ranks
-  int64_t stage = 0;               ///< sharded over dp x cp: 1 optimizer, 2 gradients, 3 parameters
+  int64_t ep = 1;                  ///< experts over ranks with other sequences
+  int64_t stage = 0;               ///< sharded over dp x cp x ep: 1 optimizer, 2 gradients, 3 parameters
   int64_t shard_ranks = 1;         ///< neighbours that hold one copy together; 1 at stage 0
   int64_t micro_batch = 1;         ///< sequences
   int64_t accumulation = 1;        ///< micro-batches of a step
   int64_t chunks = 1;              ///< of layers a rank of pp has, interleaved
   Recompute recompute = Recompute::none;
 
-  int64_t devices() const { return pp * dp * cp * tp; }
-  /// Ranks that add up a gradient.
-  int64_t replicas() const { return dp * cp; }
+  int64_t devices() const { return pp * dp * cp * ep * tp; }
+  /// Ranks with sequences of their own.
+  int64_t batch_ranks() const { return dp * ep; }
+  /// Ranks that add up a gradient; those of an expert are fewer by ep.
+  int64_t replicas() const { return dp * cp * ep; }
   bool operator==(const ParallelConfig&) const = default;
 };
 
@@ -42,8 +45,8 @@ std::string sharding_text(const ParallelConfig&);
 /// Why the mix can't train the problem, in words that many mixes share; "" where it can.
 std::string refusal(const ParallelConfig&, const TrainingProblem&);
 
-/// Every (pp, dp, cp, tp) with this product, once.
-std::vector<ParallelConfig> meshes_of(int64_t devices);
+/// Every (pp, dp, cp, ep, tp) with this product, once; ep divides the number of experts.
+std::vector<ParallelConfig> meshes_of(int64_t devices, int64_t experts = 0);
 /// A mesh with each sharding of its replicas: over all of them, or over those of one node of `per_node`
 /// devices.
 std::vector<ParallelConfig> shardings_of(const ParallelConfig& mesh, int64_t per_node);

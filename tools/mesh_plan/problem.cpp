@@ -46,12 +46,30 @@ DecoderWork::DecoderWork(const LlamaSpec& spec)
       key_heads(static_cast<double>(spec.n_kv_heads)),
       query_width(static_cast<double>(spec.n_heads * spec.head_size())),
       key_width(static_cast<double>(spec.n_kv_heads * spec.head_size())),
-      ffn_width(static_cast<double>(spec.ffn_dim)),
       embedding(static_cast<double>(spec.vocab_size * spec.dim)),
       tied(spec.tie_embeddings) {
   const double vectors = spec.norm == NormKind::rmsnorm ? 1 : spec.norm == NormKind::layernorm ? 2 : 0;
   final_norm = vectors * width;
   block_vectors = 2 * final_norm;
+  for (int64_t layer = 0; layer < spec.n_layers; ++layer) add_mlp(spec, layer);
+  for (double* of_all : {&ffn_width, &whole_ffn_width, &experts, &routers, &rows}) *of_all /= blocks;
+}
+
+void DecoderWork::add_mlp(const LlamaSpec& spec, int64_t layer) {
+  if (!spec.has_experts(layer)) {
+    ffn_width += static_cast<double>(spec.ffn_dim);
+    whole_ffn_width += static_cast<double>(spec.ffn_dim);
+    return;
+  }
+  const auto count = static_cast<double>(spec.n_experts),
+             passed = static_cast<double>(spec.experts_per_token);
+  const auto expert = static_cast<double>(spec.expert_ffn_dim != 0 ? spec.expert_ffn_dim : spec.ffn_dim);
+  const auto shared = static_cast<double>(spec.shared_expert_ffn_dim);
+  ffn_width += passed * expert + shared;
+  whole_ffn_width += shared;
+  experts += count * 3 * width * expert;
+  routers += width * (count + (shared > 0 ? 1 : 0));
+  rows += passed;
 }
 
 double DecoderWork::parameters() const {
@@ -59,6 +77,6 @@ double DecoderWork::parameters() const {
 }
 
 double DecoderWork::mfu_flops(double seq_len) const {
-  return 6 * (blocks * block_matrices() + embedding) + 12 * blocks * query_width * seq_len;
+  return 6 * (blocks * block_products() / 2 + embedding) + 12 * blocks * query_width * seq_len;
 }
 }  // namespace optrush::mesh_plan

@@ -46,20 +46,32 @@ struct TrainingProblem {
 struct DecoderWork {
   double blocks = 0, width = 0, heads = 0, key_heads = 0;
   double query_width = 0, key_width = 0;  ///< heads, key and value heads, times the size of a head
-  double ffn_width = 0;
+  // Means over the blocks.
+  double ffn_width = 0;                      ///< of the SwiGLUs that a token passes
+  double whole_ffn_width = 0;                ///< of those that every token passes
+  double experts = 0, routers = 0;           ///< parameters
+  double rows = 0;                           ///< experts that a token passes
   double block_vectors = 0, final_norm = 0;  ///< of norms
   double embedding = 0;                      ///< vocabulary times width; the head's matrix has as many
   bool tied = false;                         ///< the head's matrix is the embedding
 
   explicit DecoderWork(const LlamaSpec&);
 
-  double block_matrices() const { return width * (2 * query_width + 2 * key_width + 3 * ffn_width); }
+  /// Matrices that every token passes.
+  double whole_matrices() const {
+    return width * (2 * query_width + 2 * key_width + 3 * whole_ffn_width) + routers;
+  }
+  double block_matrices() const { return whole_matrices() + experts; }
   double parameters() const;
-  double block_products() const { return 2 * block_matrices(); }
+  double block_products() const { return 2 * (whole_matrices() + 3 * width * (ffn_width - whole_ffn_width)); }
   /// Causal: each position needs half of the sequence, in two products.
   double block_attention(double seq_len) const { return 2 * query_width * seq_len; }
   double head_products() const { return 2 * embedding; }
   /// FLOPs of a token that the project's `mfu` counts: 6 P + 12 L S heads head_dim.
   double mfu_flops(double seq_len) const;
+
+ private:
+  void add_mlp(const LlamaSpec&,
+               int64_t layer);  ///< to the sums over the blocks
 };
 }  // namespace optrush::mesh_plan

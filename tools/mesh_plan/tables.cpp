@@ -55,10 +55,11 @@ std::vector<std::string> assumptions(const TrainingProblem& problem, const Hardw
   lines.push_back("types: " + to_string(problem.precision) +
                   "; AdamW with two fp32 moments, and fp32 master weights if weights are bf16");
   lines.push_back("nodes of " + std::to_string(hardware.per_node) +
-                  " devices; neighbours are ranks of tp, then cp, dp, pp. A ring over nodes uses the network "
-                  "links of all its ranks in a node");
+                  " devices; neighbours are ranks of tp, then ep, cp, dp, pp. A ring over nodes uses the "
+                  "network links of all its ranks in a node");
   lines.emplace_back(
-      "reductions of tp are not overlapped; transfers of cp overlap with attention, by their total; "
+      "reductions of tp are not overlapped, nor are rows of ep, of equally busy experts; transfers of cp "
+      "overlap with attention, by their total; "
       "gradients and parameters overlap with the passes of their step without slowing them, except one unit "
       "at either end");
   lines.emplace_back(
@@ -71,6 +72,7 @@ Json config_json(const ParallelConfig& mix) {
   return {{"pp", mix.pp},
           {"dp", mix.dp},
           {"cp", mix.cp},
+          {"ep", mix.ep},
           {"tp", mix.tp},
           {"stage", mix.stage},
           {"shard_ranks", mix.shard_ranks},

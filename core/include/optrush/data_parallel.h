@@ -7,9 +7,9 @@
 
 namespace optrush {
 /// Decides where parameters and gradients are stored, between and during steps: on one device, replicated or
-/// sharded. Gradients are sums over Mesh::data() and Param::partial_over; the loss is divided once, by
-/// Batch::token_count. A sharded implementation also wraps Recipe::unit at Phase::shard, to gather parameters
-/// before a unit and free them after it.
+/// sharded. Gradients are sums over Param::summed_over() and Param::partial_over; the loss is divided once,
+/// by Batch::token_count. A sharded implementation also wraps Recipe::unit at Phase::shard, to gather
+/// parameters before a unit and free them after it.
 ///
 /// It is created when parameters have names and shapes but no values. It sets the layout of each on this rank
 /// (Param::layout, Param::sharded_over). A step calls before_forward and before_backward for each chunk and

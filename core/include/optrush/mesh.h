@@ -59,6 +59,10 @@ class Group {
   WorkHandle reduce_scatter(const Tensor& out, const Tensor& in);
   /// Part r of `in` is sent to rank r; part r of `out` is received from rank r.
   WorkHandle all_to_all(const Tensor& out, const Tensor& in);
+  /// The same with parts of unequal size. Parts are rows, entries of the first axis: `to`[r] rows of `in` go
+  /// to rank r, and `from`[r] rows of `out` come from it.
+  WorkHandle all_to_all(const Tensor& out, const std::vector<int64_t>& from, const Tensor& in,
+                        const std::vector<int64_t>& to);
   WorkHandle broadcast(const Tensor& tensor, int64_t from);
   WorkHandle send(const Tensor& tensor, int64_t to);
   WorkHandle receive(const Tensor& tensor, int64_t from);

@@ -82,6 +82,9 @@ struct Ops {
 
   using Embedding = Slot<Tensor(const Tensor& tokens)>;  ///< (B, S) to (B, S, D)
   using Router = Slot<Tensor(const Tensor& x)>;          ///< (T, D) to the logits of the experts (T, E)
+  /// The experts of a mixture: rows (N, D), those of the first expert first, to (N, D). `counts` (E) in
+  /// int64: rows of each expert, on the device of the rows. A forecast takes all experts for equally busy.
+  using Experts = Slot<Tensor(const Tensor& rows, const Tensor& counts, const Batch&)>;
   using Linear = Slot<Tensor(const Tensor& x)>;  ///< (.., in) to (.., out); the model adds the bias, if any
   using Norm = Slot<Tensor(const Tensor& x, const NormArgs&)>;  ///< (B, S, D), or heads (B, S, H, K)
   /// {x + delta, norm of it}; where delta is undefined, as at the top of a block, {x, norm of it}
@@ -118,6 +121,7 @@ struct Ops {
 
   Embedding embedding;
   Router router;
+  Experts experts;
   Linear linear;
   Norm norm;
   AddNorm add_norm;

@@ -110,6 +110,8 @@ class ComputeCopy {
   int64_t version_ = 0, bytes_ = 0;
 };
 
+class Mesh;
+
 /// A parameter: an identity that outlives its tensors. Sharding, quantization and adapters replace tensors;
 /// other code must not keep one across steps.
 struct Param {
@@ -130,6 +132,8 @@ struct Param {
   Layout layout = {};
   /// Mesh dimensions whose ranks store different elements of it.
   std::vector<std::string> sharded_over = {};
+  /// Those of sharded_over whose other ranks do not have it: they have other layers, or other experts.
+  std::vector<std::string> absent_over = {};
   /// Mesh dimensions except data() over which its gradient is partial.
   std::vector<std::string> partial_over = {};
   /// False on all but one rank if ranks have separate copies for separate uses, such as a tied embedding at
@@ -151,6 +155,10 @@ struct Param {
   /// instead computes with all bits of the leaf, and under autocast casts it at each use.
   Tensor compute_value() const;
   int64_t numel() const;
+  /// Mesh dimensions over which ranks have parts of it: sharded_over without absent_over.
+  std::vector<std::string> cut_over() const;
+  /// Mesh dimensions over which the ranks' gradients of it are added up: data() without absent_over.
+  std::vector<std::string> summed_over(const Mesh&) const;
 };
 
 /// Every parameter of the model, in order of the forward. Addresses are stable.

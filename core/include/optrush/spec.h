@@ -69,7 +69,10 @@ struct LlamaSpec {
   /// Mixture of experts in place of the MLP (arXiv:1701.06538, 2401.04088): each token passes the
   /// `experts_per_token` MLPs of the largest router weights; 0: none.
   int64_t n_experts = 0, experts_per_token = 2;
-  int64_t expert_ffn_dim = 0;         ///< SwiGLU width of an expert; 0: ffn_dim
+  int64_t expert_ffn_dim = 0;  ///< SwiGLU width of an expert; 0: ffn_dim
+  /// SwiGLU width of an expert beside them that each token passes, weighted by the sigmoid of its own gate,
+  /// as Qwen 2 MoE (arXiv:2407.10671); 0: none.
+  int64_t shared_expert_ffn_dim = 0;
   bool normalize_router = true;       ///< the weights of a token's experts add up to 1
   std::vector<int64_t> dense_layers;  ///< layers that have an MLP although `n_experts` is set
   bool tie_embeddings = true;

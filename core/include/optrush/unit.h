@@ -16,7 +16,8 @@ struct Param;
 /// names of Hugging Face. Plugins may append parameters in Event::meta_initialized.
 struct Module {
   std::string path;
-  /// linear, norm, add_norm, embedding, position, attention, swiglu, geglu, mlp, router, head_loss
+  /// linear, norm, add_norm, embedding, position, attention, swiglu, geglu, mlp, router, experts,
+  /// shared_expert_gate, head_loss
   std::string role;
   int64_t layer = -1;  ///< index of its block
   std::vector<Param*>
@@ -34,7 +35,7 @@ using UnitFunction = std::function<UnitSignature>;
 /// A part of the model that can be wrapped as a whole: embed, each block with its attention and mlp, head.
 struct Unit {
   std::string path;  ///< "model.layers.3"
-  std::string role;  ///< embed, block, attention, mlp, experts, head
+  std::string role;  ///< embed, block, attention, mlp, experts, mixture, head
   int64_t layer = -1;
   /// Tokens that pass it, of those that pass its parent; below 1 for an expert, on average.
   double share_of_tokens = 1;

@@ -103,7 +103,6 @@ class ActivationCheckpointing final : public Plugin {
   void choose(Recipe& recipe, double budget) {
     recipe.keep_activations({.policy = ActivationPolicy::Kind::budget, .budget = budget});
     operators_.watch(recipe);
-    recipe.on(Event::meta_initialized, Phase::checkpoint, refuse_uneven_cuts);
     wrap_blocks(recipe, Phase::checkpoint, true,
                 [this, budget, &scopes = recipe.scopes()](const auto& inner, const Tensor& x,
                                                           const Batch& batch, const Unit& unit) {
@@ -152,18 +151,6 @@ class ActivationCheckpointing final : public Plugin {
         ->run(x, keep);
   }
 
-  /// Ranks that cut a block count the bytes of their own parts. Where these are not equal they might choose
-  /// differently, and a block that runs again on some of them only would send what nobody expects.
-  static void refuse_uneven_cuts(Run& run) {
-    for (const auto& unit : run.units())
-      for (const Param* param : unit->params())
-        for (size_t axis = 0; unit->role == "block" && axis < param->shape.size(); ++axis)
-          if (param->shape[axis] % param->layout.box_shape().at(axis) != 0)
-            throw Error("activation_checkpointing: the ranks have shards of '" + param->name +
-                            "' of different sizes, so a budget could select different operators on them",
-                        "use policy = \"full\" or \"selective\", or a width that is a multiple of the ranks");
-  }
-
   /// Blocks are alike, so the first one represents all.
   BudgetPlan make_plan(double budget, const UnitFunction& inner, const Tensor& x, const Batch& batch,
                        const Unit& unit) {
@@ -174,7 +161,8 @@ class ActivationCheckpointing final : public Plugin {
         resident.push_back(param->compute_value());
       }
     const auto blocks = std::ssize(layers_);
-    const BlockCost cost = cost_of(inner, x, batch, resident, operators_.block(unit.layer));
+    BlockCost cost = cost_of(inner, x, batch, resident, operators_.block(unit.layer));
+    if (!is_forecast(x)) agree_on(cost, run_->mesh());
     BudgetPlan plan = spend(budget, cost, blocks);
     size_t operators = 0, plain = 0;
     for (const auto& block : plan.blocks) {

@@ -1,5 +1,6 @@
 #include "budget.h"
 
+#include <ATen/Functions.h>
 #include <ATen/record_function.h>
 
 #include <algorithm>
@@ -96,6 +97,25 @@ BlockCost cost_of(const UnitFunction& forward, const Tensor& x, const Batch& bat
     forward(x, batch);
   }
   return probe.finish();
+}
+
+void agree_on(BlockCost& cost, const Mesh& mesh) {
+  Mesh::Names dims = mesh.all();
+  const Mesh::Names layers = mesh.layers();
+  std::erase_if(dims, [&](const auto& dim) { return std::ranges::find(layers, dim) != layers.end(); });
+  if (mesh.size(dims) == 1) return;
+  std::vector<double> numbers = {static_cast<double>(cost.input), static_cast<double>(cost.plain)};
+  for (const auto& op : cost.operators)
+    numbers.insert(numbers.end(), {static_cast<double>(op.bytes), op.flops});
+  const Tensor all = at::tensor(numbers, at::kDouble);
+  mesh.group(dims).all_reduce_max(all).wait();
+  const double* next = all.const_data_ptr<double>();
+  cost.input = static_cast<int64_t>(*next++);
+  cost.plain = static_cast<int64_t>(*next++);
+  for (auto& op : cost.operators) {
+    op.bytes = static_cast<int64_t>(*next++);
+    op.flops = *next++;
+  }
 }
 
 BudgetPlan spend(double budget, const BlockCost& cost, int64_t blocks) {

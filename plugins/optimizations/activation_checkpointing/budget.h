@@ -2,6 +2,7 @@
 #include <set>
 
 #include "operators.h"
+#include "optrush/mesh.h"
 
 namespace optrush::checkpointing {
 /// Cost of keeping and of recomputing one forward of a block.
@@ -21,6 +22,10 @@ struct BlockCost {
 /// tensors that live anyway (parameters).
 BlockCost cost_of(const UnitFunction& forward, const Tensor& x, const Batch&, const Tensors& resident,
                   Operators::Block&);
+
+/// The largest cost on any of the ranks that run this block. Their parts may differ in size, and where they
+/// chose differently, a block that runs again on some of them only would send what nobody expects.
+void agree_on(BlockCost&, const Mesh&);
 
 /// The choice for one block.
 struct BlockChoice {

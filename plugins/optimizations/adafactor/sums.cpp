@@ -5,21 +5,12 @@
 #include <algorithm>
 
 namespace optrush::adafactor {
-namespace {
-Mesh::Names dims_of_parts(const Param& param, const Mesh& mesh) {
-  const Mesh::Names layers = mesh.layers();
-  Mesh::Names dims = param.sharded_over;
-  std::erase_if(dims, [&](const auto& dim) { return std::ranges::find(layers, dim) != layers.end(); });
-  return dims;
-}
-}  // namespace
-
 at::ScalarType wide_type(const Param& param) { return param.dtype == at::kDouble ? at::kDouble : at::kFloat; }
 
 std::vector<SplitOver> split_parameters(Run& run) {
   std::vector<SplitOver> groups;
   for (const Param* param : run.params().all()) {
-    Mesh::Names dims = dims_of_parts(*param, run.mesh());
+    Mesh::Names dims = param->cut_over();
     if (!param->trainable || run.mesh().size(dims) == 1) continue;
     Group* group = &run.mesh().group(dims);
     const auto type = wide_type(*param);

@@ -101,11 +101,17 @@ class Compile final : public Plugin {
   }
 
  private:
+  void find_experts(const Unit& unit) {
+    if (unit.role == "experts") {
+      with_experts_.insert(unit.layer);
+      for (const auto& expert : unit.children) experts_.insert(expert.get());
+    }
+    for (const auto& child : unit.children) find_experts(*child);
+  }
+
   /// A mixture of experts computes parts whose sizes follow from values, which a graph cannot.
   void find_experts(Run& run) {
-    for (const auto& unit : run.units())
-      for (const auto& child : unit->children)
-        if (child->role == "experts") with_experts_.insert(unit->layer);
+    for (const auto& unit : run.units()) find_experts(*unit);
     if (compiles_blocks() && !chosen_.empty() && !with_experts_.empty())
       throw Error(
           "compile: units names 'block', but the blocks of this model have mixtures of experts, whose "
@@ -120,7 +126,7 @@ class Compile final : public Plugin {
   /// Where nobody chose, each block, or its attention where it has experts; and the head, whose code would
   /// write logits and their gradient in more passes than a kernel of the loss does.
   bool compiles(const Unit& unit, const Recipe& recipe) const {
-    if (unit.share_of_tokens < 1) return false;
+    if (experts_.contains(&unit)) return false;
     if (!chosen_.empty()) return std::ranges::find(chosen_, unit.role) != chosen_.end();
     const auto& offers = recipe.ops.head_loss.base().traits.offers;
     if (unit.role == "head") return std::ranges::find(offers, kOwnKernel) == offers.end();
@@ -185,6 +191,7 @@ class Compile final : public Plugin {
   bool self_check_ = true;
   std::vector<std::string> chosen_;
   std::set<int64_t> with_experts_;  ///< layers
+  std::set<const Unit*> experts_;   ///< of mixtures, each an MLP
   std::unique_ptr<Cache> cache_;
   Run* run_ = nullptr;
   Json activations_;

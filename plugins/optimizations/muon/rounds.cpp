@@ -12,14 +12,6 @@ int64_t columns(const Round& round) { return round.matrices.front()->shape[1]; }
 
 at::TensorOptions sent(const Round& round) { return at::TensorOptions(round.sent_as).device(round.device); }
 
-/// Dimensions over which ranks together have the matrix, each a part of it.
-Mesh::Names cut_over(const Param& param, const Mesh& mesh) {
-  const Mesh::Names layers = mesh.layers();
-  Mesh::Names dims = param.sharded_over;
-  std::erase_if(dims, [&](const auto& dim) { return std::ranges::find(layers, dim) != layers.end(); });
-  return dims;
-}
-
 /// A round under way: `whole` has the matrices of all ranks, one below the other, `mine` this rank's.
 struct Flight {
   const Round* round;
@@ -70,9 +62,9 @@ std::vector<Round> make_rounds(Run& run, bool share) {
   const Mesh& mesh = run.mesh();
   for (const Param* param : run.params().all()) {
     if (!param->trainable || !is_hidden_matrix(*param)) continue;
-    Mesh::Names dims = cut_over(*param, mesh);
+    Mesh::Names dims = param->cut_over();
     const bool cut = mesh.size(dims) > 1;
-    if (!cut) dims = share ? mesh.data() : Mesh::Names{};
+    if (!cut) dims = share ? param->summed_over(mesh) : Mesh::Names{};
     Round wanted{.group = &mesh.group(dims), .dims = dims, .cut = cut, .device = run.device()};
     if (wanted.group->size() == 1) continue;
     // In fp16, gradients that were not scaled would vanish.

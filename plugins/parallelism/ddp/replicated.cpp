@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <list>
 #include <vector>
 
 #include "../used_anywhere.h"
@@ -21,23 +22,29 @@ class Replicated final : public DataParallel {
   void store(Param& param, Tensors values) override { keep_whole(param, std::move(values), shards_); }
 
   void before_forward() override {
-    if (!buckets_ && !shards_.empty()) make_buckets();
+    if (sums_.empty() && !shards_.empty()) make_buckets();
   }
 
   void before_backward(const Tensor&, bool last) override {
     last_ = last;
-    if (last && buckets_) begin();  // a rank may have frozen parameters alone
+    if (last && !sums_.empty()) begin();  // a rank may have frozen parameters alone
   }
 
   void finish() override {
     if (shards_.empty()) return;
     begin();
-    buckets_->complete(not_sent());
+    const std::vector<size_t> others = not_sent();
+    for (Sums& sums : sums_) {
+      std::vector<size_t> here;
+      for (const size_t i : others)
+        if (local_[i].sums == &sums) here.push_back(local_[i].number);
+      sums.buckets->complete(here);
+    }
     agree_on_used();  // after all buckets: how many of them the backward sent differs between the ranks
     for (size_t i = 0; i < shards_.size(); ++i) finish(i);
     for (Local& each : local_) {
       each.expected = std::max(each.expected, each.added);
-      each = {.expected = each.expected};
+      each = {.sums = each.sums, .number = each.number, .expected = each.expected};
     }
     arrived_.clear();
     begun_ = false;
@@ -48,13 +55,22 @@ class Replicated final : public DataParallel {
       shard.grad.reset();
       leaf(shard).mutable_grad().reset();
     }
-    if (buckets_) buckets_->settle();
+    for (Sums& sums : sums_) sums.buckets->settle();
   }
   std::span<Shard> shards() override { return shards_; }
 
  private:
+  /// The gradients that are summed over the same ranks.
+  struct Sums {
+    Mesh::Names dims;
+    std::vector<size_t> shards;
+    std::unique_ptr<Buckets> buckets;
+  };
+
   /// This rank's part of a shard's gradient, in the present step.
   struct Local {
+    Sums* sums = nullptr;
+    size_t number = 0;  ///< there
     /// How often autograd adds to the leaf in the last backward of a step. The number is not known in
     /// advance, because a recomputation has a separate backward, so the first step counts, and sends when it
     /// has ended.
@@ -67,35 +83,47 @@ class Replicated final : public DataParallel {
 
   void make_buckets() {
     const Mesh& mesh = run_.mesh();
-    Group& group = mesh.group(mesh.data());
-    std::vector<GradientForm> forms;
+    local_.resize(shards_.size());
     for (size_t i = 0; i < shards_.size(); ++i) {
       shards_[i].grad_in_buffer = true;
-      Tensor& leaf = this->leaf(shards_[i]);
+      const Mesh::Names dims = param(shards_[i]).summed_over(mesh);
+      auto sums = std::ranges::find(sums_, dims, &Sums::dims);
+      if (sums == sums_.end()) sums = sums_.insert(sums, {dims, {}, nullptr});
+      sums->shards.push_back(i);
+      after_accumulation(leaf(shards_[i]), [this, i](const Tensor&) { added_to(i); });
+    }
+    for (Sums& sums : sums_) make_buckets(sums);
+  }
+
+  void make_buckets(Sums& sums) {
+    Group& group = run_.mesh().group(sums.dims);
+    std::vector<GradientForm> forms;
+    for (const size_t i : sums.shards) {
+      local_[i].sums = &sums;
+      local_[i].number = forms.size();
+      const Tensor& leaf = this->leaf(shards_[i]);
       forms.push_back(
           {leaf.sizes().vec(),
            leaf.options().dtype(leaf.grad_dtype().value_or(leaf.scalar_type())).requires_grad(std::nullopt)});
-      after_accumulation(leaf, [this, i](const Tensor&) { added_to(i); });
     }
-    local_.resize(shards_.size());
-    const auto summed = [this](size_t shard) { this->summed(shard); };
+    const auto summed = [this, &sums](size_t number) { this->summed(sums.shards[number]); };
     const bool connected = group.size() > 1 && !is_forecast(run_.device());
-    buckets_ = connected ? make_reducer_buckets(forms, group, options_, summed)
-                         : make_planned_buckets(forms, group, options_, summed);
+    sums.buckets = connected ? make_reducer_buckets(forms, group, options_, summed)
+                             : make_planned_buckets(forms, group, options_, summed);
     if (group.size() == 1) return;
-    const BucketSums sums(group, options_.wire, {});
+    const BucketSums wire(group, options_.wire, {});
     double bytes = 0;
     for (const GradientForm& form : forms)
       bytes +=
-          static_cast<double>(sums.wire_bytes(form.numel(), c10::typeMetaToScalarType(form.options.dtype())));
+          static_cast<double>(wire.wire_bytes(form.numel(), c10::typeMetaToScalarType(form.options.dtype())));
     const auto ranks = static_cast<double>(group.size());
-    run_.expect_traffic("all_reduce", mesh.data(), 2 * (ranks - 1) / ranks * bytes);
+    run_.expect_traffic("all_reduce", sums.dims, 2 * (ranks - 1) / ranks * bytes);
   }
 
   void begin() {
     if (begun_) return;
     begun_ = true;
-    buckets_->begin();
+    for (Sums& sums : sums_) sums.buckets->begin();
   }
 
   /// Autograd added to a leaf. Its gradient moves into the bucket at once: there is one copy of it, and
@@ -103,7 +131,7 @@ class Replicated final : public DataParallel {
   void added_to(size_t i) {
     const at::NoGradGuard no_grad;
     Local& here = local_[i];
-    const Tensor view = buckets_->view(i);
+    const Tensor view = this->view(i);
     Tensor& gradient = leaf(shards_[i]).mutable_grad();
     if (!gradient.is_alias_of(view)) {
       view.copy_(gradient);
@@ -120,7 +148,7 @@ class Replicated final : public DataParallel {
     // With several chunks the last backward of one is not the last that adds.
     if (here.added != here.expected || run_.chunks().size() > 1) return;
     here.sent = true;
-    buckets_->ready(i);
+    here.sums->buckets->ready(here.number);
   }
 
   /// Those that the backward did not send, in the order in which they came. Parameters without a gradient are
@@ -131,7 +159,7 @@ class Replicated final : public DataParallel {
       if (!local_[i].sent) others.push_back(i);
     for (size_t i = shards_.size(); i-- > 0;) {
       if (local_[i].sent || local_[i].added > 0) continue;
-      if (!local_[i].any) buckets_->view(i).zero_();
+      if (!local_[i].any) view(i).zero_();
       others.push_back(i);
     }
     for (const size_t i : others) local_[i].sent = true;
@@ -142,8 +170,12 @@ class Replicated final : public DataParallel {
   /// alone. Where another rank used it, this one's zeros are in the sum.
   void agree_on_used() {
     std::vector<char> used;
-    for (const Local& each : local_) used.push_back(each.any ? 1 : 0);
-    used = used_anywhere(run_, std::move(used));
+    std::vector<const Param*> params;
+    for (size_t i = 0; i < local_.size(); ++i) {
+      used.push_back(local_[i].any ? 1 : 0);
+      params.push_back(&param(shards_[i]));
+    }
+    used = used_anywhere(run_, params, std::move(used));
     for (size_t i = 0; i < local_.size(); ++i) local_[i].unused = used[i] == 0;
   }
 
@@ -151,7 +183,7 @@ class Replicated final : public DataParallel {
   void summed(size_t i) {
     // What this rank did not use may have been used by none.
     if (!heard() || !local_[i].any || sums_further(shards_[i])) return;
-    shards_[i].grad = buckets_->view(i);
+    shards_[i].grad = view(i);
     local_[i].told = true;
     ready(shards_[i]);
   }
@@ -160,19 +192,20 @@ class Replicated final : public DataParallel {
     Shard& shard = shards_[i];
     if (local_[i].told) return;
     if (local_[i].unused) return;
-    shard.grad = buckets_->view(i);
+    shard.grad = view(i);
     if (sums_further(shard)) run_.mesh().group(param(shard).partial_over).all_reduce(shard.grad).wait();
     if (heard()) ready(shard);
   }
 
   bool sums_further(Shard& shard) const { return run_.mesh().size(param(shard).partial_over) > 1; }
+  Tensor view(size_t i) const { return local_[i].sums->buckets->view(local_[i].number); }
   static Param& param(Shard& shard) { return *shard.segments.front().param; }
   static Tensor& leaf(Shard& shard) { return param(shard).leaf; }
 
   Run& run_;
   BucketOptions options_;
   std::vector<Shard> shards_;
-  std::unique_ptr<Buckets> buckets_;
+  std::list<Sums> sums_;         ///< addresses stay
   std::vector<Local> local_;     ///< of each shard
   std::vector<size_t> arrived_;  ///< shards in the order in which the last backward added to them
   bool last_ = false, begun_ = false;

@@ -6,7 +6,7 @@
 #include "optrush/run.h"
 
 namespace optrush::ddp {
-/// Whole parameters on every rank along Mesh::data(); gradients lie in buckets, which are summed over those
-/// ranks while the backward goes on.
+/// Whole parameters on every rank along Param::summed_over(); gradients lie in buckets, which are summed over
+/// those ranks while the backward goes on.
 std::unique_ptr<DataParallel> make_replicated(Run&, const BucketOptions&);
 }  // namespace optrush::ddp

@@ -14,14 +14,9 @@ int64_t entries(int64_t elements, int64_t elements_per_entry) {
 }
 }  // namespace
 
-FlatGroup::FlatGroup(FlatPlan plan, Group& ranks, const Mesh::Names& dims, at::Device device,
-                     bool piece_on_host)
-    : plan_(std::move(plan)),
-      ranks_(ranks),
-      dims_(dims),
-      device_(device),
-      split_over_(plan_.first().sharded_over) {
-  for (const auto& dim : dims)
+FlatGroup::FlatGroup(FlatPlan plan, Group& ranks, at::Device device, bool piece_on_host)
+    : plan_(std::move(plan)), ranks_(ranks), device_(device), split_over_(plan_.first().sharded_over) {
+  for (const auto& dim : plan_.dims)
     if (std::ranges::find(split_over_, dim) == split_over_.end()) split_over_.push_back(dim);
   const auto add_field = [&](at::ScalarType gathered, at::ScalarType kept, int64_t elements_per_entry) {
     auto kept_as = at::TensorOptions(kept).device(piece_on_host ? at::Device(at::kCPU) : device);

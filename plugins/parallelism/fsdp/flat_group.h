@@ -10,9 +10,9 @@ namespace optrush::fsdp {
 /// has several, one for each field.
 class FlatGroup {
  public:
-  /// `rank`: this process's place in `ranks`, along which the flat is cut. Gives the parameters the layout of
-  /// what stays here. No memory is taken before the first value is stored.
-  FlatGroup(FlatPlan plan, Group& ranks, const Mesh::Names& dims, at::Device device, bool piece_on_host);
+  /// `ranks`: those of plan.dims. Gives the parameters the layout of what stays here. No memory is taken
+  /// before the first value is stored.
+  FlatGroup(FlatPlan plan, Group& ranks, at::Device device, bool piece_on_host);
 
   const FlatPlan& plan() const { return plan_; }
   /// The elements that this rank keeps, as an optimizer sees them; they lie in piece().
@@ -25,7 +25,7 @@ class FlatGroup {
   const Tensor& piece() const { return fields_.front().piece; }
   Group& ranks() const { return ranks_; }
   /// Of the mesh, over which the flat is cut.
-  const Mesh::Names& dims() const { return dims_; }
+  const Mesh::Names& dims() const { return plan_.dims; }
 
   /// Takes the elements of param.layout; the parameter gets its leaf, or its stored tensors.
   void store(Param& param, const Tensors& values);
@@ -56,7 +56,6 @@ class FlatGroup {
 
   FlatPlan plan_;
   Group& ranks_;
-  Mesh::Names dims_;
   at::Device device_;
   std::vector<std::string> split_over_;
   std::vector<Segment> segments_;

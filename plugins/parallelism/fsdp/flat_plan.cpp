@@ -37,7 +37,13 @@ bool alike(const FlatPlan& plan, const Param& param, at::ScalarType gather_type)
   const Param& first = plan.first();
   return first.trainable == param.trainable && first.decay == param.decay && first.dtype == param.dtype &&
          plan.gather_type == gather_type && first.codec == param.codec && first.counted == param.counted &&
-         first.partial_over == param.partial_over && first.sharded_over == param.sharded_over;
+         first.partial_over == param.partial_over && first.sharded_over == param.sharded_over &&
+         first.absent_over == param.absent_over;
+}
+
+Mesh::Names without(Mesh::Names dims, const Mesh::Names& others) {
+  std::erase_if(dims, [&](const auto& dim) { return std::ranges::find(others, dim) != others.end(); });
+  return dims;
 }
 
 int64_t block_of(const Param& param) {
@@ -75,7 +81,8 @@ int64_t FlatPlan::at_in_piece(const Placed& placed, int64_t rank) const {
   return std::max<int64_t>(0, placed.at - rank * piece);
 }
 
-std::vector<FlatPlan> make_plans(const std::vector<const Unit*>& units, const Policy& policy, int64_t ranks) {
+std::vector<FlatPlan> make_plans(const std::vector<const Unit*>& units, const Policy& policy,
+                                 const Mesh& mesh, const Mesh::Names& dims) {
   const auto kept_as_they_are = read_as_they_are(units);
   std::vector<FlatPlan> plans;
   std::set<const Param*> known;
@@ -90,6 +97,7 @@ std::vector<FlatPlan> make_plans(const std::vector<const Unit*>& units, const Po
       if (plan == plans.end()) {
         plans.push_back({.owner = owner,
                          .unit = units[owner]->path,
+                         .dims = without(dims, param->absent_over),
                          .own_type = param->trainable ? param->dtype : type,
                          .gather_type = type});
         plan = plans.end() - 1;
@@ -97,7 +105,7 @@ std::vector<FlatPlan> make_plans(const std::vector<const Unit*>& units, const Po
       plan->params.push_back({param, param->layout});
     }
   }
-  for (FlatPlan& plan : plans) lay_out(plan, ranks);
+  for (FlatPlan& plan : plans) lay_out(plan, mesh.size(plan.dims));
   return plans;
 }
 }  // namespace optrush::fsdp

@@ -33,6 +33,7 @@ struct Placed {
 struct FlatPlan {
   size_t owner = 0;  ///< number of the top unit that uses them first, in order of the forward
   std::string unit;  ///< its path
+  Mesh::Names dims;  ///< of the mesh, over which the flat is cut
   std::vector<Placed> params;
   int64_t size = 0, piece = 0;
   at::ScalarType own_type = at::kFloat;     ///< of the shard
@@ -50,6 +51,8 @@ struct FlatPlan {
 
 /// Parameters that a plan shards: all that are trainable, at stage 3 the frozen ones, too. `units` are the
 /// top units in order of the forward, of every chunk. A piece begins at a multiple of 16 elements and cuts no
-/// block of an optimizer or a codec.
-std::vector<FlatPlan> make_plans(const std::vector<const Unit*>& units, const Policy&, int64_t ranks);
+/// block of an optimizer or a codec. `dims`: the dimensions over which parameters are cut that all of them
+/// have.
+std::vector<FlatPlan> make_plans(const std::vector<const Unit*>& units, const Policy&, const Mesh&,
+                                 const Mesh::Names& dims);
 }  // namespace optrush::fsdp

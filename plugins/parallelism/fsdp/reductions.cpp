@@ -11,20 +11,24 @@
 #include "optrush/shard.h"
 
 namespace optrush::fsdp {
-Reductions::Reductions(const Policy& policy, Run& run, const Mesh::Names& shard_dims,
-                       std::function<void(Shard&)> final)
+Reductions::Reductions(const Policy& policy, Run& run, std::function<void(Shard&)> final)
     : policy_(policy),
       run_(run),
       mesh_(run.mesh()),
       local_sums_(policy.stage == 1 && run.spec().train.accumulation > 1),
-      final_(std::move(final)) {
-  for (const auto& dim : mesh_.data())
-    if (std::ranges::find(shard_dims, dim) == shard_dims.end()) replica_dims_.push_back(dim);
+      final_(std::move(final)) {}
+
+Mesh::Names Reductions::replica_dims(const FlatGroup& group) const {
+  Mesh::Names dims = group.plan().first().summed_over(mesh_);
+  std::erase_if(dims,
+                [&](const auto& dim) { return std::ranges::find(group.dims(), dim) != group.dims().end(); });
+  return dims;
 }
 
 void Reductions::add_group(FlatGroup& group, std::vector<Shard*> shards) {
   const std::vector<char> none(group.plan().params.size(), 0);
   states_.push_back({.group = &group,
+                     .replicas = replica_dims(group),
                      .shards = std::move(shards),
                      .buffer = {},
                      .taken = none,
@@ -115,7 +119,7 @@ void Reductions::arrive(size_t hop) {
 
 void Reductions::advance(Sum sum, size_t hop) {
   if (hop == kHops) return add_to_piece(sum);
-  const auto& dims = hop == replicas ? replica_dims_ : sum.state->group->plan().first().partial_over;
+  const auto& dims = hop == replicas ? sum.state->replicas : sum.state->group->plan().first().partial_over;
   if (mesh_.size(dims) == 1) return advance(std::move(sum), hop + 1);
   while (sums_.at(hop).size() >= static_cast<size_t>(policy_.limit)) arrive(hop);
   sum.pending = mesh_.group(dims).all_reduce(sum.piece);
@@ -158,8 +162,12 @@ void Reductions::finish() {
 
 void Reductions::agree_on_used() {
   std::vector<char> used;
-  for (const State& state : states_) used.insert(used.end(), state.used.begin(), state.used.end());
-  used = used_anywhere(run_, std::move(used));
+  std::vector<const Param*> params;
+  for (const State& state : states_) {
+    used.insert(used.end(), state.used.begin(), state.used.end());
+    for (const Placed& placed : state.group->plan().params) params.push_back(placed.param);
+  }
+  used = used_anywhere(run_, params, std::move(used));
   auto next = used.begin();
   for (State& state : states_) {
     const auto end = next + std::ssize(state.used);

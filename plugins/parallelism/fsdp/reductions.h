@@ -13,8 +13,7 @@ namespace optrush::fsdp {
 class Reductions {
  public:
   /// `final` is called with a shard whose gradient is complete.
-  Reductions(const Policy& policy, Run& run, const Mesh::Names& shard_dims,
-             std::function<void(Shard&)> final);
+  Reductions(const Policy& policy, Run& run, std::function<void(Shard&)> final);
 
   /// `shards` has this rank's shard of each parameter of the group; null where it has no element.
   void add_group(FlatGroup& group, std::vector<Shard*> shards);
@@ -30,13 +29,14 @@ class Reductions {
   void begin_step();
   /// What sums are sent in, and what a shard's gradient is in.
   at::ScalarType sent_type(const FlatGroup&) const;
-  /// Along which ranks hold copies of the shards.
-  const Mesh::Names& replica_dims() const { return replica_dims_; }
+  /// Along which ranks hold copies of the shards, and add up their gradients.
+  Mesh::Names replica_dims(const FlatGroup&) const;
   size_t in_flight() const;
 
  private:
   struct State {
     FlatGroup* group;
+    Mesh::Names replicas;
     std::vector<Shard*> shards;  ///< by parameter
     Tensor buffer;               ///< flat; undefined where nothing was taken
     std::vector<char> taken;     ///< by parameter, since the last sum
@@ -69,7 +69,6 @@ class Reductions {
   const Policy& policy_;
   Run& run_;
   const Mesh& mesh_;
-  Mesh::Names replica_dims_;
   bool local_sums_;  ///< gradients of micro-batches add up here before they are sent
   std::function<void(Shard&)> final_;
   std::vector<State> states_;

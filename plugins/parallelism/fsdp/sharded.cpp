@@ -18,16 +18,15 @@ std::vector<const Unit*> top_units(const Run& run) {
 }
 }  // namespace
 
-Sharded::Sharded(Run& run, Policy policy, Mesh::Names dims)
+Sharded::Sharded(Run& run, Policy policy, const Mesh::Names& dims)
     : policy_(std::move(policy)),
-      dims_(std::move(dims)),
       gathers_(policy_.limit),
-      reductions_(policy_, run, dims_, [this](Shard& shard) { ready(shard); }) {
-  Group& ranks = run.mesh().group(dims_);
-  for (FlatPlan& plan : make_plans(top_units(run), policy_, ranks.size())) {
+      reductions_(policy_, run, [this](Shard& shard) { ready(shard); }) {
+  for (FlatPlan& plan : make_plans(top_units(run), policy_, run.mesh(), dims)) {
+    Group& ranks = run.mesh().group(plan.dims);
     const size_t number = groups_.size();
     for (const Placed& placed : plan.params) group_of_[placed.param] = number;
-    groups_.emplace_back(std::move(plan), ranks, dims_, run.device(), policy_.offload);
+    groups_.emplace_back(std::move(plan), ranks, run.device(), policy_.offload);
   }
   for (size_t i = 0; i < groups_.size(); ++i) {
     const FlatGroup& group = groups_[i];

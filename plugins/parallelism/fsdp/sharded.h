@@ -14,8 +14,8 @@ namespace optrush::fsdp {
 /// are gathered before they are used, and its gradients are summed so that each rank keeps a piece.
 class Sharded final : public DataParallel {
  public:
-  /// `dims`: the dimensions of the mesh over which parameters are cut.
-  Sharded(Run&, Policy, Mesh::Names dims);
+  /// `dims`: the dimensions of the mesh over which parameters are cut that all of these ranks have.
+  Sharded(Run&, Policy, const Mesh::Names& dims);
 
   void store(Param&, Tensors values) override;
   void before_forward() override { leave_backward(); }
@@ -64,7 +64,6 @@ class Sharded final : public DataParallel {
   void gather_ahead(const Place* from, Place* Place::*next, bool backward);
 
   Policy policy_;
-  Mesh::Names dims_;
   std::deque<FlatGroup> groups_;
   std::vector<Shard> shards_;
   std::vector<size_t> trainable_;            ///< groups of reductions_, by their number there

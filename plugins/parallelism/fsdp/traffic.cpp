@@ -70,7 +70,8 @@ std::vector<Sent> traffic_of_step(const std::vector<UnitUse>& units, const std::
                          static_cast<double>(at::elementSize(reductions.sent_type(group)));
     add("reduce_scatter", dims, share * bytes);
     const double piece = bytes / static_cast<double>(mesh.size(dims));
-    const Mesh::Names &replicas = reductions.replica_dims(), &partial = group.plan().first().partial_over;
+    const Mesh::Names replicas = reductions.replica_dims(group);
+    const Mesh::Names& partial = group.plan().first().partial_over;
     add("all_reduce", replicas, 2 * share_sent(mesh.size(replicas)) * piece);
     add("all_reduce", partial, 2 * share_sent(mesh.size(partial)) * piece);
   }

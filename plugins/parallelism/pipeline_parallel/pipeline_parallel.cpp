@@ -122,6 +122,7 @@ class PipelineParallel final : public Plugin {
   /// Ranks have parameters of their own, but for a tied one, which both ends have.
   void place(Param& param, const std::set<int64_t>& stages, int64_t rank) {
     param.sharded_over.emplace_back(kDim);
+    param.absent_over.emplace_back(kDim);
     if (stages.size() < 2) return;
     const int64_t first = *stages.begin() % shape_.ranks, last = *stages.rbegin() % shape_.ranks;
     if (stages.size() > 2)

@@ -1,0 +1,127 @@
+// Expert parallelism (GShard, arXiv:2006.16668; DeepSpeed-MoE, arXiv:2201.05596): ranks train on other
+// sequences, and each has some of the experts of every mixture whole, with their gradients and optimizer
+// state. A token goes to the ranks that have its experts by an all-to-all of unequal parts and comes back by
+// another; none is dropped. Everything else is the same on all of these ranks, and a plugin for data
+// parallelism sums its gradients over them. Gradients of an expert are summed over the ranks that have it.
+//
+// With R ranks a mixture sends (R - 1) / R of the rows of its experts, tokens times experts per token, four
+// times in a step: to the experts and back, in the forward and the backward. Replicas send 2 (R - 1) / R
+// times the gradients of all experts once a step, so expert parallelism sends less where a rank has fewer
+// rows in a step than half the parameters of the experts divided by the model's width, and it keeps 1 / R of
+// them.
+//
+// It pays where the experts do not fit one device, or their gradients take long to sum. It does not where
+// routers send most tokens to the experts of one rank, for which the others wait: balance them by a loss.
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "expert_exchange.h"
+#include "optrush/plugin.h"
+
+namespace {
+using namespace optrush;
+using namespace optrush::expert_parallel;
+
+constexpr const char* kDim = "ep";
+
+std::string text(int64_t number) { return std::to_string(number); }
+
+class ExpertParallel final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options& options) override {
+    const RunSpec& spec = recipe.spec();
+    size_ = options.integer("size");
+    const LlamaSpec model = spec.model_kind == "llama" ? llama_of(spec) : LlamaSpec{};
+    if (model.n_experts == 0)
+      throw Error("expert_parallel does not apply: this model has no mixture of experts",
+                  "use a model with n_experts, or remove the rung");
+    if (size_ == 1 || spec.train.world_size == 1) return;
+    if (model.n_experts % size_ != 0)
+      throw Error("expert_parallel: " + text(model.n_experts) + " experts cannot be divided among " +
+                      text(size_) + " ranks",
+                  "use a size that divides the number of experts");
+    per_token_ = model.experts_per_token;
+    recipe.mesh.dim({.name = kDim, .size = size_, .splits = Splits::batch, .nearness = 35});
+    recipe.on(Event::mesh_initialized, Phase::tensor,
+              [this](Run& run) { exchange_ = std::make_unique<ExpertExchange>(run.mesh().group({kDim})); });
+    // Behind the adapters, whose parameters go with their expert.
+    recipe.on(Event::meta_initialized, Phase::tensor, [this](Run& run) {
+      for (const auto& unit : run.units()) keep_own(*unit, run.mesh().rank(kDim));
+    });
+    recipe.ops.experts.wrap(Phase::tensor,
+                            [this](Ops::Experts::Fn inner, const Module&) -> Ops::Experts::Fn {
+                              return [this, inner = std::move(inner)](
+                                         const Tensor& rows, const Tensor& counts, const Batch& batch) {
+                                return (*exchange_)(inner, rows, counts, batch);
+                              };
+                            },
+                            {.trace = Trace::opaque, .predictable = true});
+    recipe.on(Event::ready, Phase::tensor, [this, &recipe](Run& run) { expect_traffic(run, recipe); });
+    count_rows(recipe);
+  }
+
+ private:
+  /// Takes the experts of other ranks out of the mixtures. They are kept, as others may know their modules.
+  void keep_own(Unit& unit, int64_t rank) {
+    for (const auto& child : unit.children) keep_own(*child, rank);
+    if (unit.role != "experts") return;
+    const int64_t own = std::ssize(unit.children) / size_;
+    std::vector<std::unique_ptr<Unit>> kept;
+    for (int64_t i = 0; i < std::ssize(unit.children); ++i) {
+      auto& expert = unit.children[static_cast<size_t>(i)];
+      (i / own == rank ? kept : elsewhere_).push_back(std::move(expert));
+    }
+    unit.children = std::move(kept);
+    for (const auto& expert : unit.children) {
+      expert->share_of_tokens *= static_cast<double>(size_);  // those of every rank
+      for (Param* param : expert->params()) {
+        param->sharded_over.emplace_back(kDim);
+        param->absent_over.emplace_back(kDim);
+      }
+    }
+  }
+
+  /// Where the routers send each rank as many rows. Not where a forward is computed again, and again sends.
+  void expect_traffic(Run& run, const Recipe& recipe) const {
+    if (recipe.activations().policy != ActivationPolicy::Kind::save) return;
+    const auto mixtures = run.modules("experts");
+    if (mixtures.empty()) return;
+    const TrainSpec& train = run.spec().train;
+    const Param& matrix = *run.modules("linear").front()->params.at(0);
+    const auto width = static_cast<double>(at::elementSize(matrix.compute_dtype.value_or(matrix.dtype)));
+    const LlamaSpec model = llama_of(run.spec());
+    const auto tokens =
+        static_cast<double>(train.micro_batch * train.seq_len / run.mesh().size(run.mesh().sequence()));
+    const double rows = tokens * static_cast<double>(per_token_ * model.dim) * width;
+    const double counts = static_cast<double>(model.n_experts) * sizeof(int64_t);
+    const double calls = static_cast<double>(train.accumulation) * static_cast<double>(mixtures.size());
+    const auto ranks = static_cast<double>(size_);
+    run.expect_traffic("all_to_all", {kDim}, calls * (ranks - 1) / ranks * (4 * rows + counts));
+  }
+
+  void count_rows(Recipe& recipe) const {
+    const auto rows = [this] { return exchange_->computed_rows(); };
+    recipe.counter({.name = "rows of experts", .per = Per::step, .over_ranks = OverRanks::mean}, rows);
+    recipe.counter({.name = "rows of the busiest rank", .per = Per::step, .over_ranks = OverRanks::max},
+                   rows);
+  }
+
+  int64_t size_ = 1, per_token_ = 1;
+  std::vector<std::unique_ptr<Unit>> elsewhere_;  ///< experts of other ranks
+  std::unique_ptr<ExpertExchange> exchange_;
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(ExpertParallel, R"json({
+  "name": "expert_parallel", "version": "0.1.0", "kind": "parallelism", "effect": "rounding",
+  "summary": "each rank has some of the experts of every mixture; tokens go to their experts and back",
+  "doc": "With train.world_size = 1 it changes nothing. Of more ranks, `size` divide the experts among them. They train on different sequences, and ddp or fsdp has to be stacked with it.",
+  "conflicts": ["cuda_graphs"],
+  "check": [{"model": "experts"}],
+  "options": [
+    {"name": "size", "type": "integer", "default": 2, "min": 1, "max": 65536, "doc": "number of ranks among which the experts are divided"}
+  ]
+})json");

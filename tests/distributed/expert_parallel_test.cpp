@@ -1,0 +1,186 @@
+// Expert parallelism on several ranks equals one process: through the real trainer, with every strategy that
+// it can be stacked with, for seeded random models and meshes. Bytes sent and held are those of theory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/temporary_folder.h"
+#include "random_training.h"
+
+namespace optrush::testing {
+namespace {
+using ::testing::HasSubstr;
+using Stack = std::vector<PluginUse>;
+
+RankPool& pool() {
+  static RankPool pool(8);
+  return pool;
+}
+
+PluginUse use(const char* name, Json options = Json::object()) { return {name, std::move(options)}; }
+PluginUse experts_over(int64_t size) { return use("expert_parallel", {{"size", size}}); }
+
+Json mixture(int64_t experts, int64_t per_token) {
+  return {{"n_experts", experts}, {"experts_per_token", per_token}, {"expert_ffn_dim", 12}, {"n_layers", 2}};
+}
+
+struct MeshForm {
+  std::string name;
+  int64_t ranks, batch_ranks;
+  Stack plugins;
+};
+
+std::vector<MeshForm> meshes() {
+  return {{"all ranks", 2, 2, {experts_over(2), use("ddp")}},
+          {"four", 4, 4, {experts_over(4), use("ddp")}},
+          {"with copies", 4, 4, {experts_over(2), use("ddp")}},
+          {"fsdp, all ranks", 2, 2, {experts_over(2), use("fsdp")}},
+          {"fsdp 1", 4, 4, {experts_over(2), use("fsdp", {{"stage", 1}})}},
+          {"fsdp 2", 4, 4, {experts_over(2), use("fsdp", {{"stage", 2}})}},
+          {"fsdp 3", 4, 4, {experts_over(2), use("fsdp")}},
+          {"hybrid", 8, 8, {experts_over(2), use("fsdp", {{"shard_ranks", 2}})}},
+          {"ring", 4, 2, {experts_over(2), use("context_parallel"), use("ddp")}},
+          {"heads", 4, 2, {experts_over(2), use("context_parallel", {{"kind", "all_to_all"}}), use("fsdp")}},
+          {"pipeline", 4, 2, {experts_over(2), use("pipeline_parallel"), use("ddp")}},
+          {"pipeline with copies", 8, 4, {experts_over(2), use("pipeline_parallel"), use("fsdp")}},
+          {"zero bubble",
+           4,
+           2,
+           {experts_over(2), use("pipeline_parallel", {{"schedule", "zero_bubble"}}), use("ddp")}}};
+}
+
+TEST(ExpertParallel, EqualsOneProcessWithEveryStrategy) {
+  for (const MeshForm& mesh : meshes()) {
+    RunSpec spec = small_spec(mesh.ranks, mesh.plugins, mixture(4, 2));
+    spec.train.accumulation = 2;
+    SCOPED_TRACE(mesh.name);
+    ASSERT_NO_THROW(expect_equal_training(pool(), spec, one_process_of(spec, mesh.batch_ranks), 1e-9));
+  }
+}
+
+/// Ranks have different numbers of rows, and choose the same operators all the same.
+TEST(ExpertParallel, ABudgetOfActivationsIsThatOfAllRanks) {
+  for (const double budget : {0.3, 0.6, 0.8}) {
+    const PluginUse keep = use("activation_checkpointing", {{"policy", "budget"}, {"budget", budget}});
+    RunSpec spec = small_spec(2, {experts_over(2), use("ddp"), keep}, mixture(4, 2));
+    ASSERT_NO_THROW(expect_equal_training(pool(), spec, one_process_of(spec, 2), 1e-9));
+  }
+}
+
+TEST(ExpertParallel, OptimizersAndClippingSeeTheWholeModel) {
+  for (const char* plugin :
+       {"adafactor", "muon", "lion", "schedule_free", "clip_grad_norm", "optimizer_in_backward"})
+    for (const char* data : {"ddp", "fsdp"}) {
+      RunSpec spec = small_spec(4, {experts_over(2), use(data), use(plugin)}, mixture(4, 2));
+      SCOPED_TRACE(std::string(plugin) + " with " + data);
+      ASSERT_NO_THROW(expect_equal_training(pool(), spec, one_process_of(spec, 4), 1e-9));
+    }
+}
+
+RandomTraining draw(Draws& draws, uint64_t /*seed*/) {
+  const int64_t size = draws.one_of<int64_t>({2, 3, 4}),
+                copies = size < 4 ? draws.one_of<int64_t>({1, 2}) : 1;
+  Stack plugins = {experts_over(size), some_data_parallelism(draws)};
+  add_some_plugins(draws, plugins);
+  if (draws.sometimes()) plugins.push_back(use("router_losses", {{"balance", 0.1}, {"z", 0.01}}));
+  const int64_t experts = size * draws.one_of<int64_t>({1, 2, 3});
+  const int64_t per_token = draws.one_of<int64_t>({1, 2, experts});
+  Json model = {
+      {"n_experts", experts},
+      {"experts_per_token", per_token},
+      {"expert_ffn_dim", draws.one_of<int>({0, 7, 16})},
+      {"normalize_router", per_token > 1 && draws.sometimes()},  // the weight of one would always be 1
+      {"shared_expert_ffn_dim", draws.one_of<int>({0, 9})}};
+  if (draws.sometimes()) model["dense_layers"] = {1};
+  RunSpec spec = small_spec(size * copies, plugins, model);
+  spec.train.accumulation = draws.one_of<int64_t>({1, 2});
+  return {spec, size * copies};
+}
+
+TEST(ExpertParallel, RandomConfigurationsEqualOneProcess) { expect_equal_for_seeds(pool(), 14, draw); }
+
+/// Every token passes every expert, so each rank sends as many rows: to the experts and back, in the forward
+/// and the backward, and the numbers of rows before them.
+TEST(ExpertParallel, SendsWhatTheorySays) {
+  for (const int64_t copies : {1, 2}) {
+    RunSpec spec = small_spec(2 * copies, {experts_over(2), use("ddp")}, mixture(4, 4));
+    spec.train.accumulation = 3;
+    spec.train.steps = 2;
+    const Json result = train_on(pool(), {.spec = spec}).result;
+    SCOPED_TRACE(result.at("collectives").dump());
+    const double calls = 3 * 2, rows = 12 * 4, bytes = calls / 2 * (4 * rows * 24 * 8 + 4 * 8);
+    EXPECT_EQ(sent(result, "all_to_all"), bytes);
+    EXPECT_EQ(theory(result, "all_to_all"), bytes);
+    EXPECT_NEAR(sent(result, "all_reduce"), theory(result, "all_reduce"), 1);
+  }
+}
+
+/// Of what a router sends elsewhere, all is counted, and a forecast expects equal shares.
+TEST(ExpertParallel, TrafficFollowsTheRouter) {
+  RunSpec spec = small_spec(2, {experts_over(2), use("ddp")}, mixture(8, 2));
+  spec.train.seq_len = 96;
+  spec.train.micro_batch = 4;
+  const Json result = train_on(pool(), {.spec = spec}).result;
+  EXPECT_NEAR(sent(result, "all_to_all"), theory(result, "all_to_all"), 0.2 * theory(result, "all_to_all"));
+}
+
+TEST(ExpertParallel, AForecastKnowsThePeak) {
+  for (const Stack& plugins : {Stack{experts_over(2), use("ddp")}, Stack{experts_over(2), use("fsdp")}}) {
+    RunSpec spec = small_spec(4, plugins, mixture(4, 4));
+    spec.train.micro_batch = 4;
+    expect_predicted_peak(pool(), spec);
+  }
+}
+
+/// Parameters, gradients and the optimizer's state of experts fall by the number of ranks.
+TEST(ExpertParallel, ARankHoldsItsExpertsAlone) {
+  const auto peak = [&](const Stack& plugins) {
+    Json model = mixture(8, 1);
+    model["expert_ffn_dim"] = 256;
+    RunSpec spec = small_spec(2, plugins, model);
+    return static_cast<double>(train_on(pool(), {.spec = spec}).peaks.front());
+  };
+  const double experts = 2.0 * 8 * 3 * 24 * 256 * 8, whole = peak({use("ddp")});
+  // Value, gradient and two moments of half of them are elsewhere, and the rows of an exchange are here.
+  const double elsewhere = 4 * experts / 2;
+  EXPECT_NEAR(peak({experts_over(2), use("ddp")}), whole - elsewhere, 0.03 * elsewhere);
+}
+
+TEST(ExpertParallel, StateSavedOnSomeRanksGoesOnOnOthers) {
+  const MeshForm many{"", 4, 4, {experts_over(2), use("fsdp")}}, one{"", 1, 1, {}},
+      other{"", 2, 2, {experts_over(2), use("ddp")}};
+  for (const auto& [from, to] : {std::pair(many, one), {one, many}, {many, other}}) {
+    const auto resumed = [](const MeshForm& mesh, int64_t steps) {
+      RunSpec spec = small_spec(mesh.ranks, mesh.plugins, mixture(4, 2));
+      spec.train.micro_batch = 4 / mesh.batch_ranks;
+      spec.train.warmup = 1;
+      spec.train.steps = steps;
+      return spec;
+    };
+    SCOPED_TRACE(std::to_string(from.ranks) + " to " + std::to_string(to.ranks));
+    const TemporaryFolder folder;
+    const auto whole = train_on(pool(), {.spec = one_process_of(resumed(from, 9), from.batch_ranks)});
+    train_on(pool(), {.spec = resumed(from, 4), .save = folder / "state"});
+    const auto rest = train_on(pool(), {.spec = resumed(to, 4), .load = folder / "state"});
+    ASSERT_EQ(rest.losses.size(), 5U);
+    EXPECT_LT(difference(rest.losses, {whole.losses.begin() + 5, whole.losses.end()}), 1e-9);
+  }
+}
+
+TEST(ExpertParallel, RefusesWhatItCannotDo) {
+  const auto refusal = [&](int64_t ranks, Stack plugins, const Json& model) {
+    return refusal_of(pool(), small_spec(ranks, std::move(plugins), model));
+  };
+  EXPECT_THAT(refusal(2, {experts_over(2), use("ddp")}, {{"n_layers", 1}}),
+              HasSubstr("this model has no mixture of experts"));
+  EXPECT_THAT(refusal(2, {experts_over(2), use("ddp")}, mixture(3, 2)),
+              HasSubstr("3 experts cannot be divided among 2 ranks"));
+  EXPECT_THAT(refusal(2, {experts_over(2)}, mixture(4, 2)), HasSubstr("stack ddp or fsdp"));
+  EXPECT_THAT(refusal(4, {experts_over(2), use("tensor_parallel"), use("ddp")}, mixture(4, 2)),
+              HasSubstr("does not support mixtures of experts"));
+}
+}  // namespace
+}  // namespace optrush::testing
+
+int main(int argc, char** argv) {
+  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
+}
