@@ -7,7 +7,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <set>
 #include <sstream>
 #include <vector>
 
@@ -182,27 +181,74 @@ void close_torn_line(const fs::path& path) {
   if (in.size() > 0 && in.last() != '\n') append_line(path, "");
 }
 
-Json parse_json(std::string_view text, const std::string& origin) {
-  std::vector<std::set<std::string>> keys;
-  std::string problem;
-  const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (static_cast<size_t>(depth) > kMaxJsonDepth)
-      throw Error(ErrorCode::invalid_file, "JSON nested deeper than 64 levels", {}, origin);
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
-      throw Error(ErrorCode::invalid_file, "duplicate JSON key '" + parsed.get<std::string>() + "'", {},
-                  origin);
+namespace {
+/// Builds a document from the events of the parser, and looks at each key once.
+class JsonBuilder {
+ public:
+  explicit JsonBuilder(const std::string& origin) : origin_(origin) {}
+  Json take() { return std::move(document_); }
+
+  bool null() { return put(nullptr); }
+  bool boolean(bool value) { return put(value); }
+  bool number_integer(int64_t value) { return put(value); }
+  bool number_unsigned(uint64_t value) { return put(value); }
+  bool number_float(double value, const std::string&) { return put(value); }
+  bool string(std::string& value) { return put(std::move(value)); }
+  bool binary(Json::binary_t&) { return false; }
+  bool start_object(size_t) { return open(Json::object()); }
+  bool start_array(size_t) { return open(Json::array()); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+
+  bool key(std::string& name) {
+    const auto [member, is_new] = open_.back()->get_ref<Json::object_t&>().emplace(name, nullptr);
+    if (!is_new) throw Error(ErrorCode::invalid_file, "duplicate JSON key '" + name + "'", {}, origin_);
+    place_ = &member->second;
     return true;
-  };
-  try {
-    return Json::parse(text, check);
-  } catch (const Json::exception& e) {
+  }
+
+  bool parse_error(size_t, const std::string&, const Json::exception& e) {
     const std::string text = e.what();  // "[json.exception.parse_error.101] parse error at line 3, ..."
     const size_t tag = text.find("] ");
     throw Error(ErrorCode::invalid_file,
-                "not valid JSON: " + (tag == std::string::npos ? text : text.substr(tag + 2)), {}, origin);
+                "not valid JSON: " + (tag == std::string::npos ? text : text.substr(tag + 2)), {}, origin_);
   }
+
+ private:
+  Json& next() {
+    if (open_.empty()) return document_;
+    if (open_.back()->is_object()) return *place_;
+    return open_.back()->emplace_back();
+  }
+
+  bool put(Json value) {
+    next() = std::move(value);
+    return true;
+  }
+  bool open(Json container) {
+    if (open_.size() >= kMaxJsonDepth)
+      throw Error(ErrorCode::invalid_file, "JSON nested deeper than 64 levels", {}, origin_);
+    Json& place = next();
+    place = std::move(container);
+    open_.push_back(&place);
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  const std::string& origin_;
+  Json document_;
+  std::vector<Json*> open_;  ///< from the outermost on; what one of them holds stays until it is closed
+  Json* place_ = nullptr;    ///< of the value after a key
+};
+}  // namespace
+
+Json parse_json(std::string_view text, const std::string& origin) {
+  JsonBuilder builder(origin);
+  Json::sax_parse(text, &builder);
+  return builder.take();
 }
 
 Json parse_stored(std::string_view text, const std::string& origin) {

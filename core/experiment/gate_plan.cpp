@@ -15,15 +15,19 @@ namespace {
 constexpr int64_t kProbeSteps = 4, kProbeWarmup = 2;
 
 struct Use {
-  std::string name, options;
+  std::string name;
+  const Json* options;
   Effect effect;
-  bool operator==(const Use&) const = default;
+  bool operator==(const Use& other) const {
+    return name == other.name && effect == other.effect && *options == *other.options;
+  }
 };
 
-/// All that decides a run's losses.
+/// All that decides a run's losses. It points into a variant and its plan, as there may be thousands of them.
 struct Setup {
-  TrainSpec train;                   ///< with what plugins made of it
-  std::string model, data, machine;  ///< machine: device, threads, environment
+  TrainSpec train;  ///< with what plugins made of it
+  const Json* model;
+  const RunSpec* spec;  ///< of the data and the machine
   std::vector<Use> plugins;
 
   bool uses(Effect effect) const {
@@ -52,15 +56,13 @@ struct Difference {
 
 std::vector<Use> uses_of(const Plan& plan) {
   std::vector<Use> uses;
-  for (const UsedPlugin& plugin : plan.plugins)
-    uses.push_back({plugin.name, plugin.options.dump(), plugin.effect});
+  for (const UsedPlugin& plugin : plan.plugins) uses.push_back({plugin.name, &plugin.options, plugin.effect});
   std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) { return a.name < b.name; });
   return uses;
 }
 
 Setup setup_of(const Variant& variant, const Plan& plan) {
-  return {plan.problem, plan.model.dump(), to_json(variant.spec.data).dump(),
-          Json({variant.spec.device, variant.spec.threads, variant.spec.environment}).dump(), uses_of(plan)};
+  return {plan.problem, &plan.model, &variant.spec, uses_of(plan)};
 }
 
 Difference difference(const Setup& a, const Setup& b) {
@@ -75,14 +77,19 @@ Difference difference(const Setup& a, const Setup& b) {
     return std::tuple(t.seed, t.lr, t.lr_warmup, t.lr_decay, t.lr_steps, t.lr_min, t.beta1, t.beta2, t.eps,
                       t.weight_decay, t.overfit > 0);
   };
-  if (task(a.train) != task(b.train) || a.model != b.model || a.data != b.data) d.add(Effect::model);
+  if (task(a.train) != task(b.train) || *a.model != *b.model ||
+      (a.spec != b.spec && to_json(a.spec->data) != to_json(b.spec->data)))
+    d.add(Effect::model);
   if (a.train.global_batch != b.train.global_batch || a.train.seq_len != b.train.seq_len)
     d.any = d.batch = true;
   if (a.train.micro_batch != b.train.micro_batch || a.train.accumulation != b.train.accumulation)
     d.add(Effect::batch);
   if (a.train.world_size != b.train.world_size) d.add(Effect::rounding);  // sums come in another order
   if (a.train.dtype != b.train.dtype) d.add(Effect::precision);
-  if (a.machine != b.machine) d.add(Effect::rounding);
+  const auto machine = [](const RunSpec& spec) {
+    return std::tie(spec.device, spec.threads, spec.environment);
+  };
+  if (machine(*a.spec) != machine(*b.spec)) d.add(Effect::rounding);
   return d;
 }
 
@@ -131,14 +138,13 @@ class Planner {
 
   /// A rung of the same task: the previous one, or for fewer bits the last one with all of them.
   bool with_ancestor() {
-    std::vector<int64_t> same_task;
-    for (const int64_t i : ancestors_)
-      if (difference(setup_, setup(i)).same_task()) same_task.push_back(i);
-    if (same_task.empty()) return false;
-    int64_t chosen = same_task.front();
+    const auto same_task = [&](int64_t i) { return difference(setup_, setup(i)).same_task(); };
+    const auto nearest = std::ranges::find_if(ancestors_, same_task);
+    if (nearest == ancestors_.end()) return false;
+    int64_t chosen = *nearest;
     if (difference(setup_, setup(chosen)).effect == Effect::precision) {
-      const auto full = [&](int64_t i) { return !setup(i).reduced(); };
-      if (const auto found = std::find_if(same_task.begin(), same_task.end(), full); found != same_task.end())
+      const auto full = [&](int64_t i) { return !setup(i).reduced() && same_task(i); };
+      if (const auto found = std::find_if(nearest, ancestors_.end(), full); found != ancestors_.end())
         chosen = *found;
     }
     const Setup other = setup(chosen);
@@ -153,14 +159,17 @@ class Planner {
   /// Of a grid: an earlier combination of the same task, the first in full precision where there is one.
   bool with_neighbour() {
     if (variant_.group != "grid") return false;
-    std::vector<int64_t> same_task;
-    for (int64_t i = 0; i < variant_.index; ++i)
-      if (variants_[static_cast<size_t>(i)].group == "grid" && plans_.at(static_cast<size_t>(i)) &&
-          difference(setup_, setup(i)).same_task())
-        same_task.push_back(i);
-    if (same_task.empty()) return false;
-    const auto full = std::ranges::find_if(same_task, [&](int64_t i) { return !setup(i).reduced(); });
-    const int64_t chosen = full == same_task.end() ? same_task.front() : *full;
+    int64_t chosen = -1;
+    for (int64_t i = 0; i < variant_.index; ++i) {
+      const auto at = static_cast<size_t>(i);
+      if (variants_[at].group != "grid" || !plans_.at(at)) continue;
+      const Setup other = setup(i);
+      const bool full = !other.reduced();
+      if ((chosen >= 0 && !full) || !difference(setup_, other).same_task()) continue;
+      chosen = i;
+      if (full) break;
+    }
+    if (chosen < 0) return false;
     const Setup other = setup(chosen);
     compare(difference(setup_, other), setup_, other);
     check_.reference_variant = chosen;

@@ -1,7 +1,8 @@
 """Draws the charts of a report. Its job is a JSON file, which core/report/writers/render.cpp writes:
 
 {"experiment": "quickstart", "rungs": ["base"], "folder": "where the charts go", "png": false,
- "charts": [{"name": "speed", "kind": "speed", "data": what the module of that kind reads}],
+ "charts": [{"name": "speed", "kind": "speed", "data": what the module of that kind reads,
+             "note": "what the picture leaves out"}],
  "page": {"html": "...", "mark": "text that the interactive charts take the place of", "file": "report.html"},
  "cache": "folder that keeps the charts' library"}
 """
@@ -66,7 +67,7 @@ def draw(name, spec, job):
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         job = json.load(file)
-    specs = {chart["name"]: KINDS[chart["kind"]](job, chart["data"]) for chart in job["charts"]}
+    specs = {chart["name"]: KINDS[chart["kind"]]({**job, "note": chart["note"]}, chart["data"]) for chart in job["charts"]}
     for name, spec in specs.items():
         draw(name, spec, job)
     html = job["page"]["html"].replace(job["page"]["mark"], page.interactive(specs, library(job["cache"])), 1)

@@ -1,4 +1,5 @@
-"""What the charts share. `report` is {"experiment": its name, "rungs": their names}; values are the rows of Vega-Lite's data."""
+"""What the charts share. `report` is {"experiment": its name, "rungs": their names, "note": what the picture leaves out, if
+anything}; values are the rows of Vega-Lite's data."""
 import theme
 import ticks
 
@@ -12,7 +13,7 @@ def _frame(report, title, subtitle, values):
     longest = max((CHARACTER * len(name) for name in report["rungs"]), default=0)
     margin = 12 + int(WIDER_FONT * min(longest, NAME_WIDTH))  # space for the longest name in a wider font
     return {"$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-            "title": {"text": f"{report['experiment']}: {title}", "subtitle": subtitle},
+            "title": {"text": f"{report['experiment']}: {title}", "subtitle": [subtitle, report["note"]] if report.get("note") else subtitle},
             "padding": {"left": margin, "right": margin, "top": 12, "bottom": 12},
             "data": {"values": values},
             "config": theme.CONFIG}

@@ -132,6 +132,48 @@ TEST(Charts, LossesThatAgreeAreToldApartByTheirDistance) {
   EXPECT_TRUE(equal.at("distances").empty()) << "nothing differs";
 }
 
+TEST(Charts, OfManyRungsTheFirstAndTheFastestAreDrawn) {
+  test::SyntheticReport report("many", 3);
+  std::vector<Rung> rungs;
+  for (int i = 1; i <= 200; ++i) {
+    rungs.push_back(rung("rung " + std::to_string(i), "lora", {{"rank", i}}));
+    if (i > 1) rungs.back().replace = {"lora"};
+    report["rung " + std::to_string(i)].tokens_per_second = 1000 + i;
+  }
+  report.ladder(rungs);
+  for (const Chart& each : charts_of(analysis_of(report))) {
+    const Json& data = each.data;
+    if (each.kind == "loss") continue;  // one line: all agree
+    const Json& drawn = data.contains("rows") ? data.at("rows") : data.at("rungs");
+    EXPECT_EQ(drawn.size(), 60U) << each.name;
+    EXPECT_EQ(drawn.front().at("rung"), "base");
+    EXPECT_EQ(drawn.at(1).at("rung"), "rung 142");
+    EXPECT_EQ(drawn.back().at("rung"), "rung 200");
+    EXPECT_THAT(each.note, HasSubstr("the first and the 59 fastest of 201 rungs"));
+  }
+}
+
+TEST(Charts, OfManyStepsSomeAreDrawnWithTheLast) {
+  Analysis a = analysis_of(three_rungs());
+  for (Row& row : a.rows) {
+    const StepResult last = row.steps.back();
+    while (row.steps.size() < 4500) {
+      row.steps.push_back(last);
+      row.steps.back().step = static_cast<int64_t>(row.steps.size()) - 1;
+    }
+  }
+  for (const char* name : {"loss", "throughput"}) {
+    const Chart chart_of_steps = chart(charts_of(a), name);
+    EXPECT_EQ(chart_of_steps.note, "one in 5 steps");
+    const Json& steps = chart_of_steps.data.contains("lines")
+                            ? chart_of_steps.data.at("lines")[0].at("losses")
+                            : chart_of_steps.data.at("rungs")[0].at("steps");
+    EXPECT_LE(steps.size(), 901U);
+    EXPECT_GE(steps.size(), 899U);
+    EXPECT_EQ(steps.back()[0], 4499);
+  }
+}
+
 TEST(Charts, OnlyRungsThatRanHaveASpeed) {
   auto report = three_rungs();
   for (const char* rung : {"base", "one", "two", "three"})

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <set>
 
 #include "report/analysis/quantities.h"
@@ -13,6 +15,47 @@
 namespace optrush {
 namespace {
 using FamilyRows = std::vector<const Row*>;
+
+/// More can't be told apart in a picture; what a report costs does not grow with what nobody sees.
+constexpr size_t kMostRungs = 60, kMostSteps = 1000;
+
+/// Of many rungs the first, which the others are compared with, and the fastest, in the order of the report.
+FamilyRows drawn(const FamilyRows& rows) {
+  if (rows.size() <= kMostRungs) return rows;
+  const auto speed = [](const Row* row) { return row->ok() ? row->tokens_per_second.value_or(0) : 0; };
+  FamilyRows fastest(rows.begin() + 1, rows.end());
+  std::ranges::stable_sort(fastest, std::greater(), speed);
+  fastest.resize(kMostRungs - 1);
+  const std::set<const Row*> chosen(fastest.begin(), fastest.end());
+  FamilyRows shown = {rows.front()};
+  std::ranges::copy_if(rows.begin() + 1, rows.end(), std::back_inserter(shown),
+                       [&](const Row* row) { return chosen.contains(row); });
+  return shown;
+}
+
+/// The distance of the steps of a list that are drawn.
+size_t stride_of(size_t steps) { return (steps + kMostSteps - 1) / kMostSteps; }
+
+/// Of many steps evenly spaced ones, with the last.
+template <class List, class Use>
+void each_drawn(const List& list, const Use& use) {
+  const size_t stride = std::max<size_t>(1, stride_of(list.size()));
+  for (size_t i = 0; i < list.size(); ++i)
+    if (i % stride == 0 || i + 1 == list.size()) use(list[i], i);
+}
+
+/// What a picture of them leaves out; "": nothing.
+std::string note_of(const FamilyRows& rows, bool of_steps) {
+  std::string note;
+  if (rows.size() > kMostRungs)
+    note = "the first and the " + std::to_string(kMostRungs - 1) + " fastest of " +
+           grouped(static_cast<double>(rows.size())) + " rungs";
+  size_t steps = 0;
+  for (const Row* row : rows) steps = std::max(steps, row->steps.size());
+  if (of_steps && steps > kMostSteps)
+    note += (note.empty() ? "" : "; ") + ("one in " + std::to_string(stride_of(steps)) + " steps");
+  return note;
+}
 
 std::string speed_label(const Row& row) {
   if (!row.ok()) {
@@ -88,8 +131,9 @@ Json curves(const FamilyRows& rows) {
   for (const LossLine& line : loss_lines(rows)) {
     const size_t others = line.others.size();
     Json losses = Json::array(), validation = Json::array();
-    for (const StepResult& step : line.row->steps)
+    each_drawn(line.row->steps, [&](const StepResult& step, size_t) {
       if (std::isfinite(step.loss)) losses.push_back({step.step, step.loss});
+    });
     for (const ValidationPoint& point : line.row->validation) validation.push_back({point.step, point.loss});
     const std::string more =
         others == 0 ? "" : " and " + std::to_string(others) + (others == 1 ? " other" : " others");
@@ -127,8 +171,9 @@ Json time_data(const Analysis& a, const FamilyRows& shown) {
   Json lines = Json::array();
   for (const Row* row : shown) {
     Json losses = Json::array();
-    for (const TimedLoss& loss : losses_by_time(row->steps, row->validation))
+    each_drawn(losses_by_time(row->steps, row->validation), [&](const TimedLoss& loss, size_t) {
       losses.push_back({{"seconds", loss.seconds}, {"steps", loss.steps}, {"loss", loss.loss}});
+    });
     lines.push_back({{"name", row->name}, {"losses", std::move(losses)}});
   }
   const bool validated = !shown.front()->validation.empty();
@@ -143,9 +188,10 @@ Json throughput_data(const FamilyRows& rows) {
   Json list = Json::array();
   for (const Row* row : rows) {
     Json steps = Json::array();
-    for (const StepResult& step : row->steps)
+    each_drawn(row->steps, [&](const StepResult& step, size_t) {
       if (step.timed && step.seconds > 0)
         steps.push_back({step.step, static_cast<double>(step.tokens) / step.seconds});
+    });
     if (row->ok() && !steps.empty()) list.push_back({{"rung", row->name}, {"steps", std::move(steps)}});
   }
   return {{"rungs", std::move(list)}};
@@ -262,29 +308,31 @@ std::vector<LossLine> loss_lines(const std::vector<const Row*>& rows) {
 std::vector<Chart> charts_of(const Analysis& a) {
   std::vector<Chart> charts;
   const auto families = families_of(a);
-  const auto of_families = [&](const std::string& kind, auto&& shows, auto&& data) {
+  const auto of_families = [&](const std::string& kind, bool of_steps, auto&& shows, auto&& data) {
     for (const Family& family : families)
-      if (std::ranges::any_of(family.rows, [&](const Row* row) { return shows(*row); }))
-        charts.push_back({kind + family.suffix, kind, data(family.rows)});
+      if (const FamilyRows rows = drawn(family.rows);
+          std::ranges::any_of(rows, [&](const Row* row) { return shows(*row); }))
+        charts.push_back({kind + family.suffix, kind, data(rows), note_of(family.rows, of_steps)});
   };
-  of_families("speed", has_speed, speed_data);
-  if (!a.scaling.empty()) charts.push_back({"scaling", "scaling", scaling_data(a)});
+  of_families("speed", false, has_speed, speed_data);
+  if (!a.scaling.empty()) charts.push_back({"scaling", "scaling", scaling_data(a), ""});
   for (const Grid& grid : grids_of(a))
     if (Json data = grid_data(a, grid); !data.is_null())
-      charts.push_back({grid.chart, "grid", std::move(data)});
+      charts.push_back({grid.chart, "grid", std::move(data), ""});
   if (const auto points = roofline_points(a); !points.empty())
-    charts.push_back({"roofline", "roofline", roofline_data(points)});
+    charts.push_back({"roofline", "roofline", roofline_data(points), ""});
   of_families(
-      "memory", [](const Row& row) { return row.memory.allocated.has_value(); }, memory_data);
+      "memory", false, [](const Row& row) { return row.memory.allocated.has_value(); }, memory_data);
   of_families(
-      "loss", [](const Row& row) { return row.final_loss && std::isfinite(*row.final_loss); },
+      "loss", true, [](const Row& row) { return row.final_loss && std::isfinite(*row.final_loss); },
       [&](const FamilyRows& rows) { return loss_data(a, rows); });
   for (const Family& family : families)
-    if (const FamilyRows shown = rows_over_time(a, family.rows); !shown.empty())
-      charts.push_back({"time" + family.suffix, "loss_over_time", time_data(a, shown)});
+    if (const FamilyRows shown = rows_over_time(a, drawn(family.rows)); !shown.empty())
+      charts.push_back(
+          {"time" + family.suffix, "loss_over_time", time_data(a, shown), note_of(family.rows, true)});
   of_families(
-      "phases", [](const Row& row) { return !rows_with_phases({&row}).empty(); }, phase_data);
-  of_families("throughput", has_speed, throughput_data);
+      "phases", false, [](const Row& row) { return !rows_with_phases({&row}).empty(); }, phase_data);
+  of_families("throughput", true, has_speed, throughput_data);
   return charts;
 }
 }  // namespace optrush

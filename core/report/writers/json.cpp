@@ -252,17 +252,17 @@ Json results_json(const Analysis& a) {
           {"finding", finding_text(a)},
           {"experiment", to_json(a.experiment)},
           {"missing_runs", a.missing_runs},
-          {"rows", rows},
+          {"rows", std::move(rows)},
           {"drift", drift},
           {"noise", a.noise ? of(*a.noise) : Json()},
-          {"ablation", ablation},
-          {"programs", programs},
-          {"scaling", scaling},
+          {"ablation", std::move(ablation)},
+          {"programs", std::move(programs)},
+          {"scaling", std::move(scaling)},
           {"context", a.context},
-          {"variants", variants},
-          {"plans", plans},
-          {"probes", probes},
+          {"variants", std::move(variants)},
+          {"plans", std::move(plans)},
+          {"probes", std::move(probes)},
           {"tried", a.tried},
-          {"runs", runs}};
+          {"runs", std::move(runs)}};
 }
 }  // namespace optrush

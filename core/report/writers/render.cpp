@@ -28,7 +28,7 @@ Json job_of(const fs::path& folder, const Analysis& a, const std::vector<Chart>&
             const std::string& page, bool png) {
   Json list = Json::array(), rungs = Json::array();
   for (const Chart& chart : charts)
-    list.push_back({{"name", chart.name}, {"kind", chart.kind}, {"data", chart.data}});
+    list.push_back({{"name", chart.name}, {"kind", chart.kind}, {"data", chart.data}, {"note", chart.note}});
   for (const Row& row : a.rows) rungs.push_back(row.name);
   return {{"experiment", a.experiment.name},
           {"rungs", std::move(rungs)},

@@ -1,0 +1,88 @@
+// What a report costs grows with its rungs and steps, and not with their squares. Allocations are counted, as
+// seconds differ from run to run.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "base/temporary_folder.h"
+#include "experiment/gate.h"
+#include "report/writers/charts.h"
+#include "report/writers/writers.h"
+#include "report_fixture.h"
+#include "results/stored.h"
+
+namespace {
+std::atomic<int64_t> allocations = 0;
+}
+
+void* operator new(size_t bytes) {
+  ++allocations;
+  if (void* block = std::malloc(bytes)) return block;
+  throw std::bad_alloc();
+}
+void operator delete(void* block) noexcept { std::free(block); }
+void operator delete(void* block, size_t) noexcept { std::free(block); }
+
+namespace optrush {
+namespace {
+/// Of reading, analysing and writing a report.
+int64_t allocations_of(const test::SyntheticReport& report) {
+  const TemporaryFolder folder;
+  report.write(folder.path());
+  const int64_t before = allocations;
+  const Analysis a = analyze(load_report(folder.path()));
+  const Document document = make_document(a);
+  EXPECT_FALSE(markdown(document, {}).empty());
+  EXPECT_FALSE(html(document, {}).empty());
+  EXPECT_FALSE(csv(a).empty());
+  EXPECT_FALSE(results_text(results_json(a)).empty());
+  EXPECT_FALSE(charts_of(a).empty());
+  return allocations - before;
+}
+
+/// Of one task, each on top of the one before.
+test::SyntheticReport of_rungs(int count) {
+  test::SyntheticReport report("many", 1);
+  std::vector<Rung> rungs;
+  for (int i = 1; i <= count; ++i) {
+    rungs.push_back(test::rung("rung " + std::to_string(i), "flash_attention", {{"variant", i}}));
+    if (i > 1) rungs.back().replace = {"flash_attention"};
+  }
+  report.ladder(rungs);
+  return report;
+}
+
+test::SyntheticReport of_steps(int count) {
+  auto report = test::three_rungs();
+  report.experiment.base.train.steps = count;
+  return report;
+}
+
+/// Of planning how the rungs of a ladder are checked.
+int64_t allocations_of_gate(int rungs) {
+  const test::SyntheticReport report = of_rungs(rungs);
+  const std::vector<Variant> variants = expand(report.experiment);
+  const Plans plans = report.plans(variants);
+  const int64_t before = allocations;
+  EXPECT_EQ(std::ssize(plan_gate(variants, plans)), rungs + 1);
+  return allocations - before;
+}
+
+TEST(SizeOfAReport, PlanningTheGateGrowsWithTheRungs) {
+  EXPECT_LT(static_cast<double>(allocations_of_gate(240)),
+            2.2 * static_cast<double>(allocations_of_gate(120)));
+}
+
+TEST(SizeOfAReport, CostGrowsWithTheRungs) {
+  EXPECT_LT(static_cast<double>(allocations_of(of_rungs(80))),
+            2.1 * static_cast<double>(allocations_of(of_rungs(40))));
+}
+
+TEST(SizeOfAReport, CostGrowsWithTheSteps) {
+  EXPECT_LT(static_cast<double>(allocations_of(of_steps(600))),
+            2.1 * static_cast<double>(allocations_of(of_steps(300))));
+}
+}  // namespace
+}  // namespace optrush
