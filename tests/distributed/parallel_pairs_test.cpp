@@ -87,6 +87,7 @@ std::vector<Row> rows() {
       {"muon", {Json::object(), {{"distributed", false}}}},
       // Ranks that cut a matrix by columns encode other blocks than one process does.
       {"nf4", {Json::object()}, "fp32", 5e-2, {use("lora", {{"rank", 3}})}},
+      {"onednn_matmul", {{{"processors", "all"}}}},
       {"optimizer_in_backward"},
       {"packing"},
       {"prefetch"},

@@ -9,7 +9,7 @@ from on_stand_in import BUILD, OPTRUSH, assert_no_faults, on_stand_in
 
 KINDS = ["alone", "gradient", "types", "resume", "pair"]  # without a compiler
 OF_EXPERTS_ONLY = {"router_losses"}  # whose routes the host reads
-ON_CPUS_ONLY = {"cpu_allocator"}
+ON_CPUS_ONLY = {"cpu_allocator", "onednn_matmul"}
 
 
 def check(folder, *options, code=0):

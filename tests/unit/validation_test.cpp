@@ -67,6 +67,7 @@ std::vector<std::vector<PluginUse>> stacks() {
           {{"bf16_weights", none}},
           {{"clip_grad_norm", none}},
           {{"cpu_allocator", none}},
+          {{"onednn_matmul", {{"processors", "all"}}}},
           {{"flash_attention", none}},
           {{"fsdp", none}},
           {{"fsdp", {{"stage", 1}}}},

@@ -1,0 +1,45 @@
+// fp32 matrix products on a CPU by oneDNN, which writes its kernels at run time for the processor that it
+// finds. LibTorch asks MKL for them, whose AVX-512 kernels run on Intel's processors alone. The kernels take
+// the place of LibTorch's in the dispatcher, so autograd, other plugins and compiled blocks call them as
+// well. Products in 16 bits are oneDNN's already. It pays where products are most of a step, and not on
+// Intel's processors, where MKL's kernels were made for the machine.
+#include <optional>
+
+#include "optrush/forecast.h"
+#include "optrush/plugin.h"
+#include "products.h"
+
+namespace {
+using namespace optrush;
+
+class OneDnnMatmul final : public Plugin {
+ public:
+  void apply(Recipe& recipe, const Options& options) override {
+    const bool always = options.string("processors") == "all";
+    recipe.on(Event::mesh_initialized, Phase::base, [this, always](Run& run) {
+      if (is_forecast(run.device())) return;
+      if (!run.device().is_cpu())
+        throw Skip("onednn_matmul is for products on a CPU; this run is on a GPU", "remove the rung");
+      if (!onednn_matmul::available())
+        throw Skip("this LibTorch does not export its call of oneDNN's matmul",
+                   "use the LibTorch that ./optrush setup installs");
+      if (!always && !onednn_matmul::expected_faster())
+        throw Skip("oneDNN is not known to be faster than MKL on this processor",
+                   "set processors = \"all\" to measure it");
+      products_.emplace();
+    });
+  }
+
+ private:
+  std::optional<onednn_matmul::Products> products_;
+};
+}  // namespace
+
+OPTRUSH_PLUGIN(OneDnnMatmul, R"json({
+  "name": "onednn_matmul", "version": "0.1.0", "kind": "optimization", "effect": "rounding",
+  "summary": "fp32 products on a CPU by oneDNN instead of MKL",
+  "options": [
+    {"name": "processors", "type": "string", "default": "measured", "choices": ["measured", "all"],
+     "doc": "measured: those that have AVX-512 and are not Intel's, otherwise the rung is skipped; all: this one, whatever it is"}
+  ]
+})json");

@@ -1,0 +1,31 @@
+#pragma once
+#include <memory>
+
+#include "optrush/tensor.h"
+
+namespace optrush::onednn_matmul {
+/// Whether oneDNN has faster fp32 kernels for the processor than the BLAS that LibTorch calls, by what was
+/// measured: MKL has AVX-512 kernels for Intel's processors alone, oneDNN for all that have AVX-512.
+bool expected_faster();
+
+/// Whether this LibTorch exports its call of oneDNN's matmul.
+bool available();
+
+/// Whether matrices (m, k) and (k, n) are multiplied by oneDNN: fp32, dense in one of the two orders, and so
+/// much work that the call counts for little.
+bool multiplies(const Tensor& a, const Tensor& b);
+
+/// While it lives, fp32 products of matrices on this process's CPU, those of autograd and of compiled code
+/// among them, are oneDNN's where `multiplies` holds. All others stay LibTorch's.
+class Products {
+ public:
+  Products();
+  ~Products();
+  Products(const Products&) = delete;
+  Products& operator=(const Products&) = delete;
+
+ private:
+  struct Registered;
+  std::shared_ptr<Registered> registered_;
+};
+}  // namespace optrush::onednn_matmul
