@@ -19,6 +19,7 @@ using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using testing::error_of;
 using ::testing::HasSubstr;
+using testing::is_error;
 
 const fs::path kFixtures = fs::path(OPTRUSH_BUILD_DIR) / "tests" / "plugins";
 
@@ -68,7 +69,7 @@ TEST(ReadDescription, ReadsEveryField) {
 TEST(BadPlugin, OfAnotherApi) {
   const auto file = fixture("other_api").string();
   EXPECT_EQ(refused(file),
-            file +
+            "invalid_plugin: " + file +
                 ": plugin 'other_api' was built for a different host\n"
                 "  plugin API: plugin 999, this program 0\n"
                 "  hint: rebuild it with optrush_add_plugin() against this build (docs/plugins/abi.md)");
@@ -91,7 +92,7 @@ TEST(BadPlugin, OfAnotherAbiListsEveryDifferenceAtOnce) {
 TEST(BadPlugin, OfOtherHeaders) {
   const auto file = fixture("other_headers").string();
   EXPECT_EQ(refused(file),
-            file +
+            "invalid_plugin: " + file +
                 ": plugin 'other_headers' was built for a different host\n"
                 "  headers of the SDK: plugin 0000000000000000, this program " OPTRUSH_SDK_HASH
                 "\n"
@@ -107,7 +108,7 @@ TEST(Abi, HoldsWhatTheCompilerSays) {
 }
 
 TEST(BadPlugin, ThatIsNoPlugin) {
-  EXPECT_THAT(refused(fixture("no_note")), HasSubstr("no note in section .note.optrush: not a plugin"));
+  EXPECT_THAT(refused(fixture("no_note")), is_error("invalid_plugin", "note.optrush"));
   EXPECT_THAT(refused(fixture("two_notes")), HasSubstr("describes 2 plugins"));
   EXPECT_THAT(refused_bytes("#!/bin/sh\necho hello\n"), HasSubstr("not an ELF file"));
   EXPECT_THAT(refused_bytes(""), HasSubstr("not an ELF file"));
@@ -136,9 +137,8 @@ TEST(BadPlugin, CutAnywhere) {
 }
 
 TEST(BadPlugin, WithABadDescription) {
-  EXPECT_THAT(refused(fixture("duplicate_keys")), HasSubstr("duplicate_keys.so: duplicate JSON key 'name'"));
-  EXPECT_THAT(refused(fixture("bad_schema")),
-              HasSubstr("'default' of option 'rank' must be an integer of at least 1, but is 0"));
+  EXPECT_THAT(refused(fixture("duplicate_keys")), is_error("invalid_file", "duplicate_keys.so", "'name'"));
+  EXPECT_THAT(refused(fixture("bad_schema")), is_error("invalid_value", "'default'", "'rank'", "1", "0"));
 }
 
 /// What is said of a description that follows this build's identity.
@@ -153,22 +153,20 @@ TEST(ParseDescription, RefusesWhatCannotBeMeant) {
   EXPECT_EQ(described(start + "}"), "");
   EXPECT_THAT(described(""), HasSubstr("p.so: not valid JSON"));
   EXPECT_THAT(described("[]"), HasSubstr("the description must have named fields"));
-  EXPECT_THAT(described("{}"), HasSubstr("the description.name is missing"));
-  EXPECT_THAT(described(start + R"(, "option": []})"),
-              HasSubstr("unknown field 'option' of the description\n  hint: did you mean 'options'?"));
+  EXPECT_THAT(described("{}"), is_error("missing_value", "description.name"));
+  EXPECT_THAT(described(start + R"(, "option": []})"), is_error("unknown_name", "'option'", "'options'"));
   EXPECT_THAT(described(start + R"(, "options": {"rank": 1}})"),
               HasSubstr("must be a list of option schemas"));
   EXPECT_THAT(described(start + R"(, "options": [{"name": "b", "type": "string", "doc": "d"},
                                                   {"name": "b", "type": "string", "doc": "d"}]})"),
-              HasSubstr("option 'b' is listed twice"));
+              is_error("invalid_plugin", "'b'"));
   EXPECT_THAT(
       described(
           R"({"name": "A b", "version": "1", "summary": "s", "kind": "optimization", "effect": "exact"})"),
-      HasSubstr("a plugin name must start with a lower-case letter and consist of lower-case letters, digits "
-                "and '_', not 'A b'"));
+      is_error("invalid_plugin", "'_'", "'A b'"));
   EXPECT_THAT(
       described(R"({"name": "a", "version": "1", "summary": "s", "kind": "fast", "effect": "exact"})"),
-      HasSubstr("must be one of 'optimization', 'parallelism', but is \"fast\""));
+      is_error("invalid_value", "'optimization'", "'parallelism'", "\"fast\""));
   EXPECT_THAT(
       described(
           R"({"name": "a", "version": "1", "summary": "s", "kind": "optimization", "effect": "exakt"})"),
@@ -181,15 +179,16 @@ TEST(ParseDescription, ChecksTheFormsThatAreToBeChecked) {
           "options": [{"name": "rank", "type": "integer", "min": 1, "doc": "d"}], "check": )";
   EXPECT_EQ(described(start + R"([{"options": {"rank": 2}, "with": ["b"]}, {"options": {"rank": 3}}]})"), "");
   EXPECT_THAT(described(start + "[]}"), HasSubstr("must be a list of at least one form"));
-  EXPECT_THAT(described(start + R"([{"option": {"rank": 2}}]})"), HasSubstr("did you mean 'options'?"));
+  EXPECT_THAT(described(start + R"([{"option": {"rank": 2}}]})"), is_error("unknown_name", "'options'"));
   EXPECT_THAT(described(start + R"([{"options": {"rnk": 2}}]})"),
-              HasSubstr("p.so, check: unknown option 'rnk'\n  hint: did you mean 'rank'?"));
+              is_error("unknown_name", "p.so", "'rnk'", "'rank'"));
   EXPECT_THAT(described(start + R"([{"options": {"rank": 0}}]})"),
               HasSubstr("must be an integer of at least 1"));
 }
 
 TEST(ParseDescription, NeedsAnIdentity) {
-  EXPECT_THAT(error_of([] { parse_description("{}\n{}", "p.so"); }), HasSubstr("identity.api is missing"));
+  EXPECT_THAT(error_of([] { parse_description("{}\n{}", "p.so"); }),
+              is_error("missing_value", "identity.api"));
   EXPECT_THAT(error_of([] { parse_description("", "p.so"); }), HasSubstr("not valid JSON"));
 }
 

@@ -1,28 +1,27 @@
 #pragma once
+#include <gmock/gmock.h>
+
 #include <string>
 
 #include "optrush/error.h"
 
 namespace optrush::testing {
-/// The message, with its place and cure, of the optrush::Error that `action` throws; empty where it throws
+/// "CODE: PLACE: message\n  hint: cure" of the optrush::Error that `action` throws; empty where it throws
 /// none.
 template <class Action>
 std::string error_of(Action&& action) {
   try {
     action();
   } catch (const Error& e) {
-    return e.what();
+    return std::string(to_string(e.code())) + ": " + e.what();
   }
   return {};
 }
-/// The name of the error's code; empty where it throws none.
-template <class Action>
-std::string code_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& e) {
-    return std::string(to_string(e.code()));
-  }
-  return {};
+
+/// Matches what error_of() returns: an error of this code that speaks of all `parts`: its place, names and
+/// values. The words between them may change.
+template <class... Parts>
+auto is_error(const std::string& code, const Parts&... parts) {
+  return ::testing::AllOf(::testing::StartsWith(code + ": "), ::testing::HasSubstr(parts)...);
 }
 }  // namespace optrush::testing

@@ -17,6 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using testing::error_of;
 using ::testing::HasSubstr;
+using testing::is_error;
 using ::testing::IsEmpty;
 
 Rung rung(const std::string& name, const std::vector<std::string>& plugins,
@@ -292,24 +293,22 @@ TEST(Expand, RefusesWithTheRungsPlace) {
   EXPECT_THAT(error_of([&] {
                 expand(ladder({rung("on", {"a"}), off}));
               }),
-              HasSubstr("off.lua:1: rung 'off': without names 'unknown', which is not stacked\n  hint: "
-                        "plugins stacked at this rung: a"));
-  EXPECT_THAT(
-      error_of([&] {
-        expand(ladder({rung("on", {"a"}), rung("on again", {"a"})}));
-      }),
-      HasSubstr("on again.lua:1: rung 'on again' stacks 'a', which rung 'on' (on.lua:1) already stacks"));
+              is_error("unknown_name", "off.lua:1", "'off'", "'unknown'"));
+  EXPECT_THAT(error_of([&] {
+                expand(ladder({rung("on", {"a"}), rung("on again", {"a"})}));
+              }),
+              is_error("conflict", "again.lua:1", "'on again'", "'a'", "'on'", "on.lua:1"));
   EXPECT_THAT(error_of([&] {
                 expand(ladder({rung("bad", {}, {{"train", {{"stesp", 1}}}})}));
               }),
-              HasSubstr("bad.lua:1: unknown field 'stesp' of train"));
+              is_error("unknown_name", "bad.lua:1", "'stesp'"));
   EXPECT_THAT(error_of([&] {
                 expand(ladder({rung("same", {}), rung("same", {})}));
               }),
-              HasSubstr("two rungs are named 'same'"));
+              is_error("conflict", "'same'"));
   Experiment base = with({});
   base.base.plugins = {{"a"}, {"a"}};
-  EXPECT_THAT(error_of([&] { expand(base); }), HasSubstr("the base stacks 'a' twice"));
+  EXPECT_THAT(error_of([&] { expand(base); }), is_error("conflict", "'a'"));
 }
 
 TEST(Expand, BasesKeepTheirPlugins) {
@@ -338,7 +337,8 @@ TEST(ExperimentJson, RoundTrips) {
   EXPECT_EQ(to_json(experiment_from_json(json, "test")), json);
   Json wrong = json;
   wrong["parts"][0]["arrangement"] = "lader";
-  EXPECT_THAT(error_of([&] { experiment_from_json(wrong, "x.json"); }), HasSubstr("did you mean 'ladder'?"));
+  EXPECT_THAT(error_of([&] { experiment_from_json(wrong, "x.json"); }),
+              is_error("invalid_value", "'ladder'"));
 }
 
 TEST(ExperimentJson, AFormerNameIsRead) {
@@ -387,8 +387,9 @@ TEST(CheckStack, NamesBothPluginsAndThePlace) {
   EXPECT_THAT(check({"grad_scaler", "mixed_precision"}), IsEmpty()) << "the order does not count";
   for (const auto& both :
        {std::vector<std::string>{"fused_adamw", "eight_bit"}, {"eight_bit", "fused_adamw"}})
-    EXPECT_THAT(check(both), HasSubstr("r.lua:1: rung 'r': plugins 'eight_bit' and 'fused_adamw' conflict"));
-  EXPECT_THAT(check({"grad_scaler", "lora"}), HasSubstr("plugin 'grad_scaler' requires 'mixed_precision'"));
+    EXPECT_THAT(check(both), is_error("conflict", "r.lua:1", "'r'", "'eight_bit'", "'fused_adamw'"));
+  EXPECT_THAT(check({"grad_scaler", "lora"}),
+              is_error("missing_value", "'grad_scaler'", "'mixed_precision'"));
   EXPECT_THAT(check({"lorra"}), HasSubstr("did you mean 'lora'?"));
 }
 TEST(Expand, MoreRoundsThanAnybodyMeansAreRefused) {

@@ -45,7 +45,7 @@ TEST(GpuCards, OtherNumbersAreWhatTheySay) {
 
 TEST(GpuCards, WhatIsNoneNamesTheNearest) {
   EXPECT_THAT(error_of([] { planned_gpu("h10"); }), HasSubstr("did you mean 'h100'?"));
-  EXPECT_THAT(error_of([] { planned_gpu("a100-8O"); }), HasSubstr("did you mean 'a100-80'?"));
+  EXPECT_THAT(error_of([] { planned_gpu("a100-8O"); }), testing::is_error("unknown_name", "'a100-80'"));
   EXPECT_THAT(error_of([] { planned_gpu("voodoo"); }), HasSubstr("one of: 3090, 4090, "));
   EXPECT_THAT(error_of([] { planned_gpu("80TB"); }), HasSubstr("80GB or 80GiB"));
   for (const char* none : {"0", "-1", "nan", "1e30", ""}) EXPECT_THROW(planned_gpu(none), UsageError) << none;

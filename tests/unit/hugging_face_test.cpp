@@ -19,6 +19,7 @@ namespace optrush {
 namespace {
 namespace fs = std::filesystem;
 using optrush::testing::error_of;
+using optrush::testing::is_error;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -336,7 +337,7 @@ TEST_F(HuggingFace, ReadsOneFileOrShards) {
   shard("model.safetensors", {"a", "bb", "ccc"});
   EXPECT_TRUE(Checkpoint(folder_).contains("ccc"));
   shard("model.safetensors", {"a", "bb", "ccc", "d"});
-  EXPECT_THAT(error_of([&] { Checkpoint{folder_}; }), HasSubstr("model.safetensors has tensors that"));
+  EXPECT_THAT(error_of([&] { Checkpoint{folder_}; }), is_error("invalid_file", "model.safetensors"));
   write_safetensors(folder_ / "model.safetensors", {{"bb", at::ones({2, 3})}});
   EXPECT_THAT(error_of([&] { Checkpoint{folder_}; }),
               AllOf(HasSubstr("'bb' of model-2.safetensors"), HasSubstr("'bb' of model.safetensors"),
@@ -364,7 +365,7 @@ TEST_F(HuggingFace, ChecksNamesAndShapesBothWays) {
   Params unknown;
   unknown.add(param("lm_head.weight", {2, 3}));
   EXPECT_THAT(error_of([&] { checkpoint.check_known(unknown); }),
-              HasSubstr("has 'model.embed_tokens.weight', which the model of its config.json does not"));
+              is_error("invalid_file", "'model.embed_tokens.weight'", "config.json"));
   Params transposed;
   transposed.add(param("model.embed_tokens.weight", {3, 2}));
   EXPECT_THAT(error_of([&] { checkpoint.check_complete(transposed); }),
@@ -452,7 +453,7 @@ TEST_F(HuggingFace, ComparesAStoredHeadWithTheEmbeddingByValue) {
   const Checkpoint checkpoint(folder_);
   checkpoint.check_known(tied);
   EXPECT_TRUE(at::equal(checkpoint.read(*tied.all().front()), two));
-  EXPECT_THAT(check(untied), HasSubstr("no 'model.embed_tokens.weight'"));
+  EXPECT_THAT(check(untied), is_error("invalid_file", "'model.embed_tokens.weight'"));
   store({{embedding, one}});
   EXPECT_EQ(check(tied), "");
   EXPECT_THAT(check(untied), AllOf(HasSubstr("no 'lm_head.weight'"), HasSubstr("tie_word_embeddings")));
@@ -488,8 +489,8 @@ TEST_F(HuggingFace, ChecksAFolderWithoutReadingIt) {
   EXPECT_EQ(write(""), "");
   EXPECT_EQ(write("", at::kHalf), "");
   EXPECT_EQ(write("model.layers.1.self_attn.q_proj.lora_A.weight"), "") << "a plugin may train it";
-  EXPECT_THAT(write("score.weight"), AllOf(::testing::StartsWith("x.lua:7: "), HasSubstr("'score.weight'"),
-                                           HasSubstr(folder_.string())));
+  EXPECT_THAT(write("score.weight"), AllOf(::testing::StartsWith("invalid_file: x.lua:7: "),
+                                           HasSubstr("'score.weight'"), HasSubstr(folder_.string())));
   EXPECT_THAT(write("model.layers.2.mlp.up_proj.weight"), HasSubstr("'model.layers.2.mlp.up_proj.weight'"));
   config({{"intermediate_size", 114}});
   EXPECT_THAT(error_of([&] { check_checkpoint(folder_, "x.lua:7"); }),

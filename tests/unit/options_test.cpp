@@ -12,6 +12,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using testing::error_of;
 using ::testing::HasSubstr;
+using testing::is_error;
 
 const std::string kPlace = "x.lua:12, plugin 'lora'";
 
@@ -59,27 +60,26 @@ TEST(Options, TakesTheNumbersAndListsOfLua) {
 
 TEST(Options, NamesTheNearestOption) {
   EXPECT_EQ(refused(R"({"rnk": 4, "modules": []})"),
-            kPlace + ": unknown option 'rnk'\n  hint: did you mean 'rank'?");
+            "unknown_name: " + kPlace + ": unknown option 'rnk'\n  hint: did you mean 'rank'?");
   EXPECT_THAT(refused(R"({"zzzzzz": 4})"), HasSubstr("one of: alpha, fused, init, modules, rank"));
 }
 
 TEST(Options, NamesTheAllowedValues) {
   EXPECT_EQ(refused(R"({"rank": 0, "modules": []})"),
-            kPlace + ": option 'rank' must be an integer between 1 and 1024, but is 0");
+            "invalid_value: " + kPlace + ": option 'rank' must be an integer between 1 and 1024, but is 0");
   EXPECT_THAT(refused(R"({"rank": 1025})"), HasSubstr("but is 1025"));
-  EXPECT_THAT(refused(R"({"rank": 1.5})"), HasSubstr("must be an integer between 1 and 1024, but is 1.5"));
+  EXPECT_THAT(refused(R"({"rank": 1.5})"), is_error("invalid_value", "1", "1024", "1.5"));
   EXPECT_THAT(refused(R"({"rank": "8"})"), HasSubstr("but is \"8\""));
   EXPECT_THAT(refused(R"({"rank": 9223372036854775808})"), HasSubstr("must be an integer"));
   EXPECT_THAT(refused(R"({"rank": 1e300})"), HasSubstr("must be an integer"));
   EXPECT_THAT(refused(R"({"rank": null})"), HasSubstr("but is null"));
-  EXPECT_THAT(refused(R"({"alpha": -1})"),
-              HasSubstr("option 'alpha' must be a number of at least 0.0, but is -1"));
+  EXPECT_THAT(refused(R"({"alpha": -1})"), is_error("invalid_value", "'alpha'", "0.0", "-1"));
   EXPECT_THAT(refused(R"({"fused": 1})"), HasSubstr("must be true or false, but is 1"));
   EXPECT_THAT(refused(R"({"init": "zeroo"})"),
               AllOf(HasSubstr("must be one of 'zero', 'gaussian', but is \"zeroo\""),
                     HasSubstr("did you mean 'zero'?")));
   EXPECT_THAT(refused(R"({"init": ""})"), HasSubstr("must be one of"));
-  EXPECT_THAT(refused(R"({"modules": ["wq", "wz"]})"), HasSubstr("a list of strings from 'wq', 'wk', 'wv'"));
+  EXPECT_THAT(refused(R"({"modules": ["wq", "wz"]})"), is_error("invalid_value", "'wq'", "'wk'", "'wv'"));
   EXPECT_THAT(refused(R"({"modules": "wq"})"), HasSubstr("must be a list of strings"));
   EXPECT_THAT(refused(R"({"modules": [1]})"), HasSubstr("must be a list of strings"));
   EXPECT_THAT(refused(R"([])"), HasSubstr("options must have named fields, but is []"));
@@ -87,53 +87,51 @@ TEST(Options, NamesTheAllowedValues) {
 
 TEST(Options, NotFiniteNumbersAreRefused) {
   const Json infinite = {{"alpha", std::numeric_limits<double>::infinity()}, {"modules", Json::array()}};
-  EXPECT_THAT(error_of([&] { Options(lora(), infinite, kPlace); }),
-              HasSubstr("option 'alpha' must be a number"));
+  EXPECT_THAT(error_of([&] { Options(lora(), infinite, kPlace); }), is_error("invalid_value", "'alpha'"));
 }
 
 TEST(Options, SaysWhichOptionMustBeGiven) {
   EXPECT_EQ(refused("{}"),
-            kPlace +
+            "missing_value: " + kPlace +
                 ": option 'modules' is required\n  hint: give a list of strings from 'wq', 'wk', "
                 "'wv': targets");
 }
 
 TEST(Options, APluginMayReadOnlyWhatItDescribes) {
   const Options options = given(R"({"modules": []})");
-  EXPECT_THAT(error_of([&] { options.integer("depth"); }),
-              HasSubstr("'depth', which its description does not list"));
+  EXPECT_THAT(error_of([&] { options.integer("depth"); }), is_error("invalid_plugin", "'depth'"));
 }
 
 TEST(OptionSchema, RefusesWhatCannotBeMeant) {
   EXPECT_THAT(
       bad_schema(R"({"name": "a", "type": "int", "doc": "d"})"),
       AllOf(HasSubstr("p.so: "), HasSubstr("'type' of option 'a' must be one of"), HasSubstr("'integer'")));
-  EXPECT_THAT(bad_schema(R"({"type": "integer", "doc": "d"})"), HasSubstr("an option has no 'name'"));
-  EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer"})"), HasSubstr("option 'a' has no 'doc'"));
+  EXPECT_THAT(bad_schema(R"({"type": "integer", "doc": "d"})"), is_error("missing_value", "'name'"));
+  EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer"})"), is_error("missing_value", "'a'", "'doc'"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": ""})"),
-              HasSubstr("'doc' of option 'a' is empty"));
+              is_error("invalid_value", "'doc'", "'a'"));
   EXPECT_THAT(bad_schema(R"({"name": "Rank", "type": "integer", "doc": "d"})"),
               HasSubstr("lower-case letters"));
   EXPECT_THAT(bad_schema(R"({"name": "2d", "type": "integer", "doc": "d"})"),
               HasSubstr("starts with a letter"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "defualt": 1})"),
-              HasSubstr("unknown key 'defualt' of an option\n  hint: did you mean 'default'?"));
+              is_error("unknown_name", "'defualt'", "'default'"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "default": 0, "min": 1})"),
-              HasSubstr("'default' of option 'a' must be an integer of at least 1, but is 0"));
+              is_error("invalid_value", "'default'", "'a'", "1", "0"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "min": 2, "max": 1})"),
               HasSubstr("min 2 is above max 1"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "min": "x"})"),
-              HasSubstr("'min' of option 'a' must be an integer"));
+              is_error("invalid_value", "'min'", "'a'"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "string", "doc": "d", "max": 1})"),
-              HasSubstr("'max' of option 'a' is allowed for numbers"));
+              is_error("invalid_value", "'max'", "'a'"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "choices": ["x"]})"),
-              HasSubstr("'choices' of option 'a' are allowed for strings and lists"));
+              is_error("invalid_value", "'choices'", "'a'"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "string", "doc": "d", "choices": []})"),
               HasSubstr("are empty"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "list", "doc": "d", "choices": ["x"], "default": ["y"]})"),
-              HasSubstr("a list of strings from 'x', but is [\"y\"]"));
+              is_error("invalid_value", "'x'", "\"y\""));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "integer", "doc": "d", "effects": {"1": "model"}})"),
-              HasSubstr("'effects' of option 'a' are allowed for booleans and for options with 'choices'"));
+              is_error("invalid_value", "'effects'", "'a'", "'choices'"));
   EXPECT_THAT(bad_schema(R"({"name": "a", "type": "string", "doc": "d", "choices": ["bf16"],
                              "effects": {"bf61": "precision"}})"),
               HasSubstr("did you mean 'bf16'?"));
@@ -167,7 +165,7 @@ TEST(Phase, EffectsAreReadBack) {
   for (const auto effect : {Effect::exact, Effect::rounding, Effect::precision, Effect::batch, Effect::model})
     EXPECT_EQ(effect_from_string(to_string(effect), "x"), effect);
   EXPECT_EQ(error_of([] { effect_from_string("exactly", "p.so"); }),
-            "p.so: unknown effect 'exactly'\n  hint: did you mean 'exact'?");
+            "unknown_name: p.so: unknown effect 'exactly'\n  hint: did you mean 'exact'?");
 }
 }  // namespace
 }  // namespace optrush

@@ -125,7 +125,7 @@ TEST_F(OverridesTest, SettingsThatHoldOnlyTogether) {
   EXPECT_THAT(refused({"train.lr_decay=linear", "train.steps=4"}),
               AllOf(HasSubstr("--set train.lr_decay=linear: "), HasSubstr("train.lr_steps (0)")));
   EXPECT_THAT(refused({"train.lr_steps=4", "train.lr=-1"}),
-              HasSubstr("--set train.lr_steps=4 --set train.lr=-1: train.lr must be a number"));
+              testing::is_error("invalid_value", "train.lr_steps", "4", "-1"));
 }
 
 TEST_F(OverridesTest, SettingsOfTheExperiment) {
@@ -144,7 +144,7 @@ TEST_F(OverridesTest, OptionsOfTheirOwn) {
   EXPECT_EQ(experiment_.rounds, 2);
   EXPECT_EQ(experiment_.interleave, Interleave::off);
   EXPECT_THAT(testing::error_of([&] { apply({.interleave = "maybe"}, experiment_); }),
-              HasSubstr("must be one of 'auto', 'on', 'off', but is \"maybe\""));
+              testing::is_error("invalid_value", "'auto'", "'on'", "'off'", "\"maybe\""));
   EXPECT_EQ(experiment_.label, "h100");
   EXPECT_EQ(experiment_.base.device, "cuda");
   EXPECT_EQ(experiment_.base.threads, 3);
@@ -179,12 +179,12 @@ TEST_F(PluginOverrides, AnOptionChangesWhereverThePluginIsStacked) {
 
 TEST_F(PluginOverrides, MistakesAreNamedWithTheNearestKey) {
   EXPECT_THAT(error("validate.evry=4"), AllOf(HasSubstr("--set validate.evry=4"), HasSubstr("'every'")));
-  EXPECT_THAT(error("valdate.every=4"), HasSubstr("did you mean 'validate'?"));
+  EXPECT_THAT(error("valdate.every=4"), testing::is_error("--set valdate.every=4", "'validate'"));
   EXPECT_THAT(error("lroa.rank=16"), AllOf(HasSubstr("stacks a plugin"), HasSubstr("did you mean 'lora'?")));
   EXPECT_THAT(error("fused_adamw.x=1"), HasSubstr("no rung stacks a plugin of that name"));
   EXPECT_THAT(error("lora.rnak=16"),
               AllOf(HasSubstr("--set lora.rnak=16"), HasSubstr("did you mean 'rank'?")));
-  EXPECT_THAT(error("lora.rank=many"), HasSubstr("an integer between 1 and 4096"));
+  EXPECT_THAT(error("lora.rank=many"), testing::is_error("--set lora.rank=many", "1", "4096"));
   EXPECT_THAT(error("mixed_precision.dtype=bf61"), HasSubstr("did you mean 'bf16'?"));
   EXPECT_THAT(error("lora=16"), AllOf(HasSubstr("'lora' is a plugin"), HasSubstr("lora.rank")));
   EXPECT_THAT(error("lora.rank.more=16"), HasSubstr("'lora' is a plugin"));
@@ -201,15 +201,15 @@ TEST_F(OverridesTest, MistakesAreNamedWithTheNearestKey) {
   EXPECT_THAT(error("train.stesp=4"),
               AllOf(HasSubstr("--set train.stesp=4"), HasSubstr("did you mean 'steps'?")));
   EXPECT_THAT(error("trian.steps=4"), HasSubstr("did you mean 'train'?"));
-  EXPECT_THAT(error("ruonds=4"), HasSubstr("did you mean 'rounds'?"));
-  EXPECT_THAT(error("model.n_layer=4"), HasSubstr("did you mean 'n_layers'?"));
+  EXPECT_THAT(error("ruonds=4"), testing::is_error("--set ruonds=4", "'rounds'"));
+  EXPECT_THAT(error("model.n_layer=4"), testing::is_error("--set model.n_layer=4", "'n_layers'"));
   EXPECT_THAT(error("train.steps=many"), HasSubstr("train.steps must be"));
   EXPECT_THAT(error("rounds=0"), HasSubstr("rounds"));
   EXPECT_THAT(error("device=gpu"), HasSubstr("'cuda'"));
   EXPECT_THAT(error("train.steps"), HasSubstr("key=value"));
   EXPECT_THAT(error("=4"), HasSubstr("key=value"));
-  EXPECT_THAT(error("plugins=[]"), HasSubstr("there is no setting 'plugins'"));
-  EXPECT_THAT(error("name=y"), HasSubstr("there is no setting 'name'"));
+  EXPECT_THAT(error("plugins=[]"), testing::is_error("--set plugins=[]", "'plugins'"));
+  EXPECT_THAT(error("name=y"), testing::is_error("--set name=y", "'name'"));
 }
 }  // namespace
 }  // namespace optrush

@@ -152,7 +152,7 @@ TEST(Recipe, AnExceptionInASlotCarriesPluginSlotAndSite) {
       });
     }).train();
   });
-  EXPECT_EQ(message, "plugin 'test' in slot 'swiglu' of model.layers.0.mlp.act_fn: no luck");
+  EXPECT_EQ(message, "invalid_plugin: plugin 'test' in slot 'swiglu' of model.layers.0.mlp.act_fn: no luck");
 }
 
 TEST(Recipe, AnExceptionOfThePlainFormIsNoPluginsFault) {
@@ -177,7 +177,7 @@ TEST(Recipe, AnExceptionInAHandlerCarriesPluginAndEvent) {
       recipe.on(Event::materialized, Phase::base, [](optrush::Run&) { throw std::runtime_error("no luck"); });
     });
   });
-  EXPECT_EQ(message, "plugin 'test' in event materialized: no luck");
+  EXPECT_EQ(message, "invalid_plugin: plugin 'test' in event materialized: no luck");
 }
 
 TEST(Recipe, ScopesAreEnteredOutermostFirstAndLeftInReverse) {

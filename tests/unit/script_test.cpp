@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using testing::error_of;
 using ::testing::HasSubstr;
+using testing::is_error;
 using ::testing::Not;
 const fs::path kRoot = fs::path(OPTRUSH_TESTS_DIR).parent_path();
 
@@ -81,8 +82,8 @@ TEST_F(Script, RoundsAreANumberOrLeftOpen) {
   run(script("within = 0.02, at_most = 90"), host);
   EXPECT_EQ(host.experiments.at(1).until->at_most_s, 90);
   EXPECT_THAT(error(script("rounds = 3, within = 0.02, at_most = '5m'")), HasSubstr("exp:run: rounds"));
-  EXPECT_THAT(error(script("within = 0.02")), HasSubstr("within and at_most must be given together"));
-  EXPECT_THAT(error(script("within = 0.02, at_most = 'soon'")), HasSubstr("\"soon\" is not a duration"));
+  EXPECT_THAT(error(script("within = 0.02")), is_error("conflict", "at_most"));
+  EXPECT_THAT(error(script("within = 0.02, at_most = 'soon'")), is_error("invalid_value", "\"soon\""));
   EXPECT_THAT(error(script("within = 3, at_most = '5m'")), HasSubstr("within"));
 }
 
@@ -202,7 +203,7 @@ rush.experiment { name = "x", model = rush.llama("nano", { n_layers = layers }) 
               AllOf(HasSubstr("--arg layers=many"), HasSubstr("must be an integer")));
   EXPECT_THAT(refused("layers", "2.5", reading), HasSubstr("must be an integer"));
   EXPECT_THAT(refused("mode", "c", reading), HasSubstr("one of 'a', 'b'"));
-  EXPECT_THAT(refused("layrs", "4", reading), HasSubstr("did you mean 'layers'?"));
+  EXPECT_THAT(refused("layrs", "4", reading), is_error("unknown_name", "'layers'"));
   EXPECT_THAT(refused("layers", "4", kValid), HasSubstr("--set"));
   EXPECT_THAT(refused("layers", "many", "pcall(require 'optrush'.arg, 'layers', 1)\n" + kValid),
               HasSubstr("must be an integer"))

@@ -17,6 +17,7 @@ namespace {
 using ::testing::AllOf;
 using testing::error_of;
 using ::testing::HasSubstr;
+using testing::is_error;
 
 const std::string kPlace = "x.lua:5";
 
@@ -185,23 +186,23 @@ TEST(Spec, DefaultsAreThoseOfTheStructs) {
 
 TEST(LlamaSpecJson, ErrorsNameFieldRangeAndPlace) {
   EXPECT_EQ(llama_error(R"({"n_layer": 4})"),
-            "x.lua:5: unknown field 'n_layer' of model\n  hint: did you mean 'n_layers'?");
+            "unknown_name: x.lua:5: unknown field 'n_layer' of model\n  hint: did you mean 'n_layers'?");
   EXPECT_EQ(llama_error(R"({"n_layers": 0})"),
-            "x.lua:5: model.n_layers must be an integer between 1 and 10000, but is 0");
-  EXPECT_THAT(llama_error(R"({"norm": "rms"})"),
-              HasSubstr("model.norm must be one of 'rmsnorm', 'layernorm', 'layernorm_without_parameters'"));
+            "invalid_value: x.lua:5: model.n_layers must be an integer between 1 and 10000, but is 0");
+  EXPECT_THAT(llama_error(R"({"norm": "rms"})"), is_error("invalid_value", "model.norm", "'rmsnorm'",
+                                                          "'layernorm'", "'layernorm_without_parameters'"));
   EXPECT_THAT(llama_error(R"({"dim": 250, "n_heads": 8})"),
-              HasSubstr("model.dim (250) is not a multiple of model.n_heads (8)"));
+              is_error("invalid_value", "model.dim", "250", "model.n_heads", "8"));
   EXPECT_THAT(llama_error(R"({"dim": 24, "n_heads": 8})"),
               HasSubstr("a head of 3 dimensions cannot be rotated"));
   EXPECT_THAT(llama_error(R"({"head_dim": 63})"), HasSubstr("a head of 63 dimensions"));
   EXPECT_THAT(llama_error(R"({"n_heads": 8, "n_kv_heads": 3})"),
-              HasSubstr("(8) is not a multiple of model.n_kv_heads (3)"));
+              is_error("invalid_value", "8", "model.n_kv_heads", "3"));
   EXPECT_THAT(llama_error(R"({"rope_scaling": {"facto": 8}})"),
-              HasSubstr("unknown field 'facto' of model.rope_scaling\n  hint: did you mean 'factor'?"));
+              is_error("unknown_name", "'facto'", "model.rope_scaling", "'factor'"));
   EXPECT_THAT(llama_error(R"({"rope_scaling": {"factor": 8, "low_freq_factor": 4}})"),
               HasSubstr("must be below"));
-  EXPECT_THAT(llama_error(R"({"rope_scaling": 8})"), HasSubstr("model.rope_scaling must have named fields"));
+  EXPECT_THAT(llama_error(R"({"rope_scaling": 8})"), is_error("invalid_value", "model.rope_scaling"));
 }
 
 TEST(LlamaSpecJson, RefusesChoicesThatContradictEachOther) {
@@ -239,8 +240,7 @@ TEST(LlamaSpecJson, AnOddHeadIsFineWhereHeadDimIsGiven) {
 
 TEST(LlamaSpecJson, ACheckpointGivesEverythingElse) {
   EXPECT_EQ(to_json(llama_from_json({{"checkpoint", "/m"}}, kPlace)), Json({{"checkpoint", "/m"}}));
-  EXPECT_THAT(llama_error(R"({"checkpoint": "/m", "dim": 64})"),
-              HasSubstr("model.dim would be ignored: the checkpoint '/m' sets it"));
+  EXPECT_THAT(llama_error(R"({"checkpoint": "/m", "dim": 64})"), is_error("conflict", "model.dim", "'/m'"));
 }
 
 TEST(ValidateModel, KnowsItsKinds) {
@@ -251,35 +251,33 @@ TEST(ValidateModel, KnowsItsKinds) {
 
 TEST(DataSpecJson, RefusesWhatWouldBeIgnoredOrIsMissing) {
   EXPECT_THAT(data_error(R"({"kind": "txt"})"), HasSubstr("did you mean 'text'?"));
-  EXPECT_THAT(data_error(R"({"path": "/x"})"),
-              HasSubstr("data.path would be ignored: data.kind is 'random'"));
+  EXPECT_THAT(data_error(R"({"path": "/x"})"), is_error("conflict", "data.path", "data.kind", "'random'"));
   EXPECT_THAT(data_error(R"({"kind": "text"})"), HasSubstr("data.path is missing"));
   EXPECT_THAT(data_error(R"({"kind": "tokens", "path": "/x", "extensions": [".h"]})"),
-              HasSubstr("data.extensions would be ignored"));
+              is_error("conflict", "data.extensions"));
   EXPECT_THAT(data_error(R"({"kind": "text", "path": "/x", "extensions": ["h"]})"), HasSubstr("with a dot"));
 }
 
 TEST(TrainSpecJson, ChecksRangesAndProducts) {
-  EXPECT_THAT(train_error(R"({"micro_batch": 0})"),
-              HasSubstr("train.micro_batch must be an integer between 1 and"));
-  EXPECT_THAT(train_error(R"({"lr": -1})"), HasSubstr("train.lr must be a number of at least 0"));
-  EXPECT_THAT(train_error(R"({"lr": "3e-4"})"),
-              HasSubstr("train.lr must be a number of at least 0, but is \"3e-4\""));
+  EXPECT_THAT(train_error(R"({"micro_batch": 0})"), is_error("invalid_value", "train.micro_batch", "1"));
+  EXPECT_THAT(train_error(R"({"lr": -1})"), is_error("invalid_value", "train.lr", "0"));
+  EXPECT_THAT(train_error(R"({"lr": "3e-4"})"), is_error("invalid_value", "train.lr", "0", "\"3e-4\""));
   EXPECT_THAT(train_error(R"({"beta2": 1})"), HasSubstr("must be below 1"));
-  EXPECT_THAT(train_error(R"({"seed": -1})"), HasSubstr("train.seed must be an integer of at least 0"));
+  EXPECT_THAT(train_error(R"({"seed": -1})"), is_error("invalid_value", "train.seed", "0"));
   EXPECT_THAT(train_error(R"({"dtype": "fp16"})"),
-              HasSubstr("train.dtype must be one of 'fp32', 'fp64', 'bf16'"));
+              is_error("invalid_value", "train.dtype", "'fp32'", "'fp64'", "'bf16'"));
   EXPECT_THAT(train_error(R"({"micro_batch": 4, "accumulation": 2, "global_batch": 12})"),
-              HasSubstr("train.global_batch (12) is not a multiple of micro_batch x accumulation (8)"));
+              is_error("invalid_value", "train.global_batch", "12", "micro_batch", "8"));
 }
 
 TEST(TrainSpecJson, ALearningRateFallsOverStepsThatAreSaid) {
   EXPECT_THAT(train_error(R"({"lr_decay": "cosine"})"), HasSubstr("set train.lr_steps to"));
   EXPECT_THAT(train_error(R"({"lr_decay": "linear", "lr_warmup": 9, "lr_steps": 9})"),
-              HasSubstr("from train.lr_warmup (9)"));
-  EXPECT_THAT(train_error(R"({"lr_steps": 10})"), HasSubstr("train.lr_steps would be ignored"));
-  EXPECT_THAT(train_error(R"({"lr_min": 0.1})"), HasSubstr("train.lr_min would be ignored"));
-  EXPECT_THAT(train_error(R"({"lr_decay": "cosin"})"), HasSubstr("'none', 'linear', 'cosine'"));
+              is_error("invalid_value", "train.lr_warmup", "9"));
+  EXPECT_THAT(train_error(R"({"lr_steps": 10})"), is_error("conflict", "train.lr_steps"));
+  EXPECT_THAT(train_error(R"({"lr_min": 0.1})"), is_error("conflict", "train.lr_min"));
+  EXPECT_THAT(train_error(R"({"lr_decay": "cosin"})"),
+              is_error("invalid_value", "'none'", "'linear'", "'cosine'"));
   EXPECT_THAT(train_error(R"({"lr_min": 2})"), HasSubstr("between 0 and 1"));
 }
 
@@ -308,19 +306,18 @@ TEST(LearningRate, RisesToItsHighestAndFallsToWhatIsLeft) {
 }
 
 TEST(RunSpecJson, ErrorsOfItsPartsAreNamed) {
-  EXPECT_THAT(run_error(R"({"tran": {}})"), HasSubstr("unknown field 'tran'\n  hint: did you mean 'train'?"));
-  EXPECT_THAT(run_error(R"({"train": {"stesp": 1}})"), HasSubstr("unknown field 'stesp' of train"));
+  EXPECT_THAT(run_error(R"({"tran": {}})"), is_error("unknown_name", "'tran'", "'train'"));
+  EXPECT_THAT(run_error(R"({"train": {"stesp": 1}})"), is_error("unknown_name", "'stesp'"));
   EXPECT_THAT(run_error(R"({"train": 3})"), HasSubstr("train must have named fields, but is 3"));
   EXPECT_THAT(run_error(R"({"model": [1]})"), HasSubstr("model must have named fields"));
-  EXPECT_THAT(run_error(R"({"model_kind": "mamba"})"), HasSubstr("unknown kind of model 'mamba'"));
-  EXPECT_THAT(run_error(R"({"plugins": ["lora"]})"),
-              HasSubstr("plugin must have named fields, but is \"lora\""));
-  EXPECT_THAT(run_error(R"({"plugins": [{"options": {}}]})"), HasSubstr("plugin.name is missing"));
+  EXPECT_THAT(run_error(R"({"model_kind": "mamba"})"), is_error("unknown_name", "'mamba'"));
+  EXPECT_THAT(run_error(R"({"plugins": ["lora"]})"), is_error("invalid_value", "\"lora\""));
+  EXPECT_THAT(run_error(R"({"plugins": [{"options": {}}]})"), is_error("missing_value", "plugin.name"));
   EXPECT_THAT(run_error(R"({"plugins": {"name": "lora"}})"),
               HasSubstr("plugins must be a list of {name, options}"));
-  EXPECT_THAT(run_error(R"({"purpose": "meassure"})"), HasSubstr("did you mean 'measure'?"));
-  EXPECT_THAT(run_error(R"({"device": "gpu"})"), HasSubstr("device must be one of 'auto', 'cpu', 'cuda'"));
-  EXPECT_THAT(run_error(R"({"schema_version": 2})"), HasSubstr("schema_version must be 1, but is 2"));
+  EXPECT_THAT(run_error(R"({"purpose": "meassure"})"), is_error("invalid_value", "'measure'"));
+  EXPECT_THAT(run_error(R"({"device": "gpu"})"), is_error("invalid_value", "'auto'", "'cpu'", "'cuda'"));
+  EXPECT_THAT(run_error(R"({"schema_version": 2})"), is_error("invalid_value", "schema_version", "1", "2"));
   EXPECT_THAT(run_error("[]"), HasSubstr("named fields, but is []"));
 }
 
@@ -328,8 +325,8 @@ TEST(RunSpecJson, TheEnvironmentIsTextByName) {
   const RunSpec spec = run_spec_from_json({{"env", {{"NCCL_P2P_DISABLE", "1"}, {"_x2", ""}}}}, kPlace);
   EXPECT_EQ(spec.environment.at("NCCL_P2P_DISABLE"), "1");
   EXPECT_EQ(run_spec_from_json(to_json(spec), kPlace).environment, spec.environment);
-  EXPECT_THAT(run_error(R"({"env": {"A": 1}})"), HasSubstr("env.A must be a string, but is 1"));
-  EXPECT_THAT(run_error(R"({"env": {"A": "a\u0000b"}})"), HasSubstr("env.A contains a zero byte"));
+  EXPECT_THAT(run_error(R"({"env": {"A": 1}})"), is_error("invalid_value", "env.A", "1"));
+  EXPECT_THAT(run_error(R"({"env": {"A": "a\u0000b"}})"), is_error("invalid_value", "env.A"));
   for (const std::string name : {"", "1A", "A B", "A=B", "A-B"})
     EXPECT_THAT(run_error(Json{{"env", {{name, "x"}}}}.dump()),
                 HasSubstr("x.lua:5: env: \"" + name + "\" is not a valid name of an environment variable"));
@@ -379,8 +376,7 @@ TEST(Merged, AnotherKindOfModelStartsAnew) {
                                {"vocab_size", 32000},
                                {"repeat", 1}}));
   EXPECT_EQ(merged(stack, {{"model", {{"repeat", 2}}}}, kPlace).model["dim"], 8);
-  EXPECT_THAT(settings_error(R"({"model": {"n_layers": 4}})", stack),
-              HasSubstr("unknown field 'n_layers' of model"));
+  EXPECT_THAT(settings_error(R"({"model": {"n_layers": 4}})", stack), is_error("unknown_name", "'n_layers'"));
 }
 
 TEST(RunSpec, AKindOfEarlierReportsIsRead) {
@@ -394,17 +390,16 @@ TEST(RunSpec, AKindOfEarlierReportsIsRead) {
 
 TEST(Merged, FindsWhatARungMayNotSay) {
   EXPECT_EQ(settings_error(R"({"train": {"micro_batch": 8}})"), "");
-  EXPECT_EQ(settings_error(R"({"train": {"micro_bach": 8}})"),
-            "x.lua:5: unknown field 'micro_bach' of train\n  hint: did you mean 'micro_batch'?");
-  EXPECT_THAT(settings_error(R"({"trian": {}})"),
-              HasSubstr("unknown setting 'trian'\n  hint: did you mean 'train'?"));
-  EXPECT_THAT(settings_error(R"({"round": 3})"), HasSubstr("unknown setting 'round'"));
-  EXPECT_THAT(settings_error(R"({"train": {"lr": null}})"), HasSubstr("train.lr must be a number"));
+  EXPECT_EQ(
+      settings_error(R"({"train": {"micro_bach": 8}})"),
+      "unknown_name: x.lua:5: unknown field 'micro_bach' of train\n  hint: did you mean 'micro_batch'?");
+  EXPECT_THAT(settings_error(R"({"trian": {}})"), is_error("unknown_name", "'trian'", "'train'"));
+  EXPECT_THAT(settings_error(R"({"round": 3})"), is_error("unknown_name", "'round'"));
+  EXPECT_THAT(settings_error(R"({"train": {"lr": null}})"), is_error("invalid_value", "train.lr"));
   EXPECT_THAT(settings_error(R"({"model": {"n_heads": 6}})"), HasSubstr("not a multiple"));
   RunSpec base;
   base.model = {{"checkpoint", "/m"}};
-  EXPECT_THAT(settings_error(R"({"model": {"n_layers": 2}})", base),
-              HasSubstr("model.n_layers would be ignored"));
+  EXPECT_THAT(settings_error(R"({"model": {"n_layers": 2}})", base), is_error("conflict", "model.n_layers"));
 }
 
 TEST(RunSpecSchema, TheFileIsMadeFromTheFields) {

@@ -14,6 +14,7 @@ namespace optrush {
 namespace {
 namespace fs = std::filesystem;
 using ::optrush::testing::error_of;
+using ::optrush::testing::is_error;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -103,7 +104,7 @@ TEST_F(StateFolderTest, DamageIsNamedWithItsFile) {
     EXPECT_THAT(error_of([&] { StateFolder{folder_}; }), HasSubstr("state.json")) << text;
   }
   damage("state.json", R"({"schema_version": 1, "step": 1, "ranks": 2})");
-  EXPECT_THAT(error_of([&] { StateFolder{folder_}; }), HasSubstr("rank-00001.safetensors"));
+  EXPECT_THAT(error_of([&] { StateFolder{folder_}; }), is_error("missing_file", "rank-00001.safetensors"));
   damage("state.json", head);
   write_safetensors(folder_ / "step-00000001/rank-00000.safetensors", {{"t", at::zeros({12})}});
   EXPECT_THAT(error_of([&] { StateFolder{folder_}; }), HasSubstr("has no index of a state"));

@@ -93,7 +93,7 @@ class Analyzer {
     row.gate = gate.explanation;
     row.verdict = judge(gate, evidence);
     if (row.verdict.undecided) leave("not checked bit for bit: its reference ran only once");
-    if (!row.verdict.passed) row.end_badly(Status::broken, row.verdict.message);
+    if (!row.verdict.passed) row.end_badly(Status::broken, row.verdict.message, ErrorCode::wrong_result);
     if (!row.verdict.compared) stand_on_broken(row);
     if (row.status == Status::broken) culprits_.try_emplace(row.variant, variant_of(row).added);
     if (row.verdict.compared) {
@@ -151,7 +151,8 @@ class Analyzer {
       });
     });
     if (gone) return;
-    row.end_badly(Status::broken, "it builds on '" + out_.row(below->first)->name + "', which is broken");
+    row.end_badly(Status::broken, "it builds on '" + out_.row(below->first)->name + "', which is broken",
+                  ErrorCode::wrong_result);
     culprits_.emplace(row.variant, below->second);
   }
 
@@ -273,7 +274,7 @@ bool Row::was_interleaved() const {
 void Row::end_badly(Status how, std::string why, std::optional<ErrorCode> kind) {
   if (!ok()) return;
   status = how;
-  code = kind.value_or(code_of(how));
+  code = kind;
   reason = std::move(why);
 }
 

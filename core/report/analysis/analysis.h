@@ -33,7 +33,7 @@ struct Row {
   bool external = false;  ///< another program trained it
   Status status = Status::ok;
   std::string reason;             ///< of a status that is not ok
-  std::optional<ErrorCode> code;  ///< of the same; none: it is ok
+  std::optional<ErrorCode> code;  ///< of the same; none: not known
   std::vector<std::string> notes;
   std::vector<std::string> warnings;  ///< of its runs, each once
   bool started = true;                ///< false: no run of it has a result

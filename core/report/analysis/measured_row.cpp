@@ -252,8 +252,10 @@ void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
   const double limit = reduces_precision(plan) ? 2 : 1;
   for (const auto& [name, value] : {std::pair("MFU (causal)", row.mfu_causal), std::pair("HFU", row.hfu)})
     if (value.value_or(0) > limit)
-      row.end_badly(Status::failed, std::string("an ") + name + " of " + percent(*value) + " is above " +
-                                        percent(limit, 0) + ": the peak or the count of operations is wrong");
+      row.end_badly(Status::failed,
+                    std::string("an ") + name + " of " + percent(*value) + " is above " + percent(limit, 0) +
+                        ": the peak or the count of operations is wrong",
+                    ErrorCode::internal);
 }
 }  // namespace
 
