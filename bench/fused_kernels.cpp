@@ -90,6 +90,12 @@ std::vector<Operator> operators() {
        [](int64_t bytes, auto options) -> Tensors {
          return {rows(bytes, 3, options), rows(bytes, 3, options)};
        },
+       3, 5},
+      {"geglu", fused::geglu(),
+       [](const Tensors& in) -> Tensors { return {plain::geglu(in[0], in[1], Activation::gelu_tanh)}; },
+       [](int64_t bytes, auto options) -> Tensors {
+         return {rows(bytes, 3, options), rows(bytes, 3, options)};
+       },
        3, 5}};
 }
 

@@ -28,6 +28,9 @@ inline Tensors default_position(const Tensors& in) {
   return {plain::rotate(in[0], in[2], in[3]), plain::rotate(in[1], in[2], in[3])};
 }
 inline Tensors default_swiglu(const Tensors& in) { return {plain::swiglu(in[0], in[1])}; }
+inline Tensors default_geglu(const Tensors& in) {
+  return {plain::geglu(in[0], in[1], Activation::gelu_tanh)};
+}
 
 /// A pair beside its plain form. The tables of `position` are no inputs to derive by.
 struct Case {
@@ -40,7 +43,8 @@ inline std::vector<Case> cases() {
   return {{"norm", fused::norm(kEps), default_norm, 2},
           {"add_norm", fused::add_norm(kEps), default_add_norm, 3},
           {"position", fused::position(), default_position, 2},
-          {"swiglu", fused::swiglu(), default_swiglu, 2}};
+          {"swiglu", fused::swiglu(), default_swiglu, 2},
+          {"geglu", fused::geglu(), default_geglu, 2}};
 }
 
 inline Tensor random(at::IntArrayRef sizes, at::ScalarType type) {
@@ -56,7 +60,8 @@ inline Tensors inputs(const Case& c, at::ScalarType type, int64_t width, int64_t
     const Tensor angles = random({batch, 1, 3, even}, wide);
     return {heads(4), heads(2), angles.cos(), angles.sin()};
   }
-  if (c.name == "swiglu") return {random({batch, 3, width}, type) * 3, random({batch, 3, width}, type)};
+  if (c.name == "swiglu" || c.name == "geglu")
+    return {random({batch, 3, width}, type) * 3, random({batch, 3, width}, type)};
   Tensors in = {random({batch, 3, width}, type)};
   if (c.name == "add_norm") in.push_back(random({batch, 3, width}, type));
   in.push_back(random({width}, type));

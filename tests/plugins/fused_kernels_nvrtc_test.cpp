@@ -42,8 +42,9 @@ std::vector<Instance> every_kernel() {
       const bool fast = lanes > 1 && type != Type::fp64;
       norms(type, type, type, lanes);
       all.push_back({&gpu::rotate_program(), gpu::rotate_name(type, lanes), fast});
-      all.push_back({&gpu::swiglu_program(), gpu::swiglu_name("forward", type, lanes), fast});
-      all.push_back({&gpu::swiglu_program(), gpu::swiglu_name("backward", type, lanes), fast});
+      for (const auto activation : {Gate::silu, Gate::gelu_tanh})
+        for (const char* direction : {"forward", "backward"})
+          all.push_back({&gpu::glu_program(), gpu::glu_name(direction, type, lanes, activation), fast});
       for (const bool gradient : {false, true})
         all.push_back({&gpu::cross_entropy_program(), gpu::cross_entropy_name(type, lanes, gradient), fast});
     }

@@ -117,12 +117,21 @@ TEST(FusedKernels, ExtremesOfTheSigmoidStayFinite) {
   const Case c = cases()[3];
   expect_like_plain(c, {gate, at::ones_like(gate)}, 2e-6);
   expect_like_plain(c, {gate.to(at::kDouble), at::ones_like(gate, at::kDouble)}, 1e-12);
+  const Case geglu = cases()[4];
+  expect_like_plain(geglu, {gate, at::ones_like(gate)}, 2e-6);
+  // Its cube is beyond fp32, its slope 0 or 1.
+  const Tensor far = at::tensor({-1e15, 1e15}, at::kFloat).requires_grad_();
+  const Tensor out = call(geglu.pair, {far, at::ones_like(far)})[0];
+  out.sum().backward();
+  EXPECT_TRUE(at::allclose(out, at::tensor({0.0, 1e15}, at::kFloat), 1e-6, 1e-12));
+  EXPECT_TRUE(at::allclose(far.grad(), at::tensor({0.0, 1.0}, at::kFloat), 1e-6, 1e-12));
 }
 
 TEST(FusedKernels, NotANumberStaysOne) {
   for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     const Tensor x = at::full({2, 40}, std::nan(""), at::kFloat).to(type), one = at::ones_like(x);
     EXPECT_TRUE(call(fused::swiglu(), {x, one})[0].isnan().all().item<bool>());
+    EXPECT_TRUE(call(fused::geglu(), {x, one})[0].isnan().all().item<bool>());
     EXPECT_TRUE(call(fused::norm(kEps), {x, one[0]})[1].isnan().all().item<bool>());
   }
 }
@@ -204,12 +213,27 @@ RunSpec in_double(std::vector<PluginUse> plugins, const Json& model = Json::obje
 TEST(FusedKernelsPlugin, TrainsLikeThePlainFormInDoubleKernelByKernel) {
   const auto expected = losses(Trained(in_double({})).train());
   const std::vector<Json> selections = {
-      {"norm"}, {"add_norm"}, {"position"}, {"swiglu"}, {"norm", "add_norm", "position", "swiglu"}};
+      {"norm"}, {"add_norm"}, {"position"}, {"swiglu"}, {"norm", "add_norm", "position", "swiglu", "geglu"}};
   for (const Json& kernels : selections) {
     SCOPED_TRACE(kernels.dump());
     const auto got = losses(Trained(in_double({fused_with({{"kernels", kernels}})})).train());
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-12);
   }
+}
+
+TEST(FusedKernelsPlugin, FusesTheGegluByTanhAndLeavesTheExactOne) {
+  for (const char* activation : {"gelu_tanh", "gelu"}) {
+    const auto with = [&](std::vector<PluginUse> plugins) {
+      return in_double(std::move(plugins), {{"activation", activation}});
+    };
+    const auto expected = losses(Trained(with({})).train());
+    const auto got = losses(Trained(with({fused_with()})).train());
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-12);
+  }
+  EXPECT_NE(error_of([] {
+              Trained(in_double({fused_with({{"kernels", {"geglu"}}})})).train();
+            }).find("nothing to fuse"),
+            std::string::npos);
 }
 
 TEST(FusedKernelsPlugin, ComposesWithRecomputationAndAdapters) {

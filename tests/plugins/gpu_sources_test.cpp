@@ -1,6 +1,9 @@
 // What the GPU kernels compute, without a GPU: their sources run by threads of the host, beside the formulas.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
+#include <numbers>
 #include <numeric>
 #include <random>
 
@@ -17,7 +20,7 @@ namespace rotary {
 #include "fused_kernels/gpu/rotate.cu"
 }
 namespace mlp {
-#include "fused_kernels/gpu/swiglu.cu"
+#include "fused_kernels/gpu/glu.cu"
 }
 
 using optrush::testing::launch;
@@ -228,34 +231,48 @@ TEST(GpuSources, RotationsThereAndBack) {
   check_rotation<__nv_bfloat16, 8>();
 }
 
-template <class T, int N>
-void check_swiglu() {
+/// {value, slope} of x sigmoid(x), or of GELU with tanh.
+std::array<double, 2> activation_of(double x, bool gelu) {
+  const double first = 2 * std::sqrt(2 / std::numbers::pi), third = first * 0.044715;
+  const double argument = gelu ? first * x + third * x * x * x : x;
+  const double slope = gelu ? first + 3 * third * x * x : 1, y = 1 / (1 + std::exp(-argument));
+  return {x * y, y * (1 + x * (1 - y) * slope)};
+}
+
+template <class T, int N, bool kGelu>
+void check_glu() {
   constexpr size_t kCount = 264;
   Memory<T> gate(random_numbers(kCount, 1, 5)), up(random_numbers(kCount, 2)), g(random_numbers(kCount, 3));
   Memory<T> out(kCount), d_gate(kCount), d_up(kCount);
   const Place threads{64, 1, 1};
   const auto blocks = static_cast<unsigned int>((kCount / N + 63) / 64);
-  launch(blocks, threads, [&] { mlp::swiglu_forward<T, N>(gate.data(), up.data(), out.data(), kCount); });
+  launch(blocks, threads, [&] { mlp::glu_forward<T, N, kGelu>(gate.data(), up.data(), out.data(), kCount); });
   launch(blocks, threads, [&] {
-    mlp::swiglu_backward<T, N>(gate.data(), up.data(), g.data(), d_gate.data(), d_up.data(), kCount);
+    mlp::glu_backward<T, N, kGelu>(gate.data(), up.data(), g.data(), d_gate.data(), d_up.data(), kCount);
   });
   const Numbers x = gate.numbers(), u = up.numbers(), gs = g.numbers();
   Numbers outs(kCount), d_gates(kCount), d_ups(kCount);
   for (size_t i = 0; i < kCount; ++i) {
-    const double y = 1 / (1 + std::exp(-x[i]));
-    outs[i] = x[i] * y * u[i], d_ups[i] = gs[i] * x[i] * y;
-    d_gates[i] = gs[i] * u[i] * y * (1 + x[i] * (1 - y));
+    const auto [value, slope] = activation_of(x[i], kGelu);
+    outs[i] = value * u[i], d_ups[i] = gs[i] * value;
+    d_gates[i] = gs[i] * u[i] * slope;
   }
   expect_near(out.numbers(), outs, kTolerance<T>);
   expect_near(d_gate.numbers(), d_gates, 2 * kTolerance<T>);
   expect_near(d_up.numbers(), d_ups, kTolerance<T>);
 }
 
-TEST(GpuSources, SwigluForwardAndBackward) {
-  check_swiglu<float, 4>();
-  check_swiglu<float, 1>();
-  check_swiglu<double, 2>();
-  check_swiglu<__nv_bfloat16, 8>();
-  check_swiglu<__half, 8>();
+template <class T, int N>
+void check_each_activation() {
+  check_glu<T, N, false>();
+  check_glu<T, N, true>();
+}
+
+TEST(GpuSources, GatedLinearUnitsForwardAndBackward) {
+  check_each_activation<float, 4>();
+  check_each_activation<float, 1>();
+  check_each_activation<double, 2>();
+  check_each_activation<__nv_bfloat16, 8>();
+  check_each_activation<__half, 8>();
 }
 }  // namespace

@@ -1,12 +1,12 @@
 // Fused kernels: RMSNorm, residual + RMSNorm (arXiv:1910.07467), rotary embedding (arXiv:2104.09864) and
-// SwiGLU (arXiv:2002.05202), the forward and the backward of each in one pass over memory. The plain forms
-// make two to eight passes, each a tensor written and read again; these operators do a few FLOPs a byte, so
-// the passes are their cost. Norms keep their input and one number a row, and rotations nothing but the
-// tables. The gradient of the residual stream is added in the backward of the norm that branches off it. On a
-// CPU they are vectors of the widest instruction set found at run time, on a GPU compiled for its
-// architecture when they first run. It pays least where matmuls dwarf everything else (wide models on slow
-// matrix units), and not at all on operators that a compiler fuses anyway: under `compile` a traced block
-// takes the plain forms.
+// gated linear units (SwiGLU, GEGLU: arXiv:2002.05202), the forward and the backward of each in one pass over
+// memory. The plain forms make two to eight passes, each a tensor written and read again; these operators do
+// a few FLOPs a byte, so the passes are their cost. Norms keep their input and one number a row, and
+// rotations nothing but the tables. The gradient of the residual stream is added in the backward of the norm
+// that branches off it. On a CPU they are vectors of the widest instruction set found at run time, on a GPU
+// compiled for its architecture when they first run. It pays least where matmuls dwarf everything else (wide
+// models on slow matrix units), and not at all on operators that a compiler fuses anyway: under `compile` a
+// traced block takes the plain forms.
 #include <ATen/autocast_mode.h>
 
 #include <map>
@@ -51,6 +51,7 @@ class FusedKernels final : public Plugin {
       if (kernel == "add_norm") replace_add_norm(recipe);
       if (kernel == "position") replace_position(recipe);
       if (kernel == "swiglu") replace_swiglu(recipe);
+      if (kernel == "geglu") replace_geglu(recipe);
     }
     recipe.on(Event::ready, Phase::base, [this](Run& run) { report(run); });
   }
@@ -120,6 +121,19 @@ class FusedKernels final : public Plugin {
         traits());
   }
 
+  /// The exact GELU keeps the plain form.
+  void replace_geglu(Recipe& recipe) {
+    const bool by_tanh =
+        recipe.spec().model_kind == "llama" && llama_of(recipe.spec()).activation == Activation::gelu_tanh;
+    if (!by_tanh) return;
+    ++fused_sites_;
+    recipe.ops.geglu.replace(
+        [this](const Tensor& gate, const Tensor& up) {
+          return call(geglu_, {gate, up}).front();
+        },
+        traits());
+  }
+
   void report(Run& run) const {
     if (fused_sites_ == 0)
       throw Error("fused_kernels has nothing to fuse: the norms of this model are not RMSNorm",
@@ -135,16 +149,16 @@ class FusedKernels final : public Plugin {
   bool lower_ = true;
   int64_t fused_sites_ = 0, plain_modules_ = 0;
   NormPairs norms_{fused::norm}, add_norms_{fused::add_norm};
-  Differentiable position_ = fused::position(), swiglu_ = fused::swiglu();
+  Differentiable position_ = fused::position(), swiglu_ = fused::swiglu(), geglu_ = fused::geglu();
 };
 }  // namespace
 
 OPTRUSH_PLUGIN(FusedKernels, R"json({
   "name": "fused_kernels", "version": "0.1.0", "kind": "optimization", "effect": "rounding",
-  "summary": "fused kernels for norms, rotary embedding and SwiGLU, each in one pass over memory",
+  "summary": "fused kernels for norms, rotary embedding and gated linear units, each in one pass over memory",
   "options": [
-    {"name": "kernels", "type": "list", "default": ["norm", "add_norm", "position", "swiglu"],
-     "choices": ["norm", "add_norm", "position", "swiglu"], "doc": "operators to fuse"},
+    {"name": "kernels", "type": "list", "default": ["norm", "add_norm", "position", "swiglu", "geglu"],
+     "choices": ["norm", "add_norm", "position", "swiglu", "geglu"], "doc": "operators to fuse"},
     {"name": "autocast_output", "type": "boolean", "default": true,
      "doc": "under autocast, norms write the low-precision type directly, instead of a cast in each following linear layer; false: norms write fp32"}
   ]

@@ -44,15 +44,22 @@ struct Rotate {
   bool stream;
 };
 
-struct SwigluForward {
+/// The activation of the gate, x * sigmoid(argument of x): x of SiLU, 2 sqrt(2 / pi) (x + 0.044715 x^3) of
+/// GELU with tanh (arXiv:1606.08415), as (1 + tanh(z)) / 2 = sigmoid(2 z).
+enum class Gate : uint8_t { silu, gelu_tanh };
+
+/// out = activation(gate) * up
+struct GluForward {
   Type type;
+  Gate activation;
   const void *gate, *up;
   void* out;
   int64_t count;
   bool stream;
 };
-struct SwigluBackward {
+struct GluBackward {
   Type type;
+  Gate activation;
   const void *gate, *up, *out_gradient;
   void *gate_gradient, *up_gradient;
   int64_t count;
@@ -65,8 +72,8 @@ void norm_forward(const NormForward&, int64_t begin_row, int64_t end_row);
 void norm_backward(const NormBackward&, int64_t begin_row, int64_t end_row, double* weight_part);
 /// Tokens counted over the batch: b * S + s.
 void rotate(const Rotate&, int64_t begin_token, int64_t end_token);
-void swiglu_forward(const SwigluForward&, int64_t begin, int64_t end);
-void swiglu_backward(const SwigluBackward&, int64_t begin, int64_t end);
+void glu_forward(const GluForward&, int64_t begin, int64_t end);
+void glu_backward(const GluBackward&, int64_t begin, int64_t end);
 }  // namespace cpu
 
 /// On the current stream of the current device.
@@ -77,7 +84,7 @@ int64_t norm_backward_blocks(const NormBackward&);
 void norm_backward(const NormBackward&, void* weight_parts, int64_t blocks, void* weight_gradient,
                    Type weight_type);
 void rotate(const Rotate&);
-void swiglu_forward(const SwigluForward&);
-void swiglu_backward(const SwigluBackward&);
+void glu_forward(const GluForward&);
+void glu_backward(const GluBackward&);
 }  // namespace gpu
 }  // namespace optrush::fused

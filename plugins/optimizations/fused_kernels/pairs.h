@@ -15,4 +15,6 @@ Differentiable add_norm(double eps, std::optional<at::ScalarType> low = {});
 Differentiable position();
 /// {gate, up} to {SiLU(gate) * up}.
 Differentiable swiglu();
+/// {gate, up} to {GELU(gate) * up}, GELU by its approximation with tanh.
+Differentiable geglu();
 }  // namespace optrush::fused

@@ -84,20 +84,20 @@ GpuGrid over(int64_t count, int64_t together) {
 }
 }  // namespace
 
-void gpu::swiglu_forward(const SwigluForward& p) {
+void gpu::glu_forward(const GluForward& p) {
   if (p.count == 0) return;
   const int64_t together = lanes({p.type}, p.count, {p.gate, p.up, p.out});
-  swiglu_program()
-      .kernel(swiglu_name("forward", p.type, together))
+  glu_program()
+      .kernel(glu_name("forward", p.type, together, p.activation))
       .launch(over(p.count, together), p.gate, p.up, p.out, p.count);
 }
 
-void gpu::swiglu_backward(const SwigluBackward& p) {
+void gpu::glu_backward(const GluBackward& p) {
   if (p.count == 0) return;
   const int64_t together =
       lanes({p.type}, p.count, {p.gate, p.up, p.out_gradient, p.gate_gradient, p.up_gradient});
-  swiglu_program()
-      .kernel(swiglu_name("backward", p.type, together))
+  glu_program()
+      .kernel(glu_name("backward", p.type, together, p.activation))
       .launch(over(p.count, together), p.gate, p.up, p.out_gradient, p.gate_gradient, p.up_gradient, p.count);
 }
 }  // namespace optrush::fused

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "glu_cu.h"
 #include "kernel_parts/gpu_instance.h"
 #include "norm_cu.h"
 #include "rotate_cu.h"
-#include "swiglu_cu.h"
 
 namespace optrush::fused {
 const GpuProgram& gpu::norm_program() {
@@ -16,8 +16,8 @@ const GpuProgram& gpu::rotate_program() {
   static const GpuProgram program(source("rotate.cu", kRotateCu));
   return program;
 }
-const GpuProgram& gpu::swiglu_program() {
-  static const GpuProgram program(source("swiglu.cu", kSwigluCu));
+const GpuProgram& gpu::glu_program() {
+  static const GpuProgram program(source("glu.cu", kGluCu));
   return program;
 }
 
@@ -40,7 +40,7 @@ std::string gpu::sum_weight_parts_name(Type x, Type weight) {
                   kPartLines);
 }
 std::string gpu::rotate_name(Type type, int64_t lanes) { return instance("rotate", type, lanes); }
-std::string gpu::swiglu_name(const std::string& direction, Type type, int64_t lanes) {
-  return instance("swiglu_" + direction, type, lanes);
+std::string gpu::glu_name(const std::string& direction, Type type, int64_t lanes, Gate activation) {
+  return instance("glu_" + direction, type, lanes, activation == Gate::gelu_tanh);
 }
 }  // namespace optrush::fused

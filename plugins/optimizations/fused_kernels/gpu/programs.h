@@ -8,7 +8,7 @@
 namespace optrush::fused::gpu {
 const GpuProgram& norm_program();
 const GpuProgram& rotate_program();
-const GpuProgram& swiglu_program();
+const GpuProgram& glu_program();
 
 /// How a block shares a row: `lanes` numbers a load, `steps` loads for each of `threads`.
 struct RowShape {
@@ -21,5 +21,5 @@ std::string norm_backward_name(Type x, Type delta, Type out, const RowShape&, bo
 inline constexpr int64_t kPartColumns = 16, kPartLines = 32;
 std::string sum_weight_parts_name(Type x, Type weight);
 std::string rotate_name(Type, int64_t lanes);
-std::string swiglu_name(const std::string& direction, Type, int64_t lanes);
+std::string glu_name(const std::string& direction, Type, int64_t lanes, Gate);
 }  // namespace optrush::fused::gpu

@@ -1,4 +1,4 @@
-// SiLU(gate) * up (arXiv:2002.05202): N neighbours a thread.
+// Gated linear units (arXiv:2002.05202): N neighbours a thread.
 #include "lanes.cuh"
 
 __device__ inline double sigmoid(double x) { return 1 / (1 + exp(-x)); }
@@ -8,20 +8,35 @@ __device__ inline double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 /// it is 1e-38; below that it is 0.
 __device__ inline float sigmoid(float x) { return __fdividef(1.0f, 1.0f + __expf(-x)); }
 
-template <class T, int N>
-__global__ void swiglu_forward(const T* __restrict__ gate, const T* __restrict__ up, T* __restrict__ out, long long count) {
+/// The activation of the gate is x * sigmoid(argument of x): see Gate. `x` is bounded where the cube may overflow;
+/// the sigmoid is 0 or 1 there.
+template <class W, bool kGelu>
+struct Argument {
+  W x, value, slope;
+  __device__ explicit Argument(W given) : x(given), value(given), slope(1) {
+    if constexpr (kGelu) {
+      constexpr W kFirst = W(1.5957691216057308), kThird = kFirst * W(0.044715);
+      x = given > W(30) ? W(30) : given < W(-30) ? W(-30) : given;
+      value = x * (kFirst + kThird * x * x);
+      slope = kFirst + W(3) * kThird * x * x;
+    }
+  }
+};
+
+template <class T, int N, bool kGelu>
+__global__ void glu_forward(const T* __restrict__ gate, const T* __restrict__ up, T* __restrict__ out, long long count) {
   const long long at = (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) * N;
   if (at >= count) return;
   Wide<T> x[N], other[N];
   load(gate + at, x);
   load(up + at, other);
 #pragma unroll
-  for (int i = 0; i < N; ++i) x[i] = x[i] * sigmoid(x[i]) * other[i];
+  for (int i = 0; i < N; ++i) x[i] = x[i] * sigmoid(Argument<Wide<T>, kGelu>(x[i]).value) * other[i];
   store(out + at, x);
 }
 
-template <class T, int N>
-__global__ void swiglu_backward(const T* __restrict__ gate, const T* __restrict__ up,
+template <class T, int N, bool kGelu>
+__global__ void glu_backward(const T* __restrict__ gate, const T* __restrict__ up,
                                 const T* __restrict__ out_gradient, T* __restrict__ gate_gradient,
                                 T* __restrict__ up_gradient, long long count) {
   using W = Wide<T>;
@@ -33,9 +48,10 @@ __global__ void swiglu_backward(const T* __restrict__ gate, const T* __restrict_
   load(out_gradient + at, g);
 #pragma unroll
   for (int i = 0; i < N; ++i) {
-    const W y = sigmoid(x[i]), scaled = g[i] * y;
-    // d SiLU = y (1 + x (1 - y))
-    g[i] = scaled * other[i] * (W(1) + x[i] * (W(1) - y));
+    const Argument<W, kGelu> of(x[i]);
+    const W y = sigmoid(of.value), scaled = g[i] * y;
+    // d (x y) = y (1 + x (1 - y) d argument)
+    g[i] = scaled * other[i] * (W(1) + of.x * (W(1) - y) * of.slope);
     other[i] = scaled * x[i];
   }
   store(gate_gradient + at, g);

@@ -1,0 +1,125 @@
+// Gated linear units (arXiv:2002.05202) on a CPU, element by element.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/glu.cpp"
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#include "hwy/foreach_target.h"
+// The target's own headers come after it.
+#include "hwy/cache_control.h"
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+#include "kernel_parts/exp-inl.h"
+#include "kernel_parts/lanes-inl.h"
+#include "kernels.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace optrush::fused {
+namespace HWY_NAMESPACE {
+/// 1 / x in fp32 for x of a middling size. A division of a long vector takes as long as the whole
+/// exponential; one Newton step takes an estimate to the last bit or two.
+template <class D>
+HWY_INLINE hn::Vec<D> reciprocal(D d, hn::Vec<D> x) {
+  const auto estimate = hn::ApproximateReciprocal(x);
+  return hn::MulAdd(estimate, hn::NegMulAdd(x, estimate, hn::Set(d, 1.0F)), estimate);
+}
+
+template <class D>
+struct Sigmoid {
+  hn::Vec<D> value, rest;  ///< rest: 1 - value, exact where value is almost 1
+};
+template <class D>
+HWY_INLINE Sigmoid<D> sigmoid(D d, hn::Vec<D> x) {
+  using W = hn::TFromD<D>;
+  // Beyond, the sigmoid is 0 or 1 to any type.
+  const auto most = hn::Set(d, sizeof(W) == 8 ? W(700) : W(80));
+  const auto bounded = hn::Max(hn::Min(x, most), hn::Neg(most));
+  const auto one = hn::Set(d, W(1));
+  if constexpr (std::is_same_v<W, float>) {
+    const auto e = exp_of_moderate(d, hn::Neg(bounded)), value = reciprocal(d, hn::Add(one, e));
+    return {value, hn::Mul(e, value)};
+  } else {
+    const auto e = hn::Exp(d, hn::Neg(bounded)), value = hn::Div(one, hn::Add(one, e));
+    return {value, hn::Mul(e, value)};
+  }
+}
+
+/// argument: of the sigmoid. slope: d argument / d x. x: in whose place the slope of the activation is taken.
+template <class D>
+struct Argument {
+  hn::Vec<D> value, slope, x;
+};
+template <Gate kGate, class D>
+HWY_INLINE Argument<D> argument(D d, hn::Vec<D> x) {
+  using W = hn::TFromD<D>;
+  if constexpr (kGate == Gate::silu) return {x, hn::Set(d, W(1)), x};
+  constexpr auto kFirst = W(1.5957691216057308), kThird = kFirst * W(0.044715);
+  // Beyond, the sigmoid is 0 or 1 to any type, and the cube may overflow.
+  const auto most = hn::Set(d, W(30)), bounded = hn::Max(hn::Min(x, most), hn::Neg(most));
+  const auto square = hn::Mul(bounded, bounded), first = hn::Set(d, kFirst);
+  return {hn::Mul(bounded, hn::MulAdd(hn::Set(d, kThird), square, first)),
+          hn::MulAdd(hn::Set(d, W(3) * kThird), square, first), bounded};
+}
+
+template <class T, Gate kGate>
+void forward_range(const GluForward& p, int64_t begin, int64_t end) {
+  const auto *gate = static_cast<const T*>(p.gate), *up = static_cast<const T*>(p.up);
+  auto* out = static_cast<T*>(p.out);
+  each_vector<Wide<T>>(begin, end, [&](auto d, int64_t i) HWY_ATTR {
+    const auto x = load(d, gate + i);
+    store(d, hn::Mul(hn::Mul(x, sigmoid(d, argument<kGate>(d, x).value).value), load(d, up + i)), out + i,
+          p.stream);
+  });
+  if (p.stream) hwy::FlushStream();
+}
+
+template <class T, Gate kGate>
+void backward_range(const GluBackward& p, int64_t begin, int64_t end) {
+  const auto *gate = static_cast<const T*>(p.gate), *up = static_cast<const T*>(p.up);
+  const auto* out_gradient = static_cast<const T*>(p.out_gradient);
+  auto *gate_gradient = static_cast<T*>(p.gate_gradient), *up_gradient = static_cast<T*>(p.up_gradient);
+  each_vector<Wide<T>>(begin, end, [&](auto d, int64_t i) HWY_ATTR {
+    const auto x = load(d, gate + i);
+    const Argument<decltype(d)> of = argument<kGate>(d, x);
+    const Sigmoid<decltype(d)> y = sigmoid(d, of.value);
+    const auto scaled = hn::Mul(load(d, out_gradient + i), y.value);
+    // d (x y) = y (1 + x (1 - y) d argument)
+    const auto slope = hn::MulAdd(hn::Mul(of.x, of.slope), y.rest, hn::Set(d, Wide<T>(1)));
+    store(d, hn::Mul(hn::Mul(scaled, load(d, up + i)), slope), gate_gradient + i, p.stream);
+    store(d, hn::Mul(scaled, x), up_gradient + i, p.stream);
+  });
+  if (p.stream) hwy::FlushStream();
+}
+
+template <class P, class Range>
+void each_type_and_gate(const P& p, const Range& range) {
+  with_type(p.type, [&](auto* t) HWY_ATTR {
+    p.activation == Gate::silu ? range(t, std::integral_constant<Gate, Gate::silu>())
+                               : range(t, std::integral_constant<Gate, Gate::gelu_tanh>());
+  });
+}
+
+void glu_forward_each_type(const GluForward& p, int64_t begin, int64_t end) {
+  each_type_and_gate(p, [&](auto* t, auto gate) HWY_ATTR {
+    forward_range<std::remove_pointer_t<decltype(t)>, decltype(gate)::value>(p, begin, end);
+  });
+}
+void glu_backward_each_type(const GluBackward& p, int64_t begin, int64_t end) {
+  each_type_and_gate(p, [&](auto* t, auto gate) HWY_ATTR {
+    backward_range<std::remove_pointer_t<decltype(t)>, decltype(gate)::value>(p, begin, end);
+  });
+}
+}  // namespace HWY_NAMESPACE
+}  // namespace optrush::fused
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace optrush::fused {
+HWY_EXPORT(glu_forward_each_type);
+HWY_EXPORT(glu_backward_each_type);
+void cpu::glu_forward(const GluForward& p, int64_t begin, int64_t end) {
+  HWY_DYNAMIC_DISPATCH(glu_forward_each_type)(p, begin, end);
+}
+void cpu::glu_backward(const GluBackward& p, int64_t begin, int64_t end) {
+  HWY_DYNAMIC_DISPATCH(glu_backward_each_type)(p, begin, end);
+}
+}  // namespace optrush::fused
+#endif

@@ -1,0 +1,93 @@
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <c10/core/DeviceGuard.h>
+
+#include <algorithm>
+
+#include "kernel_parts/tensors.h"
+#include "kernels.h"
+#include "optrush/error.h"
+#include "optrush/forecast.h"
+#include "pairs.h"
+
+namespace optrush::fused {
+namespace {
+/// Elements that a thread gets at least together: whole cache lines of every type.
+constexpr int64_t kBlock = 1024;
+
+template <class Kernel>
+void in_blocks(int64_t count, const Kernel& kernel) {
+  at::parallel_for(0, (count + kBlock - 1) / kBlock, grain(kBlock), [&](int64_t begin, int64_t end) {
+    kernel(begin * kBlock, std::min(count, end * kBlock));
+  });
+}
+
+void check_alike(const Tensor& gate, const Tensor& up) {
+  if (gate.sizes() != up.sizes() || gate.scalar_type() != up.scalar_type())
+    throw Error("the fused kernel of a gated linear unit needs gate and up of the same shape and type");
+}
+
+const char* name_of(Gate activation) { return activation == Gate::silu ? "swiglu" : "geglu"; }
+
+Tensor glu_forward(Gate activation, const Tensor& gate_given, const Tensor& up_given) {
+  check_alike(gate_given, up_given);
+  const Tensor gate = gate_given.contiguous(), up = up_given.contiguous(), out = at::empty_like(gate);
+  const GluForward p{.type = type_of(gate, name_of(activation)),
+                     .activation = activation,
+                     .gate = gate.const_data_ptr(),
+                     .up = up.const_data_ptr(),
+                     .out = out.data_ptr(),
+                     .count = gate.numel(),
+                     .stream = worth_streaming({out}, static_cast<int64_t>(out.nbytes()))};
+  const NotedKernel kernel(name_of(activation), bytes_of({gate, up, out}));
+  if (is_forecast(gate)) return out;
+  if (gate.is_cuda()) {
+    const c10::DeviceGuard guard(gate.device());
+    gpu::glu_forward(p);
+  } else {
+    in_blocks(p.count, [&](int64_t begin, int64_t end) { cpu::glu_forward(p, begin, end); });
+  }
+  return out;
+}
+
+Tensors glu_backward(Gate activation, const Tensor& gate_given, const Tensor& up_given,
+                     const Tensor& gradient_given) {
+  const Tensor gate = gate_given.contiguous(), up = up_given.contiguous();
+  const Tensor gradient = gradient_given.contiguous();
+  const Tensors out = {at::empty_like(gate), at::empty_like(up)};
+  const GluBackward p{.type = type_of(gate, name_of(activation)),
+                      .activation = activation,
+                      .gate = gate.const_data_ptr(),
+                      .up = up.const_data_ptr(),
+                      .out_gradient = gradient.const_data_ptr(),
+                      .gate_gradient = out[0].data_ptr(),
+                      .up_gradient = out[1].data_ptr(),
+                      .count = gate.numel(),
+                      .stream = worth_streaming({out[0], out[1]}, static_cast<int64_t>(out[0].nbytes()))};
+  const NotedKernel kernel(activation == Gate::silu ? "swiglu_backward" : "geglu_backward",
+                           bytes_of({gate, up, gradient, out[0], out[1]}));
+  if (is_forecast(gate)) return out;
+  if (gate.is_cuda()) {
+    const c10::DeviceGuard guard(gate.device());
+    gpu::glu_backward(p);
+  } else {
+    in_blocks(p.count, [&](int64_t begin, int64_t end) { cpu::glu_backward(p, begin, end); });
+  }
+  return out;
+}
+
+Differentiable glu(Gate activation) {
+  return {.name = std::string("fused_") + name_of(activation),
+          .forward = [=](const Tensors& in) -> Differentiable::Result {
+            return {{glu_forward(activation, in[0], in[1])}, {in[0], in[1]}};
+          },
+          .backward = [=](const Tensors& saved, const Tensors& g) -> Tensors {
+            return glu_backward(activation, saved[0], saved[1], g[0]);
+          },
+          .traits = {.trace = Trace::opaque, .capturable = true}};
+}
+}  // namespace
+
+Differentiable swiglu() { return glu(Gate::silu); }
+Differentiable geglu() { return glu(Gate::gelu_tanh); }
+}  // namespace optrush::fused
