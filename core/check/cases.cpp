@@ -277,7 +277,7 @@ class Cases {
     for (const std::string& one : forms[0]->with)
       for (const std::string& other : forms[1]->with)
         if (conflict(one, other) || conflict(other, one))
-          return "they are checked beside '" + one + "' and '" + other + "', which conflict";
+          return "their \"check\" forms stack '" + one + "' and '" + other + "', which conflict";
     return {};
   }
 

@@ -90,7 +90,7 @@ std::string wrong_gradient(const Function& function, const Tensors& inputs, cons
   const auto derived = [](const Tensor& input) { return input.defined() && input.requires_grad(); };
   for (const Tensor& input : inputs) {
     if (derived(input) && input.scalar_type() != at::kDouble)
-      throw Error(ErrorCode::unsupported, "finite differences are too inexact below fp64",
+      throw Error(ErrorCode::unsupported, "finite differences are not precise enough in types below fp64",
                   "give inputs in fp64");
     if (input.defined() && input.is_leaf()) input.mutable_grad().reset();
   }

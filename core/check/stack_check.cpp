@@ -255,9 +255,9 @@ std::string StackCheck::run(const CheckCase& c) {
   const int64_t product = c.spec.train.micro_batch * plain.sequences;
   if (product % sequences != 0)
     throw Skip(ErrorCode::unsupported,
-               "its " + std::to_string(sequences) + " sequences per step cannot be cut to the " +
-                   std::to_string(plain.sequences) + " of the reference",
-               "give \"check\" forms in its description that double or quadruple them");
+               "a batch of " + std::to_string(sequences) + " sequences per step cannot be made from the " +
+                   std::to_string(plain.sequences) + " sequences of the reference",
+               "in \"check\" of its description, give options that double or quadruple the batch");
   comparison.subject.train.micro_batch = product / sequences;
 
   GradientRecorder recorder;

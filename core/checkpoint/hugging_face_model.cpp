@@ -81,7 +81,7 @@ const Architecture& architecture_of(const ConfigFields& config) {
     std::vector<std::string> types;
     for (const auto& known : architectures()) types.emplace_back(known.model_type);
     if (type.empty())
-      config.refuse("neither 'architectures' nor 'model_type' says which model this is",
+      config.refuse("'architectures' and 'model_type' are missing, so the class of the model is unknown",
                     R"(for a Llama: "architectures": ["LlamaForCausalLM"])");
     config.refuse("'model_type' is '" + type + "', a model that is not supported",
                   "models that load are " + join(types));

@@ -96,8 +96,7 @@ class RotarySettings {
     const auto [it, is_new] = found_.try_emplace(setting, Found{value, place});
     if (!is_new && it->second.value != value)
       config_.refuse("'" + it->second.place + "' is " + shown(it->second.value) + ", but '" + place +
-                         "' is " + shown(value) +
-                         ". Versions of transformers differ in the one that they use",
+                         "' is " + shown(value) + "; versions of transformers read different ones",
                      "remove the wrong one");
   }
 

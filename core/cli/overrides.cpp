@@ -79,10 +79,9 @@ void set_plugin_option(Experiment& experiment, const std::vector<std::string>& k
       use.options = std::move(options);
     }
   if (values.size() > 1)
-    throw Error(
-        ErrorCode::conflict,
-        "rungs that differ in " + plugin.name + "." + option + " would become identical: " + join(before),
-        "change them in the script, or run some of them with --only", where);
+    throw Error(ErrorCode::conflict,
+                "--set " + plugin.name + "." + option + " would make these rungs identical: " + join(before),
+                "change them in the script, or run some of them with --only", where);
 }
 
 const std::vector<std::string> kOfExperiment = {"rounds", "target_loss", "price_per_hour", "currency"};

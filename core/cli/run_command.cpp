@@ -247,7 +247,8 @@ void add_run_command(CLI::App& app, int& code) {
   command->add_flag("--verbose", options->verbose, "log the started processes and their reasons to stderr");
   command->footer(
       "Exit code: 0 every run succeeded, or was skipped because this machine lacks a requirement; 1 a run "
-      "failed, or\nnothing was measured; 2 wrong usage; 128 + N interrupted by signal N (130 by Ctrl-C, 143 "
+      "failed, or\nnothing was measured; 2 wrong usage, or a\nrequirement is missing; 128 + N interrupted by "
+      "signal N (130 by Ctrl-C, 143 "
       "by SIGTERM).");
   command->callback([options, &code] { code = run(*options); });
 }

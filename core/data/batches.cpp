@@ -128,8 +128,8 @@ std::string Batches::description() const {
   std::string text = training_.documents ? training_.documents->description() : "";
   if (validation_sequences_ < asked_for_validation_)
     text += std::string(text.empty() ? "" : "; ") + "validation has " +
-            counted(validation_sequences_, "document") + " instead of " +
-            std::to_string(asked_for_validation_) + ": the others have no trained token within a sequence";
+            std::to_string(validation_sequences_) + " of " + counted(asked_for_validation_, "document") +
+            ": the others have no trained token within a sequence";
   return text;
 }
 

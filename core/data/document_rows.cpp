@@ -101,9 +101,9 @@ void DocumentRows::choose(const Share& share) {
   }
   if (training < 0 || used_.empty())
     throw Error(ErrorCode::invalid_value,
-                "no document is left to " + std::string(share.gives_held_out ? "validate" : "train") +
-                    " on: of " + std::to_string(all) + " validate holds out " +
-                    std::to_string(share.held_out) + left_out(),
+                "no document is left for " + std::string(share.gives_held_out ? "validation" : "training") +
+                    ": validate holds out " + std::to_string(share.held_out) + " of " + std::to_string(all) +
+                    " documents" + left_out(),
                 "give more documents, a smaller validate.sequences or a larger train.seq_len");
 }
 

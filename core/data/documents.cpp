@@ -78,7 +78,9 @@ std::vector<TokenSpan> trained_of(const Json& line, size_t tokens, const std::st
       refuse("has " + shown + " but the document has " + counted(static_cast<int64_t>(tokens), "token"));
     const TokenSpan read{span[0].get<int64_t>(), span[1].get<int64_t>()};
     if (read.begin >= read.end || (!spans.empty() && read.begin < spans.back().end))
-      refuse("has " + span.dump() + (read.begin >= read.end ? ", which is empty" : " behind a later one"));
+      refuse("has " + span.dump() +
+             (read.begin >= read.end ? ", which is empty"
+                                     : ", which starts before the end of the range before it"));
     spans.push_back(read);
   }
   return spans;

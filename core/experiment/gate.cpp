@@ -235,8 +235,7 @@ class Comparison {
     verdict.undecided = references_.size() == 1 && !within(allowed) && within(irreproducible);
     if (repeats && !verdict.undecided) return {};
     allowed = irreproducible;
-    return repeats ? "; the reference ran only once, so it is unknown whether its results are reproducible "
-                     "bit for bit"
+    return repeats ? "; the reference ran only once, so bit equality was not checked"
                    : "; the runs of the reference are not bit-equal, so equal bits are not required";
   }
 

@@ -276,8 +276,8 @@ class Planner {
     check_.subject = run;
     check_.reference_variant = previous;
     const bool other_length = now.seq_len != then.seq_len;
-    check_.explanation = std::string(other_length ? "other sequences" : "another batch") + ": a probe with " +
-                         counted(then.global_batch, "sequence") + " " +
+    check_.explanation = std::string(other_length ? "other sequences" : "another batch") +
+                         ": an additional run with " + counted(then.global_batch, "sequence") + " " +
                          (other_length ? "of " + counted(then.seq_len, "token") + " " : "") +
                          "per step is compared with " + quoted(previous);
     return true;

@@ -162,8 +162,8 @@ std::vector<std::string> machine_warnings(const CpuInfo& cpu, double busy, const
         "performance");
   if (cpu.broken_amx)
     warnings.emplace_back(
-        "this virtual machine announces AMX but hides its tiles (CPUID leaf 1Dh): oneDNN must not use it,"
-        " so bf16 is slower than on the same processor elsewhere");
+        "this virtual machine announces AMX but hides its tile configuration (CPUID leaf 1Dh), so the program"
+        " disables AMX; bf16 is slower than on other machines with this processor");
   if (cpu.quota > 0 && cpu.quota < static_cast<double>(cpu.threads))
     warnings.push_back("a control group limits this process to " + one_decimal(cpu.quota) + " of " +
                        std::to_string(cpu.threads) + " processors; it is paused when it uses more");

@@ -130,7 +130,8 @@ std::vector<Class> api_classes() {
             {.name = "without", .type = "string|list?", .doc = "stacked plugins that this rung removes"},
             {.name = "over",
              .type = "string?",
-             .doc = "rung of this ladder below this one, and its reference; default: the rung before it"},
+             .doc = "earlier rung of this ladder that this rung is added to and compared with; default: the "
+                    "rung before it"},
             {.name = "expect",
              .type = "Published?",
              .doc = "published figures for this change, for the report of a ladder"}})},

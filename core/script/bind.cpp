@@ -15,7 +15,7 @@ Object* self_of(lua_State* lua, const Function& function) {
   Object* self = object_at(lua, 1);
   if (self != nullptr && class_of(*self) == function.owner) return self;
   const std::string title = function.title();
-  throw Error(ErrorCode::invalid_value, title + " needs its " + function.owner + " as the receiver",
+  throw Error(ErrorCode::invalid_value, title + " is called with a dot",
               "call it with a colon: " + title + (function.parameters.empty() ? "()" : " { ... }"));
 }
 

@@ -164,9 +164,9 @@ std::vector<Trial> StageLaboratory::measure(const Picks& reference, const std::v
   for (size_t i = 0; i < stacks.size(); ++i) {
     trials.push_back(trial_of(analysis.rows.at(i + 1)));
     if (beside.ok()) continue;
-    trials.back() = {
-        .reason = "the reference is " + std::string(to_string(beside.status)) + ": " + beside.reason,
-        .reference_failed = true};
+    trials.back() = {.reason = "the stack that this stage starts from ended as '" +
+                               std::string(to_string(beside.status)) + "': " + beside.reason,
+                     .reference_failed = true};
   }
   return trials;
 }

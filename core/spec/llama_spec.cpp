@@ -38,11 +38,11 @@ void check_llama(const LlamaSpec& spec, const std::string& where) {
   const auto check_layers = [&](const char* name, const std::vector<int64_t>& layers) {
     for (size_t i = 0; i < layers.size(); ++i) {
       if (layers[i] < 0 || layers[i] >= spec.n_layers)
-        refuse("model." + std::string(name) + " names the layer " + text(layers[i]) + ", but the model has " +
+        refuse("model." + std::string(name) + " lists layer " + text(layers[i]) + ", but the model has " +
                    text(spec.n_layers) + " layers",
                "layers are numbered from 0 to " + text(spec.n_layers - 1));
       if (i > 0 && layers[i] <= layers[i - 1])
-        refuse("model." + std::string(name) + " names the layer " + text(layers[i]) + " behind " +
+        refuse("model." + std::string(name) + " lists layer " + text(layers[i]) + " after layer " +
                    text(layers[i - 1]),
                "list each layer once, in ascending order");
     }

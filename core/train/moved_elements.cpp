@@ -75,9 +75,9 @@ std::string MovedElements::warning() const {
       found += (found.empty() ? "" : " and ") + percent_text(share) + " of the elements of " + name;
   }
   if (found.empty()) return {};
-  return "an update changes " + found + " in " + type_ + " (mean of " + std::to_string(updates_) +
+  return "in " + type_ + ", an update changes only " + found + " (mean of " + std::to_string(updates_) +
          (updates_ == 1 ? " update" : " updates") +
-         "); the other changes are lost, because they are smaller than half of the last bit. Stack a plugin "
+         "); the other changes are rounded away. Stack a plugin "
          "that keeps fp32 master weights (see optrush plugins), train in fp32, or raise the learning rate";
 }
 }  // namespace optrush

@@ -64,9 +64,9 @@ std::string wrong_view(const OptimizerState& state, const Shard& shard, std::set
   if (state.block == 0 && state.value.dim() > 0 && shard.segments.size() > 1)
     return "belongs to one parameter, but the shard has parts of several";
   if (state.block > 0 && state.value.numel() != entries_of(state, shard))
-    return "has " + std::to_string(state.value.numel()) + " entries where a block of " +
-           std::to_string(state.block) + " makes " + std::to_string(entries_of(state, shard)) + " of " +
-           std::to_string(shard.data.numel()) + " elements";
+    return "has " + std::to_string(state.value.numel()) + " entries, but " +
+           std::to_string(shard.data.numel()) + " elements in blocks of " + std::to_string(state.block) +
+           " need " + std::to_string(entries_of(state, shard));
   return {};
 }
 

@@ -166,11 +166,11 @@
 -- expect:   hint: it must be one of 'libtorch': libtorch: C++ headers of this build's LibTorch
 -- expect: bad_arguments.lua:341: rush.plugins takes no arguments, but was given 1
 -- expect: == exp
--- expect: bad_arguments.lua:343: exp:ladder needs its Experiment as the receiver
+-- expect: bad_arguments.lua:343: exp:ladder is called with a dot
 -- expect:   hint: call it with a colon: exp:ladder { ... }
--- expect: bad_arguments.lua:344: exp:ladder needs its Experiment as the receiver
+-- expect: bad_arguments.lua:344: exp:ladder is called with a dot
 -- expect:   hint: call it with a colon: exp:ladder { ... }
--- expect: bad_arguments.lua:345: exp:run needs its Experiment as the receiver
+-- expect: bad_arguments.lua:345: exp:run is called with a dot
 -- expect:   hint: call it with a colon: exp:run { ... }
 -- expect: bad_arguments.lua:346: this Experiment has no "lader"
 -- expect:   hint: did you mean 'ladder'?

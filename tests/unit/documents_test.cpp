@@ -74,7 +74,7 @@ TEST_F(DocumentsTest, ALossIsTakenOnTheSpansThatAreNamed) {
   EXPECT_THAT(read("[[2, 4], [6, 7]]").trained(0), ElementsAre(TokenSpan{2, 4}, TokenSpan{6, 7}));
   for (const char* none : {"[]", "[[0, 1]]", "[[6, 7]]"})
     EXPECT_THAT(error_of([&] { DocumentRows(read(none), 5, 1, one_document_each); }),
-                HasSubstr("no document is left to train on"));
+                HasSubstr("no document is left for training"));
   const auto refused = [&](const std::string& rest, const std::string& what) {
     EXPECT_THAT(refusal(R"({"tokens": [1, 2, 3], )" + rest + "}"),
                 ::testing::AllOf(HasSubstr("data.jsonl:1"), HasSubstr(what)));
@@ -84,7 +84,7 @@ TEST_F(DocumentsTest, ALossIsTakenOnTheSpansThatAreNamed) {
   refused(R"("trained": [[2]])", "has [2], which is not a pair");
   refused(R"("trained": [[-1, 2]])", "has [-1,2]");
   refused(R"("trained": [[2, 2]])", "which is empty");
-  refused(R"("trained": [[1, 3], [0, 1]])", "has [0,1] behind a later one");
+  refused(R"("trained": [[1, 3], [0, 1]])", "has [0,1], which starts before the end of the range before it");
   refused(R"("trained": [[0, 1]], "prompt_tokens": 1)", "either 'prompt_tokens' or 'trained'");
 }
 
@@ -188,7 +188,7 @@ TEST_F(DocumentsTest, EpochsAreShuffledAndTheLastDocumentsHeldOut) {
   const DocumentRows held(documents(text), 2, 3, one_document_each, {.held_out = 4, .gives_held_out = true});
   for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(Filled(held, i, 2).tokens[0], 17 + i);
   EXPECT_THAT(error_of([&] { DocumentRows(documents(text), 2, 3, one_document_each, {.held_out = 20}); }),
-              HasSubstr("no document is left to train on: of 20 validate holds out 20"));
+              HasSubstr("no document is left for training: validate holds out 20 of 20 documents"));
 }
 
 TEST_F(DocumentsTest, APairIsTwoAnswersToOnePrompt) {
@@ -279,8 +279,8 @@ TEST_F(DocumentsTest, PairsThatAreAlikeWithinASequenceAreLeftOut) {
                                                       HasSubstr("beyond the sequence length: 1")));
   EXPECT_EQ(at_five.count(), 6) << "the sixth token tells them apart";
   EXPECT_THAT(error_of([&] { rows(cut + "\n" + same, 4); }),
-              ::testing::AllOf(HasSubstr("no document is left to train on"), HasSubstr("identical answers: "),
-                               HasSubstr("beyond the sequence length")));
+              ::testing::AllOf(HasSubstr("no document is left for training"),
+                               HasSubstr("identical answers: "), HasSubstr("beyond the sequence length")));
 }
 
 TEST_F(DocumentsTest, TextBesideATokenizerIsRefused) {
@@ -375,7 +375,7 @@ TEST_F(DocumentsTest, NoDocumentIsValidatedOnTwice) {
   const auto validation = batches.validation();
   ASSERT_EQ(validation.size(), 1U);
   EXPECT_EQ(validation[0].valid_tokens, 2 + 1) << "the prompt of one fills a sequence";
-  EXPECT_THAT(batches.description(), HasSubstr("validation has 2 documents instead of 3"));
+  EXPECT_THAT(batches.description(), HasSubstr("validation has 2 of 3 documents"));
 }
 }  // namespace
 }  // namespace optrush::testing

@@ -539,7 +539,7 @@ class Reader {
            ASSERT_EQ(ok.size(), 1U);
            EXPECT_EQ(ok.front()->name, g[1]);
          }},
-        {"no two successful rungs of one problem have a common round, so no claim is made",
+        {"no two rungs with the same problem succeeded in the same round, so there is no claim",
          [this](const Groups&) {
            for (const Row* r : ok_rows([](const Row& row) { return row.base.variant >= 0; }))
              EXPECT_TRUE(to_base(*r).rounds == 0 || !r->base.differs.empty() || r->base.worse) << r->name;

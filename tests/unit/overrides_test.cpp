@@ -193,7 +193,7 @@ TEST_F(PluginOverrides, MistakesAreNamedWithTheNearestKey) {
 TEST_F(PluginOverrides, RungsThatDifferInTheOptionAreNotMadeAlike) {
   experiment_.parts[0].rungs.push_back(adapters("high rank", 64));
   EXPECT_THAT(error("lora.rank=16"),
-              AllOf(HasSubstr("would become identical"), HasSubstr("'high rank' has 64")));
+              AllOf(HasSubstr("would make these rungs identical"), HasSubstr("'high rank' has 64")));
   EXPECT_EQ(error("lora.alpha=2"), "") << "in which they do not differ";
 }
 

@@ -261,7 +261,7 @@ TEST(Training, AnOptimizerThatListsItsStateWronglyFails) {
             std::string::npos);
   EXPECT_NE(error_of_listing([](auto& states) {
               states.front().value = at::zeros({3});
-            }).find("which has 3 entries where a block of 1 makes 2048 of 2048 elements"),
+            }).find("which has 3 entries, but 2048 elements in blocks of 1 need 2048"),
             std::string::npos);
   EXPECT_NE(error_of_listing([](auto& states) { states.back().block = 64; }).find("makes 32 of 2048"),
             std::string::npos);

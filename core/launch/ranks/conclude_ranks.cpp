@@ -24,7 +24,7 @@ BadEnd end_of_rank(const RanksEnd& run, const Job& job, const RankLimits& limits
   const std::string log = last_lines(log_of(run.rank), rank.log);
   const auto limit = [](double seconds) { return clock_time(seconds); };
   if (run.kind == Kind::absent)
-    return {Status::timeout, "did not reach the collective where the others waited (last seen " + seen +
+    return {Status::timeout, "did not reach the collective in which the others waited (last seen " + seen +
                                  ")\n" + run.waiting + log};
   if (run.kind == Kind::lingered)
     return {Status::timeout,

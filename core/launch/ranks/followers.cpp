@@ -259,7 +259,7 @@ void Followers::take(Stranger& stranger) {
   if (!hello) return stranger.channel.close();
   std::string reason = refusal(own_, *hello);
   if (reason.empty() && followers_.contains(hello->rank))
-    reason = "there is a rank " + std::to_string(hello->rank) + " already, on host " +
+    reason = "rank " + std::to_string(hello->rank) + " has already joined, on host " +
              followers_.at(hello->rank).hello.host;
   if (!reason.empty()) {
     const std::string said = rank_name(hello->rank, hello->host) + " was refused: " + reason;

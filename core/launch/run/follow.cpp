@@ -105,7 +105,7 @@ class Follower {
       return channel_.receive();
     } catch (const Error& e) {
       if (looks_elsewhere("another program answers there")) return std::nullopt;
-      fail("another program than rank 0 answers at " + control_address(at()) + ": " + e.message(),
+      fail("a program other than rank 0 answers at " + control_address(at()) + ": " + e.message(),
            advice_on_joining(here_));
     }
   }

@@ -329,7 +329,7 @@ void add_medians(const Analysis& a, Sentences& parts) {
   const Rows rivals = select(
       a, [&](const Row& row) { return is_rival(a, row) && row.base.speed && !row.base.speed->same_run; });
   if (rivals.empty()) {
-    parts.push_back("no two successful rungs of one problem have a common round, so no claim is made");
+    parts.push_back("no two rungs with the same problem succeeded in the same round, so there is no claim");
     return;
   }
   const auto over = [](const Row* row) { return row->base.speed->value; };

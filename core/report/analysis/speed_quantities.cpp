@@ -71,7 +71,8 @@ std::vector<Quantity> speed_quantities() {
       {.csv = "vs_previous_low",
        .tracked = "speedup_vs_previous_low",
        .value = [](A, R r) { return interval_low(r.previous); },
-       .doc = "lower end of the 95 % interval of vs_previous; empty below 3 rounds"},
+       .doc = "lower end of the interval of vs_previous (95 %; 98 % with `within`); empty with fewer than 3 "
+              "rounds"},
       {.csv = "vs_previous_high",
        .tracked = "speedup_vs_previous_high",
        .value = [](A, R r) { return interval_high(r.previous); },

@@ -50,7 +50,7 @@ std::string ratio_text(const Ratio& ratio) {
 std::string ratio_cell(const Ratio& ratio) {
   switch (verdict_of(ratio).outcome) {
     case Outcome::alike:
-      return "no change " + range_text(ratio);
+      return "no difference " + range_text(ratio);
     case Outcome::undecided:
       return "undecided " + range_text(ratio);
     default:

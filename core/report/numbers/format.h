@@ -22,7 +22,7 @@ std::string ratio_only(double);
 std::string ratio_text(const Ratio&);
 
 /// The same as a table has it, where nothing that is undecided looks like an answer: "undecided
-/// [0.95, 1.07]", "no change [0.99, 1.01]".
+/// [0.95, 1.07]", "no difference [0.99, 1.01]".
 std::string ratio_cell(const Ratio&);
 
 /// A name as a sentence has it: in quotes where it holds a comma, "'2 ranks, strong'".

@@ -66,7 +66,7 @@ std::vector<std::string> cost_remarks(const std::vector<CostLine>& lines) {
         "Neither includes the CUDA context of 0.3 to 0.8 GiB.");
   if (std::ranges::any_of(
           lines, [](const CostLine& line) { return line.memory && !line.memory->bounded_by.empty(); }))
-    remarks.emplace_back("Where a peak has two numbers, it is at least the first and at most the second.");
+    remarks.emplace_back("Two numbers are a lower and an upper bound of the peak.");
   return remarks;
 }
 

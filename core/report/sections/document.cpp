@@ -113,7 +113,8 @@ Document make_document(const Analysis& a) {
   std::vector<Section> tables = ladder_sections(a);
   document.top = std::move(tables.front());
   add({.title = "Findings",
-       .lead = "These sentences state what is certain and what is not, with the intervals.",
+       .lead = "This section lists the differences that are shown and those that are undecided, with their "
+               "intervals.",
        .bullets = a.findings});
   for (size_t i = 1; i < tables.size(); ++i) add(std::move(tables[i]));
   for (auto& section : grid_sections(a)) add(std::move(section));

@@ -17,8 +17,7 @@ namespace {
 /// number that looks like an answer.
 std::string speed_cell(const Comparison& c, int64_t expected) {
   if (!c.speed) return std::string(kUnknown);
-  const std::string cell = ratio_cell(*c.speed);
-  if (!c.differs.empty()) return cell + " †";  // a remark below names it
+  const std::string cell = ratio_cell(*c.speed) + (c.differs.empty() ? "" : " †");
   return c.variant == expected ? cell : cell + " vs " + c.name;
 }
 
@@ -31,7 +30,7 @@ std::string total_cell(const Comparison& c) {
     case Outcome::slower:
       return ratio_only(c.speed->value) + mark;
     case Outcome::alike:
-      return "no change" + mark;
+      return "no difference" + mark;
     case Outcome::undecided:
       return "undecided" + mark;
     case Outcome::too_few:
@@ -173,13 +172,18 @@ Table rung_table(const Analysis& a, const std::vector<const Row*>& rows) {
 void explain_table(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
   const bool bars =
       std::ranges::any_of(section.table->bars.front().intervals, [](const auto& i) { return i.has_value(); });
-  const std::string against = over_base_alone(rows) ? "the base" : "the row above";
+  const bool elsewhere = std::ranges::any_of(
+      rows, [&](const Row* row) { return row->previous.speed && row->previous.variant != row->variant - 1; });
+  const std::string against = over_base_alone(rows) ? "the base"
+                              : elsewhere           ? "the row above, or to the row that the cell names"
+                                                    : "the row above";
+  const std::string from = elsewhere && !over_base_alone(rows) ? "that row" : against;
   if (bars)
     section.bullets.push_back("A bar shows the " + percent(1 - standard_of(a.experiment).error, 0) +
-                              " interval of the speed relative to " + against + ". The line marks 1.00x.");
+                              " interval of the ratio to " + against + ". The line marks 1.00x.");
   section.bullets.push_back(
-      "Peak memory is the most that tensors hold during a step. In brackets: the change from " + against +
-      ".");
+      "Peak memory is the most that tensors hold in the timed steps. In brackets: the change from " +
+      (bars ? from : against) + ".");
   const auto is_sound = [](const Row* row) { return loss_check(*row) == "✓"; };
   if (std::ranges::any_of(rows, is_sound))
     section.bullets.emplace_back("✓ means that losses and gradient norms follow the reference.");

@@ -54,8 +54,8 @@ std::vector<std::string> cuts_text(const Analysis& a) {
                                  " rounds of " + counted(a.experiment.base.train.steps, "step") + ". "
                            : std::string("An interrupt ended a round early. ")) +
                     (numbers.size() == 1 ? "Round " : "Rounds ") + listed(numbers) + " made " +
-                    counted(steps, "step") + " per run" +
-                    (limit ? ", and the base did not run again at the end" : "") + ".");
+                    counted(steps, "step") + " per run" + "." +
+                    (limit ? " The base did not run again at the end, so there is no drift." : ""));
   }
   std::vector<std::string> left_out;
   bool claims = false;
@@ -101,12 +101,14 @@ Section method_section(const Analysis& a) {
           " rule out any difference above the bound that the finding states, which is at most " +
           percent(standard.alike, 0) + ". \"Undecided\" means that there may or may not be a difference.",
       "Tokens/s count processed tokens. Prompts count, although they have no loss. Padding never counts.",
-      "MFU counts 6P FLOPs per token and 12·L·heads·head_dim FLOPs per pair of positions in one document, "
-      "that "
-      "is 6P + 12·L·S·heads·head_dim per token of a full sequence. P is the number of parameters in matrix "
-      "products, without the input embedding unless it is tied. Frozen parameters count 4P. The causal MFU "
-      "counts half of the pairs. HFU counts the FLOPs that were executed, including padding and "
-      "recomputation. Both divide the FLOPs of the timed steps by their time and by the peak."};
+      "MFU counts 6P FLOPs per token and 12·L·heads·head_dim FLOPs per pair of positions in one document. "
+      "That "
+      "is 6P + 12·L·S·heads·head_dim per token of a full sequence. The causal MFU counts half of the pairs.",
+      "P is the number of parameters in matrix products, without the input embedding unless it is tied. "
+      "Frozen "
+      "parameters count 4P.",
+      "HFU counts the FLOPs that were executed, including padding and recomputation. MFU and HFU divide the "
+      "FLOPs of the timed steps by their time and by the peak."};
   const auto cuts = cuts_text(a);
   section.bullets.insert(section.bullets.begin() + 1, cuts.begin(), cuts.end());
   return section;

@@ -51,9 +51,11 @@ Section roofline_section(const Analysis& a) {
   section.paragraphs = {
       "Measured limits: " + grouped(roof.bandwidth / 1e9) + " GB/s and, in " + points.front().dtype + ", " +
       flops_rate(roof.flops) + ". They meet at " + grouped(roof.ridge()) +
-      " FLOPs per byte; a phase with fewer is bound by memory. Bytes and FLOPs are the least that any "
-      "implementation needs. A share above 100 % means that a cache served the bytes, or that other programs "
-      "slowed the machine while its limits were measured."};
+      " FLOPs per byte: a phase with fewer is bound by memory. Bytes and FLOPs are the least that any "
+      "implementation needs."};
+  section.bullets = {
+      "A share above 100 % has one of two causes: a cache served the bytes, or other programs slowed the "
+      "machine while its limits were measured."};
   Table table{{{"rung"},
                {"phase"},
                {"FLOPs per byte", true},

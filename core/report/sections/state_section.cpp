@@ -15,11 +15,10 @@ Section state_section(const Analysis& a) {
         {row.name, row.state, std::to_string(last.step), bytes(last.bytes), duration(*median(seconds))});
   }
   if (table.rows.empty()) return section;
-  section.paragraphs = {
-      "The states are those of each rung's first round. Step times do not include saving. To continue from a "
-      "state, set start = \"FOLDER\" in an experiment. To export its weights, run optrush weights FOLDER "
-      "OUT. "
-      "\"Saved in\" is the median time of all saves of the run."};
+  section.bullets = {"The states are those of each rung's first round. Step times do not include saving.",
+                     "To continue from a state, set start = \"FOLDER\" in an experiment.",
+                     "To export its weights, run optrush weights FOLDER OUT.",
+                     "\"Saved in\" is the median time of all saves of the run."};
   section.table = std::move(table);
   return section;
 }

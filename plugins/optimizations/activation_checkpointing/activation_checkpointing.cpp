@@ -169,10 +169,10 @@ class ActivationCheckpointing final : public Plugin {
       operators += block.plain ? cost.operators.size() : block.kept.size();
       plain += block.plain ? 1 : 0;
     }
-    run_->note("the budget keeps " + std::to_string(plan.bytes) + " of " +
-               std::to_string(cost.plain * blocks) + " bytes in the blocks: " + std::to_string(operators) +
-               " of " + std::to_string(cost.operators.size() * plan.blocks.size()) + " operators, " +
-               std::to_string(plain) + " of " + std::to_string(blocks) + " blocks whole");
+    run_->note("within the budget, blocks keep " + std::to_string(plan.bytes) + " of " +
+               std::to_string(cost.plain * blocks) + " bytes: the outputs of " + std::to_string(operators) +
+               " of " + std::to_string(cost.operators.size() * plan.blocks.size()) + " operators; " +
+               std::to_string(plain) + " of " + std::to_string(blocks) + " blocks keep everything");
     return plan;
   }
 

@@ -39,8 +39,8 @@ OPTRUSH_PLUGIN(AdafactorPlugin, R"json({
   "conflicts": ["adamw_8bit", "bf16_weights", "fused_adamw", "lion"],
   "options": [
     {"name": "beta2_decay", "type": "number", "default": -0.8, "min": -1, "max": 0, "doc": "exponent of the step in the weight of a new gradient"},
-    {"name": "eps1", "type": "number", "default": 1.1920928955078125e-07, "min": 1e-30, "max": 1, "doc": "least root of a second moment; the default is the machine epsilon of fp32"},
-    {"name": "eps2", "type": "number", "default": 0.001, "min": 0, "max": 1, "doc": "least root mean square of a parameter, for the length of a step"},
+    {"name": "eps1", "type": "number", "default": 1.1920928955078125e-07, "min": 1e-30, "max": 1, "doc": "lower bound of the root of a second moment; the default is the machine epsilon of fp32"},
+    {"name": "eps2", "type": "number", "default": 0.001, "min": 0, "max": 1, "doc": "lower bound of the root mean square of a parameter, by which a step is scaled"},
     {"name": "d", "type": "number", "default": 1, "min": 1, "max": 1000, "doc": "largest root mean square of an update; larger updates are scaled down"}
   ]
 })json");

@@ -1,5 +1,5 @@
 // Compilation by Inductor (PyTorch 2, ASPLOS 2024, doi:10.1145/3620665.3640366), without Python in the
-// training loop. Each block, and the head with its loss where that has no kernel of its own, is traced in C++
+// training loop. Each block, and the head with its loss unless a plugin has a kernel for it, is traced in C++
 // at its first call, with whatever the plugins below have made of its operators; Inductor compiles forward
 // and backward to native code that reads and writes each tensor once where eager code has an operator for
 // each step (norms, rotations, SwiGLU, residuals, casts), and chooses what to save for the backward. Blocks
@@ -71,8 +71,8 @@ class Compile final : public Plugin {
       activations_ = to_json(recipe.activations());
       if (recipe.activations().policy != ActivationPolicy::Kind::save && !compiles_blocks())
         throw Error(
-            "compiled blocks choose what they keep for the backward, and the option units of 'compile' names "
-            "no block",
+            "this policy of checkpointing needs compiled blocks, but the option units of 'compile' has no "
+            "\"block\"",
             "add \"block\" to units, or recompute whole blocks (policy = \"full\")");
       check_graphs(recipe, run);
     });
@@ -212,7 +212,7 @@ OPTRUSH_PLUGIN(Compile, R"json({
     {"name": "self_check", "type": "boolean", "default": true,
      "doc": "compare each unit with eager code before its first use"},
     {"name": "units", "type": "list", "default": [], "choices": ["block", "attention", "mlp", "head"],
-     "doc": "what is compiled; empty: each block, and the head unless the loss has a kernel of its own"},
+     "doc": "units to compile; empty: each block, and the head unless a plugin has a kernel for the loss"},
     {"name": "cache", "type": "string", "default": "",
      "doc": "folder for compiled code; default: $OPTRUSH_CACHE, $XDG_CACHE_HOME or ~/.cache"}
   ]

@@ -14,8 +14,9 @@ class ScheduleFreePlugin final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
     if (recipe.spec().train.beta1 == 0)
-      throw Error("schedule_free cannot find its average where train.beta1 is 0",
-                  "set train.beta1 above 0, for example 0.9");
+      throw Error(
+          "schedule_free needs train.beta1 above 0: with 0 the parameters do not determine the average",
+          "set train.beta1 above 0, for example 0.9");
     recipe.optimizer.replace(
         [power = options.number("weight_lr_power")](Run& run, std::span<Shard> shards) {
           return schedule_free::make_optimizer(run.spec().train, power, shards);

@@ -64,7 +64,7 @@ class VocabPadding final : public Plugin {
 
 OPTRUSH_PLUGIN(VocabPadding, R"json({
   "name": "vocab_padding", "version": "0.1.0", "kind": "optimization", "effect": "rounding",
-  "summary": "the head computes a multiple of 64 logits, so that a GPU takes its fast kernels; the others are cut off",
+  "summary": "the head computes a multiple of 64 logits, so that a GPU takes its fast kernels; the added ones are removed",
   "doc": "The parameter keeps its shape. fused_linear_cross_entropy aligns its logits itself.",
   "conflicts": ["fused_linear_cross_entropy"],
   "check": [{"options": {"multiple": 40}}],

@@ -186,6 +186,6 @@ OPTRUSH_PLUGIN(ContextParallel, R"json({
   "conflicts": ["cuda_graphs"],
   "options": [
     {"name": "size", "type": "integer", "default": 2, "min": 1, "max": 65536, "doc": "ranks that share a sequence"},
-    {"name": "kind", "type": "string", "default": "ring", "choices": ["ring", "all_to_all"], "doc": "exchange in attention; ring: keys and values; all_to_all: parts of the sequence for heads and back"}
+    {"name": "kind", "type": "string", "default": "ring", "choices": ["ring", "all_to_all"], "doc": "what attention exchanges; ring: keys and values; all_to_all: each rank gets the whole sequence for some of the heads"}
   ]
 })json");

@@ -249,7 +249,7 @@ TEST_F(OfRank0, WhoIsNotOfTheJobIsRefused) {
   EXPECT_THAT(refused([](Hello& h) { h.job = "k"; }), HasSubstr("another job"));
   Channel first = connected();
   EXPECT_EQ(answer_to(first, to_json(hello(1))).at("type"), "welcome") << "a refused rank may come again";
-  EXPECT_THAT(refused([](Hello&) {}), HasSubstr("there is a rank 1 already"));
+  EXPECT_THAT(refused([](Hello&) {}), HasSubstr("rank 1 has already joined"));
 }
 
 TEST_F(OfRank0, GarbageIsPassedOver) {
@@ -557,7 +557,7 @@ TEST_F(OfAFollower, AnotherServerIsNoRank0) {
   const std::string text = "HTTP/1.1 400 Bad Request\r\n\r\n";
   send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL);
   EXPECT_EQ(exit_code(), 1);
-  EXPECT_THAT(error(), HasSubstr("another program than rank 0"));
+  EXPECT_THAT(error(), HasSubstr("a program other than rank 0"));
 }
 
 TEST_F(OfAFollower, ASpecThatCannotBeReadIsARanksFailure) {

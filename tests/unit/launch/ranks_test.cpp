@@ -196,11 +196,10 @@ TEST_F(Ranks, WhoDidNotArriveIsWhoHasNotEnded) {
   EXPECT_EQ(end.rank, 1);
   const Json result = concluded(end);
   EXPECT_EQ(result.at("status"), "timeout");
-  EXPECT_THAT(
-      result.at("reason").get<std::string>(),
-      StartsWith(
-          "rank 1 (host h): did not reach the collective where the others waited (last seen after step 4 of "
-          "13)\nrank 0 (host h): why timeout"));
+  EXPECT_THAT(result.at("reason").get<std::string>(),
+              StartsWith("rank 1 (host h): did not reach the collective in which the others waited (last "
+                         "seen after step 4 of "
+                         "13)\nrank 0 (host h): why timeout"));
 }
 
 TEST_F(Ranks, OfSeveralWhoDidNotArriveTheOneThatCameLeastFar) {
