@@ -2,6 +2,7 @@
 
 #include <ATen/Functions.h>
 
+#include "base/files.h"
 #include "checkpoint/written_config.h"
 #include "io/safetensors.h"
 #include "optrush/error.h"
@@ -21,7 +22,9 @@ Tensor plus(const Tensor& value, double offset) {
 }  // namespace
 
 Checkpoint::Checkpoint(const std::filesystem::path& folder)
-    : files_(folder), folder_(folder), storage_(storage_of(config_of_checkpoint(folder))) {}
+    : files_(folder),
+      folder_(folder),
+      storage_(is_there(folder / "config.json") ? storage_of(config_of_checkpoint(folder)) : Storage{}) {}
 
 void Checkpoint::check_complete(const Params& model) const {
   std::vector<NamedShape> shapes;

@@ -36,7 +36,8 @@ def make(config, seed):
     assert all(parameter.dtype == torch.get_default_dtype() for parameter in model.parameters())
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter.normal_(1.0 if "norm" in name else 0.0, 0.1)
+            # Gemma multiplies with 1 + the weight of a norm.
+            parameter.normal_(1.0 if "norm" in name and "gemma" not in config.model_type else 0.0, 0.1)
     return model.train()
 
 
@@ -68,7 +69,8 @@ def evaluate(model, tokens):
     tensors = {"logits": result.logits.detach(), "loss": result.loss.detach()}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            tensors["grad." + plain_name(name)] = parameter.grad
+            # An expert that no token passes has none.
+            tensors["grad." + plain_name(name)] = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
     return tensors
 
 

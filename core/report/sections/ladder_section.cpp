@@ -16,9 +16,11 @@ namespace {
 /// A speed against another row's, which is named where it is not `expected`. What is not decided has no
 /// number that looks like an answer.
 std::string speed_cell(const Comparison& c, int64_t expected) {
+  constexpr size_t kShort = 24;  // a remark below names the other row of a †, too
   if (!c.speed) return std::string(kUnknown);
   const std::string cell = ratio_cell(*c.speed) + (c.differs.empty() ? "" : " †");
-  return c.variant == expected ? cell : cell + " vs " + c.name;
+  const bool named = c.variant != expected && (c.differs.empty() || c.name.size() <= kShort);
+  return named ? cell + " vs " + c.name : cell;
 }
 
 /// The same without its interval.
