@@ -302,7 +302,8 @@ void write_experts_of_qwen(const LlamaSpec& spec, Json& config) {
 void read_qwen2_moe(const ConfigFields& config, Json& fields) {
   if (config.value("qkv_bias", "boolean", true)) fields["attention_bias"] = "qkv";
   read_experts_of_qwen(config, 4, 1408, fields);
-  fields["shared_expert_ffn_dim"] = config.value("shared_expert_intermediate_size", "integer", 5632);
+  if (fields["n_experts"] != 0)
+    fields["shared_expert_ffn_dim"] = config.value("shared_expert_intermediate_size", "integer", 5632);
   if (config.value("use_sliding_window", "boolean", false))
     config.refuse(
         "'use_sliding_window' is true: which layers have the window depends on the attention kernel",

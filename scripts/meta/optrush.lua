@@ -66,7 +66,7 @@ local Report = {}
 ---@field plugins? PluginUse[] plugins to stack, each a name or { name, options }
 ---@field replace? string|string[] stacked plugins that the plugins of this rung replace
 ---@field without? string|string[] stacked plugins that this rung removes
----@field over? string rung of this ladder below this one, and its reference; default: the rung before it
+---@field over? string earlier rung of this ladder that this rung is added to and compared with; default: the rung before it
 ---@field expect? Published published figures for this change, for the report of a ladder
 
 ---Published figures of a rung's change, relative to the rung below it.
@@ -150,18 +150,24 @@ local Report = {}
 ---@field n_heads? integer number of query heads (at least 1, at most 2147483648, default 8)
 ---@field n_kv_heads? integer number of key/value heads; must divide n_heads (at least 1, at most 2147483648, default 4)
 ---@field head_dim? integer width of a head, even; 0: dim / n_heads (at least 0, at most 2147483648, default 0)
----@field ffn_dim? integer inner width of the SwiGLU (at least 1, at most 2147483648, default 688)
+---@field ffn_dim? integer inner width of the MLP (at least 1, at most 2147483648, default 688)
+---@field activation? "silu"|"gelu"|"gelu_tanh" activation of the gate of the MLP: silu makes it a SwiGLU, gelu a GEGLU; gelu_tanh approximates GELU, as Gemma does (default "silu")
 ---@field norm? "rmsnorm"|"layernorm"|"layernorm_without_parameters" norm before attention, SwiGLU and head (default "rmsnorm")
----@field norm_placement? "before"|"after" before: x + f(norm(x)), as Llama; after: x + norm(f(x)), as OLMo 2 (default "before")
+---@field norm_placement? "before"|"after"|"both" before: x + f(norm(x)), as Llama; after: x + norm(f(x)), as OLMo 2; both: x + norm(f(norm(x))), as Gemma 3 (default "before")
 ---@field norm_eps? number epsilon added to the variance in a norm (at least 0, default 1e-05)
 ---@field qk_norm? "none"|"per_head"|"whole" RMSNorm of queries and keys: per_head, as Qwen 3, or over the whole width, as OLMo 2 (default "none")
 ---@field attention_bias? "none"|"qkv"|"all" biases of queries, keys and values (qkv), as Qwen 2; all: and of the output (default "none")
+---@field attention_scale? number factor of the scores before the softmax; 0: 1 / sqrt(head_dim) (at least 0, default 0.0)
+---@field embedding_scale? number factor of the embeddings, as Gemma and Granite have (default 1.0)
+---@field residual_scale? number factor of what attention and MLP add to the residual stream, as Granite has (default 1.0)
+---@field logits_divisor? number divisor of the logits, as Granite has (default 1.0)
 ---@field position? "rope"|"alibi" rope: rotary embedding; alibi: biases of the scores that are linear in the distance (default "rope")
 ---@field rope_theta? number base of the rotary frequencies (at least 1, default 10000.0)
 ---@field rope_scaling? RopeScaling rescaling of the rotary frequencies
 ---@field layers_without_rope? integer[] layers without rotary embedding, from 0, as SmolLM3 has (default [])
 ---@field window? integer number of positions that attention sees, the query's own among them (sliding window); 0: all (at least 0, at most 2147483648, default 0)
 ---@field full_attention_layers? integer[] layers that have full attention although window is set, from 0 (default [])
+---@field window_rope_theta? number base of the rotary frequencies in layers with a window, where rope_scaling then does not apply, as Gemma 3 has; 0: as in all layers (at least 0, default 0.0)
 ---@field n_experts? integer number of experts in place of each MLP; 0: a dense model (at least 0, at most 65536, default 0)
 ---@field experts_per_token? integer number of experts that a token passes (at least 1, at most 65536, default 2)
 ---@field expert_ffn_dim? integer inner width of the SwiGLU of an expert; 0: ffn_dim (at least 0, at most 2147483648, default 0)
@@ -308,7 +314,7 @@ function rush.rung(name, plugin, options, settings) end
 function rush.external(rung) end
 
 ---A decoder from a preset, with optional changes, or from its fields: Llama and the models that differ from it by a choice.
----@param preset? "nano"|"tiny"|"small"|"llama-3.2-1b"|"llama-3.2-3b"|"llama-3.1-8b"|"llama-3.1-70b"|"olmo-1b"|"olmo-2-1b"|"qwen2.5-0.5b"|"qwen2.5-1.5b"|"qwen3-0.6b"|"qwen3-1.7b"|"smollm3-3b"|"mistral-7b"|LlamaFields preset; nil: the default fields
+---@param preset? "nano"|"tiny"|"small"|"llama-3.2-1b"|"llama-3.2-3b"|"llama-3.1-8b"|"llama-3.1-70b"|"olmo-1b"|"olmo-2-1b"|"qwen2.5-0.5b"|"qwen2.5-1.5b"|"qwen3-0.6b"|"qwen3-1.7b"|"smollm3-3b"|"gemma-3-270m"|"gemma-3-1b"|"mistral-7b"|LlamaFields preset; nil: the default fields
 ---@param fields? LlamaFields fields that differ from the preset
 ---@return Model
 function rush.llama(preset, fields) end

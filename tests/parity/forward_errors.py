@@ -76,7 +76,7 @@ CASES = [
     (lambda f: f.change_weights(swap), [], 1, ["no 'model.norm.weight'", "did you mean 'model.norm.wieght'"]),
     (lambda f: f.change_weights(grow), [], 1, ["[33]", "[32]"]),
     (lambda f: f.change_weights(add), [], 1, ["'model.layers.1.mlp.up_proj.weight', which the model of its config.json does not"]),
-    (lambda f: f.change_config(hidden_act="gelu"), [], 1, ["'hidden_act'", "config.json"]),
+    (lambda f: f.change_config(hidden_act="relu"), [], 1, ["'hidden_act'", "config.json"]),
     (None, ["--dtype", "fp8"], 1, ["fp8", "bf16, fp32, fp64"]),
     (None, ["--device", "tpu"], 1, ["unknown device 'tpu'"]),
     (None, ["--plugin", "lara"], 1, ["did you mean 'lora'"]),

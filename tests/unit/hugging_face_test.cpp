@@ -112,7 +112,8 @@ TEST_F(HuggingFace, SaysWhyAModelDoesNotLoadAndWhatDoes) {
               ::testing::Not(HasSubstr("rush.llama")));
   EXPECT_THAT(refusal({{"architectures", {"LLaMAForCausalLM"}}}),
               HasSubstr("did you mean 'LlamaForCausalLM'?"));
-  EXPECT_THAT(refusal({{"architectures", nullptr}}), HasSubstr("'architectures' and 'model_type' are missing"));
+  EXPECT_THAT(refusal({{"architectures", nullptr}}),
+              HasSubstr("'architectures' and 'model_type' are missing"));
   EXPECT_THAT(refusal({{"architectures", nullptr}, {"model_type", "gemma2"}}),
               AllOf(HasSubstr("'model_type' is 'gemma2'"), HasSubstr("llama, mistral, qwen2")));
   EXPECT_THAT(refusal({{"model_type", "mistral"}}), HasSubstr("'model_type' is 'mistral'"));
