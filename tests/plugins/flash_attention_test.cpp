@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cpu/attention.h"
 #include "fused_kernel.h"
 #include "kernel_order.h"
 #include "model/binder.h"
+#include "model/operators.h"
 #include "optrush/scopes.h"
 #include "support/attention_ring.h"
 #include "support/error_of.h"
@@ -69,6 +71,115 @@ TEST(FlashAttention, NeitherInputsNorGradientsHaveToBeCopied) {
       EXPECT_EQ(outputs, 2 * 3 * 4);
       EXPECT_EQ(gradients, outputs);
     }
+}
+
+struct HeadSizes {
+  int64_t batch, heads, groups, positions, width;
+};
+
+/// q, k and v, in memory as (B, S, H, K) or as (B, H, S, K).
+Tensors heads_of(const HeadSizes& sizes, bool rows_first, double spread = 1) {
+  Tensors made;
+  for (const int64_t heads : {sizes.heads, sizes.groups, sizes.groups})
+    made.push_back(spread *
+                   (rows_first ? at::randn({sizes.batch, sizes.positions, heads, sizes.width}).transpose(1, 2)
+                               : at::randn({sizes.batch, heads, sizes.positions, sizes.width})));
+  return made;
+}
+
+/// Output and gradients of a weighted sum of it.
+Tensors outcome_of(const std::function<Tensor(const Tensors&)>& attention, const Tensors& given,
+                   const Tensor& weights) {
+  Tensors in;
+  for (const Tensor& each : given) in.push_back(each.detach().requires_grad_());
+  const Tensor out = attention(in);
+  (out * weights.to(out.scalar_type())).sum().backward();
+  return {out.detach(), in[0].grad(), in[1].grad(), in[2].grad()};
+}
+
+TEST(CausalAttention, FollowsTheFormulaInDouble) {
+  const double scale = 0.3;
+  const Differentiable own = flash::cpu::attention(scale);
+  const AttentionArgs args{.scale = scale};
+  at::manual_seed(3);
+  for (const HeadSizes& sizes : {HeadSizes{2, 4, 2, 70, 16},
+                                 {1, 4, 4, 129, 32},
+                                 {3, 6, 2, 64, 12},
+                                 {2, 8, 2, 1, 8},
+                                 {1, 2, 2, 600, 64},
+                                 {4, 2, 1, 17, 7}})
+    for (const bool rows_first : {false, true})
+      for (const double spread : {1.0, 30.0}) {  // of the scores: up to thousands
+        SCOPED_TRACE("positions " + std::to_string(sizes.positions) + ", spread " + std::to_string(spread));
+        const Tensors in = heads_of(sizes, rows_first, std::sqrt(spread));
+        Tensors wide;
+        for (const Tensor& each : in) wide.push_back(each.to(at::kDouble));
+        const Tensor weights = at::randn(in[0].sizes());
+        const Tensors found = outcome_of([&](const Tensors& x) { return call(own, x).front(); }, in, weights);
+        const Tensors exact = outcome_of(
+            [&](const Tensors& x) { return plain::attention(x[0], x[1], x[2], args).out; }, wide, weights);
+        for (size_t i = 0; i < exact.size(); ++i) {
+          const double size = exact[i].abs().max().item<double>();
+          EXPECT_LE((found[i].to(at::kDouble) - exact[i]).abs().max().item<double>(),
+                    2e-5 * spread * std::max(1.0, size))
+              << i;
+        }
+        EXPECT_TRUE(is_heads_of_rows(found[0]));
+      }
+}
+
+TEST(CausalAttention, RepeatsItsBitsAndSeesNothingBehindAPosition) {
+  const Differentiable own = flash::cpu::attention(0.2);
+  const HeadSizes sizes{2, 4, 2, 150, 16};
+  const Tensors in = heads_of(sizes, true);
+  const Tensor weights = at::randn(in[0].sizes());
+  const auto run = [&](const Tensors& x) { return call(own, x).front(); };
+  const Tensors once = outcome_of(run, in, weights), again = outcome_of(run, in, weights);
+  for (size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(once[i].equal(again[i])) << i;
+  Tensors other = {in[0], in[1].clone(), in[2].clone()};
+  other[1].narrow(2, 100, 50).fill_(7);
+  other[2].narrow(2, 100, 50).fill_(-9);
+  const Tensor changed = call(own, other).front();
+  EXPECT_TRUE(changed.narrow(2, 0, 100).equal(once[0].narrow(2, 0, 100)));
+  EXPECT_FALSE(changed.narrow(2, 100, 50).equal(once[0].narrow(2, 100, 50)));
+}
+
+TEST(CausalAttention, LeavesWhatItDoesNotComputeToLibTorch) {
+  const auto of = [](int64_t positions) { return heads_of({2, 4, 2, positions, 16}, true); };
+  const Tensors in = of(512);
+  const auto takes = [&](const AttentionArgs& args, at::ScalarType type = at::kFloat) {
+    return flash::cpu::takes(in[0].to(type), in[1].to(type), in[2].to(type), args);
+  };
+  EXPECT_TRUE(takes({}));
+  EXPECT_FALSE(takes({.causal = false}));
+  EXPECT_FALSE(takes({.window = 8}));
+  EXPECT_TRUE(takes({.window = 512})) << "it hides nothing";
+  EXPECT_FALSE(takes({}, at::kDouble));
+  EXPECT_FALSE(takes({}, at::kBFloat16));
+  EXPECT_FALSE(flash::cpu::takes(in[0].narrow(2, 0, 400), in[1], in[2], {})) << "fewer queries than keys";
+  for (const int64_t positions : {64, 2048}) {
+    const Tensors other = of(positions);
+    EXPECT_FALSE(flash::cpu::takes(other[0], other[1], other[2], {})) << positions;
+  }
+}
+
+TEST(CausalAttention, TrainsAsLibTorchsKernelDoes) {
+  const auto run = [](std::vector<PluginUse> stack) {
+    RunSpec spec = nano_spec(std::move(stack));
+    spec.train.seq_len = 400;
+    spec.train.micro_batch = 2;
+    Trained trained(spec);
+    const Json result = trained.train();
+    const bool noted = Json(trained.session().log().notes()).dump().find("own kernel") != std::string::npos;
+    return std::pair(result, noted);
+  };
+  const auto [plain, plain_noted] = run({});
+  const auto [own, own_noted] = run({{"flash_attention", Json::object()}});
+  EXPECT_FALSE(plain_noted);
+  ASSERT_TRUE(own_noted);
+  for (size_t i = 0; i < losses(plain).size(); ++i) EXPECT_NEAR(losses(own)[i], losses(plain)[i], 1e-4);
+  const auto hfu = [](const Json& result) { return result["flops_per_token"]["hfu"].get<double>(); };
+  EXPECT_LT(hfu(own), hfu(plain)) << "half of the pairs are left out, and counted so";
 }
 
 TEST(FlashAttention, SaysWhichKernelRanAndWhy) {

@@ -14,8 +14,11 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
 #include <memory>
+#include <mutex>
 
+#include "cpu/attention.h"
 #include "fused_kernel.h"
 #include "kernel_order.h"
 #include "optrush/forecast.h"
@@ -122,9 +125,25 @@ class FlashAttention final : public Plugin {
       if (!args.lse) result.lse.reset();
       return result;
     }
+    if (by_own_kernel(q, shared_k, shared_v, args))
+      return {call(own_kernel(args.scale), {q, shared_k, shared_v}).front(), {}};
     return {
         at::scaled_dot_product_attention(q, k, v, {}, /*dropout_p=*/0.0, args.causal, args.scale, grouped),
         {}};
+  }
+
+  /// Autocast would lower the inputs, and a compiler is given LibTorch's operator.
+  static bool by_own_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
+    return !tracing() && !at::autocast::is_autocast_enabled(at::kCPU) && flash::cpu::takes(q, k, v, args);
+  }
+
+  /// Layers share it; it stays where it is.
+  const Differentiable& own_kernel(double scale) {
+    const std::lock_guard lock(mutex_);
+    const auto found = own_kernels_.find(scale);
+    if (found != own_kernels_.end()) return found->second;
+    run_->note("causal attention in fp32 runs the plugin's own kernel");
+    return own_kernels_.emplace(scale, flash::cpu::attention(scale)).first->second;
   }
 
   /// FlashAttention's kernel on a GPU has windows, and no fp32.
@@ -222,6 +241,8 @@ class FlashAttention final : public Plugin {
   Run* run_ = nullptr;
   bool copies_ = false;                 ///< the kernel takes as many heads of keys and values as of queries
   std::unique_ptr<FusedKernel> fused_;  ///< found at the first call
+  std::mutex mutex_;                    ///< a backward that recomputes may run on another thread
+  std::map<double, Differentiable> own_kernels_;
 };
 }  // namespace
 

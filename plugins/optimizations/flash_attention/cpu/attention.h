@@ -1,0 +1,24 @@
+#pragma once
+#include <array>
+
+#include "optrush/differentiable.h"
+#include "optrush/ops.h"
+
+namespace optrush::flash::cpu {
+/// Whether these kernels compute it: causal attention in fp32 on a CPU over whole sequences, with so many
+/// heads of keys that each thread has one. LibTorch's kernel, which has all else, multiplies each query with
+/// keys in blocks of 512, those behind it included.
+bool takes(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
+
+/// Tiles of queries, all heads that share keys together, with the keys that they see: two products, and a
+/// softmax of whole rows in between. q (B, H, S, K), k and v (B, G, S, K); the lse (B, H, S).
+AttentionOut forward(const Tensor& q, const Tensor& k, const Tensor& v, double scale);
+
+/// {dq, dk, dv}. The weights of a tile are made again from the lse (arXiv:2205.14135, appendix B.4), then
+/// five products; a thread has a head of keys for itself, so the sums come in one order.
+std::array<Tensor, 3> backward(const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
+                               const Tensor& out, const Tensor& lse, double scale);
+
+/// Both, of q, k and v, with the one output.
+Differentiable attention(double scale);
+}  // namespace optrush::flash::cpu
