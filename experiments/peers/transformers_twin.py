@@ -48,6 +48,7 @@ def parse_arguments():
     parser.add_argument("--compile", nargs="?", const="default",
                         choices=["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"],
                         help="compile the model and its loss with torch.compile")
+    parser.add_argument("--trace", help="file for a Chrome trace of one more step; that step is in no result")
     return parser.parse_args()
 
 
@@ -188,7 +189,8 @@ class Clock:
     @contextlib.contextmanager
     def phase(self, name):
         started = self.mark()
-        yield
+        with torch.profiler.record_function(name) if ARGUMENTS.trace else contextlib.nullcontext():
+            yield
         self.spans.append((name, started, self.mark()))
 
     def mark(self):
@@ -221,6 +223,13 @@ class Journal:
             print(json.dumps({"event": event, **fields}), file=self.file, flush=True)
 
 
+def write_trace(step, path):
+    """Of one step, as the host writes it with --trace: operators with the sizes of their inputs, and the phases."""
+    with torch.profiler.profile(record_shapes=True) as profile:
+        step()
+    profile.export_chrome_trace(path)
+
+
 def train(spec, start, techniques, compiled, device, journal, turns):
     plan = spec["train"]
     model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32,
@@ -239,11 +248,8 @@ def train(spec, start, techniques, compiled, device, journal, turns):
     forward = torch.compile(loss_of, mode=compiled) if compiled else loss_of
     precision = (lambda: torch.autocast(device, torch.bfloat16)) if "bf16" in techniques else contextlib.nullcontext
     clock, steps = Clock(device), []
-    journal.add("phase", name="compiling" if compiled else "warmup")
-    for number in range(plan["warmup"] + plan["steps"]):
-        if device == "cuda" and number == plan["warmup"]:
-            torch.cuda.reset_peak_memory_stats()
-        timed = number >= plan["warmup"] and turns.step(steps[-1]["seconds"] if steps else 0.0)
+
+    def make(number, timed):
         total = torch.zeros((), device=device)
         with clock.phase("data"):
             samples = tokens[number].to(device, non_blocking=True)
@@ -260,9 +266,18 @@ def train(spec, start, techniques, compiled, device, journal, turns):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         phases = clock.take()
-        steps.append({"step": number, "timed": timed, "loss": float(total), "grad_norm": float(norm),
-                      "tokens": count, "seconds": sum(phases.values()), "phases": phases})
+        return {"step": number, "timed": timed, "loss": float(total), "grad_norm": float(norm),
+                "tokens": count, "seconds": sum(phases.values()), "phases": phases}
+
+    journal.add("phase", name="compiling" if compiled else "warmup")
+    for number in range(plan["warmup"] + plan["steps"]):
+        if device == "cuda" and number == plan["warmup"]:
+            torch.cuda.reset_peak_memory_stats()
+        timed = number >= plan["warmup"] and turns.step(steps[-1]["seconds"] if steps else 0.0)
+        steps.append(make(number, timed))
         journal.add("step", **steps[-1])
+    if ARGUMENTS.trace:
+        write_trace(lambda: make(len(steps) - 1, timed=False), ARGUMENTS.trace)
     return steps
 
 

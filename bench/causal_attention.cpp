@@ -1,0 +1,55 @@
+// Causal attention in fp32 on a CPU, forward and backward: the kernel of flash_attention beside LibTorch's.
+// Arguments: positions, width of a head; four sequences, eight heads, four of keys. CPU time is that of all
+// threads.
+//   OMP_WAIT_POLICY=passive build/bench/causal_attention
+#include <ATen/Functions.h>
+#include <benchmark/benchmark.h>
+
+#include <cmath>
+
+#include "cpu/attention.h"
+
+namespace optrush::flash {
+namespace {
+struct Inputs {
+  Tensor q, k, v, gradient;
+  double scale;
+
+  explicit Inputs(const benchmark::State& state) : scale(1 / std::sqrt(static_cast<double>(state.range(1)))) {
+    const auto heads = [&](int64_t count) {
+      return at::randn({4, state.range(0), count, state.range(1)}).transpose(1, 2);
+    };
+    q = heads(8), k = heads(4), v = heads(4), gradient = heads(8);
+  }
+};
+
+void own(benchmark::State& state) {
+  const Inputs in(state);
+  for (auto _ : state) {
+    const AttentionOut made = cpu::forward(in.q, in.k, in.v, in.scale);
+    benchmark::DoNotOptimize(cpu::backward(in.gradient, in.q, in.k, in.v, made.out, made.lse, in.scale));
+  }
+}
+
+void libtorch(benchmark::State& state) {
+  Inputs in(state);
+  for (Tensor* each : {&in.q, &in.k, &in.v}) each->requires_grad_();
+  for (auto _ : state) {
+    at::scaled_dot_product_attention(in.q, in.k, in.v, {}, 0.0, /*is_causal=*/true, in.scale,
+                                     /*enable_gqa=*/true)
+        .backward(in.gradient);
+    for (Tensor* each : {&in.q, &in.k, &in.v}) each->mutable_grad().reset();
+  }
+}
+
+void shapes(benchmark::internal::Benchmark* made) {
+  for (const int64_t positions : {256, 384, 512, 768, 1024, 1536, 2048})
+    for (const int64_t width : {32, 64}) made->Args({positions, width});
+  made->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime()->UseRealTime();
+}
+BENCHMARK(own)->Apply(shapes);
+BENCHMARK(libtorch)->Apply(shapes);
+}  // namespace
+}  // namespace optrush::flash
+
+BENCHMARK_MAIN();

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Our stacks on a CPU beside PyTorch's best form: interleaved runs, ratios with intervals, and the share of the limit.
+
+    bench/stacks.py [--size quickstart] [--rounds 6] [--dtype fp32]
+
+PyTorch's form is transformers in eager mode with SDPA, fused AdamW and jemalloc; --compile adds torch.compile. The limit
+is the time that the FLOPs of our step, attention among them, take at the measured peak of matrix products. Ten minutes:
+`--size quickstart --rounds 6` and `--size versus_pytorch --rounds 4`.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from compare import Program, speedup_text
+from step_parts import ROOT, SIZES, TWIN, jemalloc
+
+BASE = ["fused_adamw", "flash_attention", "cpu_allocator", "fused_kernels", "fused_linear_cross_entropy"]
+STACKS = {"ours": BASE,
+          "ours + onednn_matmul": [*BASE, "onednn_matmul"],
+          "ours + onednn_matmul + fused_projections": [*BASE, "onednn_matmul", "fused_projections"]}
+
+
+def table(programs, context, dtype):
+    peak = context["peak"]["dtype_flops"][dtype]
+    lines = [f"{context['cpu']['name']}, {context['threads']} threads; measured peak of products in {dtype} "
+             f"{peak / 1e9:.0f} GFLOP/s; {len(programs[0].results)} interleaved rounds.", "",
+             "| peer | ours | ratio | step, ms | limit, ms | share of the limit |", "|---|---|---:|---:|---:|---:|"]
+    peers = [program for program in programs if program.stack == "peer"]
+    for program in programs:
+        if program.stack == "peer":
+            continue
+        result = program.results[0]
+        step = statistics.median(program.seconds())
+        limit = result["flops_per_token"]["hfu"] * result["steps"][-1]["tokens"] / peak
+        for peer in peers:
+            lines.append(f"| {peer.name} | {program.name} | {speedup_text(program, peer)} | {step * 1e3:.1f} | "
+                         f"{limit * 1e3:.1f} | {100 * limit / step:.0f} % |")
+    lines += ["", "| stack | over | ratio |", "|---|---|---:|"]
+    ours = [program for program in programs if program.stack != "peer"]
+    lines += [f"| {one.name} | {other.name} | {speedup_text(one, other)} |" for other, one in zip(ours, ours[1:])]
+    losses = [program.losses()[-1] for program in programs]
+    lines += ["", f"The last losses of all programs agree to {max(losses) / min(losses) - 1:.1e}."]
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", default="quickstart", choices=SIZES)
+    parser.add_argument("--dtype", default="fp32", choices=["fp32", "bf16"], help="bf16: autocast")
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--steps", type=int, default=6, help="timed steps of a run, after two of warm-up")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--compile", action="store_true", help="also torch.compile, which fills its cache before the rounds")
+    parser.add_argument("--stack", action="append", default=[], metavar="NAME=PLUGIN,..", help="one more stack of ours")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--python", default=ROOT / ".venv/bin/python")
+    arguments = parser.parse_args()
+    torch_dir = subprocess.run([arguments.python, "-c", "import torch; print(torch.__path__[0])"], check=True,
+                               capture_output=True, text=True).stdout.strip()
+    model, train = SIZES[arguments.size]
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        worker = arguments.build / "bin/optrush-worker"
+        (folder / "plain.json").write_text(json.dumps({
+            "model": model, "train": {**train, "steps": arguments.steps, "warmup": 2},
+            "data": {"kind": "text", "path": os.path.join(torch_dir, "include"), "extensions": [".h"]},
+            "device": "cpu", "threads": arguments.threads}))
+        subprocess.run([worker, "export", "--spec", folder / "plain.json", "--out", folder / "start"], check=True)
+        subprocess.run([worker, "doctor", "--quick", "--device", "cpu", "--threads", str(arguments.threads), "--json",
+                        folder / "context.json"], check=True, stdout=subprocess.DEVNULL)
+        context = json.loads((folder / "context.json").read_text())
+        spec = json.loads((folder / "start/spec.json").read_text())
+        autocast = arguments.dtype == "bf16"
+
+        def twin(*extra):
+            techniques = ["sdpa", "fused"] + (["bf16"] if autocast else [])
+            return lambda out: ([arguments.python, TWIN, "--start", folder / "start", "--out", out / "result.json", "--with",
+                                 *techniques, *extra], out / "result.json")
+
+        programs = [Program("PyTorch eager, jemalloc", "peer", twin(), jemalloc())]
+        if arguments.compile:
+            programs.append(Program("torch.compile, jemalloc", "peer", twin("--compile", "default"), jemalloc()))
+            programs[-1].run(folder)
+            programs[-1].results.clear()
+        more = dict(stack.split("=", 1) for stack in arguments.stack)
+        for name, plugins in {**STACKS, **{name: plugins.split(",") for name, plugins in more.items()}}.items():
+            file = folder / f"{name.replace(' ', '-')}.json"
+            plugins = (["mixed_precision"] if autocast else []) + plugins
+            file.write_text(json.dumps({**spec, "plugins": [{"name": plugin, "options": {}} for plugin in plugins]}))
+            programs.append(Program(name, "ours", lambda out, file=file: (
+                [worker, "run", "--spec", file, "--out", out], out / "result.json")))
+        for number in range(arguments.rounds):
+            for program in programs:
+                seconds = program.run(folder)["step_seconds"]
+                print(f"round {number + 1}: {program.name}: {seconds * 1e3:.1f} ms", file=sys.stderr)
+    print(table(programs, context, arguments.dtype))
+
+
+if __name__ == "__main__":
+    main()
