@@ -87,7 +87,7 @@ MODELS = {
     "Mixtral, a window of 9": transformers.MixtralConfig(**small(num_key_value_heads=4), num_local_experts=5,
                                                          num_experts_per_tok=3, sliding_window=9),
     "Qwen 2 MoE": transformers.Qwen2MoeConfig(
-        **small(num_hidden_layers=3, num_key_value_heads=2), num_experts=5, num_experts_per_tok=2,
+        **small(num_hidden_layers=3, num_key_value_heads=2), num_experts=4, num_experts_per_tok=2,
         moe_intermediate_size=40, shared_expert_intermediate_size=56, mlp_only_layers=[0]),
     "Qwen 2 MoE, normalized, no biases": transformers.Qwen2MoeConfig(
         **small(num_key_value_heads=4), num_experts=4, num_experts_per_tok=3, moe_intermediate_size=24,
