@@ -39,25 +39,25 @@ local optimizations = {
   rush.rung("fused kernels", "fused_kernels"),
 }
 -- On top of the optimized mixture, with the same sequences in a step.
-local function on_ranks(over)
+local function add_ranks(ladder)
   if ranks == 1 then return end
-  local share = { world_size = ranks, micro_batch = train.micro_batch // ranks }
-  exp:ladder {
-    rush.rung(("all experts on each of %d ranks"):format(ranks), "ddp", {}, { train = share, over = over }),
+  local settings = { over = "fused kernels", train = { world_size = ranks, micro_batch = train.micro_batch // ranks } }
+  for _, rung in ipairs {
+    rush.rung(("all experts on each of %d ranks"):format(ranks), "ddp", {}, settings),
     rush.rung(("experts over %d ranks"):format(ranks), "expert_parallel", { size = ranks }),
     rush.rung(("experts over %d ranks, the rest in shards"):format(ranks), "fsdp", {}, { replace = "ddp" }),
-  }
+  } do
+    ladder[#ladder + 1] = rung
+  end
 end
 
-if own.given then
-  exp:ladder(optimizations)
-  on_ranks "fused kernels"
-else
-  local ladder = { experts(16, 4), experts(8, 2), table.unpack(optimizations) }
+local ladder = optimizations
+if not own.given then
+  ladder = { experts(16, 4), experts(8, 2), table.unpack(optimizations) }
   ladder[#ladder + 1] = rush.rung("dense, fused AdamW", "fused_adamw", {}, { over = "base" })
   ladder[#ladder + 1] = rush.rung("dense, all of them", { plugins = { "flash_attention", "fused_kernels" } })
-  exp:ladder(ladder)
-  on_ranks "fused kernels"
 end
+add_ranks(ladder)
+exp:ladder(ladder)
 
 exp:run({ rounds = 3 }):report()
