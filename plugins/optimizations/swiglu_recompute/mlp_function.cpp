@@ -90,7 +90,8 @@ Tensors backward(const Tensors& saved, const Tensor& gradient, int64_t chunk,
     d_x.push_back(backward_of(x, w, {saved[4], saved[5], saved[6]}, d_out, trained, sums));
   } else {
     const int64_t rows = rows_at_once(chunk, x);
-    for (int64_t begin = 0; begin < x.size(0); begin += rows) {
+    // An expert without tokens has one chunk without rows.
+    for (int64_t begin = 0; begin == 0 || begin < x.size(0); begin += rows) {
       const int64_t count = std::min(rows, x.size(0) - begin);
       const Tensor some = x.narrow(0, begin, count);
       d_x.push_back(backward_of(some, w, inner_of(some, w), d_out.narrow(0, begin, count), trained, sums));
