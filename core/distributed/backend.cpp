@@ -1,5 +1,6 @@
 #include "distributed/backend.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -25,6 +26,9 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& nam
                                                           const c10::intrusive_ptr<c10d::Store>& store,
                                                           int64_t rank, int64_t size, at::Device device,
                                                           const Ranks& ranks) {
+  // Gloo writes to sockets of ranks that may have ended. That has to be an error of the collective, as in
+  // Python, and not the end of this process.
+  std::signal(SIGPIPE, SIG_IGN);
   const auto place = static_cast<int>(rank), places = static_cast<int>(size);
   auto group = c10::make_intrusive<c10d::ProcessGroup>(store, place, places);
   try {
