@@ -3,10 +3,9 @@
 
 # A compiler that reads torch's headers takes up to 1.5 GB.
 build_jobs() {
-  local cores memory
-  cores=$(nproc)
+  local most=${1:-$(nproc)} memory
   memory=$(awk '/MemAvailable/ { print int($2 / 1500000) }' /proc/meminfo)
-  echo $((memory < 1 ? 1 : memory < cores ? memory : cores))
+  echo $((memory < 1 ? 1 : memory < most ? memory : most))
 }
 
 # The program is built, and ninja finds nothing newer than it.

@@ -67,8 +67,9 @@ test_command() {
   set_up_tests
   unlock
   unset OPTRUSH_PYTHON OPTRUSH_TORCH
-  # Each test takes two threads, so that many of them at once don't fight for the cores.
-  env "${sanitizer[@]}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}" ctest --test-dir "$build" -j "$(build_jobs)" \
+  # Each test takes two threads, so that many of them at once don't fight for the cores. Some wait for processes that they
+  # stop or kill, and for time limits: there are half as many more tests than cores.
+  env "${sanitizer[@]}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}" ctest --test-dir "$build" -j "$(build_jobs $(($(nproc) * 3 / 2)))" \
     --output-on-failure --no-tests=error --test-output-size-passed 1000000 --output-junit "$build/tests.xml" "${arguments[@]}" || status=$?
   "$venv/bin/python" "$root/setup/summary.py" "$build/tests.xml" "$(duration $((SECONDS - start)))" || status=$?
   exit "$status"
