@@ -40,6 +40,9 @@ if not gpu then ladder[#ladder + 1] = rush.rung("SDPA", "flash_attention") end
 if not gpu then ladder[#ladder + 1] = rush.rung("caching allocator", "cpu_allocator") end
 ladder[#ladder + 1] = rush.rung("fused kernels", "fused_kernels")
 ladder[#ladder + 1] = rush.rung("fused loss", "fused_linear_cross_entropy")
+if not gpu and precision.name == "fp32" and rush.cpu().name:find "AMD" then
+  ladder[#ladder + 1] = rush.rung("oneDNN products", "onednn_matmul")
+end
 if precision.name == "bf16" then
   local replaced = { replace = { "mixed_precision", "fused_adamw" } }
   ladder[#ladder + 1] = rush.rung("bf16 weights", "bf16_weights", {}, replaced)
