@@ -7,6 +7,10 @@
 --   ./optrush run experiments/time_to_loss.lua
 --   ./optrush run experiments/time_to_loss.lua --arg target=2.2 --set train.steps=600
 --   ./optrush run experiments/time_to_loss.lua --arg checkpoint=FOLDER --arg target=1.1
+--   ./optrush run experiments/time_to_loss.lua --arg more=true    # with Lion, Adafactor and Schedule-Free AdamW
+--
+-- Each optimizer is tried at the same learning rates, which is the same effort. With more=true the rates reach further
+-- down and up, because Lion's best one is several times smaller than AdamW's, and Adafactor's several times larger.
 local rush = require "optrush"
 local own = require "own_model"
 
@@ -35,12 +39,18 @@ local exp = rush.experiment {
   timeout = 3600,
 }
 
-local rates = {}
-for _, lr in ipairs { 5e-4, 1e-3, 2e-3, 4e-3, 8e-3 } do
-  rates[#rates + 1] = rush.rung(string.format("lr %g", lr), { train = { lr = lr } })
+local rates, optimizers = { 5e-4, 1e-3, 2e-3, 4e-3, 8e-3 }, { rush.rung "AdamW", rush.rung("Muon", "muon") }
+if rush.arg("more", false) then
+  rates = { 1.25e-4, 2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2 }
+  for _, other in ipairs { { "Lion", "lion" }, { "Adafactor", "adafactor" }, { "Schedule-Free AdamW", "schedule_free" } } do
+    optimizers[#optimizers + 1] = rush.rung(other[1], other[2], {}, { replace = "fused_adamw" })
+  end
+end
+for i, lr in ipairs(rates) do
+  rates[i] = rush.rung(string.format("lr %g", lr), { train = { lr = lr } })
 end
 
-exp:grid({ rates, { rush.rung "AdamW", rush.rung("Muon", "muon") } }, {
+exp:grid({ rates, optimizers }, {
   axes = { "learning rate", "optimizer" },
   columns = { "step_time", "validation_loss", "steps_to_loss", "time_to_loss" },
   against = "AdamW",

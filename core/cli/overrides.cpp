@@ -122,9 +122,8 @@ void leave_rounds_open(const Overrides& overrides, Experiment& experiment) {
   const auto sets_rounds = [](const std::string& assignment) { return assignment.starts_with("rounds="); };
   if (overrides.rounds || std::ranges::any_of(overrides.set, sets_rounds))
     throw UsageError("rounds cannot be combined with --within and --at-most", "give one of them");
-  if (!experiment.until && !(overrides.within && overrides.at_most))
-    throw UsageError(overrides.within ? "--within needs --at-most" : "--at-most needs --within",
-                     "for example --within 0.03 --at-most 5m");
+  if (!experiment.until && !overrides.at_most)
+    throw UsageError("--within needs --at-most, the time limit", "for example --within 0.03 --at-most 5m");
   Until until = experiment.until.value_or(Until{});
   if (overrides.within) until.within = *overrides.within;
   if (overrides.at_most) until.at_most_s = seconds_from(*overrides.at_most, "--at-most");

@@ -202,11 +202,13 @@ void add_run_command(CLI::App& app, int& code) {
   command
       ->add_option("--rounds", options->overrides.rounds, "number of rounds; each rung runs once per round")
       ->check(CLI::PositiveNumber);
-  command->add_option("--within", options->overrides.within,
-                      "run rounds until every interval is this narrow: 0.03 is ±3 %");
+  command->add_option(
+      "--within", options->overrides.within,
+      "with --at-most: run rounds until every interval is this narrow; default: 0.03, which is ±3 %");
   command
       ->add_option("--at-most", options->overrides.at_most,
-                   "with --within: time limit, for example 90s, 5m, 1h")
+                   "time limit, for example 90s, 5m, 1h; rounds until then, or until every interval is "
+                   "narrow (--within)")
       ->type_name("TIME");
   command
       ->add_option("--interleave", options->overrides.interleave,

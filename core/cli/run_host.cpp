@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "base/counted.h"
+#include "base/first_line.h"
 #include "base/log.h"
 #include "base/suggest.h"
 #include "cli/interrupted.h"
@@ -60,8 +61,8 @@ std::filesystem::path RunHost::conclude(const RunOutcome& outcome, Progress& pro
   const bool nothing_measured = std::ranges::none_of(analysis.rows, &Row::ok);
   if (nothing_measured) {
     const Row& base = analysis.rows.front();
-    progress.note("nothing was measured: " + base.name + " is " + std::string(to_string(base.status)) + ", " +
-                      base.reason,
+    progress.note("nothing was measured: " + base.name + " ended as '" + std::string(to_string(base.status)) +
+                      "': " + first_line(base.reason),
                   Colour::red);
   }
   if (!outcome.all_ok || nothing_measured || analysis.any_failed()) all_ok_ = false;

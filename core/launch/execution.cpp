@@ -247,6 +247,19 @@ void Execution::finished(const Job& job, const RunResult& result) {
 }
 
 namespace {
+/// Why a run cannot continue from a state of another spec; "" where only fewer ranks share the same training,
+/// which has steps to make.
+std::string change_of_spec(const Json& record, const Job& job, const std::optional<Plan>& plan) {
+  const Json& about = record.at("about");
+  if (!about.contains("training") || about.at("training") != training_sha256(job.spec)) return "its spec";
+  const auto ranks = about.at("ranks").get<int64_t>(), batch = about.at("global_batch").get<int64_t>();
+  if (!plan || plan->problem.global_batch != batch)
+    return "its global batch of " + counted(batch, "sequence");
+  if (job.spec.train.world_size > ranks)
+    return "its number of ranks, which was " + std::to_string(ranks) + ",";
+  return record.at("result").is_object() ? "the number of ranks of a complete run" : "";
+}
+
 /// Those that a saved record names.
 std::vector<UsedPlugin> plugins_of(const Json& about) {
   return record::taken<std::vector<UsedPlugin>>(about.value("plugins", Json::array()), "plugins");
@@ -261,16 +274,21 @@ std::optional<int64_t> Execution::step_to_go_on_with(const Job& job) {
   if (!record) return std::nullopt;
   const Json& about = record->at("about");
   const auto step = record->at("record").at("saved").back().at("step").get<int64_t>();
-  const std::string changed = about.at("spec") != spec_sha256(job.spec)       ? "its spec"
-                              : about.at("inputs") != sum_of_inputs(job.spec) ? "a file that it reads"
-                              : !same_plugins(plugins_of(about))              ? "a plugin file"
-                                                                              : "";
+  const auto& plan = runs_.plans.at(static_cast<size_t>(job.spec.variant));
+  std::string changed = about.at("spec") == spec_sha256(job.spec) ? "" : change_of_spec(*record, job, plan);
+  if (changed.empty())
+    changed = about.at("inputs") != sum_of_inputs(job.spec) ? "a file that it reads"
+              : !same_plugins(plugins_of(about))            ? "a plugin file"
+                                                            : "";
   const std::string state = " from its state before step " + std::to_string(step);
   if (!changed.empty()) {
     progress_.note(job.id + " does not continue" + state + ": " + changed + " has changed", Colour::yellow);
     return std::nullopt;
   }
-  progress_.note(job.id + " continues" + state);
+  const int64_t ranks = about.value("ranks", job.spec.train.world_size), now = job.spec.train.world_size;
+  progress_.note(
+      job.id + " continues" + state +
+      (now == ranks ? "" : " on " + counted(now, "rank") + " instead of " + std::to_string(ranks)));
   return step;
 }
 

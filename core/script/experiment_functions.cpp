@@ -63,12 +63,13 @@ void take_rounds(const LuaTable& options, Experiment& experiment) {
   if (rounds != nullptr && (within != nullptr || at_most != nullptr))
     throw Error(ErrorCode::conflict, "exp:run: rounds cannot be combined with within and at_most",
                 R"(give rounds = 5, or within = 0.03, at_most = "5m")");
-  if ((within != nullptr) != (at_most != nullptr))
-    throw Error(ErrorCode::conflict, "exp:run: within and at_most must be given together",
+  if (within != nullptr && at_most == nullptr)
+    throw Error(ErrorCode::missing_value, "exp:run: within needs at_most, the time limit",
                 R"(within = 0.03, at_most = "5m")");
   if (rounds != nullptr) experiment.rounds = rounds->json().get<int64_t>();
-  if (within != nullptr)
-    experiment.until = Until{within->json().get<double>(), seconds_from(at_most->json(), "exp:run: at_most")};
+  if (at_most == nullptr) return;
+  experiment.until = Until{.at_most_s = seconds_from(at_most->json(), "exp:run: at_most")};
+  if (within != nullptr) experiment.until->within = within->json().get<double>();
 }
 
 /// The folder with the state; of a run's folder, the one in it.

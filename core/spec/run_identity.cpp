@@ -35,6 +35,16 @@ std::string spec_sha256(const RunSpec& spec) {
   return sha256(to_json(counted).dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace));
 }
 
+std::string training_sha256(const RunSpec& spec) {
+  RunSpec counted = spec;
+  const TrainSpec any;
+  counted.threads = RunSpec().threads;
+  counted.train.world_size = any.world_size;
+  counted.train.micro_batch = any.micro_batch;
+  counted.train.accumulation = any.accumulation;
+  return spec_sha256(counted);
+}
+
 std::string sum_of_inputs(const RunSpec& spec) {
   std::vector<std::string> entries;
   add_all(entries, spec.data.path);

@@ -18,14 +18,29 @@ std::vector<double> fingerprint(DataParallel& parallel) {
                      shard.data.flatten()[0].item<double>());
   return sums;
 }
+/// Steps of other ranks or micro-batches have no speed of this run. They keep theirs where no later step may
+/// be timed.
+Json without_times(Json record, const RunSpec& spec) {
+  Json& steps = record.at("steps");
+  const bool may_end_early = spec.train.epochs > 0 || spec.validate.patience > 0;
+  if (!may_end_early && std::ssize(steps) < spec.train.steps)
+    for (Json& step : steps) step["timed"] = false;
+  return record;
+}
 }  // namespace
+
+bool RunHistory::shares_otherwise() const {
+  const Json& before = run_.before.at("about");
+  return before.contains("spec") && run_.about.contains("spec") && before.at("spec") != run_.about.at("spec");
+}
 
 void RunHistory::begin(RunRecord& record, Measurement& measurement, Batches& batches) {
   const Json& before = run_.before;
   if (before.is_null()) {
     fingerprint_ = fingerprint(session_.data_parallel());
   } else {
-    record.take_up(before.at("record"));
+    record.take_up(shares_otherwise() ? without_times(before.at("record"), session_.spec())
+                                      : before.at("record"));
     measurement.take_up_joules(record::taken<std::optional<double>>(before.at("joules"), "joules"));
     interruptions_ = before.at("interruptions");
     fingerprint_ = before.at("fingerprint").get<std::vector<double>>();
@@ -35,6 +50,7 @@ void RunHistory::begin(RunRecord& record, Measurement& measurement, Batches& bat
   first_step_ = session_.first_step() - made;
   if (made > 0 && !result()) interruptions_.push_back(session_.first_step());
   note_interruptions();
+  note_other_ranks();
 }
 
 std::optional<RunResult> RunHistory::result() const {
@@ -67,6 +83,15 @@ void RunHistory::note_interruptions() {
     steps += (steps.empty() ? "" : ", ") + std::to_string(step.get<int64_t>());
   session_.note("it was interrupted and continued from its saved state at step " + steps +
                 ", after a new warm-up");
+}
+
+void RunHistory::note_other_ranks() {
+  if (run_.before.is_null() || !shares_otherwise()) return;
+  const Json &before = run_.before.at("about"), &now = run_.about;
+  if (before.at("ranks") == now.at("ranks")) return;
+  session_.note("from step " + std::to_string(session_.first_step()) + " on it trained on " +
+                counted(now.at("ranks").get<int64_t>(), "rank") + " instead of " +
+                std::to_string(before.at("ranks").get<int64_t>()) + ", with the same global batch");
 }
 
 void RunHistory::check_that_something_changed(int64_t steps) const {

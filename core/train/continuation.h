@@ -40,6 +40,9 @@ class RunHistory {
  private:
   void take_up_data(Batches&);
   void note_interruptions();
+  /// Whether other ranks or micro-batches made the steps so far, with the same global batch.
+  bool shares_otherwise() const;
+  void note_other_ranks();
 
   Session& session_;
   Continuation run_;

@@ -70,6 +70,9 @@ RunResult train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files,
   const Plan plan = make_plan(*session);
   session->make_ready();
   Continuation run{.about = {{"spec", spec_sha256(spec)},
+                             {"training", training_sha256(spec)},
+                             {"ranks", spec.train.world_size},
+                             {"global_batch", plan.problem.global_batch},
                              {"inputs", sum_of_inputs(spec)},
                              {"plugins", record::written(plan.plugins, false)}},
                    .before = {}};

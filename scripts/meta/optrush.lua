@@ -233,8 +233,8 @@ local Report = {}
 ---Options of exp:run.
 ---@class RunOptions
 ---@field rounds? integer number of rounds; default: that of the experiment (at least 1)
----@field within? number run rounds until the intervals are this narrow; 0.03 is ± 3 %; excludes rounds (at least 0.0001, at most 1)
----@field at_most? number|string with within: time limit in seconds, or "90s", "5m", "1h"
+---@field within? number with at_most: run rounds until the intervals are this narrow; default: 0.03, which is ± 3 % (at least 0.0001, at most 1)
+---@field at_most? number|string time limit in seconds, or "90s", "5m", "1h"; excludes rounds
 ---@field label? string label of the report, in the folder reports/<experiment>/<label>/; git ignores 'local' (default "local")
 ---@field interleave? boolean interleave the rungs of a round step by step; default: true on a CPU if they fit into memory together
 ---@field trace? boolean write a Chrome trace of one additional step in the first round of every rung (default false)

@@ -229,6 +229,40 @@ def check_stacks(table, name, config, seed, stacks):
                           LIMITS["fp32"])
 
 
+def check_low_precision_norm(table):
+    """OLMo's LayerNorm without parameters: the class of transformers in fp32 and fp64, and under autocast to bf16 OLMo's own option
+    low_precision, which transformers leaves out: input and result in bf16."""
+    name, stack = "OLMo, tied", ["low_precision_norm"]
+    if missing_plugins([*stack, "mixed_precision"]):
+        return table.skip("low_precision_norm", "not built")
+    config, layer_norm = MODELS[name], transformers.models.olmo.modeling_olmo.OlmoLayerNorm
+    tokens = torch.randint(config.vocab_size, (2, LENGTH), generator=torch.Generator().manual_seed(60))
+    for dtype in ("fp32", "fp64"):
+        with tempfile.TemporaryDirectory() as folder, reference.InDouble() if dtype == "fp64" else contextlib.nullcontext():
+            model = reference.make(config, 60)
+            reference.save(model, folder)
+            table.compare(name, stack, dtype, forward(folder, tokens, dtype, stack), reference.evaluate(model, tokens), LIMITS[dtype])
+
+    def low_precision(self, x):
+        with torch.autocast("cpu", enabled=False):
+            return torch.nn.functional.layer_norm(x.bfloat16(), self.normalized_shape, eps=1e-5)
+
+    in_fp32, layer_norm.forward = layer_norm.forward, low_precision
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            model = reference.make(config, 60)
+            reference.save(model, folder)
+            with torch.autocast("cpu", torch.bfloat16):
+                theirs = reference.evaluate(model, tokens)
+            with_norm = forward(folder, tokens, "fp32", [*stack, "mixed_precision:dtype=bf16"])
+            table.compare(name, [*stack, "mixed_precision"], "bf16", with_norm, {key: value.float() for key, value in theirs.items()},
+                          LIMITS["bf16"])
+            if torch.equal(with_norm["logits"], forward(folder, tokens, "fp32", ["mixed_precision:dtype=bf16"])["logits"]):
+                sys.exit("low_precision_norm does not show in the logits")
+    finally:
+        layer_norm.forward = in_fp32
+
+
 def check_router_losses(table):
     """Of one layer: of several, transformers takes the shares of all of them together."""
     name, balance = "Mixtral, one layer", 0.3
@@ -265,6 +299,7 @@ def main():
                                            "Granite": FUSED}.items()):
         check_stacks(table, name, MODELS[name], 20 + seed, stacks)
     check_router_losses(table)
+    check_low_precision_norm(table)
     for line in table.skipped:
         print("skipped:", line)
     print(f"{table.passed} passed, {table.failed} failed, {len(table.skipped)} skipped")

@@ -113,6 +113,10 @@ for preset, compiled in (("eager", False), ("compile", True)):
 ladder = variants_for("optimizers", "--as-gpu", "80")
 for name in ("Lion", "Adafactor", "Schedule-Free AdamW"):
     assert ladder[name]["previous"] == ladder["fused AdamW"]["index"] and "fused_adamw" not in plugins_of(ladder[name])
+grid = variants_for("time_to_loss", "--device", "cpu", "--arg", "more=true")
+assert len(grid) == 1 + 8 * 5 and len({variant["spec"]["train"]["lr"] for variant in grid.values()}) == 8
+assert "lion" in plugins_of(grid["lr 0.000125 + Lion"]) and "fused_adamw" not in plugins_of(grid["lr 0.000125 + Lion"])
+assert len(variants_for("time_to_loss", "--device", "cpu")) == 1 + 5 * 2
 parts = variants_for("olmo_ranking", "--device", "cpu", "--arg", "ranks=2")
 assert parts["base"]["spec"]["train"]["world_size"] == 2 and plugins_of(parts["base"])["fsdp"]["limit"] == 64
 assert plugins_of(parts["FSDP in bf16, limited gathers alone"])["fsdp"]["reduce_type"] == "bf16"

@@ -35,6 +35,9 @@ TEST_F(OverridesTest, RoundsAreANumberOrLeftOpen) {
   apply({.rounds = 4}, experiment_);
   EXPECT_FALSE(experiment_.until);
   EXPECT_EQ(experiment_.rounds, 4);
+  apply({.at_most = "90s"}, experiment_);
+  EXPECT_EQ(experiment_.until, (Until{.within = 0.03, .at_most_s = 90}));
+  apply({.rounds = 4}, experiment_);
   const auto error_of = [&](const Overrides& overrides) -> std::string {
     try {
       apply(overrides, experiment_);

@@ -97,7 +97,7 @@ TEST(Analysis, TwoRoundsMakeNoClaim) {
   report.experiment.rounds = 2;
   const Analysis a = analysis_of(report);
   EXPECT_FALSE(row(a, "one").base.speed->interval);
-  EXPECT_THAT(finding_text(a), HasSubstr("no claim"));
+  EXPECT_THAT(finding_text(a), HasSubstr("No claim"));
   EXPECT_THAT(finding_text(a), Not(HasSubstr("the largest gain")));
 }
 
@@ -360,6 +360,15 @@ TEST(Analysis, BothCountsStandSideBySideWhereTheyDiffer) {
   EXPECT_EQ(cells[cells.size() - 2], grouped(*row(a, "two").trained_tokens_per_second));
   EXPECT_EQ(cells.back(), "50.0 %");
   EXPECT_THAT(section.bullets, Contains(HasSubstr("Tokens/s count processed tokens")));
+  // In the table that a report opens with, too.
+  const Section first = ladder_sections(a).front();
+  EXPECT_EQ(titles(first)[1] + ", " + titles(first)[2], "tokens/s, trained tokens/s");
+  EXPECT_EQ(first.table->rows.at(2)[2], grouped(*row(a, "two").trained_tokens_per_second));
+  EXPECT_EQ(first.table->bars.front().column, 3U);
+  EXPECT_THAT(first.bullets, Contains(HasSubstr("trained tokens/s count tokens with a loss")));
+  report["two"].trained = 1;
+  report["two"].padding = 0;
+  EXPECT_THAT(titles(ladder_sections(analysis_of(report)).front()), Not(Contains("trained tokens/s")));
 }
 
 TEST(Analysis, EachRoundsFlopsGoWithItsOwnSpeed) {
@@ -408,11 +417,11 @@ TEST(Analysis, AProbeJudgesAccumulation) {
 TEST(Finding, OfALadderOfOtherTasksItIsNotSaidThatNothingPays) {
   auto report = three_rungs();
   for (const char* name : {"one", "two", "three"}) report[name].tokens_per_second = 990;
-  EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("no rung is shown to make training faster"));
+  EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("No rung is shown to make training faster"));
   report.experiment.parts[0].rungs.insert(report.experiment.parts[0].rungs.begin(), rung("lora", "lora"));
   report["lora"].tokens_per_second = 1300;
   const std::string finding = finding_text(analysis_of(report));
-  EXPECT_THAT(finding, Not(HasSubstr("no rung is shown")));
+  EXPECT_THAT(finding, Not(HasSubstr("o rung is shown")));
   EXPECT_THAT(finding, HasSubstr("lora trains 1.3"));
 }
 
@@ -513,19 +522,19 @@ TEST(Finding, OfASearchItTellsWhatItKnows) {
     {"stack": "flash", "change": "+ flash", "speed": 1.4, "rounds": 4, "faster": true,
      "result": "1.39x [1.33, 1.45], faster"}]}]})");
   EXPECT_EQ(findings(a).front(),
-            "the search found flash (against base: 1.39x [1.33, 1.45], faster); its time ended before it had "
+            "The search found flash (against base: 1.39x [1.33, 1.45], faster); its time ended before it had "
             "tried every move, so a longer --at-most may find a faster stack.");
   a.tried["best"] = "base";
   a.tried["finished"] = true;
   Json& flash = a.tried["stages"][0]["stacks"][0];
   flash["faster"] = false;
   flash["speed"] = 0.98;
-  EXPECT_EQ(findings(a).front(), "the search found nothing that is faster than the base.");
+  EXPECT_EQ(findings(a).front(), "The search found nothing that is faster than the base.");
   flash["speed"] = 1.03;
   flash["result"] = "1.030x [0.990, 1.072]";
   EXPECT_EQ(
       findings(a).front(),
-      "the search found nothing that is shown to be faster than the base; best so far: flash, 1.030x [0.990, "
+      "The search found nothing that is shown to be faster than the base; best so far: flash, 1.030x [0.990, "
       "1.072].");
   flash["speed"] = 1.54;
   flash["rounds"] = 2;
@@ -533,18 +542,18 @@ TEST(Finding, OfASearchItTellsWhatItKnows) {
   a.tried["decides_s"] = 150;
   EXPECT_EQ(
       findings(a).front(),
-      "the search has no answer yet: its time was enough for fewer than 3 rounds; best so far: flash, 1.54x "
+      "The search has no answer yet: its time was enough for fewer than 3 rounds; best so far: flash, 1.54x "
       "as fast as the base in 2 rounds; about 3 min more would decide (--resume --at-most 4m).");
 }
 
 TEST(Finding, ALadderWhoseTopFailedIsNotCalledWhole) {
   auto report = three_rungs();
   report["three"] = {.status = "timeout", .reason = "no end"};
-  EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("the ladder up to two trains"));
+  EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("The ladder up to two trains"));
   // Whatever stands after the ladder.
   report.experiment.parts.push_back(
       {Arrangement::grid, {}, {{setting("plain", Json::object()), rung("cast", "mixed_precision")}}});
-  EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("the ladder up to two trains"));
+  EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("The ladder up to two trains"));
 }
 
 TEST(Finding, ARefusedRungMakesNoBranch) {
@@ -554,7 +563,7 @@ TEST(Finding, ARefusedRungMakesNoBranch) {
   report["one"] = {.tokens_per_second = 1200};
   report["three"] = {.tokens_per_second = 1100, .peak_bytes = 1 << 28};
   const std::string finding = finding_text(analysis_of(report));
-  EXPECT_THAT(finding, HasSubstr("the whole ladder trains 1.10x"));
+  EXPECT_THAT(finding, HasSubstr("The whole ladder trains 1.10x"));
   EXPECT_THAT(finding, HasSubstr("takes 75 % less peak memory"));
 }
 
@@ -658,7 +667,7 @@ TEST(Analysis, AFindingWithoutARivalDoesNotBlameTheRounds) {
   auto report = three_rungs();
   for (const char* name : {"one", "two", "three"}) report[name].loss_error = 0.1;
   const Analysis a = analysis_of(report);
-  EXPECT_THAT(finding_text(a), HasSubstr("only base succeeded, so there is nothing to compare"));
+  EXPECT_THAT(finding_text(a), HasSubstr("Only base succeeded, so there is nothing to compare"));
   EXPECT_THAT(finding_text(a), Not(HasSubstr("fewer than")));
 }
 
@@ -671,7 +680,7 @@ TEST(Analysis, WhereEveryCombinationIsSlowerNoneIsCalledTheFastest) {
   auto report = test::grid();
   report["s512 + flash"].tokens_per_second = 900;
   EXPECT_THAT(finding_text(analysis_of(report)),
-              HasSubstr("no combination with the base's problem is faster than the base; the nearest is s512 "
+              HasSubstr("No combination with the base's problem is faster than the base; the nearest is s512 "
                         "+ flash: 0.9"));
   report["s512 + flash"].tokens_per_second = 1001;
   EXPECT_THAT(finding_text(analysis_of(report)),

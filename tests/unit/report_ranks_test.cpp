@@ -182,7 +182,7 @@ TEST(Scaling, TheFindingSaysWhereTheTimeGoes) {
 TEST(Scaling, TheHeadlineNamesTheRungThatCosts) {
   const Analysis a = analysis_of(test::scaling());
   EXPECT_THAT(a.headline, HasSubstr("'sharded, 2 ranks' costs 13 % of the speed of 2 ranks"));
-  EXPECT_THAT(finding_text(a), HasSubstr("on the same number of ranks, 'sharded, 2 ranks' trains 0.87x ["));
+  EXPECT_THAT(finding_text(a), HasSubstr("On the same number of ranks, 'sharded, 2 ranks' trains 0.87x ["));
   // A rung of another batch or as fast is not named.
   auto equal = test::scaling();
   equal["sharded, 2 ranks"].tokens_per_second = equal["2 ranks"].tokens_per_second;
@@ -195,6 +195,7 @@ TEST(Scaling, TwoRoundsMakeNoClaim) {
   const Analysis a = analysis_of(report);
   EXPECT_FALSE(series(a, "spread, weak scaling").largest().speedup->interval);
   EXPECT_THAT(finding_text(a), Not(HasSubstr("efficient")));
+  EXPECT_THAT(scaling_section(a).lead, HasSubstr("% efficient at 4 ranks (no claim)"));
 }
 
 TEST(Ranks, AnEqualGlobalBatchIsTheSameProblem) {

@@ -113,7 +113,7 @@ TEST(Stored, WhatIsMissingIsNoError) {
   EXPECT_TRUE(stored.plans[2]) << "the runs know it as well";
   fs::remove_all(folder.path() / "runs");
   const Analysis a = analyze(load_report(folder.path()));
-  EXPECT_EQ(finding_text(a), "nothing was measured.");
+  EXPECT_EQ(finding_text(a), "Nothing was measured.");
   EXPECT_EQ(a.rows.size(), 4U);
 }
 }  // namespace

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,8 +22,10 @@ local exp = rush.experiment {
   data = rush.documents "pairs.jsonl",
   device = "cpu",
   threads = 1,
-  train = { micro_batch = 1, seq_len = 64, steps = rush.arg("steps", 498), warmup = 2, lr = 1e-3, world_size = rush.arg("ranks", 3) },
-  plugins = rush.arg("ranks", 3) > 1 and { { "lora", { rank = 2 } }, { "fsdp", { stage = 2 } } } or { "lora" },
+  train = { micro_batch = 1, accumulation = rush.arg("accumulation", 1), seq_len = 64, steps = rush.arg("steps", 498), warmup = 2,
+            lr = 1e-3, world_size = rush.arg("ranks", 3) },
+  plugins = rush.arg("strategy", "") ~= "" and { { "lora", { rank = 2 } }, rush.arg("strategy", "") }
+    or rush.arg("ranks", 3) > 1 and { { "lora", { rank = 2 } }, { "fsdp", { stage = 2 } } } or { "lora" },
   save = { every = rush.arg("every", 20) },
 }
 exp:run { rounds = 1, max_restarts = rush.arg("restarts", 0) }
@@ -234,12 +237,110 @@ def by_torchrun():
     check_equal(result_of("torchrun"), result_of("two"))
 
 
+def of_job(mark, program):
+    """Processes of a launcher's job that run this program, by rank."""
+    found = {}
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_text().split("\0")
+            variables = dict(line.split("=", 1) for line in (entry / "environ").read_text().split("\0") if "=" in line)
+            if variables.get("RESTARTS_TEST") == mark and pathlib.Path(words[0]).name == program and words[1] == "run":
+                found[int(variables["OMPI_COMM_WORLD_RANK"])] = int(entry.name)
+        except (OSError, IndexError, KeyError):
+            continue
+    return found
+
+
+def by_mpirun():
+    """Under Open MPI: ranks that are killed start again in the processes of the job; where one of these is lost, mpirun ends the
+    job, and a new start of it with --resume goes on."""
+    if shutil.which("mpirun") is None:
+        return print("there is no mpirun: install openmpi-bin")
+    if not folder_of("two").exists():
+        run("two", *arguments(steps=158, ranks=2))
+    command = ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", OPTRUSH, "run", "tuned.lua", "--label", "mpirun",
+               *arguments(steps=158, ranks=2, restarts=2)]
+
+    def job(*more):
+        return subprocess.Popen([*command, *more], cwd=work, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                env={**os.environ, "RESTARTS_TEST": str(work), "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                                     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+
+    process = job()
+    for kill, rank in enumerate((1, 0)):
+        wait_for(lambda: len(journal("mpirun", "started")) == kill + 1 and steps_made("mpirun") > EVERY * (kill + 1) + 3, process)
+        os.kill(of_job(str(work), "optrush-worker")[rank], signal.SIGKILL)
+        wait_for(lambda: len(journal("mpirun", "restarted")) == kill + 1, process)
+    wait_for(lambda: len(journal("mpirun", "started")) == 3 and steps_made("mpirun") > 3 * EVERY + 3, process)
+    os.kill(of_job(str(work), "optrush")[1], signal.SIGKILL)
+    text, _ = process.communicate(timeout=120)
+    assert process.returncode != 0 and [fault["rank"] for fault in journal("mpirun", "restarted")] == [1, 0], text
+    process = job("--resume")
+    text, _ = process.communicate(timeout=120)
+    assert process.returncode == 0 and f"{RUN} continues from its state before step" in text, text
+    check_equal(result_of("mpirun"), result_of("two"))
+    assert not of_job(str(work), "optrush-worker") and not of_job(str(work), "optrush"), "nothing is left"
+
+
+def stopped_on(label, process):
+    """Asked to stop in the middle, it saves its state."""
+    wait_for(lambda: steps_made(label) > EVERY + 3, process)
+    process.send_signal(signal.SIGTERM)
+    text, _ = process.communicate(timeout=60)
+    assert process.returncode == 143, text
+    return steps_made(label)
+
+
+def shared_by(ranks, accumulation=1, steps=158):
+    """What a script may also take from rush.ranks()."""
+    return [word for name, value in (("world_size", ranks), ("accumulation", accumulation), ("steps", steps))
+            for word in ("--set", f"train.{name}={value}")]
+
+
+def goes_on(label, kept, before, strategy, ranks, accumulation):
+    """Resumed on fewer ranks, to its end."""
+    text = run(label, *arguments(strategy=strategy), *shared_by(ranks, accumulation), "--resume")
+    instead = f"{ranks} rank{'s' if ranks > 1 else ''} instead of {before}"
+    assert f"{RUN} continues from its state before step {kept} on {instead}" in text, text
+    here, whole = result_of(label), result_of("four")
+    assert [step["tokens"] for step in here["steps"]] == [step["tokens"] for step in whole["steps"]]
+    for mine, other in zip(here["steps"], whole["steps"]):
+        assert abs(mine["loss"] - other["loss"]) < 1e-4, (mine, other)
+    assert not any(step["timed"] for step in here["steps"][:kept]) and any(step["timed"] for step in here["steps"][kept:])
+    assert any(f"from step {kept} on it trained on {instead}, with the same global batch" in note for note in here["notes"]), here["notes"]
+
+
+def on_fewer_ranks():
+    """The same training, with the same global batch, goes on from the state of four ranks on two, and then on one."""
+    run("four", *arguments(strategy="ddp"), *shared_by(1, 4))
+    for strategy in ("fsdp", "ddp"):
+        kept = stopped_on(strategy, start(strategy, *arguments(strategy=strategy), *shared_by(4)))
+        if strategy == "fsdp":
+            goes_on(strategy, kept, 4, strategy, 2, 2)
+            continue
+        process = start(strategy, *arguments(strategy=strategy), *shared_by(2, 2), "--resume")
+        wait_for(lambda: steps_made("ddp") > kept + 3, process)
+        process.send_signal(signal.SIGTERM)
+        text, _ = process.communicate(timeout=60)
+        assert process.returncode == 143 and f"before step {kept} on 2 ranks instead of 4" in text, text
+        goes_on(strategy, steps_made(strategy), 2, strategy, 1, 4)
+    # What trains something else, or on more ranks than there are parts, begins anew and says why.
+    for first, then, why in ((shared_by(4), shared_by(2), "its global batch of 4 sequences"),
+                             (shared_by(4), shared_by(2, 2, 98), "its spec"),
+                             (shared_by(2, 2), shared_by(4), "its number of ranks, which was 2,")):
+        shutil.rmtree(work / "reports/tuned/other", ignore_errors=True)
+        kept = stopped_on("other", start("other", *arguments(strategy="ddp"), *first))
+        text = run("other", *arguments(strategy="ddp"), *then, "--resume")
+        assert f"does not continue from its state before step {kept}: {why} has changed" in text, text
+        assert not any("instead of" in note for note in result_of("other")["notes"])
+
+
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder)
     (work / "tuned.lua").write_text(SCRIPT)
     (work / "pairs.jsonl").write_text("".join(
         json.dumps({"prompt": f"What is {i % 31} and {i % 17}?", "completion": f" It is {i % 31 + i % 17}."}) + "\n" for i in range(4000)))
-    for case in (no_faults, one_process, asked_to_stop, a_rank_that_hangs, by_torchrun, killed_twenty_times):
+    for case in (no_faults, one_process, asked_to_stop, a_rank_that_hangs, on_fewer_ranks, by_torchrun, by_mpirun, killed_twenty_times):
         if sys.argv[1:] and case.__name__ not in sys.argv[1:]:
             continue
         began = time.monotonic()

@@ -81,8 +81,11 @@ TEST_F(Script, RoundsAreANumberOrLeftOpen) {
   EXPECT_EQ(host.experiments.at(0).until, (Until{.within = 0.02, .at_most_s = 300}));
   run(script("within = 0.02, at_most = 90"), host);
   EXPECT_EQ(host.experiments.at(1).until->at_most_s, 90);
+  run(script("at_most = '5m'"), host);
+  EXPECT_EQ(host.experiments.at(2).until, (Until{.within = 0.03, .at_most_s = 300}));
   EXPECT_THAT(error(script("rounds = 3, within = 0.02, at_most = '5m'")), HasSubstr("exp:run: rounds"));
-  EXPECT_THAT(error(script("within = 0.02")), is_error("conflict", "at_most"));
+  EXPECT_THAT(error(script("rounds = 3, at_most = '5m'")), HasSubstr("exp:run: rounds"));
+  EXPECT_THAT(error(script("within = 0.02")), is_error("missing_value", "at_most"));
   EXPECT_THAT(error(script("within = 0.02, at_most = 'soon'")), is_error("invalid_value", "\"soon\""));
   EXPECT_THAT(error(script("within = 3, at_most = '5m'")), HasSubstr("within"));
 }

@@ -134,13 +134,13 @@ TEST(TimeToLoss, TheFindingNamesWhoIsNotThere) {
       "rung 1 reaches a loss of 2.5 first, after 80 steps and 12.0 s, and base is next, after 100 steps and "
       "20.0 s; 2 rungs do not reach it; of these, rung 2 ends at 2.900.");
   EXPECT_EQ(finding(reaching({{0, 0}, {12, 80}})),
-            "only rung 1 reaches a loss of 2.5, after 80 steps and 12.0 s; base ends at 2.700, and does not "
+            "Only rung 1 reaches a loss of 2.5, after 80 steps and 12.0 s; base ends at 2.700, and does not "
             "reach it.");
   EXPECT_THAT(
       finding(reaching({{20, 100}, {12, 100}, {0, 0}})),
       HasSubstr("rung 1 reaches a loss of 2.5 first, after 100 steps and 12.0 s; rung 2 ends at 2.900"));
   EXPECT_THAT(finding(reaching({{0, 0}, {0, 0}})),
-              HasSubstr("no rung reaches a loss of 2.5: base ends at 2.700, the nearest; train for more"));
+              HasSubstr("No rung reaches a loss of 2.5: base ends at 2.700, the nearest; train for more"));
 }
 
 /// `validated()`, whose last rung misses the loss: base, bf16 autocast (twice as fast), fused AdamW.
@@ -176,13 +176,13 @@ TEST(TimeToLoss, TheFindingKnowsWhatItCannotTell) {
   Analysis a = reaching({{0, 0}, {0, 0}});
   for (Row& row : a.rows) row.time_to_loss->told = false;
   EXPECT_EQ(finding(a),
-            "the runs are too short to show whether a rung reaches a loss of 2.5: the test is the mean of 10 "
+            "The runs are too short to show whether a rung reaches a loss of 2.5: the test is the mean of 10 "
             "training losses, and they have fewer steps.");
   a = reaching({{0, 0}, {0, 0}});
   a.rows[0].time_to_loss->in_some_rounds = true;
   a.rows[0].time_to_loss->last = 2.4;
   EXPECT_THAT(finding(a),
-              HasSubstr("no rung reaches a loss of 2.5 in every round: base reaches it only in some rounds"));
+              HasSubstr("No rung reaches a loss of 2.5 in every round: base reaches it only in some rounds"));
   a = reaching({{20, 100}, {12, 80}});
   a.rows[0].time_to_loss.reset();
   a.rows[0].status = Status::timeout;

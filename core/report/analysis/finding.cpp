@@ -137,14 +137,27 @@ void add_grid(const Analysis& a, Sentences& parts) {
 }
 
 namespace {
-/// The series of a kind with the largest speedup; null: no series of the kind has a claim.
-const ScalingSeries* best_series(const Analysis& a, Scaling kind) {
-  std::vector<const ScalingSeries*> claimed;
+/// A series, and the most of its ranks that have an interval over the fewest.
+struct Scaled {
+  const ScalingSeries* series = nullptr;
+  const ScalingPoint* to = nullptr;
+};
+
+std::optional<Scaled> scaled(const ScalingSeries& series) {
+  const auto known =
+      std::find_if(series.points.rbegin(), series.points.rend(),
+                   [](const ScalingPoint& point) { return point.speedup && point.speedup->interval; });
+  if (known == series.points.rend()) return std::nullopt;
+  return Scaled{&series, &*known};
+}
+
+/// Of a kind, the one with the largest speedup; none: no series of the kind has an interval.
+std::optional<Scaled> best_scaled(const Analysis& a, Scaling kind) {
+  std::optional<Scaled> best;
   for (const auto& series : a.scaling)
-    if (series.kind == kind && series.largest().speedup->interval) claimed.push_back(&series);
-  if (claimed.empty()) return nullptr;
-  return *std::ranges::max_element(
-      claimed, {}, [](const ScalingSeries* series) { return series->largest().speedup->value; });
+    if (const auto one = scaled(series); one && series.kind == kind)
+      if (!best || one->to->speedup->value > best->to->speedup->value) best = one;
+  return best;
 }
 
 constexpr std::array kScalings = {Scaling::weak, Scaling::strong};
@@ -153,12 +166,13 @@ constexpr std::array kScalings = {Scaling::weak, Scaling::strong};
 std::vector<SlowerRung> slower_on_as_many_ranks(const Analysis& a) {
   std::vector<SlowerRung> slower;
   for (const Scaling kind : kScalings) {
-    const ScalingSeries* best = best_series(a, kind);
-    if (best == nullptr) continue;
+    const auto best = best_scaled(a, kind);
+    if (!best) continue;
+    const auto& points = best->series->points;
     for (const ScalingSeries& series : a.scaling) {
       const ScalingPoint& point = series.largest();
-      const auto same = std::ranges::find(best->points, point.ranks, &ScalingPoint::ranks);
-      if (series.kind != kind || same == best->points.end() || same->variant == point.variant) continue;
+      const auto same = std::ranges::find(points, point.ranks, &ScalingPoint::ranks);
+      if (series.kind != kind || same == points.end() || same->variant == point.variant) continue;
       const auto i = static_cast<size_t>(point.variant), j = static_cast<size_t>(same->variant);
       if (!difference_of_problems(a.variants[i], a.plans[i], a.variants[j], a.plans[j]).empty()) continue;
       const Row &row = *a.row(point.variant), &than = *a.row(same->variant);
@@ -171,13 +185,13 @@ std::vector<SlowerRung> slower_on_as_many_ranks(const Analysis& a) {
 
 void add_scaling(const Analysis& a, Sentences& parts) {
   for (const Scaling kind : kScalings) {
-    const ScalingSeries* best = best_series(a, kind);
-    if (best == nullptr) continue;
-    const ScalingPoint &from = best->points.front(), &to = best->largest();
+    const auto best = best_scaled(a, kind);
+    if (!best) continue;
+    const ScalingPoint &from = best->series->points.front(), &to = *best->to;
     const Row& row = *a.row(to.variant);
     std::string text = ranks_text(to.ranks) + " train " + interval_text(*to.speedup) +
-                       " as many tokens/s as " + ranks_text(from.ranks) + " (" + best->title() + ", " +
-                       percent(to.efficiency, 0) + " efficient)";
+                       " as many tokens/s as " + ranks_text(from.ranks) + " (" + best->series->title() +
+                       ", " + percent(to.efficiency, 0) + " efficient)";
     if (row.exposed_seconds && row.step_seconds.value_or(0) > 0)
       text += "; exposed communication takes " + percent(*row.exposed_seconds / *row.step_seconds, 0) +
               " of the step";

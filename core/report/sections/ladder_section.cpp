@@ -149,7 +149,11 @@ bool over_base_alone(const std::vector<const Row*>& rows) {
 Table rung_table(const Analysis& a, const std::vector<const Row*>& rows) {
   const bool one = over_base_alone(rows);
   const std::string before = one ? "vs base" : "vs previous";
-  Table table{{{"rung"}, {"tokens/s", true}, {before, true}}, {}, {bars_of(rows, 2)}};
+  Table table{{{"rung"}, {"tokens/s", true}}, {}, {}};
+  const bool fewer = std::ranges::any_of(rows, [](const Row* row) { return row->trains_on_fewer(); });
+  if (fewer) table.columns.push_back({"trained tokens/s", true});
+  table.bars = {bars_of(rows, table.columns.size())};
+  table.columns.push_back({before, true});
   if (!one) table.columns.push_back({"total", true});
   table.columns.push_back({"peak memory", true});
   const bool validated = std::ranges::any_of(rows, [](const Row* row) { return !row->validation.empty(); });
@@ -158,8 +162,9 @@ Table rung_table(const Analysis& a, const std::vector<const Row*>& rows) {
   if (timed) table.columns.push_back({"time to loss", true});
   table.columns.push_back({"check"});
   for (const Row* row : rows) {
-    std::vector<std::string> cells = {row->name, or_unknown(row->tokens_per_second, grouped),
-                                      speed_cell(row->previous, one ? 0 : row->variant - 1)};
+    std::vector<std::string> cells = {row->name, or_unknown(row->tokens_per_second, grouped)};
+    if (fewer) cells.push_back(or_unknown(row->trained_tokens_per_second, grouped));
+    cells.push_back(speed_cell(row->previous, one ? 0 : row->variant - 1));
     if (!one) cells.push_back(total_cell(row->base));
     cells.push_back(memory_cell(*row));
     if (validated) cells.push_back(cell_of(quantity("validation_loss"), a, *row));
@@ -183,6 +188,11 @@ void explain_table(const Analysis& a, const std::vector<const Row*>& rows, Secti
   if (bars)
     section.bullets.push_back("A bar shows the " + percent(1 - standard_of(a.experiment).error, 0) +
                               " interval of the ratio to " + against + ". The line marks 1.00x.");
+  if (std::ranges::any_of(rows, [](const Row* row) { return row->trains_on_fewer(); }))
+    section.bullets.emplace_back(
+        "Tokens/s count every position except padding, prompts included; trained tokens/s count tokens with "
+        "a "
+        "loss.");
   section.bullets.push_back(
       "Peak memory is the most that tensors hold in the timed steps. In brackets: the change from " +
       (bars ? from : against) + ".");

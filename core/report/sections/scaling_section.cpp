@@ -43,7 +43,8 @@ Section scaling_section(const Analysis& a) {
   std::vector<std::string> largest;
   for (const ScalingSeries& series : a.scaling)
     largest.push_back(series.title() + ": " + percent(series.largest().efficiency, 0) + " efficient at " +
-                      counted(series.largest().ranks, "rank"));
+                      counted(series.largest().ranks, "rank") +
+                      (series.largest().speedup->interval ? "" : " (no claim)"));
   section.lead = join(largest, "; ") + ".";
   section.paragraphs = {
       "In weak scaling, each rank keeps its batch and the global batch grows. In strong scaling, the global "

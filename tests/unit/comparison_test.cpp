@@ -1,0 +1,164 @@
+// The sentences above a comparison of reports are held against its table.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <regex>
+
+#include "base/temporary_folder.h"
+#include "random_report.h"
+#include "report/analysis/compare.h"
+#include "report/numbers/format.h"
+#include "report/numbers/verdict.h"
+
+namespace optrush {
+namespace {
+using test::Dice;
+using Cell = ComparedReports::Cell;
+
+/// What the sentence of one report against the first says, read by a pattern, beside what the table says.
+class Reader {
+ public:
+  Reader(const ComparedReports& compared, size_t report) : compared_(compared), report_(report) {
+    for (const auto& line : compared.lines) {
+      const auto &first = line.cells.front(), &cell = line.cells[report];
+      if (first && cell && cell->speed && cell->differs.empty()) shared_[line.rung] = &*cell;
+    }
+  }
+
+  void read(const std::string& sentence) {
+    SCOPED_TRACE(sentence);
+    std::vector<std::string> parts = split(sentence, "; ");
+    const std::string name = compared_.reports[report_].name, first = compared_.reports.front().name;
+    if (parts.front() == name + " and " + first + " have no successful rung of the same problem in common") {
+      EXPECT_TRUE(shared_.empty());
+      return;
+    }
+    const std::string against = "Against " + first + ", " + name + " is ";
+    if (parts.front().starts_with(against))
+      for (const auto& part : split(parts.front().substr(against.size()), " and ")) claims(part);
+    else
+      EXPECT_EQ(parts.front(), name + " is not shown to be faster or slower than " + first);
+    for (size_t i = 1; i < parts.size(); ++i) rest(parts[i]);
+    EXPECT_EQ(faster_, count(Outcome::faster));
+    EXPECT_EQ(slower_, count(Outcome::slower));
+    EXPECT_EQ(alike_, count(Outcome::alike));
+    EXPECT_EQ(undecided_, std::ssize(shared_) - faster_ - slower_ - alike_);
+    EXPECT_EQ(ends_, expected_ends());
+    double most = 0;
+    for (const auto& [rung, cell] : shared_)
+      most = std::max(most, std::abs(cell->memory_ratio.value_or(1) - 1));
+    EXPECT_NEAR(memory_, most >= 0.05 ? most : 0, 0.0051);
+  }
+
+ private:
+  static std::vector<std::string> split(const std::string& list, const std::string& by) {
+    std::vector<std::string> parts;
+    size_t start = 0;
+    for (size_t at = 0; (at = list.find(by, start)) != std::string::npos; start = at + by.size())
+      parts.push_back(list.substr(start, at - start));
+    parts.push_back(list.substr(start));
+    return parts;
+  }
+
+  int64_t count(Outcome outcome) const {
+    return std::ranges::count_if(
+        shared_, [&](const auto& one) { return verdict_of(*one.second->speed).outcome == outcome; });
+  }
+
+  /// "faster in 2 of 3 shared rungs (most: alfa 1.50x)"
+  void claims(const std::string& text) {
+    static const std::regex kClaim(
+        R"((faster|slower) in (\d+) of (\d+) shared rungs? \((most: )?([a-z +]+) (\d+\.\d+)x\))");
+    std::smatch m;
+    ASSERT_TRUE(std::regex_match(text, m, kClaim)) << text;
+    const bool faster = m[1] == "faster";
+    (faster ? faster_ : slower_) = std::stol(m[2]);
+    EXPECT_EQ(std::stol(m[3]), std::ssize(shared_));
+    EXPECT_EQ(m[4].matched, std::stol(m[2]) > 1);
+    ASSERT_TRUE(shared_.contains(m[5])) << m[5];
+    const Ratio& told = *shared_.at(m[5])->speed;
+    EXPECT_EQ(m[6].str() + "x", ratio_only(told.value));
+    EXPECT_TRUE(told.claim());
+    for (const auto& [rung, cell] : shared_)
+      if (cell->speed->claim() && (cell->speed->value > 1) == faster) {
+        EXPECT_LE(std::abs(std::log(cell->speed->value)), std::abs(std::log(told.value)) * (1 + 1e-9))
+            << rung;
+      }
+  }
+
+  void rest(const std::string& text) {
+    static const std::regex kCount(R"((\d+) rungs? (shows? no difference|is undecided|are undecided))"),
+        kMemory(R"(([a-z +]+) takes (\d+)(?:\.\d)? % (less|more) memory)"),
+        kEnd(
+            R"(([a-z +]+) (ran out of memory|crashed|did not end in time|broke the correctness gate|failed) in (\w+))");
+    std::smatch m;
+    if (std::regex_match(text, m, kCount)) {
+      (m[2].str().starts_with("show") ? alike_ : undecided_) = std::stol(m[1]);
+    } else if (std::regex_match(text, m, kMemory)) {
+      const double ratio = shared_.at(m[1])->memory_ratio.value_or(1);
+      EXPECT_EQ(m[3] == "more", ratio > 1);
+      memory_ = std::stod(m[2]) / 100;
+      EXPECT_NEAR(memory_, std::abs(ratio - 1), 0.0051);
+    } else if (std::regex_match(text, m, kEnd)) {
+      EXPECT_EQ(m[3], compared_.reports[report_].name);
+      ends_.push_back(m[1].str() + " " + m[2].str());
+    } else {
+      ADD_FAILURE() << "the reader does not know: " << text;
+    }
+  }
+
+  std::vector<std::string> expected_ends() const {
+    static const std::map<Status, std::string> kEnds = {{Status::oom, "ran out of memory"},
+                                                        {Status::crashed, "crashed"},
+                                                        {Status::timeout, "did not end in time"},
+                                                        {Status::broken, "broke the correctness gate"},
+                                                        {Status::failed, "failed"}};
+    std::vector<std::string> ends;
+    for (const auto& line : compared_.lines) {
+      const auto &first = line.cells.front(), &cell = line.cells[report_];
+      if (first && cell && first->status == Status::ok && kEnds.contains(cell->status))
+        ends.push_back(line.rung + " " + kEnds.at(cell->status));
+    }
+    return ends;
+  }
+
+  const ComparedReports& compared_;
+  size_t report_;
+  std::map<std::string, const Cell*> shared_;  ///< rungs of both that are compared
+  int64_t faster_ = 0, slower_ = 0, alike_ = 0, undecided_ = 0;
+  double memory_ = 0;
+  std::vector<std::string> ends_;
+};
+
+TEST(Comparison, ItsHeadlineSaysWhatItsTableSays) {
+  for (uint64_t seed = 0; seed < 60 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Dice dice(seed);
+    const TemporaryFolder folders;
+    std::vector<std::filesystem::path> reports;
+    for (int i = 0; i < 2 + dice.up_to(2); ++i) {
+      // Mostly the same rungs on another machine.
+      test::SyntheticReport report = test::random_report(dice.in(6) ? seed + 1000 : seed);
+      for (auto& [rung, outcome] : report.outcomes)
+        if (i > 0 && dice.in(2)) draw_outcome(outcome, report.experiment.rounds, dice);
+      reports.push_back(folders.path() / std::to_string(i));
+      report.write(reports.back());
+    }
+    const ComparedReports compared = compare_reports(reports);
+    std::string text = headline(compared);
+    SCOPED_TRACE(text);
+    for (size_t i = 1; i < reports.size(); ++i) {
+      const std::string next = i + 1 < reports.size() ? ". " : ".";
+      const size_t end = i + 1 < reports.size() ? text.find(next) : text.size() - 1;
+      // A ratio has a point without a space, so that this is the end of a sentence.
+      ASSERT_NE(end, std::string::npos);
+      Reader(compared, i).read(text.substr(0, end));
+      text.erase(0, std::min(text.size(), end + next.size()));
+    }
+    EXPECT_EQ(text, "");
+  }
+}
+}  // namespace
+}  // namespace optrush
