@@ -134,14 +134,19 @@ Document comparison_document(const ComparedReports& compared) {
     document.top.paragraphs.push_back(report.name + " (" + report.folder.string() + "): " + report.headline);
   document.top.table = std::move(tables.front());
   document.top.bullets = remarks(compared);
-  if (tables.size() > 1) document.sections.push_back({.title = "Memory", .table = std::move(tables.back())});
+  if (tables.size() > 1)
+    document.sections.push_back({.title = "Memory",
+                                 .lead = "This table compares peak memory with that of the first report.",
+                                 .table = std::move(tables.back())});
   for (auto& [title, table] : more_tables(compared))
     document.sections.push_back({.title = title, .table = std::move(table)});
   Section context{.title = "What differs"};
-  if (compared.facts.empty())
+  if (compared.facts.empty()) {
     context.lead = "The context is the same.";
-  else
+  } else {
+    context.lead = "This table lists the differences of machine, settings and plugins.";
     context.table = context_table(compared);
+  }
   document.sections.push_back(std::move(context));
   return document;
 }
