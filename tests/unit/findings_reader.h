@@ -285,6 +285,17 @@ class Reader {
            is(g[2], to_base(stack(g[1])).value, "the speed");
            rest_of_stack(g[4], stack(g[1]));
          }},
+        {R"(the stack up to )" + kName + R"( is the fastest \()" + kValue + R"(\))",
+         [this](const Groups& g) {
+           const Row& fastest = row(g[1]);
+           EXPECT_EQ(fastest.base.differs, "");
+           EXPECT_TRUE(to_base(fastest).faster());
+           is(g[2], to_base(fastest).value, "the speed");
+           for (const Row* r : ladder())
+             if (r->variant > fastest.variant && r->base.variant == fastest.base.variant &&
+                 r->base.differs.empty())
+               EXPECT_LE(to_base(*r).value, to_base(fastest).value + 1e-9) << r->name;
+         }},
         {kStack + " trains as fast as " + kName + R"(( with .*)? \((no difference above \d+\.\d %)\))",
          [this](const Groups& g) {
            verdict(g[4], to_base(stack(g[1])));

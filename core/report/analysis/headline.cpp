@@ -136,6 +136,27 @@ void add_gain(const Analysis& a, const Ladder& ladder, bool whole_is_told, Claus
     clauses.push_back({kSaving, name_in_text(saver->name) + saves(*saver)});
 }
 
+/// A stack that is faster than the whole ladder for sure, and on the base's problem; null: none, or the first
+/// rung is one that gains most, which is told.
+const Row* fastest_of(const Analysis& a, const Ladder& ladder) {
+  const auto& end = ladder.end->base.speed;
+  if (!end || !end->interval) return nullptr;
+  Rows rows = ladder.all;
+  std::erase_if(rows, [&](const Row* row) {
+    const Comparison& c = row->base;
+    return !c.speed || !c.speed->interval || c.variant != ladder.end->base.variant || !c.differs.empty() ||
+           c.worse || row->devices != ladder.end->devices || misses_loss(a, *row) ||
+           c.speed->interval->low <= std::max(1.0, end->interval->high);
+  });
+  if (rows.empty()) return nullptr;
+  const Row* fastest =
+      *std::ranges::max_element(rows, {}, [](const Row* row) { return row->base.speed->value; });
+  const Rows gains = gains_of(a, ladder);
+  const bool told =
+      !gains.empty() && gains.front() == fastest && fastest->previous.variant == fastest->base.variant;
+  return told ? nullptr : fastest;
+}
+
 /// Rungs that cost speed, the dearest first, and the memory that it buys.
 void add_costs(const Ladder& ladder, Clauses& clauses) {
   Rows costs = with_outcome(ladder.single, Outcome::slower);
@@ -166,6 +187,9 @@ void add_stack(const Analysis& a, Clauses& clauses) {
         }))
       name = "the stack up to " + name_in_text(end->name);
     clauses.push_back({kWhole, stack_text(name, end->base, other_ranks(*end, *a.row(end->base.variant)))});
+    if (const Row* fastest = fastest_of(a, ladder))
+      clauses.push_back({kGain, "the stack up to " + name_in_text(fastest->name) + " is the fastest (" +
+                                    times(*fastest->base.speed) + ")"});
   }
   if (ladder.all.size() == 1 && ladder.end != nullptr) return;  // all is said
   add_gain(a, ladder, ladder.end != nullptr && !scales, clauses);
