@@ -42,7 +42,8 @@ local exp = rush.experiment {
 local rates, optimizers = { 5e-4, 1e-3, 2e-3, 4e-3, 8e-3 }, { rush.rung "AdamW", rush.rung("Muon", "muon") }
 if rush.arg("more", false) then
   rates = { 1.25e-4, 2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2 }
-  for _, other in ipairs { { "Lion", "lion" }, { "Adafactor", "adafactor" }, { "Schedule-Free AdamW", "schedule_free" } } do
+  local others = { { "Lion", "lion" }, { "Adafactor", "adafactor" }, { "Schedule-Free AdamW", "schedule_free" } }
+  for _, other in ipairs(others) do
     optimizers[#optimizers + 1] = rush.rung(other[1], other[2], {}, { replace = "fused_adamw" })
   end
 end
