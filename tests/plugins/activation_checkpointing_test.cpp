@@ -213,7 +213,7 @@ TEST(ActivationCheckpointing, CastsOfInputsAreNotKept) {
 
 int64_t budgeted(const Json& result) {
   const std::string note = result;
-  return std::stoll(note.substr(note.find("keeps ") + 6));
+  return std::stoll(note.substr(note.find("keep ") + 5));
 }
 
 TEST(ActivationCheckpointing, ABudgetKeepsWhatItPredictsAndNotMore) {

@@ -128,7 +128,7 @@ TEST(ScheduleFree, KeepsAsMuchAsAdamW) {
 TEST(ScheduleFree, NeedsMomentum) {
   RunSpec spec = nano_spec({use("schedule_free")});
   spec.train.beta1 = 0;
-  EXPECT_THAT(error_of([&] { Trained run(spec); }), ::testing::HasSubstr("train.beta1 is 0"));
+  EXPECT_THAT(error_of([&] { Trained run(spec); }), ::testing::HasSubstr("needs train.beta1 above 0"));
 }
 }  // namespace
 }  // namespace optrush::testing

@@ -220,7 +220,7 @@ TEST(Training, UpdatesThatFewBitsCannotHoldAreAWarning) {
   const auto lost = warnings_of_training("bf16", 1e-6);
   ASSERT_EQ(lost.size(), 1U);
   EXPECT_NE(lost.front().find("0 % of the elements of vectors (norms, biases) and "), std::string::npos);
-  EXPECT_NE(lost.front().find("of the elements of matrices in bf16 (mean of 8 updates)"), std::string::npos);
+  EXPECT_NE(lost.front().find("of the elements of matrices (mean of 8 updates)"), std::string::npos);
   EXPECT_NE(lost.front().find("fp32 master weights"), std::string::npos);
   EXPECT_TRUE(warnings_of_training("bf16", 1e-2).empty());
   EXPECT_TRUE(warnings_of_training("fp32", 1e-6).empty());
@@ -263,7 +263,7 @@ TEST(Training, AnOptimizerThatListsItsStateWronglyFails) {
               states.front().value = at::zeros({3});
             }).find("which has 3 entries, but 2048 elements in blocks of 1 need 2048"),
             std::string::npos);
-  EXPECT_NE(error_of_listing([](auto& states) { states.back().block = 64; }).find("makes 32 of 2048"),
+  EXPECT_NE(error_of_listing([](auto& states) { states.back().block = 64; }).find("in blocks of 64 need 32"),
             std::string::npos);
   EXPECT_NE(error_of_listing([](auto& states) { states.front().value = Tensor(); }).find("has no tensor"),
             std::string::npos);

@@ -136,25 +136,25 @@ void add_gain(const Analysis& a, const Ladder& ladder, bool whole_is_told, Claus
     clauses.push_back({kSaving, name_in_text(saver->name) + saves(*saver)});
 }
 
-/// A stack that is faster than the whole ladder for sure, and on the base's problem; null: none, or the first
-/// rung is one that gains most, which is told.
+/// The fastest stack on the base's problem, if it is faster than the whole ladder for sure; null: it is not,
+/// or it is the first rung, whose gain is told.
 const Row* fastest_of(const Analysis& a, const Ladder& ladder) {
-  const auto& end = ladder.end->base.speed;
-  if (!end || !end->interval) return nullptr;
-  Rows rows = ladder.all;
-  std::erase_if(rows, [&](const Row* row) {
-    const Comparison& c = row->base;
-    return !c.speed || !c.speed->interval || c.variant != ladder.end->base.variant || !c.differs.empty() ||
-           c.worse || row->devices != ladder.end->devices || misses_loss(a, *row) ||
-           c.speed->interval->low <= std::max(1.0, end->interval->high);
+  const Comparison& whole = ladder.end->base;
+  if (!whole.speed || !whole.speed->interval) return nullptr;
+  const Rows rows = select(a, [&](const Row& row) {
+    return row.group == "ladder" && row.base.speed && row.base.variant == whole.variant &&
+           row.base.differs.empty() && row.devices == ladder.end->devices;
   });
   if (rows.empty()) return nullptr;
-  const Row* fastest =
-      *std::ranges::max_element(rows, {}, [](const Row* row) { return row->base.speed->value; });
+  const Row& best =
+      **std::ranges::max_element(rows, {}, [](const Row* row) { return row->base.speed->value; });
+  const auto& interval = best.base.speed->interval;
+  if (!interval || interval->low <= std::max(1.0, whole.speed->interval->high) || best.base.worse ||
+      misses_loss(a, best))
+    return nullptr;
   const Rows gains = gains_of(a, ladder);
-  const bool told =
-      !gains.empty() && gains.front() == fastest && fastest->previous.variant == fastest->base.variant;
-  return told ? nullptr : fastest;
+  const bool told = !gains.empty() && gains.front() == &best && best.previous.variant == best.base.variant;
+  return told ? nullptr : &best;
 }
 
 /// Rungs that cost speed, the dearest first, and the memory that it buys.
