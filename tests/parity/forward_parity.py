@@ -295,7 +295,7 @@ def main():
     exact = [stack for stack in FUSED if stack[1] != "bf16"]  # rounding may send a token to another expert
     for seed, (name, stacks) in enumerate({"2 heads a kv head, tied": STACKS, "Qwen 2, windows of 8": FUSED,
                                            "Qwen 3, biases, windows": FUSED, "OLMo 2": FUSED,
-                                           "SmolLM3": FUSED, "Qwen 3 MoE": exact, "Gemma 3": GATED_BY_GELU,
+                                           "SmolLM3": FUSED, "Qwen 3 MoE": exact, "Gemma 3, linear rope, biases": GATED_BY_GELU,
                                            "Granite": FUSED}.items()):
         check_stacks(table, name, MODELS[name], 20 + seed, stacks)
     check_router_losses(table)
