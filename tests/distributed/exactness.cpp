@@ -46,6 +46,23 @@ RunSpec one_process_of(RunSpec spec, int64_t batch_ranks) {
   return spec;
 }
 
+void expect_state_goes_on(RankPool& pool, RunSpec from, RunSpec to, RunSpec one,
+                          std::optional<double> norm_tolerance) {
+  for (RunSpec* spec : {&from, &to, &one}) {
+    spec->train.warmup = 1;
+    spec->train.steps = spec == &one ? 9 : 4;
+  }
+  SCOPED_TRACE(std::to_string(from.train.world_size) + " to " + std::to_string(to.train.world_size));
+  const TemporaryFolder folder;
+  const auto whole = train_on(pool, {.spec = one});
+  train_on(pool, {.spec = from, .save = folder / "state"});
+  const auto rest = train_on(pool, {.spec = to, .load = folder / "state"});
+  ASSERT_EQ(rest.losses.size(), 5U);
+  EXPECT_LT(difference(rest.losses, {whole.losses.begin() + 5, whole.losses.end()}), 1e-9);
+  if (!norm_tolerance) return;
+  EXPECT_LT(difference(rest.norms, {whole.norms.begin() + 5, whole.norms.end()}), *norm_tolerance);
+}
+
 void expect_equal_training(RankPool& pool, const RunSpec& many, const RunSpec& one, double tolerance,
                            bool states, bool rests) {
   const TemporaryFolder folder;

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,11 @@ RunSpec one_process_of(RunSpec spec, int64_t batch_ranks);
 /// the final parameters and of the optimizer's state.
 void expect_equal_training(RankPool&, const RunSpec& many, const RunSpec& one, double tolerance,
                            bool states = true, bool rests = false);
+
+/// A state that `from` saves after five steps goes on under `to`, as `one` trains without a break: losses,
+/// and gradient norms where they have a tolerance.
+void expect_state_goes_on(RankPool&, RunSpec from, RunSpec to, RunSpec one,
+                          std::optional<double> norm_tolerance = {});
 
 /// The peak of a step of rank 0 is the one that a plan predicts, to two hundredths.
 void expect_predicted_peak(RankPool&, const RunSpec& spec);

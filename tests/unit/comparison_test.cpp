@@ -11,10 +11,12 @@
 #include "report/analysis/compare.h"
 #include "report/numbers/format.h"
 #include "report/numbers/verdict.h"
+#include "split.h"
 
 namespace optrush {
 namespace {
 using test::Dice;
+using test::split;
 using Cell = ComparedReports::Cell;
 
 /// What the sentence of one report against the first says, read by a pattern, beside what the table says.
@@ -53,15 +55,6 @@ class Reader {
   }
 
  private:
-  static std::vector<std::string> split(const std::string& list, const std::string& by) {
-    std::vector<std::string> parts;
-    size_t start = 0;
-    for (size_t at = 0; (at = list.find(by, start)) != std::string::npos; start = at + by.size())
-      parts.push_back(list.substr(start, at - start));
-    parts.push_back(list.substr(start));
-    return parts;
-  }
-
   int64_t count(Outcome outcome) const {
     return std::ranges::count_if(
         shared_, [&](const auto& one) { return verdict_of(*one.second->speed).outcome == outcome; });

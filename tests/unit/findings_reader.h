@@ -15,6 +15,7 @@
 #include "report/analysis/analysis.h"
 #include "report/analysis/problem.h"
 #include "report/numbers/format.h"
+#include "split.h"
 
 namespace optrush::test {
 
@@ -104,15 +105,6 @@ class Reader {
       const bool holds_1 = std::stod(g[at + 1]) <= 1 && std::stod(g[at + 2]) >= 1;
       EXPECT_FALSE(holds_1) << "printed, the interval holds 1";
     }
-  }
-
-  static std::vector<std::string> split(const std::string& list, const std::string& by = ", ") {
-    std::vector<std::string> parts;
-    size_t start = 0;
-    for (size_t at = 0; (at = list.find(by, start)) != std::string::npos; start = at + by.size())
-      parts.push_back(list.substr(start, at - start));
-    parts.push_back(list.substr(start));
-    return parts;
   }
 
   std::vector<const Row*> ok_rows(const std::function<bool(const Row&)>& wanted) const {
