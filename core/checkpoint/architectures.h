@@ -16,6 +16,18 @@ struct Storage {
   double norm_offset = 0;  ///< a norm multiplies with its stored weight + this: 1 for Gemma
 };
 
+/// A name of an activation in transformers.
+struct ActivationName {
+  const char* name;
+  const char* activation;  ///< LlamaSpec::activation as a field has it: "gelu_tanh"
+};
+/// The first name of an activation is the one that is written.
+inline constexpr ActivationName kActivationNames[] = {{"silu", "silu"},
+                                                      {"swish", "silu"},
+                                                      {"gelu", "gelu"},
+                                                      {"gelu_pytorch_tanh", "gelu_tanh"},
+                                                      {"gelu_new", "gelu_tanh"}};
+
 /// A class of transformers whose models this program trains: what its config.json means and has where a field
 /// is missing.
 struct Architecture {

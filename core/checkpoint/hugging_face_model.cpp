@@ -112,17 +112,10 @@ void check_unsupported(const ConfigFields& config) {
                     "supported value: " + (values.empty() ? "null" : values.front().dump()));
 }
 
-/// Names of activations in transformers, and here. The first of each is written.
-constexpr std::pair<const char*, const char*> kActivations[] = {{"silu", "silu"},
-                                                                {"swish", "silu"},
-                                                                {"gelu", "gelu"},
-                                                                {"gelu_pytorch_tanh", "gelu_tanh"},
-                                                                {"gelu_new", "gelu_tanh"}};
-
 const char* read_activation(const ConfigFields& config, const Architecture& architecture) {
   const Json name = config.value(architecture.activation, "string", architecture.default_activation);
   std::vector<std::string> known;
-  for (const auto& [theirs, ours] : kActivations) {
+  for (const auto& [theirs, ours] : kActivationNames) {
     if (name == theirs) return ours;
     known.push_back("\"" + std::string(theirs) + "\"");
   }
@@ -141,7 +134,9 @@ Json size_or(const ConfigFields& config, const char* key, int64_t otherwise, con
 HuggingFaceModel read_hugging_face_config(const ConfigFields& config) {
   const Architecture& architecture = architecture_of(config);
   check_unsupported(config);
-  HuggingFaceModel model{.architecture = architecture.name, .model_type = architecture.model_type};
+  HuggingFaceModel model{.architecture = architecture.name,
+                         .model_type = architecture.model_type,
+                         .storage = architecture.storage};
   model.max_positions =
       config.value("max_position_embeddings", "integer", architecture.max_positions).get<int64_t>();
   model.rotary =

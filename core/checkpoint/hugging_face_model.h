@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <string>
 
+#include "checkpoint/architectures.h"
 #include "checkpoint/rotary_config.h"
 
 namespace optrush {
@@ -9,6 +10,7 @@ namespace optrush {
 struct HuggingFaceModel {
   std::string architecture;  ///< "LlamaForCausalLM"
   std::string model_type;    ///< "llama"
+  Storage storage;           ///< of the class
   LlamaSpec llama;           ///< `checkpoint` is empty
   RotaryConfig rotary;
   int64_t max_positions = 0;  ///< "max_position_embeddings": the positions that it was trained on

@@ -1,7 +1,6 @@
 #include "checkpoint/written_config.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -34,8 +33,10 @@ void set_rotary(Json& config, const LlamaSpec& llama, Json scaling, const Archit
   config["rope_scaling"] = std::move(scaling);
 }
 
-/// By Activation.
-constexpr std::array<const char*, 3> kWrittenActivations = {"silu", "gelu", "gelu_pytorch_tanh"};
+const char* written_activation(const LlamaSpec& llama) {
+  const Json activation = to_json(llama).at("activation");
+  return std::ranges::find(kActivationNames, activation, &ActivationName::activation)->name;
+}
 
 Json written(const LlamaSpec& llama, int64_t max_positions, const Architecture& architecture) {
   Json config = {{"architectures", {architecture.name}},
@@ -49,7 +50,7 @@ Json written(const LlamaSpec& llama, int64_t max_positions, const Architecture& 
                  {"head_dim", llama.head_size()},
                  {"max_position_embeddings", max_positions},
                  {"tie_word_embeddings", llama.tie_embeddings},
-                 {architecture.activation, kWrittenActivations.at(static_cast<size_t>(llama.activation))},
+                 {architecture.activation, written_activation(llama)},
                  {"rms_norm_eps", llama.norm_eps},
                  {"initializer_range", llama.init_std}};
   // Classes have tokens of their own here, beyond a small vocabulary, and do not train the row of a padding.

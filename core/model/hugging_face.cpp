@@ -3,7 +3,7 @@
 #include <ATen/Functions.h>
 
 #include "base/files.h"
-#include "checkpoint/written_config.h"
+#include "checkpoint/hugging_face_model.h"
 #include "io/safetensors.h"
 #include "optrush/error.h"
 
@@ -24,7 +24,7 @@ Tensor plus(const Tensor& value, double offset) {
 Checkpoint::Checkpoint(const std::filesystem::path& folder)
     : files_(folder),
       folder_(folder),
-      storage_(is_there(folder / "config.json") ? storage_of(config_of_checkpoint(folder)) : Storage{}) {}
+      storage_(is_there(folder / "config.json") ? read_hugging_face_model(folder).storage : Storage{}) {}
 
 void Checkpoint::check_complete(const Params& model) const {
   std::vector<NamedShape> shapes;

@@ -11,6 +11,7 @@
 #include "base/first_line.h"
 #include "base/suggest.h"
 #include "checkpoint/checkpoint_files.h"
+#include "checkpoint/hugging_face_model.h"
 #include "checkpoint/written_config.h"
 #include "io/safetensors.h"
 #include "io/state_folder.h"
@@ -181,7 +182,7 @@ void write_adapter(const Session& session, const std::set<std::string>& own, con
                 "write the whole model: --merge");
   const std::string& checkpoint = session.model().checkpoint;
   const ParameterNames names = checkpoint.empty() ? names_of(llama_of(session.spec()))
-                                                  : storage_of(config_of_checkpoint(checkpoint)).names;
+                                                  : read_hugging_face_model(checkpoint).storage.names;
   config["base_model_name_or_path"] = checkpoint;
   for (auto& target : config.at("target_modules")) {
     const std::string inside = "experts.";  // a linear of attention has the same name everywhere

@@ -60,8 +60,7 @@ BadEnd describe_end(const ProcessEnd& end, const Limits& limits, const std::stri
   if (bad.status == Status::timeout)
     bad.reason +=
         "\nraise `timeout` in the script, or give --set timeout=SECONDS; then rerun with --resume --retry: "
-        "the run "
-        "continues from its last saved state, if it has one";
+        "the run continues from its last saved state, if it has one";
   if (bad.status == Status::oom)
     bad.reason += "\nuse a smaller model, micro_batch or seq_len, or a machine with more memory";
   bad.reason += last_lines(log_name, log);

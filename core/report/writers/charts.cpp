@@ -16,7 +16,7 @@ namespace optrush {
 namespace {
 using FamilyRows = std::vector<const Row*>;
 
-/// More can't be told apart in a picture; what a report costs does not grow with what nobody sees.
+/// A picture shows no more than this, so the cost of its drawing is bounded.
 constexpr size_t kMostRungs = 60, kMostSteps = 1000;
 
 /// Of many rungs the first, which the others are compared with, and the fastest, in the order of the report.

@@ -17,6 +17,7 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using fused::HWY_NAMESPACE::each_vector;
 using fused::HWY_NAMESPACE::exp_of_moderate;
+using fused::HWY_NAMESPACE::sum_of;
 
 /// e^x for x <= 0; below -80 it is as good as nothing.
 template <class D>
@@ -37,23 +38,11 @@ float largest_of(const float* x, int64_t count) {
 
 float exponentials_in(float* scores, int64_t visible, int64_t width, float* largest) {
   *largest = largest_of(scores, visible);
-  const hn::ScalableTag<float> d;
-  const hn::CappedTag<float, 1> one;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  auto even = hn::Zero(d), odd = hn::Zero(d);
-  const auto of = [&](auto tag, int64_t i) HWY_ATTR {
+  const float sum = sum_of<float>(visible, [&](auto tag, int64_t i) HWY_ATTR {
     const auto weight = exp_of_negative(tag, hn::Sub(hn::LoadU(tag, scores + i), hn::Set(tag, *largest)));
     hn::StoreU(weight, tag, scores + i);
     return weight;
-  };
-  int64_t i = 0;
-  for (; i + 2 * lanes <= visible; i += 2 * lanes) {
-    even = hn::Add(even, of(d, i));
-    odd = hn::Add(odd, of(d, i + lanes));
-  }
-  for (; i + lanes <= visible; i += lanes) even = hn::Add(even, of(d, i));
-  float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(even, odd)));
-  for (; i < visible; ++i) sum += hn::GetLane(of(one, i));
+  });
   std::fill(scores + visible, scores + width, 0.0F);
   return sum;
 }
