@@ -1,6 +1,6 @@
 # optrush_embed(TARGET FILE [CONSTANT])
 # Makes the text of FILE a constant of the target's sources: #include "<name of FILE without its ending>_<ending>.h"
-# gives `inline constexpr char CONSTANT[]`, which is kNormCu for norm.cu where no name is given. A change of FILE builds what
+# gives `constexpr char CONSTANT[]`, which is kNormCu for norm.cu where no name is given. A change of FILE builds what
 # includes it again.
 function(optrush_embed target file)
   get_filename_component(_path ${file} ABSOLUTE)

@@ -61,7 +61,8 @@ local batch = 2 * train.micro_batch
 add(rush.rung("micro-batch " .. batch, { train = { micro_batch = batch } }))
 
 if full then
-  add(rush.rung("compile", "compile"))
+  add(rush.rung("fused projections", "fused_projections"))
+  add(rush.rung("compile", "compile", {}, { over = "micro-batch " .. batch }))
   if on_gpu then add(rush.rung("compile, CUDA graphs", "cuda_graphs")) end
   if large then
     local size = 4 * train.micro_batch

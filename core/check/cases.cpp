@@ -192,7 +192,7 @@ class Cases {
     made.id = std::string(to_string(kind)) + ": " + join(names, " + ") + on;
     if (made.skip.empty()) made.skip = clash(forms);
     if (made.skip.empty()) made.skip = unmet(stack);
-    if (made.skip.empty() && made.without_values && made.spec.model.value("n_experts", 0) > 0 &&
+    if (made.skip.empty() && request_.without_values && made.spec.model.value("n_experts", 0) > 0 &&
         request_.device == "cuda")
       made.skip = "the host reads how many tokens each expert has, and nothing is computed";
     // What a form brings along may be what another form is.

@@ -59,9 +59,9 @@ Initializer uniform_by_fan_in() {
   };
 }
 
-Tensor initial_value(const Param& param, uint64_t seed, bool pinned) {
+Tensor initial_value(const Param& param, uint64_t seed) {
   const auto draw_type = param.dtype == at::kDouble ? at::kDouble : at::kFloat;
-  Tensor value = at::empty(param.shape, at::TensorOptions(draw_type).pinned_memory(pinned));
+  Tensor value = at::empty(param.shape, draw_type);
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(stream(seed, param.name));
   param.init(value, generator);
   return value;

@@ -10,7 +10,6 @@ Initializer constant(double value);
 Initializer normal(double standard_deviation);
 /// U(-bound, bound) with bound = 1 / sqrt(fan_in): torch.nn.Linear's default, kaiming_uniform(a = sqrt(5)).
 Initializer uniform_by_fan_in();
-/// The full value of a parameter on the CPU, from (seed, name) alone; not yet cut to its dtype. `pinned`: in
-/// memory that a GPU copies from while the host goes on.
-Tensor initial_value(const Param&, uint64_t seed, bool pinned = false);
+/// The full value of a parameter on the CPU, from (seed, name) alone; not yet cut to its dtype.
+Tensor initial_value(const Param&, uint64_t seed);
 }  // namespace optrush

@@ -18,6 +18,7 @@
 #include "optrush/forecast.h"
 #include "optrush/host/resolve.h"
 #include "params/init.h"
+#include "params/upload.h"
 #include "plugin/loader.h"
 #include "spec/spec_json.h"
 #include "train/adamw.h"
@@ -141,13 +142,12 @@ void RunSetup::place() {
   const auto full_value = [&](const Param& param) {
     if (is_forecast(device_)) return at::empty(param.shape, at::TensorOptions(param.dtype).device(device_));
     const bool stored = checkpoint && checkpoint->contains(param.name);
-    return stored ? checkpoint->read(param) : initial_value(param, spec().train.seed, device_.is_cuda());
+    return stored ? checkpoint->read(param) : initial_value(param, spec().train.seed);
   };
   const at::NoGradGuard no_grad;
+  Upload upload(device_);
   for (Param* param : params_.all()) {
-    // To a GPU, a parameter is copied while the next one is drawn.
-    const Tensor uncut = param->layout.take(full_value(*param))
-                             .to(at::TensorOptions(device_), /*non_blocking=*/device_.is_cuda());
+    const Tensor uncut = upload(param->layout.take(full_value(*param)));
     if (param->on_materialize) param->on_materialize(uncut);
     Tensor local = uncut.to(param->dtype).contiguous();
     // A piece of a whole that is gone may not keep the whole.

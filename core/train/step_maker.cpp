@@ -42,6 +42,7 @@ void StepMaker::make(int64_t number, bool timed, StepClock& clock) {
   TrainStep step(session_, clock, data_(number));
   schedule_(step);
   clock.enter(Bucket::off);
+  if (timed) uncounted_memory_ = std::max(uncounted_memory_, step.uncounted_memory());
   const auto& [loss, norm, skipped] = step.outcome();
   pending_.push_back({number, timed, sent_to_host(loss), sent_to_host(norm), sent_to_host(skipped),
                       session_.update()->lr, step.tokens(), batches_.content(number), step.computed_pairs()});

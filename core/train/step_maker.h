@@ -33,6 +33,8 @@ class StepMaker {
   void collect(bool wait);
 
   int64_t activations() const { return activations_; }
+  /// Bytes of the timed steps that the device's allocator does not count.
+  int64_t uncounted_memory() const { return uncounted_memory_; }
   const Json& costs() const { return costs_; }
 
  private:
@@ -57,7 +59,7 @@ class StepMaker {
   std::function<std::vector<Batch>(int64_t)> data_;
   std::function<void(Step&)> schedule_;
   std::deque<MadeStep> pending_;
-  int64_t activations_ = 0;
+  int64_t activations_ = 0, uncounted_memory_ = 0;
   double other_flops_ = 0, flops_of_a_pair_ = 0;  ///< that this rank executes in a step
   Json costs_;
 };

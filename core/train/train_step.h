@@ -24,10 +24,12 @@ class TrainStep final : public Step {
                   bool last) override;
   void update() override;
   void time_as_one() override;
+  void add_uncounted_memory(int64_t bytes) override { uncounted_memory_ += bytes; }
   const StepOutcome& outcome() const override { return outcome_; }
   void set_outcome(StepOutcome outcome) override { outcome_ = std::move(outcome); }
 
   int64_t tokens() const { return tokens_; }
+  int64_t uncounted_memory() const { return uncounted_memory_; }
   /// Of this rank's packed documents (Segments::pairs).
   double computed_pairs() const;
 
@@ -43,7 +45,7 @@ class TrainStep final : public Step {
   Tensor loss_gradient_;                                  ///< that the last backward of a loss started from
   std::map<std::pair<int64_t, int64_t>, Tensor> inputs_;  ///< of forwards whose backward is to come
   bool timed_as_one_ = false;
-  int64_t tokens_ = 0;
+  int64_t tokens_ = 0, uncounted_memory_ = 0;
 };
 
 /// All forwards and backwards one after the other, then the update: gradient accumulation.

@@ -222,8 +222,9 @@ class Trainer {
     const auto [parameters, gradients, optimizer] = model_state_bytes(session_);
     const int64_t activations = steps_.activations();
     const MemoryPeak& peak = measurement_.peak();
-    Memory memory{
-        .allocated = peak.allocated, .reserved = peak.reserved, .process = measurement_.process_bytes()};
+    Memory memory{.allocated = peak.allocated + steps_.uncounted_memory(),
+                  .reserved = peak.reserved,
+                  .process = measurement_.process_bytes()};
     for (const auto& [part, bytes] : std::initializer_list<std::pair<const char*, int64_t>>{
              {"parameters", parameters},
              {"gradients", gradients},

@@ -68,6 +68,7 @@ RunResult train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files,
   session->log().enter_phase("building");
   session->declare();
   const Plan plan = make_plan(*session);
+  session->log().enter_phase("placing");
   session->make_ready();
   Continuation run{.about = {{"spec", spec_sha256(spec)},
                              {"training", training_sha256(spec)},

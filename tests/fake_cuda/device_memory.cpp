@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <vector>
 
@@ -65,9 +66,32 @@ bool is_known(uint64_t from, size_t bytes) {
   --it;
   return from + bytes <= it->first + it->second;
 }
+/// With what it touches it is one piece: a tensor may be copied in several.
 void know(uint64_t at, size_t bytes) {
-  size_t& known = memory().known[at];
-  known = std::max(known, bytes);
+  auto& known = memory().known;
+  uint64_t end = at + bytes;
+  auto it = known.upper_bound(at);
+  if (it != known.begin() && std::prev(it)->first + std::prev(it)->second >= at) {
+    --it;
+    at = it->first;
+  }
+  while (it != known.end() && it->first <= end) {
+    end = std::max(end, it->first + it->second);
+    it = known.erase(it);
+  }
+  known[at] = end - at;
+}
+void forget(uint64_t from, size_t bytes) {
+  auto& known = memory().known;
+  const uint64_t to = from + bytes;
+  auto it = known.upper_bound(from);
+  if (it != known.begin() && std::prev(it)->first + std::prev(it)->second > from) --it;
+  while (it != known.end() && it->first < to) {
+    const uint64_t first = it->first, end = first + it->second;
+    it = known.erase(it);
+    if (first < from) known[first] = from - first;
+    if (end > to) known[to] = end - to;
+  }
 }
 }  // namespace
 
@@ -123,7 +147,7 @@ bool release(uint64_t address) {
   ++counts().frees;
   give_bytes(device_of(address), bytes);
   unmap_range(address, bytes);
-  memory().known.erase(memory().known.lower_bound(address), memory().known.lower_bound(address + bytes));
+  forget(address, bytes);
   h.holes[address] = bytes;
   return true;
 }

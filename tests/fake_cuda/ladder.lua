@@ -6,7 +6,7 @@ local exp = rush.experiment {
   device = "cuda",
   model = rush.llama("tiny", { n_layers = 2 }),
   data = rush.random(),
-  train = { micro_batch = 2, seq_len = 128, steps = 2, warmup = 2 },
+  train = { micro_batch = 2, seq_len = 128, steps = 2, warmup = 3 },
 }
 
 exp:ladder {
@@ -18,7 +18,8 @@ exp:ladder {
   rush.rung("fused loss", "fused_linear_cross_entropy"),
   rush.rung("fused projections", "fused_projections"),
   rush.rung("clipping", "clip_grad_norm"),
-  rush.rung("accumulation", "gradient_accumulation", { steps = 2 }),
+  rush.rung("CUDA graphs", "cuda_graphs"),
+  rush.rung("accumulation", "gradient_accumulation", { steps = 2 }, { over = "clipping" }),
   rush.rung("checkpointing", "activation_checkpointing"),
 }
 exp:run { rounds = 1 }

@@ -24,14 +24,19 @@ def run(architecture, folder):
 
     plans = json.loads((report / "plans.json").read_text())
     results = sorted(report.glob("runs/*-r1/result.json"))
-    assert len(results) == len(plans) == 11, results
+    assert len(results) == len(plans) == 12, results
+    peaks = {}
     for file, plan in zip(results, plans):
         result = json.loads(file.read_text())
         assert result["status"] == "ok", result
-        forecast, peak = plan["memory"]["peak_bytes"], result["memory"]["peak_allocated"]
+        peak = peaks[file.parent.name.split("-", 1)[1]] = result["memory"]["peak_allocated"]
+        if "graphs" in file.parent.name:  # the allocator does not count what a recorded step uses: compared below
+            continue
+        forecast = plan["memory"]["peak_bytes"]
         assert abs(forecast - peak) <= BLOCK, f"{file}: {forecast} bytes were predicted, and the allocator had {peak}"
         waits = result["costs"]["total"]["host_waits"]
         assert waits == 0, f"{file}: a step waits for the device {waits} times"
+    assert abs(peaks["cuda-graphs-r1"] - peaks["clipping-r1"]) <= BLOCK, peaks
 
 
 for arch in ["sm_80", "sm_90"]:

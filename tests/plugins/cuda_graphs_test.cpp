@@ -96,6 +96,7 @@ class FakeStep final : public Step {
   Tensor backward(int64_t, int64_t, const Tensor&, const Tensor&, bool) override { return {}; }
   void update() override {}
   void time_as_one() override {}
+  void add_uncounted_memory(int64_t) override {}
   const StepOutcome& outcome() const override { return outcome_; }
   void set_outcome(StepOutcome outcome) override { outcome_ = std::move(outcome); }
 
@@ -144,6 +145,7 @@ TEST(Steps, OneThatIsTimedAsAWholeHasNoPhases) {
         recipe.schedule.wrap(Phase::capture, [](auto inner, const Module&) -> decltype(inner) {
           return [inner](Step& step) {
             step.time_as_one();
+            step.add_uncounted_memory(int64_t{1} << 40);
             inner(step);
             step.set_outcome({step.outcome().loss + 1, step.outcome().gradient_norm, {}});
           };
@@ -153,6 +155,9 @@ TEST(Steps, OneThatIsTimedAsAWholeHasNoPhases) {
   for (const auto& [name, seconds] : result["phases"].items())
     EXPECT_EQ(seconds.is_null(), name != "data") << name;
   EXPECT_GT(result["step_seconds"].get<double>(), result["phases"]["data"].get<double>());
+  const double peak = result["memory"]["peak_allocated"].get<double>();
+  EXPECT_GE(peak, std::ldexp(1.0, 40));
+  EXPECT_LT(peak, std::ldexp(1.0, 40) + std::ldexp(1.0, 30));
   EXPECT_FLOAT_EQ(static_cast<float>(losses(result).back()), static_cast<float>(plain.back()) + 1);
 }
 }  // namespace

@@ -2,9 +2,9 @@
 // host's work for each kernel falls away, which pays where kernels are short: small models and batches. It
 // does not pay where the GPU is busy anyway, and the graph's memory is its own: it is not given to anything
 // else between steps. https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/ What may wait for the
-// host can't be recorded: such functions are refused by name before anything runs. Batches are copied into
+// host cannot be recorded: such functions are refused by name before anything runs. Batches are copied into
 // those of the recorded step; the number of tokens is a constant of it, the learning rate is read from a
-// tensor. Phases of a replayed step can't be told apart.
+// tensor. A replayed step has no phases.
 #include "capturable.h"
 #include "optrush/plugin.h"
 #include "optrush/step.h"
@@ -55,9 +55,7 @@ class CudaGraphs final : public Plugin {
       graph_->replay(step);
     } else {
       graph_->record(step, schedule);
-      run_->note(
-          "each step is launched as one CUDA graph; its memory is counted in peak_reserved, not in "
-          "peak_allocated");
+      run_->note("each step is launched as one CUDA graph");
     }
   }
 

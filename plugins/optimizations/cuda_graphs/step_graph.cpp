@@ -42,6 +42,7 @@ class StepGraph::Implementation {
     c10::cuda::CUDACachingAllocator::emptyCache();
     const OnStream here(*this);
     graph_ = std::make_unique<at::cuda::CUDAGraph>();
+    c10::cuda::CUDACachingAllocator::resetPeakStats(device_.index());
     graph_->capture_begin();
     try {
       schedule(step);
@@ -50,6 +51,8 @@ class StepGraph::Implementation {
       throw;
     }
     graph_->capture_end();
+    const auto active = active_bytes();
+    freed_ = active.peak - active.current;
     outcome_ = step.outcome();
     launch(step);
   }
@@ -58,9 +61,15 @@ class StepGraph::Implementation {
     const OnStream here(*this);
     batches_->copy_from(step);
     launch(step);
+    step.add_uncounted_memory(freed_);
   }
 
  private:
+  c10::CachingAllocator::Stat active_bytes() const {
+    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device_.index());
+    return stats.active_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+  }
+
   void launch(Step& step) const {
     graph_->replay();
     // The next replay writes into the same tensors.
@@ -106,6 +115,8 @@ class StepGraph::Implementation {
   std::optional<StaticBatches> batches_;
   std::unique_ptr<at::cuda::CUDAGraph> graph_;
   StepOutcome outcome_;
+  int64_t freed_ =
+      0;  ///< bytes that the allocator no longer counts after the recording, and each replay uses
 };
 #else
 class StepGraph::Implementation {

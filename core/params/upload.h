@@ -1,0 +1,29 @@
+#pragma once
+#include <c10/core/Event.h>
+
+#include <array>
+#include <optional>
+
+#include "optrush/tensor.h"
+
+namespace optrush {
+/// Copies tensors of the host to a device. To a GPU they go in pieces through two pinned buffers, one filled
+/// by all threads while the GPU reads the other: to pin the tensors themselves takes longer than to draw
+/// them.
+class Upload {
+ public:
+  explicit Upload(at::Device device) : device_(device) {}
+  /// On the device, in the tensor's type; the tensor itself where it is there. It may be freed after the
+  /// call.
+  Tensor operator()(const Tensor& host);
+
+ private:
+  struct Buffer {
+    Tensor pinned;                   ///< bytes
+    std::optional<c10::Event> read;  ///< when the GPU has read them
+  };
+  at::Device device_;
+  std::array<Buffer, 2> buffers_;
+  size_t next_ = 0;
+};
+}  // namespace optrush
