@@ -111,6 +111,76 @@ TEST(Noise, TheSectionHasARowForEachFigure) {
   EXPECT_EQ(value_of("transparent huge pages"), "madvise");
 }
 
+/// A run whose timed steps took these times, after a slow step of warm-up.
+StoredRun run_of(const std::vector<double>& seconds, bool on_gpu) {
+  StoredRun run;
+  run.result.device = on_gpu ? "NVIDIA H100" : "EPYC";
+  run.result.on_gpu = on_gpu;
+  run.result.steps.push_back({.step = 0, .timed = false, .tokens = 64, .positions = 64, .seconds = 9});
+  for (const double one : seconds)
+    run.result.steps.push_back(
+        {.step = std::ssize(run.result.steps), .timed = true, .tokens = 64, .positions = 64, .seconds = one});
+  return run;
+}
+const std::vector<double> kSteady = {1.00, 1.01, 1.02, 1.03, 1.04}, kUnsteady = {1.0, 1.1, 1.2, 1.4, 1.5};
+
+TEST(GpuSteps, TheirSpreadIsTheMedianOverTheRuns) {
+  const auto gpu = gpu_steps_of({run_of(kSteady, true), run_of(kUnsteady, true), run_of(kUnsteady, true)});
+  ASSERT_TRUE(gpu);
+  EXPECT_EQ(gpu->runs, 3U);
+  EXPECT_NEAR(gpu->spread.value(), (1.4 - 1.0) / 1.2, 1e-12) << "a tenth and nine tenths of five";
+  EXPECT_THAT(gpu_warning(*gpu), HasSubstr("equal steps of a run varied by 33 % in time"));
+  EXPECT_THAT(gpu_warning(*gpu_steps_of({run_of(kSteady, true)})), IsEmpty());
+}
+
+TEST(GpuSteps, RunsOnACpuHaveNone) {
+  EXPECT_FALSE(gpu_steps_of({run_of(kSteady, false)}));
+  EXPECT_FALSE(gpu_steps_of({run_of(kSteady, true), run_of(kSteady, false)}));
+  StoredRun unnamed = run_of(kSteady, false);
+  unnamed.result.device.clear();
+  EXPECT_FALSE(gpu_steps_of({unnamed}));
+  EXPECT_TRUE(gpu_steps_of({unnamed, run_of(kSteady, true)})) << "another program need not name its device";
+}
+
+TEST(GpuSteps, StepsOfUnequalWorkSayNothing) {
+  StoredRun packed = run_of(kUnsteady, true);
+  packed.result.steps.back().tokens = 60;
+  const auto gpu = gpu_steps_of({packed, run_of({1, 2, 1, 2}, true)});
+  ASSERT_TRUE(gpu);
+  EXPECT_EQ(gpu->runs, 0U) << "the one differs in its work, the other has too few steps";
+  EXPECT_FALSE(gpu->spread);
+  EXPECT_THAT(gpu_warning(*gpu), IsEmpty());
+}
+
+/// A report of timed runs beside a CPU that was not quiet.
+Analysis beside_a_busy_cpu(const std::vector<StoredRun>& runs) {
+  Analysis a;
+  a.rows.emplace_back().tokens_per_second = 64;
+  a.noise = noise_of({line(0, 0.5), line(1, 0.5)});
+  a.gpu = gpu_steps_of(runs);
+  return a;
+}
+
+TEST(GpuSteps, TheWarningJudgesTheDeviceThatDidTheWork) {
+  EXPECT_THAT(warnings_of(beside_a_busy_cpu({run_of(kSteady, false)})),
+              ::testing::ElementsAre(HasSubstr("The machine was not quiet: identical work varied by 50 %")));
+  EXPECT_THAT(warnings_of(beside_a_busy_cpu({run_of(kSteady, true)})), IsEmpty());
+  EXPECT_THAT(warnings_of(beside_a_busy_cpu({run_of(kUnsteady, true)})),
+              ::testing::ElementsAre(HasSubstr("The GPU was not steady")));
+  Analysis drifted = beside_a_busy_cpu({run_of(kSteady, true)});
+  drifted.drift = Drift{100, 80};
+  EXPECT_THAT(warnings_of(drifted), ::testing::ElementsAre(HasSubstr("The speed of the base changed")));
+}
+
+TEST(GpuSteps, TheSectionNamesTheProbeAsTheCpus) {
+  const Section section = noise_section(beside_a_busy_cpu({run_of(kSteady, true)}));
+  EXPECT_EQ(section.lead, "The CPU was not quiet.");
+  ASSERT_EQ(section.paragraphs.size(), 2U);
+  EXPECT_THAT(section.paragraphs[1],
+              HasSubstr("On the GPU, equal steps of a run varied by 2.9 % in time (median of 1 run"));
+  EXPECT_EQ(noise_section(beside_a_busy_cpu({run_of(kSteady, false)})).lead, "The machine was not quiet.");
+}
+
 TEST(Noise, LinesReadBack) {
   const NoiseLine written = line(4, 0.2);
   const NoiseLine read = noise_line_from_json(Json::parse(to_json(written).dump()), "");

@@ -39,6 +39,7 @@ class Analyzer {
     }
     find_drift();
     out_.noise = noise_of(stored_.noise);
+    out_.gpu = gpu_steps_of(stored_.runs);
     meet_programs();
     out_.ablation = rank_ablation(stored_.experiment, out_.rows);
     out_.scaling = find_scaling(out_);

@@ -5,6 +5,7 @@
 
 #include "experiment/gate.h"
 #include "experiment/planned_memory.h"
+#include "report/analysis/gpu_steps.h"
 #include "report/analysis/noise.h"
 #include "report/analysis/paired_speed.h"
 #include "report/analysis/quality.h"
@@ -138,7 +139,8 @@ struct Analysis {
   std::optional<Drift> drift;
   Json tried;                          ///< Stored::tried
   std::vector<NoiseLine> probes;       ///< of the machine's noise
-  std::optional<Noise> noise;          ///< what they say; none: it was not probed
+  std::optional<Noise> noise;          ///< what they say of the CPU; none: it was not probed
+  std::optional<GpuSteps> gpu;         ///< none: the runs were not on a GPU
   std::vector<AblationLine> ablation;  ///< most valuable first
   std::vector<StoredRun> runs;         ///< raw samples
   std::vector<OtherProgram> programs;  ///< fastest first

@@ -90,7 +90,11 @@ std::vector<std::string> warnings_of(const Analysis& a) {
   std::vector<std::string> warnings;
   if (std::ranges::none_of(a.rows, [](const Row& row) { return row.tokens_per_second.has_value(); }))
     return warnings;  // nothing was timed that they could make doubtful
-  if (const std::string noise = a.noise ? noise_warning(*a.noise) : ""; !noise.empty())
+  // The probe is of the CPU: where a GPU did the work, the steps themselves say how steady that was.
+  if (const std::string noise = a.gpu     ? gpu_warning(*a.gpu)
+                                : a.noise ? noise_warning(*a.noise)
+                                          : "";
+      !noise.empty())
     warnings.push_back(noise);
   if (const std::string text = disturbed_warning(disturbed_rounds(a.rows)); !text.empty())
     warnings.push_back(text);

@@ -53,7 +53,7 @@ Document make_document(const Analysis&);
 /// Several reports side by side: each rung with its ratio to the first report, then what differs in the
 /// context.
 Document comparison_document(const ComparedReports&);
-/// What makes the whole report doubtful: a machine that was not quiet, a base that drifted far.
+/// What makes the whole report doubtful: a machine or GPU that was not quiet, a base that drifted far.
 std::vector<std::string> warnings_of(const Analysis&);
 
 /// Rows that are shown together: a ladder with the base and what stands beside it, an ablation, a grid.

@@ -1,15 +1,30 @@
+#include "base/counted.h"
 #include "report/analysis/noise.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"
 
 namespace optrush {
+namespace {
+std::string about_gpu(const GpuSteps& gpu) {
+  const std::string text =
+      "The runs were on a GPU, and these figures are of the CPU, which only starts its work. ";
+  if (!gpu.spread)
+    return text + "No run has five timed steps of equal work, so the steadiness of the GPU is not known.";
+  return text + "On the GPU, equal steps of a run varied by " + percent(*gpu.spread) +
+         " in time (median of " + counted(static_cast<int64_t>(gpu.runs), "run") + "; quiet: below " +
+         percent(kQuietSpread, 0) + ").";
+}
+}  // namespace
+
 Section noise_section(const Analysis& a) {
   Section section{.title = "The machine's noise"};
   if (!a.noise) return section;
   const Noise& noise = *a.noise;
-  section.lead = noise_warning(noise).empty() ? "The machine was quiet." : "The machine was not quiet.";
+  const std::string judged = a.gpu ? "The CPU" : "The machine";
+  section.lead = judged + (noise_warning(noise).empty() ? " was quiet." : " was not quiet.");
   section.paragraphs = {
       "Between rounds, the program timed equal pieces of work of about 10 ms on every core."};
+  if (a.gpu) section.paragraphs.push_back(about_gpu(*a.gpu));
   Table table{{{"figure"}, {"value", true}, {"quiet machine"}}, {}};
   const auto add = [&](const char* what, const std::string& value, const std::string& quiet) {
     table.rows.push_back({what, value, quiet});
