@@ -26,8 +26,9 @@ namespace {
 using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 
 /// Gloo's thread drops its tensors some time after a wait has ended. It gets views of the memory that own
-/// nothing, so that this thread alone decides when memory is freed: peaks are the same in every run. The
-/// state of the call holds the tensors until the call is done.
+/// nothing, so that this thread alone decides when that memory is freed. The state of the call holds the
+/// tensors until the call is done. Of a gather, Gloo's thread makes a copy, and frees it before the call
+/// ends.
 Tensor lent(const Tensor& tensor) {
   if (!tensor.is_cpu()) return tensor;
   TORCH_INTERNAL_ASSERT(tensor.is_non_overlapping_and_dense());

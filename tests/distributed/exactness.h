@@ -23,8 +23,9 @@ void expect_equal_training(RankPool&, const RunSpec& many, const RunSpec& one, d
 void expect_state_goes_on(RankPool&, RunSpec from, RunSpec to, RunSpec one,
                           std::optional<double> norm_tolerance = {});
 
-/// The peak of a step of rank 0 is the one that a plan predicts, to two hundredths.
-void expect_predicted_peak(RankPool&, const RunSpec& spec);
+/// The peak of a step of rank 0 is the one that a plan predicts, to two hundredths. `copies`: bytes that Gloo
+/// may hold beside it (TrainedRanks::peaks).
+void expect_predicted_peak(RankPool&, const RunSpec& spec, double copies = 0);
 
 /// Of a run that validates.
 std::vector<double> validation_losses(const TrainedRanks&);

@@ -301,12 +301,16 @@ TEST(Fsdp, HoldsWhatTheorySays) {
     const double sum = 2 * block + block / n;
     // The second block is in its backward: its gradients, and those of the block before it.
     const double reducing = block + sum + 2 * widest;
-    // At stage 3 two blocks are gathered, and Gloo makes another copy of the one that is on its way.
+    // At stage 3 two blocks are gathered, and Gloo has another copy of the one that is on its way, which may
+    // have come and gone before the peak.
     const double expected = stage == 1   ? state + 2 * psi + block + block / n + 2 * widest
                             : stage == 2 ? state + psi + psi / n + reducing
                                          : state + 3 * block + (psi - 3 * block) / n + reducing;
-    for (const int64_t peak : trained.peaks)
-      EXPECT_NEAR(static_cast<double>(peak), expected, 0.05 * expected) << "stage " << stage;
+    const double copy = stage == 3 ? block : 0;
+    for (const int64_t peak : trained.peaks) {
+      EXPECT_LT(static_cast<double>(peak), 1.05 * expected) << "stage " << stage;
+      EXPECT_GT(static_cast<double>(peak), 0.95 * expected - copy) << "stage " << stage;
+    }
   }
 }
 
@@ -339,12 +343,16 @@ TEST(Fsdp, StateSavedOnSomeRanksGoesOnOnOthers) {
   }
 }
 
-/// Validation adds small tensors of the host at most. Held-out logits, or one gathered block, would be more.
-void expect_equal_peaks(const std::vector<int64_t>& with, const std::vector<int64_t>& without) {
-  constexpr int64_t kHost = 4096;
+/// Held-out logits of one row have 5,856 bytes, a gathered block has more, and the indices that ddp's reducer
+/// sends have 120.
+void expect_equal_between_steps(const std::vector<std::vector<int64_t>>& with,
+                                const std::vector<std::vector<int64_t>>& without) {
   ASSERT_EQ(with.size(), without.size());
-  for (size_t rank = 0; rank < with.size(); ++rank)
-    EXPECT_NEAR(with[rank], without[rank], kHost) << "rank " << rank;
+  for (size_t rank = 0; rank < with.size(); ++rank) {
+    ASSERT_EQ(with[rank].size(), without[rank].size());
+    for (size_t step = 0; step < with[rank].size(); ++step)
+      EXPECT_NEAR(with[rank][step], without[rank][step], 1024) << "rank " << rank << ", before step " << step;
+  }
 }
 
 /// Ranks that share held-out sequences tell the loss of one process, and their steps know nothing of it.
@@ -363,7 +371,7 @@ void expect_validates_as_one_process(RunSpec spec) {
   EXPECT_EQ(with.norms, without.norms);
   EXPECT_EQ(with.result.at("collectives"), without.result.at("collectives"));
   EXPECT_EQ(with.result.value("counters", Json()), without.result.value("counters", Json()));
-  expect_equal_peaks(with.peaks, without.peaks);
+  expect_equal_between_steps(with.held, without.held);
 }
 
 TEST(Validation, RanksEqualOneProcess) {

@@ -170,8 +170,11 @@ Json train_job(const Ranks& ranks, const Json& arguments) {
   install_cpu_memory_tracking();
   at::set_num_threads(1);
   const RunSpec spec = run_spec_from_json(arguments.at("spec"), "test");
+  std::vector<int64_t> held;
   const auto session = RunSetup::open(spec, at::kCPU, ranks, [&](RunRecipe& recipe) {
     recipe.edit_as("test");
+    recipe.on(Event::step_begin, Phase::base,
+              [&held](optrush::Run&) { held.push_back(allocated_now(at::kCPU)); });
     if (arguments.at("holes")) punch_holes(recipe);
     if (arguments.at("rests")) add_resting_parameters(recipe);
     if (arguments.at("passes")) pass_through_blocks(recipe);
@@ -187,7 +190,8 @@ Json train_job(const Ranks& ranks, const Json& arguments) {
     fs::create_directories(folder);
     save(*session, session->step() + 1, fs::path(folder) / (std::to_string(ranks.rank) + ".safetensors"));
   }
-  return to_json(result);
+  held.push_back(allocated_now(at::kCPU));
+  return {{"result", to_json(result)}, {"held", held}};
 }
 }  // namespace
 
@@ -207,12 +211,16 @@ TrainedRanks train_on(RankPool& pool, const RanksRun& run) {
   for (const Json& answer : answers)
     if (answer.contains("error")) errors += answer.at("error").get<std::string>() + "\n";
   if (!errors.empty()) throw std::runtime_error(errors);
-  TrainedRanks trained{.losses = {}, .norms = {}, .result = answers.front(), .peaks = {}};
+  TrainedRanks trained{
+      .losses = {}, .norms = {}, .result = answers.front().at("result"), .peaks = {}, .held = {}};
   for (const Json& step : trained.result.at("steps")) {
     trained.losses.push_back(step.at("loss"));
     trained.norms.push_back(step.at("grad_norm").is_null() ? -1 : step.at("grad_norm").get<double>());
   }
-  for (const Json& answer : answers) trained.peaks.push_back(answer.at("memory").at("peak_allocated"));
+  for (const Json& answer : answers) {
+    trained.peaks.push_back(answer.at("result").at("memory").at("peak_allocated"));
+    trained.held.push_back(answer.at("held"));
+  }
   return trained;
 }
 

@@ -27,8 +27,14 @@ struct RanksRun {
 /// What rank 0 tells of a run, and the state that all ranks saved together.
 struct TrainedRanks {
   std::vector<double> losses, norms;
-  Json result;                 ///< of rank 0, as the worker would write it
-  std::vector<int64_t> peaks;  ///< bytes of tensors, by rank
+  Json result;  ///< of rank 0, as the worker would write it
+  /// The most bytes of tensors in a step, by rank. Gloo's thread holds a copy of what it gathers for as long
+  /// as the call lasts, so a peak may have it in one run and not in the next.
+  std::vector<int64_t> peaks;
+  /// Bytes of tensors where each step begins and after the last one, by rank. No collective is on its way
+  /// then, so they are the same in every run. Of ddp, Gloo's thread may still have the indices of buckets
+  /// that the reducer sent once: 4 bytes for each parameter.
+  std::vector<std::vector<int64_t>> held;
 };
 
 /// An exception has the error of the first rank that failed by itself.
