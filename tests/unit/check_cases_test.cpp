@@ -61,6 +61,24 @@ TEST_F(CheckCases, WithoutValuesIsPartOfEachCase) {
     }
 }
 
+/// A GPU computes what is not compared, since fewer bits send tokens to other experts, as well.
+TEST_F(CheckCases, OnlyADeviceThatComputesNothingSkipsMixturesOfExperts) {
+  for (const bool computes : {true, false}) {
+    size_t mixtures = 0;
+    const CheckRequest request{
+        .device = "cuda", .plugins = {{"mixed_precision"}}, .kinds = {}, .without_values = !computes};
+    for (const CheckCase& each : check_cases(request, Catalogue::find({folder()}), MachineOffer{})) {
+      const bool skipped = each.skip.find("how many tokens each expert has") != std::string::npos;
+      const bool mixture = each.spec.model.value("n_experts", 0) > 0;
+      EXPECT_EQ(skipped, mixture && !computes) << each.id;
+      if (!mixture) continue;
+      EXPECT_TRUE(each.without_values) << each.id << " compares what fewer bits change";
+      ++mixtures;
+    }
+    EXPECT_GT(mixtures, 0U);
+  }
+}
+
 TEST_F(CheckCases, APluginThatIsNotThereIsAnError) {
   EXPECT_THAT(testing::error_of([&] { ids({{"loar"}}, {}); }), HasSubstr("lora"));
 }
