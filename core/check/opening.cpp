@@ -17,7 +17,19 @@ bool starts(const RunSpec& spec, at::Device device) {
   }
 }
 
-/// One of two plugins without the other, with what came along or without it, as that may be the other's.
+bool starts_on_another_model(RunSpec spec, at::Device device) {
+  const std::string kind = spec.model_kind;
+  const Json fields = spec.model;
+  return std::ranges::any_of(small_models(), [&](const SmallModel& model) {
+    spec.model_kind = model.kind;
+    spec.model = validate_model(model.kind, model.fields, "check");
+    const bool same = spec.model_kind == kind && spec.model == fields;
+    return model.has_layers && !same && starts(spec, device);
+  });
+}
+
+/// One of two plugins without the other, with what came along or without it, as that may be the other's; so
+/// may the model.
 bool starts_without_the_other(const CheckCase& c, const std::string& subject, at::Device device) {
   const auto other = [&](const PluginUse& use) {
     return use.name != subject && std::ranges::count(c.subjects, use.name) != 0;
@@ -26,23 +38,14 @@ bool starts_without_the_other(const CheckCase& c, const std::string& subject, at
   std::erase_if(spec.plugins, other);
   RunSpec on_its_data = spec;  // the other may have asked for the case's
   on_its_data.data = {};
-  if (starts(spec, device) || starts(on_its_data, device)) return true;
+  if (starts(spec, device) || starts(on_its_data, device) || starts_on_another_model(on_its_data, device))
+    return true;
   std::erase_if(spec.plugins, [&](const PluginUse& use) { return use.name != subject; });
   return starts(spec, device);
 }
 
-bool starts_on_another_model(const CheckCase& c, at::Device device) {
-  return std::ranges::any_of(small_models(), [&](const SmallModel& model) {
-    RunSpec spec = c.spec;
-    spec.model_kind = model.kind;
-    spec.model = validate_model(model.kind, model.fields, "check");
-    const bool same = spec.model_kind == c.spec.model_kind && spec.model == c.spec.model;
-    return model.has_layers && !same && starts(spec, device);
-  });
-}
-
 bool starts_elsewhere(const CheckCase& c, at::Device device) {
-  if (c.subjects.size() == 1) return starts_on_another_model(c, device);
+  if (c.subjects.size() == 1) return starts_on_another_model(c.spec, device);
   return std::ranges::all_of(
       c.subjects, [&](const std::string& subject) { return starts_without_the_other(c, subject, device); });
 }

@@ -4,11 +4,14 @@
 
 namespace optrush::testing {
 namespace {
+constexpr double kMiB = 1 << 20;
+
 class CudaGraphsOnGpu : public OnGpu {};
 
 RunSpec spec_of(std::vector<PluginUse> stack) {
   stack.push_back({"fused_adamw", Json::object()});
   RunSpec spec = nano_spec(std::move(stack));
+  spec.train.micro_batch = 16;  // activations of several MiB
   spec.train.warmup = 3;
   spec.train.steps = 6;
   spec.device = "cuda";
@@ -31,7 +34,9 @@ TEST_F(CudaGraphsOnGpu, ReplayedStepsHaveTheBitsOfEagerOnes) {
     EXPECT_TRUE(got["phases"]["forward"].is_null());
     EXPECT_GT(got["step_seconds"].get<double>(), 0);
     const auto peak_of = [](const Json& result) { return result["memory"]["peak_allocated"].get<double>(); };
-    EXPECT_NEAR(peak_of(got), peak_of(expected), 0.1 * peak_of(expected));
+    // The stream of the recording has workspaces of cuBLAS beside those of the eager steps.
+    EXPECT_GT(peak_of(got), peak_of(expected) - kMiB);
+    EXPECT_LT(peak_of(got), peak_of(expected) + 65 * kMiB);
   }
 }
 

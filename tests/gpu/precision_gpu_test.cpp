@@ -77,12 +77,15 @@ TEST_F(PrecisionOnGpu, TheUpdateInWholePacksIsThatOfACpu) { expect_equal_updates
 TEST_F(PrecisionOnGpu, ProductsInFp8AreThoseOfACpu) {
   const std::string gpu = gpu_architecture();
   if (std::stoi(gpu.substr(gpu.find('_') + 1)) < 89) GTEST_SKIP() << gpu << " does not multiply fp8";
-  for (const auto scaling : {float8::Scaling::tensorwise, float8::Scaling::rowwise}) {
+  // An expert has any number of tokens.
+  for (const auto& [scaling, length] :
+       {std::pair(float8::Scaling::tensorwise, 64), std::pair(float8::Scaling::rowwise, 64),
+        std::pair(float8::Scaling::tensorwise, 35), std::pair(float8::Scaling::rowwise, 35)}) {
     const auto gradients = scaling == float8::Scaling::rowwise ? at::kFloat8_e4m3fn : at::kFloat8_e5m2;
     at::manual_seed(2);
-    const Tensor x = at::randn({4, 64, 512}).to(at::kBFloat16), w = at::randn({256, 512}),
-                 g = at::randn({4, 64, 256}).to(at::kBFloat16);
-    const auto run = [&](at::Device device) {
+    const Tensor x = at::randn({3, length, 512}).to(at::kBFloat16), w = at::randn({256, 512}),
+                 g = at::randn({3, length, 256}).to(at::kBFloat16);
+    const auto run = [&, scaling = scaling](at::Device device) {
       float8::StepWeight step_weight;
       const auto pair = float8::make_linear_function(scaling, gradients, {{&step_weight, true}});
       // A tensor that is there already is given back itself: x would become a leaf.

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/temporary_folder.h"
+#include "check/opening.h"
 #include "check/run_case.h"
 #include "check/small_data.h"
 #include "optrush/step.h"
@@ -84,6 +85,14 @@ TEST(CudaGraphs, NeedWarmupStepsBeforeTheRecordedOne) {
   RunSpec spec = spec_with({{"fused_adamw", Json::object()}});
   spec.train.warmup = 2;
   EXPECT_NE(error_of([&] { Trained{spec}; }).find("train.warmup is 2"), std::string::npos);
+}
+
+/// Each of a pair starts without the other: cuda_graphs on a dense model, the other on one with experts.
+TEST(CudaGraphs, APairWhoseModelIsTheOthersIsRefusedAndNotBroken) {
+  CheckCase c{.id = "pair", .kind = CheckKind::pair, .subjects = {"cuda_graphs", "router_losses"}};
+  c.spec = spec_with({{"router_losses", {{"balance", 0.05}}}, {"fused_adamw", Json::object()}});
+  c.spec.model.update({{"n_experts", 3}, {"experts_per_token", 2}});
+  EXPECT_THROW(open_case(c, c.spec, at::kCPU), Refused);
 }
 
 /// A step of given batches that runs nothing.

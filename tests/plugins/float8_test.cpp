@@ -46,26 +46,29 @@ TEST(Float8, AScaleFillsTheRangeAndRoundsOnce) {
 /// The pair's output and gradients against fp64 products of the numbers that it rounds to.
 TEST(Float8, EveryProductIsThatOfTheRoundedNumbers) {
   at::manual_seed(3);
-  for (const auto scaling : {Scaling::tensorwise, Scaling::rowwise}) {
+  for (const auto& [scaling, length] : {std::pair(Scaling::tensorwise, 16), std::pair(Scaling::rowwise, 16),
+                                        std::pair(Scaling::tensorwise, 1), std::pair(Scaling::rowwise, 19)}) {
     const auto type = scaling == Scaling::rowwise ? at::kFloat8_e4m3fn : at::kFloat8_e5m2;
     float8::StepWeight step_weight;
     const auto pair = float8::make_linear_function(scaling, type, {{&step_weight}});
-    const Tensor x = at::randn({2, 16, 48}).to(at::kBFloat16).requires_grad_();
+    const int64_t tokens = 2 * length;  // a multiple of 16, fewer and more
+    const Tensor x = at::randn({2, length, 48}).to(at::kBFloat16).requires_grad_();
     const Tensor w = at::randn({64, 48}).requires_grad_();
     const Tensor out = call(pair, {x, w}).front();
-    const Tensor g = at::randn({2, 16, 64}).to(at::kBFloat16);
+    const Tensor g = at::randn({2, length, 64}).to(at::kBFloat16);
     out.backward(g);
 
-    const auto rounded = [&](const Tensor& matrix, at::ScalarType to = at::kFloat8_e4m3fn) {
+    const auto rounded = [&, scaling = scaling](const Tensor& matrix,
+                                                at::ScalarType to = at::kFloat8_e4m3fn) {
       return meant(float8::quantize(matrix, to, scaling));
     };
-    const Tensor rows = x.detach().view({32, 48}), d_out = g.view({32, 64}), plain = w.detach();
+    const Tensor rows = x.detach().view({tokens, 48}), d_out = g.view({tokens, 64}), plain = w.detach();
     constexpr double kBf16 = 4e-3;
-    EXPECT_LT(distance(out.view({32, 64}), rounded(rows).mm(rounded(plain).t())), kBf16);
-    EXPECT_LT(distance(x.grad().view({32, 48}), rounded(d_out, type).mm(rounded(plain.t()).t())), kBf16);
+    EXPECT_LT(distance(out.view({tokens, 64}), rounded(rows).mm(rounded(plain).t())), kBf16);
+    EXPECT_LT(distance(x.grad().view({tokens, 48}), rounded(d_out, type).mm(rounded(plain.t()).t())), kBf16);
     EXPECT_LT(distance(w.grad(), rounded(d_out.t(), type).mm(rounded(rows.t()).t())), kBf16);
     // And near the product of the numbers themselves: 3 bits of fraction in one factor, 3 or 2 in the other.
-    EXPECT_LT(distance(out.view({32, 64}), rows.to(at::kDouble).mm(plain.to(at::kDouble).t())), 0.05);
+    EXPECT_LT(distance(out.view({tokens, 64}), rows.to(at::kDouble).mm(plain.to(at::kDouble).t())), 0.05);
     EXPECT_LT(distance(w.grad(), d_out.to(at::kDouble).t().mm(rows.to(at::kDouble))), 0.08);
     EXPECT_EQ(w.grad().scalar_type(), at::kFloat);
     EXPECT_EQ(out.scalar_type(), at::kBFloat16);

@@ -38,6 +38,7 @@ struct Row {
   std::vector<std::string> notes;
   std::vector<std::string> warnings;  ///< of its runs, each once
   bool started = true;                ///< false: no run of it has a result
+  bool asked = true;                  ///< false: neither planned nor run, as --only names others
   size_t missing_rounds = 0;          ///< that `--resume` would still run
 
   int64_t devices = 1;          ///< its ranks

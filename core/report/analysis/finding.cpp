@@ -208,12 +208,15 @@ void add_slower_on_as_many_ranks(const Analysis& a, Sentences& parts) {
 }  // namespace
 
 void add_programs(const Analysis& a, Sentences& parts) {
-  if (a.programs.empty()) return;
-  const OtherProgram& best = a.programs.front();
-  if (!best.comparison.speed || !best.comparison.speed->interval) return;
+  const auto found = std::ranges::find_if(a.programs, [](const OtherProgram& program) {
+    return program.comparison.speed && program.comparison.speed->interval;
+  });
+  if (found == a.programs.end()) return;
+  const OtherProgram& best = *found;
   parts.push_back(
       name_in_text(a.row(best.fastest)->name) + " trains " + speedup(best.comparison, best.comparison.name) +
-      ", the fastest other program" +
+      (found == a.programs.begin() ? ", the fastest other program"
+                                   : ", the fastest other program with enough rounds") +
       (a.row(best.variant)->checked ? "" : " (whose losses could not be compared)") +
       other_ranks(*a.row(best.fastest), *a.row(best.variant)) +
       (best.comparison.speed->claim() ? "" : ", " + describe(verdict_of(*best.comparison.speed))));

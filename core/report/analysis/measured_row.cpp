@@ -66,6 +66,9 @@ void take_status(Row& row, const Stored& stored) {
   }
   row.started = !runs.empty();
   if (!row.started) row.end_badly(Status::skipped, "not run");
+  // Interrupted before the plans, an experiment has none.
+  const bool planned_any = std::ranges::any_of(stored.plans, &std::optional<Plan>::has_value);
+  row.asked = row.started || row.same_as >= 0 || plan_of(stored, row) || !planned_any;
   if (row.started && runs.size() < planned && row.ok())
     row.notes.push_back(std::to_string(runs.size()) + " of " +
                         counted(static_cast<int64_t>(planned), "round") + " ran");

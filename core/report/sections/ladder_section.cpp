@@ -213,6 +213,13 @@ void tell_failures(const std::vector<const Row*>& rows, Section& section) {
                                 with_cure(row->reason));
 }
 
+void name_those_left_out(const Analysis& a, Section& section) {
+  std::vector<std::string> names;
+  for (const Row& row : a.rows)
+    if (!row.asked) names.push_back(row.name);
+  if (!names.empty()) section.bullets.push_back("Left out by --only: " + listed_names(names) + ".");
+}
+
 Section family_section(const Analysis& a, const Family& family) {
   Section section{.title = family.title, .chart = "speed" + family.suffix};
   if (!family.title.empty()) section.lead = "Speed, memory and losses of these rows, as in the first table.";
@@ -232,6 +239,7 @@ std::vector<Family> families_of(const Analysis& a) {
   std::vector<Family> families = {
       {"", "", {}}, {"Full stack, and less or more of it", "-ablation", {}}, {"Combinations", "-grid", {}}};
   for (const Row& row : a.rows) {
+    if (!row.asked) continue;
     const bool grid = row.group == "grid";
     const bool ablation = row.group == "full" || row.group == "without" || row.group == "alone";
     families[grid ? 2 : ablation ? 1 : 0].rows.push_back(&row);
@@ -249,6 +257,7 @@ std::vector<Family> families_of(const Analysis& a) {
 std::vector<Section> ladder_sections(const Analysis& a) {
   std::vector<Section> sections;
   for (const Family& family : families_of(a)) sections.push_back(family_section(a, family));
+  if (!sections.empty()) name_those_left_out(a, sections.front());
   return sections;
 }
 }  // namespace optrush

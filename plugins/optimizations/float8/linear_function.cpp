@@ -11,13 +11,21 @@ namespace {
 constexpr auto kValues = at::kFloat8_e4m3fn;
 constexpr auto kOut = at::kBFloat16;
 
-Tensor matrix_of(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
+/// A gradient of a weight sums over tokens, and GPUs sum fp8 over multiples of 16.
+constexpr int64_t kTokens = 16;
+
+/// (T, K) of (.., K), with rows of zeros up to a multiple of kTokens: an expert has any number of tokens.
+Tensor matrix_of(const Tensor& x) {
+  const Tensor matrix = x.reshape({-1, x.size(-1)});
+  const int64_t missing = (kTokens - matrix.size(0) % kTokens) % kTokens;
+  return missing == 0 ? matrix : at::constant_pad_nd(matrix, {0, 0, 0, missing});
+}
 
 /// (.., K) of the rows (.., N) that `like` has.
 Tensor shaped_as(const Tensor& matrix, const Tensor& like) {
   auto sizes = like.sizes().vec();
   sizes.back() = matrix.size(-1);
-  return matrix.view(sizes);
+  return matrix.narrow(0, 0, like.numel() / like.size(-1)).view(sizes);
 }
 }  // namespace
 
