@@ -16,10 +16,11 @@ struct Form {
   const PluginDescription* plugin = nullptr;
   PluginUse use;
   std::vector<std::string> with;
-  std::string data;                 ///< kind of the data
-  bool experts = false;             ///< it needs a mixture of experts
-  bool first = false;               ///< of its plugin's forms
-  std::string problem;              ///< why it can't be stacked at all
+  std::string data;      ///< kind of the data
+  bool experts = false;  ///< it needs a mixture of experts
+  bool first = false;    ///< of its plugin's forms
+  std::string problem;   ///< why it can't be stacked at all
+  ErrorCode problem_code = ErrorCode::invalid_value;
   bool losses_in_backward = false;  ///< its backward has losses that the forward does not return
   /// Its name lists the plugins in `with`, since another form has the same options.
   bool named_with = false;
@@ -70,13 +71,13 @@ Form made(const PluginDescription& plugin, const CheckedForm& form, bool first) 
               plugin.requirements,
               form.data,
               form.model == "experts",
-              first,
-              {}};
+              first};
   result.losses_in_backward = form.losses_in_backward;
   result.with.insert(result.with.end(), form.with.begin(), form.with.end());
   try {
     Options(plugin.options, result.use.options, "");
   } catch (const Error& e) {
+    result.problem_code = e.code();
     result.problem = e.message() + R"(; give "check": [{"options": {...}}] in its description)";
   }
   return result;
@@ -182,19 +183,24 @@ class Cases {
     std::vector<std::string> names;
     const auto data = data_of(forms, stack);
     if (!data.empty()) made.spec.data = small_data(*data.begin());
-    if (data.size() > 1) made.skip = "they train on different data: " + join({data.begin(), data.end()});
+    const auto skip = [&made](const std::string& reason, ErrorCode code) {
+      if (!made.skip.empty() || reason.empty()) return;
+      made.skip = reason;
+      made.skip_code = code;
+    };
+    if (data.size() > 1)
+      skip("they train on different data: " + join({data.begin(), data.end()}), ErrorCode::conflict);
     for (const Form* form : forms) {
       names.push_back(name_of(*form));
       made.subjects.push_back(form->plugin->name);
-      if (made.skip.empty()) made.skip = form->problem;
+      skip(form->problem, form->problem_code);
     }
     if (!asked_for(made.subjects)) return;
     made.id = std::string(to_string(kind)) + ": " + join(names, " + ") + on;
-    if (made.skip.empty()) made.skip = clash(forms);
-    if (made.skip.empty()) made.skip = unmet(stack);
-    if (made.skip.empty() && request_.without_values && made.spec.model.value("n_experts", 0) > 0 &&
-        request_.device == "cuda")
-      made.skip = "the host reads how many tokens each expert has, and nothing is computed";
+    skip(clash(forms), ErrorCode::conflict);
+    skip(unmet(stack), ErrorCode::missing_requirement);
+    if (request_.without_values && made.spec.model.value("n_experts", 0) > 0 && request_.device == "cuda")
+      skip("the host reads how many tokens each expert has, and nothing is computed", ErrorCode::unsupported);
     // What a form brings along may be what another form is.
     if (!known_.insert(std::string(to_string(kind)) + to_json(made.spec).dump()).second) return;
     cases_.push_back({place_in_order(kind, forms), std::move(made)});
@@ -293,6 +299,7 @@ class Cases {
 };
 
 const std::vector<std::string> kKinds = {"alone", "gradient", "types", "resume", "compiled", "pair"};
+const std::vector<std::string> kCodes(names_of(ErrorCode()).begin(), names_of(ErrorCode()).end());
 
 const Fields<CheckCase>& case_fields() {
   using T = CheckCase;
@@ -309,6 +316,7 @@ const Fields<CheckCase>& case_fields() {
           .required(&T::subjects, {.name = "subjects", .doc = "plugins that the case checks"})
           .custom(spec)
           .optional(&T::skip, {.name = "skip", .doc = "why the case cannot run here"})
+          .optional(&T::skip_code, {.name = "skip_code", .doc = "kind of that error", .choices = kCodes})
           .optional(&T::without_values, {.name = "without_values", .doc = "nothing is compared"});
   return fields;
 }

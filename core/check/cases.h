@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "optrush/error_code.h"
 #include "optrush/spec.h"
 #include "plugin/description.h"
 #include "plugin/needs.h"
@@ -27,7 +28,8 @@ struct CheckCase {
   std::vector<std::string> subjects;  ///< plugins that it is about; others of the stack only come with them
   RunSpec spec;                       ///< a small model, a few steps, the stack, the device
   std::string skip;                   ///< why it can't run here; empty: it can
-  bool without_values = false;        ///< nothing is compared: the device computes nothing
+  ErrorCode skip_code = ErrorCode::missing_requirement;  ///< where it can't
+  bool without_values = false;                           ///< nothing is compared: the device computes nothing
 };
 Json to_json(const CheckCase&);
 CheckCase check_case_from_json(const Json&, const std::string& where);

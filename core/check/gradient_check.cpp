@@ -8,6 +8,7 @@
 #include <cmath>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/suggest.h"
 #include "check/small_step.h"
@@ -111,7 +112,7 @@ std::string names_of(const std::vector<ObservedCall>& calls) {
 
 /// In double, by a pair that computes in it: no number of bits is an excuse.
 struct WrongBackward : Error {
-  using Error::Error;
+  explicit WrongBackward(std::string what) : Error(ErrorCode::wrong_result, std::move(what)) {}
 };
 
 void check_pair(const CheckCase& c, const ObservedCall& observed) {

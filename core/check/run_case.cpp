@@ -3,6 +3,8 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <new>
+#include <optional>
 #include <string>
 
 #include "check/cases.h"
@@ -18,14 +20,14 @@ namespace {
 /// What a stack with a plugin for several ranks is on two of them. A case trains on one rank, where such a
 /// plugin changes nothing; on two the stack is opened as a plan opens it: what plugins refuse is heard.
 struct OnTwoRanks {
-  bool asked = false;   ///< a plugin of the stack is for several ranks, and it could be opened without others
-  std::string refusal;  ///< empty: nobody refuses
+  bool asked = false;  ///< a plugin of the stack is for several ranks, and it could be opened without others
+  std::optional<Error> refusal = {};
 };
 
 constexpr int64_t kRanks = 2;
 
-/// Why a plan of the stack ends; empty: it does not, or for want of something in this machine.
-std::string refusal_of_plan(RunSpec spec) {
+/// Why a plan of the stack ends; none: it does not, or for want of something in this machine.
+std::optional<Error> refusal_of_plan(RunSpec spec) {
   spec.train.world_size = kRanks;
   try {
     const at::Device device = simulated::open(simulated::Values::none, at::kCPU);
@@ -35,7 +37,7 @@ std::string refusal_of_plan(RunSpec spec) {
     session->make_ready();
   } catch (const Skip&) {
   } catch (const Error& e) {
-    return e.what();
+    return e;
   } catch (const c10::Error&) {  // an operator that has no sizes alone
   }
   return {};
@@ -50,13 +52,13 @@ OnTwoRanks on_two_ranks(const CheckCase& c) {
   alone.data = {};
   RunSpec whole = c.spec;
   // One that splits the data, but has no gradients summed, takes another beside it.
-  if (!refusal_of_plan(alone).empty()) {
+  if (refusal_of_plan(alone)) {
     const auto helps = [&](const PluginDescription& other) {
       if (other.kind != "parallelism" || std::ranges::count(alone.plugins, other.name, &PluginUse::name) != 0)
         return false;
       RunSpec together = alone;
       together.plugins.push_back({other.name});
-      return refusal_of_plan(together).empty();
+      return !refusal_of_plan(together);
     };
     const auto other = std::ranges::find_if(catalogue.plugins(), helps);
     if (other == catalogue.plugins().end()) return {};
@@ -74,25 +76,31 @@ std::string checked(const CheckCase& c, at::Device device, StackCheck& stacks) {
   // longer finds the streams of a GPU.
   if (!device.is_cpu()) return found;
   const OnTwoRanks ranks = on_two_ranks(c);
-  if (!ranks.refusal.empty()) throw Refused(Error(ErrorCode::unsupported, "on 2 ranks: " + ranks.refusal));
+  if (const auto& e = ranks.refusal) throw Refused(Error(e->code(), std::string("on 2 ranks: ") + e->what()));
   return found + (ranks.asked ? "; trained on 1 rank, only planned on 2" : "");
 }
 }  // namespace
 
-CheckResult run_case(const CheckCase& c, at::Device device, StackCheck& stacks) {
-  if (!c.skip.empty()) return {CaseStatus::skipped, c.skip};
+CaseEnd run_case(const CheckCase& c, at::Device device, StackCheck& stacks) {
+  if (!c.skip.empty()) return {CaseStatus::skipped, c.skip, c.skip_code};
   const LibraryState kept;
   try {
     std::string compared = checked(c, device, stacks);
     return {CaseStatus::ok, c.without_values ? "ran to its end; nothing was compared" : std::move(compared)};
   } catch (const Skip& e) {
-    return {CaseStatus::skipped, e.what()};
+    return ended_by(e, CaseStatus::skipped);
   } catch (const Refused& e) {
-    return {CaseStatus::refused, e.what()};
+    return ended_by(e, CaseStatus::refused);
+  } catch (const Error& e) {
+    return ended_by(e, CaseStatus::failed);
+  } catch (const std::bad_alloc&) {
+    return {CaseStatus::failed, "the host is out of memory", ErrorCode::out_of_memory};
+  } catch (const c10::OutOfMemoryError& e) {
+    return {CaseStatus::failed, e.what_without_backtrace(), ErrorCode::out_of_memory};
   } catch (const c10::Error& e) {
-    return {CaseStatus::failed, e.what_without_backtrace()};
+    return {CaseStatus::failed, e.what_without_backtrace(), ErrorCode::internal};
   } catch (const std::exception& e) {
-    return {CaseStatus::failed, e.what()};
+    return {CaseStatus::failed, e.what(), ErrorCode::internal};
   }
 }
 }  // namespace optrush

@@ -1,15 +1,8 @@
 #pragma once
-#include <string>
-
 #include "check/stack_check.h"
-#include "results/status.h"
+#include "results/case_end.h"
 
 namespace optrush {
-/// How a case ended.
-struct CheckResult {
-  CaseStatus status = CaseStatus::not_run;
-  std::string detail;  ///< what was checked, or why not
-};
-/// Runs one case; whatever it throws becomes its result.
-CheckResult run_case(const CheckCase&, at::Device, StackCheck& stacks);
+/// Runs one case; whatever it throws becomes its end. Its seconds are left to the caller.
+CaseEnd run_case(const CheckCase&, at::Device, StackCheck& stacks);
 }  // namespace optrush

@@ -43,8 +43,8 @@ Table by_plugin(const std::vector<CheckedCase>& cases, bool compared) {
   for (const CheckedCase& each : cases) {
     kinds.insert(each.kind);
     for (const std::string& plugin : each.subjects) {
-      ++counts[plugin][each.kind][each.status];
-      statuses[plugin].insert(each.status);
+      ++counts[plugin][each.kind][each.status()];
+      statuses[plugin].insert(each.status());
     }
   }
   Table table{{{"plugin"}, {"verdict"}}, {}};
@@ -76,10 +76,10 @@ std::string reasons_of(const std::vector<CheckedCase>& cases, CaseStatus status)
   constexpr size_t kNamed = 3;
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
   for (const CheckedCase& each : cases) {
-    if (each.status != status) continue;
+    if (each.status() != status) continue;
     auto known =
-        std::ranges::find(reasons, each.detail, &std::pair<std::string, std::vector<std::string>>::first);
-    if (known == reasons.end()) known = reasons.insert(reasons.end(), {each.detail, {}});
+        std::ranges::find(reasons, each.end.detail, &std::pair<std::string, std::vector<std::string>>::first);
+    if (known == reasons.end()) known = reasons.insert(reasons.end(), {each.end.detail, {}});
     known->second.push_back(each.id);
   }
   if (reasons.empty()) return {};
@@ -96,7 +96,7 @@ std::string reasons_of(const std::vector<CheckedCase>& cases, CaseStatus status)
 
 Counts counts_of(const std::vector<CheckedCase>& cases) {
   Counts counts;
-  for (const CheckedCase& each : cases) ++counts[each.status];
+  for (const CheckedCase& each : cases) ++counts[each.status()];
   return counts;
 }
 }  // namespace
@@ -119,13 +119,11 @@ std::string check_table(const CheckOutcome& outcome) {
 
 Json check_json(const CheckOutcome& outcome) {
   Json cases = Json::array();
-  for (const CheckedCase& each : outcome.cases)
-    cases.push_back({{"id", each.id},
-                     {"kind", each.kind},
-                     {"plugins", each.subjects},
-                     {"status", to_string(each.status)},
-                     {"detail", each.detail},
-                     {"seconds", each.seconds}});
+  for (const CheckedCase& each : outcome.cases) {
+    Json line = {{"id", each.id}, {"kind", each.kind}, {"plugins", each.subjects}};
+    line.update(to_json(each.end));
+    cases.push_back(std::move(line));
+  }
   Json counts = Json::object();
   for (const CaseStatus status : kStatuses)
     counts[std::string(to_string(status))] = std::ranges::count(outcome.cases, status, &CheckedCase::status);

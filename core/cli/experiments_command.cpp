@@ -23,20 +23,21 @@ class QuestionHost : public ScriptHost {
   std::vector<std::string> questions_;
 };
 
-/// {"questions", "problem"} of a script as `device` would run it; why it can't be read, if so.
+/// {"questions", "problem"} of a script as `device` would run it; why it can't be read, if so, and the "code"
+/// of that error.
 Json asked_by(const std::filesystem::path& script, const Installation& here, const std::string& device) {
   QuestionHost host;
-  std::string problem;
+  Json asked = {{"problem", ""}};
   try {
     run_script(script, host, {.plugin_path = {}, .library = here.scripts, .device = device});
   } catch (const Error& e) {
-    problem = e.what();
+    asked = {{"problem", e.what()}, {"code", to_string(e.code())}};
   }
-  return {{"questions", host.questions()}, {"problem", problem}};
+  asked["questions"] = host.questions();
+  return asked;
 }
 
-/// One object for each experiment that ships: its name, file, the questions of the script itself, and why it
-/// can't be read, if so.
+/// One object for each experiment that ships: its name, its file, and what asked_by() says.
 Json listed(const Installation& here) {
   Json list = Json::array();
   for (const auto& name : shipped_experiments(here)) {

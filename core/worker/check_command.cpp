@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/files.h"
+#include "base/seconds_since.h"
 #include "base/suggest.h"
 #include "build_info.h"
 #include "check/run_case.h"
@@ -112,16 +113,12 @@ int check_run_command(const fs::path& cases, const fs::path& journal) {
     if (!each.spec.data.path.empty()) each.spec.data.path = (folder / each.spec.data.path).string();
     append_line(journal, Json{{"begin", each.id}, {"identity", identity}}.dump());
     const auto start = std::chrono::steady_clock::now();
-    const CheckResult result = run_case(each, device, stacks);
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    append_line(journal, Json{{"end", each.id},
-                              {"identity", identity},
-                              {"status", to_string(result.status)},
-                              {"detail", result.detail},
-                              {"seconds", seconds}}
-                             .dump(-1, ' ', true, Json::error_handler_t::replace));
+    CaseEnd end = run_case(each, device, stacks);
+    end.seconds = seconds_since(start);
+    append_line(journal, Json{{"case", each.id}, {"identity", identity}, {"end", to_json(end)}}.dump(
+                             -1, ' ', true, Json::error_handler_t::replace));
     // What a failure leaves behind in the process is not to be blamed on others.
-    if (result.status == CaseStatus::failed) return 0;
+    if (end.status == CaseStatus::failed) return 0;
   }
   return 0;
 }

@@ -38,15 +38,15 @@ def cases_of(result, plugin):
     return found
 
 
-FAILURES = {  # plugin: what its failed cases must say, by kind
-    "crashes_in_backward": {"alone": "SIGSEGV", "gradient": "SIGSEGV"},
-    "forgets_its_momentum": {"resume": "trains differently: the loss of step 2"},
-    "hangs_in_slot": {"alone": "timeout: no end within", "gradient": "timeout"},
-    "hides_in_fewer_bits": {"gradient": "operator 'same' has a wrong backward"},
-    "not_exact": {"alone": "0.0e+00 allowed"},
-    "throws_in_slot": {"alone": "plugin 'throws_in_slot' in slot 'linear'", "gradient": "throws in a linear"},
-    "wrong_backward": {"gradient": "operator 'qk_norm' has a wrong backward: input 0"},
-    "wrong_gradient_norm": {"alone": "the gradient norm of step 0", "gradient": "is wrong: in one direction"},
+FAILURES = {  # plugin: the code of its failed cases, and what they must say, by kind
+    "crashes_in_backward": ("crashed", {"alone": "SIGSEGV", "gradient": "SIGSEGV"}),
+    "forgets_its_momentum": ("wrong_result", {"resume": "trains differently: the loss of step 2"}),
+    "hangs_in_slot": ("timeout", {"alone": "timeout: no end within", "gradient": "timeout"}),
+    "hides_in_fewer_bits": ("wrong_result", {"gradient": "operator 'same' has a wrong backward"}),
+    "not_exact": ("wrong_result", {"alone": "0.0e+00 allowed"}),
+    "throws_in_slot": ("invalid_plugin", {"alone": "plugin 'throws_in_slot' in slot 'linear'", "gradient": "throws in a linear"}),
+    "wrong_backward": ("wrong_result", {"gradient": "operator 'qk_norm' has a wrong backward: input 0"}),
+    "wrong_gradient_norm": ("wrong_result", {"alone": "the gradient norm of step 0", "gradient": "is wrong: in one direction"}),
 }
 
 
@@ -81,10 +81,10 @@ def failures_are_named(work):
     asked = [argument for plugin in [*FAILURES, "fused_adamw", "lora"] for argument in ("--plugin", plugin)]
     result, printed = check(work, "--plugin-path", str(BUILD / "tests/checked"), *asked, "--kind", "alone", "--kind",
                             "gradient", "--kind", "resume", "--limit", "20", code=1)
-    for plugin, kinds in FAILURES.items():
+    for plugin, (code, kinds) in FAILURES.items():
         for kind, words in kinds.items():
             failed = [case for case in cases_of(result, plugin) if case["kind"] == kind and case["status"] == "failed"]
-            assert any(words in case["detail"] for case in failed), f"{plugin} by {kind}: {failed}\n{printed}"
+            assert any(words in case["detail"] and case["code"] == code for case in failed), f"{plugin} by {kind}: {failed}\n{printed}"
         assert f"{plugin}" in printed and "FAILED" in printed
     for plugin in ("fused_adamw", "lora"):
         bad = [case for case in cases_of(result, plugin) if case["status"] not in ("ok", "refused")]
@@ -96,7 +96,7 @@ def failures_are_named(work):
 def a_refusal_is_no_failure(work):
     result, _ = check(work, "--plugin-path", str(BUILD / "tests/refused"), "--plugin", "owns_swiglu", "--kind", "pair")
     both = next(case for case in result["cases"] if set(case["plugins"]) == {"owns_swiglu", "fused_kernels"})
-    assert both["status"] == "refused", both
+    assert both["status"] == "refused" and both["code"] == "conflict", both
     assert "owns_swiglu" in both["detail"] and "fused_kernels" in both["detail"], both
 
 
@@ -110,7 +110,9 @@ def documents_for_a_plugin_that_asks_for_them(work):
     by_kind = {kind: [case["status"] for case in result["cases"] if case["kind"] == kind] for kind in ("alone", "pair")}
     assert set(by_kind["alone"]) == {"ok"}, printed
     assert by_kind["pair"].count("ok") >= 10, printed
+    assert not [case for case in result["cases"] if ("code" in case) == (case["status"] == "ok")], result
     skipped = [case for case in result["cases"] if case["status"] == "skipped" and "documents" in case["detail"]]
+    assert {case["code"] for case in skipped} == {"conflict"}, skipped
     # Both forms of the one that asks for other data.
     assert [case["plugins"] for case in skipped] == [["dpo", "packing"]] * 2, printed
 
@@ -135,7 +137,7 @@ def two_ranks_are_planned(work):
     result, printed = check(work, "--plugin", "dpo", "--kind", "pair")
     by_plugin = {tuple(sorted(case["plugins"])): case for case in result["cases"]}
     ring = by_plugin["context_parallel", "dpo"]
-    assert ring["status"] == "refused" and "on 2 ranks" in ring["detail"], ring
+    assert ring["status"] == "refused" and ring["code"] == "unsupported" and "on 2 ranks" in ring["detail"], ring
     spread = by_plugin["ddp", "dpo"]
     assert spread["status"] == "ok" and "trained on 1 rank, only planned on 2" in spread["detail"], spread
     assert "each trained on 1 rank" in printed
@@ -144,6 +146,7 @@ def two_ranks_are_planned(work):
 def what_was_not_checked_is_not_ok(work):
     result, printed = check(work, "--plugin", "tf32")
     assert result["counts"]["ok"] == 0, printed
+    assert {case["code"] for case in result["cases"]} == {"missing_requirement"}, result
     row = next(line for line in printed.splitlines() if line.lstrip().startswith("tf32"))
     assert "not checked" in row, printed
 

@@ -75,8 +75,9 @@ TEST(CudaGraphs, RefusePackedDocumentsAndPairsOfAnswersByName) {
                    .spec = spec_with({{"fused_adamw"}, {other}})};
     pair.spec.data = small_data(kind);
     pair.spec.data.path = (folder / pair.spec.data.path).string();
-    const CheckResult result = run_case(pair, at::kCPU, stacks);
+    const CaseEnd result = run_case(pair, at::kCPU, stacks);
     EXPECT_EQ(result.status, CaseStatus::refused) << result.detail;
+    EXPECT_EQ(result.code, ErrorCode::unsupported);
     EXPECT_NE(result.detail.find("'" + std::string(other) + "' in "), std::string::npos) << result.detail;
   }
 }

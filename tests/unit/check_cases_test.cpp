@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "../scripts/described_plugins.h"
 #include "../support/error_of.h"
 #include "base/temporary_folder.h"
+#include "results/case_end.h"
 
 namespace optrush {
 namespace {
@@ -77,6 +80,36 @@ TEST_F(CheckCases, OnlyADeviceThatComputesNothingSkipsMixturesOfExperts) {
     }
     EXPECT_GT(mixtures, 0U);
   }
+}
+
+TEST_F(CheckCases, ASkippedCaseHasACode) {
+  MachineOffer without_gpu;
+  without_gpu.no_cuda = "needs a GPU";
+  const Catalogue catalogue = Catalogue::find({folder()});
+  const auto code_of_the_only = [&](CheckRequest request) {
+    std::set<ErrorCode> codes;
+    for (const CheckCase& each : check_cases(request, catalogue, without_gpu))
+      if (!each.skip.empty()) codes.insert(check_case_from_json(to_json(each), "test").skip_code);
+    return codes;
+  };
+  EXPECT_THAT(code_of_the_only({.plugins = {{"cuda_graphs"}}, .kinds = {CheckKind::alone}}),
+              ElementsAre(ErrorCode::missing_requirement));
+  EXPECT_THAT(code_of_the_only({.plugins = {{"packing"}}, .kinds = {CheckKind::pair}}),
+              Contains(ErrorCode::conflict))
+      << "dpo trains on other data";
+}
+
+TEST_F(CheckCases, TheEndOfACaseIsReadAsItIsWritten) {
+  EXPECT_FALSE(to_json(CaseEnd{CaseStatus::ok, "losses are equal"}).contains("code"));
+  const CaseEnd ended = ended_by(Error(ErrorCode::wrong_result, "differs"), CaseStatus::failed);
+  const Json json = to_json(ended);
+  EXPECT_EQ(json.at("code"), "wrong_result");
+  EXPECT_EQ(to_json(case_end_from_json(json)), json);
+  EXPECT_THAT(testing::error_of([] { case_end_from_json("failed"); }), HasSubstr("invalid"));
+  EXPECT_THAT(testing::error_of([] {
+                case_end_from_json({{"status", "ok"}, {"detail", ""}});
+              }),
+              HasSubstr("seconds"));
 }
 
 TEST_F(CheckCases, APluginThatIsNotThereIsAnError) {

@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -87,6 +88,26 @@ def listings():
     expect(optrush("stubs"), 0, "---@meta", "gradient_accumulation")
     expect(optrush("doctor", "--help"), 0, "--quick")
     expect(optrush("forward"), 2)
+
+
+def experiments_for_programs():
+    """Of a build tree with experiments of its own: what can't be read has the code of its error."""
+    tree, scripts = work / "tree", pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"]) / "scripts"
+    (tree / "bin").mkdir(parents=True)
+    shutil.copy(OPTRUSH, tree / "bin")
+    (tree / "source/experiments").mkdir(parents=True)
+    (tree / "source/scripts").symlink_to(scripts)
+    (tree / "installation.json").write_text(json.dumps({"source": str(tree / "source")}))
+    good = re.sub(r"exp:ladder.*?\n}\n", "", SCRIPT, flags=re.DOTALL)
+    for name, text in {"good": good, "lua": "local rush = = 1", "plugins": SCRIPT, "values": good.replace("nano", "nona")}.items():
+        (tree / f"source/experiments/{name}.lua").write_text(text)
+    done = subprocess.run([tree / "bin/optrush", "experiments", "--json"], capture_output=True, text=True, check=True)
+    listed = {entry.pop("name"): entry for entry in json.loads(done.stdout)}
+    good = {"file": str(tree / "source/experiments/good.lua"), "problem": "", "questions": ["Does the command line work?"]}
+    assert listed["good"] == good, listed
+    codes = {name: entry["code"] for name, entry in listed.items() if name != "good"}
+    assert codes == {"lua": "script_error", "plugins": "unknown_name", "values": "invalid_value"}, listed
+    assert "lua.lua:1" in listed["lua"]["problem"] and "gradient_accumulation" in listed["plugins"]["problem"], listed
 
 
 def plan_mesh():
@@ -310,7 +331,7 @@ def interrupt():
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder)
     (work / "tiny.lua").write_text(SCRIPT)
-    for case in (usage, listings, plan_mesh, dry_run, run_and_resume, repeat_alone, too_large, mistakes, time_limit, equal_stacks, trials, searches,
+    for case in (usage, listings, experiments_for_programs, plan_mesh, dry_run, run_and_resume, repeat_alone, too_large, mistakes, time_limit, equal_stacks, trials, searches,
                  interrupt):
         case()
         print(case.__name__, "passed", flush=True)

@@ -74,8 +74,9 @@ TEST_F(Simulated, ChecksRunOnAnotherDeviceThanTheCpu) {
         .id = plugin, .kind = CheckKind::alone, .subjects = {plugin}, .spec = nano_spec({{plugin}})};
     for (const CheckKind kind : {CheckKind::alone, CheckKind::resume}) {
       alone.kind = kind;
-      const CheckResult result = run_case(alone, device, stacks);
+      const CaseEnd result = run_case(alone, device, stacks);
       EXPECT_EQ(result.status, CaseStatus::ok) << result.detail;
+      EXPECT_FALSE(result.code);
     }
   }
 }

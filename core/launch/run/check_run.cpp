@@ -16,7 +16,6 @@
 #include "optrush/error.h"
 #include "process/process.h"
 #include "results/worker_answer.h"
-#include "spec/record.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -47,18 +46,16 @@ class Tail {
 
 /// Results by identity, as an earlier check left them. A line that a kill cut off is passed over, and closed
 /// so that the next one stands alone.
-std::map<std::string, Json> known_ends(const fs::path& file) {
-  std::map<std::string, Json> known;
+std::map<std::string, CaseEnd> known_ends(const fs::path& file) {
+  std::map<std::string, CaseEnd> known;
   const auto entries = read_json_lines(file);
   close_torn_line(file);
   for (const Json& entry : entries) {
-    if (!entry.contains("end")) continue;
-    const auto is_text = [&](const char* key) { return entry.value(key, Json()).is_string(); };
-    const auto names = names_of(CaseStatus());
-    if (is_text("identity") && is_text("detail") &&
-        std::ranges::count(names, entry.value("status", Json())) > 0 &&
-        entry.value("seconds", Json(0)).is_number())
-      known[entry["identity"]] = entry;
+    if (!entry.contains("end") || !entry.value("identity", Json()).is_string()) continue;
+    try {
+      known[entry["identity"]] = case_end_from_json(entry["end"]);
+    } catch (const Error&) {  // a hand or another build wrote it
+    }
   }
   return known;
 }
@@ -104,11 +101,8 @@ class Check {
                        "choose another plugin (see optrush plugins) or kind");
     for (const Json& each : list_.at("cases")) {
       pending_.push_back(outcome_.cases.size());
-      outcome_.cases.push_back({.id = each.at("id"),
-                                .kind = each.at("kind"),
-                                .detail = "",
-                                .subjects = each.at("subjects"),
-                                .seconds = 0});
+      outcome_.cases.push_back(
+          {.id = each.at("id"), .kind = each.at("kind"), .subjects = each.at("subjects")});
     }
   }
 
@@ -119,7 +113,7 @@ class Check {
         const auto found = known.find(identity_of(index));
         if (found == known.end()) return false;
         ++outcome_.resumed;
-        keep(index, found->second);
+        outcome_.cases.at(index).end = found->second;
         return true;
       });
     } else {
@@ -131,29 +125,15 @@ class Check {
 
   std::string identity_of(size_t index) const { return list_.at("cases").at(index).at("identity"); }
 
-  void keep(size_t index, const Json& end) {
-    CheckedCase& checked = outcome_.cases.at(index);
-    checked.status = record::taken<CaseStatus>(end.at("status"), "status");
-    checked.detail = end.at("detail");
-    checked.seconds = end.value("seconds", 0.0);
-  }
-
   /// The result of a case that has just come to its end.
-  void finish(size_t index, const Json& end) {
-    keep(index, end);
-    append_line(settings_.journal, end.dump(-1, ' ', true, Json::error_handler_t::replace));
-    const CheckedCase& checked = outcome_.cases.at(index);
-    if (checked.status == CaseStatus::failed)
-      progress_.note("failed  " + checked.id + "\n        " + first_line(checked.detail), Colour::red);
+  void finish(size_t index, CaseEnd end) {
+    CheckedCase& checked = outcome_.cases.at(index);
+    checked.end = std::move(end);
+    const Json line = {{"case", checked.id}, {"identity", identity_of(index)}, {"end", to_json(checked.end)}};
+    append_line(settings_.journal, line.dump(-1, ' ', true, Json::error_handler_t::replace));
+    if (checked.status() == CaseStatus::failed)
+      progress_.note("failed  " + checked.id + "\n        " + first_line(checked.end.detail), Colour::red);
     std::erase(pending_, index);
-  }
-
-  void fail(size_t index, const std::string& reason, double seconds) {
-    finish(index, {{"end", outcome_.cases.at(index).id},
-                   {"identity", identity_of(index)},
-                   {"status", to_string(CaseStatus::failed)},
-                   {"detail", reason},
-                   {"seconds", seconds}});
   }
 
   double limit_of(size_t index) const {
@@ -189,7 +169,7 @@ class Check {
           current = pending_.front();
           begun = Clock::now();
         } else {
-          finish(current.value(), line);
+          finish(current.value(), case_end_from_json(line.at("end")));
           current.reset();
         }
       }
@@ -206,7 +186,8 @@ class Check {
       interrupts_.take();
       if (interrupts_.signal() != 0 || time_left() <= 0) return;
       if (current && seconds_since(begun) > limit_of(*current)) {
-        fail(*current, "timeout: no end within " + clock_time(limit_of(*current)), seconds_since(begun));
+        finish(*current, {CaseStatus::failed, "timeout: no end within " + clock_time(limit_of(*current)),
+                          ErrorCode::timeout, seconds_since(begun)});
         return;
       }
       interrupts_.wait(std::chrono::milliseconds(100));
@@ -217,10 +198,10 @@ class Check {
     if (current) {
       const BadEnd bad = describe_bad_end(*end, {});
       const std::string last = log_tail(log);
-      fail(*current,
-           std::string(to_string(bad.status)) + ": " + bad.reason +
-               (last.empty() ? "" : "\nlast lines of its log:\n" + last),
-           seconds_since(begun));
+      finish(*current, {CaseStatus::failed,
+                        std::string(to_string(bad.status)) + ": " + bad.reason +
+                            (last.empty() ? "" : "\nlast lines of its log:\n" + last),
+                        code_of(bad), seconds_since(begun)});
     }
     if (was_interrupt(*end, interrupts_)) return;
     if (pending_.size() == before)

@@ -6,7 +6,7 @@
 
 #include "launch/progress.h"
 #include "optrush/json.h"
-#include "results/status.h"
+#include "results/case_end.h"
 
 namespace optrush {
 struct CheckSettings {
@@ -20,10 +20,11 @@ struct CheckSettings {
 
 /// One line of the result.
 struct CheckedCase {
-  std::string id, kind, detail;
-  CaseStatus status = CaseStatus::not_run;
+  std::string id, kind;
   std::vector<std::string> subjects;
-  double seconds = 0;
+  CaseEnd end = {};
+
+  CaseStatus status() const { return end.status; }
 };
 
 struct CheckOutcome {

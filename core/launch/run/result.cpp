@@ -97,8 +97,9 @@ void check_disk(const fs::path& run_folder, const RunResult& result) {
   const bool full = !unknown && space.available < kFullDisk;
   if (!full && result.reason.find(kNoSpace) == std::string::npos) return;
   fs::remove_all(run_folder / "result.json", unknown);
-  throw DiskFull("the disk is full: a run in '" + run_folder.string() + "' could not be finished",
-                 "free some space, then run the missing runs with --resume");
+  throw Error(ErrorCode::file_access,
+              "the disk is full: a run in '" + run_folder.string() + "' could not be finished",
+              "free some space, then run the missing runs with --resume");
 }
 
 void note_orphans(RunResult& result, const ProcessEnd& end) {

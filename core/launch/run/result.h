@@ -21,12 +21,8 @@ std::optional<RunResult> read_result(const std::filesystem::path& run_folder, st
 /// as its result.json.
 RunResult conclude(const std::filesystem::path& run_folder, const ProcessEnd&, const Job&);
 
-/// Ends an experiment whose disk is full: what it has not room for says nothing about a rung.
-class DiskFull : public Error {
- public:
-  using Error::Error;
-};
-/// A DiskFull where a run ended badly on a full disk; the run is then an unfinished one.
+/// An Error, which ends the experiment, where a run ended badly on a full disk: that says nothing about a
+/// rung. The run is then an unfinished one.
 void check_disk(const std::filesystem::path& run_folder, const RunResult&);
 /// Writes the description of the run: spec.json, and external.json of another program.
 void store_job(const std::filesystem::path& run_folder, const Job&);
