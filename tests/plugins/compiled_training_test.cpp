@@ -74,6 +74,16 @@ TEST_F(CompiledTraining, NeedsWhatTheForecastAllows) {
   }
 }
 
+/// None is counted twice where a call of compiled code passes the dispatcher.
+TEST_F(CompiledTraining, CountsTheFlopsOfEagerCode) {
+  const std::vector<PluginUse> stack = {{"flash_attention", Json::object()},
+                                        {"fused_kernels", Json::object()}};
+  const Json compiled = Trained(with_compile(stack)).train(), eager = Trained(nano_spec(stack)).train();
+  EXPECT_EQ(compiled["flops_per_token"]["hfu"], eager["flops_per_token"]["hfu"]);
+  EXPECT_EQ(compiled["costs"]["operators"]["optrush::compiled_unit"]["calls"], 4)
+      << "2 blocks, there and back";
+}
+
 TEST_F(CompiledTraining, AnotherModeIsOtherCodeWithTheSameResults) {
   expect_equal_losses(with_compile({}, {{"mode", "max-autotune"}}), nano_spec(), 1e-5);
 }

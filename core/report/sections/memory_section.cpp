@@ -24,7 +24,7 @@ std::string memory_lead(const std::vector<const Row*>& all) {
   std::optional<double> error;
   for (const Row* row : rows)
     if (row->prediction_error) error = std::max(error.value_or(0), std::abs(*row->prediction_error));
-  return text + (error ? "; predictions are within " + percent(*error) + "." : ".");
+  return text + (error ? "; predictions are within " + percent(std::max(*error, 0.001)) + "." : ".");
 }
 }  // namespace
 
