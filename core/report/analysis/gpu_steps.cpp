@@ -8,7 +8,7 @@
 
 namespace optrush {
 namespace {
-constexpr size_t kFewestSteps = 5;
+constexpr size_t kFewestOfARun = 5;
 
 /// None where its timed steps are few, or differ in their work, as those of packed documents do.
 std::optional<double> spread_of_steps(const RunResult& result) {
@@ -22,7 +22,7 @@ std::optional<double> spread_of_steps(const RunResult& result) {
       return std::nullopt;
     seconds.push_back(step.seconds);
   }
-  if (seconds.size() < kFewestSteps) return std::nullopt;
+  if (seconds.size() < kFewestOfARun) return std::nullopt;
   std::ranges::sort(seconds);
   const auto quantile = [&](size_t tenths) { return seconds[tenths * (seconds.size() - 1) / 10]; };
   if (!(quantile(5) > 0)) return std::nullopt;
