@@ -1,4 +1,4 @@
-"""The README has at most 100 lines, and the figures of its table are those of the report that it shows.
+"""The README has at most 100 lines, and the figures of its table are those of the report that is named last before it.
 With --update the table is made anew from that report."""
 
 import os
@@ -23,7 +23,7 @@ def rows(text):
 
 def main():
     text = (ROOT / "README.md").read_text()
-    report = re.search(r"reports/[\w/-]+/report\.md", text)[0]
+    report = re.findall(r"reports/[\w/-]+/report\.md", text[:TABLE.search(text).start()])[-1]
     if "--update" in sys.argv[1:]:
         text = TABLE.sub(lambda _: TABLE.search((ROOT / report).read_text())[0], text, count=1)
         (ROOT / "README.md").write_text(text)

@@ -38,6 +38,7 @@ class Step:
     command: object          # of Places: the words of a command
     report: str = ""         # the experiment of which it writes the report NAME
     stdout: str = ""         # a file of its outputs that takes what the program prints
+    untimed: bool = False    # it measures no time, and runs beside its neighbours that do not
     needs: str = ""          # a program of the machine without which the step is left out
     expected: dict = field(default_factory=dict)  # a quantity of findings.py: what was expected before anything ran
 
@@ -56,7 +57,8 @@ def test_step(program, minutes):
     def command(at):
         return [at.test_program(program), f"--gtest_output=json:{at.outputs / 'tests.json'}"]
 
-    return Step(program, f"{program}: kernels beside their plain form", minutes, command, expected={"tests that failed": "0"})
+    return Step(program, f"{program}: kernels beside their plain form", minutes, command, untimed=True,
+                expected={"tests that failed": "0"})
 
 
 def memcheck_step(program, minutes):
