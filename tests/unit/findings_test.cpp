@@ -4,7 +4,7 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
-#include "findings_reader.h"
+#include "findings/reader.h"
 #include "random_report.h"
 
 namespace optrush {
@@ -13,7 +13,7 @@ using test::Dice;
 using test::draw_outcome;
 using test::kNames;
 using test::random_report;
-using test::Reader;
+using test::read_findings;
 using test::rung;
 using test::setting;
 
@@ -22,7 +22,7 @@ TEST(Findings, SayWhatTheTableSays) {
   for (uint64_t seed = 0; seed < kTables && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Analysis a = test::analysis_of(random_report(seed));
-    Reader(a).read_all();
+    read_findings(a);
   }
 }
 
@@ -91,7 +91,7 @@ TEST(Findings, OfRanksSayWhatTheTableSays) {
   for (uint64_t seed = 0; seed < 100 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Analysis a = test::analysis_of(random_scaling(seed));
-    Reader(a).read_all();
+    read_findings(a);
   }
 }
 
@@ -99,7 +99,7 @@ TEST(Findings, OfTheLossSayWhatTheTableSays) {
   for (uint64_t seed = 0; seed < 150 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Analysis a = with_random_times(seed);
-    Reader(a).read_all();
+    read_findings(a);
   }
 }
 
@@ -143,7 +143,7 @@ TEST(Findings, OfASearchSayWhatItsStagesSay) {
     a.findings = {findings(a).front()};
     a.headline = headline(a);
     SCOPED_TRACE(a.tried.dump(1));
-    Reader(a).read_all();
+    read_findings(a);
   }
 }
 
@@ -153,7 +153,7 @@ void expect_noticed(const Analysis& a, const char* wrong) {
   {
     const ::testing::ScopedFakeTestPartResultReporter reporter(
         ::testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &failures);
-    Reader(a).read_all();
+    read_findings(a);
   }
   EXPECT_GT(failures.size(), 0) << wrong;
 }
@@ -177,7 +177,7 @@ TEST(Findings, TheReaderNoticesInAHeadline) {
   report["two"].tokens_per_second = 1500;
   report["three"].tokens_per_second = 1400;
   Analysis a = test::analysis_of(report);
-  Reader(a).read_all();
+  read_findings(a);
   ASSERT_FALSE(HasFailure()) << a.headline;
   for (const char* wrong :
        {"On this machine the full stack trains 1.50x as fast; one brings most of it (1.50x).",

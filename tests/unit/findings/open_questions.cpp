@@ -1,0 +1,105 @@
+#include "sentences.h"
+
+#include <gmock/gmock.h>
+
+#include "../split.h"
+#include "claims.h"
+
+namespace optrush::test {
+namespace {
+void ended(const Facts& f, const std::vector<std::string>& names, const std::string& how) {
+  std::vector<std::string> expected;
+  for (const Row& r : f.analysis().rows)
+    if (r.status == ended_so(how) && r.started) expected.push_back(r.name);
+  EXPECT_THAT(names, ::testing::ElementsAreArray(expected));
+}
+}  // namespace
+
+Sentences of_open_questions(const Facts& f) {
+  return {
+      {R"((.*) (ran out of memory|crashed|did not end in time|broke the correctness gate|did not run|failed))",
+       [&f](const Groups& g) { ended(f, split(g[1]), g[2]); }},
+      {R"(only )" + kName + R"( succeeded, so there is nothing to compare; it trains ([\d,.]+) tokens/s)",
+       [&f](const Groups& g) {
+         const auto ok = f.ok_rows([](const Row& r) { return !r.samples.empty(); });
+         ASSERT_EQ(ok.size(), 1U);
+         EXPECT_EQ(ok.front()->name, g[1]);
+       }},
+      {"no two rungs with the same problem succeeded in the same round, so there is no claim",
+       [&f](const Groups&) {
+         for (const Row* r : f.ok_rows([](const Row& row) { return row.base.variant >= 0; }))
+           EXPECT_TRUE(f.to_base(*r).rounds == 0 || !r->base.differs.empty() || r->base.worse) << r->name;
+       }},
+      {kName + " trains " + kRatio + " as (fast) as " + kName,
+       [&f](const Groups& g) {
+         EXPECT_TRUE(f.to_base(f.row(g[1])).faster());
+         EXPECT_EQ(f.row(g[1]).base.name, g[6]);
+         is(g, 2, f.to_base(f.row(g[1])));
+       }},
+      {"no rung is shown to make training faster; (best so far: |no rung was faster than " + kName +
+           R"( so far \(nearest: ))" + kName + ", " + kValue + " as fast as " + kName +
+           R"( in (\d+) rounds?\)?; (.*))",
+       [&f](const Groups& g) {
+         const Measured mine = f.ratio(f.row(g[3]), f.row(g[5]));
+         is(g[4], mine.value, "the ratio");
+         for (const Row* r : f.ok_rows([](const Row& one) { return one.base.variant >= 0; }))
+           if (r->base.differs.empty() && !r->base.worse) {
+             EXPECT_FALSE(f.to_base(*r).faster()) << r->name;
+           }
+         decides(f, g[7]);
+       }},
+      {"no claim yet: a claim needs 3 rounds; (best so far: |no rung was faster than " + kName +
+           R"( so far \(nearest: ))" + kName + ", " + kValue + " as fast as " + kName +
+           R"( in (\d+) rounds?\)?; (.*))",
+       [&f](const Groups& g) {
+         const Measured mine = f.ratio(f.row(g[3]), f.row(g[5]));
+         is(g[4], mine.value, "the ratio");
+         EXPECT_EQ(std::stoul(g[6]), mine.rounds);
+         EXPECT_EQ(g[1] == "best so far: ", mine.value > 1);
+         for (const Row* r : f.ok_rows([](const Row& one) { return one.base.variant >= 0; })) {
+           EXPECT_FALSE(f.to_base(*r).interval() && f.to_previous(*r).interval() && r->group != "external")
+               << r->name << " has a claim";
+           if (r->base.differs.empty() && !r->base.worse && r->same_as < 0) {
+             EXPECT_LE(f.to_base(*r).value, mine.value * (1 + 1e-9)) << r->name;
+           }
+         }
+         decides(f, g[7]);
+       }},
+      {"no claim on (.*): (about .*)",
+       [&f](const Groups& g) {
+         size_t named = 0;
+         for (const auto& part : split(g[1], "), ")) {
+           std::smatch m;
+           ASSERT_TRUE(std::regex_match(
+               part, m,
+               compiled(kName + R"( \()" + kValue + " as fast as " + kName + R"( in (\d+) rounds?\)?)")))
+               << part;
+           const Measured seen = f.ratio(f.row(m[1]), f.row(m[3]));
+           is(m[2], seen.value, "the ratio");
+           EXPECT_EQ(std::stoul(m[4]), seen.rounds);
+           EXPECT_LT(seen.rounds, 3U);
+           ++named;
+         }
+         EXPECT_EQ(named, f.ok_rows([&f](const Row& r) {
+                             return r.same_as < 0 && r.base.variant >= 0 && f.to_base(r).rounds > 0 &&
+                                    f.to_base(r).rounds < 3;
+                           }).size());
+         decides(f, g[2]);
+       }},
+      {R"((.*) trains? worse than ([A-Za-z +]+?)(?: \(\d\.\d+\))?[:,] .*)",
+       [&f](const Groups& g) {
+         const std::regex& one = compiled(kName + R"((?: \(\d\.\d+\))?)");
+         for (const auto& part : split(g[1])) {
+           std::smatch m;
+           ASSERT_TRUE(std::regex_match(part, m, one)) << part;
+           EXPECT_TRUE(f.row(m[1]).previous.worse) << part;
+           EXPECT_EQ(f.row(m[1]).previous.name, g[2]);
+         }
+       }},
+      {"nothing was measured",
+       [&f](const Groups&) {
+         EXPECT_TRUE(f.ok_rows([](const Row& r) { return !r.samples.empty(); }).empty());
+       }},
+  };
+}
+}  // namespace optrush::test

@@ -1,0 +1,22 @@
+// Sentences as patterns, and what is checked of each.
+#pragma once
+#include <functional>
+#include <regex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace optrush::test {
+/// "1.52x [1.48, 1.57]" or "1.52x".
+inline const std::string kValue = R"((\d+\.\d+)x)", kRatio = kValue + R"( \[(\d+\.\d+), (\d+\.\d+)\])";
+inline const std::string kName = R"(([A-Za-z]+(?: [a-z]+)?(?: \+ [A-Za-z]+)*))";
+
+using Groups = std::vector<std::string>;
+/// Patterns, and what has to hold of their groups, which begin with the whole sentence.
+using Sentences = std::vector<std::pair<std::string, std::function<void(const Groups&)>>>;
+
+/// Made once: to compile a pattern takes a thousand times as long as to match it.
+const std::regex& compiled(const std::string& pattern);
+/// Checks a text by the first pattern that it matches; false: it matches none.
+bool check_by(const Sentences&, const std::string& text);
+}  // namespace optrush::test

@@ -1,0 +1,86 @@
+#include "sentences.h"
+
+#include <gmock/gmock.h>
+
+#include "claims.h"
+
+namespace optrush::test {
+namespace {
+void for_stacks(const Facts& f, const std::function<void(const Json& stage, const Json& stack)>& act) {
+  for (const Json& stage : f.analysis().tried.at("stages"))
+    for (const Json& stack : stage.at("stacks"))
+      if (!stack.at("speed").is_null()) act(stage, stack);
+}
+
+void search_found_nothing(const Facts& f, bool maybe) {
+  bool open = false;
+  for_stacks(f, [&](const Json& stage, const Json& stack) {
+    if (stage.at("reference") != "base") return;
+    EXPECT_FALSE(stack.at("faster").get<bool>()) << stack;
+    open = open || stack.at("speed").get<double>() > 1;
+  });
+  EXPECT_EQ(maybe, open);
+  EXPECT_TRUE(f.analysis().tried.at("answered").get<bool>());
+}
+
+void search_found(const Facts& f, const std::string& name, const std::string& results) {
+  EXPECT_EQ(name, f.analysis().tried.at("best"));
+  for_stacks(f, [&](const Json& stage, const Json& stack) {
+    const std::string told = "(against " + stage.at("reference").get<std::string>() + ": " +
+                             stack.at("result").get<std::string>() + ")";
+    if (stack.at("stack") == name) {
+      EXPECT_THAT(results, ::testing::HasSubstr(told));
+    }
+  });
+}
+
+void search_has_no_answer(const Facts& f, const Groups& g) {
+  bool met = false;
+  for_stacks(f, [&](const Json& stage, const Json& stack) {
+    if (stage.at("reference") != "base") return;
+    EXPECT_LT(stack.at("rounds").get<int64_t>(), 3);
+    EXPECT_LE(stack.at("speed").get<double>(), std::stod(g[2]) + 0.006);
+    if (stack.at("stack") != g[1]) return;
+    met = true;
+    is(g[2], stack.at("speed"), "the speed");
+    EXPECT_EQ(std::stol(g[3]), stack.at("rounds").get<int64_t>());
+  });
+  EXPECT_TRUE(met);
+}
+}  // namespace
+
+Sentences of_searches(const Facts& f) {
+  return {
+      {"the search found nothing that is (shown to be )?faster than the base(; best so far: (.*))?(; its "
+       "time ended.*)?",
+       [&f](const Groups& g) { search_found_nothing(f, !g[1].empty()); }},
+      {"the search found no stack that it could confirm to be faster than the base; best so far: (.*?), "
+       "(.*?)(; its time ended.*)?",
+       [&f](const Groups& g) {
+         bool lost = false;
+         for_stacks(f, [&](const Json& stage, const Json& stack) {
+           if (stage.at("reference") != "base") return;
+           lost = lost || stack.at("faster").get<bool>();
+           if (stack.at("stack") == g[1]) {
+             EXPECT_EQ(stack.at("result"), g[2]);
+           }
+         });
+         EXPECT_TRUE(lost);
+         EXPECT_EQ(f.analysis().tried.at("best"), "base");
+       }},
+      {R"(the search found ([\w +]+?)((?: \(against [\w +]+: [^)]*\))*)(; its time ended.*)?)",
+       [&f](const Groups& g) { search_found(f, g[1], g[2]); }},
+      {"the search has no answer yet: its time was enough for fewer than 3 rounds; best so far: ([\\w "
+       "+]+), " +
+           kValue + R"( as fast as the base in (\d+) rounds?(?:; (.*))?)",
+       [&f](const Groups& g) { search_has_no_answer(f, g); }},
+      {"the search has no answer yet: its time was enough for fewer than 3 rounds(; about .* would decide "
+       ".*)?",
+       [&f](const Groups&) {
+         for_stacks(f, [](const Json& stage, const Json& stack) {
+           EXPECT_TRUE(stage.at("reference") != "base" || stack.at("speed").is_null()) << stack;
+         });
+       }},
+  };
+}
+}  // namespace optrush::test
