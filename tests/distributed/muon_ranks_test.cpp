@@ -1,22 +1,16 @@
 // Muon on several ranks trains as on one process: whole matrices are put together of parts, copies share the
 // work, and both send what theory says.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "exactness.h"
-#include "random_training.h"
+#include "mesh_runs.h"
 
 namespace optrush::testing {
 namespace {
-using ::testing::HasSubstr;
-
 RankPool& pool() {
   static RankPool pool(8);
   return pool;
 }
 
-using Stack = std::vector<PluginUse>;
-PluginUse use(const char* name, Json options = Json::object()) { return {name, std::move(options)}; }
 PluginUse tensor_parallel(int64_t size) { return use("tensor_parallel", {{"size", size}}); }
 
 /// Three layers: the matrices of most shapes fill no round.
@@ -28,33 +22,33 @@ RunSpec spec_of(int64_t ranks, Stack stack, Json muon = Json::object()) {
   return spec;
 }
 
-/// Where ranks keep matrices, and how many of them train on other data.
-struct Mesh {
-  int64_t ranks, batch_ranks;
-  Stack strategy;
-  Json muon = Json::object();
-};
+RunSpec on(const MeshOfRanks& mesh, Stack on_top, Json muon = Json::object()) {
+  on_top.insert(on_top.begin(), mesh.strategy.begin(), mesh.strategy.end());
+  return spec_of(mesh.ranks, std::move(on_top), std::move(muon));
+}
 
 TEST(MuonOnRanks, EqualsOneProcess) {
   const PluginUse ddp = use("ddp"), fsdp = use("fsdp");
-  for (const Mesh& mesh :
-       std::vector<Mesh>{{4, 4, {ddp}},
-                         {3, 3, {ddp}, {{"distributed", false}, {"nesterov", false}}},
-                         {4, 4, {fsdp}},
-                         {3, 3, {use("fsdp", {{"stage", 1}})}, {{"scale", "spectral"}}},
-                         {8, 8, {use("fsdp", {{"shard_ranks", 4}})}},  // some ranks have nothing of a matrix
-                         {2, 2, {use("fsdp", {{"offload", true}})}},
-                         {2, 1, {tensor_parallel(2)}},
-                         {4, 2, {tensor_parallel(2), ddp}},
-                         {4, 2, {tensor_parallel(2), fsdp}},
-                         {4, 2, {use("context_parallel", {{"size", 2}}), ddp}},
-                         {4, 2, {use("pipeline_parallel", {{"size", 2}}), fsdp}},
-                         {8, 2, {use("pipeline_parallel", {{"size", 2}}), tensor_parallel(2), fsdp}}}) {
-    RunSpec spec = spec_of(mesh.ranks, mesh.strategy, mesh.muon);
+  struct Case {
+    MeshOfRanks mesh;
+    Json muon = Json::object();
+  };
+  for (const auto& [mesh, muon] : std::vector<Case>{
+           {{4, 4, {ddp}}},
+           {{3, 3, {ddp}}, {{"distributed", false}, {"nesterov", false}}},
+           {{4, 4, {fsdp}}},
+           {{3, 3, {use("fsdp", {{"stage", 1}})}}, {{"scale", "spectral"}}},
+           {{8, 8, {use("fsdp", {{"shard_ranks", 4}})}}},  // some ranks have nothing of a matrix
+           {{2, 2, {use("fsdp", {{"offload", true}})}}},
+           {{2, 1, {tensor_parallel(2)}}},
+           {{4, 2, {tensor_parallel(2), ddp}}},
+           {{4, 2, {tensor_parallel(2), fsdp}}},
+           {{4, 2, {use("context_parallel", {{"size", 2}}), ddp}}},
+           {{4, 2, {use("pipeline_parallel", {{"size", 2}}), fsdp}}},
+           {{8, 2, {use("pipeline_parallel", {{"size", 2}}), tensor_parallel(2), fsdp}}}}) {
+    RunSpec spec = on(mesh, {}, muon);
     spec.train.accumulation = 2;
-    std::string what = std::to_string(mesh.ranks) + " ranks:";
-    for (const PluginUse& plugin : mesh.strategy) what += " " + plugin.name + plugin.options.dump();
-    SCOPED_TRACE(what);
+    SCOPED_TRACE(text_of(mesh));
     expect_equal_training(pool(), spec, one_process_of(spec, mesh.batch_ranks), 1e-9);
   }
 }
@@ -114,29 +108,17 @@ TEST(MuonOnRanks, ShareTheWork) {
 
 TEST(MuonOnRanks, StateSavedOnSomeRanksGoesOnOnOthers) {
   const PluginUse ddp = use("ddp"), fsdp = use("fsdp");
-  const std::vector<std::pair<Mesh, Mesh>> cases = {
-      {{4, 4, {fsdp}}, {1, 1, {}}},
-      {{1, 1, {}}, {4, 2, {tensor_parallel(2), fsdp}}},
-      {{2, 2, {ddp}}, {4, 4, {use("fsdp", {{"shard_ranks", 2}})}}}};
-  for (const auto& [from, to] : cases) {
-    const auto resumed = [](const Mesh& mesh) {
-      RunSpec spec = spec_of(mesh.ranks, mesh.strategy);
-      spec.train.micro_batch = 4 / mesh.batch_ranks;
-      return spec;
-    };
-    const RunSpec saving = resumed(from);
-    expect_state_goes_on(pool(), saving, resumed(to), one_process_of(saving, from.batch_ranks));
-  }
+  expect_states_go_on(pool(),
+                      {{{4, 4, {fsdp}}, {1, 1, {}}},
+                       {{1, 1, {}}, {4, 2, {tensor_parallel(2), fsdp}}},
+                       {{2, 2, {ddp}}, {4, 4, {use("fsdp", {{"shard_ranks", 2}})}}}},
+                      [](const MeshOfRanks& mesh, const Stack& on_top) { return on(mesh, on_top); });
 }
 
 TEST(MuonOnRanks, PartsAreNotUpdatedOneByOne) {
-  const PluginUse in_backward = use("optimizer_in_backward");
-  for (const PluginUse& strategy : {use("fsdp"), tensor_parallel(2)})
-    EXPECT_THAT(refusal_of(pool(), spec_of(2, {strategy, in_backward})),
-                HasSubstr("'optimizer_in_backward' updates each parameter separately"));
-  // Copies are: each rank for itself.
-  const RunSpec spec = spec_of(2, {use("ddp"), in_backward});
-  expect_equal_training(pool(), spec, one_process_of(spec, 2), 1e-9);
+  expect_parts_are_not_updated_one_by_one(
+      pool(), {{2, 2, {use("fsdp")}}, {2, 1, {tensor_parallel(2)}}},
+      [](const MeshOfRanks& mesh, const Stack& on_top) { return on(mesh, on_top); });
 }
 }  // namespace
 }  // namespace optrush::testing

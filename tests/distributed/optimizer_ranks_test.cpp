@@ -1,74 +1,50 @@
 // Optimizers on several ranks train as on one process, send what theory says, and go on from a state that
 // other ranks saved.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "exactness.h"
-#include "random_training.h"
+#include "mesh_runs.h"
 
 namespace optrush::testing {
 namespace {
-using ::testing::HasSubstr;
-
 RankPool& pool() {
   static RankPool pool(4);
   return pool;
 }
 
-using Stack = std::vector<PluginUse>;
-PluginUse use(const char* name, Json options = Json::object()) { return {name, std::move(options)}; }
-
-/// Where ranks keep parameters, and how many of them train on other data.
-struct Mesh {
-  int64_t ranks, batch_ranks;
-  Stack strategy;
-};
-
-RunSpec spec_of(const char* optimizer, const Mesh& mesh) {
-  Stack stack = mesh.strategy;
-  stack.push_back(use(optimizer));
-  RunSpec spec = small_spec(mesh.ranks, std::move(stack));
-  spec.train.weight_decay = 0.1;
-  spec.train.steps = 3;
-  return spec;
-}
-
-std::string text_of(const char* optimizer, const Mesh& mesh) {
-  std::string text = std::string(optimizer) + " on " + std::to_string(mesh.ranks) + " ranks:";
-  for (const PluginUse& plugin : mesh.strategy) text += " " + plugin.name + plugin.options.dump();
-  return text;
+SpecOf with(const char* optimizer) {
+  return [optimizer](const MeshOfRanks& mesh, Stack on_top) {
+    Stack stack = mesh.strategy;
+    stack.insert(stack.end(), on_top.begin(), on_top.end());
+    stack.push_back(use(optimizer));
+    RunSpec spec = small_spec(mesh.ranks, std::move(stack));
+    spec.train.weight_decay = 0.1;
+    spec.train.steps = 3;
+    return spec;
+  };
 }
 
 class OptimizerOnRanks : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(OptimizerOnRanks, EqualsOneProcess) {
-  for (const Mesh& mesh : std::vector<Mesh>{{3, 3, {use("ddp")}},
-                                            {3, 3, {use("fsdp")}},
-                                            {2, 2, {use("fsdp", {{"stage", 1}})}},
-                                            {2, 2, {use("fsdp", {{"offload", true}})}},
-                                            {4, 4, {use("fsdp", {{"shard_ranks", 2}})}},
-                                            {4, 2, {use("tensor_parallel", {{"size", 2}}), use("fsdp")}},
-                                            {4, 2, {use("pipeline_parallel", {{"size", 2}}), use("fsdp")}}}) {
-    RunSpec spec = spec_of(GetParam(), mesh);
+  for (const MeshOfRanks& mesh :
+       std::vector<MeshOfRanks>{{3, 3, {use("ddp")}},
+                                {3, 3, {use("fsdp")}},
+                                {2, 2, {use("fsdp", {{"stage", 1}})}},
+                                {2, 2, {use("fsdp", {{"offload", true}})}},
+                                {4, 4, {use("fsdp", {{"shard_ranks", 2}})}},
+                                {4, 2, {use("tensor_parallel", {{"size", 2}}), use("fsdp")}},
+                                {4, 2, {use("pipeline_parallel", {{"size", 2}}), use("fsdp")}}}) {
+    RunSpec spec = with(GetParam())(mesh, {});
     spec.train.accumulation = 2;
-    SCOPED_TRACE(text_of(GetParam(), mesh));
+    SCOPED_TRACE(text_of(mesh));
     expect_equal_training(pool(), spec, one_process_of(spec, mesh.batch_ranks), 1e-9);
   }
 }
 
 TEST_P(OptimizerOnRanks, StateSavedOnSomeRanksGoesOnOnOthers) {
-  const Mesh fsdp{4, 4, {use("fsdp")}}, one{1, 1, {}}, ddp{2, 2, {use("ddp")}},
+  const MeshOfRanks fsdp{4, 4, {use("fsdp")}}, one{1, 1, {}}, ddp{2, 2, {use("ddp")}},
       tensor{4, 2, {use("tensor_parallel", {{"size", 2}}), use("fsdp")}};
-  for (const auto& [from, to] : {std::pair(fsdp, one), {one, tensor}, {tensor, ddp}}) {
-    const auto resumed = [](const Mesh& mesh) {
-      RunSpec spec = spec_of(GetParam(), mesh);
-      spec.train.micro_batch = 4 / mesh.batch_ranks;
-      return spec;
-    };
-    SCOPED_TRACE(text_of(GetParam(), from));
-    const RunSpec saving = resumed(from);
-    expect_state_goes_on(pool(), saving, resumed(to), one_process_of(saving, from.batch_ranks));
-  }
+  expect_states_go_on(pool(), {{fsdp, one}, {one, tensor}, {tensor, ddp}}, with(GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OptimizerOnRanks, ::testing::Values("lion", "adafactor", "schedule_free"),
@@ -93,11 +69,7 @@ TEST(AdafactorOnRanks, SendsWhatTheorySays) {
 }
 
 TEST(AdafactorOnRanks, PartsAreNotUpdatedOneByOne) {
-  const PluginUse in_backward = use("optimizer_in_backward");
-  EXPECT_THAT(refusal_of(pool(), spec_of("adafactor", {2, 2, {use("fsdp"), in_backward}})),
-              HasSubstr("'optimizer_in_backward' updates each parameter separately"));
-  const RunSpec spec = spec_of("adafactor", {2, 2, {use("ddp"), in_backward}});
-  expect_equal_training(pool(), spec, one_process_of(spec, 2), 1e-9);
+  expect_parts_are_not_updated_one_by_one(pool(), {{2, 2, {use("fsdp")}}}, with("adafactor"));
 }
 }  // namespace
 }  // namespace optrush::testing

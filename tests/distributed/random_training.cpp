@@ -1,5 +1,7 @@
 #include "random_training.h"
 
+#include "support/error_of.h"
+
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -42,11 +44,6 @@ void expect_equal_for_seeds(RankPool& pool, uint64_t seeds,
 }
 
 std::string refusal_of(RankPool& pool, const RunSpec& spec) {
-  try {
-    train_on(pool, {.spec = spec});
-  } catch (const std::runtime_error& e) {
-    return e.what();
-  }
-  return "";
+  return error_of([&] { train_on(pool, {.spec = spec}); });
 }
 }  // namespace optrush::testing

@@ -36,6 +36,6 @@ struct RandomTraining {
 void expect_equal_for_seeds(RankPool&, uint64_t seeds,
                             const std::function<RandomTraining(Draws&, uint64_t seed)>& draw);
 
-/// Why a run ends before it trains; empty: it trains.
+/// Why a run ends before it trains, for is_error(); empty: it trains.
 std::string refusal_of(RankPool&, const RunSpec&);
 }  // namespace optrush::testing

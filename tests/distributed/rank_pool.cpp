@@ -14,6 +14,8 @@
 #include <iostream>
 #include <stdexcept>
 
+#include "optrush/error.h"
+
 namespace optrush::testing {
 namespace {
 constexpr const char* kVariable = "OPTRUSH_TEST_RANK_SOCKET";
@@ -59,8 +61,10 @@ int play_rank(int socket, const RankJobs& jobs) {
                   .local_size = order.at("size")};
       ranks.meet_at("127.0.0.1:" + std::to_string(order.at("port").get<int>()));
       answer = jobs.at(order.at("job"))(ranks, order.at("arguments"));
+    } catch (const Error& e) {
+      answer = {{"error", e.what()}, {"code", to_string(e.code())}};
     } catch (const std::exception& e) {
-      answer = {{"error", e.what()}};
+      answer = {{"error", e.what()}, {"code", to_string(ErrorCode::internal)}};
     }
     write_line(socket, answer.dump());
   }

@@ -8,12 +8,14 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include "base/counter_random.h"
 #include "io/safetensors.h"
 #include "measure/memory.h"
+#include "spec/record.h"
 #include "train/evaluated_parameters.h"
 #include "train/rank_row.h"
 #include "train/run_setup.h"
@@ -208,9 +210,13 @@ TrainedRanks train_on(RankPool& pool, const RanksRun& run) {
                                  {"save", run.save},
                                  {"load", run.load}});
   std::string errors;
-  for (const Json& answer : answers)
-    if (answer.contains("error")) errors += answer.at("error").get<std::string>() + "\n";
-  if (!errors.empty()) throw std::runtime_error(errors);
+  std::optional<ErrorCode> code;  // of the first that is no consequence
+  for (const Json& answer : answers) {
+    if (!answer.contains("error")) continue;
+    errors += answer.at("error").get<std::string>() + "\n";
+    if (!code || code == ErrorCode::rank_lost) code = record::taken<ErrorCode>(answer.at("code"), "code");
+  }
+  if (code) throw Error(*code, errors);
   TrainedRanks trained{
       .losses = {}, .norms = {}, .result = answers.front().at("result"), .peaks = {}, .held = {}};
   for (const Json& step : trained.result.at("steps")) {

@@ -37,7 +37,7 @@ struct TrainedRanks {
   std::vector<std::vector<int64_t>> held;
 };
 
-/// An exception has the error of the first rank that failed by itself.
+/// An Error has the errors of all ranks that failed, and the code of the first that failed by itself.
 TrainedRanks train_on(RankPool&, const RanksRun&);
 
 /// The same training on one process: the ranks' micro-batches one after the other.
