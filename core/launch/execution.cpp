@@ -58,6 +58,13 @@ Execution::Execution(const Experiment& experiment, const RunRequest& request, Ru
       journal_(folder),
       starter_(request.worker, request.followers, folder / "starts", interrupts) {}
 
+bool Execution::is_executed(const Job& job) const {
+  const auto executed = executed_.find(job.id);
+  if (executed == executed_.end()) return false;
+  // The runs of the gate follow from what the others show; a measured one stays what it is.
+  return job.spec.purpose == Purpose::measure || executed->second == identity_of(job);
+}
+
 bool Execution::is_done(const Job& job) const {
   if (!request_.resume) return false;
   const auto result = result_if_done(run_folder(job.id), job, journal_);
@@ -95,6 +102,10 @@ bool Execution::can_be_cut(const Job& job) const {
 void Execution::execute_round(std::vector<Job> jobs, int64_t round, Pacer pacer) {
   const bool whole = std::ranges::any_of(jobs, [&](const Job& job) { return is_wanted_whole(job.spec); });
   pacer_ = whole ? Pacer() : std::move(pacer);
+  // Of an open number of rounds, these are known from now on.
+  if (later_)
+    for (const auto& job : jobs)
+      if (!is_executed(job)) later_->add(job);
   steps_of_round_ = pacer_ ? steps_of_stored(jobs) : std::nullopt;
   std::vector<Job> fit = jobs;
   std::erase_if(fit, [&](const Job& job) { return alone_.contains(job.spec.variant); });
@@ -197,6 +208,8 @@ void Execution::ended(const Job& job, const RunResult& result) {
 }
 void Execution::abandoned(const Job& job) {
   fs::remove_all(run_folder(job.id) / "result.json");
+  under_way_.erase(job.id);
+  if (later_) later_->add(job);
   progress_.abandon(job);
 }
 
@@ -230,7 +243,9 @@ std::optional<RunResult> Execution::stored_result(const Job& job) {
 
 /// What follows from how a run ended.
 void Execution::take(const Job& job, const RunResult& result) {
-  executed_.insert(identity_of(job));
+  executed_[job.id] = identity_of(job);
+  under_way_.erase(job.id);
+  if (later_) later_->remove(job);
   note_peak(job, result, peaks_);
   if (result.ok()) return;
   if (result.status != Status::skipped) all_ok_ = false;
@@ -362,17 +377,30 @@ std::unique_ptr<LiveRun> Execution::start(const Job& job, const std::string& how
   store_job(folder, job);
   journal_.started(job.id, identity_of(job), sha256_file(folder / "spec.json"), sum_of_inputs(job.spec),
                    job.from_step);
-  std::vector<Job> later = runs_.schedule.all(runs_.plans);
-  std::erase_if(later, [&](const Job& other) { return other.id == job.id || is_executed(other); });
-  const Progress::Position position{
-      executed_.size() + progress_.begun() + 1, executed_.size() + 1 + later.size(),
-      runs_.schedule.describe(job.spec) + (how.empty() ? "" : " " + how), runs_.schedule.open()};
-  progress_.begin(job, position, metrics_file(folder, job), std::move(later));
+  const Progress::Position position = position_of(job, how);
+  progress_.begin(job, position, metrics_file(folder, job), later_runs().counts());
   tell_of_followers();
   // Whose ranks were asked to stop is interrupted; one that they are missing in would count as failed.
   if (interrupts_.signal() != 0) return nullptr;
   ++started_;
   return starter_.start(job, folder, added);
+}
+
+/// Of the runs that are known by now, those that are neither executed nor under way.
+LaterRuns& Execution::later_runs() {
+  if (later_) return *later_;
+  later_.emplace();
+  for (const Job& job : runs_.schedule.all(runs_.plans))
+    if (!under_way_.contains(job.id) && !is_executed(job)) later_->add(job);
+  return *later_;
+}
+
+Progress::Position Execution::position_of(const Job& job, const std::string& how) {
+  LaterRuns& later = later_runs();
+  under_way_.insert(job.id);
+  later.remove(job);
+  return {executed_.size() + progress_.begun() + 1, executed_.size() + under_way_.size() + later.size(),
+          runs_.schedule.describe(job.spec) + (how.empty() ? "" : " " + how), runs_.schedule.open()};
 }
 
 void Execution::tell_of_followers() {
@@ -383,6 +411,7 @@ void Execution::tell_of_followers() {
 
 /// No more runs of this variant, nor of those that show its runs.
 void Execution::forget_plans(const Variant& variant) {
+  later_.reset();
   for (const auto& other : runs_.variants)
     if (other.runs_of() == variant.index) runs_.plans.at(static_cast<size_t>(other.index)).reset();
 }

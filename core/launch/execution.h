@@ -13,6 +13,7 @@
 #include "launch/journal.h"
 #include "launch/run/result.h"
 #include "launch/run/run_starter.h"
+#include "launch/schedule/later_runs.h"
 #include "launch/schedule/schedule.h"
 
 namespace optrush {
@@ -50,7 +51,7 @@ class Execution : private InterleavedRound::Host {
   /// No run of this variant can be made now: its plan failed. What it measured before is kept.
   void cannot_run(const Variant&, const BadEnd&);
 
-  bool is_executed(const Job& job) const { return executed_.contains(identity_of(job)); }
+  bool is_executed(const Job&) const;
   /// Whether a result of it is stored that counts, and the request resumes.
   bool is_done(const Job&) const;
   std::filesystem::path run_folder(const std::string& id) const { return folder_ / "runs" / id; }
@@ -75,6 +76,8 @@ class Execution : private InterleavedRound::Host {
   void finished(const Job&, const RunResult&);
   std::unique_ptr<LiveRun> start(const Job&, const std::string& how, const Environment& added);
   void tell_of_followers();
+  LaterRuns& later_runs();
+  Progress::Position position_of(const Job&, const std::string& how);
   void drop(const Variant&, const std::string& why);
   void forget_plans(const Variant&);
   void store_unstarted(const Variant&, int64_t round, const BadEnd&);
@@ -98,12 +101,14 @@ class Execution : private InterleavedRound::Host {
   Progress& progress_;
   Journal journal_;
   RunStarter starter_;
-  std::set<std::string> executed_;         ///< specs of the runs that have a result
-  MeasuredPeaks peaks_;                    ///< of the rounds before
-  bool interleaved_ = false;               ///< the runs that are being started
-  std::set<int64_t> alone_;                ///< variants that were out of memory beside others
-  Pacer pacer_;                            ///< of the present round; empty: nothing is cut
-  std::optional<int64_t> steps_of_round_;  ///< that it has said
+  std::map<std::string, std::string> executed_;  ///< runs that have a result: the identity of each, by id
+  std::set<std::string> under_way_;              ///< ids of those that have begun and not ended
+  std::optional<LaterRuns> later_;               ///< none: plans have changed since they were counted
+  MeasuredPeaks peaks_;                          ///< of the rounds before
+  bool interleaved_ = false;                     ///< the runs that are being started
+  std::set<int64_t> alone_;                      ///< variants that were out of memory beside others
+  Pacer pacer_;                                  ///< of the present round; empty: nothing is cut
+  std::optional<int64_t> steps_of_round_;        ///< that it has said
   bool all_ok_ = true;
   int64_t started_ = 0;
 };

@@ -53,10 +53,9 @@ void Progress::pause() {
 }
 
 void Progress::begin(const Job& job, const Position& position, const std::filesystem::path& metrics,
-                     std::vector<Job> later) {
+                     std::map<Work, int64_t> later) {
   begun_.push_back({job, position, MetricsTail(metrics)});
   later_ = std::move(later);
-  std::erase_if(later_, [&](const Job& other) { return find(other.id) != nullptr; });
   go_on(job);
 }
 
@@ -91,7 +90,7 @@ void Progress::end(const Job& job, const RunResult& result) {
   const Begun* one = find(job.id);
   if (one == nullptr) return;
   const double seconds = elapsed(*one);
-  if (result.ok() && !one->job.from_step) time_left_.done(job.spec, seconds);
+  if (result.ok() && !one->job.from_step) time_left_.done(work_of(job.spec), seconds);
   Ended ended{one->position.number,     job.spec,
               one->title(kWholeName),   terminal_.paint(colour_of(result.status), to_string(result.status)),
               result.tokens_per_second, ", " + clock_time(seconds)};

@@ -34,9 +34,9 @@ class Progress {
     std::string purpose;  ///< "round 2/3"
     bool open = false;    ///< more than `total` may come
   };
-  /// The job starts, and has the turn; `later` are those that have not come to an end either, for the
-  /// estimate.
-  void begin(const Job&, const Position&, const std::filesystem::path& metrics, std::vector<Job> later);
+  /// The job starts, and has the turn; `later` counts those that have not begun, for the estimate.
+  void begin(const Job&, const Position&, const std::filesystem::path& metrics,
+             std::map<Work, int64_t> later);
   /// A job that has begun goes on.
   void go_on(const Job&);
   /// How many have begun and not ended.
@@ -80,8 +80,8 @@ class Progress {
   Terminal terminal_;
   TimeLeft time_left_;
   std::vector<Begun> begun_;
-  std::vector<Ended> ended_;  ///< whose lines are not written yet
-  std::vector<Job> later_;
+  std::vector<Ended> ended_;                 ///< whose lines are not written yet
+  std::map<Work, int64_t> later_;            ///< when the last run began
   std::map<int64_t, double> base_of_round_;  ///< tokens/s
   std::string present_;                      ///< id of the job that has the turn; "": none
   std::chrono::steady_clock::time_point since_;

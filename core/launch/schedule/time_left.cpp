@@ -3,43 +3,55 @@
 #include <algorithm>
 
 namespace optrush {
-namespace {
-int64_t all_steps(const RunSpec& spec) { return spec.train.warmup + spec.train.steps; }
-}  // namespace
+Work work_of(const RunSpec& spec) {
+  return {spec.purpose == Purpose::drift ? Purpose::measure : spec.purpose, spec.variant,
+          spec.train.warmup + spec.train.steps};
+}
 
-void TimeLeft::done(const RunSpec& spec, double seconds) { took_[kind(spec)] = {seconds, all_steps(spec)}; }
+void TimeLeft::done(const Work& work, double seconds) {
+  took_[{work.purpose, work.variant}] = {seconds, work.steps};
+}
 
-std::optional<double> TimeLeft::expected(const RunSpec& spec) const {
-  // A drift run has no more steps than the base's others.
-  if (const auto it = took_.find(kind(spec)); it != took_.end())
-    return it->second.seconds * static_cast<double>(all_steps(spec)) / static_cast<double>(it->second.steps);
+std::optional<double> TimeLeft::mean_of(Purpose purpose) const {
   double sum = 0, count = 0;
-  for (const auto& [kind_done, took] : took_)
-    if (kind_done.first == kind(spec).first) sum += took.seconds, ++count;
+  for (const auto& [kind, took] : took_)
+    if (kind.first == purpose) sum += took.seconds, ++count;
   if (count == 0) return std::nullopt;
   return sum / count;
 }
 
+std::optional<double> TimeLeft::expected(const Work& work) const {
+  const auto it = took_.find({work.purpose, work.variant});
+  if (it == took_.end()) return mean_of(work.purpose);
+  // A drift run has no more steps than the base's others.
+  return it->second.seconds * static_cast<double>(work.steps) / static_cast<double>(it->second.steps);
+}
+
 std::optional<double> TimeLeft::remaining(const std::vector<UnderWay>& under_way,
-                                          const std::vector<Job>& later) const {
+                                          const std::map<Work, int64_t>& later) const {
   TimeLeft with_these = *this;
   double left = 0;
   for (const auto& [spec, elapsed, steps, before] : under_way) {
-    std::optional<double> whole = with_these.expected(spec);
+    const Work work = work_of(spec);
+    std::optional<double> whole = with_these.expected(work);
     if (!whole && steps > 0)
-      whole = elapsed * static_cast<double>(all_steps(spec) - before) / static_cast<double>(steps);
+      whole = elapsed * static_cast<double>(work.steps - before) / static_cast<double>(steps);
     if (!whole) return std::nullopt;
-    with_these.done(spec, std::max(*whole, elapsed));
+    with_these.done(work, std::max(*whole, elapsed));
     left += std::max(0.0, *whole - elapsed);
   }
-  for (const auto& job : later) {
-    const auto whole = with_these.expected(job.spec);
-    left += whole ? *whole : with_these.expected(under_way.front().spec).value_or(0);
+  if (later.empty()) return left;
+  const double present = with_these.expected(work_of(under_way.front().spec)).value_or(0);
+  std::map<Purpose, double> means;  // of kinds that nothing was done of
+  for (const auto& [work, count] : later) {
+    const bool known = with_these.took_.contains({work.purpose, work.variant});
+    const auto mean = [&] {
+      const auto [it, is_new] = means.try_emplace(work.purpose, 0);
+      if (is_new) it->second = with_these.mean_of(work.purpose).value_or(present);
+      return it->second;
+    };
+    left += static_cast<double>(count) * (known ? *with_these.expected(work) : mean());
   }
   return left;
-}
-
-TimeLeft::Kind TimeLeft::kind(const RunSpec& spec) {
-  return {spec.purpose == Purpose::drift ? Purpose::measure : spec.purpose, spec.variant};
 }
 }  // namespace optrush

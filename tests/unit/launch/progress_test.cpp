@@ -13,6 +13,7 @@
 #include "base/printable.h"
 #include "base/temporary_folder.h"
 #include "base/text.h"
+#include "launch/schedule/later_runs.h"
 
 namespace optrush {
 namespace {
@@ -121,18 +122,32 @@ TEST(TimeLeftTest, IsGuessedFromWhatIsDone) {
   TimeLeft left;
   EXPECT_FALSE(left.remaining({{spec_of(0), 5, 0}}, {})) << "nothing is known";
   EXPECT_EQ(left.remaining({{spec_of(0), 5, 5}}, {}), 5) << "half of the steps are done";
-  EXPECT_EQ(left.remaining({{spec_of(0), 5, 5}}, {{"", spec_of(1)}}), 15) << "the next one may take as long";
+  EXPECT_EQ(left.remaining({{spec_of(0), 5, 5}}, {{work_of(spec_of(1)), 1}}), 15)
+      << "the next one may take as long";
   EXPECT_EQ(left.remaining({{spec_of(0), 5, 5}, {spec_of(1), 2, 0}}, {}), 5 + 8) << "both are under way";
   EXPECT_EQ(left.remaining({{spec_of(0), 5, 1, 8}}, {}), 5) << "eight of ten were made before";
-  left.done(spec_of(0), 10);
-  left.done(spec_of(1), 20);
-  EXPECT_EQ(left.remaining({{spec_of(0), 4, 0}}, {{"", spec_of(1)}, {"", spec_of(2)}}), 6 + 20 + 15);
+  left.done(work_of(spec_of(0)), 10);
+  left.done(work_of(spec_of(1)), 20);
+  EXPECT_EQ(left.remaining({{spec_of(0), 4, 0}}, {{work_of(spec_of(1)), 1}, {work_of(spec_of(2)), 1}}),
+            6 + 20 + 15);
   EXPECT_EQ(left.remaining({{spec_of(0), 40, 9}}, {}), 0) << "never negative";
-  EXPECT_EQ(left.expected(spec_of(0, Purpose::drift)), 10);
+  EXPECT_EQ(left.expected(work_of(spec_of(0, Purpose::drift))), 10);
   RunSpec shorter = spec_of(0, Purpose::drift);
   shorter.train.steps -= (shorter.train.warmup + shorter.train.steps) / 2;
-  EXPECT_EQ(left.expected(shorter), 5) << "half as many steps";
-  EXPECT_FALSE(left.expected(spec_of(0, Purpose::probe))) << "of another length";
+  EXPECT_EQ(left.expected(work_of(shorter)), 5) << "half as many steps";
+  EXPECT_FALSE(left.expected(work_of(spec_of(0, Purpose::probe)))) << "of another length";
+}
+
+TEST(LaterRunsTest, AreCountedByKind) {
+  LaterRuns later;
+  const Job first{"00-r1", spec_of(0)}, second{"00-r2", spec_of(0)}, other{"01-r1", spec_of(1)};
+  for (const Job& job : {first, second, other, first}) later.add(job);
+  EXPECT_EQ(later.size(), 3U) << "each once";
+  EXPECT_EQ(later.counts(), (std::map<Work, int64_t>{{work_of(spec_of(0)), 2}, {work_of(spec_of(1)), 1}}));
+  later.remove(first);
+  later.remove(first);
+  later.remove(other);
+  EXPECT_EQ(later.counts(), (std::map<Work, int64_t>{{work_of(spec_of(0)), 1}}));
 }
 
 /// A pseudo-terminal of some width; what is written to it can be read as a screen.
