@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/descriptor.h"
+#include "base/file_pieces.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -44,10 +45,10 @@ bool is_device_or_pipe(const fs::path& path) {
   return ::stat(path.c_str(), &status) == 0 && (S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode));
 }
 
-void write_into(const fs::path& path, const std::vector<std::string_view>& pieces) {
+void write_into(const fs::path& path, const std::function<void(const Sink&)>& make) {
   const Descriptor out(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));  // no wait for a reader
   if (out.get() < 0 || ::fcntl(out.get(), F_SETFL, 0) != 0) fail("open", path);
-  for (const auto piece : pieces) write_all(out.get(), piece, path);
+  make([&](std::string_view piece) { write_all(out.get(), piece, path); });
 }
 
 /// A regular file that is open. Of anything else (a pipe, a device, a folder) none is made: to open one may
@@ -80,6 +81,19 @@ class OpenFile {
       if (filled == bytes.size()) bytes.resize(2 * filled);
     }
     bytes.resize(filled);
+    return bytes;
+  }
+  std::string read(size_t offset, size_t size) const {
+    std::string bytes(size, '\0');
+    for (size_t filled = 0; filled < size;) {
+      const ssize_t n =
+          ::pread(fd_.get(), bytes.data() + filled, size - filled, static_cast<off_t>(offset + filled));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail("read", path_);
+      if (n == 0)
+        throw Error(ErrorCode::file_access, "'" + path_.string() + "' became shorter while it was read");
+      filled += static_cast<size_t>(n);
+    }
     return bytes;
   }
   size_t size() const { return static_cast<size_t>(status_.st_size); }
@@ -148,15 +162,25 @@ std::string rest_of(std::istream& in) {
 void write_file(const fs::path& path, std::string_view content) { write_file(path, std::vector{content}); }
 
 void write_file(const fs::path& path, const std::vector<std::string_view>& pieces) {
+  write_pieces(path, [&](const Sink& sink) {
+    for (const auto piece : pieces) sink(piece);
+  });
+}
+
+std::string read_part(const fs::path& path, size_t offset, size_t size) {
+  return OpenFile(path, O_RDONLY).read(offset, size);
+}
+
+void write_pieces(const fs::path& path, const std::function<void(const Sink&)>& make) {
   if (is_device_or_pipe(path)) {  // "--json /dev/stdout": a rename would put a file in its place
-    write_into(path, pieces);
+    write_into(path, make);
     return;
   }
   if (path.has_parent_path()) fs::create_directories(path.parent_path());
   Replacement replacement(path);
   {
     const OpenFile out(replacement.temporary(), O_WRONLY | O_CREAT | O_TRUNC);
-    for (const auto piece : pieces) out.write(piece);
+    make([&](std::string_view piece) { out.write(piece); });
     out.sync();
   }
   replacement.put_in_place();

@@ -1,6 +1,7 @@
 #include "report/report.h"
 
 #include <algorithm>
+#include <future>
 
 #include "base/files.h"
 #include "base/printable.h"
@@ -16,10 +17,10 @@
 namespace optrush {
 namespace fs = std::filesystem;
 
-Analysis analyze(const fs::path& folder, const ReportOptions& options) {
-  Stored stored = load_report(folder);
+Analysis analyze(const fs::path& folder, const ReportOptions& options, StepPhases phases) {
+  Stored stored = load_report(folder, phases);
   if (options.target_loss) stored.experiment.target_loss = *options.target_loss;
-  return analyze(stored);
+  return analyze(std::move(stored));
 }
 
 namespace {
@@ -27,7 +28,8 @@ namespace {
 std::string write_files(const fs::path& folder, const Analysis& analysis, bool png) {
   const Document document = make_document(analysis);
   write_file(folder / "results.csv", csv(analysis));
-  write_file(folder / "results.json", results_text(results_json(analysis)));
+  // Of long runs it is large, and another process draws meanwhile.
+  auto results = std::async(std::launch::async, [&] { write_results(folder / "results.json", analysis); });
   const Summary summary = summary_of(analysis);
   write_json(folder / "summary.json", to_json(summary));
   write_file(folder / "summary.txt", summary_line(summary));
@@ -39,6 +41,7 @@ std::string write_files(const fs::path& folder, const Analysis& analysis, bool p
   if (!problem.empty()) names.clear();
   if (names.empty()) write_file(folder / "report.html", html(document, {}));
   write_file(folder / "report.md", markdown(document, names));
+  results.get();
   return problem;
 }
 }  // namespace

@@ -4,10 +4,24 @@
 #include <cmath>
 
 #include "optrush/error.h"
+#include "results/complete_step.h"
 #include "spec/record.h"
 #include "spec/value.h"
 
 namespace optrush {
+void complete(StepResult& step) {
+  // A program that masks nothing need not say more.
+  if (step.tokens == -1) step.tokens = step.trained;
+  if (step.positions == -1) step.positions = step.tokens;
+  constexpr int64_t kMost = 1'000'000'000'000;  // so that a sum over steps is a number
+  for (const int64_t count : {step.trained, step.tokens, step.positions})
+    if (count < 0 || count > kMost)
+      throw Error(ErrorCode::invalid_file, "a step of " + std::to_string(count) + " tokens");
+  if (step.tokens > step.positions)
+    throw Error(ErrorCode::invalid_file, "a step processes " + std::to_string(step.tokens) + " tokens in " +
+                                             std::to_string(step.positions) + " positions");
+}
+
 const Record<StepResult>& record_of(const StepResult*) {
   using S = StepResult;
   static const auto record =
@@ -41,19 +55,7 @@ const Record<StepResult>& record_of(const StepResult*) {
                  {.doc = "seconds of data, forward, backward, communication, optimizer; null: not measured "
                          "separately",
                   .required = true})
-          .then([](S& step) {
-            // A program that masks nothing need not say more.
-            if (step.tokens == -1) step.tokens = step.trained;
-            if (step.positions == -1) step.positions = step.tokens;
-            constexpr int64_t kMost = 1'000'000'000'000;  // so that a sum over steps is a number
-            for (const int64_t count : {step.trained, step.tokens, step.positions})
-              if (count < 0 || count > kMost)
-                throw Error(ErrorCode::invalid_file, "a step of " + std::to_string(count) + " tokens");
-            if (step.tokens > step.positions)
-              throw Error(ErrorCode::invalid_file, "a step processes " + std::to_string(step.tokens) +
-                                                       " tokens in " + std::to_string(step.positions) +
-                                                       " positions");
-          });
+          .then(&complete);
   return record;
 }
 
@@ -383,11 +385,11 @@ std::string unhealthy(const RunResult& result, TrainedBy trainer) {
   const auto has_norm = [](const StepResult& step) { return !std::isnan(step.grad_norm); };
   const bool norms = trainer == TrainedBy::worker || std::ranges::any_of(result.steps, has_norm);
   for (const auto& step : result.steps) {
-    const std::string at = " at step " + std::to_string(step.step);
-    if (!std::isfinite(step.loss)) return "the loss is not finite" + at;
-    if (step.grad_norm == 0) return "the gradient norm is zero" + at + ": nothing is trained";
+    const auto at = [&] { return " at step " + std::to_string(step.step); };
+    if (!std::isfinite(step.loss)) return "the loss is not finite" + at();
+    if (step.grad_norm == 0) return "the gradient norm is zero" + at() + ": nothing is trained";
     if (norms && step.timed && !std::isfinite(step.grad_norm))
-      return "the gradient norm is not finite, or its update was skipped," + at + "; increase train.warmup";
+      return "the gradient norm is not finite, or its update was skipped," + at() + "; increase train.warmup";
   }
   return {};
 }

@@ -1,10 +1,18 @@
 #include "results/stored.h"
 
 #include <algorithm>
+#include <atomic>
+#include <future>
+#include <iterator>
 #include <map>
+#include <optional>
+#include <thread>
+#include <utility>
 
 #include "base/counted.h"
+#include "base/file_pieces.h"
 #include "base/files.h"
+#include "base/json_cursor.h"
 #include "base/suggest.h"
 #include "optrush/error.h"
 #include "results/context.h"
@@ -29,13 +37,13 @@ std::vector<std::string> traces_of(const fs::path& run) {
   return traces;
 }
 
-StoredRun load_run(const fs::path& folder, const Sums& sums) {
+StoredRun load_run(const fs::path& folder, const Sums& sums, StepPhases phases) {
   const fs::path spec = folder / "spec.json", result = folder / "result.json";
-  Json raw = sums.read(result);
+  const std::string raw = sums.text(result);
   return {folder.filename().string(),
           run_spec_from_json(sums.read(spec), spec.string()),
-          run_result_from_json(raw, result.string()),
-          raw,
+          run_result_from_text(raw, result.string(), phases),
+          {result, 0, raw.size()},
           fs::last_write_time(result),
           traces_of(folder)};
 }
@@ -58,19 +66,46 @@ void load_noise(const fs::path& file, Stored& stored) {
     stored.noise.push_back(noise_line_from_json(line, file.string()));
 }
 
-void load_runs(const Sums& sums, Stored& stored) {
+/// Long results by several threads, as reading them is most of what a report of long runs costs. A thread
+/// holds the text of one at a time.
+std::vector<StoredRun> load_all(const std::vector<fs::path>& folders, const Sums& sums, StepPhases phases) {
+  constexpr uintmax_t kLong = 16U << 20U;
+  constexpr size_t kMostThreads = 4;
+  uintmax_t bytes = 0;
+  for (const fs::path& folder : folders) bytes += fs::file_size(folder / "result.json");
+  const size_t threads =
+      bytes < kLong ? 1
+                    : std::min({folders.size(), kMostThreads, size_t{std::thread::hardware_concurrency()}});
+  std::vector<StoredRun> runs(folders.size());
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < folders.size(); i = next++) runs[i] = load_run(folders[i], sums, phases);
+  };
+  std::vector<std::future<void>> others;
+  for (size_t i = 1; i < threads; ++i) others.push_back(std::async(std::launch::async, work));
+  work();
+  for (auto& other : others) other.get();
+  return runs;
+}
+
+void load_runs(const Sums& sums, Stored& stored, StepPhases phases) {
   const fs::path folder = stored.folder / "runs";
   std::map<std::string, StoredRun> known;
   for (StoredRun& run : stored.runs) known.insert_or_assign(run.id, std::move(run));
   stored.runs.clear();
   if (!fs::is_directory(folder)) return;
+  std::vector<fs::path> others;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const fs::path result = entry.path() / "result.json";
     if (!is_there(result)) continue;
     const auto before = known.find(entry.path().filename().string());
-    const bool unchanged = before != known.end() && before->second.written == fs::last_write_time(result);
-    stored.runs.push_back(unchanged ? std::move(before->second) : load_run(entry.path(), sums));
+    if (before != known.end() && before->second.written == fs::last_write_time(result))
+      stored.runs.push_back(std::move(before->second));
+    else
+      others.push_back(entry.path());
   }
+  std::ranges::sort(others);
+  std::ranges::move(load_all(others, sums, phases), std::back_inserter(stored.runs));
   std::ranges::sort(stored.runs, {}, &StoredRun::id);
   for (const auto& run : stored.runs) {
     const auto variant = static_cast<size_t>(run.spec.variant);
@@ -112,10 +147,89 @@ void check_order(const std::vector<Variant>& variants, const std::string& where)
   if (variants.empty()) throw Error(ErrorCode::invalid_file, "it has no variants", {}, where);
 }
 
+/// The parts of results.json. Its runs stand apart, as they are nearly all of it.
+struct Results {
+  Json all;  ///< its list of runs is empty
+  struct Run {
+    Json all;  ///< its result is null
+    StoredText result;
+  };
+  std::vector<Run> runs;
+};
+
+/// The text with `instead` in place of a part.
+std::string replaced(std::string_view text, size_t begin, size_t end, std::string_view instead) {
+  return std::string(text.substr(0, begin)) + std::string(instead) + std::string(text.substr(end));
+}
+
+/// Of the part of the file that begins at `offset`.
+std::optional<Results::Run> run_of(std::string_view text, size_t offset, const fs::path& file) {
+  JsonCursor cursor(text);
+  std::optional<StoredText> result;
+  size_t begin = 0;
+  std::string_view key;
+  for (cursor.enter('{'); cursor.next_member(key);) {
+    const size_t place = cursor.position();
+    const std::string_view value = cursor.skip();
+    if (key != "result") continue;
+    if (result) return std::nullopt;
+    begin = place;
+    result = {file, offset + place, value.size()};
+  }
+  if (!cursor.good() || !cursor.at_end() || !result) return std::nullopt;
+  return Results::Run{parse_json(replaced(text, begin, begin + result->size, "null"), file.string()),
+                      std::move(*result)};
+}
+
+/// None where the text is to be read as a document.
+std::optional<Results> parts_of(std::string_view text, const fs::path& file) try {
+  Results results;
+  JsonCursor cursor(text);
+  size_t begin = 0, end = 0;
+  std::string_view key;
+  for (cursor.enter('{'); cursor.next_member(key);) {
+    if (key != "runs") {
+      cursor.skip();
+      continue;
+    }
+    if (end != 0) return std::nullopt;
+    begin = cursor.position();
+    for (cursor.enter('['); cursor.next_item();) {
+      const size_t offset = cursor.position();
+      auto run = run_of(cursor.skip(), offset, file);
+      if (!run) return std::nullopt;
+      results.runs.push_back(std::move(*run));
+    }
+    end = cursor.position();
+  }
+  if (!cursor.good() || !cursor.at_end() || end == 0) return std::nullopt;
+  results.all = parse_json(replaced(text, begin, end, "[]"), file.string());
+  return results;
+} catch (const Error&) {
+  return std::nullopt;
+}
+
+/// By a document of it: for what no writer of this project has written, and to say what is wrong.
+Results parts_of_document(std::string_view text, const fs::path& file) {
+  Results results{parse_stored(text, file.string()), {}};
+  if (!results.all.is_object() || !results.all.value("runs", Json()).is_array()) return results;
+  Json runs = Json::array();
+  std::swap(runs, results.all["runs"]);
+  for (Json& run : runs) {
+    results.runs.emplace_back();
+    if (run.is_object() && run.contains("result"))
+      results.runs.back().result.own = std::exchange(run["result"], nullptr).dump();
+    results.runs.back().all = std::move(run);
+  }
+  return results;
+}
+
 /// A report from results.json alone: a folder without the files of its runs.
-Stored load_results(const fs::path& file) {
-  const std::string where = file.string();
-  const Json all = read_json(file);
+Stored load_results(const fs::path& file, StepPhases phases) {
+  const std::string where = file.string(), text = read_file(file);
+  std::optional<Results> parts = parts_of(text, file);
+  if (!parts) parts = parts_of_document(text, file);
+  const Json& all = parts->all;
   const auto part = [&](const char* name) -> const Json& {
     const auto found = all.find(name);
     if (!all.is_object() || found == all.end())
@@ -141,15 +255,18 @@ Stored load_results(const fs::path& file) {
                 {}, where);
   stored.context = part("context");
   if (!stored.context.empty()) context_from_json(stored.context, where);
-  for (const Json& run : list("runs")) {
-    check_keys(run, {"id", "spec", "result"}, "field", "a run", where);
-    if (run.size() != 3 || !run.at("id").is_string())
+  list("runs");
+  for (Results::Run& run : parts->runs) {
+    check_keys(run.all, {"id", "spec", "result"}, "field", "a run", where);
+    if (run.all.size() != 3 || !run.all.at("id").is_string())
       throw Error(ErrorCode::invalid_file, "a run must have 'id', 'spec' and 'result'", {}, where);
-    const Json& raw = run.at("result");
-    stored.runs.push_back({run.at("id"),
-                           run_spec_from_json(run.at("spec"), where),
-                           run_result_from_json(raw, where),
-                           raw,
+    const StoredText& raw = run.result;
+    const std::string_view result =
+        raw.own.empty() ? std::string_view(text).substr(raw.offset, raw.size) : raw.own;
+    stored.runs.push_back({run.all.at("id"),
+                           run_spec_from_json(run.all.at("spec"), where),
+                           run_result_from_text(result, where, phases),
+                           std::move(run.result),
                            fs::last_write_time(file),
                            {}});
     if (static_cast<size_t>(stored.runs.back().spec.variant) >= stored.variants.size())
@@ -163,12 +280,15 @@ Stored load_results(const fs::path& file) {
 }
 }  // namespace
 
-void load_new_runs(Stored& stored) { load_runs(Sums(stored.folder), stored); }
+std::string StoredText::read() const { return own.empty() ? read_part(file, offset, size) : own; }
 
-Stored load_report(const fs::path& folder) {
+void load_new_runs(Stored& stored) { load_runs(Sums(stored.folder), stored, StepPhases::dropped); }
+
+Stored load_report(const fs::path& folder, StepPhases phases) {
   const fs::path experiment = folder / "experiment.json", variants = folder / "variants.json";
   if (!is_there(experiment)) {
-    if (const fs::path results = folder / "results.json"; is_there(results)) return load_results(results);
+    if (const fs::path results = folder / "results.json"; is_there(results))
+      return load_results(results, phases);
     throw_no_report(folder);
   }
   const Sums sums(folder);
@@ -183,7 +303,7 @@ Stored load_report(const fs::path& folder) {
     stored.context = sums.read(context);
     context_from_json(stored.context, context.string());  // what is wrong with it is said here
   }
-  load_runs(sums, stored);
+  load_runs(sums, stored, phases);
   load_noise(folder / "noise.jsonl", stored);
   if (const fs::path tried = folder / "tried.json"; is_there(tried)) {
     stored.tried = sums.read(tried);

@@ -5,14 +5,22 @@
 
 #include "experiment/experiment.h"
 #include "results/noise_line.h"
-#include "results/run_result.h"
+#include "results/result_text.h"
 
 namespace optrush {
+/// A part of a stored file. Results are long, so it is read when it is wanted.
+struct StoredText {
+  std::filesystem::path file = {};
+  size_t offset = 0, size = 0;
+  std::string own = {};  ///< the text itself, where no part of a file is it
+  std::string read() const;
+};
+
 struct StoredRun {
   std::string id;  ///< name of its folder
   RunSpec spec;
   RunResult result;
-  Json raw;                                      ///< result.json as it was written
+  StoredText raw;                                ///< the result as it was written
   std::filesystem::file_time_type written = {};  ///< when that was
   std::vector<std::string> traces = {};          ///< of a step, one a rank: paths in the report's folder
 };
@@ -32,7 +40,7 @@ struct Stored {
 /// Of a folder without experiment.json, results.json has all of it, as it is kept beside a report that others
 /// read. Strict on what is there, an Error with the file's name otherwise; plans, context and runs may be
 /// missing, as an experiment may end at any moment.
-Stored load_report(const std::filesystem::path& folder);
+Stored load_report(const std::filesystem::path& folder, StepPhases = StepPhases::dropped);
 /// Brings `runs` up to date with the folder, of which it reads the results alone that are new or were
 /// replaced.
 void load_new_runs(Stored&);

@@ -36,9 +36,11 @@ bool Sums::agree(const fs::path& file, const std::string& content) const {
   return sums == known_.end() || sums->second.contains(sha256(content));
 }
 
-Json Sums::read(const fs::path& file) const {
-  const std::string content = read_file(file);
-  if (agree(file, content)) return parse_stored(content, file.string());
+Json Sums::read(const fs::path& file) const { return parse_stored(text(file), file.string()); }
+
+std::string Sums::text(const fs::path& file) const {
+  std::string content = read_file(file);
+  if (agree(file, content)) return content;
   const bool of_run = file.lexically_relative(folder_).generic_string().starts_with("runs/");
   throw Error(
       ErrorCode::invalid_file, "was changed after it was written: its SHA-256 is not in journal.jsonl",

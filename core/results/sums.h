@@ -16,6 +16,8 @@ class Sums {
 
   /// Reads a JSON file of the report; an Error where its bytes are others.
   Json read(const std::filesystem::path& file) const;
+  /// The same, as text.
+  std::string text(const std::filesystem::path& file) const;
   /// The bytes of a file of the report are as they were written, as far as the journal knows.
   bool agree(const std::filesystem::path& file) const;
 

@@ -473,6 +473,6 @@ SyntheticReport three_rungs() {
 Analysis analysis_of(const SyntheticReport& report) {
   const TemporaryFolder folder;
   report.write(folder.path());
-  return analyze(load_report(folder.path()));
+  return analyze(load_report(folder.path(), StepPhases::kept));
 }
 }  // namespace optrush::test

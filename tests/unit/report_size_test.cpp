@@ -2,6 +2,9 @@
 // seconds differ from run to run.
 #include <gtest/gtest.h>
 
+#include <malloc.h>
+
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -14,16 +17,24 @@
 #include "results/stored.h"
 
 namespace {
-std::atomic<int64_t> allocations = 0;
+std::atomic<int64_t> allocations = 0, held = 0, most_held = 0;
+
+void release(void* block) {
+  held -= static_cast<int64_t>(malloc_usable_size(block));
+  std::free(block);
 }
+}  // namespace
 
 void* operator new(size_t bytes) {
   ++allocations;
-  if (void* block = std::malloc(bytes)) return block;
-  throw std::bad_alloc();
+  void* const block = std::malloc(bytes);
+  if (block == nullptr) throw std::bad_alloc();
+  held += static_cast<int64_t>(malloc_usable_size(block));
+  most_held = std::max<int64_t>(most_held, held);
+  return block;
 }
-void operator delete(void* block) noexcept { std::free(block); }
-void operator delete(void* block, size_t) noexcept { std::free(block); }
+void operator delete(void* block) noexcept { release(block); }
+void operator delete(void* block, size_t) noexcept { release(block); }
 
 namespace optrush {
 namespace {
@@ -37,7 +48,7 @@ int64_t allocations_of(const test::SyntheticReport& report) {
   EXPECT_FALSE(markdown(document, {}).empty());
   EXPECT_FALSE(html(document, {}).empty());
   EXPECT_FALSE(csv(a).empty());
-  EXPECT_FALSE(results_text(results_json(a)).empty());
+  write_results(folder / "results.json", a);
   EXPECT_FALSE(charts_of(a).empty());
   return allocations - before;
 }
@@ -83,6 +94,21 @@ TEST(SizeOfAReport, CostGrowsWithTheRungs) {
 TEST(SizeOfAReport, CostGrowsWithTheSteps) {
   EXPECT_LT(static_cast<double>(allocations_of(of_steps(600))),
             2.1 * static_cast<double>(allocations_of(of_steps(300))));
+}
+/// Most bytes that were held at a time to read, analyse and write a report, as its program does.
+int64_t memory_of(const test::SyntheticReport& report) {
+  const TemporaryFolder folder;
+  report.write(folder.path());
+  const int64_t before = held;
+  most_held = before;
+  write_results(folder / "results.json", analyze(load_report(folder.path())));
+  return most_held - before;
+}
+
+TEST(SizeOfAReport, AStepTakesLessMemoryThanItsText) {
+  constexpr int kFew = 1000, kMany = 2000, kRuns = 13;  // of four rungs, three rounds, and the drift
+  const auto more = static_cast<double>(memory_of(of_steps(kMany)) - memory_of(of_steps(kFew)));
+  EXPECT_LT(more / ((kMany - kFew) * kRuns), 250) << "bytes";
 }
 }  // namespace
 }  // namespace optrush

@@ -1,5 +1,5 @@
 // What a run stores: read and written by one declaration, from which the JSON schema is made as well.
-#include "results/run_result.h"
+#include "results/result_text.h"
 
 #include <gmock/gmock.h>
 
@@ -73,6 +73,79 @@ TEST(RunResultJson, WhatIsWrittenIsReadAndWrittenAlike) {
       EXPECT_EQ(to_json(run_result_from_json(parse_json(once, "it"), "it")).dump(), once);
     }
   }
+}
+
+TEST(RunResultText, SaysWhatItsDocumentSays) {
+  for (const auto& report : fs::directory_iterator(kReports)) {
+    if (!fs::exists(report.path() / "results.json")) continue;
+    const Json whole = read_json(report.path() / "results.json");
+    for (const Json& run : whole.at("runs"))
+      for (const int indent : {-1, 2}) {
+        const Json document = to_json(run_result_from_json(run.at("result"), "it"));
+        const std::string text = run.at("result").dump(indent);
+        EXPECT_EQ(to_json(run_result_from_text(text, "it", StepPhases::kept)), document) << run.at("id");
+        for (const StepResult& step : run_result_from_text(text, "it", StepPhases::dropped).steps)
+          EXPECT_TRUE(step.phases.empty());
+      }
+  }
+}
+
+TEST(RunResultText, IsReadAndRefusedAsItsDocumentIs) {
+  const auto with_step = [](const std::string& step) {
+    return R"({"schema_version":1,"status":"ok","reason":"","steps":[)" + step + "]}";
+  };
+  const std::string rest = R"("grad_norm":1,"tokens":3,"seconds":0.5,"phases":{"forward":0.25}})";
+  size_t read = 0, refused = 0;
+  for (const std::string& text :
+       {with_step(R"({"step":0,"timed":true,"loss":2,)" + rest),
+        with_step(R"({"step":0.0,"timed":true,"loss":2e0,)" + rest),
+        with_step(R"({"st\u0065p":0,"timed":true,"loss":2,)" + rest),
+        with_step(R"( { "step" : 0 , "timed" : false , "loss" : null , )" + rest + "\n"),
+        with_step(R"({"step":0,"timed":true,"loss":2,"learning_rate":null,"positions":null,)" + rest),
+        with_step(R"({"step":0,"timed":true,"loss":-0.0,"processed_tokens":2,"positions":7,)" + rest),
+        with_step(R"({"step":0,"timed":true,"loss":1e-400,)" + rest),
+        with_step(R"({"step":0,"timed":true,"loss":1e400,)" + rest),
+        with_step(R"({"step":00,"timed":true,"loss":2,)" + rest),
+        with_step(R"({"step":0,"timed":true,"loss":2.,)" + rest),
+        with_step(R"({"step":0,"timed":true,"loss":.5,)" + rest),
+        with_step(R"({"step":0,"timed":true,"loss":+2,)" + rest),
+        with_step(R"({"step":0,"timed":true,"loss":1e,)" + rest),
+        with_step(R"({"step":0,"timed":true,"loss":NaN,)" + rest),
+        with_step(R"({"step":0,"timed":true,"loss":"2",)" + rest),
+        with_step(R"({"step":null,"timed":true,"loss":2,)" + rest),
+        with_step(R"({"step":0.5,"timed":true,"loss":2,)" + rest),
+        with_step(R"({"step":99999999999999999999,"timed":true,"loss":2,)" + rest),
+        with_step(R"({"step":0,"timed":1,"loss":2,)" + rest),
+        with_step(R"({"step":0,"loss":2,)" + rest),
+        with_step(R"({"step":0,"step":0,"timed":true,"loss":2,)" + rest),
+        with_step(R"({"step":0,"timed":true,"loss":2,"extra":1,)" + rest),
+        with_step(R"({"step":0,"timed":true,"loss":2,"positions":2,)" + rest),
+        with_step(R"({"step":0,"timed":true,"loss":2,"processed_tokens":-4,)" + rest),
+        with_step(R"({"step":0,"timed":true,"loss":2,"grad_norm":1,"tokens":3,"seconds":1,"phases":[]})"),
+        with_step(
+            R"({"step":0,"timed":true,"loss":2,"grad_norm":1,"tokens":3,"seconds":1,"phases":{"a":""}})"),
+        with_step(R"({"step":0,"timed":true,"loss":2,)" + rest + ","),
+        with_step(","),
+        with_step("1"),
+        with_step(""),
+        with_step("") + "}",
+        std::string(R"({"steps":[],"schema_version":1,"steps":[]})"),
+        std::string(R"({"schema_version":1,"status":"fine","reason":"","steps":[]})"),
+        std::string("[]"),
+        std::string("")}) {
+    const auto as_text = [&] { return to_json(run_result_from_text(text, "it", StepPhases::kept)).dump(); };
+    const auto as_document = [&] {
+      return to_json(run_result_from_json(parse_stored(text, "it"), "it")).dump();
+    };
+    const std::string error = testing::error_of([&] { as_document(); });
+    EXPECT_EQ(testing::error_of([&] { as_text(); }), error) << text;
+    ++(error.empty() ? read : refused);
+    if (error.empty()) {
+      EXPECT_EQ(as_text(), as_document()) << text;
+    }
+  }
+  EXPECT_EQ(read, 8U);
+  EXPECT_EQ(refused, 27U);
 }
 
 TEST(RunResultJson, ABadEndSaysNoMoreThanIsKnown) {

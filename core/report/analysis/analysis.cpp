@@ -15,11 +15,15 @@ namespace {
 /// One pass over the variants in their order, as a row is compared with rows before it.
 class Analyzer {
  public:
-  explicit Analyzer(const Stored& stored) : stored_(stored), runs_(stored), usable_(stored.plans) {
+  /// The runs come apart, as who needs the rest no more gives them away.
+  Analyzer(const Stored& stored, std::vector<StoredRun> runs)
+      : stored_(stored),
+        out_{.runs = std::move(runs)},
+        runs_(stored.variants, out_.runs),
+        usable_(stored.plans) {
     out_.experiment = stored.experiment;
     out_.context = stored.context;
     out_.variants = stored.variants;
-    out_.runs = stored.runs;
     out_.plans = stored.plans;
     out_.tried = stored.tried;
     out_.probes = stored.noise;
@@ -27,7 +31,7 @@ class Analyzer {
 
   Analysis analyze() {
     for (const Variant& variant : stored_.variants) {
-      out_.rows.push_back(measured_row(stored_, variant));
+      out_.rows.push_back(measured_row(stored_, variant, runs_));
       Row& row = out_.rows.back();
       out_.missing_runs += row.missing_rounds;
       if (row.ok()) check(row);
@@ -39,7 +43,7 @@ class Analyzer {
     }
     find_drift();
     out_.noise = noise_of(stored_.noise);
-    out_.gpu = gpu_steps_of(stored_.runs);
+    out_.gpu = gpu_steps_of(out_.runs);
     meet_programs();
     out_.ablation = rank_ablation(stored_.experiment, out_.rows);
     out_.scaling = find_scaling(out_);
@@ -236,11 +240,11 @@ class Analyzer {
   }
 
   const Stored& stored_;
-  VariantRuns runs_;
+  Analysis out_;
+  const VariantRuns runs_;
   Plans usable_;  ///< none for what may not be a reference
   std::map<int64_t, std::vector<PluginUse>>
       culprits_;  ///< broken variant -> plugins that broke it or a rung below
-  Analysis out_;
 };
 }  // namespace
 
@@ -283,5 +287,9 @@ bool Analysis::any_failed() const {
   return std::ranges::any_of(rows, [](const Row& row) { return !row.ok() && row.status != Status::skipped; });
 }
 
-Analysis analyze(const Stored& stored) { return Analyzer(stored).analyze(); }
+Analysis analyze(const Stored& stored) { return Analyzer(stored, stored.runs).analyze(); }
+Analysis analyze(Stored&& stored) {
+  std::vector<StoredRun> runs = std::move(stored.runs);
+  return Analyzer(stored, std::move(runs)).analyze();
+}
 }  // namespace optrush

@@ -157,6 +157,8 @@ struct Analysis {
 };
 
 Analysis analyze(const Stored&);
+/// Without a copy of its runs.
+Analysis analyze(Stored&&);
 
 /// By what the ratios of an experiment are judged: where its rounds ended when the intervals were narrow,
 /// they were looked at after each of them, and the intervals are wider for that.

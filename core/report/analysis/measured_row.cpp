@@ -7,7 +7,6 @@
 #include "report/analysis/hardware_used.h"
 #include "report/analysis/problem.h"
 #include "report/analysis/step_cost.h"
-#include "report/analysis/variant_runs.h"
 #include "report/numbers/format.h"
 #include "spec/read_fields.h"
 
@@ -47,8 +46,7 @@ Row unmeasured(const Stored& stored, const Variant& variant) {
   return row;
 }
 
-void take_status(Row& row, const Stored& stored) {
-  const VariantRuns all(stored);
+void take_status(Row& row, const Stored& stored, const VariantRuns& all) {
   const RunsOfRow runs = all.of(row.variant, Purpose::measure);
   // Of an open number one round was promised.
   const auto planned = static_cast<size_t>(stored.experiment.until ? 1 : stored.experiment.rounds);
@@ -262,10 +260,10 @@ void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
 }
 }  // namespace
 
-Row measured_row(const Stored& stored, const Variant& variant) {
+Row measured_row(const Stored& stored, const Variant& variant, const VariantRuns& all) {
   Row row = unmeasured(stored, variant);
-  take_status(row, stored);
-  const RunsOfRow runs = VariantRuns(stored).sound(variant.index);
+  take_status(row, stored, all);
+  const RunsOfRow runs = all.sound(variant.index);
   if (!runs.empty()) {
     // Of rounds that were cut another one shows more.
     const StoredRun& longest =

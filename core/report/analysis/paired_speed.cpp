@@ -13,9 +13,12 @@ std::optional<double> interleaved_ratio(const InterleavedSamples& subject,
                                         const InterleavedSamples& reference) {
   if (subject.group.empty() || subject.group != reference.group) return std::nullopt;
   std::vector<double> logs;
-  for (const auto& [step, speed] : subject.speed)
-    if (const auto other = reference.speed.find(step); other != reference.speed.end())
+  auto other = reference.speed.begin();
+  for (const auto& [step, speed] : subject.speed) {
+    while (other != reference.speed.end() && other->first < step) ++other;
+    if (other != reference.speed.end() && other->first == step)
       logs.push_back(std::log(speed) - std::log(other->second));
+  }
   const auto middle = median(std::move(logs));
   return middle ? std::optional(std::exp(*middle)) : std::nullopt;
 }
@@ -33,7 +36,8 @@ InterleavedSamples interleaved(const RunResult& result) {
     ++steps;
   }
   for (const auto& step : result.steps)
-    if (usable(step)) round.speed[step.step] = tokens / steps / step.seconds;
+    if (usable(step)) round.speed.emplace_back(step.step, tokens / steps / step.seconds);
+  std::ranges::sort(round.speed);
   return round;
 }
 

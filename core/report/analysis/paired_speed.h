@@ -1,8 +1,9 @@
 #pragma once
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "report/numbers/statistics.h"
 #include "results/run_result.h"
@@ -13,8 +14,8 @@ struct Row;
 /// The steps of one round that were made interleaved with those of other runs.
 struct InterleavedSamples {
   std::string group;  ///< of the runs that were interleaved with each other; "": it ran alone
-  std::map<int64_t, double>
-      speed;  ///< tokens/s of the timed steps, by their number; empty where it ran alone
+  /// Tokens/s of the timed steps, by their number and in its order; empty where it ran alone.
+  std::vector<std::pair<int64_t, double>> speed;
 };
 InterleavedSamples interleaved(const RunResult&);
 

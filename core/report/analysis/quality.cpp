@@ -49,10 +49,12 @@ struct Point {
 std::vector<Point> points_of(const Losses& losses) {
   std::vector<Point> points;
   int64_t seen = 0;
+  auto point = losses.validation.begin();  // both are in the order of the steps
   for (const auto& step : losses.steps) {
     seen += step.trained;
-    for (const auto& point : losses.validation)
-      if (point.step == step.step + 1) points.push_back({seen, point.loss});
+    while (point != losses.validation.end() && point->step < step.step + 1) ++point;
+    for (; point != losses.validation.end() && point->step == step.step + 1; ++point)
+      points.push_back({seen, point->loss});
   }
   return points;
 }

@@ -5,13 +5,30 @@
 #include "report/analysis/quality.h"
 
 namespace optrush {
-std::vector<const StoredRun*> VariantRuns::of(int64_t variant, Purpose purpose) const {
-  const int64_t owner = stored_.variants[static_cast<size_t>(variant)].runs_of();
-  std::vector<const StoredRun*> runs;
-  for (const auto& run : stored_.runs)
-    if (run.spec.variant == owner && run.spec.purpose == purpose) runs.push_back(&run);
-  std::ranges::stable_sort(runs, {}, [](const StoredRun* run) { return run->spec.round; });
-  return runs;
+namespace {
+std::string flaw_of(const StoredRun& run, const Variant& variant) {
+  // What the gate compares an external rung with is made by the worker.
+  const bool by_worker =
+      !variant.external || run.spec.purpose == Purpose::reference || run.spec.purpose == Purpose::repeat;
+  return unhealthy(run.result, by_worker ? TrainedBy::worker : TrainedBy::other_program);
+}
+}  // namespace
+
+VariantRuns::VariantRuns(const std::vector<Variant>& variants, const std::vector<StoredRun>& runs)
+    : variants_(variants) {
+  for (const StoredRun& run : runs) {
+    runs_[{run.spec.variant, run.spec.purpose}].push_back(&run);
+    if (auto flaw = flaw_of(run, variants[static_cast<size_t>(run.spec.variant)]); !flaw.empty())
+      flaws_.emplace(&run, std::move(flaw));
+  }
+  for (auto& [of, list] : runs_)
+    std::ranges::stable_sort(list, {}, [](const StoredRun* run) { return run->spec.round; });
+}
+
+const std::vector<const StoredRun*>& VariantRuns::of(int64_t variant, Purpose purpose) const {
+  static const std::vector<const StoredRun*> kNone;
+  const auto found = runs_.find({variants_[static_cast<size_t>(variant)].runs_of(), purpose});
+  return found == runs_.end() ? kNone : found->second;
 }
 
 std::vector<const StoredRun*> VariantRuns::sound(int64_t variant) const {
@@ -20,10 +37,9 @@ std::vector<const StoredRun*> VariantRuns::sound(int64_t variant) const {
   return runs;
 }
 
-std::string VariantRuns::flaw(const StoredRun& run) const {
-  // What the gate compares an external rung with is made by the worker.
-  const bool by_worker = !stored_.variants[static_cast<size_t>(run.spec.variant)].external ||
-                         run.spec.purpose == Purpose::reference || run.spec.purpose == Purpose::repeat;
-  return unhealthy(run.result, by_worker ? TrainedBy::worker : TrainedBy::other_program);
+const std::string& VariantRuns::flaw(const StoredRun& run) const {
+  static const std::string kNone;
+  const auto found = flaws_.find(&run);
+  return found == flaws_.end() ? kNone : found->second;
 }
 }  // namespace optrush

@@ -149,9 +149,9 @@ Json distances(const FamilyRows& rows) {
   Json list = Json::array();
   for (const Row* row : rows) {
     Json apart = Json::array();
-    for (size_t i = 0; i < row->losses_apart.size(); ++i)
-      if (const double distance = row->losses_apart[i]; distance > 0 && std::isfinite(distance))
-        apart.push_back({i, distance});
+    each_drawn(row->losses_apart, [&](double distance, size_t i) {
+      if (distance > 0 && std::isfinite(distance)) apart.push_back({i, distance});
+    });
     if (apart.empty()) continue;
     const double tolerance = row->verdict.loss.tolerance;
     list.push_back({{"rung", row->name},

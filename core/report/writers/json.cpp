@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <functional>
+
+#include "base/file_pieces.h"
 #include "report/analysis/quantities.h"
 #include "report/numbers/verdict.h"
 #include "report/writers/writers.h"
@@ -195,28 +199,10 @@ Json ratio_json(const std::optional<Ratio>& ratio) {
           {"more_rounds", or_null(verdict.more)}};
 }
 
-std::string results_text(const Json& results) {
-  const auto line = [](const Json& part) { return part.dump(-1, ' ', true, Json::error_handler_t::replace); };
-  std::string text = "{";
-  for (const auto& [name, part] : results.items()) {
-    text += (text.size() == 1 ? "\n" : ",\n") + line(name) + ": ";
-    if (!part.is_array() || part.empty()) {
-      text += line(part);
-      continue;
-    }
-    const char* separator = "[\n ";
-    for (const Json& item : part) {
-      text += separator + line(item);
-      separator = ",\n ";
-    }
-    text += "\n]";
-  }
-  return text + "\n}\n";
-}
-
-Json results_json(const Analysis& a) {
-  Json rows = Json::array(), ablation = Json::array(), programs = Json::array(), runs = Json::array(),
-       scaling = Json::array();
+namespace {
+/// All but the runs.
+Json figures_of(const Analysis& a) {
+  Json rows = Json::array(), ablation = Json::array(), programs = Json::array(), scaling = Json::array();
   for (const auto& series : a.scaling) scaling.push_back(of(series, a));
   for (const Row& row : a.rows) {
     rows.push_back(of(a, row));
@@ -238,8 +224,6 @@ Json results_json(const Analysis& a) {
     programs.push_back({{"rung", program.comparison.name},
                         {"fastest_rung", a.row(program.fastest)->name},
                         {"speed", ratio_json(program.comparison.speed)}});
-  for (const auto& run : a.runs)
-    runs.push_back({{"id", run.id}, {"spec", to_json(run.spec)}, {"result", run.raw}});
   Json drift;
   if (a.drift)
     drift = {{"first", a.drift->first}, {"last", a.drift->last}, {"ratio", a.drift->last / a.drift->first}};
@@ -262,7 +246,61 @@ Json results_json(const Analysis& a) {
           {"variants", std::move(variants)},
           {"plans", std::move(plans)},
           {"probes", std::move(probes)},
-          {"tried", a.tried},
-          {"runs", std::move(runs)}};
+          {"tried", a.tried}};
+}
+
+std::string line_of(const Json& part) { return part.dump(-1, ' ', true, Json::error_handler_t::replace); }
+
+/// A JSON text without the spaces between its parts.
+std::string compact(std::string_view text) {
+  std::string made;
+  made.reserve(text.size());
+  for (size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    if (c == ' ' || c == '\n' || c == '\r' || c == '\t') {
+      ++i;
+      continue;
+    }
+    const size_t start = i++;
+    if (c == '"') {
+      while (i < text.size() && text[i] != '"') i += text[i] == '\\' ? 2 : 1;
+      i = std::min(i + 1, text.size());
+    } else {
+      while (i < text.size() && text[i] > ' ' && text[i] != '"') ++i;
+    }
+    made.append(text, start, i - start);
+  }
+  return made;
+}
+
+/// A list of as many items, each on its line.
+void put_list(const Sink& sink, size_t count, const std::function<std::string(size_t)>& item) {
+  if (count == 0) return sink("[]");
+  for (size_t i = 0; i < count; ++i) sink((i == 0 ? "[\n " : ",\n ") + item(i));
+  sink("\n]");
+}
+}  // namespace
+
+void write_results(const std::filesystem::path& file, const Analysis& a) {
+  write_pieces(file, [&](const Sink& sink) {
+    const Json figures = figures_of(a);
+    const char* separator = "{\n";
+    for (const auto& [name, part] : figures.items()) {
+      sink(separator + line_of(name) + ": ");
+      separator = ",\n";
+      if (part.is_array())
+        put_list(sink, part.size(), [&list = part](size_t i) { return line_of(list[i]); });
+      else
+        sink(line_of(part));
+    }
+    sink(",\n\"runs\": ");
+    put_list(sink, a.runs.size(), [&](size_t i) {
+      const StoredRun& run = a.runs[i];
+      std::string line = line_of({{"id", run.id}, {"spec", to_json(run.spec)}});
+      line.back() = ',';
+      return line + "\"result\":" + compact(run.raw.read()) + "}";
+    });
+    sink("\n}\n");
+  });
 }
 }  // namespace optrush

@@ -1,13 +1,15 @@
 // result.json: what a run measured, as a worker or a program of somebody else wrote it.
-#include "results/run_result.h"
+#include "results/result_text.h"
 
 #include "target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace optrush;
   fuzz::feed([&] {
-    const RunResult result =
-        run_result_from_json(parse_json(fuzz::text_of(data, size), "input"), "result.json");
+    const std::string text = fuzz::text_of(data, size);
+    const RunResult result = run_result_from_text(text, "result.json", StepPhases::kept);
+    fuzz::hold(to_json(run_result_from_json(parse_json(text, "input"), "result.json")) == to_json(result),
+               "the text says what its document says");
     const Curve curve = result.curve();
     fuzz::hold(curve.losses.size() == result.steps.size() && curve.norms.size() == result.steps.size(),
                "the curve has a point for each step");

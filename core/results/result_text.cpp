@@ -1,0 +1,138 @@
+#include "results/result_text.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "base/files.h"
+#include "base/json_cursor.h"
+#include "optrush/error.h"
+#include "results/complete_step.h"
+
+namespace optrush {
+namespace {
+/// As record_of(const StepResult*) declares them; the first are required.
+constexpr std::array<std::string_view, 11> kFields = {"step",      "timed",          "loss",
+                                                      "grad_norm", "tokens",         "seconds",
+                                                      "phases",    "learning_rate",  "processed_tokens",
+                                                      "positions", "attention_pairs"};
+constexpr unsigned kRequired = (1U << 7U) - 1;
+
+bool read_phases(JsonCursor& cursor, StepPhases keep, StepResult& step) {
+  constexpr size_t kMost = 16;
+  std::array<std::string_view, kMost> names;
+  size_t count = 0;
+  std::string_view name;
+  for (cursor.enter('{'); cursor.next_member(name); ++count) {
+    const auto known = names.begin() + static_cast<std::ptrdiff_t>(count);
+    if (count == kMost || std::find(names.begin(), known, name) != known) return false;
+    names[count] = name;
+    const auto seconds = cursor.null() ? std::nullopt : std::optional(cursor.number());
+    if (keep == StepPhases::kept) step.phases.emplace_back(name, seconds);
+  }
+  return cursor.good();
+}
+
+bool read_field(JsonCursor& cursor, size_t field, StepPhases keep, StepResult& step) {
+  const auto number = [&](double& value) {
+    if (!cursor.null()) value = cursor.number();
+  };
+  const auto count = [&](int64_t& value) {
+    if (!cursor.null()) value = cursor.integer();
+  };
+  switch (field) {
+    case 0:
+      step.step = cursor.integer();
+      break;
+    case 1:
+      step.timed = cursor.boolean();
+      break;
+    case 2:
+      number(step.loss);
+      break;
+    case 3:
+      number(step.grad_norm);
+      break;
+    case 4:
+      step.trained = cursor.integer();
+      break;
+    case 5:
+      step.seconds = cursor.number();
+      break;
+    case 6:
+      return read_phases(cursor, keep, step);
+    case 7:
+      number(step.learning_rate);
+      break;
+    case 8:
+      count(step.tokens);
+      break;
+    case 9:
+      count(step.positions);
+      break;
+    default:
+      if (!cursor.null()) step.attention_pairs = cursor.number();
+  }
+  return cursor.good();
+}
+
+bool read_step(JsonCursor& cursor, StepPhases keep, StepResult& step) {
+  unsigned seen = 0;
+  std::string_view key;
+  for (cursor.enter('{'); cursor.next_member(key);) {
+    const auto field = static_cast<size_t>(std::ranges::find(kFields, key) - kFields.begin());
+    if (field == kFields.size() || (seen & (1U << field)) != 0) return false;
+    seen |= 1U << field;
+    if (!read_field(cursor, field, keep, step)) return false;
+  }
+  if (!cursor.good() || (seen & kRequired) != kRequired) return false;
+  complete(step);
+  return true;
+}
+
+/// None where one of them is not as a worker writes it.
+std::optional<std::vector<StepResult>> read_steps(JsonCursor& cursor, StepPhases keep) {
+  std::vector<StepResult> steps;
+  for (cursor.enter('['); cursor.next_item();)
+    if (!read_step(cursor, keep, steps.emplace_back())) return std::nullopt;
+  if (!cursor.good()) return std::nullopt;
+  steps.shrink_to_fit();
+  return steps;
+}
+
+/// None where the text is to be read as a document, which says what is wrong with it.
+std::optional<RunResult> read_fast(std::string_view text, const std::string& where, StepPhases keep) try {
+  JsonCursor cursor(text);
+  std::optional<std::vector<StepResult>> steps;
+  size_t begin = 0, end = 0;
+  std::string_view key;
+  for (cursor.enter('{'); cursor.next_member(key);) {
+    if (key != "steps") {
+      cursor.skip();
+      continue;
+    }
+    if (steps) return std::nullopt;
+    begin = cursor.position();
+    steps = read_steps(cursor, keep);
+    if (!steps) return std::nullopt;
+    end = cursor.position();
+  }
+  if (!cursor.good() || !cursor.at_end() || !steps) return std::nullopt;
+  const std::string rest = std::string(text.substr(0, begin)) + "[]" + std::string(text.substr(end));
+  RunResult result = run_result_from_json(parse_json(rest, where), where);
+  result.steps = std::move(*steps);
+  return result;
+} catch (const Error&) {
+  return std::nullopt;
+}
+}  // namespace
+
+RunResult run_result_from_text(std::string_view text, const std::string& where, StepPhases keep) {
+  if (auto result = read_fast(text, where, keep)) return std::move(*result);
+  RunResult result = run_result_from_json(parse_stored(text, where), where);
+  if (keep == StepPhases::dropped)
+    for (StepResult& step : result.steps) step.phases = {};
+  return result;
+}
+}  // namespace optrush
