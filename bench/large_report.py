@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """A report of many rungs, or of long runs, from one that exists, to see what `optrush report` costs.
 
-    bench/large_report.py reports/EXPERIMENT/LABEL OUT [--rungs 1000] [--steps 100000]
+    bench/large_report.py reports/EXPERIMENT/LABEL OUT [--rungs 1000] [--runs 7] [--steps 100000] [--folder]
 
 The last rung is repeated, each time on top of the one before, with times that differ; the steps of each run are
-repeated. OUT has results.json alone, from which `optrush report OUT` renders.
+repeated, with losses and times that differ; of the runs the first are kept. OUT has results.json alone, from which
+`optrush report OUT` renders. With --folder it has the files of an experiment that has just ended.
 """
 import argparse
 import copy
+import hashlib
 import json
 import pathlib
 
@@ -39,9 +41,29 @@ def repeat_steps(report, count):
         steps, wanted = run["result"]["steps"], count + run["spec"]["train"]["warmup"]
         period = [step for step in steps if step["timed"]]
         for number in range(len(steps), wanted):
-            steps.append({**period[number % len(period)], "step": steps[0]["step"] + number})
+            step = {**period[number % len(period)], "step": steps[0]["step"] + number}
+            step["loss"] *= 1 + 1e-3 * (number * 7919 % 101) / 101 - 1e-7 * number
+            step["seconds"] *= 1 + 0.03 * (number * 104729 % 997) / 997
+            steps.append(step)
     for spec in [each["spec"] for each in report["runs"] + report["variants"]] + [report["experiment"]["base"]]:
         spec["train"]["steps"] = count
+
+
+def write_folder(report, out):
+    def write(name, value):
+        text = json.dumps(value, indent=2) + "\n"
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text(text)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    for name in ("experiment", "variants", "plans", "context"):
+        write(name + ".json", report[name])
+    (out / "noise.jsonl").write_text("".join(json.dumps(probe) + "\n" for probe in report["probes"]))
+    with (out / "journal.jsonl").open("w") as journal:
+        for run in report["runs"]:
+            for event, part in (("started", "spec"), ("finished", "result")):
+                sum_of_file = write(f"runs/{run['id']}/{part}.json", run[part])
+                print(json.dumps({"event": event, "run": run["id"], "sha256": sum_of_file}), file=journal)
 
 
 def main():
@@ -49,15 +71,22 @@ def main():
     parser.add_argument("report", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--rungs", type=int)
+    parser.add_argument("--runs", type=int)
     parser.add_argument("--steps", type=int)
+    parser.add_argument("--folder", action="store_true")
     arguments = parser.parse_args()
     report = json.loads((arguments.report / "results.json").read_text())
     if arguments.rungs:
         repeat_rungs(report, arguments.rungs)
+    if arguments.runs:
+        report["runs"] = report["runs"][: arguments.runs]
     if arguments.steps:
         repeat_steps(report, arguments.steps)
     arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "results.json").write_text(json.dumps(report))
+    if arguments.folder:
+        write_folder(report, arguments.out)
+    else:
+        (arguments.out / "results.json").write_text(json.dumps(report))
 
 
 if __name__ == "__main__":

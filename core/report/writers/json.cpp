@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <future>
 
 #include "base/file_pieces.h"
 #include "report/analysis/quantities.h"
@@ -252,32 +253,53 @@ Json figures_of(const Analysis& a) {
 std::string line_of(const Json& part) { return part.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
 /// A JSON text without the spaces between its parts.
-std::string compact(std::string_view text) {
-  std::string made;
-  made.reserve(text.size());
+std::string compact(std::string text) {
+  size_t made = 0;
   for (size_t i = 0; i < text.size();) {
-    const char c = text[i];
-    if (c == ' ' || c == '\n' || c == '\r' || c == '\t') {
-      ++i;
-      continue;
-    }
-    const size_t start = i++;
-    if (c == '"') {
-      while (i < text.size() && text[i] != '"') i += text[i] == '\\' ? 2 : 1;
+    const size_t start = i;
+    if (text[i] == '"') {
+      for (++i; i < text.size() && text[i] != '"';) i += text[i] == '\\' ? 2 : 1;
       i = std::min(i + 1, text.size());
     } else {
       while (i < text.size() && text[i] > ' ' && text[i] != '"') ++i;
     }
-    made.append(text, start, i - start);
+    std::copy(text.begin() + static_cast<std::ptrdiff_t>(start),
+              text.begin() + static_cast<std::ptrdiff_t>(i),
+              text.begin() + static_cast<std::ptrdiff_t>(made));
+    made += i - start;
+    while (i < text.size() && (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t')) ++i;
   }
-  return made;
+  text.resize(made);
+  return text;
 }
 
 /// A list of as many items, each on its line.
-void put_list(const Sink& sink, size_t count, const std::function<std::string(size_t)>& item) {
+void put_list(const Sink& sink, size_t count, const std::function<void(size_t)>& put) {
   if (count == 0) return sink("[]");
-  for (size_t i = 0; i < count; ++i) sink((i == 0 ? "[\n " : ",\n ") + item(i));
+  for (size_t i = 0; i < count; ++i) {
+    sink(i == 0 ? "[\n " : ",\n ");
+    put(i);
+  }
   sink("\n]");
+}
+
+/// Their samples may be long: one text is made ready while the one before is written.
+void put_runs(const Sink& sink, const std::vector<StoredRun>& runs) {
+  const auto ready = [&](size_t i) {
+    return i == runs.size()
+               ? std::future<std::string>()
+               : std::async(std::launch::async, [&raw = runs[i].raw] { return compact(raw.read()); });
+  };
+  auto next = ready(0);
+  put_list(sink, runs.size(), [&](size_t i) {
+    const std::string samples = next.get();
+    next = ready(i + 1);
+    std::string line = line_of({{"id", runs[i].id}, {"spec", to_json(runs[i].spec)}});
+    line.back() = ',';
+    sink(line + "\"result\":");
+    sink(samples);
+    sink("}");
+  });
 }
 }  // namespace
 
@@ -289,17 +311,12 @@ void write_results(const std::filesystem::path& file, const Analysis& a) {
       sink(separator + line_of(name) + ": ");
       separator = ",\n";
       if (part.is_array())
-        put_list(sink, part.size(), [&list = part](size_t i) { return line_of(list[i]); });
+        put_list(sink, part.size(), [&list = part, &sink](size_t i) { sink(line_of(list[i])); });
       else
         sink(line_of(part));
     }
     sink(",\n\"runs\": ");
-    put_list(sink, a.runs.size(), [&](size_t i) {
-      const StoredRun& run = a.runs[i];
-      std::string line = line_of({{"id", run.id}, {"spec", to_json(run.spec)}});
-      line.back() = ',';
-      return line + "\"result\":" + compact(run.raw.read()) + "}";
-    });
+    put_runs(sink, a.runs);
     sink("\n}\n");
   });
 }
