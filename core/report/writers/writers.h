@@ -12,9 +12,9 @@ std::string markdown(const Document&, const std::vector<std::string>& charts);
 std::string markdown_table(const Table&);
 /// results.csv: one line a row, always the same columns (docs/schema/results_csv.md).
 std::string csv(const Analysis&);
-/// results.json: everything, with the raw samples (docs/schema/results.schema.json). A line for each part, and
-/// for each item of a list: without the spaces it is a third as long, and what changed is a line. The samples
-/// are copied as they are stored, one run at a time.
+/// results.json: everything, with the raw samples (docs/schema/results.schema.json). A line for each part,
+/// and for each item of a list: without the spaces it is a third as long, and what changed is a line. The
+/// samples are copied as they are stored, one run at a time.
 void write_results(const std::filesystem::path&, const Analysis&);
 /// A ratio as everything that is JSON has it; null where there is none.
 Json ratio_json(const std::optional<Ratio>&);

@@ -54,8 +54,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const Chart& chart : charts_of(analysis)) charts.push_back(chart.name);
     fuzz::hold(!csv(analysis).empty() && !markdown(document, {}).empty() && !html(document, charts).empty(),
                "a report has something to say");
-    fuzz::hold(results_json(analysis).is_object() && !ladder_table(analysis).empty(),
-               "a report has its figures");
+    write_results("/dev/null", analysis);
+    fuzz::hold(!ladder_table(analysis).empty(), "a report has its figures");
     const ComparedReports with_itself = compare_reports({files.path(), files.path()});
     fuzz::hold(with_itself.facts.empty(), "a report differs from itself in nothing");
     const Document comparison = comparison_document(with_itself);
