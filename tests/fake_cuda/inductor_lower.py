@@ -28,7 +28,7 @@ def lower_unit(folder, out):
     GraphLowering.save_output_code = staticmethod(sources.append)
 
     def lower(module, examples, options):
-        with config.patch({key: value for key, value in options.items() if not key.startswith("aot_inductor")}):
+        with config.patch(options):
             compile_fx_inner(module, list(examples))
         half = next(halves)
         (out / f"{half}.kernels.py").write_text(sources[-1])
@@ -37,11 +37,9 @@ def lower_unit(folder, out):
         (out / f"{half}.json").write_text(json.dumps(inputs))
 
     helper.inductor.aot_compile = lower
-    helper.package_aoti = lambda *_: None
-    meta = (folder / "meta.json").read_text()
-    with helper.tools_for(request):
-        helper.compile_unit(folder, request)
-    (folder / "meta.json").write_text(meta)
+    with helper.tools_for([request]):
+        helper.prepare()
+        helper.lower_unit(folder, request)
 
 
 if __name__ == "__main__":

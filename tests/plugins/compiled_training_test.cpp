@@ -12,6 +12,7 @@
 #include "measure/memory.h"
 #include "model/operators.h"
 #include "optrush/machine.h"
+#include "support/slow_code.h"
 #include "support/training.h"
 #include "worker/predict.h"
 
@@ -36,8 +37,6 @@ class CompiledTraining : public ::testing::Test {
  protected:
   void SetUp() override {
     if (project_python().empty()) GTEST_SKIP() << "there is no Python environment to compile with";
-    // The code that calls the kernels is most of what g++ compiles for a small unit.
-    setenv("AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL", "O0", 1);
   }
 };
 
@@ -132,6 +131,9 @@ TEST_F(CompiledTraining, NormsBetweenCompiledPartsKeepTheirKernels) {
 }
 
 TEST(Compile, UnitsThatExcludeEachOtherOrLeaveAPolicyToNobodyAreRefused) {
+  EXPECT_THROW(
+      Trained(with_compile({{"activation_checkpointing", {{"policy", "selective"}}}}, {{"units", {"auto"}}})),
+      Error);
   EXPECT_THROW(Trained(with_compile({}, {{"units", {"block", "mlp"}}})), Error);
   EXPECT_THROW(
       Trained(with_compile({{"activation_checkpointing", {{"policy", "selective"}}}}, {{"units", {"head"}}})),
@@ -181,27 +183,93 @@ TEST_F(CompiledTraining, AValueThatTheTracerTookForAConstantIsRefused) {
   }
 }
 
+/// Artifacts of a cache, and the Python processes that made them: each writes one log.
+std::pair<size_t, size_t> artifacts_and_processes(const fs::path& cache) {
+  size_t artifacts = 0, processes = 0;
+  for (const auto& entry : fs::directory_iterator(cache)) {
+    EXPECT_NE(entry.path().extension(), ".part") << "an unfinished artifact is left";
+    artifacts += entry.is_directory();
+    processes += fs::exists(entry.path() / "log.txt");
+  }
+  return {artifacts, processes};
+}
+
 TEST_F(CompiledTraining, CompilesOnceForBlocksThatAreAlikeAndNeverForWhatTheCacheHolds) {
   static const fs::path cache = fs::temp_directory_path() / "optrush_compiles_once";
   fs::remove_all(cache);
   const RunSpec spec = nano_spec({{"compile", {{"cache", cache.string()}}}});
-  const auto artifacts = [] {
-    size_t count = 0;
-    for (const auto& entry : fs::directory_iterator(cache)) {
-      EXPECT_NE(entry.path().extension(), ".part") << "an unfinished artifact is left";
-      count += entry.is_directory();
-    }
-    return count;
-  };
   Trained first(spec);
   first.train();
-  EXPECT_EQ(artifacts(), 2) << "two blocks that are alike, and the head";
+  EXPECT_EQ(artifacts_and_processes(cache), std::pair(2UL, 1UL)) << "two blocks that are alike, and the head";
   setenv("OPTRUSH_PYTHON", "/bin/false", 1);  // what the cache holds needs no Python
   Trained second(spec);
   second.train();
   unsetenv("OPTRUSH_PYTHON");
   EXPECT_GT(second.session().log().compile_seconds(), 0);
-  EXPECT_EQ(artifacts(), 2);
+  EXPECT_EQ(artifacts_and_processes(cache), std::pair(2UL, 1UL));
+  fs::remove_all(cache);
+}
+
+TEST_F(CompiledTraining, PartsOfBlocksAreCompiledByOneProcess) {
+  const fs::path cache = fs::temp_directory_path() / "optrush_compiles_parts";
+  fs::remove_all(cache);
+  const std::vector<PluginUse> below = {{"mixed_precision", {{"dtype", "bf16"}}}, {"lora", {{"rank", 4}}}};
+  std::vector<PluginUse> stack = below;
+  stack.push_back({"compile", {{"cache", cache.string()}, {"units", {"attention", "mlp"}}}});
+  expect_equal_losses(nano_spec(stack), nano_spec(below), 5e-2);
+  // The first attention has an input without a gradient.
+  EXPECT_EQ(artifacts_and_processes(cache), std::pair(3UL, 1UL));
+  fs::remove_all(cache);
+}
+
+std::string notes_at_the_end(Trained& trained) {
+  trained.session().recipe().fire(Event::finished, trained.session());
+  return Json(trained.session().log().notes()).dump();
+}
+
+double graphs(const Json& result) { return result.at("counters").at("compile").at(1).at("value"); }
+
+using Slow = Tensor(const Tensor&);
+std::function<void(Recipe&)> swiglu_that_is(Slow* slow) {
+  return [slow](Recipe& recipe) {
+    recipe.ops.swiglu.replace(
+        [slow](const Tensor& gate, const Tensor& up) { return slow(plain::swiglu(gate, up)); },
+        {.trace = Trace::aten});
+  };
+}
+
+TEST_F(CompiledTraining, AutoCompilesWhatIsFasterCompiled) {
+  const fs::path cache = fs::temp_directory_path() / "optrush_auto";
+  fs::remove_all(cache);
+  const RunSpec spec = nano_spec({{"compile", {{"cache", cache.string()}, {"units", {"block", "auto"}}}}});
+  const Json eager = Trained(nano_spec()).train();
+  {
+    Trained trained(spec, swiglu_that_is(slow_eager));
+    const Json result = trained.train();
+    EXPECT_EQ(graphs(result), 1);
+    EXPECT_NE(notes_at_the_end(trained).find("model.layers.0 and 1 unit like it are compiled"),
+              std::string::npos)
+        << notes_at_the_end(trained);
+    for (size_t i = 0; i < losses(eager).size(); ++i)
+      EXPECT_NEAR(losses(result)[i], losses(eager)[i], 1e-5 * losses(eager)[i]);
+  }
+  {
+    Trained trained(spec, swiglu_that_is(slow_compiled));
+    const Json result = trained.train();
+    EXPECT_EQ(graphs(result), 0);
+    EXPECT_NE(notes_at_the_end(trained).find("model.layers.0 and 1 unit like it are eager"),
+              std::string::npos)
+        << notes_at_the_end(trained);
+    EXPECT_EQ(losses(result), losses(eager)) << "measuring changes no value and no gradient";
+  }
+  // The choice is stored with the code: a later run makes the same one, whatever it would measure.
+  for (const auto& entry : fs::directory_iterator(cache / "choices")) {
+    Json choice = Json::parse(std::ifstream(entry.path()));
+    std::swap(choice["compiled_seconds"], choice["eager_seconds"]);
+    std::ofstream(entry.path()) << choice.dump();
+  }
+  Trained later(spec, swiglu_that_is(slow_compiled));
+  EXPECT_EQ(graphs(later.train()), 1);
   fs::remove_all(cache);
 }
 

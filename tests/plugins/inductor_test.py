@@ -1,11 +1,16 @@
-"""The helper of the plugin compile: attention is traced with the kernels that the host chose."""
+"""The helper of the plugin compile: attention is traced with the kernels that the host chose, units that are compiled
+together compute what they are made of."""
+import json
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 import torch
-from torch._inductor.cpu_vec_isa import valid_vec_isa_list
+import torch._inductor.codecache as codecache
+from torch._inductor.cpu_vec_isa import pick_vec_isa
+from torch._inductor.package import load_package
 from torch.fx.experimental.proxy_tensor import make_fx
 
 sys.path.insert(0, str(pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"], "plugins/optimizations/compile")))
@@ -32,9 +37,60 @@ assert not is_fused(calls_of_attention(["flash"], torch.float64))
 for name in ("math", "flash", "efficient", "cudnn"):
     assert inductor.ATTENTION_KERNELS[name]
 assert set(inductor.CALLS_OF_SLOT) == {"attention", "linear"}
-# The instruction sets that are tried in this process are those that Inductor finds by itself.
-LIST_SETS = "from torch._inductor.cpu_vec_isa import valid_vec_isa_list; print([str(isa) for isa in valid_vec_isa_list()])"
-alone = subprocess.run([sys.executable, "-c", LIST_SETS], capture_output=True, text=True, check=True).stdout.strip()
-inductor.try_instruction_sets_here()
-assert str([str(isa) for isa in valid_vec_isa_list()]) == alone, alone
+# The instruction set that is found in this process is the one that Inductor picks by itself.
+PICK = "from torch._inductor.cpu_vec_isa import pick_vec_isa; isa = pick_vec_isa(); print(isa, isa.build_arch_flags())"
+alone = subprocess.run([sys.executable, "-c", PICK], capture_output=True, text=True, check=True).stdout.strip()
+inductor.prepare()
+picked = pick_vec_isa()
+assert f"{picked} {picked.build_arch_flags()}" == alone, (picked, alone)
+
+
+def save_unit(folder, unit, inputs):
+    folder.mkdir()
+    torch.jit.trace(unit, inputs).save(folder / "unit.pt")
+    described = [
+        {"sizes": x.shape, "strides": x.stride(), "dtype": "float32", "device": "cpu", "requires_grad": x.requires_grad}
+        for x in inputs
+    ]
+    request = {"mode": "default", "activations": {"policy": "save", "keep": [], "budget": 1}, "attention": ["math"],
+               "threads": 1, "inputs": described, "pairs": []}
+    (folder / "request.json").write_text(json.dumps(request))
+
+
+class Scaled(torch.nn.Module):
+    def forward(self, x, weight):
+        return ((x * weight).exp(),)
+
+
+class Product(torch.nn.Module):
+    def forward(self, x, weight):
+        return ((x @ weight).tanh() + x,)
+
+
+def gradients_of(folder, inputs, gradient):
+    """By the compiled halves, as the host calls them."""
+    meta = json.loads((folder / "meta.json").read_text())
+    run = {name: load_package(str(folder / "unit.pt2"), name).loader.run for name in ("forward", "backward")}
+    with torch.no_grad():
+        outputs = run["forward"]([x.detach() for x in inputs])
+        saved = [(inputs if kind == "input" else outputs)[index].detach() for kind, index in meta["saved"]]
+        return [outputs[0], *run["backward"]([*saved, gradient])]
+
+
+# Units that are compiled together, in one process, compute what each is made of.
+with tempfile.TemporaryDirectory() as scratch:
+    units = {"scaled": Scaled(), "product": Product()}
+    x, weight = torch.randn(8, 8, requires_grad=True), torch.randn(8, 8, requires_grad=True)
+    folders = [pathlib.Path(scratch, name) for name in units]
+    for folder in folders:
+        save_unit(folder, units[folder.name], (x, weight))
+    inductor.main(folders)
+    for folder in folders:
+        (expected,) = units[folder.name](x, weight)
+        gradient = torch.randn_like(expected)
+        expected = [expected, *torch.autograd.grad(expected, (x, weight), gradient)]
+        for is_, should in zip(gradients_of(folder, (x, weight), gradient), expected, strict=True):
+            torch.testing.assert_close(is_, should, rtol=1e-5, atol=1e-5)
+# The headers that are compiled ahead are those that the units are built with: one of wrappers, one of kernels.
+assert codecache._precompile_header.cache_info().currsize == 2, codecache._precompile_header.cache_info()
 print("passed")

@@ -8,6 +8,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <deque>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -124,24 +126,43 @@ std::string Cache::key_of(const UnitGraph& graph, const Request& request) {
 
 bool Cache::holds(const std::string& key) const { return fs::exists(folder_of(key) / "meta.json"); }
 
-void Cache::compile(const std::string& key, const UnitGraph& graph, const Request& request) const {
+fs::path Cache::choice_file(const std::string& key, const RunSpec& spec) const {
+  std::string stack;
+  for (const auto& [name, options] : spec.plugins) stack += name + options.dump() + "\n";
+  return root_ / "choices" / (key + "-" + c10::sha1(stack).str() + ".json");
+}
+
+void Cache::compile(std::vector<Job> jobs) const {
   fs::create_directories(root_);
-  const FileLock lock(root_ / (key + ".lock"));
-  if (holds(key)) return;
-  const fs::path work = root_ / (key + ".part");
-  fs::remove_all(work);
-  fs::create_directories(work);
-  Json asked = to_json(request);
-  asked["pairs"] = graph.save(work);
-  write(work / "request.json", asked.dump(1));
-  write(work / "inductor.py", kInductorPy);
-  write(work / "cuda_tools.py", kCudaToolsPy);
-  const fs::path log = work / "log.txt";
+  // In one order in every process, so that none waits for one that waits for it.
+  std::ranges::sort(jobs, {}, &Job::key);
+  const auto alike = std::ranges::unique(jobs, {}, &Job::key);
+  jobs.erase(alike.begin(), alike.end());
+  std::deque<FileLock> locks;
+  std::vector<std::string> words;
+  std::vector<fs::path> works;
+  for (const auto& [key, graph, request] : jobs) {
+    locks.emplace_back(root_ / (key + ".lock"));
+    if (holds(key)) continue;
+    const fs::path& work = works.emplace_back(root_ / (key + ".part"));
+    fs::remove_all(work);
+    fs::create_directories(work);
+    Json asked = to_json(*request);
+    asked["pairs"] = graph->save(work);
+    write(work / "request.json", asked.dump(1));
+    write(work / "inductor.py", kInductorPy);
+    write(work / "cuda_tools.py", kCudaToolsPy);
+    if (words.empty()) words.push_back((work / "inductor.py").string());
+    words.push_back(work.string());
+  }
+  if (works.empty()) return;
+  const fs::path& first = works.front();
+  const fs::path log = first / "log.txt";
   // The compiler makes inputs of its own there.
-  if (const auto device = request.inputs.front().device(); device.is_cuda())
+  if (const auto device = jobs.front().request->inputs.front().device(); device.is_cuda())
     at::getDeviceAllocator(device.type())->emptyCache();
-  const int code = run_python({(work / "inductor.py").string(), work.string()}, log);
-  if (const fs::path missing = work / "missing.json"; fs::exists(missing)) {
+  const int code = run_python(words, log);
+  if (const fs::path missing = first / "missing.json"; fs::exists(missing)) {
     std::ifstream in(missing);
     const Json told = Json::parse(in);
     throw Skip("cannot compile on this machine: " + told.at("what").get<std::string>(), told.at("cure"));
@@ -149,7 +170,7 @@ void Cache::compile(const std::string& key, const UnitGraph& graph, const Reques
   if (code != 0)
     throw Error(ErrorCode::internal,
                 "Inductor could not compile (exit code " + std::to_string(code) + "):\n" + last_lines(log),
-                "remove the plugin 'compile' from the stack; its input and output are in " + work.string());
-  fs::rename(work, folder_of(key));
+                "remove the plugin 'compile' from the stack; its input and output are in " + first.string());
+  for (const fs::path& work : works) fs::rename(work, folder_of(work.stem().string()));
 }
 }  // namespace optrush::compile

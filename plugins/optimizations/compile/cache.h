@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "optrush/json.h"
+#include "optrush/spec.h"
 #include "unit_graph.h"
 
 namespace optrush::compile {
@@ -14,6 +15,13 @@ struct Request {
   std::vector<std::string> attention;  ///< kernels that fused attention may take, the preferred first
   int64_t threads = 1;
   Tensors inputs;  ///< examples: sizes, strides, types, requires_grad
+};
+
+/// A unit to compile. What it points to outlives the call that takes it.
+struct Job {
+  std::string key;
+  const UnitGraph* graph = nullptr;
+  const Request* request = nullptr;
 };
 
 /// The kernels that are enabled in LibTorch's context now, as Request::attention has them.
@@ -29,9 +37,12 @@ class Cache {
   /// Where the artifact of `key` lies, complete or not yet.
   std::filesystem::path folder_of(const std::string& key) const { return root_ / key; }
   bool holds(const std::string& key) const;
-  /// Compiles into folder_of(key). Of several processes that ask for one key, one compiles and the others
-  /// wait. Skip where this machine lacks something that it takes.
-  void compile(const std::string& key, const UnitGraph&, const Request&) const;
+  /// Where it is stored whether the unit is faster compiled. Its eager code depends on the whole stack.
+  std::filesystem::path choice_file(const std::string& key, const RunSpec&) const;
+  /// Compiles into folder_of(key) what the cache lacks, in one Python process for all jobs. Of several
+  /// processes that ask for one key, one compiles and the others wait. Skip where this machine lacks
+  /// something that it takes.
+  void compile(std::vector<Job>) const;
 
  private:
   std::filesystem::path root_;

@@ -13,10 +13,14 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdio>
+#include <deque>
 #include <map>
+#include <memory>
 #include <set>
 
 #include "cache.h"
+#include "choice.h"
 #include "compiled_unit.h"
 #include "optrush/plugin.h"
 #include "optrush/scopes.h"
@@ -31,9 +35,11 @@ using namespace optrush::compile;
 constexpr std::array kSlotsToKeep = {"attention", "linear"};
 /// Offered by a base of `head_loss` whose kernel does less than code that is compiled from its operators.
 constexpr const char* kOwnKernel = "kernel";
+constexpr const char* kAuto = "auto";
 
 std::vector<std::string> chosen_units(const Options& options) {
   auto units = options.list("units");
+  std::erase(units, kAuto);
   const auto chosen = [&](const char* role) { return std::ranges::find(units, role) != units.end(); };
   for (const char* part : {"attention", "mlp"})
     if (chosen("block") && chosen(part))
@@ -64,6 +70,8 @@ class Compile final : public Plugin {
     mode_ = options.string("mode");
     self_check_ = options.boolean("self_check");
     chosen_ = chosen_units(options);
+    const auto units = options.list("units");
+    auto_ = std::ranges::find(units, kAuto) != units.end();
     cache_ = std::make_unique<Cache>(options.string("cache"));
     recipe.on(Event::meta_initialized, Phase::compile, [this](Run& run) { find_experts(run); });
     recipe.on(Event::ready, Phase::compile, [this, &recipe](Run& run) {
@@ -74,6 +82,12 @@ class Compile final : public Plugin {
             "this policy of checkpointing needs compiled blocks, but the option units of 'compile' has no "
             "\"block\"",
             "add \"block\" to units, or recompute whole blocks (policy = \"full\")");
+      if (recipe.activations().policy != ActivationPolicy::Kind::save && auto_)
+        throw Error(
+            ErrorCode::invalid_value,
+            "this policy of checkpointing needs compiled blocks, but units = \"auto\" of 'compile' may leave "
+            "blocks eager",
+            "leave \"auto\" out of units, or recompute whole blocks (policy = \"full\")");
       check_graphs(recipe, run);
     });
     recipe.counter({.name = "compiling", .unit = "s", .over_ranks = OverRanks::max},
@@ -81,20 +95,20 @@ class Compile final : public Plugin {
     recipe.counter({.name = "graphs", .over_ranks = OverRanks::max},
                    [this] { return static_cast<double>(units_.size()); });
     recipe.on(Event::finished, Phase::compile, [this](Run& run) {
+      for (const auto& [key, choice] : choices_) run.note(text_of(key, choice));
       run.note(
           "compile: " + std::to_string(units_.size()) + " distinct units compiled for " +
-          std::to_string(sites_) +
+          std::to_string(std::ranges::count_if(sites_, [](const Site& site) { return !site.stays_eager; })) +
           (self_check_ ? ", worst difference from eager " + c10::str(worst_) : ", not compared with eager"));
     });
     recipe.unit.wrap(Phase::compile,
                      [this, &recipe](UnitFunction inner, const Unit& unit) -> UnitFunction {
                        if (!compiles(unit, recipe)) return inner;
-                       ++sites_;
-                       return [this, inner = std::move(inner), &unit, known = Known()](
-                                  const Tensor& x, const Batch& batch) mutable {
+                       Site& site = sites_.emplace_back(Site{.eager = std::move(inner), .unit = &unit});
+                       return [this, &site](const Tensor& x, const Batch& batch) {
                          const bool trains =
                              (batch.labels.defined() || batch.input.defined()) && !of_reference();
-                         return trains ? run(inner, unit, x, batch, known) : inner(x, batch);
+                         return trains ? run(site, x, batch) : site.eager(x, batch);
                        };
                      },
                      {.trace = Trace::opaque, .capturable = true, .predictable = false});
@@ -143,60 +157,185 @@ class Compile final : public Plugin {
                 "stack the plugin cuda_graphs, or use mode \"default\" or \"max-autotune-no-cudagraphs\"");
   }
 
-  /// What one module has compiled so far, the last call's first to look at.
-  struct Known {
-    Signature last;
-    const CompiledUnit* unit = nullptr;
-    std::map<Signature, const CompiledUnit*> all;
+  /// A unit as the tracer saw it for inputs of one signature, and what its code depends on.
+  struct Traced {
+    UnitGraph graph;
+    Request request;
+    std::string key;
+  };
+
+  /// A place of the model that is compiled, and its code so far; that of the last call is looked at first.
+  struct Site {
+    UnitFunction eager;
+    const Unit* unit = nullptr;
+    Signature last = {};
+    const CompiledUnit* compiled = nullptr;
+    std::map<Signature, const CompiledUnit*> all = {};
+    std::map<Signature, Traced> ahead = {};  ///< before its first call
+    std::string key = {};                    ///< of its first call
+    bool stays_eager = false;
     bool x_has_gradient = false;  ///< in training
   };
 
-  Tensor run(const UnitFunction& inner, const Unit& unit, const Tensor& given, const Batch& batch,
-             Known& known) {
+  Tensor run(Site& site, const Tensor& given, const Batch& batch) {
+    if (site.stays_eager) return site.eager(given, batch);
     // Its forward is the same with a gradient and without: what training has compiled serves.
-    if (!evaluating()) known.x_has_gradient = given.requires_grad();
-    const Tensor x = evaluating() ? given.detach().requires_grad_(known.x_has_gradient) : given;
-    const Tensors inputs = unit_inputs(unit, x, batch);
+    if (!evaluating()) site.x_has_gradient = given.requires_grad();
+    const Tensor x = evaluating() ? given.detach().requires_grad_(site.x_has_gradient) : given;
+    const Tensors inputs = unit_inputs(*site.unit, x, batch);
     Signature signature = signature_of(inputs, batch);
-    if (signature != known.last) {
-      auto& found = known.all[signature];
-      if (found == nullptr) found = make(inner, unit, x, batch, inputs, known.all.size() > 1);
-      known.unit = found;
-      known.last = std::move(signature);
+    if (signature != site.last) {
+      auto& found = site.all[signature];
+      if (found == nullptr) found = make(site, signature, x, batch);
+      if (site.stays_eager) return site.eager(given, batch);
+      site.compiled = found;
+      site.last = std::move(signature);
     }
-    return (*known.unit)(inputs);
+    return (*site.compiled)(inputs);
   }
 
-  const CompiledUnit* make(const UnitFunction& inner, const Unit& unit, const Tensor& x, const Batch& batch,
-                           const Tensors& inputs, bool again) {
+  const CompiledUnit* make(Site& site, const Signature& signature, const Tensor& x, const Batch& batch) {
+    const Unit& unit = *site.unit;
     const auto guard = run_->compiling(unit.path);
     const auto start = std::chrono::steady_clock::now();
-    if (again)
+    if (site.all.size() > 1)
       run_->note("compile: " + unit.path + " was recompiled at step " + std::to_string(run_->step()) +
                  ": the shapes, types or names of its inputs changed");
-    const UnitGraph graph = trace_unit(inner, unit, x, batch);
-    const Request request{mode_, activations_, enabled_attention_kernels(), at::get_num_threads(), inputs};
-    const auto key = Cache::key_of(graph, request);
-    auto& compiled = units_[key];
-    if (!compiled) {
-      if (!cache_->holds(key)) cache_->compile(key, graph, request);
-      compiled = std::make_unique<CompiledUnit>(cache_->folder_of(key));
-      if (self_check_) worst_ = std::max(worst_, self_check(*compiled, graph, inner, unit, x, batch));
+    const auto known = site.ahead.extract(signature);
+    const Traced traced = known ? Traced{known.mapped().graph, request_of(site, x, batch), known.mapped().key}
+                                : trace(site, x, batch);
+    if (!known) compile_with_the_next(site, traced, x, batch);
+    const CompiledUnit* compiled = nullptr;
+    const bool first = site.key.empty();
+    if (first) site.key = traced.key;
+    if (first && auto_) {
+      choose(site, traced, x, batch);
+      site.stays_eager = !choices_.at(traced.key).takes_compiled();
     }
+    if (!site.stays_eager) compiled = &code_of(site, traced, x, batch);
     seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    return compiled.get();
+    return compiled;
+  }
+
+  const CompiledUnit& code_of(Site& site, const Traced& traced, const Tensor& x, const Batch& batch) {
+    auto& compiled = units_[traced.key];
+    if (!compiled) {
+      if (!cache_->holds(traced.key)) cache_->compile({{traced.key, &traced.graph, &traced.request}});
+      compiled = std::make_unique<CompiledUnit>(cache_->folder_of(traced.key));
+      if (self_check_)
+        worst_ = std::max(worst_, self_check(*compiled, traced.graph, site.eager, *site.unit, x, batch));
+    }
+    return *compiled;
+  }
+
+  /// Every rank that has this unit takes part, and each comes to the same choice. It is stored, so that later
+  /// runs compute the same.
+  void choose(Site& site, const Traced& traced, const Tensor& x, const Batch& batch) {
+    if (choices_.contains(traced.key)) return;
+    const auto file = cache_->choice_file(traced.key, run_->spec());
+    const auto stored = read_choice(file);
+    auto choice = of_first_rank(stored, *run_);
+    if (!choice)
+      choice =
+          of_first_rank(measure(code_of(site, traced, x, batch), site.eager, *site.unit, x, batch), *run_);
+    if (!stored) write_choice(file, *choice);
+    choices_[traced.key] = *choice;
+    if (!choice->takes_compiled()) units_.erase(traced.key);
+  }
+
+  /// "compile: model.layers.0 and 3 units like it are eager: compiled, a forward and backward takes 1.25x the
+  /// time of eager code".
+  std::string text_of(const std::string& key, const Choice& choice) const {
+    std::string text;
+    int64_t alike = -1;
+    for (const Site& site : sites_)
+      if (site.key == key && ++alike == 0) text = "compile: " + site.unit->path;
+    if (alike > 0) text += " and " + std::to_string(alike) + (alike == 1 ? " unit" : " units") + " like it";
+    std::array<char, 32> ratio{};
+    std::snprintf(ratio.data(), ratio.size(), "%.3g", choice.compiled / choice.eager);
+    const std::string form = choice.takes_compiled() ? "compiled" : "eager";
+    return text + (alike > 0 ? " are " : " is ") + form + ": compiled, a forward and backward takes " +
+           ratio.data() + "x the time of eager code";
+  }
+
+  Request request_of(const Site& site, const Tensor& x, const Batch& batch) const {
+    return {mode_, activations_, enabled_attention_kernels(), at::get_num_threads(),
+            unit_inputs(*site.unit, x, batch)};
+  }
+
+  Traced trace(const Site& site, const Tensor& x, const Batch& batch) const {
+    Traced traced{trace_unit(site.eager, *site.unit, x, batch), request_of(site, x, batch), {}};
+    traced.key = Cache::key_of(traced.graph, traced.request);
+    return traced;
+  }
+
+  /// One process compiles what the cache lacks of a unit and of those that will be called after it: a Python
+  /// that starts for each would import torch each time and leave cores without work. They are traced whatever
+  /// the cache holds: a trace may have sums over ranks, and the caches of ranks may differ.
+  void compile_with_the_next(Site& first, const Traced& traced, const Tensor& x, const Batch& batch) {
+    std::vector<Traced*> others;
+    Tensor next = next_input(first, x, traced);
+    bool reached = false;
+    for (Site& site : sites_) {
+      if (reached && is_part(*site.unit) == is_part(*first.unit) && has_values(*site.unit)) {
+        // What fails here tells its reason at its own call.
+        try {
+          Signature signature = signature_of(unit_inputs(*site.unit, next, batch), batch);
+          if (site.all.contains(signature)) continue;
+          Traced& other = site.ahead[std::move(signature)] = trace(site, next, batch);
+          next = next_input(site, next, other);
+          others.push_back(&other);
+        } catch (const std::exception&) {
+          break;
+        }
+      }
+      reached = reached || &site == &first;
+    }
+    std::vector<Job> jobs;
+    const auto add = [&](const Traced& unit) {
+      if (!cache_->holds(unit.key)) jobs.push_back({unit.key, &unit.graph, &unit.request});
+    };
+    add(traced);
+    for (const Traced* other : others) add(*other);
+    if (!jobs.empty()) cache_->compile(jobs);
+    for (Traced* other : others) {
+      other->request.inputs.clear();
+      other->graph.output.reset();
+    }
+  }
+
+  static bool is_part(const Unit& unit) { return unit.role == "attention" || unit.role == "mlp"; }
+
+  /// Parameters that are sharded by unit are there in its own call alone.
+  static bool has_values(const Unit& unit) {
+    const auto has_value = [](const Tensor& tensor) {
+      return tensor.defined() && tensor.storage().nbytes() >= tensor.nbytes();
+    };
+    return std::ranges::all_of(unit.params(), [&](const Param* param) {
+      return param->codec ? std::ranges::all_of(param->stored, has_value) : has_value(param->leaf);
+    });
+  }
+
+  /// What the next unit will be called with, as far as code depends on it. Each part of a block reads the
+  /// output of a norm; a block or the head reads that of the unit before it.
+  static Tensor next_input(const Site& site, const Tensor& x, const Traced& traced) {
+    const Tensor& output = traced.graph.output;
+    if (!is_part(*site.unit)) return output;
+    return x.detach().requires_grad_(x.requires_grad() || output.requires_grad());
   }
 
   std::string mode_;
   bool self_check_ = true;
   std::vector<std::string> chosen_;
+  bool auto_ = false;
   std::set<int64_t> with_experts_;  ///< layers
   std::set<const Unit*> experts_;   ///< of mixtures, each an MLP
   std::unique_ptr<Cache> cache_;
   Run* run_ = nullptr;
   Json activations_;
   std::map<std::string, std::unique_ptr<CompiledUnit>> units_;
-  int64_t sites_ = 0;
+  std::deque<Site> sites_;  ///< in order of the forward
+  std::map<std::string, Choice> choices_;
   double worst_ = 0, seconds_ = 0;
 };
 }  // namespace
@@ -211,8 +350,8 @@ OPTRUSH_PLUGIN(Compile, R"json({
      "doc": "mode of torch.compile; on a GPU, the last two modes need the plugin cuda_graphs"},
     {"name": "self_check", "type": "boolean", "default": true,
      "doc": "compare each unit with eager code before its first use"},
-    {"name": "units", "type": "list", "default": [], "choices": ["block", "attention", "mlp", "head"],
-     "doc": "units to compile; empty: each block, and the head unless a plugin has a kernel for the loss"},
+    {"name": "units", "type": "list", "default": [], "choices": ["block", "attention", "mlp", "head", "auto"],
+     "doc": "units to compile; empty: each block, and the head unless a plugin has a kernel for the loss; with auto, only those of them that are faster compiled"},
     {"name": "cache", "type": "string", "default": "",
      "doc": "folder for compiled code; default: $OPTRUSH_CACHE, $XDG_CACHE_HOME or ~/.cache"}
   ]

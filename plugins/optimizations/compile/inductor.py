@@ -1,31 +1,42 @@
-"""Compiles a traced unit and its backward with Inductor.
+"""Compiles traced units and their backwards with Inductor.
 
-usage: python inductor.py FOLDER
+usage: python inductor.py FOLDER...
 
 Reads FOLDER/request.json and the TorchScript beside it, writes FOLDER/unit.pt2 (models "forward" and "backward") and
 FOLDER/meta.json: where each tensor that the backward reads comes from, which inputs get a gradient, the FLOPs.
-Where this machine lacks something, FOLDER/missing.json says what, and what to do.
+Where this machine lacks something, missing.json in the first folder says what, and what to do.
+
+One half of a unit after the other is lowered, in this thread. The C++ compiler builds what is lowered beside that, in as
+many processes as there are cores.
 """
 import contextlib
+import contextvars
 import ctypes
 import json
+import os
 import subprocess
 import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
 import cuda_tools
 import torch
 import torch._inductor as inductor
+import torch._inductor.codecache as codecache
 import torch._inductor.cpu_vec_isa as cpu_vec_isa
+from torch._inductor import config as inductor_config
 from torch._guards import detect_fake_mode
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_export_joint_simple
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
+from torch._inductor.cpp_builder import CppBuilder, CppTorchDeviceOptions
 from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.fx_passes.joint_graph import joint_graph_passes
 from torch._inductor.package import package_aoti
+from torch._inductor.virtualized import V
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import CheckpointPolicy
 
@@ -80,15 +91,16 @@ def pair_function(folder, spec):
     return Pair.apply
 
 
-def define_pairs(folder, specs):
+@contextlib.contextmanager
+def defined_pairs(folder, specs):
     pairs = [pair_function(folder, spec) for spec in specs]
-    library = torch.library.Library("optrush", "DEF")
-    library.define("call(str pair, Tensor[] inputs) -> Tensor[]")
-    library.impl("call", lambda pair, inputs: list(pairs[int(pair)](*inputs)), "CompositeImplicitAutograd")
-    return library
+    with torch.library._scoped_library("optrush", "DEF") as library:
+        library.define("call(str pair, Tensor[] inputs) -> Tensor[]")
+        library.impl("call", lambda pair, inputs: list(pairs[int(pair)](*inputs)), "CompositeImplicitAutograd")
+        yield
 
 
-def know_groups(folder, request):
+def know_groups(folder, request, known=set()):
     """Sums over ranks name the group of the process that will run the code; here stand-ins have these names."""
     halves = [spec[half] for spec in request["pairs"] for half in ("forward", "backward")]
     names = set()
@@ -96,13 +108,13 @@ def know_groups(folder, request):
         graph = torch.jit.load(folder / file).graph
         for node in graph.findAllNodes("_c10d_functional::all_reduce"):
             names.add(list(node.inputs())[2].toIValue())
-    if not names:
-        return
-    from torch.testing._internal.distributed.fake_pg import FakeStore
+    if names and not torch.distributed.is_initialized():
+        from torch.testing._internal.distributed.fake_pg import FakeStore
 
-    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
-    for name in sorted(names):
+        torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    for name in sorted(names - known):
         torch._C._distributed_c10d._register_process_group(name, torch.distributed.group.WORLD)
+    known |= names
 
 
 def keep_only(graph, slots):
@@ -184,17 +196,13 @@ def example_inputs(module):
 
 def options_of(mode):
     # CUDA graphs are not Inductor's here: they are a technique of their own, over the whole step.
-    options = {key: value for key, value in inductor.list_mode_options(mode).items() if "cudagraph" not in key}
-    # The process that loads the code has LibTorch's libraries open; "libtorch.so" would bring the GPU's along.
-    return {**options, "aot_inductor.package": True, "aot_inductor.link_libtorch": False}
+    return {key: value for key, value in inductor.list_mode_options(mode).items() if "cudagraph" not in key}
 
 
-def compile_unit(folder, request):
+def lower_unit(folder, request):
+    """Returns what package_aoti() takes, and the unit's meta.json."""
     torch.set_num_threads(request["threads"])
     torch._C._jit_set_profiling_executor(False)  # the graph as it was traced, whatever calls of it come
-    library = define_pairs(folder, request["pairs"])
-    know_groups(folder, request)
-    unit = torch.jit.load(folder / "unit.pt")
     inputs = tuple(make_input(spec) for spec in request["inputs"])
 
     activations = request["activations"]
@@ -202,10 +210,13 @@ def compile_unit(folder, request):
         functorch_config.activation_memory_budget = activations["budget"]
     functorch_config.recompute_views = True
 
-    with torch.jit.optimized_execution(False), attention_as_on_host(request["attention"], inputs):
-        joint = aot_export_joint_simple(
-            lambda *arguments: tuple(unit(*arguments)), inputs, trace_joint=True, decompositions=select_decomp_table()
-        )
+    with defined_pairs(folder, request["pairs"]):
+        know_groups(folder, request)
+        unit = torch.jit.load(folder / "unit.pt")
+        with torch.jit.optimized_execution(False), attention_as_on_host(request["attention"], inputs):
+            joint = aot_export_joint_simple(
+                lambda *arguments: tuple(unit(*arguments)), inputs, trace_joint=True, decompositions=select_decomp_table()
+            )
     with detect_fake_mode([node.meta["val"] for node in joint.graph.nodes if node.op == "placeholder"]):
         joint_graph_passes(joint)
         if activations["policy"] == "selective":
@@ -220,9 +231,64 @@ def compile_unit(folder, request):
             name: inductor.aot_compile(module, tuple(example_inputs(module)), options=options)
             for name, module in (("forward", forward), ("backward", backward))
         }
-    package_aoti(str(folder / "unit.pt2"), files)
-    (folder / "meta.json").write_text(json.dumps({"saved": saved, "gradients": gradients, "flops": flops}))
-    del library
+    return files, {"saved": saved, "gradients": gradients, "flops": flops}
+
+
+def set_options(build, device):
+    """For every unit. They are set and not passed on, as threads that build read them. The libraries by which Inductor tries
+    instruction sets are shared with its other users, so they are made before this."""
+    options = inductor_config.aot_inductor
+    options.output_path = str(build)
+    options.package = True
+    # The process that loads the code has LibTorch's libraries open; "libtorch.so" would bring the GPU's along.
+    options.link_libtorch = False
+    # The code between the kernels is long and computes nothing. A GPU may wait for it.
+    if device == "cpu":
+        options.compile_wrapper_opt_level = "O0"
+
+
+@contextlib.contextmanager
+def built_beside(workers):
+    """Inductor's last step runs the C++ compiler and returns a list of files. Here it returns the list at once, and a
+    worker fills it. When this ends, all lists are full."""
+    compile_here, builds = codecache.AotCodeCompiler.compile, []
+
+    def start(graph, *arguments, **named):
+        debug, files = V.debug, []
+
+        def build():
+            with V.set_graph_handler(graph), V.set_debug_handler(debug):
+                files.extend(compile_here(graph, *arguments, **named))
+
+        builds.append(workers.submit(contextvars.copy_context().run, build))
+        return files
+
+    codecache.AotCodeCompiler.compile = start
+    try:
+        yield
+        for build in builds:
+            build.result()
+    finally:
+        codecache.AotCodeCompiler.compile = compile_here
+
+
+def precompile_headers(device):
+    """The headers that AotCodeCompiler precompiles before it builds the first half, by the arguments that it gives."""
+    isa = cpu_vec_isa.pick_vec_isa()
+    of_all = CppTorchDeviceOptions(vec_isa=isa, device_type=device, aot_mode=True)
+    command = repr(CppBuilder(name="o", sources="i", BuildOption=of_all).get_command_line())
+    arguments = {
+        "aot_mode": True,
+        "device_type": device,
+        "use_mmap_weights": False,
+        "use_mmap_weights_external": False,
+        "use_relative_path": False,
+        "vec_isa": isa,
+    }
+    wrapper = codecache._get_cpp_wrapper_header(device, aot_mode=True)
+    codecache._precompile_header(wrapper, command, min_optimize=True, **arguments)
+    if kernels := codecache._get_cpp_prefix_header(device):
+        codecache._precompile_header(kernels, command, **arguments)
 
 
 def show_torch_to_kernels():
@@ -243,30 +309,66 @@ def include_types_of_fp8():
 
 def try_instruction_sets_here():
     """Inductor loads a library for each set of a CPU in a Python of its own, which imports torch for two seconds. Loading it
-    executes nothing of it, so this process can."""
+    executes nothing of it, so this process can. The list of sets is in order of preference, and its first one is taken:
+    unless the environment chooses another, the next ones need no test."""
     cpu_vec_isa.subprocess = SimpleNamespace(
         check_call=lambda command, **_: exec(command[command.index("-c") + 1], {}), DEVNULL=subprocess.DEVNULL
     )
+    if "ATEN_CPU_CAPABILITY" not in os.environ:
+        cpu_vec_isa.supported_vec_isa_list = FirstOf(cpu_vec_isa.supported_vec_isa_list)
 
 
-def tools_for(request):
-    if not any(spec["device"].startswith("cuda") for spec in request["inputs"]):
+class FirstOf(list):
+    """Iterates up to the first set that works."""
+
+    def __iter__(self):
+        for isa in super().__iter__():
+            yield isa
+            if all(flag in cpu_vec_isa.x86_isa_checker() for flag in str(isa).split()) and isa:
+                return
+
+
+def device_of(requests):
+    return requests[0]["inputs"][0]["device"].split(":")[0]
+
+
+def tools_for(requests):
+    if device_of(requests) != "cuda":
         return contextlib.nullcontext()
     return cuda_tools.ready(Path(torch.__file__).parent, int(torch.version.cuda.split(".")[0]))
 
 
-def main(folder):
-    request = json.loads((folder / "request.json").read_text())
+def prepare():
+    show_torch_to_kernels()
+    include_types_of_fp8()
+    try_instruction_sets_here()
+    cpu_vec_isa.pick_vec_isa()
+
+
+def compile_units(folders, requests, build):
+    prepare()
+    set_options(build, device_of(requests))
+    # Kernels that are timed (max-autotune) have the machine to themselves.
+    timed = requests[0]["mode"].startswith("max-autotune")
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as workers:
+        if not timed:
+            workers.submit(precompile_headers, device_of(requests))
+        with contextlib.nullcontext() if timed else built_beside(workers):
+            lowered = [lower_unit(folder, request) for folder, request in zip(folders, requests)]
+    for folder, (files, meta) in zip(folders, lowered):
+        package_aoti(str(folder / "unit.pt2"), files)
+        (folder / "meta.json").write_text(json.dumps(meta))
+
+
+def main(folders):
+    requests = [json.loads((folder / "request.json").read_text()) for folder in folders]
     try:
-        with tools_for(request):
-            show_torch_to_kernels()
-            include_types_of_fp8()
-            try_instruction_sets_here()
-            compile_unit(folder, request)
+        with tools_for(requests), tempfile.TemporaryDirectory(prefix="optrush-compile-") as build:
+            compile_units(folders, requests, build)
     except cuda_tools.Missing as missing:
-        (folder / "missing.json").write_text(json.dumps({"what": str(missing), "cure": missing.cure}))
+        (folders[0] / "missing.json").write_text(json.dumps({"what": str(missing), "cure": missing.cure}))
         sys.exit(f"{missing}\n{missing.cure}")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main([Path(folder) for folder in sys.argv[1:]])

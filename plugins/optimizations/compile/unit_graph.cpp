@@ -185,8 +185,11 @@ UnitGraph trace_unit(const UnitFunction& function, const Unit& unit, const Tenso
   UnitGraph result;
   const Tensor start = x.detach().requires_grad_(x.requires_grad());
   const Batch batch = with_tensors_of_its_own(of_call);
-  result.graph = trace(unit_inputs(unit, start, batch),
-                       [&](const Tensors& inputs) { return Tensors{function(inputs.front(), batch)}; });
+  result.graph = trace(unit_inputs(unit, start, batch), [&](const Tensors& inputs) {
+    result.output = function(inputs.front(), batch);
+    return Tensors{result.output};
+  });
+  result.output = result.output.detach().requires_grad_(result.output.requires_grad());
   refuse_random_numbers(*result.graph);
   for (const auto& entry : pairs.entries()) result.pairs.push_back(trace_pair(entry));
   return result;

@@ -27,6 +27,7 @@ struct UnitGraph {
   };
   std::shared_ptr<torch::jit::Graph> graph;
   std::vector<Pair> pairs;  ///< by the index in the graph's optrush::call nodes
+  Tensor output;            ///< of the traced call, without its history; requires_grad as with it
 
   /// The same for units that compile to the same code.
   std::string text() const;
