@@ -189,8 +189,10 @@ void take_ranks(Row& row, const RunsOfRow& runs) {
   row.exposed_seconds = median(exposed);
 }
 
-/// What the plan predicts; what a run counted itself stays.
+/// What the plan predicts; what a run counted itself stays. The plan of another
+/// program is that of the rung below it, and predicts neither its memory nor its costs.
 void take_plan(Row& row, const Stored& stored) {
+  if (row.external) return;
   const CostLine planned = planned_cost(row.name, plan_of(stored, row));
   row.planned_memory = planned.memory;
   if (planned.memory && planned.memory->bounded_by.empty()) row.predicted_peak = planned.memory->peak;
