@@ -182,6 +182,8 @@ def table_of(machine, card, steps):
                 rungs = rungs_of(report)
                 rung_rows(table, step, rungs, predicted, page and page["peak"])
                 ratio_rows(table, step, rungs)
+            elif step.report == "single_gpu":
+                rung_rows(table, step, rungs_of(report), {}, page and page["peak"])
             elif step.report:
                 bandwidth_rows(table, report)
             elif step.expected:

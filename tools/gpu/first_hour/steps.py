@@ -123,5 +123,9 @@ STAGES = {
         flagship("larger", "Larger batches on a large card, else the tuned compilers of both sides", 9, larger,
                  expected={"micro-batch 16, over compile": "1.01x to 1.02x"}),
     ],
+    6: [
+        Step("single_gpu", "From fp32 up, with checkpointing and long sequences", 9,
+             lambda at: at.run("single_gpu", "single_gpu", "--rounds", "1"), report="single_gpu"),
+    ],
 }
 PROGRAMS = sorted({step.name for steps in STAGES.values() for step in steps if step.name.startswith("test_")})
