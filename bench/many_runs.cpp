@@ -3,8 +3,8 @@
 //
 //   build/bench/many_runs RUNGS ROUNDS [FOLDER] [--resume]
 //
-// It prints CPU milliseconds of the conductor for a run, those of the workers not counted, and its largest
-// resident memory. With --resume nothing is left to run, so it prints what a look at every stored run costs.
+// It prints the conductor's CPU milliseconds per run, without those of the workers, and its largest resident
+// memory. With --resume nothing is left to run. It then prints the cost of checking every stored run.
 #include <sys/resource.h>
 
 #include <chrono>

@@ -4,8 +4,8 @@
 
 namespace optrush {
 /// Walks a JSON text and gives out its values one after the other, without a document of it: for texts of
-/// many megabytes. It knows what this project's writers write (keys and numbers without escapes). From the
-/// first thing on that it does not know, or that is not JSON, it is not good, and what it gives says nothing.
+/// many megabytes. It reads what this project's writers write: keys without escapes. At the first thing that
+/// it cannot read, or that is not JSON, good() becomes false. Its values are then meaningless.
 class JsonCursor {
  public:
   explicit JsonCursor(std::string_view text)

@@ -61,7 +61,7 @@ Execution::Execution(const Experiment& experiment, const RunRequest& request, Ru
 bool Execution::is_executed(const Job& job) const {
   const auto executed = executed_.find(job.id);
   if (executed == executed_.end()) return false;
-  // The runs of the gate follow from what the others show; a measured one stays what it is.
+  // The gate chooses its runs from the results of the others. A measured run does not change.
   return job.spec.purpose == Purpose::measure || executed->second == identity_of(job);
 }
 

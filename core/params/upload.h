@@ -8,8 +8,8 @@
 
 namespace optrush {
 /// Copies tensors of the host to a device. To a GPU they go in pieces through two pinned buffers, one filled
-/// by all threads while the GPU reads the other: to pin the tensors themselves takes longer than to draw
-/// them.
+/// by all threads while the GPU reads the other. LibTorch keeps pinned memory and rounds it up to a power of
+/// two, so to pin whole tensors would hold up to twice the largest.
 class Upload {
  public:
   explicit Upload(at::Device device) : device_(device) {}

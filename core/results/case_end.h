@@ -9,7 +9,7 @@ namespace optrush {
 /// How a case of `optrush check` ended, as its worker, its journal and its results for programs have it.
 struct CaseEnd {
   CaseStatus status = CaseStatus::not_run;
-  std::string detail = {};             ///< what was checked, or why not
+  std::string detail = {};             ///< what was checked, or why it was not
   std::optional<ErrorCode> code = {};  ///< of a case that was refused, skipped or failed
   double seconds = 0;
 };

@@ -101,7 +101,8 @@ std::optional<std::vector<StepResult>> read_steps(JsonCursor& cursor, StepPhases
   return steps;
 }
 
-/// None where the text is to be read as a document, which says what is wrong with it.
+/// None if the cursor cannot read the text. The parsed document is read instead, whose errors say what is
+/// wrong.
 std::optional<RunResult> read_fast(std::string_view text, const std::string& where, StepPhases keep) try {
   JsonCursor cursor(text);
   std::optional<std::vector<StepResult>> steps;

@@ -181,7 +181,7 @@ std::optional<Results::Run> run_of(std::string_view text, size_t offset, const f
                       std::move(*result)};
 }
 
-/// None where the text is to be read as a document.
+/// None if the cursor cannot read the text: parts_of_document() can, or says what is wrong.
 std::optional<Results> parts_of(std::string_view text, const fs::path& file) try {
   Results results;
   JsonCursor cursor(text);
@@ -209,7 +209,7 @@ std::optional<Results> parts_of(std::string_view text, const fs::path& file) try
   return std::nullopt;
 }
 
-/// By a document of it: for what no writer of this project has written, and to say what is wrong.
+/// The same from a parsed document. It reads any JSON, and its errors say what is wrong.
 Results parts_of_document(std::string_view text, const fs::path& file) {
   Results results{parse_stored(text, file.string()), {}};
   if (!results.all.is_object() || !results.all.value("runs", Json()).is_array()) return results;

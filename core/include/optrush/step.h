@@ -32,8 +32,8 @@ class Step {
   /// For schedules that record a step and replay it as a whole. From here on the step is timed as a whole,
   /// without phases.
   virtual void time_as_one() = 0;
-  /// For a replayed step. `bytes`: what it uses at its peak and the device's allocator does not count as in
-  /// use. They are added to the measured peak.
+  /// For a replayed step. The device's allocator does not count `bytes` that the step uses at its peak. They
+  /// are added to the measured peak.
   virtual void add_uncounted_memory(int64_t bytes) = 0;
   /// The outcome of the called primitives, or of a recorded step.
   virtual const StepOutcome& outcome() const = 0;

@@ -6,8 +6,8 @@
 #include "launch/schedule/time_left.h"
 
 namespace optrush {
-/// The runs of an experiment that have not begun, for the progress line. A start changes one entry: what it
-/// costs does not grow with the number of runs.
+/// The runs of an experiment that have not begun, for the progress line. A start changes one entry, so its
+/// cost does not grow with the number of runs.
 class LaterRuns {
  public:
   void add(const Job&);

@@ -140,7 +140,7 @@ struct Analysis {
   std::optional<Drift> drift;
   Json tried;                          ///< Stored::tried
   std::vector<NoiseLine> probes;       ///< of the machine's noise
-  std::optional<Noise> noise;          ///< what they say of the CPU; none: it was not probed
+  std::optional<Noise> noise;          ///< of the CPU, by these lines; none: it was not probed
   std::optional<GpuSteps> gpu;         ///< none: the runs were not on a GPU
   std::vector<AblationLine> ablation;  ///< most valuable first
   std::vector<StoredRun> runs;         ///< raw samples

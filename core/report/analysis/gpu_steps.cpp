@@ -10,7 +10,7 @@ namespace optrush {
 namespace {
 constexpr size_t kFewestOfARun = 5;
 
-/// None where its timed steps are few, or differ in their work, as those of packed documents do.
+/// None if there are few timed steps, or if their work differs, as with packed documents.
 std::optional<double> spread_of_steps(const RunResult& result) {
   std::vector<double> seconds;
   const StepResult* first = nullptr;

@@ -189,8 +189,8 @@ void take_ranks(Row& row, const RunsOfRow& runs) {
   row.exposed_seconds = median(exposed);
 }
 
-/// What the plan predicts; what a run counted itself stays. The plan of another
-/// program is that of the rung below it, and predicts neither its memory nor its costs.
+/// Takes over what the plan predicts, and keeps what a run has counted itself. The plan of another program is
+/// the plan of the rung below it, so it predicts nothing of that program.
 void take_plan(Row& row, const Stored& stored) {
   if (row.external) return;
   const CostLine planned = planned_cost(row.name, plan_of(stored, row));
