@@ -1,6 +1,6 @@
-// Causal attention in fp32 on a CPU, forward and backward: the kernel of flash_attention beside LibTorch's.
-// Arguments: positions, width of a head; four sequences, eight heads, four of keys. CPU time is that of all
-// threads.
+// Causal attention on a CPU, forward and backward: the kernel of flash_attention beside LibTorch's.
+// Arguments: positions, width of a head, bits of an element (32 or 16); four sequences, eight heads, four of
+// keys. CPU time is that of all threads.
 //   OMP_WAIT_POLICY=passive build/bench/causal_attention
 #include <ATen/Functions.h>
 #include <benchmark/benchmark.h>
@@ -16,8 +16,9 @@ struct Inputs {
   double scale;
 
   explicit Inputs(const benchmark::State& state) : scale(1 / std::sqrt(static_cast<double>(state.range(1)))) {
+    const auto type = state.range(2) == 16 ? at::kBFloat16 : at::kFloat;
     const auto heads = [&](int64_t count) {
-      return at::randn({4, state.range(0), count, state.range(1)}).transpose(1, 2);
+      return at::randn({4, state.range(0), count, state.range(1)}).to(type).transpose(1, 2);
     };
     q = heads(8), k = heads(4), v = heads(4), gradient = heads(8);
   }
@@ -43,8 +44,9 @@ void libtorch(benchmark::State& state) {
 }
 
 void shapes(benchmark::internal::Benchmark* made) {
-  for (const int64_t positions : {256, 384, 512, 768, 1024, 1536, 2048})
-    for (const int64_t width : {32, 64}) made->Args({positions, width});
+  for (const int64_t bits : {32, 16})
+    for (const int64_t positions : {32, 64, 128, 256, 512, 1024, 2048, 4096, 8192})
+      for (const int64_t width : {32, 64, 128}) made->Args({positions, width, bits});
   made->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime()->UseRealTime();
 }
 BENCHMARK(own)->Apply(shapes);

@@ -126,15 +126,15 @@ class FlashAttention final : public Plugin {
       return result;
     }
     if (by_own_kernel(q, shared_k, shared_v, args))
-      return {call(own_kernel(args.scale), {q, shared_k, shared_v}).front(), {}};
+      return {call(own_kernel(args.scale), {lowered(q), lowered(shared_k), lowered(shared_v)}).front(), {}};
     return {
         at::scaled_dot_product_attention(q, k, v, {}, /*dropout_p=*/0.0, args.causal, args.scale, grouped),
         {}};
   }
 
-  /// Autocast would lower the inputs, and a compiler is given LibTorch's operator.
+  /// A compiler is given LibTorch's operator.
   static bool by_own_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
-    return !tracing() && !at::autocast::is_autocast_enabled(at::kCPU) && flash::cpu::takes(q, k, v, args);
+    return !tracing() && flash::cpu::takes(lowered(q), lowered(k), lowered(v), args);
   }
 
   /// Layers share it; it stays where it is.
@@ -142,7 +142,7 @@ class FlashAttention final : public Plugin {
     const std::lock_guard lock(mutex_);
     const auto found = own_kernels_.find(scale);
     if (found != own_kernels_.end()) return found->second;
-    run_->note("causal attention in fp32 runs the plugin's own kernel");
+    run_->note("causal attention runs the plugin's own kernel");
     return own_kernels_.emplace(scale, flash::cpu::attention(scale)).first->second;
   }
 

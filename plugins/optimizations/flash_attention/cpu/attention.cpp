@@ -1,50 +1,23 @@
 #include "cpu/attention.h"
 
+#include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
-#include <dlfcn.h>
 
 #include <algorithm>
-#include <cmath>
-#include <vector>
+#include <cstddef>
 
+#include "cpu/products.h"
 #include "cpu/rows.h"
 #include "optrush/forecast.h"
 
 namespace optrush::flash::cpu {
 namespace {
-/// The product of the BLAS that LibTorch calls; inside of a thread it stays there.
-using Sgemm = void (*)(const char*, const char*, const int*, const int*, const int*, const float*,
-                       const float*, const int*, const float*, const int*, const float*, float*, const int*);
-Sgemm sgemm() {
-  static const auto found = reinterpret_cast<Sgemm>(dlsym(RTLD_DEFAULT, "sgemm_"));
-  return found;
-}
+/// Sequences for which it was measured to be faster than LibTorch's kernel.
+constexpr int64_t kShortest = 64, kLongest = 8192;
 
-/// Sequences for which it was measured to be faster than LibTorch's kernel: that one multiplies a query with
-/// whole blocks of 512 keys, which counts less in longer ones, and shorter ones have few products to save.
-constexpr int64_t kShortest = 384, kLongest = 1536;
-
-/// Rows of a matrix: `row` elements from one to the next.
-struct Matrix {
-  float* data;
-  int64_t row;
-};
-
-enum class Form : uint8_t { as_is, transposed };
-
-/// out (m, n) = keep out + a b, where a is (m, k) and b (k, n) once they are transposed.
-void multiply(Form a_form, Form b_form, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, float keep,
-              Matrix out) {
-  // Of columns it is the product of the transposed ones, in the other order.
-  const char first = b_form == Form::transposed ? 'T' : 'N', second = a_form == Form::transposed ? 'T' : 'N';
-  const int rows = static_cast<int>(n), columns = static_cast<int>(m), inner = static_cast<int>(k),
-            a_row = static_cast<int>(a.row), b_row = static_cast<int>(b.row),
-            out_row = static_cast<int>(out.row);
-  const float one = 1;
-  sgemm()(&first, &second, &rows, &columns, &inner, &one, b.data, &b_row, a.data, &a_row, &keep, out.data,
-          &out_row);
-}
+/// Queries of a tile: with all keys of a long sequence, their scores stay in the second cache.
+constexpr int64_t kTile = 32;
 
 /// B batch, H query heads, G heads of keys and values, S positions, K width of a head.
 struct Sizes {
@@ -52,50 +25,293 @@ struct Sizes {
   Sizes(const Tensor& q, const Tensor& k)
       : batch(q.size(0)), heads(q.size(1)), groups(k.size(1)), positions(q.size(2)), width(q.size(3)) {}
   int64_t shared() const { return heads / groups; }
-  /// Positions of a tile: with the heads that share keys, and all keys, it stays in the second cache.
-  int64_t tile() const {
-    constexpr int64_t kElements = 1 << 17, kMost = 128, kLeast = 8;
-    return std::clamp(kElements / (positions * shared()), kLeast, kMost);
-  }
-  int64_t tiles() const { return (positions + tile() - 1) / tile(); }
+  int64_t tiles() const { return (positions + kTile - 1) / kTile; }
+  /// From a row of scores to the next: whole vectors.
+  int64_t score_row() const { return (positions + 15) / 16 * 16; }
 };
 
-/// The heads of one batch that share keys, of a tensor (B, H, S, K).
-struct Heads {
-  float* data;
-  int64_t head, position;
-  Heads(const Tensor& x, int64_t b, int64_t first_head)
-      : data(const_cast<float*>(x.const_data_ptr<float>()) + b * x.stride(0) + first_head * x.stride(1)),
-        head(x.stride(1)),
-        position(std::max(x.stride(2), x.size(3))) {}
-  float* row(int64_t s, int64_t h) const { return data + s * position + h * head; }
-  Matrix of_head() const { return {data, position}; }
-};
+/// The positions of a head, of a tensor (B, H, S, K).
+template <class T>
+Rows<T> rows_of(const Tensor& x, int64_t b, int64_t head) {
+  auto* data = const_cast<std::remove_const_t<T>*>(x.const_data_ptr<std::remove_const_t<T>>());
+  return {data + b * x.stride(0) + head * x.stride(1), std::max(x.stride(2), x.size(3))};
+}
 
 /// Positions [begin, end), which see the keys before `end`.
 struct Tile {
-  int64_t begin, end, shared, width;
-  int64_t rows() const { return (end - begin) * shared; }
+  int64_t begin, end;
+  int64_t size() const { return end - begin; }
+};
+Tile tile_of(const Sizes& sizes, int64_t index) {
+  return {index * kTile, std::min((index + 1) * kTile, sizes.positions)};
+}
 
-  /// visit(row of the tile, position, head)
-  template <class Visit>
-  void each_row(const Visit& visit) const {
-    int64_t row = 0;
-    for (int64_t s = begin; s < end; ++s)
-      for (int64_t h = 0; h < shared; ++h) visit(row++, s, h);
+/// Gives parts of the memory of one thread; of none, it counts how much they need.
+class Arena {
+ public:
+  explicit Arena(std::byte* begin = nullptr) : begin_(begin) {}
+
+  template <class T>
+  T* take(int64_t count) {
+    constexpr int64_t kLine = 64;
+    std::byte* const at = begin_ == nullptr ? nullptr : begin_ + used_;
+    used_ += (count * static_cast<int64_t>(sizeof(T)) + kLine - 1) / kLine * kLine;
+    return reinterpret_cast<T*>(at);
   }
-  /// Its rows beside each other, times `factor`.
-  void pack(const Heads& from, float factor, float* to) const {
-    each_row([&](int64_t row, int64_t s, int64_t h) {
-      const float* in = from.row(s, h);
-      for (int64_t i = 0; i < width; ++i) to[row * width + i] = in[i] * factor;
+  int64_t used() const { return used_; }
+
+ private:
+  std::byte* begin_;
+  int64_t used_ = 0;
+};
+
+/// The memory of a call: that of each thread, asked of LibTorch, so that it counts.
+template <class Workspace>
+class Workspaces {
+ public:
+  Workspaces(const Sizes& sizes, const Tensor& like) : sizes_(sizes) {
+    Arena counting;
+    Workspace(sizes, counting);
+    memory_ = at::empty({at::get_num_threads(), counting.used()}, like.options().dtype(at::kByte));
+  }
+
+  /// visit(workspace, batch, head of keys), each by one thread.
+  template <class Visit>
+  void each_group(const Visit& visit) {
+    auto* const begin = reinterpret_cast<std::byte*>(memory_.data_ptr<uint8_t>());
+    at::parallel_for(0, sizes_.batch * sizes_.groups, 1, [&](int64_t first, int64_t last) {
+      Arena arena(begin + at::get_thread_num() * memory_.stride(0));
+      Workspace workspace(sizes_, arena);
+      for (int64_t task = first; task < last; ++task)
+        visit(workspace, task / sizes_.groups, task % sizes_.groups);
     });
+  }
+
+ private:
+  Sizes sizes_;
+  Tensor memory_;
+};
+
+/// A matrix in the memory of a thread.
+template <class T>
+class Buffer {
+ public:
+  Buffer(int64_t rows, int64_t row, Arena& arena) : data_(arena.take<T>(rows * row)), row_(row) {}
+  Rows<T> rows() { return {data_, row_}; }
+  Second<T> second() { return {data_, row_}; }
+
+ private:
+  T* data_;
+  int64_t row_;
+};
+
+template <class T>
+Rows<const T> read(Rows<T> rows) {
+  return {rows.data, rows.row};
+}
+template <class T>
+Second<const T> read(Second<T> second) {
+  return {second.data, second.row};
+}
+
+/// A matrix of fp32 as the first and as the second one of products in T, in memory that is made where T needs
+/// another form.
+template <class T>
+class Rounded {
+ public:
+  Rounded(int64_t rows, int64_t row, Arena& arena)
+      : first_(kPaired<T> ? rows : 0, row, arena),
+        second_(kPaired<T> ? inner_size<T>(rows) : 0, row, arena) {}
+
+  Rows<const T> first(Rows<const float> in, int64_t rows, int64_t columns) {
+    if constexpr (kPaired<T>) {
+      for (int64_t r = 0; r < rows; ++r) scaled(in.at(r), 1, columns, first_.rows().at(r));
+      return read(first_.rows());
+    } else {
+      return in;
+    }
+  }
+
+  Second<const T> second(Rows<const float> in, int64_t rows, int64_t columns) {
+    if constexpr (kPaired<T>) {
+      paired(in, rows, columns, second_.second());
+      return read(second_.second());
+    } else {
+      return {in.data, in.row};
+    }
+  }
+
+ private:
+  Buffer<T> first_, second_;
+};
+
+/// Keys or values of a head as the second matrix of products, as they are and transposed.
+template <class T>
+class Seconds {
+ public:
+  Seconds(const Sizes& sizes, Arena& arena)
+      : sizes_(sizes),
+        paired_(kPaired<T> ? inner_size<T>(sizes.positions) : 0, sizes.width, arena),
+        transposed_(inner_size<T>(sizes.width), sizes.score_row(), arena) {}
+
+  Second<const T> plain(Rows<const T> in) {
+    if constexpr (kPaired<T>) {
+      paired(in, sizes_.positions, sizes_.width, paired_.second());
+      return read(paired_.second());
+    } else {
+      return {in.data, in.row};
+    }
+  }
+  Second<const T> transpose(Rows<const T> in) {
+    transposed(in, sizes_.positions, sizes_.width, transposed_.second());
+    return read(transposed_.second());
+  }
+
+ private:
+  Sizes sizes_;
+  Buffer<T> paired_, transposed_;
+};
+
+/// LibTorch keeps a state of the processor's matrix unit between products in bf16.
+template <class T>
+struct MatrixUnit {
+  MatrixUnit() = default;
+  MatrixUnit(const MatrixUnit&) = delete;
+  MatrixUnit& operator=(const MatrixUnit&) = delete;
+  ~MatrixUnit() {
+    if constexpr (kPaired<T>) at::native::cpublas::brgemm_release();
   }
 };
 
-Tile tile_of(const Sizes& sizes, int64_t index) {
-  const int64_t begin = index * sizes.tile();
-  return {begin, std::min(begin + sizes.tile(), sizes.positions), sizes.shared(), sizes.width};
+/// The memory of a thread in the forward.
+template <class T>
+struct ForwardWorkspace {
+  Seconds<T> of_keys, of_values;
+  Buffer<float> scores, made;
+  Rounded<T> rounded;
+  MatrixUnit<T> unit;
+
+  ForwardWorkspace(const Sizes& sizes, Arena& arena)
+      : of_keys(sizes, arena),
+        of_values(sizes, arena),
+        scores(kTile, sizes.score_row(), arena),
+        made(kTile, sizes.width, arena),
+        rounded(kTile, sizes.score_row(), arena) {}
+};
+
+template <class T>
+void forward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Tensor& v, float scale,
+                const AttentionOut& result) {
+  Workspaces<ForwardWorkspace<T>> memory(sizes, q);
+  if (is_forecast(q)) return;
+  float* lses = result.lse.data_ptr<float>();
+  memory.each_group([&](ForwardWorkspace<T>& work, int64_t b, int64_t group) {
+    const Rows<float> scores = work.scores.rows(), made = work.made.rows();
+    const auto keys = work.of_keys.transpose(rows_of<const T>(k, b, group));
+    const auto values = work.of_values.plain(rows_of<const T>(v, b, group));
+    for (int64_t head = group * sizes.shared(); head < (group + 1) * sizes.shared(); ++head) {
+      const auto queries = rows_of<const T>(q, b, head);
+      const auto out = rows_of<T>(result.out, b, head);
+      float* lse = lses + (b * sizes.heads + head) * sizes.positions;
+      for (int64_t index = 0; index < sizes.tiles(); ++index) {
+        const auto [begin, end] = tile_of(sizes, index);
+        const int64_t size = end - begin, seen = inner_size<T>(end);
+        multiply<T>(size, end, sizes.width, queries.from(begin), keys, false, scores);
+        std::array<float, kTile> sums{};
+        for (int64_t i = 0; i < size; ++i)
+          sums[static_cast<size_t>(i)] =
+              exponentials(scores.at(i), begin + i + 1, seen, scale, lse + begin + i);
+        multiply<T>(size, sizes.width, seen, work.rounded.first(read(scores), size, seen), values, false,
+                    made);
+        for (int64_t i = 0; i < size; ++i)
+          scaled(made.at(i), 1 / sums[static_cast<size_t>(i)], sizes.width, out.at(begin + i));
+      }
+    }
+  });
+}
+
+/// The memory of a thread in the backward.
+template <class T>
+struct BackwardWorkspace {
+  Seconds<T> of_keys, of_values;
+  Buffer<float> weights, scores, made, dk, dv;
+  Buffer<T> queries, gradients;  ///< of a tile, transposed
+  Rounded<T> rounded_weights, rounded_scores;
+  MatrixUnit<T> unit;
+
+  BackwardWorkspace(const Sizes& sizes, Arena& arena)
+      : of_keys(sizes, arena),
+        of_values(sizes, arena),
+        weights(kTile, sizes.score_row(), arena),
+        scores(kTile, sizes.score_row(), arena),
+        made(kTile, sizes.width, arena),
+        dk(sizes.width, sizes.score_row(), arena),
+        dv(sizes.width, sizes.score_row(), arena),
+        queries(sizes.width, kTile, arena),
+        gradients(sizes.width, kTile, arena),
+        rounded_weights(kTile, sizes.score_row(), arena),
+        rounded_scores(kTile, sizes.score_row(), arena) {}
+};
+
+/// The transpose of (K, S) to the rows of a head.
+template <class T>
+void write_transposed(const Sizes& sizes, Rows<const float> in, Buffer<float>& made, Rows<T> out) {
+  for (int64_t s = 0; s < sizes.positions; s += kTile) {
+    const int64_t count = std::min(kTile, sizes.positions - s);
+    transposed({in.data + s, in.row}, sizes.width, count, made.rows());
+    for (int64_t i = 0; i < count; ++i) scaled(made.rows().at(i), 1, sizes.width, out.at(s + i));
+  }
+}
+
+struct Gradients {
+  const Tensor &of_out, &dq, &dk, &dv;
+};
+
+template <class T>
+void backward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out,
+                 const Tensor& lse, float scale, const Gradients& result) {
+  Workspaces<BackwardWorkspace<T>> memory(sizes, q);
+  if (is_forecast(q)) return;
+  const float* lses = lse.const_data_ptr<float>();
+  memory.each_group([&](BackwardWorkspace<T>& work, int64_t b, int64_t group) {
+    const Rows<float> weights = work.weights.rows(), scores = work.scores.rows(), made = work.made.rows();
+    const Rows<float> dk = work.dk.rows(), dv = work.dv.rows();
+    const Rows<const T> keys = rows_of<const T>(k, b, group);
+    const auto plain_keys = work.of_keys.plain(keys), turned_keys = work.of_keys.transpose(keys);
+    const auto turned_values = work.of_values.transpose(rows_of<const T>(v, b, group));
+    bool add = false;  // the last tile sees all keys, so it begins their sums
+    for (int64_t index = sizes.tiles() - 1; index >= 0; --index) {
+      const auto [begin, end] = tile_of(sizes, index);
+      const int64_t size = end - begin, inner = inner_size<T>(size), seen = inner_size<T>(end);
+      for (int64_t head = group * sizes.shared(); head < (group + 1) * sizes.shared(); ++head) {
+        const auto queries = rows_of<const T>(q, b, head).from(begin);
+        const auto of_out = rows_of<const T>(result.of_out, b, head).from(begin);
+        const auto outs = rows_of<const T>(out, b, head).from(begin);
+        const float* head_lse = lses + (b * sizes.heads + head) * sizes.positions + begin;
+        multiply<T>(size, end, sizes.width, queries, turned_keys, false, weights);
+        multiply<T>(size, end, sizes.width, of_out, turned_values, false, scores);
+        for (int64_t i = 0; i < size; ++i) {
+          weights_of(weights.at(i), begin + i + 1, seen, scale, head_lse[i]);
+          std::fill(scores.at(i) + end, scores.at(i) + seen, 0.0F);
+          scores_gradient(scores.at(i), weights.at(i), seen, scale,
+                          inner_product(of_out.at(i), outs.at(i), sizes.width));
+        }
+        transposed(of_out, size, sizes.width, work.gradients.rows());
+        transposed(queries, size, sizes.width, work.queries.rows());
+        multiply<T>(sizes.width, end, inner, read(work.gradients.rows()),
+                    work.rounded_weights.second(read(weights), size, end), add, dv);
+        multiply<T>(sizes.width, end, inner, read(work.queries.rows()),
+                    work.rounded_scores.second(read(scores), size, end), add, dk);
+        multiply<T>(size, sizes.width, seen, work.rounded_scores.first(read(scores), size, seen), plain_keys,
+                    false, made);
+        const auto dq = rows_of<T>(result.dq, b, head).from(begin);
+        for (int64_t i = 0; i < size; ++i) scaled(made.at(i), 1, sizes.width, dq.at(i));
+        add = true;
+      }
+    }
+    write_transposed(sizes, read(dk), work.made, rows_of<T>(result.dk, b, group));
+    write_transposed(sizes, read(dv), work.made, rows_of<T>(result.dv, b, group));
+  });
 }
 
 /// (B, H, S, K) in memory as (B, S, H, K), as linears write and read it.
@@ -114,56 +330,43 @@ double flops_of(const Sizes& sizes, double products) {
       static_cast<double>(sizes.batch * sizes.heads * sizes.positions * sizes.positions * sizes.width);
   return products * 2 * all / 2;
 }
+
+/// A thread has whole heads of keys: with few of them some threads would wait.
+bool fills_threads(int64_t tasks) {
+  const int64_t threads = at::get_num_threads(), rounds = (tasks + threads - 1) / threads;
+  return 4 * tasks >= 3 * rounds * threads;
+}
 }  // namespace
+
+bool supports(at::ScalarType type) {
+#if defined(__x86_64__)
+  if (!at::globalContext().userEnabledMkldnn() || !__builtin_cpu_supports("avx512bw")) return false;
+  return type == at::kFloat || (type == at::kBFloat16 && __builtin_cpu_supports("avx512bf16"));
+#else
+  (void)type;
+  return false;
+#endif
+}
 
 bool takes(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
   const bool of_cpu = q.is_cpu() || (is_forecast(q) && form_of(q) == at::kCPU);
+  const at::ScalarType type = q.scalar_type();
   return of_cpu && args.causal && !args.segments.defined() && !args.alibi && !args.has_window(k.size(2)) &&
-         q.scalar_type() == at::kFloat && k.scalar_type() == at::kFloat && v.scalar_type() == at::kFloat &&
-         q.size(2) == k.size(2) && q.size(2) >= kShortest && q.size(2) <= kLongest &&
-         v.size(3) == q.size(3) && q.size(1) % k.size(1) == 0 && q.numel() > 0 &&
-         q.size(0) * k.size(1) >= at::get_num_threads() && sgemm() != nullptr;
+         k.scalar_type() == type && v.scalar_type() == type && supports(type) && q.size(2) == k.size(2) &&
+         q.size(2) >= kShortest && q.size(2) <= kLongest && v.size(3) == q.size(3) &&
+         (type == at::kFloat || q.size(3) % 2 == 0) && q.size(1) % k.size(1) == 0 && q.numel() > 0 &&
+         fills_threads(q.size(0) * k.size(1));
 }
 
 AttentionOut forward(const Tensor& q_given, const Tensor& k_given, const Tensor& v_given, double scale) {
   const Tensor q = dense_rows(q_given), k = dense_rows(k_given), v = dense_rows(v_given);
   const Sizes sizes(q, k);
-  AttentionOut result{empty_heads(q), at::empty({sizes.batch, sizes.heads, sizes.positions}, q.options())};
+  AttentionOut result{empty_heads(q),
+                      at::empty({sizes.batch, sizes.heads, sizes.positions}, q.options().dtype(at::kFloat))};
   note_flops(flops_of(sizes, 2));
   const NotedKernel kernel("attention", 0);
-  if (is_forecast(q)) return result;
-  const Tensor& lse = result.lse;
-  at::parallel_for(0, sizes.batch * sizes.groups * sizes.tiles(), 1, [&](int64_t first, int64_t last) {
-    const int64_t rows = sizes.tile() * sizes.shared();
-    std::vector<float> packed(static_cast<size_t>(rows * sizes.width)), made(packed.size()),
-        scores(static_cast<size_t>(rows * sizes.positions));
-    for (int64_t task = first; task < last; ++task) {
-      const int64_t b = task / sizes.tiles() / sizes.groups, group = task / sizes.tiles() % sizes.groups;
-      const int64_t head = group * sizes.shared();
-      const Tile tile = tile_of(sizes, task % sizes.tiles());
-      const int64_t keys = tile.end;
-      tile.pack(Heads(q, b, head), static_cast<float>(scale), packed.data());
-      multiply(Form::as_is, Form::transposed, tile.rows(), keys, sizes.width, {packed.data(), sizes.width},
-               Heads(k, b, group).of_head(), 0, {scores.data(), keys});
-      std::vector<float>& sums = packed;  // the queries are done
-      const Tensor lse_of_batch = lse.select(0, b);
-      float* lses = lse_of_batch.data_ptr<float>();
-      tile.each_row([&](int64_t row, int64_t s, int64_t h) {
-        float largest = 0;
-        const float sum = exponentials(scores.data() + row * keys, s + 1, keys, &largest);
-        sums[static_cast<size_t>(row)] = sum;
-        lses[(head + h) * sizes.positions + s] = largest + std::log(sum);
-      });
-      multiply(Form::as_is, Form::as_is, tile.rows(), sizes.width, keys, {scores.data(), keys},
-               Heads(v, b, group).of_head(), 0, {made.data(), sizes.width});
-      const Heads out(result.out, b, head);
-      tile.each_row([&](int64_t row, int64_t s, int64_t h) {
-        const float factor = 1 / sums[static_cast<size_t>(row)];
-        for (int64_t i = 0; i < sizes.width; ++i)
-          out.row(s, h)[i] = made[static_cast<size_t>(row * sizes.width + i)] * factor;
-      });
-    }
-  });
+  const auto run = q.scalar_type() == at::kBFloat16 ? forward_of<c10::BFloat16> : forward_of<float>;
+  run(sizes, q, k, v, static_cast<float>(scale), result);
   return result;
 }
 
@@ -177,46 +380,8 @@ std::array<Tensor, 3> backward(const Tensor& gradient_given, const Tensor& q_giv
   const std::array<Tensor, 3> result = {empty_heads(q), empty_heads(k), empty_heads(v)};
   note_flops(flops_of(sizes, 5));
   const NotedKernel kernel("attention_backward", 0, /*launches=*/3);
-  if (is_forecast(q)) return result;
-  at::parallel_for(0, sizes.batch * sizes.groups, 1, [&](int64_t first, int64_t last) {
-    const int64_t rows = sizes.tile() * sizes.shared();
-    std::vector<float> queries(static_cast<size_t>(rows * sizes.width)), upstream(queries.size()),
-        made(queries.size()), weights(static_cast<size_t>(rows * sizes.positions)), of_scores(weights.size());
-    for (int64_t task = first; task < last; ++task) {
-      const int64_t b = task / sizes.groups, group = task % sizes.groups, head = group * sizes.shared();
-      const Matrix keys_of = Heads(k, b, group).of_head(), values_of = Heads(v, b, group).of_head();
-      const Matrix dk = Heads(result[1], b, group).of_head(), dv = Heads(result[2], b, group).of_head();
-      const Heads of_out(out, b, head), of_gradient(gradient, b, head), dq(result[0], b, head);
-      const float* lses = lse.const_data_ptr<float>() + (b * sizes.heads + head) * sizes.positions;
-      // The last tile sees all keys, so it begins their sums.
-      for (int64_t index = sizes.tiles() - 1; index >= 0; --index) {
-        const Tile tile = tile_of(sizes, index);
-        const int64_t keys = tile.end, m = tile.rows();
-        const float keep = index == sizes.tiles() - 1 ? 0 : 1;
-        const Matrix packed_q{queries.data(), sizes.width}, packed_d{upstream.data(), sizes.width};
-        const Matrix p{weights.data(), keys}, ds{of_scores.data(), keys};
-        tile.pack(Heads(q, b, head), static_cast<float>(scale), queries.data());
-        tile.pack(of_gradient, 1, upstream.data());
-        multiply(Form::as_is, Form::transposed, m, keys, sizes.width, packed_q, keys_of, 0, p);
-        tile.each_row([&](int64_t row, int64_t s, int64_t h) {
-          weights_of(p.data + row * keys, s + 1, keys, lses[h * sizes.positions + s]);
-        });
-        multiply(Form::transposed, Form::as_is, keys, sizes.width, m, p, packed_d, keep, dv);
-        multiply(Form::as_is, Form::transposed, m, keys, sizes.width, packed_d, values_of, 0, ds);
-        tile.each_row([&](int64_t row, int64_t s, int64_t h) {
-          float inner = 0;
-          for (int64_t i = 0; i < sizes.width; ++i) inner += of_gradient.row(s, h)[i] * of_out.row(s, h)[i];
-          scores_gradient(ds.data + row * keys, p.data + row * keys, keys, inner);
-        });
-        multiply(Form::as_is, Form::as_is, m, sizes.width, keys, ds, keys_of, 0, {made.data(), sizes.width});
-        multiply(Form::transposed, Form::as_is, keys, sizes.width, m, ds, packed_q, keep, dk);
-        tile.each_row([&](int64_t row, int64_t s, int64_t h) {
-          for (int64_t i = 0; i < sizes.width; ++i)
-            dq.row(s, h)[i] = made[static_cast<size_t>(row * sizes.width + i)] * static_cast<float>(scale);
-        });
-      }
-    }
-  });
+  const auto run = q.scalar_type() == at::kBFloat16 ? backward_of<c10::BFloat16> : backward_of<float>;
+  run(sizes, q, k, v, out, lse, static_cast<float>(scale), {gradient, result[0], result[1], result[2]});
   return result;
 }
 

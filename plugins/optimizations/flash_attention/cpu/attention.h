@@ -5,13 +5,17 @@
 #include "optrush/ops.h"
 
 namespace optrush::flash::cpu {
-/// Whether these kernels compute it: causal attention in fp32 on a CPU over whole sequences, with so many
-/// heads of keys that each thread has one. LibTorch's kernel, which has all else, multiplies each query with
-/// keys in blocks of 512, those behind it included.
+/// Whether this processor has products of such elements: fp32 with AVX-512, bf16 with AVX512-BF16.
+bool supports(at::ScalarType type);
+
+/// Whether these kernels compute it, and were measured to be faster than LibTorch's: causal attention over
+/// whole sequences in a supported type, with enough heads of keys for all threads. LibTorch's kernel, which
+/// has all else, multiplies each query with keys in blocks of 512, those behind it included.
 bool takes(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
 
-/// Tiles of queries, all heads that share keys together, with the keys that they see: two products, and a
-/// softmax of whole rows in between. q (B, H, S, K), k and v (B, G, S, K); the lse (B, H, S).
+/// Tiles of queries with the keys that they see: two products, and a softmax of whole rows in between. q (B,
+/// H, S, K), k and v (B, G, S, K) in fp32 or bf16; the lse (B, H, S) in fp32. Sums are in fp32. bf16 needs an
+/// even K.
 AttentionOut forward(const Tensor& q, const Tensor& k, const Tensor& v, double scale);
 
 /// {dq, dk, dv}. The weights of a tile are made again from the lse (arXiv:2205.14135, appendix B.4), then

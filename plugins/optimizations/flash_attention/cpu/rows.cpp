@@ -5,6 +5,7 @@
 #include "hwy/foreach_target.h"
 // The target's own headers come after it.
 #include <algorithm>
+#include <cmath>
 
 #include "cpu/rows.h"
 #include "hwy/highway.h"
@@ -15,8 +16,11 @@ HWY_BEFORE_NAMESPACE();
 namespace optrush::flash {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+using fused::HWY_NAMESPACE::Bf16;
 using fused::HWY_NAMESPACE::each_vector;
 using fused::HWY_NAMESPACE::exp_of_moderate;
+using fused::HWY_NAMESPACE::load;
+using fused::HWY_NAMESPACE::store;
 using fused::HWY_NAMESPACE::sum_of;
 
 /// e^x for x <= 0; below -80 it is as good as nothing.
@@ -36,29 +40,58 @@ float largest_of(const float* x, int64_t count) {
   return largest;
 }
 
-float exponentials_in(float* scores, int64_t visible, int64_t width, float* largest) {
-  *largest = largest_of(scores, visible);
+float exponentials_in(float* scores, int64_t visible, int64_t width, float scale, float* lse) {
+  const float largest = scale * largest_of(scores, visible);
   const float sum = sum_of<float>(visible, [&](auto tag, int64_t i) HWY_ATTR {
-    const auto weight = exp_of_negative(tag, hn::Sub(hn::LoadU(tag, scores + i), hn::Set(tag, *largest)));
+    const auto below = hn::MulSub(hn::Set(tag, scale), hn::LoadU(tag, scores + i), hn::Set(tag, largest));
+    const auto weight = exp_of_negative(tag, below);
     hn::StoreU(weight, tag, scores + i);
     return weight;
   });
   std::fill(scores + visible, scores + width, 0.0F);
+  *lse = largest + std::log(sum);
   return sum;
 }
 
-void weights_in(float* scores, int64_t visible, int64_t width, float lse) {
+void weights_in(float* scores, int64_t visible, int64_t width, float scale, float lse) {
   each_vector<float>(0, visible, [&](auto d, int64_t i) HWY_ATTR {
-    hn::StoreU(exp_of_negative(d, hn::Sub(hn::LoadU(d, scores + i), hn::Set(d, lse))), d, scores + i);
+    const auto below = hn::MulSub(hn::Set(d, scale), hn::LoadU(d, scores + i), hn::Set(d, lse));
+    hn::StoreU(exp_of_negative(d, below), d, scores + i);
   });
   std::fill(scores + visible, scores + width, 0.0F);
 }
 
-void gradient_in(float* gradients, const float* weights, int64_t width, float inner) {
+void gradient_in(float* gradients, const float* weights, int64_t width, float scale, float inner) {
   each_vector<float>(0, width, [&](auto d, int64_t i) HWY_ATTR {
     const auto difference = hn::Sub(hn::LoadU(d, gradients + i), hn::Set(d, inner));
-    hn::StoreU(hn::Mul(hn::LoadU(d, weights + i), difference), d, gradients + i);
+    const auto weight = hn::Mul(hn::Set(d, scale), hn::LoadU(d, weights + i));
+    hn::StoreU(hn::Mul(weight, difference), d, gradients + i);
   });
+}
+
+template <class T>
+float inner_product_of(const T* a, const T* b, int64_t count) {
+  return sum_of<float>(count,
+                       [&](auto d, int64_t i) HWY_ATTR { return hn::Mul(load(d, a + i), load(d, b + i)); });
+}
+float inner_product_of_floats(const float* a, const float* b, int64_t count) {
+  return inner_product_of(a, b, count);
+}
+float inner_product_of_bf16(const Bf16* a, const Bf16* b, int64_t count) {
+  return inner_product_of(a, b, count);
+}
+
+template <class T>
+void scale_to(const float* from, float factor, int64_t count, T* to) {
+  each_vector<float>(0, count, [&](auto d, int64_t i) HWY_ATTR {
+    store(d, hn::Mul(hn::Set(d, factor), hn::LoadU(d, from + i)), to + i, /*stream=*/false);
+  });
+}
+void scale_to_floats(const float* from, float factor, int64_t count, float* to) {
+  scale_to(from, factor, count, to);
+}
+void scale_to_bf16(const float* from, float factor, int64_t count, Bf16* to) {
+  scale_to(from, factor, count, to);
 }
 }  // namespace HWY_NAMESPACE
 }  // namespace optrush::flash
@@ -69,14 +102,34 @@ namespace optrush::flash {
 HWY_EXPORT(exponentials_in);
 HWY_EXPORT(weights_in);
 HWY_EXPORT(gradient_in);
-float cpu::exponentials(float* scores, int64_t visible, int64_t width, float* largest) {
-  return HWY_DYNAMIC_DISPATCH(exponentials_in)(scores, visible, width, largest);
+HWY_EXPORT(inner_product_of_floats);
+HWY_EXPORT(inner_product_of_bf16);
+HWY_EXPORT(scale_to_floats);
+HWY_EXPORT(scale_to_bf16);
+
+namespace cpu {
+float exponentials(float* scores, int64_t visible, int64_t width, float scale, float* lse) {
+  return HWY_DYNAMIC_DISPATCH(exponentials_in)(scores, visible, width, scale, lse);
 }
-void cpu::weights_of(float* scores, int64_t visible, int64_t width, float lse) {
-  HWY_DYNAMIC_DISPATCH(weights_in)(scores, visible, width, lse);
+void weights_of(float* scores, int64_t visible, int64_t width, float scale, float lse) {
+  HWY_DYNAMIC_DISPATCH(weights_in)(scores, visible, width, scale, lse);
 }
-void cpu::scores_gradient(float* gradients, const float* weights, int64_t width, float inner) {
-  HWY_DYNAMIC_DISPATCH(gradient_in)(gradients, weights, width, inner);
+void scores_gradient(float* gradients, const float* weights, int64_t width, float scale, float inner) {
+  HWY_DYNAMIC_DISPATCH(gradient_in)(gradients, weights, width, scale, inner);
 }
+float inner_product(const float* a, const float* b, int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(inner_product_of_floats)(a, b, count);
+}
+float inner_product(const c10::BFloat16* a, const c10::BFloat16* b, int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(inner_product_of_bf16)(reinterpret_cast<const hwy::bfloat16_t*>(a),
+                                                     reinterpret_cast<const hwy::bfloat16_t*>(b), count);
+}
+void scaled(const float* from, float factor, int64_t count, float* to) {
+  HWY_DYNAMIC_DISPATCH(scale_to_floats)(from, factor, count, to);
+}
+void scaled(const float* from, float factor, int64_t count, c10::BFloat16* to) {
+  HWY_DYNAMIC_DISPATCH(scale_to_bf16)(from, factor, count, reinterpret_cast<hwy::bfloat16_t*>(to));
+}
+}  // namespace cpu
 }  // namespace optrush::flash
 #endif

@@ -1,14 +1,23 @@
 #pragma once
+#include <c10/util/BFloat16.h>
+
 #include <cstdint>
 
 namespace optrush::flash::cpu {
-/// scores (width) of a row, of which `visible` count, to e^(score - largest), and 0 behind them. Returns
-/// their sum, and the largest in `largest`.
-float exponentials(float* scores, int64_t visible, int64_t width, float* largest);
+/// scores (width) of a row, of which `visible` count, to e^(scale (score - largest)), and 0 behind them.
+/// Returns their sum, and log sum e^(scale score) in `lse`.
+float exponentials(float* scores, int64_t visible, int64_t width, float scale, float* lse);
 
-/// scores to the weights e^(score - lse), and 0 behind the visible ones.
-void weights_of(float* scores, int64_t visible, int64_t width, float lse);
+/// scores to the weights e^(scale score - lse), and 0 behind the visible ones.
+void weights_of(float* scores, int64_t visible, int64_t width, float scale, float lse);
 
-/// gradients (width) of the weights to those of the scores: weight (gradient - inner).
-void scores_gradient(float* gradients, const float* weights, int64_t width, float inner);
+/// gradients (width) of the weights to those of the scores: scale weight (gradient - inner).
+void scores_gradient(float* gradients, const float* weights, int64_t width, float scale, float inner);
+
+float inner_product(const float* a, const float* b, int64_t count);
+float inner_product(const c10::BFloat16* a, const c10::BFloat16* b, int64_t count);
+
+/// to = factor from, rounded to its type; both may be the same.
+void scaled(const float* from, float factor, int64_t count, float* to);
+void scaled(const float* from, float factor, int64_t count, c10::BFloat16* to);
 }  // namespace optrush::flash::cpu

@@ -1,0 +1,31 @@
+#pragma once
+#include <ATen/native/CPUBlas.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "cpu/layout.h"
+
+namespace optrush::flash::cpu {
+template <class T>
+inline constexpr bool kPaired = std::is_same_v<T, c10::BFloat16>;
+
+/// The least number from n on that a product may have inside: pairs in bf16.
+template <class T>
+constexpr int64_t inner_size(int64_t n) {
+  return kPaired<T> ? (n + 1) / 2 * 2 : n;
+}
+
+/// out (m, n) = a (m, k) b (k, n), or out + a b. The kernels are oneDNN's, made at run time for each shape,
+/// so large ones are done in blocks of few shapes. k is an inner_size.
+template <class T>
+void multiply(int64_t m, int64_t n, int64_t k, Rows<const T> a, Second<const T> b, bool add,
+              Rows<float> out) {
+  constexpr int64_t kBlock = 256, kColumn = kPaired<T> ? 2 : 1;
+  for (int64_t column = 0; column < n; column += kBlock)
+    for (int64_t inner = 0; inner < k; inner += kBlock)
+      at::native::cpublas::brgemm(m, std::min(kBlock, n - column), std::min(kBlock, k - inner), a.row, b.row,
+                                  out.row, add || inner > 0, a.data + inner,
+                                  b.data + inner * b.row + column * kColumn, out.data + column, kPaired<T>);
+}
+}  // namespace optrush::flash::cpu
