@@ -2,12 +2,15 @@
 --
 --   ./optrush run bench/on_paper.lua --dry-run --json --as-gpu h100 > plans.json
 --   bench/predicted_parts.py plans.json --bandwidth 2.85e12
+--
+--   --arg model=llama-3.1-8b    its widths; --as-gpu 400 makes room for the plan, and --arg layers=N takes fewer
 local rush = require "optrush"
 
+local name, layers = rush.arg("model", "llama-3.2-1b"), tonumber(rush.arg("layers", ""))
 local exp = rush.experiment {
   name = "on_paper",
   device = "cuda",
-  model = rush.llama "llama-3.2-1b",
+  model = rush.llama(name, layers and { n_layers = layers } or {}),
   data = rush.random(),
   plugins = {
     { "bf16_weights" },
@@ -20,5 +23,6 @@ local exp = rush.experiment {
 exp:ladder {
   rush.rung("fused projections", "fused_projections"),
   rush.rung("float8", "float8", {}, { replace = "fused_projections" }),
+  rush.rung("float8, largest values noted", "fused_kernels", { largest_values = true }, { replace = "fused_kernels" }),
 }
 exp:run { rounds = 1 }

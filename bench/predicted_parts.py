@@ -15,14 +15,24 @@ import sys
 LOSS = ("log_softmax", "nll_loss", "cross_entropy", "scatter_add_", "aten::exp")
 
 
-def parts_of(costs, rates):
+def fp8_flops(variant, plan):
+    """Of the products of a step that float8 computes: all but the head's three."""
+    spec, problem = variant["spec"], plan["problem"]
+    if all(use["name"] != "float8" for use in spec["plugins"]):
+        return 0
+    head = 6 * problem["global_batch"] * problem["seq_len"] * spec["model"]["vocab_size"] * spec["model"]["dim"]
+    return plan["costs"]["total"]["matmul_flops"] + plan["costs"]["total"]["noted_flops"] - head
+
+
+def parts_of(costs, rates, in_fp8=0):
     """Seconds by part."""
     total, phases = costs["total"], costs["phases"]
+    products = total["matmul_flops"] + total["noted_flops"]
     loss = sum(of["bytes"] for name, of in costs["operators"].items() if any(word in name for word in LOSS))
     optimizer = phases.get("optimizer", {}).get("elementwise_bytes", 0)
     rest = total["elementwise_bytes"] - total["cast_bytes"] - loss - optimizer
     return {
-        "matrix products": (total["matmul_flops"] + total["noted_flops"]) / rates.matmul,
+        "matrix products": (products - in_fp8) / rates.matmul + in_fp8 / rates.fp8,
         "attention": total["attention_flops"] / rates.attention,
         "elementwise": rest / rates.bandwidth,
         "casts": total["cast_bytes"] / rates.bandwidth,
@@ -36,6 +46,7 @@ def main():
     parser.add_argument("plans", help="what --dry-run --json printed")
     parser.add_argument("--bandwidth", type=float, default=4.3e12, help="bytes a second")
     parser.add_argument("--matmul", type=float, default=650e12, help="FLOP/s of matrix products")
+    parser.add_argument("--fp8", type=float, default=1050e12, help="FLOP/s of float8's products")
     parser.add_argument("--attention", type=float, default=237e12, help="FLOP/s of fused attention")
     parser.add_argument("--peak", type=float, default=989e12, help="FLOP/s that the MFU is a share of")
     parser.add_argument("--launch", type=float, default=4.5e-6, help="seconds of the host for each kernel")
@@ -49,7 +60,7 @@ def main():
                 rows.append([variant["name"]] + ["—"] * 10)
                 continue
             problem = plan["problem"]
-            parts = parts_of(plan["costs"], rates)
+            parts = parts_of(plan["costs"], rates, fp8_flops(variant, plan))
             seconds = max(sum(parts.values()), plan["costs"]["total"]["launches"] * rates.launch)
             tokens = problem["global_batch"] * problem["seq_len"]
             mfu = plan["flops_per_token"]["mfu"] * tokens / seconds / rates.peak

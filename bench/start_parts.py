@@ -3,7 +3,8 @@
 
     bench/start_parts.py SPEC [--runs 8] [--worker build/bin/optrush-worker]
 
-SPEC is the spec.json of a run. Milliseconds: the least and the median of the runs.
+SPEC is the spec.json of a run. Milliseconds: the least and the median of the runs. Indented: parts of the set-up, some
+of which contain others.
 """
 import argparse
 import json
@@ -38,6 +39,8 @@ def parts_of_a_start(worker, spec):
         seconds[title] = begun[phase] - last
         last = begun[phase]
     seconds["all"] = sum(seconds.values())
+    setup = next(event for event in events if event.get("event") == "setup")
+    seconds |= {f"  {part}": spent for part, spent in setup["seconds"].items()}
     return seconds
 
 

@@ -71,6 +71,13 @@ if full then
   local autotuned = { mode = "max-autotune-no-cudagraphs" }
   add(rush.rung("compile, max-autotune", "compile", autotuned, { over = "compile", replace = "compile" }))
   add(rush.rung("float8", "float8", { recipe = "tensorwise" }, { over = "compile" }))
+  if on_gpu then -- without a compiler: norms and SwiGLU find the largest values that the scales need
+    add(rush.rung("float8 by kernels", {
+      over = "micro-batch " .. batch,
+      replace = "fused_kernels",
+      plugins = { { "fused_kernels", { largest_values = true } }, "float8" },
+    }))
+  end
 
   -- Their logits in fp32 leave no room for more sequences than the base has.
   for _, mode in ipairs(on_gpu and { false, "default", "reduce-overhead", "max-autotune" } or { false, "default" }) do

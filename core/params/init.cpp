@@ -3,9 +3,12 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
+#include <c10/util/accumulate.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 
 #include "base/counter_random.h"
 
@@ -59,9 +62,26 @@ Initializer uniform_by_fan_in() {
   };
 }
 
+namespace {
+at::ScalarType drawn_type(const Param& param) {
+  return param.dtype == at::kDouble ? at::kDouble : at::kFloat;
+}
+}  // namespace
+
+Tensor no_value(const Param& param) {
+  const at::TensorOptions options(drawn_type(param));
+  const size_t bytes = std::max<size_t>(
+      1, static_cast<size_t>(c10::multiply_integers(param.shape)) * options.dtype().itemsize());
+  void* zeros =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (zeros == MAP_FAILED) throw std::bad_alloc();
+  madvise(zeros, bytes, MADV_HUGEPAGE);  // a read of 2 MiB is one page fault
+  return at::from_blob(
+      zeros, param.shape, [bytes](void* memory) { munmap(memory, bytes); }, options);
+}
+
 Tensor initial_value(const Param& param, uint64_t seed) {
-  const auto draw_type = param.dtype == at::kDouble ? at::kDouble : at::kFloat;
-  Tensor value = at::empty(param.shape, draw_type);
+  Tensor value = at::empty(param.shape, drawn_type(param));
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(stream(seed, param.name));
   param.init(value, generator);
   return value;

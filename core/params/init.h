@@ -12,4 +12,6 @@ Initializer normal(double standard_deviation);
 Initializer uniform_by_fan_in();
 /// The full value of a parameter on the CPU, from (seed, name) alone; not yet cut to its dtype.
 Tensor initial_value(const Param&, uint64_t seed);
+/// Zeros in its place that take no memory while they are only read: for a device that computes nothing.
+Tensor no_value(const Param&);
 }  // namespace optrush

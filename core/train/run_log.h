@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/part_times.h"
+
 namespace optrush {
 /// The messages of a run during its course: remarks for the report, its phase, how long it compiled.
 class RunLog {
@@ -24,10 +26,14 @@ class RunLog {
   std::shared_ptr<void> compiling(const std::string& what);
   double compile_seconds() const { return compile_seconds_; }
 
+  /// What the set-up of the run takes, by part.
+  PartTimes& setup_times() { return setup_times_; }
+
  private:
   std::vector<std::string> notes_, warnings_;
   Progress progress_ = [](const std::string&) {};
   std::string phase_;
   double compile_seconds_ = 0;
+  PartTimes setup_times_;
 };
 }  // namespace optrush

@@ -13,6 +13,7 @@
 #include "checkpoint/check_checkpoint.h"
 #include "data/batches.h"
 #include "distributed/rendezvous.h"
+#include "measure/wait_for.h"
 #include "model/binder.h"
 #include "model/hugging_face.h"
 #include "optrush/forecast.h"
@@ -139,22 +140,42 @@ void RunSetup::choose_units() {
 void RunSetup::place() {
   std::optional<Checkpoint> checkpoint;
   if (!model_.checkpoint.empty()) checkpoint.emplace(model_.checkpoint);
+  PartTimes& times = log().setup_times();
   const auto full_value = [&](const Param& param) {
     if (is_forecast(device_)) return at::empty(param.shape, at::TensorOptions(param.dtype).device(device_));
-    const bool stored = checkpoint && checkpoint->contains(param.name);
-    return stored ? checkpoint->read(param) : initial_value(param, spec().train.seed);
+    if (checkpoint && checkpoint->contains(param.name))
+      return times.time("values of the checkpoint", [&] { return checkpoint->read(param); });
+    return times.time("initial values",
+                      [&] { return draws_ ? initial_value(param, spec().train.seed) : no_value(param); });
   };
   const at::NoGradGuard no_grad;
-  Upload upload(device_);
+  if (device_.is_cuda()) start_gpu();
+  Upload upload(device_, &times);
   for (Param* param : params_.all()) {
-    const Tensor uncut = upload(param->layout.take(full_value(*param)));
-    if (param->on_materialize) param->on_materialize(uncut);
-    Tensor local = uncut.to(param->dtype).contiguous();
-    // A piece of a whole that is gone may not keep the whole.
-    if (local.storage().nbytes() > local.nbytes()) local = local.clone();
-    data_parallel_->store(*param, param->codec ? param->codec->encode(local) : Tensors{local});
+    const Tensor whole = full_value(*param);
+    const Tensor uncut =
+        times.time("parameters to the device", [&] { return upload(param->layout.take(whole)); });
+    times.time("parameters stored", [&] {
+      if (param->on_materialize) param->on_materialize(uncut);
+      Tensor local = uncut.to(param->dtype).contiguous();
+      // A piece of a whole that is gone may not keep the whole.
+      if (local.storage().nbytes() > local.nbytes()) local = local.clone();
+      data_parallel_->store(*param, param->codec ? param->codec->encode(local) : Tensors{local});
+    });
   }
-  recipe_.fire(Event::materialized, *this);
+  if (device_.is_cuda()) times.time("waits for the parameters", [&] { wait_for(device_); });
+  times.time("plugins, parameters there", [&] { recipe_.fire(Event::materialized, *this); });
+}
+
+/// What CUDA does at its first uses would else count for what comes first.
+void RunSetup::start_gpu() {
+  PartTimes& times = log().setup_times();
+  const auto options = at::TensorOptions(at::kFloat).device(device_);
+  const Tensor some = times.time("first memory on the GPU", [&] { return at::empty({1}, options); });
+  times.time("first kernel on the GPU", [&] {
+    some.fill_(1);
+    wait_for(device_);
+  });
 }
 
 void RunSetup::make_ready() {
@@ -171,7 +192,10 @@ void RunSetup::make_ready() {
   }
   loss_gradient_ = recipe_.loss_gradient.resolve({}, [](const Tensor& loss) { return at::ones_like(loss); });
   gradients_ = recipe_.gradients.resolve({}, [](Gradients&, Update&) {});
-  optimizer_ = recipe_.optimizer.resolve({}, default_optimizer)(*this, data_parallel_->shards());
-  recipe_.fire(Event::ready, *this);
+  PartTimes& times = log().setup_times();
+  times.time("optimizer", [&] {
+    optimizer_ = recipe_.optimizer.resolve({}, default_optimizer)(*this, data_parallel_->shards());
+  });
+  times.time("plugins, run ready", [&] { recipe_.fire(Event::ready, *this); });
 }
 }  // namespace optrush

@@ -24,11 +24,16 @@ class RunSetup final : public Session {
   /// Values on the device, one parameter at a time: from the checkpoint or from (seed, name), in a forecast
   /// sizes alone; Event::materialized. Then operators, shards and optimizer; Event::ready.
   void make_ready();
+  /// The device computes nothing: parameters get zeros, which nobody draws.
+  void draw_no_values() { draws_ = false; }
 
  private:
   using Session::Session;
   void choose_units();
   void place();
+  void start_gpu();
+
+  bool draws_ = true;
 };
 
 /// fp32, fp64, bf16.

@@ -1,6 +1,9 @@
 #include "train/trainer.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "measure/flops.h"
@@ -253,11 +256,32 @@ class Trainer {
 };
 }  // namespace
 
+namespace {
+/// By part, and what the process took of its processors until here.
+Json setup_event(const PartTimes& times) {
+  Json seconds = Json::object();
+  for (const auto& [part, spent] : times.seconds()) seconds[part] = spent;
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto in_seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return {{"event", "setup"},
+          {"seconds", std::move(seconds)},
+          {"user_seconds", in_seconds(used.ru_utime)},
+          {"system_seconds", in_seconds(used.ru_stime)},
+          {"page_faults", used.ru_minflt}};
+}
+}  // namespace
+
 RunResult train(Session& session, const MetricsSink& sink, Interleaving* turns, const TrainFiles& files,
                 const Continuation& run) {
-  Trainer trainer(session, sink, turns, files, run);
-  RunResult result = trainer.run();
-  if (session.spec().trace && !files.trace.empty()) trainer.trace();
+  PartTimes& times = session.log().setup_times();
+  const auto trainer =
+      times.time("data", [&] { return std::make_unique<Trainer>(session, sink, turns, files, run); });
+  sink(setup_event(times));
+  RunResult result = trainer->run();
+  if (session.spec().trace && !files.trace.empty()) trainer->trace();
   return result;
 }
 }  // namespace optrush

@@ -3,8 +3,10 @@
 #include <chrono>
 
 #include "base/files.h"
+#include "base/seconds_since.h"
 #include "machine/collective_timeout.h"
 #include "machine/cores.h"
+#include "machine/stand_in.h"
 #include "measure/memory.h"
 #include "spec/run_identity.h"
 #include "spec/spec_json.h"
@@ -54,12 +56,15 @@ RunResult train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files,
   install_cpu_memory_tracking();
   const at::Device device = open_device(spec.device, ranks.local_rank);
   ranks.gpu = gpu_identity(device);
+  const double device_seconds = seconds_since(start);
   const int64_t threads = spec.threads > 0 ? spec.threads : usual_threads(ranks.local_size);
   at::set_num_threads(static_cast<int>(threads));
 
   sink({{"event", "phase"}, {"name", "loading"}});
   check_needs(spec);
   const auto session = RunSetup::open(spec, device, ranks);
+  session->log().setup_times().add("device opened", device_seconds);
+  if (is_stand_in(device_name(device))) session->draw_no_values();
   session->log().show_progress([&](const std::string& phase) {
     sink({{"event", "phase"}, {"name", phase}});
   });
@@ -81,7 +86,7 @@ RunResult train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files,
     go_on(*session, files.state, *from_step, run);
   else if (!spec.start.empty())
     run.read = go_on_from(*session, spec.start);
-  const double setup_seconds = std::chrono::duration<double>(SteadyClock::now() - start).count();
+  const double setup_seconds = seconds_since(start);
   RunResult result = train(*session, sink, turns.get(), files, run);
   session->recipe().fire(Event::finished, *session);
   result.device = device_name(device);

@@ -127,3 +127,25 @@ template <class W>
 __device__ inline W block_max(W value) {
   return block_join(value, [](W a, W b) { return max(a, b); });
 }
+
+/// Absolute.
+template <int N, class W>
+__device__ inline W largest_of(const W (&numbers)[N]) {
+  W largest = 0;
+#pragma unroll
+  for (int i = 0; i < N; ++i) largest = max(largest, max(numbers[i], -numbers[i]));
+  return largest;
+}
+
+/// Of a tensor whose largest absolute value is wanted: each part takes what some of the blocks find.
+constexpr int kLargestParts = 512;
+
+/// `largest`: absolute, of what this thread wrote as T. Every thread of the block takes part.
+template <class T>
+__device__ inline void note_largest(float* __restrict__ parts, Wide<T> largest) {
+  largest = block_max(largest);
+  // The order of floats that are not negative is that of their bits.
+  if (threadIdx.x == 0)
+    atomicMax(reinterpret_cast<int*>(parts) + blockIdx.x % kLargestParts,
+              __float_as_int(static_cast<float>(widen(narrow<T>(largest)))));
+}

@@ -18,7 +18,8 @@ namespace {
 constexpr uint64_t kBase = 0x380000000000, kRange = 1ULL << 40, kMostDevices = 8,
                    kShadow = kMostDevices * kRange;
 constexpr size_t kGranularity = 2 << 20;
-constexpr size_t kCopied = 256 << 20, kCopiedOnDevice = 1 << 20;  // larger blocks are only counted
+constexpr size_t kCopiedOnDevice = 1 << 20;  // larger blocks are only counted
+constexpr size_t kMostRead = 256 << 20;      // by one copy to the host; more is only counted
 constexpr size_t kContextBytes = 560 << 20;  // what a context and its libraries take of a card
 
 struct Heap {
@@ -184,7 +185,7 @@ size_t peak_bytes() {
 }
 
 void write_shadow(uint64_t to, const void* from, size_t bytes) {
-  if (bytes > kCopied) return;
+  if (bytes > Settings::get().kept_bytes) return forget(to, bytes);
   std::memcpy(shadow(to), from, bytes);
   know(to, bytes);
 }
@@ -211,7 +212,7 @@ void copy_shadow(uint64_t to, uint64_t from, size_t bytes) {
 }
 
 void read_shadow(void* to, uint64_t from, size_t bytes) {
-  if (bytes > kCopied) return;
+  if (bytes > kMostRead) return;
   if (is_known(from, bytes) || Settings::get().unknown == 0) {
     std::memcpy(to, shadow(from), bytes);
     return;

@@ -127,12 +127,12 @@ def children_of(pid):
 
 
 def the_other_stages(rehearsal, minutes):
-    for stage in ("2", "3", "4", "5", "6"):
+    for stage in ("2", "3", "4", "5", "6", "7"):
         code, printed = rehearsal.call(stage, "--minutes", minutes)
         assert code in (0, 1, 3), printed
         assert "done in an earlier call" not in printed, "each stage has steps of its own"
     tried = rehearsal.steps()
-    for step in ("compiled", "check", "float8", "larger", "single_gpu"):  # the first of each stage
+    for step in ("compiled", "check", "float8", "larger", "single_gpu", "check_compiled"):  # the first of each stage
         assert step in tried, tried
     assert any(file.is_file() for file in (rehearsal.work / "cache").rglob("*")), "compiled code is taken along"
 

@@ -10,6 +10,19 @@ from on_stand_in import HERE, OPTRUSH, assert_no_faults, on_stand_in
 BLOCK = 2 << 20  # of small tensors, of the caching allocator
 
 
+def parts_of_the_set_up(metrics, result):
+    """Each is there and not negative; those that contain no others are no more than the whole."""
+    event = next(line for line in map(json.loads, metrics.read_text().splitlines()) if line.get("event") == "setup")
+    seconds = event["seconds"]
+    outer = ["device opened", "first memory on the GPU", "first kernel on the GPU", "initial values", "parameters to the device",
+             "parameters stored", "waits for the parameters", "plugins, parameters there", "optimizer", "plugins, run ready"]
+    inner = ["memory on the GPU", "pinned memory", "copies to pinned memory", "starts of copies to the GPU", "waits for copies to the GPU"]
+    assert seconds.keys() == {*outer, *inner, "data"}, seconds
+    assert min(seconds.values()) >= 0 and sum(seconds[part] for part in outer) <= result["setup_seconds"], (seconds, result["setup_seconds"])
+    assert sum(seconds[part] for part in inner) <= seconds["parameters to the device"], seconds
+    assert event["page_faults"] > 0 and event["user_seconds"] > 0, event
+
+
 def run(architecture, folder):
     counts = folder / "counts.jsonl"
     ended = on_stand_in(counts, OPTRUSH, "run", HERE / "ladder.lua", "--out", folder, arch=architecture)
@@ -29,6 +42,7 @@ def run(architecture, folder):
     for file, plan in zip(results, plans):
         result = json.loads(file.read_text())
         assert result["status"] == "ok", result
+        parts_of_the_set_up(file.with_name("metrics.jsonl"), result)
         peak = peaks[file.parent.name.split("-", 1)[1]] = result["memory"]["peak_allocated"]
         if "graphs" in file.parent.name:  # the allocator does not count what a recorded step uses: compared below
             continue

@@ -47,6 +47,7 @@ Settings read() {
   s.architecture = architecture_of(text_of("FAKE_CUDA_ARCH"));
   s.memory_bytes = number_of("FAKE_CUDA_MEMORY", s.architecture.memory_bytes, 1ULL << 30, 1ULL << 40);
   s.devices = static_cast<int>(number_of("FAKE_CUDA_DEVICES", 1, 1, 8));
+  s.kept_bytes = number_of("FAKE_CUDA_KEEP", 256ULL << 20, 0, 1ULL << 40);
   if (const std::string text = text_of("FAKE_CUDA_UNKNOWN"); !text.empty())
     s.unknown = std::strtof(text.c_str(), nullptr);
   s.report = text_of("FAKE_CUDA_REPORT");

@@ -21,6 +21,7 @@ struct Settings {
   Architecture architecture;  ///< FAKE_CUDA_ARCH: sm_80, sm_90 (standard), sm_100
   size_t memory_bytes;        ///< FAKE_CUDA_MEMORY, of each device; standard: the architecture's
   int devices = 1;            ///< FAKE_CUDA_DEVICES: 1 to 8
+  size_t kept_bytes = 0;      ///< FAKE_CUDA_KEEP: larger copies from the host are counted and not kept
   float unknown = 1;          ///< FAKE_CUDA_UNKNOWN: what memory that a kernel wrote reads as
   std::string report, trace;  ///< FAKE_CUDA_REPORT, FAKE_CUDA_TRACE: files, empty for none
   std::string nccl;           ///< FAKE_CUDA_NCCL: the file in which ranks say what they call

@@ -1,21 +1,43 @@
-"""Shipped experiments in their forms for a GPU and at their own sizes, a few steps of each on the stand-in. A rung trains to its end
-without a fault, its memory is what was predicted, a step waits no more than to read its times, and what the step gives the device to
-do is what shipped.json says. OPTRUSH_UPDATE_GOLDENS=1 writes that file anew."""
+"""shipped_test.py ["SCRIPT, CARD"...]: shipped experiments in their forms for a GPU and at their own sizes, a few steps of each on the
+stand-in. A rung trains to its end without a fault, its memory is what was predicted, a step waits no more than to read its times, and
+what the step gives the device to do is what shipped.json says, beside the launches that the plan counts. Compilers and PyTorch's
+programs are run by compiled_test.py and first_hour_test.py. OPTRUSH_UPDATE_GOLDENS=1 writes shipped.json anew."""
 import json
 import os
+import subprocess
+import sys
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from on_stand_in import HERE, OPTRUSH, assert_no_faults, on_stand_in
 
 EXPERIMENTS, GOLDEN = HERE.parents[1] / "experiments", HERE / "shipped.json"
-CARDS = {"H100": 79.1}  # GiB that such a card reports
+CARDS = {"H100": 79.1, "H200": 139.8}  # GiB that such a card reports
 STEPS = {"train.warmup": 2, "train.steps": 1}  # of the first, tables and caches are made
+KEPT = 1 << 20  # bytes of a parameter: larger ones have no values here, and take no memory of the host
 ACTIVE, RESERVED = 1e-3, 0.05  # relative differences that a prediction may have
 CUDNN_RESERVED = 0.1  # predicted with the blocks of FlashAttention, in their order
 
-SHIPPED = {  # (script, card): options, rungs
+OF_THE_BATCH = {"launches": 3, "copies": 1}  # at most, of its way to the device, which a plan leaves out
+
+FULL = ["--preset", "full"]
+UP_TO_BF16_WEIGHTS = ["fused kernels", "fused loss", "bf16 weights"]
+LESS_MEMORY = ["full checkpointing", "selective checkpointing", "checkpointing by budget", "sequence 32768",
+               "sequence 32768, full checkpointing"]
+WHOLE_MODELS = {"single_gpu", "versus_pytorch", "flagship"}  # attention alone counts operators that its plan on a CPU's form has not
+# (script, card): options, rungs beside the base
+THROUGH_A_REPORT = {
     ("attention", "H100"): ([], [f"S {length} + {form}" for length in (1024, 4096, 16384) for form in ("plain", "flash", "cuDNN")]),
+}
+ONE_BY_ONE = {
+    ("single_gpu", "H100"): (FULL, ["bf16 autocast, attention flash", "fused AdamW", "attention cudnn", "micro-batch 2",
+                                    *UP_TO_BF16_WEIGHTS, "bf16 weights, micro-batch 8", *LESS_MEMORY]),
+    ("single_gpu", "H200"): (FULL, ["bf16 autocast", "fused AdamW", "attention flash", "attention cudnn", "micro-batch 2",
+                                    "micro-batch 4", *UP_TO_BF16_WEIGHTS, "bf16 weights, micro-batch 16", *LESS_MEMORY]),
+    ("versus_pytorch", "H100"): (FULL, ["fused AdamW", *UP_TO_BF16_WEIGHTS]),
+    ("flagship", "H100"): (FULL, ["micro-batch 8", "float8 by kernels"]),
 }
 
 
@@ -38,7 +60,16 @@ def summary(lines):
     for way in ("host to device", "device to host", "device to device"):
         copies = [int(word[4]) for word in words if word[0] == "copy" and " ".join(word[1:4]) == way]
         counts[way] = {"copies": len(copies), "bytes": sum(copies)}
-    return {name: count for name, count in counts.items() if count and count != {"copies": 0, "bytes": 0}}
+    counts = {name: count for name, count in counts.items() if count and count != {"copies": 0, "bytes": 0}}
+    return counts | {"of what a plan counts": starts_beside_attention(lines)}
+
+
+def starts_beside_attention(lines):
+    """Kernels, calls and fills of a step without its attention, whose kernels a library chooses, and without the norm of its gradient,
+    which counts for no phase."""
+    phases = [phase for phase in "\n".join(lines).split("\ntime") if "LpNorm" not in phase]
+    started = [line for phase in phases for line in phase.splitlines() if line.startswith(("launch ", "call ", "memset "))]
+    return sum("cudnn graph" not in line and "flash_fwd" not in line and "flash_bwd" not in line for line in started)
 
 
 def kernel_of_attention(result):
@@ -50,41 +81,92 @@ def near(what, predicted, measured, allowed):
     assert apart <= allowed, f"{what}: {predicted} bytes were predicted, and the allocator had {measured}, {apart:.2%} apart"
 
 
-def run(script, card, options, rungs, folder):
-    """{rung: what its step gave the device to do}; everything else is compared here."""
+def compared(script, card, rung, plan, result, step):
+    """What is kept of a rung; everything else is compared here."""
+    where = f"{script}, {card}, {rung}"
+    if result["status"] == "oom":
+        return {"status": "oom"}
+    assert result["status"] == "ok", f"{where}: {result['reason']}"
+    memory, measured, attention = plan["memory"], result["memory"], kernel_of_attention(result)
+    near(f"{where}, active", memory["peak_bytes"], measured["peak_allocated"], ACTIVE)
+    near(f"{where}, reserved", memory["reserved_bytes"], measured["peak_reserved"], CUDNN_RESERVED if attention == "cudnn" else RESERVED)
+    planned, counted = plan["costs"]["total"], result["costs"]["total"]
+    assert counted["host_waits"] == 0, where
+    for what, most in OF_THE_BATCH.items() if script in WHOLE_MODELS else ():
+        assert planned[what] <= counted[what] <= planned[what] + most, (where, what, planned[what], counted[what])
+    beside = planned["launches"] - sum(of["launches"] for name, of in plan["costs"]["operators"].items() if "scaled_dot_product" in name)
+    return step | {"attention": attention, "planned": beside}
+
+
+def words_of(options, rungs):
     only = [word for rung in rungs for word in ("--only", rung)]
-    settings = [word for name, value in STEPS.items() for word in ("--set", f"{name}={value}")]
+    return [*options, *only, *[word for name, value in STEPS.items() for word in ("--set", f"{name}={value}")]]
+
+
+def device(card, folder):
+    """Of the stand-in, for one process or several one after the other."""
+    return {"memory": int(CARDS[card] * 2**30), "trace": folder / "trace", "environment": {"FAKE_CUDA_KEEP": str(KEPT)}}
+
+
+def through_a_report(script, card, options, rungs, folder):
+    """One out of memory, and the others go on."""
     done = on_stand_in(folder / "counts", OPTRUSH, "run", EXPERIMENTS / f"{script}.lua", "--device", "cuda", "--rounds", "1", "--out",
-                       folder, *options, *only, *settings, memory=int(CARDS[card] * 2**30), trace=folder / "trace")
+                       folder, *words_of(options, rungs), **device(card, folder))
     report = folder / script / "local"
     assert (report / "plans.json").exists(), done.stdout + done.stderr
     assert_no_faults(folder / "counts")
-    plans, seen, steps = json.loads((report / "plans.json").read_text()), {}, given_to_the_device(folder / "trace")
+    plans, steps, seen = json.loads((report / "plans.json").read_text()), given_to_the_device(folder / "trace"), {}
     for path in sorted(report.glob("runs/*-r1")):
         spec, result = (json.loads((path / name).read_text()) for name in ("spec.json", "result.json"))
         rung = spec["rung"]
-        if result["status"] == "oom":  # and the others go on
-            seen[rung] = {"status": "oom"}
-            continue
-        assert result["status"] == "ok", f"{script}, {card}, {rung}: {result['reason']}"
-        memory, measured = plans[spec["variant"]]["memory"], result["memory"]
-        attention = kernel_of_attention(result)
-        near(f"{script}, {card}, {rung}, active", memory["peak_bytes"], measured["peak_allocated"], ACTIVE)
-        near(f"{script}, {card}, {rung}, reserved", memory["reserved_bytes"], measured["peak_reserved"],
-             CUDNN_RESERVED if attention == "cudnn" else RESERVED)
-        assert result["costs"]["total"]["host_waits"] == 0, rung
-        seen[rung] = steps[path.name] | {"attention": attention}
-    assert seen.keys() == {"base", *rungs}, seen.keys()
+        seen[rung] = compared(script, card, rung, plans[spec["variant"]], result, steps.get(path.name))
     return seen
 
 
-found = {}
-for (script, card), (options, rungs) in SHIPPED.items():
-    with tempfile.TemporaryDirectory() as scratch:
-        found[f"{script}, {card}"] = run(script, card, options, rungs, Path(scratch))
-if os.environ.get("OPTRUSH_UPDATE_GOLDENS"):
-    GOLDEN.write_text(json.dumps(found, indent=1) + "\n")
-expected = json.loads(GOLDEN.read_text())
-for where, rungs in found.items():
-    for rung, step in rungs.items():
-        assert step == expected[where][rung], f"{where}, {rung}: {step}\nshipped.json: {expected[where][rung]}"
+def one_by_one(script, card, options, rungs, folder):
+    """From the plans for such a card to each rung's run alone, two at a time: no run of a report beside it."""
+    planned = subprocess.run([OPTRUSH, "run", EXPERIMENTS / f"{script}.lua", "--dry-run", "--json", "--as-gpu", str(CARDS[card]),
+                              *words_of(options, rungs)], capture_output=True, text=True, check=False)
+    assert planned.returncode == 0, planned.stderr
+    made = json.loads(planned.stdout)[0]
+
+    def run(number):
+        variant, plan = made["variants"][number], made["plans"][number]
+        out = folder / f"rung{number}"
+        out.mkdir()
+        variant["spec"]["train"] |= {name.removeprefix("train."): value for name, value in STEPS.items()}  # a rung may have its own
+        (out / "spec.json").write_text(json.dumps(variant["spec"]))
+        done = on_stand_in(out / "counts", OPTRUSH, "worker", "--spec", out / "spec.json", "--out", out / "result",
+                           **device(card, out))
+        assert (out / "result/result.json").exists(), variant["name"] + done.stdout + done.stderr
+        assert_no_faults(out / "counts")
+        result, steps = json.loads((out / "result/result.json").read_text()), given_to_the_device(out / "trace")
+        return compared(script, card, variant["name"], plan, result, steps.get(out.name))
+
+    chosen = [number for number, variant in enumerate(made["variants"]) if variant["name"] in ("base", *rungs)]
+    with ThreadPoolExecutor(2) as threads:
+        return {made["variants"][number]["name"]: step for number, step in zip(chosen, threads.map(run, chosen))}
+
+
+def main(asked):
+    found = {}
+    for way, cases in ((through_a_report, THROUGH_A_REPORT), (one_by_one, ONE_BY_ONE)):
+        for (script, card), (options, rungs) in cases.items():
+            name = f"{script}, {card}"
+            if asked and name not in asked:
+                continue
+            with tempfile.TemporaryDirectory() as scratch:
+                begun = time.monotonic()
+                found[name] = way(script, card, options, rungs, Path(scratch))
+                print(f"{name}: {len(found[name])} rungs in {time.monotonic() - begun:.0f} s", flush=True)
+            assert found[name].keys() == {"base", *rungs}, found[name].keys()
+    if os.environ.get("OPTRUSH_UPDATE_GOLDENS"):
+        kept = json.loads(GOLDEN.read_text()) if asked else {}
+        GOLDEN.write_text(json.dumps(kept | found, indent=1) + "\n")
+    expected = json.loads(GOLDEN.read_text())
+    for where, rungs in found.items():
+        for rung, step in rungs.items():
+            assert step == expected[where][rung], f"{where}, {rung}: {step}\nshipped.json: {expected[where][rung]}"
+
+
+main(sys.argv[1:])

@@ -86,8 +86,8 @@ TEST_F(PrecisionOnGpu, ProductsInFp8AreThoseOfACpu) {
     const Tensor x = at::randn({3, length, 512}).to(at::kBFloat16), w = at::randn({256, 512}),
                  g = at::randn({3, length, 256}).to(at::kBFloat16);
     const auto run = [&, scaling = scaling](at::Device device) {
-      float8::StepWeight step_weight;
-      const auto pair = float8::make_linear_function(scaling, gradients, {{&step_weight, true}});
+      float8::StepWeights weights;
+      const auto pair = float8::make_linear_function(scaling, gradients, &weights, {true});
       // A tensor that is there already is given back itself: x would become a leaf.
       const Tensor in = x.to(device).detach().requires_grad_(),
                    weight = w.to(device).detach().requires_grad_();

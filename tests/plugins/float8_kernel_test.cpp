@@ -14,6 +14,7 @@ namespace gpu {
 }  // namespace
 
 #include "float8/scaled.h"
+#include "kernel_parts/largest.h"
 
 namespace {
 using at::Tensor;
@@ -44,14 +45,15 @@ void expect_operators_bits(const Tensor& x, at::ScalarType type) {
   });
   optrush::testing::launch(tiles, threads, [&] {
     gpu::quantize<T, N, mantissa, true>(numbers<T>(x), parts.const_data_ptr<float>(), kParts, bytes(values),
-                                        bytes(turned), scale.mutable_data_ptr<float>(), rows, columns);
+                                        bytes(turned), scale.mutable_data_ptr<float>(), rows, columns,
+                                        columns);
   });
   EXPECT_TRUE(same_bytes(values, expected.rows.values));
   EXPECT_TRUE(same_bytes(turned, expected.columns.values));
   EXPECT_TRUE(at::equal(scale, expected.rows.scale));
   optrush::testing::launch(tiles, threads, [&] {
     gpu::quantize<T, N, mantissa, false>(numbers<T>(x), parts.const_data_ptr<float>(), kParts, bytes(alone),
-                                         nullptr, scale.mutable_data_ptr<float>(), rows, columns);
+                                         nullptr, scale.mutable_data_ptr<float>(), rows, columns, columns);
   });
   EXPECT_TRUE(same_bytes(alone, expected.rows.values));
   optrush::testing::launch(tiles, threads,
@@ -79,6 +81,68 @@ TEST(Float8Kernel, RoundsAsTheOperatorsDoBothWays) {
     expect_each_type(at::randn({rows, columns}));
 }
 
+/// Matrices side by side share a scale, and each writes its columns of one matrix and its rows of the
+/// transpose.
+TEST(Float8Kernel, MatricesSideBySideAreOneMatrix) {
+  at::manual_seed(2);
+  constexpr int64_t kRows = 80;
+  const at::Tensor left = at::randn({kRows, 144}), right = 3 * at::randn({kRows, 48});
+  const auto expected = optrush::float8::quantize_both_ways(optrush::Tensors{left, right}, at::kFloat8_e5m2,
+                                                            optrush::float8::Scaling::tensorwise);
+  const Tensor parts = at::empty({2}), scale = at::empty({1, 1});
+  const Tensor values = at::empty_like(expected.rows.values),
+               turned = at::empty_like(expected.columns.values);
+  const int64_t all = values.size(1);
+  int64_t number = 0, column = 0;
+  for (const Tensor& x : {left, right})
+    optrush::testing::launch(1, {gpu::kThreads, 1, 1}, [&, at = number++] {
+      gpu::largest_parts<float, 4>(numbers<float>(x), parts.mutable_data_ptr<float>() + at, x.numel());
+    });
+  for (const Tensor& x : {left, right}) {
+    const auto tiles = static_cast<unsigned int>((kRows + 63) / 64 * ((x.size(1) + 127) / 128));
+    optrush::testing::launch(tiles, {gpu::kThreads, 1, 1}, [&] {
+      gpu::quantize<float, 4, 2, true>(numbers<float>(x), parts.const_data_ptr<float>(), 2,
+                                       static_cast<unsigned char*>(values.data_ptr()) + column,
+                                       static_cast<unsigned char*>(turned.data_ptr()) + column * kRows,
+                                       scale.mutable_data_ptr<float>(), kRows, x.size(1), all);
+    });
+    column += x.size(1);
+  }
+  EXPECT_TRUE(same_bytes(values, expected.rows.values));
+  EXPECT_TRUE(same_bytes(turned, expected.columns.values));
+  EXPECT_TRUE(at::equal(scale, expected.rows.scale));
+}
+
+/// A scale from the parts that the kernel of a norm or of a gated unit notes has the bits of one from a pass.
+TEST(Float8Kernel, NotedPartsGiveTheSameScale) {
+  at::manual_seed(3);
+  const Tensor x = at::randn({16, 272}).to(at::kBFloat16);
+  const Tensor parts = at::zeros({gpu::kLargestParts});
+  optrush::testing::launch(17, {32, 1, 1}, [&] {  // blocks of one warp
+    float some[8];
+    const auto at = (blockIdx.x * 32 + threadIdx.x) * 8;
+    gpu::load(numbers<__nv_bfloat16>(x) + at, some);
+    gpu::note_largest<__nv_bfloat16>(parts.mutable_data_ptr<float>(), gpu::largest_of(some));
+  });
+  EXPECT_EQ(parts.count_nonzero().item<int64_t>(), 17);
+  EXPECT_EQ(parts.max().item<float>(), x.abs().max().item<float>());
+}
+
+/// What is noted of a tensor ends with the tensor's next change, and is not of its copies.
+TEST(Float8Kernel, WhatIsNotedIsOfTheTensorAsItWasWritten) {
+  const Tensor x = at::ones({4}), parts = optrush::fused::new_largest_parts(x);
+  EXPECT_FALSE(optrush::fused::noted_largest(x).defined());
+  optrush::fused::note_largest(x, parts);
+  EXPECT_TRUE(optrush::fused::noted_largest(x).is_same(parts));
+  EXPECT_TRUE(optrush::fused::noted_largest(x.detach()).defined());
+  EXPECT_FALSE(optrush::fused::noted_largest(x.clone()).defined());
+  EXPECT_FALSE(optrush::fused::noted_largest(x.narrow(0, 0, 2)).defined());
+  const Tensor alias = x.detach();
+  x.add_(1);
+  EXPECT_FALSE(optrush::fused::noted_largest(x).defined());
+  EXPECT_FALSE(optrush::fused::noted_largest(alias).defined());
+}
+
 /// Each finite number of 16 bits, below a largest one of any size: normal, subnormal, ties, zeros of both
 /// signs.
 TEST(Float8Kernel, RoundsEveryNumberOf16Bits) {
@@ -98,7 +162,7 @@ TEST(Float8Kernel, NothingAndWhatIsNoNumber) {
   optrush::testing::launch(1, {gpu::kThreads, 1, 1}, [&] {
     gpu::quantize<float, 4, 3, false>(x.const_data_ptr<float>(), parts.const_data_ptr<float>(), 1,
                                       values.mutable_data_ptr<uint8_t>(), nullptr,
-                                      scale.mutable_data_ptr<float>(), 16, 32);
+                                      scale.mutable_data_ptr<float>(), 16, 32, 32);
   });
   EXPECT_TRUE(at::isnan(values.view(at::kFloat8_e4m3fn).to(at::kFloat)[3][5]).item<bool>());
 }

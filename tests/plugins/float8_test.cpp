@@ -2,9 +2,9 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
-#include <deque>
 #include <limits>
 
 #include "float8/linear_function.h"
@@ -49,8 +49,8 @@ TEST(Float8, EveryProductIsThatOfTheRoundedNumbers) {
   for (const auto& [scaling, length] : {std::pair(Scaling::tensorwise, 16), std::pair(Scaling::rowwise, 16),
                                         std::pair(Scaling::tensorwise, 1), std::pair(Scaling::rowwise, 19)}) {
     const auto type = scaling == Scaling::rowwise ? at::kFloat8_e4m3fn : at::kFloat8_e5m2;
-    float8::StepWeight step_weight;
-    const auto pair = float8::make_linear_function(scaling, type, {{&step_weight}});
+    float8::StepWeights weights;
+    const auto pair = float8::make_linear_function(scaling, type, &weights, {true});
     const int64_t tokens = 2 * length;  // a multiple of 16, fewer and more
     const Tensor x = at::randn({2, length, 48}).to(at::kBFloat16).requires_grad_();
     const Tensor w = at::randn({64, 48}).requires_grad_();
@@ -75,43 +75,49 @@ TEST(Float8, EveryProductIsThatOfTheRoundedNumbers) {
   }
 }
 
-/// Linears that share an input quantize it once, and have the bits of linears that do so each for itself.
-TEST(Float8, LinearsOfOneInputHaveTheBitsOfSeparateOnes) {
+/// Linears that share an input: their matrices are rounded as one, their gradients as another, and the
+/// gradient of x is one product of the two.
+TEST(Float8, LinearsOfOneInputAreOneMatrix) {
   at::manual_seed(6);
+  constexpr double kBf16 = 4e-3;
+  const Tensors w = {at::randn({64, 48}), 5 * at::randn({32, 48}), at::randn({32, 48})};
+  const auto together = [](const Tensors& parts, int64_t axis) { return at::cat(parts, axis); };
   for (const auto scaling : {Scaling::tensorwise, Scaling::rowwise})
-    for (const auto type : {at::kBFloat16, at::kFloat}) {
-      const Tensor x = at::randn({2, 16, 48}).to(type);
-      const Tensors w = {at::randn({64, 48}), at::randn({32, 48}), at::randn({32, 48})};
-      Tensors roots;
-      for (const Tensor& each : w) roots.push_back(at::randn({2, 16, each.size(0)}).to(at::kBFloat16));
-      std::deque<float8::StepWeight> weights(3);
-      const auto gradient_type = at::kFloat8_e5m2;
-      const auto outcome = [&](const std::function<Tensors(const Tensors&)>& linears) {
-        Tensors in = {x.clone().requires_grad_()};
-        for (const Tensor& each : w) in.push_back(each.clone().requires_grad_());
-        Tensors all = linears(in);
-        Tensor sum;
-        for (size_t i = 0; i < 3; ++i) {
-          const Tensor part = (all[i] * roots[i]).sum();
-          sum = i == 0 ? part : sum + part;
-        }
-        sum.backward();
-        for (const Tensor& input : in) all.push_back(input.grad());
-        return all;
+    for (const size_t without : {3, 1, 0}) {  // an output that nobody reads
+      const Tensor x = at::randn({2, 16, 48}).to(at::kBFloat16).requires_grad_();
+      Tensors in = {x}, g;
+      for (const Tensor& each : w) in.push_back(each.clone().requires_grad_());
+      float8::StepWeights weights;
+      const auto pair = float8::make_linear_function(scaling, at::kFloat8_e5m2, &weights, {true, true, true});
+      const Tensors out = call(pair, in);
+      Tensors read, read_g;
+      for (size_t i = 0; i < 3; ++i) {
+        g.push_back((i == without ? at::zeros({2, 16, w[i].size(0)}) : at::randn({2, 16, w[i].size(0)}))
+                        .to(at::kBFloat16));
+        if (i != without) read.push_back(out[i]), read_g.push_back(g[i]);
+      }
+      torch::autograd::backward(read, read_g);
+
+      const auto rounded = [&, scaling = scaling](const Tensor& matrix, at::ScalarType to) {
+        return meant(float8::quantize(matrix, to, scaling));
       };
-      std::deque<Differentiable> alone;
-      for (auto& weight : weights)
-        alone.push_back(float8::make_linear_function(scaling, gradient_type, {{&weight}}));
-      const Tensors expected = outcome([&](const Tensors& in) {
-        Tensors out;
-        for (size_t i = 0; i < 3; ++i) out.push_back(call(alone[i], {in[0], in[i + 1]}).front());
-        return out;
-      });
-      const auto together =
-          float8::make_linear_function(scaling, gradient_type, {{&weights[0]}, {&weights[1]}, {&weights[2]}});
-      const Tensors got = outcome([&](const Tensors& in) { return call(together, in); });
-      for (size_t i = 0; i < got.size(); ++i)
-        EXPECT_TRUE(at::equal(got[i].detach(), expected[i].detach())) << i;
+      const auto e4m3 = at::kFloat8_e4m3fn, e5m2 = at::kFloat8_e5m2;
+      const Tensor rows = x.detach().view({32, 48}), all_w = together(w, 0);
+      const Tensor all_g = together(g, 2).view({32, 128});
+      const Tensor expected = rounded(rows, e4m3).mm(rounded(all_w, e4m3).t());
+      const Tensor d_w = rounded(all_g.t(), e5m2).mm(rounded(rows.t(), e4m3).t());
+      int64_t first = 0;
+      for (size_t i = 0; i < 3; ++i) {
+        const int64_t size = w[i].size(0);
+        EXPECT_LT(distance(out[i].view({32, size}), expected.narrow(1, first, size)), kBf16) << i;
+        if (i == without)
+          EXPECT_FALSE(in[i + 1].grad().defined());
+        else
+          EXPECT_LT(distance(in[i + 1].grad(), d_w.narrow(0, first, size)), kBf16) << i;
+        first += size;
+      }
+      EXPECT_LT(distance(x.grad().view({32, 48}), rounded(all_g, e5m2).mm(rounded(all_w.t(), e4m3).t())),
+                kBf16);
     }
 }
 

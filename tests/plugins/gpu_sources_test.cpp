@@ -70,6 +70,12 @@ void expect_near(const Numbers& got, const Numbers& expected, double tolerance) 
     ASSERT_NEAR(got[i], expected[i], tolerance * std::max(1.0, std::abs(expected[i]))) << i;
 }
 
+double largest_of(const Numbers& all) {
+  double largest = 0;
+  for (const double each : all) largest = std::max(largest, std::abs(each));
+  return largest;
+}
+
 template <class T>
 constexpr double kTolerance = sizeof(T) == 8   ? 1e-12
                               : sizeof(T) == 4 ? 2e-6
@@ -134,17 +140,17 @@ void check_norm(int width) {
   Memory<D> delta(random_numbers(count, 2)), d_delta(count);
   Memory<W> weight(random_numbers(columns, 3)), rstd(kRows), parts(kBlocks * columns);
   Memory<O> out(count), g(random_numbers(count, 5));
-  Memory<float> d_weight(columns);
+  Memory<float> d_weight(columns), largest(norms::kLargestParts), largest_back(norms::kLargestParts);
   launch(kRows, {kThreads, 1, 1}, [&] {
     norms::norm_forward<S, D, O, N, steps, kThreads, adds>(x.data(), adds ? delta.data() : nullptr,
                                                            weight.data(), sum.data(), out.data(), rstd.data(),
-                                                           width, kEps);
+                                                           width, kEps, largest.data());
   });
   S* s = adds ? sum.data() : x.data();
   launch(kBlocks, {kThreads, 1, 1}, [&] {
     norms::norm_backward<S, D, O, N, steps, kThreads, adds, kLowers>(
         s, rstd.data(), weight.data(), g.data(), adds ? residual.data() : nullptr, d_x.data(),
-        kLowers ? d_delta.data() : nullptr, parts.data(), kRows, width);
+        kLowers ? d_delta.data() : nullptr, parts.data(), kRows, width, largest_back.data());
   });
   launch(static_cast<unsigned int>((width + 15) / 16), {16, 4, 1},
          [&] { norms::sum_weight_parts<W, float, 16, 4>(parts.data(), d_weight.data(), kBlocks, width); });
@@ -173,6 +179,9 @@ void check_norm(int width) {
   expect_near(d_x.numbers(), d_xs, 4 * kTolerance<S>);
   if (kLowers) expect_near(d_delta.numbers(), d_xs, 2 * kTolerance<D>);
   expect_near(d_weight.numbers(), d_ws, 1e-5);
+  if (sizeof(S) == 8) return;  // parts are in fp32
+  EXPECT_EQ(largest_of(largest.numbers()), largest_of(out.numbers()));
+  EXPECT_EQ(largest_of(largest_back.numbers()), largest_of(kLowers ? d_delta.numbers() : d_x.numbers()));
 }
 
 TEST(GpuSources, NormsAndTheirResidual) {
@@ -244,11 +253,14 @@ void check_glu() {
   constexpr size_t kCount = 264;
   Memory<T> gate(random_numbers(kCount, 1, 5)), up(random_numbers(kCount, 2)), g(random_numbers(kCount, 3));
   Memory<T> out(kCount), d_gate(kCount), d_up(kCount);
+  Memory<float> largest(mlp::kLargestParts), of_gate_and_up(2 * mlp::kLargestParts);
   const Place threads{64, 1, 1};
   const auto blocks = static_cast<unsigned int>((kCount / N + 63) / 64);
-  launch(blocks, threads, [&] { mlp::glu_forward<T, N, kGelu>(gate.data(), up.data(), out.data(), kCount); });
+  launch(blocks, threads,
+         [&] { mlp::glu_forward<T, N, kGelu>(gate.data(), up.data(), out.data(), kCount, largest.data()); });
   launch(blocks, threads, [&] {
-    mlp::glu_backward<T, N, kGelu>(gate.data(), up.data(), g.data(), d_gate.data(), d_up.data(), kCount);
+    mlp::glu_backward<T, N, kGelu>(gate.data(), up.data(), g.data(), d_gate.data(), d_up.data(), kCount,
+                                   of_gate_and_up.data());
   });
   const Numbers x = gate.numbers(), u = up.numbers(), gs = g.numbers();
   Numbers outs(kCount), d_gates(kCount), d_ups(kCount);
@@ -260,6 +272,12 @@ void check_glu() {
   expect_near(out.numbers(), outs, kTolerance<T>);
   expect_near(d_gate.numbers(), d_gates, 2 * kTolerance<T>);
   expect_near(d_up.numbers(), d_ups, kTolerance<T>);
+  if (sizeof(T) == 8) return;  // parts are in fp32
+  EXPECT_EQ(largest_of(largest.numbers()), largest_of(out.numbers()));
+  const Numbers found = of_gate_and_up.numbers();
+  const auto middle = found.begin() + mlp::kLargestParts;
+  EXPECT_EQ(largest_of({found.begin(), middle}), largest_of(d_gate.numbers()));
+  EXPECT_EQ(largest_of({middle, found.end()}), largest_of(d_up.numbers()));
 }
 
 template <class T, int N>

@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <bit>
 #include <cmath>
@@ -93,6 +94,13 @@ inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fdividef(float a, float b) { return a / b; }
 [[noreturn]] inline void __trap() { std::abort(); }
 inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
+inline int atomicMax(int* at, int value) {
+  const std::atomic_ref<int> number(*at);
+  int before = number.load();
+  while (before < value && !number.compare_exchange_weak(before, value)) {
+  }
+  return before;
+}
 inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
 using std::max;
 using std::min;

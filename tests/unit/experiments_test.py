@@ -90,6 +90,8 @@ for memory, larger in (("141", True), ("80", False)):
     ladder = variants_for("flagship", "--as-gpu", memory, "--preset", "full")
     assert ladder["PyTorch"]["spec"]["train"]["micro_batch"] == 4 and "cuda_graphs" in plugins_of(ladder["compile, CUDA graphs"])
     assert ladder["float8"]["previous"] == ladder["compile"]["index"] and ("micro-batch 16" in ladder) == larger
+    by_kernels = ladder["float8 by kernels"]
+    assert by_kernels["previous"] == ladder["micro-batch 8"]["index"] and plugins_of(by_kernels)["fused_kernels"]["largest_values"]
 small = planned_for("flagship", "--as-gpu", "40")
 assert small.returncode == 1 and "need a card of 74 GiB" in small.stderr, small.stderr
 

@@ -123,7 +123,10 @@ def the_table(folder, card):
     eager, compiled = machine / "reports/flagship/eager", machine / "reports/flagship/compiled"
     good = {"status": "ok", "reason": "", "memory": {"peak_allocated": 40 << 30}, "costs": {"total": {"launches": 700}},
             "flops_per_token": {"mfu": 9.12e9}}
-    write_run(eager, 0, "base", 1, tokens_per_second=40000, **good)
+    write_run(eager, 0, "base", 1, tokens_per_second=40000, setup_seconds=6.2, **good)
+    event = {"event": "setup", "seconds": {"initial values": 4.5, "pinned memory": 0.01}, "user_seconds": 3, "system_seconds": 9,
+             "page_faults": 262144}
+    write(eager / "runs/00-base-r1/metrics.jsonl", (json.dumps({"event": "phase"}) + "\n" + json.dumps(event) + "\n").encode())
     write_run(eager, 5, "micro-batch-8", 1, tokens_per_second=55000, **good)
     write_run(compiled, 6, "compile", 1, tokens_per_second=58000, **good)
     write_run(compiled, 9, "PyTorch", 1, tokens_per_second=45000, **good)
@@ -157,6 +160,9 @@ def predictions_stand_beside_measurements(folder):
     assert rows["compiled: compile, CUDA graphs"][1] == "oom: out of memory / at step 1"
     assert rows["test_gpu_kernel_gpu: tests that failed"] == ["0", "exit code 1"]
     assert "FAKE" not in page
+    assert rows["set-up of a run, s"][1] == "6.20" and rows["set-up: initial values, s"] == ["0.3", "4.50"], rows
+    assert rows["set-up: system time of the processors, s"][1] == "9.00" and rows["set-up: page faults"][1] == "262,144", rows
+    assert "set-up: pinned memory, s" not in rows, "too short for a row"
 
 
 def nothing_of_a_stand_in_can_be_taken_for_a_measurement(folder):

@@ -310,7 +310,28 @@ TEST(Costs, Float8QuantizesWhatLinearsShareOnce) {
   EXPECT_EQ(number(costs, "optrush::float8_quantize", "bytes"),
             blocks * (6 * tokens * (inputs + gradients) + 5 * weights));
   EXPECT_EQ(number(costs, "optrush::float8_transpose", "bytes"), blocks * 2 * weights);
-  EXPECT_EQ(number(costs, "aten::_scaled_mm", "launches"), blocks * 3 * 7);
+  // The gradient of an input is one product for all linears that read it.
+  EXPECT_EQ(number(costs, "aten::_scaled_mm", "launches"), blocks * (7 + 4 + 7));
+}
+
+/// The norms note the largest values of what q, k, v and gate, up read and of the gradients of o and down;
+/// the gated unit those of what down reads and of the gradients of gate and up. So these are read once.
+TEST(Costs, Float8ReadsOnceWhatFusedKernelsNote) {
+  const auto costs = [](bool noted) {
+    return predicted_costs(nano_spec({{"bf16_weights", Json::object()},
+                                      {"fused_kernels", {{"largest_values", noted}}},
+                                      {"float8", Json::object()}}));
+  };
+  const Json plain = costs(false), noted = costs(true);
+  const int64_t blocks = 2, tokens = 4 * 16, d = 32, ffn = 48;
+  EXPECT_EQ(number(plain, "optrush::float8_quantize", "launches") -
+                number(noted, "optrush::float8_quantize", "launches"),
+            blocks * (2 + 2 + 1 + 2));
+  EXPECT_EQ(
+      number(plain, "optrush::float8_quantize", "bytes") - number(noted, "optrush::float8_quantize", "bytes"),
+      blocks * 2 * tokens * (2 * d + 2 * d + ffn + 2 * ffn));
+  for (const char* kernel : {"optrush::add_norm", "optrush::add_norm_backward", "optrush::swiglu_backward"})
+    EXPECT_EQ(number(plain, kernel, "bytes"), number(noted, kernel, "bytes"));
 }
 }  // namespace
 }  // namespace optrush::testing

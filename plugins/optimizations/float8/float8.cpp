@@ -40,15 +40,16 @@ class Float8 final : public Plugin {
     recipe.on(Event::materialized, Phase::base, [this](Run& run) { find_groups(run); });
     recipe.on(Event::ready, Phase::base, [this](Run& run) { check(run); });
     recipe.on(Event::step_end, Phase::base, [this](Run&) {
-      for (StepWeight& weight : weights_) weight.drop();
+      for (Group& group : groups_) group.weights.drop();
     });
     drop_after_units(recipe, [this](const Unit& unit) { return parts_of(unit); });
   }
 
  private:
-  /// Linears that share an input, and what one call made for all of them.
+  /// Linears that share an input, and what one call made for all of them. It stays where it is.
   struct Group {
-    std::vector<const Param*> weights;
+    std::vector<const Param*> params;
+    StepWeights weights;
     Differentiable pair;
     PartsOfInput parts;
   };
@@ -64,16 +65,16 @@ class Float8 final : public Plugin {
 
   void add_group(const LinearGroup& linears) {
     Group& group = groups_.emplace_back();
-    std::vector<Matrix> matrices;
+    std::vector<bool> trained;
     for (size_t i = 0; i < linears.size(); ++i) {
-      const Param* weight = linears[i]->params.at(0);
-      trains_ = trains_ || weight->trainable;
-      group.weights.push_back(weight);
-      matrices.push_back({&weights_.emplace_back(), weight->trainable});
+      const Param* param = linears[i]->params.at(0);
+      trains_ = trains_ || param->trainable;
+      group.params.push_back(param);
+      trained.push_back(param->trainable);
       places_[linears[i]] = {&group, i};
     }
     const auto gradients = scaling_ == Scaling::rowwise ? at::kFloat8_e4m3fn : at::kFloat8_e5m2;
-    group.pair = make_linear_function(scaling_, gradients, std::move(matrices));
+    group.pair = make_linear_function(scaling_, gradients, &group.weights, std::move(trained));
   }
 
   void find_groups(Run& run) {
@@ -87,7 +88,7 @@ class Float8 final : public Plugin {
   PartsOfInput* parts_of(const Unit& unit) {
     for (const Module& module : unit.modules)
       if (const auto found = places_.find(&module);
-          found != places_.end() && found->second.group->weights.size() > 1)
+          found != places_.end() && found->second.group->params.size() > 1)
         return &found->second.group->parts;
     return nullptr;
   }
@@ -106,7 +107,7 @@ class Float8 final : public Plugin {
       const auto type = autocast ? at::autocast::get_autocast_dtype(device) : x.scalar_type();
       const auto multiply_all = [&] {
         Tensors inputs = {x};
-        for (const Param* weight : group.weights) inputs.push_back(weight->value());
+        for (const Param* param : group.params) inputs.push_back(param->value());
         return call(group.pair, std::move(inputs));
       };
       return group.parts.take(place.linear, x, multiply_all).to(type);
@@ -134,7 +135,6 @@ class Float8 final : public Plugin {
   }
 
   Scaling scaling_ = Scaling::tensorwise;
-  std::deque<StepWeight> weights_;  // one a module: addresses must last
   std::deque<Group> groups_;
   std::map<const Module*, Place> places_;
   int64_t odd_ = 0;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernel_parts/largest.h"
+
 namespace optrush::float8 {
 namespace {
 constexpr auto kValues = at::kFloat8_e4m3fn;
@@ -18,7 +20,9 @@ constexpr int64_t kTokens = 16;
 Tensor matrix_of(const Tensor& x) {
   const Tensor matrix = x.reshape({-1, x.size(-1)});
   const int64_t missing = (kTokens - matrix.size(0) % kTokens) % kTokens;
-  return missing == 0 ? matrix : at::constant_pad_nd(matrix, {0, 0, 0, missing});
+  Tensor whole = missing == 0 ? matrix : at::constant_pad_nd(matrix, {0, 0, 0, missing});
+  if (const Tensor largest = fused::noted_largest(x); largest.defined()) fused::note_largest(whole, largest);
+  return whole;
 }
 
 /// (.., K) of the rows (.., N) that `like` has.
@@ -29,84 +33,106 @@ Tensor shaped_as(const Tensor& matrix, const Tensor& like) {
 }
 }  // namespace
 
-Scaled StepWeight::rows(const Tensor& weight, Scaling scaling) {
-  if (tracing()) return quantize(weight, kValues, scaling);
-  // By its memory: a graph may hand back another tensor object.
-  if (!of_.defined() || !of_.is_alias_of(weight) || version_ != weight._version()) {
+bool StepWeights::are(at::TensorList weights) const {
+  if (of_.size() != weights.size()) return false;
+  for (size_t i = 0; i < weights.size(); ++i)
+    // By its memory: a graph may hand back another tensor object.
+    if (!of_[i].is_alias_of(weights[i]) || versions_[i] != weights[i]._version()) return false;
+  return true;
+}
+
+Scaled StepWeights::rows(at::TensorList weights, Scaling scaling) {
+  if (tracing()) return quantize(weights, kValues, scaling);
+  if (!are(weights)) {
     const at::NoGradGuard no_grad;
     *this = {};
-    of_ = weight;
-    version_ = weight._version();
-    rows_ = quantize(weight, kValues, scaling);
+    of_ = weights.vec();
+    for (const Tensor& weight : weights) versions_.push_back(weight._version());
+    rows_ = quantize(weights, kValues, scaling);
   }
   return rows_;
 }
 
-Scaled StepWeight::columns(const Tensor& weight, Scaling scaling) {
-  const Scaled rows = this->rows(weight, scaling);
-  if (tracing()) return quantize_transposed(weight, rows, scaling);
+Scaled StepWeights::columns(at::TensorList weights, Scaling scaling) {
+  const Scaled rows = this->rows(weights, scaling);
+  if (tracing()) return quantize_transposed(weights, rows, scaling);
   if (!columns_.values.defined()) {
     const at::NoGradGuard no_grad;
-    columns_ = quantize_transposed(weight, rows, scaling);
+    columns_ = quantize_transposed(weights, rows, scaling);
   }
   return columns_;
 }
 
 namespace {
-/// sum + part; a tracer may see no tensor change.
-void add(Tensor& sum, Tensor part) {
-  if (!sum.defined())
-    sum = std::move(part);
-  else
-    tracing() ? sum = sum + part : sum.add_(part);
-}
+/// A function of linears; its inputs are x and their matrices.
+struct Linears {
+  Scaling scaling;
+  at::ScalarType gradient_type;
+  StepWeights* weights;
+  std::vector<bool> trained;
 
-Differentiable::Result forward(const Tensors& in, const std::vector<Matrix>& matrices, Scaling scaling) {
-  const bool any_trained = std::ranges::any_of(matrices, &Matrix::trained);
+  bool any_trained() const { return std::ranges::find(trained, true) != trained.end(); }
+  Differentiable::Result forward(const Tensors& in) const;
+  Tensors backward(const Tensors& saved, const Tensors& gradients) const;
+};
+
+Differentiable::Result Linears::forward(const Tensors& in) const {
   const Tensor x = matrix_of(in[0]);
   const BothWays quantized =
-      any_trained ? quantize_both_ways(x, kValues, scaling) : BothWays{quantize(x, kValues, scaling), {}};
-  Differentiable::Result result{{}, {in.begin() + 1, in.end()}};
-  for (size_t i = 0; i < matrices.size(); ++i)
-    result.outputs.push_back(shaped_as(
-        multiply(quantized.rows, matrices[i].weight->rows(in[i + 1], scaling), kOut, /*fast_sums=*/true),
-        in[0]));
+      any_trained() ? quantize_both_ways(x, kValues, scaling) : BothWays{quantize(x, kValues, scaling), {}};
+  const at::TensorList matrices = at::TensorList(in).slice(1);
+  const Scaled rows = weights->rows(matrices, scaling);
+  Differentiable::Result result{{}, matrices.vec()};
+  int64_t first = 0;
+  for (const Tensor& matrix : matrices) {
+    const Scaled part = rows.rows(first, matrix.size(0));
+    first += matrix.size(0);
+    result.outputs.push_back(shaped_as(multiply(quantized.rows, part, kOut, /*fast_sums=*/true), in[0]));
+  }
   result.saved.push_back(at::empty({0}, in[0].options()));  // tells the backward the type of x
-  if (any_trained) {
+  if (any_trained()) {
     result.saved.push_back(quantized.columns.values);
     result.saved.push_back(quantized.columns.scale);
   }
   return result;
 }
 
-Tensors backward(const Tensors& saved, const Tensors& gradients, const std::vector<Matrix>& matrices,
-                 Scaling scaling, at::ScalarType gradient_type) {
-  const size_t count = matrices.size();
-  Tensor d_x;
-  Tensors made(count + 1);
-  for (size_t i = count; i-- > 0;) {
-    if (!gradients[i].defined()) continue;
-    const Tensor d_out = matrix_of(gradients[i]);
-    const BothWays quantized = matrices[i].trained ? quantize_both_ways(d_out, gradient_type, scaling)
-                                                   : BothWays{quantize(d_out, gradient_type, scaling), {}};
-    const Tensor part = multiply(quantized.rows, matrices[i].weight->columns(saved[i], scaling), kOut, false);
-    add(d_x, part.to(saved[count].scalar_type()));
-    made[0] = shaped_as(d_x, gradients[i]);
-    if (matrices[i].trained)
-      made[i + 1] = multiply(quantized.columns, {saved[count + 1], saved[count + 2]}, kOut, false);
+Tensors Linears::backward(const Tensors& saved, const Tensors& gradients) const {
+  const size_t count = trained.size();
+  const at::TensorList matrices = at::TensorList(saved).slice(0, count);
+  const Tensor& like = *std::ranges::find_if(gradients, [](const Tensor& each) { return each.defined(); });
+  Tensors d_out;
+  for (size_t i = 0; i < count; ++i) {
+    auto sizes = like.sizes().vec();
+    sizes.back() = matrices[i].size(0);
+    d_out.push_back(matrix_of(gradients[i].defined() ? gradients[i] : at::zeros(sizes, like.options())));
+  }
+  const BothWays quantized = any_trained()
+                                 ? quantize_both_ways(d_out, gradient_type, scaling)
+                                 : BothWays{quantize(d_out, gradient_type, scaling, Lie::beside), {}};
+  Tensors made = {shaped_as(multiply(quantized.rows, weights->columns(matrices, scaling), kOut, false)
+                                .to(saved[count].scalar_type()),
+                            like)};
+  int64_t first = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t rows = matrices[i].size(0);
+    made.push_back(
+        trained[i] && gradients[i].defined()
+            ? multiply(quantized.columns.rows(first, rows), {saved[count + 1], saved[count + 2]}, kOut, false)
+            : Tensor());
+    first += rows;
   }
   return made;
 }
 }  // namespace
 
-Differentiable make_linear_function(Scaling scaling, at::ScalarType gradient_type,
-                                    std::vector<Matrix> matrices) {
+Differentiable make_linear_function(Scaling scaling, at::ScalarType gradient_type, StepWeights* weights,
+                                    std::vector<bool> trained) {
+  const Linears linears{scaling, gradient_type, weights, std::move(trained)};
   return {.name = "float8_linear",
-          .forward = [=](const Tensors& in) { return forward(in, matrices, scaling); },
-          .backward =
-              [=](const Tensors& saved, const Tensors& gradients) {
-                return backward(saved, gradients, matrices, scaling, gradient_type);
-              },
+          .forward = [=](const Tensors& in) { return linears.forward(in); },
+          .backward = [=](const Tensors& saved,
+                          const Tensors& gradients) { return linears.backward(saved, gradients); },
           .traits = {.trace = Trace::pair, .capturable = true}};
 }
 }  // namespace optrush::float8

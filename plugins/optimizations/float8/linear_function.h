@@ -5,33 +5,30 @@
 #include "scaled.h"
 
 namespace optrush::float8 {
-/// One matrix in fp8 as both products of a step read it; quantized when it is first asked for, again where
-/// the matrix has changed, and dropped after each step. A trace quantizes inside.
-class StepWeight {
+/// Matrices of one input in fp8 as both products of a step read them; quantized when they are first asked
+/// for, again where one has changed, and dropped after each step. A trace quantizes inside.
+class StepWeights {
  public:
-  /// Of the matrix (N, K): for the forward.
-  Scaled rows(const Tensor& weight, Scaling);
-  /// Of its transpose (K, N): for the gradient of x.
-  Scaled columns(const Tensor& weight, Scaling);
+  /// Of the matrices (N_i, K) below each other: for the forward.
+  Scaled rows(at::TensorList weights, Scaling);
+  /// Of the transpose (K, ΣN_i): for the gradient of x.
+  Scaled columns(at::TensorList weights, Scaling);
   void drop() { *this = {}; }
 
  private:
-  Tensor of_;
-  int64_t version_ = 0;
+  bool are(at::TensorList weights) const;
+
+  Tensors of_;
+  std::vector<int64_t> versions_;
   Scaled rows_, columns_;
 };
 
-/// A matrix of a pair.
-struct Matrix {
-  StepWeight* weight = nullptr;  ///< lives as long as the pair
-  bool trained = true;
-};
-
 /// x W_iᵀ for linears of one input, with every product in fp8: inputs x (.., K) and W_i (N_i, K) in bf16 or
-/// fp32; the outputs (.., N_i) are in bf16. x is quantized once for all. x and W_i are e4m3; the outputs'
-/// gradients are `gradient_type`, each with a scale of its own, and the parts of the gradient of x are added
-/// from the last to the first, as autograd adds those of separate linears. What the gradients of W_i multiply
-/// with is kept in fp8, one byte a number; nothing of x is where no W_i is trained. K, N_i and, where a W_i
-/// is trained, the number of rows are multiples of 16.
-Differentiable make_linear_function(Scaling, at::ScalarType gradient_type, std::vector<Matrix>);
+/// fp32; the outputs (.., N_i) are in bf16. x is quantized once for all, and the W_i and the outputs'
+/// gradients as one matrix each, so that the gradient of x is one product. x and W_i are e4m3; the outputs'
+/// gradients are `gradient_type`. What the gradients of W_i multiply with is kept in fp8, one byte a number;
+/// nothing of x is where no W_i is trained. K, N_i and, where a W_i is trained, the number of rows are
+/// multiples of 16. `weights` lives as long as the pair; `trained`: for each W_i.
+Differentiable make_linear_function(Scaling, at::ScalarType gradient_type, StepWeights* weights,
+                                    std::vector<bool> trained);
 }  // namespace optrush::float8

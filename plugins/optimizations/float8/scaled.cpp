@@ -3,10 +3,12 @@
 #include <ATen/Functions.h>
 #include <c10/core/DeviceGuard.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 
 #include "gpu/quantize.h"
+#include "kernel_parts/largest.h"
 #include "kernel_parts/tensors.h"
 #include "optrush/edit.h"
 #include "optrush/forecast.h"
@@ -17,6 +19,10 @@ namespace {
 constexpr double kSmallest = 1e-12;
 
 double largest_of(at::ScalarType type) { return type == at::kFloat8_e5m2 ? 57344 : 448; }
+
+Tensor joined(const Tensors& parts, int64_t axis) {
+  return parts.size() == 1 ? parts.front() : at::cat(parts, axis);
+}
 
 Tensor largest_in(const Tensor& matrix, Scaling scaling) {
   const double infinity = std::numeric_limits<double>::infinity();
@@ -32,39 +38,104 @@ Tensor power_of_two_below(const Tensor& positive) {
   return positive.view(at::kInt).bitwise_and(kExponent).view(at::kFloat);
 }
 
-Scaled quantize_by_operators(const Tensor& matrix, at::ScalarType type, Scaling scaling) {
-  Tensor factor = largest_in(matrix, scaling).clamp_min(kSmallest).reciprocal() * largest_of(type);
-  if (scaling == Scaling::rowwise) factor = power_of_two_below(factor);
-  // The factor has two dimensions: the product is in fp32 and rounded once.
-  return {(matrix * factor).to(type).contiguous(), factor.reciprocal()};
+/// What each matrix is multiplied with: one for all where they share it.
+Tensors factors_of(at::TensorList matrices, at::ScalarType type, Scaling scaling, Lie lie) {
+  Tensors largest;
+  for (const Tensor& matrix : matrices) largest.push_back(largest_in(matrix, scaling));
+  if (scaling == Scaling::tensorwise || lie == Lie::beside) {
+    for (size_t i = 1; i < largest.size(); ++i) largest[0] = at::maximum(largest[0], largest[i]);
+    largest.resize(1);
+  }
+  for (Tensor& each : largest) {
+    each = each.clamp_min(kSmallest).reciprocal() * largest_of(type);
+    if (scaling == Scaling::rowwise) each = power_of_two_below(each);
+  }
+  return largest;
 }
 
-bool has_kernel(const Tensor& matrix, Scaling scaling) {
-  return scaling == Scaling::tensorwise && !tracing() && form_of(matrix) == at::kCUDA;
+Scaled quantize_by_operators(at::TensorList matrices, at::ScalarType type, Scaling scaling, Lie lie) {
+  const Tensors factors = factors_of(matrices, type, scaling, lie);
+  Tensors values;
+  for (size_t i = 0; i < matrices.size(); ++i)
+    // The factor has two dimensions: the product is in fp32 and rounded once.
+    values.push_back((matrices[i] * factors[std::min(i, factors.size() - 1)]).to(type).contiguous());
+  return {joined(values, lie == Lie::below ? 0 : 1), joined(factors, 0).reciprocal()};
 }
 
-BothWays quantize_by_kernel(const Tensor& given, at::ScalarType type, bool both_ways) {
-  const Tensor matrix = given.contiguous();
-  const int64_t rows = matrix.size(0), columns = matrix.size(1);
-  const auto options = matrix.options().requires_grad(false);
+Tensors transposes_of(at::TensorList matrices) {
+  Tensors all;
+  for (const Tensor& matrix : matrices) all.push_back(matrix.t());
+  return all;
+}
+
+bool has_kernel(at::TensorList matrices, Scaling scaling) {
+  return scaling == Scaling::tensorwise && !tracing() && form_of(matrices[0]) == at::kCUDA;
+}
+
+/// Parts of the largest value of all. Those that are not noted are found, by a pass over each matrix.
+struct LargestParts {
+  Tensor parts;
+  double bytes = 0;  ///< that are read for it
+  int64_t launches = 0;
+};
+LargestParts largest_parts(at::TensorList given, const Tensors& matrices) {
+  LargestParts found;
+  Tensors parts;
+  for (size_t i = 0; i < matrices.size(); ++i) {
+    parts.push_back(fused::noted_largest(given[i]));
+    if (parts.back().defined()) continue;
+    if (matrices[i].numel() == 0) {  // an expert without tokens
+      parts.back() = at::zeros({1}, matrices[i].options().dtype(at::kFloat).requires_grad(false));
+      continue;
+    }
+    const gpu::Numbers x{fused::type_of(matrices[i], "float8"), matrices[i].const_data_ptr(),
+                         matrices[i].numel()};
+    parts.back() =
+        at::empty({gpu::parts_of(x)}, matrices[i].options().dtype(at::kFloat).requires_grad(false));
+    found.bytes += bytes_of({matrices[i]});
+    ++found.launches;
+    if (is_forecast(matrices[i])) continue;
+    const c10::DeviceGuard guard(matrices[i].device());
+    gpu::find_largest(x, parts.back().mutable_data_ptr<float>());
+  }
+  found.parts = joined(parts, 0);
+  return found;
+}
+
+BothWays quantize_by_kernel(at::TensorList given, at::ScalarType type, Lie lie, bool both_ways) {
+  Tensors matrices;
+  int64_t rows = 0, columns = 0;
+  for (const Tensor& each : given) {
+    matrices.push_back(each.contiguous());
+    rows = lie == Lie::below ? rows + each.size(0) : each.size(0);
+    columns = lie == Lie::beside ? columns + each.size(1) : each.size(1);
+  }
+  const auto options = matrices[0].options().requires_grad(false);
+  const LargestParts largest = largest_parts(given, matrices);
   BothWays made;
   made.rows = {at::empty({rows, columns}, options.dtype(type)), at::empty({1, 1}, options.dtype(at::kFloat))};
   if (both_ways) made.columns = {at::empty({columns, rows}, options.dtype(type)), made.rows.scale};
-  const gpu::Quantize p{.type = fused::type_of(matrix, "float8"),
-                        .mantissa = type == at::kFloat8_e5m2 ? 2 : 3,
-                        .x = matrix.const_data_ptr(),
-                        .rows = rows,
-                        .columns = columns,
-                        .values = made.rows.values.data_ptr(),
-                        .transposed = both_ways ? made.columns.values.data_ptr() : nullptr,
-                        .scale = static_cast<float*>(made.rows.scale.data_ptr())};
-  const Tensor parts = at::empty({gpu::parts_of(p)}, options.dtype(at::kFloat));
-  const NotedKernel kernel("float8_quantize",
-                           2 * bytes_of({matrix}) + bytes_of({made.rows.values, made.columns.values}),
-                           /*launches=*/2);
-  if (is_forecast(matrix)) return made;
-  const c10::DeviceGuard guard(matrix.device());
-  gpu::quantize(p, parts.mutable_data_ptr<float>());
+  double bytes = largest.bytes + bytes_of({made.rows.values, made.columns.values});
+  for (const Tensor& matrix : matrices) bytes += bytes_of({matrix});
+  const NotedKernel kernel("float8_quantize", bytes, largest.launches + std::ssize(matrices));
+  if (is_forecast(matrices[0])) return made;
+  const c10::DeviceGuard guard(options.device());
+  int64_t row = 0, column = 0;
+  for (const Tensor& matrix : matrices) {
+    gpu::quantize({.x = {fused::type_of(matrix, "float8"), matrix.const_data_ptr(), matrix.numel()},
+                   .mantissa = type == at::kFloat8_e5m2 ? 2 : 3,
+                   .rows = matrix.size(0),
+                   .columns = matrix.size(1),
+                   .all_columns = columns,
+                   .largest = largest.parts.const_data_ptr<float>(),
+                   .parts = largest.parts.numel(),
+                   .values = static_cast<uint8_t*>(made.rows.values.data_ptr()) + row * columns + column,
+                   .transposed = both_ways
+                                     ? static_cast<uint8_t*>(made.columns.values.data_ptr()) + column * rows
+                                     : nullptr,
+                   .scale = static_cast<float*>(made.rows.scale.data_ptr())});
+    (lie == Lie::below ? row : column) += matrix.size(lie == Lie::below ? 0 : 1);
+  }
   return made;
 }
 
@@ -78,23 +149,28 @@ Tensor transposed_by_kernel(const Tensor& values) {
 }
 }  // namespace
 
-Scaled quantize(const Tensor& matrix, at::ScalarType type, Scaling scaling) {
-  return has_kernel(matrix, scaling) ? quantize_by_kernel(matrix, type, /*both_ways=*/false).rows
-                                     : quantize_by_operators(matrix, type, scaling);
+Scaled Scaled::rows(int64_t first, int64_t count) const {
+  return {values.narrow(0, first, count), scale.size(0) == 1 ? scale : scale.narrow(0, first, count)};
 }
 
-Scaled quantize_transposed(const Tensor& matrix, const Scaled& quantized, Scaling scaling) {
+Scaled quantize(at::TensorList matrices, at::ScalarType type, Scaling scaling, Lie lie) {
+  return has_kernel(matrices, scaling) ? quantize_by_kernel(matrices, type, lie, /*both_ways=*/false).rows
+                                       : quantize_by_operators(matrices, type, scaling, lie);
+}
+
+Scaled quantize_transposed(at::TensorList matrices, const Scaled& quantized, Scaling scaling, Lie lie) {
   if (scaling == Scaling::rowwise)
-    return quantize_by_operators(matrix.t(), quantized.values.scalar_type(), scaling);
-  return {has_kernel(matrix, scaling) ? transposed_by_kernel(quantized.values)
-                                      : quantized.values.t().contiguous(),
+    return quantize_by_operators(transposes_of(matrices), quantized.values.scalar_type(), scaling,
+                                 lie == Lie::below ? Lie::beside : Lie::below);
+  return {has_kernel(matrices, scaling) ? transposed_by_kernel(quantized.values)
+                                        : quantized.values.t().contiguous(),
           quantized.scale};
 }
 
-BothWays quantize_both_ways(const Tensor& matrix, at::ScalarType type, Scaling scaling) {
-  if (has_kernel(matrix, scaling)) return quantize_by_kernel(matrix, type, /*both_ways=*/true);
-  const Scaled rows = quantize_by_operators(matrix, type, scaling);
-  return {rows, quantize_transposed(matrix, rows, scaling)};
+BothWays quantize_both_ways(at::TensorList beside, at::ScalarType type, Scaling scaling) {
+  if (has_kernel(beside, scaling)) return quantize_by_kernel(beside, type, Lie::beside, /*both_ways=*/true);
+  const Scaled rows = quantize_by_operators(beside, type, scaling, Lie::beside);
+  return {rows, quantize_transposed(beside, rows, scaling, Lie::beside)};
 }
 
 Tensor multiply(const Scaled& a, const Scaled& b, at::ScalarType out, bool fast_sums) {

@@ -11,21 +11,28 @@ enum class Scaling : uint8_t { tensorwise, rowwise };
 struct Scaled {
   Tensor values;  ///< (R, C), rows dense
   Tensor scale;   ///< fp32, (1, 1) or (R, 1)
+
+  /// Some of its rows; what it stands for, too.
+  Scaled rows(int64_t first, int64_t count) const;
 };
 
-/// Scaled so that the largest absolute value, of the matrix or of each row, is the largest of `type`
-/// (arXiv:2209.05433); a scale of rows is a power of two below that, which rounds nothing. Any strides.
-Scaled quantize(const Tensor& matrix, at::ScalarType type, Scaling);
-/// quantize(matrixᵀ) from quantize(matrix): with one scale it is the same numbers.
-Scaled quantize_transposed(const Tensor& matrix, const Scaled& quantized, Scaling);
+/// Matrices that are quantized as one: (R_i, C) below each other, or (R, C_i) side by side.
+enum class Lie : uint8_t { below, beside };
+
+/// Scaled so that the largest absolute value, of all matrices or of each row, is the largest of `type`
+/// (arXiv:2209.05433); a scale of rows is a power of two below that, which rounds nothing. Any strides. On a
+/// GPU a matrix whose largest value is noted (kernel_parts/largest.h) is read once, else twice.
+Scaled quantize(at::TensorList, at::ScalarType type, Scaling, Lie = Lie::below);
+/// The transpose of quantize(matrices), from it: with one scale it is the same numbers.
+Scaled quantize_transposed(at::TensorList, const Scaled& quantized, Scaling, Lie = Lie::below);
 
 /// A matrix as products along either of its axes read it.
 struct BothWays {
   Scaled rows;     ///< of the matrix
   Scaled columns;  ///< of its transpose
 };
-/// With one scale a GPU reads the matrix twice for all of it, for its largest value and to round it.
-BothWays quantize_both_ways(const Tensor& matrix, at::ScalarType type, Scaling);
+/// With one scale a GPU writes both in one pass.
+BothWays quantize_both_ways(at::TensorList beside, at::ScalarType type, Scaling);
 
 /// a bᵀ for a (M, K), b (N, K): (M, N) in `out`; K and N are multiples of 16. `fast_sums` lets a GPU add up
 /// in fewer than 32 bits, which a forward stands and a gradient does not.

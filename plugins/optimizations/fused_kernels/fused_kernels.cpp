@@ -24,17 +24,20 @@ using namespace optrush;
 class NormPairs {
  public:
   using Low = std::optional<at::ScalarType>;
-  using Make = Differentiable (*)(double eps, Low);
+  using Make = Differentiable (*)(double eps, Low, fused::Largest);
   explicit NormPairs(Make make) : make_(make) {}
+  void find(fused::Largest largest) { largest_ = largest; }
   const Differentiable& of(double eps, Low low) {
     const std::lock_guard lock(mutex_);
     const auto found = pairs_.find({eps, low});
-    return found != pairs_.end() ? found->second
-                                 : pairs_.emplace(std::pair(eps, low), make_(eps, low)).first->second;
+    return found != pairs_.end()
+               ? found->second
+               : pairs_.emplace(std::pair(eps, low), make_(eps, low, largest_)).first->second;
   }
 
  private:
   Make make_;
+  fused::Largest largest_ = fused::Largest::unknown;
   std::mutex mutex_;  // a backward that recomputes may run on another thread
   std::map<std::pair<double, Low>, Differentiable> pairs_;
 };
@@ -46,6 +49,7 @@ class FusedKernels final : public Plugin {
     if (kernels.empty())
       throw Error(ErrorCode::missing_value, "option 'kernels' is empty", "name a kernel, or remove the rung");
     lower_ = options.boolean("autocast_output");
+    if (options.boolean("largest_values")) note_largest_values();
     for (const std::string& kernel : kernels) {
       if (kernel == "norm") replace_norm(recipe);
       if (kernel == "add_norm") replace_add_norm(recipe);
@@ -59,6 +63,13 @@ class FusedKernels final : public Plugin {
  private:
   static Traits traits() {
     return {.trace = Trace::opaque, .capturable = true, .offers = {"double"}, .predictable = true};
+  }
+
+  void note_largest_values() {
+    norms_.find(fused::Largest::noted);
+    add_norms_.find(fused::Largest::noted);
+    swiglu_ = fused::swiglu(fused::Largest::noted);
+    geglu_ = fused::geglu(fused::Largest::noted);
   }
 
   /// What the linears after a norm would cast its result to.
@@ -160,6 +171,8 @@ OPTRUSH_PLUGIN(FusedKernels, R"json({
     {"name": "kernels", "type": "list", "default": ["norm", "add_norm", "position", "swiglu", "geglu"],
      "choices": ["norm", "add_norm", "position", "swiglu", "geglu"], "doc": "operators to fuse"},
     {"name": "autocast_output", "type": "boolean", "default": true,
-     "doc": "under autocast, norms write the low-precision type directly, instead of a cast in each following linear layer; false: norms write fp32"}
+     "doc": "under autocast, norms write the low-precision type directly, instead of a cast in each following linear layer; false: norms write fp32"},
+    {"name": "largest_values", "type": "boolean", "default": false,
+     "doc": "on a GPU the kernels also find the largest absolute values of what they write for linears, which float8 then need not read for its scales"}
   ]
 })json");

@@ -6,6 +6,7 @@
 
 #include "kernel_parts/tensors.h"
 #include "kernels.h"
+#include "largest_parts.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
 #include "pairs.h"
@@ -29,16 +30,19 @@ void check_alike(const Tensor& gate, const Tensor& up) {
 
 const char* name_of(Gate activation) { return activation == Gate::silu ? "swiglu" : "geglu"; }
 
-Tensor glu_forward(Gate activation, const Tensor& gate_given, const Tensor& up_given) {
+Tensor glu_forward(Gate activation, const Tensor& gate_given, const Tensor& up_given, Largest largest) {
   check_alike(gate_given, up_given);
   const Tensor gate = gate_given.contiguous(), up = up_given.contiguous(), out = at::empty_like(gate);
+  const Tensor parts = largest_parts(gate, largest);
   const GluForward p{.type = type_of(gate, name_of(activation)),
                      .activation = activation,
                      .gate = gate.const_data_ptr(),
                      .up = up.const_data_ptr(),
                      .out = out.data_ptr(),
                      .count = gate.numel(),
-                     .stream = worth_streaming({out}, static_cast<int64_t>(out.nbytes()))};
+                     .stream = worth_streaming({out}, static_cast<int64_t>(out.nbytes())),
+                     .largest = address_of(parts)};
+  if (parts.defined()) note_largest(out, parts);
   const NotedKernel kernel(name_of(activation), bytes_of({gate, up, out}));
   if (is_forecast(gate)) return out;
   if (gate.is_cuda()) {
@@ -51,10 +55,11 @@ Tensor glu_forward(Gate activation, const Tensor& gate_given, const Tensor& up_g
 }
 
 Tensors glu_backward(Gate activation, const Tensor& gate_given, const Tensor& up_given,
-                     const Tensor& gradient_given) {
+                     const Tensor& gradient_given, Largest largest) {
   const Tensor gate = gate_given.contiguous(), up = up_given.contiguous();
   const Tensor gradient = gradient_given.contiguous();
   const Tensors out = {at::empty_like(gate), at::empty_like(up)};
+  const Tensor parts = largest_parts(gate, largest, /*tensors=*/2);
   const GluBackward p{.type = type_of(gate, name_of(activation)),
                       .activation = activation,
                       .gate = gate.const_data_ptr(),
@@ -63,7 +68,10 @@ Tensors glu_backward(Gate activation, const Tensor& gate_given, const Tensor& up
                       .gate_gradient = out[0].data_ptr(),
                       .up_gradient = out[1].data_ptr(),
                       .count = gate.numel(),
-                      .stream = worth_streaming({out[0], out[1]}, static_cast<int64_t>(out[0].nbytes()))};
+                      .stream = worth_streaming({out[0], out[1]}, static_cast<int64_t>(out[0].nbytes())),
+                      .largest = address_of(parts)};
+  for (int64_t i = 0; parts.defined() && i < 2; ++i)
+    note_largest(out[static_cast<size_t>(i)], parts.narrow(0, i * kLargestParts, kLargestParts));
   const NotedKernel kernel(activation == Gate::silu ? "swiglu_backward" : "geglu_backward",
                            bytes_of({gate, up, gradient, out[0], out[1]}));
   if (is_forecast(gate)) return out;
@@ -76,18 +84,18 @@ Tensors glu_backward(Gate activation, const Tensor& gate_given, const Tensor& up
   return out;
 }
 
-Differentiable glu(Gate activation) {
+Differentiable glu(Gate activation, Largest largest) {
   return {.name = std::string("fused_") + name_of(activation),
           .forward = [=](const Tensors& in) -> Differentiable::Result {
-            return {{glu_forward(activation, in[0], in[1])}, {in[0], in[1]}};
+            return {{glu_forward(activation, in[0], in[1], largest)}, {in[0], in[1]}};
           },
           .backward = [=](const Tensors& saved, const Tensors& g) -> Tensors {
-            return glu_backward(activation, saved[0], saved[1], g[0]);
+            return glu_backward(activation, saved[0], saved[1], g[0], largest);
           },
           .traits = {.trace = Trace::opaque, .capturable = true}};
 }
 }  // namespace
 
-Differentiable swiglu() { return glu(Gate::silu); }
-Differentiable geglu() { return glu(Gate::gelu_tanh); }
+Differentiable swiglu(Largest largest) { return glu(Gate::silu, largest); }
+Differentiable geglu(Largest largest) { return glu(Gate::gelu_tanh, largest); }
 }  // namespace optrush::fused

@@ -14,7 +14,8 @@ struct NormForward {
   void *sum, *out, *rstd;
   int64_t rows, width;
   double eps;
-  bool stream;  ///< stores pass by the cache
+  bool stream;               ///< stores pass by the cache
+  float* largest = nullptr;  ///< on a GPU parts of the largest |out| (kernel_parts/largest.h), or null
 };
 
 /// gradient = d out / d s + sum_gradient; also in delta's type where that is another one. The gradient of the
@@ -25,6 +26,7 @@ struct NormBackward {
   void *gradient, *delta_gradient;                              ///< delta_gradient: null where of x's type
   int64_t rows, width;
   bool stream;
+  float* largest = nullptr;  ///< as above, of delta's gradient
 };
 
 /// Heads (B, H, S, K) by their strides; the last axis is dense.
@@ -56,6 +58,7 @@ struct GluForward {
   void* out;
   int64_t count;
   bool stream;
+  float* largest = nullptr;  ///< as above
 };
 struct GluBackward {
   Type type;
@@ -64,6 +67,7 @@ struct GluBackward {
   void *gate_gradient, *up_gradient;
   int64_t count;
   bool stream;
+  float* largest = nullptr;  ///< as above, of the gate's gradient, then of up's
 };
 
 namespace cpu {

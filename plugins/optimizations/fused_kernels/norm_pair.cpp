@@ -6,6 +6,7 @@
 
 #include "kernel_parts/tensors.h"
 #include "kernels.h"
+#include "largest_parts.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
 #include "optrush/shard.h"
@@ -31,7 +32,7 @@ struct Normed {
 
 /// Without delta `sum` is x.
 Normed norm_forward(const std::string& op, const Tensor& x_given, const Tensor& delta_given,
-                    const Tensor& weight, double eps, Low low) {
+                    const Tensor& weight, double eps, Low low, Largest largest) {
   const Tensor x = x_given.contiguous(), wide_weight = weight.to(wide_type(x)).contiguous();
   const auto result = x.scalar_type() == at::kFloat ? low.value_or(at::kFloat) : x.scalar_type();
   const Tensor delta = delta_given.defined() ? fitting(delta_given, x, result) : Tensor();
@@ -41,6 +42,8 @@ Normed norm_forward(const std::string& op, const Tensor& x_given, const Tensor& 
                 .out = at::empty(x.sizes(), x.options().dtype(result)),
                 .rstd = at::empty(one_a_row, x.options().dtype(wide_type(x))),
                 .delta_type = (delta.defined() ? delta : x).scalar_type()};
+  const Tensor parts = largest_parts(normed.out, largest);
+  if (parts.defined()) note_largest(normed.out, parts);
   const NormForward p{.x_type = type_of(x, op),
                       .delta_type = type_of(delta.defined() ? delta : x, op),
                       .out_type = type_of(normed.out, op),
@@ -54,7 +57,8 @@ Normed norm_forward(const std::string& op, const Tensor& x_given, const Tensor& 
                       .width = width,
                       .eps = eps,
                       .stream = worth_streaming({delta.defined() ? normed.sum : Tensor(), normed.out},
-                                                width * static_cast<int64_t>(normed.out.element_size()))};
+                                                width * static_cast<int64_t>(normed.out.element_size())),
+                      .largest = address_of(parts)};
   const NotedKernel kernel(op, bytes_of({x, delta, wide_weight, delta.defined() ? normed.sum : Tensor(),
                                          normed.out, normed.rstd}));
   if (is_forecast(x)) return normed;
@@ -99,7 +103,7 @@ Tensor on_gpu(const NormBackward& p, const Tensor& weight, const Tensor& wide_we
 /// one gradient tensor where they share a type.
 Gradients norm_backward(const std::string& op, const Tensor& s_given, const Tensor& rstd,
                         const Tensor& weight, const Tensor& out_gradient_given,
-                        const Tensor& sum_gradient_given, at::ScalarType delta_type) {
+                        const Tensor& sum_gradient_given, at::ScalarType delta_type, Largest largest) {
   const Tensor s = s_given.contiguous(), wide_weight = weight.to(wide_type(s)).contiguous();
   const Tensor out_gradient =
       (out_gradient_given.defined() ? out_gradient_given : at::zeros_like(s)).contiguous();
@@ -110,22 +114,23 @@ Gradients norm_backward(const std::string& op, const Tensor& s_given, const Tens
   const int64_t width = s.size(-1), rows = width == 0 ? 0 : s.numel() / width;
   Gradients gradients{at::empty_like(s),
                       lowers ? at::empty(s.sizes(), s.options().dtype(delta_type)) : Tensor(), Tensor()};
-  const NormBackward p{
-      .x_type = type_of(s, op),
-      .delta_type = type_of(lowers ? gradients.delta : s, op),
-      .out_type = type_of(out_gradient, op),
-      .s = s.const_data_ptr(),
-      .rstd = rstd.const_data_ptr(),
-      .weight = wide_weight.const_data_ptr(),
-      .out_gradient = out_gradient.const_data_ptr(),
-      .sum_gradient = sum_gradient.defined() ? sum_gradient.const_data_ptr() : nullptr,
-      .gradient = gradients.x.data_ptr(),
-      .delta_gradient = lowers ? gradients.delta.data_ptr() : nullptr,
-      .rows = rows,
-      .width = width,
-      .stream = worth_streaming(
-          {gradients.x, gradients.delta},
-          width * static_cast<int64_t>((lowers ? gradients.delta : gradients.x).element_size()))};
+  const Tensor of_delta = lowers ? gradients.delta : gradients.x, parts = largest_parts(of_delta, largest);
+  if (parts.defined()) note_largest(of_delta, parts);
+  const NormBackward p{.x_type = type_of(s, op),
+                       .delta_type = type_of(lowers ? gradients.delta : s, op),
+                       .out_type = type_of(out_gradient, op),
+                       .s = s.const_data_ptr(),
+                       .rstd = rstd.const_data_ptr(),
+                       .weight = wide_weight.const_data_ptr(),
+                       .out_gradient = out_gradient.const_data_ptr(),
+                       .sum_gradient = sum_gradient.defined() ? sum_gradient.const_data_ptr() : nullptr,
+                       .gradient = gradients.x.data_ptr(),
+                       .delta_gradient = lowers ? gradients.delta.data_ptr() : nullptr,
+                       .rows = rows,
+                       .width = width,
+                       .stream = worth_streaming({gradients.x, gradients.delta},
+                                                 width * static_cast<int64_t>(of_delta.element_size())),
+                       .largest = address_of(parts)};
   // The second kernel adds up what the blocks of the first found for the weight.
   const NotedKernel kernel(
       op + "_backward",
@@ -139,35 +144,35 @@ Gradients norm_backward(const std::string& op, const Tensor& s_given, const Tens
 }
 }  // namespace
 
-Differentiable norm(double eps, Low low) {
+Differentiable norm(double eps, Low low, Largest largest) {
   return {.name = "fused_norm",
           .forward = [=](const Tensors& in) -> Differentiable::Result {
-            const Normed normed = norm_forward("norm", in[0], {}, in[1], eps, low);
+            const Normed normed = norm_forward("norm", in[0], {}, in[1], eps, low, largest);
             return {{in[0], normed.out}, {in[0], normed.rstd, in[1]}};
           },
-          .backward = [](const Tensors& saved, const Tensors& g) -> Tensors {
-            const auto gradients =
-                norm_backward("norm", saved[0], saved[1], saved[2], g[1], g[0], saved[0].scalar_type());
+          .backward = [=](const Tensors& saved, const Tensors& g) -> Tensors {
+            const auto gradients = norm_backward("norm", saved[0], saved[1], saved[2], g[1], g[0],
+                                                 saved[0].scalar_type(), largest);
             return {gradients.x, gradients.weight};
           },
           .traits = {.trace = Trace::opaque, .capturable = true}};
 }
 
-Differentiable add_norm(double eps, Low low) {
-  return {.name = "fused_add_norm",
-          .forward = [=](const Tensors& in) -> Differentiable::Result {
-            const auto sum_type = at::promote_types(in[0].scalar_type(), in[1].scalar_type());
-            const Normed normed = norm_forward("add_norm", in[0].to(sum_type), in[1], in[2], eps, low);
-            // An empty tensor passes delta's type to the backward.
-            return {
-                {normed.sum, normed.out},
+Differentiable add_norm(double eps, Low low, Largest largest) {
+  return {
+      .name = "fused_add_norm",
+      .forward = [=](const Tensors& in) -> Differentiable::Result {
+        const auto sum_type = at::promote_types(in[0].scalar_type(), in[1].scalar_type());
+        const Normed normed = norm_forward("add_norm", in[0].to(sum_type), in[1], in[2], eps, low, largest);
+        // An empty tensor passes delta's type to the backward.
+        return {{normed.sum, normed.out},
                 {normed.sum, normed.rstd, in[2], at::empty({0}, in[1].options().dtype(normed.delta_type))}};
-          },
-          .backward = [](const Tensors& saved, const Tensors& g) -> Tensors {
-            const auto gradients =
-                norm_backward("add_norm", saved[0], saved[1], saved[2], g[1], g[0], saved[3].scalar_type());
-            return {gradients.x, gradients.delta, gradients.weight};
-          },
-          .traits = {.trace = Trace::opaque, .capturable = true}};
+      },
+      .backward = [=](const Tensors& saved, const Tensors& g) -> Tensors {
+        const auto gradients = norm_backward("add_norm", saved[0], saved[1], saved[2], g[1], g[0],
+                                             saved[3].scalar_type(), largest);
+        return {gradients.x, gradients.delta, gradients.weight};
+      },
+      .traits = {.trace = Trace::opaque, .capturable = true}};
 }
 }  // namespace optrush::fused

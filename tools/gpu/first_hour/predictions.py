@@ -2,7 +2,7 @@
 import json
 from types import SimpleNamespace
 
-from predicted_parts import parts_of
+from predicted_parts import fp8_flops, parts_of
 
 # Sustained: 650 TFLOP/s of a Llama's bf16 products; 85 % of what a copy moves; forward and backward of fused attention together.
 FLASH, CUDNN = "flash", "cudnn"
@@ -10,6 +10,7 @@ RATES = {
     "H100": {"matmul": 650e12, "bandwidth": 2.55e12, FLASH: 226e12, CUDNN: 308e12},
     "H200": {"matmul": 650e12, "bandwidth": 3.66e12, FLASH: 226e12, CUDNN: 308e12},
 }
+FP8 = 1050e12  # sustained, of float8's products
 LAUNCH = 4.5e-6  # seconds of the host for each kernel
 
 
@@ -33,8 +34,8 @@ def predicted_rung(variant, plan, rates):
     found["launches"] = costs["total"]["launches"]
     if rates:
         attention = rates.get(attention_kernel(variant), rates[CUDNN])
-        used = SimpleNamespace(matmul=rates["matmul"], bandwidth=rates["bandwidth"], attention=attention)
-        seconds = max(sum(parts_of(costs, used).values()), found["launches"] * LAUNCH)
+        used = SimpleNamespace(matmul=rates["matmul"], fp8=FP8, bandwidth=rates["bandwidth"], attention=attention)
+        seconds = max(sum(parts_of(costs, used, fp8_flops(variant, plan)).values()), found["launches"] * LAUNCH)
         problem = plan["problem"]
         found["tokens_per_second"] = problem["global_batch"] * problem["seq_len"] / seconds
     return found

@@ -69,11 +69,14 @@ def memcheck_step(program, minutes):
                 expected={"exit code": "0"})
 
 
-def check(at):
+def check_step(name, title, minutes, *selected):
     """Its cases are kept, so that the next call goes on."""
-    words = ["--without-values"] if at.stand_in else []
-    return at.optrush("check", "--device", "cuda", "--for", "6m", "--resume", "--folder", at.outputs / "state",
-                      "--json", at.outputs / "check.json", *words)
+    def command(at):
+        words = ["--without-values"] if at.stand_in else []
+        return at.optrush("check", "--device", "cuda", "--for", f"{60 * minutes - 30:.0f}s", "--resume", "--folder", at.outputs / "state",
+                          "--json", at.outputs / "check.json", *selected, *words)
+
+    return Step(name, title, minutes, command, expected={"cases that failed": "0"})
 
 
 def larger(at):
@@ -106,13 +109,15 @@ STAGES = {
         flagship("rounds", "Three rounds of the best", 3.2, lambda at: at.best, rounds=3),
     ],
     3: [
-        Step("check", "Every plugin, alone and with the others", 6.5, check, expected={"cases that failed": "0"}),
+        check_step("check", "Every plugin, alone and with the others", 6.5),
         memcheck_step("test_gpu_kernel_gpu", 1),
         memcheck_step("test_fused_kernels_gpu", 1.5),
     ],
     4: [
-        flagship("float8", "float8 over the compiler", 4, lambda at: ["compile", "float8"],
-                 expected={"float8, over compile": "1.08x to 1.11x"}),
+        flagship("float8", "float8 over the compiler, and by its own kernels", 4,
+                 lambda at: ["micro-batch 8", "float8 by kernels", "compile", "float8"],
+                 expected={"float8, over compile": "1.08x to 1.11x", "float8 by kernels, over micro-batch 8": "1.15x to 1.18x"}),
+        check_step("check_float8", "float8 alone, on experts as well", 1.5, "--plugin", "float8", "--kind", "alone", "--kind", "resume"),
         Step("counters", "Hardware counters of the fused kernels", 1.5,
              lambda at: ["ncu", "--clock-control", "none", "--set", "basic", "--launch-count", "60", "--csv", "--log-file",
                          at.outputs / "kernels.csv", at.test_program("test_fused_kernels_gpu")], needs="ncu"),
@@ -125,7 +130,10 @@ STAGES = {
     ],
     6: [
         Step("single_gpu", "From fp32 up, with checkpointing and long sequences", 9,
-             lambda at: at.run("single_gpu", "single_gpu", "--rounds", "1"), report="single_gpu"),
+             lambda at: at.run("single_gpu", "single_gpu", "--rounds", "3"), report="single_gpu"),
+    ],
+    7: [
+        check_step("check_compiled", "Every plugin under the compiler, the telling ones first", 9, "--kind", "compiled"),
     ],
 }
 PROGRAMS = sorted({step.name for steps in STAGES.values() for step in steps if step.name.startswith("test_")})

@@ -13,7 +13,7 @@ constexpr int64_t kTileRows = 64, kTileColumns = 128;
 int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Rows are multiples of 16 numbers, and what LibTorch allocates starts at 16 bytes; views may not.
-int64_t lanes(const gpu::Quantize& p) { return fused::gpu::lanes({p.type}, p.columns, {p.x, p.values}); }
+int64_t lanes(const gpu::Numbers& p) { return fused::gpu::lanes({p.type}, p.count, {p.x}); }
 
 int64_t tiles(int64_t rows, int64_t columns) {
   return ceil_of(rows, kTileRows) * ceil_of(columns, kTileColumns);
@@ -33,22 +33,23 @@ std::string gpu::quantize_name(Type type, int64_t lanes, int64_t mantissa, bool 
   return fused::gpu::instance("quantize", type, lanes, mantissa, turns);
 }
 
-int64_t gpu::parts_of(const Quantize& p) {
+int64_t gpu::parts_of(const Numbers& p) {
   constexpr int64_t kPacksPerThread = 4;
-  return std::clamp<int64_t>(ceil_of(p.rows * p.columns, lanes(p) * kThreads * kPacksPerThread), 1,
-                             kMostParts);
+  return std::clamp<int64_t>(ceil_of(p.count, lanes(p) * kThreads * kPacksPerThread), 1, kMostParts);
 }
 
-void gpu::quantize(const Quantize& p, float* parts) {
-  if (p.rows * p.columns == 0) return;
-  const int64_t count = parts_of(p), together = lanes(p);
+void gpu::find_largest(const Numbers& p, float* parts) {
   program()
-      .kernel(largest_parts_name(p.type, together))
-      .launch({.blocks = {count, 1, 1}, .threads = {kThreads, 1, 1}}, p.x, parts, p.rows * p.columns);
+      .kernel(largest_parts_name(p.type, lanes(p)))
+      .launch({.blocks = {parts_of(p), 1, 1}, .threads = {kThreads, 1, 1}}, p.x, parts, p.count);
+}
+
+void gpu::quantize(const Quantize& p) {
+  if (p.x.count == 0) return;
   program()
-      .kernel(quantize_name(p.type, together, p.mantissa, p.transposed != nullptr))
-      .launch({.blocks = {tiles(p.rows, p.columns), 1, 1}, .threads = {kThreads, 1, 1}}, p.x, parts,
-              static_cast<int>(count), p.values, p.transposed, p.scale, p.rows, p.columns);
+      .kernel(quantize_name(p.x.type, lanes(p.x), p.mantissa, p.transposed != nullptr))
+      .launch({.blocks = {tiles(p.rows, p.columns), 1, 1}, .threads = {kThreads, 1, 1}}, p.x.x, p.largest,
+              static_cast<int>(p.parts), p.values, p.transposed, p.scale, p.rows, p.columns, p.all_columns);
 }
 
 void gpu::transpose(const void* values, void* transposed, int64_t rows, int64_t columns) {

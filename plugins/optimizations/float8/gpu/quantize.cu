@@ -64,19 +64,19 @@ __global__ void largest_parts(const T* __restrict__ x, float* __restrict__ parts
        at += step) {
     float some[N];
     load(x + at, some);
-#pragma unroll
-    for (int i = 0; i < N; ++i) largest = max(largest, some[i] < 0 ? -some[i] : some[i]);
+    largest = max(largest, largest_of(some));
   }
   largest = block_max(largest);
   if (threadIdx.x == 0) parts[blockIdx.x] = largest;
 }
 
-/// x (rows, columns) to values (rows, columns) and, where `turns`, to transposed (columns, rows). Columns are
-/// a multiple of 16, and rows where `turns`. values and transposed times scale are x.
+/// x (rows, columns) to values (rows, columns), whose rows are all_columns apart, and, where `turns`, to
+/// transposed (columns, rows). Columns are multiples of 16, and rows where `turns`. values and transposed times
+/// scale are x.
 template <class T, int N, int mantissa, bool turns>
 __global__ void quantize(const T* __restrict__ x, const float* __restrict__ parts, int part_count,
                          unsigned char* __restrict__ values, unsigned char* __restrict__ transposed,
-                         float* __restrict__ scale, long long rows, long long columns) {
+                         float* __restrict__ scale, long long rows, long long columns, long long all_columns) {
   __shared__ unsigned int tile[kTileColumns * kStride / 4];
   unsigned char* bytes = reinterpret_cast<unsigned char*>(tile);
   float largest = 0;
@@ -93,9 +93,9 @@ __global__ void quantize(const T* __restrict__ x, const float* __restrict__ part
   for (int pack = static_cast<int>(threadIdx.x); pack < kTileRows * kPacks; pack += kThreads) {
     const int row = pack / kPacks, column = pack % kPacks * N;
     if (first_row + row >= rows || first_column + column >= columns) continue;
-    const long long at = (first_row + row) * columns + first_column + column;
     float some[N];
-    load(x + at, some);
+    load(x + (first_row + row) * columns + first_column + column, some);
+    const long long at = (first_row + row) * all_columns + first_column + column;
     alignas(8) unsigned char out[N];
 #pragma unroll
     for (int i = 0; i < N; ++i) out[i] = to_8_bits<mantissa>(__fmul_rn(some[i], factor));

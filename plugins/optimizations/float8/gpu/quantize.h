@@ -9,20 +9,29 @@
 namespace optrush::float8::gpu {
 using fused::Type;
 
+/// Dense, not fp64.
+struct Numbers {
+  Type type;
+  const void* x;
+  int64_t count;
+};
+/// Floats that find_largest() needs for the largest values of parts.
+int64_t parts_of(const Numbers&);
+/// One kernel on the current stream, as each of these. No numbers have the largest 0.
+void find_largest(const Numbers&, float* parts);
+
 /// A dense matrix and where its 8 bits go. Columns are a multiple of 16, and rows where a transpose is made.
 struct Quantize {
-  Type type;         ///< of x: not fp64
+  Numbers x;
   int64_t mantissa;  ///< bits: 3 of e4m3, 2 of e5m2
-  const void* x;
   int64_t rows, columns;
+  int64_t all_columns;   ///< of the matrix (rows, all_columns) in which `values` are columns
+  const float* largest;  ///< of parts; the largest of all gives the scale
+  int64_t parts;
   void *values, *transposed;  ///< (rows, columns); (columns, rows), or null
   float* scale;
 };
-
-/// Floats that quantize() needs for the largest values of parts.
-int64_t parts_of(const Quantize&);
-/// Two kernels on the current stream.
-void quantize(const Quantize&, float* parts);
+void quantize(const Quantize&);
 /// (rows, columns) of bytes to (columns, rows); multiples of 16.
 void transpose(const void* values, void* transposed, int64_t rows, int64_t columns);
 

@@ -24,36 +24,49 @@ struct Argument {
 };
 
 template <class T, int N, bool kGelu>
-__global__ void glu_forward(const T* __restrict__ gate, const T* __restrict__ up, T* __restrict__ out, long long count) {
+__global__ void glu_forward(const T* __restrict__ gate, const T* __restrict__ up, T* __restrict__ out, long long count,
+                            float* __restrict__ largest) {
   const long long at = (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) * N;
-  if (at >= count) return;
-  Wide<T> x[N], other[N];
-  load(gate + at, x);
-  load(up + at, other);
+  Wide<T> most = 0;
+  if (at < count) {
+    Wide<T> x[N], other[N];
+    load(gate + at, x);
+    load(up + at, other);
 #pragma unroll
-  for (int i = 0; i < N; ++i) x[i] = x[i] * sigmoid(Argument<Wide<T>, kGelu>(x[i]).value) * other[i];
-  store(out + at, x);
+    for (int i = 0; i < N; ++i) x[i] = x[i] * sigmoid(Argument<Wide<T>, kGelu>(x[i]).value) * other[i];
+    store(out + at, x);
+    most = largest_of(x);
+  }
+  if (largest != nullptr) note_largest<T>(largest, most);
 }
 
+/// `largest`: the parts of the gate's gradient, then those of up's.
 template <class T, int N, bool kGelu>
 __global__ void glu_backward(const T* __restrict__ gate, const T* __restrict__ up,
                                 const T* __restrict__ out_gradient, T* __restrict__ gate_gradient,
-                                T* __restrict__ up_gradient, long long count) {
+                                T* __restrict__ up_gradient, long long count, float* __restrict__ largest) {
   using W = Wide<T>;
   const long long at = (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) * N;
-  if (at >= count) return;
-  W x[N], other[N], g[N];
-  load(gate + at, x);
-  load(up + at, other);
-  load(out_gradient + at, g);
+  W most_of_gate = 0, most_of_up = 0;
+  if (at < count) {
+    W x[N], other[N], g[N];
+    load(gate + at, x);
+    load(up + at, other);
+    load(out_gradient + at, g);
 #pragma unroll
-  for (int i = 0; i < N; ++i) {
-    const Argument<W, kGelu> of(x[i]);
-    const W y = sigmoid(of.value), scaled = g[i] * y;
-    // d (x y) = y (1 + x (1 - y) d argument)
-    g[i] = scaled * other[i] * (W(1) + of.x * (W(1) - y) * of.slope);
-    other[i] = scaled * x[i];
+    for (int i = 0; i < N; ++i) {
+      const Argument<W, kGelu> of(x[i]);
+      const W y = sigmoid(of.value), scaled = g[i] * y;
+      // d (x y) = y (1 + x (1 - y) d argument)
+      g[i] = scaled * other[i] * (W(1) + of.x * (W(1) - y) * of.slope);
+      other[i] = scaled * x[i];
+    }
+    store(gate_gradient + at, g);
+    store(up_gradient + at, other);
+    most_of_gate = largest_of(g);
+    most_of_up = largest_of(other);
   }
-  store(gate_gradient + at, g);
-  store(up_gradient + at, other);
+  if (largest == nullptr) return;
+  note_largest<T>(largest, most_of_gate);
+  note_largest<T>(largest + kLargestParts, most_of_up);
 }

@@ -37,7 +37,7 @@ void gpu::norm_forward(const NormForward& p) {
       lanes({p.x_type, p.delta_type, p.out_type}, p.width, {p.x, p.delta, p.weight, p.sum, p.out}), p.width);
   const auto name = norm_forward_name(p.x_type, p.delta_type, p.out_type, shape, p.delta != nullptr);
   norm_program().kernel(name).launch({.blocks = {p.rows, 1, 1}, .threads = {shape.threads, 1, 1}}, p.x,
-                                     p.delta, p.weight, p.sum, p.out, p.rstd, p.width, p.eps);
+                                     p.delta, p.weight, p.sum, p.out, p.rstd, p.width, p.eps, p.largest);
 }
 
 int64_t gpu::norm_backward_blocks(const NormBackward& p) {
@@ -53,7 +53,7 @@ void gpu::norm_backward(const NormBackward& p, void* weight_parts, int64_t block
   // Without rows the blocks still write their zeros.
   backward_kernel(p, shape).launch({.blocks = {blocks, 1, 1}, .threads = {shape.threads, 1, 1}}, p.s, p.rstd,
                                    p.weight, p.out_gradient, p.sum_gradient, p.gradient, p.delta_gradient,
-                                   weight_parts, p.rows, p.width);
+                                   weight_parts, p.rows, p.width, p.largest);
   norm_program()
       .kernel(sum_weight_parts_name(p.x_type, weight_type))
       .launch({.blocks = {(p.width + kPartColumns - 1) / kPartColumns, 1, 1},
@@ -89,7 +89,7 @@ void gpu::glu_forward(const GluForward& p) {
   const int64_t together = lanes({p.type}, p.count, {p.gate, p.up, p.out});
   glu_program()
       .kernel(glu_name("forward", p.type, together, p.activation))
-      .launch(over(p.count, together), p.gate, p.up, p.out, p.count);
+      .launch(over(p.count, together), p.gate, p.up, p.out, p.count, p.largest);
 }
 
 void gpu::glu_backward(const GluBackward& p) {
@@ -98,6 +98,7 @@ void gpu::glu_backward(const GluBackward& p) {
       lanes({p.type}, p.count, {p.gate, p.up, p.out_gradient, p.gate_gradient, p.up_gradient});
   glu_program()
       .kernel(glu_name("backward", p.type, together, p.activation))
-      .launch(over(p.count, together), p.gate, p.up, p.out_gradient, p.gate_gradient, p.up_gradient, p.count);
+      .launch(over(p.count, together), p.gate, p.up, p.out_gradient, p.gate_gradient, p.up_gradient, p.count,
+              p.largest);
 }
 }  // namespace optrush::fused

@@ -5,7 +5,8 @@
 template <class S, class D, class O, int N, int steps, int threads, bool adds>
 __global__ void __launch_bounds__(threads, 1)
     norm_forward(const S* __restrict__ x, const D* __restrict__ delta, const Wide<S>* __restrict__ weight,
-                 S* __restrict__ sum, O* __restrict__ out, Wide<S>* __restrict__ rstd, long long width, double eps) {
+                 S* __restrict__ sum, O* __restrict__ out, Wide<S>* __restrict__ rstd, long long width, double eps,
+                 float* __restrict__ largest) {
   using W = Wide<S>;
   const long long row = blockIdx.x * width;
   Pack<S, N> given[steps];
@@ -38,6 +39,7 @@ __global__ void __launch_bounds__(threads, 1)
   }
   const W scale = W(1) / sqrt(block_sum(squares) / static_cast<W>(width) + static_cast<W>(eps));
   if (threadIdx.x == 0) rstd[blockIdx.x] = scale;
+  Wide<O> most = 0;
 #pragma unroll
   for (int step = 0; step < steps; ++step) {
     const int column = (step * threads + static_cast<int>(threadIdx.x)) * N;
@@ -47,17 +49,22 @@ __global__ void __launch_bounds__(threads, 1)
 #pragma unroll
     for (int i = 0; i < N; ++i) factors[i] *= values[step][i] * scale;
     store(out + row + column, factors);
+    most = max(most, largest_of(factors));
   }
+  if (largest != nullptr) note_largest<O>(largest, most);
 }
 
-/// Each block takes every gridDim.x-th row and keeps its part of the weight's gradient in registers.
+/// Each block takes every gridDim.x-th row and keeps its part of the weight's gradient in registers. `largest`: of
+/// delta's gradient, whose type D is S where the two gradients are one.
 template <class S, class D, class O, int N, int steps, int threads, bool adds, bool lowers>
 __global__ void __launch_bounds__(threads, 1)
     norm_backward(const S* __restrict__ s, const Wide<S>* __restrict__ rstd, const Wide<S>* __restrict__ weight,
                   const O* __restrict__ out_gradient, const S* __restrict__ sum_gradient, S* __restrict__ gradient,
-                  D* __restrict__ delta_gradient, Wide<S>* __restrict__ weight_parts, long long rows, long long width) {
+                  D* __restrict__ delta_gradient, Wide<S>* __restrict__ weight_parts, long long rows, long long width,
+                  float* __restrict__ largest) {
   using W = Wide<S>;
   W parts[steps][N] = {};
+  W most = 0;
   for (long long number = blockIdx.x; number < rows; number += gridDim.x) {
     const long long row = number * width;
     const W scale = rstd[number];
@@ -101,8 +108,10 @@ __global__ void __launch_bounds__(threads, 1)
       }
       store(gradient + row + column, result);
       if constexpr (lowers) store(delta_gradient + row + column, result);
+      most = max(most, largest_of(result));
     }
   }
+  if (largest != nullptr) note_largest<D>(largest, static_cast<Wide<D>>(most));
 #pragma unroll
   for (int step = 0; step < steps; ++step) {
     const int column = (step * threads + static_cast<int>(threadIdx.x)) * N;

@@ -1,0 +1,19 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+/// The largest absolute value of a tensor, found by the GPU kernel that wrote the tensor. A kernel that
+/// scales by it need not read the tensor for that.
+namespace optrush::fused {
+/// As lanes.cuh has it.
+constexpr int64_t kLargestParts = 512;
+
+/// Zeros (tensors * kLargestParts) in fp32 on the device of `like`. A kernel raises each to the largest of a
+/// part.
+at::Tensor new_largest_parts(const at::Tensor& like, int64_t tensors = 1);
+/// Leaves the parts on the tensor; they are freed with it. A view or a copy of the tensor has none.
+void note_largest(const at::Tensor&, at::Tensor parts);
+/// The parts that were noted; undefined where there are none, or the tensor has changed since.
+at::Tensor noted_largest(const at::Tensor&);
+}  // namespace optrush::fused
