@@ -86,7 +86,8 @@ struct Mixture {
 
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
     const Tensor weight_BS1 = at::sigmoid(at::linear(x_BSD, gate->value()));
-    return routed(x_BSD, batch) + (weight_BS1 * shared(x_BSD, batch)).to(x_BSD.scalar_type());
+    const Tensor routed_BSD = routed(x_BSD, batch);
+    return routed_BSD + (weight_BS1 * shared(x_BSD, batch)).to(x_BSD.scalar_type());
   }
 };
 

@@ -155,8 +155,6 @@ TEST(ExpertParallel, RefusesWhatItCannotDo) {
   EXPECT_THAT(refusal(2, {experts_over(2), use("ddp")}, mixture(3, 2)),
               is_error("unsupported", "3 experts", "2 ranks"));
   EXPECT_THAT(refusal(2, {experts_over(2)}, mixture(4, 2)), is_error("wrong_ranks", "ddp", "fsdp"));
-  EXPECT_THAT(refusal(4, {experts_over(2), use("tensor_parallel"), use("ddp")}, mixture(4, 2)),
-              is_error("unsupported", "mixtures of experts"));
 }
 }  // namespace
 }  // namespace optrush::testing

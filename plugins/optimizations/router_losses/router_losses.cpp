@@ -38,23 +38,28 @@ class RouterLosses final : public Plugin {
                        };
                      },
                      {.trace = Trace::opaque, .predictable = true});
-    recipe.ops.router.wrap(Phase::base,
-                           [this](Ops::Router::Fn inner, const Module&) -> Ops::Router::Fn {
-                             return [this, inner = std::move(inner)](const Tensor& x) {
-                               return watch(inner(x));
-                             };
-                           },
-                           {.trace = Trace::opaque, .predictable = true});
+    recipe.ops.router.wrap(
+        Phase::base,
+        [this, &mesh = recipe.mesh](Ops::Router::Fn inner, const Module& module) -> Ops::Router::Fn {
+          const double ranks = adding_up(*module.params.at(0), mesh);
+          return [this, ranks, inner = std::move(inner)](const Tensor& x) { return watch(inner(x), ranks); };
+        },
+        {.trace = Trace::opaque, .predictable = true});
     count(recipe);
   }
 
  private:
-  Tensor watch(Tensor logits) {
+  /// Ranks with the same tokens whose gradients of the logits are summed. Each adds its share.
+  static double adding_up(const Param& router, const Mesh& mesh) {
+    return static_cast<double>(mesh.size(router.partial_over));
+  }
+
+  Tensor watch(Tensor logits, double ranks) {
     if (!at::GradMode::is_enabled() || !logits.requires_grad()) return logits;
     add(logits);
     const Tensor wide = logits.detach().to(wide_type(logits));
     logits.register_hook(
-        [this, wide, weight = weight_ / static_cast<double>(layers_)](const Tensor& gradient) {
+        [this, wide, weight = weight_ / static_cast<double>(layers_) / ranks](const Tensor& gradient) {
           const at::NoGradGuard no_grad;
           const Tensor root = root_(at::zeros({}, wide.options())).to(wide.scalar_type());
           const Tensor own = gradient_of(wide, per_token_, coefficients_) * (root * weight);

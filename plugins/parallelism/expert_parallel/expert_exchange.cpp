@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <utility>
-#include <vector>
 
 #include "optrush/forecast.h"
 
@@ -22,11 +22,36 @@ Tensor as_tensor(const Counts& to, const Counts& from) {
   return at::stack({at::tensor(to, at::kLong), at::tensor(from, at::kLong)});
 }
 
-Tensor exchanged(Group& ranks, const Tensor& rows, const Counts& to, const Counts& from) {
+/// Begins to send rows. Where others will be.
+Tensor started(Group& ranks, const Tensor& rows, const Counts& to, const Counts& from,
+               std::vector<UnderWay>& under_way) {
   const Tensor in = rows.contiguous();
   Tensor out = at::empty({std::accumulate(from.begin(), from.end(), int64_t{0}), rows.size(1)}, in.options());
-  ranks.all_to_all(out, from, in, to).wait();
+  under_way.push_back({ranks.all_to_all(out, from, in, to), out});
   return out;
+}
+
+/// Those of the last exchange that began.
+Tensor arrived(std::vector<UnderWay>& under_way) {
+  UnderWay last = std::move(under_way.back());
+  under_way.pop_back();
+  last.work.wait();
+  return last.arriving;
+}
+
+Differentiable half_of_exchange(std::string name,
+                                std::function<Tensor(const Tensor& rows, const Tensor& sizes)> forward,
+                                std::function<Tensor(const Tensor& rows, const Tensor& sizes)> backward) {
+  return {.name = std::move(name),
+          .forward = [forward = std::move(forward)](const Tensors& in) -> Differentiable::Result {
+            return {{forward(in[0], in[1])}, {in[1]}};
+          },
+          .backward = [backward = std::move(backward)](const Tensors& saved,
+                                                       const Tensors& gradients) -> Tensors {
+            return {backward(gradients[0], saved[0]), {}};
+          },
+          .traits = {.trace = Trace::opaque, .offers = {"double"}, .predictable = true},
+          .cast = Cast::lower};
 }
 
 /// Rows of each expert, for each rank that sends them: (R, L), rank by rank.
@@ -35,6 +60,12 @@ struct Arriving {
   Counts counts;
   size_t experts;  ///< L
 
+  /// (L) of all ranks together.
+  Counts by_expert() const {
+    Counts sums(experts, 0);
+    for (size_t i = 0; i < counts.size(); ++i) sums[i % experts] += counts[i];
+    return sums;
+  }
   Counts by_rank(const Counts& of_experts) const {
     Counts sums(of_experts.size() / experts, 0);
     for (size_t i = 0; i < of_experts.size(); ++i) sums[i / experts] += of_experts[i];
@@ -73,18 +104,32 @@ Arriving planned(int64_t rows, const Group& ranks, size_t experts) {
 
 ExpertExchange::ExpertExchange(Group& ranks)
     : ranks_(ranks),
-      send_{.name = "send_to_experts",
-            .forward = [&ranks](const Tensors& in) -> Differentiable::Result {
-              return {{exchanged(ranks, in[0], numbers(in[1][0]), numbers(in[1][1]))}, {in[1]}};
-            },
-            .backward = [&ranks](const Tensors& saved, const Tensors& gradients) -> Tensors {
-              return {exchanged(ranks, gradients[0], numbers(saved[0][1]), numbers(saved[0][0])), {}};
-            },
-            .traits = {.trace = Trace::opaque, .offers = {"double"}, .predictable = true},
-            .cast = Cast::lower} {}
+      start_(half_of_exchange(
+          "send_to_experts",
+          [this](const Tensor& rows, const Tensor& sizes) {
+            return started(ranks_, rows, numbers(sizes[0]), numbers(sizes[1]), under_way_);
+          },
+          [this](const Tensor&, const Tensor&) { return arrived(under_way_); })),
+      finish_(half_of_exchange(
+          "arrive_at_experts",
+          [this](const Tensor& coming, const Tensor&) {
+            arrived(under_way_);
+            return coming.view_as(coming);
+          },
+          [this](const Tensor& gradient, const Tensor& sizes) {
+            started(ranks_, gradient, numbers(sizes[1]), numbers(sizes[0]), under_way_);
+            return gradient;  // what arrives has another size, and the other half gives it
+          })) {}
+
+Tensor ExpertExchange::exchanged(const Tensor& rows, const Tensor& sizes,
+                                 const std::function<void()>& meanwhile) const {
+  const Tensor coming = call(start_, {rows, sizes}).at(0);
+  meanwhile();
+  return call(finish_, {coming, sizes}).at(0);
+}
 
 Tensor ExpertExchange::operator()(const Ops::Experts::Fn& experts, const Tensor& rows, const Tensor& counts,
-                                  const Batch& batch) const {
+                                  const Batch& batch, const std::function<void()>& meanwhile) const {
   const auto ranks = static_cast<size_t>(ranks_.size());
   const size_t own = static_cast<size_t>(counts.numel()) / ranks;
   const Tensor coming = at::empty_like(counts);
@@ -92,11 +137,10 @@ Tensor ExpertExchange::operator()(const Ops::Experts::Fn& experts, const Tensor&
   const Arriving arriving = is_forecast(rows) ? planned(rows.size(0), ranks_, own)
                                               : Arriving{numbers(counts.cpu()), numbers(coming.cpu()), own};
   const Counts to = arriving.by_rank(arriving.leaving), from = arriving.by_rank(arriving.counts);
-  const Tensor arrived = call(send_, {rows, as_tensor(to, from)}).at(0);
-  computed_rows_ += static_cast<double>(arrived.size(0));
-  const Tensor of_experts = coming.view({ranks_.size(), -1}).sum(0);
-  const Tensor out = experts(transposed(arrived, arriving.counts, own), of_experts, batch);
-  const Tensor back = transposed(out, transposed(arriving.counts, own), ranks);
-  return call(send_, {back, as_tensor(from, to)}).at(0);
+  const Tensor here = transposed(exchanged(rows, as_tensor(to, from), meanwhile), arriving.counts, own);
+  computed_rows_ += static_cast<double>(here.size(0));
+  const Tensor of_experts = at::tensor(arriving.by_expert(), at::kLong).to(counts.device());
+  const Tensor back = transposed(experts(here, of_experts, batch), transposed(arriving.counts, own), ranks);
+  return exchanged(back, as_tensor(from, to), [] {});
 }
 }  // namespace optrush::expert_parallel

@@ -10,6 +10,9 @@
 // rows in a step than half the parameters of the experts divided by the model's width, and it keeps 1 / R of
 // them.
 //
+// The expert of a mixture that every token passes is computed while the rows are on their way to the others,
+// and so is its backward.
+//
 // It pays where the experts do not fit one device, or their gradients take long to sum. It does not where
 // routers send most tokens to the experts of one rank, for which the others wait: balance them by a loss.
 #include <algorithm>
@@ -20,6 +23,7 @@
 
 #include "expert_exchange.h"
 #include "optrush/plugin.h"
+#include "shared_experts.h"
 
 namespace {
 using namespace optrush;
@@ -52,13 +56,19 @@ class ExpertParallel final : public Plugin {
       for (const auto& unit : run.units()) keep_own(*unit, run.mesh().rank(kDim));
     });
     recipe.ops.experts.wrap(Phase::tensor,
-                            [this](Ops::Experts::Fn inner, const Module&) -> Ops::Experts::Fn {
-                              return [this, inner = std::move(inner)](
+                            [this](Ops::Experts::Fn inner, const Module& module) -> Ops::Experts::Fn {
+                              return [this, layer = module.layer, inner = std::move(inner)](
                                          const Tensor& rows, const Tensor& counts, const Batch& batch) {
-                                return (*exchange_)(inner, rows, counts, batch);
+                                return (*exchange_)(inner, rows, counts, batch,
+                                                    [&] { shared_.compute(layer, batch); });
                               };
                             },
                             {.trace = Trace::opaque, .predictable = true});
+    // Around what others make of a shared expert.
+    recipe.unit.wrap(
+        Phase::prefetch,
+        [this](UnitFunction inner, const Unit& unit) { return shared_.wrapped(std::move(inner), unit); },
+        {.trace = Trace::opaque, .predictable = true});
     recipe.on(Event::ready, Phase::tensor, [this, &recipe](Run& run) { expect_traffic(run, recipe); });
     count_rows(recipe);
   }
@@ -66,6 +76,7 @@ class ExpertParallel final : public Plugin {
  private:
   /// Takes the experts of other ranks out of the mixtures. They are kept, as others may know their modules.
   void keep_own(Unit& unit, int64_t rank) {
+    shared_.find(unit);
     for (const auto& child : unit.children) keep_own(*child, rank);
     if (unit.role != "experts") return;
     const int64_t own = std::ssize(unit.children) / size_;
@@ -112,6 +123,7 @@ class ExpertParallel final : public Plugin {
   int64_t size_ = 1, per_token_ = 1;
   std::vector<std::unique_ptr<Unit>> elsewhere_;  ///< experts of other ranks
   std::unique_ptr<ExpertExchange> exchange_;
+  SharedExperts shared_;
 };
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "optrush/error.h"
 #include "optrush/unit.h"
@@ -32,7 +33,18 @@ void visit(const Unit& unit, const std::function<void(const Unit&)>& see) {
   see(unit);
   for (const auto& child : unit.children) visit(*child, see);
 }
+/// Regions, and the experts and the shared expert inside of one.
+bool is_part_of_region(const Unit& unit) {
+  static const std::set<std::string> kRoles = {"attention", "mlp", "experts", "mixture"};
+  return kRoles.contains(unit.role);
+}
 }  // namespace
+
+bool is_region(const Unit& unit, const LlamaSpec& model) {
+  if (unit.role == "mlp") return !model.has_experts(unit.layer);
+  if (unit.role == "experts") return model.shared_expert_ffn_dim == 0;
+  return is_part_of_region(unit);
+}
 
 Range range_of(const AxisCut& cut, int64_t elements, const Mesh& mesh, const std::string& what) {
   const int64_t ranks = mesh.size(cut.over), rank = mesh.rank(cut.over), grains = elements / cut.grain;
@@ -50,7 +62,7 @@ void cut_parameters(Run& run, const AxisCuts& cuts, const Mesh::Names& ranks, bo
   };
   for (const auto& top : run.units())
     visit(*top, [&](const Unit& unit) {
-      if (unit.role == "attention" || unit.role == "mlp") std::ranges::for_each(unit.params(), partial);
+      if (is_part_of_region(unit)) std::ranges::for_each(unit.params(), partial);
       for (const Module& module : unit.modules) {
         const bool norm = module.role == "norm" || module.role == "add_norm";
         if ((unit.role == "head" && module.role == "linear") || (norm && by_sequence))

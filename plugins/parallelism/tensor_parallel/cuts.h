@@ -6,6 +6,8 @@
 #include "optrush/mesh.h"
 #include "optrush/param.h"
 #include "optrush/run.h"
+#include "optrush/spec.h"
+#include "optrush/unit.h"
 
 namespace optrush::tensor_parallel {
 /// How one label of an axis is cut.
@@ -15,6 +17,10 @@ struct AxisCut {
   int64_t grain = 1;   ///< neighbouring elements that stay together: those of a head
 };
 using AxisCuts = std::map<std::string, AxisCut>;
+
+/// Attention, or the feed-forward part of a layer: an MLP, or a mixture with all its experts. A rank's output
+/// of one is a summand.
+bool is_region(const Unit&, const LlamaSpec&);
 
 /// [begin, end) of an axis of so many elements that this rank has.
 struct Range {

@@ -15,6 +15,9 @@
 // keep a device busy. sequence = true (arXiv:2205.05198) keeps the activations between, the residual stream
 // and the norms, in parts of the sequence as well; its gathers and reduce-scatters send what the sums did.
 //
+// Ranks route the tokens of a mixture of experts alike. Each has a cut of every expert and of the shared one,
+// and adds up what they make of a token, so a mixture needs the two sums of an MLP (arXiv:2303.06318).
+//
 // Key and value heads that are fewer than the ranks are copied: groups of ranks share one, and add up its
 // gradient. An output of the head is never whole: the loss needs its log-sum-exps alone.
 #include <ATen/Functions.h>
@@ -46,7 +49,7 @@ class TensorParallel final : public Plugin {
     if (size_ == 1 || recipe.spec().train.world_size == 1) return;
     parts_ = size_;
     if (recipe.spec().model_kind == "llama")
-      cut_decoder(llama_of(recipe.spec()));
+      cut_decoder(model_ = llama_of(recipe.spec()));
     else if (recipe.spec().model.value("op", "") == "mlp" && !by_sequence_)
       cuts_ = {{"ffn", {{kDim}, {}, 1}}};
     else
@@ -69,8 +72,6 @@ class TensorParallel final : public Plugin {
       refuse("qk_norm = \"whole\"", "a norm over all heads needs heads of other ranks");
     if (model.attention_bias == AttentionBias::all)
       refuse("attention_bias = \"all\"", "each rank would add the bias of the output");
-    if (model.n_experts > 0)
-      refuse("mixtures of experts", "every expert would need a sum over the ranks of its own");
     if (model.position == PositionKind::alibi)
       refuse("position = \"alibi\"", "the slopes depend on the heads of other ranks");
   }
@@ -107,8 +108,8 @@ class TensorParallel final : public Plugin {
     recipe.unit.wrap(
         Phase::tensor,
         [this, &recipe](UnitFunction inner, const Unit& unit) -> UnitFunction {
-          if (unit.role != "attention" && unit.role != "mlp") return inner;
-          const bool has_left = leaves_in_parts(recipe, unit.role);
+          if (!is_region(unit, model_)) return inner;
+          const bool has_left = leaves_in_parts(recipe, unit.role, unit.layer);
           return [this, has_left, inner = std::move(inner)](const Tensor& x, const Batch& batch) {
             const Tensor out = inner(region_->enter(x), batch);
             return has_left ? out : region_->leave(out);
@@ -140,9 +141,11 @@ class TensorParallel final : public Plugin {
     recipe.on(Event::ready, Phase::tensor, [this, &recipe](Run& run) { expect_traffic(run, recipe); });
   }
 
-  /// Whether the last linear of attention or MLP sums already. An `mlp` of a plugin may not call it.
-  bool leaves_in_parts(const Recipe& recipe, const std::string& role) const {
-    return overlap_ > 1 && (role == "attention" || !recipe.ops.mlp.edited());
+  /// Whether the last linear of attention or MLP sums already. An `mlp` of a plugin may not call it, and of a
+  /// mixture the sum of all experts is sent.
+  bool leaves_in_parts(const Recipe& recipe, const std::string& role, int64_t layer) const {
+    if (overlap_ == 1) return false;
+    return role == "attention" || (!model_.has_experts(layer) && !recipe.ops.mlp.edited());
   }
 
   void sum_in_parts(Recipe& recipe) {
@@ -150,8 +153,8 @@ class TensorParallel final : public Plugin {
                            [this, &recipe](Ops::Linear::Fn inner, const Module& module) -> Ops::Linear::Fn {
                              const std::string& of_input = module.params.at(0)->axes.at(1);
                              const bool last = of_input == "heads" || of_input == "ffn";
-                             if (!last || !leaves_in_parts(recipe, of_input == "ffn" ? "mlp" : "attention"))
-                               return inner;
+                             const char* role = of_input == "ffn" ? "mlp" : "attention";
+                             if (!last || !leaves_in_parts(recipe, role, module.layer)) return inner;
                              return [this, inner = std::move(inner)](const Tensor& x) {
                                return region_->leave_in_parts(inner, x, overlap_);
                              };
@@ -182,12 +185,15 @@ class TensorParallel final : public Plugin {
     return {begin, end, widest, &mesh.group(ranks_)};
   }
 
-  /// A sum behind each region of what matrix products give and one of gradients, one behind the embedding and
-  /// one before the head, and the sums of the loss. Not where a forward is computed again, and again sends.
+  /// A sum behind each region of what matrix products give, or of what a mixture makes of it, and one of
+  /// gradients, one behind the embedding and one before the head, and the sums of the loss. Not where a
+  /// forward is computed again, and again sends.
   void expect_traffic(Run& run, const Recipe& recipe) const {
     if (recipe.activations().policy != ActivationPolicy::Kind::save) return;
     const TrainSpec& train = run.spec().train;
-    const auto regions = static_cast<double>(run.modules("attention").size() + run.modules("mlp").size());
+    double products = static_cast<double>(run.modules("attention").size());
+    for (const Module* mlp : run.modules("mlp")) products += model_.has_experts(mlp->layer) ? 0 : 1;
+    const auto mixtures = static_cast<double>(run.modules("router").size());
     // Of a linear, or on a rank that has the embedding alone of that: (.., D) either way.
     const auto linears = run.modules("linear");
     const Param& matrix = *(linears.empty() ? run.modules("embedding") : linears).front()->params.at(0);
@@ -197,8 +203,8 @@ class TensorParallel final : public Plugin {
     const double numbers = rows * static_cast<double>(matrix.shape.at(1));
     const double share = static_cast<double>(size_ - 1) / static_cast<double>(size_);
     const bool first = !run.modules("embedding").empty(), last = !run.modules("head_loss").empty();
-    const double leaving = numbers * (regions * product + (first ? stream : 0));
-    const double entering = numbers * (regions + (last ? 1 : 0)) * stream;
+    const double leaving = numbers * (products * product + (mixtures + (first ? 1 : 0)) * stream);
+    const double entering = numbers * (products + mixtures + (last ? 1 : 0)) * stream;
     if (by_sequence_) {
       for (const char* collective : {"all_gather", "reduce_scatter"})
         run.expect_traffic(collective, ranks_, share * (leaving + entering));
@@ -210,6 +216,7 @@ class TensorParallel final : public Plugin {
       run.expect_traffic("all_reduce", ranks_, 2 * share * rows * static_cast<double>(size_ + 1) * wide);
   }
 
+  LlamaSpec model_;
   int64_t size_ = 1;
   int64_t parts_ = 1;  ///< of key and value heads
   bool by_sequence_ = false;

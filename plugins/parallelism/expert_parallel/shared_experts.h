@@ -1,0 +1,31 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <set>
+
+#include "optrush/unit.h"
+
+namespace optrush::expert_parallel {
+/// The expert of a mixture that every token passes needs no exchange. Here it is computed when it is asked
+/// for, while rows are on their way, and its mixture gets the result.
+class SharedExperts {
+ public:
+  /// Takes note of a shared expert among the children of a unit. Before functions are made.
+  void find(const Unit&);
+  /// The function of a mixture or of its shared expert, or `inner` of other units.
+  UnitFunction wrapped(UnitFunction inner, const Unit&);
+  /// Computes the shared expert of the mixture that runs in this layer; nothing where there is none.
+  void compute(int64_t layer, const Batch&);
+
+ private:
+  struct Expert {
+    UnitFunction function;
+    Tensor input, output;  ///< of the mixture that runs
+  };
+  UnitFunction noting_input(UnitFunction inner, Expert&);
+  UnitFunction computed_before(UnitFunction inner, Expert&);
+
+  std::set<const Unit*> units_;
+  std::map<int64_t, Expert> of_layer_;
+};
+}  // namespace optrush::expert_parallel

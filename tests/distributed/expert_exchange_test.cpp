@@ -1,0 +1,193 @@
+// What is computed while rows are on their way to experts on other ranks, and what is not: shown by the order
+// of events and by a rank that waits for what another one does meanwhile.
+#include "expert_exchange.h"
+
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include "distributed/groups.h"
+#include "distributed/rendezvous.h"
+#include "mesh_runs.h"
+#include "spec/spec_json.h"
+#include "train/run_setup.h"
+#include "train/trainer.h"
+
+namespace optrush::testing {
+namespace {
+using ::testing::ElementsAre;
+
+RankPool& pool() {
+  static RankPool pool(2);
+  return pool;
+}
+
+struct Pair {
+  c10::intrusive_ptr<c10d::Store> store;
+  Groups groups;
+  Group* group;
+  explicit Pair(const Ranks& ranks) : store(rendezvous(ranks, "pair")) {
+    groups.connect(ranks, store, at::kCPU);
+    group = &groups.make("pair", {0, 1}, ranks.rank);
+    static std::vector<c10::intrusive_ptr<c10d::Store>> kept;  // the first rank may end before the other
+    kept.push_back(store);
+  }
+
+  void tell(const std::string& what) const { store->add(what, 1); }
+  /// Until the other rank has told. It never does where it waits for this one.
+  void await(const std::string& what) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (store->add(what, 0) == 0) {
+      if (std::chrono::steady_clock::now() > end) throw std::runtime_error("no " + what + " meanwhile");
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+};
+
+/// Gives back `x`, and tells the other rank that it ran, and in the backward that this ran.
+Differentiable told(const Pair& pair) {
+  return {.name = "told",
+          .forward = [&pair](const Tensors& in) -> Differentiable::Result {
+            pair.tell("forward");
+            return {{in[0] * 1}, {}};
+          },
+          .backward = [&pair](const Tensors&, const Tensors& gradients) -> Tensors {
+            pair.tell("backward");
+            return {gradients[0]};
+          }};
+}
+
+std::vector<double> numbers(const Tensor& tensor) {
+  const Tensor flat = tensor.contiguous();
+  return {flat.const_data_ptr<double>(), flat.const_data_ptr<double>() + flat.numel()};
+}
+
+/// Four rows, of which one stays and three go to the other rank; two come from it.
+Json exchanging(const Pair& pair) {
+  const expert_parallel::ExpertExchange exchange(*pair.group);
+  const Tensor rows = at::arange(8, at::kDouble).view({4, 2}).requires_grad_();
+  const Tensor x = at::ones({2}, at::kDouble).requires_grad_();
+  const Differentiable beside = told(pair);
+  Tensor meanwhile;
+  const auto twice = [](const Tensor& arrived, const Tensor&, const Batch&) { return arrived * 2; };
+  const Tensor out =
+      exchange(twice, rows, at::tensor({1, 3}, at::kLong), {}, [&] { meanwhile = call(beside, {x}).at(0); });
+  (out.sum() + meanwhile.sum()).backward();
+  return {{"out", numbers(out)}, {"gradient", numbers(rows.grad())}, {"rows", exchange.computed_rows()}};
+}
+
+/// The other side by hand. Rows and their gradients are only sent once the first rank has done meanwhile what
+/// it does meanwhile.
+Json answering(const Pair& pair) {
+  const std::vector<int64_t> to = {2, 1}, from = {3, 1};
+  const auto send = [&](const Tensor& rows, bool to_experts) {
+    const auto& [leaving, coming] = to_experts ? std::tie(to, from) : std::tie(from, to);
+    Tensor arrived = at::empty({coming[0] + coming[1], 2}, at::kDouble);
+    pair.group->all_to_all(arrived, coming, rows, leaving).wait();
+    return arrived;
+  };
+  const Tensor counts = at::tensor({2, 1}, at::kLong);
+  pair.group->all_to_all(at::empty_like(counts), counts).wait();
+  pair.await("forward");
+  const Tensor arrived = send(at::full({3, 2}, 10.0, at::kDouble), true);
+  const Tensor out = send(arrived * 3, false);
+  const Tensor gradient = send(at::ones({3, 2}, at::kDouble), true);
+  pair.await("backward");
+  send(gradient * 3, false);
+  return {{"arrived", numbers(arrived)}, {"out", numbers(out)}};
+}
+
+Json meanwhile(const Ranks& ranks, const Json&) {
+  at::set_num_threads(1);
+  const Pair pair(ranks);
+  return ranks.rank == 0 ? exchanging(pair) : answering(pair);
+}
+
+/// What happens in the first mixture of the first micro-batch, in its order.
+Json order(const Ranks& ranks, const Json& spec) {
+  at::set_num_threads(1);
+  std::vector<std::string> events;
+  const auto note = [&events](const std::string& what) {
+    if (std::ranges::find(events, what) == events.end()) events.push_back(what);
+  };
+  const auto note_gradient = [note](const Tensor& tensor, const std::string& what) {
+    if (tensor.requires_grad()) tensor.register_hook([note, what](const Tensor&) { note(what); });
+  };
+  const auto around = [note, note_gradient](Phase phase, const std::string& name, RunRecipe& recipe) {
+    recipe.ops.experts.wrap(phase,
+                            [=](Ops::Experts::Fn inner, const Module&) -> Ops::Experts::Fn {
+                              return [=, inner = std::move(inner)](const Tensor& rows, const Tensor& counts,
+                                                                   const Batch& batch) {
+                                note(name + " begin");
+                                note_gradient(rows, name + " gradient");
+                                Tensor out = inner(rows, counts, batch);
+                                note(name + " end");
+                                return out;
+                              };
+                            },
+                            {.trace = Trace::aten});
+  };
+  const auto session =
+      RunSetup::open(run_spec_from_json(spec, "test"), at::kCPU, ranks, [&](RunRecipe& recipe) {
+        recipe.edit_as("test");
+        around(Phase::base, "experts", recipe);     // with the rows that have arrived
+        around(Phase::context, "mixture", recipe);  // with those of this rank
+        recipe.unit.wrap(Phase::base,
+                         [=](UnitFunction inner, const Unit& unit) -> UnitFunction {
+                           if (!unit.path.ends_with("shared_expert")) return inner;
+                           return [=, inner = std::move(inner)](const Tensor& x, const Batch& batch) {
+                             note("shared expert");
+                             Tensor out = inner(x, batch);
+                             note_gradient(out, "shared expert gradient");
+                             return out;
+                           };
+                         },
+                         {.trace = Trace::aten});
+      });
+  session->connect();
+  session->declare();
+  session->make_ready();
+  train(*session, [](const Json&) {});
+  return events;
+}
+
+TEST(ExpertExchange, RowsAreOnTheirWayWhileOtherThingsAreComputed) {
+  const auto answers = pool().run("meanwhile", 2, {});
+  for (const Json& answer : answers) ASSERT_FALSE(answer.contains("error")) << answer;
+  EXPECT_EQ(answers[0].at("out"), Json({0, 2, 6, 9, 12, 15, 18, 21}));
+  EXPECT_EQ(answers[0].at("gradient"), Json({2, 2, 3, 3, 3, 3, 3, 3}));
+  EXPECT_EQ(answers[0].at("rows"), 3);
+  EXPECT_EQ(answers[1].at("arrived"), Json({2, 3, 4, 5, 6, 7, 10, 10}));
+  EXPECT_EQ(answers[1].at("out"), Json({20, 20, 20, 20, 30, 30}));
+}
+
+std::vector<std::string> order_of(Stack plugins) {
+  RunSpec spec =
+      small_spec(2, std::move(plugins), {{"n_layers", 1}, {"n_experts", 4}, {"shared_expert_ffn_dim", 12}});
+  const Json events = pool().run("order", 2, to_json(spec)).front();
+  EXPECT_TRUE(events.is_array()) << events;
+  return events.is_array() ? events.get<std::vector<std::string>>() : std::vector<std::string>{};
+}
+
+TEST(ExpertExchange, TheSharedExpertIsComputedBetweenSendingAndTheExperts) {
+  EXPECT_THAT(order_of({use("expert_parallel"), use("ddp")}),
+              ElementsAre("mixture begin", "shared expert", "experts begin", "experts end", "mixture end",
+                          "experts gradient", "shared expert gradient", "mixture gradient"));
+  EXPECT_THAT(order_of({use("ddp")}),
+              ElementsAre("mixture begin", "experts begin", "experts end", "mixture end", "shared expert",
+                          "shared expert gradient", "mixture gradient", "experts gradient"));
+}
+}  // namespace
+}  // namespace optrush::testing
+
+int main(int argc, char** argv) {
+  using namespace optrush::testing;
+  RankJobs jobs = {{"meanwhile", meanwhile}, {"order", order}};
+  return main_of_ranks(argc, argv, jobs);
+}
