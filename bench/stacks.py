@@ -84,9 +84,11 @@ def main():
 
         programs = [Program("PyTorch eager, jemalloc", "peer", twin(), jemalloc())]
         if arguments.compile:
-            programs.append(Program("torch.compile, jemalloc", "peer", twin("--compile", "default"), jemalloc()))
-            programs[-1].run(folder)
-            programs[-1].results.clear()
+            compiled = Program("torch.compile, jemalloc", "peer", twin("--compile", "default"), jemalloc())
+            (folder / "cold").mkdir()
+            compiled.run(folder / "cold")
+            compiled.results.clear()
+            programs.append(compiled)
         more = dict(stack.split("=", 1) for stack in arguments.stack)
         for name, plugins in {**STACKS, **{name: plugins.split(",") for name, plugins in more.items()}}.items():
             file = folder / f"{name.replace(' ', '-')}.json"

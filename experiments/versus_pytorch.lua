@@ -47,7 +47,8 @@ if precision.name == "bf16" then
   local replaced = { replace = { "mixed_precision", "fused_adamw" } }
   ladder[#ladder + 1] = rush.rung("bf16 weights", "bf16_weights", {}, replaced)
 end
-ladder[#ladder + 1] = rush.rung("compile", "compile")
+-- On a CPU the attention and the MLP are units, so that those that are faster as they are stay so.
+ladder[#ladder + 1] = rush.rung("compile", "compile", gpu and {} or { units = { "auto", "attention", "mlp" } })
 if gpu then -- torch.compile's reduce-overhead and max-autotune record CUDA graphs
   local autotuned = { mode = "max-autotune-no-cudagraphs" }
   if full then ladder[#ladder + 1] = rush.rung("max-autotune", "compile", autotuned, { replace = "compile" }) end
