@@ -41,8 +41,9 @@ Route route(const Tensor& logits_TE, int64_t per_token, bool normalize, at::Scal
   return {.weights_N = weights_TK.to(type).flatten().index_select(0, order_N),
           .order_N = order_N,
           .positions_N = at::argsort(order_N),
-          .counts_E = is_forecast(experts_N) ? at::empty({experts}, experts_N.options())
-                                             : at::bincount(experts_N, {}, experts)};
+          // For at::bincount the host would wait.
+          .counts_E =
+              at::zeros({experts}, experts_N.options()).scatter_add_(0, experts_N, at::ones_like(experts_N))};
 }
 
 /// One expert after the other.

@@ -33,8 +33,8 @@ VocabularySums over_vocabulary(const Tensor& logits, const Tensor& labels, const
 Tensor gradient_of_part(const Tensor& logits, const Tensor& labels, const Tensor& lse,
                         const VocabularyPart& part) {
   const auto [index, inside] = place_of(labels, part);
-  const Tensor softmax = at::exp(logits - lse.unsqueeze(1));
-  const Tensor gradient = softmax.scatter_add(1, index, inside.to(logits.scalar_type()).neg().unsqueeze(1));
-  return gradient.mul(labels.ne(-100).unsqueeze(1));
+  const Tensor gradient = (logits - lse.unsqueeze(1)).exp_();  // in its place: it may be the largest tensor
+  gradient.scatter_add_(1, index, inside.to(logits.scalar_type()).neg().unsqueeze(1));
+  return gradient.mul_(labels.ne(-100).unsqueeze(1));
 }
 }  // namespace optrush

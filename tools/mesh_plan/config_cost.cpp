@@ -4,6 +4,11 @@
 
 namespace optrush::mesh_plan {
 namespace {
+/// FLOP/s of the matrices of blocks.
+double products_per_second(const TrainingProblem& problem, const Hardware& hardware) {
+  return problem.precision == Precision::fp8 ? hardware.fp8_flops : hardware.flops;
+}
+
 /// One micro-batch.
 double attention_seconds(const ParallelConfig& mix, const TrainingProblem& problem, const DecoderWork& work,
                          const Hardware& hardware) {
@@ -19,6 +24,17 @@ double merging_seconds(const ParallelConfig& mix, const TrainingProblem& problem
   const double tokens = real(mix.micro_batch * problem.seq_len) / real(mix.cp * mix.tp);
   const double bytes = NumberBytes(problem.precision).activation + 2 * 4;
   return real(mix.cp - 1) * tokens * work.query_width * bytes / hardware.memory_bandwidth;
+}
+
+/// Of one micro-batch. A shared expert, or its backward, runs beside every second exchange.
+double exposed_rows(const MixTraffic& rows, const ParallelConfig& mix, const TrainingProblem& problem,
+                    const DecoderWork& work, const StageShare& stage, const Hardware& hardware) {
+  const double tokens = real(mix.micro_batch * problem.seq_len) / real(mix.cp * mix.tp);
+  const double shared =
+      tokens * 6 * work.width * work.shared_ffn_width / products_per_second(problem, hardware);
+  const double one = rows.seconds() / rows.rounds, again = share_of(mix.recompute);
+  return stage.blocks *
+         ((2 + again) * one + (1 + again) * std::max(0.0, one - shared) + std::max(0.0, one - 2 * shared));
 }
 
 struct Exposed {
@@ -53,8 +69,8 @@ Exposed exposed_of(const std::vector<MixTraffic>& traffic, const ParallelConfig&
                    const PassSeconds& pass, const Hardware& hardware) {
   Exposed exposed;
   for (const MixTraffic& sent : traffic) {
-    if (sent.dimension == "tp" || sent.dimension == "ep")
-      exposed.in_pass += sent.seconds() / real(mix.accumulation);
+    if (sent.dimension == "tp") exposed.in_pass += sent.seconds() / real(mix.accumulation);
+    if (sent.dimension == "ep") exposed.in_pass += exposed_rows(sent, mix, problem, work, stage, hardware);
     if (sent.dimension == "cp") {  // a part's attention takes as long in the forward as each hop behind it
       const double hops = real(mix.cp - 1);
       const double hop = ring_message(mix, problem) / sent.ring.hop + sent.ring.latency / hops;
@@ -91,8 +107,8 @@ PassSeconds pass_seconds(const ParallelConfig& mix, const TrainingProblem& probl
                          const Hardware& hardware) {
   const DecoderWork work(problem.model);
   const double tokens = real(mix.micro_batch * problem.seq_len) / real(mix.cp);
-  const double products = problem.precision == Precision::fp8 ? hardware.fp8_flops : hardware.flops;
-  const double block = tokens * 2 * local_parameters(mix, work, stage).block_products / products +
+  const double block = tokens * 2 * local_parameters(mix, work, stage).block_products /
+                           products_per_second(problem, hardware) +
                        attention_seconds(mix, problem, work, hardware);
   const double merging = stage.blocks * merging_seconds(mix, problem, work, hardware);
   const double blocks = stage.blocks * block, again = share_of(mix.recompute);

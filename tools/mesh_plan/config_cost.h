@@ -23,7 +23,8 @@ PassSeconds pass_seconds(const ParallelConfig&, const TrainingProblem&, const St
 
 /// The estimate of a step. A pure function of numbers: with the data sheet's it is a projection, with a
 /// machine's measured ones an estimate to compare with a measurement.
-/// Sums of tp and rows of ep are waited for; hops of cp hide behind the attention of a part; gradients and
-/// parameters hide behind the passes of their step, but for the first unit's gather and the last unit's sum.
+/// Sums of tp are waited for; every second exchange of rows of ep hides behind a shared expert, and the
+/// others are waited for; hops of cp hide behind the attention of a part; gradients and parameters hide
+/// behind the passes of their step, but for the first unit's gather and the last unit's sum.
 ConfigCost cost_of(const ParallelConfig&, const TrainingProblem&, const Hardware&);
 }  // namespace optrush::mesh_plan

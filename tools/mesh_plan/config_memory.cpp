@@ -5,7 +5,7 @@
 
 namespace optrush::mesh_plan {
 namespace {
-constexpr double kChunk = 4096;  // tokens whose logits the loss has at a time
+constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 /// Tokens of a micro-batch on one rank.
 double tokens_of(const ParallelConfig& mix, const TrainingProblem& problem) {
@@ -36,6 +36,41 @@ double gathered(const ParallelConfig& mix, const DecoderWork& work, const StageS
   return all + local.vocabulary * (bytes.weight - (work.tied ? 0 : bytes.operand));
 }
 
+/// Tokens whose logits the fused loss has at a time, as it chooses them on a GPU.
+double tokens_of_chunk(double tokens, double row_bytes) {
+  const double most =
+      std::max(std::floor(kGiB / row_bytes), std::min(4096.0, std::floor(2 * kGiB / row_bytes)));
+  return std::ceil(tokens / std::ceil(tokens / most));
+}
+
+/// The loss makes the gradients of its input and of its matrix in the forward.
+struct HeadMemory {
+  double kept = 0;     ///< for the backward
+  double passing = 0;  ///< while the loss is computed
+};
+HeadMemory head_memory(const ParallelConfig& mix, const TrainingProblem& problem, const DecoderWork& work,
+                       const LocalParameters& local) {
+  const NumberBytes bytes(problem.precision);
+  const double tokens = tokens_of(mix, problem), vocabulary = local.vocabulary / work.width;
+  const double chunk = tokens_of_chunk(tokens, vocabulary * bytes.activation);
+  // One kernel makes gradients of logits in their place. Of a part of the vocabulary, operators have them in
+  // fp32 as well, and their softmax.
+  const double logit = bytes.activation + (mix.tp == 1 ? 0 : (bytes.activation < 4 ? 4 : 0) + 4);
+  const bool sums = mix.tp > 1 || chunk < tokens;  // products of several chunks, in fp32
+  return {.kept = tokens * work.width * (bytes.activation + 2 * bytes.stream) +
+                  local.vocabulary * bytes.activation,
+          .passing = chunk * vocabulary * logit + (sums ? 4 * local.vocabulary : 0)};
+}
+
+/// What the backward of one block has beside what was saved: gradients inside of its MLP, or of one expert
+/// after the other, and of its input; of a mixture those of the rows as well.
+double block_backward(const ParallelConfig& mix, const TrainingProblem& problem, const DecoderWork& work) {
+  const double experts = std::max(1.0, real(problem.model.n_experts) / real(mix.ep));
+  const double width = std::max(work.whole_ffn_width, (work.ffn_width - work.whole_ffn_width) / experts);
+  return tokens_of(mix, problem) * (3 * width / real(mix.tp) + 2 * (1 + work.rows) * work.width) *
+         NumberBytes(problem.precision).activation;
+}
+
 ConfigMemory stage_memory(const ParallelConfig& mix, const TrainingProblem& problem, const DecoderWork& work,
                           const StageShare& stage) {
   const NumberBytes bytes(problem.precision);
@@ -53,23 +88,17 @@ ConfigMemory stage_memory(const ParallelConfig& mix, const TrainingProblem& prob
   memory.together = mix.accumulation > 1 || (mix.stage == 0 && mix.replicas() > 1);
   memory.optimizer = sharded * bytes.optimizer;
 
-  const double tokens = tokens_of(mix, problem), tp = real(mix.tp);
   const double whole = block_activations(mix, problem);
-  const double input = tokens * work.width * bytes.stream / tp;
+  const double input = tokens_of(mix, problem) * work.width * bytes.stream / real(mix.tp);
   const double again = share_of(mix.recompute);
   const double block = again * input + (1 - again) * whole;
-  // What the backward of one block has beside: gradients inside its MLP and of its input.
-  const double working =
-      tokens * (3 * work.ffn_width / tp + 2 * (1 + work.rows) * work.width) * bytes.activation;
-  memory.activations = stage.in_flight * stage.blocks * block + (again > 0 ? whole : 0) + working;
-  // The loss makes the gradients of its input and matrix in the forward, the latter in fp32.
-  if (stage.head) {
-    const double logits = std::min(tokens, kChunk) * local.vocabulary / work.width * bytes.activation;
-    memory.activations +=
-        tokens * work.width * (bytes.activation + 2 * bytes.stream) + 4 * local.vocabulary + logits;
-  }
+  const HeadMemory head = stage.head ? head_memory(mix, problem, work, local) : HeadMemory{};
+  const double kept_activations = stage.in_flight * stage.blocks * block + head.kept;
+  memory.working = (again > 0 ? whole : 0) + block_backward(mix, problem, work);
+  memory.activations = kept_activations + std::max(head.passing, memory.working);
   if (mix.cp > 1)  // keys and values that are coming, and their gradients
-    memory.activations += 4 * tokens * work.key_width / key_cuts(mix, work) * bytes.activation;
+    memory.activations +=
+        4 * tokens_of(mix, problem) * work.key_width / key_cuts(mix, work) * bytes.activation;
   return memory;
 }
 }  // namespace
@@ -98,9 +127,9 @@ LocalParameters local_parameters(const ParallelConfig& mix, const DecoderWork& w
   const double whole = work.width * ((2 * work.query_width + 3 * work.whole_ffn_width) / tp +
                                      2 * work.key_width / key_cuts(mix, work)) +
                        work.routers;
-  local.block_matrix = whole + work.experts / real(mix.ep);
-  local.block_products = whole + 3 * work.width * (work.ffn_width - work.whole_ffn_width);
-  local.experts = stage.blocks * work.experts / real(mix.ep);
+  local.block_matrix = whole + work.experts / real(mix.ep) / tp;
+  local.block_products = whole + 3 * work.width * (work.ffn_width - work.whole_ffn_width) / tp;
+  local.experts = stage.blocks * work.experts / real(mix.ep) / tp;
   local.block = local.block_matrix + work.block_vectors;
   local.vocabulary = work.embedding / tp;
   const bool twice = stage.embedding && stage.head && !work.tied;
@@ -119,7 +148,8 @@ double block_activations(const ParallelConfig& mix, const TrainingProblem& probl
   // and their product; keys and values.
   const double inside = 2 * work.width + (2 * work.query_width + 3 * work.ffn_width) / tp +
                         2 * work.key_width / key_cuts(mix, work) +
-                        2 * work.rows * work.width;  // a mixture's rows, and what its experts make of them
+                        2 * work.rows * work.width +  // a mixture's rows, and what its experts make of them
+                        work.shared_experts * work.width;    // what its shared expert gives
   const double statistics = 4 * (2 / tp + work.heads / tp);  // of norms, and attention's log-sum-exps; fp32
   return tokens_of(mix, problem) * (stream * bytes.stream + inside * bytes.activation + statistics);
 }

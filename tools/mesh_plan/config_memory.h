@@ -38,11 +38,13 @@ LocalParameters local_parameters(const ParallelConfig&, const DecoderWork&, cons
 /// (arXiv:2205.05198).
 struct ConfigMemory {
   double parameters = 0, gradients = 0, optimizer = 0, activations = 0;
+  double working = 0;  ///< of the activations: what the backward of one block takes
   /// Gradients are there beside activations: earlier micro-batches', or the buckets of copies. Else they
   /// take the place of what the backward has let go.
   bool together = true;
   double total() const {
-    return parameters + optimizer + (together ? gradients + activations : std::max(gradients, activations));
+    return parameters + optimizer +
+           (together ? gradients + activations : std::max(gradients + working, activations));
   }
 };
 ConfigMemory memory_of(const ParallelConfig&, const TrainingProblem&);

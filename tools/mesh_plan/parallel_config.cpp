@@ -20,7 +20,6 @@ std::string refused_cut(const ParallelConfig& mix, const TrainingProblem& proble
     return "tp neither divides the " + text(model.n_kv_heads) + " key/value heads nor is a multiple of them";
   // Causal attention takes equally long where each rank has two parts, one from either end.
   const int64_t parts = mix.cp == 1 ? mix.tp : 2 * mix.cp * mix.tp;
-  if (model.n_experts > 0 && mix.tp > 1) return "tp does not support mixtures of experts";
   if (mix.ep > 1 && (model.n_experts == 0 || model.n_experts % mix.ep != 0))
     return "ep does not divide the " + text(model.n_experts) + " experts";
   if (problem.seq_len % parts != 0)

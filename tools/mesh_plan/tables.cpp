@@ -58,8 +58,9 @@ std::vector<std::string> assumptions(const TrainingProblem& problem, const Hardw
                   " devices; neighbours are ranks of tp, then ep, cp, dp, pp. A ring over nodes uses the "
                   "network links of all its ranks in a node");
   lines.emplace_back(
-      "reductions of tp are not overlapped, nor are rows of ep, of equally busy experts; transfers of cp "
-      "overlap with attention, by their total; "
+      "reductions of tp are not overlapped; experts are equally busy, and every second exchange of rows of "
+      "ep "
+      "overlaps with a shared expert; transfers of cp overlap with attention, by their total; "
       "gradients and parameters overlap with the passes of their step without slowing them, except one unit "
       "at either end");
   lines.emplace_back(
