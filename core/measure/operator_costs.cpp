@@ -52,6 +52,8 @@ const Names kWhole = {"aten::mean",
                       "aten::scatter_add_"};
 const Names kMatmuls = {"aten::mm",      "aten::bmm",      "aten::addmm",      "aten::addmm_",
                         "aten::baddbmm", "aten::baddbmm_", "aten::_scaled_mm", "aten::_addmm_activation"};
+/// The gradient of an embedding: more tokens than these are sorted by their rows first, in eight passes.
+constexpr int64_t kSummedUnsorted = 3072, kSortAndSum = 32;
 /// Rows are looked up in their first tensor: no more of it is read than is looked up.
 const Names kTables = {"aten::index_select", "aten::gather", "aten::nll_loss_forward",
                        "aten::nll_loss_backward", "aten::index"};
@@ -228,6 +230,8 @@ OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
     kind_ = Kind::free;
   } else if (kWhole.contains(name_)) {
     kind_ = Kind::whole;
+    if (name_ == "aten::embedding_dense_backward" && tensor(1).numel() > kSummedUnsorted)
+      kernels_ = kSortAndSum;
   } else if (!writes && !makes) {
     kind_ = Kind::any;  // a view, or a container of others
     read_ = written_ = 0;
@@ -322,7 +326,7 @@ OperatorCost OperatorCall::end(const at::RecordFunction& fn, bool inside) {
         cost_.elementwise_bytes = 3 * others_;
         break;
       }
-      cost_.launches = 1;
+      cost_.launches = kernels_;
       cost_.elementwise_bytes = read + written_ + made;
       break;
     }

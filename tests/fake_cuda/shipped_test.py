@@ -4,7 +4,6 @@ what the step gives the device to do is what shipped.json says, beside the launc
 programs are run by compiled_test.py and first_hour_test.py. OPTRUSH_UPDATE_GOLDENS=1 writes shipped.json anew."""
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -38,7 +37,9 @@ ONE_BY_ONE = {
                                     "micro-batch 4", *UP_TO_BF16_WEIGHTS, "bf16 weights, micro-batch 16", *LESS_MEMORY]),
     ("versus_pytorch", "H100"): (FULL, ["fused AdamW", *UP_TO_BF16_WEIGHTS]),
     ("flagship", "H100"): (FULL, ["micro-batch 8", "float8 by kernels"]),
+    ("fsdp", "H100"): ([], ["8 ranks + stage 3"]),  # Llama 3.1 8B
 }
+DEVICES = {"fsdp": 8}
 
 
 def given_to_the_device(trace):
@@ -103,15 +104,16 @@ def words_of(options, rungs):
     return [*options, *only, *[word for name, value in STEPS.items() for word in ("--set", f"{name}={value}")]]
 
 
-def device(card, folder):
-    """Of the stand-in, for one process or several one after the other."""
-    return {"memory": int(CARDS[card] * 2**30), "trace": folder / "trace", "environment": {"FAKE_CUDA_KEEP": str(KEPT)}}
+def devices(script, card, folder):
+    """Of the stand-in, for one process or several one after the other, or for the ranks of one run."""
+    return {"memory": int(CARDS[card] * 2**30), "devices": DEVICES.get(script, 1), "trace": folder / "trace",
+            "environment": {"FAKE_CUDA_KEEP": str(KEPT)}}
 
 
 def through_a_report(script, card, options, rungs, folder):
     """One out of memory, and the others go on."""
     done = on_stand_in(folder / "counts", OPTRUSH, "run", EXPERIMENTS / f"{script}.lua", "--device", "cuda", "--rounds", "1", "--out",
-                       folder, *words_of(options, rungs), **device(card, folder))
+                       folder, *words_of(options, rungs), **devices(script, card, folder))
     report = folder / script / "local"
     assert (report / "plans.json").exists(), done.stdout + done.stderr
     assert_no_faults(folder / "counts")
@@ -125,8 +127,8 @@ def through_a_report(script, card, options, rungs, folder):
 
 def one_by_one(script, card, options, rungs, folder):
     """From the plans for such a card to each rung's run alone, two at a time: no run of a report beside it."""
-    planned = subprocess.run([OPTRUSH, "run", EXPERIMENTS / f"{script}.lua", "--dry-run", "--json", "--as-gpu", str(CARDS[card]),
-                              *words_of(options, rungs)], capture_output=True, text=True, check=False)
+    planned = on_stand_in(folder / "counts", OPTRUSH, "run", EXPERIMENTS / f"{script}.lua", "--dry-run", "--json", "--device", "cuda",
+                          *words_of(options, rungs), **devices(script, card, folder))
     assert planned.returncode == 0, planned.stderr
     made = json.loads(planned.stdout)[0]
 
@@ -137,11 +139,12 @@ def one_by_one(script, card, options, rungs, folder):
         variant["spec"]["train"] |= {name.removeprefix("train."): value for name, value in STEPS.items()}  # a rung may have its own
         (out / "spec.json").write_text(json.dumps(variant["spec"]))
         done = on_stand_in(out / "counts", OPTRUSH, "worker", "--spec", out / "spec.json", "--out", out / "result",
-                           **device(card, out))
+                           **devices(script, card, out))
         assert (out / "result/result.json").exists(), variant["name"] + done.stdout + done.stderr
         assert_no_faults(out / "counts")
         result, steps = json.loads((out / "result/result.json").read_text()), given_to_the_device(out / "trace")
-        return compared(script, card, variant["name"], plan, result, steps.get(out.name))
+        of_a_rank = script not in DEVICES  # ranks write their traces into each other's
+        return compared(script, card, variant["name"], plan, result, steps[out.name] if of_a_rank and out.name in steps else {})
 
     chosen = [number for number, variant in enumerate(made["variants"]) if variant["name"] in ("base", *rungs)]
     with ThreadPoolExecutor(2) as threads:
