@@ -82,18 +82,6 @@ void know(uint64_t at, size_t bytes) {
   }
   known[at] = end - at;
 }
-void forget(uint64_t from, size_t bytes) {
-  auto& known = memory().known;
-  const uint64_t to = from + bytes;
-  auto it = known.upper_bound(from);
-  if (it != known.begin() && std::prev(it)->first + std::prev(it)->second > from) --it;
-  while (it != known.end() && it->first < to) {
-    const uint64_t first = it->first, end = first + it->second;
-    it = known.erase(it);
-    if (first < from) known[first] = from - first;
-    if (end > to) known[to] = end - to;
-  }
-}
 }  // namespace
 
 bool take_bytes(int device, size_t bytes) {
@@ -243,5 +231,17 @@ bool read_known(void* to, uint64_t from, size_t bytes) {
   return true;
 }
 
+void forget(uint64_t from, size_t bytes) {
+  auto& known = memory().known;
+  const uint64_t to = from + bytes;
+  auto it = known.upper_bound(from);
+  if (it != known.begin() && std::prev(it)->first + std::prev(it)->second > from) --it;
+  while (it != known.end() && it->first < to) {
+    const uint64_t first = it->first, end = first + it->second;
+    it = known.erase(it);
+    if (first < from) known[first] = from - first;
+    if (end > to) known[to] = end - to;
+  }
+}
 void forget_values() { memory().known.clear(); }
 }  // namespace fake_cuda

@@ -41,6 +41,8 @@ void copy_shadow(uint64_t to, uint64_t from, size_t bytes);
 void read_shadow(void* to, uint64_t from, size_t bytes);
 /// False: not all of it is known.
 bool read_known(void* to, uint64_t from, size_t bytes);
+/// Something is written there that is unknown.
+void forget(uint64_t from, size_t bytes);
 /// A kernel ran: what memory holds is unknown.
 void forget_values();
 }  // namespace fake_cuda

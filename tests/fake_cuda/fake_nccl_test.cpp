@@ -369,6 +369,14 @@ TEST_F(FakeNccl, SmallNumbersThatAreKnownArrive) {
     cudaStreamSynchronize(mine.stream);
     cudaMemcpy(got, mine.out, sizeof got, cudaMemcpyDeviceToHost);
     if (got[0] != 40 || got[1] != 41) abort();
+    const int parts[2] = {10 * rank, 10 * rank + 1};
+    int still[2] = {};
+    cudaMemcpy(mine.in, parts, sizeof parts, cudaMemcpyHostToDevice);
+    ncclAlltoAll(mine.in, mine.out, 1, ncclInt32, comm, mine.stream);
+    cudaStreamSynchronize(mine.stream);
+    cudaMemcpy(got, mine.out, sizeof got, cudaMemcpyDeviceToHost);
+    cudaMemcpy(still, mine.in, sizeof still, cudaMemcpyDeviceToHost);
+    if (got[0] != rank || got[1] != 10 + rank || still[0] != parts[0] || still[1] != parts[1]) abort();
   });
   EXPECT_THAT(found, ::testing::Each(IsEmpty()));
 }

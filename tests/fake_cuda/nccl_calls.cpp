@@ -25,6 +25,7 @@ struct Queued {
   cudaStream_t stream = nullptr;
   Call call;
   std::vector<const void*> memory;
+  Written written;
   Values values;
 };
 struct Group {
@@ -91,7 +92,8 @@ void issue(const std::vector<Queued>& calls) {
     const Queued& queued = calls[i];
     const int before = present_device();
     set_device(queued.comm->device);
-    const cudaError_t bad = library_call("nccl" + queued.call.text(), queued.stream, queued.memory);
+    const cudaError_t bad =
+        library_call("nccl" + queued.call.text(), queued.stream, queued.memory, queued.written);
     set_device(before);
     if (bad != cudaSuccess) {
       group().result = ncclUnhandledCudaError;
@@ -146,7 +148,7 @@ ncclResult_t take(const Call& call, ncclComm_t handle, cudaStream_t stream, nccl
   if (s->device != comm->device)
     return wrong("the stream is of device " + std::to_string(s->device) + ", the communicator of device " +
                  std::to_string(comm->device));
-  Queued queued{comm, stream, call, {}, {}};
+  Queued queued{comm, stream, call, {}, {reinterpret_cast<uint64_t>(out.p), out.elements * width}, {}};
   if (in.elements > 0 && in.elements * width <= kKept) {
     std::string& sent = queued.values.sent;
     sent.resize(in.elements * width);

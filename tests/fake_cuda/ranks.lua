@@ -21,6 +21,7 @@ local function way(name, ranks, copies, plugins, settings)
     plugins = plugins,
     replace = settings.replace,
     data = settings.data,
+    model = settings.model,
     train = { world_size = ranks, micro_batch = 4 // copies // accumulation, accumulation = accumulation },
   })
 end
@@ -41,6 +42,14 @@ for _, schedule in ipairs { "gpipe", "1f1b", "interleaved", "zero_bubble" } do
 end
 way("pipeline, tensor, ddp", 8, 2, { "pipeline_parallel", "tensor_parallel", "ddp" }, { accumulation = 2 })
 way("ring, fsdp", 4, 2, { "context_parallel", "fsdp" })
+-- The plugin says how many rows each expert gets, as no router does here.
+local experts = { n_experts = 8, expert_ffn_dim = 344, shared_expert_ffn_dim = 344 }
+local function of_experts(name, ranks, copies, plugins)
+  way(name, ranks, copies, plugins, { model = experts })
+end
+of_experts("experts", 2, 2, { "known_routes", "expert_parallel", "ddp" })
+of_experts("experts over 4", 4, 4, { "known_routes", { "expert_parallel", { size = 4 } }, "fsdp" })
+of_experts("experts, tensor", 4, 2, { "known_routes", "expert_parallel", "tensor_parallel", "ddp" })
 way("muon, fsdp", 2, 2, { "muon", "fsdp" }, { replace = "bf16_weights" })
 way("qlora, fsdp", 2, 2, { "lora", "nf4", "fsdp" })
 way("dpo, fsdp", 2, 2, { "lora", "dpo", "fsdp" }, { data = rush.preferences(rush.corpus "libtorch") })

@@ -310,8 +310,12 @@ void RanksCalls::deliver(CallId id, const std::vector<CallId>& meeting) const {
     const Issued& other = calls_[from];
     const bool sends = call.kind == "AllGather" || (call.kind == "Broadcast" && other.rank == call.peer) ||
                        (call.kind == "Recv" && other.call.kind == "Send");
-    if (sends && other.values.sent.empty()) return;
+    const bool part = call.kind == "AlltoAll";
+    if ((sends || part) && other.values.sent.empty()) return;
     if (sends) arrived += other.values.sent;
+    if (!part) continue;
+    const size_t bytes = other.values.sent.size() / meeting.size();
+    arrived += other.values.sent.substr(bytes * static_cast<size_t>(calls_[id].rank), bytes);
   }
   if (!arrived.empty()) write_shadow(calls_[id].values.arrives_at, arrived.data(), arrived.size());
 }

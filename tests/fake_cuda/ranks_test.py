@@ -5,7 +5,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from on_stand_in import HERE, OPTRUSH, assert_no_faults, on_stand_in
+from on_stand_in import BUILD, HERE, OPTRUSH, assert_no_faults, on_stand_in
 
 
 def calls_of(log):
@@ -20,10 +20,22 @@ def calls_of(log):
     return kinds
 
 
+def sent_parts(log):
+    """Of each communicator that exchanged numbers of rows by an all-to-all: how many elements its ranks sent each other."""
+    exchanging, parts = set(), {}
+    for line in log.read_text().splitlines():
+        what, name, *rest = line.split()
+        if what == "call" and rest[1] == "AlltoAll" and rest[3] in ("int64", "uint8"):
+            exchanging.add(name)
+        elif what == "call" and rest[1] == "Send":
+            parts.setdefault(name, []).append(int(rest[2]))
+    return {name: parts.get(name, []) for name in exchanging}
+
+
 def main(folder):
     counts, log = folder / "counts.jsonl", folder / "nccl"
-    ended = on_stand_in(counts, OPTRUSH, "run", HERE / "ranks.lua", "--out", folder, devices=8,
-                        environment={"FAKE_CUDA_NCCL": str(log)})
+    ended = on_stand_in(counts, OPTRUSH, "run", HERE / "ranks.lua", "--out", folder, "--plugin-path", BUILD / "tests/routed",
+                        devices=8, environment={"FAKE_CUDA_NCCL": str(log)})
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert_no_faults(counts)
 
@@ -36,6 +48,12 @@ def main(folder):
     kinds = calls_of(log)
     for expected in [("AllReduce", 2), ("AllReduce", 4), ("AllGather", 2), ("ReduceScatter", 2), ("Send", 2), ("Recv", 2)]:
         assert kinds[expected] > 0, f"no {expected[0]} of {expected[1]} ranks: {kinds}"
+
+    # Rows go to experts and back in parts of unequal sizes. That each part is received as it was sent, the stand-in has checked.
+    exchanges = sent_parts(log)
+    assert len(exchanges) == 1 + 1 + 2, exchanges.keys()  # a group, a group of four, and one for each rank of tp
+    for name, parts in exchanges.items():
+        assert len(set(parts)) > 2, (name, sorted(set(parts)))
 
 
 with tempfile.TemporaryDirectory() as scratch:

@@ -39,8 +39,7 @@ std::string shape_of(const Kernel& kernel, dim3 grid, dim3 block, size_t shared)
          std::to_string(shared);
 }
 
-void count(const Work& work) {
-  forget_values();
+void note(const Work& work) {
   if (work.kernel) {
     ++counts().launches;
     ++counts().kernels[name_of(*work.kernel)];
@@ -50,6 +49,11 @@ void count(const Work& work) {
     ++counts().calls[work.name];
     trace("call " + work.name);
   }
+}
+
+void count(const Work& work) {
+  forget_values();
+  note(work);
 }
 
 /// Into the capture of the stream, or done at once.
@@ -179,7 +183,8 @@ cudaError_t fill(void* to, uint32_t value, size_t width, size_t count, cudaStrea
   return cudaSuccess;
 }
 
-cudaError_t library_call(const std::string& what, cudaStream_t handle, const std::vector<const void*>& used) {
+cudaError_t library_call(const std::string& what, cudaStream_t handle, const std::vector<const void*>& used,
+                         const std::optional<Written>& written) {
   const Lock lock(mutex());
   Stream* stream = stream_of(handle);
   if (!stream) return fault(cudaErrorInvalidResourceHandle, what, "no such stream");
@@ -188,7 +193,13 @@ cudaError_t library_call(const std::string& what, cudaStream_t handle, const std
       return fault(cudaErrorIllegalAddress, what, "a matrix lies in " + why);
   if (const cudaError_t bad = begin_work(stream, what.c_str()); bad != cudaSuccess) return bad;
   for (const void* p : used) note_use(reinterpret_cast<uint64_t>(p), *stream);
-  submit(*stream, {nullptr, what, {}, {}, 0});
+  const Work work{nullptr, what, {}, {}, 0};
+  if (written && !stream->capture) {
+    forget(written->address, written->bytes);
+    note(work);
+  } else {
+    submit(*stream, work);
+  }
   return cudaSuccess;
 }
 

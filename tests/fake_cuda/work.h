@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,9 +32,14 @@ cudaError_t fill(void* to, uint32_t value, size_t width, size_t count, cudaStrea
                  const char* where);
 cudaError_t launch(Kernel* kernel, dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
                    void** arguments, const char* where);
-/// A call of cuBLAS, cuDNN or NCCL, with the memory that it uses.
-cudaError_t library_call(const std::string& what, cudaStream_t stream,
-                         const std::vector<const void*>& memory);
+/// Memory whose values a call changes.
+struct Written {
+  uint64_t address = 0;
+  size_t bytes = 0;
+};
+/// A call of cuBLAS, cuDNN or NCCL, with the memory that it uses. Without `written` it may write anywhere.
+cudaError_t library_call(const std::string& what, cudaStream_t stream, const std::vector<const void*>& memory,
+                         const std::optional<Written>& written = {});
 void replay(const Graph& graph, Stream& stream);
 
 /// Memory that page-locks the host's: a copy from other memory waits, and can't be captured.
