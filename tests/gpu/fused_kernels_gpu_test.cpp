@@ -1,4 +1,5 @@
 // The fused GPU kernels, the loss among them, against the plain forms.
+#include "kernel_parts/largest.h"
 #include "on_gpu.h"
 #include "plugins/fused_cases.h"
 #include "plugins/fused_loss_cases.h"
@@ -37,6 +38,35 @@ TEST_F(FusedKernelsOnGpu, TheWeightGradientIsTheSameBitsEachTime) {
   const auto gradient = [&] { return pair.backward(pair.forward({x, weight}).saved, {Tensor(), g})[1]; };
   const Tensor first = gradient();
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(at::equal(gradient(), first));
+}
+
+TEST_F(FusedKernelsOnGpu, TheLargestValuesAreThoseOfWhatWasWritten) {
+  const auto expect_noted = [](const Tensor& written) {
+    const Tensor parts = fused::noted_largest(written);
+    ASSERT_TRUE(parts.defined());
+    EXPECT_EQ(parts.max().item<float>(), written.abs().max().item<float>());
+  };
+  for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf})
+    for (const int64_t width : {64, 67, 4096}) {
+      SCOPED_TRACE(std::string(c10::toString(type)) + ", width " + std::to_string(width));
+      const auto options = at::TensorOptions(type).device(at::kCUDA);
+      const auto some = [&] { return at::randn({700, width}, options); };
+      const Tensor weight = at::randn({width}, options.dtype(at::kFloat));
+      const Differentiable norm = fused::norm(kEps, {}, fused::Largest::noted),
+                           add_norm = fused::add_norm(kEps, {}, fused::Largest::noted);
+      const auto normed = norm.forward({some(), weight});
+      expect_noted(normed.outputs[1]);
+      expect_noted(norm.backward(normed.saved, {Tensor(), some()})[0]);
+      const auto added = add_norm.forward({some(), some(), weight});
+      expect_noted(added.outputs[1]);
+      expect_noted(add_norm.backward(added.saved, {some(), some()})[1]);
+      for (const Differentiable& glu :
+           {fused::swiglu(fused::Largest::noted), fused::geglu(fused::Largest::noted)}) {
+        const auto out = glu.forward({some(), some()});
+        expect_noted(out.outputs[0]);
+        for (const Tensor& gradient : glu.backward(out.saved, {some()})) expect_noted(gradient);
+      }
+    }
 }
 
 TEST_F(FusedKernelsOnGpu, ALowerDeltaJoinsAnFp32Stream) {

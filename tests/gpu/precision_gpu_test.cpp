@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "float8/linear_function.h"
+#include "kernel_parts/largest.h"
 #include "master_adamw.h"
 #include "on_gpu.h"
 #include "optrush/gpu_kernel.h"
@@ -74,9 +75,58 @@ void expect_equal_updates(bool packed) {
 TEST_F(PrecisionOnGpu, TheUpdateIsThatOfACpu) { expect_equal_updates(/*packed=*/false); }
 TEST_F(PrecisionOnGpu, TheUpdateInWholePacksIsThatOfACpu) { expect_equal_updates(/*packed=*/true); }
 
-TEST_F(PrecisionOnGpu, ProductsInFp8AreThoseOfACpu) {
+bool multiplies_fp8() {
   const std::string gpu = gpu_architecture();
-  if (std::stoi(gpu.substr(gpu.find('_') + 1)) < 89) GTEST_SKIP() << gpu << " does not multiply fp8";
+  return std::stoi(gpu.substr(gpu.find('_') + 1)) >= 89;
+}
+
+/// q, k and v: one matrix, and one of their gradients.
+TEST_F(PrecisionOnGpu, LinearsOfOneInputInFp8AreThoseOfACpu) {
+  if (!multiplies_fp8()) GTEST_SKIP() << gpu_architecture() << " does not multiply fp8";
+  at::manual_seed(3);
+  const std::vector<int64_t> sizes = {256, 64, 64};
+  Tensors numbers = {at::randn({3, 64, 512}).to(at::kBFloat16)};
+  for (const int64_t size : sizes) numbers.push_back(at::randn({size, 512}));
+  for (const int64_t size : sizes) numbers.push_back(at::randn({3, 64, size}).to(at::kBFloat16));
+  const auto run = [&](at::Device device) {
+    float8::StepWeights weights;
+    const auto pair = float8::make_linear_function(float8::Scaling::tensorwise, at::kFloat8_e5m2, &weights,
+                                                   {true, true, true});
+    Tensors in, all;
+    for (size_t i = 0; i < 4; ++i) in.push_back(numbers[i].to(device).detach().requires_grad_());
+    Tensor sum;
+    for (size_t i = 0; i < 3; ++i) {
+      if (i == 0) all = call(pair, in);
+      const Tensor part = (all[i] * numbers[4 + i].to(device)).sum(at::kFloat);
+      sum = i == 0 ? part : sum + part;
+    }
+    sum.backward();
+    for (const Tensor& each : in) all.push_back(each.grad());
+    for (Tensor& each : all) each = each.detach().cpu();
+    return all;
+  };
+  const Tensors expected = run(at::kCPU), got = run(at::kCUDA);
+  for (size_t i = 0; i < got.size(); ++i) {
+    const Tensor apart = (got[i].to(at::kDouble) - expected[i].to(at::kDouble)).norm();
+    EXPECT_LT((apart / expected[i].to(at::kDouble).norm()).item<double>(), 1e-2) << i;
+  }
+}
+
+TEST_F(PrecisionOnGpu, ANotedLargestValueGivesTheBitsOfOneThatIsFound) {
+  at::manual_seed(4);
+  const Tensor x = at::randn({160, 272}, at::TensorOptions(at::kBFloat16).device(at::kCUDA));
+  const Tensor noted = x.clone(), parts = fused::new_largest_parts(x);
+  parts[7].copy_(x.abs().max());
+  fused::note_largest(noted, parts);
+  const auto found = float8::quantize_both_ways(x, at::kFloat8_e4m3fn, float8::Scaling::tensorwise),
+             got = float8::quantize_both_ways(noted, at::kFloat8_e4m3fn, float8::Scaling::tensorwise);
+  EXPECT_TRUE(at::equal(got.rows.values.view(at::kByte), found.rows.values.view(at::kByte)));
+  EXPECT_TRUE(at::equal(got.columns.values.view(at::kByte), found.columns.values.view(at::kByte)));
+  EXPECT_TRUE(at::equal(got.rows.scale, found.rows.scale));
+}
+
+TEST_F(PrecisionOnGpu, ProductsInFp8AreThoseOfACpu) {
+  if (!multiplies_fp8()) GTEST_SKIP() << gpu_architecture() << " does not multiply fp8";
   // An expert has any number of tokens.
   for (const auto& [scaling, length] :
        {std::pair(float8::Scaling::tensorwise, 64), std::pair(float8::Scaling::rowwise, 64),
