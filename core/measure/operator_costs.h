@@ -54,8 +54,8 @@ class OperatorCall {
   Kind kind_ = Kind::any;
   at::Device device_;
   std::string name_;
-  bool here_ = false;   ///< a tensor of it is on the device
-  bool table_ = false;  ///< its first input is one that rows are looked up in
+  bool here_ = false;    ///< a tensor of it is on the device
+  bool table_ = false;   ///< its first input is one that rows are looked up in
   int64_t kernels_ = 1;  ///< of what is one operator on a GPU
   double read_ = 0, written_ = 0, first_ = 0, others_ = 0;
   OperatorCost cost_;
