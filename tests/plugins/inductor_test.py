@@ -3,6 +3,7 @@ together compute what they are made of."""
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -91,6 +92,26 @@ with tempfile.TemporaryDirectory() as scratch:
         expected = [expected, *torch.autograd.grad(expected, (x, weight), gradient)]
         for is_, should in zip(gradients_of(folder, (x, weight), gradient), expected, strict=True):
             torch.testing.assert_close(is_, should, rtol=1e-5, atol=1e-5)
+# The name of a device is read by hand as torch reads it by an expression.
+NAMES = ["cpu", "cuda", "cuda:0", "cuda:17", "xpu:1", "mps", "", "cpu:", "cuda:x", "cuda:1x", "cpux", "gpu", ":1", "cuda:1:2", "cuda "]
+PROGRAM = inductor.DEVICE_WITHOUT_REGEX + """#include <regex>
+#include <iostream>
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    std::smatch m;
+    const bool fits = std::regex_match(std::string(argv[i]), m, std::regex(""));
+    std::cout << fits << '|' << m[1].str() << '|' << m[3].matched << '|' << m[3].str() << std::endl;
+  }
+}
+"""
+with tempfile.TemporaryDirectory() as scratch:
+    pathlib.Path(scratch, "devices.cpp").write_text(PROGRAM)
+    subprocess.run([os.environ.get("CXX", "g++"), "-O0", "-w", "-std=c++17", "devices.cpp", "-o", "devices"], cwd=scratch, check=True)
+    told = subprocess.run([f"{scratch}/devices", *NAMES], capture_output=True, text=True, check=True).stdout.splitlines()
+for name, line in zip(NAMES, told, strict=True):
+    found = re.fullmatch("(cpu|cuda|xpu|mps)(:([0-9]+))?", name)
+    assert line == (f"1|{found[1]}|{int(found[3] is not None)}|{found[3] or ''}" if found else "0||0|"), (name, line)
+assert "/optrush_" in codecache._get_cpp_wrapper_header("cpu", aot_mode=True), "this torch reads devices in another way"
 # The headers that are compiled ahead are those that the units are built with: one of wrappers, one of kernels.
 assert codecache._precompile_header.cache_info().currsize == 2, codecache._precompile_header.cache_info()
 print("passed")

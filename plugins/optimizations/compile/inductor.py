@@ -12,6 +12,7 @@ many processes as there are cores.
 import contextlib
 import contextvars
 import ctypes
+import hashlib
 import json
 import os
 import subprocess
@@ -291,6 +292,68 @@ def precompile_headers(device):
         codecache._precompile_header(kernels, command, **arguments)
 
 
+TORCHS_HEADER = codecache._get_cpp_wrapper_header
+DEVICE_IN_TORCH = 'std::regex re("(cpu|cuda|xpu|mps)(:([0-9]+))?");'
+DEVICE_WITHOUT_REGEX = """\
+#pragma once
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+#ifdef __GLIBCXX__
+#define _GLIBCXX_REGEX 1  // <regex> is empty after this
+namespace std {
+struct smatch {
+  struct Part {
+    string text;
+    bool matched = false;
+    const string& str() const { return text; }
+  };
+  Part parts[4];
+  const Part& operator[](size_t i) const { return parts[i]; }
+};
+struct regex {
+  explicit regex(const char*) {}
+};
+inline bool regex_match(const string& text, smatch& found, const regex&) {
+  const size_t colon = text.find(':');
+  const string type = text.substr(0, colon), index = colon == string::npos ? "" : text.substr(colon + 1);
+  if (type != "cpu" && type != "cuda" && type != "xpu" && type != "mps") return false;
+  if (colon != string::npos && (index.empty() || index.find_first_not_of("0123456789") != string::npos)) return false;
+  found.parts[1] = {type, true};
+  if (colon != string::npos) found.parts[3] = {index, true};
+  return true;
+}
+}  // namespace std
+#endif
+"""
+
+
+def read_devices_without_regex():
+    """A wrapper reads the name of its device by std::regex, whose templates are half of what the compiler does for a wrapper. The
+    header that is precompiled for wrappers reads it by hand, where torch has the one expression that is known here."""
+    base = Path(torch.__file__).parent / "include/torch/csrc/inductor/aoti_runtime/model_base.h"
+    text = base.read_text() if base.is_file() else ""
+    if DEVICE_IN_TORCH not in text or text.count("std::regex") != 2:
+        return
+
+    def header(device, aot_mode=False):
+        content = f"{DEVICE_WITHOUT_REGEX}#include <{TORCHS_HEADER(device, aot_mode)}>\n"
+        file = Path(codecache.default_cache_dir(), f"optrush_{hashlib.sha256(content.encode()).hexdigest()[:16]}.h")
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as made:
+                made.write(content)
+            os.replace(made.name, file)
+        return str(file)
+
+    codecache._get_cpp_wrapper_header = header
+
+
 def show_torch_to_kernels():
     """As `link_libtorch` is off, kernels that are timed here (max-autotune) find LibTorch in the process."""
     for name in ("libtorch_cpu.so", "libtorch_cuda.so"):
@@ -341,6 +404,7 @@ def tools_for(requests):
 def prepare():
     show_torch_to_kernels()
     include_types_of_fp8()
+    read_devices_without_regex()
     try_instruction_sets_here()
     cpu_vec_isa.pick_vec_isa()
 
