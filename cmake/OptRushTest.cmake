@@ -8,6 +8,9 @@
 # Common options: LABELS (unit by default, slow, threads, lint, parity, distributed, gpu), TIMEOUT seconds (120; 900 for `slow`), SERIAL where
 # the test needs the machine for itself, COST seconds of a long test: long ones start first.
 #
+# LOCK name: tests of one name run one at a time. For those that compile the same units: the others would wait for the first.
+# WARM_PYTHON: what it compiles starts in a Python that has loaded Inductor (tests/support/warm_python.py).
+#
 # A process that links LibTorch takes half a second to start, so all cases of such a file share one, as the test NAME.
 # APART gives each case a process and a test NAME.SUITE.CASE, as every case has that links no LibTorch: for cases that change what the whole process is.
 include(GoogleTest)
@@ -44,6 +47,13 @@ macro(_optrush_test_limits)
   if(ARG_SERIAL)
     set(serial ON)
   endif()
+  set(more "")
+  if(ARG_LOCK)
+    list(APPEND more RESOURCE_LOCK ${ARG_LOCK})
+  endif()
+  if(ARG_WARM_PYTHON)
+    list(APPEND more FIXTURES_REQUIRED warm_python)
+  endif()
 endmacro()
 
 # The folders as macros, for those sources alone that name them: ccache can then give all others to every clone.
@@ -58,9 +68,9 @@ function(_optrush_test_folders)
 endfunction()
 
 function(optrush_test)
-  cmake_parse_arguments(PARSE_ARGV 0 ARG "TORCH;SERIAL;APART" "NAME;TIMEOUT;COST" "SOURCES;LIBS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "TORCH;SERIAL;APART;WARM_PYTHON" "NAME;TIMEOUT;COST;LOCK" "SOURCES;LIBS;LABELS")
   if(NOT ARG_NAME OR NOT ARG_SOURCES OR ARG_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "optrush_test(NAME n SOURCES s… [LIBS l…] [LABELS l…] [TIMEOUT s] [COST s] [TORCH] [SERIAL] [APART]); "
+    message(FATAL_ERROR "optrush_test(NAME n SOURCES s… [LIBS l…] [LABELS l…] [TIMEOUT s] [COST s] [LOCK l] [TORCH] [SERIAL] [APART] [WARM_PYTHON]); "
                         "not understood: ${ARG_UNPARSED_ARGUMENTS}")
   endif()
   _optrush_test_limits()
@@ -70,7 +80,7 @@ function(optrush_test)
   _optrush_test_folders(${ARG_SOURCES})
   target_link_libraries(${target} PRIVATE ${ARG_LIBS} test_folders GTest::gmock GTest::gtest_main optrush_warnings)
   if(ARG_TORCH)
-    target_link_libraries(${target} PRIVATE optrush_core)
+    target_link_libraries(${target} PRIVATE training_support optrush_core)
     target_precompile_headers(${target} REUSE_FROM torch_test_headers)
   else()
     target_precompile_headers(${target} REUSE_FROM test_headers)
@@ -86,19 +96,19 @@ function(optrush_test)
   if(ARG_TORCH AND NOT ARG_APART)
     add_test(NAME ${ARG_NAME} COMMAND ${target})
     set_tests_properties(${ARG_NAME} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${timeout} RUN_SERIAL ${serial} COST ${cost}
-                                                ${environment})
+                                                ${environment} ${more})
   else()
     gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX "${ARG_NAME}."
                          PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${timeout} RUN_SERIAL ${serial} COST ${cost}
-                                    ${environment})
+                                    ${environment} ${more})
   endif()
 endfunction()
 
 function(optrush_command_test)
-  cmake_parse_arguments(PARSE_ARGV 0 ARG "SERIAL" "NAME;TIMEOUT;COST" "COMMAND;LABELS;DEPENDS;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "SERIAL;WARM_PYTHON" "NAME;TIMEOUT;COST;LOCK" "COMMAND;LABELS;DEPENDS;ENVIRONMENT")
   if(NOT ARG_NAME OR NOT ARG_COMMAND OR ARG_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "optrush_command_test(NAME n COMMAND c… [DEPENDS targets…] [ENVIRONMENT K=V…] [LABELS l…] "
-                        "[TIMEOUT s] [COST s] [SERIAL]); not understood: ${ARG_UNPARSED_ARGUMENTS}")
+                        "[TIMEOUT s] [COST s] [LOCK l] [SERIAL] [WARM_PYTHON]); not understood: ${ARG_UNPARSED_ARGUMENTS}")
   endif()
   _optrush_test_limits()
   if(ARG_DEPENDS)
@@ -106,6 +116,6 @@ function(optrush_command_test)
   endif()
   add_test(NAME ${ARG_NAME} COMMAND ${ARG_COMMAND} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
   set_tests_properties(${ARG_NAME} PROPERTIES
-    LABELS "${ARG_LABELS}" TIMEOUT ${timeout} RUN_SERIAL ${serial} COST ${cost} SKIP_RETURN_CODE 77
+    LABELS "${ARG_LABELS}" TIMEOUT ${timeout} RUN_SERIAL ${serial} COST ${cost} SKIP_RETURN_CODE 77 ${more}
     ENVIRONMENT "OPTRUSH_SOURCE_DIR=${PROJECT_SOURCE_DIR};OPTRUSH_BUILD_DIR=${PROJECT_BINARY_DIR};OPTRUSH_PROBE_SECONDS=0.1;${ARG_ENVIRONMENT}")
 endfunction()

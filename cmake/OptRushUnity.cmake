@@ -13,6 +13,7 @@ function(optrush_unity)
     list(SORT sources)
     set(folders "")
     foreach(source ${sources})
+      get_filename_component(source ${source} ABSOLUTE)
       # Highway compiles a file with kernels once for each instruction set, by including it again.
       file(STRINGS ${source} kernels REGEX "foreach_target" LIMIT_COUNT 1)
       get_source_file_property(definitions ${source} TARGET_DIRECTORY ${target} COMPILE_DEFINITIONS)

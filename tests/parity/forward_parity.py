@@ -3,6 +3,7 @@
 An error is the largest difference of a tensor over the largest value of the reference's. 0 passed, 1 failed, 77 where
 the packages are missing."""
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -20,6 +21,7 @@ except ImportError as missing:
 
 BUILD = Path(os.environ["OPTRUSH_BUILD_DIR"])
 WORKER = BUILD / "bin" / "optrush-worker"
+MANY = BUILD / "tests" / "bin" / "forward_many"
 LENGTH = 37
 
 # Effects rounding and none: another order of the same sums. bf16 keeps 8 bits, and a gradient is a long chain of them.
@@ -163,18 +165,45 @@ def error(ours, theirs):
     return (difference / largest).nan_to_num(nan=float("inf")).item() if largest > 0 else difference.item()
 
 
-def forward(folder, tokens, dtype, stack=()):
-    """Runs the worker; all that it wrote, by name."""
-    with tempfile.TemporaryDirectory() as scratch:
-        save_file({"input_ids": tokens}, Path(scratch) / "in.safetensors")
-        command = [WORKER, "forward", "--model", folder, "--tokens", f"{scratch}/in.safetensors", "--out",
-                   f"{scratch}/out.safetensors", "--gradients", "--dtype", dtype, "--device", "cpu"]
+class Forward:
+    """The worker's command `forward`. The first calls start the program itself, the others ask one process that loads LibTorch once."""
+
+    def __init__(self, by_itself):
+        self.by_itself = by_itself
+        self.many = None
+
+    def __call__(self, folder, tokens, dtype, stack=()):
+        """All that it wrote, by name."""
+        with tempfile.TemporaryDirectory() as scratch:
+            given, out = f"{scratch}/in.safetensors", f"{scratch}/out.safetensors"
+            save_file({"input_ids": tokens}, given)
+            if self.by_itself > 0:
+                self.by_itself -= 1
+                self.start(folder, given, out, dtype, stack)
+            else:
+                self.ask(folder, given, out, dtype, stack)
+            return load_file(out)
+
+    def start(self, folder, given, out, dtype, stack):
+        command = [WORKER, "forward", "--model", folder, "--tokens", given, "--out", out, "--gradients", "--dtype", dtype,
+                   "--device", "cpu"]
         for plugin in stack:
             command += ["--plugin", plugin]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
-        return load_file(f"{scratch}/out.safetensors")
+
+    def ask(self, folder, given, out, dtype, stack):
+        if self.many is None:
+            self.many = subprocess.Popen([MANY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        request = {"model": str(folder), "tokens": given, "out": out, "dtype": dtype, "plugins": list(stack)}
+        print(json.dumps(request), file=self.many.stdin, flush=True)
+        answer = self.many.stdout.readline()
+        if answer != "null\n":
+            sys.exit(f"{request}\n{answer or self.many.wait()}")
+
+
+forward = Forward(by_itself=4)
 
 
 def missing_plugins(stack):

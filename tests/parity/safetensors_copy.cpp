@@ -1,16 +1,33 @@
-// Reads every tensor of a safetensors file and writes them to another: the round trip that
-// safetensors_parity.py checks.
+// Reads every tensor of safetensors files and writes them to others: the round trip that
+// safetensors_parity.py checks. One process for all, as loading LibTorch takes longer than a file. A line
+// (JSON) for each pair says how it ended: null, or the error.
+#include <nlohmann/json.hpp>
+
 #include <iostream>
 
 #include "io/safetensors.h"
 
-int main(int argc, char** argv) try {
-  if (argc != 3) throw std::runtime_error("usage: safetensors_copy IN OUT");
-  const optrush::SafetensorsFile file(argv[1]);
+namespace {
+void copy(const char* source, const char* target) {
+  const optrush::SafetensorsFile file(source);
   std::vector<std::pair<std::string, optrush::Tensor>> tensors;
   for (const auto& name : file.names()) tensors.emplace_back(name, file.read(name));
-  optrush::write_safetensors(argv[2], std::move(tensors));
-} catch (const std::exception& e) {
-  std::cerr << e.what() << "\n";
-  return 1;
+  optrush::write_safetensors(target, std::move(tensors));
+}
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3 || argc % 2 == 0) {
+    std::cerr << "usage: safetensors_copy IN OUT [IN OUT]...\n";
+    return 2;
+  }
+  for (int i = 1; i < argc; i += 2) {
+    nlohmann::json end;
+    try {
+      copy(argv[i], argv[i + 1]);
+    } catch (const std::exception& e) {
+      end = e.what();
+    }
+    std::cout << end.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+  }
 }

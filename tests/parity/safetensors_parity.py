@@ -1,4 +1,5 @@
 """Files of the safetensors package are read and written back without a changed bit; what it refuses is refused."""
+import json
 import os
 import subprocess
 import sys
@@ -18,8 +19,13 @@ DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int
           torch.int8, torch.uint8, torch.bool]
 
 
-def copy(source, target):
-    return subprocess.run([COPY, source, target], capture_output=True, text=True)
+def copy(*pairs):
+    """How each copy ended: None, or the error."""
+    done = subprocess.run([COPY, *(file for pair in pairs for file in pair)], capture_output=True, text=True)
+    assert done.returncode == 0, f"{done.returncode}\n{done.stdout}{done.stderr}"
+    ends = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(ends) == len(pairs), ends
+    return ends
 
 
 def bits(tensor):
@@ -33,8 +39,7 @@ def check_round_trip(folder):
     for dtype in DTYPES:
         tensors[str(dtype)] = torch.randn(5, 3, 7).mul(50).to(dtype)
     save_file(tensors, folder / "in.safetensors", metadata={"format": "pt"})
-    done = copy(folder / "in.safetensors", folder / "out.safetensors")
-    assert done.returncode == 0, done.stderr
+    assert copy((folder / "in.safetensors", folder / "out.safetensors")) == [None]
     copied = load_file(folder / "out.safetensors")
     assert copied.keys() == tensors.keys(), copied.keys() ^ tensors.keys()
     for name, tensor in tensors.items():
@@ -48,18 +53,20 @@ def check_refusals(folder):
     save_file({"a": torch.ones(2), "b": torch.zeros(1, dtype=torch.int64)}, folder / "valid.safetensors")
     valid = (folder / "valid.safetensors").read_bytes()
     header = int.from_bytes(valid[:8], "little")
-    refused = 0
+    refused = []
     for place in range(0, 8 + header, 3):
         damaged = bytearray(valid)
         damaged[place] ^= 4
-        (folder / "damaged.safetensors").write_bytes(damaged)
+        file = folder / f"damaged-{place}.safetensors"
+        file.write_bytes(damaged)
         try:
-            load_file(folder / "damaged.safetensors")
+            load_file(file)
         except (SafetensorError, UnicodeDecodeError):
-            refused += 1
-            done = copy(folder / "damaged.safetensors", folder / "out.safetensors")
-            assert done.returncode == 1, f"byte {place}: the package refuses what we read"
-            assert "damaged.safetensors" in done.stderr, done.stderr
+            refused.append(file)
+    for file, error in zip(refused, copy(*((file, folder / "out.safetensors") for file in refused))):
+        assert error is not None, f"{file.name}: the package refuses what we read"
+        assert file.name in error, error
+    refused = len(refused)
     assert refused > 10, refused
     return refused
 

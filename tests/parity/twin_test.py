@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from safetensors.torch import load_file
 
 BUILD, SOURCE = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]), pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"])
 WORKER = BUILD / "bin/optrush-worker"
+PEERS = SOURCE / "experiments/peers"
 SPEC = {"model": {"dim": 48, "n_layers": 2, "n_heads": 6, "n_kv_heads": 2, "ffn_dim": 100, "vocab_size": 131,
                   "tie_embeddings": False},
         "data": {"kind": "random"},
@@ -21,6 +23,16 @@ SPEC = {"model": {"dim": 48, "n_layers": 2, "n_heads": 6, "n_kv_heads": 2, "ffn_
 def run(*command):
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+
+
+def twin(start, out):
+    """The Python twin in this process, which has loaded transformers after the first of them."""
+    before = sys.argv, list(sys.path)
+    sys.argv, sys.path = ["transformers_twin.py", "--start", str(start), "--out", str(out)], [str(PEERS), *sys.path]
+    try:
+        runpy.run_path(str(PEERS / "transformers_twin.py"), run_name="__main__")
+    finally:
+        sys.argv, sys.path = before
 
 
 def losses(path):
@@ -55,8 +67,11 @@ with tempfile.TemporaryDirectory() as name:
     again = host(folder, "from-checkpoint", {**SPEC, "model": {"checkpoint": str(start)}})
     assert again == ours, f"a run from the exported values is another run\n{again}\n{ours}"
 
-    run(sys.executable, SOURCE / "experiments/peers/transformers_twin.py", "--start", start, "--out", folder / "twin.json")
-    assert_near(ours, losses(folder / "twin.json"), 2e-5, "Python twin")
+    run(sys.executable, PEERS / "transformers_twin.py", "--start", start, "--out", folder / "twin.json")
+    by_itself = losses(folder / "twin.json")
+    assert_near(ours, by_itself, 2e-5, "Python twin")
+    twin(start, folder / "twin.json")
+    assert losses(folder / "twin.json") == by_itself, "the same program in this process"
 
     # The loop knows no accumulation: it takes the whole batch at once.
     run(BUILD / "bin/hand_written_loop", start, folder / "loop.json")
@@ -67,7 +82,7 @@ with tempfile.TemporaryDirectory() as name:
         falling = {**SPEC, "train": {**SPEC["train"], "lr_warmup": 2, "lr_decay": decay, "lr_steps": 5, "lr_min": 0.1}}
         (folder / "falling.json").write_text(json.dumps(falling))
         run(WORKER, "export", "--spec", folder / "falling.json", "--out", start)
-        run(sys.executable, SOURCE / "experiments/peers/transformers_twin.py", "--start", start, "--out", folder / "falling-twin.json")
+        twin(start, folder / "falling-twin.json")
         scheduled = host(folder, "scheduled", falling)
         assert_near(scheduled, losses(folder / "falling-twin.json"), 2e-5, f"Python twin, {decay}")
         assert max(abs(a - b) / b for a, b in zip(scheduled, ours)) > 1e-3, "another rate trains otherwise"
@@ -77,7 +92,7 @@ with tempfile.TemporaryDirectory() as name:
         muon = {**SPEC, "plugins": [{"name": plugin, "options": {}} for plugin in plugins]}
         (folder / f"{name}.json").write_text(json.dumps(muon))
         run(WORKER, "export", "--spec", folder / f"{name}.json", "--out", start)
-        run(sys.executable, SOURCE / "experiments/peers/transformers_twin.py", "--start", start, "--out", folder / "twin.json")
+        twin(start, folder / "twin.json")
         orthogonal = host(folder, name, muon)
         assert_near(orthogonal, losses(folder / "twin.json"), tolerance, f"Python twin, {name}")
         assert max(abs(a - b) / b for a, b in zip(orthogonal, ours)) > 5e-3, "another optimizer trains otherwise"

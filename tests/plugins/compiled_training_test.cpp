@@ -37,6 +37,8 @@ class CompiledTraining : public ::testing::Test {
  protected:
   void SetUp() override {
     if (project_python().empty()) GTEST_SKIP() << "there is no Python environment to compile with";
+    // Loading Inductor takes seconds of each process that compiles.
+    setenv("OPTRUSH_PYTHON", (build_folder() + "/tests/bin/warm_python").c_str(), 1);
   }
 };
 
@@ -197,6 +199,7 @@ std::pair<size_t, size_t> artifacts_and_processes(const fs::path& cache) {
 TEST_F(CompiledTraining, CompilesOnceForBlocksThatAreAlikeAndNeverForWhatTheCacheHolds) {
   static const fs::path cache = fs::temp_directory_path() / "optrush_compiles_once";
   fs::remove_all(cache);
+  unsetenv("OPTRUSH_PYTHON");  // by a Python that starts for it, as outside of tests
   const RunSpec spec = nano_spec({{"compile", {{"cache", cache.string()}}}});
   Trained first(spec);
   first.train();

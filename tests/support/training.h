@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -9,49 +10,22 @@
 #include "train/trainer.h"
 
 namespace optrush::testing {
+// Out of line: what a header calls of the JSON library is instantiated in every file that reads it.
+
 /// A Llama of two blocks on seeded random tokens; small enough for hundreds of runs in a test.
-inline RunSpec nano_spec(std::vector<PluginUse> plugins = {}) {
-  RunSpec spec;
-  spec.model = validate_model(
-      "llama",
-      {{"vocab_size", 64}, {"dim", 32}, {"n_layers", 2}, {"n_heads", 4}, {"n_kv_heads", 2}, {"ffn_dim", 48}},
-      "test");
-  spec.train.micro_batch = 4;
-  spec.train.seq_len = 16;
-  spec.train.steps = 2;
-  spec.train.warmup = 1;
-  spec.train.lr = 1e-2;
-  spec.device = "cpu";
-  spec.plugins = std::move(plugins);
-  spec.plugin_path = {build_folder() + "/plugins"};
-  return spec;
-}
+RunSpec nano_spec(std::vector<PluginUse> plugins = {});
 
 /// A run that is ready to train, opened as the worker opens it; `edit` may add edits of its own.
 class Trained {
  public:
   explicit Trained(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {},
-                   at::Device device = at::kCPU)
-      : session_(RunSetup::open(spec, device, {}, [&](RunRecipe& recipe) {
-          recipe.edit_as("test");
-          if (edit) edit(recipe);
-        })) {
-    session_->connect();
-    session_->declare();
-    session_->make_ready();
-  }
-  Json train() {
-    return to_json(optrush::train(session(), [](const Json&) {}));
-  }
-  Session& session() { return *session_; }
+                   at::Device device = at::kCPU);
+  Json train();
+  Session& session();
 
  private:
   std::unique_ptr<RunSetup> session_;
 };
 
-inline std::vector<double> losses(const Json& result) {
-  std::vector<double> values;
-  for (const auto& step : result["steps"]) values.push_back(step["loss"]);
-  return values;
-}
+std::vector<double> losses(const Json& result);
 }  // namespace optrush::testing

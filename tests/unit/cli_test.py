@@ -248,9 +248,9 @@ local rush = require "optrush"
 local exp = rush.experiment { name = "limited", model = rush.llama("nano"), data = rush.random(),
                               train = { micro_batch = 2, seq_len = 16, steps = 20000, warmup = 2 } }
 exp:ladder { rush.rung("fused", "fused_adamw") }
-exp:run { within = 0.03, at_most = "45s" }:report()
+exp:run { within = 0.03, at_most = "25s" }:report()
 """)
-    expect(optrush("run", "limited.lua"), 0, "would take about", "but the limit is 45")
+    expect(optrush("run", "limited.lua"), 0, "would take about", "but the limit is 25")
     runs = [json.loads(path.read_text()) for path in (work / "reports/limited/local").glob("runs/*-r*/result.json")]
     assert len(runs) >= 6 and all(run["cut"] == "time limit" and 4 <= len(run["steps"]) < 20000 for run in runs)
     text = (work / "reports/limited/local/report.md").read_text()

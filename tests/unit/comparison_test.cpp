@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <regex>
 
 #include "base/temporary_folder.h"
+#include "findings/patterns.h"
 #include "random_report.h"
 #include "report/analysis/compare.h"
 #include "report/numbers/format.h"
@@ -16,6 +16,7 @@
 namespace optrush {
 namespace {
 using test::Dice;
+using test::fits;
 using test::split;
 using Cell = ComparedReports::Cell;
 
@@ -62,10 +63,10 @@ class Reader {
 
   /// "faster in 2 of 3 shared rungs (most: alfa 1.50x)"
   void claims(const std::string& text) {
-    static const std::regex kClaim(
-        R"((faster|slower) in (\d+) of (\d+) shared rungs? \((most: )?([a-z +]+) (\d+\.\d+)x\))");
+    const auto* claim =
+        R"((faster|slower) in (\d+) of (\d+) shared rungs? \((most: )?([a-z +]+) (\d+\.\d+)x\))";
     std::smatch m;
-    ASSERT_TRUE(std::regex_match(text, m, kClaim)) << text;
+    ASSERT_TRUE(fits(text, m, claim)) << text;
     const bool faster = m[1] == "faster";
     (faster ? faster_ : slower_) = std::stol(m[2]);
     EXPECT_EQ(std::stol(m[3]), std::ssize(shared_));
@@ -82,19 +83,19 @@ class Reader {
   }
 
   void rest(const std::string& text) {
-    static const std::regex kCount(R"((\d+) rungs? (shows? no difference|is undecided|are undecided))"),
-        kMemory(R"(([a-z +]+) takes (\d+)(?:\.\d)? % (less|more) memory)"),
-        kEnd(
-            R"(([a-z +]+) (ran out of memory|crashed|did not end in time|broke the correctness gate|failed) in (\w+))");
+    const auto* count = R"((\d+) rungs? (shows? no difference|is undecided|are undecided))";
+    const auto* memory = R"(([a-z +]+) takes (\d+)(?:\.\d)? % (less|more) memory)";
+    const auto* end =
+        R"(([a-z +]+) (ran out of memory|crashed|did not end in time|broke the correctness gate|failed) in (\w+))";
     std::smatch m;
-    if (std::regex_match(text, m, kCount)) {
+    if (fits(text, m, count)) {
       (m[2].str().starts_with("show") ? alike_ : undecided_) = std::stol(m[1]);
-    } else if (std::regex_match(text, m, kMemory)) {
+    } else if (fits(text, m, memory)) {
       const double ratio = shared_.at(m[1])->memory_ratio.value_or(1);
       EXPECT_EQ(m[3] == "more", ratio > 1);
       memory_ = std::stod(m[2]) / 100;
       EXPECT_NEAR(memory_, std::abs(ratio - 1), 0.0051);
-    } else if (std::regex_match(text, m, kEnd)) {
+    } else if (fits(text, m, end)) {
       EXPECT_EQ(m[3], compared_.reports[report_].name);
       ends_.push_back(m[1].str() + " " + m[2].str());
     } else {

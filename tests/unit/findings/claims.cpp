@@ -38,7 +38,7 @@ void names(const Facts& f, const std::string& text, const std::function<bool(con
 void verdict(const Facts& f, const std::string& text, const Measured& m) {
   ASSERT_TRUE(m.interval());
   EXPECT_FALSE(m.claim());
-  if (std::smatch found; std::regex_match(text, found, compiled(R"(no difference above (\d+\.\d) %)"))) {
+  if (std::smatch found; fits(text, found, R"(no difference above (\d+\.\d) %)")) {
     EXPECT_GE(std::stod(found[1]) / 100 + 1e-9, std::expm1(f.farthest(m)));
     EXPECT_LE(std::stod(found[1]), 5.0 + 1e-9);
   } else {
@@ -90,13 +90,10 @@ void no_gain(const Facts& f, const std::string& worse, const std::string& loss) 
 
 void decides(const Facts& f, const std::string& text) {
   if (f.analysis().experiment.until) {
-    EXPECT_TRUE(std::regex_match(
-        text, compiled(R"(about [\d.]+ (s|min|h) more would decide \(--resume --at-most \d+[smh]\))")))
+    EXPECT_TRUE(fits(text, R"(about [\d.]+ (s|min|h) more would decide \(--resume --at-most \d+[smh]\))"))
         << text;
   } else {
-    EXPECT_TRUE(
-        std::regex_match(text, compiled(R"(--resume --rounds 3 would decide, in about [\d.]+ (s|min|h))")))
-        << text;
+    EXPECT_TRUE(fits(text, R"(--resume --rounds 3 would decide, in about [\d.]+ (s|min|h))")) << text;
   }
 }
 

@@ -13,17 +13,14 @@ namespace {
 const Row& end_of_told_stack(const Facts& f) {
   std::smatch m;
   const std::string text = f.analysis().headline;
-  EXPECT_TRUE(std::regex_search(text, m,
-                                compiled(R"( (the full stack|the stack up to [A-Za-z]+|[A-Za-z]+) trains )")))
-      << text;
+  EXPECT_TRUE(has(text, m, R"( (the full stack|the stack up to [A-Za-z]+|[A-Za-z]+) trains )")) << text;
   return f.stack(m[1]);
 }
 
 /// " with 16 % less memory, but trains worse", or nothing.
 void rest_of_stack(const Facts& f, const std::string& text, const Row& r) {
   std::smatch m;
-  ASSERT_TRUE(std::regex_match(
-      text, m, compiled(R"((?: with (\d+(?:\.\d)?) % (less|more) memory)?(, but trains worse)?)")))
+  ASSERT_TRUE(fits(text, m, R"((?: with (\d+(?:\.\d)?) % (less|more) memory)?(, but trains worse)?)"))
       << text;
   const double change = *r.memory.allocated / *f.analysis().row(r.base.variant)->memory.allocated - 1;
   EXPECT_EQ(m[1].matched, std::abs(change) >= 0.05);

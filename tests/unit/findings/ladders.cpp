@@ -19,11 +19,9 @@ void gives_most(const Facts& f, const Groups& g) {
 
 /// "A (1.10x [1.05, 1.15]), B (...)"
 void each_gains(const Facts& f, const Groups& g) {
-  const std::regex& one = compiled(kName + R"( \()" + kRatio + R"((, but it trains worse)?\))");
   size_t named = 0;
-  for (std::sregex_iterator it(g[1].begin(), g[1].end(), one), end; it != end; ++it, ++named) {
-    Groups groups;
-    for (const auto& group : *it) groups.push_back(group);
+  for (const Groups& groups : all_in(g[1], kName + R"( \()" + kRatio + R"((, but it trains worse)?\))")) {
+    ++named;
     EXPECT_TRUE(f.to_previous(f.row(groups[1])).faster());
     EXPECT_EQ(!groups[5].empty(), f.row(groups[1]).previous.worse.has_value());
     is(groups, 2, f.to_previous(f.row(groups[1])));
@@ -44,7 +42,7 @@ const Row& end_of_ladder(const Facts& f, const Groups& g) {
 
 void memory(const std::string& text, const Row& r, const Row& other) {
   std::smatch m;
-  if (!std::regex_search(text, m, compiled(R"( and takes (\d+) % (less|more) peak memory)"))) return;
+  if (!has(text, m, R"( and takes (\d+) % (less|more) peak memory)")) return;
   const double change = *r.memory.allocated / *other.memory.allocated - 1;
   EXPECT_EQ(m[2] == "more", change > 0);
   is(m[1], 100 * std::abs(change), "the memory");

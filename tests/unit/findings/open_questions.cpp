@@ -70,9 +70,8 @@ Sentences of_open_questions(const Facts& f) {
          size_t named = 0;
          for (const auto& part : split(g[1], "), ")) {
            std::smatch m;
-           ASSERT_TRUE(std::regex_match(
-               part, m,
-               compiled(kName + R"( \()" + kValue + " as fast as " + kName + R"( in (\d+) rounds?\)?)")))
+           ASSERT_TRUE(
+               fits(part, m, kName + R"( \()" + kValue + " as fast as " + kName + R"( in (\d+) rounds?\)?)"))
                << part;
            const Measured seen = f.ratio(f.row(m[1]), f.row(m[3]));
            is(m[2], seen.value, "the ratio");
@@ -88,10 +87,9 @@ Sentences of_open_questions(const Facts& f) {
        }},
       {R"((.*) trains? worse than ([A-Za-z +]+?)(?: \(\d\.\d+\))?[:,] .*)",
        [&f](const Groups& g) {
-         const std::regex& one = compiled(kName + R"((?: \(\d\.\d+\))?)");
          for (const auto& part : split(g[1])) {
            std::smatch m;
-           ASSERT_TRUE(std::regex_match(part, m, one)) << part;
+           ASSERT_TRUE(fits(part, m, kName + R"((?: \(\d\.\d+\))?)")) << part;
            EXPECT_TRUE(f.row(m[1]).previous.worse) << part;
            EXPECT_EQ(f.row(m[1]).previous.name, g[2]);
          }

@@ -15,8 +15,17 @@ using Groups = std::vector<std::string>;
 /// Patterns, and what has to hold of their groups, which begin with the whole sentence.
 using Sentences = std::vector<std::pair<std::string, std::function<void(const Groups&)>>>;
 
-/// Made once: to compile a pattern takes a thousand times as long as to match it.
-const std::regex& compiled(const std::string& pattern);
+// Templates of the library, which take seconds to compile: patterns.cpp alone has them.
+
+/// Whether all of the text is of this pattern; its groups.
+bool fits(const std::string& text, std::smatch& groups, const std::string& pattern);
+bool fits(const std::string& text, const std::string& pattern);
+/// Whether a part of the text is of this pattern; the groups of the first one.
+bool has(const std::string& text, std::smatch& groups, const std::string& pattern);
+/// The groups of every part of the text that is of this pattern.
+std::vector<Groups> all_in(const std::string& text, const std::string& pattern);
+/// The text less every part of this pattern.
+std::string without(const std::string& text, const std::string& pattern);
 /// Checks a text by the first pattern that it matches; false: it matches none.
 bool check_by(const Sentences&, const std::string& text);
 }  // namespace optrush::test

@@ -38,8 +38,7 @@ class Reader {
   void read(const std::string& sentence) const {
     SCOPED_TRACE(sentence);
     std::string text = sentence;
-    if (std::smatch m;
-        std::regex_match(text, m, compiled(R"((\d+) runs? ha(?:s|ve) no result yet; so far: (.*))"))) {
+    if (std::smatch m; fits(text, m, R"((\d+) runs? ha(?:s|ve) no result yet; so far: (.*))")) {
       EXPECT_EQ(std::stoul(m[1]), facts_.missing());
       text = m[2];
     }
@@ -56,7 +55,7 @@ class Reader {
 
   /// "1.96x" of "1.96x [1.88, 2.04]"
   static std::string without_intervals(const std::string& text) {
-    return std::regex_replace(text, compiled(R"( \[[\d.,]+, [\d.,]+\])"), "");
+    return without(text, R"( \[[\d.,]+, [\d.,]+\])");
   }
 
   /// The sentence that a report opens with: clauses of its own, and findings without their intervals, which
@@ -65,15 +64,13 @@ class Reader {
     SCOPED_TRACE("headline: " + a_.headline);
     if (a_.headline == without_intervals(a_.findings.front())) return;
     std::smatch m;
-    ASSERT_TRUE(std::regex_match(
+    ASSERT_TRUE(fits(
         a_.headline, m,
-        compiled(
-            R"((?:On this machine|(\d+) runs? ha(?:s|ve) no result yet; so far, on this machine),? (.*)\.)")));
+        R"((?:On this machine|(\d+) runs? ha(?:s|ve) no result yet; so far, on this machine),? (.*)\.)"));
     EXPECT_EQ(m[1].matched ? std::stoul(m[1]) : 0, facts_.missing());
     std::string rest = m[2].str() + "; ";
     for (const std::string& finding : a_.findings) {
-      const std::string so_far =
-          std::regex_replace(finding, compiled(R"(^\d+ runs? ha(s|ve) no result yet; so far: )"), "");
+      const std::string so_far = without(finding, R"(^\d+ runs? ha(s|ve) no result yet; so far: )");
       const std::string told = without_capital(without_intervals(so_far.substr(0, so_far.size() - 1))) + "; ";
       if (const size_t at = rest.find(told); at != std::string::npos) rest.erase(at, told.size());
     }

@@ -12,10 +12,9 @@ namespace {
 /// "X ends at 2.700" or "X reaches it only in some rounds", of the row whose loss is the lowest.
 void nearest(const Facts& f, const std::string& text, const std::vector<const Row*>& rows) {
   std::smatch m;
-  ASSERT_TRUE(std::regex_match(
-      text, m,
-      compiled(kName +
-               R"( (?:ends at (\d+\.\d+)(?:, and does not reach it)?|reaches it only in some rounds))")))
+  ASSERT_TRUE(
+      fits(text, m,
+           kName + R"( (?:ends at (\d+\.\d+)(?:, and does not reach it)?|reaches it only in some rounds))"))
       << text;
   const TimeToLoss& its = *f.row(m[1]).time_to_loss;
   EXPECT_EQ(its.in_some_rounds, !m[2].matched);

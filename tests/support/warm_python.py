@@ -1,0 +1,175 @@
+"""A Python that has loaded Inductor already, for tests that start the helper of the plugin compile many times: importing torch takes
+seconds of each.
+
+  warm_python.py serve SOCKET               loads, says so, and serves in the background
+  warm_python.py stop SOCKET
+  warm_python.py run SOCKET PYTHON WORDS    as `PYTHON WORDS`: a script runs in a fork of the server, with the caller's folder,
+                                            environment and output. Without a server, and for all but scripts, it is PYTHON itself
+"""
+import contextlib
+import json
+import os
+import pathlib
+import resource
+import runpy
+import select
+import signal
+import socket
+import sys
+import traceback
+
+HELPER = pathlib.Path(__file__).resolve().parents[2] / "plugins/optimizations/compile"
+LONGEST_IDLE = 1800
+
+
+def load():
+    """What every script loads. No graph is lowered: its autograd would start threads, which a fork lacks."""
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy's, as it is loaded
+    sys.path[0] = str(HELPER)
+    import inductor  # noqa: F401
+    import torch._inductor.codegen.cpp_wrapper_cpu
+    import torch._inductor.compile_fx
+    import torch._inductor.fx_passes.joint_graph
+    import torch._inductor.fx_passes.post_grad  # noqa: F401
+
+    # The script of a request brings its own.
+    for name in ("inductor", "cuda_tools"):
+        del sys.modules[name]
+
+
+def run_script(request, streams):
+    """In the fork; does not return."""
+    code = 1
+    try:
+        for stream, number in zip(streams, range(3)):
+            os.dup2(stream, number)
+        os.chdir(request["folder"])
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        sys.argv = request["words"]
+        sys.path[0] = str(pathlib.Path(sys.argv[0]).parent)
+        runpy.run_path(sys.argv[0], run_name="__main__")
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def watch(connection, request, streams):
+    """One request, in a process of its own: the script ends with who asked for it."""
+    child = os.fork()
+    if child == 0:
+        connection.close()
+        os.setpgid(0, 0)
+        run_script(request, streams)
+    ended = os.pidfd_open(child)
+    ready, _, _ = select.select([connection, ended], [], [])
+    if ended not in ready:
+        os.killpg(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    with contextlib.suppress(OSError):
+        connection.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+    os._exit(0)
+
+
+def take_ended():
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def listen(listener):
+    scripts = 0
+    listener.settimeout(LONGEST_IDLE)  # nobody stops it where the tests are killed
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except TimeoutError:
+            return
+        take_ended()
+        with connection:
+            connection.setblocking(True)
+            text, streams, _, _ = socket.recv_fds(connection, 1 << 20, 3)
+            if text == b"stop":
+                used = resource.getrusage(resource.RUSAGE_CHILDREN)
+                connection.sendall(f"{scripts} scripts took {used.ru_utime + used.ru_stime:.0f} s of CPU".encode())
+                return
+            scripts += 1
+            if os.fork() == 0:
+                listener.close()
+                watch(connection, json.loads(text), streams)
+            for stream in streams:
+                os.close(stream)
+
+
+@contextlib.contextmanager
+def short(path):
+    """A name of the socket that is no longer than one may be."""
+    folder = os.open(os.path.dirname(path), os.O_PATH)
+    try:
+        yield f"/proc/self/fd/{folder}/{os.path.basename(path)}"
+    finally:
+        os.close(folder)
+
+
+def serve(path):
+    stop(path)
+    load()
+    threads = len(os.listdir("/proc/self/task"))
+    assert threads == 1, f"{threads} threads: a fork would have one of them"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with short(path) as name:
+        listener.bind(name)
+    listener.listen(16)
+    print("ready", flush=True)
+    if os.fork() != 0:
+        os._exit(0)
+    os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(nowhere, number)
+    listen(listener)
+    os.unlink(path)
+
+
+def connected(path):
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        with short(path) as name:
+            connection.connect(name)
+    except OSError:
+        return None
+    return connection
+
+
+def run(path, python, *words):
+    server = connected(path) if words and not words[0].startswith("-") else None
+    if server is None:
+        os.execv(python, [python, *words])
+    request = json.dumps({"words": words, "folder": os.getcwd(), "environment": dict(os.environ)}).encode()
+    socket.send_fds(server, [request], [0, 1, 2])
+    answer = server.recv(100)
+    code = int(answer) if answer else 1
+    if code < 0:
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+def stop(path):
+    if server := connected(path):
+        socket.send_fds(server, [b"stop"], [0, 1, 2])
+        print(server.recv(1000).decode())
+
+
+if __name__ == "__main__":
+    {"serve": serve, "stop": stop, "run": run}[sys.argv[1]](*sys.argv[2:])
