@@ -46,9 +46,10 @@ void run(Form& form, const Problem& given) {
 
 void measure(at::ScalarType type, const Problem& given, int rounds, int64_t chunk) {
   const Problem p{given.x.to(type), given.labels, given.weight.to(type)};
-  Differentiable kernel = make_loss_function(chunk, {}), operators = kernel;
-  operators.forward = [chunk](const Tensors& in) {
-    return linear_cross_entropy_by_operators(in[0], in[1], in[2], chunk, {});
+  const LossForm form{.chunk = chunk};
+  Differentiable kernel = make_loss_function(form), operators = kernel;
+  operators.forward = [form](const Tensors& in) {
+    return linear_cross_entropy_by_operators(in[0], in[1], in[2], form);
   };
   std::vector<Form> forms = {
       {"plain",

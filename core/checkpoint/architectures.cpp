@@ -3,78 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/suggest.h"
+#include "checkpoint/class_fields.h"
 #include "spec/value.h"
 
 namespace optrush {
 namespace {
 constexpr double kEpsOfOlmo = 1e-5;  // of its class, no field of its config.json
-constexpr const char *kWindowed = "sliding_attention", *kFull = "full_attention";
-
-int64_t layers_of(const ConfigFields& config) {
-  return config.value("num_hidden_layers", "integer").get<int64_t>();
-}
-
-/// Positions of a sliding window; 0: none. `otherwise`: where the key is missing; null is none.
-int64_t window_of(const ConfigFields& config, int64_t otherwise) {
-  if (!config.contains("sliding_window")) return otherwise;
-  const int64_t window = config.value("sliding_window", "integer", 0).get<int64_t>();
-  if (window < 0 || (window == 0 && !config["sliding_window"].is_null()))
-    config.refuse("'sliding_window' is " + config["sliding_window"].dump(),
-                  "it must be null or a number of positions");
-  return window;
-}
-
-/// A window of all layers.
-void read_window(const ConfigFields& config, int64_t otherwise, Json& fields) {
-  if (const int64_t window = window_of(config, otherwise); window != 0) fields["window"] = window;
-}
-void write_window(const LlamaSpec& spec, Json& config) {
-  config["sliding_window"] = spec.window == 0 ? Json() : Json(spec.window);
-}
-
-/// Sets the window and the layers without it: by "layer_types", or where there is none by `windowed`.
-template <class Windowed>
-void read_windows(const ConfigFields& config, int64_t window, const Windowed& windowed, Json& fields) {
-  if (window == 0) return;
-  const int64_t layers = layers_of(config);
-  const Json& types = config["layer_types"];
-  if (!types.is_null() && (!types.is_array() || std::ssize(types) != layers))
-    config.refuse("'layer_types' is " + shown(types),
-                  "it must be a list with one type for each of the " + std::to_string(layers) + " layers");
-  Json full = Json::array();
-  for (int64_t layer = 0; layer < layers; ++layer) {
-    const Json type =
-        types.is_null() ? Json(windowed(layer) ? kWindowed : kFull) : types.at(static_cast<size_t>(layer));
-    if (type != kWindowed && type != kFull)
-      config.refuse("'layer_types' names " + shown(type) + ", which is not supported",
-                    std::string("supported values: \"") + kFull + "\" and \"" + kWindowed + "\"");
-    if (type == kFull) full.push_back(layer);
-  }
-  if (std::ssize(full) == layers) return;
-  fields["window"] = window;
-  fields["full_attention_layers"] = full;
-}
-
-void write_layer_types(const LlamaSpec& spec, Json& config) {
-  write_window(spec, config);
-  config["layer_types"] = Json::array();
-  for (int64_t layer = 0; layer < spec.n_layers; ++layer)
-    config["layer_types"].push_back(spec.window_of(layer) == 0 ? kFull : kWindowed);
-}
-
-/// A class with "attention_bias" has a bias in all four projections of attention.
-void read_attention_bias(const ConfigFields& config, Json& fields) {
-  if (config.value("attention_bias", "boolean", false)) fields["attention_bias"] = "all";
-}
-void write_attention_bias(const LlamaSpec& spec, Json& config) {
-  config["attention_bias"] = spec.attention_bias == AttentionBias::all;
-}
-
-void refuse_mlp_bias(const ConfigFields& config) {
-  if (config.value("mlp_bias", "boolean", false))
-    config.refuse("'mlp_bias' is true, which is not supported", "supported value: false");
-}
 
 void read_llama(const ConfigFields& config, Json& fields) {
   refuse_mlp_bias(config);
@@ -151,35 +85,46 @@ void write_olmo3(const LlamaSpec& spec, Json& config) {
   write_layer_types(spec, config);
 }
 
-void read_embedding_scale_of_gemma(const ConfigFields& config, Json& fields) {
+void read_gemma(const ConfigFields& config, Json& fields) {
+  read_attention_bias(config, fields);
   fields["embedding_scale"] = std::sqrt(config.value("hidden_size", "integer").get<double>());
 }
 
-void read_gemma(const ConfigFields& config, Json& fields) {
-  read_attention_bias(config, fields);
-  read_embedding_scale_of_gemma(config, fields);
-}
-
-void refuse_soft_caps(const ConfigFields& config) {
-  for (const char* field : {"attn_logit_softcapping", "final_logit_softcapping"})
-    if (!config[field].is_null())
-      config.refuse("'" + std::string(field) + "' is " + shown(config[field]) + ", which is not supported",
-                    "supported value: null");
-}
-
-void read_gemma3(const ConfigFields& config, Json& fields) {
-  refuse_soft_caps(config);
+void refuse_bidirectional_attention(const ConfigFields& config) {
   if (config.value("use_bidirectional_attention", "boolean", false))
     config.refuse("'use_bidirectional_attention' is true, but this program trains causal models",
                   "supported value: false");
+}
+
+void read_gemma2(const ConfigFields& config, Json& fields) {
+  refuse_bidirectional_attention(config);
+  read_gemma(config, fields);
+  fields["norm_placement"] = "both";
+  read_query_scalar(config, fields);
+  fields["attention_soft_cap"] = soft_cap_of(config, "attn_logit_softcapping", 50);
+  fields["logits_soft_cap"] = soft_cap_of(config, "final_logit_softcapping", 30);
+  read_windows(
+      config, window_of(config, 4096), [](int64_t layer) { return layer % 2 == 0; }, fields);
+}
+void write_gemma2(const LlamaSpec& spec, Json& config) {
+  write_attention_bias(spec, config);
+  write_layer_types(spec, config);
+  write_query_scalar(spec, config);
+  config["attn_logit_softcapping"] = written_soft_cap(spec.attention_soft_cap);
+  config["final_logit_softcapping"] = written_soft_cap(spec.logits_soft_cap);
+}
+
+void read_gemma3(const ConfigFields& config, Json& fields) {
+  refuse_bidirectional_attention(config);
+  if (const Json& cap = config["attn_logit_softcapping"]; !cap.is_null())
+    config.refuse(
+        "'attn_logit_softcapping' is " + shown(cap) + ", which this class ignores in transformers 4",
+        "supported value: null");
   read_gemma(config, fields);
   fields["norm_placement"] = "both";
   fields["qk_norm"] = "per_head";
-  const auto scalar = config.value("query_pre_attn_scalar", "number", 256).get<double>();
-  if (scalar <= 0)
-    config.refuse("'query_pre_attn_scalar' is " + shown(config["query_pre_attn_scalar"]),
-                  "it must be positive");
-  fields["attention_scale"] = std::pow(scalar, -0.5);
+  read_query_scalar(config, fields);
+  fields["logits_soft_cap"] = soft_cap_of(config, "final_logit_softcapping", 0);
   const int64_t pattern = config.value("sliding_window_pattern", "integer", 6).get<int64_t>();
   if (pattern < 1)
     config.refuse("'sliding_window_pattern' is " + std::to_string(pattern), "it must be at least 1");
@@ -189,9 +134,8 @@ void read_gemma3(const ConfigFields& config, Json& fields) {
 void write_gemma3(const LlamaSpec& spec, Json& config) {
   write_attention_bias(spec, config);
   write_layer_types(spec, config);
-  const double scalar = 1 / (spec.score_scale() * spec.score_scale()), whole = std::round(scalar);
-  const bool is_whole = std::pow(whole, -0.5) == spec.score_scale();
-  config["query_pre_attn_scalar"] = is_whole ? Json(static_cast<int64_t>(whole)) : Json(scalar);
+  write_query_scalar(spec, config);
+  config["final_logit_softcapping"] = written_soft_cap(spec.logits_soft_cap);
 }
 
 void read_granite(const ConfigFields& config, Json& fields) {
@@ -242,23 +186,6 @@ void write_smollm3(const LlamaSpec& spec, Json& config) {
     config["no_rope_layers"].push_back(spec.rotates(layer) ? 1 : 0);
 }
 
-void read_experts(const ConfigFields& config, const char* count, int64_t per_token, bool normalized,
-                  Json& fields) {
-  if (config.value("output_router_logits", "boolean", false))
-    config.refuse(
-        "'output_router_logits' is true: transformers would add the load-balancing loss of the router to the "
-        "loss",
-        "set it to false; a plugin can add that loss to a training run (see docs/guides/models_and_data.md)");
-  fields["n_experts"] = config.value(count, "integer");
-  fields["experts_per_token"] = config.value("num_experts_per_tok", "integer", per_token);
-  fields["normalize_router"] = normalized;
-}
-void write_experts(const LlamaSpec& spec, const char* count, Json& config) {
-  config[count] = spec.n_experts;
-  config["num_experts_per_tok"] = spec.experts_per_token;
-  config["output_router_logits"] = false;
-}
-
 void read_mixtral(const ConfigFields& config, Json& fields) {
   if (config.value("router_jitter_noise", "number", 0.0) != 0)
     config.refuse(
@@ -270,33 +197,6 @@ void read_mixtral(const ConfigFields& config, Json& fields) {
 void write_mixtral(const LlamaSpec& spec, Json& config) {
   write_experts(spec, "num_local_experts", config);
   write_window(spec, config);
-}
-
-/// Layers with an MLP: each of "mlp_only_layers", and those that "decoder_sparse_step" does not divide.
-void read_dense_layers(const ConfigFields& config, Json& fields) {
-  const int64_t step = config.value("decoder_sparse_step", "integer", 1).get<int64_t>();
-  if (step < 1) config.refuse("'decoder_sparse_step' is " + std::to_string(step), "it must be at least 1");
-  const Json& dense = config["mlp_only_layers"];
-  if (!dense.is_null() && !dense.is_array())
-    config.refuse("'mlp_only_layers' is " + shown(dense), "it must be a list of layers");
-  Json layers = Json::array();
-  for (int64_t layer = 0; layer < layers_of(config); ++layer)
-    if ((layer + 1) % step != 0 || (!dense.is_null() && std::ranges::find(dense, Json(layer)) != dense.end()))
-      layers.push_back(layer);
-  fields["dense_layers"] = layers;
-}
-
-void read_experts_of_qwen(const ConfigFields& config, int64_t per_token, int64_t width, Json& fields) {
-  read_experts(config, "num_experts", per_token, config.value("norm_topk_prob", "boolean", false), fields);
-  fields["expert_ffn_dim"] = config.value("moe_intermediate_size", "integer", width);
-  read_dense_layers(config, fields);
-}
-void write_experts_of_qwen(const LlamaSpec& spec, Json& config) {
-  write_experts(spec, "num_experts", config);
-  config["norm_topk_prob"] = spec.normalize_router;
-  config["moe_intermediate_size"] = spec.expert_ffn_dim != 0 ? spec.expert_ffn_dim : spec.ffn_dim;
-  config["mlp_only_layers"] = spec.dense_layers;
-  config["decoder_sparse_step"] = 1;
 }
 
 void read_qwen2_moe(const ConfigFields& config, Json& fields) {
@@ -409,6 +309,18 @@ constexpr Architecture kArchitectures[] = {
      .default_activation = "gelu_pytorch_tanh",
      .read = read_gemma,
      .write = write_attention_bias},
+    {.name = "Gemma2ForCausalLM",
+     .base = "Gemma2Model",
+     .model_type = "gemma2",
+     .max_positions = 8192,
+     .tied = true,
+     .kv_heads = 4,
+     .head_dim = 256,
+     .storage = {.norm_offset = 1},
+     .activation = "hidden_activation",
+     .default_activation = "gelu_pytorch_tanh",
+     .read = read_gemma2,
+     .write = write_gemma2},
     {.name = "Gemma3ForCausalLM",
      .base = "Gemma3TextModel",
      .model_type = "gemma3_text",

@@ -17,9 +17,7 @@ namespace fs = std::filesystem;
 namespace {
 /// Why frequent models do not load under another name.
 constexpr std::pair<const char*, const char*> kDifferences[] = {
-    {"Gemma2ForCausalLM", "it caps attention scores and logits by tanh"},
     {"Gemma3ForConditionalGeneration", "it has an image encoder; Gemma3ForCausalLM is its text model"},
-    {"Qwen2MoeForCausalLM", "its mixtures of experts have a shared expert"},
     {"DeepseekV3ForCausalLM", "its attention, router and shared experts differ"},
     {"GptOssForCausalLM", "its attention has sinks, and its experts biases and another activation"},
     {"Phi3ForCausalLM", "it stores its projections in fused matrices"},

@@ -11,6 +11,7 @@
 #include "model/binder.h"
 #include "model/declare.h"
 #include "model/experts.h"
+#include "model/operators.h"
 #include "model/rotary.h"
 #include "model/router_statistics.h"
 #include "optrush/recipe.h"
@@ -108,6 +109,11 @@ struct BlockNormedAfter {
   }
 };
 
+Ops::Linear::Fn soft_capped(Ops::Linear::Fn logits, double cap) {
+  if (cap == 0) return logits;
+  return [cap, logits = std::move(logits)](const Tensor& x) { return plain::soft_capped(logits(x), cap); };
+}
+
 struct Head {
   Ops::Norm::Fn final_norm;
   Ops::HeadParts parts;
@@ -157,9 +163,10 @@ class LlamaDeclaration {
                        : matrix("lm_head.weight", {spec_.vocab_size, spec_.dim}, {"vocab", "model"});
     const Module& logits = unit->modules.emplace_back(Module{"lm_head", "linear", -1, {&weight}});
     const Module& loss = unit->modules.emplace_back(Module{"loss", "head_loss", -1, {&weight}});
-    unit->build = [&, args = norm_args(),
-                   divisor = spec_.logits_divisor](const Binder& bind) -> UnitFunction {
-      return Head{bind.norm(final_norm), {bind.linear(logits)}, bind.head_loss(loss), args, divisor};
+    unit->build = [&, args = norm_args(), divisor = spec_.logits_divisor,
+                   cap = spec_.logits_soft_cap](const Binder& bind) -> UnitFunction {
+      Ops::HeadParts parts{.logits = soft_capped(bind.linear(logits), cap), .soft_cap = cap};
+      return Head{bind.norm(final_norm), std::move(parts), bind.head_loss(loss), args, divisor};
     };
     return unit;
   }
@@ -252,7 +259,8 @@ class LlamaDeclaration {
     const int64_t head_dim = spec_.head_size();
     const AttentionArgs args{.scale = spec_.score_scale(),
                              .window = spec_.window_of(layer),
-                             .alibi = spec_.position == PositionKind::alibi};
+                             .alibi = spec_.position == PositionKind::alibi,
+                             .soft_cap = spec_.attention_soft_cap};
     const bool of_window = args.window != 0 && spec_.window_rope_theta != 0;
     const auto position_of = [position, of_window](const Binder& bind) -> Ops::Position::Fn {
       if (position == nullptr) return without_position;
@@ -388,6 +396,8 @@ Model declare_llama(const LlamaSpec& spec, Params& params, at::ScalarType dtype)
 void edit_for_llama(const LlamaSpec& spec, int64_t seq_len, Recipe& recipe) {
   if (spec.position == PositionKind::alibi) recipe.ops.attention.demand("alibi");
   if (spec.window != 0 && spec.window < seq_len) recipe.ops.attention.demand("window");
+  if (spec.attention_soft_cap != 0) recipe.ops.attention.demand("soft_cap");
+  if (spec.logits_soft_cap != 0) recipe.ops.head_loss.demand("soft_cap");
   if (spec.activation != Activation::silu) recipe.ops.mlp.demand("geglu");
   if (spec.n_experts > 0) count_rows_of_experts(recipe);
 }

@@ -35,6 +35,10 @@ Tensor geglu(const Tensor& gate, const Tensor& up, Activation activation) {
   return at::gelu(gate, activation == Activation::gelu_tanh ? "tanh" : "none") * up;
 }
 
+Tensor soft_capped(const Tensor& x, double cap) {
+  return cap == 0 ? x : (x.to(accumulate_type(x)) / cap).tanh() * cap;
+}
+
 Tensor cross_entropy_sum(const Tensor& logits, const Tensor& labels) {
   return at::cross_entropy_loss(logits.to(accumulate_type(logits)).flatten(0, -2), labels.flatten(), {},
                                 at::Reduction::Sum, -100);
@@ -71,8 +75,10 @@ Tensor mask(const Heads& shape, const AttentionArgs& args, const at::TensorOptio
   const double never = -std::numeric_limits<double>::infinity();
   Tensor mask;
   if (args.causal) mask = at::full({shape.queries, shape.keys}, never, options).triu(1);
-  if (args.has_window(shape.keys))
-    mask = mask + at::full({shape.queries, shape.keys}, never, options).tril(-args.window);
+  if (args.has_window(shape.keys)) {
+    const Tensor behind = at::full({shape.queries, shape.keys}, never, options).tril(-args.window);
+    mask = mask.defined() ? mask + behind : behind;
+  }
   if (!args.segments.defined()) return mask;
   const Tensor ids = args.segments.ids;
   const Tensor strangers = ids.unsqueeze(-1).ne(ids.unsqueeze(-2)).unsqueeze(1);
@@ -98,7 +104,12 @@ Tensor linear_biases(const Heads& shape, const at::TensorOptions& options) {
 
 /// (B, G, H/G x queries, keys), in the accumulation's type.
 Tensor scores_of(const Heads& shape, const Tensor& q, const Tensor& k, const AttentionArgs& args) {
-  const Tensor scores = at::matmul(shape.stacked(q * args.scale), k.transpose(-2, -1)).to(accumulate_type(q));
+  const Tensor products = at::matmul(shape.stacked(q * args.scale), k.transpose(-2, -1));
+  return soft_capped(products.to(accumulate_type(q)), args.soft_cap);
+}
+
+/// -inf where a query does not see a key.
+Tensor masked(const Heads& shape, const Tensor& scores, const AttentionArgs& args) {
   const Tensor hidden = mask(shape, args, scores.options());
   if (!hidden.defined() && !args.alibi) return scores;
   Tensor of_heads = shape.apart(scores);
@@ -122,10 +133,11 @@ std::array<Tensor, 3> backward_half(const Tensor& gradient, const Tensor& q, con
   const Heads shape(q, k);
   const auto type = accumulate_type(q);
   const Tensor upstream = shape.stacked(gradient.to(type)), row = shape.stacked(lse.to(type).unsqueeze(-1));
-  const Tensor weights = at::exp(scores_of(shape, q, k, args) - row);
+  const Tensor scores = scores_of(shape, q, k, args);
+  const Tensor weights = at::exp(masked(shape, scores, args) - row);
   const Tensor inner = (upstream * shape.stacked(out.to(type))).sum(-1, /*keepdim=*/true);
-  const Tensor of_scores =
-      weights * (at::matmul(upstream, v.to(type).transpose(-2, -1)) - inner) * args.scale;
+  Tensor of_scores = weights * (at::matmul(upstream, v.to(type).transpose(-2, -1)) - inner) * args.scale;
+  if (args.soft_cap != 0) of_scores = of_scores * (1 - (scores / args.soft_cap).square());
   const Tensor dq = shape.apart(at::matmul(of_scores, k.to(type)));
   const Tensor dk = at::matmul(of_scores.transpose(-2, -1), shape.stacked(q.to(type)));
   const Tensor dv = at::matmul(weights.transpose(-2, -1), upstream);
@@ -135,7 +147,7 @@ std::array<Tensor, 3> backward_half(const Tensor& gradient, const Tensor& q, con
 
 AttentionOut attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
   const Heads shape(q, k);
-  const Tensor scores = scores_of(shape, q, k, args);
+  const Tensor scores = masked(shape, scores_of(shape, q, k, args), args);
   const Tensor weights = at::softmax(scores, -1);
   AttentionOut result;
   result.out = shape.apart(at::matmul(weights.to(v.scalar_type()), v));

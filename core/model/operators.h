@@ -13,14 +13,17 @@ Tensor norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Nor
 /// Rotary position embedding (arXiv:2104.09864), halves rotated against each other as in Hugging Face's
 /// checkpoints. x (B, H, S, K), cos and sin (B, 1, S, K).
 Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin);
-/// softmax(q k^T scale) v with the whole S x S matrix. Query heads of one key/value head are stacked along
-/// the sequence (grouped-query attention, arXiv:2305.13245), so keys and values are not copied.
+/// softmax(q k^T scale) v, with the scores capped where a soft cap is given, and with the whole S x S matrix.
+/// Query heads of one key/value head are stacked along the sequence (grouped-query attention,
+/// arXiv:2305.13245), so keys and values are not copied.
 AttentionOut attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
 AttentionForwardBackward attention_forward_backward();
 /// SiLU(gate) * up (arXiv:2002.05202).
 Tensor swiglu(const Tensor& gate, const Tensor& up);
 /// GELU(gate) * up (arXiv:2002.05202), exact or with its approximation by tanh.
 Tensor geglu(const Tensor& gate, const Tensor& up, Activation);
+/// cap tanh(x / cap) (arXiv:2408.00118, section 2) in the type of accumulate_type(); x itself where cap is 0.
+Tensor soft_capped(const Tensor& x, double cap);
 /// Sum of -log softmax(logits)[label] over labels that are not -100. logits (B, S, V), labels (B, S).
 Tensor cross_entropy_sum(const Tensor& logits, const Tensor& labels);
 /// The same of logits (B, S, end - begin) of a part of the vocabulary: inputs logits and labels.

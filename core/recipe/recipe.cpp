@@ -17,17 +17,17 @@ Ops::Ops(const Editor* editor)
     : embedding("embedding", editor, plain()),
       router("router", editor, plain()),
       experts("experts", editor, plain()),
-      linear("linear", editor, plain()),
+      linear("linear", editor, plain({"double", "plain_products"})),
       norm("norm", editor, plain()),
       add_norm("add_norm", editor, plain()),
       position("position", editor, plain()),
-      attention("attention", editor, plain({"double", "lse", "segments", "window", "alibi"})),
+      attention("attention", editor, plain({"double", "lse", "segments", "window", "alibi", "soft_cap"})),
       attention_forward_backward("attention_forward_backward", editor,
-                                 plain({"double", "segments", "window", "alibi"})),
+                                 plain({"double", "segments", "window", "alibi", "soft_cap"})),
       swiglu("swiglu", editor, plain()),
       geglu("geglu", editor, plain()),
-      mlp("mlp", editor, plain({"double", "geglu"})),
-      head_loss("head_loss", editor, plain({"double", "vocabulary"})) {}
+      mlp("mlp", editor, plain({"double", "geglu", "plain_products"})),
+      head_loss("head_loss", editor, plain({"double", "vocabulary", "soft_cap"})) {}
 
 std::vector<const SlotInfo*> Ops::all() const {
   return {&embedding, &router,    &experts,

@@ -67,8 +67,9 @@ void SlotInfo::check() const {
     std::string offered;
     for (const auto& offer : offers) offered += (offered.empty() ? "'" : ", '") + offer + "'";
     throw Error(ErrorCode::unsupported,
-                "plugin '" + plugin + "' needs '" + feature + "' of " + name_ + "; '" + base().plugin +
-                    "' does not offer it (it offers " + (offered.empty() ? "nothing" : offered) + ")",
+                (plugin == "model" ? "the model" : "plugin '" + plugin + "'") + " needs '" + feature +
+                    "' of " + name_ + "; '" + base().plugin + "' does not offer it (it offers " +
+                    (offered.empty() ? "nothing" : offered) + ")",
                 "remove '" + base().plugin + "' from the stack, or use another plugin for " + name_);
   }
 }

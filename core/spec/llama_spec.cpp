@@ -192,6 +192,15 @@ const Fields<LlamaSpec>& llama_fields() {
                      .doc = "factor of what attention and MLP add to the residual stream, as Granite has"})
           .optional(&T::logits_divisor,
                     {.name = "logits_divisor", .doc = "divisor of the logits, as Granite has"})
+          .optional(
+              &T::attention_soft_cap,
+              {.name = "attention_soft_cap",
+               .doc = "soft cap of the attention scores, cap tanh(score / cap), as Gemma 2 has; 0: none",
+               .min = 0})
+          .optional(&T::logits_soft_cap,
+                    {.name = "logits_soft_cap",
+                     .doc = "soft cap of the logits, as Gemma 2 and Gemma 3 have; 0: none",
+                     .min = 0})
           .optional(&T::position,
                     {.name = "position",
                      .doc = "rope: rotary embedding; alibi: biases of the scores that are linear "

@@ -161,6 +161,8 @@ local Report = {}
 ---@field embedding_scale? number factor of the embeddings, as Gemma and Granite have (default 1.0)
 ---@field residual_scale? number factor of what attention and MLP add to the residual stream, as Granite has (default 1.0)
 ---@field logits_divisor? number divisor of the logits, as Granite has (default 1.0)
+---@field attention_soft_cap? number soft cap of the attention scores, cap tanh(score / cap), as Gemma 2 has; 0: none (at least 0, default 0.0)
+---@field logits_soft_cap? number soft cap of the logits, as Gemma 2 and Gemma 3 have; 0: none (at least 0, default 0.0)
 ---@field position? "rope"|"alibi" rope: rotary embedding; alibi: biases of the scores that are linear in the distance (default "rope")
 ---@field rope_theta? number base of the rotary frequencies (at least 1, default 10000.0)
 ---@field rope_scaling? RopeScaling rescaling of the rotary frequencies

@@ -12,6 +12,7 @@
 
 namespace optrush::testing {
 namespace {
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 RankPool& pool() {
@@ -35,6 +36,8 @@ std::vector<Choice> choices() {
       {"`activation = \"gelu_tanh\"`", {{"activation", "gelu_tanh"}}},
       {"scales of embeddings, attention, residuals and logits",
        {{"embedding_scale", 3}, {"attention_scale", 0.7}, {"residual_scale", 0.5}, {"logits_divisor", 2}}},
+      {"`attention_soft_cap`", {{"attention_soft_cap", 0.4}, {"attention_scale", 3}}},
+      {"`logits_soft_cap`", {{"logits_soft_cap", 0.3}, {"init_std", 0.3}}},
       {"`window`, `window_rope_theta`",
        {{"window", 5}, {"full_attention_layers", {1}}, {"window_rope_theta", 100}}},
       {"`window`", {{"window", 5}, {"full_attention_layers", {1}}}},
@@ -92,8 +95,9 @@ std::string cell(const Choice& choice, const Strategy& strategy) {
   std::string refused;
   size_t count = 0;
   for (const auto& form : strategy.forms) {
-    const bool alibi = choice.model.contains("position");  // no fused attention has it
-    if (refusal_of(choice, form, /*fused=*/!alibi).empty()) continue;
+    // No fused attention has these.
+    const bool plain = choice.model.contains("position") || choice.model.contains("attention_soft_cap");
+    if (refusal_of(choice, form, /*fused=*/!plain).empty()) continue;
     refused += (++count == 1 ? "`" : ", `") + form.label + "`";
   }
   if (count == strategy.forms.size()) return "no";
@@ -117,10 +121,12 @@ TEST(ModelsOnRanks, TrainAsOneProcessOrAreRefusedAndTheDocsSaySo) {
                                                      << table;
 }
 
-TEST(ModelsOnRanks, FusedAttentionRefusesAlibi) {
-  EXPECT_THAT(
-      refusal_of({"alibi", {{"position", "alibi"}}}, strategies().front().forms.front(), /*fused=*/true),
-      HasSubstr("'alibi'"));
+TEST(ModelsOnRanks, FusedAttentionRefusesAlibiAndSoftCaps) {
+  const Form ddp = strategies().front().forms.front();
+  EXPECT_THAT(refusal_of({"alibi", {{"position", "alibi"}}}, ddp, /*fused=*/true), HasSubstr("'alibi'"));
+  EXPECT_THAT(refusal_of({"soft cap", {{"attention_soft_cap", 5}}}, ddp, /*fused=*/true),
+              AllOf(HasSubstr("the model needs 'soft_cap' of attention; 'flash_attention' does not offer it"),
+                    HasSubstr("remove 'flash_attention' from the stack")));
 }
 }  // namespace
 }  // namespace optrush::testing

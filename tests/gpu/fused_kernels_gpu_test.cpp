@@ -96,14 +96,18 @@ TEST_F(FusedKernelsOnGpu, TheLossIsThePlainOneInEachTypeAtAnyVocabulary) {
   for (const auto& [type, tolerance] : kLossTypes)
     for (const int64_t vocabulary : {2, 64, 131, 5001, 40961})
       for (const int64_t chunk : {0, 4})
-        expect_plain_loss(type, tolerance * (type == at::kDouble ? 10 : 2), vocabulary, chunk, at::kCUDA);
+        for (const double soft_cap : {0.0, 1.5})
+          expect_plain_loss({type, tolerance * (type == at::kDouble ? 10 : 2), vocabulary, chunk, soft_cap},
+                            at::kCUDA);
 }
 
 TEST_F(FusedKernelsOnGpu, TheLossIsTheSameBitsEachTimeAndOfWholeChunks) {
   const auto options = at::TensorOptions(at::kBFloat16).device(at::kCUDA);
   const Tensor x = at::randn({4096, 256}, options), weight = at::randn({128256, 256}, options);
   const Tensor labels = at::randint(128256, {4096}, options.dtype(at::kLong));
-  const auto run = [&](int64_t chunk) { return make_loss_function(chunk, {}).forward({x, labels, weight}); };
+  const auto run = [&](int64_t chunk) {
+    return make_loss_function({.chunk = chunk}).forward({x, labels, weight});
+  };
   const auto whole = run(0), parts = run(1024);
   for (int i = 0; i < 3; ++i) {
     const auto again = run(0);

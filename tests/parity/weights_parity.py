@@ -173,8 +173,10 @@ with tempfile.TemporaryDirectory() as folder:
         ("Qwen3ForCausalLM", 'qk_norm = "per_head", head_dim = 24', "", ()),
         ("SmolLM3ForCausalLM", "layers_without_rope = { 1 }", "", ()),
         ("GemmaForCausalLM", 'activation = "gelu_tanh", embedding_scale = 8', LORA, ("--merge",)),
+        ("Gemma2ForCausalLM", 'activation = "gelu_tanh", embedding_scale = 8, norm_placement = "both", attention_scale = 0.3, '
+         "attention_soft_cap = 0.3, logits_soft_cap = 2, window = 5, full_attention_layers = { 1 }", LORA, ("--merge",)),
         ("Gemma3ForCausalLM", 'activation = "gelu_tanh", embedding_scale = 8, norm_placement = "both", qk_norm = "per_head", '
-         "attention_scale = 0.3, window = 5, full_attention_layers = { 1 }, window_rope_theta = 500", "", ()),
+         "attention_scale = 0.3, window = 5, full_attention_layers = { 1 }, window_rope_theta = 500, logits_soft_cap = 2", "", ()),
         ("GraniteForCausalLM", "embedding_scale = 12, residual_scale = 0.3, logits_divisor = 3, attention_scale = 0.2", "", ()),
         ("MixtralForCausalLM", "n_experts = 3", LORA, ("--merge",)),
         ("Qwen2MoeForCausalLM", 'attention_bias = "qkv", n_experts = 4, expert_ffn_dim = 40, shared_expert_ffn_dim = 48', LORA, ("--merge",)),

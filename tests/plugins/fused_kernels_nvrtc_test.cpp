@@ -46,7 +46,9 @@ std::vector<Instance> every_kernel() {
         for (const char* direction : {"forward", "backward"})
           all.push_back({&gpu::glu_program(), gpu::glu_name(direction, type, lanes, activation), fast});
       for (const bool gradient : {false, true})
-        all.push_back({&gpu::cross_entropy_program(), gpu::cross_entropy_name(type, lanes, gradient), fast});
+        for (const bool capped : {false, true})
+          all.push_back(
+              {&gpu::cross_entropy_program(), gpu::cross_entropy_name(type, lanes, gradient, capped), fast});
     }
     all.push_back({&gpu::norm_program(), gpu::sum_weight_parts_name(type, type)});
   }

@@ -29,62 +29,70 @@ Problem random_problem(at::ScalarType dtype = at::kDouble) {
 }
 
 TEST(FusedLinearCrossEntropy, IsThePlainLossWithItsGradientsAtEveryChunk) {
-  for (const int64_t chunk : {0, 1, 3, 14, 100}) {
-    SCOPED_TRACE(chunk);
-    const Differentiable op = make_loss_function(chunk, {});
-    const auto fused = [&](const Tensors& in) { return call(op, {in[0], in[1], in[2]}); };
-    const auto [x, labels, weight] = random_problem();
-    const Tensor plain = plain::cross_entropy_sum(at::linear(x, weight), labels);
-    (plain * 0.3).backward();
-    const Tensor d_x = x.grad().clone(), d_weight = weight.grad().clone();
-    x.mutable_grad().reset(), weight.mutable_grad().reset();
-    const Tensor loss = fused({x, labels, weight}).at(0);
-    (loss * 0.3).backward();
-    EXPECT_NEAR(loss.item<double>(), plain.item<double>(), 1e-12);
-    EXPECT_TRUE(at::allclose(x.grad(), d_x, 1e-12, 1e-12));
-    EXPECT_TRUE(at::allclose(weight.grad(), d_weight, 1e-12, 1e-12));
-    gradcheck(fused, {x, labels, weight});
-  }
+  for (const int64_t chunk : {0, 1, 3, 14, 100})
+    for (const double soft_cap : {0.0, 2.0}) {
+      SCOPED_TRACE(std::to_string(chunk) + ", soft cap " + std::to_string(soft_cap));
+      const Differentiable op = make_loss_function({.chunk = chunk, .soft_cap = soft_cap});
+      const auto fused = [&](const Tensors& in) { return call(op, {in[0], in[1], in[2]}); };
+      const auto [x, labels, weight] = random_problem();
+      const Tensor plain =
+          plain::cross_entropy_sum(plain::soft_capped(at::linear(x, weight), soft_cap), labels);
+      (plain * 0.3).backward();
+      const Tensor d_x = x.grad().clone(), d_weight = weight.grad().clone();
+      x.mutable_grad().reset(), weight.mutable_grad().reset();
+      const Tensor loss = fused({x, labels, weight}).at(0);
+      (loss * 0.3).backward();
+      EXPECT_NEAR(loss.item<double>(), plain.item<double>(), 1e-12);
+      EXPECT_TRUE(at::allclose(x.grad(), d_x, 1e-12, 1e-12));
+      EXPECT_TRUE(at::allclose(weight.grad(), d_weight, 1e-12, 1e-12));
+      gradcheck(fused, {x, labels, weight});
+    }
 }
 
 TEST(FusedLinearCrossEntropy, IsThePlainLossInEachTypeAtAnyVocabulary) {
   for (const auto& [type, tolerance] : kLossTypes)
     for (const int64_t vocabulary : {2, 64, 131, 5001})
-      for (const int64_t chunk : {0, 4}) expect_plain_loss(type, tolerance, vocabulary, chunk);
+      for (const int64_t chunk : {0, 4})
+        for (const double soft_cap : {0.0, 1.5})
+          expect_plain_loss({type, tolerance, vocabulary, chunk, soft_cap});
 }
 
 TEST(FusedLinearCrossEntropy, IsThePlainLossWithEachInstructionSetOfThisMachine) {
   for (int64_t rest = hwy::SupportedTargets(); rest != 0; rest &= rest - 1) {
     const InstructionSet chosen(rest & -rest);
     SCOPED_TRACE(hwy::TargetName(rest & -rest));
-    for (const auto& [type, tolerance] : kLossTypes) expect_plain_loss(type, tolerance, 131, 4);
+    for (const auto& [type, tolerance] : kLossTypes)
+      for (const double soft_cap : {0.0, 1.5}) expect_plain_loss({type, tolerance, 131, 4, soft_cap});
     const Tensor nan = at::full({1, 2}, std::nan("")), weight = at::ones({70, 2});
     EXPECT_TRUE(
-        call(make_loss_function(0, {}), {nan, at::zeros({1}, at::kLong), weight})[0].isnan().item<bool>());
+        call(make_loss_function({}), {nan, at::zeros({1}, at::kLong), weight})[0].isnan().item<bool>());
   }
 }
 
 TEST(FusedLinearCrossEntropy, WhatATracerSeesIsTheSame) {
-  for (const auto& [type, tolerance] : kLossTypes) {
-    const Tensor x = at::randn({50, 8}, at::kDouble).to(type),
-                 weight = at::randn({131, 8}, at::kDouble).to(type);
-    Tensor labels = at::randint(131, {50}, at::kLong);
-    labels[3] = -100;
-    const auto kernel = linear_cross_entropy(x, labels, weight, 20, {});
-    const auto operators = linear_cross_entropy_by_operators(x, labels, weight, 20, {});
-    EXPECT_LE(apart(kernel.outputs[0], operators.outputs[0]), tolerance);
-    for (size_t i = 0; i < 2; ++i) {
-      EXPECT_EQ(kernel.saved[i].scalar_type(), operators.saved[i].scalar_type());
-      EXPECT_LE(apart(kernel.saved[i], operators.saved[i]), 2 * tolerance);
+  for (const double soft_cap : {0.0, 1.5})
+    for (const auto& [type, tolerance] : kLossTypes) {
+      const LossForm form{.chunk = 20, .soft_cap = soft_cap};
+      const Tensor x = at::randn({50, 8}, at::kDouble).to(type),
+                   weight = at::randn({131, 8}, at::kDouble).to(type);
+      Tensor labels = at::randint(131, {50}, at::kLong);
+      labels[3] = -100;
+      const auto kernel = linear_cross_entropy(x, labels, weight, form);
+      const auto operators = linear_cross_entropy_by_operators(x, labels, weight, form);
+      EXPECT_LE(apart(kernel.outputs[0], operators.outputs[0]), tolerance);
+      for (size_t i = 0; i < 2; ++i) {
+        EXPECT_EQ(kernel.saved[i].scalar_type(), operators.saved[i].scalar_type());
+        EXPECT_LE(apart(kernel.saved[i], operators.saved[i]), 2 * tolerance);
+      }
     }
-  }
 }
 
 TEST(FusedLinearCrossEntropy, ALongSumDoesNotOverflowInFp16) {
   // 400 tokens push the same way: the gradient of the matrix is about 80,000, more than fp16 holds.
   const Tensor x = at::full({400, 1}, 400.0, at::kHalf), weight = at::zeros({2, 1}, at::kHalf);
   for (const int64_t chunk : {0, 100}) {
-    const auto saved = make_loss_function(chunk, {}).forward({x, at::zeros({400}, at::kLong), weight}).saved;
+    const auto saved =
+        make_loss_function({.chunk = chunk}).forward({x, at::zeros({400}, at::kLong), weight}).saved;
     EXPECT_NEAR(saved.at(1)[1].item<double>(), 80000, 100);
   }
 }
@@ -92,7 +100,7 @@ TEST(FusedLinearCrossEntropy, ALongSumDoesNotOverflowInFp16) {
 TEST(FusedLinearCrossEntropy, IsTheSameBitsEachTime) {
   const Tensor x = at::randn({300, 16}), weight = at::randn({1000, 16}),
                labels = at::randint(1000, {300}, at::kLong);
-  const auto run = [&] { return make_loss_function(64, {}).forward({x, labels, weight}); };
+  const auto run = [&] { return make_loss_function({.chunk = 64}).forward({x, labels, weight}); };
   const auto first = run();
   for (int i = 0; i < 3; ++i) {
     const auto again = run();
@@ -103,7 +111,7 @@ TEST(FusedLinearCrossEntropy, IsTheSameBitsEachTime) {
 
 TEST(FusedLinearCrossEntropy, NoTokensAreNoLoss) {
   const auto result =
-      make_loss_function(0, {}).forward({at::empty({0, 4}), at::empty({0}, at::kLong), at::ones({7, 4})});
+      make_loss_function({}).forward({at::empty({0, 4}), at::empty({0}, at::kLong), at::ones({7, 4})});
   EXPECT_EQ(result.outputs[0].item<double>(), 0);
   EXPECT_EQ(result.saved[1].abs().max().item<double>(), 0);
 }
@@ -111,8 +119,7 @@ TEST(FusedLinearCrossEntropy, NoTokensAreNoLoss) {
 TEST(FusedLinearCrossEntropy, ALabelBeyondTheVocabularyIsAnError) {
   for (const int64_t label : {7, -1}) {
     const auto message = error_of([&] {
-      make_loss_function(0, {}).forward(
-          {at::ones({1, 4}), at::full({1}, label, at::kLong), at::ones({7, 4})});
+      make_loss_function({}).forward({at::ones({1, 4}), at::full({1}, label, at::kLong), at::ones({7, 4})});
     });
     EXPECT_NE(message.find("a label is " + std::to_string(label) + ", but the vocabulary has 7"),
               std::string::npos)
@@ -130,7 +137,7 @@ TEST(FusedLinearCrossEntropy, OnAGpuItMovesSixBytesALogitInBf16AndNoHostWaits) {
   const Params none{};
   StepCosts costs(none, gpu);
   costs.enter(Bucket::forward);
-  const auto result = make_loss_function(kTokens / 2, {}).forward(in);
+  const auto result = make_loss_function({.chunk = kTokens / 2}).forward(in);
   costs.stop();
   EXPECT_EQ(result.outputs[0].scalar_type(), at::kFloat);
   EXPECT_EQ(result.saved[0].sizes(), in[0].sizes());
@@ -157,7 +164,7 @@ TEST(FusedLinearCrossEntropy, ChunksFillTheDeviceAndAreBoundedInBytes) {
 }
 
 TEST(FusedLinearCrossEntropy, IgnoredLabelsCountForNothing) {
-  const Differentiable op = make_loss_function(3, {});
+  const Differentiable op = make_loss_function({.chunk = 3});
   const auto [x, labels, weight] = random_problem();
   const Tensor loss = call(op, {x, at::full_like(labels, -100), weight}).at(0);
   loss.backward();
@@ -167,7 +174,7 @@ TEST(FusedLinearCrossEntropy, IgnoredLabelsCountForNothing) {
 }
 
 TEST(FusedLinearCrossEntropy, LogitsFarApartStayFinite) {
-  const Differentiable op = make_loss_function(1, {});
+  const Differentiable op = make_loss_function({.chunk = 1});
   const Tensor x = at::full({1, 1, 1}, 1e4).requires_grad_(), weight = at::tensor({1.0F, -1.0F}).view({2, 1});
   const Tensor loss = call(op, {x, at::ones({1, 1}, at::kLong), weight}).at(0);
   EXPECT_FLOAT_EQ(loss.item<float>(), 2e4F);
@@ -176,13 +183,13 @@ TEST(FusedLinearCrossEntropy, LogitsFarApartStayFinite) {
 TEST(FusedLinearCrossEntropy, AFrozenMatrixCostsNoWork) {
   const auto [x, labels, weight] = random_problem();
   const auto saved = [&x = x, &labels = labels, &weight = weight](bool trained) {
-    return make_loss_function(4, {.weight = trained})
+    return make_loss_function({.chunk = 4, .wanted = {.weight = trained}})
         .forward({x.detach(), labels, weight.detach()})
         .saved.size();
   };
   EXPECT_EQ(saved(true), 2U);
   EXPECT_EQ(saved(false), 1U);
-  const Differentiable frozen = make_loss_function(4, {.weight = false});
+  const Differentiable frozen = make_loss_function({.chunk = 4, .wanted = {.weight = false}});
   call(frozen, {x, labels, weight.detach()}).at(0).backward();
   EXPECT_TRUE(x.grad().defined());
 }
@@ -203,7 +210,7 @@ TEST(FusedLinearCrossEntropy, KeepsATenthOfLogitsAndTheirGradientAtALargeVocabul
     return Problem{at::randn({1, kTokens, kWidth}).requires_grad_(),
                    at::randint(kVocabulary, {1, kTokens}, at::kLong), at::randn({kVocabulary, kWidth})};
   };
-  const Differentiable op = make_loss_function(2, {.weight = false});
+  const Differentiable op = make_loss_function({.chunk = 2, .wanted = {.weight = false}});
   const int64_t fused = peak_of(
       [&](const Problem& p) {
         return call(op, {p.x, p.labels, p.weight}).at(0);
@@ -221,10 +228,11 @@ TEST(FusedLinearCrossEntropy, KeepsATenthOfLogitsAndTheirGradientAtALargeVocabul
 
 const PluginUse kFused = {"fused_linear_cross_entropy", {{"chunk", 5}}};
 
-TEST(FusedLinearCrossEntropy, TrainsTheSameInDoubleTiedOrNot) {
-  for (const bool tied : {true, false}) {
+TEST(FusedLinearCrossEntropy, TrainsTheSameInDoubleTiedOrNotAndWithASoftCap) {
+  for (const auto& [tied, soft_cap] : {std::pair(true, 0.0), std::pair(false, 0.0), std::pair(true, 0.7)}) {
     RunSpec spec = nano_spec();
     spec.model["tie_embeddings"] = tied;
+    spec.model["logits_soft_cap"] = soft_cap;
     spec.train.dtype = "fp64";
     const auto expected = losses(Trained(spec).train());
     spec.plugins = {kFused};

@@ -16,11 +16,18 @@ inline double apart(const Tensor& is, const Tensor& expected) {
   return (a - b).abs().max().item<double>() / b.abs().max().item<double>();
 }
 
+struct LossCase {
+  at::ScalarType type;
+  double tolerance;
+  int64_t vocabulary, chunk;
+  double soft_cap = 0;
+};
+
 /// The pair on `device`, beside the plain form in fp64 on the same numbers: loss and both gradients.
-inline void expect_plain_loss(at::ScalarType type, double tolerance, int64_t vocabulary, int64_t chunk,
-                              at::Device device = at::kCPU) {
+inline void expect_plain_loss(const LossCase& given, at::Device device = at::kCPU) {
+  const auto& [type, tolerance, vocabulary, chunk, soft_cap] = given;
   SCOPED_TRACE(std::string(c10::toString(type)) + ", vocabulary " + std::to_string(vocabulary) + ", chunk " +
-               std::to_string(chunk));
+               std::to_string(chunk) + ", soft cap " + std::to_string(soft_cap));
   const Tensor x = at::randn({3, 9, 8}, at::kDouble).to(type).transpose(0, 1);
   const Tensor weight = (at::randn({vocabulary, 8}, at::kDouble) / 2).to(type);
   ASSERT_FALSE(x.is_contiguous());
@@ -28,12 +35,13 @@ inline void expect_plain_loss(at::ScalarType type, double tolerance, int64_t voc
   labels[0].fill_(-100), labels[5][1] = -100, labels[8][2] = vocabulary - 1;
   const Tensor wide_x = x.to(at::kDouble).requires_grad_();
   const Tensor wide_weight = weight.to(at::kDouble).requires_grad_();
-  const Tensor expected = plain::cross_entropy_sum(at::linear(wide_x, wide_weight), labels);
+  const Tensor logits = plain::soft_capped(at::linear(wide_x, wide_weight), soft_cap);
+  const Tensor expected = plain::cross_entropy_sum(logits, labels);
   expected.backward();
 
   const Tensor there = x.detach().to(device).requires_grad_();
   const Tensor weight_there = weight.detach().to(device).requires_grad_();
-  const Differentiable op = make_loss_function(chunk, {});
+  const Differentiable op = make_loss_function({.chunk = chunk, .soft_cap = soft_cap});
   const Tensor loss = call(op, {there, labels.to(device), weight_there}).at(0);
   loss.backward();
   EXPECT_EQ(loss.scalar_type(), type == at::kDouble ? at::kDouble : at::kFloat);

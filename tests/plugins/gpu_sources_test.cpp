@@ -81,21 +81,30 @@ constexpr double kTolerance = sizeof(T) == 8   ? 1e-12
                               : sizeof(T) == 4 ? 2e-6
                                                : 1.0 / 128;
 
-template <class T, int N, bool gradient = true>
+template <class T, int N, bool gradient = true, bool capped = false>
 void check_loss(int width, unsigned int threads) {
   SCOPED_TRACE("width " + std::to_string(width) + ", type of " + std::to_string(sizeof(T)) + " bytes");
   constexpr int kRows = 3, kIgnored = -100;
+  constexpr double kSoftCap = 3;
   const int stride = (width + N - 1) / N * N;
   Memory<T> logits(random_numbers(static_cast<size_t>(kRows * stride), 1, 4));
   const Numbers given = logits.numbers();
   const long long labels[kRows] = {width - 1, kIgnored, width / 2};
   Memory<loss::Wide<T>> losses(kRows);
   launch(kRows, {threads, 1, 1}, [&] {
-    loss::cross_entropy<T, N, gradient>(logits.data(), labels, losses.data(), width, stride, kIgnored);
+    loss::cross_entropy<T, N, gradient, capped>(logits.data(), labels, losses.data(), width, stride, kIgnored,
+                                                kSoftCap);
   });
   Numbers expected = given, expected_losses(kRows, 0.0);
   for (int row = 0; row < kRows; ++row) {
-    const auto begin = given.begin() + row * stride;
+    Numbers behind(given.begin() + row * stride, given.begin() + row * stride + width),
+        slopes(behind.size(), 1);
+    for (size_t i = 0; i < behind.size() && capped; ++i) {
+      const double t = std::tanh(behind[i] / kSoftCap);
+      behind[i] = kSoftCap * t;
+      slopes[i] = 1 - t * t;
+    }
+    const auto begin = behind.begin();
     const double top = *std::max_element(begin, begin + width);
     const double sum = std::accumulate(begin, begin + width, 0.0,
                                        [&](double all, double x) { return all + std::exp(x - top); });
@@ -104,7 +113,9 @@ void check_loss(int width, unsigned int threads) {
     if (counts) expected_losses[static_cast<size_t>(row)] = log_sum - begin[labels[row]];
     for (int i = 0; i < width && gradient; ++i)
       expected[static_cast<size_t>(row * stride + i)] =
-          counts ? std::exp(begin[i] - log_sum) - (i == labels[row] ? 1 : 0) : 0;
+          counts
+              ? (std::exp(begin[i] - log_sum) - (i == labels[row] ? 1 : 0)) * slopes[static_cast<size_t>(i)]
+              : 0;
   }
   expect_near(losses.numbers(), expected_losses, sizeof(T) == 8 ? 1e-12 : 2e-6);
   Numbers got = logits.numbers();
@@ -122,6 +133,10 @@ TEST(GpuSources, TheLossAndItsGradientInPlace) {
     check_loss<__nv_bfloat16, 8>(width, 32);
     check_loss<__half, 8>(width, 64);
     check_loss<__nv_bfloat16, 8, false>(width, 32);
+    check_loss<float, 4, true, true>(width, 64);
+    check_loss<double, 2, true, true>(width, 32);
+    check_loss<__nv_bfloat16, 8, true, true>(width, 32);
+    check_loss<__half, 8, false, true>(width, 64);
   }
 }
 

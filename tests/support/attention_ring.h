@@ -61,12 +61,14 @@ inline Attended attention_by_formula(const AttentionInputs& inputs) {
   const Tensor q = leaf(inputs.q), k = leaf(inputs.k), v = leaf(inputs.v);
   const int64_t shared = q.size(1) / k.size(1);
   Tensor scores = at::matmul(q, k.repeat_interleave(shared, 1).transpose(-2, -1)) * inputs.args.scale;
+  if (const double cap = inputs.args.soft_cap; cap != 0) scores = cap * (scores / cap).tanh();
   Tensor hidden = at::zeros(scores.sizes(), scores.options().dtype(at::kBool));
   if (inputs.args.causal) hidden = hidden.logical_or(at::ones_like(hidden).triu(1));
   if (const Tensor& ids = inputs.args.segments.ids; ids.defined())
     hidden = hidden.logical_or(ids.unsqueeze(-1).ne(ids.unsqueeze(-2)).unsqueeze(1));
-  const Tensor distance =
-      at::arange(q.size(2)).unsqueeze(1) - at::arange(k.size(2)).unsqueeze(0);  // of a query to a key
+  const auto places = q.options().dtype(at::kLong);
+  const Tensor distance = at::arange(q.size(2), places).unsqueeze(1) -
+                          at::arange(k.size(2), places).unsqueeze(0);  // of a query to a key
   if (inputs.args.window != 0) hidden = hidden.logical_or(distance.ge(inputs.args.window));
   if (inputs.args.alibi) {
     // arXiv:2108.12409, section 3; 6 heads as its authors' code interpolates them.

@@ -68,6 +68,37 @@ TEST(PlainAttention, BiasesScoresByTheDistance) {
   }
 }
 
+TEST(PlainAttention, CapsScoresBeforeTheMask) {
+  for (const int64_t window : {0, 5}) {
+    auto inputs = attention_inputs({.causal = true}, at::kDouble);
+    inputs.args.soft_cap = 0.8;
+    inputs.args.window = window;
+    const auto expected = attention_by_formula(inputs);
+    EXPECT_LT(difference(attend(inputs, true), expected), kExact) << window;
+    EXPECT_LT(
+        difference(attention_by_forward_backward(plain::attention_forward_backward(), inputs), expected),
+        kExact)
+        << window;
+    if (window == 0) {
+      const auto ring = attention_by_ring(plain::attention_forward_backward(), inputs, 3);
+      EXPECT_LT(difference(ring, expected), kRing);
+    }
+    inputs.args.soft_cap = 0;
+    EXPECT_GT(difference(attend(inputs, true), expected), 1e-2) << "the cap does not show";
+  }
+}
+
+TEST(AttentionForwardBackward, AWindowWithoutACausalMaskHidesWhatIsBehindIt) {
+  for (const int64_t window : {1, 5, 12}) {
+    auto inputs = attention_inputs({.causal = false}, at::kDouble);
+    inputs.args.window = window;
+    EXPECT_LT(difference(attention_by_forward_backward(plain::attention_forward_backward(), inputs),
+                         attention_by_formula(inputs)),
+              kExact)
+        << window;
+  }
+}
+
 TEST(PlainAttention, ItsLogSumExpHasADerivative) {
   auto inputs = attention_inputs({.width = 2}, at::kDouble);
   inputs.args.lse = true;

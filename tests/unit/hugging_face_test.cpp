@@ -103,19 +103,19 @@ TEST_F(HuggingFace, KnowsTheModelByItsClassOrItsType) {
 
 TEST_F(HuggingFace, SaysWhyAModelDoesNotLoadAndWhatDoes) {
   const auto refusal = [&](const Json& patch) { return error_of([&] { config(patch); }); };
-  const std::string moe = refusal({{"architectures", {"Gemma2ForCausalLM"}}, {"num_key_value_heads", 2}});
-  EXPECT_THAT(moe, AllOf(HasSubstr("names 'Gemma2ForCausalLM'"), HasSubstr("it caps attention scores"),
+  const std::string moe = refusal({{"architectures", {"Phi3ForCausalLM"}}, {"num_key_value_heads", 2}});
+  EXPECT_THAT(moe, AllOf(HasSubstr("names 'Phi3ForCausalLM'"), HasSubstr("fused matrices"),
                          HasSubstr("MistralForCausalLM"), ::testing::Not(HasSubstr("did you mean")),
                          HasSubstr("rush.llama { vocab_size = 97, dim = 64, n_layers = 2, n_heads = 4, "
                                    "n_kv_heads = 2, ffn_dim = 113 }")));
-  EXPECT_THAT(refusal({{"architectures", {"Gemma2ForCausalLM"}}, {"hidden_size", "wide"}}),
+  EXPECT_THAT(refusal({{"architectures", {"Phi3ForCausalLM"}}, {"hidden_size", "wide"}}),
               ::testing::Not(HasSubstr("rush.llama")));
   EXPECT_THAT(refusal({{"architectures", {"LLaMAForCausalLM"}}}),
               HasSubstr("did you mean 'LlamaForCausalLM'?"));
   EXPECT_THAT(refusal({{"architectures", nullptr}}),
               HasSubstr("'architectures' and 'model_type' are missing"));
-  EXPECT_THAT(refusal({{"architectures", nullptr}, {"model_type", "gemma2"}}),
-              AllOf(HasSubstr("'model_type' is 'gemma2'"), HasSubstr("llama, mistral, qwen2")));
+  EXPECT_THAT(refusal({{"architectures", nullptr}, {"model_type", "phi3"}}),
+              AllOf(HasSubstr("'model_type' is 'phi3'"), HasSubstr("llama, mistral, qwen2")));
   EXPECT_THAT(refusal({{"model_type", "mistral"}}), HasSubstr("'model_type' is 'mistral'"));
   EXPECT_THAT(refusal({{"architectures", {"LlamaForCausalLM", "X"}}}), HasSubstr("'architectures'"));
 }
@@ -287,8 +287,12 @@ TEST_F(HuggingFace, RefusesWhatWouldNeedAnotherModel) {
        "one type for each of the 2 layers"},
       {{{"architectures", {"Olmo3ForCausalLM"}}, {"layer_types", {"full_attention", "linear_attention"}}},
        "'layer_types' names \"linear_attention\""},
-      {{{"architectures", {"Gemma3ForCausalLM"}}, {"final_logit_softcapping", 30.0}},
-       "'final_logit_softcapping' is 30.0"},
+      {{{"architectures", {"Gemma3ForCausalLM"}}, {"attn_logit_softcapping", 30.0}},
+       "'attn_logit_softcapping' is 30.0, which this class ignores"},
+      {{{"architectures", {"Gemma2ForCausalLM"}}, {"final_logit_softcapping", 0}},
+       "'final_logit_softcapping' is 0"},
+      {{{"architectures", {"Gemma2ForCausalLM"}}, {"attn_logit_softcapping", -1.5}},
+       "'attn_logit_softcapping' is -1.5"},
       {{{"architectures", {"Gemma3ForCausalLM"}}, {"use_bidirectional_attention", true}},
        "this program trains causal models"},
       {{{"architectures", {"Gemma3ForCausalLM"}}, {"query_pre_attn_scalar", 0}},
@@ -547,6 +551,21 @@ TEST_F(HuggingFace, ReadsTheChoicesOfEachClass) {
   EXPECT_THAT(of("SmolLM3ForCausalLM", {{"no_rope_layers", {0, 1, 1, 1, 1, 0, 0}}}).layers_without_rope,
               ::testing::ElementsAre(0, 5));
   EXPECT_EQ(of("MistralForCausalLM").window, 4096);
+  const LlamaSpec gemma2 = of("Gemma2ForCausalLM");
+  EXPECT_EQ(gemma2.activation, Activation::gelu_tanh);
+  EXPECT_EQ(gemma2.norm_placement, NormPlacement::both);
+  EXPECT_EQ(gemma2.qk_norm, QkNorm::none);
+  EXPECT_EQ(gemma2.attention_scale, 1.0 / 16);
+  EXPECT_EQ(gemma2.attention_soft_cap, 50);
+  EXPECT_EQ(gemma2.logits_soft_cap, 30);
+  EXPECT_EQ(gemma2.window, 4096);
+  EXPECT_THAT(gemma2.full_attention_layers, ::testing::ElementsAre(1, 3, 5));
+  Json without_caps = read_json(folder_ / "config.json");  // a patch would take the nulls away
+  without_caps["attn_logit_softcapping"] = without_caps["final_logit_softcapping"] = nullptr;
+  const LlamaSpec uncapped = read_hugging_face_config(ConfigFields(without_caps, "config.json")).llama;
+  EXPECT_EQ(uncapped.attention_soft_cap, 0);
+  EXPECT_EQ(uncapped.logits_soft_cap, 0);
+  EXPECT_EQ(of("Gemma3ForCausalLM", {{"final_logit_softcapping", 25.5}}).logits_soft_cap, 25.5);
   const LlamaSpec gemma3 = of("Gemma3ForCausalLM");
   EXPECT_EQ(gemma3.activation, Activation::gelu_tanh);
   EXPECT_EQ(gemma3.norm_placement, NormPlacement::both);
@@ -628,6 +647,15 @@ TEST_F(HuggingFace, WritesTheFirstClassThatHasTheChoices) {
       {{.layers_without_rope = {1}}, "SmolLM3ForCausalLM"},
       {{.activation = Activation::gelu}, "LlamaForCausalLM"},
       {{.activation = Activation::gelu_tanh, .embedding_scale = 16}, "GemmaForCausalLM"},
+      {{.activation = Activation::gelu_tanh,
+        .norm_placement = NormPlacement::both,
+        .attention_scale = 0.3,
+        .embedding_scale = 16,
+        .attention_soft_cap = 50,
+        .logits_soft_cap = 30,
+        .window = 16,
+        .full_attention_layers = {1, 3}},
+       "Gemma2ForCausalLM"},
       {{.activation = Activation::gelu_tanh,
         .norm_placement = NormPlacement::both,
         .qk_norm = QkNorm::per_head,

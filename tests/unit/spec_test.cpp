@@ -83,6 +83,8 @@ class Random {
     spec.embedding_scale = number(0.1, 50);
     spec.residual_scale = number(0.1, 1);
     spec.logits_divisor = number(0.1, 16);
+    spec.attention_soft_cap = number(0, 50);
+    spec.logits_soft_cap = number(0, 50);
     spec.qk_norm = static_cast<QkNorm>(integer(0, 2));
     spec.attention_bias = static_cast<AttentionBias>(integer(0, 2));
     if (coin()) spec.layers_without_rope = {0};
@@ -214,6 +216,7 @@ TEST(LlamaSpecJson, RefusesChoicesThatContradictEachOther) {
       {R"({"window_rope_theta": 10})", "model.window_rope_theta without model.window"},
       {R"({"window": 8, "window_rope_theta": 10, "position": "alibi"})", "no layer has rotary embedding"},
       {R"({"residual_scale": 0})", "model.residual_scale is 0"},
+      {R"({"logits_soft_cap": -1})", "model.logits_soft_cap must be"},
       {R"({"window": -1})", "model.window must be an integer between 0"},
       {R"({"full_attention_layers": [0]})", "model.full_attention_layers without model.window"},
       {R"({"window": 8, "full_attention_layers": [4]})", "lists layer 4, but the model has 4 layers"},

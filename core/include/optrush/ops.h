@@ -23,6 +23,9 @@ struct AttentionArgs {
   int64_t window = 0;
   /// Adds -slope x distance to the scores (arXiv:2108.12409). Needs a base that offers "alibi".
   bool alibi = false;
+  /// The scores become soft_cap tanh(score / soft_cap) before the mask; 0: they stay. Needs a base that
+  /// offers "soft_cap".
+  double soft_cap = 0;
   /// The same kernel as separate forward and backward, resolved at this module. Null if not available.
   const AttentionForwardBackward* halves = nullptr;
 
@@ -108,15 +111,17 @@ struct Ops {
   /// whose gate has another activation than SiLU.
   using Mlp = Slot<Tensor(const Tensor& x, const MlpParts&)>;
   /// The resolved operators of a head, including adapters: `logits` maps (B, S, D) to (B, S, V), or to the
-  /// entries of `part`.
+  /// entries of `part`, and applies the soft cap.
   struct HeadParts {
     Linear::Fn logits;
     std::optional<VocabularyPart> part = {};
+    double soft_cap = 0;  ///< a logit is soft_cap tanh(product / soft_cap); 0: the product
   };
   /// x (B, S, D), labels (B, S): the sum, not the mean, of the cross entropies, in fp32 or fp64. Its module
   /// has the output matrix (V, D), which counts as part of the linear: see Mlp. A base that offers
   /// "vocabulary" supports `part`: labels refer to the whole vocabulary, the loss covers all of it and is
-  /// equal on every rank of the group, and the gradient of x is that of the part.
+  /// equal on every rank of the group, and the gradient of x is that of the part. A base that offers
+  /// "soft_cap" calls `logits` or applies the cap itself.
   using HeadLoss = Slot<Tensor(const Tensor& x, const Tensor& labels, const HeadParts&)>;
 
   Embedding embedding;

@@ -57,6 +57,9 @@ struct LlamaSpec {
   /// Factors of the embeddings and of the output of attention and MLP, and divisor of the logits (Granite 3.0
   /// report, section 2).
   double embedding_scale = 1, residual_scale = 1, logits_divisor = 1;
+  /// Soft caps of the attention scores and of the logits: cap tanh(x / cap), as Gemma 2 (arXiv:2408.00118);
+  /// 0: none.
+  double attention_soft_cap = 0, logits_soft_cap = 0;
   PositionKind position = PositionKind::rope;
   double rope_theta = 10000;
   RopeScaling rope_scaling;

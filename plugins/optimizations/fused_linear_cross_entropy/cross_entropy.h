@@ -12,7 +12,8 @@ inline constexpr int64_t kIgnored = -100;
 
 /// Of each row, the cross entropy against its label; the row becomes the gradient, softmax - one-hot, where
 /// it is wanted. Where the label is kIgnored both are 0. Reads each logit twice, the second time to put its
-/// gradient there. Running maximum and sum: arXiv:1805.02867.
+/// gradient there. Running maximum and sum: arXiv:1805.02867. With a soft cap the logits are those before it,
+/// and so is the gradient.
 struct CrossEntropy {
   Type type;
   void* logits;           ///< (rows, width), `stride` numbers from row to row
@@ -20,6 +21,7 @@ struct CrossEntropy {
   void* losses;           ///< (rows), in the type of the arithmetic: fp64 where the logits are, else fp32
   int64_t rows, width, stride;
   bool gradient;
+  double soft_cap = 0;  ///< a logit counts as soft_cap tanh(logit / soft_cap); 0: as it is
 };
 
 namespace cpu {
@@ -32,6 +34,6 @@ void cross_entropy(const CrossEntropy&);
 
 const GpuProgram& cross_entropy_program();
 /// `lanes` numbers a load; above 1 a row may be followed by up to lanes - 1 numbers that do not count.
-std::string cross_entropy_name(Type, int64_t lanes, bool gradient);
+std::string cross_entropy_name(Type, int64_t lanes, bool gradient, bool capped);
 }  // namespace gpu
 }  // namespace optrush::fused

@@ -27,15 +27,18 @@ class FusedLinearCrossEntropy final : public Plugin {
           return [&pairs, weight, chunk](const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
             // Made at the first call: only then it is known whether ranks split the vocabulary.
             if (!pairs.trains) {
-              pairs.trains = make_loss_function(chunk, {.weight = weight->trainable}, parts.part);
-              pairs.evaluates = make_loss_function(chunk, {.x = false, .weight = false}, parts.part);
+              LossForm form{
+                  .chunk = chunk, .wanted = {.weight = weight->trainable}, .soft_cap = parts.soft_cap};
+              pairs.trains = make_loss_function(form, parts.part);
+              form.wanted = {.x = false, .weight = false};
+              pairs.evaluates = make_loss_function(form, parts.part);
             }
             return call(at::GradMode::is_enabled() ? *pairs.trains : *pairs.evaluates,
                         {x, labels, weight->compute_value()})
                 .at(0);
           };
         },
-        {.trace = Trace::pair, .capturable = true, .offers = {"double", "kernel", "vocabulary"}});
+        {.trace = Trace::pair, .capturable = true, .offers = {"double", "kernel", "vocabulary", "soft_cap"}});
   }
 
  private:

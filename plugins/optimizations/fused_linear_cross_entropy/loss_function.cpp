@@ -50,7 +50,8 @@ void check_labels(const Tensor& labels, int64_t vocabulary) {
 }
 
 /// Losses of the rows; the logits become their gradient where one is wanted.
-void cross_entropy(const Tensor& logits, const Tensor& labels, const Tensor& losses, bool gradient) {
+void cross_entropy(const Tensor& logits, const Tensor& labels, const Tensor& losses, bool gradient,
+                   double soft_cap) {
   const NotedKernel kernel("cross_entropy",
                            (gradient ? 3 : 1) * bytes_of({logits}) + bytes_of({labels, losses}));
   if (is_forecast(logits)) return;
@@ -61,7 +62,8 @@ void cross_entropy(const Tensor& logits, const Tensor& labels, const Tensor& los
                               .rows = logits.size(0),
                               .width = logits.size(1),
                               .stride = logits.stride(0),
-                              .gradient = gradient};
+                              .gradient = gradient,
+                              .soft_cap = soft_cap};
   if (logits.is_cuda()) {
     const c10::DeviceGuard guard(logits.device());
     fused::gpu::cross_entropy(p);
@@ -69,6 +71,15 @@ void cross_entropy(const Tensor& logits, const Tensor& labels, const Tensor& los
     at::parallel_for(0, p.rows, fused::grain(p.width),
                      [&](int64_t begin, int64_t end) { fused::cpu::cross_entropy(p, begin, end); });
   }
+}
+
+Tensor soft_capped(const Tensor& logits, double cap) {
+  return cap == 0 ? logits : (logits / cap).tanh() * cap;
+}
+
+/// The gradient of logits before the cap, of that of logits behind it.
+Tensor before_cap(const Tensor& gradient, const Tensor& capped, double cap) {
+  return cap == 0 ? gradient : gradient * (1 - (capped / cap).square());
 }
 
 /// Cross entropies of rows of logits, and what makes their gradient.
@@ -131,13 +142,14 @@ at::ScalarType type_of_sum(const Tensor& weight) {
   return weight.scalar_type() == at::kHalf ? at::kFloat : weight.scalar_type();
 }
 
-Differentiable::Result by_kernel(const Tensor& x, const Tensor& labels, const Tensor& weight, int64_t chunk,
-                                 LossGradients wanted) {
+Differentiable::Result by_kernel(const Tensor& x, const Tensor& labels, const Tensor& weight,
+                                 const LossForm& form) {
+  const LossGradients wanted = form.wanted;
   const auto wide = wide_of(x);
   const Tensor rows = x.reshape({-1, x.size(-1)}), flat = labels.reshape({-1}).contiguous();
   const int64_t tokens = rows.size(0);
   if (flat.is_cpu()) check_labels(flat, weight.size(0));
-  const int64_t step = rows_of_chunk(chunk, weight, weight.size(0), tokens);
+  const int64_t step = rows_of_chunk(form.chunk, weight, weight.size(0), tokens);
   const Tensor losses = at::empty({tokens}, x.options().dtype(wide));
   const Tensor d_rows = wanted.x ? at::empty(rows.sizes(), x.options()) : Tensor();
   // One product is rounded once, several are summed in fp32.
@@ -150,7 +162,7 @@ Differentiable::Result by_kernel(const Tensor& x, const Tensor& labels, const Te
     Tensor logits = buffer.narrow(0, 0, count);
     at::mm_out(logits, some, weight.t());
     cross_entropy(logits, flat.narrow(0, begin, count), losses.narrow(0, begin, count),
-                  wanted.x || wanted.weight);
+                  wanted.x || wanted.weight, form.soft_cap);
     if (wanted.x) {
       Tensor part = d_rows.narrow(0, begin, count);
       at::mm_out(part, logits, weight);
@@ -173,26 +185,27 @@ int64_t automatic_chunk(int64_t row_bytes, int64_t tokens, at::DeviceType device
 }
 
 Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const Tensor& labels,
-                                                         const Tensor& weight, int64_t chunk,
-                                                         LossGradients wanted,
+                                                         const Tensor& weight, const LossForm& form,
                                                          const std::optional<VocabularyPart>& part) {
+  const LossGradients wanted = form.wanted;
   const auto wide = wide_of(x);
   const Tensor rows = x.reshape({-1, x.size(-1)}), flat = labels.reshape({-1});
   // Each chunk is a sum over the ranks: all of them have as many.
   const int64_t tokens = rows.size(0), width = part ? part->widest : weight.size(0),
-                step = rows_of_chunk(chunk, weight, width, tokens);
+                step = rows_of_chunk(form.chunk, weight, width, tokens);
   Tensor loss = at::zeros({}, x.options().dtype(wide)), d_weight;
   Tensors d_rows;
   for (int64_t begin = 0; begin < tokens; begin += step) {
     const int64_t count = std::min(step, tokens - begin);
     const Tensor some = rows.narrow(0, begin, count), given = flat.narrow(0, begin, count);
-    const Tensor logits = at::mm(some, weight.t());
+    const Tensor products = at::mm(some, weight.t());
+    const Tensor logits = soft_capped(products.to(wide), form.soft_cap);
     const bool gradient = wanted.x || wanted.weight;
-    const auto [losses, of_logits] = part ? rows_of_part(logits.to(wide), given, gradient, *part)
-                                          : rows_of(logits.to(wide), given, gradient);
+    const auto [losses, of_logits] =
+        part ? rows_of_part(logits, given, gradient, *part) : rows_of(logits, given, gradient);
     loss = loss + losses.sum();
     if (!gradient) continue;
-    const Tensor d_logits = of_logits.to(logits.scalar_type());
+    const Tensor d_logits = before_cap(of_logits, logits, form.soft_cap).to(products.scalar_type());
     if (wanted.x) d_rows.push_back(at::mm(d_logits, weight));
     if (!wanted.weight) continue;
     const Tensor of_chunk = at::mm(d_logits.t(), some).to(wide);
@@ -204,22 +217,22 @@ Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const 
   if (wanted.weight) result.saved.push_back(d_weight.to(type_of_sum(weight)));
   return result;
 }
+
 Differentiable::Result linear_cross_entropy(const Tensor& x, const Tensor& labels, const Tensor& weight,
-                                            int64_t chunk, LossGradients wanted) {
+                                            const LossForm& form) {
   const bool has_kernel = x.is_cpu() || x.is_cuda() || is_forecast(x);
-  return has_kernel && !tracing() ? by_kernel(x, labels, weight, chunk, wanted)
-                                  : linear_cross_entropy_by_operators(x, labels, weight, chunk, wanted);
+  return has_kernel && !tracing() ? by_kernel(x, labels, weight, form)
+                                  : linear_cross_entropy_by_operators(x, labels, weight, form);
 }
 
-Differentiable make_loss_function(int64_t chunk, LossGradients wanted,
-                                  const std::optional<VocabularyPart>& part) {
+Differentiable make_loss_function(const LossForm& form, const std::optional<VocabularyPart>& part) {
   return {.name = "linear_cross_entropy",
           .forward =
               [=](const Tensors& in) {
-                return part ? linear_cross_entropy_by_operators(in[0], in[1], in[2], chunk, wanted, part)
-                            : linear_cross_entropy(in[0], in[1], in[2], chunk, wanted);
+                return part ? linear_cross_entropy_by_operators(in[0], in[1], in[2], form, part)
+                            : linear_cross_entropy(in[0], in[1], in[2], form);
               },
-          .backward = [=](const Tensors& saved, const Tensors& gradients) -> Tensors {
+          .backward = [wanted = form.wanted](const Tensors& saved, const Tensors& gradients) -> Tensors {
             size_t next = 0;
             const auto scaled = [&](bool made) -> Tensor {
               if (!made) return {};

@@ -15,20 +15,26 @@ struct LossGradients {
 /// the product that is the gradient of x. `tokens` are cut evenly, so that the last chunk is not a small one.
 int64_t automatic_chunk(int64_t row_bytes, int64_t tokens, at::DeviceType);
 
+/// The form of a loss.
+struct LossForm {
+  int64_t chunk = 0;          ///< rows of logits that exist at a time; 0: automatic
+  LossGradients wanted = {};  ///< made in the forward
+  double soft_cap = 0;        ///< logits are soft_cap tanh(x Wᵀ / soft_cap); 0: x Wᵀ
+};
+
 /// The sum of the cross entropies of x Wᵀ against labels, with the gradients that were asked for: outputs
 /// {the sum}, saved {of x, of the weight}, each where asked for. x (.., D), labels (..) with -100 ignored,
-/// weight (V, D) of x's type; `chunk` rows of logits exist at a time, 0: automatic.
+/// weight (V, D) of x's type.
 Differentiable::Result linear_cross_entropy(const Tensor& x, const Tensor& labels, const Tensor& weight,
-                                            int64_t chunk, LossGradients);
+                                            const LossForm&);
 
 /// The same made of ATen calls: what a tracer sees, and what devices without a kernel run. Where ranks split
 /// the vocabulary, `weight` has this one's rows, the sum is that of all, and the gradients are the part's.
 Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const Tensor& labels,
-                                                         const Tensor& weight, int64_t chunk, LossGradients,
+                                                         const Tensor& weight, const LossForm&,
                                                          const std::optional<VocabularyPart>& part = {});
 
 /// The same as a pair: inputs x, labels, weight. Its backward only multiplies, in place where it is not
 /// traced: it can be run once. What is not wanted gets no gradient and costs none.
-Differentiable make_loss_function(int64_t chunk, LossGradients wanted,
-                                  const std::optional<VocabularyPart>& part = {});
+Differentiable make_loss_function(const LossForm&, const std::optional<VocabularyPart>& part = {});
 }  // namespace optrush

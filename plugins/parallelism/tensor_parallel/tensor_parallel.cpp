@@ -134,7 +134,9 @@ class TensorParallel final : public Plugin {
         [this, &mesh](Ops::HeadLoss::Fn inner, const Module& module) -> Ops::HeadLoss::Fn {
           return [this, inner = std::move(inner), part = vocabulary(*module.params.at(0), mesh)](
                      const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
-            return inner(region_->enter(x), labels, {parts.logits, part});
+            Ops::HeadParts of_part = parts;
+            of_part.part = part;
+            return inner(region_->enter(x), labels, of_part);
           };
         },
         traits);

@@ -33,8 +33,41 @@ HWY_INLINE hn::Vec<D> exp_of_nonpositive(D d, hn::Vec<D> x) {
 /// Numbers of a row that stay in the first cache.
 constexpr int64_t kPart = 2048;
 
-template <class W, class T>
-W log_sum_of_exponentials(const T* row, int64_t width) {
+/// Logits as they are.
+template <bool capped>
+struct Cap {
+  explicit Cap(double) {}
+  template <class D>
+  HWY_INLINE hn::Vec<D> operator()(D, hn::Vec<D> logits) const {
+    return logits;
+  }
+  /// The gradient of logits before the cap, of that of logits behind it.
+  template <class D>
+  HWY_INLINE hn::Vec<D> before(D, hn::Vec<D> gradient, hn::Vec<D>) const {
+    return gradient;
+  }
+};
+/// cap tanh(logit / cap)
+template <>
+struct Cap<true> {
+  double cap;
+  explicit Cap(double of) : cap(of) {}
+  template <class D>
+  HWY_INLINE hn::Vec<D> operator()(D d, hn::Vec<D> logits) const {
+    using W = hn::TFromD<D>;
+    const auto scaled = hn::Mul(logits, hn::Set(d, static_cast<W>(1 / cap)));
+    return hn::Mul(hn::Set(d, static_cast<W>(cap)), hn::Tanh(d, scaled));
+  }
+  template <class D>
+  HWY_INLINE hn::Vec<D> before(D d, hn::Vec<D> gradient, hn::Vec<D> capped) const {
+    using W = hn::TFromD<D>;
+    const auto t = hn::Mul(capped, hn::Set(d, static_cast<W>(1 / cap)));
+    return hn::Mul(gradient, hn::NegMulAdd(t, t, hn::Set(d, static_cast<W>(1))));
+  }
+};
+
+template <class W, class T, class Capping>
+W log_sum_of_exponentials(const T* row, int64_t width, const Capping& cap) {
   const hn::ScalableTag<W> d;
   const hn::CappedTag<W, 1> one;
   W max = std::numeric_limits<W>::lowest(), sum = 0;
@@ -45,23 +78,24 @@ W log_sum_of_exponentials(const T* row, int64_t width) {
     W rest = max;
     each_vector<W>(0, count, [&](auto tag, int64_t i) HWY_ATTR {
       if constexpr (std::is_same_v<decltype(tag), decltype(d)>)
-        top = hn::Max(top, load(tag, part + i));
+        top = hn::Max(top, cap(tag, load(tag, part + i)));
       else
-        rest = std::max(rest, hn::GetLane(load(one, part + i)));
+        rest = std::max(rest, hn::GetLane(cap(one, load(one, part + i))));
     });
     const W larger = std::max(rest, hn::GetLane(hn::MaxOfLanes(d, top)));
     sum *= std::exp(max - larger);
     max = larger;
     sum += sum_of<W>(count, [&](auto tag, int64_t i) HWY_ATTR {
-      return exp_of_nonpositive(tag, hn::Sub(load(tag, part + i), hn::Set(tag, max)));
+      return exp_of_nonpositive(tag, hn::Sub(cap(tag, load(tag, part + i)), hn::Set(tag, max)));
     });
   }
   return max + std::log(sum);
 }
 
-template <class T>
+template <class T, bool capped>
 void cross_entropy_rows(const CrossEntropy& p, int64_t begin, int64_t end) {
   using W = Wide<T>;
+  const Cap<capped> cap(p.soft_cap);
   for (int64_t i = begin; i < end; ++i) {
     T* row = static_cast<T*>(p.logits) + i * p.stride;
     W& loss = static_cast<W*>(p.losses)[i];
@@ -74,19 +108,26 @@ void cross_entropy_rows(const CrossEntropy& p, int64_t begin, int64_t end) {
                        [&](auto d, int64_t j) HWY_ATTR { store(d, hn::Zero(d), row + j, false); });
       continue;
     }
-    const W all = log_sum_of_exponentials<W>(row, p.width), of_label = hn::GetLane(load(one, row + label));
+    const auto logit_of_label = cap(one, load(one, row + label));
+    const W all = log_sum_of_exponentials<W>(row, p.width, cap), of_label = hn::GetLane(logit_of_label);
     loss = all - of_label;
     if (!p.gradient) continue;
     each_vector<W>(0, p.width, [&](auto d, int64_t j) HWY_ATTR {
-      store(d, exp_of_nonpositive(d, hn::Sub(load(d, row + j), hn::Set(d, all))), row + j, false);
+      const auto logits = cap(d, load(d, row + j));
+      const auto softmax = exp_of_nonpositive(d, hn::Sub(logits, hn::Set(d, all)));
+      store(d, cap.before(d, softmax, logits), row + j, false);
     });
-    store(one, hn::Set(one, std::exp(of_label - all) - 1), row + label, false);
+    store(one, cap.before(one, hn::Set(one, std::exp(of_label - all) - 1), logit_of_label), row + label,
+          false);
   }
 }
 
 void cross_entropy_each_type(const CrossEntropy& p, int64_t begin, int64_t end) {
-  with_type(p.type,
-            [&](auto* t) HWY_ATTR { cross_entropy_rows<std::remove_pointer_t<decltype(t)>>(p, begin, end); });
+  with_type(p.type, [&](auto* t) HWY_ATTR {
+    using T = std::remove_pointer_t<decltype(t)>;
+    p.soft_cap != 0 ? cross_entropy_rows<T, true>(p, begin, end)
+                    : cross_entropy_rows<T, false>(p, begin, end);
+  });
 }
 }  // namespace HWY_NAMESPACE
 }  // namespace optrush::fused

@@ -18,8 +18,8 @@ const GpuProgram& gpu::cross_entropy_program() {
   return program;
 }
 
-std::string gpu::cross_entropy_name(Type type, int64_t lanes, bool gradient) {
-  return instance("cross_entropy", type, lanes, gradient);
+std::string gpu::cross_entropy_name(Type type, int64_t lanes, bool gradient, bool capped) {
+  return instance("cross_entropy", type, lanes, gradient, capped);
 }
 
 void gpu::cross_entropy(const CrossEntropy& p) {
@@ -32,8 +32,8 @@ void gpu::cross_entropy(const CrossEntropy& p) {
   const int64_t each = together * kTogether;
   const int64_t threads = std::clamp<int64_t>(((p.width + each - 1) / each + 31) / 32 * 32, 32, kThreads);
   cross_entropy_program()
-      .kernel(cross_entropy_name(p.type, together, p.gradient))
+      .kernel(cross_entropy_name(p.type, together, p.gradient, p.soft_cap != 0))
       .launch({.blocks = {p.rows, 1, 1}, .threads = {threads, 1, 1}}, p.logits, p.labels, p.losses,
-              static_cast<int>(p.width), p.stride, kIgnored);
+              static_cast<int>(p.width), p.stride, kIgnored, p.soft_cap);
 }
 }  // namespace optrush::fused

@@ -7,15 +7,39 @@ __device__ inline double exponential(double x) { return exp(x); }
 /// Off by at most 2 + 1.2 |x| units in the last place, where e^x is the less the larger that is.
 __device__ inline float exponential(float x) { return __expf(x); }
 
+__device__ inline double hyperbolic_tangent(double x) { return tanh(x); }
+__device__ inline float hyperbolic_tangent(float x) { return tanhf(x); }
+
+/// Logits as they are.
+template <class W, bool capped>
+struct Cap {
+  __device__ explicit Cap(double) {}
+  __device__ W operator()(W logit) const { return logit; }
+  /// Of the cap at a logit behind it.
+  __device__ W slope(W) const { return W(1); }
+};
+/// cap tanh(logit / cap)
+template <class W>
+struct Cap<W, true> {
+  W cap, inverse;
+  __device__ explicit Cap(double of) : cap(W(of)), inverse(W(1 / of)) {}
+  __device__ W operator()(W logit) const { return cap * hyperbolic_tangent(logit * inverse); }
+  __device__ W slope(W capped) const {
+    const W t = capped * inverse;
+    return W(1) - t * t;
+  }
+};
+
 constexpr int kThreads = 1024;
 /// Packs of a thread whose loads are under way at a time.
 constexpr int kTogether = 4;
 
-template <class T, int N, bool gradient>
+template <class T, int N, bool gradient, bool capped>
 __global__ void __launch_bounds__(kThreads, 1)
     cross_entropy(T* logits, const long long* __restrict__ labels, Wide<T>* __restrict__ losses, int width,
-                  long long stride, long long ignored) {
+                  long long stride, long long ignored, double soft_cap) {
   using W = Wide<T>;
+  const Cap<W, capped> cap(soft_cap);
   using Numbers = Pack<T, N>;
   const W lowest = sizeof(W) == 8 ? W(-1.7e308) : W(-3.4e38f);
   T* row = logits + blockIdx.x * stride;
@@ -26,7 +50,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   W all = 0;
   if (counts) {
     if (label < 0 || label >= width) __trap();
-    const W of_label = widen(row[label]);
+    const W of_label = cap(widen(row[label]));
     W top = lowest, sum = 0;
     for (int start = first; start <= last; start += hop * kTogether) {
       Numbers packs[kTogether];
@@ -42,7 +66,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         W larger = top;
 #pragma unroll
         for (int j = 0; j < N; ++j) {
-          if (column + j >= width) values[j] = lowest;  // behind the end of the row
+          values[j] = column + j < width ? cap(values[j]) : lowest;  // behind the end of the row
           larger = max(larger, values[j]);
         }
         sum *= exponential(top - larger);
@@ -71,8 +95,10 @@ __global__ void __launch_bounds__(kThreads, 1)
         if (counts) {
           packs[i].unpack(values);
 #pragma unroll
-          for (int j = 0; j < N; ++j)
-            values[j] = exponential(values[j] - all) - (column + j == label ? W(1) : W(0));
+          for (int j = 0; j < N; ++j) {
+            const W logit = cap(values[j]);
+            values[j] = (exponential(logit - all) - (column + j == label ? W(1) : W(0))) * cap.slope(logit);
+          }
         }
         store(row + column, values);
       }

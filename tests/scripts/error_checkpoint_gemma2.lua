@@ -1,5 +1,0 @@
--- A model that is not supported is refused at the line that names it.
--- expect-error: error_checkpoint_gemma2.lua:5: <scripts>/checkpoint_gemma2/config.json: 'architectures' names 'Gemma2ForCausalLM', a model that is not supported: it caps attention scores and logits by tanh
--- expect-error:   hint: models that load are LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, OlmoForCausalLM, Olmo2ForCausalLM, Olmo3ForCausalLM, SmolLM3ForCausalLM, GemmaForCausalLM, Gemma3ForCausalLM, GraniteForCausalLM, MixtralForCausalLM, Qwen2MoeForCausalLM, Qwen3MoeForCausalLM, OlmoeForCausalLM; this model differs from all of them. To train a Llama of the same sizes from initial weights: rush.llama { vocab_size = 4, dim = 2, n_layers = 1, n_heads = 1, n_kv_heads = 1, ffn_dim = 2 }
-local rush = require "optrush"
-rush.checkpoint "checkpoint_gemma2"
