@@ -7,6 +7,7 @@
 
 #include "base/temporary_folder.h"
 #include "context_parallel/ring.h"
+#include "context_parallel/ring_blocks.h"
 #include "context_parallel/slices.h"
 #include "model/operators.h"
 #include "random_training.h"
@@ -46,6 +47,68 @@ TEST(ContextSlices, ZigzagGivesEachRankAsManyPairsOfQueryAndKey) {
   }
 }
 
+/// What the blocks of all steps let a rank's queries see, by their places; pairs that they compute in all.
+struct Seen {
+  std::vector<std::pair<int64_t, int64_t>> pairs;  ///< positions of query and key
+  int64_t computed = 0;
+  int64_t empty_steps = 0;
+};
+
+Seen seen_by(int64_t rank, const context_parallel::RingShape& shape) {
+  const auto positions = [&](int64_t of) {
+    std::vector<int64_t> all;
+    for (const auto& [begin, length] :
+         context_parallel::slices_of(shape.ranks * shape.length, shape.ranks, of, /*zigzag=*/true))
+      for (int64_t i = 0; i < length; ++i) all.push_back(begin + i);
+    return all;
+  };
+  Seen seen;
+  const auto of_queries = positions(rank);
+  for (int64_t owner = 0; owner < shape.ranks; ++owner) {
+    const auto of_keys = positions(owner);
+    const auto blocks = context_parallel::blocks_of(shape, rank, owner);
+    if (blocks.empty()) ++seen.empty_steps;
+    for (const auto& block : blocks) {
+      seen.computed += block.queries * block.keys;
+      for (int64_t q = 0; q < block.queries; ++q)
+        for (int64_t k = 0; k < block.keys; ++k)
+          if ((!block.causal || k <= q) && (block.window == 0 || q - k < block.window))
+            seen.pairs.emplace_back(of_queries.at(static_cast<size_t>(block.first_query + q)),
+                                    of_keys.at(static_cast<size_t>(block.first_key + k)));
+    }
+  }
+  std::ranges::sort(seen.pairs);
+  return seen;
+}
+
+TEST(RingBlocks, EachVisiblePairIsInOneBlock) {
+  for (const int64_t ranks : {1, 2, 3, 5})
+    for (const int64_t length : {2, 4, 14})
+      for (int64_t window = 0; window <= ranks * length + 1; ++window)
+        for (int64_t rank = 0; rank < ranks; ++rank) {
+          std::vector<std::pair<int64_t, int64_t>> expected;
+          for (const auto& [begin, count] : context_parallel::slices_of(ranks * length, ranks, rank, true))
+            for (int64_t q = begin; q < begin + count; ++q)
+              for (int64_t k = window == 0 ? 0 : std::max<int64_t>(0, q - window + 1); k <= q; ++k)
+                expected.emplace_back(q, k);
+          std::ranges::sort(expected);
+          const Seen seen = seen_by(rank, {ranks, length, window});
+          EXPECT_EQ(seen.pairs, expected) << ranks << " ranks of " << length << ", window " << window;
+        }
+}
+
+TEST(RingBlocks, AShortWindowLeavesOutWhatItHides) {
+  // 4 ranks of 2 x 8 positions: of a window of 4 a rank computes its two stretches, and the corner of 3
+  // before each; the first rank has none before its first.
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    const Seen seen = seen_by(rank, {.ranks = 4, .length = 16, .window = 4});
+    EXPECT_EQ(seen.computed, 2 * 8 * 8 + (rank == 0 ? 1 : 2) * 3 * 3) << rank;
+    EXPECT_EQ(seen.empty_steps, rank == 0 || rank == 3 ? 2 : 1) << rank;
+  }
+  const Seen whole = seen_by(1, {.ranks = 4, .length = 16});
+  EXPECT_EQ(whole.computed, 16 * 16 + 3 * 16 * 8) << "without a window";
+}
+
 RandomTraining draw(Draws& draws, uint64_t seed) {
   const bool ring = seed % 3 != 2;
   const int64_t size = seed == 0 ? 8 : ring ? draws.one_of<int64_t>({2, 3, 4}) : 2;
@@ -66,6 +129,7 @@ RandomTraining draw(Draws& draws, uint64_t seed) {
                              {"ffn_dim", draws.one_of<int>({13, 29})},
                              {"tie_embeddings", draws.sometimes()}});
   spec.train.seq_len = 2 * size * matrices * draws.one_of<int64_t>({1, 3});
+  if (draws.sometimes()) spec.model["window"] = draws.one_of<int64_t>({2, 3, 5, 8, 13});
   spec.train.accumulation = draws.one_of<int64_t>({1, 2});
   return {spec, batch_ranks};
 }

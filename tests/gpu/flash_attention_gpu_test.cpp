@@ -102,6 +102,20 @@ TEST_F(FlashAttentionOnGpu, HalvesInARingAreTheWhole) {
   }
 }
 
+TEST_F(FlashAttentionOnGpu, HalvesHaveAWindowCausalOrNot) {
+  for (const char* kernel : {"flash", "efficient"})
+    for (const bool causal : {true, false})
+      for (const int64_t window : {1, 30, 100}) {
+        SCOPED_TRACE(std::string(kernel) + (causal ? " causal" : "") + ", window " + std::to_string(window));
+        Resolved resolved(kernel);
+        auto inputs = inputs_on_gpu({.groups = 2, .queries = 128, .keys = 128, .causal = causal});
+        inputs.args.window = window;
+        EXPECT_LT(difference(attention_by_forward_backward(resolved.halves(), inputs),
+                             attention_by_formula(in_double(inputs))),
+                  kBf16);
+      }
+}
+
 TEST_F(FlashAttentionOnGpu, PackedDocumentsAreAttendedToAsTheyAreAlone) {
   for (const char* kernel : {"auto", "flash", "efficient"})
     for (const bool causal : {true, false}) {

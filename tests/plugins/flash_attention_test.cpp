@@ -264,6 +264,21 @@ TEST(FlashAttentionHalves, InARingTheyAreTheWhole) {
   EXPECT_THAT(resolved.notes().dump(), ::testing::HasSubstr("the kernel 'flash'"));
 }
 
+TEST(FlashAttentionHalves, HaveAWindowCausalOrNot) {
+  Resolved resolved;
+  const auto halves = resolved.halves();
+  for (const auto& precision : kPrecisions)
+    for (const bool causal : {true, false})
+      for (const int64_t window : {1, 5, 7, 12}) {
+        auto inputs = attention_inputs({.causal = causal}, precision.type);
+        inputs.args.window = window;
+        EXPECT_LT(difference(attention_by_forward_backward(halves, inputs),
+                             attention_by_formula(in_double(inputs))),
+                  precision.whole)
+            << window << (causal ? " causal" : "");
+      }
+}
+
 /// Out, lse and gradients under autograd.
 Attended attend(Resolved& resolved, const AttentionInputs& in) {
   const auto leaf = [](const Tensor& x) { return x.detach().clone().requires_grad_(); };

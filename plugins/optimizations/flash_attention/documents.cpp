@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <optional>
 
 #include "optrush/forecast.h"
+#include "window.h"
 
 namespace optrush::flash::documents {
 namespace {
@@ -81,12 +81,6 @@ void note_products(double flops, bool on_gpu) {
   if (on_gpu) note_flops(flops);
   const std::array<c10::IValue, 1> inputs = {c10::IValue(flops)};
   RECORD_FUNCTION("optrush::document_flops", c10::ArrayRef<const c10::IValue>(inputs.data(), inputs.size()));
-}
-
-/// FlashAttention's bounds to the left and right of a query; none: no window.
-std::array<std::optional<int64_t>, 2> window_of(const AttentionArgs& args) {
-  if (args.window == 0) return {};
-  return {args.window - 1, 0};
 }
 
 /// Of a forward, and of the backward that autograd calls for it, when it does.
@@ -162,7 +156,7 @@ std::array<Tensor, 3> backward_on_gpu(bool efficient, const Tensor& gradient, co
   const Tensor upstream = positions_of(gradient), result = positions_of(out).contiguous();
   const Tensor rows = positions_of(lse);
   Tensor dq, dk, dv;
-  if (efficient) {
+  if (efficient && args.window == 0) {
     const Tensor state = at::empty({}, q.options().dtype(at::kLong));
     std::tie(dq, dk, dv, std::ignore) = at::_efficient_attention_backward(
         upstream.unsqueeze(0), queries.unsqueeze(0), keys.unsqueeze(0), values.unsqueeze(0), {},
@@ -171,10 +165,11 @@ std::array<Tensor, 3> backward_on_gpu(bool efficient, const Tensor& gradient, co
         /*bias_requires_grad=*/false, args.scale);
     return {heads_of(dq.squeeze(0), batch), heads_of(dk.squeeze(0), batch), heads_of(dv.squeeze(0), batch)};
   }
+  const auto [left, right] = window_of(args);
   std::tie(dq, dk, dv) = at::_flash_attention_backward(
       upstream, queries, keys, values, result, rows.t().contiguous(), starts, starts, longest, longest, 0.0,
       args.causal, at::empty({2}, q.options().dtype(at::kUInt64)),
-      at::empty({}, q.options().dtype(at::kUInt64)), args.scale);
+      at::empty({}, q.options().dtype(at::kUInt64)), args.scale, left, right);
   return {heads_of(dq, batch), heads_of(dk, batch), heads_of(dv, batch)};
 }
 }  // namespace optrush::flash::documents

@@ -2,12 +2,14 @@
 
 #include <ATen/Functions.h>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 
 #include "documents.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
+#include "window.h"
 
 namespace optrush::flash {
 namespace {
@@ -22,27 +24,47 @@ bool by_document(const Tensor& q, const AttentionArgs& args) {
   return args.segments.defined() && !is_forecast(q);
 }
 
+void check_type_of_window(const Tensor& q) {
+  const auto type = q.scalar_type();
+  if (type != at::kBFloat16 && type != at::kHalf)
+    throw Error("the fused attention kernel has no sliding window in " + std::string(c10::toString(type)) +
+                    " on a GPU",
+                "stack mixed_precision or bf16_weights, or remove flash_attention from the stack");
+}
+
 /// By FlashAttention, whatever kernel other layers run: the others have no window.
 AttentionOut window_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
-  const int64_t length = q.size(2);
+  check_type_of_window(q);
+  const auto [left, right] = window_of(args);
   const auto results =
-      at::_flash_attention_forward(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), {}, {}, length,
-                                   length, 0.0, args.causal, false, args.scale, args.window - 1, 0);
+      at::_flash_attention_forward(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), {}, {}, q.size(2),
+                                   k.size(2), 0.0, args.causal, false, args.scale, left, right);
   return {std::get<0>(results).transpose(1, 2), std::get<1>(results)};
+}
+
+std::array<Tensor, 3> window_on_gpu(const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const Tensor& out, const Tensor& lse, const AttentionArgs& args) {
+  const auto [left, right] = window_of(args);
+  const auto [dq, dk, dv] = at::_flash_attention_backward(
+      gradient.transpose(1, 2), q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2),
+      out.transpose(1, 2).contiguous(), lse.contiguous(), {}, {}, q.size(2), k.size(2), 0.0, args.causal,
+      at::empty({2}, q.options().dtype(at::kUInt64)), at::empty({}, q.options().dtype(at::kUInt64)),
+      args.scale, left, right);
+  return {dq.transpose(1, 2), dk.transpose(1, 2), dv.transpose(1, 2)};
 }
 }  // namespace
 
-Tensor FusedKernel::window_mask(const Tensor& q, const AttentionArgs& args) {
-  const int64_t length = q.size(2);
-  const Tensor& last = window_mask_.mask;
-  const bool fits = last.defined() && last.size(0) == length && last.scalar_type() == q.scalar_type() &&
-                    last.device() == q.device() && window_mask_.window == args.window;
-  if (!fits) {
+std::optional<Tensor> FusedKernel::window_mask(const Tensor& q, const Tensor& k, const AttentionArgs& args) {
+  if (!args.has_window(k.size(2))) return {};
+  const int64_t queries = q.size(2), keys = k.size(2), longest = std::max(queries, keys);
+  Tensor& mask = window_masks_[{args.window, args.causal, q.scalar_type()}];
+  if (!mask.defined() || mask.size(0) < longest || mask.device() != q.device()) {
     const double never = -std::numeric_limits<double>::infinity();
-    const Tensor hidden = at::full({length, length}, never, q.options());
-    window_mask_ = {hidden.tril(-args.window) + hidden.triu(1), args.window};
+    const Tensor hidden = at::full({longest, longest}, never, q.options());
+    mask = hidden.tril(-args.window);
+    if (args.causal) mask = mask + hidden.triu(1);
   }
-  return window_mask_.mask;
+  return mask.narrow(0, 0, queries).narrow(1, 0, keys);
 }
 
 void FusedKernel::check_width(const Tensor& q) const {
@@ -56,7 +78,7 @@ AttentionOut FusedKernel::forward(const Tensor& q, const Tensor& k, const Tensor
                                   const AttentionArgs& args) {
   check_width(q);
   if (!by_document(q, args)) {
-    if (args.has_window(q.size(2)) && kernel_ != Kernel::cpu) return window_on_gpu(q, k, v, args);
+    if (args.has_window(k.size(2)) && kernel_ != Kernel::cpu) return window_on_gpu(q, k, v, args);
     return forward_whole(q, k, v, args);
   }
   if (kernel_ != Kernel::cpu) return documents::forward_on_gpu(kernel_ == Kernel::efficient, q, k, v, args);
@@ -69,7 +91,11 @@ std::array<Tensor, 3> FusedKernel::backward(const Tensor& gradient, const Tensor
                                             const Tensor& v, const Tensor& out, const Tensor& lse,
                                             const AttentionArgs& args) {
   check_width(q);
-  if (!by_document(q, args)) return backward_whole(gradient, q, k, v, out, lse, args);
+  if (!by_document(q, args)) {
+    if (args.has_window(k.size(2)) && kernel_ != Kernel::cpu)
+      return window_on_gpu(gradient, q, k, v, out, lse, args);
+    return backward_whole(gradient, q, k, v, out, lse, args);
+  }
   if (kernel_ != Kernel::cpu)
     return documents::backward_on_gpu(kernel_ == Kernel::efficient, gradient, q, k, v, out, lse, args);
   return documents::backward_each(
@@ -82,10 +108,9 @@ AttentionOut FusedKernel::forward_whole(const Tensor& q, const Tensor& k, const 
                                         const AttentionArgs& args) {
   switch (kernel_) {
     case Kernel::cpu: {
-      const bool windowed = args.has_window(q.size(2));
-      const std::optional<Tensor> mask = windowed ? std::optional(window_mask(q, args)) : std::nullopt;
+      const auto mask = window_mask(q, k, args);
       const auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
-          q, k, v, 0.0, args.causal && !windowed, mask, args.scale);
+          q, k, v, 0.0, args.causal && !mask, mask, args.scale);
       return {out, lse};
     }
     case Kernel::flash: {
@@ -118,10 +143,12 @@ std::array<Tensor, 3> FusedKernel::backward_whole(const Tensor& gradient, const 
   // Without dropout the state of the generator is not read, but has to be there.
   const Tensor state = at::empty({}, q.options().dtype(at::kLong));
   switch (kernel_) {
-    case Kernel::cpu:
+    case Kernel::cpu: {
+      const auto mask = window_mask(q, k, args);
       std::tie(dq, dk, dv) = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-          gradient, q, k, v, out, lse, 0.0, args.causal, {}, args.scale);
+          gradient, q, k, v, out, lse, 0.0, args.causal && !mask, mask, args.scale);
       break;
+    }
     case Kernel::flash:
       std::tie(dq, dk, dv) = at::_scaled_dot_product_flash_attention_backward(
           gradient, q, k, v, out, lse.contiguous(), {}, {}, queries, keys, 0.0, args.causal,

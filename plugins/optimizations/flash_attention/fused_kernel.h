@@ -1,6 +1,9 @@
 #pragma once
 #include <array>
 #include <atomic>
+#include <map>
+#include <optional>
+#include <tuple>
 
 #include "optrush/ops.h"
 
@@ -15,7 +18,7 @@ class FusedKernel {
  public:
   explicit FusedKernel(Kernel kernel) : kernel_(kernel) {}
 
-  /// Under autograd where it is enabled, and the only one with a window; the lse has no derivative.
+  /// Under autograd where it is enabled; the lse has no derivative.
   AttentionOut forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
   /// {dq, dk, dv}; `out` and `lse` may be of more keys than these.
   std::array<Tensor, 3> backward(const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -28,14 +31,12 @@ class FusedKernel {
                                        const Tensor& v, const Tensor& out, const Tensor& lse,
                                        const AttentionArgs&);
 
-  /// (S, S) in q's type: 0 where a query sees a key. The layers of a model share it.
-  Tensor window_mask(const Tensor& q, const AttentionArgs&);
+  /// (queries, keys) in q's type: 0 where a query sees a key; none where the window hides nothing.
+  std::optional<Tensor> window_mask(const Tensor& q, const Tensor& k, const AttentionArgs&);
 
   Kernel kernel_;
-  struct WindowMask {
-    Tensor mask;
-    int64_t window = 0;
-  } window_mask_;
+  /// By window, whether causal, and type; square. Layers share them, and shorter sequences take a corner.
+  std::map<std::tuple<int64_t, bool, at::ScalarType>, Tensor> window_masks_;
   /// LibTorch's cuDNN forward gives (B, H, S) or (B, H, S, 1), and its backward wants the same. They may run
   /// on two threads.
   std::atomic<bool> cudnn_lse_has_four_axes_ = false;

@@ -44,7 +44,9 @@ class ContextParallel final : public Plugin {
                       " positions cannot be split into " + text(parts) + " equal parts" +
                       (by_ring_ ? ", two for each rank of the ring" : ""),
                   "use a train.seq_len that is a multiple of " + text(parts) + ", or fewer ranks");
-    refuse_by_position(llama_of(recipe.spec()), train.seq_len);
+    const LlamaSpec model = llama_of(recipe.spec());
+    refuse_by_position(model);
+    if (by_ring_) demand_of_halves(recipe, model);
     recipe.mesh.dim({.name = kDim, .size = size_, .splits = Splits::sequence, .nearness = 30});
     recipe.on(Event::meta_initialized, Phase::context, [this, &recipe](Run& run) {
       by_ring_ ? refuse_other_attention(recipe) : refuse_uneven_heads(run);
@@ -55,16 +57,19 @@ class ContextParallel final : public Plugin {
   }
 
  private:
-  void refuse_by_position(const LlamaSpec& model, int64_t seq_len) const {
+  static void refuse_by_position(const LlamaSpec& model) {
     if (model.position == PositionKind::alibi)
       throw Error(
           "context_parallel does not support position = \"alibi\": attention needs the distances "
           "between positions of several ranks",
           "use position = \"rope\", or remove context_parallel from the stack");
-    if (by_ring_ && model.window != 0 && model.window < seq_len)
-      throw Error("context_parallel: a ring does not support sliding windows (window = " +
-                      text(model.window) + " of " + text(seq_len) + " positions)",
-                  "use kind = \"all_to_all\"");
+  }
+
+  /// What the model demands of attention.
+  static void demand_of_halves(Recipe& recipe, const LlamaSpec& model) {
+    SlotInfo& halves = recipe.ops.attention_forward_backward;
+    if (model.window != 0 && model.window < recipe.spec().train.seq_len) halves.demand("window");
+    if (model.attention_soft_cap != 0) halves.demand("soft_cap");
   }
 
   /// A ring computes with the halves, so they have to be those of the attention that it takes the place of.

@@ -2,6 +2,7 @@
 
 #include <ATen/Functions.h>
 
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -9,17 +10,25 @@ namespace optrush::context_parallel {
 namespace {
 at::ScalarType sum_type(const Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
+Tensor queries_of(const Tensor& x, const Block& block) {
+  return x.narrow(2, block.first_query, block.queries);
+}
+
 /// Softmax over several sets of keys, of which each gave its own output and log-sum-exp.
 class Merged {
  public:
-  /// For all queries.
+  /// Of no keys yet.
+  explicit Merged(const Tensor& q)
+      : out_(at::zeros(q.sizes(), q.options().dtype(sum_type(q)))),
+        lse_(at::full({q.size(0), q.size(1), q.size(2)}, -std::numeric_limits<double>::infinity(),
+                      out_.options())) {}
+  /// Of keys that all queries see.
   explicit Merged(const AttentionOut& first)
       : out_(first.out.to(sum_type(first.out), /*non_blocking=*/false, /*copy=*/true)),
         lse_(first.lse.to(out_.scalar_type(), /*non_blocking=*/false, /*copy=*/true)) {}
 
-  /// For the queries from `first` on.
-  void add(const AttentionOut& part, int64_t first) {
-    const Tensor out = out_.slice(2, first), lse = lse_.slice(2, first);
+  void add(const AttentionOut& part, const Block& block) {
+    const Tensor out = queries_of(out_, block), lse = queries_of(lse_, block);
     const Tensor of_part = part.lse.to(lse.scalar_type());
     const Tensor sum = at::logaddexp(lse, of_part);
     out.mul_(at::exp(lse - sum).unsqueeze(-1));
@@ -34,7 +43,8 @@ class Merged {
   Tensor out_, lse_;
 };
 
-Tensor queries_of(const Tensor& x, int64_t first) { return x.slice(2, first); }
+/// Of keys and values (2, B, G, S / N, K), or their gradients.
+Tensor keys_of(const Tensor& both, const Block& block) { return both.narrow(3, block.first_key, block.keys); }
 }  // namespace
 
 Ring::Ring(Group& ranks, const AttentionArgs& args)
@@ -56,17 +66,16 @@ AttentionOut Ring::operator()(const Tensor& q, const Tensor& k, const Tensor& v)
   return {result.at(0), result.at(1).detach()};
 }
 
-int64_t Ring::owner_at(int64_t step) const { return (ranks_.rank() - step + ranks_.size()) % ranks_.size(); }
-
-Ring::Step Ring::step_of(int64_t owner, int64_t length) const {
-  if (!args_.causal || owner == ranks_.rank()) return {args_.causal, 0, length};
-  if (owner < ranks_.rank()) return {false, 0, length / 2};
-  return {false, length / 2, length};
+std::vector<Block> Ring::blocks_at(int64_t step, int64_t length) const {
+  if (!args_.causal) return {{.queries = length, .keys = length}};
+  const int64_t ranks = ranks_.size(), owner = (ranks_.rank() - step + ranks) % ranks;
+  return blocks_of({.ranks = ranks, .length = length, .window = args_.window}, ranks_.rank(), owner);
 }
 
-AttentionArgs Ring::args_of(const Step& step) const {
+AttentionArgs Ring::args_of(const Block& block) const {
   AttentionArgs args = args_;
-  args.causal = step.causal;
+  args.causal = block.causal;
+  args.window = block.window;
   return args;
 }
 
@@ -84,13 +93,16 @@ Differentiable::Result Ring::forward(const Tensors& qkv) const {
   for (int64_t i = 0; i < steps; ++i) {
     WorkHandle arrives;
     if (i + 1 < steps) arrives = pass_on(here, next);
-    const Step step = step_of(owner_at(i), length);
-    const AttentionOut part = halves_.forward(queries_of(q, step.first_query), here[0].slice(2, 0, step.keys),
-                                              here[1].slice(2, 0, step.keys), args_of(step));
-    if (merged)
-      merged->add(part, step.first_query);
-    else
-      merged.emplace(part);
+    for (const Block& block : blocks_at(i, length)) {
+      const Tensor keys = keys_of(here, block);
+      const AttentionOut part = halves_.forward(queries_of(q, block), keys[0], keys[1], args_of(block));
+      if (!merged && block.queries == length) {
+        merged.emplace(part);
+        continue;
+      }
+      if (!merged) merged.emplace(q);
+      merged->add(part, block);
+    }
     arrives.wait();
     here = std::exchange(next, {});
   }
@@ -110,20 +122,31 @@ Tensors Ring::backward(const Tensors& saved, const Tensor& gradient) const {
   for (int64_t i = 0; i < steps; ++i) {
     WorkHandle arrives;
     if (i + 1 < steps) arrives = pass_on(here, next);
-    const Step step = step_of(owner_at(i), length);
-    const auto rows = [&](const Tensor& x) { return queries_of(x, step.first_query); };
-    const auto [dq, dk, dv] =
-        halves_.backward(rows(gradient), rows(q), here[0].slice(2, 0, step.keys),
-                         here[1].slice(2, 0, step.keys), rows(out), rows(lse), args_of(step));
-    rows(of_queries).add_(dq);
-    if (i == 0) {
-      of_own = at::stack({dk, dv}).to(type);
+    const auto blocks = blocks_at(i, length);
+    std::vector<Tensors> of_keys;
+    for (const Block& block : blocks) {
+      const auto rows = [&](const Tensor& x) { return queries_of(x, block); };
+      const Tensor keys = keys_of(here, block);
+      auto [dq, dk, dv] =
+          halves_.backward(rows(gradient), rows(q), keys[0], keys[1], rows(out), rows(lse), args_of(block));
+      rows(of_queries).add_(dq);
+      of_keys.push_back({std::move(dk), std::move(dv)});
+    }
+    const auto add_to = [&](const Tensor& sum) {
+      for (size_t j = 0; j < blocks.size(); ++j)
+        for (int64_t of = 0; of < 2; ++of)
+          keys_of(sum, blocks[j])[of].add_(of_keys[j][static_cast<size_t>(of)]);
+    };
+    if (i == 0 && blocks.size() == 1) {
+      of_own = at::stack(of_keys.front()).to(type);
+    } else if (i == 0) {
+      of_own = at::zeros(here.sizes(), here.options().dtype(type));
+      add_to(of_own);
     } else {
       if (i == 1) travelling = at::zeros(here.sizes(), here.options().dtype(type));
       comes.wait();  // what the ranks before added for the same owner
       if (i > 1) travelling = std::exchange(coming, {});
-      travelling[0].slice(2, 0, step.keys).add_(dk);
-      travelling[1].slice(2, 0, step.keys).add_(dv);
+      add_to(travelling);
       comes = pass_on(travelling, coming);
     }
     arrives.wait();

@@ -1,10 +1,12 @@
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "optrush/differentiable.h"
 #include "optrush/mesh.h"
 #include "optrush/ops.h"
 #include "optrush/step.h"
+#include "ring_blocks.h"
 
 namespace optrush::context_parallel {
 /// Ring attention (arXiv:2310.01889): queries stay, keys and values go around. At each of N steps a rank
@@ -13,8 +15,9 @@ namespace optrush::context_parallel {
 /// gradients of keys and values go with them, one rank further at each step until they are home.
 ///
 /// Positions are cut in zigzag (slices.h), so under a causal mask a step needs all queries and the first half
-/// of the keys, or the second half of the queries and all keys: as much work on each rank. Lives as long as
-/// the run.
+/// of the keys, or the second half of the queries and all keys: as much work on each rank. With a sliding
+/// window it computes the pairs of stretches that the window reaches (ring_blocks.h). Lives as long as the
+/// run.
 class Ring {
  public:
   /// `args` of the module; its segments and lse are not looked at.
@@ -26,15 +29,9 @@ class Ring {
   AttentionOut operator()(const Tensor& q, const Tensor& k, const Tensor& v) const;
 
  private:
-  /// What a step computes: queries from this one on, so many keys.
-  struct Step {
-    bool causal;
-    int64_t first_query, keys;
-  };
-  Step step_of(int64_t owner, int64_t length) const;
-  /// Whose keys and values are here at a step.
-  int64_t owner_at(int64_t step) const;
-  AttentionArgs args_of(const Step&) const;
+  /// What a step computes with the keys and values that are here.
+  std::vector<Block> blocks_at(int64_t step, int64_t length) const;
+  AttentionArgs args_of(const Block&) const;
   /// Sends `tensor` to the next rank, while the one of the rank before arrives in the result.
   WorkHandle pass_on(const Tensor& tensor, Tensor& arriving) const;
 
