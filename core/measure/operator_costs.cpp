@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -50,8 +51,11 @@ const Names kWhole = {"aten::mean",
                       "aten::triu",
                       "aten::gather",
                       "aten::scatter_add_"};
+/// The product of each group's rows, after a kernel that finds where they are.
+constexpr std::string_view kGroupedMatmul = "aten::_grouped_mm";
 const Names kMatmuls = {"aten::mm",      "aten::bmm",      "aten::addmm",      "aten::addmm_",
-                        "aten::baddbmm", "aten::baddbmm_", "aten::_scaled_mm", "aten::_addmm_activation"};
+                        "aten::baddbmm", "aten::baddbmm_", "aten::_scaled_mm", "aten::_addmm_activation",
+                        kGroupedMatmul};
 /// The gradient of an embedding: more tokens than these are sorted by their rows first, in eight passes.
 constexpr int64_t kSummedUnsorted = 3072, kSortAndSum = 32;
 /// Rows are looked up in their first tensor: no more of it is read than is looked up.
@@ -100,16 +104,23 @@ bool of_documents(const at::RecordFunction& fn) {
   return false;
 }
 
-/// Positions that a query is related to, in any order, as the mean over the sequence: fewer with a sliding
-/// window.
-double keys_of_a_query(const at::RecordFunction& fn, int64_t positions) {
+/// None: the operator has no such argument, or it was left out.
+std::optional<int64_t> number_given(const at::RecordFunction& fn, const char* argument) {
   const auto schema = fn.operator_schema();
-  const auto index = schema ? schema->argumentIndexWithName("window_size_left") : std::nullopt;
+  const auto index = schema ? schema->argumentIndexWithName(argument) : std::nullopt;
+  if (!index || !fn.inputs()[static_cast<size_t>(*index)].isInt()) return {};
+  return fn.inputs()[static_cast<size_t>(*index)].toInt();
+}
+
+/// Positions that a query is related to, in any order, as the mean over the sequence: fewer with a sliding
+/// window, which without a causal mask may be open to the right.
+double keys_of_a_query(const at::RecordFunction& fn, int64_t positions) {
   const auto length = static_cast<double>(positions);
-  if (!index || !fn.inputs()[static_cast<size_t>(*index)].isInt()) return length;
-  const int64_t window = fn.inputs()[static_cast<size_t>(*index)].toInt() + 1;
+  const int64_t window = number_given(fn, "window_size_left").value_or(-1) + 1;
   if (window <= 0 || window >= positions) return length;
-  const auto seen = static_cast<double>(window);
+  const auto seen = static_cast<double>(window), hidden = length - seen;
+  if (number_given(fn, "window_size_right").value_or(0) < 0)
+    return length - hidden * (hidden + 1) / (2 * length);
   return 2 * seen - 1 - seen * (seen - 1) / length;
 }
 
@@ -307,7 +318,7 @@ OperatorCost OperatorCall::end(const at::RecordFunction& fn, bool inside) {
     case Kind::wait:
       return cost_;
     case Kind::matmul:
-      cost_.launches = here_ ? 1 : 0;
+      cost_.launches = !here_ ? 0 : name_ == kGroupedMatmul ? 2 : 1;
       break;
     case Kind::attention:
       break;

@@ -248,10 +248,10 @@ void register_kernels() {
     made.impl("_copy_from_and_resize", copy_from_and_resize);
     made.impl("_local_scalar_dense", local_scalar_dense);
     made.impl("_fused_sdp_choice", attention_kernel);
-    // These are one kernel on a GPU; LibTorch would make them of several where a device says nothing.
-    for (const char* whole :
-         {"silu_backward", "_foreach_norm.Scalar", "_foreach_add_.Scalar", "_foreach_add_.List",
-          "_foreach_sub_.List", "_foreach_mul_.Tensor", "_foreach_mul_.Scalar", "_foreach_copy_"})
+    // These are whole on a GPU; LibTorch would make them of other operators where a device says nothing.
+    for (const char* whole : {"_grouped_mm", "silu_backward", "_foreach_norm.Scalar", "_foreach_add_.Scalar",
+                              "_foreach_add_.List", "_foreach_sub_.List", "_foreach_mul_.Tensor",
+                              "_foreach_mul_.Scalar", "_foreach_copy_"})
       made.impl(whole, torch::CppFunction::makeFromBoxedFunction<&run>());
     return made;
   }();

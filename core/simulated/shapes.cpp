@@ -108,6 +108,14 @@ void matmul_into(Call& call, const Tensor& a, const Tensor& b, const c10::IValue
   const auto result = type.isNone() ? a.scalar_type() : type.toScalarType();
   call.give({at::empty({a.size(0), b.size(1)}, a.options().dtype(result))});
 }
+/// Rows times the matrix of their group, or the products of the rows of each group: 2-D times 3-D or 2-D.
+void grouped_matmul(Call& call) {
+  const Tensor a = call.tensor(0), b = call.tensor(1);
+  if (b.dim() == 3)
+    call.give({at::empty({a.size(0), b.size(2)}, a.options())});
+  else
+    call.give({at::empty({call.argument("offs").toTensor().numel(), a.size(0), b.size(1)}, a.options())});
+}
 /// Elementwise, of one tensor or two, and then where to.
 void into_out(Call& call) {
   const Tensor a = call.tensor(0), out = call.argument("out").toTensor();
@@ -136,6 +144,7 @@ const std::map<std::string, Rule>& rules() {
        [](Call& c) { matmul_into(c, c.tensor(0), c.tensor(1), c.argument("out_dtype")); }},
       {"aten::mm.dtype_out", [](Call& c) { c.give({c.argument("out")}); }},
       {"aten::addmm.dtype_out", [](Call& c) { c.give({c.argument("out")}); }},
+      {"aten::_grouped_mm", grouped_matmul},
       {"aten::abs.out", into_out},
       {"aten::logical_and.out", into_out},
       {"aten::logical_not.out", into_out},

@@ -78,6 +78,7 @@ std::vector<Row> rows() {
       {"fused_linear_cross_entropy", {{{"chunk", 5}}}},
       {"fused_projections"},
       {"gradient_accumulation", {{{"steps", 8}}}},
+      {"grouped_experts"},
       {"lion"},
       {"lora", {{{"rank", 3}}}},
       {"low_precision_norm"},
@@ -138,7 +139,8 @@ RunSpec spec_of(const Row& row, const Json& options, const Json& needed, int64_t
   strategy.push_back({row.name, options});
   Json model = {{"n_layers", 2}, {"dim", 32}, {"ffn_dim", 64}};
   model.update(needed);
-  if (row.name == "router_losses") model.update({{"n_experts", 4}, {"experts_per_token", 2}});
+  if (row.name == "router_losses" || row.name == "grouped_experts")
+    model.update({{"n_experts", 4}, {"experts_per_token", 2}});
   RunSpec spec = small_spec(ranks, std::move(strategy), model);
   spec.train.dtype = row.dtype;
   spec.train.seq_len = 32;

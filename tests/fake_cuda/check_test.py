@@ -8,7 +8,7 @@ from pathlib import Path
 from on_stand_in import BUILD, OPTRUSH, assert_no_faults, on_stand_in
 
 KINDS = ["alone", "gradient", "types", "resume", "pair"]  # without a compiler
-OF_EXPERTS_ONLY = {"expert_parallel", "router_losses"}  # whose routes the host reads
+OF_EXPERTS_ONLY = {"expert_parallel", "grouped_experts", "router_losses"}  # whose routes the host reads
 ON_CPUS_ONLY = {"cpu_allocator", "onednn_matmul"}
 
 

@@ -12,10 +12,10 @@
 #include <deque>
 #include <map>
 
+#include "joined_memory/joined_memory.h"
 #include "linear_groups/groups.h"
 #include "optrush/plugin.h"
 #include "projections.h"
-#include "rows_of_one.h"
 
 namespace {
 using namespace optrush;
@@ -24,8 +24,10 @@ using namespace optrush::fused_projections;
 class FusedProjections final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options&) override {
-    const Traits traits{
-        .trace = Trace::opaque, .capturable = true, .offers = {"double"}, .predictable = true};
+    const Traits traits{.trace = Trace::opaque,
+                        .capturable = true,
+                        .offers = {"double", "plain_products"},
+                        .predictable = true};
     recipe.on(Event::materialized, Phase::base, [this](Run& run) { find_groups(run); });
     recipe.ops.linear.replace_each([this](const Module& module) { return member(module); }, traits);
     drop_after_units(recipe, [this](const Unit& unit) { return parts_of(unit); });
@@ -55,7 +57,7 @@ class FusedProjections final : public Plugin {
         wanted.matrices.push_back(matrix->trainable);
       }
       if (joining_pays(rows, matrices.front()->shape.at(1), std::ssize(matrices)))
-        lay_as_rows_of_one(matrices, run);
+        lay_together(matrices, run);
       Group& group = groups_.emplace_back();
       group.matrices.assign(matrices.begin(), matrices.end());
       group.of_variable = make_projections(wanted);
