@@ -54,6 +54,7 @@ inline SyntheticReport random_report(uint64_t seed) {
     const std::string& name = kNames[static_cast<size_t>(i)];
     rungs.push_back(rung(name, name));
     if (dice.in(10)) rungs.back().settings["train"]["micro_batch"] = 16;
+    if (dice.in(8)) rungs.back().settings["model"]["n_experts"] = 2 + i;
   }
   // Another program, somewhere beside them.
   if (dice.in(4)) {

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/counted.h"
 #include "report/analysis/finding_parts.h"
+#include "report/analysis/problem.h"
 #include "report/numbers/format.h"
 
 namespace optrush {
@@ -80,7 +82,7 @@ struct Clause {
   int rank = 0;
   std::string text;
 };
-enum Importance { kWhole, kGain, kWorse, kFailure, kTrade, kSaving, kUndecided };
+enum Importance { kWhole, kGain, kOther, kWorse, kFailure, kTrade, kSaving, kUndecided };
 using Clauses = std::vector<Clause>;
 
 /// The rung that saves most memory of those that are shown to cost no speed; null: there is none.
@@ -172,6 +174,27 @@ void add_costs(const Ladder& ladder, Clauses& clauses) {
         {kTrade, counted(std::ssize(costs) - static_cast<int64_t>(kMostNames), "more rung") + " cost speed"});
 }
 
+/// What another model, function or task costs or gains, the largest difference first.
+void add_other_functions(const Analysis& a, const Ladder& ladder, Clauses& clauses) {
+  Rows rows = ladder.other_problems;
+  std::erase_if(rows, [&](const Row* row) {
+    const Comparison& c = row->previous;
+    const auto &its = a.plans[static_cast<size_t>(row->variant)],
+               &other = a.plans[static_cast<size_t>(c.variant)];
+    const bool told = row == ladder.end && c.variant == row->base.variant;
+    return told || !c.speed->claim() || !its || !other || !other_function(*its, *other);
+  });
+  std::ranges::stable_sort(rows, std::greater(),
+                           [](const Row* row) { return std::abs(std::log(row->previous.speed->value)); });
+  if (rows.size() > kMostNames) rows.resize(kMostNames);
+  for (const Row* row : rows) {
+    const Comparison& c = row->previous;
+    clauses.push_back({kOther, name_in_text(row->name) + " trains " + times(*c.speed) +
+                                   " as many tokens/s as " + name_of(c) + with_memory(c.memory) + " (" +
+                                   c.differs + ")"});
+  }
+}
+
 void add_stack(const Analysis& a, Clauses& clauses) {
   const Ladder ladder = ladder_of(a);
   // The scaling tells what more devices bring.
@@ -193,6 +216,7 @@ void add_stack(const Analysis& a, Clauses& clauses) {
   }
   if (ladder.all.size() == 1 && ladder.end != nullptr) return;  // all is said
   add_gain(a, ladder, ladder.end != nullptr && !scales, clauses);
+  add_other_functions(a, ladder, clauses);
   add_costs(ladder, clauses);
   for (const SlowerRung& slower : slower_on_as_many_ranks(a))
     clauses.push_back({kTrade, name_in_text(slower.row->name) + " costs " + less(slower.speed.value) +

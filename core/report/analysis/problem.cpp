@@ -53,6 +53,10 @@ std::string difference_of_problems(const Stored& of_subject, int64_t subject, co
                                 of_reference.plans[r]);
 }
 
+bool other_function(const Plan& a, const Plan& b) {
+  return a.model != b.model || model_plugins(a) != model_plugins(b);
+}
+
 bool same_work(const RunSpec& a, const RunSpec& b) {
   return to_json(a.train) == to_json(b.train) && uses(a) == uses(b) && a.model == b.model &&
          a.model_kind == b.model_kind && to_json(a.data) == to_json(b.data) && held_out(a) == held_out(b);

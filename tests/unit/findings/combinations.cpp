@@ -18,13 +18,13 @@ Sentences of_combinations(const Facts& f) {
          is(g, 1, f.to_base(*full.front()));
        }},
       {"in the full stack " + kName + " makes the largest (certain )?contribution: " + kRatio +
-           "( in tokens/s)?",
+           R"((?: in tokens/s, not like for like \(.*\))?)",
        [&f](const Groups& g) {
          is(g, 3, f.worth(g[1]));
          best_contribution(f, g[1], g[2].empty());
        }},
       {"in the full stack no rung is shown to make training faster; " + kName + " costs most: " + kRatio +
-           "( in tokens/s)?",
+           R"((?: in tokens/s, not like for like \(.*\))?)",
        [&f](const Groups& g) {
          is(g, 2, f.worth(g[1]));
          EXPECT_TRUE(f.worth(g[1]).slower());

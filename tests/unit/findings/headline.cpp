@@ -57,6 +57,22 @@ Sentences clauses(const Facts& f) {
          is(g[2], f.to_base(f.stack(g[1])).value, "the speed");
          rest_of_stack(f, g[4], f.stack(g[1]));
        }},
+      {kName + " trains " + kValue + " as many tokens/s as " + kName + R"((?: with )" + kPercent +
+           R"( (less|more) memory)? \((.*another (?:model|function or task).*)\))",
+       [&f](const Groups& g) {
+         const Row& r = f.row(g[1]);
+         const Measured m = f.to_previous(r);
+         EXPECT_TRUE(m.claim());
+         is(g[2], m.value, "the speed");
+         EXPECT_EQ(g[3] == "the base" ? "base" : g[3], r.previous.name);
+         EXPECT_EQ(g[6], r.previous.differs);
+         const double change =
+             *r.memory.allocated / *f.analysis().row(r.previous.variant)->memory.allocated - 1;
+         EXPECT_EQ(!g[4].empty(), std::abs(change) >= 0.05);
+         if (g[4].empty()) return;
+         is(g[4], 100 * std::abs(change), "the memory");
+         EXPECT_EQ(g[5] == "more", change > 0);
+       }},
       {R"(the stack up to )" + kName + R"( is the fastest \()" + kValue + R"(\))",
        [&f](const Groups& g) {
          const Row& fastest = f.row(g[1]);
