@@ -3,8 +3,8 @@
 -- The base is dense. In the mixtures each token passes as many parameters as in the base: 2 of 8 experts of half the
 -- width, or 4 of 16 of a quarter. They hold four times the parameters of the MLPs, which cost memory and the update,
 -- and the products are cut into one per expert. On top of the second mixture, optimizations are added one by one; the
--- last of them computes the experts as three products. The last two rungs are the same optimizations on the dense model,
--- without the one of experts. With a checkpoint, its model takes the optimizations.
+-- last of them computes the experts as three products. The last two rungs are the same optimizations on the dense
+-- model, without the one of experts. With a checkpoint, its model takes the optimizations.
 -- With several ranks the optimized mixture is also trained on them: each with all experts, and each with some of them,
 -- to which the tokens are sent. A step has the same sequences, so the gate compares the losses.
 --
