@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -96,10 +97,18 @@ def main():
             file.write_text(json.dumps({**spec, "plugins": [{"name": plugin, "options": {}} for plugin in plugins]}))
             programs.append(Program(name, "ours", lambda out, file=file: (
                 [worker, "run", "--spec", file, "--out", out], out / "result.json")))
-        for number in range(arguments.rounds):
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as `timeout` ends it
+        try:
+            for number in range(arguments.rounds):
+                for program in programs:
+                    seconds = program.run(folder)["step_seconds"]
+                    print(f"round {number + 1}: {program.name}: {seconds * 1e3:.1f} ms", file=sys.stderr)
+        except KeyboardInterrupt:  # what is complete counts
+            complete = min(len(program.results) for program in programs)
+            if complete < 2:
+                raise
             for program in programs:
-                seconds = program.run(folder)["step_seconds"]
-                print(f"round {number + 1}: {program.name}: {seconds * 1e3:.1f} ms", file=sys.stderr)
+                del program.results[complete:]
     print(table(programs, context, arguments.dtype))
 
 

@@ -199,12 +199,13 @@ Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const 
     const int64_t count = std::min(step, tokens - begin);
     const Tensor some = rows.narrow(0, begin, count), given = flat.narrow(0, begin, count);
     const Tensor products = at::mm(some, weight.t());
-    const Tensor logits = soft_capped(products.to(wide), form.soft_cap);
+    Tensor logits = soft_capped(products.to(wide), form.soft_cap);
     const bool gradient = wanted.x || wanted.weight;
     const auto [losses, of_logits] =
         part ? rows_of_part(logits, given, gradient, *part) : rows_of(logits, given, gradient);
     loss = loss + losses.sum();
     if (!gradient) continue;
+    if (form.soft_cap == 0) logits.reset();  // before the products ask for memory
     const Tensor d_logits = before_cap(of_logits, logits, form.soft_cap).to(products.scalar_type());
     if (wanted.x) d_rows.push_back(at::mm(d_logits, weight));
     if (!wanted.weight) continue;
