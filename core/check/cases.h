@@ -41,8 +41,9 @@ struct SmallModel {
   /// An operator alone has none, and gets other inputs in micro-batches of another size.
   bool has_layers = true;
   bool compiled = true;  ///< whether plugins that compile are tried on it
-  /// Whether fewer bits change its gradients little: not where norms follow attention and MLP, nor where
-  /// rounding sends a token to another expert. Plugins of that effect run on it, and nothing is compared.
+  /// Whether fewer bits change its gradients little: not where norms follow attention and MLP, nor where caps
+  /// flatten large scores, nor where rounding sends a token to another expert. Plugins of that effect run on
+  /// it, and nothing is compared.
   bool well_conditioned = true;
 };
 std::vector<SmallModel> small_models();

@@ -133,8 +133,9 @@ std::array<Tensor, 3> backward_half(const Tensor& gradient, const Tensor& q, con
   const Heads shape(q, k);
   const auto type = accumulate_type(q);
   const Tensor upstream = shape.stacked(gradient.to(type)), row = shape.stacked(lse.to(type).unsqueeze(-1));
-  const Tensor scores = scores_of(shape, q, k, args);
+  Tensor scores = scores_of(shape, q, k, args);
   const Tensor weights = at::exp(masked(shape, scores, args) - row);
+  if (args.soft_cap == 0) scores.reset();  // only the slope of the cap reads them again
   const Tensor inner = (upstream * shape.stacked(out.to(type))).sum(-1, /*keepdim=*/true);
   Tensor of_scores = weights * (at::matmul(upstream, v.to(type).transpose(-2, -1)) - inner) * args.scale;
   if (args.soft_cap != 0) of_scores = of_scores * (1 - (scores / args.soft_cap).square());
