@@ -1,8 +1,9 @@
-"""The reports in reports/: those with their raw results are rendered again as they are, from a clean commit; the others say
-that they can be read only."""
+"""The reports in reports/: those with their raw results are rendered again as they are, from a clean commit, and name no path
+of a machine; the others say that they can be read only."""
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,20 @@ def rendered_again(results):
         return {name: (pathlib.Path(folder) / name).read_text() for name in ("report.md", "results.csv", "summary.json")}
 
 
+def strings_in(value):
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from strings_in(each)
+
+
+def check_paths(results, document):
+    """What a reader gets has the paths of the project, and none of the machine that measured."""
+    paths = {text for text in strings_in(document) if re.match(r"/[\w.-]+/", text)}
+    assert not paths, f"{results} names paths of a machine, cut them to those of the project here and in report.md: {sorted(paths)[:5]}"
+
+
 def main():
     again = 0
     for report in sorted(SOURCE.glob("reports/*/*/report.md")):
@@ -34,7 +49,9 @@ def main():
             assert READ_ONLY in text.split("\n\n")[1], f"{report} has no results.json and does not say so"
             continue
         assert READ_ONLY not in text, report
-        commit = json.loads(results.read_text())["context"]["commit"]
+        document = json.loads(results.read_text())
+        check_paths(results, document)
+        commit = document["context"]["commit"]
         assert not commit.endswith("-dirty"), f"{report} is of uncommitted changes"
         files = rendered_again(results)
         if files is None:
