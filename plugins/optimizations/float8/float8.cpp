@@ -16,6 +16,7 @@
 #include <deque>
 #include <map>
 
+#include "kernel_parts/compute_capability.h"
 #include "linear_function.h"
 #include "linear_groups/groups.h"
 #include "optrush/gpu_kernel.h"
@@ -129,9 +130,8 @@ class Float8 final : public Plugin {
       throw Error("float8 needs a multiple of " + std::to_string(kMultiple) +
                       " tokens per micro-batch on a rank, but there are " + std::to_string(tokens),
                   "change micro_batch or seq_len");
-    if (run.device().is_cuda())
-      if (const auto gpu = gpu_architecture(); std::stoi(gpu.substr(gpu.find('_') + 1)) < kOldestGpu)
-        throw Skip("float8 needs a GPU of compute capability 8.9 or newer; this GPU is " + gpu);
+    if (run.device().is_cuda() && fused::compute_capability() < kOldestGpu)
+      throw Skip("float8 needs a GPU of compute capability 8.9 or newer; this GPU is " + gpu_architecture());
   }
 
   Scaling scaling_ = Scaling::tensorwise;

@@ -18,8 +18,8 @@
 
 #include "grouped_product.h"
 #include "joined_memory/joined_memory.h"
+#include "kernel_parts/compute_capability.h"
 #include "optrush/forecast.h"
-#include "optrush/gpu_kernel.h"
 #include "optrush/plugin.h"
 
 namespace {
@@ -112,7 +112,7 @@ class GroupedExperts final : public Plugin {
       linear->product = make_grouped_product(
           {.products = grouped ? Products::grouped : Products::one_by_one,
            .trains = std::ranges::any_of(linear->matrices, [](const Param* each) { return each->trainable; }),
-           .clear_idle = grouped && architecture() > kOldestGpu});
+           .clear_idle = grouped && fused::compute_capability() > kOldestGpu});
   }
 
   static void refuse_additions(const Module& linear) {
@@ -128,18 +128,13 @@ class GroupedExperts final : public Plugin {
                   "remove grouped_experts or the plugin that encodes parameters from the stack");
   }
 
-  static int architecture() {
-    const auto name = gpu_architecture();
-    return std::stoi(name.substr(name.find('_') + 1));
-  }
-
   static bool has_kernel(const std::vector<Param*>& matrices, at::Device device) {
     const bool fits = std::ranges::all_of(matrices, [](const Param* matrix) {
       const auto here = matrix->layout.box_shape();  // of this rank
       return matrix->compute_dtype.value_or(matrix->dtype) == at::kBFloat16 && here[0] % kAlignment == 0 &&
              here[1] % kAlignment == 0;
     });
-    return fits && form_of(device) == at::kCUDA && architecture() >= kOldestGpu;
+    return fits && form_of(device) == at::kCUDA && fused::compute_capability() >= kOldestGpu;
   }
 
   Ops::Experts::Fn experts_of(const Module& module) {

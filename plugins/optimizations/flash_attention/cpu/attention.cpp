@@ -7,8 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "cpu/products.h"
-#include "cpu/rows.h"
+#include "cpu/operands.h"
 #include "optrush/forecast.h"
 
 namespace optrush::flash::cpu {
@@ -40,30 +39,10 @@ Rows<T> rows_of(const Tensor& x, int64_t b, int64_t head) {
 /// Positions [begin, end), which see the keys before `end`.
 struct Tile {
   int64_t begin, end;
-  int64_t size() const { return end - begin; }
 };
 Tile tile_of(const Sizes& sizes, int64_t index) {
   return {index * kTile, std::min((index + 1) * kTile, sizes.positions)};
 }
-
-/// Gives parts of the memory of one thread; of none, it counts how much they need.
-class Arena {
- public:
-  explicit Arena(std::byte* begin = nullptr) : begin_(begin) {}
-
-  template <class T>
-  T* take(int64_t count) {
-    constexpr int64_t kLine = 64;
-    std::byte* const at = begin_ == nullptr ? nullptr : begin_ + used_;
-    used_ += (count * static_cast<int64_t>(sizeof(T)) + kLine - 1) / kLine * kLine;
-    return reinterpret_cast<T*>(at);
-  }
-  int64_t used() const { return used_; }
-
- private:
-  std::byte* begin_;
-  int64_t used_ = 0;
-};
 
 /// The memory of a call: that of each thread, asked of LibTorch, so that it counts.
 template <class Workspace>
@@ -92,86 +71,6 @@ class Workspaces {
   Tensor memory_;
 };
 
-/// A matrix in the memory of a thread.
-template <class T>
-class Buffer {
- public:
-  Buffer(int64_t rows, int64_t row, Arena& arena) : data_(arena.take<T>(rows * row)), row_(row) {}
-  Rows<T> rows() { return {data_, row_}; }
-  Second<T> second() { return {data_, row_}; }
-
- private:
-  T* data_;
-  int64_t row_;
-};
-
-template <class T>
-Rows<const T> read(Rows<T> rows) {
-  return {rows.data, rows.row};
-}
-template <class T>
-Second<const T> read(Second<T> second) {
-  return {second.data, second.row};
-}
-
-/// A matrix of fp32 as the first and as the second one of products in T, in memory that is made where T needs
-/// another form.
-template <class T>
-class Rounded {
- public:
-  Rounded(int64_t rows, int64_t row, Arena& arena)
-      : first_(kPaired<T> ? rows : 0, row, arena),
-        second_(kPaired<T> ? inner_size<T>(rows) : 0, row, arena) {}
-
-  Rows<const T> first(Rows<const float> in, int64_t rows, int64_t columns) {
-    if constexpr (kPaired<T>) {
-      for (int64_t r = 0; r < rows; ++r) scaled(in.at(r), 1, columns, first_.rows().at(r));
-      return read(first_.rows());
-    } else {
-      return in;
-    }
-  }
-
-  Second<const T> second(Rows<const float> in, int64_t rows, int64_t columns) {
-    if constexpr (kPaired<T>) {
-      paired(in, rows, columns, second_.second());
-      return read(second_.second());
-    } else {
-      return {in.data, in.row};
-    }
-  }
-
- private:
-  Buffer<T> first_, second_;
-};
-
-/// Keys or values of a head as the second matrix of products, as they are and transposed.
-template <class T>
-class Seconds {
- public:
-  Seconds(const Sizes& sizes, Arena& arena)
-      : sizes_(sizes),
-        paired_(kPaired<T> ? inner_size<T>(sizes.positions) : 0, sizes.width, arena),
-        transposed_(inner_size<T>(sizes.width), sizes.score_row(), arena) {}
-
-  Second<const T> plain(Rows<const T> in) {
-    if constexpr (kPaired<T>) {
-      paired(in, sizes_.positions, sizes_.width, paired_.second());
-      return read(paired_.second());
-    } else {
-      return {in.data, in.row};
-    }
-  }
-  Second<const T> transpose(Rows<const T> in) {
-    transposed(in, sizes_.positions, sizes_.width, transposed_.second());
-    return read(transposed_.second());
-  }
-
- private:
-  Sizes sizes_;
-  Buffer<T> paired_, transposed_;
-};
-
 /// LibTorch keeps a state of the processor's matrix unit between products in bf16.
 template <class T>
 struct MatrixUnit {
@@ -186,17 +85,18 @@ struct MatrixUnit {
 /// The memory of a thread in the forward.
 template <class T>
 struct ForwardWorkspace {
-  Seconds<T> of_keys, of_values;
-  Buffer<float> scores, made;
-  Rounded<T> rounded;
+  TransposedSecond<T> keys;
+  AsSecond<T> values;
+  AsFirst<T> weights;
+  Rows<float> scores, made;
   MatrixUnit<T> unit;
 
   ForwardWorkspace(const Sizes& sizes, Arena& arena)
-      : of_keys(sizes, arena),
-        of_values(sizes, arena),
-        scores(kTile, sizes.score_row(), arena),
-        made(kTile, sizes.width, arena),
-        rounded(kTile, sizes.score_row(), arena) {}
+      : keys(sizes.width, sizes.score_row(), arena),
+        values(sizes.positions, sizes.width, arena),
+        weights(kTile, sizes.score_row(), arena),
+        scores(take_rows<float>(kTile, sizes.score_row(), arena)),
+        made(take_rows<float>(kTile, sizes.width, arena)) {}
 };
 
 template <class T>
@@ -206,9 +106,9 @@ void forward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Tens
   if (is_forecast(q)) return;
   float* lses = result.lse.data_ptr<float>();
   memory.each_group([&](ForwardWorkspace<T>& work, int64_t b, int64_t group) {
-    const Rows<float> scores = work.scores.rows(), made = work.made.rows();
-    const auto keys = work.of_keys.transpose(rows_of<const T>(k, b, group));
-    const auto values = work.of_values.plain(rows_of<const T>(v, b, group));
+    const Rows<float> scores = work.scores, made = work.made;
+    const auto keys = work.keys.of(rows_of<const T>(k, b, group), sizes.positions, sizes.width);
+    const auto values = work.values.of(rows_of<const T>(v, b, group), sizes.positions, sizes.width);
     for (int64_t head = group * sizes.shared(); head < (group + 1) * sizes.shared(); ++head) {
       const auto queries = rows_of<const T>(q, b, head);
       const auto out = rows_of<T>(result.out, b, head);
@@ -221,8 +121,7 @@ void forward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Tens
         for (int64_t i = 0; i < size; ++i)
           sums[static_cast<size_t>(i)] =
               exponentials(scores.at(i), begin + i + 1, seen, scale, lse + begin + i);
-        multiply<T>(size, sizes.width, seen, work.rounded.first(read(scores), size, seen), values, false,
-                    made);
+        multiply<T>(size, sizes.width, seen, work.weights.of(read(scores), size, seen), values, false, made);
         for (int64_t i = 0; i < size; ++i)
           scaled(made.at(i), 1 / sums[static_cast<size_t>(i)], sizes.width, out.at(begin + i));
       }
@@ -233,33 +132,35 @@ void forward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Tens
 /// The memory of a thread in the backward.
 template <class T>
 struct BackwardWorkspace {
-  Seconds<T> of_keys, of_values;
-  Buffer<float> weights, scores, made, dk, dv;
-  Buffer<T> queries, gradients;  ///< of a tile, transposed
-  Rounded<T> rounded_weights, rounded_scores;
+  TransposedSecond<T> turned_keys, turned_values;
+  AsSecond<T> keys, of_tile;
+  AsFirst<T> of_scores;
+  Rows<float> weights, scores, made, dk, dv;  ///< dk and dv transposed
+  Rows<T> queries, gradients;                 ///< of a tile, transposed
   MatrixUnit<T> unit;
 
   BackwardWorkspace(const Sizes& sizes, Arena& arena)
-      : of_keys(sizes, arena),
-        of_values(sizes, arena),
-        weights(kTile, sizes.score_row(), arena),
-        scores(kTile, sizes.score_row(), arena),
-        made(kTile, sizes.width, arena),
-        dk(sizes.width, sizes.score_row(), arena),
-        dv(sizes.width, sizes.score_row(), arena),
-        queries(sizes.width, kTile, arena),
-        gradients(sizes.width, kTile, arena),
-        rounded_weights(kTile, sizes.score_row(), arena),
-        rounded_scores(kTile, sizes.score_row(), arena) {}
+      : turned_keys(sizes.width, sizes.score_row(), arena),
+        turned_values(sizes.width, sizes.score_row(), arena),
+        keys(sizes.positions, sizes.width, arena),
+        of_tile(kTile, sizes.score_row(), arena),
+        of_scores(kTile, sizes.score_row(), arena),
+        weights(take_rows<float>(kTile, sizes.score_row(), arena)),
+        scores(take_rows<float>(kTile, sizes.score_row(), arena)),
+        made(take_rows<float>(kTile, sizes.width, arena)),
+        dk(take_rows<float>(sizes.width, sizes.score_row(), arena)),
+        dv(take_rows<float>(sizes.width, sizes.score_row(), arena)),
+        queries(take_rows<T>(sizes.width, kTile, arena)),
+        gradients(take_rows<T>(sizes.width, kTile, arena)) {}
 };
 
 /// The transpose of (K, S) to the rows of a head.
 template <class T>
-void write_transposed(const Sizes& sizes, Rows<const float> in, Buffer<float>& made, Rows<T> out) {
+void write_transposed(const Sizes& sizes, Rows<const float> in, Rows<float> made, Rows<T> out) {
   for (int64_t s = 0; s < sizes.positions; s += kTile) {
     const int64_t count = std::min(kTile, sizes.positions - s);
-    transposed({in.data + s, in.row}, sizes.width, count, made.rows());
-    for (int64_t i = 0; i < count; ++i) scaled(made.rows().at(i), 1, sizes.width, out.at(s + i));
+    transposed({in.data + s, in.row}, sizes.width, count, made);
+    for (int64_t i = 0; i < count; ++i) scaled(made.at(i), 1, sizes.width, out.at(s + i));
   }
 }
 
@@ -274,11 +175,11 @@ void backward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Ten
   if (is_forecast(q)) return;
   const float* lses = lse.const_data_ptr<float>();
   memory.each_group([&](BackwardWorkspace<T>& work, int64_t b, int64_t group) {
-    const Rows<float> weights = work.weights.rows(), scores = work.scores.rows(), made = work.made.rows();
-    const Rows<float> dk = work.dk.rows(), dv = work.dv.rows();
-    const Rows<const T> keys = rows_of<const T>(k, b, group);
-    const auto plain_keys = work.of_keys.plain(keys), turned_keys = work.of_keys.transpose(keys);
-    const auto turned_values = work.of_values.transpose(rows_of<const T>(v, b, group));
+    const Rows<float> weights = work.weights, scores = work.scores, made = work.made;
+    const auto head_keys = rows_of<const T>(k, b, group), head_values = rows_of<const T>(v, b, group);
+    const auto keys = work.keys.of(head_keys, sizes.positions, sizes.width);
+    const auto turned_keys = work.turned_keys.of(head_keys, sizes.positions, sizes.width);
+    const auto turned_values = work.turned_values.of(head_values, sizes.positions, sizes.width);
     bool add = false;  // the last tile sees all keys, so it begins their sums
     for (int64_t index = sizes.tiles() - 1; index >= 0; --index) {
       const auto [begin, end] = tile_of(sizes, index);
@@ -296,21 +197,20 @@ void backward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Ten
           scores_gradient(scores.at(i), weights.at(i), seen, scale,
                           inner_product(of_out.at(i), outs.at(i), sizes.width));
         }
-        transposed(of_out, size, sizes.width, work.gradients.rows());
-        transposed(queries, size, sizes.width, work.queries.rows());
-        multiply<T>(sizes.width, end, inner, read(work.gradients.rows()),
-                    work.rounded_weights.second(read(weights), size, end), add, dv);
-        multiply<T>(sizes.width, end, inner, read(work.queries.rows()),
-                    work.rounded_scores.second(read(scores), size, end), add, dk);
-        multiply<T>(size, sizes.width, seen, work.rounded_scores.first(read(scores), size, seen), plain_keys,
-                    false, made);
+        transposed(of_out, size, sizes.width, work.gradients);
+        transposed(queries, size, sizes.width, work.queries);
+        multiply<T>(sizes.width, end, inner, read(work.gradients), work.of_tile.of(read(weights), size, end),
+                    add, work.dv);
+        multiply<T>(sizes.width, end, inner, read(work.queries), work.of_tile.of(read(scores), size, end),
+                    add, work.dk);
+        multiply<T>(size, sizes.width, seen, work.of_scores.of(read(scores), size, seen), keys, false, made);
         const auto dq = rows_of<T>(result.dq, b, head).from(begin);
         for (int64_t i = 0; i < size; ++i) scaled(made.at(i), 1, sizes.width, dq.at(i));
         add = true;
       }
     }
-    write_transposed(sizes, read(dk), work.made, rows_of<T>(result.dk, b, group));
-    write_transposed(sizes, read(dv), work.made, rows_of<T>(result.dv, b, group));
+    write_transposed(sizes, read(work.dk), work.made, rows_of<T>(result.dk, b, group));
+    write_transposed(sizes, read(work.dv), work.made, rows_of<T>(result.dv, b, group));
   });
 }
 

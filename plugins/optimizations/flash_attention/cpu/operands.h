@@ -1,0 +1,93 @@
+#pragma once
+#include <cstddef>
+
+#include "cpu/products.h"
+#include "cpu/rows.h"
+
+namespace optrush::flash::cpu {
+/// Gives parts of the memory of one thread; of none, it counts how much they need.
+class Arena {
+ public:
+  explicit Arena(std::byte* begin = nullptr) : begin_(begin) {}
+
+  template <class T>
+  T* take(int64_t count) {
+    constexpr int64_t kLine = 64;
+    std::byte* const at = begin_ == nullptr ? nullptr : begin_ + used_;
+    used_ += (count * static_cast<int64_t>(sizeof(T)) + kLine - 1) / kLine * kLine;
+    return reinterpret_cast<T*>(at);
+  }
+  int64_t used() const { return used_; }
+
+ private:
+  std::byte* begin_;
+  int64_t used_ = 0;
+};
+
+template <class T>
+Rows<T> take_rows(int64_t rows, int64_t row, Arena& arena) {
+  return {arena.take<T>(rows * row), row};
+}
+
+template <class T>
+Rows<const T> read(Rows<T> rows) {
+  return {rows.data, rows.row};
+}
+
+/// Matrices of fp32 as the first ones of products in T, with memory of its own where T is another type.
+template <class T>
+class AsFirst {
+ public:
+  AsFirst(int64_t rows, int64_t row, Arena& arena)
+      : rounded_(take_rows<T>(kPaired<T> ? rows : 0, row, arena)) {}
+
+  Rows<const T> of(Rows<const float> in, int64_t rows, int64_t columns) const {
+    if constexpr (kPaired<T>) {
+      for (int64_t r = 0; r < rows; ++r) scaled(in.at(r), 1, columns, rounded_.at(r));
+      return read(rounded_);
+    } else {
+      return in;
+    }
+  }
+
+ private:
+  Rows<T> rounded_;
+};
+
+/// Matrices of fp32 or T as the second ones of products in T, with memory of its own where T needs pairs.
+template <class T>
+class AsSecond {
+ public:
+  AsSecond(int64_t rows, int64_t row, Arena& arena)
+      : paired_{arena.take<T>(kPaired<T> ? inner_size<T>(rows) * row : 0), row} {}
+
+  template <class In>
+  Second<const T> of(Rows<const In> in, int64_t rows, int64_t columns) const {
+    if constexpr (kPaired<T>) {
+      paired(in, rows, columns, paired_);
+      return {paired_.data, paired_.row};
+    } else {
+      return {in.data, in.row};
+    }
+  }
+
+ private:
+  Second<T> paired_;
+};
+
+/// Transposes of matrices (rows, columns) as the second ones of products.
+template <class T>
+class TransposedSecond {
+ public:
+  TransposedSecond(int64_t columns, int64_t row, Arena& arena)
+      : transposed_{arena.take<T>(inner_size<T>(columns) * row), row} {}
+
+  Second<const T> of(Rows<const T> in, int64_t rows, int64_t columns) const {
+    transposed(in, rows, columns, transposed_);
+    return {transposed_.data, transposed_.row};
+  }
+
+ private:
+  Second<T> transposed_;
+};
+}  // namespace optrush::flash::cpu
