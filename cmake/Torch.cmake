@@ -58,6 +58,20 @@ target_include_directories(
 target_compile_definitions(Torch::cpu INTERFACE USE_DISTRIBUTED USE_C10D_GLOO USE_RPC _GLIBCXX_USE_CXX11_ABI=1)
 target_link_libraries(Torch::cpu INTERFACE Torch::torch_cpu Torch::c10)
 
+# at::parallel_for is a template that uses the threads of OpenMP only where its caller is compiled with -fopenmp. It is
+# linked with the runtime that LibTorch brings: threads of a second one in the process would compete for the cores.
+# Clang's code needs another runtime (libomp), and ThreadSanitizer does not see the barriers of libgomp: one thread there.
+file(GLOB _openmp_runtime ${OPTRUSH_TORCH_DIR}/lib/libgomp*.so*)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND _openmp_runtime AND NOT OPTRUSH_SANITIZE STREQUAL thread)
+  list(GET _openmp_runtime 0 _openmp_runtime)
+  _torch_library(Torch::openmp ${_openmp_runtime})
+  set_target_properties(Torch::openmp PROPERTIES IMPORTED_NO_SONAME FALSE)
+  target_compile_options(Torch::cpu INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
+  target_link_libraries(Torch::cpu INTERFACE Torch::openmp)
+else()
+  message(STATUS "Loops of plugins over CPU tensors run on one thread: this build has no OpenMP")
+endif()
+
 add_library(Torch::cuda INTERFACE IMPORTED GLOBAL)
 set(OPTRUSH_HAS_CUDA OFF)
 set(OPTRUSH_HAS_NCCL OFF)
