@@ -46,7 +46,8 @@ PRODUCTS = {"aten::mm": (0, 1), "aten::bmm": (0, 1), "aten::addmm": (1, 2), "ate
             "aten::baddbmm": (1, 2)}
 LOSS = ("log_softmax", "nll_loss", "cross_entropy")
 ATTENTION = ("scaled_dot_product", "_softmax", "aten::softmax", "logsumexp")
-OWN_ATTENTION = ("attention", "attention_backward")  # kernels of plugins that say their name
+KERNEL = "optrush::kernel::"  # before the name of a plugin's kernel
+OWN_ATTENTION = ("attention", "attention_backward")
 VIEWS = ("empty", "view", "as_strided", "transpose", "aten::t", "reshape", "slice", "select", "narrow", "expand",
          "unsqueeze", "squeeze", "detach", "alias", "resolve_conj", "resize", "flatten", "unflatten", "result_type",
          "promote_types", "aten::to", "aten::contiguous", "aten::linear", "aten::matmul", "item", "_local_scalar")
@@ -80,8 +81,8 @@ def tensors(event):
 def moved(event):
     """Bytes: each tensor that is given is read once, and a result of the size of the largest one is written."""
     given = list(tensors(event))
-    if event["name"] == "optrush::kernel":  # it says so itself
-        return float(event["args"]["Concrete Inputs"][1])
+    if event["name"].startswith(KERNEL):  # it says so itself
+        return float(event["args"]["Concrete Inputs"][0])
     if not given:
         return 0.0
     if event["name"] == "aten::_fused_adamw_":  # parameters and two moments are written as well
@@ -146,8 +147,8 @@ class Reader:
 
     def close(self, phase, event):
         name, own = event["name"], event["dur"] - event["inner"]
-        noted = event["args"]["Concrete Inputs"][0] if name == "optrush::kernel" else ""
-        if noted in OWN_ATTENTION:
+        kernel = name.startswith(KERNEL)  # of a plugin
+        if kernel and name.removeprefix(KERNEL) in OWN_ATTENTION:
             self.add("attention", own)
         elif name in PRODUCTS:
             shape, flops = product_of(event)
@@ -155,8 +156,7 @@ class Reader:
             self.add("product " + shape, own, flops)
         elif phase == "optimizer":
             self.add("optimizer", own, moved_bytes=moved(event) if own > event["inner"] else 0)
-        elif any(word in name for word in LOSS) or (name == "optrush::kernel" and self.of_vocabulary and
-                                                     phase == "forward"):
+        elif any(word in name for word in LOSS) or (kernel and self.of_vocabulary and phase == "forward"):
             self.add("loss", own, moved_bytes=moved(event) if event["inner"] == 0 else 0)
         elif any(word in name for word in ATTENTION):
             self.add("attention", own)
@@ -165,8 +165,7 @@ class Reader:
         elif any(word in name for word in VIEWS) and not name.startswith("aten::embedding"):
             self.add("views and memory", own)
         else:
-            fused = name == "optrush::kernel"
-            self.add("elementwise, fused" if fused else "elementwise, " + name[6:], own, moved_bytes=moved(event))
+            self.add("elementwise, fused" if kernel else "elementwise, " + name[6:], own, moved_bytes=moved(event))
 
 
 class Program:

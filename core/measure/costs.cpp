@@ -3,20 +3,23 @@
 #include <ATen/record_function.h>
 
 #include <array>
+#include <string>
 
 #include "measure/noted.h"
 
 namespace optrush {
 struct NotedKernel::Note {
+  std::string name;  // which an observer only refers to
   at::RecordFunction function{at::RecordScope::FUNCTION};
 };
 
 NotedKernel::NotedKernel(const std::string& name, double bytes, int64_t launches) {
   if (!at::hasCallbacks()) return;
   note_ = std::make_unique<Note>();
-  const std::array<c10::IValue, 3> inputs = {c10::IValue(name), c10::IValue(bytes), c10::IValue(launches)};
+  note_->name = std::string(kNotedKernel) + name;
+  const std::array<c10::IValue, 2> inputs = {c10::IValue(bytes), c10::IValue(launches)};
   if (note_->function.isActive())
-    note_->function.before(kNotedKernel.data(),
+    note_->function.before(std::string_view(note_->name),
                            c10::ArrayRef<const c10::IValue>(inputs.data(), inputs.size()));
 }
 NotedKernel::~NotedKernel() = default;

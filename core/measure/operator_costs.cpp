@@ -170,16 +170,17 @@ OperatorCost& OperatorCost::operator+=(const OperatorCost& o) {
 OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
     : device_(device), name_(fn.name()) {
   const auto in = fn.inputs();
-  if (name_ == kNotedFlops || name_ == kNotedKernel || name_ == kDocumentFlops) {
+  const bool noted_kernel = name_.starts_with(kNotedKernel);
+  if (name_ == kNotedFlops || noted_kernel || name_ == kDocumentFlops) {
     kind_ = Kind::noted;
     if (name_ == kNotedFlops) {
       cost_.noted_flops = in[0].toDouble();
     } else if (name_ == kDocumentFlops) {
       cost_.document_flops = in[0].toDouble();
     } else {
-      name_ = "optrush::" + in[0].toStringRef();
-      cost_.elementwise_bytes = in[1].toDouble();
-      cost_.launches = in[2].toInt();
+      name_ = "optrush::" + name_.substr(kNotedKernel.size());
+      cost_.elementwise_bytes = in[0].toDouble();
+      cost_.launches = in[1].toInt();
     }
     return;
   }

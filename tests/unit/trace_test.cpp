@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "base/temporary_folder.h"
+#include "optrush/forecast.h"
 #include "support/training.h"
 
 namespace optrush::testing {
@@ -38,6 +39,15 @@ TEST(Trace, HasTheOperatorsOfOneStepInRangesOfItsPhases) {
   EXPECT_EQ(names.at("data"), 1);
   EXPECT_GT(names.at("aten::mm"), 2);
   EXPECT_FALSE(std::filesystem::exists(folder / "trace.json.tmp"));
+}
+
+TEST(Trace, NamesTheKernelsOfPlugins) {
+  const TemporaryFolder folder;
+  Trained trained(traced_spec(), [](Recipe& recipe) {
+    recipe.on(Event::step_begin, Phase::measure, [](optrush::Run&) { const NotedKernel kernel("mine", 8); });
+  });
+  train(trained.session(), [](const Json&) {}, nullptr, {.trace = folder / "trace.json"});
+  EXPECT_EQ(names_in(read_json(folder / "trace.json")).at("optrush::kernel::mine"), 1);
 }
 
 TEST(Trace, LeavesTheResultAsItIsAndTheTimedStepsWithoutAProfiler) {
