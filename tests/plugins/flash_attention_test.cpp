@@ -1,5 +1,6 @@
 // flash_attention: which kernel is tried first, that no tensor around it has to be copied, and that its
 // log-sum-exp, its halves and what it does with packed documents are those of the formula.
+#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -131,17 +132,36 @@ double largest_error(at::ScalarType type, double spread) {
   return largest;
 }
 
+/// With many threads the tiles of a head of keys are dealt to several of them.
+class Threads {
+ public:
+  explicit Threads(int count) { at::set_num_threads(count); }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+  ~Threads() { at::set_num_threads(before_); }
+
+ private:
+  int before_ = at::get_num_threads();
+};
+
 TEST(CausalAttention, FollowsTheFormulaInDouble) {
-  for (const double spread : {1.0, 30.0}) EXPECT_LE(largest_error(at::kFloat, spread), 2e-5 * spread);
+  for (const int count : {1, 2, 12}) {
+    const Threads threads(count);
+    for (const double spread : {1.0, 30.0}) EXPECT_LE(largest_error(at::kFloat, spread), 2e-5 * spread);
+  }
 }
 
 TEST(CausalAttention, FollowsItInBf16) {
   if (!flash::cpu::supports(at::kBFloat16)) GTEST_SKIP() << "this processor does not multiply bf16";
-  for (const double spread : {1.0, 30.0}) EXPECT_LE(largest_error(at::kBFloat16, spread), 2e-2);
+  for (const int count : {1, 2, 12}) {
+    const Threads threads(count);
+    for (const double spread : {1.0, 30.0}) EXPECT_LE(largest_error(at::kBFloat16, spread), 2e-2);
+  }
 }
 
 TEST(CausalAttention, RepeatsItsBitsAndSeesNothingBehindAPosition) {
   const Differentiable own = flash::cpu::attention(0.2);
+  const Threads threads(12);
   const HeadSizes sizes{2, 4, 2, 150, 16};
   const Tensors in = heads_of(sizes, true);
   const Tensor weights = at::randn(in[0].sizes());
@@ -170,6 +190,10 @@ TEST(CausalAttention, LeavesWhatItDoesNotComputeToLibTorch) {
   EXPECT_FALSE(takes({}, at::kDouble));
   EXPECT_EQ(takes({}, at::kBFloat16), flash::cpu::supports(at::kBFloat16));
   EXPECT_FALSE(flash::cpu::takes(in[0].narrow(2, 0, 400), in[1], in[2], {})) << "fewer queries than keys";
+  {
+    const Threads threads(4096);
+    EXPECT_FALSE(takes({})) << "too few tiles for all threads";
+  }
   for (const int64_t positions : {32, 8200}) {
     const Tensors other = of(positions);
     EXPECT_FALSE(flash::cpu::takes(other[0], other[1], other[2], {})) << positions;

@@ -2,12 +2,11 @@
 
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <cstddef>
 
 #include "cpu/operands.h"
+#include "cpu/tasks.h"
 #include "optrush/forecast.h"
 
 namespace optrush::flash::cpu {
@@ -15,61 +14,12 @@ namespace {
 /// Sequences for which it was measured to be faster than LibTorch's kernel.
 constexpr int64_t kShortest = 64, kLongest = 8192;
 
-/// Queries of a tile: with all keys of a long sequence, their scores stay in the second cache.
-constexpr int64_t kTile = 32;
-
-/// B batch, H query heads, G heads of keys and values, S positions, K width of a head.
-struct Sizes {
-  int64_t batch, heads, groups, positions, width;
-  Sizes(const Tensor& q, const Tensor& k)
-      : batch(q.size(0)), heads(q.size(1)), groups(k.size(1)), positions(q.size(2)), width(q.size(3)) {}
-  int64_t shared() const { return heads / groups; }
-  int64_t tiles() const { return (positions + kTile - 1) / kTile; }
-  /// From a row of scores to the next: whole vectors.
-  int64_t score_row() const { return (positions + 15) / 16 * 16; }
-};
-
 /// The positions of a head, of a tensor (B, H, S, K).
 template <class T>
 Rows<T> rows_of(const Tensor& x, int64_t b, int64_t head) {
   auto* data = const_cast<std::remove_const_t<T>*>(x.const_data_ptr<std::remove_const_t<T>>());
   return {data + b * x.stride(0) + head * x.stride(1), std::max(x.stride(2), x.size(3))};
 }
-
-/// Positions [begin, end), which see the keys before `end`.
-struct Tile {
-  int64_t begin, end;
-};
-Tile tile_of(const Sizes& sizes, int64_t index) {
-  return {index * kTile, std::min((index + 1) * kTile, sizes.positions)};
-}
-
-/// The memory of a call: that of each thread, asked of LibTorch, so that it counts.
-template <class Workspace>
-class Workspaces {
- public:
-  Workspaces(const Sizes& sizes, const Tensor& like) : sizes_(sizes) {
-    Arena counting;
-    Workspace(sizes, counting);
-    memory_ = at::empty({at::get_num_threads(), counting.used()}, like.options().dtype(at::kByte));
-  }
-
-  /// visit(workspace, batch, head of keys), each by one thread.
-  template <class Visit>
-  void each_group(const Visit& visit) {
-    auto* const begin = reinterpret_cast<std::byte*>(memory_.data_ptr<uint8_t>());
-    at::parallel_for(0, sizes_.batch * sizes_.groups, 1, [&](int64_t first, int64_t last) {
-      Arena arena(begin + at::get_thread_num() * memory_.stride(0));
-      Workspace workspace(sizes_, arena);
-      for (int64_t task = first; task < last; ++task)
-        visit(workspace, task / sizes_.groups, task % sizes_.groups);
-    });
-  }
-
- private:
-  Sizes sizes_;
-  Tensor memory_;
-};
 
 /// LibTorch keeps a state of the processor's matrix unit between products in bf16.
 template <class T>
@@ -102,30 +52,29 @@ struct ForwardWorkspace {
 template <class T>
 void forward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Tensor& v, float scale,
                 const AttentionOut& result) {
-  Workspaces<ForwardWorkspace<T>> memory(sizes, q);
+  const int64_t parts = parts_of(sizes).value_or(1);
+  Workspaces<ForwardWorkspace<T>> memory(sizes, parts, q);
   if (is_forecast(q)) return;
   float* lses = result.lse.data_ptr<float>();
-  memory.each_group([&](ForwardWorkspace<T>& work, int64_t b, int64_t group) {
+  memory.each_task([&](ForwardWorkspace<T>& work, const Task& task) {
+    const int64_t b = task.batch;
     const Rows<float> scores = work.scores, made = work.made;
-    const auto keys = work.keys.of(rows_of<const T>(k, b, group), sizes.positions, sizes.width);
-    const auto values = work.values.of(rows_of<const T>(v, b, group), sizes.positions, sizes.width);
-    for (int64_t head = group * sizes.shared(); head < (group + 1) * sizes.shared(); ++head) {
-      const auto queries = rows_of<const T>(q, b, head);
-      const auto out = rows_of<T>(result.out, b, head);
+    const auto keys = work.keys.of(rows_of<const T>(k, b, task.group), sizes.positions, sizes.width);
+    const auto values = work.values.of(rows_of<const T>(v, b, task.group), sizes.positions, sizes.width);
+    each_tile(sizes, parts, task, [&](int64_t head, const Tile& tile) {
+      const auto [begin, end] = tile;
+      const int64_t size = end - begin, seen = inner_size<T>(end);
       float* lse = lses + (b * sizes.heads + head) * sizes.positions;
-      for (int64_t index = 0; index < sizes.tiles(); ++index) {
-        const auto [begin, end] = tile_of(sizes, index);
-        const int64_t size = end - begin, seen = inner_size<T>(end);
-        multiply<T>(size, end, sizes.width, queries.from(begin), keys, false, scores);
-        std::array<float, kTile> sums{};
-        for (int64_t i = 0; i < size; ++i)
-          sums[static_cast<size_t>(i)] =
-              exponentials(scores.at(i), begin + i + 1, seen, scale, lse + begin + i);
-        multiply<T>(size, sizes.width, seen, work.weights.of(read(scores), size, seen), values, false, made);
-        for (int64_t i = 0; i < size; ++i)
-          scaled(made.at(i), 1 / sums[static_cast<size_t>(i)], sizes.width, out.at(begin + i));
-      }
-    }
+      multiply<T>(size, end, sizes.width, rows_of<const T>(q, b, head).from(begin), keys, false, scores);
+      std::array<float, kTile> sums{};
+      for (int64_t i = 0; i < size; ++i)
+        sums[static_cast<size_t>(i)] =
+            exponentials(scores.at(i), begin + i + 1, seen, scale, lse + begin + i);
+      multiply<T>(size, sizes.width, seen, work.weights.of(read(scores), size, seen), values, false, made);
+      const auto out = rows_of<T>(result.out, b, head).from(begin);
+      for (int64_t i = 0; i < size; ++i)
+        scaled(made.at(i), 1 / sums[static_cast<size_t>(i)], sizes.width, out.at(i));
+    });
   });
 }
 
@@ -155,8 +104,8 @@ struct BackwardWorkspace {
 };
 
 /// The transpose of (K, S) to the rows of a head.
-template <class T>
-void write_transposed(const Sizes& sizes, Rows<const float> in, Rows<float> made, Rows<T> out) {
+template <class Out>
+void write_transposed(const Sizes& sizes, Rows<const float> in, Rows<float> made, Rows<Out> out) {
   for (int64_t s = 0; s < sizes.positions; s += kTile) {
     const int64_t count = std::min(kTile, sizes.positions - s);
     transposed({in.data + s, in.row}, sizes.width, count, made);
@@ -168,50 +117,85 @@ struct Gradients {
   const Tensor &of_out, &dq, &dk, &dv;
 };
 
+/// A gradient of keys or values (B, G, S, K), to which each part of the tiles adds: with several parts, in
+/// fp32 and part by part.
+class PartedGradient {
+ public:
+  PartedGradient(const Tensor& whole, int64_t parts) : whole_(whole) {
+    if (parts > 1)
+      parts_ = at::empty({parts, whole.size(0), whole.size(1), whole.size(2), whole.size(3)},
+                         whole.options().dtype(at::kFloat));
+  }
+
+  template <class T>
+  void write(const Sizes& sizes, const Task& task, Rows<const float> turned, Rows<float> made) const {
+    if (parts_.defined())
+      write_transposed(sizes, turned, made, rows_of<float>(parts_[task.part], task.batch, task.group));
+    else
+      write_transposed(sizes, turned, made, rows_of<T>(whole_, task.batch, task.group));
+  }
+
+  void add_parts() const {
+    if (parts_.defined()) whole_.copy_(parts_.sum(0));
+  }
+
+ private:
+  Tensor whole_, parts_;
+};
+
 template <class T>
 void backward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out,
                  const Tensor& lse, float scale, const Gradients& result) {
-  Workspaces<BackwardWorkspace<T>> memory(sizes, q);
-  if (is_forecast(q)) return;
+  const int64_t parts = parts_of(sizes).value_or(1);
+  const PartedGradient dk(result.dk, parts), dv(result.dv, parts);
+  Workspaces<BackwardWorkspace<T>> memory(sizes, parts, q);
+  if (is_forecast(q)) return dk.add_parts(), dv.add_parts();
   const float* lses = lse.const_data_ptr<float>();
-  memory.each_group([&](BackwardWorkspace<T>& work, int64_t b, int64_t group) {
+  memory.each_task([&](BackwardWorkspace<T>& work, const Task& task) {
+    const int64_t b = task.batch;
     const Rows<float> weights = work.weights, scores = work.scores, made = work.made;
-    const auto head_keys = rows_of<const T>(k, b, group), head_values = rows_of<const T>(v, b, group);
+    const auto head_keys = rows_of<const T>(k, b, task.group),
+               head_values = rows_of<const T>(v, b, task.group);
     const auto keys = work.keys.of(head_keys, sizes.positions, sizes.width);
     const auto turned_keys = work.turned_keys.of(head_keys, sizes.positions, sizes.width);
     const auto turned_values = work.turned_values.of(head_values, sizes.positions, sizes.width);
-    bool add = false;  // the last tile sees all keys, so it begins their sums
-    for (int64_t index = sizes.tiles() - 1; index >= 0; --index) {
-      const auto [begin, end] = tile_of(sizes, index);
+    bool add = false;  // the first tile sees the most keys, so it begins their sums
+    each_tile(sizes, parts, task, [&](int64_t head, const Tile& tile) {
+      const auto [begin, end] = tile;
       const int64_t size = end - begin, inner = inner_size<T>(size), seen = inner_size<T>(end);
-      for (int64_t head = group * sizes.shared(); head < (group + 1) * sizes.shared(); ++head) {
-        const auto queries = rows_of<const T>(q, b, head).from(begin);
-        const auto of_out = rows_of<const T>(result.of_out, b, head).from(begin);
-        const auto outs = rows_of<const T>(out, b, head).from(begin);
-        const float* head_lse = lses + (b * sizes.heads + head) * sizes.positions + begin;
-        multiply<T>(size, end, sizes.width, queries, turned_keys, false, weights);
-        multiply<T>(size, end, sizes.width, of_out, turned_values, false, scores);
-        for (int64_t i = 0; i < size; ++i) {
-          weights_of(weights.at(i), begin + i + 1, seen, scale, head_lse[i]);
-          std::fill(scores.at(i) + end, scores.at(i) + seen, 0.0F);
-          scores_gradient(scores.at(i), weights.at(i), seen, scale,
-                          inner_product(of_out.at(i), outs.at(i), sizes.width));
-        }
-        transposed(of_out, size, sizes.width, work.gradients);
-        transposed(queries, size, sizes.width, work.queries);
-        multiply<T>(sizes.width, end, inner, read(work.gradients), work.of_tile.of(read(weights), size, end),
-                    add, work.dv);
-        multiply<T>(sizes.width, end, inner, read(work.queries), work.of_tile.of(read(scores), size, end),
-                    add, work.dk);
-        multiply<T>(size, sizes.width, seen, work.of_scores.of(read(scores), size, seen), keys, false, made);
-        const auto dq = rows_of<T>(result.dq, b, head).from(begin);
-        for (int64_t i = 0; i < size; ++i) scaled(made.at(i), 1, sizes.width, dq.at(i));
-        add = true;
+      const auto queries = rows_of<const T>(q, b, head).from(begin);
+      const auto of_out = rows_of<const T>(result.of_out, b, head).from(begin);
+      const auto outs = rows_of<const T>(out, b, head).from(begin);
+      const float* head_lse = lses + (b * sizes.heads + head) * sizes.positions + begin;
+      multiply<T>(size, end, sizes.width, queries, turned_keys, false, weights);
+      multiply<T>(size, end, sizes.width, of_out, turned_values, false, scores);
+      for (int64_t i = 0; i < size; ++i) {
+        weights_of(weights.at(i), begin + i + 1, seen, scale, head_lse[i]);
+        std::fill(scores.at(i) + end, scores.at(i) + seen, 0.0F);
+        scores_gradient(scores.at(i), weights.at(i), seen, scale,
+                        inner_product(of_out.at(i), outs.at(i), sizes.width));
       }
-    }
-    write_transposed(sizes, read(work.dk), work.made, rows_of<T>(result.dk, b, group));
-    write_transposed(sizes, read(work.dv), work.made, rows_of<T>(result.dv, b, group));
+      transposed(of_out, size, sizes.width, work.gradients);
+      transposed(queries, size, sizes.width, work.queries);
+      multiply<T>(sizes.width, end, inner, read(work.gradients), work.of_tile.of(read(weights), size, end),
+                  add, work.dv);
+      multiply<T>(sizes.width, end, inner, read(work.queries), work.of_tile.of(read(scores), size, end), add,
+                  work.dk);
+      multiply<T>(size, sizes.width, seen, work.of_scores.of(read(scores), size, seen), keys, false, made);
+      const auto dq = rows_of<T>(result.dq, b, head).from(begin);
+      for (int64_t i = 0; i < size; ++i) scaled(made.at(i), 1, sizes.width, dq.at(i));
+      if (!add) {  // keys that no tile of this part sees
+        for (const Rows<float>& sums : {work.dk, work.dv})
+          for (int64_t i = 0; i < sizes.width; ++i)
+            std::fill(sums.at(i) + end, sums.at(i) + sizes.positions, 0.0F);
+      }
+      add = true;
+    });
+    dk.write<T>(sizes, task, read(work.dk), work.made);
+    dv.write<T>(sizes, task, read(work.dv), work.made);
   });
+  dk.add_parts();
+  dv.add_parts();
 }
 
 /// (B, H, S, K) in memory as (B, S, H, K), as linears write and read it.
@@ -231,11 +215,6 @@ double flops_of(const Sizes& sizes, double products) {
   return products * 2 * all / 2;
 }
 
-/// A thread has whole heads of keys: with few of them some threads would wait.
-bool fills_threads(int64_t tasks) {
-  const int64_t threads = at::get_num_threads(), rounds = (tasks + threads - 1) / threads;
-  return 4 * tasks >= 3 * rounds * threads;
-}
 }  // namespace
 
 bool supports(at::ScalarType type) {
@@ -255,7 +234,7 @@ bool takes(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArg
          k.scalar_type() == type && v.scalar_type() == type && supports(type) && q.size(2) == k.size(2) &&
          q.size(2) >= kShortest && q.size(2) <= kLongest && v.size(3) == q.size(3) &&
          (type == at::kFloat || q.size(3) % 2 == 0) && q.size(1) % k.size(1) == 0 && q.numel() > 0 &&
-         fills_threads(q.size(0) * k.size(1));
+         parts_of(Sizes(q, k)).has_value();
 }
 
 AttentionOut forward(const Tensor& q_given, const Tensor& k_given, const Tensor& v_given, double scale) {

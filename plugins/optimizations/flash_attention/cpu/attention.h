@@ -9,7 +9,7 @@ namespace optrush::flash::cpu {
 bool supports(at::ScalarType type);
 
 /// Whether these kernels compute it, and were measured to be faster than LibTorch's: causal attention over
-/// whole sequences in a supported type, with enough heads of keys for all threads. LibTorch's kernel, which
+/// whole sequences in a supported type, with enough tiles for all threads. LibTorch's kernel, which
 /// has all else, multiplies each query with keys in blocks of 512, those behind it included.
 bool takes(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
 
@@ -19,7 +19,8 @@ bool takes(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArg
 AttentionOut forward(const Tensor& q, const Tensor& k, const Tensor& v, double scale);
 
 /// {dq, dk, dv}. The weights of a tile are made again from the lse (arXiv:2205.14135, appendix B.4), then
-/// five products; a thread has a head of keys for itself, so the sums come in one order.
+/// five products. A thread has a head of keys for itself, or there are more threads than such heads, and
+/// their gradients are added part by part: sums come in one order, which depends on the number of threads.
 std::array<Tensor, 3> backward(const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
                                const Tensor& out, const Tensor& lse, double scale);
 

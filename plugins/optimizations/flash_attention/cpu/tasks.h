@@ -1,0 +1,95 @@
+#pragma once
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+#include "cpu/operands.h"
+
+namespace optrush::flash::cpu {
+/// Queries of a tile: with all keys of a long sequence, their scores stay in the second cache.
+inline constexpr int64_t kTile = 32;
+
+/// Tiles that a part has at least: each part copies the keys and values again, in the form of its products.
+inline constexpr int64_t kTilesOfPart = 4;
+
+/// B batch, H query heads, G heads of keys and values, S positions, K width of a head.
+struct Sizes {
+  int64_t batch, heads, groups, positions, width;
+  Sizes(const Tensor& q, const Tensor& k)
+      : batch(q.size(0)), heads(q.size(1)), groups(k.size(1)), positions(q.size(2)), width(q.size(3)) {}
+  int64_t shared() const { return heads / groups; }
+  int64_t tiles() const { return (positions + kTile - 1) / kTile; }
+  /// Of all query heads that share a head of keys.
+  int64_t shared_tiles() const { return shared() * tiles(); }
+  /// From a row of scores to the next: whole vectors.
+  int64_t score_row() const { return (positions + 15) / 16 * 16; }
+};
+
+inline bool fills_threads(int64_t tasks) {
+  const int64_t threads = at::get_num_threads(), rounds = (tasks + threads - 1) / threads;
+  return 4 * tasks >= 3 * rounds * threads;
+}
+
+/// Into how many parts the tiles of a head of keys are dealt, so that every thread has work. None: there are
+/// too few tiles for that.
+inline std::optional<int64_t> parts_of(const Sizes& sizes) {
+  const int64_t most = std::max<int64_t>(1, sizes.shared_tiles() / kTilesOfPart);
+  for (int64_t parts = 1; parts <= most; ++parts)
+    if (fills_threads(sizes.batch * sizes.groups * parts)) return parts;
+  return {};
+}
+
+/// What a task computes: a part of the tiles of a head of keys.
+struct Task {
+  int64_t batch, group, part;
+};
+
+/// Positions [begin, end), which see the keys before `end`.
+struct Tile {
+  int64_t begin, end;
+};
+inline Tile tile_of(const Sizes& sizes, int64_t index) {
+  return {index * kTile, std::min((index + 1) * kTile, sizes.positions)};
+}
+
+/// The memory of a call: that of each thread, asked of LibTorch, so that it counts.
+template <class Workspace>
+class Workspaces {
+ public:
+  Workspaces(const Sizes& sizes, int64_t parts, const Tensor& like) : sizes_(sizes), parts_(parts) {
+    Arena counting;
+    Workspace(sizes, counting);
+    memory_ = at::empty({at::get_num_threads(), counting.used()}, like.options().dtype(at::kByte));
+  }
+
+  /// visit(workspace, task), each by one thread.
+  template <class Visit>
+  void each_task(const Visit& visit) {
+    auto* const begin = reinterpret_cast<std::byte*>(memory_.data_ptr<uint8_t>());
+    const int64_t tasks = sizes_.batch * sizes_.groups * parts_;
+    at::parallel_for(0, tasks, 1, [&](int64_t first, int64_t last) {
+      Arena arena(begin + at::get_thread_num() * memory_.stride(0));
+      Workspace workspace(sizes_, arena);
+      for (int64_t task = first; task < last; ++task)
+        visit(workspace, Task{task / parts_ / sizes_.groups, task / parts_ % sizes_.groups, task % parts_});
+    });
+  }
+
+ private:
+  Sizes sizes_;
+  int64_t parts_;
+  Tensor memory_;
+};
+
+/// Calls visit(query head, tile) for the tiles of a task, from those with the most keys on, dealt in turn:
+/// all parts have about the same work.
+template <class Visit>
+void each_tile(const Sizes& sizes, int64_t parts, const Task& task, const Visit& visit) {
+  for (int64_t i = task.part; i < sizes.shared_tiles(); i += parts)
+    visit(task.group * sizes.shared() + i % sizes.shared(),
+          tile_of(sizes, sizes.tiles() - 1 - i / sizes.shared()));
+}
+}  // namespace optrush::flash::cpu
