@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "cpu/attention.h"
 #include "fused_kernel.h"
 #include "kernel_order.h"
@@ -30,7 +32,7 @@ TEST(FlashAttention, SaysWhichKernelsNeedAHeadWidthOfEight) {
   const Tensor x = at::randn({1, 2, 4, 12});
   const auto refusal = [&](flash::Kernel kernel) -> std::string {
     try {
-      return error_of([&] { flash::FusedKernel(kernel).forward(x, x, x, {}); });
+      return error_of([&] { flash::FusedKernel(kernel, nullptr).forward(x, x, x, {}); });
     } catch (const std::exception&) {
       return "";  // of LibTorch: these kernels are for GPUs
     }
@@ -274,7 +276,8 @@ TEST(FlashAttentionHalves, InARingTheyAreTheWhole) {
   const auto halves = resolved.halves();
   for (const auto& [type, of_whole, of_ring] : kPrecisions)
     for (const auto& shape : {AttentionShape{.causal = true}, AttentionShape{.groups = 4, .causal = true},
-                              AttentionShape{.causal = false}, AttentionShape{.keys = 13, .causal = false}}) {
+                              AttentionShape{.causal = false}, AttentionShape{.keys = 13, .causal = false},
+                              AttentionShape{.queries = 264, .keys = 264}}) {
       SCOPED_TRACE(std::string(c10::toString(type)) + (shape.causal ? " causal" : ""));
       const auto inputs = attention_inputs(shape, type);
       const auto expected = attention_by_formula(in_double(inputs));
@@ -335,16 +338,21 @@ TEST(FlashAttention, TakesInTheBitsOfAutocastWhereItsOwnOperatorsAreCalled) {
 
 TEST(FlashAttention, AttendsToPackedDocumentsAsIfTheyWereAlone) {
   Resolved resolved;
+  const std::vector<int64_t> few = {5, 7, 1, 10, 1}, long_enough_for_the_own_kernel = {90, 20, 82, 1, 65, 118, 8};
   for (const auto& [type, of_whole, of_ring] : kPrecisions)
-    for (const bool causal : {true, false}) {
-      auto inputs = attention_inputs({.causal = causal}, type);
-      inputs.args.segments = segments_of({5, 7, 1, 10, 1}, 2);
-      const auto expected = attention_by_formula(in_double(inputs));
-      EXPECT_FALSE(resolved.attention()(inputs.q, inputs.k, inputs.v, inputs.args).lse.defined());
-      EXPECT_LT(difference(attend(resolved, inputs), expected), of_whole) << type;
-      EXPECT_LT(difference(attention_by_forward_backward(resolved.halves(), inputs), expected), of_whole)
-          << type;
-    }
+    for (const bool causal : {true, false})
+      for (const auto& lengths : {few, long_enough_for_the_own_kernel}) {
+        const int64_t positions = std::accumulate(lengths.begin(), lengths.end(), int64_t{0}) / 2;
+        auto inputs = attention_inputs({.queries = positions, .keys = positions, .causal = causal}, type);
+        inputs.args.segments = segments_of(lengths, 2);
+        const auto expected = attention_by_formula(in_double(inputs));
+        EXPECT_FALSE(resolved.attention()(inputs.q, inputs.k, inputs.v, inputs.args).lse.defined());
+        EXPECT_LT(difference(attend(resolved, inputs), expected), of_whole) << type;
+        EXPECT_LT(difference(attention_by_forward_backward(resolved.halves(), inputs), expected), of_whole)
+            << type;
+      }
+  const bool own = flash::cpu::supports(at::kFloat);
+  EXPECT_EQ(resolved.notes().dump().find("own kernel") != std::string::npos, own);
 }
 
 TEST(FlashAttention, SaysThatCudnnTakesNoDocuments) {

@@ -120,21 +120,15 @@ class FlashAttention final : public Plugin {
                                                args.scale, grouped),
               {}};
     }
-    if (args.lse || args.segments.defined() || windowed) {
+    const bool own = !tracing() && flash::cpu::takes(lowered(q), lowered(shared_k), lowered(shared_v), args);
+    if (args.lse || args.segments.defined() || windowed || own) {
       auto result = fused_->forward(lowered(q), lowered(k), lowered(v), args);
       if (!args.lse) result.lse.reset();
       return result;
     }
-    if (by_own_kernel(q, shared_k, shared_v, args))
-      return {call(own_kernel(args.scale), {lowered(q), lowered(shared_k), lowered(shared_v)}).front(), {}};
     return {
         at::scaled_dot_product_attention(q, k, v, {}, /*dropout_p=*/0.0, args.causal, args.scale, grouped),
         {}};
-  }
-
-  /// A compiler is given LibTorch's operator.
-  static bool by_own_kernel(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
-    return !tracing() && flash::cpu::takes(lowered(q), lowered(k), lowered(v), args);
   }
 
   /// Layers share it; it stays where it is.
@@ -227,10 +221,12 @@ class FlashAttention final : public Plugin {
     if (args.segments.defined() && name == "cudnn") run_->note("packed documents run the kernel 'flash'");
     if (args.window != 0 && q.is_cuda() && name != "flash")
       run_->note("layers with a sliding window run the kernel 'flash'");
-    if (form_of(q) == at::kCPU) return std::make_unique<FusedKernel>(Kernel::cpu);
-    return std::make_unique<FusedKernel>(name == "flash"       ? Kernel::flash
-                                         : name == "efficient" ? Kernel::efficient
-                                                               : Kernel::cudnn);
+    return std::make_unique<FusedKernel>(
+        form_of(q) == at::kCPU ? Kernel::cpu
+        : name == "flash"      ? Kernel::flash
+        : name == "efficient"  ? Kernel::efficient
+                               : Kernel::cudnn,
+        [this](double scale) -> const Differentiable& { return own_kernel(scale); });
   }
 
   Tensor as_the_kernel_takes_it(const Tensor& shared, const Tensor& q) const {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "cpu/attention.h"
 #include "documents.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
@@ -22,6 +23,12 @@ Tensor by_rows(const Tensor& x) { return x.transpose(1, 2).contiguous().transpos
 /// A forecast has no values, so no lengths of documents: a row counts as one, which keeps as much.
 bool by_document(const Tensor& q, const AttentionArgs& args) {
   return args.segments.defined() && !is_forecast(q);
+}
+
+/// One document, or a row that counts as one. A compiler is given LibTorch's operator.
+bool by_own_kernel(const Tensor& q, const Tensor& k, const Tensor& v, AttentionArgs args) {
+  args.segments = {};
+  return !tracing() && cpu::takes(q, k, v, args);
 }
 
 void check_type_of_window(const Tensor& q) {
@@ -108,6 +115,10 @@ AttentionOut FusedKernel::forward_whole(const Tensor& q, const Tensor& k, const 
                                         const AttentionArgs& args) {
   switch (kernel_) {
     case Kernel::cpu: {
+      if (by_own_kernel(q, k, v, args)) {
+        const Tensors made = call(own_(args.scale), {q, k, v});
+        return {made[0], made[1].detach()};
+      }
       const auto mask = window_mask(q, k, args);
       const auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
           q, k, v, 0.0, args.causal && !mask, mask, args.scale);
@@ -144,6 +155,7 @@ std::array<Tensor, 3> FusedKernel::backward_whole(const Tensor& gradient, const 
   const Tensor state = at::empty({}, q.options().dtype(at::kLong));
   switch (kernel_) {
     case Kernel::cpu: {
+      if (by_own_kernel(q, k, v, args)) return cpu::backward(gradient, q, k, v, out, lse, args.scale);
       const auto mask = window_mask(q, k, args);
       std::tie(dq, dk, dv) = at::_scaled_dot_product_flash_attention_for_cpu_backward(
           gradient, q, k, v, out, lse, 0.0, args.causal && !mask, mask, args.scale);

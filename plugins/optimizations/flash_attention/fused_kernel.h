@@ -1,10 +1,13 @@
 #pragma once
 #include <array>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 
+#include "optrush/differentiable.h"
 #include "optrush/ops.h"
 
 namespace optrush::flash {
@@ -13,10 +16,13 @@ enum class Kernel : uint8_t { cpu, flash, efficient, cudnn };
 /// One of LibTorch's fused kernels, called by its own operators: forward with the log-sum-exp, and a backward
 /// that takes any out and lse. With segments each document is attended to alone: on a CPU one call each, on a
 /// GPU one call for all (cuDNN's kernel leaves them to flash). A sliding window is a mask on a CPU, where the
-/// products behind it are computed as well, and a bound of the loop of flash on a GPU.
+/// products behind it are computed as well, and a bound of the loop of flash on a GPU. On a CPU the plugin's
+/// own kernel (cpu/attention.h) computes what it takes.
 class FusedKernel {
  public:
-  explicit FusedKernel(Kernel kernel) : kernel_(kernel) {}
+  /// The plugin's own kernel for CPUs, by its scale. It outlives the calls.
+  using OwnKernel = std::function<const Differentiable&(double scale)>;
+  FusedKernel(Kernel kernel, OwnKernel own) : kernel_(kernel), own_(std::move(own)) {}
 
   /// Under autograd where it is enabled; the lse has no derivative.
   AttentionOut forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
@@ -35,6 +41,7 @@ class FusedKernel {
   std::optional<Tensor> window_mask(const Tensor& q, const Tensor& k, const AttentionArgs&);
 
   Kernel kernel_;
+  OwnKernel own_;
   /// By window, whether causal, and type; square. Layers share them, and shorter sequences take a corner.
   std::map<std::tuple<int64_t, bool, at::ScalarType>, Tensor> window_masks_;
   /// LibTorch's cuDNN forward gives (B, H, S) or (B, H, S, 1), and its backward wants the same. They may run

@@ -268,7 +268,7 @@ Differentiable attention(double scale) {
   return {.name = "causal_attention",
           .forward = [scale](const Tensors& in) -> Differentiable::Result {
             const AttentionOut made = forward(in[0], in[1], in[2], scale);
-            return {{made.out}, {in[0], in[1], in[2], made.out, made.lse}};
+            return {{made.out, made.lse}, {in[0], in[1], in[2], made.out, made.lse}};
           },
           .backward = [scale](const Tensors& saved, const Tensors& gradients) -> Tensors {
             const auto [dq, dk, dv] =

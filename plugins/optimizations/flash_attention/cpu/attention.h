@@ -24,6 +24,6 @@ AttentionOut forward(const Tensor& q, const Tensor& k, const Tensor& v, double s
 std::array<Tensor, 3> backward(const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
                                const Tensor& out, const Tensor& lse, double scale);
 
-/// Both, of q, k and v, with the one output.
+/// Both, of q, k and v, with the outputs out and lse; the lse has no derivative.
 Differentiable attention(double scale);
 }  // namespace optrush::flash::cpu
