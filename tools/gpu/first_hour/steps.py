@@ -40,6 +40,7 @@ class Step:
     stdout: str = ""         # a file of its outputs that takes what the program prints
     untimed: bool = False    # it measures no time, and runs beside its neighbours that do not
     needs: str = ""          # a program of the machine without which the step is left out
+    cases: bool = False      # it writes check.json, and is done when each case there has run
     expected: dict = field(default_factory=dict)  # a quantity of findings.py: what was expected before anything ran
 
 
@@ -76,7 +77,7 @@ def check_step(name, title, minutes, *selected):
         return at.optrush("check", "--device", "cuda", "--for", f"{60 * minutes - 30:.0f}s", "--resume", "--folder", at.outputs / "state",
                           "--json", at.outputs / "check.json", *selected, *words)
 
-    return Step(name, title, minutes, command, expected={"cases that failed": "0"})
+    return Step(name, title, minutes, command, cases=True, expected={"cases that failed": "0"})
 
 
 def larger(at):

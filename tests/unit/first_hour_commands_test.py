@@ -1,0 +1,70 @@
+"""Commands of a GPU's first hour fit the programs: a card of 80 GB and one of 141 have the rungs that the stages name, `optrush run`
+and `optrush check` take the options, and a check says how many of its cases its time had no room for."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SOURCE, OPTRUSH = Path(os.environ["OPTRUSH_SOURCE_DIR"]), Path(os.environ["OPTRUSH_BUILD_DIR"]) / "bin/optrush"
+sys.path[:0] = [str(SOURCE / "tools/gpu"), str(SOURCE / "bench")]
+from first_hour.findings import cases_left  # noqa: E402
+from first_hour.steps import STAGES, Places  # noqa: E402
+
+CARDS = {"h100": 79.1 * 2**30, "h200": 139.8 * 2**30}  # bytes that such a card reports
+
+
+def optrush(words):
+    return subprocess.run([str(word) for word in [OPTRUSH, *words]], capture_output=True, text=True, check=False)
+
+
+def commands(folder, memory_bytes, stand_in=False):
+    """(step, what follows `python -m optimization_rush`) of each step of all stages."""
+    at = Places(sys.executable, folder, folder / "reports", folder, memory_bytes, stand_in, ("micro-batch 8",))
+    for step in (step for stage in STAGES.values() for step in stage):
+        words = [str(word) for word in step.command(at)]
+        if words[:3] == [sys.executable, "-m", "optimization_rush"]:
+            yield step, words[3:]
+
+
+def split_rungs(words):
+    """The rungs of --only, and the other words."""
+    rungs = [words[i + 1] for i, word in enumerate(words) if word == "--only"]
+    others = [word for i, word in enumerate(words) if word != "--only" and words[i - 1] != "--only"]
+    return rungs, others
+
+
+def has_the_rungs(step, words, card, known):
+    rungs, others = split_rungs(words)
+    at = others.index("--device")
+    planned = tuple(others[:at] + others[at + 2:] + ["--as-gpu", card, "--dry-run", "--only", "base"])
+    planned += () if "--json" in planned else ("--json",)
+    if planned not in known:
+        done = optrush(planned)
+        assert done.returncode == 0, f"{step.name}: {planned}\n{done.stderr}"
+        known[planned] = {variant["name"] for variant in json.loads(done.stdout)[0]["variants"]}
+    assert set(rungs) <= known[planned], f"{step.name}, {card}: {set(rungs) - known[planned]} is not in {known[planned]}"
+
+
+def takes_its_options(step, words, folder):
+    """In no time: the cases are listed, and none is run."""
+    words[words.index("--device") + 1] = "cpu"
+    words[words.index("--for") + 1] = "0.1s"
+    done = optrush(words)
+    assert done.returncode == 0, f"{step.name}: {words}\n{done.stderr}"
+    counts = json.loads((folder / "check.json").read_text())["counts"]
+    assert step.cases and cases_left(folder) == counts["not run"] == sum(counts.values()) > 0, (step.name, counts)
+
+
+with tempfile.TemporaryDirectory() as scratch:
+    here, variants = Path(scratch), {}
+    assert cases_left(here) == 0
+    for card, memory_bytes in CARDS.items():
+        for stand_in in (False, True):
+            for step, words in commands(here, memory_bytes, stand_in):
+                if words[0] == "run":
+                    has_the_rungs(step, words, card, variants)
+    for step, words in commands(here, CARDS["h100"]):
+        if words[0] == "check":
+            takes_its_options(step, words, here)
