@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
+#include <optional>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -159,6 +160,13 @@ struct Group::State {
     pending.state_->groups = groups;
     pending.state_->kept = std::move(kept);
     pending.state_->then = std::move(then);
+    // A GPU starts one kernel, in a plan as well. Flags that hosts agree on stay on the host.
+    std::optional<NotedKernel> kernel;
+    if (is_forecast(tensor) || tensor.device().type() == groups->device_.type()) {
+      double moved = 0;
+      for (const Tensor& each : pending.state_->kept) moved += bytes_of({each});
+      kernel.emplace(collective, moved);
+    }
     if (!sends) return pending;
     const at::NoGradGuard no_grad;
     try {
@@ -183,7 +191,7 @@ struct Group::State {
   double share() const { return static_cast<double>(size - 1) / static_cast<double>(size); }
 
   WorkHandle all_reduce(const char* collective, const Tensor& tensor, c10d::ReduceOp op) {
-    return start(collective, tensor, 2 * share(), {tensor}, [&] {
+    return start(collective, tensor, 2 * share(), {tensor, tensor}, [&] {  // read and written
       std::vector<Tensor> tensors = {lent(tensor)};
       return group->allreduce(tensors, {.reduceOp = op});
     });

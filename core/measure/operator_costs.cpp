@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -28,36 +30,43 @@ const Names kContainers = {"aten::_to_copy", "aten::clone", "aten::contiguous", 
 /// The host needs values, or sizes that depend on them.
 const Names kWaits = {"aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::_unique2",
                       "aten::equal"};
-/// One kernel on a GPU, whatever a CPU makes of them.
-const Names kWhole = {"aten::mean",
-                      "aten::silu_backward",
-                      "aten::index_select",
-                      "aten::nll_loss_forward",
-                      "aten::nll_loss_backward",
-                      "aten::embedding_dense_backward",
-                      "aten::linalg_vector_norm",
-                      "aten::_softmax",
-                      "aten::_log_softmax",
-                      "aten::_softmax_backward_data",
-                      "aten::_log_softmax_backward_data",
-                      "aten::stack",
-                      "aten::native_dropout",
-                      "aten::_amp_update_scale_",
-                      "aten::sum",
-                      "aten::cat",
-                      "aten::fill_",
-                      "aten::zero_",
-                      "aten::arange",
-                      "aten::triu",
-                      "aten::gather",
-                      "aten::scatter_add_"};
+/// What a GPU starts for an operator.
+struct Kernels {
+  int64_t whole = 0;      ///< whatever the size of its tensors
+  int64_t in_pieces = 0;  ///< elementwise ones and sums, for each piece that offsets of 32 bits reach
+};
+constexpr Kernels kElementwise = {.whole = 0, .in_pieces = 1};
+/// The same on a GPU, whatever a CPU makes of them.
+const std::map<std::string_view, Kernels> kWhole = {
+    {"aten::mean", kElementwise},
+    {"aten::silu_backward", kElementwise},
+    {"aten::index_select", {1, 0}},
+    {"aten::nll_loss_forward", {1, 0}},
+    {"aten::nll_loss_backward", {1, 1}},         // after zeros
+    {"aten::embedding_dense_backward", {1, 1}},  // after zeros
+    {"aten::linalg_vector_norm", kElementwise},
+    {"aten::_softmax", {1, 0}},
+    {"aten::_log_softmax", {1, 0}},
+    {"aten::_softmax_backward_data", {1, 1}},  // after the product of gradient and output
+    {"aten::_log_softmax_backward_data", {1, 0}},
+    {"aten::stack", {1, 0}},
+    {"aten::native_dropout", {1, 0}},
+    {"aten::_amp_update_scale_", {1, 0}},
+    {"aten::sum", kElementwise},
+    {"aten::cat", {1, 0}},
+    {"aten::fill_", kElementwise},
+    {"aten::zero_", kElementwise},
+    {"aten::arange", {1, 0}},
+    {"aten::triu", {1, 0}},
+    {"aten::gather", {1, 0}},
+    {"aten::scatter_add_", {1, 0}}};
 /// The product of each group's rows, after a kernel that finds where they are.
 constexpr std::string_view kGroupedMatmul = "aten::_grouped_mm";
 const Names kMatmuls = {"aten::mm",      "aten::bmm",      "aten::addmm",      "aten::addmm_",
                         "aten::baddbmm", "aten::baddbmm_", "aten::_scaled_mm", "aten::_addmm_activation",
                         kGroupedMatmul};
 /// The gradient of an embedding: more tokens than these are sorted by their rows first, in eight passes.
-constexpr int64_t kSummedUnsorted = 3072, kSortAndSum = 32;
+constexpr int64_t kSummedUnsorted = 3072, kSortAndSum = 20;
 /// Rows are looked up in their first tensor: no more of it is read than is looked up.
 const Names kTables = {"aten::index_select", "aten::gather", "aten::nll_loss_forward",
                        "aten::nll_loss_backward", "aten::index"};
@@ -137,6 +146,17 @@ void each_tensor(const c10::IValue& value, const Call& call) {
   }
 }
 
+/// TensorIterator halves what offsets of 32 bits do not reach.
+int64_t pieces_of(int64_t elements, int64_t width) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (elements <= 1 || (elements - 1) * width + 1 <= kMost) return 1;
+  return pieces_of(elements / 2, width) + pieces_of(elements - elements / 2, width);
+}
+int64_t pieces_of(const Tensor& tensor) {
+  const int64_t width = tensor.element_size();
+  return pieces_of(static_cast<int64_t>(bytes_of({tensor})) / width, width);
+}
+
 /// Launches of a multi-tensor operator over lists of these sizes, `depth` tensors at a time.
 int64_t multi_tensor_launches(const Tensors& tensors, size_t depth) {
   constexpr int64_t kChunk = 65536, kBlocks = 320;
@@ -196,6 +216,7 @@ OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
       here_ = here_ || tensor.device() == device_;
       if (tensor.device() != device_ || tensor.unsafeGetTensorImpl()->is_wrapped_number()) return;
       const double bytes = bytes_of({tensor});
+      pieces_ = std::max(pieces_, pieces_of(tensor));
       if (written) written_ += bytes;
       if (written && arguments[i].is_out()) return;
       (first_ == 0 && read_ == 0 ? first_ : others_) += bytes;
@@ -240,10 +261,12 @@ OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
     if (here_ && !device_.is_cpu()) cost_.host_waits = 1;
   } else if (kFree.contains(name_)) {
     kind_ = Kind::free;
-  } else if (kWhole.contains(name_)) {
+  } else if (const auto found = kWhole.find(name_); found != kWhole.end()) {
     kind_ = Kind::whole;
+    whole_ = found->second.whole;
+    in_pieces_ = found->second.in_pieces;
     if (name_ == "aten::embedding_dense_backward" && tensor(1).numel() > kSummedUnsorted)
-      kernels_ = kSortAndSum;
+      whole_ = kSortAndSum;
   } else if (!writes && !makes) {
     kind_ = Kind::any;  // a view, or a container of others
     read_ = written_ = 0;
@@ -263,7 +286,8 @@ void OperatorCall::begin_copy(const Tensor& to, const Tensor& from, bool non_blo
     if (!non_blocking || staged) cost_.host_waits = 1;
     return;
   }
-  cost_.launches = 1;
+  const bool as_bytes = from.scalar_type() == to.scalar_type() && from.is_contiguous() && to.is_contiguous();
+  cost_.launches = as_bytes ? 1 : std::max(pieces_of(to), pieces_of(from));
   cost_.elementwise_bytes = read + written;
   if (from.scalar_type() == to.scalar_type() || !from.is_floating_point() || !to.is_floating_point()) return;
   cost_.casts = 1;
@@ -309,7 +333,9 @@ OperatorCost OperatorCall::end(const at::RecordFunction& fn, bool inside) {
       if (schema->returns()[i].alias_info() == nullptr)
         each_tensor(outputs[i], [&](const Tensor& tensor) {
           here_ = here_ || tensor.device() == device_;
-          if (tensor.device() == device_) made += bytes_of({tensor});
+          if (tensor.device() != device_) return;
+          made += bytes_of({tensor});
+          pieces_ = std::max(pieces_, pieces_of(tensor));
         });
   switch (kind_) {
     case Kind::free:
@@ -338,8 +364,9 @@ OperatorCost OperatorCall::end(const at::RecordFunction& fn, bool inside) {
         cost_.elementwise_bytes = 3 * others_;
         break;
       }
-      cost_.launches = kernels_;
+      cost_.launches = whole_ + in_pieces_ * pieces_;
       cost_.elementwise_bytes = read + written_ + made;
+      if (name_ == "aten::_softmax_backward_data") cost_.elementwise_bytes *= 2;
       break;
     }
   }

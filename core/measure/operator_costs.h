@@ -12,9 +12,11 @@ namespace optrush {
 /// Launches: one for an operator that computes (none for views and for memory that is only asked for). An
 /// operator that is made of others costs what they cost, unless a GPU has one kernel for it; multi-tensor
 /// operators launch once for each 320 chunks of 65,536 elements or as many tensors as fit a kernel's
-/// arguments (ATen/native/cuda/MultiTensorApply.cuh). Libraries are taken to launch one kernel a matmul, one
-/// an attention forward and three its backward (FlashAttention 2: row sums, gradients, the conversion of dQ).
-/// Bytes: each tensor read and each written once, an expanded axis once, of a table only the rows looked up.
+/// arguments (ATen/native/cuda/MultiTensorApply.cuh). An elementwise operator or a sum goes over tensors in
+/// pieces whose bytes have offsets of 32 bits, one launch each (TensorIterator::with_32bit_indexing).
+/// Libraries are taken to launch one kernel a matmul, one an attention forward and three its backward
+/// (FlashAttention 2: row sums, gradients, the conversion of dQ). Bytes: each tensor read and each written
+/// once, an expanded axis once, of a table only the rows looked up.
 struct OperatorCost {
   int64_t launches = 0;
   int64_t host_waits = 0;        ///< values read by the host, copies that block, sizes that depend on values
@@ -54,9 +56,10 @@ class OperatorCall {
   Kind kind_ = Kind::any;
   at::Device device_;
   std::string name_;
-  bool here_ = false;    ///< a tensor of it is on the device
-  bool table_ = false;   ///< its first input is one that rows are looked up in
-  int64_t kernels_ = 1;  ///< of what is one operator on a GPU
+  bool here_ = false;                   ///< a tensor of it is on the device
+  bool table_ = false;                  ///< its first input is one that rows are looked up in
+  int64_t whole_ = 0;                   ///< kernels, whatever the size of its tensors
+  int64_t in_pieces_ = 1, pieces_ = 1;  ///< kernels for each piece that offsets of 32 bits reach
   double read_ = 0, written_ = 0, first_ = 0, others_ = 0;
   OperatorCost cost_;
   Tensors cast_from_;

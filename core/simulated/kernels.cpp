@@ -139,12 +139,22 @@ bool is_product(const c10::OperatorHandle& op) {
   return kProducts.contains(op.operator_name().name);
 }
 
-/// What a GPU's operator takes beside its outputs until it is done, where that is as large as they are.
+/// What an operator takes beside its outputs until it is done, where that is as large as its first input.
 int64_t scratch_bytes(const c10::OperatorHandle& op, const Stack& stack) {
-  if (form().type != at::kCUDA || op.operator_name().name != "aten::_softmax_backward_data") return 0;
+  const auto& arguments = op.schema().arguments();
+  const auto argument = [&](size_t i) -> const IValue& { return stack[stack.size() - arguments.size() + i]; };
+  const std::string& name = op.operator_name().name;
   // The product of gradient and output (aten/src/ATen/native/cuda/SoftMax.cu).
-  const Tensor& gradient = stack[stack.size() - op.schema().arguments().size()].toTensor();
-  return static_cast<int64_t>(gradient.nbytes());
+  if (name == "aten::_softmax_backward_data" && form().type == at::kCUDA)
+    return static_cast<int64_t>(argument(0).toTensor().nbytes());
+  // The tensor in the type of the norm (aten/src/ATen/native/LinearAlgebra.cpp).
+  if (name == "aten::linalg_vector_norm") {
+    const Tensor& tensor = argument(0).toTensor();
+    const IValue& type = argument(static_cast<size_t>(op.schema().argumentIndexWithName("dtype").value()));
+    if (!type.isNone() && type.toScalarType() != tensor.scalar_type())
+      return tensor.numel() * static_cast<int64_t>(c10::elementSize(type.toScalarType()));
+  }
+  return 0;
 }
 
 void run_on_stand_ins(const c10::OperatorHandle& op, Stack* stack) {

@@ -6,11 +6,13 @@
 #include <ATen/Functions.h>
 #include <ATen/WrapDimUtils.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <string>
 
 #include "optrush/tensor.h"
+#include "simulated/device.h"
 
 namespace optrush::simulated {
 namespace {
@@ -99,9 +101,28 @@ void index_select(Call& call) {
       call.tensor(2).numel();
   call.give({at::empty(sizes, self.options())});
 }
+/// A GPU sorts the tokens of a large batch, and sums at most ten rows of an entry at a time, in fp32
+/// (ATen/native/cuda/Embedding.cu, EmbeddingBackwardKernel.cu).
 void embedding_dense_backward(Call& call) {
-  const Tensor gradient = call.tensor(0);
-  call.give({at::empty({call.argument("num_weights").toInt(), gradient.size(-1)}, gradient.options())});
+  constexpr int64_t kSummedUnsorted = 3072, kRows = 10;
+  const Tensor gradient = call.tensor(0), tokens = call.tensor(1);
+  const int64_t entries = call.argument("num_weights").toInt(), width = gradient.size(-1);
+  const auto result = [&] { return at::empty({entries, width}, gradient.options()); };
+  if (form().type != at::kCUDA || tokens.numel() <= kSummedUnsorted) return call.give({result()});
+  const auto numbers = [&](int64_t count) { return at::empty({count}, tokens.options()); };
+  const Tensor sorted = numbers(tokens.numel()), order = numbers(tokens.numel());
+  {  // the order before, and what the sort has beside it
+    const Tensor range = numbers(tokens.numel()), beside = numbers(2 * tokens.numel() + 2304);
+  }
+  const Tensor sum = result();
+  const int64_t different = std::min(tokens.numel(), entries), parts = tokens.numel() / kRows + different;
+  const Tensor begins = numbers(tokens.numel()), count = numbers(1);
+  numbers(tokens.numel());  // tokens without repetitions
+  const Tensor parts_of_each = numbers(different), first_parts = numbers(different),
+               count_of_parts = numbers(1), begins_of_parts = numbers(parts);
+  const auto wide = gradient.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const Tensor sums = at::empty({parts, width}, gradient.options().dtype(wide));
+  call.give({sum});
 }
 /// mm and its like with a type of the result that is not the operands'.
 void matmul_into(Call& call, const Tensor& a, const Tensor& b, const c10::IValue& type) {

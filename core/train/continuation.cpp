@@ -8,14 +8,24 @@
 
 namespace optrush {
 namespace {
-/// One number for all parameters, to see that training changes them.
+/// The sum of absolute values, in fp64. A piece at a time: LibTorch makes a copy in fp64, and of a whole
+/// parameter that would be the largest tensor of many a run.
+double sum_of_absolutes(const Tensor& flat) {
+  constexpr int64_t kPiece = int64_t{1} << 20;
+  Tensor sum = at::zeros({}, flat.options().dtype(at::kDouble));
+  for (const Tensor& piece : flat.split(kPiece))
+    sum.add_(at::linalg_vector_norm(piece, 1, {}, false, at::kDouble));
+  return sum.item<double>();
+}
+
+/// One number for each parameter, to see that training changes them.
 std::vector<double> fingerprint(DataParallel& parallel) {
   const at::NoGradGuard no_grad;
   std::vector<double> sums;
-  for (const Shard& shard : parallel.shards())
-    if (shard.data.numel() > 0)
-      sums.push_back(at::linalg_vector_norm(shard.data, 1, {}, false, at::kDouble).item<double>() +
-                     shard.data.flatten()[0].item<double>());
+  for (const Shard& shard : parallel.shards()) {
+    const Tensor flat = shard.data.flatten();
+    if (flat.numel() > 0) sums.push_back(sum_of_absolutes(flat) + flat[0].item<double>());
+  }
   return sums;
 }
 /// Steps of other ranks or micro-batches have no speed of this run. They keep theirs where no later step may

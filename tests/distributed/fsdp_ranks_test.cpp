@@ -13,6 +13,7 @@
 #include "base/temporary_folder.h"
 #include "exactness.h"
 #include "spec/spec_json.h"
+#include "worker/predict.h"
 
 namespace optrush::testing {
 namespace {
@@ -256,6 +257,23 @@ TEST(Fsdp, SendsWhatTheorySays) {
       EXPECT_NEAR(theory(result, "all_gather"), gathers * psi, 1e-6 * psi);
       EXPECT_NEAR(theory(result, "reduce_scatter"), sums * psi, 1e-6 * psi);
     }
+}
+
+/// One kernel each, in a plan that sends nothing as well.
+TEST(Fsdp, APlanCountsTheCollectivesOfAStep) {
+  for (const int stage : {2, 3}) {
+    RunSpec spec = small_spec(2, {fsdp({{"stage", stage}})}, kWide);
+    std::string why_not;
+    const auto planned = forecast(spec, at::kCPU, &why_not);
+    ASSERT_TRUE(planned) << why_not;
+    const Json ran = train_on(pool(), {.spec = spec}).result.at("costs").at("operators");
+    for (const char* collective : {"optrush::all_gather", "optrush::reduce_scatter"}) {
+      SCOPED_TRACE(collective);
+      ASSERT_TRUE(ran.contains(collective)) << ran.dump();
+      EXPECT_GE(ran.at(collective).at("launches"), 6) << "four blocks, the embedding and the head";
+      EXPECT_EQ(planned->costs.at("operators").at(collective), ran.at(collective));
+    }
+  }
 }
 
 TEST(Fsdp, HybridShardingSendsItsPieceBetweenTheCopies) {

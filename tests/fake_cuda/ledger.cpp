@@ -126,7 +126,9 @@ cudaError_t fault(cudaError_t error, const std::string& where, const std::string
 
 void trace(const std::string& line) {
   static FILE* const file = [] {
-    const std::string& name = Settings::get().trace;
+    std::string name = Settings::get().trace;
+    if (const size_t at = name.find("%p"); at != std::string::npos)
+      name.replace(at, 2, std::to_string(getpid()));
     FILE* opened = name.empty() ? nullptr : std::fopen(name.c_str(), "a");
     if (opened) std::fprintf(opened, "process %s\n", command_line().c_str());
     return opened;

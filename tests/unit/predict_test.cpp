@@ -243,6 +243,28 @@ TEST(Costs, FusedKernelsLaunchWhatTheyClaim) {
   }
 }
 
+/// silu of (S, 4096) numbers of 4 bytes: 2 GiB are reached by offsets of 32 bits, a row more is not.
+TEST(Costs, OffsetsOf32BitsCutElementwiseOperators) {
+  RunSpec spec = mlp_spec();
+  spec.model =
+      validate_model("operator", {{"op", "mlp"}, {"dim", 8}, {"ffn_dim", 4096}, {"repeat", 1}}, "test");
+  spec.train.micro_batch = 1;
+  for (const auto& [length, launches] : {std::pair(1 << 17, 1), {(1 << 17) + 1, 2}, {(1 << 18) + 2, 4}}) {
+    spec.train.seq_len = length;
+    EXPECT_EQ(predicted_costs(spec)["operators"]["aten::silu"]["launches"], launches) << length;
+  }
+}
+
+/// Zeros, then one kernel, or a sort whose kernels come before the sums.
+TEST(Costs, TheGradientOfAnEmbeddingSortsManyTokens) {
+  RunSpec spec = nano_spec();
+  spec.train.micro_batch = 1;
+  for (const auto& [length, launches] : {std::pair(3072, 2), {3073, 21}}) {
+    spec.train.seq_len = length;
+    EXPECT_EQ(predicted_costs(spec)["operators"]["aten::embedding_dense_backward"]["launches"], launches);
+  }
+}
+
 TEST(Costs, FusedAdamWLaunchesByChunksInsteadOfByParameters) {
   RunSpec spec = mlp_spec();
   spec.model =
