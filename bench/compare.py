@@ -104,9 +104,8 @@ def programs(folder, build, python):
     return chosen
 
 
-def speedup(program, other):
-    """How many times as fast as the other: the geometric mean over rounds, and its interval where there is one."""
-    logs = [math.log(theirs / ours) for ours, theirs in zip(program.seconds(), other.seconds())]
+def mean_ratio(logs):
+    """Of the logarithms of a ratio in each round: the geometric mean, and its interval where there is one."""
     mean = statistics.fmean(logs)
     if len(logs) < 3:
         return math.exp(mean), None
@@ -114,12 +113,21 @@ def speedup(program, other):
     return math.exp(mean), (math.exp(mean - half), math.exp(mean + half))
 
 
-def speedup_text(program, other):
-    mean, interval = speedup(program, other)
+def ratio_text(logs):
+    mean, interval = mean_ratio(logs)
     if interval is None:
-        return f"{mean:.3f}x ({len(program.results)} rounds, no claim)"
+        return f"{mean:.3f}x ({len(logs)} rounds, no claim)"
     unsure = ", may be no difference" if interval[0] <= 1 <= interval[1] else ""
     return f"{mean:.3f}x [{interval[0]:.3f}, {interval[1]:.3f}]{unsure}"
+
+
+def faster(ours, theirs):
+    """Logarithms of how many times as fast as theirs ours is, by seconds in each round."""
+    return [math.log(other / own) for own, other in zip(ours, theirs, strict=True)]
+
+
+def speedup_text(program, other):
+    return ratio_text(faster(program.seconds(), other.seconds()))
 
 
 def same_work(a, b):

@@ -1,5 +1,6 @@
 // The training loop that a user of LibTorch would write by hand for this one model: no host, no plugins, no
-// measurement inside the step but the clock. bench/compare.py holds the host's plain step against it.
+// measurement inside the step but the clock. bench/compare.py and bench/host_overhead.py hold the host's
+// plain step against it. It takes turns as a run of the host does, where OPTRUSH_TURNS names a controller.
 // usage: hand_written_loop FOLDER OUT [--keep-memory]
 //   FOLDER is what `optrush-worker export` wrote; OUT takes the RunResult; --keep-memory gives malloc the
 //   host's settings.
@@ -17,6 +18,7 @@
 
 #include "base/files.h"
 #include "io/safetensors.h"
+#include "train/interleaving.h"
 
 namespace {
 using at::Tensor;
@@ -150,7 +152,11 @@ Json run(const Json& spec, const std::filesystem::path& folder) {
   AdamW optimizer(model.parameters(), train);
   Json steps = Json::array();
   std::vector<double> timed;
+  const auto controller = optrush::Interleaving::from_environment({});
+  optrush::InterleavedSteps turns(controller.get());
+  const auto last = [&] { return steps.empty() ? 0 : steps.back().at("seconds").get<double>(); };
   for (int64_t i = 0; i < tokens.size(0); ++i) {
+    if (i >= warmup && !turns.next(last)) break;
     const auto start = std::chrono::steady_clock::now();
     const Tensor samples = tokens[i];
     const Tensor loss =
@@ -158,9 +164,9 @@ Json run(const Json& spec, const std::filesystem::path& folder) {
     loss.backward();
     optimizer.step();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    if (i >= warmup) timed.push_back(seconds);
+    if (turns.timed()) timed.push_back(seconds);
     steps.push_back({{"step", i},
-                     {"timed", i >= warmup},
+                     {"timed", turns.timed()},
                      {"loss", loss.item<double>()},
                      {"grad_norm", nullptr},
                      {"tokens", samples.size(0) * length},

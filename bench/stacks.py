@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import signal
 import statistics
 import subprocess
@@ -26,30 +27,36 @@ STACKS = {"ours": BASE,
           "ours + onednn_matmul + fused_projections": [*BASE, "onednn_matmul", "fused_projections"]}
 
 
+def limit_of(program, context, dtype):
+    """Seconds that the FLOPs of a step take at the measured peak of products."""
+    result = program.results[0]
+    return result["flops_per_token"]["hfu"] * result["steps"][-1]["tokens"] / context["peak"]["dtype_flops"][dtype]
+
+
+def peers_and_ours(programs):
+    return ([program for program in programs if program.stack == "peer"],
+            [program for program in programs if program.stack != "peer"])
+
+
 def table(programs, context, dtype):
     peak = context["peak"]["dtype_flops"][dtype]
     lines = [f"{context['cpu']['name']}, {context['threads']} threads; measured peak of products in {dtype} "
              f"{peak / 1e9:.0f} GFLOP/s; {len(programs[0].results)} interleaved rounds.", "",
              "| peer | ours | ratio | step, ms | limit, ms | share of the limit |", "|---|---|---:|---:|---:|---:|"]
-    peers = [program for program in programs if program.stack == "peer"]
-    for program in programs:
-        if program.stack == "peer":
-            continue
-        result = program.results[0]
-        step = statistics.median(program.seconds())
-        limit = result["flops_per_token"]["hfu"] * result["steps"][-1]["tokens"] / peak
+    peers, ours = peers_and_ours(programs)
+    for program in ours:
+        step, limit = statistics.median(program.seconds()), limit_of(program, context, dtype)
         for peer in peers:
             lines.append(f"| {peer.name} | {program.name} | {speedup_text(program, peer)} | {step * 1e3:.1f} | "
                          f"{limit * 1e3:.1f} | {100 * limit / step:.0f} % |")
     lines += ["", "| stack | over | ratio |", "|---|---|---:|"]
-    ours = [program for program in programs if program.stack != "peer"]
     lines += [f"| {one.name} | {other.name} | {speedup_text(one, other)} |" for other, one in zip(ours, ours[1:])]
     losses = [program.losses()[-1] for program in programs]
     lines += ["", f"The last losses of all programs agree to {max(losses) / min(losses) - 1:.1e}."]
     return "\n".join(lines)
 
 
-def main():
+def parser():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", default="quickstart", choices=SIZES)
     parser.add_argument("--dtype", default="fp32", choices=["fp32", "bf16"], help="bf16: autocast")
@@ -58,9 +65,14 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--compile", action="store_true", help="also torch.compile, which fills its cache before the rounds")
     parser.add_argument("--stack", action="append", default=[], metavar="NAME=PLUGIN,..", help="one more stack of ours")
+    parser.add_argument("--only", default="", help="our stacks whose name this regular expression matches")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--python", default=ROOT / ".venv/bin/python")
-    arguments = parser.parse_args()
+    return parser
+
+
+def measured(arguments):
+    """The programs with their results, and the machine."""
     torch_dir = subprocess.run([arguments.python, "-c", "import torch; print(torch.__path__[0])"], check=True,
                                capture_output=True, text=True).stdout.strip()
     model, train = SIZES[arguments.size]
@@ -91,7 +103,10 @@ def main():
             compiled.results.clear()
             programs.append(compiled)
         more = dict(stack.split("=", 1) for stack in arguments.stack)
-        for name, plugins in {**STACKS, **{name: plugins.split(",") for name, plugins in more.items()}}.items():
+        stacks = {**STACKS, **{name: plugins.split(",") for name, plugins in more.items()}}
+        for name, plugins in stacks.items():
+            if not re.fullmatch(arguments.only or ".*", name):
+                continue
             file = folder / f"{name.replace(' ', '-')}.json"
             plugins = (["mixed_precision"] if autocast else []) + plugins
             file.write_text(json.dumps({**spec, "plugins": [{"name": plugin, "options": {}} for plugin in plugins]}))
@@ -109,7 +124,12 @@ def main():
                 raise
             for program in programs:
                 del program.results[complete:]
-    print(table(programs, context, arguments.dtype))
+    return programs, context
+
+
+def main():
+    arguments = parser().parse_args()
+    print(table(*measured(arguments), arguments.dtype))
 
 
 if __name__ == "__main__":

@@ -219,7 +219,12 @@ class JsonBuilder {
   bool number_float(double value, const std::string&) { return put(value); }
   bool string(std::string& value) { return put(std::move(value)); }
   bool binary(Json::binary_t&) { return false; }
-  bool start_object(size_t) { return open(Json::object()); }
+  bool start_object(size_t) {
+    constexpr size_t kMembers = 8;  // to grow copies their names: most objects have room from the start
+    Json object = Json::object();
+    object.get_ref<Json::object_t&>().reserve(kMembers);
+    return open(std::move(object));
+  }
   bool start_array(size_t) { return open(Json::array()); }
   bool end_object() { return close(); }
   bool end_array() { return close(); }

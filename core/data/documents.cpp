@@ -115,12 +115,12 @@ Documents::Documents(const fs::path& path, const std::vector<std::string>& exten
   }
   refuse_text(path.string());
   std::vector<std::string> texts;
-  for (const fs::path& file : text_files({.kind = "text", .path = path.string(), .extensions = extensions})) {
+  for (const auto& [file, size, written] :
+       text_files({.kind = "text", .path = path.string(), .extensions = extensions})) {
     const std::string text = read_file(file);
     if (text.empty()) continue;
     if (const size_t bad = invalid_utf8(text, false, false); bad != std::string::npos)
-      throw Error(ErrorCode::invalid_file,
-                  "'" + file.string() + "' is not UTF-8 at byte " + std::to_string(bad),
+      throw Error(ErrorCode::invalid_file, "'" + file + "' is not UTF-8 at byte " + std::to_string(bad),
                   "convert it to UTF-8, or leave it out by data.extensions");
     if (form == Form::pairs)
       // The end of a long one: beginnings are often alike.

@@ -14,7 +14,7 @@ namespace optrush {
 namespace fs = std::filesystem;
 namespace {
 /// The bytes of a file from `offset` on, `text.size()` of them.
-void read_at(const fs::path& path, int64_t offset, std::span<char> text) {
+void read_at(const std::string& path, int64_t offset, std::span<char> text) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   int problem = fd < 0 ? errno : 0;
   size_t done = 0;
@@ -30,18 +30,21 @@ void read_at(const fs::path& path, int64_t offset, std::span<char> text) {
   }
   if (fd >= 0) ::close(fd);
   if (problem != 0)
-    throw Error(ErrorCode::file_access, "cannot read '" + path.string() + "': " + std::strerror(problem));
+    throw Error(ErrorCode::file_access, "cannot read '" + path + "': " + std::strerror(problem));
   if (done < text.size())
-    throw Error(ErrorCode::invalid_file, "'" + path.string() + "' became shorter during the run",
+    throw Error(ErrorCode::invalid_file, "'" + path + "' became shorter during the run",
                 "do not change the corpus during a run");
 }
 
-bool wanted(const fs::path& path, const std::vector<std::string>& extensions) {
-  return extensions.empty() || std::ranges::count(extensions, path.extension().string()) > 0;
+/// As std::filesystem has it: that of ".h" is empty.
+std::string_view extension_of(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  const size_t dot = name.rfind('.');
+  return dot == std::string_view::npos || dot == 0 ? std::string_view() : name.substr(dot);
 }
 }  // namespace
 
-std::vector<fs::path> text_files(const DataSpec& data) {
+std::vector<ListedFile> text_files(const DataSpec& data) {
   for (const auto& extension : data.extensions)
     if (!extension.starts_with('.'))
       throw Error(ErrorCode::invalid_value, "data.extensions: '" + extension + "' has no dot",
@@ -51,21 +54,22 @@ std::vector<fs::path> text_files(const DataSpec& data) {
   if (!fs::exists(root, unreadable))
     throw Error(ErrorCode::missing_file, "data.path '" + data.path + "' does not exist",
                 "give a UTF-8 file or a folder");
-  if (!fs::is_directory(root)) return {root};
-  std::vector<std::string> names;  // a corpus has thousands: each comparison of paths would make two of them
-  for (const auto& entry : fs::recursive_directory_iterator(root))
-    if (entry.is_regular_file() && wanted(entry.path(), data.extensions))
-      names.push_back(entry.path().generic_string());
-  std::ranges::sort(names);
-  return {names.begin(), names.end()};
+  std::vector<ListedFile> files = listed_files(root, Unreadable::error);
+  if (!fs::is_directory(root)) return files;
+  if (!data.extensions.empty())
+    std::erase_if(files, [&](const ListedFile& file) {
+      return std::ranges::count(data.extensions, extension_of(file.path)) == 0;
+    });
+  std::ranges::sort(files, {}, &ListedFile::path);
+  return files;
 }
+
 std::vector<TextSource::File> TextSource::files_of(const DataSpec& data) {
   std::vector<File> files;
   int64_t begin = 0;
-  for (const auto& path : text_files(data)) {
-    const auto size = static_cast<int64_t>(fs::file_size(path));
+  for (auto& [path, size, written] : text_files(data)) {
     if (size == 0) continue;
-    files.push_back({path, begin, size});
+    files.push_back({std::move(path), begin, size});
     begin += size + 1;
   }
   if (files.empty())
@@ -93,10 +97,10 @@ void TextSource::sample(int64_t index, std::span<int64_t> tokens) const {
     read_at(file->path, offset, part);
     const size_t bad = invalid_utf8({part.data(), part.size()}, offset > 0, to < file->begin + file->size);
     if (bad != std::string::npos)
-      throw Error(ErrorCode::invalid_file,
-                  "'" + file->path.string() + "' is not UTF-8 at byte " +
-                      std::to_string(offset + static_cast<int64_t>(bad)),
-                  "convert it to UTF-8, or leave it out by data.extensions");
+      throw Error(
+          ErrorCode::invalid_file,
+          "'" + file->path + "' is not UTF-8 at byte " + std::to_string(offset + static_cast<int64_t>(bad)),
+          "convert it to UTF-8, or leave it out by data.extensions");
   }
   std::ranges::transform(text, tokens.begin(), [](char c) { return static_cast<unsigned char>(c); });
 }

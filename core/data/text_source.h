@@ -1,8 +1,8 @@
 #pragma once
-#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "base/listed_files.h"
 #include "data/token_source.h"
 #include "data/windows.h"
 
@@ -19,7 +19,7 @@ class TextSource final : public TokenSource {
 
  private:
   struct File {
-    std::filesystem::path path;
+    std::string path;
     int64_t begin, size;  ///< in bytes of the joined text
   };
   static std::vector<File> files_of(const DataSpec&);
@@ -29,7 +29,7 @@ class TextSource final : public TokenSource {
 };
 
 /// The file, or the wanted files of a folder, in order of their paths.
-std::vector<std::filesystem::path> text_files(const DataSpec&);
+std::vector<ListedFile> text_files(const DataSpec&);
 
 /// Offset of the first byte that no valid UTF-8 has there, or npos. `inside` says that the text may begin in
 /// the middle of a character, `cut` that it may end in one.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <set>
 
@@ -25,6 +26,7 @@
 #include "launch/tracker/live_tracker.h"
 #include "optrush/error.h"
 #include "report/analysis/analysis.h"
+#include "report/analysis/checked_rows.h"
 #include "report/analysis/stand_in.h"
 #include "results/context.h"
 #include "results/sums.h"
@@ -248,8 +250,7 @@ class Controller {
 
   /// A limit of time ended runs of an earlier start before their last step.
   bool was_tight() {
-    const Analysis stored = analyze(so_far());
-    return std::ranges::any_of(stored.runs,
+    return std::ranges::any_of(so_far().runs,
                                [](const StoredRun& run) { return run.result.cut == "time limit"; });
   }
 
@@ -313,29 +314,31 @@ class Controller {
                    " runs are already complete");
   }
 
-  /// `last`: no other round will say whether a reference repeats its own bits.
+  /// The extra runs that the report, as it would be now, misses, row by row: what they show decides whether a
+  /// row is a reference for the next ones. `last`: no other round will say whether a reference repeats its
+  /// own bits.
   void check_gate(bool last) {
-    while (interrupts_.signal() == 0 && execution_.execute(next_of_gate(last))) continue;
+    const Stored& stored = so_far();
+    VariantRuns runs(stored.variants, stored.runs);
+    std::deque<StoredRun> made;  // which stay where they are
+    CheckedRows rows(stored);
+    for (const Variant& variant : stored.variants)
+      while (interrupts_.signal() == 0) {
+        const auto jobs = missing_for(rows.look(variant, runs), rows.usable(), last);
+        if (jobs.empty()) break;
+        for (StoredRun& run : execution_.execute(jobs)) runs.add(made.emplace_back(std::move(run)));
+      }
   }
 
-  /// The extra runs that the report, as it would be now, misses for the first of its rows. What they show
-  /// decides whether that row is a reference for the next one, which may then need others.
-  std::vector<Job> next_of_gate(bool last) {
-    const Stored& stored = so_far();
-    Plans usable = stored.plans;
-    for (const auto& row : analyze(stored).rows) {
-      auto& plan = usable.at(static_cast<size_t>(row.variant));
-      if ((row.ok() || row.status == Status::broken) && plan) {
-        const Variant& variant = runs_.variants.at(static_cast<size_t>(row.variant));
-        auto jobs = runs_.schedule.gate(usable, variant);
-        if (last && row.verdict.undecided)
-          std::ranges::move(runs_.schedule.repeat(usable, variant), std::back_inserter(jobs));
-        std::erase_if(jobs, [&](const Job& job) { return execution_.is_executed(job); });
-        if (!jobs.empty()) return jobs;
-      }
-      if (!row.ok()) plan.reset();
-    }
-    return {};
+  std::vector<Job> missing_for(const Row& row, const Plans& usable, bool last) {
+    const bool may_be_checked = row.ok() || row.status == Status::broken;
+    if (!may_be_checked || !usable.at(static_cast<size_t>(row.variant))) return {};
+    const Variant& variant = runs_.variants.at(static_cast<size_t>(row.variant));
+    auto jobs = runs_.schedule.gate(usable, variant);
+    if (last && row.verdict.undecided)
+      std::ranges::move(runs_.schedule.repeat(usable, variant), std::back_inserter(jobs));
+    std::erase_if(jobs, [&](const Job& job) { return execution_.is_executed(job); });
+    return jobs;
   }
 
   /// What the report's folder holds by now. Of many rounds, only what is new is read.

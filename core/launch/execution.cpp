@@ -56,6 +56,7 @@ Execution::Execution(const Experiment& experiment, const RunRequest& request, Ru
       interrupts_(interrupts),
       progress_(progress),
       journal_(folder),
+      stored_(folder / "runs", journal_),
       starter_(request.worker, request.followers, folder / "starts", interrupts) {}
 
 bool Execution::is_executed(const Job& job) const {
@@ -65,10 +66,10 @@ bool Execution::is_executed(const Job& job) const {
   return job.spec.purpose == Purpose::measure || executed->second == identity_of(job);
 }
 
-bool Execution::is_done(const Job& job) const {
+bool Execution::is_done(const Job& job) {
   if (!request_.resume) return false;
-  const auto result = result_if_done(run_folder(job.id), job, journal_);
-  return result && counts(job, *result);
+  const RunResult* result = stored_.if_done(job);
+  return result != nullptr && counts(job, *result);
 }
 
 /// Whether a stored result is the run's end.
@@ -84,8 +85,8 @@ bool Execution::counts(const Job& job, const RunResult& result) const {
 void Execution::cannot_run(const Variant& variant, const BadEnd& end) {
   if (end.status != Status::skipped) all_ok_ = false;
   const Job first = runs_.schedule.measured(variant, 0);
-  const auto before = request_.resume ? result_if_done(run_folder(first.id), first, journal_) : std::nullopt;
-  if (before && before->ok()) return forget_plans(variant);  // other rounds are missing
+  const RunResult* before = request_.resume ? stored_.if_done(first) : nullptr;
+  if (before != nullptr && before->ok()) return forget_plans(variant);  // other rounds are missing
   store_unstarted(variant, 0, end);
   drop(variant, "its plan failed");
 }
@@ -115,7 +116,10 @@ void Execution::execute_round(std::vector<Job> jobs, int64_t round, Pacer pacer)
   std::erase_if(jobs, [&](const Job& job) { return is_executed(job); });
   for (const auto& job : jobs) {
     if (interrupts_.signal() != 0) break;
-    pacer_&& can_be_cut(job) ? execute_paced(job) : execute(job);
+    if (pacer_ && can_be_cut(job))
+      execute_paced(job);
+    else
+      execute(job);
   }
 }
 
@@ -124,8 +128,8 @@ std::optional<int64_t> Execution::steps_of_stored(const std::vector<Job>& jobs) 
   std::optional<int64_t> steps;
   for (const auto& job : jobs) {
     if (!request_.resume || !can_be_cut(job)) continue;
-    const auto result = result_if_done(run_folder(job.id), job, journal_);
-    if (!result || !result->ok()) continue;
+    const RunResult* result = stored_.if_done(job);
+    if (result == nullptr || !result->ok()) continue;
     const int64_t made = std::ssize(result->steps) - job.spec.train.warmup;
     if (made > 0) steps = std::max(steps.value_or(0), made);
   }
@@ -213,32 +217,34 @@ void Execution::abandoned(const Job& job) {
   progress_.abandon(job);
 }
 
-bool Execution::execute(const std::vector<Job>& jobs) {
+std::vector<StoredRun> Execution::execute(const std::vector<Job>& jobs) {
+  std::vector<StoredRun> runs;
   for (const auto& job : jobs) {
     interrupts_.take();
     if (interrupts_.signal() != 0) break;
-    execute(job);
+    if (auto result = execute(job)) runs.push_back({job.id, job.spec, std::move(*result), {}});
   }
-  return !jobs.empty();
+  return runs;
 }
 
-void Execution::execute(const Job& job) {
+std::optional<RunResult> Execution::execute(const Job& job) {
   auto result = stored_result(job);
   if (!result) result = run(job);
   if (result) take(job, *result);
+  return result;
 }
 
 /// Of a run that need not be made again.
 std::optional<RunResult> Execution::stored_result(const Job& job) {
   if (!request_.resume) return std::nullopt;
   std::string changed;
-  auto result = result_if_done(run_folder(job.id), job, journal_, &changed);
-  if (result && !counts(job, *result)) {
+  const RunResult* result = stored_.if_done(job, &changed);
+  if (result != nullptr && !counts(job, *result)) {
     changed = "it ended as '" + std::string(to_string(result->status)) + "'";
-    result.reset();
+    result = nullptr;
   }
   if (!changed.empty()) progress_.note(job.id + " is rerun: " + changed, Colour::yellow);
-  return result;
+  return result == nullptr ? std::nullopt : std::optional(*result);
 }
 
 /// What follows from how a run ended.
@@ -293,7 +299,7 @@ std::optional<int64_t> Execution::step_to_go_on_with(const Job& job) {
   std::string changed = about.at("spec") == spec_sha256(job.spec) ? "" : change_of_spec(*record, job, plan);
   if (changed.empty())
     changed = about.at("inputs") != sum_of_inputs(job.spec) ? "a file that it reads"
-              : !same_plugins(plugins_of(about))            ? "a plugin file"
+              : !stored_.same_plugins(plugins_of(about))    ? "a plugin file"
                                                             : "";
   const std::string state = " from its state before step " + std::to_string(step);
   if (!changed.empty()) {

@@ -13,8 +13,10 @@
 #include "launch/journal.h"
 #include "launch/run/result.h"
 #include "launch/run/run_starter.h"
+#include "launch/run/stored_results.h"
 #include "launch/schedule/later_runs.h"
 #include "launch/schedule/schedule.h"
+#include "results/stored.h"
 
 namespace optrush {
 /// The variants of an experiment, with the knowledge about them during the run.
@@ -40,8 +42,8 @@ class Execution : private InterleavedRound::Host {
 
   /// How many GPUs this machine has: before the first run.
   void machine_has(int64_t gpus) { starter_.machine_has(gpus); }
-  /// One after the other. Whether there was any.
-  bool execute(const std::vector<Job>&);
+  /// One after the other. What they came to, but for those that a signal stopped.
+  std::vector<StoredRun> execute(const std::vector<Job>&);
   /// Jobs of one round: those that can be interleaved are, and the others run one after the other. With a
   /// `pacer` all that can be cut make the steps that it says.
   void execute_round(std::vector<Job>, int64_t round, Pacer pacer = {});
@@ -53,7 +55,7 @@ class Execution : private InterleavedRound::Host {
 
   bool is_executed(const Job&) const;
   /// Whether a result of it is stored that counts, and the request resumes.
-  bool is_done(const Job&) const;
+  bool is_done(const Job&);
   std::filesystem::path run_folder(const std::string& id) const { return folder_ / "runs" / id; }
   Journal& journal() { return journal_; }
   bool all_ok() const { return all_ok_; }
@@ -65,7 +67,7 @@ class Execution : private InterleavedRound::Host {
  private:
   bool counts(const Job&, const RunResult&) const;
   void execute_interleaved(std::vector<Job>, int64_t round);
-  void execute(const Job&);
+  std::optional<RunResult> execute(const Job&);
   std::optional<RunResult> stored_result(const Job&);
   void take(const Job&, const RunResult&);
   std::optional<int64_t> step_to_go_on_with(const Job&);
@@ -100,6 +102,7 @@ class Execution : private InterleavedRound::Host {
   Interrupts& interrupts_;
   Progress& progress_;
   Journal journal_;
+  StoredResults stored_;
   RunStarter starter_;
   std::map<std::string, std::string> executed_;  ///< runs that have a result: the identity of each, by id
   std::set<std::string> under_way_;              ///< ids of those that have begun and not ended

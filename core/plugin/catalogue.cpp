@@ -103,6 +103,10 @@ Catalogue Catalogue::find(const std::vector<std::string>& given) {
   return catalogue;
 }
 
+Catalogue Catalogue::of(const RunSpec& spec) {
+  return spec.plugins.empty() ? Catalogue() : find(spec.plugin_path);
+}
+
 const PluginDescription& Catalogue::at(const std::string& name) const {
   std::vector<std::string> names;
   for (const auto& plugin : plugins_) {

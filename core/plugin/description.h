@@ -59,6 +59,8 @@ class Catalogue {
   /// Search order: given folders, OPTRUSH_PLUGIN_PATH, next to the executable (../plugins). Never the working
   /// directory.
   static Catalogue find(const std::vector<std::string>& folders);
+  /// For the plugins of a run: empty where it has none, as nothing need be searched then.
+  static Catalogue of(const RunSpec&);
 
   const std::vector<PluginDescription>& plugins() const { return plugins_; }
   const std::vector<Unusable>& unusable() const { return unusable_; }

@@ -48,8 +48,7 @@ std::unique_ptr<Plugin> create(const PluginDescription& plugin) {
 }
 }  // namespace
 
-std::vector<LoadedPlugin> load_plugins(const RunSpec& spec) {
-  const auto catalogue = Catalogue::find(spec.plugin_path);
+std::vector<LoadedPlugin> load_plugins(const RunSpec& spec, const Catalogue& catalogue) {
   std::vector<LoadedPlugin> plugins;
   for (const auto& use : spec.plugins) {
     const auto& description = catalogue.at(use.name);

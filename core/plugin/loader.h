@@ -20,7 +20,7 @@ struct LoadedPlugin {
 /// Loads what the spec stacks, in order of names. Each step has its own error: unknown name, another build,
 /// conflict or missing requirement, symbols that can't be resolved, no entry point, options out of range.
 /// Libraries stay loaded until the process ends.
-std::vector<LoadedPlugin> load_plugins(const RunSpec&);
+std::vector<LoadedPlugin> load_plugins(const RunSpec&, const Catalogue&);
 /// Calls apply() of each; an exception gets the plugin's name.
 void apply_plugins(std::vector<LoadedPlugin>&, RunRecipe&);
 }  // namespace optrush

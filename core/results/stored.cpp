@@ -107,15 +107,16 @@ void load_runs(const Sums& sums, Stored& stored, StepPhases phases) {
   std::ranges::sort(others);
   std::ranges::move(load_all(others, sums, phases), std::back_inserter(stored.runs));
   std::ranges::sort(stored.runs, {}, &StoredRun::id);
-  for (const auto& run : stored.runs) {
+  for (auto& run : stored.runs) {
     const auto variant = static_cast<size_t>(run.spec.variant);
     if (variant >= stored.variants.size())
       throw Error(ErrorCode::invalid_file,
                   "variant " + std::to_string(run.spec.variant) + " is not in variants.json", {},
                   (folder / run.id / "spec.json").string());
-    // A plan that came too late for plans.json is in the result as well.
+    // A plan that came too late for plans.json is in the result as well. All other runs have one of those.
     if (!stored.plans[variant] && run.spec.purpose == Purpose::measure)
-      stored.plans[variant] = run.result.plan;
+      stored.plans[variant] = std::move(run.result.plan);
+    run.result.plan.reset();
   }
 }
 
@@ -269,6 +270,7 @@ Stored load_results(const fs::path& file, StepPhases phases) {
                            std::move(run.result),
                            fs::last_write_time(file),
                            {}});
+    stored.runs.back().result.plan.reset();  // it is one of the plans above
     if (static_cast<size_t>(stored.runs.back().spec.variant) >= stored.variants.size())
       throw Error(ErrorCode::invalid_file, "run '" + stored.runs.back().id + "' belongs to no variant", {},
                   where);

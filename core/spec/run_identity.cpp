@@ -1,34 +1,13 @@
 #include "spec/run_identity.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <vector>
 
 #include "base/files.h"
+#include "base/listed_files.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
-namespace fs = std::filesystem;
-
-namespace {
-void add(std::vector<std::string>& entries, const fs::directory_entry& file) {
-  std::error_code unknown;
-  if (!file.is_regular_file(unknown)) return;
-  entries.push_back(file.path().string() + " " + std::to_string(file.file_size(unknown)) + " " +
-                    std::to_string(file.last_write_time(unknown).time_since_epoch().count()));
-}
-
-/// A file, or those of a folder; nothing where there is none.
-void add_all(std::vector<std::string>& entries, const fs::path& path) {
-  std::error_code unknown;
-  if (path.empty() || !fs::exists(path, unknown)) return;
-  add(entries, fs::directory_entry(path, unknown));
-  for (auto file = fs::recursive_directory_iterator(path, unknown);
-       !unknown && file != fs::recursive_directory_iterator(); file.increment(unknown))
-    add(entries, *file);
-}
-}  // namespace
-
 std::string spec_sha256(const RunSpec& spec) {
   RunSpec counted = spec;
   counted.timeout_s = RunSpec().timeout_s;
@@ -45,13 +24,21 @@ std::string training_sha256(const RunSpec& spec) {
   return spec_sha256(counted);
 }
 
-std::string sum_of_inputs(const RunSpec& spec) {
-  std::vector<std::string> entries;
-  add_all(entries, spec.data.path);
-  add_all(entries, spec.validate.data.path);
+std::vector<std::string> input_paths(const RunSpec& spec) {
+  std::vector<std::string> paths = {spec.data.path, spec.validate.data.path};
   if (const auto checkpoint = spec.model.find("checkpoint");
       checkpoint != spec.model.end() && checkpoint->is_string())
-    add_all(entries, checkpoint->get<std::string>());
+    paths.push_back(checkpoint->get<std::string>());
+  std::erase(paths, "");
+  return paths;
+}
+
+std::string sum_of_inputs(const RunSpec& spec) {
+  std::vector<std::string> entries;
+  for (const std::string& input : input_paths(spec))
+    for (const ListedFile& file : listed_files(input, Unreadable::skipped))
+      entries.push_back(file.path + " " + std::to_string(file.size) + " " +
+                        std::to_string(file.written.time_since_epoch().count()));
   std::ranges::sort(entries);
   std::string all;
   for (const std::string& entry : entries) all += entry + "\n";

@@ -38,7 +38,7 @@ std::vector<std::string> data_parallel_plugins(const RunSpec& spec) {
     RunSpec alone = spec;
     alone.plugins = {{.name = plugin.name}};
     try {
-      auto loaded = load_plugins(alone);
+      auto loaded = load_plugins(alone, catalogue);
       RunRecipe recipe(alone);
       apply_plugins(loaded, recipe);
       if (recipe.data_parallel.base().plugin == plugin.name) names.push_back(plugin.name);
@@ -80,11 +80,16 @@ at::ScalarType parse_dtype(const std::string& name) {
 
 std::unique_ptr<RunSetup> RunSetup::open(const RunSpec& spec, at::Device device, const Ranks& ranks,
                                          const std::function<void(RunRecipe&)>& edit) {
+  return open(spec, Catalogue::of(spec), device, ranks, edit);
+}
+
+std::unique_ptr<RunSetup> RunSetup::open(const RunSpec& spec, const Catalogue& catalogue, at::Device device,
+                                         const Ranks& ranks, const std::function<void(RunRecipe&)>& edit) {
   if (spec.train.world_size != ranks.size)
     throw Error(ErrorCode::wrong_ranks, "train.world_size is " + std::to_string(spec.train.world_size) +
                                             ", but the run has " + std::to_string(ranks.size) +
                                             (ranks.size == 1 ? " process" : " processes"));
-  std::unique_ptr<RunSetup> setup(new RunSetup(load_plugins(spec), spec, device, ranks));
+  std::unique_ptr<RunSetup> setup(new RunSetup(load_plugins(spec, catalogue), spec, device, ranks));
   RunRecipe& recipe = setup->recipe_;
   apply_plugins(setup->plugins_, recipe);
   recipe.edit_as("model");

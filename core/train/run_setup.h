@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "plugin/description.h"
 #include "train/session.h"
 
 namespace optrush {
@@ -15,6 +16,9 @@ class RunSetup final : public Session {
   /// loading, apply(), RunRecipe::check() and the mesh throw.
   static std::unique_ptr<RunSetup> open(const RunSpec& spec, at::Device device, const Ranks& ranks = {},
                                         const std::function<void(RunRecipe&)>& edit = {});
+  /// The same where the plugins were looked for before.
+  static std::unique_ptr<RunSetup> open(const RunSpec& spec, const Catalogue&, at::Device device,
+                                        const Ranks& ranks, const std::function<void(RunRecipe&)>& edit = {});
 
   /// The ranks meet, unless they are planned only; Event::mesh_initialized.
   void connect();

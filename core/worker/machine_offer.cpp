@@ -5,7 +5,6 @@
 #include "measure/cuda_library.h"
 #include "measure/gpus.h"
 #include "optrush/error.h"
-#include "plugin/description.h"
 
 namespace optrush {
 MachineOffer machine_offer(const PythonTools& python) {
@@ -19,8 +18,7 @@ MachineOffer machine_offer(const PythonTools& python) {
   return offer;
 }
 
-void check_needs(const RunSpec& spec) {
-  const Catalogue catalogue = Catalogue::find(spec.plugin_path);
+void check_needs(const RunSpec& spec, const Catalogue& catalogue) {
   for (const PluginUse& use : spec.plugins) {
     const auto& needs = catalogue.at(use.name).needs;
     if (needs.empty()) continue;

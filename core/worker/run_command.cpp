@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/files.h"
+#include "base/part_times.h"
 #include "base/seconds_since.h"
 #include "machine/collective_timeout.h"
 #include "machine/cores.h"
@@ -54,16 +55,19 @@ RunResult train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files,
   const auto start = SteadyClock::now();
   const auto turns = Interleaving::from_environment(ranks);
   install_cpu_memory_tracking();
-  const at::Device device = open_device(spec.device, ranks.local_rank);
+  PartTimes parts;  // of what comes before there is a session
+  const at::Device device =
+      parts.time("device opened", [&] { return open_device(spec.device, ranks.local_rank); });
   ranks.gpu = gpu_identity(device);
-  const double device_seconds = seconds_since(start);
   const int64_t threads = spec.threads > 0 ? spec.threads : usual_threads(ranks.local_size);
   at::set_num_threads(static_cast<int>(threads));
 
   sink({{"event", "phase"}, {"name", "loading"}});
-  check_needs(spec);
-  const auto session = RunSetup::open(spec, device, ranks);
-  session->log().setup_times().add("device opened", device_seconds);
+  const Catalogue catalogue = parts.time("plugins described", [&] { return Catalogue::of(spec); });
+  check_needs(spec, catalogue);
+  const auto session =
+      parts.time("plugins loaded", [&] { return RunSetup::open(spec, catalogue, device, ranks); });
+  for (const auto& [part, seconds] : parts.seconds()) session->log().setup_times().add(part, seconds);
   if (is_stand_in(device_name(device))) session->draw_no_values();
   session->log().show_progress([&](const std::string& phase) {
     sink({{"event", "phase"}, {"name", phase}});
@@ -79,9 +83,10 @@ RunResult train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files,
                              {"training", training_sha256(spec)},
                              {"ranks", spec.train.world_size},
                              {"global_batch", plan.problem.global_batch},
-                             {"inputs", sum_of_inputs(spec)},
                              {"plugins", record::written(plan.plugins, false)}},
                    .before = {}};
+  // Only a run that saves its state stores them.
+  if (spec.save.every > 0) run.about["inputs"] = sum_of_inputs(spec);
   if (from_step)
     go_on(*session, files.state, *from_step, run);
   else if (!spec.start.empty())

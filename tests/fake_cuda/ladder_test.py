@@ -14,8 +14,8 @@ def parts_of_the_set_up(metrics, result):
     """Each is there and not negative; those that contain no others are no more than the whole."""
     event = next(line for line in map(json.loads, metrics.read_text().splitlines()) if line.get("event") == "setup")
     seconds = event["seconds"]
-    outer = ["device opened", "first memory on the GPU", "first kernel on the GPU", "initial values", "parameters to the device",
-             "parameters stored", "waits for the parameters", "plugins, parameters there", "optimizer", "plugins, run ready"]
+    outer = ["device opened", "plugins described", "plugins loaded", "first memory on the GPU", "first kernel on the GPU",
+             "initial values", "parameters to the device", "parameters stored", "waits for the parameters", "plugins, parameters there", "optimizer", "plugins, run ready"]
     inner = ["memory on the GPU", "pinned memory", "copies to pinned memory", "starts of copies to the GPU", "waits for copies to the GPU"]
     assert seconds.keys() == {*outer, *inner, "data"}, seconds
     assert min(seconds.values()) >= 0 and sum(seconds[part] for part in outer) <= result["setup_seconds"], (seconds, result["setup_seconds"])

@@ -41,7 +41,7 @@ TEST(ShippedPlugins, ApplyingInAnyOrderRecordsTheSame) {
   std::optional<Json> expected;
   for (int round = 0; round < 20; ++round) {
     const RunSpec spec = nano_spec(stack());
-    auto plugins = load_plugins(spec);
+    auto plugins = load_plugins(spec, Catalogue::of(spec));
     std::shuffle(plugins.begin(), plugins.end(), random);
     RunRecipe recipe(spec);
     apply_plugins(plugins, recipe);
@@ -53,7 +53,8 @@ TEST(ShippedPlugins, ApplyingInAnyOrderRecordsTheSame) {
 
 TEST(ShippedPlugins, SumsInFewerBitsAreOfTheEffectPrecision) {
   const auto effect_of = [](const PluginUse& use) {
-    const auto plugins = load_plugins(nano_spec({use}));
+    const RunSpec spec = nano_spec({use});
+    const auto plugins = load_plugins(spec, Catalogue::of(spec));
     return std::string(to_string(plugins[0].description.effect_with(plugins[0].options.json())));
   };
   EXPECT_EQ(effect_of({"ddp"}), "rounding");

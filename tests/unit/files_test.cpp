@@ -6,10 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <thread>
 
 #include "../support/error_of.h"
+#include "base/listed_files.h"
 #include "base/temporary_folder.h"
 #include "optrush/error.h"
 
@@ -86,6 +88,35 @@ TEST_F(Files, BrokenJsonIsNamedInOurWords) {
   write_file(file_, "{\"a\": [1,");
   EXPECT_THAT(error_of([&] { read_json(file_); }),
               AllOf(HasSubstr(file_.string()), HasSubstr("line 1"), Not(HasSubstr("json.exception"))));
+}
+
+TEST_F(Files, AFolderIsListedWithWhatIsBelow) {
+  fs::create_directories(folder_ / "a/b");
+  write_file(folder_ / "a/b/deep.txt", "1234");
+  write_file(folder_ / "a/.hidden", "");
+  write_file(folder_ / "other/far", "x");
+  fs::create_symlink("../other/far", folder_ / "a/link");
+  fs::create_directory_symlink("../other", folder_ / "a/folder");
+  fs::create_symlink("nowhere", folder_ / "a/broken");
+  mkfifo((folder_ / "a/pipe").c_str(), 0644);
+  auto files = listed_files(folder_ / "a", Unreadable::error);
+  std::ranges::sort(files, {}, &ListedFile::path);
+  ASSERT_EQ(files.size(), 3U);
+  EXPECT_EQ(files[0].path, (folder_ / "a/.hidden").string());
+  EXPECT_EQ(files[1].path, (folder_ / "a/b/deep.txt").string());
+  EXPECT_EQ(files[1].size, 4);
+  EXPECT_EQ(files[1].written, fs::last_write_time(folder_ / "a/b/deep.txt"));
+  EXPECT_EQ(files[2].path, (folder_ / "a/link").string());
+  EXPECT_EQ(files[2].size, 1);
+}
+
+TEST_F(Files, AFileIsListedAsItself) {
+  write_file(file_, "x");
+  ASSERT_EQ(listed_files(file_, Unreadable::error).size(), 1U);
+  EXPECT_EQ(listed_files(file_, Unreadable::error)[0].path, file_.string());
+  EXPECT_TRUE(listed_files(folder_ / "missing", Unreadable::error).empty());
+  fs::create_directory_symlink(folder_.path(), folder_ / "itself");
+  EXPECT_EQ(listed_files(folder_ / "itself", Unreadable::error).size(), 1U) << "as it was asked for";
 }
 
 TEST_F(Files, WritersThatWereKilledLeaveNothingForGood) {

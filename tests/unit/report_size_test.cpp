@@ -11,6 +11,7 @@
 
 #include "base/temporary_folder.h"
 #include "experiment/gate.h"
+#include "report/analysis/checked_rows.h"
 #include "report/writers/charts.h"
 #include "report/writers/writers.h"
 #include "report_fixture.h"
@@ -84,6 +85,24 @@ int64_t allocations_of_gate(int rungs) {
 TEST(SizeOfAReport, PlanningTheGateGrowsWithTheRungs) {
   EXPECT_LT(static_cast<double>(allocations_of_gate(240)),
             2.2 * static_cast<double>(allocations_of_gate(120)));
+}
+
+/// Of checking the last rung again, as the gate does after an extra run.
+int64_t allocations_of_a_check(int rungs) {
+  const TemporaryFolder folder;
+  of_rungs(rungs).write(folder.path());
+  const Stored stored = load_report(folder.path());
+  const VariantRuns runs(stored.variants, stored.runs);
+  CheckedRows rows(stored);
+  for (const Variant& variant : stored.variants) rows.look(variant, runs);
+  const int64_t before = allocations;
+  EXPECT_TRUE(rows.look(stored.variants.back(), runs).verdict.compared);
+  return allocations - before;
+}
+
+TEST(SizeOfAReport, ACheckDoesNotGrowWithTheRungs) {
+  EXPECT_LT(static_cast<double>(allocations_of_a_check(80)),
+            1.1 * static_cast<double>(allocations_of_a_check(40)));
 }
 
 TEST(SizeOfAReport, CostGrowsWithTheRungs) {

@@ -9,7 +9,6 @@
 #include "launch/run/external_run.h"
 #include "launch/run/metrics_tail.h"
 #include "optrush/error.h"
-#include "spec/run_identity.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
@@ -177,30 +176,6 @@ std::string last_lines_of(std::string text) {
   for (size_t lines = 0; lines < kTailLines && start != std::string::npos && start > 0; ++lines)
     start = text.rfind('\n', start - 1);
   return start == std::string::npos || start == 0 ? text : text.substr(start + 1);
-}
-
-bool same_plugins(const std::vector<UsedPlugin>& plugins) {
-  return std::ranges::all_of(plugins, [](const UsedPlugin& plugin) {
-    return fs::is_regular_file(plugin.file) && sha256_file(plugin.file) == plugin.sha256;
-  });
-}
-
-std::optional<RunResult> result_if_done(const fs::path& run_folder, const Job& job, const Journal& journal,
-                                        std::string* why_not) {
-  auto stored = read_result(run_folder);
-  const std::string spec = journal.spec_of(job.id);
-  if (!stored || spec.empty()) return std::nullopt;
-  const std::string written = journal.result_of(job.id), inputs = journal.inputs_of(job.id);
-  const std::string changed = spec != identity_of(job) ? "its spec has changed"
-                              : !written.empty() && written != sha256_file(run_folder / "result.json")
-                                  ? "its result was changed after it was written"
-                              : !inputs.empty() && inputs != sum_of_inputs(job.spec)
-                                  ? "a file that it reads has changed"
-                              : !same_plugins(stored->plugins) ? "a plugin file has changed"
-                                                               : "";
-  if (changed.empty()) return stored;
-  if (why_not != nullptr) *why_not = changed;
-  return std::nullopt;
 }
 
 void clear_run(const fs::path& run_folder) {

@@ -53,14 +53,6 @@ std::string last_lines_of(std::string text);
 /// The last lines of a log, for a reason; "" where it is empty.
 std::string log_tail(const std::filesystem::path& log);
 
-/// Whether the plugin files that a result's or a saved record's "plugins" name are the same today.
-bool same_plugins(const std::vector<UsedPlugin>& plugins);
-/// The result that makes a job done: it is readable, `journal` says that it belongs to this very spec, and
-/// the plugin files that it was measured with are the same today. Otherwise `why_not` takes what has changed,
-/// if anything has.
-std::optional<RunResult> result_if_done(const std::filesystem::path& run_folder, const Job&, const Journal&,
-                                        std::string* why_not = nullptr);
-
 /// How the ranks of a run ended in each start that failed, in the run's folder.
 inline constexpr const char* kRankEnds = "rank_ends.jsonl";
 /// Removes what a run writes from its folder, and the folder where nothing else is in it.

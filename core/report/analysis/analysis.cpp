@@ -1,10 +1,9 @@
 #include "report/analysis/analysis.h"
 
 #include <algorithm>
-#include <functional>
-#include <map>
+#include <utility>
 
-#include "report/analysis/measured_row.h"
+#include "report/analysis/checked_rows.h"
 #include "report/analysis/problem.h"
 #include "report/analysis/variant_runs.h"
 #include "spec/read_fields.h"
@@ -12,15 +11,12 @@
 
 namespace optrush {
 namespace {
-/// One pass over the variants in their order, as a row is compared with rows before it.
+/// Compares the rows of a report, and finds what it says of them.
 class Analyzer {
  public:
   /// The runs come apart, as who needs the rest no more gives them away.
   Analyzer(const Stored& stored, std::vector<StoredRun> runs)
-      : stored_(stored),
-        out_{.runs = std::move(runs)},
-        runs_(stored.variants, out_.runs),
-        usable_(stored.plans) {
+      : stored_(stored), out_{.runs = std::move(runs)}, runs_(stored.variants, out_.runs) {
     out_.experiment = stored.experiment;
     out_.context = stored.context;
     out_.variants = stored.variants;
@@ -30,16 +26,10 @@ class Analyzer {
   }
 
   Analysis analyze() {
-    for (const Variant& variant : stored_.variants) {
-      out_.rows.push_back(measured_row(stored_, variant, runs_));
-      Row& row = out_.rows.back();
+    out_.rows = checked_rows(stored_, runs_);
+    for (Row& row : out_.rows) {
       out_.missing_runs += row.missing_rounds;
-      if (row.ok()) check(row);
-      // A row that ended badly or broke the gate is nobody's reference.
-      if (!row.ok())
-        usable_[index(row)].reset();
-      else
-        compare(row);
+      if (row.ok()) compare(row);
     }
     find_drift();
     out_.noise = noise_of(stored_.noise);
@@ -53,112 +43,8 @@ class Analyzer {
   }
 
  private:
-  static size_t index(const Row& row) { return static_cast<size_t>(row.variant); }
-  const Variant& variant_of(const Row& row) const { return stored_.variants[index(row)]; }
-
-  static std::vector<Curve> curves(const std::vector<const StoredRun*>& runs) {
-    std::vector<Curve> curves;
-    for (const StoredRun* run : runs) curves.push_back(run->result.curve());
-    // The first one is asked for a falling loss, and the others are compared with it: a round that was cut
-    // shows less.
-    std::ranges::stable_sort(curves, std::greater(), [](const Curve& curve) { return curve.losses.size(); });
-    return curves;
-  }
-
-  /// The extra run that the gate asks for, where it was made; `note` says how it ended else.
-  std::optional<Curve> extra_run(int64_t variant, const RunSpec& spec, Row& row) const {
-    for (const StoredRun* run : runs_.of(variant, spec.purpose)) {
-      if (!same_work(run->spec, spec)) continue;
-      if (runs_.sound(*run)) return run->result.curve();
-      row.notes.push_back("its " + std::string(to_string(spec.purpose)) +
-                          " run failed: " + runs_.why_not(*run));
-    }
-    return std::nullopt;
-  }
-
-  void check(Row& row) {
-    const auto leave = [&](const char* why) {
-      row.checked = false;
-      row.notes.emplace_back(why);
-    };
-    if (row.same_as >= 0) return take_check(row, *out_.row(row.same_as));
-    if (!usable_[index(row)]) return leave("not checked: the rung has no plan");
-    if (row.external && row.steps.empty()) return leave("not checked: the program reports no losses");
-    const GateCheck gate = plan_check(stored_.variants, usable_, row.variant);
-    GateEvidence evidence{curves(runs_.sound(row.variant)), std::nullopt, {}};
-    if (gate.subject) evidence.subject = extra_run(row.variant, *gate.subject, row);
-    if (gate.reference) {
-      if (const auto curve = extra_run(row.variant, *gate.reference, row)) evidence.reference = {*curve};
-    } else if (gate.reference_variant >= 0) {
-      evidence.reference = curves(runs_.sound(gate.reference_variant));
-    }
-    if (gate.repeat) evidence.repeat = extra_run(gate.repeat->variant, *gate.repeat, row);
-    if (row.variant != 0 && same_batches(row.variant))
-      if (auto base = curves(runs_.sound(0)); !base.empty()) evidence.base = std::move(base.front());
-    row.gate = gate.explanation;
-    row.verdict = judge(gate, evidence);
-    if (row.verdict.undecided) leave("not checked bit for bit: its reference ran only once");
-    if (!row.verdict.passed) row.end_badly(Status::broken, row.verdict.message, ErrorCode::wrong_result);
-    if (!row.verdict.compared) stand_on_broken(row);
-    if (row.status == Status::broken) culprits_.try_emplace(row.variant, variant_of(row).added);
-    if (row.verdict.compared) {
-      const auto& subject = (gate.subject ? *evidence.subject : evidence.own.front()).losses;
-      const auto& reference = evidence.reference.front().losses;
-      const size_t last = std::min(subject.size(), reference.size()) - 1;
-      row.loss_change = subject[last] - reference[last];
-      row.loss_change_at = static_cast<int64_t>(last) + 1;
-      for (size_t i = 0; i <= last; ++i)
-        row.losses_apart.push_back(
-            subject[i] == reference[i] ? 0 : std::abs(subject[i] - reference[i]) / std::abs(reference[i]));
-      row.loss_against = gate.reference ? "its reference run"
-                                        : stored_.variants[static_cast<size_t>(gate.reference_variant)].name;
-      if (row.external && !row.verdict.norm)
-        row.gate += "; the program reports no gradient norms, so only losses are compared";
-    } else if (variant_of(row).previous >= 0) {
-      row.checked = false;
-      if (gate.compares()) row.notes.push_back(row.verdict.message);
-    }
-  }
-
-  /// Whether a variant learns from the very batches of the base.
-  bool same_batches(int64_t variant) const {
-    if (!same_task(variant, 0)) return false;
-    const auto &one = usable_[static_cast<size_t>(variant)], &base = usable_.front();
-    if (!one || !base) return false;
-    return stored_.variants[static_cast<size_t>(variant)].spec.train.seed ==
-               stored_.variants.front().spec.train.seed &&
-           one->problem.global_batch == base->problem.global_batch;
-  }
-
-  /// Runs are checked once, at the place where they were made.
-  void take_check(Row& row, const Row& owner) {
-    row.checked = owner.checked;
-    row.gate = owner.gate;
-    row.verdict = owner.verdict;
-    row.loss_change = owner.loss_change;
-    row.loss_change_at = owner.loss_change_at;
-    row.loss_against = owner.loss_against;
-    row.losses_apart = owner.losses_apart;
-    if (!owner.ok()) row.end_badly(owner.status, owner.reason, owner.code);
-    if (const auto culprits = culprits_.find(owner.variant); culprits != culprits_.end())
-      culprits_.emplace(row.variant, culprits->second);
-  }
-
-  /// Another batch must not hide what is known to be wrong: a rung that still stacks what broke the one below
-  /// is broken, until a run shows that it is right again.
-  void stand_on_broken(Row& row) {
-    const auto below = culprits_.find(variant_of(row).previous);
-    if (below == culprits_.end()) return;
-    const auto& stacked = variant_of(row).spec.plugins;
-    const bool gone = std::ranges::any_of(below->second, [&](const PluginUse& culprit) {
-      return std::ranges::none_of(stacked, [&](const PluginUse& use) {
-        return use.name == culprit.name && use.options == culprit.options;
-      });
-    });
-    if (gone) return;
-    row.end_badly(Status::broken, "it builds on '" + out_.row(below->first)->name + "', which is broken",
-                  ErrorCode::wrong_result);
-    culprits_.emplace(row.variant, below->second);
+  const Variant& variant_of(const Row& row) const {
+    return stored_.variants[static_cast<size_t>(row.variant)];
   }
 
   bool same_task(int64_t a, int64_t b) const {
@@ -242,9 +128,6 @@ class Analyzer {
   const Stored& stored_;
   Analysis out_;
   const VariantRuns runs_;
-  Plans usable_;  ///< none for what may not be a reference
-  std::map<int64_t, std::vector<PluginUse>>
-      culprits_;  ///< broken variant -> plugins that broke it or a rung below
 };
 }  // namespace
 

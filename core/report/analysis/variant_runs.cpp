@@ -16,13 +16,17 @@ std::string flaw_of(const StoredRun& run, const Variant& variant) {
 
 VariantRuns::VariantRuns(const std::vector<Variant>& variants, const std::vector<StoredRun>& runs)
     : variants_(variants) {
-  for (const StoredRun& run : runs) {
-    runs_[{run.spec.variant, run.spec.purpose}].push_back(&run);
-    if (auto flaw = flaw_of(run, variants[static_cast<size_t>(run.spec.variant)]); !flaw.empty())
-      flaws_.emplace(&run, std::move(flaw));
-  }
-  for (auto& [of, list] : runs_)
-    std::ranges::stable_sort(list, {}, [](const StoredRun* run) { return run->spec.round; });
+  for (const StoredRun& run : runs) add(run);
+}
+
+void VariantRuns::add(const StoredRun& run) {
+  auto& list = runs_[{run.spec.variant, run.spec.purpose}];
+  std::erase_if(list, [&](const StoredRun* other) { return other->id == run.id; });
+  list.insert(std::ranges::upper_bound(list, run.spec.round, {},
+                                       [](const StoredRun* other) { return other->spec.round; }),
+              &run);
+  if (auto flaw = flaw_of(run, variants_[static_cast<size_t>(run.spec.variant)]); !flaw.empty())
+    flaws_.emplace(&run, std::move(flaw));
 }
 
 const std::vector<const StoredRun*>& VariantRuns::of(int64_t variant, Purpose purpose) const {

@@ -12,6 +12,8 @@ namespace optrush {
 class VariantRuns {
  public:
   VariantRuns(const std::vector<Variant>&, const std::vector<StoredRun>&);
+  /// One more run, in place of the one of the same id.
+  void add(const StoredRun&);
 
   /// By round: the variant's own, or those of the variant whose stack it has.
   const std::vector<const StoredRun*>& of(int64_t variant, Purpose) const;

@@ -283,12 +283,14 @@ void put_list(const Sink& sink, size_t count, const std::function<void(size_t)>&
   sink("\n]");
 }
 
-/// Their samples may be long: one text is made ready while the one before is written.
+/// Samples may be long: such a text is made ready while the one before is written.
 void put_runs(const Sink& sink, const std::vector<StoredRun>& runs) {
+  constexpr size_t kLong = 1U << 20U;  // of shorter ones a thread for each takes longer
   const auto ready = [&](size_t i) {
-    return i == runs.size()
-               ? std::future<std::string>()
-               : std::async(std::launch::async, [&raw = runs[i].raw] { return compact(raw.read()); });
+    if (i == runs.size()) return std::future<std::string>();
+    const StoredText& raw = runs[i].raw;
+    const auto when = raw.size > kLong ? std::launch::async : std::launch::deferred;
+    return std::async(when, [&raw] { return compact(raw.read()); });
   };
   auto next = ready(0);
   put_list(sink, runs.size(), [&](size_t i) {

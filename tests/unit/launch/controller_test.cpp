@@ -10,6 +10,7 @@
 #include <fstream>
 #include <thread>
 
+#include "../../support/opens.h"
 #include "ends.h"
 #include "fixture.h"
 #include "launch/folder.h"
@@ -547,6 +548,19 @@ TEST_F(Controller, ResumeAfterAPluginChangedRunsItAgain) {
   write_file(folder_ / "plugin.so", "two");
   run(e, resuming());
   EXPECT_THAT(starts(), ElementsAre("01-plugin-r1"));
+}
+
+TEST_F(Controller, ResumeReadsPluginsAndResultsOnce) {
+  fs::create_directory(folder_ / "plugins");
+  write_file(folder_ / "plugins/plugin.so", "one");
+  setenv("FAKE_PLUGIN", (folder_ / "plugins/plugin.so").c_str(), 1);
+  const auto e = experiment({"plugin"}, 3);
+  run(e);
+  testing::Opens plugins(folder_ / "plugins"), results(report() / "runs/01-plugin-r2");
+  run(e, resuming());
+  EXPECT_THAT(starts(), IsEmpty());
+  EXPECT_EQ(plugins.of("plugin.so"), 1);
+  EXPECT_EQ(results.of("result.json"), 2) << "to see that it is done, and for the gate";
 }
 
 TEST_F(Controller, ResumeAfterDataChangedRunsItAgain) {

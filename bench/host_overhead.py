@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""What the host adds to a step: its plain step beside a hand-written loop of LibTorch, in turns of two steps.
+
+    bench/host_overhead.py [--rounds 6] [--turns 16] [--size quickstart]
+
+Both programs start from the same parameters, see the same tokens and have the same malloc settings. Two processes are
+alive in each round, and one of them computes while the other sleeps, as runs of an interleaved experiment do. Each pair
+of turns gives three ratios: of the second step's time by each program's clock, of the whole turn's time, and of the CPU
+time that the process takes in the turn. The last two contain what the host does between its steps. The first program of
+a pair alternates. A round has the mean of its logarithms; each starts new processes, because equal processes differ in
+speed. The interval is a t interval (95 %) over rounds.
+"""
+import argparse
+import contextlib
+import json
+import math
+import os
+import pathlib
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from compare import ROOT, ratio_text
+from step_parts import SIZES
+
+STEPS = 2  # of a turn: the first fills the caches that the other program has emptied
+KINDS = {"step": "the second step of a turn", "turn": "a turn of two steps", "cpu": "CPU time of a turn"}
+
+
+class Taker:
+    """A program that computes when it is told to."""
+
+    def __init__(self, command, result, folder):
+        self.result = result
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(folder / "socket"))
+            listener.listen()
+            listener.settimeout(120)
+            self.log = (folder / "log.txt").open("w")
+            self.process = subprocess.Popen([str(word) for word in command], stdout=self.log, stderr=subprocess.STDOUT, env={
+                **os.environ, "OPTRUSH_TURNS": str(folder / "socket"), "OMP_WAIT_POLICY": "passive"})
+            self.connection = listener.accept()[0]
+        self.lines = self.connection.makefile()
+        self.hear()  # that it is ready: after its warm-up
+
+    def hear(self):
+        line = self.lines.readline()
+        if not line:
+            sys.exit(f"{self.process.args[0]} has ended:\n{pathlib.Path(self.log.name).read_text()[-3000:]}")
+        return json.loads(line)
+
+    def cpu_seconds(self):
+        """Of all its threads."""
+        seconds = 0.0
+        for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # a thread that has just ended
+                seconds += 1e-9 * int((task / "schedstat").read_text().split()[0])
+        return seconds
+
+    def send(self, message):
+        self.connection.sendall((json.dumps(message) + "\n").encode())
+
+    def turn(self):
+        cpu, begin = self.cpu_seconds(), time.perf_counter()
+        self.send({"type": "go", "steps": STEPS})
+        step = self.hear()["seconds"]
+        return {"step": step, "turn": time.perf_counter() - begin, "cpu": self.cpu_seconds() - cpu}
+
+    def end(self):
+        self.send({"type": "end"})
+        code = self.process.wait(120)
+        self.log.close()
+        result = json.loads(self.result.read_text()) if self.result.exists() else {"status": f"exit code {code}"}
+        if result["status"] != "ok":
+            sys.exit(f"{self.process.args[0]}: {result['status']}\n{pathlib.Path(self.log.name).read_text()[-3000:]}")
+        return [step["loss"] for step in result["steps"]]
+
+
+def round_of(commands, folder, turns):
+    """Turns of the host and of the loop, in pairs."""
+    takers = []
+    for name, command in commands.items():
+        (folder / name).mkdir(parents=True)
+        takers.append(Taker(*command(folder / name), folder / name))
+    pairs = []
+    for number in range(turns):
+        order = takers if number % 2 == 0 else takers[::-1]
+        made = {id(taker): taker.turn() for taker in order}
+        pairs.append([made[id(taker)] for taker in takers])
+    ours, theirs = (taker.end() for taker in takers)
+    worst = max(abs(a - b) / abs(b) for a, b in zip(ours, theirs, strict=True))
+    if worst > 1e-4:
+        sys.exit(f"the two programs do not do the same work: their losses differ by {worst:.1e}")
+    return pairs
+
+
+def host_over_loop(rounds, kind):
+    """The mean of the logarithms of each round's pairs."""
+    return [statistics.fmean(math.log(ours[kind] / theirs[kind]) for ours, theirs in pairs) for pairs in rounds]
+
+
+def measured(arguments):
+    with tempfile.TemporaryDirectory() as name:
+        return measured_in(pathlib.Path(name), arguments)
+
+
+def measured_in(folder, arguments):
+    model, train = SIZES[arguments.size]
+    worker, loop = arguments.build / "bin/optrush-worker", arguments.build / "bin/hand_written_loop"
+    torch_dir = subprocess.run([arguments.python, "-c", "import torch; print(torch.__path__[0])"], check=True,
+                               capture_output=True, text=True).stdout.strip()
+    spec, start = folder / "spec.json", folder / "start"
+    spec.write_text(json.dumps({
+        "model": model, "train": {**train, "steps": STEPS * arguments.turns + 1, "warmup": 3},
+        "data": {"kind": "text", "path": os.path.join(torch_dir, "include"), "extensions": [".h"]},
+        "device": "cpu", "threads": arguments.threads}))
+    subprocess.run([worker, "export", "--spec", spec, "--out", start], check=True)
+    commands = {
+        "host": lambda out: ([worker, "run", "--spec", start / "spec.json", "--out", out], out / "result.json"),
+        "loop": lambda out: ([loop, start, out / "result.json", "--keep-memory"], out / "result.json")}
+    rounds = []
+    for number in range(arguments.rounds):
+        rounds.append(round_of(commands, folder / f"round-{number}", arguments.turns))
+        ratios = (f"{kind} {math.exp(host_over_loop(rounds[-1:], kind)[0]):.4f}x" for kind in KINDS)
+        print(f"round {number + 1}: {', '.join(ratios)}", file=sys.stderr)
+    return rounds
+
+
+def parser():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", default="quickstart", choices=SIZES)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--turns", type=int, default=16, help="of each program in a round")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--python", default=ROOT / ".venv/bin/python")
+    return parser
+
+
+def main():
+    arguments = parser().parse_args()
+    rounds = measured(arguments)
+    milliseconds = [1e3 * statistics.median(pair[side]["step"] for pairs in rounds for pair in pairs) for side in (0, 1)]
+    print(f"{arguments.size}, {arguments.threads} threads: a step of the host {milliseconds[0]:.1f} ms, of the loop "
+          f"{milliseconds[1]:.1f} ms; {len(rounds)} rounds of {arguments.turns} pairs of turns.\n")
+    print("| the host over the loop | ratio |\n|---|---:|")
+    for kind, title in KINDS.items():
+        print(f"| {title} | {ratio_text(host_over_loop(rounds, kind))} |")
+
+
+if __name__ == "__main__":
+    main()

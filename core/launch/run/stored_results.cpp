@@ -1,0 +1,65 @@
+#include "launch/run/stored_results.h"
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "optrush/error.h"
+#include "results/result_text.h"
+#include "spec/run_identity.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+const RunResult* StoredResults::if_done(const Job& job, std::string* why_not) {
+  const std::string spec = journal_.spec_of(job.id);
+  if (spec.empty()) return nullptr;
+  const Result& stored = read(job.id);
+  if (!stored.result) return nullptr;
+  const std::string written = journal_.result_of(job.id), inputs = journal_.inputs_of(job.id);
+  const std::string changed =
+      spec != identity_of(job)                           ? "its spec has changed"
+      : !written.empty() && written != stored.sha256     ? "its result was changed after it was written"
+      : !inputs.empty() && inputs != inputs_of(job.spec) ? "a file that it reads has changed"
+      : !same_plugins(stored.result->plugins)            ? "a plugin file has changed"
+                                                         : "";
+  if (changed.empty()) return &*stored.result;
+  if (why_not != nullptr) *why_not = changed;
+  return nullptr;
+}
+
+bool StoredResults::same_plugins(const std::vector<UsedPlugin>& plugins) {
+  return std::ranges::all_of(plugins, [&](const UsedPlugin& plugin) {
+    const std::string& sum = sum_of(plugin.file);
+    return !sum.empty() && sum == plugin.sha256;
+  });
+}
+
+const std::string& StoredResults::inputs_of(const RunSpec& spec) {
+  std::string& sum = inputs_[input_paths(spec)];
+  if (sum.empty()) sum = sum_of_inputs(spec);
+  return sum;
+}
+
+const StoredResults::Result& StoredResults::read(const std::string& run) {
+  const fs::path file = runs_ / run / "result.json";
+  const auto stamp = stamp_of(file);
+  Result& known = results_[run];
+  if (known.stamp == stamp) return known;
+  known = {stamp, {}, {}};
+  if (!stamp) return known;
+  try {
+    const std::string text = read_file(file);
+    known.sha256 = sha256(text);
+    known.result = run_result_from_text(text, file.string(), StepPhases::dropped);
+  } catch (const Error&) {  // it is no result, and the run is made again
+  }
+  return known;
+}
+
+const std::string& StoredResults::sum_of(const fs::path& file) {
+  const auto stamp = stamp_of(file);
+  Sum& known = sums_[file];
+  if (known.stamp != stamp) known = {stamp, stamp ? sha256_file(file) : ""};
+  return known.sha256;
+}
+}  // namespace optrush

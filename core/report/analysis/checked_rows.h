@@ -1,0 +1,44 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "report/analysis/analysis.h"
+#include "report/analysis/variant_runs.h"
+
+namespace optrush {
+/// The rows of a report in the order of its variants, each measured and then checked by the gate. A check
+/// reads rows before it alone, so a row can be looked at again, when more runs were made, without the others.
+class CheckedRows {
+ public:
+  /// `stored` has to outlive it.
+  explicit CheckedRows(const Stored& stored) : stored_(stored), usable_(stored.plans) {}
+
+  /// Of the variant after the last one that was looked at, or of that one again.
+  const Row& look(const Variant&, const VariantRuns&);
+  /// By variant; none for a row before the last one that may not be a reference.
+  const Plans& usable() const { return usable_; }
+  std::vector<Row> take() && { return std::move(rows_); }
+
+ private:
+  void check(Row&, const VariantRuns&);
+  void take_check(Row&, const Row& owner);
+  void stand_on_broken(Row&);
+  bool same_batches(int64_t variant) const;
+  std::optional<Curve> extra_run(int64_t variant, const RunSpec&, const VariantRuns&, Row&) const;
+  const Variant& variant_of(const Row& row) const {
+    return stored_.variants[static_cast<size_t>(row.variant)];
+  }
+
+  const Stored& stored_;
+  Plans usable_;
+  std::vector<Row> rows_;
+  std::map<int64_t, std::vector<PluginUse>>
+      culprits_;  ///< broken variant -> plugins that broke it or a rung below
+};
+
+/// All of them.
+std::vector<Row> checked_rows(const Stored&, const VariantRuns&);
+}  // namespace optrush
