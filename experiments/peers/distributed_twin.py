@@ -4,8 +4,9 @@
     python distributed_twin.py --by ddp --ranks 2 --start start --out result.json
 
 --by ddp is DistributedDataParallel, --by fsdp is fully_shard (FSDP2) with the host's units: embedding, each block, norm
-and head; each rank takes its part of every step's sequences, as the host's ranks do. By the other three all ranks train
-on the same sequences:
+and head; --by ep are transformers' own expert parallelism, with all-to-alls of the rows, and its fully_shard of all else.
+Each rank takes its part of every step's sequences, as the host's ranks do. By the other three all ranks train on the same
+sequences:
 
     tp  parallelize_module, with matrices cut as the host cuts them, and loss_parallel
     pp  PipelineStage with equally many blocks on each rank, and the schedule that --schedule names. Its forwards and
@@ -17,6 +18,7 @@ needs most. The other arguments are those of transformers_twin.py.
 """
 import argparse
 import contextlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -31,7 +33,7 @@ GIVEN = "DISTRIBUTED_TWIN_ARGUMENTS"
 def own_arguments(words):
     """Those of this program; transformers_twin reads the rest."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--by", choices=["ddp", "fsdp", "tp", "pp", "cp"], required=True,
+    parser.add_argument("--by", choices=["ddp", "fsdp", "ep", "tp", "pp", "cp"], required=True,
                         help="kind of parallelism")
     parser.add_argument("--ranks", type=int, required=True, help="number of ranks, as train.world_size")
     parser.add_argument("--keep", action="store_true", help="fsdp: keep parameters gathered from forward to backward")
@@ -44,6 +46,11 @@ def start_ranks(words):
     own = own_arguments(words)
     if not all(map(importlib.util.find_spec, ["torch", "safetensors", "transformers"])):
         import transformers_twin  # noqa: F401  it says what is missing, and ends the program
+    if own.by == "ep" and not importlib.util.find_spec("transformers.distributed.expert_parallel"):
+        import transformers_twin
+        transformers_twin.skip("the expert parallelism of transformers needs version 5.22 or newer, but "
+                               f"{importlib.metadata.version('transformers')} is installed; set OPTRUSH_PYTHON to a Python "
+                               "that has it, beside the same torch")
     os.environ[GIVEN] = json.dumps(words)
     # torchrun would say 1.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // own.ranks)))
@@ -77,6 +84,10 @@ def mesh_of(model):
     return dist.init_device_mesh(model.device.type, (RANKS,))
 
 
+def model_of(start, attention, **how):
+    return twin.AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32, attn_implementation=attention, **how)
+
+
 def mean_loss(logits, labels, count):
     return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), reduction="sum") / count
 
@@ -86,6 +97,7 @@ class Parts:
 
     averaged = 1  # what the ranks' sum of gradients is divided by
     shares = 1  # parts that a step's sequences are cut into
+    load = staticmethod(model_of)
 
     def __init__(self, model, plan, precision):
         self.model = self.module = model
@@ -113,13 +125,22 @@ class Parts:
     def norm(self):
         return norm_of(self.model)
 
+    def optimizer(self, plan, techniques):
+        return twin.make_optimizer(self.model, plan, techniques)
+
+
+def by_mesh(tensors, tensor_of=lambda tensor: tensor):
+    """Lists of those that are cut over the same ranks: one operator takes no others together."""
+    groups = {}
+    for each in tensors:
+        groups.setdefault(getattr(tensor_of(each), "device_mesh", None), []).append(each)
+    return list(groups.values())
+
 
 def norm_of(model):
-    """Of this rank's gradients, cut ones whole. Those that are cut can't be stacked with others."""
-    cut, others = [], []
-    for parameter in model.parameters():
-        (cut if isinstance(parameter, DTensor) else others).append(parameter.grad)
-    norms = [torch.nn.utils.get_total_norm(gradients) for gradients in (cut, others) if gradients]
+    """Of this rank's gradients, cut ones whole."""
+    groups = by_mesh(parameter.grad for parameter in model.parameters())
+    norms = [torch.nn.utils.get_total_norm(gradients) for gradients in groups]
     return torch.stack([norm.full_tensor() if isinstance(norm, DTensor) else norm for norm in norms]).norm()
 
 
@@ -146,6 +167,21 @@ class Sharded(Parts):
             if isinstance(module, FSDPModule):
                 module.set_gradient_divide_factor(1.0)
                 module.set_force_sum_reduction_for_comms(True)  # Gloo has no sum with a factor
+
+
+class Experts(Parts):
+    """What it divides, it divides as it loads."""
+
+    averaged = shares = RANKS
+
+    @staticmethod
+    def load(start, attention):
+        from transformers.distributed import DistributedConfig
+        return model_of(start, attention, distributed_config=DistributedConfig(fsdp_size=RANKS, ep_size=RANKS))
+
+    def optimizer(self, plan, techniques):
+        groups = by_mesh(self.model.named_parameters(), lambda named: named[1])
+        return twin.Together(*[twin.optimizer_of(dict(group), plan, techniques) for group in groups])
 
 
 class Cut(Parts):
@@ -236,23 +272,22 @@ class Ring(Replicated):
             return super().part(*cut[:2], *arguments, position_ids=cut[2])
 
 
-KINDS = {"ddp": Replicated, "fsdp": Sharded, "tp": Cut, "pp": Piped, "cp": Ring}
+KINDS = {"ddp": Replicated, "fsdp": Sharded, "ep": Experts, "tp": Cut, "pp": Piped, "cp": Ring}
 # The host's plugins that they are the counterparts of.
-PLUGINS = {"ddp": {"ddp"}, "fsdp": {"fsdp"}, "tp": {"tensor_parallel"}, "pp": {"pipeline_parallel"},
-           "cp": {"context_parallel", "ddp"}}
+PLUGINS = {"ddp": {"ddp"}, "fsdp": {"fsdp"}, "ep": {"expert_parallel", "fsdp"}, "tp": {"tensor_parallel"},
+           "pp": {"pipeline_parallel"}, "cp": {"context_parallel", "ddp"}}
 
 
 def train(spec, start, techniques, device, journal):
     plan = spec["train"]
-    model = twin.AutoModelForCausalLM.from_pretrained(
-        start, dtype=torch.float32, attn_implementation="sdpa" if "sdpa" in techniques else "eager")
+    model = KINDS[OWN.by].load(start, "sdpa" if "sdpa" in techniques else "eager")
     if OWN.by in ("tp", "pp") and model.config.tie_word_embeddings:
         raise SystemExit(f"--by {OWN.by} does not support a model with tied embeddings")
     model.to(device).train()
     model.config.use_cache = False
     precision = (lambda: torch.autocast(device, torch.bfloat16)) if "bf16" in techniques else contextlib.nullcontext
     kind = KINDS[OWN.by](model, plan, precision)
-    optimizer = twin.make_optimizer(model, plan, techniques)
+    optimizer = kind.optimizer(plan, techniques)
     # In the order in which steps take them.
     tokens = twin.load_file(os.path.join(start, "tokens.safetensors"))["tokens"].flatten(0, 1)
     sequences = plan["micro_batch"] * plan["accumulation"]  # of a share

@@ -52,6 +52,11 @@ def parse_arguments():
     return parser.parse_args()
 
 
+def skip(reason):
+    write_result(ARGUMENTS.out, {"schema_version": 1, "status": "skipped", "reason": reason})
+    sys.exit()
+
+
 ARGUMENTS = parse_arguments()
 avoid_broken_amx()
 try:
@@ -59,9 +64,7 @@ try:
     from safetensors.torch import load_file
     from transformers import AutoModelForCausalLM
 except ImportError as error:
-    write_result(ARGUMENTS.out, {"schema_version": 1, "status": "skipped",
-                                 "reason": f"{error}\n{sys.executable} -m pip install transformers safetensors"})
-    sys.exit()
+    skip(f"{error}\n{sys.executable} -m pip install transformers safetensors")
 
 COUNTERPARTS = {"mixed_precision": "bf16", "fused_adamw": "fused", "flash_attention": "sdpa", "muon": "muon",
                 "bf16_weights": "bf16_weights"}
@@ -119,8 +122,8 @@ def set_learning_rate(optimizer, train, step):
         group["lr"] = learning_rate(train, step)
 
 
-class Both:
-    """Two optimizers of one model, with the calls of one."""
+class Together:
+    """Several optimizers of one model, with the calls of one."""
 
     def __init__(self, *optimizers):
         self.optimizers = optimizers
@@ -176,7 +179,7 @@ def optimizer_of(parameters, train, techniques):
                               betas=(train["beta1"], train["beta2"]), eps=train["eps"], **how)
     if not inside:
         return adamw
-    return Both(torch.optim.Muon(inside, lr=train["lr"], adjust_lr_fn="match_rms_adamw", **decay), adamw)
+    return Together(torch.optim.Muon(inside, lr=train["lr"], adjust_lr_fn="match_rms_adamw", **decay), adamw)
 
 
 class Clock:

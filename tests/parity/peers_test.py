@@ -1,4 +1,5 @@
 """PyTorch stands beside the host in experiments: the same losses, in the same rounds, in tiny form."""
+import importlib.metadata
 import json
 import os
 import pathlib
@@ -67,6 +68,18 @@ def two_ranks(folder):
     assert_agrees(rows["PyTorch DDP, the same batch"])
 
 
+def experts_over_two_ranks(folder):
+    """transformers divides experts from a version on; an older one is skipped by name."""
+    peer = "transformers, experts over 2 ranks"
+    _, _, rows = run(folder, "moe", ["experts over 2 ranks, the rest in shards", peer],
+                     options=["--arg", "ranks=2", "--arg", "peers=true"], **{"train.seq_len": 32, "train.steps": 3})
+    assert rows["experts over 2 ranks, the rest in shards"]["status"] == "ok", rows
+    if rows[peer]["status"] == "ok":
+        return assert_agrees(rows[peer])
+    here = importlib.metadata.version("transformers")
+    assert rows[peer]["status"] == "skipped" and f"version 5.22 or newer, but {here}" in rows[peer]["reason"], rows[peer]
+
+
 def of_a_checkpoint(folder):
     """Both sides start from its weights; several ranks of a peer are interleaved as well."""
     checkpoint = pathlib.Path(folder) / "checkpoint"
@@ -108,4 +121,5 @@ with tempfile.TemporaryDirectory() as folder:
     what_is_missing_is_said_first(folder)
     one_rank(folder)
     two_ranks(folder)
+    experts_over_two_ranks(folder)
     of_a_checkpoint(folder)

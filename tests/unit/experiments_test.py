@@ -117,6 +117,17 @@ for preset, compiled in (("eager", False), ("compile", True)):
 ladder = variants_for("optimizers", "--as-gpu", "80")
 for name in ("Lion", "Adafactor", "Schedule-Free AdamW"):
     assert ladder[name]["previous"] == ladder["fused AdamW"]["index"] and "fused_adamw" not in plugins_of(ladder[name])
+for ranks, cuts in (("2", "each expert in 2 cuts"), ("4", "experts over 2 pairs of ranks, each in 2 cuts")):
+    ladder = variants_for("moe", "--device", "cpu", "--arg", f"ranks={ranks}", "--arg", "peers=true")
+    trained = [rung["spec"]["train"] for rung in ladder.values() if rung["spec"]["train"]["world_size"] > 1]
+    groups = {name: {use["name"]: use["options"].get("size") for use in rung["spec"]["plugins"]} for name, rung in ladder.items()}
+    assert {"fused_kernels", "tensor_parallel"} < groups[cuts].keys() and "grouped_experts" not in groups[cuts], groups[cuts]
+    cut = groups[cuts]["tensor_parallel"]
+    assert ladder[cuts]["spec"]["train"]["micro_batch"] * int(ranks) // cut == ladder["base"]["spec"]["train"]["micro_batch"]
+    peer = ladder[f"transformers, experts over {ranks} ranks"]
+    assert peer["previous"] == ladder[f"experts over {ranks} ranks, the rest in shards"]["index"], "the same problem for both"
+    assert ladder[f"each expert in {ranks} cuts"]["previous"] == ladder["fused kernels"]["index"]
+    assert len(trained) == (5 if ranks == "2" else 6), trained
 grid = variants_for("time_to_loss", "--device", "cpu", "--arg", "more=true")
 assert len(grid) == 1 + 8 * 5 and len({variant["spec"]["train"]["lr"] for variant in grid.values()}) == 8
 assert "lion" in plugins_of(grid["lr 0.000125 + Lion"]) and "fused_adamw" not in plugins_of(grid["lr 0.000125 + Lion"])
