@@ -22,7 +22,7 @@ struct Form {
   std::string problem;   ///< why it can't be stacked at all
   ErrorCode problem_code = ErrorCode::invalid_value;
   bool losses_in_backward = false;  ///< its backward has losses that the forward does not return
-  /// Its name lists the plugins in `with`, since another form has the same options.
+  /// Its name lists the plugins in `with`, and experts, since another form has the same options.
   bool named_with = false;
 };
 
@@ -43,8 +43,10 @@ std::string name_of(const Form& form) {
   std::vector<std::string> options;
   for (const auto& [key, value] : form.use.options.items())
     options.push_back(key + "=" + (value.is_string() ? value.get<std::string>() : value.dump()));
+  std::vector<std::string> beside = form.named_with ? form.with : std::vector<std::string>();
+  if (form.named_with && form.experts) beside.emplace_back("experts");
   return form.use.name + (options.empty() ? "" : "(" + join(options) + ")") +
-         (form.named_with ? " with " + join(form.with, " and ") : "");
+         (beside.empty() ? "" : " with " + join(beside, " and "));
 }
 
 /// The narrowest allowed value of an option that has to be given; null where nothing tells one.

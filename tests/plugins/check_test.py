@@ -76,6 +76,13 @@ def the_most_telling_cases_come_first(work):
         alone = [case for case in cases if case["subjects"] in ([a], [b])]
         assert any({a, b} <= {use["name"] for use in case["spec"]["plugins"]} for case in alone), (a, b)
 
+    # Cuts of every expert, with every plugin; compilers take too long for a second form.
+    cut = [case for case in cases if "tensor_parallel" in case["subjects"] and case["kind"] != "compiled"]
+    for kind in ("alone", "gradient", "types", "resume", "pair"):
+        dense, mixtures = ({tuple(case["subjects"]) for case in cut if case["kind"] == kind and case["spec"]["model"].get("n_experts")
+                            in experts} for experts in ((None,), (3,)))
+        assert dense <= mixtures, (kind, dense - mixtures)
+
 
 def failures_are_named(work):
     asked = [argument for plugin in [*FAILURES, "fused_adamw", "lora"] for argument in ("--plugin", plugin)]

@@ -234,6 +234,7 @@ OPTRUSH_PLUGIN(TensorParallel, R"json({
   "summary": "each rank has a part of every matrix: of the heads, the feed-forward width and the vocabulary",
   "doc": "With train.world_size = 1 it changes nothing. Of more ranks, `size` train on the same sequences; the others are left to data parallelism.",
   "conflicts": ["cuda_graphs"],
+  "check": [{}, {"model": "experts"}],
   "options": [
     {"name": "size", "type": "integer", "default": 2, "min": 1, "max": 65536, "doc": "number of ranks that share a matrix"},
     {"name": "sequence", "type": "boolean", "default": false,
