@@ -59,7 +59,10 @@ const std::map<std::string_view, Kernels> kWhole = {
     {"aten::arange", {1, 0}},
     {"aten::triu", {1, 0}},
     {"aten::gather", {1, 0}},
-    {"aten::scatter_add_", {1, 0}}};
+    {"aten::scatter_add_", {1, 0}},
+    {"aten::sort", {5, 0}},     // after a range and three copies
+    {"aten::topk", {2, 0}},     // the largest, and their order
+    {"aten::cumsum", {2, 0}}};  // after the state of the scan
 /// The product of each group's rows, after a kernel that finds where they are.
 constexpr std::string_view kGroupedMatmul = "aten::_grouped_mm";
 const Names kMatmuls = {"aten::mm",      "aten::bmm",      "aten::addmm",      "aten::addmm_",
@@ -67,6 +70,8 @@ const Names kMatmuls = {"aten::mm",      "aten::bmm",      "aten::addmm",      "
                         kGroupedMatmul};
 /// The gradient of an embedding: more tokens than these are sorted by their rows first, in eight passes.
 constexpr int64_t kSummedUnsorted = 3072, kSortAndSum = 20;
+/// More numbers than these are copied and get a range, a histogram, its sums, and a pass for each byte.
+constexpr int64_t kSortedByOneKernel = 4096, kBesidePasses = 4;
 /// Rows are looked up in their first tensor: no more of it is read than is looked up.
 const Names kTables = {"aten::index_select", "aten::gather", "aten::nll_loss_forward",
                        "aten::nll_loss_backward", "aten::index"};
@@ -267,6 +272,8 @@ OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
     in_pieces_ = found->second.in_pieces;
     if (name_ == "aten::embedding_dense_backward" && tensor(1).numel() > kSummedUnsorted)
       whole_ = kSortAndSum;
+    if (name_ == "aten::sort" && tensor(0).numel() > kSortedByOneKernel)
+      whole_ = kBesidePasses + static_cast<int64_t>(tensor(0).element_size());
   } else if (!writes && !makes) {
     kind_ = Kind::any;  // a view, or a container of others
     read_ = written_ = 0;
