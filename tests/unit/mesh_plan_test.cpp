@@ -207,9 +207,14 @@ TEST(Volumes, OfCutsPartsAndStages) {
   EXPECT_DOUBLE_EQ(sent(again, problem, "sums"), 32 * (6 * 32 + 2) * 2 * 0.75 * stream);
   const ParallelConfig parts{.cp = 4, .micro_batch = 2, .accumulation = 32};
   const double keys = 2 * 2.0 * 8192 / 4 * 1024 * 2;  // and values, of a part
-  EXPECT_DOUBLE_EQ(sent(parts, problem, "keys"), 32.0 * 32 * 3 * 3 * keys);
-  const ParallelConfig stages{.pp = 4, .micro_batch = 2, .accumulation = 32};
-  EXPECT_DOUBLE_EQ(sent(stages, problem, "boundaries"), 32 * 2 * stream);
+  EXPECT_DOUBLE_EQ(sent(parts, problem, "keys"), 32.0 * 32 * 3 * (2 + 2) * keys) << "gradients in fp32";
+  const auto boundaries = [&](int64_t pp, int64_t chunks) {
+    return sent({.pp = pp, .micro_batch = 2, .accumulation = 32, .chunks = chunks}, problem, "boundaries");
+  };
+  EXPECT_DOUBLE_EQ(boundaries(4, 1), 32 * 2 * stream);
+  EXPECT_DOUBLE_EQ(boundaries(4, 2), 32 * 4 * stream);
+  EXPECT_DOUBLE_EQ(boundaries(2, 1), 32 * stream);
+  EXPECT_DOUBLE_EQ(boundaries(2, 2), 32 * 3 * stream);
 }
 
 TEST(Rings, UseTheLinksOfTheirRanksInANode) {
@@ -422,8 +427,8 @@ TEST(MeshTable, IsStable) {
       R"(nano (107,328 parameters) on 4 x boxes: 8 sequences of 64 tokens per step, bf16. A prediction, not a measurement.
 
 mesh        sharding  micro-batches  chunks  recomputed    memory  sent per device and step              bubble  exposed    step  tokens/s per device  MFU
-pp 2, dp 2  stage 1   1 x 4               1  none        1.08 MiB  dp 181 KiB node, pp 96.0 KiB network    10 %     48 %  259 µs              494,577    —
-pp 2, dp 2  stage 2   1 x 4               1  none        1.14 MiB  dp 544 KiB node, pp 96.0 KiB network    10 %     48 %  259 µs              494,577    —
+pp 2, dp 2  stage 1   1 x 4               1  none        1.11 MiB  dp 181 KiB node, pp 96.0 KiB network    10 %     48 %  259 µs              494,577    —
+pp 2, dp 2  stage 2   1 x 4               1  none        1.16 MiB  dp 544 KiB node, pp 96.0 KiB network    10 %     48 %  259 µs              494,577    —
 
 - 37 more configurations fit (--top)
 - 1 mesh impossible: pp has more parts than the 2 blocks

@@ -75,7 +75,7 @@ Exposed exposed_of(const std::vector<MixTraffic>& traffic, const ParallelConfig&
       const double hops = real(mix.cp - 1);
       const double hop = ring_message(mix, problem) / sent.ring.hop + sent.ring.latency / hops;
       const double part = attention_seconds(mix, problem, work, hardware) / real(mix.cp);
-      exposed.in_pass += stage.blocks * hops * (3 + share_of(mix.recompute)) * std::max(0.0, hop - part);
+      exposed.in_pass += stage.blocks * hops * ring_messages(mix, problem) * std::max(0.0, hop - part);
     }
     if (sent.what == "boundaries")  // while the pipeline fills and empties
       exposed.beside += 2 * real(mix.pp - 1) * sent.seconds() / sent.rounds;

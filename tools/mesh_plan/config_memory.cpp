@@ -99,6 +99,8 @@ ConfigMemory stage_memory(const ParallelConfig& mix, const TrainingProblem& prob
   if (mix.cp > 1)  // keys and values that are coming, and their gradients
     memory.activations +=
         4 * tokens_of(mix, problem) * work.key_width / key_cuts(mix, work) * bytes.activation;
+  if (mix.pp > 1 && !stage.head)  // what it gave, until the gradient of that comes
+    memory.activations += (stage.in_flight + 1) * input;
   return memory;
 }
 }  // namespace

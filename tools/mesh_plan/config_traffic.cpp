@@ -74,21 +74,31 @@ class Counting {
     add("ep", "rows", times * round_of(each, mix_.ep), times, ring_of(hardware_, mix_.tp, mix_.ep));
   }
 
+  /// What a product gives is summed in its type, what a mixture gives and all gradients in that of the
+  /// stream.
   void cuts() {
     const double ends = (stage_.embedding ? 1 : 0) + (stage_.head ? 1 : 0);
-    const double sums = micro_batches_ * ((4 + 2 * share_of(mix_.recompute)) * stage_.blocks + ends);
-    add("tp", "sums", sums * 2 * round_of(stream_, mix_.tp), 2 * sums, ring_of(hardware_, 1, mix_.tp));
+    const double again = share_of(mix_.recompute);
+    const double products = (1 + again) * (2 - work_.mixtures), others = 2 + (1 + again) * work_.mixtures;
+    const double product = stream_ / bytes_.stream * bytes_.activation;
+    const double bytes = stage_.blocks * (products * product + others * stream_) + ends * stream_;
+    const double sums = micro_batches_ * ((products + others) * stage_.blocks + ends);
+    add("tp", "sums", micro_batches_ * 2 * round_of(bytes, mix_.tp), 2 * sums,
+        ring_of(hardware_, 1, mix_.tp));
   }
 
   void keys() {
-    const double hops = micro_batches_ * stage_.blocks * real(mix_.cp - 1) * (3 + share_of(mix_.recompute));
+    const double rounds = micro_batches_ * stage_.blocks * (3 + share_of(mix_.recompute));
+    const double messages =
+        micro_batches_ * stage_.blocks * real(mix_.cp - 1) * ring_messages(mix_, problem_);
     const Ring ring = ring_of(hardware_, mix_.tp * mix_.ep, mix_.cp);
-    add("cp", "keys", hops * ring_message(mix_, problem_), hops / std::max(1.0, real(mix_.cp - 1)), ring);
+    add("cp", "keys", messages * ring_message(mix_, problem_), rounds, ring);
   }
 
   void boundaries() {
-    // Of two stages each has one neighbour; others, and interleaved ones, send forward and back.
-    const double sides = mix_.pp == 2 && mix_.chunks == 1 ? 1 : 2 * real(mix_.chunks);
+    // A chunk sends forward and back. Of two stages one has the model's begin and the other its end, where
+    // nothing is sent.
+    const double sides = 2 * real(mix_.chunks) - (mix_.pp == 2 ? 1 : 0);
     const Ring ring = ring_of(hardware_, mix_.devices() / mix_.pp, mix_.pp);
     const double messages = micro_batches_ * sides;
     add("pp", "boundaries", messages * stream_ / real(mix_.tp), messages, ring);
@@ -124,5 +134,10 @@ double ring_message(const ParallelConfig& mix, const TrainingProblem& problem) {
   const double tokens = real(mix.micro_batch * problem.seq_len) / real(mix.cp);
   return 2 * tokens * work.key_width / std::min(real(mix.tp), work.key_heads) *
          NumberBytes(problem.precision).activation;
+}
+
+double ring_messages(const ParallelConfig& mix, const TrainingProblem& problem) {
+  constexpr double kGradient = 4;  // bytes of a number, in any precision
+  return 2 + share_of(mix.recompute) + kGradient / NumberBytes(problem.precision).activation;
 }
 }  // namespace optrush::mesh_plan

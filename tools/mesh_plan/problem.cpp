@@ -52,8 +52,8 @@ DecoderWork::DecoderWork(const LlamaSpec& spec)
   final_norm = vectors * width;
   block_vectors = 2 * final_norm;
   for (int64_t layer = 0; layer < spec.n_layers; ++layer) add_mlp(spec, layer);
-  for (double* of_all :
-       {&ffn_width, &whole_ffn_width, &shared_ffn_width, &shared_experts, &experts, &routers, &rows})
+  for (double* of_all : {&ffn_width, &whole_ffn_width, &shared_ffn_width, &mixtures, &shared_experts,
+                         &experts, &routers, &rows})
     *of_all /= blocks;
 }
 
@@ -70,6 +70,7 @@ void DecoderWork::add_mlp(const LlamaSpec& spec, int64_t layer) {
   ffn_width += passed * expert + shared;
   whole_ffn_width += shared;
   shared_ffn_width += shared;
+  mixtures += 1;
   shared_experts += shared > 0 ? 1 : 0;
   experts += count * 3 * width * expert;
   routers += width * (count + (shared > 0 ? 1 : 0));

@@ -50,6 +50,7 @@ struct DecoderWork {
   double ffn_width = 0;                      ///< of the SwiGLUs that a token passes
   double whole_ffn_width = 0;                ///< of those that every token passes
   double shared_ffn_width = 0;               ///< part of them: of the shared experts of mixtures
+  double mixtures = 0;                       ///< 1 for a mixture
   double shared_experts = 0;                 ///< 1 for a mixture with one
   double experts = 0, routers = 0;           ///< parameters
   double rows = 0;                           ///< experts that a token passes
