@@ -8,12 +8,15 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "measure/memory.h"
 #include "model/operators.h"
 #include "optrush/machine.h"
 #include "support/slow_code.h"
 #include "support/training.h"
+#include "train/evaluated_parameters.h"
+#include "train/state.h"
 #include "worker/predict.h"
 
 namespace optrush::testing {
@@ -72,6 +75,38 @@ TEST_F(CompiledTraining, NeedsWhatTheForecastAllows) {
     const int64_t peak = Trained(spec).train()["memory"]["peak_allocated"].get<int64_t>() - before;
     EXPECT_LE(bounds->least_bytes, peak);
     EXPECT_GE(bounds->peak_bytes, peak);
+  }
+}
+
+/// Everything that a run would save, by key.
+std::map<std::string, Tensor> state_of(Session& session) {
+  const EvaluatedParameters evaluated(session);
+  std::map<std::string, Tensor> state;
+  for (const StatePiece& piece : state_to_save(session, 3))
+    state[piece.key] = piece.value.clone().view(piece.layout.shape());
+  return state;
+}
+
+/// The compiled head multiplies with the padded matrix, and trains the vocabulary as it is.
+TEST_F(CompiledTraining, PadsTheVocabularyInTheCompiledHead) {
+  const PluginUse padding = {"vocab_padding", {{"multiple", 64}}};
+  const auto spec_of = [](RunSpec spec) {
+    spec.model["vocab_size"] = 61;
+    spec.train.dtype = "fp64";
+    return spec;
+  };
+  Trained plain(spec_of(nano_spec())), padded(spec_of(nano_spec({padding})));
+  Trained compiled(spec_of(with_compile({padding})));
+  const Json expected = plain.train(), got = compiled.train();
+  for (size_t i = 0; i < losses(expected).size(); ++i)
+    EXPECT_NEAR(losses(got)[i], losses(expected)[i], 1e-12 * losses(expected)[i]);
+  EXPECT_EQ(got["flops_per_token"]["hfu"], padded.train()["flops_per_token"]["hfu"]);
+  EXPECT_GT(got["flops_per_token"]["hfu"], expected["flops_per_token"]["hfu"]);
+  const auto before = state_of(plain.session()), after = state_of(compiled.session());
+  ASSERT_EQ(before.size(), after.size());
+  for (const auto& [key, value] : before) {
+    ASSERT_EQ(value.sizes(), after.at(key).sizes()) << key;
+    EXPECT_TRUE(at::allclose(after.at(key), value, 1e-9, 1e-12)) << key;
   }
 }
 
