@@ -79,12 +79,16 @@ function(optrush_test)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
   _optrush_test_folders(${ARG_SOURCES})
   target_link_libraries(${target} PRIVATE ${ARG_LIBS} test_folders GTest::gmock GTest::gtest_main optrush_warnings)
+  target_link_options(${target} PRIVATE $<TARGET_OBJECTS:optimized_json>)  # options come before objects
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS $<TARGET_OBJECTS:optimized_json>)
+  add_dependencies(${target} optimized_json)
   if(ARG_TORCH)
     target_link_libraries(${target} PRIVATE training_support optrush_core)
     target_precompile_headers(${target} REUSE_FROM torch_test_headers)
   else()
     target_precompile_headers(${target} REUSE_FROM test_headers)
   endif()
+  optrush_unity(${target})
   add_dependencies(optrush-tests ${target})
   # Fakes that are scripts are started by hundreds. A `python3` of a version manager is a shell script that takes longer than
   # what it starts.
@@ -117,5 +121,5 @@ function(optrush_command_test)
   add_test(NAME ${ARG_NAME} COMMAND ${ARG_COMMAND} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
   set_tests_properties(${ARG_NAME} PROPERTIES
     LABELS "${ARG_LABELS}" TIMEOUT ${timeout} RUN_SERIAL ${serial} COST ${cost} SKIP_RETURN_CODE 77 ${more}
-    ENVIRONMENT "OPTRUSH_SOURCE_DIR=${PROJECT_SOURCE_DIR};OPTRUSH_BUILD_DIR=${PROJECT_BINARY_DIR};OPTRUSH_PROBE_SECONDS=0.1;${ARG_ENVIRONMENT}")
+    ENVIRONMENT "OPTRUSH_SOURCE_DIR=${PROJECT_SOURCE_DIR};OPTRUSH_BUILD_DIR=${PROJECT_BINARY_DIR};OPTRUSH_PROBE_SECONDS=0.02;${ARG_ENVIRONMENT}")
 endfunction()

@@ -11,14 +11,14 @@ namespace {
 class AdamW8bitOnGpu : public OnGpu {};
 
 /// More shards than one launch takes, odd sizes, addresses that are not at 16 bytes, vectors among them.
-struct Kept {
+struct Kept8bit {
   std::deque<Param> params;
   std::vector<Shard> shards;
   std::unique_ptr<Optimizer> optimizer;
   TrainSpec spec;
 
   /// `packed`: every address is at 16 bytes, as in training.
-  explicit Kept(at::Device device, bool packed) {
+  explicit Kept8bit(at::Device device, bool packed) {
     spec.lr = 1e-2;
     spec.weight_decay = 0.1;
     at::manual_seed(1);
@@ -48,8 +48,8 @@ struct Kept {
   }
 };
 
-void expect_equal_updates(bool packed) {
-  Kept cpu(at::kCPU, packed), gpu(at::kCUDA, packed);
+void expect_equal_8bit_updates(bool packed) {
+  Kept8bit cpu(at::kCPU, packed), gpu(at::kCUDA, packed);
   for (int64_t step = 0; step < 6; ++step) {
     cpu.step(step, step == 3);
     gpu.step(step, step == 3);
@@ -70,7 +70,7 @@ void expect_equal_updates(bool packed) {
   }
 }
 
-TEST_F(AdamW8bitOnGpu, TheUpdateIsThatOfACpu) { expect_equal_updates(/*packed=*/false); }
-TEST_F(AdamW8bitOnGpu, TheUpdateInWholePacksIsThatOfACpu) { expect_equal_updates(/*packed=*/true); }
+TEST_F(AdamW8bitOnGpu, TheUpdateIsThatOfACpu) { expect_equal_8bit_updates(/*packed=*/false); }
+TEST_F(AdamW8bitOnGpu, TheUpdateInWholePacksIsThatOfACpu) { expect_equal_8bit_updates(/*packed=*/true); }
 }  // namespace
 }  // namespace optrush::testing

@@ -7,14 +7,12 @@
 
 #include "adafactor_optimizer.h"
 #include "io/safetensors.h"
+#include "optimizers.h"
 #include "optrush/param.h"
 #include "support/error_of.h"
-#include "support/training.h"
 
 namespace optrush::testing {
 namespace {
-PluginUse use(const char* name, Json options = Json::object()) { return {name, std::move(options)}; }
-
 Shard shard_of(Param& param, const Tensor& value) {
   param.shape = value.sizes().vec();
   param.dtype = value.scalar_type();

@@ -5,13 +5,11 @@
 #include <cmath>
 
 #include "lion_optimizer.h"
+#include "optimizers.h"
 #include "optrush/param.h"
-#include "support/training.h"
 
 namespace optrush::testing {
 namespace {
-PluginUse use(const char* name, Json options = Json::object()) { return {name, std::move(options)}; }
-
 struct OneShard {
   Param param{.name = "w", .shape = {6, 4}};
   Shard shard;

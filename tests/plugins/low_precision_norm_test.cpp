@@ -68,7 +68,7 @@ Seen seen_in(const RunSpec& spec) {
   return seen;
 }
 
-RunSpec spec_of(const char* kind, Stack stack) {
+RunSpec spec_with_norm(const char* kind, Stack stack) {
   at::set_num_threads(1);  // many tiny runs, on a machine that may be busy
   RunSpec spec = nano_spec(std::move(stack));
   spec.model["norm"] = kind;
@@ -80,7 +80,8 @@ TEST(LowPrecisionNorm, UnderAutocastReadsTheStreamInFp32AndWritesTheLowType) {
     for (const auto& [dtype, type] : {std::pair("bf16", at::kBFloat16), {"fp16", at::kHalf}}) {
       SCOPED_TRACE(std::string(kind) + " " + dtype);
       const PluginUse autocast{"mixed_precision", {{"dtype", dtype}}};
-      const Seen low = seen_in(spec_of(kind, {autocast, kNorm})), plain = seen_in(spec_of(kind, {autocast}));
+      const Seen low = seen_in(spec_with_norm(kind, {autocast, kNorm})),
+                 plain = seen_in(spec_with_norm(kind, {autocast}));
       EXPECT_EQ(low.calls, 5 * 3);
       EXPECT_EQ(low.streams, std::set<at::ScalarType>{at::kFloat});
       EXPECT_EQ(low.results, std::set<at::ScalarType>{type});
@@ -92,7 +93,7 @@ TEST(LowPrecisionNorm, UnderAutocastReadsTheStreamInFp32AndWritesTheLowType) {
 
 TEST(LowPrecisionNorm, WithBf16WeightsIsInTheTypeOfTheStream) {
   for (const char* kind : kKinds) {
-    const Seen low = seen_in(spec_of(kind, {{"bf16_weights", Json::object()}, kNorm}));
+    const Seen low = seen_in(spec_with_norm(kind, {{"bf16_weights", Json::object()}, kNorm}));
     EXPECT_EQ(low.streams, std::set<at::ScalarType>{at::kBFloat16});
     EXPECT_EQ(low.results, std::set<at::ScalarType>{at::kBFloat16});
     EXPECT_LT(low.apart, 8e-3);
@@ -103,7 +104,7 @@ TEST(LowPrecisionNorm, IsTheSameTrainingInFp64) {
   for (const char* kind : kKinds) {
     SCOPED_TRACE(kind);
     const auto curve = [&](Stack stack, const char* dtype) {
-      RunSpec spec = spec_of(kind, std::move(stack));
+      RunSpec spec = spec_with_norm(kind, std::move(stack));
       spec.train.dtype = dtype;
       return losses(Trained(spec).train());
     };
@@ -131,7 +132,9 @@ TEST(LowPrecisionNorm, KeepsFewerBytesForTheBackward) {
   install_cpu_memory_tracking();
   for (const char* kind : kKinds) {
     const auto activations = [&](Stack stack) {
-      return Trained(spec_of(kind, std::move(stack))).train()["memory"]["peak_allocated"].get<int64_t>();
+      return Trained(spec_with_norm(kind, std::move(stack)))
+          .train()["memory"]["peak_allocated"]
+          .get<int64_t>();
     };
     EXPECT_LT(activations({kAutocast, kNorm}), activations({kAutocast})) << kind;
   }

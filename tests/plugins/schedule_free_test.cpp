@@ -8,16 +8,14 @@
 
 #include <cmath>
 
+#include "optimizers.h"
 #include "optrush/param.h"
 #include "support/error_of.h"
-#include "support/training.h"
 #include "train/evaluated_parameters.h"
 #include "train/state.h"
 
 namespace optrush::testing {
 namespace {
-PluginUse use(const char* name, Json options = Json::object()) { return {name, std::move(options)}; }
-
 double distance(const Tensor& a, const Tensor& b) { return (a - b).abs().max().item<double>(); }
 
 /// x, y and z as the paper's algorithm 1 has them, with a warm-up.

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "measure/memory.h"
+#include "optimizers.h"
 #include "precision.h"
 #include "round_by_chance.h"
 #include "support/error_of.h"
@@ -18,7 +19,6 @@ using stochastic_rounding::key_of;
 using stochastic_rounding::round_by_chance;
 
 const PluginUse kRounding{"stochastic_rounding", Json::object()};
-PluginUse use(const char* name, Json options = Json::object()) { return {name, std::move(options)}; }
 
 /// This layout's elements of a whole tensor, rounded.
 Tensor rounded(const Tensor& whole, const Layout& layout, uint64_t key = 5) {

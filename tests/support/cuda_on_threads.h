@@ -61,19 +61,22 @@ struct Block {
 };
 inline std::unique_ptr<Block> block;
 
-/// kernel<<<blocks, threads>>>.
+/// kernel<<<blocks, threads>>>. The threads of one block are those of the next: to start them takes longer
+/// than all they do.
 inline void launch(unsigned int blocks, Place threads, const std::function<void()>& kernel) {
   const unsigned int count = threads.x * threads.y;
   gridDim = {blocks, 1, 1}, blockDim = {threads.x, threads.y, 1};
-  for (unsigned int number = 0; number < blocks; ++number) {
-    block = std::make_unique<Block>(count);
-    std::vector<std::jthread> running;
-    for (unsigned int i = 0; i < count; ++i)
-      running.emplace_back([&, i] {
-        threadIdx = {i % threads.x, i / threads.x, 0}, blockIdx = {number, 0, 0};
+  block = std::make_unique<Block>(count);
+  std::vector<std::jthread> running;
+  for (unsigned int i = 0; i < count; ++i)
+    running.emplace_back([&, i] {
+      threadIdx = {i % threads.x, i / threads.x, 0};
+      for (unsigned int number = 0; number < blocks; ++number) {
+        blockIdx = {number, 0, 0};
         kernel();
-      });
-  }
+        block->barrier.arrive_and_wait();  // the next block has the same shared memory
+      }
+    });
 }
 }  // namespace optrush::testing
 
