@@ -40,6 +40,11 @@ class Line:
     command: str
 
 
+def in_cell(text):
+    """A bar would end the cell of a Markdown table."""
+    return text.replace("|", "\\|")
+
+
 def parsed(module, command):
     """The arguments of a command of bench/, so that a line says what it was measured by."""
     return module.parser().parse_args(command.split()[1:])
@@ -133,7 +138,7 @@ def table(lines, context):
     text = [f"**{context['cpu']['name']}, {context['threads']} threads.** Measured: products with {peaks}; "
             f"{context['bandwidth_bytes_per_second'] / 1e9:.1f} GB/s.", "",
             "| peer | ours | ratio | limit | share of the limit | command |", "|---|---|---:|---:|---:|---|"]
-    text += [f"| {line.peer} | {line.ours} | {line.ratio} | {line.limit} | {100 * line.share:.0f} % | `{line.command}` |"
+    text += [f"| {line.peer} | {line.ours} | {line.ratio} | {line.limit} | {100 * line.share:.0f} % | `{in_cell(line.command)}` |"
              for line in lines]
     return "\n".join(text) + "\n"
 
