@@ -338,7 +338,8 @@ TEST(FlashAttention, TakesInTheBitsOfAutocastWhereItsOwnOperatorsAreCalled) {
 
 TEST(FlashAttention, AttendsToPackedDocumentsAsIfTheyWereAlone) {
   Resolved resolved;
-  const std::vector<int64_t> few = {5, 7, 1, 10, 1}, long_enough_for_the_own_kernel = {90, 20, 82, 1, 65, 118, 8};
+  const std::vector<int64_t> few = {5, 7, 1, 10, 1},
+                             long_enough_for_the_own_kernel = {90, 20, 82, 1, 65, 118, 8};
   for (const auto& [type, of_whole, of_ring] : kPrecisions)
     for (const bool causal : {true, false})
       for (const auto& lengths : {few, long_enough_for_the_own_kernel}) {
