@@ -13,10 +13,9 @@
 #include "measure/memory.h"
 #include "model/operators.h"
 #include "optrush/machine.h"
+#include "support/saved_state.h"
 #include "support/slow_code.h"
 #include "support/training.h"
-#include "train/evaluated_parameters.h"
-#include "train/state.h"
 #include "worker/predict.h"
 
 namespace optrush::testing {
@@ -78,15 +77,6 @@ TEST_F(CompiledTraining, NeedsWhatTheForecastAllows) {
   }
 }
 
-/// Everything that a run would save, by key.
-std::map<std::string, Tensor> state_of(Session& session) {
-  const EvaluatedParameters evaluated(session);
-  std::map<std::string, Tensor> state;
-  for (const StatePiece& piece : state_to_save(session, 3))
-    state[piece.key] = piece.value.clone().view(piece.layout.shape());
-  return state;
-}
-
 /// The compiled head multiplies with the padded matrix, and trains the vocabulary as it is.
 TEST_F(CompiledTraining, PadsTheVocabularyInTheCompiledHead) {
   const PluginUse padding = {"vocab_padding", {{"multiple", 64}}};
@@ -102,7 +92,7 @@ TEST_F(CompiledTraining, PadsTheVocabularyInTheCompiledHead) {
     EXPECT_NEAR(losses(got)[i], losses(expected)[i], 1e-12 * losses(expected)[i]);
   EXPECT_EQ(got["flops_per_token"]["hfu"], padded.train()["flops_per_token"]["hfu"]);
   EXPECT_GT(got["flops_per_token"]["hfu"], expected["flops_per_token"]["hfu"]);
-  const auto before = state_of(plain.session()), after = state_of(compiled.session());
+  const auto before = saved_state(plain.session(), 3), after = saved_state(compiled.session(), 3);
   ASSERT_EQ(before.size(), after.size());
   for (const auto& [key, value] : before) {
     ASSERT_EQ(value.sizes(), after.at(key).sizes()) << key;

@@ -2,7 +2,6 @@
 #include "schedule_free_adamw.h"
 
 #include <ATen/Functions.h>
-#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,8 +10,7 @@
 #include "optimizers.h"
 #include "optrush/param.h"
 #include "support/error_of.h"
-#include "train/evaluated_parameters.h"
-#include "train/state.h"
+#include "support/saved_state.h"
 
 namespace optrush::testing {
 namespace {
@@ -65,14 +63,6 @@ RunSpec spec_of(std::vector<PluginUse> stack) {
   return spec;
 }
 
-std::map<std::string, Tensor> saved_of(Session& session) {
-  const at::NoGradGuard no_grad;
-  const EvaluatedParameters evaluated(session);
-  std::map<std::string, Tensor> state;
-  for (const StatePiece& piece : state_to_save(session, 6)) state[piece.key] = piece.value.clone();
-  return state;
-}
-
 TEST(ScheduleFree, SavesTheAverage) {
   for (const std::vector<PluginUse>& beside : {std::vector<PluginUse>{}, {use("optimizer_in_backward")}}) {
     auto stack = beside;
@@ -80,7 +70,7 @@ TEST(ScheduleFree, SavesTheAverage) {
     Trained trained(spec_of(stack));
     trained.train();
     const double beta1 = trained.session().spec().train.beta1;
-    const auto saved = saved_of(trained.session());
+    const auto saved = saved_state(trained.session(), 6);
     double apart = 0;
     for (const Param* param : trained.session().params().all()) {
       const Tensor y = param->leaf.detach().flatten(), z = saved.at("optimizer/z/" + param->name);
@@ -108,7 +98,7 @@ TEST(ScheduleFree, ValidatesTheAverageAndTrainsOnWithTheSameBits) {
     });
   });
   const Json with = trained->train();
-  const auto saved = saved_of(trained->session());
+  const auto saved = saved_state(trained->session(), 6);
   for (const auto& [name, value] : seen)
     EXPECT_TRUE(at::equal(value.flatten(), saved.at("model/" + name).flatten())) << name;
   EXPECT_FALSE(seen.empty());

@@ -6,9 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "support/error_of.h"
+#include "support/saved_state.h"
 #include "support/training.h"
-#include "train/evaluated_parameters.h"
-#include "train/state.h"
 
 namespace optrush::testing {
 namespace {
@@ -25,15 +24,6 @@ RunSpec spec_of(Stack stack, bool tied = false) {
   return spec;
 }
 
-/// Everything that a run would save, by key.
-std::map<std::string, Tensor> state_of(Session& session) {
-  const EvaluatedParameters evaluated(session);
-  std::map<std::string, Tensor> state;
-  for (const StatePiece& piece : state_to_save(session, 3))
-    state[piece.key] = piece.value.clone().view(piece.layout.shape());
-  return state;
-}
-
 /// Widths of the matrices that a linear product was given for the logits.
 std::vector<int64_t>& widths() {
   static std::vector<int64_t> widths;
@@ -48,7 +38,7 @@ TEST(VocabPadding, TrainsTheSameModel) {
       const auto expected = losses(plain.train()), got = losses(padded.train());
       ASSERT_EQ(got.size(), expected.size());
       for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-13 * expected[i]);
-      const auto before = state_of(plain.session()), after = state_of(padded.session());
+      const auto before = saved_state(plain.session(), 3), after = saved_state(padded.session(), 3);
       ASSERT_EQ(before.size(), after.size());
       for (const auto& [key, value] : before) {
         ASSERT_EQ(value.sizes(), after.at(key).sizes()) << key;

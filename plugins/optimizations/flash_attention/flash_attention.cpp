@@ -120,8 +120,8 @@ class FlashAttention final : public Plugin {
                                                args.scale, grouped),
               {}};
     }
-    const bool own = !tracing() && flash::cpu::takes(lowered(q), lowered(shared_k), lowered(shared_v), args);
-    if (args.lse || args.segments.defined() || windowed || own) {
+    if (args.lse || args.segments.defined() || windowed ||
+        fused_->runs_own(lowered(q), lowered(k), lowered(v), args)) {
       auto result = fused_->forward(lowered(q), lowered(k), lowered(v), args);
       if (!args.lse) result.lse.reset();
       return result;

@@ -25,12 +25,6 @@ bool by_document(const Tensor& q, const AttentionArgs& args) {
   return args.segments.defined() && !is_forecast(q);
 }
 
-/// One document, or a row that counts as one. A compiler is given LibTorch's operator.
-bool by_own_kernel(const Tensor& q, const Tensor& k, const Tensor& v, AttentionArgs args) {
-  args.segments = {};
-  return !tracing() && cpu::takes(q, k, v, args);
-}
-
 void check_type_of_window(const Tensor& q) {
   const auto type = q.scalar_type();
   if (type != at::kBFloat16 && type != at::kHalf)
@@ -81,6 +75,11 @@ void FusedKernel::check_width(const Tensor& q) const {
         "use a head width that is a multiple of 8, or kernel = \"efficient\"");
 }
 
+bool FusedKernel::runs_own(const Tensor& q, const Tensor& k, const Tensor& v, AttentionArgs args) const {
+  args.segments = {};
+  return kernel_ == Kernel::cpu && !tracing() && cpu::takes(q, k, v, args);
+}
+
 AttentionOut FusedKernel::forward(const Tensor& q, const Tensor& k, const Tensor& v,
                                   const AttentionArgs& args) {
   check_width(q);
@@ -115,7 +114,7 @@ AttentionOut FusedKernel::forward_whole(const Tensor& q, const Tensor& k, const 
                                         const AttentionArgs& args) {
   switch (kernel_) {
     case Kernel::cpu: {
-      if (by_own_kernel(q, k, v, args)) {
+      if (runs_own(q, k, v, args)) {
         const Tensors made = call(own_(args.scale), {q, k, v});
         return {made[0], made[1].detach()};
       }
@@ -155,7 +154,7 @@ std::array<Tensor, 3> FusedKernel::backward_whole(const Tensor& gradient, const 
   const Tensor state = at::empty({}, q.options().dtype(at::kLong));
   switch (kernel_) {
     case Kernel::cpu: {
-      if (by_own_kernel(q, k, v, args)) return cpu::backward(gradient, q, k, v, out, lse, args.scale);
+      if (runs_own(q, k, v, args)) return cpu::backward(gradient, q, k, v, out, lse, args.scale);
       const auto mask = window_mask(q, k, args);
       std::tie(dq, dk, dv) = at::_scaled_dot_product_flash_attention_for_cpu_backward(
           gradient, q, k, v, out, lse, 0.0, args.causal && !mask, mask, args.scale);

@@ -24,6 +24,9 @@ class FusedKernel {
   using OwnKernel = std::function<const Differentiable&(double scale)>;
   FusedKernel(Kernel kernel, OwnKernel own) : kernel_(kernel), own_(std::move(own)) {}
 
+  /// Whether the plugin's own kernel runs: on a CPU, for what it takes, a document or a row that counts as
+  /// one. A compiler is given LibTorch's operator.
+  bool runs_own(const Tensor& q, const Tensor& k, const Tensor& v, AttentionArgs) const;
   /// Under autograd where it is enabled; the lse has no derivative.
   AttentionOut forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
   /// {dq, dk, dv}; `out` and `lse` may be of more keys than these.
