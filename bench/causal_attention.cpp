@@ -1,7 +1,7 @@
 // Causal attention on a CPU, forward and backward: the kernel of flash_attention beside LibTorch's.
 // Arguments: positions, width of a head, bits of an element (32 or 16), and heads of keys of all sequences:
 // 16 (four sequences, eight heads that share four of keys) or 1 (one sequence, eight heads that share one).
-// CPU time is that of all threads.
+// CPU time is the sum over all threads.
 //   OMP_WAIT_POLICY=passive build/bench/causal_attention
 #include <ATen/Functions.h>
 #include <benchmark/benchmark.h>

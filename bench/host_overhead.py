@@ -31,7 +31,7 @@ KINDS = {"step": "the second step of a turn", "turn": "a turn of two steps", "cp
 
 
 class Taker:
-    """A program that computes when it is told to."""
+    """A process that takes a turn, and then sleeps until its next one."""
 
     def __init__(self, command, result, folder):
         self.result = result

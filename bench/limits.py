@@ -46,7 +46,7 @@ def in_cell(text):
 
 
 def parsed(module, command):
-    """The arguments of a command of bench/, so that a line says what it was measured by."""
+    """The parsed arguments of a command of bench/, which the line of the table names."""
     return module.parser().parse_args(command.split()[1:])
 
 

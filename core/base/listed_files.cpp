@@ -41,7 +41,7 @@ class Listing {
     if (type != DT_REG && type != DT_LNK && type != DT_UNKNOWN) return;
     if (fstatat(parent, name, &status, 0) != 0) return;  // a link that leads nowhere
     if (S_ISREG(status.st_mode)) files_.push_back({path, status.st_size, time_of(status.st_mtim)});
-    // A link to a folder is followed where it is what was asked for.
+    // Of links to folders, only the listed path itself is followed.
     if (S_ISDIR(status.st_mode) && parent == AT_FDCWD) add_folder(parent, name, path);
   }
   std::vector<ListedFile> take() { return std::move(files_); }

@@ -16,7 +16,7 @@ struct ListedFile {
 enum class Unreadable : uint8_t { error, skipped };
 
 /// The file of this path, or all files of this folder and of the folders below it, in no order. None where
-/// nothing is there. Links to folders are not followed. A corpus has thousands of files: the system is asked
-/// once for each.
+/// nothing is there. Links to folders below it are not followed. A corpus has thousands of files: the system
+/// is asked once for each.
 std::vector<ListedFile> listed_files(const std::filesystem::path&, Unreadable);
 }  // namespace optrush

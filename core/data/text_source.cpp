@@ -36,7 +36,7 @@ void read_at(const std::string& path, int64_t offset, std::span<char> text) {
                 "do not change the corpus during a run");
 }
 
-/// As std::filesystem has it: that of ".h" is empty.
+/// The same as std::filesystem::path::extension(): the extension of ".h" is empty.
 std::string_view extension_of(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   const size_t dot = name.rfind('.');

@@ -314,9 +314,8 @@ class Controller {
                    " runs are already complete");
   }
 
-  /// The extra runs that the report, as it would be now, misses, row by row: what they show decides whether a
-  /// row is a reference for the next ones. `last`: no other round will say whether a reference repeats its
-  /// own bits.
+  /// Makes the extra runs that the gate needs, row by row. Their results decide whether a row is a reference
+  /// for the rows after it. `last`: no later round shows whether a reference repeats its own bits.
   void check_gate(bool last) {
     const Stored& stored = so_far();
     VariantRuns runs(stored.variants, stored.runs);

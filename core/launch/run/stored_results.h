@@ -22,7 +22,7 @@ class StoredResults {
 
   /// The result that makes a job done, without the phases of its steps: it is readable, the journal says that
   /// it belongs to this very spec, and the files that it was measured with are the same today. Otherwise
-  /// null, and `why_not` takes what has changed, if anything has. It stays until its file has changed.
+  /// null; if something has changed, `why_not` names it. The pointer is valid until the file changes.
   const RunResult* if_done(const Job&, std::string* why_not = nullptr);
   /// Whether the plugin files that a result's or a saved record's "plugins" name are the same today.
   bool same_plugins(const std::vector<UsedPlugin>&);

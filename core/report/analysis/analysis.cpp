@@ -11,7 +11,7 @@
 
 namespace optrush {
 namespace {
-/// Compares the rows of a report, and finds what it says of them.
+/// Compares the rows of a report, and collects its findings.
 class Analyzer {
  public:
   /// The runs come apart, as who needs the rest no more gives them away.

@@ -112,8 +112,8 @@ void CheckedRows::take_check(Row& row, const Row& owner) {
     culprits_.emplace(row.variant, culprits->second);
 }
 
-/// Another batch must not hide what is known to be wrong: a rung that still stacks what broke the one below
-/// is broken, until a run shows that it is right again.
+/// A rung that still stacks the plugins that broke the rung below is broken too, until a run shows otherwise.
+/// Without this rule, a rung with another batch, which is not compared, would hide the fault.
 void CheckedRows::stand_on_broken(Row& row) {
   const auto below = culprits_.find(variant_of(row).previous);
   if (below == culprits_.end()) return;
