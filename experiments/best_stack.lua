@@ -30,7 +30,7 @@ local batch = train.micro_batch
 
 local exp = rush.experiment {
   name = "best_stack",
-  question = "Which of our optimizations make the fastest stack here? In " .. precision.why .. ".",
+  question = "Which of the shipped optimizations make the fastest stack on this machine? In " .. precision.why .. ".",
   model = model,
   data = rush.text(rush.corpus "libtorch"),
   plugins = plugins,

@@ -1,4 +1,4 @@
--- What does reading the data cost, and does making it ahead pay?
+-- What does reading the data cost, and does preparing it ahead pay?
 --
 -- The same Llama on random tokens, on text that is read from its files at every step, on documents, and on packed ones,
 -- each with batches prepared when they are needed, and one step ahead in a separate thread. The thread can save the
@@ -18,7 +18,7 @@ local train = { micro_batch = 4, seq_len = gpu and 4096 or 512, steps = 10, warm
 
 local exp = rush.experiment {
   name = "data_loading",
-  question = "What does reading the data cost, and does making it ahead pay?",
+  question = "What does reading the data cost, and does preparing it ahead pay?",
   model = model,
   train = own.train(model, train, plugins),
   plugins = plugins,

@@ -1,4 +1,4 @@
--- What can this machine do, and which limit is each operator of the block under?
+-- What can this machine do, and which limit applies to each operator of the block?
 --
 -- Square matrix products by size and type, at powers of two and next to one, then every operator of the block with
 -- its FLOPs per byte against the ridge where bandwidth and arithmetic meet: in bf16 on a GPU, in fp32 on a CPU. The
@@ -12,7 +12,7 @@ local own = require "own_model"
 local gpu = rush.device() == "cuda"
 local exp = rush.experiment {
   name = "hardware",
-  question = "What can this machine do, and which limit is each operator of the block under?",
+  question = "What can this machine do, and which limit applies to each operator of the block?",
   model = rush.operator("linear", { dim = 256, ["repeat"] = 4 }),
   -- Rates are asked for, not progress: steps so small that bf16 parameters are as good as fp32 ones.
   train = { micro_batch = 1, seq_len = 256, steps = 10, warmup = 3, lr = 1e-6 },

@@ -1,4 +1,4 @@
--- Which optimizer is first at a loss, and at which learning rate?
+-- Which optimizer reaches a loss first, and at which learning rate?
 --
 -- Speed alone does not say how soon a model is good: an optimizer may take longer for a step and need fewer of them.
 -- The same Llama on text, by AdamW and by Muon, each at several learning rates, until the loss on held-out sequences is
@@ -29,7 +29,7 @@ local train = {
 
 local exp = rush.experiment {
   name = "time_to_loss",
-  question = "Which optimizer is first at a loss, and at which learning rate?",
+  question = "Which optimizer reaches a loss first, and at which learning rate?",
   model = model,
   data = rush.text(rush.corpus "libtorch"),
   train = own.train(model, train, plugins),

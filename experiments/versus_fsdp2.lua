@@ -1,4 +1,4 @@
--- Is our sharding as fast and as small as PyTorch's own?
+-- Is the sharding as fast and as small as PyTorch's own?
 --
 -- The same Llama in the same precision, with fused AdamW and fused attention on both sides, on two ranks: our stage 3
 -- beside fully_shard (FSDP2) on the same backend, Gloo on CPUs and NCCL on GPUs, from the same values, on the same
@@ -26,7 +26,7 @@ local train = { world_size = 2, micro_batch = gpu and 2 or 1, seq_len = gpu and 
 
 local exp = rush.experiment {
   name = "versus_fsdp2",
-  question = "Is our sharding as fast and as small as PyTorch's own? In " .. precision.why .. ".",
+  question = "Is the sharding as fast and as small as PyTorch's own? In " .. precision.why .. ".",
   model = model,
   data = rush.text(rush.corpus "libtorch"),
   plugins = plugins,

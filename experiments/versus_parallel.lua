@@ -1,4 +1,4 @@
--- Are our tensor, pipeline and context parallelism as fast and as small as PyTorch's own?
+-- Are tensor, pipeline and context parallelism as fast and as small as PyTorch's own?
 --
 -- The same Llama in the same precision, with fused AdamW and fused attention on both sides, on two ranks, from the same
 -- values, on the same tokens, in the same rounds, over the same backend: Gloo on CPUs, NCCL on GPUs. Beside
@@ -39,7 +39,7 @@ local train = {
 
 local exp = rush.experiment {
   name = "versus_parallel",
-  question = "Are our tensor, pipeline and context parallelism as fast and as small as PyTorch's own? In "
+  question = "Are tensor, pipeline and context parallelism as fast and as small as PyTorch's own? In "
     .. precision.why .. ".",
   model = model,
   data = rush.text(rush.corpus "libtorch"),

@@ -16,7 +16,9 @@ local asked = rush.arg("precision", "auto", { "auto", "fp32", "bf16" })
 local function chosen()
   if asked ~= "auto" then return asked, asked end
   if rush.device() == "cuda" then return "bf16", "bf16" end
-  local speedup = rush.cpu().bf16_speedup
+  local cpu = rush.cpu() -- without a name where nothing is measured, as for the list of `optrush experiments`
+  if cpu.name == "" then return "fp32", "bf16 where this machine is faster in it, otherwise in fp32" end
+  local speedup = cpu.bf16_speedup
   if speedup == 0 then return "fp32", "fp32, because this CPU has no bf16 instructions" end
   local measured = ("this CPU's bf16 matmuls are %.1f times as fast as fp32"):format(speedup)
   if speedup < LEAST_SPEEDUP then return "fp32", "fp32, because " .. measured end

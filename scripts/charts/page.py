@@ -17,7 +17,7 @@ function fit(part) {{
     if (narrow && part.labelLimit === {NAME_WIDTH}) part.labelLimit = 110;
     if (narrow && part.columns === 5) part.columns = room < 400 ? 1 : 2;
     if (narrow && part.orient === 'bottom' && part.labelLimit) part.columns = 1;
-    if (narrow && part.subtitle) part.subtitle = '';
+    if (narrow && part.subtitle) {{ part.subtitle = ''; part.text = part.text.split(': '); }}
     for (const [name, inner] of Object.entries(part)) if (name !== 'data') fit(inner);
   }}
 }}"""

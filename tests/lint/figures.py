@@ -1,4 +1,4 @@
-"""The size of the house, in figures that can be compared over time: python figures.py [ROOT].
+"""Sizes of the code, to be compared over time: python figures.py [ROOT].
 
 - lines and files of core, plugins and tests, without the fuzz corpus: C++, kernels, Python, Lua, CMake and shell
 - circles: folders of core that include each other, directly or over others; a folder is one below core/, and

@@ -37,8 +37,8 @@ LAYERS = [
     "search",
     "cli",
 ]
-# The same of the rooms of a folder; what lies beside them is above all.
-ROOMS = {"report": ["numbers", "analysis", "sections", "writers"]}
+# The same of the subfolders of a folder; what lies beside them is above all.
+SUBFOLDERS = {"report": ["numbers", "analysis", "sections", "writers"]}
 PLACE = {folder: place for place, folder in enumerate(LAYERS)}
 INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"')
 
@@ -48,21 +48,21 @@ def folder_of(header):
     return "include" if first == "optrush" else first
 
 
-def room_of(parts):
-    """The place of folder/room/file among the folder's rooms."""
-    rooms = ROOMS[parts[0]]
-    return rooms.index(parts[1]) if len(parts) > 2 else len(rooms)
+def subfolder_of(parts):
+    """The place of folder/subfolder/file among the folder's subfolders."""
+    subfolders = SUBFOLDERS[parts[0]]
+    return subfolders.index(parts[1]) if len(parts) > 2 else len(subfolders)
 
 
 def upward(path, text):
-    """Includes of a file that point to a folder or a room above its own, with their lines."""
+    """Includes of a file that point to a folder or a subfolder above its own, with their lines."""
     own, *_ = parts = path.split("/")[1:]
     for number, line in enumerate(text.splitlines(), 1):
         if (found := INCLUDE.match(line)) and "/" in found[1]:
             other = folder_of(found[1])
             above = other in PLACE and PLACE[other] > PLACE[own]
-            if other == own and own in ROOMS:
-                above = room_of(found[1].split("/")) > room_of(parts)
+            if other == own and own in SUBFOLDERS:
+                above = subfolder_of(found[1].split("/")) > subfolder_of(parts)
             if above:
                 yield number, found[1]
 

@@ -141,7 +141,7 @@ STAGES = {
              lambda at: at.run("single_gpu", "single_gpu", "--rounds", "3", *not_compared(at)), report="single_gpu"),
     ],
     7: [
-        check_step("check_compiled", "Every plugin under the compiler, the telling ones first", 9, "--kind", "compiled",
+        check_step("check_compiled", "Every plugin under the compiler, the most informative ones first", 9, "--kind", "compiled",
                    without_values=("--plugin", "compile:self_check=false")),
     ],
 }
