@@ -32,7 +32,7 @@ Picks with(Picks stack, const Pick& pick) {
 
 class Search {
  public:
-  Search(const std::vector<size_t>& choices, Laboratory& laboratory) : laboratory_(laboratory) {
+  Search(const std::vector<size_t>& choices, Evaluator& evaluator) : evaluator_(evaluator) {
     for (size_t axis = 0; axis < choices.size(); ++axis)
       for (size_t choice = 0; choice < choices[axis]; ++choice) all_.push_back({axis, choice});
   }
@@ -42,7 +42,7 @@ class Search {
     Picks best = all_that_pay();
     std::set<Picks> visited;
     while (visited.insert(sorted(best)).second) {
-      if (claimed_nothing() || !laboratory_.goes_on()) {
+      if (claimed_nothing() || !evaluator_.goes_on()) {
         found_.finished = false;
         break;
       }
@@ -137,7 +137,7 @@ class Search {
   Picks with_what_seems_to_pay(const Picks& stack) {
     const Picks together = all_that_seem_to_pay_on(stack);
     const auto is_it = [&](const Considered& each) { return sorted(each.stack) == sorted(together); };
-    if (is_it({stack, "", {}}) || !laboratory_.goes_on()) return stack;
+    if (is_it({stack, "", {}}) || !evaluator_.goes_on()) return stack;
     const auto& known = found_.stages.back().stacks;
     const auto measured = std::ranges::find_if(known, is_it);
     const Considered result = measured != known.end() ? *measured : stage(stack, {together}).front();
@@ -202,7 +202,7 @@ class Search {
       if (known.end == End::fits) fitting.push_back(stack);
     }
     if (!fitting.empty()) {
-      const std::vector<Trial> trials = laboratory_.measure(reference, fitting);
+      const std::vector<Trial> trials = evaluator_.measure(reference, fitting);
       size_t next = 0;
       for (Considered& each : stage.stacks) {
         if (!each.reason.empty()) continue;
@@ -218,10 +218,10 @@ class Search {
     const auto known = forecasts_.find(sorted(stack));
     return known != forecasts_.end()
                ? known->second
-               : forecasts_.emplace(sorted(stack), laboratory_.forecast(stack)).first->second;
+               : forecasts_.emplace(sorted(stack), evaluator_.forecast(stack)).first->second;
   }
 
-  Laboratory& laboratory_;
+  Evaluator& evaluator_;
   std::vector<Pick> all_;
   std::map<Pick, double> gain_;    ///< alone
   std::map<Pick, double> latest_;  ///< when it was last put on top of a stack
@@ -232,7 +232,7 @@ class Search {
 };
 }  // namespace
 
-Found search(const std::vector<size_t>& choices, Laboratory& laboratory) {
-  return Search(choices, laboratory).run();
+Found search(const std::vector<size_t>& choices, Evaluator& evaluator) {
+  return Search(choices, evaluator).run();
 }
 }  // namespace optrush

@@ -38,9 +38,9 @@ struct Trial {
 };
 
 /// The interface of a search to planning and measurement.
-class Laboratory {
+class Evaluator {
  public:
-  virtual ~Laboratory() = default;
+  virtual ~Evaluator() = default;
   virtual Forecast forecast(const Picks&) = 0;
   /// Runs stacks beside `reference`, all in the same rounds.
   virtual std::vector<Trial> measure(const Picks& reference, const std::vector<Picks>& stacks) = 0;
@@ -71,5 +71,5 @@ struct Found {
 /// A stage that could claim nothing for want of time is the last: no other one can be built on it.
 /// About as many stacks are run in a stage as there are alternatives, where a grid would run the product of
 /// all axes. `choices` has the number of alternatives of each axis.
-Found search(const std::vector<size_t>& choices, Laboratory&);
+Found search(const std::vector<size_t>& choices, Evaluator&);
 }  // namespace optrush

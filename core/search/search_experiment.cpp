@@ -6,7 +6,7 @@
 #include "launch/folder.h"
 #include "launch/journal.h"
 #include "optrush/error.h"
-#include "search/stage_laboratory.h"
+#include "search/stage_evaluator.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -79,15 +79,15 @@ RunOutcome search_experiment(const Experiment& experiment, const SearchRequest& 
     fs::create_directories(folder);
     const FolderLock lock(folder);
     prepare(folder, experiment, run.resume);
-    StageLaboratory laboratory(experiment, request, stacks, run, folder / kStages, progress);
+    StageEvaluator evaluator(experiment, request, stacks, run, folder / kStages, progress);
     try {
-      found = search(stacks.choices(), laboratory);
+      found = search(stacks.choices(), evaluator);
     } catch (const StageInterrupted& interrupted) {
       return {interrupted.folder, true, interrupted.signal, interrupted.finished};
     }
-    result.until->at_most_s = std::max(1.0, laboratory.seconds_left());
-    shared.machine = laboratory.machine();
-    decides_s = laboratory.seconds_to_decide();
+    result.until->at_most_s = std::max(1.0, evaluator.seconds_left());
+    shared.machine = evaluator.machine();
+    decides_s = evaluator.seconds_to_decide();
   }
   result.parts = {ladder_of(found.best, stacks)};
   const RunOutcome outcome = run_experiment(Expanded(result), shared, progress);

@@ -1,4 +1,4 @@
-#include "search/stage_laboratory.h"
+#include "search/stage_evaluator.h"
 
 #include <algorithm>
 #include <limits>
@@ -51,9 +51,9 @@ double seconds_of_fewest(const Analysis& a) {
 }
 }  // namespace
 
-StageLaboratory::StageLaboratory(const Experiment& experiment, const SearchRequest& request,
-                                 const Stacks& stacks, RunRequest run, std::filesystem::path folder,
-                                 Progress& progress)
+StageEvaluator::StageEvaluator(const Experiment& experiment, const SearchRequest& request,
+                               const Stacks& stacks, RunRequest run, std::filesystem::path folder,
+                               Progress& progress)
     : experiment_(experiment),
       request_(request),
       stacks_(stacks),
@@ -64,18 +64,18 @@ StageLaboratory::StageLaboratory(const Experiment& experiment, const SearchReque
   run_.only.clear();
 }
 
-double StageLaboratory::seconds_left() const {
+double StageEvaluator::seconds_left() const {
   return experiment_.until->at_most_s - std::chrono::duration<double>(Clock::now() - start_).count();
 }
 
 /// The ladder of the result has its share.
-double StageLaboratory::seconds_for_stages() const {
+double StageEvaluator::seconds_for_stages() const {
   return seconds_left() - kShareOfLadder * experiment_.until->at_most_s;
 }
 
-bool StageLaboratory::goes_on() { return seconds_for_stages() > fewest_s_; }
+bool StageEvaluator::goes_on() { return seconds_for_stages() > fewest_s_; }
 
-Forecast StageLaboratory::forecast(const Picks& picks) {
+Forecast StageEvaluator::forecast(const Picks& picks) {
   try {
     return planned(picks);
   } catch (const Error& e) {
@@ -83,7 +83,7 @@ Forecast StageLaboratory::forecast(const Picks& picks) {
   }
 }
 
-Forecast StageLaboratory::planned(const Picks& picks) {
+Forecast StageEvaluator::planned(const Picks& picks) {
   progress_.stage("planning " + stacks_.name(picks));
   const Variant variant{.name = stacks_.name(picks), .spec = stacks_.spec(picks)};
   check_stack(variant, catalogue_);
@@ -102,7 +102,7 @@ Forecast StageLaboratory::planned(const Picks& picks) {
   return {Forecast::End::fits, "", memory->bounded_by.empty() ? memory->peak : 0};
 }
 
-Experiment StageLaboratory::stage(const Picks& reference, const std::vector<Picks>& stacks) const {
+Experiment StageEvaluator::stage(const Picks& reference, const std::vector<Picks>& stacks) const {
   Experiment stage = experiment_;
   stage.name = folder_.filename();
   stage.label = std::to_string(stages_);
@@ -127,7 +127,7 @@ Experiment StageLaboratory::stage(const Picks& reference, const std::vector<Pick
 }
 
 /// `again`: it goes on.
-Analysis StageLaboratory::run(const Experiment& stage, bool again) {
+Analysis StageEvaluator::run(const Experiment& stage, bool again) {
   RunRequest request = run_;
   request.reports = folder_.parent_path();
   request.resume = request.resume || again;
@@ -141,7 +141,7 @@ Analysis StageLaboratory::run(const Experiment& stage, bool again) {
   return std::move(written.analysis);
 }
 
-std::vector<Trial> StageLaboratory::measure(const Picks& reference, const std::vector<Picks>& stacks) {
+std::vector<Trial> StageEvaluator::measure(const Picks& reference, const std::vector<Picks>& stacks) {
   ++stages_;
   const Experiment stage = this->stage(reference, stacks);
   progress_.note("search, stage " + stage.label + ": " + counted(std::ssize(stacks), "stack") + " beside " +

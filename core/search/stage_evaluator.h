@@ -17,12 +17,12 @@ struct StageInterrupted {
 
 /// Answers a search by plans of workers, and by an experiment for each stage, with a report of its own in
 /// `folder`/<number of the stage>. Stages that are stored there are not run again where the request resumes.
-class StageLaboratory final : public Laboratory {
+class StageEvaluator final : public Evaluator {
  public:
   using Clock = std::chrono::steady_clock;
   /// The experiment has an `until`.
-  StageLaboratory(const Experiment&, const SearchRequest&, const Stacks&, RunRequest,
-                  std::filesystem::path folder, Progress&);
+  StageEvaluator(const Experiment&, const SearchRequest&, const Stacks&, RunRequest,
+                 std::filesystem::path folder, Progress&);
 
   Forecast forecast(const Picks&) override;
   std::vector<Trial> measure(const Picks& reference, const std::vector<Picks>& stacks) override;

@@ -1,4 +1,4 @@
-// The search for the best stack, over laboratories whose speeds are known.
+// The search for the best stack, over evaluators whose speeds are known.
 #include "search/search.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ bool holds(const Picks& stack, size_t axis, size_t choice = 0) {
 }
 
 /// Speeds by a formula, claimed where they differ by 1 % or more.
-class Bench final : public Laboratory {
+class Bench final : public Evaluator {
  public:
   using Speed = std::function<double(const Picks&)>;
   explicit Bench(Speed speed) : speed_(std::move(speed)) {}
@@ -188,7 +188,7 @@ TEST(Search, EndsWhenTimeIsOutWithTheBestSoFar) {
 }
 
 TEST(Search, AStageThatCouldClaimNothingIsNoEnd) {
-  class Hurried final : public Laboratory {
+  class Hurried final : public Evaluator {
    public:
     Forecast forecast(const Picks&) override { return {}; }
     std::vector<Trial> measure(const Picks&, const std::vector<Picks>& stacks) override {
@@ -203,7 +203,7 @@ TEST(Search, AStageThatCouldClaimNothingIsNoEnd) {
 }
 
 /// Stages in a time limit: each has a number of rounds, as its share of the time allows.
-class Limited final : public Laboratory {
+class Limited final : public Evaluator {
  public:
   explicit Limited(std::vector<size_t> rounds) : rounds_(std::move(rounds)) {}
   Forecast forecast(const Picks&) override { return {}; }
@@ -229,8 +229,8 @@ class Limited final : public Laboratory {
 };
 
 TEST(Search, WhatTheFirstStageClaimsIsTheAnswerWhereTheNextOneClaimsNothing) {
-  Limited laboratory({3, 2});
-  const Found found = search({1, 1}, laboratory);
+  Limited evaluator({3, 2});
+  const Found found = search({1, 1}, evaluator);
   EXPECT_EQ(found.best.size(), 2U) << "both pay alone";
   EXPECT_TRUE(found.answered);
   EXPECT_FALSE(found.finished);
@@ -238,8 +238,8 @@ TEST(Search, WhatTheFirstStageClaimsIsTheAnswerWhereTheNextOneClaimsNothing) {
 }
 
 TEST(Search, WithoutAClaimItHasNoAnswer) {
-  Limited laboratory({2});
-  const Found found = search({1, 1, 1}, laboratory);
+  Limited evaluator({2});
+  const Found found = search({1, 1, 1}, evaluator);
   EXPECT_THAT(found.best, IsEmpty());
   EXPECT_FALSE(found.answered);
   EXPECT_EQ(found.stages.size(), 1U);
@@ -263,8 +263,8 @@ TEST(Search, ComesCloseToTheBestOfTheGridInAQuarterOfItsRuns) {
   std::normal_distribution<double> own(0.05, 0.15), between(0, 0.04);
   const std::vector<size_t> choices = {1, 2, 1, 1, 2, 1, 1};
   size_t close = 0;
-  constexpr size_t kLaboratories = 200;
-  for (size_t i = 0; i < kLaboratories; ++i) {
+  constexpr size_t kEvaluators = 200;
+  for (size_t i = 0; i < kEvaluators; ++i) {
     std::map<Pick, double> effect;
     std::map<std::pair<Pick, Pick>, double> together;
     for (const Picks& stack : grid(choices))
@@ -289,7 +289,7 @@ TEST(Search, ComesCloseToTheBestOfTheGridInAQuarterOfItsRuns) {
     if (found > best * 0.97) ++close;
     EXPECT_LE(bench.runs * 4, grid(choices).size());
   }
-  EXPECT_GE(close, kLaboratories * 9 / 10);
+  EXPECT_GE(close, kEvaluators * 9 / 10);
 }
 }  // namespace
 }  // namespace optrush
