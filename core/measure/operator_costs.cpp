@@ -68,8 +68,8 @@ constexpr std::string_view kGroupedMatmul = "aten::_grouped_mm";
 const Names kMatmuls = {"aten::mm",      "aten::bmm",      "aten::addmm",      "aten::addmm_",
                         "aten::baddbmm", "aten::baddbmm_", "aten::_scaled_mm", "aten::_addmm_activation",
                         kGroupedMatmul};
-/// The gradient of an embedding: more tokens than these are sorted by their rows first, in eight passes.
-constexpr int64_t kSummedUnsorted = 3072, kSortAndSum = 20;
+/// The gradient of an embedding whose tokens are sorted, in eight passes.
+constexpr int64_t kSortAndSum = 20;
 /// More numbers than these are copied and get a range, a histogram, its sums, and a pass for each byte.
 constexpr int64_t kSortedByOneKernel = 4096, kBesidePasses = 4;
 /// Rows are looked up in their first tensor: no more of it is read than is looked up.
@@ -270,7 +270,7 @@ OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
     kind_ = Kind::whole;
     whole_ = found->second.whole;
     in_pieces_ = found->second.in_pieces;
-    if (name_ == "aten::embedding_dense_backward" && tensor(1).numel() > kSummedUnsorted)
+    if (name_ == "aten::embedding_dense_backward" && tensor(1).numel() > kEmbeddingTokensUnsorted)
       whole_ = kSortAndSum;
     if (name_ == "aten::sort" && tensor(0).numel() > kSortedByOneKernel)
       whole_ = kBesidePasses + static_cast<int64_t>(tensor(0).element_size());

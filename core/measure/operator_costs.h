@@ -34,6 +34,10 @@ struct OperatorCost {
   OperatorCost& operator+=(const OperatorCost&);
 };
 
+/// A GPU adds the gradients of at most so many tokens to an embedding in one kernel, and sorts more of them
+/// by their rows first (ATen/native/cuda/Embedding.cu).
+constexpr int64_t kEmbeddingTokensUnsorted = 3072;
+
 /// One call, between its start and its end.
 class OperatorCall {
  public:

@@ -11,6 +11,7 @@
 #include <map>
 #include <string>
 
+#include "measure/operator_costs.h"
 #include "optrush/tensor.h"
 #include "simulated/device.h"
 
@@ -104,11 +105,11 @@ void index_select(Call& call) {
 /// A GPU sorts the tokens of a large batch, and sums at most ten rows of an entry at a time, in fp32
 /// (ATen/native/cuda/Embedding.cu, EmbeddingBackwardKernel.cu).
 void embedding_dense_backward(Call& call) {
-  constexpr int64_t kSummedUnsorted = 3072, kRows = 10;
+  constexpr int64_t kRows = 10;
   const Tensor gradient = call.tensor(0), tokens = call.tensor(1);
   const int64_t entries = call.argument("num_weights").toInt(), width = gradient.size(-1);
   const auto result = [&] { return at::empty({entries, width}, gradient.options()); };
-  if (form().type != at::kCUDA || tokens.numel() <= kSummedUnsorted) return call.give({result()});
+  if (form().type != at::kCUDA || tokens.numel() <= kEmbeddingTokensUnsorted) return call.give({result()});
   const auto numbers = [&](int64_t count) { return at::empty({count}, tokens.options()); };
   const Tensor sorted = numbers(tokens.numel()), order = numbers(tokens.numel());
   {  // the order before, and what the sort has beside it
