@@ -48,7 +48,7 @@ std::vector<std::string> plan_lines(const Plan& plan) {
                     grouped(static_cast<double>(p->trainable)) + " trained, " +
                     bytes(static_cast<double>(p->bytes)));
   const auto& memory = plan.memory;
-  if (memory) lines.push_back((ranks ? "per rank: " : "") + planned_memory_text(*memory));
+  if (memory) lines.push_back((ranks && !memory->rank ? "per rank: " : "") + planned_memory_text(*memory));
   const bool unknown = !memory && !plan.no_forecast.empty();
   if (unknown) lines.push_back("no memory prediction (" + plan.no_forecast + ")");
   if (unknown || (memory && !memory->bounded_by.empty()))

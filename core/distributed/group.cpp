@@ -19,6 +19,7 @@
 #include "distributed/backend.h"
 #include "distributed/functional_group.h"
 #include "distributed/groups.h"
+#include "distributed/planned_mail.h"
 #include "optrush/forecast.h"
 #include "optrush/slot.h"
 
@@ -282,6 +283,8 @@ WorkHandle Group::broadcast(const Tensor& tensor, int64_t from) {
 }
 
 WorkHandle Group::send(const Tensor& tensor, int64_t to) {
+  const auto& mail = state_->groups->ranks_.mail;
+  if (mail && tensor.is_cpu()) mail->put(name(), rank(), to, tensor);
   return state_->start("send", tensor, 1, {tensor}, [&] {
     std::vector<Tensor> tensors = {lent_bytes(tensor)};
     return state_->between_two(
@@ -290,6 +293,9 @@ WorkHandle Group::send(const Tensor& tensor, int64_t to) {
 }
 
 WorkHandle Group::receive(const Tensor& tensor, int64_t from) {
+  const auto& mail = state_->groups->ranks_.mail;
+  if (mail && tensor.is_cpu())
+    if (const auto arrived = mail->take(name(), from, rank())) tensor.copy_(*arrived);
   return state_->start("receive", tensor, 0, {tensor}, [&] {
     std::vector<Tensor> tensors = {lent_bytes(tensor)};
     return state_->between_two(

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "machine/collective_timeout.h"
 #include "optrush/error.h"
@@ -58,7 +59,12 @@ void Ranks::meet_at(const std::string& store) {
   port = static_cast<uint16_t>(number("the port of '" + store + "'", store.c_str() + colon + 1, 1, 65535));
 }
 
-Ranks Ranks::planned(int64_t rank, int64_t size) {
-  return {.rank = rank, .size = size, .local_rank = rank, .local_size = size, .alone = true};
+Ranks Ranks::planned(int64_t rank, int64_t size, std::shared_ptr<PlannedMail> mail) {
+  return {.rank = rank,
+          .size = size,
+          .local_rank = rank,
+          .local_size = size,
+          .alone = true,
+          .mail = std::move(mail)};
 }
 }  // namespace optrush

@@ -1,9 +1,12 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace optrush {
+class PlannedMail;
+
 /// This process's place among those that train one model together, and where they meet.
 struct Ranks {
   int64_t rank = 0, size = 1;
@@ -14,6 +17,7 @@ struct Ranks {
   std::string gpu;  ///< that it trains on, the same name on every rank; "": none
   /// Nothing is connected or sent: a plan of one rank's part, made by one process.
   bool alone = false;
+  std::shared_ptr<PlannedMail> mail;  ///< of a plan that goes from rank to rank; null: nothing arrives
 
   /// Of torchrun's variables RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT; an
   /// Error names what is missing, or says that WORLD_SIZE is not `size`.
@@ -21,6 +25,6 @@ struct Ranks {
   /// "HOST:PORT"; an Error says what is wrong with it.
   void meet_at(const std::string& store);
   /// Rank `rank` of `size`, for a plan.
-  static Ranks planned(int64_t rank, int64_t size);
+  static Ranks planned(int64_t rank, int64_t size, std::shared_ptr<PlannedMail> mail = nullptr);
 };
 }  // namespace optrush

@@ -31,6 +31,7 @@ const Record<PlannedMemory>& record_of(const PlannedMemory*) {
           .field("pinned_bytes", &M::pinned, {.nullable = true, .integer = true})
           .field("available_bytes", &M::available, {.nullable = true, .integer = true})
           .field("device", &M::device, {})
+          .field("rank", &M::rank, {.nullable = true, .integer = true})
           .then([](M& memory) {
             if (memory.least == 0) memory.least = memory.peak;
           });
@@ -42,7 +43,9 @@ std::string planned_peak_text(const PlannedMemory& memory) {
 }
 
 std::string planned_memory_text(const PlannedMemory& memory) {
-  std::string text = "predicted peak " + planned_peak_text(memory);
+  std::string text = (memory.rank ? "largest predicted peak, on rank " + std::to_string(*memory.rank) + ": "
+                                  : "predicted peak ") +
+                     planned_peak_text(memory);
   if (memory.device == "cuda") {
     text += " active";
     std::vector<std::string> parts;

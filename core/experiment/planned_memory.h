@@ -5,7 +5,7 @@
 #include "spec/record.h"
 
 namespace optrush {
-/// The memory of a step as a plan predicts it . Bytes.
+/// The memory of a step as a plan predicts it. Bytes.
 struct PlannedMemory {
   double peak = 0;         ///< in use, or what is in use at most
   double least = 0;        ///< at least; `peak` where nothing is a bound
@@ -15,6 +15,7 @@ struct PlannedMemory {
   std::optional<double> pinned;     ///< of the host; none on a CPU
   std::optional<double> available;  ///< none: the device is not here
   std::string device;               ///< "cpu" or "cuda"
+  std::optional<int64_t> rank;      ///< with the largest peak; none: all ranks keep the same layers
 };
 const Record<PlannedMemory>& record_of(const PlannedMemory*);
 

@@ -6,6 +6,7 @@
 
 #include "base/counted.h"
 #include "base/first_line.h"
+#include "distributed/planned_mail.h"
 #include "measure/cpu_info.h"
 #include "measure/cuda_library.h"
 #include "measure/gpus.h"
@@ -89,8 +90,33 @@ std::vector<Batch> shapes_of(const Session& session) {
 }  // namespace
 
 namespace {
-std::unique_ptr<RunSetup> opened(const RunSpec& spec, at::Device device) {
-  return RunSetup::open(spec, device, Ranks::planned(0, spec.train.world_size));
+std::unique_ptr<RunSetup> opened(const RunSpec& spec, at::Device device, int64_t rank = 0,
+                                 std::shared_ptr<PlannedMail> mail = nullptr) {
+  return RunSetup::open(spec, device, Ranks::planned(rank, spec.train.world_size, std::move(mail)));
+}
+
+/// One rank for each place along the dimensions whose ranks keep different layers.
+std::vector<int64_t> ranks_of_layers(const Mesh& mesh) {
+  std::vector<int64_t> ranks = {0};
+  int64_t apart = mesh.world_size();
+  for (const Mesh::Dim& dim : mesh.dims()) {
+    apart /= dim.size;
+    if (dim.splits != Splits::layers) continue;
+    const size_t found = ranks.size();
+    for (int64_t place = 1; place < dim.size; ++place)
+      for (size_t i = 0; i < found; ++i) ranks.push_back(ranks[i] + place * apart);
+  }
+  return ranks;
+}
+
+/// Memory of the rank that needs the most.
+void take_larger(StepForecast& found, StepForecast other) {
+  const int64_t least = std::max(found.least_bytes, other.least_bytes);
+  if (other.peak_bytes > found.peak_bytes) {
+    other.costs = std::move(found.costs);
+    found = std::move(other);
+  }
+  found.least_bytes = least;
 }
 
 /// Takes those plugins off `spec` that compile or record what they wrap in its recipe. Returns why the
@@ -111,8 +137,10 @@ std::string take_compilers_off(RunSpec& spec, const Recipe& recipe) {
   return why;
 }
 
-StepForecast forecast_step(const RunSpec& spec, at::Device device) {
-  const auto kept = opened(spec, device);
+StepForecast forecast_step(const RunSpec& spec, const simulated::Form& form, int64_t rank,
+                           const std::shared_ptr<PlannedMail>& mail) {
+  const at::Device device = simulated::open(simulated::Values::none, form);
+  const auto kept = opened(spec, device, rank, mail);
   RunSetup& session = *kept;
   RunRecipe& recipe = session.recipe();
   session.connect();
@@ -151,17 +179,26 @@ std::string architecture_here() {
 }  // namespace
 
 std::optional<StepForecast> forecast(const RunSpec& spec, const simulated::Form& form, std::string* why_not,
-                                     const Recipe* recipe) {
+                                     const RunSetup* setup) {
   const auto none = [&](const std::string& reason) {
     if (why_not != nullptr) *why_not = reason;
     return std::nullopt;
   };
   try {
     const at::Device device = simulated::open(simulated::Values::none, form);
+    const auto opened_here = setup == nullptr ? opened(spec, device) : nullptr;
+    if (setup == nullptr) setup = opened_here.get();
     RunSpec predicted = spec;
-    const auto setup = recipe == nullptr ? opened(spec, device) : nullptr;
-    std::string bounded_by = take_compilers_off(predicted, setup ? setup->recipe() : *recipe);
-    StepForecast found = forecast_step(predicted, device);
+    std::string bounded_by = take_compilers_off(predicted, setup->recipe());
+    const auto mail = std::make_shared<PlannedMail>();
+    StepForecast found = forecast_step(predicted, form, 0, mail);
+    const std::vector<int64_t> ranks = ranks_of_layers(setup->mesh());
+    if (ranks.size() > 1) found.rank = 0;
+    for (auto rank = ranks.begin() + 1; rank != ranks.end(); ++rank) {
+      StepForecast other = forecast_step(predicted, form, *rank, mail);
+      other.rank = *rank;
+      take_larger(found, std::move(other));
+    }
     if (bounded_by.empty()) {
       found.least_bytes = found.peak_bytes;
     } else {
@@ -176,7 +213,7 @@ std::optional<StepForecast> forecast(const RunSpec& spec, const simulated::Form&
   }
 }
 
-void add_forecast(Plan& plan, const RunSpec& spec, const std::string& architecture, const Recipe* recipe) {
+void add_forecast(Plan& plan, const RunSpec& spec, const std::string& architecture, const RunSetup* setup) {
   const bool gpu = spec.device == "cuda" || (spec.device == "auto" && load_cuda());
   plan.memory.reset();
   plan.costs = nullptr;
@@ -184,7 +221,7 @@ void add_forecast(Plan& plan, const RunSpec& spec, const std::string& architectu
   simulated::Form form(gpu ? at::kCUDA : at::kCPU);
   if (const auto sm = architecture.empty() && gpu ? architecture_here() : architecture; !sm.empty())
     form.architecture = sm;
-  const auto found = forecast(spec, form, &plan.no_forecast, recipe);
+  const auto found = forecast(spec, form, &plan.no_forecast, setup);
   if (!found) return;
   const auto bytes = [](int64_t count) { return static_cast<double>(count); };
   PlannedMemory& memory = plan.memory.emplace();
@@ -194,7 +231,8 @@ void add_forecast(Plan& plan, const RunSpec& spec, const std::string& architectu
             .tensors = bytes(found->parts.tensors),
             .block_rounding = bytes(found->parts.rounding),
             .cublas_workspaces = bytes(found->parts.workspaces),
-            .device = gpu ? "cuda" : "cpu"};
+            .device = gpu ? "cuda" : "cpu",
+            .rank = found->rank};
   if (gpu) {
     memory.reserved = bytes(found->reserved_bytes);
     memory.pinned = bytes(found->pinned_bytes);

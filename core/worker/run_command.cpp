@@ -148,7 +148,7 @@ int plan_command(const fs::path& spec_file, const fs::path& out, const std::stri
   Plan plan = make_plan(*session);
   write_json(out, to_json(plan));
   // Last: it calls plugins with tensors that they may not expect, and a plan that is written counts.
-  add_forecast(plan, spec, architecture, &session->recipe());
+  add_forecast(plan, spec, architecture, session.get());
   write_json(out, to_json(plan));
   return 0;
 }

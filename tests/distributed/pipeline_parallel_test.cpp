@@ -6,6 +6,7 @@
 
 #include "random_training.h"
 #include "support/error_of.h"
+#include "worker/predict.h"
 
 namespace optrush::testing {
 namespace {
@@ -112,6 +113,36 @@ TEST(PipelineParallel, APlanForeseesThePeak) {
     SCOPED_TRACE(schedule);
     RunSpec spec = deep_spec(2, pipeline(2, schedule), 4);
     spec.train.seq_len = 128;
+    expect_predicted_peak(pool(), spec);
+  }
+}
+
+/// Whichever rank of a pipeline needs the most: by micro-batches in flight, by its blocks, or by the logits.
+TEST(PipelineParallel, APlanNamesTheRankWithTheLargestPeak) {
+  struct Case {
+    int64_t ranks, vocabulary;
+    const char* blocks;
+    PluginUse beside;
+    int64_t largest;
+  };
+  const PluginUse none = {"fused_adamw", Json::object()};
+  const std::vector<Case> cases = {
+      {3, 16, "2,2,2", none, 0},
+      {3, 16, "1,5,1", none, 1},
+      {3, 3000, "2,2,2", none, 2},
+      {6, 16, "1,5,1", {"ddp", Json::object()}, 2},  // two copies of each stage
+      {6, 3000, "2,2,2", {"tensor_parallel", {{"size", 2}, {"sequence", true}}}, 4},
+  };
+  for (const auto& [ranks, vocabulary, blocks, beside, largest] : cases) {
+    SCOPED_TRACE(std::string(blocks) + " blocks, " + std::to_string(vocabulary) + " entries");
+    RunSpec spec = deep_spec(ranks, pipeline(3, "1f1b", {{"blocks", blocks}}), 4);
+    const Json n_layers = std::string(blocks) == "1,5,1" ? 7 : 6;
+    spec.model.update({{"n_layers", n_layers}, {"vocab_size", vocabulary}});
+    spec.train.seq_len = 128;
+    spec.plugins.push_back(beside);
+    const auto planned = forecast(spec, at::kCPU);
+    ASSERT_TRUE(planned && planned->rank);
+    EXPECT_EQ(*planned->rank, largest);
     expect_predicted_peak(pool(), spec);
   }
 }

@@ -34,7 +34,9 @@ ProcessEnd run_plan(const RunSpec& spec, const fs::path& worker, const fs::path&
 std::string lacking_memory(const Plan& plan, int64_t ranks) {
   const auto& memory = plan.memory;
   if (!memory || !memory->available || memory->least <= *memory->available) return "";
-  return (ranks > 1 ? "a step of one of " + std::to_string(ranks) + " ranks needs " : "a step needs ") +
+  const std::string of_ranks = (memory->rank ? "rank " + std::to_string(*memory->rank) : "one") + " of " +
+                               std::to_string(ranks) + " ranks";
+  return (ranks > 1 ? "a step of " + of_ranks + " needs " : "a step needs ") +
          (memory->bounded_by.empty() ? "" : "at least ") + bytes(memory->least) + " (" +
          grouped(memory->least) + " bytes), but " +
          (ranks > 1 ? "a rank has at most " : "this machine has ") + bytes(*memory->available) +

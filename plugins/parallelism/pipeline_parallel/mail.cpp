@@ -76,27 +76,29 @@ void Mail::ask_ahead() {
   }
 }
 
-/// Before the first activation that a rank sends to another.
+/// Before the first activation that a rank sends to another. A forecast has values on the host only.
 void Mail::tell_form(int64_t to, Link& link) {
   if (std::exchange(link.told, true)) return;
   std::vector<int64_t> numbers = {static_cast<int64_t>(form_->type), std::ssize(form_->sizes)};
   numbers.insert(numbers.end(), form_->sizes.begin(), form_->sizes.end());
   numbers.resize(2 + kMostAxes, 0);
-  leaving_.push_back({to, 0, ranks_.send(at::tensor(numbers, at::kLong).to(device_), to)});
+  const at::Device device = is_forecast(device_) ? at::kCPU : device_;
+  leaving_.push_back({to, 0, ranks_.send(at::tensor(numbers, at::kLong).to(device), to)});
 }
 
 void Mail::learn_form(int64_t from, Link& link) {
   if (std::exchange(link.greeted, true)) return;
-  Tensor numbers = at::zeros({2 + kMostAxes}, at::TensorOptions(at::kLong).device(device_));
+  const at::Device device = is_forecast(device_) ? at::kCPU : device_;
+  Tensor numbers = at::zeros({2 + kMostAxes}, at::TensorOptions(at::kLong).device(device));
   WorkHandle arrives = ranks_.receive(numbers, from);
-  if (is_forecast(device_)) {
-    if (!form_) throw Error("the input of a later stage is unknown without running the earlier ones");
-    return;
-  }
   wait(arrives);
   numbers = numbers.cpu();
   const auto* values = numbers.const_data_ptr<int64_t>();
-  form_ = Form{{values + 2, values + 2 + values[1]}, static_cast<at::ScalarType>(values[0])};
+  if (values[1] > 0) {
+    form_ = Form{{values + 2, values + 2 + values[1]}, static_cast<at::ScalarType>(values[0])};
+  } else if (!form_) {  // a forecast of this rank alone
+    throw Error("the input of a later stage is unknown without running the earlier ones");
+  }
 }
 
 void Mail::wait(WorkHandle& pending) {
