@@ -25,7 +25,8 @@ def inside(out, by_value, words):
     """On the stand-in: compile, load and launch; then what the cache holds, before it is removed."""
     ran = subprocess.run([BUILD / "bin/optrush", "run", HERE / "compiled.lua", "--out", out, *words], check=False)
     units = Path(os.environ["OPTRUSH_CACHE"]) / "inductor"
-    kernels = subprocess.run([sys.executable, HERE / "inductor_cubins.py", units], stdout=subprocess.PIPE, check=True).stdout
+    command = [sys.executable, HERE.parents[1] / "tools/gpu/kernels", "--json", units]
+    kernels = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
     (out / "kernels.json").write_bytes(kernels)
     if by_value:
         subprocess.run([sys.executable, HERE / "inductor_lower.py", units, out / "python"], check=True)
@@ -52,17 +53,19 @@ def every_stack_trained(out, stacks):
 
 def kernels_fit(arch, out):
     """Each is of this architecture, was launched, and has room."""
-    units = json.loads((out / "kernels.json").read_text())
-    kernels = [(unit, half, kernel) for unit, halves in units.items() for half, list_ in halves.items() for kernel in list_]
-    assert kernels and all(set(halves) == {"forward", "backward"} for halves in units.values()), units
+    kernels = json.loads((out / "kernels.json").read_text())
+    halves = {}
+    for kernel in kernels:
+        unit, half = kernel["place"].rsplit("/", 1)
+        halves.setdefault(unit, set()).add(half)
+    assert kernels and all(found == {"forward", "backward"} for found in halves.values()), halves
     launched = set(re.findall(r"\btriton_\w+", (out / "trace").read_text()))
-    for where in kernels:
-        kernel = where[2]
-        assert kernel["arch"] == arch, where
-        assert kernel["kernel"] in launched, f"{where} was never launched"
-        assert kernel["registers"] <= MOST_REGISTERS and kernel["stack"] == 0 and kernel["shared"] <= SHARED[arch], where
-    most = {what: max(kernel[what] for *_, kernel in kernels) for what in ("registers", "stack", "shared")}
-    print(f"{arch}: {len(units)} units, {len(kernels)} kernels; at most {most['registers']} registers, {most['stack']} bytes of stack, "
+    for kernel in kernels:
+        assert kernel["arch"] == arch, kernel
+        assert kernel["name"] in launched, f"{kernel} was never launched"
+        assert kernel["registers"] <= MOST_REGISTERS and kernel["stack"] == 0 and kernel["shared"] <= SHARED[arch], kernel
+    most = {what: max(kernel[what] for kernel in kernels) for what in ("registers", "stack", "shared")}
+    print(f"{arch}: {len(halves)} units, {len(kernels)} kernels; at most {most['registers']} registers, {most['stack']} bytes of stack, "
           f"{most['shared']} bytes of shared memory", flush=True)
 
 
