@@ -86,18 +86,14 @@ void write_olmo3(const LlamaSpec& spec, Json& config) {
 }
 
 void read_gemma(const ConfigFields& config, Json& fields) {
+  if (config.value("use_bidirectional_attention", "boolean", false))
+    config.refuse("'use_bidirectional_attention' is true, but this program trains causal models",
+                  "supported value: false");
   read_attention_bias(config, fields);
   fields["embedding_scale"] = std::sqrt(config.value("hidden_size", "integer").get<double>());
 }
 
-void refuse_bidirectional_attention(const ConfigFields& config) {
-  if (config.value("use_bidirectional_attention", "boolean", false))
-    config.refuse("'use_bidirectional_attention' is true, but this program trains causal models",
-                  "supported value: false");
-}
-
 void read_gemma2(const ConfigFields& config, Json& fields) {
-  refuse_bidirectional_attention(config);
   read_gemma(config, fields);
   fields["norm_placement"] = "both";
   read_query_scalar(config, fields);
@@ -115,7 +111,6 @@ void write_gemma2(const LlamaSpec& spec, Json& config) {
 }
 
 void read_gemma3(const ConfigFields& config, Json& fields) {
-  refuse_bidirectional_attention(config);
   if (const Json& cap = config["attn_logit_softcapping"]; !cap.is_null())
     config.refuse(
         "'attn_logit_softcapping' is " + shown(cap) + ", which this class ignores in transformers 4",
@@ -191,11 +186,11 @@ void read_mixtral(const ConfigFields& config, Json& fields) {
     config.refuse(
         "'router_jitter_noise' is " + config["router_jitter_noise"].dump() + ", which is not supported",
         "supported value: 0.0");
-  read_experts(config, "num_local_experts", 2, /*normalized=*/true, fields);
+  read_experts(config, 2, /*normalized=*/true, fields);
   read_window(config, 0, fields);
 }
 void write_mixtral(const LlamaSpec& spec, Json& config) {
-  write_experts(spec, "num_local_experts", config);
+  write_experts(spec, config);
   write_window(spec, config);
 }
 
@@ -232,11 +227,11 @@ void write_qwen3_moe(const LlamaSpec& spec, Json& config) {
 void read_olmoe(const ConfigFields& config, Json& fields) {
   fields["qk_norm"] = "whole";
   read_attention_bias(config, fields);
-  read_experts(config, "num_experts", 8, config.value("norm_topk_prob", "boolean", false), fields);
+  read_experts(config, 8, config.value("norm_topk_prob", "boolean", false), fields);
 }
 void write_olmoe(const LlamaSpec& spec, Json& config) {
   write_attention_bias(spec, config);
-  write_experts(spec, "num_experts", config);
+  write_experts(spec, config);
   config["norm_topk_prob"] = spec.normalize_router;
   config["clip_qkv"] = nullptr;
 }

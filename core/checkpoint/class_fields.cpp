@@ -47,9 +47,15 @@ void write_window(const LlamaSpec& spec, Json& config) {
 
 void read_windows(const ConfigFields& config, int64_t window,
                   const std::function<bool(int64_t layer)>& windowed, Json& fields) {
-  if (window == 0) return;
   const int64_t layers = layers_of(config);
   const Json& types = config["layer_types"];
+  if (window == 0) {
+    if (types.is_array() && std::ranges::find(types, Json(kWindowed)) != types.end())
+      config.refuse(std::string("'layer_types' names \"") + kWindowed + "\", but the model has no window",
+                    "set 'sliding_window' (and 'use_sliding_window', where the class has it), or name \"" +
+                        std::string(kFull) + "\" only");
+    return;
+  }
   if (!types.is_null() && (!types.is_array() || std::ssize(types) != layers))
     config.refuse("'layer_types' is " + shown(types),
                   "it must be a list with one type for each of the " + std::to_string(layers) + " layers");
@@ -109,30 +115,37 @@ double soft_cap_of(const ConfigFields& config, const char* key, double otherwise
 
 Json written_soft_cap(double cap) { return cap == 0 ? Json() : Json(cap); }
 
-void read_experts(const ConfigFields& config, const char* count, int64_t per_token, bool normalized,
-                  Json& fields) {
+void read_experts(const ConfigFields& config, int64_t per_token, bool normalized, Json& fields) {
   if (config.value("output_router_logits", "boolean", false))
     config.refuse(
         "'output_router_logits' is true: transformers would add the load-balancing loss of the router to the "
         "loss",
         "set it to false; a plugin can add that loss to a training run (see docs/guides/models_and_data.md)");
-  fields["n_experts"] = config.value(count, "integer");
+  const bool local = config["num_experts"].is_null() && !config["num_local_experts"].is_null();
+  fields["n_experts"] = config.value(local ? "num_local_experts" : "num_experts", "integer");
+  if (const Json& other = config["num_local_experts"]; !other.is_null() && other != fields["n_experts"])
+    config.refuse("'num_experts' is " + shown(config["num_experts"]) + ", but 'num_local_experts' is " +
+                      shown(other) + "; versions of transformers read different ones",
+                  "remove the wrong one");
   fields["experts_per_token"] = config.value("num_experts_per_tok", "integer", per_token);
   fields["normalize_router"] = normalized;
 }
-void write_experts(const LlamaSpec& spec, const char* count, Json& config) {
-  config[count] = spec.n_experts;
+void name_experts(int64_t experts, Json& config) {
+  for (const char* name : {"num_experts", "num_local_experts"}) config[name] = experts;
+}
+void write_experts(const LlamaSpec& spec, Json& config) {
+  name_experts(spec.n_experts, config);
   config["num_experts_per_tok"] = spec.experts_per_token;
   config["output_router_logits"] = false;
 }
 
 void read_experts_of_qwen(const ConfigFields& config, int64_t per_token, int64_t width, Json& fields) {
-  read_experts(config, "num_experts", per_token, config.value("norm_topk_prob", "boolean", false), fields);
+  read_experts(config, per_token, config.value("norm_topk_prob", "boolean", false), fields);
   fields["expert_ffn_dim"] = config.value("moe_intermediate_size", "integer", width);
   read_dense_layers(config, fields);
 }
 void write_experts_of_qwen(const LlamaSpec& spec, Json& config) {
-  write_experts(spec, "num_experts", config);
+  write_experts(spec, config);
   config["norm_topk_prob"] = spec.normalize_router;
   config["moe_intermediate_size"] = spec.expert_ffn_dim != 0 ? spec.expert_ffn_dim : spec.ffn_dim;
   config["mlp_only_layers"] = spec.dense_layers;

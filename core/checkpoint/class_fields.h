@@ -33,9 +33,12 @@ double soft_cap_of(const ConfigFields&, const char* key, double otherwise);
 /// Null where `cap` is 0.
 Json written_soft_cap(double cap);
 
-/// Experts by the field `count`; `per_token` and `normalized` as the class has them.
-void read_experts(const ConfigFields&, const char* count, int64_t per_token, bool normalized, Json& fields);
-void write_experts(const LlamaSpec&, const char* count, Json& config);
+/// `per_token` and `normalized` as the class has them. transformers 5 names the number of experts
+/// "num_experts" or "num_local_experts", and 4 of the same class the other.
+void read_experts(const ConfigFields&, int64_t per_token, bool normalized, Json& fields);
+/// The number of experts under both names.
+void name_experts(int64_t experts, Json& config);
+void write_experts(const LlamaSpec&, Json& config);
 /// Experts as the classes of Qwen name them, with layers that have an MLP.
 void read_experts_of_qwen(const ConfigFields&, int64_t per_token, int64_t width, Json& fields);
 void write_experts_of_qwen(const LlamaSpec&, Json& config);

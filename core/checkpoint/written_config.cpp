@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/suggest.h"
 #include "checkpoint/architectures.h"
+#include "checkpoint/class_fields.h"
 #include "checkpoint/hugging_face_model.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"
@@ -126,6 +127,7 @@ Json config_of_checkpoint(const std::filesystem::path& folder) {
   config["architectures"] = {model.architecture};
   config["tie_word_embeddings"] = model.llama.tie_embeddings;
   config["model_type"] = model.model_type;
+  if (model.llama.n_experts > 0) name_experts(model.llama.n_experts, config);
   set_rotary(config, model.llama, model.rotary.written, architecture_named(model.architecture));
   return config;
 }

@@ -10,29 +10,9 @@ import tempfile
 BUILD, SOURCE = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]), pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"])
 sys.path.insert(0, str(SOURCE / "tests/support"))
 from byte_tokenizer import save_byte_tokenizer  # noqa: E402
+from peer_runs import assert_agrees, run  # noqa: E402
 TINY = {"model.dim": 64, "model.ffn_dim": 128, "model.n_layers": 2, "train.micro_batch": 2, "train.seq_len": 32,
         "train.steps": 3, "train.warmup": 3}
-
-
-def run(folder, name, rungs, rounds=1, label="local", options=(), **settings):
-    """The report of an experiment in so many rounds of these rungs."""
-    command = [BUILD / "bin/optrush", "run", SOURCE / f"experiments/{name}.lua", "--out", folder, "--rounds", rounds,
-               "--threads", "1", "--device", "cpu", "--label", label, *options]
-    for key, value in settings.items():
-        command += ["--set", f"{key}={value}"]
-    for rung in rungs:
-        command += ["--only", rung]
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    report = pathlib.Path(folder) / name / label
-    results = json.loads((report / "results.json").read_text())
-    return report, results, {row["rung"]: row for row in results["rows"]}
-
-
-def assert_agrees(row):
-    assert row["status"] == "ok" and row["group"] == "external", row
-    assert row["gate"]["compared"] and row["gate"]["worst"] < 1e-4, row["gate"]
-    assert {"forward", "backward", "optimizer"} <= row["phases"].keys(), row["phases"]
 
 
 def one_rank(folder):
@@ -69,13 +49,11 @@ def two_ranks(folder):
 
 
 def experts_over_two_ranks(folder):
-    """transformers divides experts from a version on; an older one is skipped by name."""
+    """transformers divides experts from a version on (expert_peer_test.py has it); an older one is skipped by name."""
     peer = "transformers, experts over 2 ranks"
     _, _, rows = run(folder, "moe", ["experts over 2 ranks, the rest in shards", peer],
                      options=["--arg", "ranks=2", "--arg", "peers=true"], **{"train.seq_len": 32, "train.steps": 3})
     assert rows["experts over 2 ranks, the rest in shards"]["status"] == "ok", rows
-    if rows[peer]["status"] == "ok":
-        return assert_agrees(rows[peer])
     here = importlib.metadata.version("transformers")
     assert rows[peer]["status"] == "skipped" and f"version 5.22 or newer, but {here}" in rows[peer]["reason"], rows[peer]
 

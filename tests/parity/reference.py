@@ -9,6 +9,9 @@ from safetensors.torch import load_file, save_file
 from torch.overrides import TorchFunctionMode
 
 
+FUSED_EXPERTS = int(transformers.__version__.split(".")[0]) >= 5  # those of a layer are one tensor
+
+
 class InDouble(TorchFunctionMode):
     """transformers computes norms, softmax, rotary tables and loss in float32, whatever the model's type. In this mode
     every float32 that it asks for is float64, so the reference itself is good to 1e-12."""
@@ -31,8 +34,9 @@ class InDouble(TorchFunctionMode):
 def make(config, seed):
     """A model with every parameter drawn at random, norms too: ones and zeros would hide a mistake."""
     torch.manual_seed(seed)
-    # A copy: a model that is saved writes its dtype into its config.
-    model = transformers.AutoModelForCausalLM.from_config(copy.deepcopy(config), attn_implementation="eager")
+    # A copy: a model that is saved writes its dtype into its config. The grouped product of experts takes no odd sizes.
+    plain = {"attn_implementation": "eager"} | ({"experts_implementation": "eager"} if FUSED_EXPERTS else {})
+    model = transformers.AutoModelForCausalLM.from_config(copy.deepcopy(config), **plain)
     assert all(parameter.dtype == torch.get_default_dtype() for parameter in model.parameters())
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -54,9 +58,11 @@ def save_rounded(model, folder):
 
 
 def use_rope_parameters(folder):
-    """Rewrites config.json in the form that newer versions of transformers write."""
+    """Rewrites config.json in the form that newer versions of transformers write, unless such a one wrote it."""
     path = Path(folder) / "config.json"
     config = json.loads(path.read_text())
+    if "rope_parameters" in config:
+        return
     config["rope_parameters"] = {**(config.pop("rope_scaling") or {"rope_type": "default"}),
                                  "rope_theta": config.pop("rope_theta")}
     path.write_text(json.dumps(config))
@@ -70,8 +76,19 @@ def evaluate(model, tokens):
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             # An expert that no token passes has none.
-            tensors["grad." + plain_name(name)] = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            tensors.update({"grad." + plain_name(part): value for part, value in one_by_one(name, gradient)})
     return tensors
+
+
+def one_by_one(name, tensor):
+    """Matrices of experts each by its name: transformers 5 has those of a layer in one tensor."""
+    of_experts, _, matrices = name.rpartition(".experts.")
+    if tensor.dim() != 3 or not of_experts:
+        return [(name, tensor)]
+    kinds = ["gate_proj", "up_proj"] if matrices == "gate_up_proj" else [matrices]
+    return [(f"{of_experts}.experts.{expert}.{kind}.weight", part.contiguous())
+            for expert, whole in enumerate(tensor) for kind, part in zip(kinds, whole.chunk(len(kinds)))]
 
 
 def plain_name(name):

@@ -275,8 +275,9 @@ TEST_F(HuggingFace, RefusesWhatWouldNeedAnotherModel) {
       {{{"architectures", {"Qwen2MoeForCausalLM"}}, {"num_experts", 4}, {"use_sliding_window", true}},
        "'use_sliding_window' is true: which layers have the window"},
       {{{"architectures", {"OlmoeForCausalLM"}}, {"num_experts", 4}}, "(8) is above model.n_experts (4)"},
-      {{{"architectures", {"MixtralForCausalLM"}}, {"num_key_value_heads", 4}},
-       "'num_local_experts' is missing"},
+      {{{"architectures", {"MixtralForCausalLM"}}, {"num_key_value_heads", 4}}, "'num_experts' is missing"},
+      {{{"architectures", {"OlmoeForCausalLM"}}, {"num_experts", 16}, {"num_local_experts", 8}},
+       "'num_experts' is 16, but 'num_local_experts' is 8"},
       {{{"architectures", {"SmolLM3ForCausalLM"}}, {"no_rope_layers", {1}}}, "'no_rope_layers' is [1]"},
       {{{"architectures", {"SmolLM3ForCausalLM"}}, {"no_rope_layer_interval", 0}},
        "'no_rope_layer_interval' is 0"},
@@ -285,6 +286,10 @@ TEST_F(HuggingFace, RefusesWhatWouldNeedAnotherModel) {
         {"use_sliding_window", true},
         {"layer_types", {"full_attention"}}},
        "one type for each of the 2 layers"},
+      {{{"architectures", {"Qwen3ForCausalLM"}},
+        {"num_key_value_heads", 4},
+        {"layer_types", {"full_attention", "sliding_attention"}}},
+       "names \"sliding_attention\", but the model has no window"},
       {{{"architectures", {"Olmo3ForCausalLM"}}, {"layer_types", {"full_attention", "linear_attention"}}},
        "'layer_types' names \"linear_attention\""},
       {{{"architectures", {"Gemma3ForCausalLM"}}, {"attn_logit_softcapping", 30.0}},
@@ -294,6 +299,8 @@ TEST_F(HuggingFace, RefusesWhatWouldNeedAnotherModel) {
       {{{"architectures", {"Gemma2ForCausalLM"}}, {"attn_logit_softcapping", -1.5}},
        "'attn_logit_softcapping' is -1.5"},
       {{{"architectures", {"Gemma3ForCausalLM"}}, {"use_bidirectional_attention", true}},
+       "this program trains causal models"},
+      {{{"architectures", {"GemmaForCausalLM"}}, {"use_bidirectional_attention", true}},
        "this program trains causal models"},
       {{{"architectures", {"Gemma3ForCausalLM"}}, {"query_pre_attn_scalar", 0}},
        "'query_pre_attn_scalar' is 0"},
@@ -612,6 +619,20 @@ TEST_F(HuggingFace, ReadsTheChoicesOfEachClass) {
   EXPECT_EQ(qwen3_moe.expert_ffn_dim, 40);
   EXPECT_FALSE(qwen3_moe.normalize_router);
   EXPECT_THAT(qwen3_moe.dense_layers, ::testing::ElementsAre(0, 1, 2, 4));
+}
+
+/// transformers 5 writes "num_local_experts" for Qwen 3, which 4 does not read.
+TEST_F(HuggingFace, ReadsBothNamesOfTheNumberOfExperts) {
+  for (const char* architecture :
+       {"MixtralForCausalLM", "Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM", "OlmoeForCausalLM"})
+    for (const char* name : {"num_experts", "num_local_experts"}) {
+      SCOPED_TRACE(std::string(architecture) + " " + name);
+      EXPECT_EQ(config({{"architectures", {architecture}}, {"num_key_value_heads", 4}, {name, 24}}).n_experts,
+                24);
+      const Json written = config_of_checkpoint(folder_);
+      EXPECT_EQ(written.at("num_experts"), 24);
+      EXPECT_EQ(written.at("num_local_experts"), 24);
+    }
 }
 
 TEST_F(HuggingFace, NamesExpertsAsTheClassDoes) {
