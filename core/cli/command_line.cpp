@@ -61,6 +61,19 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
+/// What CLI11 says of a value that is no number, "Could not convert: --within = 3%", with the option's type;
+/// any other text as it is.
+std::string not_a_number(const CLI::App& command, const std::string& text) {
+  constexpr std::string_view kStart = "Could not convert: ", kEquals = " = ";
+  const size_t equals = text.find(kEquals);
+  if (!text.starts_with(kStart) || equals == std::string::npos) return text;
+  const std::string name = text.substr(kStart.size(), equals - kStart.size());
+  const auto* option = command.get_option_no_throw(name);
+  const bool whole = option != nullptr && option->get_type_name().find("INT") != std::string::npos;
+  return name + " must be a " + (whole ? "whole number" : "number") + ", but is '" +
+         text.substr(equals + kEquals.size()) + "'";
+}
+
 /// CLI11's complaint in our words, with the nearest name for one that is not known.
 UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = active(app);
@@ -68,7 +81,11 @@ UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
   const std::string name = top ? "optrush" : "optrush " + command.get_name();
   const std::string help = "see " + name + " --help";
   const auto unknown = app.remaining(true);
-  if (unknown.empty()) return UsageError(error.what(), help);
+  if (unknown.empty()) {
+    std::string text = not_a_number(command, error.what());
+    if (const size_t colon = text.find(": must be "); colon != std::string::npos) text.erase(colon, 1);
+    return UsageError(text, help);
+  }
   std::string word = unknown.front();
   if (!word.starts_with('-'))
     return top ? UsageError(ErrorCode::unknown_name, "there is no command '" + word + "'",

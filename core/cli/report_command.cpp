@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/number_checks.h"
 #include "report/report.h"
 #include "report/writers/tracking.h"
 
@@ -22,7 +23,7 @@ void add_report_command(CLI::App& app, int& code) {
       ->add_option("--target-loss", options->report.target_loss,
                    "validation loss for time to loss; replaces the experiment's target")
       ->type_name("LOSS")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   auto* to = command->add_option("--to", options->tracker,
                                  "export the runs to csv, tensorboard or wandb; the report is not rendered");
   to->type_name("FORMAT")->excludes(png)->check(CLI::IsMember({"csv", "tensorboard", "wandb"}));

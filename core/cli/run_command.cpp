@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/dry_run.h"
 #include "cli/interrupted.h"
+#include "cli/number_checks.h"
 #include "cli/run_host.h"
 #include "cli/shipped_experiments.h"
 #include "launch/ranks/followers.h"
@@ -201,7 +202,7 @@ void add_run_command(CLI::App& app, int& code) {
                     "skip rungs that need a missing program, library or Python package");
   command
       ->add_option("--rounds", options->overrides.rounds, "number of rounds; each rung runs once per round")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   command->add_option(
       "--within", options->overrides.within,
       "with --at-most: run rounds until every interval is this narrow; default: 0.03, which is ±3 %");
@@ -226,7 +227,7 @@ void add_run_command(CLI::App& app, int& code) {
   command
       ->add_option("--max-restarts", options->overrides.max_restarts,
                    "start a run that saves its state again from it, up to N times, after a fault")
-      ->check(CLI::NonNegativeNumber)
+      ->check(zero_or_more())
       ->type_name("N");
   command
       ->add_option("--track", options->track,
@@ -248,10 +249,9 @@ void add_run_command(CLI::App& app, int& code) {
   command->add_option("--threads", options->overrides.threads, "CPU threads; 0: every core");
   command->add_flag("--verbose", options->verbose, "log the started processes and their reasons to stderr");
   command->footer(
-      "Exit code: 0 every run succeeded, or was skipped because this machine lacks a requirement; 1 a run "
-      "failed, or\nnothing was measured; 2 wrong usage, or a\nrequirement is missing; 128 + N interrupted by "
-      "signal N (130 by Ctrl-C, 143 "
-      "by SIGTERM).");
+      "Exit code: 0 every run succeeded, or was skipped because this machine lacks a requirement;\n"
+      "1 a run failed, or nothing was measured; 2 wrong usage, or a requirement is missing;\n"
+      "128 + N interrupted by signal N (130 by Ctrl-C, 143 by SIGTERM).");
   command->callback([options, &code] { code = run(*options); });
 }
 }  // namespace optrush

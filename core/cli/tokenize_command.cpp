@@ -3,6 +3,7 @@
 
 #include "cli/become.h"
 #include "cli/commands.h"
+#include "cli/number_checks.h"
 #include "machine/installation.h"
 #include "optrush/machine.h"
 
@@ -82,7 +83,7 @@ void add_tokenize_command(CLI::App& app, int&) {
   command
       ->add_option("--pairs-of-texts", asked->pairs_of_texts,
                    "from a folder, make pairs for rush.preferences, with this many tokens of each text")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->type_name("TOKENS");
   command
       ->add_option("--python", asked->python, "Python with transformers; default: the project's environment")

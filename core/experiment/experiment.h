@@ -119,10 +119,10 @@ struct Variant {
 /// The name of the variant of these choices in grid().
 std::string grid_name(const std::vector<std::string>& choices);
 
-/// Every variant in report order. Errors carry the rung's place in the script. What a ladder stacks on one of
-/// the rungs that `cannot_be` stands on the one below that instead. A stack that an earlier part has already,
-/// or a combination that is the base, is not run again (`same_as`); within one ladder equal rungs have runs
-/// of their own, as who writes them wants to see what chance does.
+/// Every variant in report order. Errors have the rung's place in the script. A rung of a ladder above one of
+/// `cannot_be` is stacked on the rung below that one instead. A stack that an earlier part has already, or a
+/// combination that is the base, is not run again (`same_as`). Equal rungs of one ladder are run separately,
+/// because they show the random variation.
 std::vector<Variant> expand(const Experiment&, const std::set<std::string>& cannot_be = {});
 
 /// An experiment with its variants.

@@ -16,30 +16,30 @@ class Followers;
 struct RunRequest {
   std::filesystem::path worker;   ///< optrush-worker
   std::filesystem::path reports;  ///< the folder that gets <experiment>/<label>
-  bool resume = false;            ///< go on with the runs that are missing
-  bool retry = false;             ///< which those that did not end well are, too
+  bool resume = false;            ///< make only the missing runs
+  bool retry = false;             ///< with resume: also repeat runs that failed
   std::vector<std::string> only;  ///< names of rungs; empty: all
   bool skip_missing = false;      ///< rungs whose programs this machine lacks are skipped
-  std::string track;              ///< what shows the steps as they are made: tensorboard, wandb; "": nothing
+  std::string track;              ///< tracker during the runs: tensorboard, wandb; "": none
   double plan_timeout_s = 60;
-  double probe_s = 0.5;            ///< of each look at the machine's noise between rounds; 0: none
+  double probe_s = 0.5;            ///< seconds of each noise probe between rounds; 0: no probe
   Followers* followers = nullptr;  ///< the other processes of a launcher's job; null: there are none
-  /// context.json of this machine, where it was looked at a moment ago; null: it is looked at.
+  /// context.json of this machine, if it was just measured; null: the controller measures it.
   Json machine;
-  /// When the time limit began; none: it begins with the first run.
+  /// Start of the time limit; none: the first run starts it.
   std::optional<std::chrono::steady_clock::time_point> began;
-  std::optional<PlannedGpu> as_gpu;  ///< of a dry run for a GPU that this machine lacks
+  std::optional<PlannedGpu> as_gpu;  ///< the GPU that a dry run plans for
 };
 
 struct RunOutcome {
   std::filesystem::path folder;
   bool all_ok = true;   ///< every run ended well, or was skipped because the machine lacks what it needs
-  int signal = 0;       ///< that ended it early; 0: it came to its end
-  size_t finished = 0;  ///< runs that have a result, of this start or of an earlier one
+  int signal = 0;       ///< that ended it early; 0: none
+  size_t finished = 0;  ///< runs with a result, of this start or an earlier one
 };
 
-/// Plans, runs and journals every variant of an experiment; whatever becomes of a run is a stored result and
-/// never the end of the rest. SIGINT, SIGTERM and SIGHUP end the present run and keep those that are done.
-/// The report is not written here. (docs/internals/controller.md)
+/// Plans, runs and journals every variant of an experiment. A run that fails is a stored result, and the
+/// other runs continue. SIGINT, SIGTERM and SIGHUP end the current run and keep the finished ones. It does
+/// not write the report. (docs/internals/controller.md)
 RunOutcome run_experiment(const Expanded&, const RunRequest&, Progress&);
 }  // namespace optrush

@@ -30,38 +30,38 @@ struct Runs {
   Runs& operator=(const Runs&) = delete;
 };
 
-/// By what the first runs of a round took, how many timed steps all of it make. Asked once for a round.
+/// Number of timed steps for all runs of a round, from the times of its first runs. Called once per round.
 using Pacer = std::function<int64_t(const std::map<int64_t, RunCost>&)>;
 
-/// Runs jobs, one by one or interleaved, and stores and journals how they end. What is done already, where
-/// the request resumes, is not run again.
+/// Runs jobs, one by one or interleaved, and stores and journals their ends. If the request resumes, finished
+/// jobs are not run again.
 class Execution : private InterleavedRound::Host {
  public:
   Execution(const Experiment&, const RunRequest&, Runs&, const std::filesystem::path& folder, Interrupts&,
             Progress&);
 
-  /// How many GPUs this machine has: before the first run.
+  /// Sets the number of GPUs of this machine, before the first run.
   void machine_has(int64_t gpus) { starter_.machine_has(gpus); }
-  /// One after the other. What they came to, but for those that a signal stopped.
+  /// Runs jobs one after the other. Returns their results, except of those that a signal stopped.
   std::vector<StoredRun> execute(const std::vector<Job>&);
-  /// Jobs of one round: those that can be interleaved are, and the others run one after the other. With a
-  /// `pacer` all that can be cut make the steps that it says.
+  /// Runs the jobs of one round: interleaved where possible, the others one after the other. With a `pacer`,
+  /// all jobs that can be shortened make the number of steps that it returns.
   void execute_round(std::vector<Job>, int64_t round, Pacer pacer = {});
   /// Whether a run may end before its last step: no training that is saved, or timed until a loss is reached.
   bool is_wanted_whole(const RunSpec&) const;
   bool can_be_cut(const Job&) const;
-  /// No run of this variant can be made now: its plan failed. What it measured before is kept.
+  /// The plan of this variant failed, so it has no further runs. Its earlier results are kept.
   void cannot_run(const Variant&, const BadEnd&);
 
   bool is_executed(const Job&) const;
-  /// Whether a result of it is stored that counts, and the request resumes.
+  /// Whether the request resumes and a valid result of the job is stored.
   bool is_done(const Job&);
   std::filesystem::path run_folder(const std::string& id) const { return folder_ / "runs" / id; }
   Journal& journal() { return journal_; }
   bool all_ok() const { return all_ok_; }
-  /// How many processes of runs were started.
+  /// Number of started run processes.
   int64_t started() const { return started_; }
-  /// How many runs have a result, of this start or of an earlier one.
+  /// Number of runs with a result, of this start or an earlier one.
   size_t finished() const { return executed_.size(); }
 
  private:
@@ -106,12 +106,12 @@ class Execution : private InterleavedRound::Host {
   RunStarter starter_;
   std::map<std::string, std::string> executed_;  ///< runs that have a result: the identity of each, by id
   std::set<std::string> under_way_;              ///< ids of those that have begun and not ended
-  std::optional<LaterRuns> later_;               ///< none: plans have changed since they were counted
+  std::optional<LaterRuns> later_;               ///< none: to be counted again, because plans have changed
   MeasuredPeaks peaks_;                          ///< of the rounds before
   bool interleaved_ = false;                     ///< the runs that are being started
   std::set<int64_t> alone_;                      ///< variants that were out of memory beside others
-  Pacer pacer_;                                  ///< of the present round; empty: nothing is cut
-  std::optional<int64_t> steps_of_round_;        ///< that it has said
+  Pacer pacer_;                            ///< of the current round; empty: runs make all of their steps
+  std::optional<int64_t> steps_of_round_;  ///< that pacer_ returned
   bool all_ok_ = true;
   int64_t started_ = 0;
 };

@@ -23,7 +23,7 @@ class FolderLock {
   int fd_;
 };
 
-/// Whether an experiment has left something there.
+/// Whether the folder has files of an experiment.
 bool has_report(const std::filesystem::path& folder);
 /// `folder`, ready to be read and added to: cleared, where a new report takes the place of another one. An
 /// Error where that would lose one, or where the experiment was begun with other arguments.

@@ -11,11 +11,11 @@
 #include "results/journal.h"
 
 namespace optrush {
-/// journal.jsonl of a report: what was started and how it ended, one line each, only ever appended to. A line
-/// that a kill cut off is passed over.
+/// journal.jsonl of a report: one line for each start and each end of a run, append-only. A line that was cut
+/// off by a kill is ignored.
 class Journal {
  public:
-  /// Reads what is there. A torn last line is closed, so that the next one stands alone.
+  /// Reads the existing lines. A torn last line is closed, so that the next line is separate.
   explicit Journal(const std::filesystem::path& folder);
 
   /// `sha256`: of spec.json as it lies there, which reports check. `inputs`: sum_of_inputs() of the spec.

@@ -45,7 +45,7 @@ Lines lines_of(const fs::path& path) {
   Json first;
   try {
     first = parse_json(line, path.string());
-  } catch (const Error&) {  // who reads the data says so
+  } catch (const Error&) {  // reported when the data are read
     return Lines::text;
   }
   const auto is_tokens = [&](const char* name) {

@@ -13,7 +13,7 @@ namespace optrush {
 /// model.
 class ModelTokens {
  public:
-  /// `note` is told what becomes of a file, a line at a time.
+  /// `note` receives one line for each tokenized file.
   explicit ModelTokens(std::function<void(const std::string& line)> note) : note_(std::move(note)) {}
 
   /// Of what a run trains and validates on.

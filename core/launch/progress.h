@@ -24,7 +24,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// A line that stays: something that the user should know.
+  /// A line that stays on the screen: a note for the user.
   void note(const std::string& text, Colour = Colour::plain);
   /// The work before the runs; shown on a terminal only.
   void stage(const std::string& text);

@@ -220,12 +220,12 @@ std::vector<Class> api_classes() {
        .fields = sample_fields_of_script()},
       {.kind = Kind::table,
        .name = "LlamaFields",
-       .doc = "Dimensions of a Llama. The defaults apply without a preset; a rung changes only the fields "
+       .doc = "Fields of a decoder. The defaults apply without a preset; a rung changes only the fields "
               "that it names.",
        .fields = fields_of_spec("llama")},
       {.kind = Kind::table,
        .name = "RopeScaling",
-       .doc = "Llama 3 rescaling of the rotary frequencies.",
+       .doc = "Rescaling of the rotary frequencies.",
        .fields = fields_of_spec("rope_scaling")},
       {.kind = Kind::table,
        .name = "OperatorFields",
@@ -360,7 +360,7 @@ std::vector<Class> api_classes() {
                   {.name = "n_heads", .type = "integer", .doc = "number of query heads"},
                   {.name = "n_kv_heads", .type = "integer", .doc = "number of key/value heads"},
                   {.name = "head_dim", .type = "integer", .doc = "width of a head"},
-                  {.name = "ffn_dim", .type = "integer", .doc = "inner width of the SwiGLU"},
+                  {.name = "ffn_dim", .type = "integer", .doc = "inner width of the MLP"},
                   {.name = "vocab_size", .type = "integer", .doc = "number of tokens in the vocabulary"},
                   {.name = "tie_embeddings",
                    .type = "boolean",

@@ -149,8 +149,13 @@ void check_value(LuaValue& value, const Parameter& parameter, const std::string&
       knowing != types.end())
     fitting = knowing;
   if (fitting != types.end()) return check_as(value, parameter, *fitting, subject, inside);
+  const bool is_an_item = std::ranges::any_of(types, [&](const Type& type) {
+    return type.form == Type::Form::list &&
+           std::ranges::any_of(alternatives(type.name), [&](const Type& item) { return fits(value, item); });
+  });
   throw Error(ErrorCode::invalid_value,
-              subject + " must be " + expected(parameter) + ", but is " + shown(value));
+              subject + " must be " + expected(parameter) + ", but is " + shown(value),
+              is_an_item ? "put it in braces: a list of one item is { item }" : "");
 }
 }  // namespace
 

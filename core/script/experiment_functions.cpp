@@ -57,7 +57,7 @@ void check_view(const Part& part, const RunSpec& base) {
 }
 
 /// A number of rounds, or until when.
-void take_rounds(const LuaTable& options, Experiment& experiment) {
+void take_rounds(const LuaTable& options, Experiment& experiment, const std::string& where) {
   const auto *rounds = options.find("rounds"), *within = options.find("within"),
              *at_most = options.find("at_most");
   if (rounds != nullptr && (within != nullptr || at_most != nullptr))
@@ -68,7 +68,7 @@ void take_rounds(const LuaTable& options, Experiment& experiment) {
                 R"(within = 0.03, at_most = "5m")");
   if (rounds != nullptr) experiment.rounds = rounds->json().get<int64_t>();
   if (at_most == nullptr) return;
-  experiment.until = Until{.at_most_s = seconds_from(at_most->json(), "exp:run: at_most")};
+  experiment.until = Until{.at_most_s = seconds_from(at_most->json(), where + ": exp:run: at_most")};
   if (within != nullptr) experiment.until->within = within->json().get<double>();
 }
 
@@ -205,7 +205,7 @@ Object run(ScriptContext& context, const Call& call) {
   Draft& draft = draft_of(call);
   Experiment experiment = draft.experiment;
   if (const auto* options = call.arguments.find("options")) {
-    take_rounds(options->table(), experiment);
+    take_rounds(options->table(), experiment, call.where);
     if (const auto* label = options->table().find("label"))
       experiment.label = folder_name(label->text(), "the label of a report");
     if (const auto* interleave = options->table().find("interleave"))

@@ -23,8 +23,8 @@ struct ScriptHost {
   /// exp:run{...}: the whole experiment, every round. Returns the folder of its report once the last run has
   /// ended.
   virtual std::filesystem::path run(const Experiment&) = 0;
-  /// exp:search{...}: looks for the fastest stack and measures it as a ladder. Returns as run() does. Who
-  /// measures nothing is shown each part alone.
+  /// exp:search{...}: looks for the fastest stack and measures it as a ladder. Returns as run() does. A
+  /// host that measures nothing gets each part alone.
   virtual std::filesystem::path search(const Experiment& experiment, const SearchRequest& request) {
     return run(each_alone(experiment, request));
   }
@@ -33,8 +33,8 @@ struct ScriptHost {
   /// rush.gpu(): {"name", "memory_bytes", "sm"} of the GPU that runs would train on; null where there is
   /// none.
   virtual Json gpu() { return {}; }
-  /// rush.cpu(): {"name", "free_bytes", "bf16_speedup"}. A host that measures nothing reports a CPU without
-  /// bf16.
+  /// rush.cpu(): {"name", "free_bytes", "bf16_speedup"}. A host that measures nothing reports a CPU without a
+  /// name and without bf16.
   virtual Json cpu() { return {{"name", ""}, {"free_bytes", 0}, {"bf16_speedup", 0.0}}; }
   /// rush.ranks(): how many processes can train one model together, on GPUs or on CPUs.
   virtual int64_t ranks([[maybe_unused]] bool on_gpus) { return 1; }

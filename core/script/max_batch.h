@@ -9,9 +9,9 @@ namespace optrush {
 /// Whether the runs of a script train on a GPU: where there is one, unless --device says otherwise.
 bool on_gpu(const ScriptContext&);
 
-/// Bytes that a step of one rank may take: what `options` says in `memory`, else the GPU's less a tenth for
-/// what no tensor holds, or on a CPU seven tenths of what is free, shared by `ranks`. An Error, which names
-/// `who`, where neither is known.
+/// Bytes that a step of one rank may take: `memory` of `options`; without it 90 % of the GPU's memory, or on
+/// a CPU 70 % of the free memory, shared by `ranks`. Throws an Error that names `who` if neither is
+/// known.
 double memory_limit(const LuaTable& options, ScriptContext&, const std::string& who, int64_t ranks);
 
 /// How a micro-batch is looked for.

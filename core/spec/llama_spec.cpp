@@ -163,7 +163,7 @@ const Fields<LlamaSpec>& llama_fields() {
                       "approximates GELU, as Gemma does",
                .choices = {"silu", "gelu", "gelu_tanh"}})
           .optional(&T::norm, {.name = "norm",
-                               .doc = "norm before attention, SwiGLU and head",
+                               .doc = "kind of the norms of attention, MLP and head",
                                .choices = {"rmsnorm", "layernorm", "layernorm_without_parameters"}})
           .optional(&T::norm_placement,
                     {.name = "norm_placement",
@@ -234,12 +234,12 @@ const Fields<LlamaSpec>& llama_fields() {
                                             .min = 1,
                                             .max = 65536})
           .optional(&T::expert_ffn_dim, {.name = "expert_ffn_dim",
-                                         .doc = "inner width of the SwiGLU of an expert; 0: ffn_dim",
+                                         .doc = "inner width of the MLP of an expert; 0: ffn_dim",
                                          .min = 0,
                                          .max = kLargest})
           .optional(&T::shared_expert_ffn_dim,
                     {.name = "shared_expert_ffn_dim",
-                     .doc = "inner width of the SwiGLU of an expert that each token passes, with a gate, as "
+                     .doc = "inner width of the MLP of an expert that each token passes, with a gate, as "
                             "Qwen 2 MoE; 0: none",
                      .min = 0,
                      .max = kLargest})

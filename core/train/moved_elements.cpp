@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
+
+#include "distributed/rendezvous.h"
 
 namespace optrush {
 namespace {
@@ -45,11 +48,13 @@ void MovedElements::before() {
   for (const Shard& shard : session_.data_parallel().shards()) {
     const auto type = shard.data.scalar_type();
     if (at::elementSize(type) > 2 || !shard.data.is_contiguous() || shard.data.numel() == 0) continue;
-    const Param& param = *shard.segments.front().param;
-    if (is_embedding(param) || keeps_more_bits(session_, shard)) continue;
-    type_ = type == at::kBFloat16 ? "bf16" : type == at::kHalf ? "fp16" : c10::toString(type);
-    const Tensor elements = sample_of(shard.data);
-    watched_.push_back({param.shape.size() < 2 ? vectors : matrices, elements, elements.clone()});
+    if (keeps_more_bits(session_, shard)) continue;
+    for (const Segment& segment : shard.segments) {
+      if (is_embedding(*segment.param) || segment.layout.numel() == 0) continue;
+      type_ = type == at::kBFloat16 ? "bf16" : type == at::kHalf ? "fp16" : c10::toString(type);
+      const Tensor elements = sample_of(Shard::part(shard.data, segment));
+      watched_.push_back({segment.param->shape.size() < 2 ? vectors : matrices, elements, elements.clone()});
+    }
   }
   if (!watched_.empty()) ++updates_;
 }
@@ -66,17 +71,37 @@ void MovedElements::after() {
 }
 
 std::string MovedElements::warning() const {
+  Json mine{{"type", type_}, {"updates", updates_}, {"elements", Json::array()}, {"moved", Json::array()}};
+  for (const Count& count : counts_) {
+    mine["elements"].push_back(count.elements);
+    mine["moved"].push_back(count.moved.defined() ? count.moved.item<int64_t>() : 0);
+  }
+  // A rank sees its shards alone, so the elements of all ranks are counted together.
+  std::vector<std::string> of_ranks{mine.dump()};
+  if (const Ranks& ranks = session_.ranks(); ranks.size > 1)
+    of_ranks = gather_texts(*session_.store(), ranks, "moved_elements", of_ranks.front());
+  std::array<int64_t, kKinds> elements{}, moved{};
+  std::string type;
+  int64_t updates = 0;
+  for (const auto& text : of_ranks) {
+    const Json rank = Json::parse(text);
+    if (type.empty()) type = rank.at("type");
+    updates = std::max(updates, rank.at("updates").get<int64_t>());
+    for (size_t kind = 0; kind < kKinds; ++kind) {
+      elements.at(kind) += rank.at("elements").at(kind).get<int64_t>();
+      moved.at(kind) += rank.at("moved").at(kind).get<int64_t>();
+    }
+  }
   std::string found;
   for (const auto& [kind, name] : {std::pair(vectors, "vectors (norms, biases)"), {matrices, "matrices"}}) {
-    const Count& count = counts_.at(kind);
-    if (count.elements == 0) continue;
-    const double share = count.moved.item<double>() / static_cast<double>(count.elements);
+    if (elements.at(kind) == 0) continue;
+    const double share = static_cast<double>(moved.at(kind)) / static_cast<double>(elements.at(kind));
     if (share < kFew)
       found += (found.empty() ? "" : " and ") + percent_text(share) + " of the elements of " + name;
   }
   if (found.empty()) return {};
-  return "in " + type_ + ", an update changes only " + found + " (mean of " + std::to_string(updates_) +
-         (updates_ == 1 ? " update" : " updates") +
+  return "in " + type + ", an update changes only " + found + " (mean of " + std::to_string(updates) +
+         (updates == 1 ? " update" : " updates") +
          "); the other changes are rounded away. Stack a plugin "
          "that keeps fp32 master weights (see optrush plugins), train in fp32, or raise the learning rate";
 }

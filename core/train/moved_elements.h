@@ -8,7 +8,7 @@
 namespace optrush {
 /// How many elements an update changes of parameters in 16 bits or fewer whose optimizer keeps no more bits:
 /// a change below half of their last bit is lost, however often it is made. A few updates of a run are
-/// watched, and of each shard 1,024 elements at most, so that a peak of
+/// watched, and of each parameter 1,024 elements at most, so that a peak of
 /// memory knows nothing of them. No host waits for a device before warning().
 class MovedElements {
  public:
@@ -17,8 +17,8 @@ class MovedElements {
   /// Around an update that is watched.
   void before();
   void after();
-  /// The warning; empty if updates change most elements. Embeddings are left out, as a step changes the rows
-  /// of its own tokens alone.
+  /// The warning; empty if updates change most elements. All ranks call it together, and rank 0 alone gets a
+  /// text. Embeddings are left out, as a step changes the rows of its own tokens alone.
   std::string warning() const;
 
  private:

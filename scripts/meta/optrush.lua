@@ -142,7 +142,7 @@ local Report = {}
 ---@field prompts string[] prompts that the trained model continues greedily after the last step
 ---@field tokens? integer number of tokens to generate for each prompt (at least 1, at most 4096, default 48)
 
----Dimensions of a Llama. The defaults apply without a preset; a rung changes only the fields that it names.
+---Fields of a decoder. The defaults apply without a preset; a rung changes only the fields that it names.
 ---@class LlamaFields
 ---@field vocab_size? integer number of tokens in the vocabulary (at least 2, at most 2147483648, default 256)
 ---@field dim? integer width of the residual stream (at least 1, at most 2147483648, default 256)
@@ -152,7 +152,7 @@ local Report = {}
 ---@field head_dim? integer width of a head, even; 0: dim / n_heads (at least 0, at most 2147483648, default 0)
 ---@field ffn_dim? integer inner width of the MLP (at least 1, at most 2147483648, default 688)
 ---@field activation? "silu"|"gelu"|"gelu_tanh" activation of the gate of the MLP: silu makes it a SwiGLU, gelu a GEGLU; gelu_tanh approximates GELU, as Gemma does (default "silu")
----@field norm? "rmsnorm"|"layernorm"|"layernorm_without_parameters" norm before attention, SwiGLU and head (default "rmsnorm")
+---@field norm? "rmsnorm"|"layernorm"|"layernorm_without_parameters" kind of the norms of attention, MLP and head (default "rmsnorm")
 ---@field norm_placement? "before"|"after"|"both" before: x + f(norm(x)), as Llama; after: x + norm(f(x)), as OLMo 2; both: x + norm(f(norm(x))), as Gemma 3 (default "before")
 ---@field norm_eps? number epsilon added to the variance in a norm (at least 0, default 1e-05)
 ---@field qk_norm? "none"|"per_head"|"whole" RMSNorm of queries and keys: per_head, as Qwen 3, or over the whole width, as OLMo 2 (default "none")
@@ -172,14 +172,14 @@ local Report = {}
 ---@field window_rope_theta? number base of the rotary frequencies in layers with a window, where rope_scaling then does not apply, as Gemma 3 has; 0: as in all layers (at least 0, default 0.0)
 ---@field n_experts? integer number of experts in place of each MLP; 0: a dense model (at least 0, at most 65536, default 0)
 ---@field experts_per_token? integer number of experts that a token passes (at least 1, at most 65536, default 2)
----@field expert_ffn_dim? integer inner width of the SwiGLU of an expert; 0: ffn_dim (at least 0, at most 2147483648, default 0)
----@field shared_expert_ffn_dim? integer inner width of the SwiGLU of an expert that each token passes, with a gate, as Qwen 2 MoE; 0: none (at least 0, at most 2147483648, default 0)
+---@field expert_ffn_dim? integer inner width of the MLP of an expert; 0: ffn_dim (at least 0, at most 2147483648, default 0)
+---@field shared_expert_ffn_dim? integer inner width of the MLP of an expert that each token passes, with a gate, as Qwen 2 MoE; 0: none (at least 0, at most 2147483648, default 0)
 ---@field normalize_router? boolean divide the router weights of the experts of a token by their sum (default true)
 ---@field dense_layers? integer[] layers that have an MLP although n_experts is set, from 0 (default [])
 ---@field tie_embeddings? boolean use the embedding as the weight of the head (default true)
 ---@field init_std? number standard deviation of the initial weights (at least 0, default 0.02)
 
----Llama 3 rescaling of the rotary frequencies.
+---Rescaling of the rotary frequencies.
 ---@class RopeScaling
 ---@field type? "llama3"|"linear"|"yarn" llama3: Llama 3.1; linear: all frequencies; yarn: arXiv:2309.00071 (default "llama3")
 ---@field factor? number divisor of the low frequencies; 1: none (at least 1, default 1.0)
@@ -266,7 +266,7 @@ local Report = {}
 ---@field n_heads integer number of query heads
 ---@field n_kv_heads integer number of key/value heads
 ---@field head_dim integer width of a head
----@field ffn_dim integer inner width of the SwiGLU
+---@field ffn_dim integer inner width of the MLP
 ---@field vocab_size integer number of tokens in the vocabulary
 ---@field tie_embeddings boolean whether the embedding is the weight of the head
 ---@field max_positions integer longest sequence in the training of a checkpoint; 0: unknown

@@ -48,7 +48,7 @@ std::vector<Choice> choices() {
        {{"n_experts", 5}, {"experts_per_token", 2}, {"expert_ffn_dim", 12}, {"dense_layers", {0}}}},
       {"mixture with a shared expert",
        {{"n_experts", 4}, {"shared_expert_ffn_dim", 10}, {"attention_bias", "qkv"}}},
-      {"mixture of experts, weights as they are",
+      {"mixture with `normalize_router = false`",
        {{"n_experts", 4}, {"experts_per_token", 3}, {"normalize_router", false}}}};
 }
 

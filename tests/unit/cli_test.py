@@ -56,7 +56,9 @@ def usage():
     expect(optrush("run", "tiny.lua", "--turns", "on"), 2, "the option '--turns' of optrush run is now called '--interleave'")
     expect(optrush("run"), 2, "script is required")
     expect(optrush("run", "tyni.lua"), 2, "there is no script 'tyni.lua'", "did you mean 'tiny.lua'?")
-    expect(optrush("run", "tiny.lua", "--rounds", "0"), 2, "--rounds")
+    expect(optrush("run", "tiny.lua", "--rounds", "0"), 2, "--rounds must be a number above 0, but is '0'")
+    expect(optrush("run", "tiny.lua", "--within", "3%"), 2, "--within must be a number, but is '3%'")
+    expect(optrush("run", "tiny.lua", "--threads", "all"), 2, "--threads must be a whole number, but is 'all'")
     expect(optrush("run", "tiny.lua", "--json"), 2, "--dry-run")
     expect(optrush("run", "tiny.lua", "--set", "train.stesp=1"), 2, "did you mean 'steps'?")
     expect(optrush("run", "tiny.lua", "--only", "fusde", "--dry-run"), 2, "did you mean 'fused'?")
@@ -87,6 +89,7 @@ def listings():
     expect(optrush("plugins", "gradient_acumulation"), 1, "did you mean 'gradient_accumulation'?")
     shown = expect(optrush("experiments"), 0, "@quickstart", "Which optimizations pay on this machine?").stdout
     assert "@attention" in shown and "error" not in shown, shown
+    assert "no bf16" not in shown, "the list has not measured the CPU"
     expect(optrush("stubs"), 0, "---@meta", "gradient_accumulation")
     expect(optrush("doctor", "--help"), 0, "--quick")
     expect(optrush("forward"), 2)

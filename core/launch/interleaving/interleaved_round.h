@@ -13,23 +13,23 @@
 #include "launch/schedule/schedule.h"
 
 namespace optrush {
-/// Runs of one round whose processes live at once and whose steps are interleaved, so that they are measured
-/// seconds apart (docs/internals/interleaving.md). Only one of them works at any time.
+/// Runs of one round whose processes exist at the same time and whose steps alternate, so that they are
+/// measured seconds apart (docs/internals/interleaving.md). Only one of them works at any time.
 class InterleavedRound {
  public:
   /// The controller's part of a round.
   class Host {
    public:
     virtual ~Host() = default;
-    /// Starts a run whose processes find their turns at `socket`; null where a signal came first.
+    /// Starts a run whose processes connect to `socket` for their turns; null if a signal came first.
     virtual std::unique_ptr<LiveRun> start(const Job&, const std::filesystem::path& socket) = 0;
-    /// The turn is this run's from now on.
+    /// The turn passes to this run.
     virtual void has_turn(const Job&) = 0;
-    /// Called now and then.
+    /// Called a few times per second.
     virtual void tick() = 0;
     /// A run has ended, with a result that may say more than the stored one.
     virtual void ended(const Job&, const RunResult&) = 0;
-    /// A run has ended without a result that counts: by a signal, or for want of memory that the others held.
+    /// A run has ended without a valid result: by a signal, or because the others held the memory.
     virtual void abandoned(const Job&) = 0;
     /// Every run is ready for its first timed step: after how many the round ends, whatever the specs ask
     /// for. By variant; the most that there are: none is cut.
@@ -80,9 +80,9 @@ class InterleavedRound {
 /// more than leave `steps` to at least four turns. `seconds`: of a step of each run; 0: not known.
 int64_t steps_of_a_turn(const std::vector<double>& seconds, int64_t steps);
 
-/// In which order a round, from 0 on, starts its runs: the first in the script's, every second one after that
-/// in an order of its own, the same in every experiment, and the rounds between in the reverse of the one
-/// before. What a place brings is then no rung's own, in two rounds already.
+/// The order in which a round, counted from 0, starts its runs. Round 0 uses the order of the script, every
+/// even round after it a separate order, the same in every experiment, and odd rounds the reverse of the
+/// round before. So an effect of the place in the order cancels after two rounds.
 std::vector<size_t> start_order(size_t members, int64_t round);
 
 /// The order of turns: of `members`, each cycle begins one later than the last, and ends with those that it

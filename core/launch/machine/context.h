@@ -18,7 +18,7 @@ std::optional<Json> describe_machine(const Experiment&, const std::filesystem::p
 /// The output of the worker's doctor for the machine of this spec.
 Json ask_doctor(const RunSpec&, const std::filesystem::path& worker, bool quick, Interrupts&);
 
-/// Why runs of both contexts must not stand in one report: "CPU 'A' there, 'B' here"; empty where they may.
+/// Why one report cannot have runs of both contexts: "CPU 'A' there, 'B' here"; empty if it can.
 std::string difference_of_machines(const Context& there, const Context& here);
 /// The warning of a report with runs of both builds; empty if they are of one build.
 std::string difference_of_builds(const Context& there, const Context& here);

@@ -14,9 +14,9 @@ namespace optrush {
 /// to. Nothing here blocks, except join() and the destructor for a bounded time.
 class Followers {
  public:
-  /// Listens for them. An Error where every port that the job may have is taken.
+  /// Listens for them. Throws an Error if every port of the job is in use.
   Followers(const Launched& here, const std::string& script_sha256);
-  /// Dismisses them by exit code 1 where that has not been done.
+  /// Dismisses them with exit code 1, unless dismiss() was called.
   ~Followers();
   Followers(const Followers&) = delete;
   Followers& operator=(const Followers&) = delete;
@@ -28,11 +28,11 @@ class Followers {
   /// have: a launcher on their machines learns it from them. Waits for a moment until they have gone.
   void dismiss(const Farewell&);
 
-  /// Takes what they say. Where one was asked to stop, the whole job is.
+  /// Reads their messages. If one of them was asked to stop, the whole job stops.
   void listen(Interrupts&);
 
   const Launched& here() const { return here_; }
-  /// Why a run of so many ranks can't be made: which are missing, and why; "" where it can.
+  /// Why a run of so many ranks is impossible: the missing ranks and the reasons; "" if it is possible.
   std::string missing(int64_t ranks);
   /// Has one of them start its part of a run, whose files are below `run_folder`. An Error where it is
   /// missing.
@@ -52,14 +52,14 @@ class Followers {
   struct Follower {
     Channel channel;
     Hello hello;
-    int64_t run = 0;                  ///< that it was last told to start
+    int64_t run = 0;                  ///< the last one that it was asked to start
     std::optional<RankEnd> end = {};  ///< of that
     Seen seen = {};                   ///< of that
     std::string left = {};            ///< why it has left; "": it has not
   };
   struct Gone {
     std::string why;
-    int64_t run = 0;  ///< that it was last told to start
+    int64_t run = 0;  ///< the last one that it was asked to start
     Seen seen = {};   ///< of that
   };
   struct Stranger {
@@ -82,7 +82,7 @@ class Followers {
   std::map<int64_t, Follower> followers_;
   std::map<int64_t, Gone> gone_;  ///< ranks that are missing for a reason that is known
   std::string foreign_;           ///< what was said to the last process of another job
-  int asked_to_stop_ = 0;         ///< the signal that one of them was sent
+  int asked_to_stop_ = 0;         ///< the signal that one of them received
   std::string who_was_asked_;
   bool dismissed_ = false;
   std::vector<std::string> notes_;

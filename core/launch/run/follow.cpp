@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 constexpr size_t kMostBytesOfAFile = 64U << 20;
 constexpr milliseconds kPeriod{20};
 constexpr double kConnectLimit = 5;
-constexpr double kAnswerLimit = 5;     // of who may be another program, where the job has other ports
+constexpr double kAnswerLimit = 5;     // the peer may be another program if the job has other ports
 constexpr double kBetweenNews = 0.25;  // of a worker
 constexpr double kTimeToBeEnded = 15;  // by rank 0, after a signal and the time to save a state
 

@@ -33,9 +33,9 @@ struct RoundState {
 /// Which variants run in the next round, by index: those whose intervals are too wide, and what they are
 /// compared with; the widest first where the time left is too short for all. Empty: there is no next round.
 ///
-/// It looks at widths alone, never at which side is faster, so that the stopping itself favours no verdict;
-/// but for a race, which asks for nothing else than who is faster. What stopping at a spread that is small by
-/// chance adds to the errors, the wider intervals of such an experiment take off (standard_of).
+/// It uses the widths only and not the direction, so that stopping favours no verdict. The exception is a
+/// race, whose only question is which is faster. Stopping at a spread that is small by chance adds errors;
+/// the wider intervals of such an experiment compensate for them (standard_of).
 std::vector<int64_t> next_round(const RoundState&);
 
 /// The pairs of a report: each row that is ok with its previous one and with the base.

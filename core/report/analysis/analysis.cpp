@@ -14,7 +14,7 @@ namespace {
 /// Compares the rows of a report, and collects its findings.
 class Analyzer {
  public:
-  /// The runs come apart, as who needs the rest no more gives them away.
+  /// `runs` are separate, so that a caller that needs nothing else of `stored` can move them in.
   Analyzer(const Stored& stored, std::vector<StoredRun> runs)
       : stored_(stored), out_{.runs = std::move(runs)}, runs_(stored.variants, out_.runs) {
     out_.experiment = stored.experiment;

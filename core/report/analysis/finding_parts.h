@@ -83,9 +83,9 @@ struct SlowerRung {
   Ratio speed;
 };
 std::vector<SlowerRung> slower_on_as_many_ranks(const Analysis&);
-/// The fastest of the other programs: who beats that one beats them all.
+/// The fastest of the other programs.
 void add_programs(const Analysis&, Sentences&);
-/// What pays, what costs, what the whole ladder comes to.
+/// The gains and the costs of the rungs, and the total of the ladder.
 void add_ladder(const Analysis&, Sentences&);
 /// Which rung reaches the target loss first, which comes next, and how near the others came: runs of the
 /// base's task whose losses are of one kind. Where all take equally many steps, other sentences tell of

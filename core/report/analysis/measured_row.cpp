@@ -126,7 +126,7 @@ void take_times(Row& row, const RunsOfRow& runs) {
   row.trained_tokens_per_second =
       median_over(runs, [](const RunResult& r) { return r.trained_tokens_per_second; });
   row.step_seconds = median_over(runs, [](const RunResult& r) { return r.step_seconds; });
-  // The longest: whoever comes later reads what the first round compiled from a cache.
+  // The longest, because later rounds read compiled code from a cache.
   for (const StoredRun* run : runs)
     row.compile_seconds = std::max(row.compile_seconds.value_or(0), run->result.compile_seconds);
   row.setup_seconds = median_over(runs, [](const RunResult& r) { return std::optional(r.setup_seconds); });

@@ -80,6 +80,18 @@ Section note_section(const Analysis& a) {
   return section;
 }
 
+/// The warnings of runs in the order of the table, each once, with the rungs that have it.
+std::vector<std::pair<std::string, std::vector<std::string>>> warned_rungs(const std::vector<Row>& rows) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> found;
+  for (const Row& row : rows)
+    for (const auto& warning : row.warnings) {
+      auto same = std::ranges::find(found, warning, [](const auto& entry) { return entry.first; });
+      if (same == found.end()) same = found.insert(same, {warning, {}});
+      same->second.push_back(name_in_text(row.name));
+    }
+  return found;
+}
+
 bool empty(const Section& s) {
   return s.paragraphs.empty() && s.bullets.empty() && s.links.empty() && !s.table;
 }
@@ -98,8 +110,8 @@ std::vector<std::string> warnings_of(const Analysis& a) {
     warnings.push_back(noise);
   if (const std::string text = disturbed_warning(disturbed_rounds(a.rows)); !text.empty())
     warnings.push_back(text);
-  for (const Row& row : a.rows)
-    for (const auto& warning : row.warnings) warnings.push_back(row.name + ": " + warning + ".");
+  for (const auto& [warning, rungs] : warned_rungs(a.rows))
+    warnings.push_back(join(rungs) + ": " + warning + ".");
   if (!a.drift || std::abs(a.drift->last / a.drift->first - 1) <= kFar) return warnings;
   warnings.push_back(
       "The speed of the base changed by " + change(a.drift->last / a.drift->first) +

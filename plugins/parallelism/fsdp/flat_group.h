@@ -34,7 +34,6 @@ class FlatGroup {
   void start_gather();
   void wait();
   void free();
-  bool gathering() const { return !pending_.empty(); }
   /// Gathered, or about to be.
   bool present() const { return fields_.front().whole.allocated(); }
   /// The piece was written to since it was gathered.

@@ -51,6 +51,16 @@ class Launch : public ::testing::Test {
     return e;
   }
 
+  /// The runs of the entries of this kind in the journal.
+  std::vector<std::string> events(const std::string& event) const {
+    std::vector<std::string> runs;
+    std::istringstream lines(read_file(report() / "journal.jsonl"));
+    for (std::string line; std::getline(lines, line);)
+      if (const Json entry = Json::parse(line); entry.at("event") == event)
+        runs.push_back(entry.value("run", ""));
+    return runs;
+  }
+
   RunRequest request() const { return {.worker = kFakeWorker, .reports = folder_.path(), .probe_s = 0}; }
   RunRequest resuming() const {
     RunRequest r = request();

@@ -1,0 +1,234 @@
+// What is run again with --resume, and after a fault.
+#include <gmock/gmock.h>
+
+#include "../../support/opens.h"
+#include "fixture.h"
+#include "launch/controller.h"
+#include "launch/journal.h"
+
+namespace optrush {
+namespace {
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using testing::error_of;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class Resume : public testing::Launch {};
+
+TEST_F(Resume, OfAWholeReportRunsNothing) {
+  run(experiment({"a", "crash"}, 2));
+  const std::string before = read_file(report() / "runs/01-a-r1/result.json");
+  EXPECT_FALSE(run(experiment({"a", "crash"}, 2), resuming()).all_ok)
+      << "what failed before is still not well";
+  EXPECT_THAT(starts(), IsEmpty());
+  EXPECT_EQ(read_file(report() / "runs/01-a-r1/result.json"), before);
+}
+
+TEST_F(Resume, RunsWhatIsMissing) {
+  run(experiment({"a", "b"}, 2));
+  fs::remove(report() / "runs/01-a-r2/result.json");
+  fs::remove_all(report() / "runs/02-b-r1");
+  run(experiment({"a", "b"}, 2), resuming());
+  EXPECT_THAT(starts(), ElementsAre("02-b-r1", "01-a-r2"));
+}
+
+TEST_F(Resume, AddsRounds) {
+  run(experiment({"a"}, 1));
+  run(experiment({"a"}, 2), resuming());
+  EXPECT_THAT(starts(), ElementsAre("00-base-r2", "01-a-r2", "00-base-drift"));
+}
+
+TEST_F(Resume, RunsChangedSpecsAgain) {
+  auto e = experiment({"a", "b"});
+  run(e);
+  e.parts[0].rungs[1].settings = {{"train", {{"lr", 0.5}}}};
+  run(e, resuming());
+  EXPECT_THAT(starts(), ElementsAre("02-b-r1"));
+  EXPECT_TRUE(fs::exists(report() / "replaced/02-b-r1/result.json"));
+}
+
+TEST_F(Resume, SetsAsideWhatIsNoLongerPartOfTheExperiment) {
+  run(experiment({"a", "b"}, 2));
+  run(experiment({"renamed"}, 1), resuming());
+  EXPECT_THAT(starts(), ElementsAre("01-renamed-r1", "00-base-drift"));
+  EXPECT_EQ(load_report(report()).runs.size(), 3);
+}
+
+TEST_F(Resume, AfterAPluginChangedRunsItAgain) {
+  write_file(folder_ / "plugin.so", "one");
+  setenv("FAKE_PLUGIN", (folder_ / "plugin.so").c_str(), 1);
+  const auto e = experiment({"plugin", "other"});
+  run(e);
+  run(e, resuming());
+  EXPECT_THAT(starts(), IsEmpty());
+  write_file(folder_ / "plugin.so", "two");
+  run(e, resuming());
+  EXPECT_THAT(starts(), ElementsAre("01-plugin-r1"));
+}
+
+TEST_F(Resume, ReadsPluginsAndResultsOnce) {
+  fs::create_directory(folder_ / "plugins");
+  write_file(folder_ / "plugins/plugin.so", "one");
+  setenv("FAKE_PLUGIN", (folder_ / "plugins/plugin.so").c_str(), 1);
+  const auto e = experiment({"plugin"}, 3);
+  run(e);
+  testing::Opens plugins(folder_ / "plugins"), results(report() / "runs/01-plugin-r2");
+  run(e, resuming());
+  EXPECT_THAT(starts(), IsEmpty());
+  EXPECT_EQ(plugins.of("plugin.so"), 1);
+  EXPECT_EQ(results.of("result.json"), 2) << "to see that it is done, and for the gate";
+}
+
+TEST_F(Resume, AfterDataChangedRunsItAgain) {
+  write_file(folder_ / "text.txt", "one");
+  auto e = experiment({"a", "b"});
+  e.base =
+      merged(e.base, {{"data", {{"kind", "text"}, {"path", (folder_ / "text.txt").string()}}}}, "fixture");
+  RunRequest only = request();
+  only.only = {"a"};
+  run(e, only);
+  run(e, resuming());
+  EXPECT_THAT(starts(), ElementsAre("02-b-r1"));
+  write_file(folder_ / "text.txt", "another text");
+  run(e, resuming());
+  EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-a-r1", "02-b-r1", "00-base-drift"));
+}
+
+TEST_F(Resume, KeepsWhatCannotBePlannedNow) {
+  const fs::path checkpoint = folder_ / "model.safetensors";
+  setenv("FAKE_CHECKPOINT", checkpoint.c_str(), 1);
+  write_file(checkpoint, "weights");
+  run(experiment({"checkpoint", "b"}, 2));
+  fs::remove(checkpoint);
+  EXPECT_FALSE(run(experiment({"checkpoint", "b"}, 3), resuming()).all_ok);
+  EXPECT_THAT(starts(), ElementsAre("00-base-r3", "02-b-r3", "00-base-drift"));
+  const Analysis a = analyze(load_report(report()));
+  EXPECT_EQ(a.rows.at(1).status, Status::ok) << a.rows.at(1).reason;
+  EXPECT_EQ(a.rows.at(1).rounds.size(), 2U);
+  EXPECT_EQ(a.missing_runs, 1U);
+  write_file(checkpoint, "weights");
+  EXPECT_TRUE(run(experiment({"checkpoint", "b"}, 3), resuming()).all_ok);
+  EXPECT_THAT(starts(), ElementsAre("01-checkpoint-r3"));
+}
+
+TEST_F(Resume, OnlyWithResumeKeepsThePlansOfTheOthers) {
+  run(experiment({"a", "b"}));
+  const Json before = read_json(report() / "plans.json");
+  ASSERT_TRUE(before.at(2).is_object());
+  RunRequest only = resuming();
+  only.only = {"a"};
+  run(experiment({"a", "b"}, 2), only);
+  EXPECT_EQ(read_json(report() / "plans.json"), before);
+  Experiment changed = experiment({"a", "b"}, 2);
+  changed.parts[0].rungs[1].settings = {{"train", {{"lr", 0.5}}}};
+  run(changed, only);
+  EXPECT_TRUE(read_json(report() / "plans.json").at(2).is_null()) << "that was another rung's";
+}
+
+TEST_F(Resume, RunsOfTwoBuildsAreSaidToBeThat) {
+  run(experiment({"a"}));
+  const fs::path file = report() / "context.json";
+  Json context = read_json(file);
+  context["commit"] = "of-yesterday";
+  Journal(report()).write("context.json", context);
+  run(experiment({"a", "b"}), resuming());
+  run(experiment({"a", "b"}), resuming());
+  const Json warnings = read_json(file).at("warnings");
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_THAT(warnings.at(0).get<std::string>(), HasSubstr("different builds of optrush"));
+  EXPECT_THAT(warnings.at(0).get<std::string>(), HasSubstr("of-yesterday"));
+}
+
+TEST_F(Resume, KeepsTheNumberOfThreads) {
+  run(experiment({"a"}));
+  setenv("FAKE_THREADS", "1", 1);
+  EXPECT_THAT(error_of([&] { run(experiment({"b"}), resuming()); }),
+              HasSubstr("CPU threads '2' there, '1' here"));
+  unsetenv("FAKE_THREADS");
+}
+
+TEST_F(Resume, KeepsTheArguments) {
+  auto e = experiment({"a"});
+  e.arguments = {{"layers", 4}};
+  run(e);
+  e.arguments = {{"layers", 4}, {"new", true}};
+  run(e, resuming());
+  EXPECT_THAT(starts(), IsEmpty()) << "the script reads one more";
+  e.arguments["layers"] = 8;
+  EXPECT_THAT(error_of([&] { run(e, resuming()); }), HasSubstr("started with layers = 4, not 8"));
+  EXPECT_EQ(load_report(report()).experiment.arguments.at("layers"), 4);
+}
+
+TEST_F(Resume, StaysOnTheMachine) {
+  run(experiment({"a"}));
+  setenv("FAKE_CPU", "another", 1);
+  EXPECT_THAT(error_of([&] { run(experiment({"b"}), resuming()); }),
+              HasSubstr("CPU 'fake' there, 'another' here"));
+  EXPECT_EQ(load_report(report()).variants.at(1).name, "a") << "a refused resume changes nothing";
+}
+
+TEST_F(Resume, AMachineWhoseDescriptionWasChangedIsLookedAtAgain) {
+  run(experiment({"a"}));
+  const fs::path context = report() / "context.json";
+  std::string content = read_file(context);
+  content.replace(content.find("\"fake\""), 6, "\"fame\"");
+  write_file(context, content);
+  EXPECT_THAT(error_of([&] { load_report(report()); }),
+              AllOf(HasSubstr("context.json"), HasSubstr("changed after it was written")));
+  run(experiment({"a"}), resuming());
+  EXPECT_THAT(starts(), IsEmpty());
+  EXPECT_EQ(load_report(report()).context.at("cpu").at("name"), "fake");
+}
+
+TEST_F(Resume, ATornJournalIsPassedOver) {
+  run(experiment({"a"}));
+  const fs::path journal = report() / "journal.jsonl";
+  const std::string whole = read_file(journal);
+  // Torn in the middle of the line that says that 01-a-r1 was started.
+  const size_t start = whole.find("01-a-r1");
+  write_file(journal, whole.substr(0, start + 3));
+  run(experiment({"a"}), resuming());
+  EXPECT_THAT(starts(), ElementsAre("01-a-r1", "00-base-drift"));
+  run(experiment({"a"}), resuming());
+  EXPECT_THAT(starts(), IsEmpty()) << "the line after the torn one was not read";
+}
+
+class Restarts : public testing::Launch {
+ protected:
+  static Experiment saving(const std::vector<std::string>& rungs, int64_t rounds = 1) {
+    Experiment e = experiment(rungs, rounds);
+    e.max_restarts = 2;
+    e.base.save.every = 5;
+    return e;
+  }
+};
+
+TEST_F(Restarts, AFaultStartsARunAgainWhichATooOftenLostOneEnds) {
+  EXPECT_FALSE(run(saving({"crash", "exit3", "good"})).all_ok);
+  EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-crash-r1", "01-crash-r1", "01-crash-r1", "02-exit3-r1",
+                                    "02-exit3-r1", "02-exit3-r1", "03-good-r1"));
+  EXPECT_EQ(status("01-crash-r1"), "crashed");
+  EXPECT_EQ(events("restarted"),
+            (std::vector<std::string>{"01-crash-r1", "01-crash-r1", "02-exit3-r1", "02-exit3-r1"}));
+  EXPECT_THAT(result("01-crash-r1").at("notes"),
+              Contains(AllOf(HasSubstr("started again 2 times"), HasSubstr("made 2 steps again"))))
+      << "each had made one step";
+  EXPECT_EQ(analyze(load_report(report())).missing_runs, 0) << "the sum of the noted result is the journal's";
+}
+
+TEST_F(Restarts, WhatARunSaysOfItselfIsNoFault) {
+  run(saving({"failed", "oom", "skip"}));
+  EXPECT_EQ(starts().size(), 4);
+  EXPECT_THAT(events("restarted"), IsEmpty());
+}
+
+TEST_F(Restarts, OnlyRunsThatSaveStartAgain) {
+  run(saving({"crash@2"}, 2));
+  EXPECT_THAT(events("restarted"), IsEmpty()) << "later rounds save no state";
+  EXPECT_EQ(status("01-crash-2-r2"), "crashed");
+}
+}  // namespace
+}  // namespace optrush
