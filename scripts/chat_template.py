@@ -12,6 +12,7 @@ from conversations import THOUGHTS
 from data_lines import Refused
 
 PLACEHOLDER = "\ue000"
+KNOWN_FIELDS = {"role", "content", "parts", "learned", "tool_calls", "tool_call_id", "id", "name", *THOUGHTS}
 
 
 def leaves(value):
@@ -178,6 +179,13 @@ class ChatTemplate:
         said_once = [other for _, _, other in pieces]
         return [(number, kind, piece) for number, kind, piece in missing
                 if kind != "content" or sum(piece in other for other in said_once) == 1 or not self.writes(form, number - 1, tools, more)]
+
+    def unwritten_fields(self, form, tools, more):
+        """Fields that no template is known to read, whose texts are not in what this one writes."""
+        found = {name: value for message in form for name, value in message.items()
+                 if name not in KNOWN_FIELDS and isinstance(value, str) and value.strip()}
+        text = self.written(form, tools, more=more) if found else ""
+        return [name for name, value in found.items() if not times(value.strip(), text)]
 
     def writes(self, form, place, tools, more):
         """Whether it writes this message, of which another one has the text, too."""

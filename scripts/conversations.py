@@ -56,7 +56,11 @@ def message_of(given, number, notes):
     """{"role", "content"} and what else the message has; "content" is text."""
     if not isinstance(given, dict):
         raise Refused(f"message {number} is not an object", 'write {"role": ..., "content": ...}')
-    message = {name: value for name, value in given.items() if name not in ("from", "value", "weight", "train")}
+    message = {name: value for name, value in given.items() if name not in ("from", "value", "weight", "train", "function_call")}
+    if call := given.get("function_call"):  # as OpenAI wrote one call before there were several
+        if message.get("tool_calls"):
+            raise Refused(f"message {number} has both tool_calls and function_call", "keep one of them")
+        message["tool_calls"] = calls_of(call if isinstance(call, str) else json.dumps(call), number)
     if "role" not in given and "from" in given:
         notes("conversations with 'from' and 'value', read as messages")
         message["role"], message["content"] = given["from"], given.get("value", given.get("content"))
@@ -119,15 +123,42 @@ def pretokenized(line):
 
 
 def tools_of(line):
-    tools = line.get("tools")
+    name = "functions" if line.get("functions") else "tools"
+    tools = line.get(name)
     if isinstance(tools, str):
         try:
             tools = json.loads(tools) if tools.strip() else None
         except ValueError:
-            raise Refused("'tools' is text, but not JSON", "write a list of functions, as for transformers") from None
+            raise Refused(f"'{name}' is text, but not JSON", "write a list of functions, as for transformers") from None
     if tools and not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
-        raise Refused("'tools' must be a list of functions", 'write {"type": "function", "function": {"name": ..., "parameters": {...}}}')
+        raise Refused(f"'{name}' must be a list of functions", 'write {"type": "function", "function": {"name": ..., "parameters": {...}}}')
+    if tools and name == "functions":  # as OpenAI wrote them before there were other tools
+        if line.get("tools"):
+            raise Refused("the line has both 'tools' and 'functions'", "keep one of them")
+        tools = [{"type": "function", "function": tool} for tool in tools]
     return tools or None
+
+
+def options_of(line):
+    """What a line gives its chat template: the tools, and other arguments."""
+    more = line.get("chat_template_kwargs")
+    if more is not None and not isinstance(more, dict):
+        raise Refused("'chat_template_kwargs' is not an object", FORMS)
+    return tools_of(line), more
+
+
+def with_system(line, messages, notes):
+    """The messages behind the text of the line's 'system'."""
+    system = line.get("system")
+    if not system:
+        return messages
+    if not isinstance(system, str):
+        raise Refused("'system' must be a text", 'a list of parts can be the content of a message: {"role": "system", "content": [...]}')
+    if messages and messages[0]["role"] in ("system", "developer"):
+        if messages[0]["content"] == system:
+            return messages
+        raise Refused("the line has 'system' and a message of the system with another text", "keep one of them")
+    return [*messages_of([{"role": "system", "content": system}], notes), *messages]
 
 
 def conversation_of(line, notes):
@@ -141,10 +172,33 @@ def conversation_of(line, notes):
         given = line[name]
         if not is_conversation(given):
             raise Refused(f"'{name}' must be a list of {{\"role\": ..., \"content\": ...}}")
-    system = line.get("system")
-    if isinstance(system, str) and system and given[0].get("role", given[0].get("from")) != "system":
-        given = [{"role": "system", "content": system}, *given]
-    return messages_of(given, notes)
+    return with_system(line, messages_of(given, notes), notes)
+
+
+def check_texts(line):
+    """Texts as they are have no place for what a chat template would write."""
+    for name in ("system", "tools", "functions"):
+        if line.get(name):
+            raise Refused(f"the line has '{name}' beside texts, which no chat template writes", "write messages instead of texts, or put it into the prompt")
+
+
+class Line(dict):
+    """A line of a file, which knows the fields that were read."""
+
+    def __init__(self, fields):
+        super().__init__(fields)
+        self.was_read = set()
+
+    def __getitem__(self, name):
+        self.was_read.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name, otherwise=None):
+        self.was_read.add(name)
+        return super().get(name, otherwise)
+
+    def unread(self):
+        return [name for name, value in self.items() if name not in self.was_read and value not in (None, "", [], {})]
 
 
 def unknown_form(line):

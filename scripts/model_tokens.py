@@ -1,8 +1,9 @@
 """Documents and pairs as tokens of a model: what a tokenizer and a chat template make of one line."""
 
 from chat_template import ChatTemplate
-from conversations import conversation_of, is_conversation, messages_of, pretokenized, tools_of, unknown_form
-from data_lines import FORMS, Refused
+from conversations import (
+    Line, check_texts, conversation_of, is_conversation, messages_of, options_of, pretokenized, unknown_form, with_system)
+from data_lines import Refused
 
 AGREED = 32  # tokens in a row that two parts of a text have alike where they are joined
 LOST = {
@@ -160,6 +161,8 @@ class Tokens(Texts):
             self.losses(says, text, learns, usual=answers and not learns, last=number - 1 == max(learned))
         if self.template.clock.shows_today():
             self.notes("conversations in which the chat template writes today's date (--date 2024-07-26 sets another one)")
+        for name in self.template.unwritten_fields(form, tools, more):
+            self.notes(f"conversations whose messages have the field '{name}', which the chat template does not write")
         if any(self.marks_in(message["content"]) for message in messages):
             self.notes("conversations whose texts contain special tokens of the tokenizer, which are tokenized as special tokens")
         return form
@@ -196,20 +199,22 @@ class Tokens(Texts):
         whole = self.seen(self.chat(messages, tools, more))
         return {"tokens": whole, "trained": [self.turn(messages, place, whole, tools, more) for place in places]}
 
-    def completion(self, line, tools, more):
+    def completion(self, line):
         prompt, completion = line["prompt"], line.get("completion")
-        if isinstance(line.get("label"), bool):
+        if any(name == "label" and isinstance(value, bool) for name, value in line.items()):
             raise Refused("lines with 'label' are not supported: training on unwanted completions would teach them",
                           "give pairs of 'chosen' and 'rejected' for rush.preferences, or keep only the wanted lines, without 'label'")
         if is_conversation(prompt) and is_conversation(completion):
-            prompt = messages_of(prompt, self.notes)
-            return self.conversation(prompt + messages_of(completion, self.notes, len(prompt)), tools, more, first=len(prompt))
+            answer = messages_of(completion, self.notes, len(prompt))
+            prompt = with_system(line, messages_of(prompt, self.notes), self.notes)
+            return self.conversation(prompt + answer, *options_of(line), first=len(prompt))
         if completion is None:
             raise unknown_form(line)
         if not isinstance(prompt, str) or not isinstance(completion, str):
             raise Refused("'prompt' and 'completion' must be two texts or two lists of messages")
         if not completion:
             raise Refused("'completion' is empty")
+        check_texts(line)
         whole = self.text(prompt + completion)
         return [{"tokens": whole, "prompt_tokens": common(self.quiet_text(prompt), whole)}]
 
@@ -220,7 +225,7 @@ class Tokens(Texts):
         self.notes = notes
         return tokens
 
-    def preference(self, line, tools, more):
+    def preference(self, line):
         prompt, chosen, rejected = parts = [line.get(name) for name in ("prompt", "chosen", "rejected")]
         if all(isinstance(part, list) and part and isinstance(part[0], int) for part in parts):
             return [{"prompt": prompt, "chosen": chosen, "rejected": rejected}]
@@ -237,8 +242,11 @@ class Tokens(Texts):
                 prompt = messages_of(prompt, self.notes)
             elif isinstance(prompt, str):
                 prompt = messages_of([{"role": "user", "content": prompt}], self.notes)
-            answers, given = self.answers(prompt, (chosen, rejected), tools, more)
+            else:
+                raise Refused("'prompt' must be a text or a list of messages where the answers are messages")
+            answers, given = self.answers(with_system(line, prompt, self.notes), (chosen, rejected), *options_of(line))
         elif all(isinstance(part, str) and part for part in (prompt, chosen, rejected)):
+            check_texts(line)
             answers = [self.text(prompt + answer) for answer in (chosen, rejected)]
             asked = self.quiet_text(prompt)
             given = min(common(asked, answer) for answer in answers)
@@ -270,14 +278,14 @@ class Tokens(Texts):
         tokens = [self.seen(self.chat(messages, tools, more)) for messages in whole]
         return tokens, self.asked(whole[0][:len(prompt)], tools, more, tokens)
 
-    def documents(self, line, tools, more):
+    def documents(self, line):
         if isinstance(line.get("tokens"), list):
             return [{name: line[name] for name in ("tokens", "prompt_tokens", "trained") if name in line}]
         messages = conversation_of(line, self.notes)
         if messages is not None:
-            return self.conversation(messages, tools, more)
+            return self.conversation(messages, *options_of(line))
         if "prompt" in line:
-            return self.completion(line, tools, more)
+            return self.completion(line)
         if isinstance(line.get("text"), str):
             if not line["text"]:
                 raise Refused("'text' is empty", "remove the line")
@@ -288,12 +296,13 @@ class Tokens(Texts):
 
     def line(self, line):
         """[{"tokens", ...}] or [{"prompt", "chosen", "rejected"}]; empty: it is left out, which is counted."""
-        tools, more = tools_of(line), line.get("chat_template_kwargs")
-        if more is not None and not isinstance(more, dict):
-            raise Refused("'chat_template_kwargs' is not an object", FORMS)
+        line = Line(line)
         if "chosen" in line or "rejected" in line:
-            return self.preference(line, tools, more)
-        made = self.documents(line, tools, more)
-        if any(len(document["tokens"]) < 2 for document in made):
-            raise Refused("the line has only one token; training needs at least two")
+            made = self.preference(line)
+        else:
+            made = self.documents(line)
+            if any(len(document["tokens"]) < 2 for document in made):
+                raise Refused("the line has only one token; training needs at least two")
+        for name in line.unread():
+            self.notes(f"lines with the field '{name}', which is not read")
         return made

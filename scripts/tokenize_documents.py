@@ -1,4 +1,4 @@
-"""Interleaving texts, conversations and preferences into tokens for rush.documents and rush.preferences.
+"""Turns texts, conversations and preferences into tokens for rush.documents and rush.preferences.
 
 `optrush tokenize` starts it; docs/guides/fine_tuning.md, has the forms of a line. The tokenizer and
 the chat template are those of a Hugging Face folder, used through transformers. The loss is taken on what the assistant

@@ -309,6 +309,56 @@ def test_nothing_is_lost(work):
     assert "special tokens" in said and "end without an answer" in said
 
 
+def test_fields_of_lines(work):
+    """Every field that says something is in the tokens, refused, or named in a note; after test_nothing_is_lost()."""
+    asked, answer, other = {"role": "user", "content": "hello"}, {"role": "assistant", "content": "4"}, {"role": "assistant", "content": "no"}
+    system = {"role": "system", "content": "Be brief."}
+
+    def same(line, wanted, model="plain", *notes):
+        made, said = tokenized(work, [line], model=model)
+        right, _ = tokenized(work, [wanted], model=model)
+        assert made == right and made is not None and all(note in said for note in notes), (made, right, said)
+        return said
+
+    def refused(line, *said, model="plain"):
+        made, output = tokenized(work, [line], model=model)
+        assert made is None and "hint: " in output and all(part in output for part in said), (made, output)
+
+    whole = {"messages": [system, asked, answer]}
+    for line in ({"system": "Be brief.", "messages": [asked, answer]}, {"system": "Be brief.", **whole},
+                 {"system": "Be brief.", "prompt": [asked], "completion": [answer]}, {"system": "Be brief.", "instruction": "hello", "output": "4"}):
+        same(line, whole)
+    pair = {"prompt": [system, asked], "chosen": [answer], "rejected": [other]}
+    for line in ({"system": "Be brief.", "prompt": [asked], "chosen": [answer], "rejected": [other]},
+                 {"system": "Be brief.", "prompt": "hello", "chosen": [answer], "rejected": [other]},
+                 {"system": "Be brief.", "chosen": [asked, answer], "rejected": [asked, other]}):
+        same(line, pair)
+    refused({"system": "Be long.", **whole}, "'system'", "another text")
+    refused({"system": ["Be brief."], "messages": [asked, answer]}, "'system' must be a text")
+    for texts in ({"prompt": "hello", "completion": "4"}, {"prompt": "hello", "chosen": "4", "rejected": "no"}):
+        refused({"system": "Be brief.", **texts}, "'system' beside texts", "write messages")
+        refused({"tools": TOOLS, **texts}, "'tools' beside texts")
+
+    # One call as OpenAI wrote it before there were several.
+    function = {"name": "weather", "arguments": '{"place": "Köln", "days": 3}'}
+    for call in (function, json.dumps(function)):
+        line = {"messages": [asked, {"role": "assistant", "content": None, "function_call": call}, {"role": "function", "name": "weather", "content": "3"}, answer],
+                "functions": [TOOLS[0]["function"]]}
+        wanted = {"messages": [asked, {"role": "assistant", "content": None, "tool_calls": CALL}, *line["messages"][2:]], "tools": TOOLS}
+        same(line, wanted, "calls")
+    refused(line, "tool calls of trained answers")
+    refused({"messages": [asked, {**answer, "function_call": function, "tool_calls": CALL}]}, "message 2", "both", model="calls")
+    refused({"messages": [asked, {**answer, "function_call": {"place": 3}}]}, "message 2", "function call", model="calls")
+    refused({"messages": [asked, answer], "tools": TOOLS, "functions": TOOLS}, "'tools' and 'functions'", model="calls")
+
+    said = same({**whole, "system_prompt": "Be long.", "id": 3, "empty": None}, whole, "plain", "the field 'system_prompt', which is not read: 1, first")
+    assert "'empty'" not in said and "'messages'" not in said
+    same({"text": "hello", "tools": TOOLS}, {"text": "hello"}, "plain", "the field 'tools', which is not read")
+    same({"tokens": [5, 6, 7], "labels": [-100, 6, 7]}, {"tokens": [5, 6, 7]}, "plain", "the field 'labels', which is not read")
+    same({"messages": [asked, {**answer, "refusal": "I will not", "name": "bot"}]}, {"messages": [asked, answer]}, "plain",
+         "messages have the field 'refusal', which the chat template does not write: 1")
+
+
 def test_other_forms(work):
     """ShareGPT, Alpaca, lines of transformers' trainers, arrays, byte order marks and line ends of Windows."""
     wanted, _ = tokenized(work, [{"messages": messages(CHATS[1])}], model="plain")
@@ -602,6 +652,7 @@ with tempfile.TemporaryDirectory() as folder:
     test_preferences(place, tokens)
     test_refusals(place)
     test_nothing_is_lost(place)
+    test_fields_of_lines(place)
     test_other_forms(place)
     test_long_texts(tokens)
     test_vocabularies(place)
