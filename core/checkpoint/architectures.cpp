@@ -93,6 +93,14 @@ void read_gemma(const ConfigFields& config, Json& fields) {
   fields["embedding_scale"] = std::sqrt(config.value("hidden_size", "integer").get<double>());
 }
 
+void read_gemma1(const ConfigFields& config, Json& fields) {
+  read_gemma(config, fields);
+  if (config["hidden_act"] == "gelu")
+    config.refuse(
+        "'hidden_act' is \"gelu\", which transformers 4 computes exactly and transformers 5 by tanh",
+        "set it to \"gelu_pytorch_tanh\", with which Google trained Gemma");
+}
+
 void read_gemma2(const ConfigFields& config, Json& fields) {
   read_gemma(config, fields);
   fields["norm_placement"] = "both";
@@ -282,6 +290,7 @@ constexpr Architecture kArchitectures[] = {
      .base = "Olmo3Model",
      .model_type = "olmo3",
      .norm_eps = 1e-5,
+     .rotary_by_layer = true,
      .read = read_olmo3,
      .write = write_olmo3},
     {.name = "SmolLM3ForCausalLM",
@@ -302,7 +311,7 @@ constexpr Architecture kArchitectures[] = {
      .head_dim = 256,
      .storage = {.norm_offset = 1},
      .default_activation = "gelu_pytorch_tanh",
-     .read = read_gemma,
+     .read = read_gemma1,
      .write = write_attention_bias},
     {.name = "Gemma2ForCausalLM",
      .base = "Gemma2Model",
@@ -326,6 +335,7 @@ constexpr Architecture kArchitectures[] = {
      .head_dim = 256,
      .storage = {.norm_offset = 1},
      .window_rope_theta = "rope_local_base_freq",
+     .rotary_by_layer = true,
      .activation = "hidden_activation",
      .default_activation = "gelu_pytorch_tanh",
      .read = read_gemma3,

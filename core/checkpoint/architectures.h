@@ -44,6 +44,8 @@ struct Architecture {
   Storage storage = {};
   /// Field with the rotary base of the layers with a window; null: the class has one base.
   const char* window_rope_theta = nullptr;
+  /// "rope_parameters" of transformers 5 has a table for each type of layer.
+  bool rotary_by_layer = false;
   /// Field with the activation of the MLP.
   const char* activation = "hidden_act";
   /// Its value where the field is missing.

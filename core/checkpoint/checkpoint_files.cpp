@@ -1,11 +1,11 @@
 #include "checkpoint/checkpoint_files.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 
 #include "base/files.h"
 #include "base/suggest.h"
+#include "checkpoint/stored_numbers.h"
 #include "optrush/error.h"
 #include "spec/value.h"
 
@@ -18,9 +18,8 @@ constexpr const char* kHead = "lm_head.weight";
 constexpr std::string_view kReadTypes[] = {"F64", "F32", "F16", "BF16"};
 
 bool same_value(const CheckpointFiles::Stored& a, const CheckpointFiles::Stored& b) {
-  if (a.entry->dtype != b.entry->dtype || a.entry->shape != b.entry->shape) return false;
-  const auto x = a.file->bytes(*a.entry), y = b.file->bytes(*b.entry);
-  return x.size() == y.size() && (x.empty() || std::memcmp(x.data(), y.data(), x.size()) == 0);
+  return a.entry->shape == b.entry->shape &&
+         same_numbers({a.entry->dtype, a.file->bytes(*a.entry)}, {b.entry->dtype, b.file->bytes(*b.entry)});
 }
 
 /// "'x' of model.safetensors".
@@ -151,8 +150,9 @@ void CheckpointFiles::check_complete(const std::vector<NamedShape>& model) const
     const Stored* stored = find(name);
     if (stored == nullptr) {
       if (name == kHead) check_head(/*tied=*/false);
-      std::vector<std::string> names;
-      for (const auto& [known, entry] : stored_) names.push_back(known);
+      std::vector<std::string> names;  // what the model has itself is no misspelling
+      for (const auto& [known, entry] : stored_)
+        if (std::ranges::find(model, known, &NamedShape::name) == model.end()) names.push_back(known);
       throw Error(ErrorCode::invalid_file, "the checkpoint has no '" + name + "'",
                   nearest_or(name, names, "check that the weights belong to this config.json"),
                   folder_.string());

@@ -122,6 +122,17 @@ const char* read_activation(const ConfigFields& config, const Architecture& arch
       "supported values: " + join(known));
 }
 
+/// Of a class without such tables transformers 5 reads none of their settings.
+void check_rotary_tables(const ConfigFields& config, const Architecture& architecture) {
+  const Json& parameters = config["rope_parameters"];
+  if (architecture.rotary_by_layer || !parameters.is_object()) return;
+  for (const auto& [key, value] : parameters.items())
+    if (value.is_object())
+      config.refuse("'rope_parameters." + key + "' is a table for one type of layer, which " +
+                        architecture.name + " does not have",
+                    "put its settings into 'rope_parameters' itself");
+}
+
 /// `otherwise`, of the class, where the key is missing; `of_null` where it is null or the class has none.
 Json size_or(const ConfigFields& config, const char* key, int64_t otherwise, const Json& of_null) {
   const bool class_decides = !config.contains(key) && otherwise != 0;
@@ -137,6 +148,7 @@ HuggingFaceModel read_hugging_face_config(const ConfigFields& config) {
                          .storage = architecture.storage};
   model.max_positions =
       config.value("max_position_embeddings", "integer", architecture.max_positions).get<int64_t>();
+  check_rotary_tables(config, architecture);
   model.rotary =
       read_rotary(config, model.max_positions, architecture.rope_theta, architecture.window_rope_theta);
   const Json heads = config.value("num_attention_heads", "integer");

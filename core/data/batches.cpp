@@ -4,11 +4,11 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/counted.h"
 #include "base/counter_random.h"
 #include "base/files.h"
+#include "checkpoint/tokenizer_files.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"
 
@@ -17,9 +17,8 @@ namespace {
 /// The folder whose tokenizer text has to go through; "" where bytes are the model's tokens.
 std::string tokenizer_of(const Model& model) {
   constexpr int64_t kBytes = 256;
-  const bool bytes = model.checkpoint.empty() ||
-                     (model.vocab_size == kBytes &&
-                      !std::filesystem::exists(std::filesystem::path(model.checkpoint) / "tokenizer.json"));
+  const bool bytes =
+      model.checkpoint.empty() || (model.vocab_size == kBytes && !has_tokenizer(model.checkpoint));
   return bytes ? "" : model.checkpoint;
 }
 

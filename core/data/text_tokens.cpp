@@ -3,6 +3,8 @@
 #include <filesystem>
 
 #include "base/files.h"
+#include "base/temporary_folder.h"
+#include "checkpoint/tokenizer_files.h"
 #include "data/text_source.h"
 #include "machine/installation.h"
 #include "optrush/error.h"
@@ -61,18 +63,8 @@ class Tokenizer final : public TextTokens {
 
  private:
   Json asked(Json question) const {
-    std::string pattern = (fs::temp_directory_path() / "optrush-tokens-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr)
-      throw Error(ErrorCode::file_access, "cannot create a temporary folder",
-                  "set TMPDIR to a writable folder");
-    const fs::path work = pattern;
-    struct Removed {
-      const fs::path& folder;
-      ~Removed() {
-        std::error_code ignored;
-        fs::remove_all(folder, ignored);
-      }
-    } const removed{work};
+    const TemporaryFolder folder;
+    const fs::path& work = folder.path();
     write_json(work / "question.json", question);
     const fs::path script = Installation::of_this_program().scripts / "text_tokens.py";
     const int code = run_python({script.string(), folder_.string(), (work / "question.json").string(),
@@ -91,15 +83,14 @@ class Tokenizer final : public TextTokens {
 }  // namespace
 
 std::unique_ptr<TextTokens> open_text_tokens(const std::string& checkpoint, int64_t vocab_size) {
-  const auto has = [&](const char* name) { return fs::exists(fs::path(checkpoint) / name); };
-  if (!checkpoint.empty() && (has("tokenizer.json") || has("tokenizer.model") || has("vocab.json")))
-    return std::make_unique<Tokenizer>(checkpoint);
+  if (!checkpoint.empty() && has_tokenizer(checkpoint)) return std::make_unique<Tokenizer>(checkpoint);
   if (checkpoint.empty() ? vocab_size < kByteTokens : vocab_size != kByteTokens)
-    throw Error(
-        ErrorCode::missing_file,
-        "sample: '" + checkpoint + "' has no tokenizer, and the " + std::to_string(vocab_size) +
-            " tokens of the model are not bytes",
-        "put the model's tokenizer.json and tokenizer_config.json into that folder, or leave out sample");
+    throw Error(ErrorCode::missing_file,
+                "sample: " + (checkpoint.empty() ? std::string("the model") : "'" + checkpoint + "'") +
+                    " has no tokenizer, and its " + std::to_string(vocab_size) + " tokens are not bytes",
+                checkpoint.empty() ? "give the model a vocab_size of 256 or more, or leave out sample"
+                                   : "put the model's tokenizer.json and tokenizer_config.json into that "
+                                     "folder, or leave out sample");
   return std::make_unique<Bytes>();
 }
 }  // namespace optrush

@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/temporary_folder.h"
 #include "checkpoint/check_checkpoint.h"
+#include "checkpoint/tokenizer_files.h"
 #include "machine/installation.h"
 #include "machine/python.h"
 #include "optrush/error.h"
@@ -17,18 +18,6 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-/// Files of a model's folder that decide which tokens a text becomes.
-const std::vector<std::string> kTokenizerFiles = {"tokenizer.json",
-                                                  "tokenizer.model",
-                                                  "tokenizer_config.json",
-                                                  "special_tokens_map.json",
-                                                  "added_tokens.json",
-                                                  "vocab.json",
-                                                  "merges.txt",
-                                                  "chat_template.jinja",
-                                                  "chat_template.json",
-                                                  "vocab.txt",
-                                                  "spiece.model"};
 constexpr int64_t kByteVocabulary = 256;
 
 /// What the lines of a file are; it is asked of the first one.
@@ -70,11 +59,6 @@ bool has_text(const Variant& variant) {
   return has_text(spec.data) || (spec.validate.every > 0 && has_text(spec.validate.data));
 }
 
-bool has_tokenizer(const fs::path& model) {
-  return std::ranges::any_of(kTokenizerFiles,
-                             [&](const std::string& name) { return fs::exists(model / name); });
-}
-
 /// A file of any size, in pieces.
 std::string sum_of_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -84,18 +68,18 @@ std::string sum_of_file(const fs::path& path) {
   return sha256(sums);
 }
 
-std::string sum_of_source(const DataSpec& data) {
-  if (!fs::is_directory(data.path)) return sum_of_file(data.path);
+/// Of a file, or of those of a folder that end so.
+std::string sum_of(const fs::path& source, const std::vector<std::string>& extensions = {}) {
+  if (!fs::is_directory(source)) return sum_of_file(source);
   std::vector<fs::path> paths;
-  for (const auto& entry : fs::recursive_directory_iterator(data.path))
+  for (const auto& entry : fs::recursive_directory_iterator(source))
     if (entry.is_regular_file() &&
-        (data.extensions.empty() ||
-         std::ranges::count(data.extensions, entry.path().extension().string()) > 0))
+        (extensions.empty() || std::ranges::count(extensions, entry.path().extension().string()) > 0))
       paths.push_back(entry.path());
   std::ranges::sort(paths);
   std::string sums;
   for (const auto& path : paths)
-    sums += path.lexically_relative(data.path).string() + " " + sum_of_file(path) + "\n";
+    sums += path.lexically_relative(source).string() + " " + sum_of_file(path) + "\n";
   return sha256(sums);
 }
 
@@ -140,10 +124,10 @@ std::string command_of(const Asked& asked) {
 /// By what it is made of: its contents, the tokenizer, and the scripts that make it.
 fs::path cached(const Asked& asked, const fs::path& scripts) {
   const DataSpec& data = asked.data;
-  std::string made_of = sum_of_source(data);
+  std::string made_of = sum_of(data.path, data.extensions);
   const fs::path model = asked.model;
-  for (const auto& name : kTokenizerFiles)
-    if (fs::exists(model / name)) made_of += name + sum_of_file(model / name);
+  for (const auto& name : tokenizer_files())
+    if (fs::exists(model / name)) made_of += name + sum_of(model / name);
   made_of += sum_of_file(model / "config.json");
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(scripts))

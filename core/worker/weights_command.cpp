@@ -12,6 +12,7 @@
 #include "base/suggest.h"
 #include "checkpoint/checkpoint_files.h"
 #include "checkpoint/hugging_face_model.h"
+#include "checkpoint/tokenizer_files.h"
 #include "checkpoint/written_config.h"
 #include "io/safetensors.h"
 #include "io/state_folder.h"
@@ -34,9 +35,12 @@ constexpr const char* kModelKey = "model/";
 const SafetensorsMetadata kOfPyTorch = {{"format", "pt"}};  // transformers reads no other files
 
 /// What goes with the weights of a checkpoint and does not change with them.
-constexpr const char* kBesideWeights[] = {
-    "tokenizer.json", "tokenizer.model",   "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
-    "merges.txt",     "added_tokens.json", "chat_template.jinja",   "generation_config.json"};
+void copy_beside_weights(const fs::path& checkpoint, const fs::path& out) {
+  std::vector<std::string> names = tokenizer_files();
+  names.emplace_back("generation_config.json");
+  for (const auto& name : names)
+    if (fs::exists(checkpoint / name)) fs::copy(checkpoint / name, out / name, fs::copy_options::recursive);
+}
 
 /// The run on one device, by the plugins alone of these effects.
 RunSpec reduced_to(RunSpec spec, const std::set<Effect>& effects) {
@@ -166,10 +170,7 @@ void write_model(Session& session, const std::set<std::string>& own, const std::
     config = config_of_checkpoint(checkpoint);
   const Storage storage = storage_of(config);
   write_json(out / "config.json", with_dtype(std::move(config), dtype));
-  if (!checkpoint.empty())
-    for (const char* name : kBesideWeights)
-      if (const fs::path file = fs::path(checkpoint) / name; fs::is_regular_file(file))
-        fs::copy_file(file, out / name);
+  if (!checkpoint.empty()) copy_beside_weights(checkpoint, out);
   write_weights(out / "model.safetensors", model_weights(session, own), parse_dtype(dtype), storage);
 }
 

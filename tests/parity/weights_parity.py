@@ -152,8 +152,13 @@ with tempfile.TemporaryDirectory() as folder:
     # A checkpoint like any other: another experiment starts from its weights alone, whatever version wrote its config.json.
     # What that one trains in fp32 is loaded in fp32, although the checkpoint was in bf16.
     use_spelling_of_5(work / "half")
+    beside = ("spiece.model", "chat_template.json", "additional_chat_templates/rag.jinja", "generation_config.json")
+    (work / "half/additional_chat_templates").mkdir()
+    for name in beside:
+        (work / "half" / name).write_text("{}")
     further = trained(work, "further", 2, "", "save = { every = 2 },", 'rush.checkpoint "half"', ["base"])["base"][0]
     optrush(work, "weights", further, work / "further-weights")
+    assert all((work / "further-weights" / name).read_text() == "{}" for name in beside), "the tokenizer goes with the weights"
     config = json.loads((work / "further-weights/config.json").read_text())
     assert config["torch_dtype"] == config["dtype"] == "float32", config
     assert config["rope_theta"] == 10000 and config["rope_scaling"] is None and "rope_parameters" not in config, config

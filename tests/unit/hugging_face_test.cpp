@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "../support/error_of.h"
@@ -248,11 +249,17 @@ TEST_F(HuggingFace, RefusesRotarySettingsByTheirPlace) {
       {{{"partial_rotary_factor", 0.5}}, "'partial_rotary_factor' is 0.5"},
       {{{"rope_parameters", {{"partial_rotary_factor", 0.5}}}},
        "'rope_parameters.partial_rotary_factor' is 0.5"},
-      {{{"rope_parameters", {{"chunked_attention", {{"rope_type", "default"}}}}}},
+      {{{"rope_parameters", {{"full_attention", {{"rope_type", "default"}, {"rope_theta", 5e5}}}}}},
+       "'rope_parameters.full_attention' is a table for one type of layer, which LlamaForCausalLM does not "
+       "have"},
+      {{{"architectures", {"Olmo3ForCausalLM"}},
+        {"rope_parameters", {{"chunked_attention", {{"rope_type", "default"}}}}}},
        "'rope_parameters.chunked_attention'"},
-      {{{"rope_parameters", {{"full_attention", {{"mrope_section", {16, 24}}}}}}},
+      {{{"architectures", {"Olmo3ForCausalLM"}},
+        {"rope_parameters", {{"full_attention", {{"mrope_section", {16, 24}}}}}}},
        "'rope_parameters.full_attention.mrope_section'"},
-      {{{"rope_parameters",
+      {{{"architectures", {"Olmo3ForCausalLM"}},
+        {"rope_parameters",
          {{"sliding_attention", {{"rope_type", "linear"}, {"rope_theta", 1e4}, {"factor", 2.0}}}}}},
        "rope_parameters.sliding_attention: 'rope_type' is \"linear\""},
       {{{"rope_scaling", {{"rope_type", "default"}, {"mrope_section", {16, 24}}}}},
@@ -292,6 +299,8 @@ TEST_F(HuggingFace, RefusesWhatWouldNeedAnotherModel) {
        "names \"sliding_attention\", but the model has no window"},
       {{{"architectures", {"Olmo3ForCausalLM"}}, {"layer_types", {"full_attention", "linear_attention"}}},
        "'layer_types' names \"linear_attention\""},
+      {{{"architectures", {"GemmaForCausalLM"}}, {"hidden_act", "gelu"}},
+       "'hidden_act' is \"gelu\", which transformers 4 computes exactly and transformers 5 by tanh"},
       {{{"architectures", {"Gemma3ForCausalLM"}}, {"attn_logit_softcapping", 30.0}},
        "'attn_logit_softcapping' is 30.0, which this class ignores"},
       {{{"architectures", {"Gemma2ForCausalLM"}}, {"final_logit_softcapping", 0}},
@@ -457,6 +466,20 @@ TEST_F(HuggingFace, ComparesAStoredHeadWithTheEmbeddingByValue) {
   EXPECT_THAT(check(tied), AllOf(HasSubstr("tie_word_embeddings"), HasSubstr("'lm_head.weight'"),
                                  HasSubstr("\"tie_word_embeddings\": false")));
   EXPECT_EQ(check(untied), "");
+  // Equal in other types as well: all of these values have few bits.
+  const Tensor short_values =
+      at::tensor({1.5, -0.25, 0.0, 6e-5, -65504.0, HUGE_VAL}).view({2, 3}).to(at::kHalf);
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    store({{embedding, short_values}, {head, short_values.to(type)}});
+    EXPECT_EQ(check(tied), "") << type;
+    store({{embedding, short_values.to(type)},
+           {head, short_values.to(type).nextafter(at::ones({2, 3}, type))}});
+    EXPECT_THAT(check(tied), HasSubstr("has a different value")) << type;
+  }
+  store({{embedding, two}, {head, two.to(at::kBFloat16)}});
+  EXPECT_EQ(check(tied), "");
+  store({{embedding, two.neg()}, {head, two.to(at::kBFloat16)}});
+  EXPECT_THAT(check(tied), HasSubstr("has a different value"));
   store({{embedding, one}, {head, at::ones({3, 3})}});
   EXPECT_THAT(check(tied), HasSubstr("'lm_head.weight'"));
   // safetensors.torch.save_model keeps one name of a shared tensor.
