@@ -56,43 +56,47 @@ void extend(Session& session, TokenLists& rows, const std::vector<char>& ended) 
 }
 }  // namespace
 
-std::vector<SampledText> sample_text(Session& session) {
-  const SampleSpec& sample = session.spec().sample;
+Sampler::Sampler(Session& session) : session_(session) {
   if (!has_whole_model(session)) {
     session.note("no text was sampled, because each rank has only a part of the model");
-    return {};
+    return;
   }
-  const auto tokens = open_text_tokens(session.model().checkpoint, session.model().vocab_size);
-  TokenLists rows = tokens->tokens(sample.prompts);
+  const SampleSpec& sample = session.spec().sample;
+  tokens_ = open_text_tokens(session.model().checkpoint, session.model().vocab_size);
+  prompts_ = tokens_->tokens(sample.prompts);
   const int64_t longest = session.spec().train.seq_len;
-  std::vector<size_t> prompts;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].empty() || static_cast<int64_t>(rows[i].size()) >= longest)
+  for (size_t i = 0; i < prompts_.size(); ++i)
+    if (prompts_[i].empty() || std::ssize(prompts_[i]) >= longest)
       throw Error(
           ErrorCode::invalid_value,
-          "sample: the prompt '" + printable(sample.prompts[i]) + "' has " + std::to_string(rows[i].size()) +
-              " tokens",
+          "sample: the prompt '" + printable(sample.prompts[i]) + "' has " +
+              std::to_string(prompts_[i].size()) + " tokens",
           "give prompts of 1 to " + std::to_string(longest - 1) + " tokens (less than train.seq_len)");
-    prompts.push_back(rows[i].size());
-  }
+}
+
+std::vector<SampledText> Sampler::continued() {
+  if (!tokens_) return {};
+  const SampleSpec& sample = session_.spec().sample;
+  TokenLists rows = prompts_;
+  const int64_t longest = session_.spec().train.seq_len;
   const at::NoGradGuard no_grad;
   const EvaluationScope evaluation;
-  const RandomState host(at::kCPU), device(session.device());
+  const RandomState host(at::kCPU), device(session_.device());
   const RandomState::Rewound host_afterwards(host), device_afterwards(device);
-  const auto not_of_a_step = session.groups().bookkeeping();
-  const EvaluatedParameters evaluated(session);
+  const auto not_of_a_step = session_.groups().bookkeeping();
+  const EvaluatedParameters evaluated(session_);
   std::vector<char> ended(rows.size(), 0);
   // Each rank makes as many forwards, whatever its rows say: they are the same on all.
   for (int64_t made = 0; made < sample.tokens; ++made) {
     for (size_t i = 0; i < rows.size(); ++i)
       ended[i] = ended[i] != 0 || static_cast<int64_t>(rows[i].size()) == longest ||
-                 (rows[i].size() > prompts[i] && rows[i].back() == tokens->end());
-    extend(session, rows, ended);
+                 (rows[i].size() > prompts_[i].size() && rows[i].back() == tokens_->end());
+    extend(session_, rows, ended);
   }
-  for (const Param* param : session.params().all()) param->compute_copy.drop();
+  for (const Param* param : session_.params().all()) param->compute_copy.drop();
   for (size_t i = 0; i < rows.size(); ++i)
-    rows[i].erase(rows[i].begin(), rows[i].begin() + static_cast<std::ptrdiff_t>(prompts[i]));
-  const auto texts = tokens->texts(rows);
+    rows[i].erase(rows[i].begin(), rows[i].begin() + std::ssize(prompts_[i]));
+  const auto texts = tokens_->texts(rows);
   std::vector<SampledText> said;
   for (size_t i = 0; i < texts.size(); ++i) said.push_back({.prompt = sample.prompts[i], .text = texts[i]});
   return said;

@@ -1,6 +1,6 @@
 #pragma once
-#include <functional>
-#include <string>
+#include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "data/text_tokens.h"
@@ -8,9 +8,21 @@
 #include "train/session.h"
 
 namespace optrush {
-/// Continues prompts with the model as it is, each token the most probable one, by forwards of training's
-/// shape without gradients. Every rank calls it; it leaves nothing behind that a step could see. Returns one
-/// for each prompt, or none where a rank has a part of the model's layers, sequences or vocabulary alone: the
-/// run's notes then say so.
-std::vector<SampledText> sample_text(Session& session);
+/// Continues the prompts of a run with its model, each token the most probable one, by forwards of training's
+/// shape without gradients.
+class Sampler {
+ public:
+  /// Before the first step: an Error where the model has no tokenizer, or a prompt does not fit into a
+  /// sequence. Where a rank has a part of the model's layers, sequences or vocabulary alone, nothing is
+  /// sampled, and the run's notes say so.
+  explicit Sampler(Session&);
+  /// With the model as it is. Every rank calls it; it leaves nothing behind that a step could see. One for
+  /// each prompt, or none.
+  std::vector<SampledText> continued();
+
+ private:
+  Session& session_;
+  std::unique_ptr<TextTokens> tokens_;         ///< null: nothing is sampled
+  std::vector<std::vector<int64_t>> prompts_;  ///< as tokens
+};
 }  // namespace optrush

@@ -108,6 +108,7 @@ class Trainer {
     if (spec.purpose != Purpose::measure) return;
     if (spec.validate.every > 0)
       validation_.emplace(session_, [this](int64_t step) { return steps_.data(step); });
+    if (is_first_round() && !spec.sample.prompts.empty()) sampler_.emplace(session_);
     const bool keeps_state = is_first_round() && !files_.state.empty();
     if (keeps_state && spec.save.every > 0) saving_.emplace(session_, files_.state);
     if (keeps_state && validation_ && spec.validate.keep_best)
@@ -138,8 +139,7 @@ class Trainer {
         measured_all();
       }
     }
-    if (done == stretch.end && !session_.spec().sample.prompts.empty() && is_first_round())
-      between_steps("sampling", [&] { sample_ = sample_text(session_); });
+    if (done == stretch.end && sampler_) between_steps("sampling", [&] { sample_ = sampler_->continued(); });
     if (due(saving_)) save_state(done, stretch);
     if (stop_ && done < stretch.end) stop_if_asked(done, stretch);
   }
@@ -251,6 +251,7 @@ class Trainer {
   std::optional<Validation> validation_;
   std::optional<Saving> saving_, saving_best_;
   std::optional<StopRequest> stop_;  ///< of a run that goes on from its state
+  std::optional<Sampler> sampler_;
   std::vector<SampledText> sample_;
   std::optional<RunResult> ended_;  ///< as it lies beside the state that the last step left
 };

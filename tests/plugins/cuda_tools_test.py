@@ -71,7 +71,7 @@ def the_drivers_library_is_linked_with(work):
     environment = {**os.environ, "LIBRARY_PATH": "/given"}
     if ctypes.util.find_library("cuda") is None:
         assert not can_link(work, environment), "there is a libcuda.so to link with anyway"
-    with cuda_tools.ready(TORCH, VERSION, environment, homes=[home]):
+    with cuda_tools.ready(TORCH, VERSION, work, environment, homes=[home]):
         folder, given = environment["LIBRARY_PATH"].split(":")
         assert given == "/given" and os.path.realpath(folder + "/libcuda.so") == os.path.realpath(DRIVER + "/libcuda.so.1")
         assert can_link(work, environment)
@@ -80,7 +80,7 @@ def the_drivers_library_is_linked_with(work):
     stub = work / "lib64/stubs/libcuda.so"
     stub.parent.mkdir(parents=True)
     stub.write_text("")
-    with cuda_tools.ready(TORCH, VERSION, environment, homes=[home]):
+    with cuda_tools.ready(TORCH, VERSION, work, environment, homes=[home]):
         assert environment["LIBRARY_PATH"].startswith(str(stub.parent))
 
 
@@ -92,7 +92,7 @@ def inductors_own_builder_makes_cuda_code(work):
     from torch._inductor.cpp_builder import CppBuilder, CppTorchDeviceOptions
     (work / "code.cpp").write_text("#include <torch/csrc/inductor/aoti_include/cuda.h>\n"
                                    "int launch() { return cuLaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr); }\n")
-    with cuda_tools.ready(TORCH, VERSION, homes=[]):
+    with cuda_tools.ready(TORCH, VERSION, work, homes=[]):
         options = CppTorchDeviceOptions(device_type="cuda", aot_mode=True, use_relative_path=False)
         CppBuilder("code", str(work / "code.cpp"), options, str(work)).build()
     assert (work / "code.so").exists()

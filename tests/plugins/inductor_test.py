@@ -85,7 +85,11 @@ with tempfile.TemporaryDirectory() as scratch:
     folders = [pathlib.Path(scratch, name) for name in units]
     for folder in folders:
         save_unit(folder, units[folder.name], (x, weight))
+    build_in, compile_units = [], inductor.compile_units
+    inductor.compile_units = lambda folders, requests, build: (build_in.append(pathlib.Path(build)), compile_units(folders, requests, build))
     inductor.main(folders)
+    # What a killed process leaves is in the folder of the unit, and not in that of the system.
+    assert [place.parent for place in build_in] == folders[:1] and not build_in[0].exists(), build_in
     for folder in folders:
         (expected,) = units[folder.name](x, weight)
         gradient = torch.randn_like(expected)

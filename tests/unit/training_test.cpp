@@ -392,8 +392,21 @@ TEST(Training, SamplesWhatTheModelHasLearned) {
   RunSpec spec = text_spec(folder, "abcdefgh", 200);
   spec.train.steps = 60;
   spec.sample = {.prompts = {"abcd", "fgh", "cdefghabcdefghab"}, .tokens = 20};
-  EXPECT_NE(error_of([&] { Trained(spec).train(); }).find("the prompt 'cdefghabcdefghab' has 16 tokens"),
-            std::string::npos);
+  // Before the first step: nothing that was trained is lost.
+  const auto refusal_of = [&](const RunSpec& asked) {
+    Trained refused(asked);
+    int64_t steps = 0;
+    const std::string message = error_of([&] {
+      train(refused.session(), [&](const Json& line) { steps += line.value("event", "") == "step" ? 1 : 0; });
+    });
+    EXPECT_EQ(steps, 0);
+    return message;
+  };
+  EXPECT_NE(refusal_of(spec).find("the prompt 'cdefghabcdefghab' has 16 tokens"), std::string::npos);
+  RunSpec small = spec;
+  small.data = {};
+  small.model["vocab_size"] = 100;
+  EXPECT_NE(refusal_of(small).find("its 100 tokens are not bytes"), std::string::npos);
   spec.sample.prompts.pop_back();
   const Json sample = Trained(spec).train()["sample"];
   EXPECT_EQ(sample, (Json{{{"prompt", "abcd"}, {"text", "efghabcdefgh"}},

@@ -91,15 +91,15 @@ def require_python_headers(include=None):
 
 
 @contextlib.contextmanager
-def ready(torch_folder, version, environment=os.environ, homes=None):
-    """Sets the environment so that Inductor finds CUDA of this version; what was made for it is gone afterwards."""
+def ready(torch_folder, version, place, environment=os.environ, homes=None):
+    """Sets the environment so that Inductor finds CUDA of this version; what was made for it in `place` is gone afterwards."""
     require_python_headers()
     wheel = Path(torch_folder).parent / "nvidia" / f"cu{version}"
     home = find_home(toolkits(environment) if homes is None else homes, wheel, version)
     environment["CUDA_HOME"] = str(home)
     if (headers := folder_of_header(home, "nv/target")) != home / "include":
         environment.setdefault("CUDA_INC_PATH", str(headers))
-    with tempfile.TemporaryDirectory(prefix="optrush-cuda-") as folder:
+    with tempfile.TemporaryDirectory(dir=place) as folder:
         stubs = [home / name for name in FOLDERS_OF_LIBRARIES if (home / name / "libcuda.so").exists()]
         if not stubs:
             (Path(folder) / "libcuda.so").symlink_to(driver_library())

@@ -395,10 +395,10 @@ def device_of(requests):
     return requests[0]["inputs"][0]["device"].split(":")[0]
 
 
-def tools_for(requests):
+def tools_for(requests, build):
     if device_of(requests) != "cuda":
         return contextlib.nullcontext()
-    return cuda_tools.ready(Path(torch.__file__).parent, int(torch.version.cuda.split(".")[0]))
+    return cuda_tools.ready(Path(torch.__file__).parent, int(torch.version.cuda.split(".")[0]), build)
 
 
 def prepare():
@@ -427,7 +427,8 @@ def compile_units(folders, requests, build):
 def main(folders):
     requests = [json.loads((folder / "request.json").read_text()) for folder in folders]
     try:
-        with tools_for(requests), tempfile.TemporaryDirectory(prefix="optrush-compile-") as build:
+        # In the folder of the unit: where this process is killed, nothing is left in that of the system.
+        with tempfile.TemporaryDirectory(dir=folders[0].resolve()) as build, tools_for(requests, build):
             compile_units(folders, requests, build)
     except cuda_tools.Missing as missing:
         (folders[0] / "missing.json").write_text(json.dumps({"what": str(missing), "cure": missing.cure}))
