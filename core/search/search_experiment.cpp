@@ -89,6 +89,8 @@ RunOutcome search_experiment(const Experiment& experiment, const SearchRequest& 
     shared.machine = evaluator.machine();
     decides_s = evaluator.seconds_to_decide();
   }
+  // Its time is over: the base runs for its row alone, so it may be cut.
+  if (!found.answered) result.base.validate.every = result.base.save.every = 0;
   result.parts = {ladder_of(found.best, stacks)};
   const RunOutcome outcome = run_experiment(Expanded(result), shared, progress);
   Journal(folder).write("tried.json", as_json(found, stacks, decides_s));

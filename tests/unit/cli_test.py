@@ -315,6 +315,17 @@ local rush = require "optrush"
 local exp = rush.experiment { name = "best", model = rush.llama("nano"), train = { micro_batch = 2, seq_len = 16, steps = 2 } }
 exp:search({ rush.rung("fused", "fused_adamw") }, { at_most = "1m" }):report()
 """)
+    # Without an answer the base runs for its row alone: few steps, and no validation.
+    (work / "short.lua").write_text("""
+local rush = require "optrush"
+local exp = rush.experiment { name = "short", model = rush.llama "nano", train = { micro_batch = 2, seq_len = 16, steps = 20000 },
+  validate = { every = 10000, sequences = 2, patience = 2 } }
+exp:search({ rush.rung("fused", "fused_adamw") }, { at_most = "1s" }):report()
+""")
+    done = optrush("run", "short.lua")
+    assert done.returncode == 0 and "the search has no answer yet" in done.stdout, (done.stdout, done.stderr)
+    result = json.loads((work / "reports/short/local/runs/00-base-r1/result.json").read_text())
+    assert result["status"] == "ok" and len(result["steps"]) < 100 and not result.get("validation"), result
     expect(optrush("run", "search.lua", "--only", "fused"), 2, "--only cannot be combined with a search")
     expect(optrush("run", "search.lua", "--rounds", "3"), 2, "--rounds", "--within and --at-most")
     assert not (work / "reports/best").exists(), "nothing was run"

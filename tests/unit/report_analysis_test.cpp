@@ -544,6 +544,10 @@ TEST(Finding, OfASearchItTellsWhatItKnows) {
       findings(a).front(),
       "The search has no answer yet: its time was enough for fewer than 3 rounds; best so far: flash, 1.54x "
       "as fast as the base in 2 rounds; about 3 min more would decide (--resume --at-most 4m).");
+  flash["speed"] = 0.9;
+  EXPECT_THAT(findings(a).front(),
+              HasSubstr("fewer than 3 rounds; no stack was faster than the base so far "
+                        "(nearest: flash, 0.90x as fast as the base in 2 rounds); about"));
 }
 
 TEST(Finding, ALadderWhoseTopFailedIsNotCalledWhole) {

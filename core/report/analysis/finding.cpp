@@ -191,7 +191,8 @@ void add_scaling(const Analysis& a, Sentences& parts) {
     const Row& row = *a.row(to.variant);
     std::string text = ranks_text(to.ranks) + " train " + interval_text(*to.speedup) +
                        " as many tokens/s as " + ranks_text(from.ranks) + " (" + best->series->title() +
-                       ", " + percent(to.efficiency, 0) + " efficient)";
+                       ", " + percent(to.efficiency, 0) + " efficient)" +
+                       (to.speedup->claim() ? "" : ", " + describe(verdict_of(*to.speedup)));
     if (row.exposed_seconds && row.step_seconds.value_or(0) > 0)
       text += "; exposed communication takes " + percent(*row.exposed_seconds / *row.step_seconds, 0) +
               " of the step";
@@ -269,9 +270,12 @@ void add_search(const Analysis& a, Sentences& parts) {
   if (!a.tried.value("answered", true)) {
     std::string text = "the search has no answer yet: its time was enough for fewer than " +
                        std::to_string(kMinRounds) + " rounds";
-    if (top != over_base.end())
-      text += "; best so far: " + top->stack + ", " + ratio_only(top->speed) + " as fast as the base in " +
-              counted(top->rounds, "round");
+    if (top != over_base.end()) {
+      const std::string seen = top->stack + ", " + ratio_only(top->speed) + " as fast as the base in " +
+                               counted(top->rounds, "round");
+      text += top->speed > 1 ? "; best so far: " + seen
+                             : "; no stack was faster than the base so far (nearest: " + seen + ")";
+    }
     if (const Json decides = a.tried.value("decides_s", Json()); decides.is_number() && decides > 0)
       text += "; " + would_decide(decides);
     return parts.push_back(text);
@@ -366,12 +370,19 @@ void add_medians(const Analysis& a, Sentences& parts) {
   }
   const bool any =
       std::ranges::any_of(rivals, [](const Row* row) { return row->base.speed->interval.has_value(); });
+  // The table may show a larger ratio of a row that is not like for like.
+  const bool of_some = std::ranges::any_of(a.rows, [&](const Row& row) {
+    return row.ok() && row.base.speed && !row.base.differs.empty() &&
+           row.base.speed->value > speed_of_best.value;
+  });
   std::string text = (any ? std::string("no rung is shown to make training faster")
                           : "no claim yet: a claim needs " + std::to_string(kMinRounds) + " rounds") +
-                     "; " +
-                     (speed_of_best.value > 1 ? "best so far: " + seen
-                                              : "no rung was faster than " + name_in_text(best.base.name) +
-                                                    " so far" + " (nearest: " + seen + ")");
+                     "; ";
+  if (speed_of_best.value > 1)
+    text += std::string("best so far") + (of_some ? ", like for like" : "") + ": " + seen;
+  else
+    text += std::string("no ") + (of_some ? "like-for-like " : "") + "rung was faster than " +
+            name_in_text(best.base.name) + " so far (nearest: " + seen + ")";
   if (a.experiment.until)
     text += "; " + would_decide(seconds_to_claims(a));
   else

@@ -269,7 +269,7 @@ void add_scaling_of_ranks(const Analysis& a, Clauses& clauses) {
   Sentences sentences;
   add_scaling(a, sentences);
   for (const std::string& sentence : sentences)
-    clauses.push_back({kWhole, without_intervals(sentence.substr(0, sentence.rfind("; ")))});
+    clauses.push_back({kWhole, without_intervals(sentence.substr(0, sentence.find("; ")))});
 }
 
 void add(const Sentences& sentences, Clauses& clauses) {

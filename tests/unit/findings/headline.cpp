@@ -133,12 +133,19 @@ Sentences clauses(const Facts& f) {
          is(g[2], 100 * (1 - f.ratio(f.row(g[1]), f.row(g[3])).value), "the cost");
          slower_on_as_many(f, f.row(g[1]), f.row(g[3]));
        }},
-      {R"((\d+) ranks train )" + kValue + R"( as many tokens/s as (\d+) ranks? \((.*), (\d+) % efficient\))",
+      {R"((\d+) ranks train )" + kValue +
+           R"( as many tokens/s as (\d+) ranks? \((.*), (\d+) % efficient\)(?:, (.*))?)",
        [&f](const Groups& g) {
          const ScalingSeries& told = f.series(g[4]);
          const Measured speed = f.ratio(*f.most_ranks(told), *f.analysis().row(told.points.front().variant));
          is(g[2], speed.value, "the speed");
          scales(f, told, g[1], g[3], g[5], speed);
+         EXPECT_EQ(g[6].empty(), speed.claim());
+         if (g[6] == "undecided") {
+           EXPECT_TRUE(f.undecided(speed));
+         } else if (!g[6].empty()) {
+           verdict(f, g[6], speed);
+         }
        }},
       {"the full stack does not reach it",
        [&f](const Groups&) { EXPECT_TRUE(f.misses(f.stack("the full stack"))); }},
