@@ -48,9 +48,11 @@ end
 
 local parts = {
   rush.rung("FlashAttention", "flash_attention", {}, { expect = published(1.12) }),
-  rush.rung("padded vocabulary", "vocab_padding", { multiple = 64 }, { expect = published(1.11) }),
   rush.rung("low-precision norm", "low_precision_norm", {}, { expect = published(1.10) }),
 }
+local padded = rush.rung("padded vocabulary", "vocab_padding", { multiple = 64 }, { expect = published(1.11) })
+-- The vocabulary of a checkpoint may need no padding.
+if rush.sizes(model).vocab_size % 64 ~= 0 then table.insert(parts, 2, padded) end
 if ranks > 1 then
   local low = { parameter_type = "bf16", reduce_type = "bf16", limit = 2 }
   parts[#parts + 1] = rush.rung("FSDP in bf16, limited gathers", "fsdp", low, {

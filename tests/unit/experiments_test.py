@@ -197,6 +197,8 @@ def every_experiment_takes_a_checkpoint(work, corpus):
         for variant in variants:
             assert variant["spec"]["model"] == {"checkpoint": str(folder)}, (name, variant["spec"]["model"])
             assert variant["spec"]["train"]["seq_len"] <= 96, (name, variant["name"])
+    parts = variants_for("olmo_ranking", "--arg", f"checkpoint={tied}", "--device", "cpu", "--set", f"data.path={corpus}")
+    assert "vocab_padding" not in plugins_of(parts["full"]), "256 tokens leave nothing to pad, and the full stack has to run"
     variants = variants_for("quickstart", "--arg", f"checkpoint={tied}", "--device", "cpu", "--set", f"data.path={corpus}")
     base = variants["base"]["spec"]["train"]
     assert (base["micro_batch"], base["seq_len"]) == (4, 96), "so small a model has the experiment's own batch"
