@@ -544,7 +544,7 @@ TEST(Finding, OfASearchItTellsWhatItKnows) {
       findings(a).front(),
       "The search has no answer yet: its time was enough for fewer than 3 rounds; best so far: flash, 1.54x "
       "as fast as the base in 2 rounds; about 3 min more would decide (--resume --at-most 4m).");
-  flash["speed"] = 0.9;
+  a.tried["stages"][0]["stacks"][0]["speed"] = 0.9;  // an added key moves the others
   EXPECT_THAT(findings(a).front(),
               HasSubstr("fewer than 3 rounds; no stack was faster than the base so far "
                         "(nearest: flash, 0.90x as fast as the base in 2 rounds); about"));
