@@ -46,7 +46,8 @@ def rungs_of(report):
     for name, results in runs_of(report).items():
         good = [result for result in results if result["status"] == "ok" and result.get("tokens_per_second")]
         if not good:
-            rungs[name] = {"status": results[-1]["status"], "reason": results[-1]["reason"]}
+            # The first says why; later rounds may only say that they did not run.
+            rungs[name] = {"status": results[0]["status"], "reason": results[0]["reason"]}
             continue
         memory, costs = good[0].get("memory") or {}, good[0].get("costs")
         rungs[name] = {"status": "ok", "rounds": len(good), "tokens_per_second": speed_of(good),
