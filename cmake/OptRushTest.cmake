@@ -5,14 +5,22 @@
 #   optrush_test(NAME rope SOURCES rope_test.cpp TORCH LABELS slow)       GoogleTest, linked with liboptrush.so
 #   optrush_command_test(NAME schema COMMAND ${OPTRUSH_TEST_PYTHON} check.py)    any program: 0 passed, 77 skipped
 #
+# Tests of one subject share a program. Its files are compiled together (OPTRUSH_UNITY) and linked once; each test is still one of
+# ctest, which runs the cases of its files, and a target test_NAME. Five to eight files: all are compiled again when one of them has changed.
+#
+#   optrush_test_program(optimizer_tests LIBS muon_parts lion_parts DEPENDS muon lion TORCH)
+#   optrush_test(NAME muon PROGRAM optimizer_tests SOURCES muon_test.cpp)
+#   optrush_test(NAME lion PROGRAM optimizer_tests SOURCES lion_test.cpp)
+#
 # Common options: LABELS (unit by default, slow, threads, lint, parity, distributed, gpu), TIMEOUT seconds (120; 900 for `slow`), SERIAL where
-# the test needs the machine for itself, COST seconds of a long test: long ones start first.
+# the test needs the machine for itself, COST seconds of a long test: long ones start first. DEPENDS: targets that are built before it.
 #
 # LOCK name: tests of one name run one at a time. For those that compile the same units: the others would wait for the first.
 # WARM_PYTHON: what it compiles starts in a Python that has loaded Inductor (tests/support/warm_python.py).
 #
-# A process that links LibTorch takes half a second to start, so all cases of such a file share one, as the test NAME.
-# APART gives each case a process and a test NAME.SUITE.CASE, as every case has that links no LibTorch: for cases that change what the whole process is.
+# A process that links LibTorch takes half a second to start, so all cases of such a test share one, as the test NAME; so do those
+# of a test in a PROGRAM. APART gives each case a process and a test NAME.SUITE.CASE, as every other case has: for cases that
+# change what the whole process is.
 include(GoogleTest)
 find_package(GTest 1.11 REQUIRED)
 
@@ -56,56 +64,72 @@ macro(_optrush_test_limits)
   endif()
 endmacro()
 
-# The folders as macros, for those sources alone that name them: ccache can then give all others to every clone.
-function(_optrush_test_folders)
-  foreach(source ${ARGN})
-    file(STRINGS ${source} uses REGEX "OPTRUSH_(TESTS|BUILD)_DIR" LIMIT_COUNT 1)
-    if(uses)
-      set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS
-        "OPTRUSH_TESTS_DIR=\"${PROJECT_SOURCE_DIR}/tests\";OPTRUSH_BUILD_DIR=\"${PROJECT_BINARY_DIR}\"")
-    endif()
-  endforeach()
-endfunction()
-
-function(optrush_test)
-  cmake_parse_arguments(PARSE_ARGV 0 ARG "TORCH;SERIAL;APART;WARM_PYTHON" "NAME;TIMEOUT;COST;LOCK" "SOURCES;LIBS;LABELS")
-  if(NOT ARG_NAME OR NOT ARG_SOURCES OR ARG_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "optrush_test(NAME n SOURCES s… [LIBS l…] [LABELS l…] [TIMEOUT s] [COST s] [LOCK l] [TORCH] [SERIAL] [APART] [WARM_PYTHON]); "
-                        "not understood: ${ARG_UNPARSED_ARGUMENTS}")
+# Its files are known when all tests of the folder are declared.
+function(optrush_test_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "TORCH" "" "LIBS;DEPENDS")
+  if(ARG_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "optrush_test_program(name [LIBS l…] [DEPENDS targets…] [TORCH]); not understood: ${ARG_UNPARSED_ARGUMENTS}")
   endif()
-  _optrush_test_limits()
-  set(target test_${ARG_NAME})
-  add_executable(${target} EXCLUDE_FROM_ALL ${ARG_SOURCES})
-  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
-  _optrush_test_folders(${ARG_SOURCES})
-  target_link_libraries(${target} PRIVATE ${ARG_LIBS} test_folders GTest::gmock GTest::gtest_main optrush_warnings)
+  set(target test_${name})
+  add_executable(${target} EXCLUDE_FROM_ALL)
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin OPTRUSH_TORCH "${ARG_TORCH}")
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${target} PRIVATE ${ARG_LIBS} test_folders test_main GTest::gmock optrush_warnings)
   target_link_options(${target} PRIVATE $<TARGET_OBJECTS:optimized_json>)  # options come before objects
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS $<TARGET_OBJECTS:optimized_json>)
-  add_dependencies(${target} optimized_json)
+  add_dependencies(${target} optimized_json ${ARG_DEPENDS})
   if(ARG_TORCH)
     target_link_libraries(${target} PRIVATE training_support optrush_core)
     target_precompile_headers(${target} REUSE_FROM torch_test_headers)
   else()
     target_precompile_headers(${target} REUSE_FROM test_headers)
   endif()
-  optrush_unity(${target})
   add_dependencies(optrush-tests ${target})
+  cmake_language(EVAL CODE "cmake_language(DEFER CALL optrush_unity ${target})")
+endfunction()
+
+function(optrush_test)
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "TORCH;SERIAL;APART;WARM_PYTHON" "NAME;PROGRAM;TIMEOUT;COST;LOCK"
+                        "SOURCES;LIBS;DEPENDS;LABELS")
+  if(NOT ARG_NAME OR NOT ARG_SOURCES OR ARG_UNPARSED_ARGUMENTS OR (ARG_PROGRAM AND (ARG_APART OR ARG_LIBS OR ARG_DEPENDS OR ARG_TORCH)))
+    message(FATAL_ERROR "optrush_test(NAME n SOURCES s… {PROGRAM p | [LIBS l…] [DEPENDS targets…] [TORCH] [APART]} [LABELS l…] [TIMEOUT s] "
+                        "[COST s] [LOCK l] [SERIAL] [WARM_PYTHON]); not understood: ${ARG_UNPARSED_ARGUMENTS}")
+  endif()
+  _optrush_test_limits()
+  set(program ${ARG_PROGRAM})
+  if(NOT program)
+    set(program ${ARG_NAME})
+    set(torch)
+    if(ARG_TORCH)
+      set(torch TORCH)
+    endif()
+    optrush_test_program(${program} LIBS ${ARG_LIBS} DEPENDS ${ARG_DEPENDS} ${torch})
+  endif()
+  set(target test_${program})
+  target_sources(${target} PRIVATE ${ARG_SOURCES})
   # Fakes that are scripts are started by hundreds. A `python3` of a version manager is a shell script that takes longer than
   # what it starts.
   set(environment ENVIRONMENT_MODIFICATION PATH=path_list_prepend:${OPTRUSH_TEST_PYTHON_FOLDER})
-  if(ARG_TORCH)
+  get_target_property(torch ${target} OPTRUSH_TORCH)
+  if(torch)
     # Threads of OpenMP that wait by spinning take the cores from other tests: steps of a small model then last 20 times as long.
     list(APPEND environment ENVIRONMENT OMP_WAIT_POLICY=passive)
   endif()
-  if(ARG_TORCH AND NOT ARG_APART)
-    add_test(NAME ${ARG_NAME} COMMAND ${target})
-    set_tests_properties(${ARG_NAME} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${timeout} RUN_SERIAL ${serial} COST ${cost}
-                                                ${environment} ${more})
-  else()
+  set(properties TIMEOUT ${timeout} RUN_SERIAL ${serial} COST ${cost} ${environment} ${more})
+  if(ARG_APART OR NOT (torch OR ARG_PROGRAM))
     gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX "${ARG_NAME}."
-                         PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${timeout} RUN_SERIAL ${serial} COST ${cost}
-                                    ${environment} ${more})
+                         PROPERTIES LABELS "${ARG_LABELS}" ${properties})
+    return()
   endif()
+  set(files "")
+  if(ARG_PROGRAM)
+    list(JOIN ARG_SOURCES "," files)
+    set(files --file=${files})
+    add_custom_target(test_${ARG_NAME})
+    add_dependencies(test_${ARG_NAME} ${target})
+  endif()
+  add_test(NAME ${ARG_NAME} COMMAND ${target} ${files})
+  set_tests_properties(${ARG_NAME} PROPERTIES LABELS "${ARG_LABELS}" ${properties})
 endfunction()
 
 function(optrush_command_test)

@@ -28,9 +28,8 @@ class CollectiveAlone : public ::testing::TestWithParam<std::string> {};
 
 // Values are checked by the run itself, which fails where one is wrong.
 TEST_P(CollectiveAlone, SendsWhatTheorySays) {
-  static RankPool pool(3);
   for (const int64_t ranks : {2, 3}) {
-    const auto trained = train_on(pool, {.spec = collective(GetParam(), ranks, 1200)});
+    const auto trained = train_on(pool(), {.spec = collective(GetParam(), ranks, 1200)});
     EXPECT_LT(trained.losses.back(), trained.losses.front());
     const double n = static_cast<double>(ranks), share = (n - 1) / n;
     const double factor = GetParam() == "all_reduce" ? 2 * share : GetParam() == "send_recv" ? 1 : share;
@@ -62,7 +61,3 @@ TEST(CollectiveAlone, AForecastSendsNothing) {
 }
 }  // namespace
 }  // namespace optrush::testing
-
-int main(int argc, char** argv) {
-  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
-}

@@ -8,18 +8,19 @@
 
 #include "exactness.h"
 #include "optrush/machine.h"
+#include "support/folders.h"
 
 namespace optrush::testing {
 namespace {
 using ::testing::HasSubstr;
 
 RankPool& pool() {
-  static RankPool pool(4, std::chrono::minutes(10));
+  static RankPool pool(std::chrono::minutes(10));
   return pool;
 }
 
-RunSpec spec_of(int64_t ranks, std::vector<PluginUse> plugins, bool compiled) {
-  if (compiled) plugins.push_back({"compile", {{"cache", OPTRUSH_BUILD_DIR "/tests/inductor"}}});
+RunSpec compiled_spec(int64_t ranks, std::vector<PluginUse> plugins, bool compiled) {
+  if (compiled) plugins.push_back({"compile", {{"cache", build_folder() + "/tests/inductor"}}});
   RunSpec spec = small_spec(ranks, std::move(plugins), {{"n_layers", 2}});
   spec.train.dtype = "fp32";
   spec.train.accumulation = 2;
@@ -30,8 +31,8 @@ TEST(CompiledParallel, TrainsAsWithoutACompilerAndCountsWhatItSends) {
   if (project_python().empty()) GTEST_SKIP() << "there is no Python environment to compile with";
   const std::vector<PluginUse> strategies = {{"tensor_parallel", Json::object()},
                                              {"pipeline_parallel", Json::object()}};
-  const auto compiled = train_on(pool(), {.spec = spec_of(4, strategies, true)});
-  const auto eager = train_on(pool(), {.spec = spec_of(4, strategies, false)});
+  const auto compiled = train_on(pool(), {.spec = compiled_spec(4, strategies, true)});
+  const auto eager = train_on(pool(), {.spec = compiled_spec(4, strategies, false)});
   EXPECT_LT(difference(compiled.losses, eager.losses), 1e-5);
   EXPECT_LT(difference(compiled.norms, eager.norms), 1e-4);
   for (const char* collective : {"all_reduce", "send"}) {
@@ -45,8 +46,8 @@ TEST(CompiledParallel, RanksChooseAlike) {
   if (project_python().empty()) GTEST_SKIP() << "there is no Python environment to compile with";
   const auto cache = std::filesystem::temp_directory_path() / "optrush_auto_of_ranks";
   std::filesystem::remove_all(cache);
-  RunSpec spec = spec_of(2, {{"ddp", Json::object()}, {"uneven_swiglu", Json::object()}}, false);
-  spec.plugin_path.push_back(OPTRUSH_BUILD_DIR "/tests/plugins");
+  RunSpec spec = compiled_spec(2, {{"ddp", Json::object()}, {"uneven_swiglu", Json::object()}}, false);
+  spec.plugin_path.push_back(build_folder() + "/tests/plugins");
   const auto eager = train_on(pool(), {.spec = spec});
   spec.plugins.push_back({"compile", {{"cache", cache.string()}, {"units", {"block", "auto"}}}});
   const auto chosen = train_on(pool(), {.spec = spec});
@@ -67,7 +68,7 @@ TEST(CompiledParallel, OtherExchangesInsideOfABlockAreRefused) {
   for (const auto& stack : stacks) {
     SCOPED_TRACE(stack.front().name + stack.front().options.dump());
     try {
-      train_on(pool(), {.spec = spec_of(2, stack, true)});
+      train_on(pool(), {.spec = compiled_spec(2, stack, true)});
       FAIL() << "trained";
     } catch (const std::runtime_error& e) {
       EXPECT_THAT(e.what(), HasSubstr("'" + stack.front().name + "'"));
@@ -81,5 +82,5 @@ TEST(CompiledParallel, OtherExchangesInsideOfABlockAreRefused) {
 int main(int argc, char** argv) {
   // A rank waits for the others while they compile, which takes minutes where sanitizers look on.
   setenv("OPTRUSH_COLLECTIVE_TIMEOUT", "600", /*overwrite=*/0);
-  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
+  return optrush::testing::main_of_ranks(argc, argv);
 }

@@ -21,11 +21,6 @@ PluginUse context_parallel(int64_t size, const char* kind = "ring") {
   return {"context_parallel", {{"size", size}, {"kind", kind}}};
 }
 
-RankPool& pool() {
-  static RankPool pool(8);
-  return pool;
-}
-
 TEST(ContextSlices, ZigzagGivesEachRankAsManyPairsOfQueryAndKey) {
   for (const int64_t ranks : {2, 3, 4, 8}) {
     const int64_t length = 4 * ranks;
@@ -109,7 +104,7 @@ TEST(RingBlocks, AShortWindowLeavesOutWhatItHides) {
   EXPECT_EQ(whole.computed, 16 * 16 + 3 * 16 * 8) << "without a window";
 }
 
-RandomTraining draw(Draws& draws, uint64_t seed) {
+RandomTraining draw_context(Draws& draws, uint64_t seed) {
   const bool ring = seed % 3 != 2;
   const int64_t size = seed == 0 ? 8 : ring ? draws.one_of<int64_t>({2, 3, 4}) : 2;
   const int64_t matrices = size == 2 ? draws.one_of<int64_t>({1, 2}) : 1;
@@ -134,7 +129,9 @@ RandomTraining draw(Draws& draws, uint64_t seed) {
   return {spec, batch_ranks};
 }
 
-TEST(ContextParallel, RandomConfigurationsEqualOneProcess) { expect_equal_for_seeds(pool(), 18, draw); }
+TEST(ContextParallel, RandomConfigurationsEqualOneProcess) {
+  expect_equal_for_seeds(pool(), 18, draw_context);
+}
 
 TEST(ContextParallel, FewerBitsLoseNoMoreThanOnOneProcess) {
   for (const char* kind : {"ring", "all_to_all"})
@@ -288,11 +285,6 @@ TEST(ContextParallel, WhatCannotBeCutIsRefused) {
   EXPECT_THAT(refusal(small_spec(2, {context_parallel(2), ddp, {"lora", {{"dropout", 0.1}}}})),
               is_error("unsupported", "dropout"));
 }
+const bool kRingJob = add_jobs({{"ring", ring_job}});
 }  // namespace
 }  // namespace optrush::testing
-
-int main(int argc, char** argv) {
-  auto jobs = optrush::testing::training_jobs();
-  jobs["ring"] = optrush::testing::ring_job;
-  return optrush::testing::main_of_ranks(argc, argv, jobs);
-}

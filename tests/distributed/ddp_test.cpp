@@ -20,11 +20,6 @@ namespace optrush::testing {
 namespace {
 using ::testing::HasSubstr;
 
-RankPool& pool() {
-  static RankPool ranks(8);
-  return ranks;
-}
-
 /// Buckets far smaller than the model, so that there are many.
 PluginUse ddp(const Json& options = Json::object()) {
   Json all = {{"bucket_mb", 0.008}, {"first_bucket_mb", 0.001}};
@@ -32,7 +27,7 @@ PluginUse ddp(const Json& options = Json::object()) {
   return {"ddp", all};
 }
 
-RunSpec spec_of(int64_t ranks, std::vector<PluginUse> plugins = {}) {
+RunSpec ddp_spec(int64_t ranks, std::vector<PluginUse> plugins = {}) {
   RunSpec spec = nano_spec(std::move(plugins));
   spec.train.world_size = ranks;
   spec.train.micro_batch = 1;
@@ -60,7 +55,7 @@ Json all_reduce_of(const TrainedRanks& trained) {
 }
 
 /// What theory says that a rank sends: 2 (N - 1) / N of the gradients.
-double theory(const TrainedRanks& trained, int64_t ranks) {
+double theory_of_ddp(const TrainedRanks& trained, int64_t ranks) {
   const double n = static_cast<double>(ranks);
   return 2 * (n - 1) / n * trained.result.at("memory").at("parts").at("gradients").get<double>();
 }
@@ -76,10 +71,10 @@ void expect_equal(const RunSpec& spec, bool holes, double tolerance) {
   const auto [apart, where] = difference_of_states(folder / "several", folder / "one");
   EXPECT_LT(apart, tolerance) << where;
   const Json sent = all_reduce_of(several);
-  EXPECT_NEAR(sent.at("theory_bytes").get<double>(), theory(several, ranks), 1);
+  EXPECT_NEAR(sent.at("theory_bytes").get<double>(), theory_of_ddp(several, ranks), 1);
   constexpr double kNormOfClipping = 16;
-  EXPECT_NEAR(sent.at("sent_bytes").get<double>(), theory(several, ranks),
-              0.01 * theory(several, ranks) + kNormOfClipping);
+  EXPECT_NEAR(sent.at("sent_bytes").get<double>(), theory_of_ddp(several, ranks),
+              0.01 * theory_of_ddp(several, ranks) + kNormOfClipping);
 }
 
 class Random {
@@ -95,7 +90,7 @@ class Random {
 };
 
 RunSpec random_spec(Random& random, int64_t ranks) {
-  RunSpec spec = spec_of(ranks);
+  RunSpec spec = ddp_spec(ranks);
   const int64_t kv_heads = random.between(1, 2), heads = kv_heads * random.between(1, 2);
   spec.model = validate_model("llama",
                               {{"vocab_size", 2 * random.between(20, 40) + 1},
@@ -135,10 +130,10 @@ TEST_P(DdpRandom, EqualsOneProcess) {
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, DdpRandom, ::testing::Range<int64_t>(0, 12));
 
-TEST(Ddp, EightRanksEqualOneProcess) { expect_equal(with_ddp(spec_of(8)), /*holes=*/true, 1e-9); }
+TEST(Ddp, EightRanksEqualOneProcess) { expect_equal(with_ddp(ddp_spec(8)), /*holes=*/true, 1e-9); }
 
 TEST(Ddp, LossesInSinglePrecisionEqualOneProcess) {
-  RunSpec spec = with_ddp(spec_of(3, {{"fused_adamw", Json::object()}}));
+  RunSpec spec = with_ddp(ddp_spec(3, {{"fused_adamw", Json::object()}}));
   spec.train.dtype = "fp32";
   const auto several = train_on(pool(), {.spec = spec, .holes = true, .save = {}, .load = {}});
   const auto one = train_on(pool(), {.spec = reference(spec), .holes = true, .save = {}, .load = {}});
@@ -147,7 +142,7 @@ TEST(Ddp, LossesInSinglePrecisionEqualOneProcess) {
 
 // An overflow on any rank is one on all: they skip the same steps, and find the same scale.
 TEST(Ddp, LossScalingSkipsTheSameSteps) {
-  RunSpec spec = with_ddp(spec_of(2, {{"mixed_precision", {{"dtype", "fp16"}, {"initial_scale", 1e7}}}}));
+  RunSpec spec = with_ddp(ddp_spec(2, {{"mixed_precision", {{"dtype", "fp16"}, {"initial_scale", 1e7}}}}));
   spec.train.dtype = "fp32";
   const auto several = train_on(pool(), {.spec = spec, .holes = true, .save = {}, .load = {}});
   const auto one = train_on(pool(), {.spec = reference(spec), .holes = true, .save = {}, .load = {}});
@@ -160,20 +155,20 @@ TEST(Ddp, LossScalingSkipsTheSameSteps) {
 // Gradients of bf16 weights add up in fp32 over micro-batches, and are summed over the ranks as they are.
 TEST(Ddp, ReducesTheTypeInWhichGradientsAddUp) {
   for (const int64_t accumulation : {1, 2}) {
-    RunSpec spec = with_ddp(spec_of(2, {{"bf16_weights", Json::object()}}));
+    RunSpec spec = with_ddp(ddp_spec(2, {{"bf16_weights", Json::object()}}));
     spec.train.dtype = "fp32";
     spec.train.accumulation = accumulation;
     const auto several = train_on(pool(), {.spec = spec});
     const auto one = train_on(pool(), {.spec = reference(spec)});
     EXPECT_LT(std::abs(several.norms[0] / one.norms[0] - 1), accumulation == 1 ? 5e-3 : 1e-5);
     EXPECT_LT(difference(several.losses, one.losses), 2e-2);
-    EXPECT_NEAR(all_reduce_of(several).at("sent_bytes").get<double>(), theory(several, 2),
-                0.01 * theory(several, 2));
+    EXPECT_NEAR(all_reduce_of(several).at("sent_bytes").get<double>(), theory_of_ddp(several, 2),
+                0.01 * theory_of_ddp(several, 2));
   }
 }
 
 TEST(Ddp, CompressionHalvesTheBytesAndRoundsTheGradients) {
-  RunSpec spec = spec_of(4);
+  RunSpec spec = ddp_spec(4);
   spec.train.dtype = "fp32";
   const auto plain = train_on(pool(), {.spec = with_ddp(spec)});
   const auto compressed = train_on(pool(), {.spec = with_ddp(spec, {{"compress", "bf16"}})});
@@ -189,7 +184,7 @@ TEST(Ddp, CompressionHalvesTheBytesAndRoundsTheGradients) {
 
 // Between the steps and in a forward there is one copy of the gradients, that in the buckets.
 TEST(Ddp, KeepsOneCopyOfTheGradients) {
-  RunSpec spec = spec_of(2);
+  RunSpec spec = ddp_spec(2);
   spec.model["vocab_size"] = 1024;
   spec.model["ffn_dim"] = 256;
   spec.train.accumulation = 2;  // one process, too, has gradients during the second forward
@@ -203,7 +198,7 @@ TEST(Ddp, KeepsOneCopyOfTheGradients) {
 }
 
 TEST(Ddp, AForecastOfARankIsWhatARankTakes) {
-  RunSpec spec = with_ddp(spec_of(2));
+  RunSpec spec = with_ddp(ddp_spec(2));
   spec.model["vocab_size"] = 1024;
   spec.model["ffn_dim"] = 256;
   spec.train.dtype = "fp32";
@@ -220,19 +215,19 @@ TEST(Ddp, TheOperationsOfAllRanksAreThoseOfOneProcess) {
     return train_on(pool(), {.spec = spec}).result.at("flops_per_token").at("hfu").get<double>();
   };
   for (const int64_t ranks : {2, 4}) {
-    const RunSpec spec = with_ddp(spec_of(ranks));
+    const RunSpec spec = with_ddp(ddp_spec(ranks));
     EXPECT_DOUBLE_EQ(operations(spec), operations(reference(spec)));
   }
 }
 
 TEST(Ddp, OneProcessIsLeftAlone) {
-  Trained trained(with_ddp(spec_of(1)));
+  Trained trained(with_ddp(ddp_spec(1)));
   EXPECT_EQ(trained.session().recipe().data_parallel.base().plugin, "plain");
-  EXPECT_EQ(losses(trained.train()), losses(Trained(spec_of(1)).train()));
+  EXPECT_EQ(losses(trained.train()), losses(Trained(ddp_spec(1)).train()));
 }
 
 TEST(Ddp, RefusesWhatRecordsAStep) {
-  const RunSpec spec = with_ddp(spec_of(2, {{"cuda_graphs", Json::object()}}));
+  const RunSpec spec = with_ddp(ddp_spec(2, {{"cuda_graphs", Json::object()}}));
   EXPECT_THAT(error_of([&] { RunSetup::open(spec, at::kCPU, Ranks::planned(0, 2)); }),
               HasSubstr("cuda_graphs"));
 }
@@ -292,7 +287,7 @@ Json order_job(const Ranks& ranks, const Json& arguments) {
 }
 
 TEST(Ddp, SendsWhileTheBackwardGoesOnAndOnlyInTheLastMicroBatch) {
-  RunSpec spec = with_ddp(spec_of(2));
+  RunSpec spec = with_ddp(ddp_spec(2));
   spec.train.accumulation = 2;
   spec.train.warmup = 1;
   spec.train.steps = 3;
@@ -344,7 +339,7 @@ Json sometimes_used_job(const Ranks& ranks, const Json& arguments) {
 }
 
 TEST(Ddp, ParametersThatSomeOrNoRanksUse) {
-  RunSpec spec = with_ddp(spec_of(3));  // a rank uses the gain in every second step
+  RunSpec spec = with_ddp(ddp_spec(3));  // a rank uses the gain in every second step
   spec.train.weight_decay = 0.1;
   const auto several = pool().run("sometimes_used", 3, {{"spec", to_json(spec)}});
   const Json one = pool().run("sometimes_used", 1, {{"spec", to_json(reference(spec))}}).front();
@@ -360,7 +355,7 @@ TEST(Ddp, ParametersThatSomeOrNoRanksUse) {
 }
 
 TEST(Ddp, ListenersHearOfEachGradientOnceAStep) {
-  RunSpec spec = with_ddp(spec_of(2));
+  RunSpec spec = with_ddp(ddp_spec(2));
   for (const Json& rank : pool().run("sometimes_used", 2, {{"spec", to_json(spec)}, {"listen", true}})) {
     ASSERT_FALSE(rank.contains("error")) << rank.dump();
     EXPECT_GT(rank.at("told").size(), 10U);
@@ -368,12 +363,6 @@ TEST(Ddp, ListenersHearOfEachGradientOnceAStep) {
     EXPECT_FALSE(rank.at("told").contains("idle"));
   }
 }
+const bool kDdpJobs = add_jobs({{"order", order_job}, {"sometimes_used", sometimes_used_job}});
 }  // namespace
 }  // namespace optrush::testing
-
-int main(int argc, char** argv) {
-  auto jobs = optrush::testing::training_jobs();
-  jobs["order"] = optrush::testing::order_job;
-  jobs["sometimes_used"] = optrush::testing::sometimes_used_job;
-  return optrush::testing::main_of_ranks(argc, argv, jobs);
-}

@@ -23,11 +23,6 @@ namespace optrush::testing {
 namespace {
 using ::testing::ElementsAre;
 
-RankPool& pool() {
-  static RankPool pool(2);
-  return pool;
-}
-
 struct Pair {
   c10::intrusive_ptr<c10d::Store> store;
   Groups groups;
@@ -63,7 +58,7 @@ Differentiable told(const Pair& pair) {
           }};
 }
 
-std::vector<double> numbers(const Tensor& tensor) {
+std::vector<double> doubles(const Tensor& tensor) {
   const Tensor flat = tensor.contiguous();
   return {flat.const_data_ptr<double>(), flat.const_data_ptr<double>() + flat.numel()};
 }
@@ -79,7 +74,7 @@ Json exchanging(const Pair& pair) {
   const Tensor out =
       exchange(twice, rows, at::tensor({1, 3}, at::kLong), {}, [&] { meanwhile = call(beside, {x}).at(0); });
   (out.sum() + meanwhile.sum()).backward();
-  return {{"out", numbers(out)}, {"gradient", numbers(rows.grad())}, {"rows", exchange.computed_rows()}};
+  return {{"out", doubles(out)}, {"gradient", doubles(rows.grad())}, {"rows", exchange.computed_rows()}};
 }
 
 /// The other side by hand. Rows and their gradients are only sent once the first rank has done meanwhile what
@@ -100,7 +95,7 @@ Json answering(const Pair& pair) {
   const Tensor gradient = send(at::ones({3, 2}, at::kDouble), true);
   pair.await("backward");
   send(gradient * 3, false);
-  return {{"arrived", numbers(arrived)}, {"out", numbers(out)}};
+  return {{"arrived", doubles(arrived)}, {"out", doubles(out)}};
 }
 
 Json meanwhile(const Ranks& ranks, const Json&) {
@@ -170,7 +165,7 @@ TEST(ExpertExchange, RowsAreOnTheirWayWhileOtherThingsAreComputed) {
 std::vector<std::string> order_of(Stack plugins) {
   RunSpec spec =
       small_spec(2, std::move(plugins), {{"n_layers", 1}, {"n_experts", 4}, {"shared_expert_ffn_dim", 12}});
-  const Json events = pool().run("order", 2, to_json(spec)).front();
+  const Json events = pool().run("order of exchange", 2, to_json(spec)).front();
   EXPECT_TRUE(events.is_array()) << events;
   return events.is_array() ? events.get<std::vector<std::string>>() : std::vector<std::string>{};
 }
@@ -183,11 +178,6 @@ TEST(ExpertExchange, TheSharedExpertIsComputedBetweenSendingAndTheExperts) {
               ElementsAre("mixture begin", "experts begin", "experts end", "mixture end", "shared expert",
                           "shared expert gradient", "mixture gradient", "experts gradient"));
 }
+const bool kExchangeJobs = add_jobs({{"meanwhile", meanwhile}, {"order of exchange", order}});
 }  // namespace
 }  // namespace optrush::testing
-
-int main(int argc, char** argv) {
-  using namespace optrush::testing;
-  RankJobs jobs = {{"meanwhile", meanwhile}, {"order", order}};
-  return main_of_ranks(argc, argv, jobs);
-}

@@ -9,13 +9,6 @@
 
 namespace optrush::testing {
 namespace {
-RankPool& pool() {
-  static RankPool pool(8);
-  return pool;
-}
-
-PluginUse experts_over(int64_t size) { return use("expert_parallel", {{"size", size}}); }
-
 Json mixture(int64_t experts, int64_t per_token) {
   return {{"n_experts", experts}, {"experts_per_token", per_token}, {"expert_ffn_dim", 12}, {"n_layers", 2}};
 }
@@ -66,7 +59,7 @@ TEST(ExpertParallel, OptimizersAndClippingSeeTheWholeModel) {
     }
 }
 
-RandomTraining draw(Draws& draws, uint64_t /*seed*/) {
+RandomTraining draw_experts(Draws& draws, uint64_t /*seed*/) {
   const int64_t size = draws.one_of<int64_t>({2, 3, 4}),
                 copies = size < 4 ? draws.one_of<int64_t>({1, 2}) : 1;
   Stack plugins = {experts_over(size), some_data_parallelism(draws)};
@@ -86,7 +79,9 @@ RandomTraining draw(Draws& draws, uint64_t /*seed*/) {
   return {spec, size * copies};
 }
 
-TEST(ExpertParallel, RandomConfigurationsEqualOneProcess) { expect_equal_for_seeds(pool(), 14, draw); }
+TEST(ExpertParallel, RandomConfigurationsEqualOneProcess) {
+  expect_equal_for_seeds(pool(), 14, draw_experts);
+}
 
 /// Every token passes every expert, so each rank sends as many rows: to the experts and back, in the forward
 /// and the backward, and the numbers of rows before them.
@@ -158,7 +153,3 @@ TEST(ExpertParallel, RefusesWhatItCannotDo) {
 }
 }  // namespace
 }  // namespace optrush::testing
-
-int main(int argc, char** argv) {
-  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
-}

@@ -19,11 +19,6 @@ namespace optrush::testing {
 namespace {
 PluginUse fsdp(Json options = Json::object()) { return {"fsdp", std::move(options)}; }
 
-RankPool& pool() {
-  static RankPool pool(8);
-  return pool;
-}
-
 RunSpec without_fsdp(const RunSpec& spec) { return one_process_of(spec, spec.train.world_size); }
 
 void expect_equals_one_process(const RunSpec& spec, double tolerance, bool states = true) {
@@ -36,7 +31,7 @@ struct Drawn {
   std::string what;
 };
 
-Drawn draw(uint64_t seed) {
+Drawn draw_shards(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto one_of = [&]<class T>(std::vector<T> choices) {
     return choices[std::uniform_int_distribution<size_t>(0, choices.size() - 1)(random)];
@@ -73,7 +68,7 @@ Drawn draw(uint64_t seed) {
 
 TEST(Fsdp, RandomConfigurationsEqualOneProcess) {
   for (uint64_t seed = 0; seed < 24; ++seed) {
-    const auto [spec, what] = draw(seed);
+    const auto [spec, what] = draw_shards(seed);
     SCOPED_TRACE(what);
     ASSERT_NO_THROW(expect_equals_one_process(spec, 1e-9));
     if (HasFailure()) return;
@@ -431,7 +426,3 @@ TEST(Fsdp, RanksThatDoNotDivideIntoShardsAreRefused) {
 }
 }  // namespace
 }  // namespace optrush::testing
-
-int main(int argc, char** argv) {
-  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
-}

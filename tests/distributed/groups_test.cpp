@@ -145,11 +145,6 @@ Json taken_port(const Ranks& ranks, const Json& port) {
   return "met";
 }
 
-RankPool& pool() {
-  static RankPool pool(4);
-  return pool;
-}
-
 TEST(Groups, EveryCollectiveGivesWhatItShould) {
   for (const char* type : {"fp32", "bf16"})
     for (const int64_t n : {2, 3, 4}) {
@@ -232,16 +227,10 @@ TEST(Rendezvous, SaysThatAPortIsTaken) {
   EXPECT_THAT(got.value("error", "none"), HasSubstr("EADDRINUSE")) << "by which the controller knows it";
 }
 
-RankJobs jobs() {
-  return {{"collectives", collectives},
-          {"lonely", lonely},
-          {"meeting", meeting},
-          {"with_gpus", with_gpus},
-          {"taken_port", taken_port}};
-}
+const bool kGroupJobs = add_jobs({{"collectives", collectives},
+                                  {"lonely", lonely},
+                                  {"meeting", meeting},
+                                  {"with_gpus", with_gpus},
+                                  {"taken_port", taken_port}});
 }  // namespace
 }  // namespace optrush::testing
-
-int main(int argc, char** argv) {
-  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::jobs());
-}

@@ -8,6 +8,8 @@
 namespace optrush::testing {
 PluginUse use(const char* name, Json options) { return {name, std::move(options)}; }
 
+PluginUse experts_over(int64_t ranks) { return use("expert_parallel", {{"size", ranks}}); }
+
 std::string text_of(const MeshOfRanks& mesh) {
   std::string text = std::to_string(mesh.ranks) + " ranks:";
   for (const PluginUse& plugin : mesh.strategy) text += " " + plugin.name + plugin.options.dump();

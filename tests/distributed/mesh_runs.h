@@ -9,6 +9,8 @@
 namespace optrush::testing {
 using Stack = std::vector<PluginUse>;
 PluginUse use(const char* name, Json options = Json::object());
+/// expert_parallel over so many ranks.
+PluginUse experts_over(int64_t ranks);
 
 /// How ranks divide a training, and how many of them train on other data.
 struct MeshOfRanks {

@@ -9,16 +9,12 @@
 
 #include "exactness.h"
 #include "optrush/error.h"
+#include "support/folders.h"
 
 namespace optrush::testing {
 namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-RankPool& pool() {
-  static RankPool pool(4);
-  return pool;
-}
 
 struct Choice {
   std::string name;
@@ -57,12 +53,12 @@ struct Form {
   int64_t ranks, batch_ranks;
   std::vector<PluginUse> plugins;
 };
-struct Strategy {
+struct ModelStrategy {
   std::string name;
   std::vector<Form> forms;
 };
 
-std::vector<Strategy> strategies() {
+std::vector<ModelStrategy> model_strategies() {
   return {{"ddp", {{"", 2, 2, {{"ddp"}}}}},
           {"fsdp", {{"stage 3", 2, 2, {{"fsdp"}}}, {"hybrid", 4, 4, {{"fsdp", {{"shard_ranks", 2}}}}}}},
           {"tensor_parallel",
@@ -75,7 +71,7 @@ std::vector<Strategy> strategies() {
 }
 
 /// "" where training equals that of one process, else the refusal.
-std::string refusal_of(const Choice& choice, const Form& form, bool fused) {
+std::string refusal_of_model(const Choice& choice, const Form& form, bool fused) {
   std::vector<PluginUse> plugins = form.plugins;
   if (fused) plugins.insert(plugins.end(), {{"flash_attention"}, {"fused_kernels"}, {"clip_grad_norm"}});
   Json model = {{"n_layers", 2}};
@@ -91,13 +87,13 @@ std::string refusal_of(const Choice& choice, const Form& form, bool fused) {
   return "";
 }
 
-std::string cell(const Choice& choice, const Strategy& strategy) {
+std::string model_cell(const Choice& choice, const ModelStrategy& strategy) {
   std::string refused;
   size_t count = 0;
   for (const auto& form : strategy.forms) {
     // No fused attention has these.
     const bool plain = choice.model.contains("position") || choice.model.contains("attention_soft_cap");
-    if (refusal_of(choice, form, /*fused=*/!plain).empty()) continue;
+    if (refusal_of_model(choice, form, /*fused=*/!plain).empty()) continue;
     refused += (++count == 1 ? "`" : ", `") + form.label + "`";
   }
   if (count == strategy.forms.size()) return "no";
@@ -106,31 +102,29 @@ std::string cell(const Choice& choice, const Strategy& strategy) {
 
 TEST(ModelsOnRanks, TrainAsOneProcessOrAreRefusedAndTheDocsSaySo) {
   std::string table = "| |";
-  for (const Strategy& strategy : strategies()) table += " `" + strategy.name + "` |";
+  for (const ModelStrategy& strategy : model_strategies()) table += " `" + strategy.name + "` |";
   table += "\n|---|";
-  for (size_t i = 0; i < strategies().size(); ++i) table += "---|";
+  for (size_t i = 0; i < model_strategies().size(); ++i) table += "---|";
   table += "\n";
   for (const Choice& choice : choices()) {
     table += "| " + choice.name + " |";
-    for (const Strategy& strategy : strategies()) table += " " + cell(choice, strategy) + " |";
+    for (const ModelStrategy& strategy : model_strategies())
+      table += " " + model_cell(choice, strategy) + " |";
     table += "\n";
   }
-  std::ifstream file(OPTRUSH_SOURCE_DIR "/docs/guides/models_and_data.md");
+  std::ifstream file(tests_folder() + "/../docs/guides/models_and_data.md");
   const std::string docs{std::istreambuf_iterator<char>(file), {}};
   EXPECT_TRUE(docs.find(table) != std::string::npos) << "docs/guides/models_and_data.md should have\n"
                                                      << table;
 }
 
 TEST(ModelsOnRanks, FusedAttentionRefusesAlibiAndSoftCaps) {
-  const Form ddp = strategies().front().forms.front();
-  EXPECT_THAT(refusal_of({"alibi", {{"position", "alibi"}}}, ddp, /*fused=*/true), HasSubstr("'alibi'"));
-  EXPECT_THAT(refusal_of({"soft cap", {{"attention_soft_cap", 5}}}, ddp, /*fused=*/true),
+  const Form ddp = model_strategies().front().forms.front();
+  EXPECT_THAT(refusal_of_model({"alibi", {{"position", "alibi"}}}, ddp, /*fused=*/true),
+              HasSubstr("'alibi'"));
+  EXPECT_THAT(refusal_of_model({"soft cap", {{"attention_soft_cap", 5}}}, ddp, /*fused=*/true),
               AllOf(HasSubstr("the model needs 'soft_cap' of attention; 'flash_attention' does not offer it"),
                     HasSubstr("remove 'flash_attention' from the stack")));
 }
 }  // namespace
 }  // namespace optrush::testing
-
-int main(int argc, char** argv) {
-  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
-}

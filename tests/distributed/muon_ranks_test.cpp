@@ -6,15 +6,10 @@
 
 namespace optrush::testing {
 namespace {
-RankPool& pool() {
-  static RankPool pool(8);
-  return pool;
-}
-
-PluginUse tensor_parallel(int64_t size) { return use("tensor_parallel", {{"size", size}}); }
+PluginUse cut_matrices(int64_t size) { return use("tensor_parallel", {{"size", size}}); }
 
 /// Three layers: the matrices of most shapes fill no round.
-RunSpec spec_of(int64_t ranks, Stack stack, Json muon = Json::object()) {
+RunSpec muon_spec(int64_t ranks, Stack stack, Json muon = Json::object()) {
   stack.push_back(use("muon", std::move(muon)));
   RunSpec spec = small_spec(ranks, std::move(stack));
   spec.train.weight_decay = 0.1;
@@ -24,7 +19,7 @@ RunSpec spec_of(int64_t ranks, Stack stack, Json muon = Json::object()) {
 
 RunSpec on(const MeshOfRanks& mesh, Stack on_top, Json muon = Json::object()) {
   on_top.insert(on_top.begin(), mesh.strategy.begin(), mesh.strategy.end());
-  return spec_of(mesh.ranks, std::move(on_top), std::move(muon));
+  return muon_spec(mesh.ranks, std::move(on_top), std::move(muon));
 }
 
 TEST(MuonOnRanks, EqualsOneProcess) {
@@ -40,12 +35,12 @@ TEST(MuonOnRanks, EqualsOneProcess) {
            {{3, 3, {use("fsdp", {{"stage", 1}})}}, {{"scale", "spectral"}}},
            {{8, 8, {use("fsdp", {{"shard_ranks", 4}})}}},  // some ranks have nothing of a matrix
            {{2, 2, {use("fsdp", {{"offload", true}})}}},
-           {{2, 1, {tensor_parallel(2)}}},
-           {{4, 2, {tensor_parallel(2), ddp}}},
-           {{4, 2, {tensor_parallel(2), fsdp}}},
+           {{2, 1, {cut_matrices(2)}}},
+           {{4, 2, {cut_matrices(2), ddp}}},
+           {{4, 2, {cut_matrices(2), fsdp}}},
            {{4, 2, {use("context_parallel", {{"size", 2}}), ddp}}},
            {{4, 2, {use("pipeline_parallel", {{"size", 2}}), fsdp}}},
-           {{8, 2, {use("pipeline_parallel", {{"size", 2}}), tensor_parallel(2), fsdp}}}}) {
+           {{8, 2, {use("pipeline_parallel", {{"size", 2}}), cut_matrices(2), fsdp}}}}) {
     RunSpec spec = on(mesh, {}, muon);
     spec.train.accumulation = 2;
     SCOPED_TRACE(text_of(mesh));
@@ -55,7 +50,7 @@ TEST(MuonOnRanks, EqualsOneProcess) {
 
 TEST(MuonOnRanks, InFewerBitsRanksAgreeWithOneProcess) {
   for (const PluginUse& strategy : {use("ddp"), use("fsdp")}) {
-    RunSpec spec = spec_of(2, {strategy, use("mixed_precision")});
+    RunSpec spec = muon_spec(2, {strategy, use("mixed_precision")});
     spec.train.dtype = "fp32";
     expect_equal_training(pool(), spec, one_process_of(spec, 2), 2e-2, /*states=*/false);
   }
@@ -63,7 +58,7 @@ TEST(MuonOnRanks, InFewerBitsRanksAgreeWithOneProcess) {
 
 TEST(MuonOnRanks, LorasFactorsAreMatrices) {
   for (const PluginUse& strategy : {use("ddp"), use("fsdp")}) {
-    const RunSpec spec = spec_of(2, {strategy, use("lora", {{"rank", 3}})});
+    const RunSpec spec = muon_spec(2, {strategy, use("lora", {{"rank", 3}})});
     expect_equal_training(pool(), spec, one_process_of(spec, 2), 1e-9, /*states=*/false);
   }
 }
@@ -110,19 +105,15 @@ TEST(MuonOnRanks, StateSavedOnSomeRanksGoesOnOnOthers) {
   const PluginUse ddp = use("ddp"), fsdp = use("fsdp");
   expect_states_go_on(pool(),
                       {{{4, 4, {fsdp}}, {1, 1, {}}},
-                       {{1, 1, {}}, {4, 2, {tensor_parallel(2), fsdp}}},
+                       {{1, 1, {}}, {4, 2, {cut_matrices(2), fsdp}}},
                        {{2, 2, {ddp}}, {4, 4, {use("fsdp", {{"shard_ranks", 2}})}}}},
                       [](const MeshOfRanks& mesh, const Stack& on_top) { return on(mesh, on_top); });
 }
 
 TEST(MuonOnRanks, PartsAreNotUpdatedOneByOne) {
   expect_parts_are_not_updated_one_by_one(
-      pool(), {{2, 2, {use("fsdp")}}, {2, 1, {tensor_parallel(2)}}},
+      pool(), {{2, 2, {use("fsdp")}}, {2, 1, {cut_matrices(2)}}},
       [](const MeshOfRanks& mesh, const Stack& on_top) { return on(mesh, on_top); });
 }
 }  // namespace
 }  // namespace optrush::testing
-
-int main(int argc, char** argv) {
-  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
-}

@@ -6,11 +6,6 @@
 
 namespace optrush::testing {
 namespace {
-RankPool& pool() {
-  static RankPool pool(4);
-  return pool;
-}
-
 SpecOf with(const char* optimizer) {
   return [optimizer](const MeshOfRanks& mesh, Stack on_top) {
     Stack stack = mesh.strategy;
@@ -73,7 +68,3 @@ TEST(AdafactorOnRanks, PartsAreNotUpdatedOneByOne) {
 }
 }  // namespace
 }  // namespace optrush::testing
-
-int main(int argc, char** argv) {
-  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
-}

@@ -11,6 +11,7 @@
 #include "base/temporary_folder.h"
 #include "mesh_runs.h"
 #include "optrush/error.h"
+#include "support/folders.h"
 
 namespace optrush::testing {
 namespace {
@@ -97,11 +98,6 @@ std::vector<Row> rows() {
       {"vocab_padding"}};
 }
 
-RankPool& pool() {
-  static RankPool pool(4);
-  return pool;
-}
-
 /// Thirty documents of up to 20 tokens.
 std::string documents() {
   static const TemporaryFolder folder;
@@ -166,7 +162,7 @@ RunSpec spec_of(const Row& row, const Json& options, const Json& needed, int64_t
 }
 
 /// Each trained once.
-const TrainedRanks& on_one_process(const Row& row, const Json& options, const Json& model) {
+const TrainedRanks& row_on_one_process(const Row& row, const Json& options, const Json& model) {
   static std::map<std::string, TrainedRanks> known;
   const auto [found, is_new] = known.try_emplace(row.name + options.dump() + model.dump());
   if (is_new)
@@ -185,13 +181,13 @@ void expect_same_work(const Json& many, const Json& one) {
 }
 
 /// "" where the plugin trains with this form as one process does, else the refusal.
-std::string refusal_of(const Row& row, const Strategy::Form& form, const Json& model) {
+std::string refusal_of_row(const Row& row, const Strategy::Form& form, const Json& model) {
   for (const Json& options : row.options) {
     const RunSpec spec = spec_of(row, options, model, form.ranks, form.batch_ranks, form.plugins);
     SCOPED_TRACE(row.name + options.dump() + " with " + form.plugins.front().name + " " + form.label);
     try {
       const auto many = train_on(pool(), {.spec = spec, .holes = true});
-      const TrainedRanks& one = on_one_process(row, options, model);
+      const TrainedRanks& one = row_on_one_process(row, options, model);
       expect_same_work(many.result, one.result);
       EXPECT_LT(difference(many.losses, one.losses), row.tolerance);
       EXPECT_LT(difference(many.norms, one.norms), std::min(row.tolerance * 100, 0.3));
@@ -208,7 +204,7 @@ std::string cell(const Row& row, const Strategy& strategy) {
   std::string refused;
   size_t count = 0;
   for (const auto& form : strategy.forms) {
-    if (refusal_of(row, form, strategy.model).empty()) continue;
+    if (refusal_of_row(row, form, strategy.model).empty()) continue;
     refused += (++count == 1 ? "`" : ", `") + form.label + "`";
   }
   if (count == strategy.forms.size()) return "no";
@@ -226,14 +222,10 @@ TEST(ParallelPairs, TrainAsOneProcessOrAreRefusedAndTheDocsSaySo) {
     for (const Strategy& strategy : strategies()) table += " " + cell(row, strategy) + " |";
     table += "\n";
   }
-  std::ifstream file(OPTRUSH_SOURCE_DIR "/docs/plugins/compatibility.md");
+  std::ifstream file(tests_folder() + "/../docs/plugins/compatibility.md");
   const std::string docs{std::istreambuf_iterator<char>(file), {}};
   EXPECT_TRUE(docs.find(table) != std::string::npos) << "docs/plugins/compatibility.md should have\n"
                                                      << table;
 }
 }  // namespace
 }  // namespace optrush::testing
-
-int main(int argc, char** argv) {
-  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
-}

@@ -17,13 +17,8 @@ PluginUse pipeline(int64_t size, const std::string& schedule = "1f1b", const Jso
   return {"pipeline_parallel", options};
 }
 
-RankPool& pool() {
-  static RankPool pool(8);
-  return pool;
-}
-
 /// A mesh of pipelines with whatever else splits the ranks: at most 8.
-RandomTraining draw(Draws& draws, uint64_t seed) {
+RandomTraining draw_stages(Draws& draws, uint64_t seed) {
   const auto schedule = std::vector<std::string>{"1f1b", "gpipe", "interleaved", "zero_bubble"}.at(seed % 4);
   const bool interleaved = schedule == "interleaved", late = schedule == "zero_bubble";
   const int64_t stages = seed < 4 ? 3 : draws.one_of<int64_t>({2, 2, 3, 4}), room = 8 / stages;
@@ -49,7 +44,9 @@ RandomTraining draw(Draws& draws, uint64_t seed) {
   return {spec, batch_ranks};
 }
 
-TEST(PipelineParallel, RandomConfigurationsEqualOneProcess) { expect_equal_for_seeds(pool(), 24, draw); }
+TEST(PipelineParallel, RandomConfigurationsEqualOneProcess) {
+  expect_equal_for_seeds(pool(), 24, draw_stages);
+}
 
 TEST(PipelineParallel, DropoutDrawsWhatOneProcessDraws) {
   const RunSpec spec = small_spec(2, {pipeline(2), {"lora", {{"rank", 2}, {"dropout", 0.4}}}});
@@ -203,7 +200,3 @@ TEST(PipelineParallel, WhatCannotBeCutIsRefused) {
 }
 }  // namespace
 }  // namespace optrush::testing
-
-int main(int argc, char** argv) {
-  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
-}

@@ -43,7 +43,7 @@ Stack strategies_of(const ParallelConfig& mix, const TrainingProblem& problem) {
   return plugins;
 }
 
-RunSpec spec_of(const ParallelConfig& mix, const TrainingProblem& problem, const Stack& with) {
+RunSpec spec_of_plan(const ParallelConfig& mix, const TrainingProblem& problem, const Stack& with) {
   RunSpec spec = small_spec(mix.devices(), strategies_of(mix, problem));
   spec.model = validate_model("llama", to_json(problem.model), "test");
   spec.plugins.insert(spec.plugins.end(), with.begin(), with.end());
@@ -54,7 +54,7 @@ RunSpec spec_of(const ParallelConfig& mix, const TrainingProblem& problem, const
   return spec;
 }
 
-LlamaSpec mixture(int64_t shared_ffn_dim) {
+LlamaSpec planned_mixture(int64_t shared_ffn_dim) {
   return {.vocab_size = 32000,
           .dim = 1024,
           .n_layers = 6,
@@ -92,7 +92,7 @@ TEST(PlannedMixtures, MemoryAgreesWithForecastsOfAStep) {
   for (const int64_t shared : {0, 2048})
     for (const Precision precision : {Precision::bf16, Precision::mixed})
       for (const ParallelConfig& mix : mixes) {
-        const TrainingProblem problem{.model = mixture(shared),
+        const TrainingProblem problem{.model = planned_mixture(shared),
                                       .precision = precision,
                                       .seq_len = 4096,
                                       .global_batch = mix.batch_ranks() * mix.micro_batch * mix.accumulation};
@@ -107,7 +107,7 @@ TEST(PlannedMixtures, MemoryAgreesWithForecastsOfAStep) {
         if (mix.recompute != Recompute::none)
           with.push_back(use("activation_checkpointing",
                              {{"policy", mix.recompute == Recompute::full ? "full" : "every"}}));
-        RunSpec spec = spec_of(mix, problem, with);
+        RunSpec spec = spec_of_plan(mix, problem, with);
         spec.device = "cuda";
         std::string why_not;
         const auto found = forecast(spec, {at::kCUDA, "sm_90"}, &why_not);
@@ -117,11 +117,6 @@ TEST(PlannedMixtures, MemoryAgreesWithForecastsOfAStep) {
             << to_string(precision) << " " << mesh_text(mix) << ", " << sharding_text(mix) << ", recomputed "
             << to_string(mix.recompute) << ", shared " << shared;
       }
-}
-
-RankPool& pool() {
-  static RankPool pool(8);
-  return pool;
 }
 
 double planned_bytes(const ParallelConfig& mix, const TrainingProblem& problem,
@@ -160,7 +155,7 @@ void expect_counted_volume(const ParallelConfig& mix, Precision precision) {
                                 .global_batch = mix.batch_ranks() * mix.micro_batch * mix.accumulation};
   ASSERT_EQ(refusal(mix, problem), "");
   RunSpec spec =
-      spec_of(mix, problem, precision == Precision::mixed ? Stack{use("mixed_precision")} : Stack());
+      spec_of_plan(mix, problem, precision == Precision::mixed ? Stack{use("mixed_precision")} : Stack());
   spec.train.steps = 2;
   const Json result = train_on(pool(), {.spec = spec}).result;
   SCOPED_TRACE(to_string(precision) + " " + mesh_text(mix) + ": " + result.at("collectives").dump());
@@ -200,7 +195,3 @@ TEST(PlannedMixtures, VolumeIsThatWhichRanksCount) {
 }
 }  // namespace
 }  // namespace optrush::testing
-
-int main(int argc, char** argv) {
-  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
-}

@@ -1,6 +1,5 @@
 #include "rank_pool.h"
 
-#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <spawn.h>
@@ -15,6 +14,7 @@
 #include <stdexcept>
 
 #include "optrush/error.h"
+#include "support/test_program.h"
 
 namespace optrush::testing {
 namespace {
@@ -46,7 +46,12 @@ std::string read_line(int socket, std::string& received, int milliseconds) {
   }
 }
 
-int play_rank(int socket, const RankJobs& jobs) {
+RankJobs& jobs() {
+  static RankJobs jobs;
+  return jobs;
+}
+
+int play_rank(int socket) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::string received;
   for (;;) {
@@ -60,7 +65,7 @@ int play_rank(int socket, const RankJobs& jobs) {
                   .local_rank = order.at("rank"),
                   .local_size = order.at("size")};
       ranks.meet_at("127.0.0.1:" + std::to_string(order.at("port").get<int>()));
-      answer = jobs.at(order.at("job"))(ranks, order.at("arguments"));
+      answer = jobs().at(order.at("job"))(ranks, order.at("arguments"));
     } catch (const Error& e) {
       answer = {{"error", e.what()}, {"code", to_string(e.code())}};
     } catch (const std::exception& e) {
@@ -71,30 +76,28 @@ int play_rank(int socket, const RankJobs& jobs) {
 }
 }  // namespace
 
-RankPool::RankPool(int64_t processes, std::chrono::seconds longest) : longest_(longest) {
-  for (int64_t i = 0; i < processes; ++i) {
-    int ends[2];
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-      throw std::runtime_error("no socket pair");
-    std::vector<std::string> environment = {"OMP_NUM_THREADS=1", "OMP_WAIT_POLICY=passive",
-                                            std::string(kVariable) + "=" + std::to_string(ends[1])};
-    for (char** variable = environ; *variable != nullptr; ++variable) environment.emplace_back(*variable);
-    std::vector<char*> pointers;
-    for (auto& variable : environment) pointers.push_back(variable.data());
-    pointers.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], ends[1]);  // stays open over exec
-    std::string self = "/proc/self/exe";
-    char* arguments[] = {self.data(), nullptr};
-    Rank rank;
-    if (::posix_spawn(&rank.pid, self.c_str(), &actions, nullptr, arguments, pointers.data()) != 0)
-      throw std::runtime_error("a rank can't be started");
-    posix_spawn_file_actions_destroy(&actions);
-    ::close(ends[1]);
-    rank.socket = ends[0];
-    ranks_.push_back(rank);
-  }
+void RankPool::start_one() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    throw std::runtime_error("no socket pair");
+  std::vector<std::string> environment = {"OMP_NUM_THREADS=1", "OMP_WAIT_POLICY=passive",
+                                          std::string(kVariable) + "=" + std::to_string(ends[1])};
+  for (char** variable = environ; *variable != nullptr; ++variable) environment.emplace_back(*variable);
+  std::vector<char*> pointers;
+  for (auto& variable : environment) pointers.push_back(variable.data());
+  pointers.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], ends[1]);  // stays open over exec
+  std::string self = "/proc/self/exe";
+  char* arguments[] = {self.data(), nullptr};
+  Rank rank;
+  if (::posix_spawn(&rank.pid, self.c_str(), &actions, nullptr, arguments, pointers.data()) != 0)
+    throw std::runtime_error("a rank can't be started");
+  posix_spawn_file_actions_destroy(&actions);
+  ::close(ends[1]);
+  rank.socket = ends[0];
+  ranks_.push_back(rank);
 }
 
 RankPool::~RankPool() {
@@ -106,7 +109,7 @@ RankPool::~RankPool() {
 }
 
 std::vector<Json> RankPool::run(const std::string& job, int64_t size, const Json& arguments) {
-  if (size > static_cast<int64_t>(ranks_.size())) throw std::runtime_error("the pool has fewer processes");
+  while (static_cast<int64_t>(ranks_.size()) < size) start_one();
   const uint16_t port = free_port();
   for (int64_t rank = 0; rank < size; ++rank)
     write_line(ranks_[static_cast<size_t>(rank)].socket,
@@ -124,10 +127,20 @@ std::string RankPool::answer_of(Rank& rank) {
   return line;
 }
 
-int main_of_ranks(int argc, char** argv, const RankJobs& jobs) {
-  if (const char* socket = std::getenv(kVariable)) std::quick_exit(play_rank(std::atoi(socket), jobs));
-  ::testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
+RankPool& pool() {
+  static RankPool pool;
+  return pool;
+}
+
+bool add_jobs(const RankJobs& added) {
+  for (const auto& [name, job] : added)
+    if (!jobs().emplace(name, job).second) throw std::logic_error("two jobs of ranks are named " + name);
+  return true;
+}
+
+int main_of_ranks(int argc, char** argv) {
+  if (const char* socket = std::getenv(kVariable)) std::quick_exit(play_rank(std::atoi(socket)));
+  return run_test_program(argc, argv);
 }
 
 uint16_t free_port() {

@@ -14,10 +14,10 @@ using RankJob = std::function<Json(const Ranks&, const Json& arguments)>;
 using RankJobs = std::map<std::string, RankJob>;
 
 /// Processes that play the ranks of one run after the other, so that hundreds of runs on several ranks pay
-/// for starting a process once. Each is this test program, started again.
+/// for starting a process once. Each is this test program, started again, when a run first needs so many.
 class RankPool {
  public:
-  explicit RankPool(int64_t processes, std::chrono::seconds longest = std::chrono::minutes(2));
+  explicit RankPool(std::chrono::seconds longest = std::chrono::minutes(2)) : longest_(longest) {}
   ~RankPool();
   RankPool(const RankPool&) = delete;
   RankPool& operator=(const RankPool&) = delete;
@@ -31,14 +31,22 @@ class RankPool {
     int pid = -1, socket = -1;
     std::string received;
   };
+  void start_one();
   std::string answer_of(Rank&);
   std::vector<Rank> ranks_;
   std::chrono::milliseconds longest_;
 };
 
+/// The pool of this program's tests.
+RankPool& pool();
+
+/// Adds what the ranks of this program can do, at its start: `const bool kJobs = add_jobs({{"ring",
+/// ring_job}});`
+bool add_jobs(const RankJobs& jobs);
+
 /// The main function of a test program with a pool: plays a rank where the pool started it, else runs the
 /// tests.
-int main_of_ranks(int argc, char** argv, const RankJobs& jobs);
+int main_of_ranks(int argc, char** argv);
 
 /// A port of the loopback that nobody listens on.
 uint16_t free_port();

@@ -9,23 +9,16 @@
 
 namespace optrush::testing {
 namespace {
-RankPool& pool() {
-  static RankPool pool(8);
-  return pool;
-}
-
 PluginUse cuts(int64_t size, bool sequence = false, int64_t overlap = 1) {
   return use("tensor_parallel", {{"size", size}, {"sequence", sequence}, {"overlap", overlap}});
 }
-PluginUse experts_over(int64_t size) { return use("expert_parallel", {{"size", size}}); }
-
-Json mixture(const Json& more = Json::object()) {
+Json odd_mixture(const Json& more = Json::object()) {
   Json model = {{"n_layers", 2}, {"n_experts", 4}, {"experts_per_token", 2}, {"expert_ffn_dim", 13}};
   model.update(more);
   return model;
 }
 
-std::vector<std::pair<std::string, MeshOfRanks>> meshes() {
+std::vector<std::pair<std::string, MeshOfRanks>> meshes_of_cuts() {
   const Stack both = {cuts(2), experts_over(2)};
   const auto with = [&](const char* name, Stack stack = {}, Json options = Json::object()) {
     if (stack.empty()) stack = both;
@@ -52,15 +45,15 @@ std::vector<std::pair<std::string, MeshOfRanks>> meshes() {
 
 TEST(TensorExperts, EqualOneProcessOnEveryMesh) {
   for (const int64_t shared : {0, 9})
-    for (const auto& [name, mesh] : meshes()) {
-      RunSpec spec = small_spec(mesh.ranks, mesh.strategy, mixture({{"shared_expert_ffn_dim", shared}}));
+    for (const auto& [name, mesh] : meshes_of_cuts()) {
+      RunSpec spec = small_spec(mesh.ranks, mesh.strategy, odd_mixture({{"shared_expert_ffn_dim", shared}}));
       spec.train.accumulation = 2;
       SCOPED_TRACE(name + ", shared " + std::to_string(shared));
       ASSERT_NO_THROW(expect_equal_training(pool(), spec, one_process_of(spec, mesh.batch_ranks), 1e-9));
     }
 }
 
-RandomTraining draw(Draws& draws, uint64_t /*seed*/) {
+RandomTraining draw_cut_experts(Draws& draws, uint64_t /*seed*/) {
   const int64_t size = draws.one_of<int64_t>({2, 2, 3, 4}),
                 ep = size == 2 ? draws.one_of<int64_t>({1, 2}) : 1,
                 copies = size * ep <= 4 ? draws.one_of<int64_t>({1, 2}) : 1;
@@ -87,11 +80,13 @@ RandomTraining draw(Draws& draws, uint64_t /*seed*/) {
   return {spec, ep * copies};
 }
 
-TEST(TensorExperts, RandomConfigurationsEqualOneProcess) { expect_equal_for_seeds(pool(), 14, draw); }
+TEST(TensorExperts, RandomConfigurationsEqualOneProcess) {
+  expect_equal_for_seeds(pool(), 14, draw_cut_experts);
+}
 
 TEST(TensorExperts, OptimizersAndRouterLossesSeeTheWholeModel) {
   for (const char* plugin : {"adafactor", "muon", "schedule_free", "clip_grad_norm", "router_losses"}) {
-    const RunSpec spec = small_spec(4, {cuts(2), experts_over(2), use("fsdp"), use(plugin)}, mixture());
+    const RunSpec spec = small_spec(4, {cuts(2), experts_over(2), use("fsdp"), use(plugin)}, odd_mixture());
     SCOPED_TRACE(plugin);
     ASSERT_NO_THROW(expect_equal_training(pool(), spec, one_process_of(spec, 2), 1e-9));
   }
@@ -102,7 +97,7 @@ TEST(TensorExperts, SendWhatTheorySays) {
   for (const bool sequence : {false, true})
     for (const int64_t shared : {0, 16}) {
       RunSpec spec = small_spec(4, {cuts(2, sequence), experts_over(2), use("ddp")},
-                                mixture({{"experts_per_token", 4}, {"shared_expert_ffn_dim", shared}}));
+                                odd_mixture({{"experts_per_token", 4}, {"shared_expert_ffn_dim", shared}}));
       spec.train.accumulation = 3;
       spec.train.steps = 2;
       const Json result = train_on(pool(), {.spec = spec}).result;
@@ -123,7 +118,7 @@ TEST(TensorExperts, APlanForeseesThePeak) {
   for (const bool sequence : {false, true})
     for (const int64_t shared : {0, 24}) {
       RunSpec spec = small_spec(4, {cuts(2, sequence), experts_over(2), use("ddp")},
-                                mixture({{"experts_per_token", 4}, {"shared_expert_ffn_dim", shared}}));
+                                odd_mixture({{"experts_per_token", 4}, {"shared_expert_ffn_dim", shared}}));
       spec.train.micro_batch = 4;
       expect_predicted_peak(pool(), spec);
     }
@@ -133,8 +128,9 @@ TEST(TensorExperts, APlanForeseesThePeak) {
 TEST(TensorExperts, ARankHoldsACutOfItsExperts) {
   const auto peak = [](int64_t ranks, Stack plugins) {
     plugins.push_back(use("fused_adamw"));
-    RunSpec spec = small_spec(ranks, std::move(plugins),
-                              mixture({{"n_experts", 8}, {"experts_per_token", 1}, {"expert_ffn_dim", 512}}));
+    RunSpec spec =
+        small_spec(ranks, std::move(plugins),
+                   odd_mixture({{"n_experts", 8}, {"experts_per_token", 1}, {"expert_ffn_dim", 512}}));
     spec.train.seq_len = 4;
     spec.train.steps = 2;
     return static_cast<double>(train_on(pool(), {.spec = spec}).peaks.front());
@@ -148,23 +144,20 @@ TEST(TensorExperts, ARankHoldsACutOfItsExperts) {
 TEST(TensorExperts, StateSavedOnSomeRanksGoesOnOnOthers) {
   const MeshOfRanks both{4, 2, {cuts(2), experts_over(2), use("fsdp")}}, one{1, 1, {}}, cut{4, 1, {cuts(4)}},
       apart{2, 2, {experts_over(2), use("ddp")}};
-  expect_states_go_on(pool(), {{both, one}, {one, both}, {both, apart}, {cut, both}},
-                      [](const MeshOfRanks& mesh, const Stack&) {
-                        return small_spec(mesh.ranks, mesh.strategy, mixture({{"shared_expert_ffn_dim", 9}}));
-                      });
+  expect_states_go_on(
+      pool(), {{both, one}, {one, both}, {both, apart}, {cut, both}},
+      [](const MeshOfRanks& mesh, const Stack&) {
+        return small_spec(mesh.ranks, mesh.strategy, odd_mixture({{"shared_expert_ffn_dim", 9}}));
+      });
 }
 
 TEST(TensorExperts, WhatCannotBeCutIsRefused) {
-  EXPECT_THAT(refusal_of(pool(), small_spec(2, {cuts(2)}, mixture({{"expert_ffn_dim", 1}}))),
+  EXPECT_THAT(refusal_of(pool(), small_spec(2, {cuts(2)}, odd_mixture({{"expert_ffn_dim", 1}}))),
               is_error("unsupported", "experts.0.gate_proj", "1 parts for 2 ranks"));
-  EXPECT_THAT(refusal_of(pool(), small_spec(2, {cuts(2)}, mixture({{"shared_expert_ffn_dim", 1}}))),
+  EXPECT_THAT(refusal_of(pool(), small_spec(2, {cuts(2)}, odd_mixture({{"shared_expert_ffn_dim", 1}}))),
               is_error("unsupported", "shared_expert", "1 parts for 2 ranks"));
-  EXPECT_THAT(refusal_of(pool(), small_spec(4, {cuts(2), experts_over(2)}, mixture())),
+  EXPECT_THAT(refusal_of(pool(), small_spec(4, {cuts(2), experts_over(2)}, odd_mixture())),
               is_error("wrong_ranks", "ddp", "fsdp"));
 }
 }  // namespace
 }  // namespace optrush::testing
-
-int main(int argc, char** argv) {
-  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
-}

@@ -15,16 +15,11 @@ PluginUse tensor_parallel(int64_t size, bool sequence = false) {
   return {"tensor_parallel", {{"size", size}, {"sequence", sequence}}};
 }
 
-RankPool& pool() {
-  static RankPool pool(8);
-  return pool;
-}
-
-void expect_equals_one_process(const RunSpec& spec, int64_t size, double tolerance, bool states = true) {
+void expect_cuts_equal_one_process(const RunSpec& spec, int64_t size, double tolerance, bool states = true) {
   expect_equal_training(pool(), spec, one_process_of(spec, spec.train.world_size / size), tolerance, states);
 }
 
-RandomTraining draw(Draws& draws, uint64_t seed) {
+RandomTraining draw_cuts(Draws& draws, uint64_t seed) {
   const int64_t size = seed == 0 ? 4 : draws.one_of<int64_t>({2, 2, 3, 4});
   const int64_t batch_ranks = seed == 0 ? 2 : size == 4 ? 1 : draws.one_of<int64_t>({1, 2});
   const bool sequence = draws.sometimes();
@@ -47,15 +42,15 @@ RandomTraining draw(Draws& draws, uint64_t seed) {
   return {spec, batch_ranks};
 }
 
-TEST(TensorParallel, RandomConfigurationsEqualOneProcess) { expect_equal_for_seeds(pool(), 18, draw); }
+TEST(TensorParallel, RandomConfigurationsEqualOneProcess) { expect_equal_for_seeds(pool(), 18, draw_cuts); }
 
 TEST(TensorParallel, FewerBitsLoseNoMoreThanOnOneProcess) {
   for (const bool sequence : {false, true}) {
     RunSpec spec = small_spec(2, {tensor_parallel(2, sequence), {"mixed_precision", Json::object()}});
     spec.train.dtype = "fp32";
-    expect_equals_one_process(spec, 2, 5e-3, false);
+    expect_cuts_equal_one_process(spec, 2, 5e-3, false);
     spec.plugins[1] = {"bf16_weights", Json::object()};
-    expect_equals_one_process(spec, 2, 2e-2, false);
+    expect_cuts_equal_one_process(spec, 2, 2e-2, false);
   }
 }
 
@@ -177,7 +172,3 @@ TEST(TensorParallel, WhatCannotBeCutIsRefused) {
 }
 }  // namespace
 }  // namespace optrush::testing
-
-int main(int argc, char** argv) {
-  return optrush::testing::main_of_ranks(argc, argv, optrush::testing::training_jobs());
-}

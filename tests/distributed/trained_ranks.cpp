@@ -197,7 +197,7 @@ Json train_job(const Ranks& ranks, const Json& arguments) {
 }
 }  // namespace
 
-RankJobs training_jobs() { return {{"train", train_job}}; }
+const bool kJobs = add_jobs({{"train", train_job}});
 
 TrainedRanks train_on(RankPool& pool, const RanksRun& run) {
   if (!run.save.empty()) fs::remove_all(run.save);

@@ -49,7 +49,4 @@ std::pair<double, std::string> difference_of_states(const std::filesystem::path&
                                                     const std::filesystem::path& b);
 /// The largest relative difference of two curves.
 double difference(const std::vector<double>& a, const std::vector<double>& b);
-
-/// What rank processes have to know: "train".
-RankJobs training_jobs();
 }  // namespace optrush::testing

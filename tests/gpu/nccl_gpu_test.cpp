@@ -16,6 +16,7 @@
 #include "machine/torch_folder.h"
 #include "on_gpu.h"
 #include "rank_pool.h"
+#include "support/folders.h"
 #include "worker/device.h"
 
 namespace optrush::testing {
@@ -103,7 +104,7 @@ int64_t ranks_here() { return std::min<int64_t>(4, at::detail::getCUDAHooks().de
 class NcclOnGpu : public OnGpu {};
 
 TEST_F(NcclOnGpu, AGroupOfOneRankGivesBackWhatItHas) {
-  RankPool pool(1);
+  RankPool pool;
   const Json got = pool.run("alone", 1, {}).front();
   ASSERT_FALSE(got.contains("error")) << got;
   EXPECT_EQ(got["all_reduce"], Json({2, 2, 2}));
@@ -115,7 +116,7 @@ TEST_F(NcclOnGpu, AGroupOfOneRankGivesBackWhatItHas) {
 TEST_F(NcclOnGpu, EveryCollectiveOfSeveralGpusGivesWhatItShould) {
   const int64_t n = ranks_here();
   if (n < 2) GTEST_SKIP() << "one GPU: several ranks need one each";
-  RankPool pool(n);
+  RankPool pool;
   const auto answers = pool.run("collectives", n, {});
   const double sum = static_cast<double>(n * (n + 1)) / 2;
   for (int64_t rank = 0; rank < n; ++rank) {
@@ -134,7 +135,7 @@ TEST_F(NcclOnGpu, EveryCollectiveOfSeveralGpusGivesWhatItShould) {
 TEST_F(NcclOnGpu, ReceivesHoldNothingUpThatIsSentAfterwards) {
   const int64_t n = ranks_here();
   if (n < 3) GTEST_SKIP() << "fewer than three GPUs: two ranks make no ring";
-  RankPool pool(n);
+  RankPool pool;
   const auto answers = pool.run("ring", n, {});
   for (int64_t rank = 0; rank < n; ++rank) {
     const Json& got = answers[static_cast<size_t>(rank)];
@@ -150,16 +151,10 @@ TEST(NcclLibrary, OpensAndHasWhatTheCoreCalls) {
   if (!std::filesystem::exists(of_torch)) GTEST_SKIP() << "this LibTorch has no CUDA";
   // As load_cuda() does, which asks for a GPU before.
   if (dlopen(of_torch.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) GTEST_SKIP() << dlerror();
-  void* library = dlopen(OPTRUSH_BUILD_DIR "/lib/liboptrush_cuda.so", RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen((build_folder() + "/lib/liboptrush_cuda.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
   EXPECT_NE(dlsym(library, kMakeNccl), nullptr);
 }
+const bool kJobs = add_jobs({{"alone", alone}, {"collectives", collectives}, {"ring", ring}});
 }  // namespace
 }  // namespace optrush::testing
-
-int main(int argc, char** argv) {
-  return optrush::testing::main_of_ranks(argc, argv,
-                                         {{"alone", optrush::testing::alone},
-                                          {"collectives", optrush::testing::collectives},
-                                          {"ring", optrush::testing::ring}});
-}

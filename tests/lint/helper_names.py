@@ -14,6 +14,8 @@ DECLARED = re.compile(
     r"(?:(?:class|struct|enum class|enum|union)\s+(\w+)|(using\s+\w+\s*=.*|namespace\s+\w+\s*=.*)"
     r"|[\w:<>,\s*&.()\[\]]*?[\s*&>](\w+)\s*[(={;\[])"
 )
+COMPILED_TOGETHER = ("core/*.cpp", "plugins/*.cpp", "tools/*.cpp", "tests/distributed/*.cpp",
+                     "tests/plugins/*_test.cpp", "tests/unit/*.cpp")
 OVERLOADED_FOR_TYPES = {"to_json", "operator"}
 
 
@@ -50,7 +52,7 @@ def clashes(files):
 def main():
     os.chdir(os.environ.get("OPTRUSH_SOURCE_DIR", "."))
     tracked = subprocess.run(
-        ["git", "-c", f"safe.directory={pathlib.Path.cwd()}", "ls-files", "core/*.cpp", "plugins/*.cpp", "tools/*.cpp"], capture_output=True, text=True
+        ["git", "-c", f"safe.directory={pathlib.Path.cwd()}", "ls-files", *COMPILED_TOGETHER], capture_output=True, text=True
     )
     if tracked.returncode != 0:
         print("this is not a git checkout")

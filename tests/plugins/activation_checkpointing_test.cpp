@@ -9,6 +9,7 @@
 #include "data/batches.h"
 #include "measure/memory.h"
 #include "optrush/differentiable.h"
+#include "precision.h"
 #include "support/attention_ring.h"
 #include "support/error_of.h"
 #include "support/training.h"
@@ -17,8 +18,6 @@
 
 namespace optrush::testing {
 namespace {
-PluginUse checkpointing(Json options) { return {"activation_checkpointing", std::move(options)}; }
-
 std::vector<PluginUse> policies() {
   return {checkpointing({{"policy", "full"}}),
           checkpointing({{"policy", "every"}}),

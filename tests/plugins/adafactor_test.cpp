@@ -10,15 +10,10 @@
 #include "optimizers.h"
 #include "optrush/param.h"
 #include "support/error_of.h"
+#include "support/folders.h"
 
 namespace optrush::testing {
 namespace {
-Shard shard_of(Param& param, const Tensor& value) {
-  param.shape = value.sizes().vec();
-  param.dtype = value.scalar_type();
-  return {.data = value.clone(), .decay = true, .segments = {{&param, Layout(param.shape), 0}}};
-}
-
 Tensor state_named(Optimizer& optimizer, const Shard& shard, const std::string& name) {
   for (const auto& state : optimizer.state(shard))
     if (state.name == name) return state.value;
@@ -27,7 +22,7 @@ Tensor state_named(Optimizer& optimizer, const Shard& shard, const std::string& 
 
 /// tests/parity/torch_adafactor.py has the options.
 TEST(Adafactor, IsThatOfTorch) {
-  const SafetensorsFile file(OPTRUSH_TESTS_DIR "/fixtures/adafactor_torch.safetensors");
+  const SafetensorsFile file(tests_folder() + "/fixtures/adafactor_torch.safetensors");
   const std::map<std::string, std::pair<adafactor::Settings, double>> cases = {
       {"default", {{.eps1 = 0x1p-52}, 0.01}},
       {"options", {{.decay = -0.5, .eps1 = 1e-4, .eps2 = 0.02, .threshold = 1.5, .weight_decay = 0.1}, 0.7}}};

@@ -9,7 +9,7 @@
 #include "support/cuda_on_threads.h"
 
 namespace {
-namespace gpu {
+namespace adamw_8bit_cu {
 #include "adamw_8bit/gpu/update.cu"
 }
 }  // namespace
@@ -72,14 +72,14 @@ void check_update(size_t count, bool shifted) {
                               host::chances_of(kSeed, 0, static_cast<uint32_t>(steps))};
   host::cpu::update(cpu.piece(kLow), {host::Type::fp32, kLow ? host::Type::bf16 : host::Type::fp32}, factors,
                     0, static_cast<int64_t>(cpu.first_scales.size()));
-  static gpu::Tables tables;
+  static adamw_8bit_cu::Tables tables;
   for (const auto& [to, from] :
        {std::pair(&tables.first, &host::signed_code()), {&tables.second, &host::unsigned_code()}}) {
     std::ranges::copy(from->values, to->values);
     for (size_t i = 0; i < from->buckets.size(); ++i)
       to->buckets[i] = {from->buckets[i].border, from->buckets[i].low};
   }
-  gpu::Pieces pieces{};
+  adamw_8bit_cu::Pieces pieces{};
   pieces.count = 1;
   const host::Piece numbers = device.piece(kLow);
   pieces.pieces[0] = {numbers.gradient,
@@ -91,14 +91,15 @@ void check_update(size_t count, bool shifted) {
                       static_cast<long long>(count),
                       0,
                       0};
-  gpu::Factors on_device{};
+  adamw_8bit_cu::Factors on_device{};
   const auto counted = static_cast<float>(steps), rate = static_cast<float>(lr);
   optrush::testing::launch(1, {64, 1, 1}, [&] {
-    gpu::prepare(pieces, &counted, &on_device, &rate, nullptr, beta1, beta2, decay, /*decayed=*/1);
+    adamw_8bit_cu::prepare(pieces, &counted, &on_device, &rate, nullptr, beta1, beta2, decay, /*decayed=*/1);
   });
   const auto blocks = static_cast<unsigned int>((count + 8191) / 8192);
-  optrush::testing::launch(blocks, {gpu::kWarps * 32, 1, 1}, [&] {
-    const auto update = shifted ? gpu::update<float, W, false> : gpu::update<float, W, true>;
+  optrush::testing::launch(blocks, {adamw_8bit_cu::kWarps * 32, 1, 1}, [&] {
+    const auto update =
+        shifted ? adamw_8bit_cu::update<float, W, false> : adamw_8bit_cu::update<float, W, true>;
     update(pieces, &on_device, nullptr, &tables, factors.beta1, factors.beta2, factors.eps, &counted,
            static_cast<unsigned>(kSeed));
   });

@@ -4,12 +4,14 @@
 
 #include <cmath>
 
-#include "code.h"
-#include "gpu/update.h"
-#include "optimizer.h"
+#include "adamw_8bit/code.h"
+#include "adamw_8bit/gpu/update.h"
+#include "adamw_8bit/optimizer.h"
+#include "optimizers.h"
 #include "precision.h"
 #include "support/cubin.h"
 #include "support/error_of.h"
+#include "support/folders.h"
 
 namespace optrush::testing {
 namespace {
@@ -60,13 +62,6 @@ TEST(EightBitCode, EachNumberGetsTheNearest) {
   EXPECT_EQ(encode(adamw_8bit::signed_code(), -1.0F), 0) << "there is no -1";
   EXPECT_EQ(encode(adamw_8bit::unsigned_code(), 1e-30F), 1) << "not 0";
   EXPECT_EQ(encode(adamw_8bit::unsigned_code(), 0), 0);
-}
-
-Shard shard_of(Param& param, const Tensor& value) {
-  param.shape = value.sizes().vec();
-  param.layout = Layout(param.shape);
-  param.leaf = value;
-  return {.data = value, .grad = {}, .decay = param.decay, .segments = {{&param, param.layout, 0}}};
 }
 
 /// The moments of a shard as numbers.
@@ -261,7 +256,7 @@ TEST(AdamW8bit, SaysWhatItCannotBeStackedWith) {
 }
 
 TEST(AdamW8bit, GpuKernelsCompileAndKeepTheirNumbersInRegisters) {
-  setenv("OPTRUSH_CACHE", OPTRUSH_BUILD_DIR "/tests/cache", 1);
+  setenv("OPTRUSH_CACHE", (build_folder() + "/tests/cache").c_str(), 1);
   std::vector<std::string> kernels = {"prepare"};
   for (const auto gradient : {fused::Type::bf16, fused::Type::fp32})
     for (const auto data : {fused::Type::bf16, fused::Type::fp32})

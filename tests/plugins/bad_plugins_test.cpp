@@ -10,6 +10,7 @@
 #include "base/temporary_folder.h"
 #include "optrush/host/abi.h"
 #include "plugin/description.h"
+#include "support/folders.h"
 
 namespace optrush {
 namespace {
@@ -21,7 +22,7 @@ using testing::error_of;
 using ::testing::HasSubstr;
 using testing::is_error;
 
-const fs::path kFixtures = fs::path(OPTRUSH_BUILD_DIR) / "tests" / "plugins";
+const fs::path kFixtures = fs::path(testing::build_folder()) / "tests" / "plugins";
 
 fs::path fixture(const std::string& name) { return kFixtures / (name + ".so"); }
 

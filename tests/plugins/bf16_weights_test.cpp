@@ -4,22 +4,17 @@
 
 #include <cmath>
 
-#include "gpu/update.h"
+#include "bf16_weights/gpu/update.h"
 #include "master_adamw.h"
+#include "optimizers.h"
 #include "precision.h"
 #include "spec/spec_json.h"
 #include "support/cubin.h"
 #include "support/error_of.h"
+#include "support/folders.h"
 
 namespace optrush::testing {
 namespace {
-Shard shard_of(Param& param, const Tensor& value) {
-  param.shape = value.sizes().vec();
-  param.layout = Layout(param.shape);
-  param.leaf = value;
-  return {.data = value, .grad = {}, .decay = param.decay, .segments = {{&param, param.layout, 0}}};
-}
-
 /// AdamW in double, written out.
 struct Reference {
   Tensor value, first, second;
@@ -86,7 +81,7 @@ TEST(MasterAdamW, SmallUpdatesAreNotLost) {
 }
 
 TEST(MasterAdamW, GpuKernelsCompileAndKeepTheirNumbersInRegisters) {
-  setenv("OPTRUSH_CACHE", OPTRUSH_BUILD_DIR "/tests/cache", 1);
+  setenv("OPTRUSH_CACHE", (build_folder() + "/tests/cache").c_str(), 1);
   for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
     std::vector<std::string> kernels = {"prepare"};
     for (const auto type : {fused::Type::bf16, fused::Type::fp32})

@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/temporary_folder.h"
 #include "plugin/description.h"
+#include "support/folders.h"
 
 namespace optrush {
 namespace {
@@ -28,7 +29,7 @@ class CatalogueTest : public ::testing::Test {
 
   static fs::path copy(const std::string& fixture, const fs::path& folder) {
     const fs::path file = folder / (fixture + ".so");
-    fs::copy_file(fs::path(OPTRUSH_BUILD_DIR) / "tests" / "plugins" / (fixture + ".so"), file);
+    fs::copy_file(fs::path(testing::build_folder()) / "tests" / "plugins" / (fixture + ".so"), file);
     fs::permissions(file, fs::perms::owner_all);
     return file;
   }

@@ -13,6 +13,7 @@
 #include "measure/memory.h"
 #include "model/operators.h"
 #include "optrush/machine.h"
+#include "support/folders.h"
 #include "support/saved_state.h"
 #include "support/slow_code.h"
 #include "support/training.h"
@@ -23,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Kept between runs of the tests: a unit is compiled once for each version of what it is made of.
-const fs::path kCache = OPTRUSH_BUILD_DIR "/tests/inductor";
+const fs::path kCache = build_folder() + "/tests/inductor";
 
 PluginUse compile(Json options = Json::object()) {
   options["cache"] = kCache.string();

@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "base/temporary_folder.h"
+#include "support/folders.h"
 #include "support/training.h"
 
 namespace optrush::testing {
@@ -13,8 +14,8 @@ namespace {
 TEST(DocumentedPlugin, EachPageShowsTheSourceThatIsBuilt) {
   const std::map<std::string, std::string> pages = {{"freeze_blocks", "tutorial"}, {"signum", "optimizer"}};
   for (const auto& [name, file] : pages) {
-    const auto page = read_file(OPTRUSH_TESTS_DIR "/../docs/plugins/" + file + ".md");
-    const auto source = read_file(OPTRUSH_TESTS_DIR "/plugins/documented/" + name + ".cpp");
+    const auto page = read_file(tests_folder() + "/../docs/plugins/" + file + ".md");
+    const auto source = read_file(tests_folder() + "/plugins/documented/" + name + ".cpp");
     EXPECT_NE(page.find("```cpp\n" + source + "```"), std::string::npos) << name;
   }
 }
@@ -27,7 +28,7 @@ std::map<std::string, Tensor> values_of(Trained& trained) {
 
 TEST(DocumentedPlugin, SignumMovesEachParameterByTheLearningRate) {
   RunSpec spec = nano_spec({{"signum", Json::object()}});
-  spec.plugin_path = {OPTRUSH_BUILD_DIR "/tests/documented"};
+  spec.plugin_path = {build_folder() + "/tests/documented"};
   const double lr = spec.train.lr = 0.01;
   spec.train.warmup = 0;
   spec.train.steps = 1;
@@ -50,7 +51,7 @@ TEST(DocumentedPlugin, SignumGoesDownhill) {
   for (int i = 0; i < 500; ++i) text << "the same words again, ";
   text.close();
   RunSpec spec = nano_spec({{"signum", Json::object()}});
-  spec.plugin_path = {OPTRUSH_BUILD_DIR "/tests/documented"};
+  spec.plugin_path = {build_folder() + "/tests/documented"};
   spec.data = {.kind = "text", .path = folder / "text", .extensions = {}};
   spec.model["vocab_size"] = 256;
   spec.train.steps = 20;
@@ -62,7 +63,7 @@ TEST(DocumentedPlugin, SignumGoesDownhill) {
 TEST(DocumentedPlugin, FreezesWhatItSays) {
   RunSpec spec = nano_spec({{"freeze_blocks", {{"blocks", 1}}}});
   spec.model["tie_embeddings"] = false;
-  spec.plugin_path = {OPTRUSH_BUILD_DIR "/tests/documented"};
+  spec.plugin_path = {build_folder() + "/tests/documented"};
   Trained trained(spec);
   const Json result = trained.train();
   for (Param* param : trained.session().params().all()) {

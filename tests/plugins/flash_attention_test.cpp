@@ -6,7 +6,7 @@
 
 #include <numeric>
 
-#include "cpu/attention.h"
+#include "flash_attention/cpu/attention.h"
 #include "fused_kernel.h"
 #include "kernel_order.h"
 #include "model/binder.h"

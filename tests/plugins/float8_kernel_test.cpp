@@ -8,7 +8,7 @@
 #include "support/cuda_on_threads.h"
 
 namespace {
-namespace gpu {
+namespace float8_cu {
 #include "float8/gpu/quantize.cu"
 }
 }  // namespace
@@ -39,25 +39,26 @@ void expect_operators_bits(const Tensor& x, at::ScalarType type) {
   const Tensor alone = at::empty_like(values), again = at::empty_like(turned);
   const auto bytes = [](const Tensor& tensor) { return static_cast<unsigned char*>(tensor.data_ptr()); };
   const auto tiles = static_cast<unsigned int>((rows + 63) / 64 * ((columns + 127) / 128));
-  const Place threads{gpu::kThreads, 1, 1};
+  const Place threads{float8_cu::kThreads, 1, 1};
   optrush::testing::launch(kParts, threads, [&] {
-    gpu::largest_parts<T, N>(numbers<T>(x), parts.mutable_data_ptr<float>(), x.numel());
+    float8_cu::largest_parts<T, N>(numbers<T>(x), parts.mutable_data_ptr<float>(), x.numel());
   });
   optrush::testing::launch(tiles, threads, [&] {
-    gpu::quantize<T, N, mantissa, true>(numbers<T>(x), parts.const_data_ptr<float>(), kParts, bytes(values),
-                                        bytes(turned), scale.mutable_data_ptr<float>(), rows, columns,
-                                        columns);
+    float8_cu::quantize<T, N, mantissa, true>(numbers<T>(x), parts.const_data_ptr<float>(), kParts,
+                                              bytes(values), bytes(turned), scale.mutable_data_ptr<float>(),
+                                              rows, columns, columns);
   });
   EXPECT_TRUE(same_bytes(values, expected.rows.values));
   EXPECT_TRUE(same_bytes(turned, expected.columns.values));
   EXPECT_TRUE(at::equal(scale, expected.rows.scale));
   optrush::testing::launch(tiles, threads, [&] {
-    gpu::quantize<T, N, mantissa, false>(numbers<T>(x), parts.const_data_ptr<float>(), kParts, bytes(alone),
-                                         nullptr, scale.mutable_data_ptr<float>(), rows, columns, columns);
+    float8_cu::quantize<T, N, mantissa, false>(numbers<T>(x), parts.const_data_ptr<float>(), kParts,
+                                               bytes(alone), nullptr, scale.mutable_data_ptr<float>(), rows,
+                                               columns, columns);
   });
   EXPECT_TRUE(same_bytes(alone, expected.rows.values));
   optrush::testing::launch(tiles, threads,
-                           [&] { gpu::transpose(bytes(values), bytes(again), rows, columns); });
+                           [&] { float8_cu::transpose(bytes(values), bytes(again), rows, columns); });
   EXPECT_TRUE(same_bytes(again, expected.columns.values));
 }
 
@@ -95,16 +96,16 @@ TEST(Float8Kernel, MatricesSideBySideAreOneMatrix) {
   const int64_t all = values.size(1);
   int64_t number = 0, column = 0;
   for (const Tensor& x : {left, right})
-    optrush::testing::launch(1, {gpu::kThreads, 1, 1}, [&, at = number++] {
-      gpu::largest_parts<float, 4>(numbers<float>(x), parts.mutable_data_ptr<float>() + at, x.numel());
+    optrush::testing::launch(1, {float8_cu::kThreads, 1, 1}, [&, at = number++] {
+      float8_cu::largest_parts<float, 4>(numbers<float>(x), parts.mutable_data_ptr<float>() + at, x.numel());
     });
   for (const Tensor& x : {left, right}) {
     const auto tiles = static_cast<unsigned int>((kRows + 63) / 64 * ((x.size(1) + 127) / 128));
-    optrush::testing::launch(tiles, {gpu::kThreads, 1, 1}, [&] {
-      gpu::quantize<float, 4, 2, true>(numbers<float>(x), parts.const_data_ptr<float>(), 2,
-                                       static_cast<unsigned char*>(values.data_ptr()) + column,
-                                       static_cast<unsigned char*>(turned.data_ptr()) + column * kRows,
-                                       scale.mutable_data_ptr<float>(), kRows, x.size(1), all);
+    optrush::testing::launch(tiles, {float8_cu::kThreads, 1, 1}, [&] {
+      float8_cu::quantize<float, 4, 2, true>(numbers<float>(x), parts.const_data_ptr<float>(), 2,
+                                             static_cast<unsigned char*>(values.data_ptr()) + column,
+                                             static_cast<unsigned char*>(turned.data_ptr()) + column * kRows,
+                                             scale.mutable_data_ptr<float>(), kRows, x.size(1), all);
     });
     column += x.size(1);
   }
@@ -117,12 +118,12 @@ TEST(Float8Kernel, MatricesSideBySideAreOneMatrix) {
 TEST(Float8Kernel, NotedPartsGiveTheSameScale) {
   at::manual_seed(3);
   const Tensor x = at::randn({16, 272}).to(at::kBFloat16);
-  const Tensor parts = at::zeros({gpu::kLargestParts});
+  const Tensor parts = at::zeros({float8_cu::kLargestParts});
   optrush::testing::launch(17, {32, 1, 1}, [&] {  // blocks of one warp
     float some[8];
     const auto at = (blockIdx.x * 32 + threadIdx.x) * 8;
-    gpu::load(numbers<__nv_bfloat16>(x) + at, some);
-    gpu::note_largest<__nv_bfloat16>(parts.mutable_data_ptr<float>(), gpu::largest_of(some));
+    float8_cu::load(numbers<__nv_bfloat16>(x) + at, some);
+    float8_cu::note_largest<__nv_bfloat16>(parts.mutable_data_ptr<float>(), float8_cu::largest_of(some));
   });
   EXPECT_EQ(parts.count_nonzero().item<int64_t>(), 17);
   EXPECT_EQ(parts.max().item<float>(), x.abs().max().item<float>());
@@ -159,10 +160,10 @@ TEST(Float8Kernel, NothingAndWhatIsNoNumber) {
   Tensor x = at::randn({16, 32});
   x[3][5] = std::numeric_limits<double>::quiet_NaN();
   const Tensor parts = at::ones({1}), scale = at::empty({1}), values = at::empty({16, 32}, at::kByte);
-  optrush::testing::launch(1, {gpu::kThreads, 1, 1}, [&] {
-    gpu::quantize<float, 4, 3, false>(x.const_data_ptr<float>(), parts.const_data_ptr<float>(), 1,
-                                      values.mutable_data_ptr<uint8_t>(), nullptr,
-                                      scale.mutable_data_ptr<float>(), 16, 32, 32);
+  optrush::testing::launch(1, {float8_cu::kThreads, 1, 1}, [&] {
+    float8_cu::quantize<float, 4, 3, false>(x.const_data_ptr<float>(), parts.const_data_ptr<float>(), 1,
+                                            values.mutable_data_ptr<uint8_t>(), nullptr,
+                                            scale.mutable_data_ptr<float>(), 16, 32, 32);
   });
   EXPECT_TRUE(at::isnan(values.view(at::kFloat8_e4m3fn).to(at::kFloat)[3][5]).item<bool>());
 }

@@ -4,11 +4,12 @@
 
 #include <cstdlib>
 
-#include "cross_entropy.h"
-#include "gpu/programs.h"
-#include "gpu/quantize.h"
+#include "float8/gpu/quantize.h"
+#include "fused_kernels/gpu/programs.h"
+#include "fused_linear_cross_entropy/cross_entropy.h"
 #include "optrush/error.h"
 #include "support/cubin.h"
+#include "support/folders.h"
 
 namespace optrush::fused {
 namespace {
@@ -72,7 +73,7 @@ std::vector<Instance> every_kernel() {
 class FusedKernelsNvrtc : public ::testing::Test {
  protected:
   // Not the user's cache; one that lasts as long as the build, since what changed has another name in it.
-  void SetUp() override { setenv("OPTRUSH_CACHE", OPTRUSH_BUILD_DIR "/tests/cache", 1); }
+  void SetUp() override { setenv("OPTRUSH_CACHE", (testing::build_folder() + "/tests/cache").c_str(), 1); }
   void TearDown() override { unsetenv("OPTRUSH_CACHE"); }
 };
 

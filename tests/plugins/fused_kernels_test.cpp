@@ -203,7 +203,7 @@ TEST(FusedKernels, AnotherTypeOrDeviceIsRefusedByName) {
 
 PluginUse fused_with(Json options = Json::object()) { return {"fused_kernels", std::move(options)}; }
 
-RunSpec in_double(std::vector<PluginUse> plugins, const Json& model = Json::object()) {
+RunSpec fp64_spec(std::vector<PluginUse> plugins, const Json& model = Json::object()) {
   RunSpec spec = nano_spec(std::move(plugins));
   spec.train.dtype = "fp64";
   spec.model.update(model);
@@ -211,12 +211,12 @@ RunSpec in_double(std::vector<PluginUse> plugins, const Json& model = Json::obje
 }
 
 TEST(FusedKernelsPlugin, TrainsLikeThePlainFormInDoubleKernelByKernel) {
-  const auto expected = losses(Trained(in_double({})).train());
+  const auto expected = losses(Trained(fp64_spec({})).train());
   const std::vector<Json> selections = {
       {"norm"}, {"add_norm"}, {"position"}, {"swiglu"}, {"norm", "add_norm", "position", "swiglu", "geglu"}};
   for (const Json& kernels : selections) {
     SCOPED_TRACE(kernels.dump());
-    const auto got = losses(Trained(in_double({fused_with({{"kernels", kernels}})})).train());
+    const auto got = losses(Trained(fp64_spec({fused_with({{"kernels", kernels}})})).train());
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-12);
   }
 }
@@ -224,14 +224,14 @@ TEST(FusedKernelsPlugin, TrainsLikeThePlainFormInDoubleKernelByKernel) {
 TEST(FusedKernelsPlugin, FusesTheGegluByTanhAndLeavesTheExactOne) {
   for (const char* activation : {"gelu_tanh", "gelu"}) {
     const auto with = [&](std::vector<PluginUse> plugins) {
-      return in_double(std::move(plugins), {{"activation", activation}});
+      return fp64_spec(std::move(plugins), {{"activation", activation}});
     };
     const auto expected = losses(Trained(with({})).train());
     const auto got = losses(Trained(with({fused_with()})).train());
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-12);
   }
   EXPECT_NE(error_of([] {
-              Trained(in_double({fused_with({{"kernels", {"geglu"}}})})).train();
+              Trained(fp64_spec({fused_with({{"kernels", {"geglu"}}})})).train();
             }).find("nothing to fuse"),
             std::string::npos);
 }
@@ -241,8 +241,8 @@ TEST(FusedKernelsPlugin, ComposesWithRecomputationAndAdapters) {
                                         {"lora", {{"rank", 4}}}};
   auto stack = below;
   stack.push_back(fused_with());
-  const auto expected = losses(Trained(in_double(below)).train());
-  const auto got = losses(Trained(in_double(stack)).train());
+  const auto expected = losses(Trained(fp64_spec(below)).train());
+  const auto got = losses(Trained(fp64_spec(stack)).train());
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-12);
 }
 
@@ -269,11 +269,11 @@ TEST(FusedKernelsPlugin, LowOutputsUnderAutocastTrainAlike) {
 TEST(FusedKernelsPlugin, LeavesLayerNormPlainAndSaysWhenNothingIsLeft) {
   for (const char* kind : {"layernorm", "layernorm_without_parameters"}) {
     const Json model = {{"norm", kind}};
-    const auto expected = losses(Trained(in_double({}, model)).train());
-    const auto got = losses(Trained(in_double({fused_with()}, model)).train());
+    const auto expected = losses(Trained(fp64_spec({}, model)).train());
+    const auto got = losses(Trained(fp64_spec({fused_with()}, model)).train());
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-12);
     EXPECT_NE(error_of([&] {
-                Trained(in_double({fused_with({{"kernels", {"norm", "add_norm"}}})}, model));
+                Trained(fp64_spec({fused_with({{"kernels", {"norm", "add_norm"}}})}, model));
               }).find("nothing to fuse"),
               std::string::npos);
   }

@@ -196,7 +196,7 @@ TEST(FusedLinearCrossEntropy, AFrozenMatrixCostsNoWork) {
 
 /// Peak bytes of a loss and its backward beyond what is there before and what they leave behind.
 template <class Loss>
-int64_t peak_of(const Loss& loss, const Problem& problem) {
+int64_t peak_of_loss(const Loss& loss, const Problem& problem) {
   const int64_t before = cpu_allocated();
   reset_memory_peak(at::kCPU);
   loss(problem).backward();
@@ -211,14 +211,14 @@ TEST(FusedLinearCrossEntropy, KeepsATenthOfLogitsAndTheirGradientAtALargeVocabul
                    at::randint(kVocabulary, {1, kTokens}, at::kLong), at::randn({kVocabulary, kWidth})};
   };
   const Differentiable op = make_loss_function({.chunk = 2, .wanted = {.weight = false}});
-  const int64_t fused = peak_of(
+  const int64_t fused = peak_of_loss(
       [&](const Problem& p) {
         return call(op, {p.x, p.labels, p.weight}).at(0);
       },
       problem());
-  const int64_t plain =
-      peak_of([](const Problem& p) { return plain::cross_entropy_sum(at::linear(p.x, p.weight), p.labels); },
-              problem());
+  const int64_t plain = peak_of_loss(
+      [](const Problem& p) { return plain::cross_entropy_sum(at::linear(p.x, p.weight), p.labels); },
+      problem());
   const int64_t logits = kTokens * kVocabulary * 4;
   EXPECT_GE(plain, 2 * logits);
   EXPECT_LE(fused, 2 * logits / 10);
@@ -226,7 +226,7 @@ TEST(FusedLinearCrossEntropy, KeepsATenthOfLogitsAndTheirGradientAtALargeVocabul
   EXPECT_LE(fused, 2 * kVocabulary * 4 + 16384);
 }
 
-const PluginUse kFused = {"fused_linear_cross_entropy", {{"chunk", 5}}};
+const PluginUse kFusedLoss = {"fused_linear_cross_entropy", {{"chunk", 5}}};
 
 TEST(FusedLinearCrossEntropy, TrainsTheSameInDoubleTiedOrNotAndWithASoftCap) {
   for (const auto& [tied, soft_cap] : {std::pair(true, 0.0), std::pair(false, 0.0), std::pair(true, 0.7)}) {
@@ -235,7 +235,7 @@ TEST(FusedLinearCrossEntropy, TrainsTheSameInDoubleTiedOrNotAndWithASoftCap) {
     spec.model["logits_soft_cap"] = soft_cap;
     spec.train.dtype = "fp64";
     const auto expected = losses(Trained(spec).train());
-    spec.plugins = {kFused};
+    spec.plugins = {kFusedLoss};
     const auto got = losses(Trained(spec).train());
     for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-12);
   }
@@ -245,7 +245,7 @@ TEST(FusedLinearCrossEntropy, MixedPrecisionIsThatOfThePlainForm) {
   for (const char* dtype : {"bf16", "fp16"}) {
     const PluginUse mixed = {"mixed_precision", {{"dtype", dtype}}};
     const Json expected = Trained(nano_spec({mixed})).train(),
-               got = Trained(nano_spec({mixed, kFused})).train();
+               got = Trained(nano_spec({mixed, kFusedLoss})).train();
     for (size_t i = 0; i < 3; ++i) {
       EXPECT_NEAR(losses(got)[i], losses(expected)[i], 2e-3 * losses(expected)[i]) << dtype;
       const double norm = expected["steps"][i]["grad_norm"];
@@ -259,7 +259,7 @@ TEST(FusedLinearCrossEntropy, WithoutLabelsOrGradientsTheHeadIsAsBefore) {
     spec.train.dtype = "fp64";
     return spec;
   };
-  Trained plain(in_double(nano_spec())), fused(in_double(nano_spec({kFused})));
+  Trained plain(in_double(nano_spec())), fused(in_double(nano_spec({kFusedLoss})));
   Batch batch;
   batch.tokens = at::randint(64, {2, 6}, at::kLong);
   batch.positions = at::arange(6, at::kLong).expand({2, 6});
@@ -273,8 +273,8 @@ TEST(FusedLinearCrossEntropy, WithoutLabelsOrGradientsTheHeadIsAsBefore) {
 
 TEST(FusedLinearCrossEntropy, AnAdapterOnTheHeadIsRefusedByName) {
   const auto lora = [](const char* target) { return PluginUse{"lora", {{"target_modules", {target}}}}; };
-  EXPECT_NO_THROW(Trained(nano_spec({lora("q_proj"), kFused})).train());
-  const auto message = error_of([&] { Trained(nano_spec({lora("lm_head"), kFused})); });
+  EXPECT_NO_THROW(Trained(nano_spec({lora("q_proj"), kFusedLoss})).train());
+  const auto message = error_of([&] { Trained(nano_spec({lora("lm_head"), kFusedLoss})); });
   EXPECT_NE(message.find("plugin 'fused_linear_cross_entropy' replaces head_loss and would ignore "
                          "'lm_head.lora_A.weight', which plugin 'lora' added to lm_head"),
             std::string::npos)

@@ -1,9 +1,9 @@
-// fused_projections: the forward has the bits of separate linears, the backward their gradients with fewer
-// passes; parameters and states stay those of separate matrices.
+// fused_projections: the forward has the bits of separate linears, the backward their gradients with
+// fewer passes; parameters and states stay those of separate matrices.
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
-#include "data/batches.h"
+#include "first_step.h"
 #include "linear_groups/groups.h"
 #include "projections.h"
 #include "rows_of_one.h"
@@ -17,10 +17,10 @@ using namespace fused_projections;
 
 const PluginUse kFused = {"fused_projections", Json::object()};
 const PluginUse kBf16 = {"mixed_precision", {{"dtype", "bf16"}}};
-const PluginUse kCheckpointing = {"activation_checkpointing", Json::object()};
 
 /// x (2, 5, D) and matrices of so many rows, which are rows of one where `together`.
-Tensors inputs(const std::vector<int64_t>& rows, int64_t columns, at::ScalarType type, bool together) {
+Tensors projection_inputs(const std::vector<int64_t>& rows, int64_t columns, at::ScalarType type,
+                          bool together) {
   int64_t all = 0;
   for (const int64_t count : rows) all += count;
   const Tensor whole = at::randn({all, columns}, type);
@@ -37,15 +37,15 @@ Tensors inputs(const std::vector<int64_t>& rows, int64_t columns, at::ScalarType
 
 Wanted all_of(const Tensors& in) { return {.x = true, .matrices = std::vector<bool>(in.size() - 1, true)}; }
 
-Tensors separate(const Tensors& in) {
+Tensors separate_linears(const Tensors& in) {
   Tensors out;
   for (size_t i = 1; i < in.size(); ++i) out.push_back(at::linear(in[0], in[i]));
   return out;
 }
 
 /// Outputs, and the gradients of a weighted sum of them.
-std::pair<Tensors, Tensors> outcome(const std::function<Tensors(const Tensors&)>& function, const Tensors& in,
-                                    const Tensors& weights) {
+std::pair<Tensors, Tensors> outputs_and_gradients(const std::function<Tensors(const Tensors&)>& function,
+                                                  const Tensors& in, const Tensors& weights) {
   Tensors out = function(in);
   Tensor sum;
   for (size_t i = 0; i < out.size(); ++i) {
@@ -72,13 +72,13 @@ TEST(FusedProjections, TheForwardHasTheBitsOfSeparateLinearsAndTheBackwardTheirG
   for (const auto& rows : kShapes)
     for (const bool together : {false, true}) {
       SCOPED_TRACE(std::to_string(rows[0]) + (together ? " together" : " apart"));
-      const Tensors in = inputs(rows, 16, at::kFloat, together);
+      const Tensors in = projection_inputs(rows, 16, at::kFloat, together);
       Tensors weights;
       for (const int64_t count : rows) weights.push_back(at::randn({2, 5, count}));
       const Differentiable op = make_projections(all_of(in));
       const auto [out, gradients] =
-          outcome([&](const Tensors& given) { return call(op, given); }, in, weights);
-      const auto [expected_out, expected] = outcome(separate, in, weights);
+          outputs_and_gradients([&](const Tensors& given) { return call(op, given); }, in, weights);
+      const auto [expected_out, expected] = outputs_and_gradients(separate_linears, in, weights);
       const bool joins = joining_pays(rows[0] + rows[1] + (rows.size() > 2 ? rows[2] : 0), 16,
                                       static_cast<int64_t>(rows.size()));
       EXPECT_EQ(joins, rows[0] == 16 && rows[1] == 8);
@@ -95,7 +95,7 @@ TEST(FusedProjections, TheForwardHasTheBitsOfSeparateLinearsAndTheBackwardTheirG
 TEST(FusedProjections, PassGradcheck) {
   for (const auto& rows : kShapes)
     for (const bool together : {false, true}) {
-      const Tensors in = inputs(rows, 16, at::kDouble, together);
+      const Tensors in = projection_inputs(rows, 16, at::kDouble, together);
       const Differentiable op = make_projections(all_of(in));
       gradcheck([&](const Tensors& given) { return call(op, given); }, in);
       // An output that nobody used has no gradient.
@@ -109,7 +109,7 @@ TEST(FusedProjections, PassGradcheck) {
 }
 
 TEST(FusedProjections, WhatIsFrozenGetsNoGradientAndKeepsNoInput) {
-  const Tensors in = inputs({16, 8, 8}, 16, at::kFloat, true);
+  const Tensors in = projection_inputs({16, 8, 8}, 16, at::kFloat, true);
   const Differentiable some = make_projections({.x = true, .matrices = {false, true, false}});
   const Tensors out = call(some, in);
   (out[0].sum() + out[1].sum() + out[2].sum()).backward();
@@ -140,21 +140,6 @@ TEST(FusedProjections, AnInputIsMultipliedOnceForAllThatShareIt) {
   parts.drop();
   parts.take(0, y, make);
   EXPECT_EQ(made, 5);
-}
-
-/// Loss and every gradient of the first step, by name.
-std::map<std::string, Tensor> first_step(const RunSpec& spec) {
-  Trained trained(spec);
-  Session& session = trained.session();
-  Batch batch = Batches(spec, session.model(), session.mesh(), at::kCPU).step(0).at(0);
-  batch.token_count = static_cast<double>(batch.valid_tokens);
-  session.prepare(batch);
-  const Tensor loss = session.forward(0, batch, {});
-  loss.backward();
-  std::map<std::string, Tensor> found = {{"loss", loss.detach()}};
-  for (const Param* param : session.params().all())
-    if (param->trainable) found[param->name] = param->leaf.grad();
-  return found;
 }
 
 TEST(FusedProjections, EveryGradientIsThatOfSeparateLinearsWhateverIsStacked) {

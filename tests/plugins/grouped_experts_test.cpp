@@ -19,8 +19,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 /// Groups of these lengths, one of them without rows: x (N, K), ends, and matrices (F, K) of one memory.
-Tensors inputs(at::ScalarType type, const std::vector<int>& lengths = {3, 0, 5, 1}, int64_t width = 8,
-               int64_t out = 16) {
+Tensors grouped_inputs(at::ScalarType type, const std::vector<int>& lengths = {3, 0, 5, 1}, int64_t width = 8,
+                       int64_t out = 16) {
   at::manual_seed(3);
   const Tensor ends = at::tensor(lengths, at::kInt).cumsum(0).to(at::kInt);
   Tensors in = {at::randn({ends[-1].item<int>(), width}, type), ends};
@@ -42,7 +42,7 @@ Tensor separate(const Tensors& in) {
 }
 
 /// The output, and the gradients of a weighted sum of it: of x and of each matrix.
-Tensors outcome(const std::function<Tensor(const Tensors&)>& function, const Tensors& given) {
+Tensors output_and_gradients(const std::function<Tensor(const Tensors&)>& function, const Tensors& given) {
   Tensors in = given;
   for (size_t i = 0; i < in.size(); ++i)
     if (i != 1) in[i] = given[i].detach().requires_grad_();
@@ -60,9 +60,9 @@ std::function<Tensor(const Tensors&)> by(const Differentiable& op) {
 }
 
 TEST(GroupedProduct, IsTheProductOfEachGroup) {
-  const Tensors in = inputs(at::kDouble);
+  const Tensors in = grouped_inputs(at::kDouble);
   const Differentiable op = make_grouped_product({});
-  const Tensors is = outcome(by(op), in), expected = outcome(separate, in);
+  const Tensors is = output_and_gradients(by(op), in), expected = output_and_gradients(separate, in);
   ASSERT_EQ(is.size(), expected.size());
   for (size_t i = 0; i < is.size(); ++i) EXPECT_TRUE(at::allclose(is[i], expected[i], 1e-12, 1e-12)) << i;
   EXPECT_EQ(is[3].abs().max().item<double>(), 0) << "the matrix without rows";
@@ -75,13 +75,13 @@ TEST(GroupedProduct, IsTheProductOfEachGroup) {
 TEST(GroupedProduct, ByLibTorchsProductOfGroupsItIsTheSame) {
   for (const auto& [type, tolerance] : {std::pair(at::kFloat, 1e-5), std::pair(at::kBFloat16, 2e-2)})
     for (const bool apart : {false, true}) {
-      Tensors in = inputs(type, {3, 0, 5, 1, 0});
+      Tensors in = grouped_inputs(type, {3, 0, 5, 1, 0});
       if (apart)
         for (size_t i = 2; i < in.size(); ++i) in[i] = in[i].clone();
       EXPECT_EQ(stack_of({in.begin() + 2, in.end()}).defined(), !apart);
       const Differentiable grouped =
           make_grouped_product({.products = Products::grouped, .clear_idle = apart});
-      const Tensors is = outcome(by(grouped), in), expected = outcome(separate, in);
+      const Tensors is = output_and_gradients(by(grouped), in), expected = output_and_gradients(separate, in);
       for (size_t i = 0; i < is.size(); ++i)
         EXPECT_TRUE(at::allclose(is[i], expected[i], tolerance, tolerance))
             << i << " of " << c10::toString(type);
@@ -89,7 +89,7 @@ TEST(GroupedProduct, ByLibTorchsProductOfGroupsItIsTheSame) {
 }
 
 TEST(GroupedProduct, OfNoRowsIsNothing) {
-  const Tensors in = inputs(at::kFloat, {0, 0, 0});
+  const Tensors in = grouped_inputs(at::kFloat, {0, 0, 0});
   for (const auto products : {Products::one_by_one, Products::grouped}) {
     const Differentiable op = make_grouped_product({.products = products});
     const auto result = op.forward(in);
@@ -101,7 +101,7 @@ TEST(GroupedProduct, OfNoRowsIsNothing) {
 }
 
 TEST(GroupedProduct, OfFrozenMatricesItKeepsNoRowsAndMakesNoGradients) {
-  const Tensors in = inputs(at::kFloat);
+  const Tensors in = grouped_inputs(at::kFloat);
   for (const auto products : {Products::one_by_one, Products::grouped}) {
     const Differentiable frozen = make_grouped_product({.products = products, .trains = false});
     const auto result = frozen.forward(in);

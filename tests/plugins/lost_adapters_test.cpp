@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "support/error_of.h"
+#include "support/folders.h"
 #include "support/training.h"
 
 namespace optrush::testing {
@@ -18,7 +19,7 @@ PluginUse lora(std::vector<std::string> targets) {
 RunSpec with_the_fixture(std::vector<PluginUse> plugins) {
   RunSpec spec = nano_spec(std::move(plugins));
   spec.plugins.push_back({"reads_the_head", Json::object()});
-  spec.plugin_path.emplace_back(OPTRUSH_BUILD_DIR "/tests/adapted");
+  spec.plugin_path.emplace_back(build_folder() + "/tests/adapted");
   return spec;
 }
 

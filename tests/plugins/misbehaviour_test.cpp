@@ -7,6 +7,7 @@
 #include "optrush/spec.h"
 #include "process/process.h"
 #include "spec/spec_json.h"
+#include "support/folders.h"
 
 namespace optrush {
 namespace {
@@ -25,11 +26,11 @@ class Misbehaviour : public ::testing::Test {
     spec.device = "cpu";
     spec.threads = 1;
     spec.timeout_s = timeout_s;
-    spec.plugin_path = {OPTRUSH_BUILD_DIR "/tests/plugins"};
+    spec.plugin_path = {testing::build_folder() + "/tests/plugins"};
     for (const auto& plugin : plugins) spec.plugins.push_back({plugin});
     const fs::path out = folder_ / plugins.front();
     write_json(out / "spec.json", to_json(spec));
-    const fs::path program = fs::path(OPTRUSH_BUILD_DIR) / "bin/optrush-worker";
+    const fs::path program = fs::path(testing::build_folder()) / "bin/optrush-worker";
     const Command worker = {
         {program, "run", "--spec", out / "spec.json", "--out", out},
         {{"ASAN_OPTIONS", "handle_segv=0"}},  // a sanitizer would end the process its own way

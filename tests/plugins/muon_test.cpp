@@ -7,8 +7,9 @@
 #include <random>
 
 #include "base/temporary_folder.h"
-#include "optimizer.h"
-#include "orthogonalize.h"
+#include "muon/optimizer.h"
+#include "muon/orthogonalize.h"
+#include "optimizers.h"
 #include "support/error_of.h"
 #include "support/training.h"
 
@@ -17,7 +18,6 @@ namespace {
 using ::testing::HasSubstr;
 
 using Stack = std::vector<PluginUse>;
-PluginUse use(const char* name, Json options = Json::object()) { return {name, std::move(options)}; }
 
 Tensor random(const std::vector<int64_t>& shape, at::ScalarType type) {
   at::manual_seed(3);

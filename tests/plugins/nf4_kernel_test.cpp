@@ -8,7 +8,7 @@
 #include "support/cuda_on_threads.h"
 
 namespace {
-namespace gpu {
+namespace nf4_cu {
 #include "nf4/gpu/decode.cu"
 }
 }  // namespace
@@ -39,10 +39,11 @@ void expect_equal(size_t count, bool twice, Type type) {
   host::cpu::decode(
       {numbers.data(), wide, codes.data(), means.data(), steps.data(), static_cast<int64_t>(count)}, type,
       expected.data(), 0, static_cast<int64_t>(blocks));
-  const gpu::Encoded encoded{numbers.data(), wide,         reinterpret_cast<const signed char*>(codes.data()),
-                             means.data(),   steps.data(), static_cast<long long>(count)};
-  optrush::testing::launch(static_cast<unsigned int>((count + 4095) / 4096), {gpu::kThreads, 1, 1},
-                           [&] { gpu::decode<T, packed>(encoded, got.data()); });
+  const nf4_cu::Encoded encoded{
+      numbers.data(), wide,         reinterpret_cast<const signed char*>(codes.data()),
+      means.data(),   steps.data(), static_cast<long long>(count)};
+  optrush::testing::launch(static_cast<unsigned int>((count + 4095) / 4096), {nf4_cu::kThreads, 1, 1},
+                           [&] { nf4_cu::decode<T, packed>(encoded, got.data()); });
   EXPECT_EQ(std::memcmp(expected.data(), got.data(), count * sizeof(T)), 0);
 }
 

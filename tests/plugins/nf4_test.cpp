@@ -2,15 +2,16 @@
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 
-#include "codec.h"
-#include "gpu/program.h"
 #include "io/safetensors.h"
-#include "linear_function.h"
-#include "numbers.h"
+#include "nf4/codec.h"
+#include "nf4/gpu/program.h"
+#include "nf4/linear_function.h"
+#include "nf4/numbers.h"
 #include "optrush/differentiable.h"
 #include "precision.h"
 #include "support/cubin.h"
 #include "support/error_of.h"
+#include "support/folders.h"
 
 namespace optrush::testing {
 namespace {
@@ -59,7 +60,7 @@ TEST(Nf4, EachNumberBecomesTheNearestOfItsBlock) {
 
 TEST(Nf4, BytesAreThoseOfBitsandbytes) {
   // Made by tests/parity/bitsandbytes_nf4.py.
-  const SafetensorsFile file(OPTRUSH_TESTS_DIR "/fixtures/nf4_bitsandbytes.safetensors");
+  const SafetensorsFile file(tests_folder() + "/fixtures/nf4_bitsandbytes.safetensors");
   const Nf4Codec codec(false);
   const Tensors stored = codec.encode(file.read("value"));
   EXPECT_TRUE(at::equal(stored[0], file.read("numbers")));
@@ -208,7 +209,7 @@ TEST(Nf4, WithNothingFrozenItIsRefused) {
 }
 
 TEST(Nf4, GpuKernelsCompileAndKeepTheirNumbersInRegisters) {
-  setenv("OPTRUSH_CACHE", OPTRUSH_BUILD_DIR "/tests/cache", 1);
+  setenv("OPTRUSH_CACHE", (build_folder() + "/tests/cache").c_str(), 1);
   for (const char* architecture : {"sm_80", "sm_90", "sm_100"})
     for (const auto type : {fused::Type::fp32, fused::Type::bf16, fused::Type::fp16})
       for (const bool packed : {true, false}) try {

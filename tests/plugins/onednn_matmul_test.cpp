@@ -29,7 +29,7 @@ std::vector<Operands> every_form() {
 }
 
 /// Of a sum of kInner products of numbers near 1.
-void expect_near(const Tensor& product, const Tensor& exact) {
+void expect_near_exact(const Tensor& product, const Tensor& exact) {
   EXPECT_LE((product.to(at::kDouble) - exact).abs().max().item<double>(), 1e-3);
 }
 
@@ -38,16 +38,16 @@ TEST(OneDnnMatmul, ProductsOfEveryFormAndTheirSumsAreRight) {
   for (const auto& [a, b] : every_form()) {
     ASSERT_TRUE(multiplies(a, b));
     const Tensor exact = at::mm(a.to(at::kDouble), b.to(at::kDouble));
-    expect_near(at::mm(a, b), exact);
+    expect_near_exact(at::mm(a, b), exact);
     Tensor out = at::empty({kRows, kColumns});
-    expect_near(at::mm_out(out, a, b), exact);
+    expect_near_exact(at::mm_out(out, a, b), exact);
     const Tensor sum = at::randn({kRows, kColumns}), before = sum.clone();
     const Tensor exact_sum = 0.5 * sum.to(at::kDouble) - 2 * exact;
-    expect_near(at::addmm(sum, a, b, 0.5, -2), exact_sum);
+    expect_near_exact(at::addmm(sum, a, b, 0.5, -2), exact_sum);
     EXPECT_TRUE(sum.equal(before)) << "addmm does not write into its summand";
-    expect_near(at::addmm_out(out, sum, a, b, 0.5, -2), exact_sum);
-    expect_near(sum.clone().addmm_(a, b, 0.5, -2), exact_sum);
-    expect_near(at::addmm_out(out.copy_(sum), out, a, b, 0.5, -2), exact_sum);
+    expect_near_exact(at::addmm_out(out, sum, a, b, 0.5, -2), exact_sum);
+    expect_near_exact(sum.clone().addmm_(a, b, 0.5, -2), exact_sum);
+    expect_near_exact(at::addmm_out(out.copy_(sum), out, a, b, 0.5, -2), exact_sum);
   }
 }
 
@@ -56,8 +56,8 @@ TEST(OneDnnMatmul, AddsToRowsOfALargerTensor) {
   const auto [a, b] = operands(false, true);
   const Tensor whole = at::randn({3 * kRows, kColumns}), before = whole.clone();
   whole.narrow(0, kRows, kRows).addmm_(a, b);
-  expect_near(whole.narrow(0, kRows, kRows),
-              before.narrow(0, kRows, kRows).to(at::kDouble) + at::mm(a.to(at::kDouble), b.to(at::kDouble)));
+  expect_near_exact(whole.narrow(0, kRows, kRows), before.narrow(0, kRows, kRows).to(at::kDouble) +
+                                                       at::mm(a.to(at::kDouble), b.to(at::kDouble)));
   EXPECT_TRUE(whole.narrow(0, 0, kRows).equal(before.narrow(0, 0, kRows)));
   EXPECT_TRUE(whole.narrow(0, 2 * kRows, kRows).equal(before.narrow(0, 2 * kRows, kRows)));
 }
@@ -71,8 +71,8 @@ TEST(OneDnnMatmul, GradientsOfALinearAreRight) {
   const Tensor wide_x = x.detach().to(at::kDouble).requires_grad_(),
                wide_weight = weight.detach().to(at::kDouble).requires_grad_();
   (at::linear(wide_x, wide_weight) * upstream).sum().backward();
-  expect_near(x.grad(), wide_x.grad());
-  expect_near(weight.grad(), wide_weight.grad());
+  expect_near_exact(x.grad(), wide_x.grad());
+  expect_near_exact(weight.grad(), wide_weight.grad());
 }
 
 TEST(OneDnnMatmul, WhatItLeavesHasTheBitsOfLibTorch) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "measure/memory.h"
+#include "optimizers.h"
 #include "optrush/step.h"
 #include "support/error_of.h"
 #include "support/training.h"
@@ -14,7 +15,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 using Stack = std::vector<PluginUse>;
-PluginUse use(const char* name, Json options = Json::object()) { return {name, std::move(options)}; }
 const PluginUse kInBackward = use("optimizer_in_backward");
 
 /// Losses and gradient norms of a training, and its parameters after it.

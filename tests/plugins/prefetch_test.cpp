@@ -108,7 +108,7 @@ TEST(Prefetch, ARunThatEndsAwaitsWhatItAskedFor) {
 }
 
 /// Of a run whose steps begin when the batches of the next one are there, however slow their thread is.
-int64_t peak_of(const RunSpec& spec, bool awaits_the_next) {
+int64_t peak_of_steps(const RunSpec& spec, bool awaits_the_next) {
   install_cpu_memory_tracking();
   const int64_t before = cpu_allocated();
   std::atomic<int64_t> made{-1};
@@ -132,9 +132,9 @@ int64_t peak_of(const RunSpec& spec, bool awaits_the_next) {
 
 TEST(Prefetch, HoldsTheBatchesOfOneStepMore) {
   RunSpec spec = nano_spec();
-  const int64_t plain = peak_of(spec, false);
+  const int64_t plain = peak_of_steps(spec, false);
   spec.plugins = {kPrefetch};
-  const int64_t ahead = peak_of(spec, true);
+  const int64_t ahead = peak_of_steps(spec, true);
   const auto predicted = forecast(spec, at::kCPU);
   ASSERT_TRUE(predicted);
   EXPECT_EQ(predicted->peak_bytes, ahead);

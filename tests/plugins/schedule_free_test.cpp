@@ -14,7 +14,7 @@
 
 namespace optrush::testing {
 namespace {
-double distance(const Tensor& a, const Tensor& b) { return (a - b).abs().max().item<double>(); }
+double largest_distance(const Tensor& a, const Tensor& b) { return (a - b).abs().max().item<double>(); }
 
 /// x, y and z as the paper's algorithm 1 has them, with a warm-up.
 TEST(ScheduleFree, IsTheAlgorithmOfThePaper) {
@@ -42,21 +42,21 @@ TEST(ScheduleFree, IsTheAlgorithmOfThePaper) {
       y = 0.2 * z + 0.8 * x;
       shard.grad = gradient;
       optimizer->step({&shard, 1}, {.lr = lr});
-      EXPECT_LT(distance(shard.data, y), 1e-13) << step;
+      EXPECT_LT(largest_distance(shard.data, y), 1e-13) << step;
       optimizer->evaluates({&shard, 1}, true);
-      EXPECT_LT(distance(shard.data, x), 1e-13) << step;
+      EXPECT_LT(largest_distance(shard.data, x), 1e-13) << step;
       optimizer->evaluates({&shard, 1}, false);
-      EXPECT_LT(distance(shard.data, y), 1e-13) << step;
+      EXPECT_LT(largest_distance(shard.data, y), 1e-13) << step;
     }
     const Tensor before = shard.data.clone();
     shard.grad = at::full_like(shard.data, INFINITY);
     optimizer->step({&shard, 1}, {.lr = 0.1, .skip = at::ones({})});
     EXPECT_TRUE(at::equal(shard.data, before));
-    EXPECT_LT(distance(optimizer->state(shard)[0].value, z), 1e-13);
+    EXPECT_LT(largest_distance(optimizer->state(shard)[0].value, z), 1e-13);
   }
 }
 
-RunSpec spec_of(std::vector<PluginUse> stack) {
+RunSpec schedule_free_spec(std::vector<PluginUse> stack) {
   RunSpec spec = nano_spec(std::move(stack));
   spec.train.dtype = "fp64";
   spec.train.steps = 5;
@@ -67,7 +67,7 @@ TEST(ScheduleFree, SavesTheAverage) {
   for (const std::vector<PluginUse>& beside : {std::vector<PluginUse>{}, {use("optimizer_in_backward")}}) {
     auto stack = beside;
     stack.push_back(use("schedule_free"));
-    Trained trained(spec_of(stack));
+    Trained trained(schedule_free_spec(stack));
     trained.train();
     const double beta1 = trained.session().spec().train.beta1;
     const auto saved = saved_state(trained.session(), 6);
@@ -75,15 +75,15 @@ TEST(ScheduleFree, SavesTheAverage) {
     for (const Param* param : trained.session().params().all()) {
       const Tensor y = param->leaf.detach().flatten(), z = saved.at("optimizer/z/" + param->name);
       const Tensor x = saved.at("model/" + param->name);
-      EXPECT_LT(distance(x.flatten(), (y - (1 - beta1) * z.flatten()) / beta1), 1e-13) << param->name;
-      apart = std::max(apart, distance(x.flatten(), y));
+      EXPECT_LT(largest_distance(x.flatten(), (y - (1 - beta1) * z.flatten()) / beta1), 1e-13) << param->name;
+      apart = std::max(apart, largest_distance(x.flatten(), y));
     }
     EXPECT_GT(apart, 1e-4) << "the average is another model than the one in training";
   }
 }
 
 TEST(ScheduleFree, ValidatesTheAverageAndTrainsOnWithTheSameBits) {
-  RunSpec spec = spec_of({use("schedule_free")});
+  RunSpec spec = schedule_free_spec({use("schedule_free")});
   spec.validate.every = 2;
   spec.validate.sequences = 4;
   std::map<std::string, Tensor> seen;

@@ -1,8 +1,9 @@
-// swiglu_recompute: the gradients of the formula, whatever is stacked with it; exact bytes; no matmul too
-// many.
+// swiglu_recompute: the gradients of the formula, whatever is stacked with it; exact bytes; no matmul
+// too many.
 #include <gtest/gtest.h>
 
 #include "data/batches.h"
+#include "first_step.h"
 #include "measure/memory.h"
 #include "mlp_function.h"
 #include "spec/spec_json.h"
@@ -19,7 +20,7 @@ Tensors random_inputs() {
   return in;
 }
 
-Tensor formula(const Tensors& in) {
+Tensor swiglu_formula(const Tensors& in) {
   const Tensor gate = at::matmul(in[0], in[1].t()), up = at::matmul(in[0], in[2].t());
   return at::matmul(gate / (1 + (-gate).exp()) * up, in[3].t());
 }
@@ -34,7 +35,7 @@ TEST(SwigluRecompute, ThePairsHaveTheGradientsOfTheFormula) {
     SCOPED_TRACE(chunk);
     const Differentiable op = make_mlp_function(keep, chunk, {});
     const Tensors in = random_inputs();
-    EXPECT_TRUE(at::allclose(call(op, in).at(0), formula(in), 1e-12, 1e-12));
+    EXPECT_TRUE(at::allclose(call(op, in).at(0), swiglu_formula(in), 1e-12, 1e-12));
     gradcheck([&](const Tensors& inputs) { return call(op, inputs); }, in);
   }
   const Differentiable swiglu = make_swiglu_function();
@@ -55,22 +56,8 @@ PluginUse level(int64_t level, int64_t chunk = 0) {
   return {"swiglu_recompute", {{"level", level}, {"chunk", chunk}}};
 }
 
-/// Loss and every gradient of the first step, by name.
-std::map<std::string, Tensor> first_step(const RunSpec& spec) {
-  Trained trained(spec);
-  Session& session = trained.session();
-  Batch batch = Batches(spec, session.model(), session.mesh(), at::kCPU).step(0).at(0);
-  batch.token_count = static_cast<double>(batch.valid_tokens);
-  session.prepare(batch);
-  const Tensor loss = session.forward(0, batch, {});
-  loss.backward();
-  std::map<std::string, Tensor> found = {{"loss", loss.detach()}};
-  for (const Param* param : session.params().all())
-    if (param->trainable) found[param->name] = param->leaf.grad();
-  return found;
-}
-
-void expect_equal(RunSpec spec, const std::vector<PluginUse>& stack, const PluginUse& use, double tolerance) {
+void expect_same_first_step(RunSpec spec, const std::vector<PluginUse>& stack, const PluginUse& use,
+                            double tolerance) {
   spec.plugins = stack;
   const auto expected = first_step(spec);
   spec.plugins.push_back(use);
@@ -83,29 +70,29 @@ void expect_equal(RunSpec spec, const std::vector<PluginUse>& stack, const Plugi
   }
 }
 
-const PluginUse kLora = {"lora", {{"rank", 4}, {"target_modules", {"gate_proj", "up_proj", "down_proj"}}}};
-const PluginUse kCheckpointing = {"activation_checkpointing", Json::object()};
+const PluginUse kLoraOfMlp = {"lora",
+                              {{"rank", 4}, {"target_modules", {"gate_proj", "up_proj", "down_proj"}}}};
 
 TEST(SwigluRecompute, EveryGradientIsThePlainOneInDoubleWhateverIsStacked) {
   for (RunSpec spec : {nano_spec(), mlp_spec()}) {
     spec.train.dtype = "fp64";
     for (const auto& stack :
          std::vector<std::vector<PluginUse>>{{},
-                                             {kLora},
+                                             {kLoraOfMlp},
                                              {kCheckpointing},
-                                             {kLora, kCheckpointing},
+                                             {kLoraOfMlp, kCheckpointing},
                                              {{"lora", {{"rank", 2}, {"target_modules", {"up_proj"}}}}}})
       for (const auto& use : {level(0), level(1), level(1, 7)}) {
         SCOPED_TRACE(spec.model_kind + ", " + std::to_string(stack.size()) + " others, " +
                      use.options.dump());
-        expect_equal(spec, stack, use, 1e-12);
+        expect_same_first_step(spec, stack, use, 1e-12);
       }
   }
 }
 
 /// B is zero at first, so a LoRA that is trained for some steps says more than its first gradient.
 TEST(SwigluRecompute, TrainsTheSameInDouble) {
-  RunSpec spec = mlp_spec({kLora});
+  RunSpec spec = mlp_spec({kLoraOfMlp});
   spec.train.dtype = "fp64";
   spec.train.steps = 4;
   const auto expected = losses(Trained(spec).train());
@@ -117,10 +104,10 @@ TEST(SwigluRecompute, TrainsTheSameInDouble) {
 TEST(SwigluRecompute, MixedPrecisionIsThatOfThePlainForm) {
   const PluginUse bf16 = {"mixed_precision", {{"dtype", "bf16"}}};
   for (const auto& stack :
-       std::vector<std::vector<PluginUse>>{{bf16}, {bf16, kLora}, {bf16, kLora, kCheckpointing}})
+       std::vector<std::vector<PluginUse>>{{bf16}, {bf16, kLoraOfMlp}, {bf16, kLoraOfMlp, kCheckpointing}})
     for (const auto& use : {level(0), level(1), level(1, 7)}) {
       SCOPED_TRACE(std::to_string(stack.size()) + use.options.dump());
-      expect_equal(mlp_spec(), stack, use, 3e-2);
+      expect_same_first_step(mlp_spec(), stack, use, 3e-2);
     }
 }
 
@@ -130,9 +117,9 @@ struct Shape {
   int64_t hidden_bytes() const { return tokens() * ffn * 4; }
   int64_t input_bytes() const { return tokens() * dim * 4; }
 };
-const std::vector<Shape> kShapes = {{2, 4, 16, 32, 128}, {3, 2, 64, 48, 96}, {5, 3, 20, 16, 144}};
+const std::vector<Shape> kMlpShapes = {{2, 4, 16, 32, 128}, {3, 2, 64, 48, 96}, {5, 3, 20, 16, 144}};
 
-RunSpec spec_of(const Shape& shape, std::vector<PluginUse> stack) {
+RunSpec mlp_of(const Shape& shape, std::vector<PluginUse> stack) {
   RunSpec spec = mlp_spec(std::move(stack));
   spec.model = validate_model(
       "operator", {{"op", "mlp"}, {"dim", shape.dim}, {"ffn_dim", shape.ffn}, {"repeat", shape.layers}},
@@ -144,9 +131,9 @@ RunSpec spec_of(const Shape& shape, std::vector<PluginUse> stack) {
 
 TEST(SwigluRecompute, Level1KeepsItsInputOnlyAndLevel0ThreeTensorsMore) {
   const auto activations = [](const Shape& shape, const PluginUse& use) {
-    return Trained(spec_of(shape, {use})).train()["memory"]["parts"]["activations"].get<int64_t>();
+    return Trained(mlp_of(shape, {use})).train()["memory"]["parts"]["activations"].get<int64_t>();
   };
-  for (const Shape& shape : kShapes) {
+  for (const Shape& shape : kMlpShapes) {
     // The input of each layer, and the output of the last, which the loss keeps.
     EXPECT_EQ(activations(shape, level(1)), (shape.layers + 1) * shape.input_bytes());
     EXPECT_EQ(activations(shape, level(0)),
@@ -172,15 +159,15 @@ int64_t peak_of(const RunSpec& spec, int64_t micro_batch = 1) {
 }
 
 TEST(SwigluRecompute, PeaksDifferByThreeTensorsOfEveryLayerButOne) {
-  for (const Shape& shape : kShapes)
-    EXPECT_EQ(peak_of(spec_of(shape, {level(0)})) - peak_of(spec_of(shape, {level(1)})),
+  for (const Shape& shape : kMlpShapes)
+    EXPECT_EQ(peak_of(mlp_of(shape, {level(0)})) - peak_of(mlp_of(shape, {level(1)})),
               (shape.layers - 1) * 3 * shape.hidden_bytes());
 }
 
 /// Level 0 peaks at the last layer, level 1 at the first, when the gradients of all others are there.
 TEST(SwigluRecompute, GradientsThatComeToLifeTakePartOfTheDifference) {
-  for (const Shape& shape : kShapes)
-    EXPECT_EQ(peak_of(spec_of(shape, {level(0)}), 0) - peak_of(spec_of(shape, {level(1)}), 0),
+  for (const Shape& shape : kMlpShapes)
+    EXPECT_EQ(peak_of(mlp_of(shape, {level(0)}), 0) - peak_of(mlp_of(shape, {level(1)}), 0),
               (shape.layers - 1) *
                   (3 * shape.hidden_bytes() + shape.input_bytes() - 3 * shape.dim * shape.ffn * 4));
 }
@@ -188,17 +175,17 @@ TEST(SwigluRecompute, GradientsThatComeToLifeTakePartOfTheDifference) {
 /// In chunks the hidden activations are never whole: six tensors of one chunk live at once, and the rows of
 /// the gradient of x before they are joined.
 TEST(SwigluRecompute, AChunkIsAllThatIsRecomputedAtOnce) {
-  const Shape& shape = kShapes[0];
-  const int64_t whole = peak_of(spec_of(shape, {level(1)})), chunks = 8;
-  const int64_t chunked = peak_of(spec_of(shape, {level(1, shape.tokens() / chunks)}));
+  const Shape& shape = kMlpShapes[0];
+  const int64_t whole = peak_of(mlp_of(shape, {level(1)})), chunks = 8;
+  const int64_t chunked = peak_of(mlp_of(shape, {level(1, shape.tokens() / chunks)}));
   EXPECT_LT(chunked,
             whole - 5 * (shape.hidden_bytes() - shape.hidden_bytes() / chunks) + shape.input_bytes());
 }
 
 TEST(SwigluRecompute, Level1RunsTwoMatmulsMoreAndNeverDown) {
-  const Shape& shape = kShapes[1];
+  const Shape& shape = kMlpShapes[1];
   const auto hfu = [&](std::vector<PluginUse> stack) {
-    return Trained(spec_of(shape, std::move(stack))).train()["flops_per_token"]["hfu"].get<double>();
+    return Trained(mlp_of(shape, std::move(stack))).train()["flops_per_token"]["hfu"].get<double>();
   };
   const auto matmul = static_cast<double>(2 * shape.dim * shape.ffn * shape.layers);
   EXPECT_DOUBLE_EQ(hfu({level(0)}), hfu({}));
@@ -206,8 +193,8 @@ TEST(SwigluRecompute, Level1RunsTwoMatmulsMoreAndNeverDown) {
   EXPECT_DOUBLE_EQ(hfu({level(1, 7)}) - hfu({}), 2 * matmul);
   // A and B of gate and up run again with them.
   const auto updates = static_cast<double>(2 * 4 * (shape.dim + shape.ffn) * shape.layers);
-  EXPECT_DOUBLE_EQ(hfu({kLora, level(0)}), hfu({kLora}));
-  EXPECT_DOUBLE_EQ(hfu({kLora, level(1)}) - hfu({kLora}), 2 * matmul + 2 * updates);
+  EXPECT_DOUBLE_EQ(hfu({kLoraOfMlp, level(0)}), hfu({kLoraOfMlp}));
+  EXPECT_DOUBLE_EQ(hfu({kLoraOfMlp, level(1)}) - hfu({kLoraOfMlp}), 2 * matmul + 2 * updates);
 }
 
 TEST(SwigluRecompute, OptionsThatWouldBeIgnoredAreErrors) {

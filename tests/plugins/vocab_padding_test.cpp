@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using Stack = std::vector<PluginUse>;
 PluginUse padding(int64_t multiple) { return {"vocab_padding", {{"multiple", multiple}}}; }
 
-RunSpec spec_of(Stack stack, bool tied = false) {
+RunSpec odd_vocabulary(Stack stack, bool tied = false) {
   at::set_num_threads(1);  // many tiny runs, on a machine that may be busy
   RunSpec spec = nano_spec(std::move(stack));
   spec.model["vocab_size"] = 61;
@@ -34,7 +34,7 @@ TEST(VocabPadding, TrainsTheSameModel) {
   for (const bool tied : {false, true})
     for (const int64_t multiple : {2, 16, 64, 100}) {
       SCOPED_TRACE(std::to_string(multiple) + (tied ? " tied" : ""));
-      Trained plain(spec_of({}, tied)), padded(spec_of({padding(multiple)}, tied));
+      Trained plain(odd_vocabulary({}, tied)), padded(odd_vocabulary({padding(multiple)}, tied));
       const auto expected = losses(plain.train()), got = losses(padded.train());
       ASSERT_EQ(got.size(), expected.size());
       for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-13 * expected[i]);
@@ -57,7 +57,7 @@ TEST(VocabPadding, TheProductIsWiderAndTheLogitsAreNot) {
       })
           .needsInputs(true)
           .scopes({at::RecordScope::FUNCTION}));
-  Trained trained(spec_of({padding(64)}), [](Recipe& recipe) {
+  Trained trained(odd_vocabulary({padding(64)}), [](Recipe& recipe) {
     recipe.ops.head_loss.wrap(
         Phase::measure, [](Ops::HeadLoss::Fn inner, const Module&) -> Ops::HeadLoss::Fn {
           return [inner](const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
@@ -74,7 +74,7 @@ TEST(VocabPadding, TheProductIsWiderAndTheLogitsAreNot) {
 
 TEST(VocabPadding, GoesWithAdaptersOfTheHeadAndWithAutocast) {
   const auto curve = [](Stack stack, const char* dtype) {
-    RunSpec spec = spec_of(std::move(stack));
+    RunSpec spec = odd_vocabulary(std::move(stack));
     spec.train.dtype = dtype;
     return losses(Trained(spec).train());
   };
@@ -93,10 +93,10 @@ TEST(VocabPadding, SaysWhereThereIsNothingToPad) {
   norm.model = validate_model("operator", {{"op", "norm"}, {"dim", 32}}, "test");
   EXPECT_THAT(error_of([&] { Trained run(norm); }), HasSubstr("this model has none"));
   EXPECT_THAT(error_of([] {
-                Trained run(spec_of({padding(64), {"fused_linear_cross_entropy", Json::object()}}));
+                Trained run(odd_vocabulary({padding(64), {"fused_linear_cross_entropy", Json::object()}}));
               }),
               HasSubstr("fused_linear_cross_entropy"));
-  Trained noted(spec_of({padding(64)}));
+  Trained noted(odd_vocabulary({padding(64)}));
   EXPECT_EQ(noted.session().log().notes().front(),
             "vocab_padding: the head computes 64 logits for a vocabulary of 61");
 }

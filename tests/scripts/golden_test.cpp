@@ -14,12 +14,13 @@
 #include "machine/torch_folder.h"
 #include "optrush/error.h"
 #include "printing_host.h"
+#include "support/folders.h"
 
 namespace optrush {
 namespace {
 namespace fs = std::filesystem;
-const fs::path kScripts = fs::path(OPTRUSH_TESTS_DIR) / "scripts";
-const fs::path kLibrary = fs::path(OPTRUSH_TESTS_DIR).parent_path() / "scripts";
+const fs::path kScripts = fs::path(testing::tests_folder()) / "scripts";
+const fs::path kLibrary = fs::path(testing::tests_folder()).parent_path() / "scripts";
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

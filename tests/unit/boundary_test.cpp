@@ -12,13 +12,13 @@ namespace optrush {
 namespace {
 using ::testing::HasSubstr;
 
-const std::string kPlace = "plugin 'x' in apply";
+const std::string kCall = "plugin 'x' in apply";
 
 /// What arrives at the host as an `Exception`.
 template <class Exception>
 std::string arrives_as(const std::function<void()>& code) {
   try {
-    call_plugin(kPlace, code);
+    call_plugin(kCall, code);
   } catch (const Exception& e) {
     return e.what();
   }
@@ -26,14 +26,14 @@ std::string arrives_as(const std::function<void()>& code) {
 }
 
 TEST(CallPlugin, PutsThePlaceInFront) {
-  EXPECT_EQ(arrives_as<Error>([] { throw std::runtime_error("no"); }), kPlace + ": no");
-  EXPECT_EQ(arrives_as<Error>([] { throw Error("no", "try"); }), kPlace + ": no\n  hint: try");
-  EXPECT_EQ(arrives_as<Error>([] { throw 42; }), kPlace + ": threw an object that is not a std::exception");
+  EXPECT_EQ(arrives_as<Error>([] { throw std::runtime_error("no"); }), kCall + ": no");
+  EXPECT_EQ(arrives_as<Error>([] { throw Error("no", "try"); }), kCall + ": no\n  hint: try");
+  EXPECT_EQ(arrives_as<Error>([] { throw 42; }), kCall + ": threw an object that is not a std::exception");
 }
 
 TEST(CallPlugin, KeepsTheCodeOfAnError) {
   const auto code = [](const std::function<void()>& action) {
-    const std::string error = testing::error_of([&] { call_plugin(kPlace, action); });
+    const std::string error = testing::error_of([&] { call_plugin(kCall, action); });
     return error.substr(0, error.find(':'));
   };
   EXPECT_EQ(code([] { throw Error(ErrorCode::conflict, "no"); }), "conflict");
@@ -48,12 +48,12 @@ TEST(CallPlugin, KeepsAPlaceThatIsThere) {
 }
 
 TEST(CallPlugin, SkippedStaysSkipped) {
-  EXPECT_EQ(arrives_as<Skip>([] { throw Skip("no GPU", "buy"); }), kPlace + ": no GPU\n  hint: buy");
+  EXPECT_EQ(arrives_as<Skip>([] { throw Skip("no GPU", "buy"); }), kCall + ": no GPU\n  hint: buy");
 }
 
 TEST(CallPlugin, OutOfMemoryStaysOutOfMemory) {
   EXPECT_THAT(arrives_as<c10::OutOfMemoryError>([] { TORCH_CHECK_WITH(OutOfMemoryError, false, "full"); }),
-              AllOf(HasSubstr("full"), HasSubstr(kPlace)));
+              AllOf(HasSubstr("full"), HasSubstr(kCall)));
   EXPECT_NE(arrives_as<std::bad_alloc>([] { throw std::bad_alloc(); }), "");
 }
 }  // namespace

@@ -9,7 +9,7 @@
 
 namespace optrush {
 namespace {
-class Wishes : public testing::Test {
+class Wishes : public ::testing::Test {
  protected:
   Wishes() { forget(); }
   ~Wishes() override { forget(); }

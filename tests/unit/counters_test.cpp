@@ -15,7 +15,7 @@ Json counters_of(const RunSpec& spec, const std::function<void(Recipe&)>& edit =
   return Trained(spec, edit).train().at("counters");
 }
 
-Json named(const Json& counters, const std::string& plugin, const std::string& name) {
+Json counter_of(const Json& counters, const std::string& plugin, const std::string& name) {
   for (const Json& counter : counters.at(plugin))
     if (counter.at("name") == name) return counter;
   throw std::runtime_error("no counter '" + name + "'");
@@ -40,13 +40,13 @@ TEST(Counters, OfAStepAreWhatTheTimedStepsAdded) {
     recipe.counter({.name = "forwards", .per = Per::step}, [&] { return forwards; });
   };
   const Json counters = counters_of(spec, edit);
-  EXPECT_EQ(named(counters, "test", "steps"),
+  EXPECT_EQ(counter_of(counters, "test", "steps"),
             Json({{"name", "steps"}, {"unit", ""}, {"per", "step"}, {"over_ranks", "sum"}, {"value", 1.0}}));
-  EXPECT_EQ(named(counters, "test", "all").at("value"), 107);
-  EXPECT_EQ(named(counters, "test", "all").at("unit"), "steps");
+  EXPECT_EQ(counter_of(counters, "test", "all").at("value"), 107);
+  EXPECT_EQ(counter_of(counters, "test", "all").at("unit"), "steps");
   // What validation runs between the steps is none of theirs.
   spec.validate.every = 1;
-  EXPECT_EQ(named(counters_of(spec, edit), "test", "forwards").at("value"), 1);
+  EXPECT_EQ(counter_of(counters_of(spec, edit), "test", "forwards").at("value"), 1);
   EXPECT_GT(forwards, 2 * 7);
 }
 
@@ -109,10 +109,12 @@ TEST(Counters, RanksBecomeOneNumberAsThePluginWants) {
 TEST(Counters, OffloadTellsWhatItMoves) {
   RunSpec spec = nano_spec({{"activation_checkpointing", {{"policy", "offload"}}}});
   spec.train.steps = 3;
-  const double once = named(counters_of(spec), "activation_checkpointing", "moved to the host").at("value");
+  const double once =
+      counter_of(counters_of(spec), "activation_checkpointing", "moved to the host").at("value");
   EXPECT_GT(once, 0);
   spec.train.accumulation = 2;
-  EXPECT_EQ(named(counters_of(spec), "activation_checkpointing", "moved to the host").at("value"), 2 * once);
+  EXPECT_EQ(counter_of(counters_of(spec), "activation_checkpointing", "moved to the host").at("value"),
+            2 * once);
 }
 
 TEST(Counters, LossScaleAndSkippedUpdates) {
@@ -123,8 +125,8 @@ TEST(Counters, LossScaleAndSkippedUpdates) {
   int64_t skipped = 0;
   for (const Json& step : result.at("steps")) skipped += step.at("grad_norm").is_null() ? 1 : 0;
   const Json& counters = result.at("counters");
-  EXPECT_EQ(named(counters, "mixed_precision", "skipped updates").at("value"), skipped);
-  EXPECT_EQ(named(counters, "mixed_precision", "loss scale at the end").at("value"),
+  EXPECT_EQ(counter_of(counters, "mixed_precision", "skipped updates").at("value"), skipped);
+  EXPECT_EQ(counter_of(counters, "mixed_precision", "loss scale at the end").at("value"),
             67108864 / static_cast<double>(int64_t{1} << skipped));
   EXPECT_GT(skipped, 0);
 }
@@ -132,10 +134,10 @@ TEST(Counters, LossScaleAndSkippedUpdates) {
 TEST(Counters, GathersOfShards) {
   // Embedding (tied to the head), two blocks and the head: gathered for the forward, and for the backward.
   const Json counters = counters_of(nano_spec({{"fsdp", Json::object()}}));
-  const double gathers = named(counters, "fsdp", "gathers").at("value");
+  const double gathers = counter_of(counters, "fsdp", "gathers").at("value");
   EXPECT_GE(gathers, 2 * 3);
   EXPECT_EQ(gathers, std::floor(gathers));
-  EXPECT_GT(named(counters, "fsdp", "gathered").at("value"), 0);
+  EXPECT_GT(counter_of(counters, "fsdp", "gathered").at("value"), 0);
 }
 }  // namespace
 }  // namespace optrush::testing

@@ -9,7 +9,7 @@ namespace optrush {
 namespace {
 using test::rung;
 using test::setting;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 /// Variants of a ladder, their plans, and the check of each.
 struct Ladder {
@@ -28,7 +28,7 @@ struct Ladder {
 
 Rung bf16() { return rung("bf16", "mixed_precision", {{"dtype", "bf16"}}); }
 
-std::vector<std::string> names(const RunSpec& spec) {
+std::vector<std::string> plugin_names(const RunSpec& spec) {
   std::vector<std::string> names;
   for (const auto& use : spec.plugins) names.push_back(use.name);
   return names;
@@ -99,7 +99,7 @@ TEST(GatePlan, ALargerMicroBatchIsComparedWithAccumulation) {
   EXPECT_EQ(check.reference->train.micro_batch, 4);
   EXPECT_EQ(check.reference->train.accumulation, 2);
   EXPECT_EQ(check.reference->train.steps + check.reference->train.warmup, 6);
-  EXPECT_EQ(names(*check.reference), std::vector<std::string>{"mixed_precision"});
+  EXPECT_EQ(plugin_names(*check.reference), std::vector<std::string>{"mixed_precision"});
   EXPECT_EQ(check.allowed.loss, 5e-3);
 }
 
@@ -133,7 +133,7 @@ TEST(GatePlan, ANewBatchWithAPluginIsProbedWithThePlugin) {
   ASSERT_TRUE(check.subject);
   EXPECT_EQ(check.subject->train.micro_batch, 4);
   EXPECT_EQ(check.subject->train.seq_len, 512);
-  EXPECT_EQ(names(*check.subject), std::vector<std::string>{"flash_attention"});
+  EXPECT_EQ(plugin_names(*check.subject), std::vector<std::string>{"flash_attention"});
   EXPECT_EQ(check.effect, Effect::rounding);
 }
 
@@ -159,7 +159,7 @@ TEST(GatePlan, AnotherFunctionIsComparedWithItsPlainForm) {
                       &base);
   const GateCheck check = ladder.check(3);
   ASSERT_TRUE(check.reference);
-  EXPECT_EQ(names(*check.reference), (std::vector<std::string>{"fused_adamw", "lora"}));
+  EXPECT_EQ(plugin_names(*check.reference), (std::vector<std::string>{"fused_adamw", "lora"}));
   EXPECT_EQ(check.reference->plugins.back().options, Json({{"rank", 8}}));
   EXPECT_EQ(check.reference->train.accumulation, 4) << "the same batch without the plugin";
   EXPECT_EQ(check.effect, Effect::precision);
@@ -294,7 +294,7 @@ TEST(GatePlan, TheRepeatIsOneMoreRunOfTheReference) {
   EXPECT_EQ(run_id(ladder.variants[1], *exact.repeat), "01-fused-repeat");
 }
 
-Rung ranks(int64_t world_size, int64_t micro_batch, const Json& more = Json::object()) {
+Rung on_ranks(int64_t world_size, int64_t micro_batch, const Json& more = Json::object()) {
   Json train = {{"world_size", world_size}, {"micro_batch", micro_batch}};
   train.update(more);
   Rung made =
@@ -303,13 +303,13 @@ Rung ranks(int64_t world_size, int64_t micro_batch, const Json& more = Json::obj
   return made;
 }
 Rung more_ranks(int64_t world_size, int64_t micro_batch) {
-  Rung made = ranks(world_size, micro_batch);
+  Rung made = on_ranks(world_size, micro_batch);
   made.plugins.clear();
   return made;
 }
 
 TEST(GatePlan, MoreRanksAtAnEqualGlobalBatchAreTheSameTask) {
-  const Ladder ladder({ranks(2, 2), more_ranks(4, 1)});
+  const Ladder ladder({on_ranks(2, 2), more_ranks(4, 1)});
   for (const int64_t variant : {1, 2}) {
     const GateCheck check = ladder.check(variant);
     EXPECT_EQ(check.reference_variant, variant - 1);
@@ -319,7 +319,7 @@ TEST(GatePlan, MoreRanksAtAnEqualGlobalBatchAreTheSameTask) {
 }
 
 TEST(GatePlan, AGlobalBatchThatGrowsWithTheRanksIsComparedWithFewerRanks) {
-  const Ladder ladder({ranks(2, 4), more_ranks(4, 4), more_ranks(8, 2)});
+  const Ladder ladder({on_ranks(2, 4), more_ranks(4, 4), more_ranks(8, 2)});
   const GateCheck two = ladder.check(1), four = ladder.check(2);
   ASSERT_TRUE(two.reference && four.reference);
   EXPECT_FALSE(two.subject || four.subject);
@@ -329,13 +329,13 @@ TEST(GatePlan, AGlobalBatchThatGrowsWithTheRanksIsComparedWithFewerRanks) {
   EXPECT_THAT(two.explanation, HasSubstr("'base' on 1 rank accumulating over 2 micro-batches"));
   EXPECT_EQ(four.reference->train.world_size, 2);
   EXPECT_EQ(four.reference->train.accumulation, 2);
-  EXPECT_EQ(names(*four.reference), std::vector<std::string>{"spread"});
+  EXPECT_EQ(plugin_names(*four.reference), std::vector<std::string>{"spread"});
   EXPECT_EQ(four.effect, Effect::rounding);
   EXPECT_EQ(ladder.check(3).reference_variant, 2) << "strong again";
 }
 
 TEST(GatePlan, RanksOverAnAccumulatingPluginAreProbed) {
-  const Ladder ladder({rung("accumulate", "gradient_accumulation", {{"steps", 4}}), ranks(2, 4)});
+  const Ladder ladder({rung("accumulate", "gradient_accumulation", {{"steps", 4}}), on_ranks(2, 4)});
   const GateCheck check = ladder.check(2);
   ASSERT_TRUE(check.subject) << "a plugin decides how often the rung below accumulates";
   EXPECT_EQ(check.subject->train.world_size, 2);
@@ -344,10 +344,10 @@ TEST(GatePlan, RanksOverAnAccumulatingPluginAreProbed) {
 }
 
 TEST(GatePlan, APlainFormHasTheRanksOfTheBase) {
-  const Ladder ladder({ranks(4, 4), rung("lora", "lora", {{"rank", 8}})});
+  const Ladder ladder({on_ranks(4, 4), rung("lora", "lora", {{"rank", 8}})});
   const GateCheck check = ladder.check(2);
   ASSERT_TRUE(check.reference);
-  EXPECT_EQ(names(*check.reference), std::vector<std::string>{"lora"});
+  EXPECT_EQ(plugin_names(*check.reference), std::vector<std::string>{"lora"});
   EXPECT_EQ(check.reference->train.world_size, 1) << "what connects ranks is not in it";
   EXPECT_EQ(check.reference->train.micro_batch, 4);
   EXPECT_EQ(check.reference->train.accumulation, 4);
@@ -364,7 +364,7 @@ TEST(GatePlan, APlainFormMakesTheBatchOfAStackThatLeavesFewerRanksToTheData) {
   for (const size_t cut : {1, 2}) ladder.plans[cut]->problem.global_batch = 4;  // 2 ranks have other data
   const GateCheck check = ladder.check(2);
   ASSERT_TRUE(check.reference) << check.explanation;
-  EXPECT_EQ(names(*check.reference), (std::vector<std::string>{"spread", "lora"}));
+  EXPECT_EQ(plugin_names(*check.reference), (std::vector<std::string>{"spread", "lora"}));
   EXPECT_EQ(check.reference->train.world_size, 4);
   EXPECT_EQ(check.reference->train.micro_batch * check.reference->train.accumulation * 4, 4);
 }

@@ -6,8 +6,8 @@
 
 namespace optrush {
 namespace {
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 /// A curve of a program that reports no gradient norms.
 Curve losses(std::vector<double> values) { return {std::move(values), {}}; }

@@ -16,8 +16,8 @@
 
 namespace optrush::mesh_plan {
 namespace {
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 TrainingProblem problem_of(const std::string& model, int64_t batch = 64) {
   return {.model = llama_preset(model), .global_batch = batch};

@@ -30,7 +30,7 @@ TEST(NewPlugin, NamesThatDontFitAreRefusedWithTheRule) {
   EXPECT_THROW(check_plugin_name("test"), UsageError);
 }
 
-class NewPluginFiles : public testing::Test {
+class NewPluginFiles : public ::testing::Test {
  protected:
   void SetUp() override { fs::remove_all(folder_); }
   void TearDown() override { fs::remove_all(folder_); }
@@ -45,7 +45,7 @@ class NewPluginFiles : public testing::Test {
   }
   // One for each process: tests run side by side.
   const fs::path folder_ =
-      fs::path(testing::TempDir()) / ("optrush_new_plugin_test_" + std::to_string(getpid()));
+      fs::path(::testing::TempDir()) / ("optrush_new_plugin_test_" + std::to_string(getpid()));
 };
 
 TEST_F(NewPluginFiles, AreFilledIn) {

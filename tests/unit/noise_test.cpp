@@ -112,7 +112,7 @@ TEST(Noise, TheSectionHasARowForEachFigure) {
 }
 
 /// A run whose timed steps took these times, after a slow step of warm-up.
-StoredRun run_of(const std::vector<double>& seconds, bool on_gpu) {
+StoredRun stored_run(const std::vector<double>& seconds, bool on_gpu) {
   StoredRun run;
   run.result.device = on_gpu ? "NVIDIA H100" : "EPYC";
   run.result.on_gpu = on_gpu;
@@ -125,27 +125,29 @@ StoredRun run_of(const std::vector<double>& seconds, bool on_gpu) {
 const std::vector<double> kSteady = {1.00, 1.01, 1.02, 1.03, 1.04}, kUnsteady = {1.0, 1.1, 1.2, 1.4, 1.5};
 
 TEST(GpuSteps, TheirSpreadIsTheMedianOverTheRuns) {
-  const auto gpu = gpu_steps_of({run_of(kSteady, true), run_of(kUnsteady, true), run_of(kUnsteady, true)});
+  const auto gpu =
+      gpu_steps_of({stored_run(kSteady, true), stored_run(kUnsteady, true), stored_run(kUnsteady, true)});
   ASSERT_TRUE(gpu);
   EXPECT_EQ(gpu->runs, 3U);
   EXPECT_NEAR(gpu->spread.value(), (1.4 - 1.0) / 1.2, 1e-12) << "a tenth and nine tenths of five";
   EXPECT_THAT(gpu_warning(*gpu), HasSubstr("equal steps of a run varied by 33 % in time"));
-  EXPECT_THAT(gpu_warning(*gpu_steps_of({run_of(kSteady, true)})), IsEmpty());
+  EXPECT_THAT(gpu_warning(*gpu_steps_of({stored_run(kSteady, true)})), IsEmpty());
 }
 
 TEST(GpuSteps, RunsOnACpuHaveNone) {
-  EXPECT_FALSE(gpu_steps_of({run_of(kSteady, false)}));
-  EXPECT_FALSE(gpu_steps_of({run_of(kSteady, true), run_of(kSteady, false)}));
-  StoredRun unnamed = run_of(kSteady, false);
+  EXPECT_FALSE(gpu_steps_of({stored_run(kSteady, false)}));
+  EXPECT_FALSE(gpu_steps_of({stored_run(kSteady, true), stored_run(kSteady, false)}));
+  StoredRun unnamed = stored_run(kSteady, false);
   unnamed.result.device.clear();
   EXPECT_FALSE(gpu_steps_of({unnamed}));
-  EXPECT_TRUE(gpu_steps_of({unnamed, run_of(kSteady, true)})) << "another program need not name its device";
+  EXPECT_TRUE(gpu_steps_of({unnamed, stored_run(kSteady, true)}))
+      << "another program need not name its device";
 }
 
 TEST(GpuSteps, StepsOfUnequalWorkSayNothing) {
-  StoredRun packed = run_of(kUnsteady, true);
+  StoredRun packed = stored_run(kUnsteady, true);
   packed.result.steps.back().tokens = 60;
-  const auto gpu = gpu_steps_of({packed, run_of({1, 2, 1, 2}, true)});
+  const auto gpu = gpu_steps_of({packed, stored_run({1, 2, 1, 2}, true)});
   ASSERT_TRUE(gpu);
   EXPECT_EQ(gpu->runs, 0U) << "the one differs in its work, the other has too few steps";
   EXPECT_FALSE(gpu->spread);
@@ -162,23 +164,24 @@ Analysis beside_a_busy_cpu(const std::vector<StoredRun>& runs) {
 }
 
 TEST(GpuSteps, TheWarningJudgesTheDeviceThatDidTheWork) {
-  EXPECT_THAT(warnings_of(beside_a_busy_cpu({run_of(kSteady, false)})),
+  EXPECT_THAT(warnings_of(beside_a_busy_cpu({stored_run(kSteady, false)})),
               ::testing::ElementsAre(HasSubstr("The machine was not quiet: identical work varied by 50 %")));
-  EXPECT_THAT(warnings_of(beside_a_busy_cpu({run_of(kSteady, true)})), IsEmpty());
-  EXPECT_THAT(warnings_of(beside_a_busy_cpu({run_of(kUnsteady, true)})),
+  EXPECT_THAT(warnings_of(beside_a_busy_cpu({stored_run(kSteady, true)})), IsEmpty());
+  EXPECT_THAT(warnings_of(beside_a_busy_cpu({stored_run(kUnsteady, true)})),
               ::testing::ElementsAre(HasSubstr("The GPU was not steady")));
-  Analysis drifted = beside_a_busy_cpu({run_of(kSteady, true)});
+  Analysis drifted = beside_a_busy_cpu({stored_run(kSteady, true)});
   drifted.drift = Drift{100, 80};
   EXPECT_THAT(warnings_of(drifted), ::testing::ElementsAre(HasSubstr("The speed of the base changed")));
 }
 
 TEST(GpuSteps, TheSectionNamesTheProbeAsTheCpus) {
-  const Section section = noise_section(beside_a_busy_cpu({run_of(kSteady, true)}));
+  const Section section = noise_section(beside_a_busy_cpu({stored_run(kSteady, true)}));
   EXPECT_EQ(section.lead, "The CPU was not quiet.");
   ASSERT_EQ(section.paragraphs.size(), 2U);
   EXPECT_THAT(section.paragraphs[1],
               HasSubstr("On the GPU, equal steps of a run varied by 2.9 % in time (median of 1 run"));
-  EXPECT_EQ(noise_section(beside_a_busy_cpu({run_of(kSteady, false)})).lead, "The machine was not quiet.");
+  EXPECT_EQ(noise_section(beside_a_busy_cpu({stored_run(kSteady, false)})).lead,
+            "The machine was not quiet.");
 }
 
 TEST(Noise, LinesReadBack) {

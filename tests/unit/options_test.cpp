@@ -5,6 +5,7 @@
 #include "optrush/edit.h"
 #include "optrush/options.h"
 #include "optrush/run.h"
+#include "support/folders.h"
 
 namespace optrush {
 namespace {
@@ -14,7 +15,7 @@ using testing::error_of;
 using ::testing::HasSubstr;
 using testing::is_error;
 
-const std::string kPlace = "x.lua:12, plugin 'lora'";
+const std::string kUse = "x.lua:12, plugin 'lora'";
 
 std::vector<OptionSchema> schemas(const std::string& json) {
   std::vector<OptionSchema> schemas;
@@ -31,7 +32,7 @@ std::vector<OptionSchema> lora() {
     {"name": "modules", "type": "list", "choices": ["wq", "wk", "wv"], "doc": "targets"}])");
 }
 
-Options given(const std::string& json) { return Options(lora(), parse_json(json, "test"), kPlace); }
+Options given(const std::string& json) { return Options(lora(), parse_json(json, "test"), kUse); }
 std::string refused(const std::string& json) {
   return error_of([&] { given(json); });
 }
@@ -60,13 +61,13 @@ TEST(Options, TakesTheNumbersAndListsOfLua) {
 
 TEST(Options, NamesTheNearestOption) {
   EXPECT_EQ(refused(R"({"rnk": 4, "modules": []})"),
-            "unknown_name: " + kPlace + ": unknown option 'rnk'\n  hint: did you mean 'rank'?");
+            "unknown_name: " + kUse + ": unknown option 'rnk'\n  hint: did you mean 'rank'?");
   EXPECT_THAT(refused(R"({"zzzzzz": 4})"), HasSubstr("one of: alpha, fused, init, modules, rank"));
 }
 
 TEST(Options, NamesTheAllowedValues) {
   EXPECT_EQ(refused(R"({"rank": 0, "modules": []})"),
-            "invalid_value: " + kPlace + ": option 'rank' must be an integer between 1 and 1024, but is 0");
+            "invalid_value: " + kUse + ": option 'rank' must be an integer between 1 and 1024, but is 0");
   EXPECT_THAT(refused(R"({"rank": 1025})"), HasSubstr("but is 1025"));
   EXPECT_THAT(refused(R"({"rank": 1.5})"), is_error("invalid_value", "1", "1024", "1.5"));
   EXPECT_THAT(refused(R"({"rank": "8"})"), HasSubstr("but is \"8\""));
@@ -87,12 +88,12 @@ TEST(Options, NamesTheAllowedValues) {
 
 TEST(Options, NotFiniteNumbersAreRefused) {
   const Json infinite = {{"alpha", std::numeric_limits<double>::infinity()}, {"modules", Json::array()}};
-  EXPECT_THAT(error_of([&] { Options(lora(), infinite, kPlace); }), is_error("invalid_value", "'alpha'"));
+  EXPECT_THAT(error_of([&] { Options(lora(), infinite, kUse); }), is_error("invalid_value", "'alpha'"));
 }
 
 TEST(Options, SaysWhichOptionMustBeGiven) {
   EXPECT_EQ(refused("{}"),
-            "missing_value: " + kPlace +
+            "missing_value: " + kUse +
                 ": option 'modules' is required\n  hint: give a list of strings from 'wq', 'wk', "
                 "'wv': targets");
 }
@@ -149,7 +150,7 @@ TEST(Phase, EveryEnumeratorHasItsName) {
 }
 
 TEST(Phase, TheDocsNameThemAllInOrder) {
-  const std::string page = read_file(OPTRUSH_TESTS_DIR "/../docs/plugins/concepts.md");
+  const std::string page = read_file(testing::tests_folder() + "/../docs/plugins/concepts.md");
   size_t at = 0;
   const auto expect_row = [&](std::string_view name) {
     const size_t found = page.find("| `" + std::string(name) + "` |", at);

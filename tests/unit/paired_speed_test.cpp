@@ -18,7 +18,7 @@ StepResult step(int64_t number, bool timed, double seconds, int64_t tokens = 100
 }
 
 /// A run's row with one round: `seconds` of the timed steps 3, 4, ...
-Row row(const std::string& group, const std::vector<double>& seconds, double sample) {
+Row row_of(const std::string& group, const std::vector<double>& seconds, double sample) {
   RunResult result;
   result.turns = group;
   result.steps.push_back(step(2, false, 99));
@@ -33,14 +33,15 @@ Row row(const std::string& group, const std::vector<double>& seconds, double sam
 
 TEST(PairedSpeed, StepsOfOneGroupArePaired) {
   // The machine is slow in the middle, for both; step by step one is twice as fast.
-  const Row fast = row("g", {1, 5, 5, 1}, 100), slow = row("g", {2, 10, 10, 2}, 10);
+  const Row fast = row_of("g", {1, 5, 5, 1}, 100), slow = row_of("g", {2, 10, 10, 2}, 10);
   EXPECT_DOUBLE_EQ(paired_speed(fast, slow)->value, 2);
   EXPECT_DOUBLE_EQ(paired_speed(slow, fast)->value, 0.5);
 }
 
 TEST(PairedSpeed, OneStepThatWasDisturbedDoesNotCount) {
-  EXPECT_DOUBLE_EQ(paired_speed(row("g", {1, 1, 1}, 1), row("g", {2, 2, 50}, 1))->value, 2);
-  EXPECT_NEAR(paired_speed(row("g", {1, 1}, 1), row("g", {2, 8}, 1))->value, 4, 1e-12) << "in the logarithm";
+  EXPECT_DOUBLE_EQ(paired_speed(row_of("g", {1, 1, 1}, 1), row_of("g", {2, 2, 50}, 1))->value, 2);
+  EXPECT_NEAR(paired_speed(row_of("g", {1, 1}, 1), row_of("g", {2, 8}, 1))->value, 4, 1e-12)
+      << "in the logarithm";
 }
 
 TEST(PairedSpeed, StepsOfDocumentsCountByTheMeanOfTheirTokens) {
@@ -50,14 +51,14 @@ TEST(PairedSpeed, StepsOfDocumentsCountByTheMeanOfTheirTokens) {
     packed.steps.push_back(step(i, true, 2, 90 + 10 * i));
     alone.steps.push_back(step(i, true, 2, i == 0 ? 130 : 10));
   }
-  Row subject = row("g", {}, 1), reference = row("g", {}, 1);
+  Row subject = row_of("g", {}, 1), reference = row_of("g", {}, 1);
   subject.turns = {interleaved(packed)};
   reference.turns = {interleaved(alone)};
   EXPECT_DOUBLE_EQ(paired_speed(subject, reference)->value, 2);
 }
 
 TEST(PairedSpeed, OnlyStepsThatBothTimed) {
-  Row a = row("g", {1, 1, 1}, 1), b = row("g", {2, 3, 3}, 1);
+  Row a = row_of("g", {1, 1, 1}, 1), b = row_of("g", {2, 3, 3}, 1);
   std::erase_if(b.turns[0].speed, [](const auto& step) { return step.first == 3; });
   EXPECT_NEAR(paired_speed(a, b)->value, 3, 1e-12);
   EXPECT_TRUE(std::ranges::none_of(a.turns[0].speed, [](const auto& step) { return step.first == 2; }))
@@ -65,16 +66,17 @@ TEST(PairedSpeed, OnlyStepsThatBothTimed) {
 }
 
 TEST(PairedSpeed, OtherGroupsArePairedByRound) {
-  EXPECT_DOUBLE_EQ(paired_speed(row("g", {1}, 30), row("h", {2}, 10))->value, 3);
-  EXPECT_DOUBLE_EQ(paired_speed(row("", {1}, 30), row("", {2}, 10))->value, 3) << "both ran alone";
-  EXPECT_DOUBLE_EQ(paired_speed(row("g", {}, 30), row("g", {}, 10))->value, 3) << "no step in common";
+  EXPECT_DOUBLE_EQ(paired_speed(row_of("g", {1}, 30), row_of("h", {2}, 10))->value, 3);
+  EXPECT_DOUBLE_EQ(paired_speed(row_of("", {1}, 30), row_of("", {2}, 10))->value, 3) << "both ran alone";
+  EXPECT_DOUBLE_EQ(paired_speed(row_of("g", {}, 30), row_of("g", {}, 10))->value, 3) << "no step in common";
 }
 
 TEST(PairedSpeed, ARoundIsOneSample) {
-  Row a = row("g", {1, 1, 1, 1}, 1), b = row("g", {2, 2, 2, 2}, 1);
+  Row a = row_of("g", {1, 1, 1, 1}, 1), b = row_of("g", {2, 2, 2, 2}, 1);
   for (int64_t round = 1; round < 3; ++round) {
     const std::string group = "g" + std::to_string(round);
-    const Row more_a = row(group, {1, 1}, 1), more_b = row(group, {2.0 + static_cast<double>(round), 3}, 1);
+    const Row more_a = row_of(group, {1, 1}, 1),
+              more_b = row_of(group, {2.0 + static_cast<double>(round), 3}, 1);
     for (auto [to, from] : {std::pair(&a, &more_a), std::pair(&b, &more_b)}) {
       to->rounds.push_back(round);
       to->samples.push_back(from->samples[0]);
@@ -88,10 +90,10 @@ TEST(PairedSpeed, ARoundIsOneSample) {
 }
 
 TEST(PairedSpeed, ThreeRoundsInTurnsDoWithoutTheOnesBefore) {
-  Row a = row("", {1, 1}, 70), b = row("", {1, 1}, 10);  // the first round: one of them ran alone
+  Row a = row_of("", {1, 1}, 70), b = row_of("", {1, 1}, 10);  // the first round: one of them ran alone
   const auto add = [&](int64_t round) {
     const std::string group = "g" + std::to_string(round);
-    for (auto [to, from] : {std::pair(&a, row(group, {1, 1}, 1)), {&b, row(group, {2, 2}, 1)}}) {
+    for (auto [to, from] : {std::pair(&a, row_of(group, {1, 1}, 1)), {&b, row_of(group, {2, 2}, 1)}}) {
       to->rounds.push_back(round);
       to->samples.push_back(from.samples[0]);
       to->turns.push_back(from.turns[0]);

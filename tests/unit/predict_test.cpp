@@ -7,11 +7,12 @@
 #include "measure/cuda_library.h"
 #include "measure/memory.h"
 #include "spec/spec_json.h"
+#include "support/folders.h"
 #include "support/mlp_spec.h"
 
 namespace optrush::testing {
 namespace {
-int64_t measured(const RunSpec& spec) {
+int64_t measured_peak(const RunSpec& spec) {
   install_cpu_memory_tracking();
   const int64_t before = cpu_allocated();
   return Trained(spec).train()["memory"]["peak_allocated"].get<int64_t>() - before;
@@ -40,14 +41,14 @@ TEST(Predict, ThePeakOfAStepToTheByte) {
     SCOPED_TRACE(to_json(spec).dump());
     const auto predicted = predicted_peak(spec);
     ASSERT_TRUE(predicted.has_value());
-    EXPECT_EQ(*predicted, measured(spec));
+    EXPECT_EQ(*predicted, measured_peak(spec));
   }
 }
 
 /// Kernels of a CPU have small buffers of their own: for a sum, say.
 TEST(Predict, SmallBuffersInsideOfAKernelAreMissing) {
   const RunSpec spec = nano_spec({{"fused_linear_cross_entropy", Json::object()}});
-  const int64_t peak = measured(spec);
+  const int64_t peak = measured_peak(spec);
   EXPECT_NEAR(static_cast<double>(predicted_peak(spec).value()), static_cast<double>(peak), 1024);
 }
 
@@ -67,7 +68,7 @@ TEST(Predict, NeedsNeitherMemoryNorData) {
 TEST(Predict, SaysNothingOfWhatItCannotRun) {
   RunSpec spec =
       nano_spec({{"first_owner", Json::object()}});  // an opaque base that does not say that it can
-  spec.plugin_path.emplace_back(OPTRUSH_BUILD_DIR "/tests/plugins");
+  spec.plugin_path.emplace_back(build_folder() + "/tests/plugins");
   Plan plan;
   add_forecast(plan, spec);
   EXPECT_FALSE(plan.memory);

@@ -16,6 +16,7 @@
 namespace optrush {
 namespace {
 using test::analysis_of;
+using test::row;
 using test::rung;
 using test::setting;
 using test::three_rungs;
@@ -26,12 +27,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
-
-const Row& row(const Analysis& a, const std::string& name) {
-  for (const Row& row : a.rows)
-    if (row.name == name) return row;
-  throw Error("no row " + name);
-}
 
 /// base, one, and a grid of which two combinations are those.
 test::SyntheticReport equal_stacks() {

@@ -13,9 +13,9 @@ namespace {
 using test::analysis_of;
 using test::rung;
 using test::three_rungs;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 const Chart& chart(const std::vector<Chart>& charts, const std::string& name) {
   const auto found = std::ranges::find(charts, name, &Chart::name);

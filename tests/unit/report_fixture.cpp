@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/temporary_folder.h"
 #include "experiment/gate.h"
+#include "optrush/error.h"
 #include "spec/spec_json.h"
 
 namespace optrush::test {
@@ -474,5 +475,11 @@ Analysis analysis_of(const SyntheticReport& report) {
   const TemporaryFolder folder;
   report.write(folder.path());
   return analyze(load_report(folder.path(), StepPhases::kept));
+}
+
+const Row& row(const Analysis& analysis, const std::string& name) {
+  for (const Row& row : analysis.rows)
+    if (row.name == name) return row;
+  throw Error("no row " + name);
 }
 }  // namespace optrush::test

@@ -74,4 +74,7 @@ Rung setting(std::string name, Json settings);
 
 /// Of the report as it is written to a folder.
 Analysis analysis_of(const SyntheticReport&);
+
+/// The row of that name; throws where there is none.
+const Row& row(const Analysis&, const std::string& name);
 }  // namespace optrush::test

@@ -20,6 +20,7 @@
 #include "report/writers/text_table.h"
 #include "report/writers/writers.h"
 #include "report_fixture.h"
+#include "support/folders.h"
 
 namespace optrush {
 namespace {
@@ -61,7 +62,7 @@ void expect_text_of(const fs::path& file, const std::string& text) {
 }
 
 void expect_golden(const std::string& name, const std::string& text) {
-  expect_text_of(fs::path(OPTRUSH_TESTS_DIR) / "fixtures/reports" / name, text);
+  expect_text_of(fs::path(testing::tests_folder()) / "fixtures/reports" / name, text);
 }
 
 void expect_all_golden(const std::string& name, const test::SyntheticReport& report) {
@@ -104,7 +105,7 @@ TEST(ReportGolden, TheSameWithDecimalCommas) {
 }
 
 TEST(ReportGolden, ColumnsOfResultsCsvAreDocumented) {
-  const fs::path file = fs::path(OPTRUSH_TESTS_DIR).parent_path() / "docs/schema/results_csv.md";
+  const fs::path file = fs::path(testing::tests_folder()).parent_path() / "docs/schema/results_csv.md";
   const std::string head = "| column | meaning |\n| :--- | :--- |\n", before = read_file(file);
   ASSERT_NE(before.find(head), std::string::npos);
   std::string text = before.substr(0, before.find(head)) + head;
@@ -114,7 +115,7 @@ TEST(ReportGolden, ColumnsOfResultsCsvAreDocumented) {
 }
 
 TEST(ReportGolden, TheSchemaOfTheSummaryIsMadeFromItsFields) {
-  const fs::path file = fs::path(OPTRUSH_TESTS_DIR).parent_path() / "docs/schema/summary.schema.json";
+  const fs::path file = fs::path(testing::tests_folder()).parent_path() / "docs/schema/summary.schema.json";
   if (std::getenv("OPTRUSH_UPDATE_GOLDENS")) write_json(file, summary_schema());
   EXPECT_EQ(read_json(file), summary_schema()) << "run this test once with OPTRUSH_UPDATE_GOLDENS=1";
 }

@@ -9,17 +9,12 @@
 
 namespace optrush {
 namespace {
+using test::row;
 using test::rung;
 using test::setting;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
-
-const Row& row(const Analysis& a, const std::string& name) {
-  for (const Row& row : a.rows)
-    if (row.name == name) return row;
-  throw Error("no row " + name);
-}
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 const ScalingSeries& series(const Analysis& a, const std::string& title) {
   for (const auto& series : a.scaling)

@@ -11,7 +11,7 @@
 namespace optrush {
 namespace {
 /// A machine of 10 GB/s and 200 GFLOP/s, and a row that moves 1 GB in 0.2 s forward, 3 GB in 0.5 s backward.
-Analysis measured(double forward_flops) {
+Analysis with_forward_flops(double forward_flops) {
   Analysis a;
   a.context = {{"peak", {{"dtype_flops", {{"fp32", 200e9}}}}}, {"bandwidth_bytes_per_second", 10e9}};
   a.variants.push_back({.name = "norm"});
@@ -27,7 +27,7 @@ double value(const Analysis& a, const std::string& column) {
 }
 
 TEST(Roofline, FewFlopsAByteAreBoundByMemory) {
-  const Analysis a = measured(2e9);
+  const Analysis a = with_forward_flops(2e9);
   const auto points = roofline_points(a);
   ASSERT_EQ(points.size(), 2U);
   EXPECT_EQ(points[0].phase, "forward");
@@ -39,7 +39,7 @@ TEST(Roofline, FewFlopsAByteAreBoundByMemory) {
 }
 
 TEST(Roofline, ManyFlopsAByteAreBoundByArithmetic) {
-  const Analysis a = measured(30e9);
+  const Analysis a = with_forward_flops(30e9);
   const auto points = roofline_points(a);
   EXPECT_FALSE(points[0].memory_bound());
   EXPECT_DOUBLE_EQ(points[0].share(), 0.75) << "150 of 200 GFLOP/s";
@@ -51,17 +51,17 @@ TEST(Roofline, ManyFlopsAByteAreBoundByArithmetic) {
 }
 
 TEST(Roofline, IsLeftOutWhereNothingSaysWhatItNeeds) {
-  Analysis a = measured(1e9);
+  Analysis a = with_forward_flops(1e9);
   a.rows[0].work.reset();
   EXPECT_FALSE(roofline_section(a).table);
   EXPECT_EQ(std::ranges::count(charts_of(a), "roofline", &Chart::name), 0);
-  a = measured(1e9);
+  a = with_forward_flops(1e9);
   a.context.erase("peak");
   EXPECT_TRUE(roofline_points(a).empty());
 }
 
 TEST(GridQuantities, RatesDivideTheWorkByTheTimeOfItsPhase) {
-  const Analysis a = measured(2e9);
+  const Analysis a = with_forward_flops(2e9);
   EXPECT_DOUBLE_EQ(value(a, "forward_bandwidth"), 5e9);
   EXPECT_DOUBLE_EQ(value(a, "backward_bandwidth"), 6e9);
   EXPECT_DOUBLE_EQ(value(a, "forward_bandwidth_share"), 0.5);
@@ -70,7 +70,7 @@ TEST(GridQuantities, RatesDivideTheWorkByTheTimeOfItsPhase) {
 }
 
 TEST(Quantities, EachHasANameOnceInAPlace) {
-  const Analysis a = measured(2e9);
+  const Analysis a = with_forward_flops(2e9);
   for (const auto place :
        {&Quantity::csv, &Quantity::json, &Quantity::grid, &Quantity::compared, &Quantity::tracked}) {
     std::set<std::string> names;

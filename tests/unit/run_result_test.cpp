@@ -13,22 +13,23 @@
 #include "results/context.h"
 #include "results/journal.h"
 #include "results/worker_answer.h"
+#include "support/folders.h"
 
 namespace optrush {
 namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-const fs::path kReports = OPTRUSH_TESTS_DIR "/fixtures/reports";
+const fs::path kReports = testing::tests_folder() + "/fixtures/reports";
 
 TEST(RunResultSchema, TheFileIsMadeFromTheFields) {
-  const fs::path file = OPTRUSH_TESTS_DIR "/../docs/schema/run_result.schema.json";
+  const fs::path file = testing::tests_folder() + "/../docs/schema/run_result.schema.json";
   if (std::getenv("OPTRUSH_UPDATE_GOLDENS") != nullptr) write_json(file, run_result_schema());
   EXPECT_EQ(read_json(file), run_result_schema()) << "run this test once with OPTRUSH_UPDATE_GOLDENS=1";
 }
 
 TEST(ContextSchema, TheFileIsMadeFromTheFields) {
-  const fs::path file = OPTRUSH_TESTS_DIR "/../docs/schema/context.schema.json";
+  const fs::path file = testing::tests_folder() + "/../docs/schema/context.schema.json";
   if (std::getenv("OPTRUSH_UPDATE_GOLDENS") != nullptr) write_json(file, context_schema());
   EXPECT_EQ(read_json(file), context_schema()) << "run this test once with OPTRUSH_UPDATE_GOLDENS=1";
 }
@@ -169,7 +170,7 @@ TEST(RunResultJson, AnErrorKeepsItsCodeAndPlace) {
 /// docs/reference/errors.md has a line `| `code` | meaning | remedy |` for each code, in their order.
 TEST(ErrorCodes, ThePageListsThemAll) {
   std::vector<std::string> listed;
-  const std::string text = read_file(OPTRUSH_TESTS_DIR "/../docs/reference/errors.md");
+  const std::string text = read_file(testing::tests_folder() + "/../docs/reference/errors.md");
   std::istringstream page(text.substr(text.find("| code | meaning |")));
   for (std::string line; std::getline(page, line);)
     if (line.starts_with("| `")) listed.push_back(line.substr(3, line.find('`', 3) - 3));

@@ -13,6 +13,7 @@
 #include "script/host.h"
 #include "script/stubs.h"
 #include "script_reference.h"
+#include "support/folders.h"
 
 namespace optrush {
 namespace {
@@ -22,7 +23,7 @@ using testing::error_of;
 using ::testing::HasSubstr;
 using testing::is_error;
 using ::testing::Not;
-const fs::path kRoot = fs::path(OPTRUSH_TESTS_DIR).parent_path();
+const fs::path kRoot = fs::path(testing::tests_folder()).parent_path();
 
 /// Keeps what it is given.
 class KeepingHost final : public ScriptHost {

@@ -11,6 +11,7 @@
 #include "optrush/spec.h"
 #include "spec/learning_rate.h"
 #include "spec/spec_json.h"
+#include "support/folders.h"
 
 namespace optrush {
 namespace {
@@ -406,7 +407,7 @@ TEST(Merged, FindsWhatARungMayNotSay) {
 }
 
 TEST(RunSpecSchema, TheFileIsMadeFromTheFields) {
-  const std::filesystem::path file = OPTRUSH_TESTS_DIR "/../docs/schema/run_spec.schema.json";
+  const std::filesystem::path file = testing::tests_folder() + "/../docs/schema/run_spec.schema.json";
   if (std::getenv("OPTRUSH_UPDATE_GOLDENS") != nullptr) write_json(file, run_spec_schema());
   EXPECT_EQ(read_json(file), run_spec_schema()) << "run this test once with OPTRUSH_UPDATE_GOLDENS=1";
 }

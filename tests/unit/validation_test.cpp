@@ -32,7 +32,7 @@ RunSpec training_only(RunSpec spec) {
   return spec;
 }
 
-std::vector<double> norms(const Json& result) {
+std::vector<double> norms_of(const Json& result) {
   std::vector<double> values;
   for (const auto& step : result["steps"])
     values.push_back(step["grad_norm"].is_null() ? -1 : step["grad_norm"].get<double>());
@@ -93,7 +93,7 @@ TEST(Validation, TrainingIsBitEqualWithAndWithoutIt) {
     const Json with = Trained(validating_spec(plugins)).train();
     const Json without = Trained(training_only(validating_spec(plugins))).train();
     EXPECT_EQ(losses(with), losses(without));
-    EXPECT_EQ(norms(with), norms(without));
+    EXPECT_EQ(norms_of(with), norms_of(without));
     EXPECT_EQ(with.at("flops_per_token"), without.at("flops_per_token"));
     EXPECT_EQ(with.at("validation").size(), 3U);
   }

@@ -4,6 +4,7 @@
 #include "fixture.h"
 #include "launch/run/external_run.h"
 #include "launch/schedule/needs.h"
+#include "support/folders.h"
 
 namespace optrush {
 namespace {
@@ -28,7 +29,8 @@ class ExternalRung : public testing::Launch {
   Json given(const std::string& id) const { return read_json(report() / "runs" / id / "given.json"); }
   Analysis analysis() const { return analyze(load_report(report())); }
 
-  static inline const std::string kProgram = fs::path(OPTRUSH_TESTS_DIR) / "unit/launch/fake_program.py";
+  static inline const std::string kProgram =
+      fs::path(testing::tests_folder()) / "unit/launch/fake_program.py";
 };
 
 TEST_F(ExternalRung, EveryEndBecomesAStatus) {
@@ -221,7 +223,7 @@ TEST_F(Needed, WhatShipsIsInstalledByTheLauncher) {
   fs::permissions(python, fs::perms::owner_all);
   setenv("OPTRUSH_PYTHON", python.c_str(), 1);
   External& peer = external(0);
-  peer.folder = fs::path(OPTRUSH_TESTS_DIR).parent_path() / "experiments";
+  peer.folder = fs::path(testing::tests_folder()).parent_path() / "experiments";
   peer.requirements = "peers/requirements.txt";
   peer.packages = "peers/packages.txt";
   peer.preload = {"libno-such-thing.so.7"};

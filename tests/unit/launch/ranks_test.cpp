@@ -18,7 +18,6 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using Clock = std::chrono::steady_clock;
-using Kind = RanksEnd::Kind;
 
 /// A rank that ends when its time has come, or by SIGKILL, or by SIGTERM where it listens to that.
 class ScriptedRank : public RunningRank {
@@ -95,9 +94,9 @@ class Ranks : public ::testing::Test {
     RankWatch watch(ranks, limits, interrupts_);
     const auto start = Clock::now();
     while (watch.goes_on()) {
-      if (interrupts_.signal() != 0) return watch.end(Kind::interrupted);
+      if (interrupts_.signal() != 0) return watch.end(RanksEnd::Kind::interrupted);
       if (std::chrono::duration<double>(Clock::now() - start).count() >= limits.timeout_s)
-        return watch.end(Kind::timed_out);
+        return watch.end(RanksEnd::Kind::timed_out);
       interrupts_.wait(milliseconds(5));
     }
     return watch.end();
@@ -113,7 +112,8 @@ class Ranks : public ::testing::Test {
   }
 
   /// As watch(), with a SIGTERM to this process after some time.
-  Kind signalled(std::vector<Script> scripts, milliseconds after, const RankLimits& limits = kLimits) {
+  RanksEnd::Kind signalled(std::vector<Script> scripts, milliseconds after,
+                           const RankLimits& limits = kLimits) {
     const Interrupts held;  // the thread that signals does not die of it
     std::jthread sender([after] {
       std::this_thread::sleep_for(after);
@@ -124,9 +124,9 @@ class Ranks : public ::testing::Test {
     for (auto& script : scripts)
       ranks.push_back(std::make_unique<ScriptedRank>(static_cast<int64_t>(ranks.size()), std::move(script)));
     RankWatch watch(ranks, limits, interrupts);
-    Kind kind = Kind::ok;
+    RanksEnd::Kind kind = RanksEnd::Kind::ok;
     while (interrupts.signal() == 0 && watch.goes_on()) interrupts.wait(milliseconds(5));
-    if (interrupts.signal() != 0) kind = Kind::interrupted;
+    if (interrupts.signal() != 0) kind = RanksEnd::Kind::interrupted;
     last_ = watch.end(kind);
     sender.join();
     interrupts.take();
@@ -142,7 +142,7 @@ TEST_F(Ranks, AllWellIsTheResultOfRank0) {
   RankEnd first = ended("ok");
   first.result->tokens_per_second = 7;
   const auto end = watch({{milliseconds(30), first}, {milliseconds(0), ended("ok")}});
-  EXPECT_EQ(end.kind, Kind::ok);
+  EXPECT_EQ(end.kind, RanksEnd::Kind::ok);
   EXPECT_EQ(concluded(end), to_json(*first.result));
 }
 
@@ -158,7 +158,7 @@ TEST_F(Ranks, WhoFailedByItselfComesBeforeItsPeers) {
   const auto end = watch({{milliseconds(0), ended("failed", "peer")},
                           {std::nullopt, {}},
                           {milliseconds(60), died(SIGKILL), true, true, 4}});
-  EXPECT_EQ(end.kind, Kind::failed);
+  EXPECT_EQ(end.kind, RanksEnd::Kind::failed);
   EXPECT_EQ(end.rank, 2);
   const Json result = concluded(end);
   EXPECT_EQ(result.at("status"), "oom") << "where no counter of the kernel tells";
@@ -172,7 +172,7 @@ TEST_F(Ranks, WhoFailedByItselfComesBeforeItsPeers) {
 TEST_F(Ranks, OfPeersAloneTheFirstIsNamed) {
   const auto end =
       watch({{milliseconds(50), ended("failed", "peer")}, {milliseconds(0), ended("failed", "peer")}});
-  EXPECT_EQ(end.kind, Kind::failed);
+  EXPECT_EQ(end.kind, RanksEnd::Kind::failed);
   EXPECT_EQ(end.rank, 1);
 }
 
@@ -192,7 +192,7 @@ TEST_F(Ranks, WhoDidNotArriveIsWhoHasNotEnded) {
                           {milliseconds(120), ended("timeout", "timeout")},
                           // It comes to the collective later than the others, and waits as they do.
                           {milliseconds(240), ended("timeout", "timeout")}});
-  EXPECT_EQ(end.kind, Kind::absent);
+  EXPECT_EQ(end.kind, RanksEnd::Kind::absent);
   EXPECT_EQ(end.rank, 1);
   const Json result = concluded(end);
   EXPECT_EQ(result.at("status"), "timeout");
@@ -212,7 +212,7 @@ TEST_F(Ranks, OfSeveralWhoDidNotArriveTheOneThatCameLeastFar) {
 TEST_F(Ranks, WhoWaitedIsNamedWhereNobodyIsMissing) {
   const auto end =
       watch({{milliseconds(0), ended("timeout", "timeout")}, {milliseconds(0), ended("timeout", "timeout")}});
-  EXPECT_EQ(end.kind, Kind::failed);
+  EXPECT_EQ(end.kind, RanksEnd::Kind::failed);
   EXPECT_EQ(concluded(end).at("status"), "timeout");
 }
 
@@ -220,7 +220,7 @@ TEST_F(Ranks, TheTimeLimitIsThatOfTheWholeRun) {
   RankLimits limits = kLimits;
   limits.timeout_s = 0.05;
   const auto end = watch({{std::nullopt, {}, true, true, 3}, {std::nullopt, {}, true, true, 2}}, limits);
-  EXPECT_EQ(end.kind, Kind::timed_out);
+  EXPECT_EQ(end.kind, RanksEnd::Kind::timed_out);
   EXPECT_EQ(end.rank, 1);
   EXPECT_THAT(concluded(end).at("reason").get<std::string>(),
               StartsWith("rank 1 (host h): did not end within"));
@@ -228,10 +228,11 @@ TEST_F(Ranks, TheTimeLimitIsThatOfTheWholeRun) {
 
 TEST_F(Ranks, NobodyLingersAfterRank0) {
   const auto end = watch({{milliseconds(0), ended("ok")}, {std::nullopt, {}}});
-  EXPECT_EQ(end.kind, Kind::lingered);
+  EXPECT_EQ(end.kind, RanksEnd::Kind::lingered);
   EXPECT_EQ(concluded(end).at("status"), "timeout");
   EXPECT_THAT(concluded(end).at("reason"), HasSubstr("after rank 0"));
-  EXPECT_EQ(watch({{milliseconds(400), ended("ok")}, {milliseconds(0), ended("ok")}}).kind, Kind::ok)
+  EXPECT_EQ(watch({{milliseconds(400), ended("ok")}, {milliseconds(0), ended("ok")}}).kind,
+            RanksEnd::Kind::ok)
       << "rank 0 has more to do at the end than the others";
 }
 
@@ -284,9 +285,10 @@ TEST_F(Ranks, AnEndFromOutsideIsASignalsWhereverThatIsHeardFirst) {
     for (const Script& other :
          {Script{std::nullopt, {}}, Script{milliseconds(0), ended("failed", "peer")},
           Script{milliseconds(60), ended("timeout", "timeout")}, Script{milliseconds(60), died(SIGTERM)}}) {
-      EXPECT_EQ(signalled({{milliseconds(0), outside}, other}, milliseconds(150)), Kind::interrupted);
-      EXPECT_EQ(signalled({other, {milliseconds(0), outside}}, milliseconds(0)), Kind::interrupted);
-      EXPECT_EQ(watch({{milliseconds(0), outside}, other}).kind, Kind::failed) << "no signal comes";
+      EXPECT_EQ(signalled({{milliseconds(0), outside}, other}, milliseconds(150)),
+                RanksEnd::Kind::interrupted);
+      EXPECT_EQ(signalled({other, {milliseconds(0), outside}}, milliseconds(0)), RanksEnd::Kind::interrupted);
+      EXPECT_EQ(watch({{milliseconds(0), outside}, other}).kind, RanksEnd::Kind::failed) << "no signal comes";
     }
 }
 
@@ -305,10 +307,10 @@ TEST_F(Ranks, ARunThatSavesHasTimeToDoSo) {
   limits.stop_grace_s = 3;
   Script saving{milliseconds(600), died(SIGTERM)};
   saving.listens = false;
-  EXPECT_EQ(signalled({saving, saving}, milliseconds(0), limits), Kind::interrupted);
+  EXPECT_EQ(signalled({saving, saving}, milliseconds(0), limits), RanksEnd::Kind::interrupted);
   EXPECT_EQ(last_.ends[0].end.signal, SIGTERM);
   limits.stop_grace_s = 0.2;
-  EXPECT_EQ(signalled({saving, saving}, milliseconds(0), limits), Kind::interrupted);
+  EXPECT_EQ(signalled({saving, saving}, milliseconds(0), limits), RanksEnd::Kind::interrupted);
   EXPECT_EQ(last_.ends[0].end.signal, SIGKILL) << "and another run has not";
 }
 
@@ -318,7 +320,7 @@ TEST_F(Ranks, ASignalEndsAll) {
     ranks.push_back(std::make_unique<ScriptedRank>(i, Script{std::nullopt, {}}));
   raise(SIGINT);
   const auto end = watch_ranks(ranks, kLimits);
-  EXPECT_EQ(end.kind, Kind::interrupted);
+  EXPECT_EQ(end.kind, RanksEnd::Kind::interrupted);
   for (const auto& rank : ranks) EXPECT_TRUE(dynamic_cast<const ScriptedRank&>(*rank).has_ended());
 }
 }  // namespace
