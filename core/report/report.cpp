@@ -17,8 +17,8 @@
 namespace optrush {
 namespace fs = std::filesystem;
 
-Analysis analyze(const fs::path& folder, const ReportOptions& options, StepPhases phases) {
-  Stored stored = load_report(folder, phases);
+Analysis analyze(const fs::path& folder, const ReportOptions& options, const ResultParts& keep) {
+  Stored stored = load_report(folder, keep);
   if (options.target_loss) stored.experiment.target_loss = *options.target_loss;
   return analyze(std::move(stored));
 }

@@ -19,7 +19,8 @@ struct WrittenReport {
 WrittenReport write_report(const std::filesystem::path& folder, const ReportOptions& = {});
 
 /// What is stored in `folder`, seen by these options.
-Analysis analyze(const std::filesystem::path& folder, const ReportOptions&, StepPhases = StepPhases::dropped);
+Analysis analyze(const std::filesystem::path& folder, const ReportOptions&,
+                 const ResultParts& = ResultParts::of_report());
 /// The answer, the table of rungs and the findings, for a terminal.
 std::string ladder_table(const Analysis&);
 }  // namespace optrush

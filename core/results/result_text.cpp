@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 11> kFields = {"step",      "timed",     
                                                       "positions", "attention_pairs"};
 constexpr unsigned kRequired = (1U << 7U) - 1;
 
-bool read_phases(JsonCursor& cursor, StepPhases keep, StepResult& step) {
+bool read_phases(JsonCursor& cursor, bool keep, StepResult& step) {
   constexpr size_t kMost = 16;
   std::array<std::string_view, kMost> names;
   size_t count = 0;
@@ -29,12 +29,12 @@ bool read_phases(JsonCursor& cursor, StepPhases keep, StepResult& step) {
     if (count == kMost || std::find(names.begin(), known, name) != known) return false;
     names[count] = name;
     const auto seconds = cursor.null() ? std::nullopt : std::optional(cursor.number());
-    if (keep == StepPhases::kept) step.phases.emplace_back(name, seconds);
+    if (keep) step.phases.emplace_back(name, seconds);
   }
   return cursor.good();
 }
 
-bool read_field(JsonCursor& cursor, size_t field, StepPhases keep, StepResult& step) {
+bool read_field(JsonCursor& cursor, size_t field, bool keep_phases, StepResult& step) {
   const auto number = [&](double& value) {
     if (!cursor.null()) value = cursor.number();
   };
@@ -61,7 +61,7 @@ bool read_field(JsonCursor& cursor, size_t field, StepPhases keep, StepResult& s
       step.seconds = cursor.number();
       break;
     case 6:
-      return read_phases(cursor, keep, step);
+      return read_phases(cursor, keep_phases, step);
     case 7:
       number(step.learning_rate);
       break;
@@ -77,14 +77,14 @@ bool read_field(JsonCursor& cursor, size_t field, StepPhases keep, StepResult& s
   return cursor.good();
 }
 
-bool read_step(JsonCursor& cursor, StepPhases keep, StepResult& step) {
+bool read_step(JsonCursor& cursor, bool keep_phases, StepResult& step) {
   unsigned seen = 0;
   std::string_view key;
   for (cursor.enter('{'); cursor.next_member(key);) {
     const auto field = static_cast<size_t>(std::ranges::find(kFields, key) - kFields.begin());
     if (field == kFields.size() || (seen & (1U << field)) != 0) return false;
     seen |= 1U << field;
-    if (!read_field(cursor, field, keep, step)) return false;
+    if (!read_field(cursor, field, keep_phases, step)) return false;
   }
   if (!cursor.good() || (seen & kRequired) != kRequired) return false;
   complete(step);
@@ -92,36 +92,77 @@ bool read_step(JsonCursor& cursor, StepPhases keep, StepResult& step) {
 }
 
 /// None where one of them is not as a worker writes it.
-std::optional<std::vector<StepResult>> read_steps(JsonCursor& cursor, StepPhases keep) {
+std::optional<std::vector<StepResult>> read_steps(JsonCursor& cursor, bool keep_phases) {
   std::vector<StepResult> steps;
   for (cursor.enter('['); cursor.next_item();)
-    if (!read_step(cursor, keep, steps.emplace_back())) return std::nullopt;
+    if (!read_step(cursor, keep_phases, steps.emplace_back())) return std::nullopt;
   if (!cursor.good()) return std::nullopt;
   steps.shrink_to_fit();
   return steps;
 }
 
+/// A text without some of its values.
+class Rest {
+ public:
+  explicit Rest(std::string_view text) : text_(text) {}
+  /// Values in order of the text.
+  void replace(size_t begin, size_t end, std::string_view instead) {
+    kept_ += text_.substr(taken_, begin - taken_);
+    kept_ += instead;
+    taken_ = end;
+  }
+  std::string whole() const { return kept_ + std::string(text_.substr(taken_)); }
+
+ private:
+  std::string_view text_;
+  std::string kept_;
+  size_t taken_ = 0;
+};
+
+void pass_over(JsonCursor& cursor, Rest& rest) {
+  const size_t begin = cursor.position();
+  cursor.skip();
+  rest.replace(begin, cursor.position(), "null");
+}
+
+/// Members of `costs` that are most of it.
+bool is_of_operators(std::string_view name) { return name == "operators" || name == "phases"; }
+
+void pass_over_operators(JsonCursor& cursor, Rest& rest) {
+  if (cursor.null()) return;
+  std::string_view key;
+  for (cursor.enter('{'); cursor.next_member(key);)
+    if (is_of_operators(key))
+      pass_over(cursor, rest);
+    else
+      cursor.skip();
+}
+
 /// None if the cursor cannot read the text. The parsed document is read instead, whose errors say what is
 /// wrong.
-std::optional<RunResult> read_fast(std::string_view text, const std::string& where, StepPhases keep) try {
+std::optional<RunResult> read_fast(std::string_view text, const std::string& where,
+                                   const ResultParts& keep) try {
   JsonCursor cursor(text);
+  Rest rest(text);
   std::optional<std::vector<StepResult>> steps;
-  size_t begin = 0, end = 0;
   std::string_view key;
   for (cursor.enter('{'); cursor.next_member(key);) {
-    if (key != "steps") {
+    if (key == "steps") {
+      if (steps) return std::nullopt;
+      const size_t begin = cursor.position();
+      steps = read_steps(cursor, keep.phases_of_steps);
+      if (!steps) return std::nullopt;
+      rest.replace(begin, cursor.position(), "[]");
+    } else if (key == "plan" && !keep.plan) {
+      pass_over(cursor, rest);
+    } else if (key == "costs" && !keep.costs_of_operators) {
+      pass_over_operators(cursor, rest);
+    } else {
       cursor.skip();
-      continue;
     }
-    if (steps) return std::nullopt;
-    begin = cursor.position();
-    steps = read_steps(cursor, keep);
-    if (!steps) return std::nullopt;
-    end = cursor.position();
   }
   if (!cursor.good() || !cursor.at_end() || !steps) return std::nullopt;
-  const std::string rest = std::string(text.substr(0, begin)) + "[]" + std::string(text.substr(end));
-  RunResult result = run_result_from_json(parse_json(rest, where), where);
+  RunResult result = run_result_from_json(parse_json(rest.whole(), where), where);
   result.steps = std::move(*steps);
   return result;
 } catch (const Error&) {
@@ -129,11 +170,15 @@ std::optional<RunResult> read_fast(std::string_view text, const std::string& whe
 }
 }  // namespace
 
-RunResult run_result_from_text(std::string_view text, const std::string& where, StepPhases keep) {
+RunResult run_result_from_text(std::string_view text, const std::string& where, const ResultParts& keep) {
   if (auto result = read_fast(text, where, keep)) return std::move(*result);
   RunResult result = run_result_from_json(parse_stored(text, where), where);
-  if (keep == StepPhases::dropped)
+  if (!keep.phases_of_steps)
     for (StepResult& step : result.steps) step.phases = {};
+  if (!keep.plan) result.plan.reset();
+  if (!keep.costs_of_operators && result.costs.is_object())
+    for (auto& [name, cost] : result.costs.items())
+      if (is_of_operators(name)) cost = nullptr;
   return result;
 }
 }  // namespace optrush

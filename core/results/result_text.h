@@ -6,10 +6,17 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// Whether the phases of single steps are kept: most of a step's memory, which exports alone use.
-enum class StepPhases : uint8_t { dropped, kept };
+/// What is kept of a result. The rest of its text is passed over.
+struct ResultParts {
+  bool phases_of_steps = true;
+  bool plan = true;
+  bool costs_of_operators = true;  ///< of single operators and of the phases; the total is always kept
 
-/// run_result_from_json() of a text, with the same errors. The steps of a long run are read straight from the
-/// text: a document of them would take some 2.5 KB each.
-RunResult run_result_from_text(std::string_view text, const std::string& where, StepPhases);
+  /// What a report needs of a run whose plan is known.
+  static constexpr ResultParts of_report() { return {false, false, false}; }
+};
+
+/// run_result_from_json() of a text, with the same errors, except in what is passed over. The steps of a long
+/// run are read straight from the text: a document of them would take some 2.5 KB each.
+RunResult run_result_from_text(std::string_view text, const std::string& where, const ResultParts& = {});
 }  // namespace optrush

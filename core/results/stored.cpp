@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 
 #include "base/counted.h"
@@ -37,12 +38,61 @@ std::vector<std::string> traces_of(const fs::path& run) {
   return traces;
 }
 
-StoredRun load_run(const fs::path& folder, const Sums& sums, StepPhases phases) {
-  const fs::path spec = folder / "spec.json", result = folder / "result.json";
+/// A plan that came too late for plans.json is in the result as well. All other runs have one of those.
+bool lacks_plan(const RunSpec& spec, const Plans& plans) {
+  const auto variant = static_cast<size_t>(spec.variant);
+  return spec.purpose == Purpose::measure && variant < plans.size() && !plans[variant];
+}
+
+/// Reads the specs of runs. Those of a variant's rounds differ by the number of the round alone: the rest is
+/// read once.
+class SpecReader {
+ public:
+  RunSpec read(const std::string& text, const std::string& where) {
+    const auto whole = [&] { return run_spec_from_json(parse_stored(text, where), where); };
+    const auto [before, after, round] = around_round(text);
+    if (round < 0) return whole();
+    const auto [known, is_new] = known_.try_emplace(text.substr(0, before) + text.substr(after));
+    if (is_new) known->second = whole();
+    RunSpec spec = known->second;
+    spec.round = round;
+    return spec;
+  }
+
+ private:
+  struct Round {
+    size_t before = 0, after = 0;
+    int64_t number = -1;  ///< negative: the text has none, or the cursor cannot read it
+  };
+  static Round around_round(std::string_view text) {
+    JsonCursor cursor(text);
+    Round found;
+    std::string_view key;
+    for (cursor.enter('{'); cursor.next_member(key);) {
+      if (key != "round") {
+        cursor.skip();
+        continue;
+      }
+      if (found.number >= 0) return {};
+      found.before = cursor.position();
+      found.number = cursor.integer();
+      found.after = cursor.position();
+    }
+    return cursor.good() && cursor.at_end() ? found : Round{};
+  }
+
+  std::unordered_map<std::string, RunSpec> known_;
+};
+
+StoredRun load_run(const fs::path& folder, const Sums& sums, const Plans& plans, SpecReader& specs,
+                   ResultParts keep) {
+  const fs::path spec_file = folder / "spec.json", result = folder / "result.json";
+  RunSpec spec = specs.read(sums.text(spec_file), spec_file.string());
+  keep.plan = lacks_plan(spec, plans);
   const std::string raw = sums.text(result);
   return {folder.filename().string(),
-          run_spec_from_json(sums.read(spec), spec.string()),
-          run_result_from_text(raw, result.string(), phases),
+          std::move(spec),
+          run_result_from_text(raw, result.string(), keep),
           {result, 0, raw.size()},
           fs::last_write_time(result),
           traces_of(folder)};
@@ -68,7 +118,8 @@ void load_noise(const fs::path& file, Stored& stored) {
 
 /// Long results by several threads, as reading them is most of what a report of long runs costs. A thread
 /// holds the text of one at a time.
-std::vector<StoredRun> load_all(const std::vector<fs::path>& folders, const Sums& sums, StepPhases phases) {
+std::vector<StoredRun> load_all(const std::vector<fs::path>& folders, const Sums& sums, const Plans& plans,
+                                const ResultParts& keep) {
   constexpr uintmax_t kLong = 16U << 20U;
   constexpr size_t kMostThreads = 4;
   uintmax_t bytes = 0;
@@ -79,7 +130,9 @@ std::vector<StoredRun> load_all(const std::vector<fs::path>& folders, const Sums
   std::vector<StoredRun> runs(folders.size());
   std::atomic<size_t> next = 0;
   const auto work = [&] {
-    for (size_t i = next++; i < folders.size(); i = next++) runs[i] = load_run(folders[i], sums, phases);
+    SpecReader specs;
+    for (size_t i = next++; i < folders.size(); i = next++)
+      runs[i] = load_run(folders[i], sums, plans, specs, keep);
   };
   std::vector<std::future<void>> others;
   for (size_t i = 1; i < threads; ++i) others.push_back(std::async(std::launch::async, work));
@@ -88,7 +141,7 @@ std::vector<StoredRun> load_all(const std::vector<fs::path>& folders, const Sums
   return runs;
 }
 
-void load_runs(const Sums& sums, Stored& stored, StepPhases phases) {
+void load_runs(const Sums& sums, Stored& stored, const ResultParts& keep) {
   const fs::path folder = stored.folder / "runs";
   std::map<std::string, StoredRun> known;
   for (StoredRun& run : stored.runs) known.insert_or_assign(run.id, std::move(run));
@@ -105,7 +158,7 @@ void load_runs(const Sums& sums, Stored& stored, StepPhases phases) {
       others.push_back(entry.path());
   }
   std::ranges::sort(others);
-  std::ranges::move(load_all(others, sums, phases), std::back_inserter(stored.runs));
+  std::ranges::move(load_all(others, sums, stored.plans, keep), std::back_inserter(stored.runs));
   std::ranges::sort(stored.runs, {}, &StoredRun::id);
   for (auto& run : stored.runs) {
     const auto variant = static_cast<size_t>(run.spec.variant);
@@ -113,9 +166,7 @@ void load_runs(const Sums& sums, Stored& stored, StepPhases phases) {
       throw Error(ErrorCode::invalid_file,
                   "variant " + std::to_string(run.spec.variant) + " is not in variants.json", {},
                   (folder / run.id / "spec.json").string());
-    // A plan that came too late for plans.json is in the result as well. All other runs have one of those.
-    if (!stored.plans[variant] && run.spec.purpose == Purpose::measure)
-      stored.plans[variant] = std::move(run.result.plan);
+    if (lacks_plan(run.spec, stored.plans)) stored.plans[variant] = std::move(run.result.plan);
     run.result.plan.reset();
   }
 }
@@ -226,7 +277,8 @@ Results parts_of_document(std::string_view text, const fs::path& file) {
 }
 
 /// A report from results.json alone: a folder without the files of its runs.
-Stored load_results(const fs::path& file, StepPhases phases) {
+Stored load_results(const fs::path& file, ResultParts keep) {
+  keep.plan = false;  // it is one of the plans beside the runs
   const std::string where = file.string(), text = read_file(file);
   std::optional<Results> parts = parts_of(text, file);
   if (!parts) parts = parts_of_document(text, file);
@@ -266,11 +318,10 @@ Stored load_results(const fs::path& file, StepPhases phases) {
         raw.own.empty() ? std::string_view(text).substr(raw.offset, raw.size) : raw.own;
     stored.runs.push_back({run.all.at("id"),
                            run_spec_from_json(run.all.at("spec"), where),
-                           run_result_from_text(result, where, phases),
+                           run_result_from_text(result, where, keep),
                            std::move(run.result),
                            fs::last_write_time(file),
                            {}});
-    stored.runs.back().result.plan.reset();  // it is one of the plans above
     if (static_cast<size_t>(stored.runs.back().spec.variant) >= stored.variants.size())
       throw Error(ErrorCode::invalid_file, "run '" + stored.runs.back().id + "' belongs to no variant", {},
                   where);
@@ -284,13 +335,13 @@ Stored load_results(const fs::path& file, StepPhases phases) {
 
 std::string StoredText::read() const { return own.empty() ? read_part(file, offset, size) : own; }
 
-void load_new_runs(Stored& stored) { load_runs(Sums(stored.folder), stored, StepPhases::dropped); }
+void load_new_runs(Stored& stored) { load_runs(Sums(stored.folder), stored, ResultParts::of_report()); }
 
-Stored load_report(const fs::path& folder, StepPhases phases) {
+Stored load_report(const fs::path& folder, const ResultParts& keep) {
   const fs::path experiment = folder / "experiment.json", variants = folder / "variants.json";
   if (!is_there(experiment)) {
     if (const fs::path results = folder / "results.json"; is_there(results))
-      return load_results(results, phases);
+      return load_results(results, keep);
     throw_no_report(folder);
   }
   const Sums sums(folder);
@@ -305,7 +356,7 @@ Stored load_report(const fs::path& folder, StepPhases phases) {
     stored.context = sums.read(context);
     context_from_json(stored.context, context.string());  // what is wrong with it is said here
   }
-  load_runs(sums, stored, phases);
+  load_runs(sums, stored, keep);
   load_noise(folder / "noise.jsonl", stored);
   if (const fs::path tried = folder / "tried.json"; is_there(tried)) {
     stored.tried = sums.read(tried);

@@ -40,7 +40,7 @@ struct Stored {
 /// Of a folder without experiment.json, results.json has all of it, as it is kept beside a report that others
 /// read. Strict on what is there, an Error with the file's name otherwise; plans, context and runs may be
 /// missing, as an experiment may end at any moment.
-Stored load_report(const std::filesystem::path& folder, StepPhases = StepPhases::dropped);
+Stored load_report(const std::filesystem::path& folder, const ResultParts& = ResultParts::of_report());
 /// Brings `runs` up to date with the folder, of which it reads the results alone that are new or were
 /// replaced.
 void load_new_runs(Stored&);

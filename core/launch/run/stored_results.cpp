@@ -50,7 +50,7 @@ const StoredResults::Result& StoredResults::read(const std::string& run) {
   try {
     const std::string text = read_file(file);
     known.sha256 = sha256(text);
-    known.result = run_result_from_text(text, file.string(), StepPhases::dropped);
+    known.result = run_result_from_text(text, file.string(), ResultParts::of_report());
   } catch (const Error&) {  // it is no result, and the run is made again
   }
   return known;

@@ -7,7 +7,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace optrush;
   fuzz::feed([&] {
     const std::string text = fuzz::text_of(data, size);
-    const RunResult result = run_result_from_text(text, "result.json", StepPhases::kept);
+    const RunResult result = run_result_from_text(text, "result.json");
     fuzz::hold(to_json(run_result_from_json(parse_json(text, "input"), "result.json")) == to_json(result),
                "the text says what its document says");
     const Curve curve = result.curve();
