@@ -59,6 +59,7 @@ const std::map<std::string_view, Kernels> kWhole = {
     {"aten::arange", {1, 0}},
     {"aten::triu", {1, 0}},
     {"aten::gather", {1, 0}},
+    {"aten::scatter_", {1, 0}},
     {"aten::scatter_add_", {1, 0}},
     {"aten::sort", {5, 0}},     // after a range and three copies
     {"aten::topk", {2, 0}},     // the largest, and their order
@@ -77,7 +78,7 @@ const Names kTables = {"aten::index_select", "aten::gather", "aten::nll_loss_for
                        "aten::nll_loss_backward", "aten::index"};
 
 /// Rows are changed in their first tensor: no more of it is read and written than is added.
-const Names kScatters = {"aten::scatter_add_", "aten::index_add_", "aten::index_put_"};
+const Names kScatters = {"aten::scatter_", "aten::scatter_add_", "aten::index_add_", "aten::index_put_"};
 
 bool is_attention(std::string_view name) {
   return (name.starts_with("aten::_scaled_dot_product_") && name.find("_math") == std::string_view::npos) ||

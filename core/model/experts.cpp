@@ -38,9 +38,11 @@ Route route(const Tensor& logits_TE, int64_t per_token, bool normalize, at::Scal
   if (normalize) weights_TK = weights_TK / weights_TK.sum(-1, /*keepdim=*/true);
   const Tensor experts_N = experts_TK.flatten();
   const Tensor order_N = at::argsort(experts_N, /*stable=*/true, /*dim=*/0, /*descending=*/false);
+  // The inverse of a permutation needs no second sort.
+  const Tensor rows_N = at::arange(order_N.numel(), order_N.options());
   return {.weights_N = weights_TK.to(type).flatten().index_select(0, order_N),
           .order_N = order_N,
-          .positions_N = at::argsort(order_N),
+          .positions_N = at::empty_like(order_N).scatter_(0, order_N, rows_N),
           // For at::bincount the host would wait.
           .counts_E =
               at::zeros({experts}, experts_N.options()).scatter_add_(0, experts_N, at::ones_like(experts_N))};
