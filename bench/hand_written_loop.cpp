@@ -1,9 +1,9 @@
 // The training loop that a user of LibTorch would write by hand for this one model: no host, no plugins, no
 // measurement inside the step but the clock. bench/compare.py and bench/host_overhead.py hold the host's
 // plain step against it. It takes turns as a run of the host does, where OPTRUSH_TURNS names a controller.
-// usage: hand_written_loop FOLDER OUT [--keep-memory]
+// usage: hand_written_loop FOLDER OUT [--keep-memory | --track-memory]
 //   FOLDER is what `optrush-worker export` wrote; OUT takes the RunResult; --keep-memory gives malloc the
-//   host's settings.
+//   host's settings; --track-memory allocates tensors as the host does, which counts their bytes.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -18,6 +18,7 @@
 
 #include "base/files.h"
 #include "io/safetensors.h"
+#include "measure/memory.h"
 #include "train/interleaving.h"
 
 namespace {
@@ -187,7 +188,7 @@ Json run(const Json& spec, const std::filesystem::path& folder) {
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.size() < 2) {
-    std::cerr << "usage: hand_written_loop FOLDER OUT [--keep-memory]\n";
+    std::cerr << "usage: hand_written_loop FOLDER OUT [--keep-memory | --track-memory]\n";
     return 2;
   }
   if (arguments.size() > 2 && arguments[2] == "--keep-memory") {
@@ -195,6 +196,7 @@ int main(int argc, char** argv) {
     mallopt(M_TRIM_THRESHOLD, -1);
     mallopt(M_TOP_PAD, 64 << 20);
   }
+  if (arguments.size() > 2 && arguments[2] == "--track-memory") optrush::install_cpu_memory_tracking();
   const std::filesystem::path folder = arguments[0];
   const Json spec = optrush::read_json(folder / "spec.json");
   const int64_t threads = spec.at("threads").get<int64_t>();

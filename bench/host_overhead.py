@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the host adds to a step: its plain step beside a hand-written loop of LibTorch, in turns of two steps.
 
-    bench/host_overhead.py [--rounds 6] [--turns 16] [--size quickstart]
+    bench/host_overhead.py [--rounds 6] [--turns 16] [--size quickstart] [--functions 12] [--tracked]
 
 Both programs start from the same parameters, see the same tokens and have the same malloc settings. Two processes are
 alive in each round, and one of them computes while the other sleeps, as runs of an interleaved experiment do. Each pair
@@ -11,11 +11,13 @@ a pair alternates. A round has the mean of its logarithms; each starts new proce
 speed. The interval is a t interval (95 %) over rounds.
 """
 import argparse
+import collections
 import contextlib
 import json
 import math
 import os
 import pathlib
+import re
 import socket
 import statistics
 import subprocess
@@ -30,11 +32,16 @@ STEPS = 2  # of a turn: the first fills the caches that the other program has em
 KINDS = {"step": "the second step of a turn", "turn": "a turn of two steps", "cpu": "CPU time of a turn"}
 
 
+SAMPLES = "perf.data"
+
+
 class Taker:
     """A process that takes a turn, and then sleeps until its next one."""
 
-    def __init__(self, command, result, folder):
+    def __init__(self, command, result, folder, sampled):
         self.result = result
+        if sampled:
+            command = ["perf", "record", "-F", "997", "-e", "cpu-clock", "-o", folder / SAMPLES, *command]
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(folder / "socket"))
             listener.listen()
@@ -45,6 +52,9 @@ class Taker:
             self.connection = listener.accept()[0]
         self.lines = self.connection.makefile()
         self.hear()  # that it is ready: after its warm-up
+        self.pid = self.process.pid
+        if sampled:
+            self.pid = int(pathlib.Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()[0])
 
     def hear(self):
         line = self.lines.readline()
@@ -55,7 +65,7 @@ class Taker:
     def cpu_seconds(self):
         """Of all its threads."""
         seconds = 0.0
-        for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
+        for task in pathlib.Path(f"/proc/{self.pid}/task").iterdir():
             with contextlib.suppress(OSError):  # a thread that has just ended
                 seconds += 1e-9 * int((task / "schedstat").read_text().split()[0])
         return seconds
@@ -79,12 +89,12 @@ class Taker:
         return [step["loss"] for step in result["steps"]]
 
 
-def round_of(commands, folder, turns):
+def round_of(commands, folder, turns, sampled):
     """Turns of the host and of the loop, in pairs."""
     takers = []
     for name, command in commands.items():
         (folder / name).mkdir(parents=True)
-        takers.append(Taker(*command(folder / name), folder / name))
+        takers.append(Taker(*command(folder / name), folder / name, sampled))
     pairs = []
     for number in range(turns):
         order = takers if number % 2 == 0 else takers[::-1]
@@ -97,6 +107,43 @@ def round_of(commands, folder, turns):
     return pairs
 
 
+def name_of(symbol):
+    """Of a kernel of LibTorch the name alone, not the types of its loop."""
+    symbol = re.sub(r"^\[.\] ", "", symbol)
+    kernel = re.search(r"\w+_kernel\b", symbol)
+    return kernel[0] if kernel and "native" in symbol else re.sub(r"<.*|\(.*", "", symbol) or symbol[:60]
+
+
+def samples_by_function(file):
+    """Of all threads of a process, from its start to its end."""
+    lines = subprocess.run(["perf", "report", "-i", file, "--stdio", "--no-children", "-g", "none", "-F", "sample,sym", "-w",
+                            "10,4000"], check=True, capture_output=True, text=True).stdout.splitlines()
+    found = collections.Counter()
+    for line in lines:
+        count, _, symbol = line.strip().partition(" ")
+        if count.isdigit():
+            found[name_of(symbol.strip())] += int(count)
+    return found
+
+
+def function_table(folder, rounds, count):
+    """Shares of the loop's samples."""
+    of = {name: sum((samples_by_function(folder / f"round-{number}" / name / SAMPLES) for number in range(rounds)),
+                    collections.Counter()) for name in ("host", "loop")}
+    host, loop, all_of_loop = of["host"], of["loop"], of["loop"].total()
+    lines = [f"| CPU time by function, of the loop's ({all_of_loop} samples) | the host | the loop | difference |",
+             "|---|---:|---:|---:|"]
+
+    def line(name, ours, theirs):
+        lines.append(f"| {name} | {100 * ours / all_of_loop:.2f} % | {100 * theirs / all_of_loop:.2f} % "
+                     f"| {100 * (ours - theirs) / all_of_loop:+.2f} % |")
+
+    line("all", host.total(), all_of_loop)
+    for name in sorted(host | loop, key=lambda name: -abs(host[name] - loop[name]))[:count]:
+        line(f"`{name}`", host[name], loop[name])
+    return "\n".join(lines)
+
+
 def host_over_loop(rounds, kind):
     """The mean of the logarithms of each round's pairs."""
     return [statistics.fmean(math.log(ours[kind] / theirs[kind]) for ours, theirs in pairs) for pairs in rounds]
@@ -104,7 +151,10 @@ def host_over_loop(rounds, kind):
 
 def measured(arguments):
     with tempfile.TemporaryDirectory() as name:
-        return measured_in(pathlib.Path(name), arguments)
+        rounds = measured_in(pathlib.Path(name), arguments)
+        if arguments.functions:
+            print(function_table(pathlib.Path(name), len(rounds), arguments.functions) + "\n")
+        return rounds
 
 
 def measured_in(folder, arguments):
@@ -118,12 +168,13 @@ def measured_in(folder, arguments):
         "data": {"kind": "text", "path": os.path.join(torch_dir, "include"), "extensions": [".h"]},
         "device": "cpu", "threads": arguments.threads}))
     subprocess.run([worker, "export", "--spec", spec, "--out", start], check=True)
+    memory = "--track-memory" if arguments.tracked else "--keep-memory"
     commands = {
         "host": lambda out: ([worker, "run", "--spec", start / "spec.json", "--out", out], out / "result.json"),
-        "loop": lambda out: ([loop, start, out / "result.json", "--keep-memory"], out / "result.json")}
+        "loop": lambda out: ([loop, start, out / "result.json", memory], out / "result.json")}
     rounds = []
     for number in range(arguments.rounds):
-        rounds.append(round_of(commands, folder / f"round-{number}", arguments.turns))
+        rounds.append(round_of(commands, folder / f"round-{number}", arguments.turns, bool(arguments.functions)))
         ratios = (f"{kind} {math.exp(host_over_loop(rounds[-1:], kind)[0]):.4f}x" for kind in KINDS)
         print(f"round {number + 1}: {', '.join(ratios)}", file=sys.stderr)
     return rounds
@@ -134,6 +185,8 @@ def parser():
     parser.add_argument("--size", default="quickstart", choices=SIZES)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--turns", type=int, default=16, help="of each program in a round")
+    parser.add_argument("--functions", type=int, default=0, help="that are listed; 0: nothing is sampled")
+    parser.add_argument("--tracked", action="store_true")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--python", default=ROOT / ".venv/bin/python")

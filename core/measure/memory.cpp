@@ -2,11 +2,14 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
-#include <c10/core/impl/alloc_cpu.h>
+#include <c10/core/alignment.h>
+#include <c10/util/Exception.h>
 #include <malloc.h>
 #include <sys/resource.h>
 
 #include <atomic>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <vector>
@@ -19,22 +22,30 @@
 
 namespace optrush {
 namespace {
-/// Counts the bytes that tensors ask for. Their number and the source stand in front of each block, so
-/// counting costs no second allocation and no table.
+/// Counts the bytes that tensors ask for. Their number and the source stand in front of the tensor's bytes,
+/// so counting costs no second allocation and no table. Where LibTorch asks for aligned memory, this asks
+/// malloc for a little more: malloc then gives out again, for a tensor of the same size, what it has just got
+/// back.
 class TrackingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, &release, c10::Device(c10::kCPU)};
-    const Header header{bytes, source_.load(std::memory_order_acquire)};
-    void* memory =
-        header.source != nullptr ? header.source->allocate(bytes + kHeader) : c10::alloc_cpu(bytes + kHeader);
-    auto* block = static_cast<char*>(memory);
-    std::memcpy(block, &header, sizeof(header));
+    HostMemory* source = source_.load(std::memory_order_acquire);
+    char* block = nullptr;
+    char* data = nullptr;
+    if (source != nullptr) {
+      block = static_cast<char*>(source->allocate(bytes + kInFront));
+      data = block + kInFront;
+    } else {
+      block = from_malloc(bytes);
+      data = aligned(block + sizeof(Header));
+    }
+    const Header header{bytes, source, block};
+    std::memcpy(data - sizeof(header), &header, sizeof(header));
     const int64_t now = current_.fetch_add(static_cast<int64_t>(bytes)) + static_cast<int64_t>(bytes);
     int64_t peak = peak_.load();
     while (now > peak && !peak_.compare_exchange_weak(peak, now)) {
     }
-    char* data = block + kHeader;
     return {data, data, &release, c10::Device(c10::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -66,20 +77,30 @@ class TrackingAllocator final : public c10::Allocator {
  private:
   struct Header {
     size_t bytes;
-    HostMemory* source;  ///< null: LibTorch's own
+    HostMemory* source;  ///< null: malloc
+    char* block;         ///< what the source gave
   };
-  static constexpr size_t kHeader = c10::gAlignment;
-  static_assert(sizeof(Header) <= kHeader);
+  static constexpr size_t kInFront = c10::gAlignment;
+  static_assert(sizeof(Header) <= kInFront);
+
+  static char* aligned(char* place) {
+    return place + (c10::gAlignment - reinterpret_cast<uintptr_t>(place) % c10::gAlignment) % c10::gAlignment;
+  }
+  static char* from_malloc(size_t bytes) {
+    constexpr size_t kMost = sizeof(Header) + c10::gAlignment;
+    void* block = bytes <= SIZE_MAX - kMost ? std::malloc(bytes + kMost) : nullptr;
+    TORCH_CHECK(block != nullptr, "can't allocate memory: you tried to allocate ", bytes, " bytes");
+    return static_cast<char*>(block);
+  }
   static void release(void* data) {
     if (data == nullptr) return;
-    char* block = static_cast<char*>(data) - kHeader;
     Header header{};
-    std::memcpy(&header, block, sizeof(header));
+    std::memcpy(&header, static_cast<char*>(data) - sizeof(header), sizeof(header));
     instance().current_ -= static_cast<int64_t>(header.bytes);
     if (header.source != nullptr)
-      header.source->release(block, header.bytes + kHeader);
+      header.source->release(header.block, header.bytes + kInFront);
     else
-      c10::free_cpu(block);
+      std::free(header.block);
   }
   std::atomic<int64_t> current_{0}, peak_{0};
   std::atomic<HostMemory*> source_{nullptr};
