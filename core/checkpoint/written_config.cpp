@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/suggest.h"
 #include "checkpoint/architectures.h"
+#include "checkpoint/check_checkpoint.h"
 #include "checkpoint/class_fields.h"
 #include "checkpoint/hugging_face_model.h"
 #include "optrush/error.h"
@@ -119,6 +120,18 @@ Json hugging_face_config(const LlamaSpec& llama, int64_t max_positions) {
               "the model cannot be written for transformers: none of its supported classes has this "
               "combination of choices",
               "the nearest are " + join(nearest, ", or "));
+}
+
+std::optional<std::string> unwritable(const RunSpec& spec) {
+  const bool saves = spec.save.every > 0 || spec.validate.keep_best;
+  if (!saves || spec.model_kind != "llama" || !checkpoint_of(spec).empty()) return std::nullopt;
+  try {
+    hugging_face_config(llama_from_json(spec.model, ""), spec.train.seq_len);
+    return std::nullopt;
+  } catch (const Error& e) {
+    return e.message() + " (" + e.cure() +
+           "). Its states are saved, but 'optrush weights' exports no more than an adapter of them";
+  }
 }
 
 Json config_of_checkpoint(const std::filesystem::path& folder) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "checkpoint/architectures.h"
@@ -10,6 +11,9 @@ namespace optrush {
 /// config.json for this model, which transformers 4 and 5 read alike, in the first class of architectures()
 /// that has its choices. An Error where none has. The type of the weights is missing: see with_dtype().
 Json hugging_face_config(const LlamaSpec&, int64_t max_positions);
+
+/// A warning where a run saves states whose model no class of transformers has.
+std::optional<std::string> unwritable(const RunSpec&);
 
 /// config.json for weights that were trained from this checkpoint: that of the folder, in spellings that
 /// transformers 4 and 5 read alike.

@@ -15,6 +15,7 @@
 #include "base/suggest.h"
 #include "base/text.h"
 #include "checkpoint/check_checkpoint.h"
+#include "checkpoint/written_config.h"
 #include "launch/execution.h"
 #include "launch/folder.h"
 #include "launch/interleaving/peak_log.h"
@@ -172,7 +173,7 @@ class Controller {
                                    std::to_string(runs_.variants.size()) + ": " + variant.name);
                  });
     if (!failures) return false;
-    tell_untrained_positions();
+    tell_warnings();
     const auto others = plans_of_others();
     // What belongs to the experiment is known only now: a rung above a refused one has another stack.
     write_variants();
@@ -210,11 +211,12 @@ class Controller {
                           : "in " + counted(experiment_.rounds, "round")));
   }
 
-  void tell_untrained_positions() {
+  void tell_warnings() {
     std::set<std::string> told;
     for (const auto& variant : runs_.variants)
-      if (const auto warning = untrained_positions(variant.spec); warning && runs_.schedule.wanted(variant))
-        if (told.insert(*warning).second) progress_.note("warning: " + *warning, Colour::yellow);
+      if (runs_.schedule.wanted(variant))
+        for (const auto& warning : {untrained_positions(variant.spec), unwritable(variant.spec)})
+          if (warning && told.insert(*warning).second) progress_.note("warning: " + *warning, Colour::yellow);
   }
 
   void measure() {

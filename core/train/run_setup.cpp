@@ -11,6 +11,7 @@
 #include "base/suggest.h"
 #include "build_info.h"
 #include "checkpoint/check_checkpoint.h"
+#include "checkpoint/written_config.h"
 #include "data/batches.h"
 #include "distributed/rendezvous.h"
 #include "measure/wait_for.h"
@@ -125,6 +126,7 @@ void RunSetup::declare() {
     check_sequence_length(spec(), stored, {});
     if (const auto warning = untrained_positions(spec(), stored)) note(*warning);
   }
+  if (const auto warning = unwritable(spec())) note(*warning);
   choose_units();
   data_parallel_ = recipe_.data_parallel.resolve({}, default_data_parallel)(*this);
 }

@@ -742,6 +742,17 @@ TEST_F(HuggingFace, WritesTheFirstClassThatHasTheChoices) {
   }
 }
 
+TEST_F(HuggingFace, WarnsOfStatesThatNoClassHas) {
+  RunSpec spec;
+  spec.model = {{"norm", "layernorm"}};
+  EXPECT_EQ(unwritable(spec), std::nullopt) << "nothing is saved";
+  spec.save.every = 2;
+  EXPECT_THAT(unwritable(spec).value_or(""),
+              AllOf(HasSubstr("the nearest are"), HasSubstr("norm = "), HasSubstr("adapter")));
+  spec.model["norm"] = "layernorm_without_parameters";
+  EXPECT_EQ(unwritable(spec), std::nullopt);
+}
+
 TEST_F(HuggingFace, NamesTheNearestClassesOfWhatNoneHas) {
   LlamaSpec spec{.norm = NormKind::layernorm_without_parameters, .norm_eps = 1e-6};
   const auto refusal = [&] { return error_of([&] { hugging_face_config(spec, 64); }); };
