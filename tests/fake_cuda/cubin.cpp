@@ -13,12 +13,19 @@ namespace fake_cuda {
 namespace {
 constexpr unsigned kMachine = 190;  // EM_CUDA
 constexpr unsigned kMaxThreads = 0x05, kParameter = 0x17, kSizedValue = 4;
+/// Bytes of shared memory that the system has in each kernel's section from sm_90 on. No limit counts them.
+constexpr unsigned kReserved = 1024, kFirstWithReserved = 90;
 
 template <class T>
 T read(const char* at) {
   T value{};
   std::memcpy(&value, at, sizeof value);
   return value;
+}
+
+/// 90 of a cubin for sm_90.
+unsigned architecture_of(const Elf64_Ehdr& header) {
+  return (header.e_ident[EI_ABIVERSION] >= 8 ? header.e_flags >> 8 : header.e_flags) & 0xff;
 }
 
 /// A section .nv.info.<kernel>: records of a format, an attribute, and a value or its size.
@@ -61,9 +68,11 @@ std::map<std::string, Kernel*> read_cubin(const void* image) {
   };
   for (int i = 0; i < header.e_shnum; ++i)
     if (const std::string name = kernel_named(i, ".text."); !name.empty()) kernels[name] = new_kernel(name);
+  const uint64_t reserved = architecture_of(header) >= kFirstWithReserved ? kReserved : 0;
   for (int i = 0; i < header.e_shnum; ++i) {
     if (const auto it = kernels.find(kernel_named(i, ".nv.shared.")); it != kernels.end())
-      it->second->static_shared = static_cast<int>(section(i).sh_size);
+      it->second->static_shared =
+          static_cast<int>(section(i).sh_size - std::min<uint64_t>(section(i).sh_size, reserved));
     if (const auto it = kernels.find(kernel_named(i, ".nv.info.")); it != kernels.end())
       read_info(bytes + section(i).sh_offset, bytes + section(i).sh_offset + section(i).sh_size, *it->second);
   }

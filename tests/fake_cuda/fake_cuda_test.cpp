@@ -32,23 +32,25 @@ FakeCudaCounts counts() {
   return c;
 }
 
-/// set<T>(T* x, long long count, float value), with 8 KiB of shared memory that it asks for statically.
+CUfunction load(const char* source, const char* name) {
+  const GpuCode code = compile_gpu_kernel({.file = "set.cu", .text = source}, name, "sm_90");
+  CUmodule module{};
+  CUfunction made{};
+  EXPECT_EQ(cuModuleLoadData(&module, code.image.data()), CUDA_SUCCESS);
+  EXPECT_EQ(cuModuleGetFunction(&made, module, code.symbol.c_str()), CUDA_SUCCESS);
+  return made;
+}
+
+/// set<T>(T* x, long long count, float value).
 CUfunction kernel() {
-  static const CUfunction function = [] {
-    const GpuCode code = compile_gpu_kernel({.file = "set.cu", .text = R"(
+  static const CUfunction function = load(R"(
 template <class T>
 __global__ void __launch_bounds__(256) set(T* x, long long count, float value) {
   const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < count) x[i] = value;
 }
-)"},
-                                            "set<float>", "sm_90");
-    CUmodule module{};
-    CUfunction made{};
-    EXPECT_EQ(cuModuleLoadData(&module, code.image.data()), CUDA_SUCCESS);
-    EXPECT_EQ(cuModuleGetFunction(&made, module, code.symbol.c_str()), CUDA_SUCCESS);
-    return made;
-  }();
+)",
+                                          "set<float>");
   return function;
 }
 CUresult set(void* x, cudaStream_t stream = nullptr, unsigned threads = 256, unsigned blocks = 1,
@@ -174,6 +176,33 @@ TEST_F(FakeCuda, TooMuchSharedMemory) {
   EXPECT_EQ(cuFuncSetAttribute(kernel(), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 228 << 10),
             CUDA_ERROR_INVALID_VALUE);
   EXPECT_THAT(faults(), IsEmpty()) << "a program may ask for more than there is, and gets an error";
+}
+
+/// 48 KiB need no question, and the 1 KiB of the system in a cubin for sm_90 is not of them.
+TEST_F(FakeCuda, SharedMemoryOfTheSystemIsInNoLimit) {
+  const CUfunction reversed = load(R"(
+template <class T>
+__global__ void reversed(T* x) {
+  __shared__ T own[64];
+  extern __shared__ T asked[];
+  own[threadIdx.x] = asked[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  x[threadIdx.x] = own[63 - threadIdx.x] + asked[63 - threadIdx.x];
+}
+)",
+                                   "reversed<float>");
+  int own = 0;
+  ASSERT_EQ(cuFuncGetAttribute(&own, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, reversed), CUDA_SUCCESS);
+  EXPECT_EQ(own, 64 * 4);
+  void* x = memory();
+  void* arguments[] = {&x};
+  const auto launch = [&](unsigned shared) {
+    return cuLaunchKernel(reversed, 1, 1, 1, 64, 1, 1, shared, nullptr, arguments, nullptr);
+  };
+  EXPECT_EQ(launch((48 << 10) - 256), CUDA_SUCCESS);
+  EXPECT_THAT(faults(), IsEmpty());
+  EXPECT_EQ(launch((48 << 10) - 255), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_THAT(faults(), HasSubstr("more shared memory than was asked for"));
 }
 
 TEST_F(FakeCuda, CopiesBeyondAnAllocation) {
