@@ -192,6 +192,22 @@ TEST(Replicas, ThatDriftApartAreNamed) {
   EXPECT_EQ(error({fsdp()}, 0), "") << "there is one copy";
 }
 
+/// Shards hold norms and matrices side by side, and no rank has all of them.
+TEST(MovedElements, OfAllRanksAreOneWarning) {
+  for (const int stage : {1, 3}) {
+    RunSpec spec = small_spec(3, {fsdp({{"stage", stage}})});
+    spec.train.dtype = "bf16";
+    spec.train.lr = 1e-6;
+    const auto warnings = train_on(pool(), {.spec = spec, .save = "", .load = ""})
+                              .result.at("warnings")
+                              .get<std::vector<std::string>>();
+    ASSERT_EQ(warnings.size(), 1U) << ::testing::PrintToString(warnings);
+    EXPECT_THAT(warnings.front(),
+                ::testing::AllOf(::testing::HasSubstr("0 % of the elements of vectors (norms, biases) and "),
+                                 ::testing::HasSubstr(" of the elements of matrices (mean of 8 updates)")));
+  }
+}
+
 TEST(Fsdp, LossesInSinglePrecisionEqualOneProcess) {
   for (const int stage : {1, 2, 3}) {
     RunSpec spec = small_spec(3, {fsdp({{"stage", stage}})});

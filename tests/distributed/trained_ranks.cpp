@@ -188,6 +188,7 @@ Json train_job(const Ranks& ranks, const Json& arguments) {
   if (const std::string folder = arguments.at("load"); !folder.empty()) load_state(*session, from(folder));
   RunResult result = train(*session, [](const Json&) {});
   add_ranks(result, *session, "cpu");
+  result.warnings = session->log().warnings();
   if (const std::string folder = arguments.at("save"); !folder.empty()) {
     fs::create_directories(folder);
     save(*session, session->step() + 1, fs::path(folder) / (std::to_string(ranks.rank) + ".safetensors"));

@@ -652,6 +652,13 @@ TEST(DisturbedRounds, AreAWarningThatNamesTheFirst) {
   EXPECT_THAT(warnings_of(a), Contains(HasSubstr("disturbed in round 3 of one")));
 }
 
+TEST(Analysis, RungsWithTheSameWarningShareALine) {
+  Analysis a = analysis_of(three_rungs());
+  for (const size_t row : {0, 1}) a.rows[row].warnings = {"most of an update is lost"};
+  a.rows[1].warnings.push_back("memory grows");
+  EXPECT_THAT(warnings_of(a), ElementsAre("base, one: most of an update is lost.", "one: memory grows."));
+}
+
 TEST(Analysis, ABaseThatDriftsFarIsAWarningAtTheTop) {
   auto report = three_rungs();
   report.drift_tokens_per_second = 950;
