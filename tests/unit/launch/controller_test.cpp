@@ -34,15 +34,6 @@ TEST_F(Controller, RoundsAreInterleavedAndTheBaseRunsLastAgain) {
   EXPECT_EQ(events("finished"), starts());
 }
 
-/// A ladder of a and b, and the ablation of the same.
-Experiment ladder_and_ablation(Experiment e) {
-  std::vector<Rung> rungs;
-  for (const char* name : {"a", "b"})
-    rungs.push_back({.name = name, .settings = {{"env", {{name, "1"}}}}, .where = "fake.lua:1"});
-  e.parts = {{.rungs = rungs}, {.arrangement = Arrangement::ablation, .rungs = rungs}};
-  return e;
-}
-
 TEST_F(Controller, EqualStacksAreTrainedOnce) {
   const Experiment e = ladder_and_ablation(experiment({}, 2));
   EXPECT_TRUE(run(e).all_ok);

@@ -51,6 +51,15 @@ class Launch : public ::testing::Test {
     return e;
   }
 
+  /// A ladder of a and b, and the ablation of the same.
+  static Experiment ladder_and_ablation(Experiment e) {
+    std::vector<Rung> rungs;
+    for (const char* name : {"a", "b"})
+      rungs.push_back({.name = name, .settings = {{"env", {{name, "1"}}}}, .where = "fake.lua:1"});
+    e.parts = {{.rungs = rungs}, {.arrangement = Arrangement::ablation, .rungs = rungs}};
+    return e;
+  }
+
   /// The runs of the entries of this kind in the journal.
   std::vector<std::string> events(const std::string& event) const {
     std::vector<std::string> runs;
