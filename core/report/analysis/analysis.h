@@ -26,6 +26,13 @@ struct Comparison {
   std::optional<Worse> worse;    ///< the row's loss is clearly above the other's, of the same model and data
 };
 
+/// The check that a training learns one repeated batch (TrainSpec::overfit).
+struct Overfit {
+  double required = 0;  ///< the last loss has to be below this
+  double last = 0;      ///< the largest last loss of its runs
+  bool learned() const { return last < required; }
+};
+
 /// One variant over all its rounds. What was not measured is absent, never zero.
 struct Row {
   int64_t variant = 0;
@@ -68,7 +75,8 @@ struct Row {
   std::vector<double> losses_apart;   ///< relative distance from that, by step
   std::string gate;                   ///< how it was checked
   GateVerdict verdict;
-  bool checked = true;  ///< false: what the gate wanted to compare with is missing
+  bool checked = true;             ///< false: what the gate wanted to compare with is missing
+  std::optional<Overfit> overfit;  ///< none: not asked for, or no run ended well
 
   std::optional<StepCost> cost;          ///< counted in a warm-up step; else as the plan predicts it
   std::optional<double> predicted_peak;  ///< bytes of a step, by the plan; none where it has bounds alone

@@ -18,6 +18,10 @@ std::vector<Curve> curves(const std::vector<const StoredRun*>& runs) {
   std::ranges::stable_sort(curves, std::greater(), [](const Curve& curve) { return curve.losses.size(); });
   return curves;
 }
+
+double largest_last_loss(const std::vector<Curve>& runs) {
+  return std::ranges::max(runs, {}, [](const Curve& run) { return run.losses.back(); }).losses.back();
+}
 }  // namespace
 
 const Row& CheckedRows::look(const Variant& variant, const VariantRuns& runs) {
@@ -64,6 +68,8 @@ void CheckedRows::check(Row& row, const VariantRuns& runs) {
     if (auto base = curves(runs.sound(0)); !base.empty()) evidence.base = std::move(base.front());
   row.gate = gate.explanation;
   row.verdict = judge(gate, evidence);
+  if (gate.overfit > 0 && !evidence.own.empty())
+    row.overfit = {gate.overfit, largest_last_loss(evidence.own)};
   if (row.verdict.undecided) leave("not checked bit for bit: its reference ran only once");
   if (!row.verdict.passed) row.end_badly(Status::broken, row.verdict.message, ErrorCode::wrong_result);
   if (!row.verdict.compared) stand_on_broken(row);
@@ -103,6 +109,7 @@ void CheckedRows::take_check(Row& row, const Row& owner) {
   row.checked = owner.checked;
   row.gate = owner.gate;
   row.verdict = owner.verdict;
+  row.overfit = owner.overfit;
   row.loss_change = owner.loss_change;
   row.loss_change_at = owner.loss_change_at;
   row.loss_against = owner.loss_against;

@@ -419,6 +419,7 @@ std::string sentence(const Analysis& a, std::string part) {
 std::vector<std::string> findings(const Analysis& a) {
   std::vector<std::string> parts;
   add_search(a, parts);
+  add_overfit(a, parts);
   add_time_to_loss(a, parts);
   add_ladder(a, parts);
   add_ablation(a, parts);

@@ -87,6 +87,8 @@ std::vector<SlowerRung> slower_on_as_many_ranks(const Analysis&);
 void add_programs(const Analysis&, Sentences&);
 /// The gains and the costs of the rungs, and the total of the ladder.
 void add_ladder(const Analysis&, Sentences&);
+/// Which stacks learn one repeated batch and which do not; nothing where none was asked to.
+void add_overfit(const Analysis&, Sentences&);
 /// Which rung reaches the target loss first, which comes next, and how near the others came: runs of the
 /// base's task whose losses are of one kind. Where all take equally many steps, other sentences tell of
 /// speeds.

@@ -299,6 +299,7 @@ std::string headline(const Analysis& a) {
   Clauses clauses;
   Sentences answer, rest;
   add_search(a, answer);
+  add_overfit(a, answer);
   add_time_to_loss(a, answer);
   add_programs(a, answer);
   add(answer, clauses);

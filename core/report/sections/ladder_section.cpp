@@ -197,8 +197,14 @@ void explain_table(const Analysis& a, const std::vector<const Row*>& rows, Secti
       "Peak memory is the most that tensors hold in the timed steps. In brackets: the change from " +
       (bars ? from : against) + ".");
   const auto is_sound = [](const Row* row) { return loss_check(*row) == "✓"; };
-  if (std::ranges::any_of(rows, is_sound))
-    section.bullets.emplace_back("✓ means that losses and gradient norms follow the reference.");
+  if (std::ranges::none_of(rows, is_sound)) return;
+  const auto learns = std::ranges::find_if(rows, [](const Row* row) { return row->overfit.has_value(); });
+  section.bullets.push_back(
+      "✓ means that " +
+      (learns == rows.end()
+           ? std::string("losses and gradient norms follow the reference.")
+           : "the last loss of the repeated batch is below " + exact_number((*learns)->overfit->required) +
+                 ", and that losses and gradient norms follow the reference where there is one."));
 }
 
 /// Whether the reason of such a row says what happened: "out of memory in the backward".

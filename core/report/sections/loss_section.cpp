@@ -33,6 +33,7 @@ std::string loss_check(const Row& row) {
   switch (row.status) {
     case Status::ok:
       if (row.previous.worse) return "✗ trains worse";
+      if (row.overfit) return "✓";
       if (row.variant == 0) return std::string(kUnknown);
       return row.checked ? "✓" : "not checked";
     case Status::broken:
