@@ -8,7 +8,8 @@
 -- compilation and slower with it: compare "without low-precision norm" of the two presets.
 --
 --   ./optrush run experiments/olmo_ranking.lua                       on a CPU: a small model of this architecture
---   ./optrush run experiments/olmo_ranking.lua --preset compile      with torch's compiler as one of them
+--   ./optrush run experiments/olmo_ranking.lua --preset compile      with torch's compiler as one of them, in two modes
+--                                                                    and with graph breaks
 --   ./optrush run experiments/olmo_ranking.lua --arg ranks=8         sharded over 8 ranks
 --   ./optrush run experiments/olmo_ranking.lua --dry-run --as-gpu 80
 local rush = require "optrush"
@@ -63,4 +64,11 @@ end
 if compile then parts[#parts + 1] = rush.rung("compile", "compile", {}, { expect = published(1.07) }) end
 
 exp:ablation(parts)
+if compile then
+  -- Beside "compile alone": the compiler's other mode, and blocks in two parts, as graph breaks cut them.
+  exp:ladder {
+    rush.rung("max-autotune alone", "compile", { mode = "max-autotune-no-cudagraphs" }, { over = "base" }),
+    rush.rung("graph breaks alone", "compile", { units = { "attention", "mlp", "head" } }, { over = "base" }),
+  }
+end
 exp:run({ within = 0.03, at_most = gpu and "20m" or "10m" }):report()
