@@ -71,9 +71,10 @@ class Tokenizer final : public TextTokens {
                                  (work / "answer.json").string()},
                                 work / "log.txt");
     if (code != 0)
-      throw Error(ErrorCode::missing_requirement,
-                  "the tokenizer of '" + folder_.string() + "' can't be used: " + read_file(work / "log.txt"),
-                  "install transformers (./optrush setup, or pip install transformers), or leave out sample");
+      throw Error(
+          ErrorCode::missing_requirement,
+          "the tokenizer of '" + folder_.string() + "' can't be used: " + read_file(work / "log.txt"),
+          "install transformers (./optrush setup peers, or pip install transformers), or leave out sample");
     return read_json(work / "answer.json");
   }
 

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <sstream>
 
 #include "base/files.h"
 #include "base/suggest.h"
 #include "base/temporary_folder.h"
+#include "checkpoint/tokenizer_files.h"
 #include "launch/run/result.h"
 #include "launch/schedule/schedule.h"
 #include "machine/executable.h"
@@ -85,6 +87,12 @@ std::vector<MissingPart> missing_for_plugins(const std::set<std::string>& needs)
       parts.push_back({"a C++ compiler: " + why, "apt-get install g++, or set CXX to a compiler"});
   return parts;
 }
+
+/// Whether text is sampled with the tokenizer of a checkpoint, which transformers reads.
+bool samples_with_tokenizer(const RunSpec& spec) {
+  const std::string checkpoint = spec.model.value("checkpoint", "");
+  return !spec.sample.prompts.empty() && !checkpoint.empty() && has_tokenizer(checkpoint);
+}
 }  // namespace
 
 const std::vector<std::string>& Needs::missing_packages_of(const std::string& requirements) {
@@ -124,6 +132,17 @@ std::vector<MissingPart> Needs::missing(const External& external) {
   return parts;
 }
 
+std::vector<MissingPart> Needs::missing_for_samples() {
+  const fs::path python = project_python();
+  if (python.empty())
+    return {{"no Python environment was found", "run ./optrush setup, or set OPTRUSH_PYTHON"}};
+  const TemporaryFolder folder;
+  write_file(folder.path() / "requirements.txt", "transformers\n");
+  if (missing_packages_of(folder.path() / "requirements.txt").empty()) return {};
+  return {{python.string() + " lacks transformers, which reads the tokenizer of the checkpoint for sample",
+           python.string() + " -m pip install transformers"}};
+}
+
 std::string reason_of(const std::vector<MissingPart>& parts) {
   std::string reason;
   for (const auto& [what, cure] : parts) reason += (reason.empty() ? "" : "\n") + what + "\n" + cure;
@@ -137,6 +156,7 @@ void require_what_is_needed(const Expanded& expanded, const std::vector<std::str
   Needs needs(interrupts);
   const Catalogue catalogue = Catalogue::find(experiment.base.plugin_path);
   std::map<std::set<std::string>, std::vector<MissingPart>> of_plugins;
+  std::optional<std::vector<MissingPart>> of_samples;
   std::vector<std::pair<MissingPart, std::vector<std::string>>> missing;  // and the rungs that need it
   for (const Variant& variant : variants) {
     if (!variant.has_own_runs() || !schedule.wanted(variant)) continue;
@@ -151,6 +171,10 @@ void require_what_is_needed(const Expanded& expanded, const std::vector<std::str
       const auto [found, first] = of_plugins.try_emplace(words);
       if (first) found->second = missing_for_plugins(words);
       parts = found->second;
+      if (samples_with_tokenizer(variant.spec)) {
+        if (!of_samples) of_samples = needs.missing_for_samples();
+        parts.insert(parts.end(), of_samples->begin(), of_samples->end());
+      }
     }
     for (const auto& part : parts) {
       auto known = std::ranges::find(missing, part, &decltype(missing)::value_type::first);

@@ -238,6 +238,28 @@ TEST_F(Needed, APluginsCompilerCountsToo) {
   unsetenv("CXX");
 }
 
+TEST_F(Needed, ASampleBesideACheckpointNeedsItsTokenizer) {
+  file("checkpoint/tokenizer.json", "{}");
+  const Json sample = {{"prompts", {"once"}}, {"tokens", 4}};
+  const Json model = {{"checkpoint", (folder_ / "checkpoint").string()}};
+  experiment_.parts[0].rungs.push_back(
+      {.name = "sampled", .settings = {{"model", model}, {"sample", sample}}, .where = "fake.lua:2"});
+  const fs::path python = folder_ / "python";
+  const auto packages = [&](const char* missing) {
+    write_file(python, std::string("#!/bin/sh\necho '") + missing + "'\n");
+    fs::permissions(python, fs::perms::owner_all);
+  };
+  setenv("OPTRUSH_PYTHON", python.c_str(), 1);
+  packages("[\"transformers\"]");
+  EXPECT_THAT(refusal(),
+              HasSubstr("lacks transformers, which reads the tokenizer of the checkpoint for sample\n"
+                        "    needed by: sampled"));
+  EXPECT_THAT(refusal(), HasSubstr("-m pip install transformers"));
+  EXPECT_EQ(refusal({"write"}), "") << "whose tokens are bytes";
+  packages("[]");
+  EXPECT_EQ(refusal(), "");
+}
+
 TEST_F(ExternalRung, AnotherCommandOrFileIsAnotherRun) {
   Experiment e = programs({"write", "print"});
   for (Rung& rung : e.parts[0].rungs) rung.external->files = {{"train.py", "aa"}};
