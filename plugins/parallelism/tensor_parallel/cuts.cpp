@@ -52,7 +52,9 @@ Range range_of(const AxisCut& cut, int64_t elements, const Mesh& mesh, const std
     throw Error("tensor_parallel cannot split '" + what + "': " + std::to_string(grains) + " parts for " +
                     std::to_string(ranks) + " ranks",
                 "use at most size = " + std::to_string(grains));
-  return {grains * rank / ranks * cut.grain, grains * (rank + 1) / ranks * cut.grain};
+  // The first ranks have the larger parts, so a plan of rank 0 has the largest memory.
+  const auto begin = [&](int64_t of) { return (grains * of + ranks - 1) / ranks * cut.grain; };
+  return {begin(rank), begin(rank + 1)};
 }
 
 void cut_parameters(Run& run, const AxisCuts& cuts, const Mesh::Names& ranks, bool by_sequence) {
