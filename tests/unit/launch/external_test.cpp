@@ -240,10 +240,8 @@ TEST_F(Needed, APluginsCompilerCountsToo) {
 
 TEST_F(Needed, ASampleBesideACheckpointNeedsItsTokenizer) {
   file("checkpoint/tokenizer.json", "{}");
-  const Json sample = {{"prompts", {"once"}}, {"tokens", 4}};
-  const Json model = {{"checkpoint", (folder_ / "checkpoint").string()}};
-  experiment_.parts[0].rungs.push_back(
-      {.name = "sampled", .settings = {{"model", model}, {"sample", sample}}, .where = "fake.lua:2"});
+  experiment_.base.model = {{"checkpoint", (folder_ / "checkpoint").string()}};
+  experiment_.base.sample.prompts = {"once"};
   const fs::path python = folder_ / "python";
   const auto packages = [&](const char* missing) {
     write_file(python, std::string("#!/bin/sh\necho '") + missing + "'\n");
@@ -253,9 +251,8 @@ TEST_F(Needed, ASampleBesideACheckpointNeedsItsTokenizer) {
   packages("[\"transformers\"]");
   EXPECT_THAT(refusal(),
               HasSubstr("lacks transformers, which reads the tokenizer of the checkpoint for sample\n"
-                        "    needed by: sampled"));
+                        "    needed by: base"));
   EXPECT_THAT(refusal(), HasSubstr("-m pip install transformers"));
-  EXPECT_EQ(refusal({"write"}), "") << "whose tokens are bytes";
   packages("[]");
   EXPECT_EQ(refusal(), "");
 }
