@@ -68,7 +68,7 @@ std::string sum_of_file(const fs::path& path) {
   return sha256(sums);
 }
 
-/// Of a file, or of those of a folder that end so.
+/// The sum of a file, or of all files of a folder that have one of these extensions; none given: all files.
 std::string sum_of(const fs::path& source, const std::vector<std::string>& extensions = {}) {
   if (!fs::is_directory(source)) return sum_of_file(source);
   std::vector<fs::path> paths;

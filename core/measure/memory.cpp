@@ -23,9 +23,9 @@
 namespace optrush {
 namespace {
 /// Counts the bytes that tensors ask for. Their number and the source stand in front of the tensor's bytes,
-/// so counting costs no second allocation and no table. Where LibTorch asks for aligned memory, this asks
-/// malloc for a little more: malloc then gives out again, for a tensor of the same size, what it has just got
-/// back.
+/// so counting costs no second allocation and no table. LibTorch asks the system for
+/// aligned memory. This allocator asks malloc for a few bytes more and aligns them itself: malloc can then
+/// reuse a freed block for the next tensor of the same size.
 class TrackingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {

@@ -16,7 +16,7 @@ struct ResultParts {
   static constexpr ResultParts of_report() { return {false, false, false}; }
 };
 
-/// run_result_from_json() of a text, with the same errors, except in what is passed over. The steps of a long
-/// run are read straight from the text: a document of them would take some 2.5 KB each.
+/// run_result_from_json() of a text. Errors are the same, but parts that are skipped are not checked. The
+/// steps of a long run are read straight from the text: a document of them would take some 2.5 KB each.
 RunResult run_result_from_text(std::string_view text, const std::string& where, const ResultParts& = {});
 }  // namespace optrush

@@ -18,7 +18,7 @@ class MovedElements {
   void before();
   void after();
   /// The warning; empty if updates change most elements. All ranks call it together, and rank 0 alone gets a
-  /// text. Embeddings are left out, as a step changes the rows of its own tokens alone.
+  /// text. Embeddings are left out: a step changes only the rows of its own tokens.
   std::string warning() const;
 
  private:

@@ -15,9 +15,9 @@ class RunSetup;
 /// What one training step tells that runs on tensors without values (simulated/device.h): the same operators
 /// ask for the same sizes.
 ///
-/// Of a mesh whose ranks keep different layers, one rank of each place along those dimensions is tried:
-/// memory is that of the rank with the largest peak, `least_bytes` the largest of all, and costs are those of
-/// rank 0, as in a result.
+/// Where the ranks of a mesh keep different layers, one rank of each stage is planned. `peak_bytes` is the
+/// largest peak of these ranks. `least_bytes` is the largest of their lower bounds. Costs are those of rank
+/// 0, as in a result.
 struct StepForecast {
   int64_t peak_bytes = 0;       ///< that a step takes, or takes at most
   int64_t least_bytes = 0;      ///< that it takes at least: `peak_bytes` unless `bounded_by` says why not

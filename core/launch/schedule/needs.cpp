@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 namespace {
 constexpr Limits kLoaderLimits{.timeout_s = 10};
 constexpr const char* kPythonWord = "{python}";
+const MissingPart kNoPython{"no Python environment was found", "run ./optrush setup, or set OPTRUSH_PYTHON"};
 
 /// "./optrush setup NAME" where experiments/NAME of the source tree has this file: the launcher then installs
 /// what that folder's requirements.txt and packages.txt list. Empty for files of others, and where there is
@@ -110,8 +111,7 @@ const std::string& Needs::complaint_about(const std::string& library) {
 std::vector<MissingPart> Needs::missing(const External& external) {
   std::vector<MissingPart> parts;
   const fs::path python = runs_python(external) ? project_python() : fs::path();
-  if (runs_python(external) && python.empty())
-    parts.push_back({"no Python environment was found", "run ./optrush setup, or set OPTRUSH_PYTHON"});
+  if (runs_python(external) && python.empty()) parts.push_back(kNoPython);
   if (const std::string& program = external.command.front();
       program != kPythonWord && !can_execute(program, external.folder))
     parts.push_back({"there is no program '" + program + "'", cure_of_system_part(external)});
@@ -134,11 +134,11 @@ std::vector<MissingPart> Needs::missing(const External& external) {
 
 std::vector<MissingPart> Needs::missing_for_samples() {
   const fs::path python = project_python();
-  if (python.empty())
-    return {{"no Python environment was found", "run ./optrush setup, or set OPTRUSH_PYTHON"}};
+  if (python.empty()) return {kNoPython};
   const TemporaryFolder folder;
-  write_file(folder.path() / "requirements.txt", "transformers\n");
-  if (missing_packages_of(folder.path() / "requirements.txt").empty()) return {};
+  const fs::path requirements = folder.path() / "requirements.txt";
+  write_file(requirements, "transformers\n");
+  if (missing_packages(python, requirements).empty()) return {};
   return {{python.string() + " lacks transformers, which reads the tokenizer of the checkpoint for sample",
            python.string() + " -m pip install transformers"}};
 }
