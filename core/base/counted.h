@@ -3,7 +3,7 @@
 #include <string>
 
 namespace optrush {
-/// "1 step", "3 steps". `noun` is the singular, and its plural takes an s.
+/// "1 step", "3 steps". `noun` is the singular; the plural adds an s.
 inline std::string counted(int64_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }

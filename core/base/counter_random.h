@@ -11,14 +11,14 @@ constexpr uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// A random number of (seed, index) that needs no state: every rank and every machine gets the same one.
+/// A random number computed from (seed, index) without a state. It is equal on every rank and machine.
 constexpr uint64_t random_at(uint64_t seed, uint64_t index) { return mix(mix(seed) ^ index); }
 
-/// Scales to [0, n); n below 2^32.
+/// Scales a 64-bit random number to [0, n); n must be below 2^32.
 constexpr uint64_t below(uint64_t random, uint64_t n) { return ((random >> 32) * n) >> 32; }
 
-/// Where `index` goes in the seeded permutation of [0, n): a Feistel network over the next even number of
-/// bits, walked until it lands inside.
+/// The image of `index` under a seeded permutation of [0, n): a Feistel network over the next even number of
+/// bits, repeated until the result is below n.
 constexpr uint64_t permuted(uint64_t index, uint64_t n, uint64_t seed) {
   if (n <= 1) return index;
   const int half = (std::bit_width(n - 1) + 1) / 2;

@@ -6,14 +6,14 @@
 #include <optional>
 
 namespace optrush {
-/// What changes when a file is written again or replaced.
+/// Attributes of a file that change when it is written or replaced.
 struct FileStamp {
   uint64_t device = 0, inode = 0;
-  int64_t size = 0, seconds = 0, nanoseconds = 0;  ///< the latter two: of the last change
+  int64_t size = 0, seconds = 0, nanoseconds = 0;  ///< seconds, nanoseconds: time of the last change
   bool operator==(const FileStamp&) const = default;
 };
 
-/// None where there is no regular file.
+/// None if there is no regular file.
 inline std::optional<FileStamp> stamp_of(const std::filesystem::path& file) {
   struct stat status = {};
   if (::stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;

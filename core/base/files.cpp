@@ -18,7 +18,7 @@ namespace optrush {
 namespace fs = std::filesystem;
 namespace {
 constexpr size_t kMaxJsonDepth = 64;
-constexpr size_t kMostBytes = size_t{1} << 30U;  // of a file that is read whole
+constexpr size_t kMostBytes = size_t{1} << 30U;  // limit for read_file()
 
 [[noreturn]] void fail(const std::string& action, const fs::path& path) {
   const int reason = errno;
@@ -46,13 +46,14 @@ bool is_device_or_pipe(const fs::path& path) {
 }
 
 void write_into(const fs::path& path, const std::function<void(const Sink&)>& make) {
-  const Descriptor out(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));  // no wait for a reader
+  // O_NONBLOCK: do not wait for a reader
+  const Descriptor out(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
   if (out.get() < 0 || ::fcntl(out.get(), F_SETFL, 0) != 0) fail("open", path);
   make([&](std::string_view piece) { write_all(out.get(), piece, path); });
 }
 
-/// A regular file that is open. Of anything else (a pipe, a device, a folder) none is made: to open one may
-/// wait for ever, to read one may never end.
+/// An open regular file. Other kinds (pipe, device, folder) are refused, because opening or reading one may
+/// block forever.
 class OpenFile {
  public:
   OpenFile(const fs::path& path, int flags)
@@ -69,7 +70,7 @@ class OpenFile {
   std::string read() const {
     if (size() > kMostBytes) too_large();
     std::string bytes;
-    bytes.resize(size() + 1);  // one more finds the end without another round
+    bytes.resize(size() + 1);  // one byte more, so that the read that finds the end needs no second call
     size_t filled = 0;
     while (true) {
       const ssize_t n = ::read(fd_.get(), bytes.data() + filled, bytes.size() - filled);
@@ -119,8 +120,8 @@ class OpenFile {
   struct stat status_ = {};
 };
 
-/// Written beside `path` and renamed to it; gone where that fails. Each process has names of its own, so
-/// several may write one file at a time.
+/// A temporary file beside `path` that is renamed to it, or removed after a failure. Its name contains the
+/// process id, so several processes may write the same file.
 class Replacement {
  public:
   explicit Replacement(const fs::path& path)
@@ -172,7 +173,7 @@ std::string read_part(const fs::path& path, size_t offset, size_t size) {
 }
 
 void write_pieces(const fs::path& path, const std::function<void(const Sink&)>& make) {
-  if (is_device_or_pipe(path)) {  // "--json /dev/stdout": a rename would put a file in its place
+  if (is_device_or_pipe(path)) {  // for example --json /dev/stdout: a rename would replace the device
     write_into(path, make);
     return;
   }
@@ -206,7 +207,7 @@ void close_torn_line(const fs::path& path) {
 }
 
 namespace {
-/// Builds a document from the events of the parser, and looks at each key once.
+/// Builds a document from parser events. Each key is looked up once.
 class JsonBuilder {
  public:
   explicit JsonBuilder(const std::string& origin) : origin_(origin) {}
@@ -220,7 +221,7 @@ class JsonBuilder {
   bool string(std::string& value) { return put(std::move(value)); }
   bool binary(Json::binary_t&) { return false; }
   bool start_object(size_t) {
-    constexpr size_t kMembers = 8;  // to grow copies their names: most objects have room from the start
+    constexpr size_t kMembers = 8;  // reserved at the start, because growing copies the names
     Json object = Json::object();
     object.get_ref<Json::object_t&>().reserve(kMembers);
     return open(std::move(object));
@@ -269,8 +270,9 @@ class JsonBuilder {
 
   const std::string& origin_;
   Json document_;
-  std::vector<Json*> open_;  ///< from the outermost on; what one of them holds stays until it is closed
-  Json* place_ = nullptr;    ///< of the value after a key
+  /// open objects and lists, outermost first; their members stay in place until they are closed
+  std::vector<Json*> open_;
+  Json* place_ = nullptr;  ///< destination of the value that follows a key
 };
 }  // namespace
 

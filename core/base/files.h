@@ -8,37 +8,37 @@
 #include "optrush/json.h"
 
 namespace optrush {
-/// Whether something has this name, be it only a link that leads nowhere.
+/// Whether this path exists. A broken link exists as well.
 bool is_there(const std::filesystem::path&);
-/// The whole file; an Error names the path where it can't be read, is no regular file, or has more than 1
-/// GiB.
+/// Reads a whole file. Throws an Error with the path if it can't be read, is not a regular file, or has more
+/// than 1 GiB.
 std::string read_file(const std::filesystem::path&);
-/// The rest of a stream, up to a failing read, as in a file of /proc whose process ends. Iterators over a
-/// stream's buffer throw there.
+/// The rest of a stream, up to the first failing read. For files of /proc, whose process may end: iterators
+/// over the stream's buffer would throw there.
 std::string rest_of(std::istream&);
-/// Writes through `path`.PID.tmp, fsync and rename: readers see the old file or the new one, never a part. A
-/// device or pipe, such as /dev/stdout, is written into.
+/// Writes `path`.PID.tmp, calls fsync and renames it: readers see the old file or the new one, never a part.
+/// A device or pipe, such as /dev/stdout, is written directly.
 void write_file(const std::filesystem::path&, std::string_view content);
-/// The same for content in pieces: what is large need not be joined first.
+/// The same for content in several pieces, which need not be joined first.
 void write_file(const std::filesystem::path&, const std::vector<std::string_view>& pieces);
-/// Removes from a folder what writers that were killed have left of write_file().
+/// Removes temporary files of write_file() that killed processes left in a folder.
 void remove_unfinished(const std::filesystem::path& folder);
-/// Appends one line and flushes it to the kernel: journals outlive the process that writes them.
+/// Appends one line and flushes it to the kernel, so it survives the end of this process.
 void append_line(const std::filesystem::path&, std::string_view line);
-/// Ends a last line that a kill cut off, so that the next one stands alone. Without a file nothing happens.
+/// Completes a last line that a killed process left without an end, so that the next line starts anew. Does
+/// nothing without a file.
 void close_torn_line(const std::filesystem::path&);
-/// Parses JSON that may come from anywhere: duplicate keys and nesting deeper than 64 are errors; `origin` is
-/// named.
+/// Parses JSON from any source. Duplicate keys and nesting deeper than 64 are errors. Errors name `origin`.
 Json parse_json(std::string_view text, const std::string& origin);
-/// Of a file that this project wrote: the cure is to restore it.
+/// The same for a file that this program wrote; the remedy of its errors is to restore the file.
 Json parse_stored(std::string_view text, const std::string& origin);
 Json read_json(const std::filesystem::path&);
-/// The objects of a file that grows line by line; none where there is no file. A line that a kill cut off is
-/// passed over.
+/// The objects of a file with one JSON object per line; none if there is no file. Ignores a last line that is
+/// incomplete.
 std::vector<Json> read_json_lines(const std::filesystem::path&);
-/// Indented, ASCII-safe, ending in a newline. Not finite numbers become null.
+/// Indented JSON in ASCII with a final newline. Numbers that are not finite become null.
 std::string json_text(const Json&);
-/// json_text() by temporary file and rename.
+/// Writes json_text() with write_file().
 void write_json(const std::filesystem::path&, const Json&);
 /// Lower-case hexadecimal SHA-256.
 std::string sha256(std::string_view bytes);

@@ -36,7 +36,7 @@ bool JsonCursor::enter(char bracket) {
   return good_ = take(bracket);
 }
 
-/// Whether no closing bracket is next; takes the comma.
+/// Skips the comma. Returns false at the closing bracket.
 bool JsonCursor::next(char bracket) {
   if (!good_) return false;
   if (take(bracket)) {
@@ -65,7 +65,7 @@ bool JsonCursor::string(std::string_view& content) {
   return true;
 }
 
-/// As JSON has them: no leading zero or plus, digits on both sides of a point.
+/// A number in JSON's grammar: no leading zero, no plus, digits on both sides of a point.
 std::string_view JsonCursor::number_text(bool& whole) {
   space();
   const char *const start = place_, *at = place_;
@@ -118,7 +118,7 @@ bool JsonCursor::boolean() {
 
 bool JsonCursor::null() { return take("null"); }
 
-/// After its opening quote.
+/// Skips the rest of a string after its opening quote.
 void JsonCursor::skip_string() {
   for (; place_ != end_ && *place_ != '"'; ++place_)
     if (*place_ == '\\' && ++place_ == end_) break;
@@ -151,7 +151,7 @@ std::string_view JsonCursor::skip() {
         }
         --open;
         break;
-      default:  // of a number or a word
+      default:  // number or word
         if (open > 0) break;
         while (place_ != end_ && !is_space(*place_) && *place_ != ',' && *place_ != ']' && *place_ != '}')
           ++place_;

@@ -3,34 +3,34 @@
 #include <string_view>
 
 namespace optrush {
-/// Walks a JSON text and gives out its values one after the other, without a document of it: for texts of
-/// many megabytes. It reads what this project's writers write: keys without escapes. At the first thing that
-/// it cannot read, or that is not JSON, good() becomes false. Its values are then meaningless.
+/// Reads the values of a JSON text one after another without building a document, for texts of many
+/// megabytes. It supports what this program writes: keys without escapes. At the first value that it does not
+/// support, or at invalid JSON, good() becomes false; later values are then meaningless.
 class JsonCursor {
  public:
   explicit JsonCursor(std::string_view text)
       : begin_(text.data()), place_(begin_), end_(begin_ + text.size()) {}
 
   bool good() const { return good_; }
-  /// Bytes before the next value, or before what follows the last one.
+  /// Offset of the next value in bytes; at the end, of what follows the last value.
   size_t position();
-  /// Whether nothing follows.
+  /// Whether only white space follows.
   bool at_end() { return position() == static_cast<size_t>(end_ - begin_); }
 
-  /// Into a list ('[') or an object ('{').
+  /// Enters a list ('[') or an object ('{').
   bool enter(char bracket);
-  /// Whether the list has one more item, whose value is next. Else it has been left.
+  /// Moves to the next item of the list. Returns false at its end, and leaves the list.
   bool next_item();
-  /// The same of an object, with the key.
+  /// The same for an object; also returns the key.
   bool next_member(std::string_view& key);
 
-  // The next value:
+  // Each of these reads the next value.
   double number();
   int64_t integer();
   bool boolean();
-  /// Whether it was null; if not, it is still next.
+  /// Reads the value if it is null; otherwise returns false and leaves it.
   bool null();
-  /// Its text, whose inside is not looked at more closely than to find its end.
+  /// Skips the value and returns its text. The inside is checked only as far as needed to find the end.
   std::string_view skip();
 
  private:
@@ -44,6 +44,6 @@ class JsonCursor {
 
   const char *begin_, *place_, *end_;
   bool good_ = true;
-  bool first_ = false;  ///< nothing of the present list or object was given out
+  bool first_ = false;  ///< at the start of the present list or object
 };
 }  // namespace optrush

@@ -30,7 +30,7 @@ class Listing {
  public:
   explicit Listing(Unreadable unreadable) : unreadable_(unreadable) {}
 
-  /// The name is relative to the folder `parent`, and the path is how it is called in the list.
+  /// `name` is relative to the folder `parent`; `path` is the path in the result.
   void add(int parent, const char* name, const std::string& path, unsigned char type = DT_UNKNOWN) {
     struct stat status {};
     if (type == DT_UNKNOWN && parent != AT_FDCWD) {
@@ -39,9 +39,9 @@ class Listing {
     }
     if (type == DT_DIR) return add_folder(parent, name, path);
     if (type != DT_REG && type != DT_LNK && type != DT_UNKNOWN) return;
-    if (fstatat(parent, name, &status, 0) != 0) return;  // a link that leads nowhere
+    if (fstatat(parent, name, &status, 0) != 0) return;  // a broken link
     if (S_ISREG(status.st_mode)) files_.push_back({path, status.st_size, time_of(status.st_mtim)});
-    // Of links to folders, only the listed path itself is followed.
+    // A link to a folder is followed only if it is the listed path.
     if (S_ISDIR(status.st_mode) && parent == AT_FDCWD) add_folder(parent, name, path);
   }
   std::vector<ListedFile> take() { return std::move(files_); }

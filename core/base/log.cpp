@@ -3,7 +3,8 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
-// The only file that sees spdlog: Debian's is built with another fmt than LibTorch's headers bring.
+// Only this file includes spdlog, because Debian's spdlog uses another version of fmt than LibTorch's
+// headers.
 namespace optrush::log {
 namespace {
 constexpr const char* kName = "optrush";

@@ -2,8 +2,7 @@
 #include <string_view>
 
 namespace optrush::log {
-/// Diagnostics of the controller on stderr, for --verbose. What every user should see is not logged but
-/// printed.
+/// Diagnostics of the controller on stderr, for --verbose. Messages for every user are printed, not logged.
 void enable();
 bool enabled();
 void debug(std::string_view message);

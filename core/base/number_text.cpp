@@ -13,7 +13,7 @@ std::string to_text(double value, How... how) {
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value, how...).ptr};
 }
 
-/// Three significant digits, but all digits in front of the point.
+/// Three significant digits, and at least all digits in front of the point.
 std::string three_digits(double value) {
   const double size = std::abs(value);
   return fixed(value, size < 9.995 ? 2 : size < 99.95 ? 1 : 0);

@@ -2,19 +2,19 @@
 #include <string>
 
 namespace optrush {
-// Numbers as text, the same under every locale.
+// Numbers as text, independent of the locale.
 
 /// "1234.50"
 std::string fixed(double value, int digits);
-/// "1,234.5"; three significant digits below 1,000, none behind the point above.
+/// "12.3", "1,235": three significant digits below 1,000, no decimals above.
 std::string grouped(double value);
 /// "5.1e-03"
 std::string scientific(double value, int digits = 1);
-/// Shortest text that reads back as the same number, for CSV.
+/// The shortest text that parses to the same number, for CSV.
 std::string exact_number(double value);
-/// An amount in powers of two, "1.55 GiB", three significant digits.
+/// A number of bytes with units of powers of two and three significant digits: "1.55 GiB".
 std::string bytes(double value);
-/// A rate in powers of ten, as data sheets have it: "20.5 GB/s".
+/// A rate with units of powers of ten, as in data sheets: "20.5 GB/s".
 std::string byte_rate(double per_second);
 /// "420 GFLOP/s"
 std::string flops_rate(double per_second);

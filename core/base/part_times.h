@@ -9,10 +9,11 @@
 #include "base/seconds_since.h"
 
 namespace optrush {
-/// Seconds of each part of some work, added up over its pieces; parts in the order of their first piece.
+/// Seconds spent in each named part of some work. Times of one part are added up. Parts are in order of first
+/// use.
 class PartTimes {
  public:
-  /// Runs a piece of the part. Pieces inside of another count in both.
+  /// Runs `piece` and adds its time to the part. The time of a nested call counts for both parts.
   template <class Piece>
   decltype(auto) time(std::string_view part, Piece&& piece) {
     struct Clock {

@@ -4,7 +4,7 @@
 #include "optrush/error.h"
 
 namespace optrush {
-/// A collective that ended because of another rank: a consequence, not a cause.
+/// A collective failed because of another rank. The cause of the failure is there.
 class PeerError : public Error {
  public:
   enum class Cause : uint8_t {

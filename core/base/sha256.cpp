@@ -1,5 +1,5 @@
-// SHA-256, FIPS 180-4. Its only use is to name files in reports and to find stale results; OpenSSL would be a
-// large dependency for that.
+// SHA-256 (FIPS 180-4). It identifies files in reports and finds stale results; OpenSSL would be a large
+// dependency for that.
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
@@ -28,7 +28,7 @@ constexpr std::array<uint32_t, 64> kRound = {
 
 using State = std::array<uint32_t, 8>;
 
-/// Takes blocks of 64 bytes into the state.
+/// Adds blocks of 64 bytes to the state, in portable C++.
 void compress_plainly(State& state, const uint8_t* bytes, size_t blocks) {
   for (; blocks > 0; --blocks, bytes += 64) {
     std::array<uint32_t, 64> w{};
@@ -54,7 +54,7 @@ void compress_plainly(State& state, const uint8_t* bytes, size_t blocks) {
 }
 
 #if defined(__x86_64__)
-/// The same by the CPU's own instructions: results of long runs have hundreds of megabytes.
+/// The same with the SHA instructions of x86, because results of long runs have hundreds of megabytes.
 __attribute__((target("sha,sse4.1"))) void compress_by_instructions(State& state, const uint8_t* bytes,
                                                                     size_t blocks) {
   const auto load = [](const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); };

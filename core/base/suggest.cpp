@@ -6,7 +6,8 @@
 
 namespace optrush {
 namespace {
-/// Optimal string alignment distance (Damerau-Levenshtein without edits of an edited part), case ignored.
+/// Optimal string alignment distance: Damerau-Levenshtein distance in which no substring is edited twice.
+/// Ignores case.
 size_t distance(std::string_view a, std::string_view b) {
   const size_t columns = b.size() + 1;
   std::vector<size_t> table((a.size() + 1) * columns);
@@ -40,7 +41,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 }
 
 namespace {
-/// What other frameworks call a setting.
+/// Our name for a setting that has another name in other frameworks; "" for other words.
 std::string name_here(std::string_view word) {
   static const std::map<std::string_view, std::string> kNames = {
       {"batch_size", "micro_batch"},

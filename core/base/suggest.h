@@ -5,11 +5,11 @@
 #include <vector>
 
 namespace optrush {
-/// The candidate nearest to `word` by edit distance with transpositions, or "" where none is near.
+/// The candidate nearest to `word` by edit distance with transpositions; "" if none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
-/// "did you mean 'rank'?" where one is near, else "one of: alpha, dropout, rank".
+/// "did you mean 'rank'?" if a candidate is near, otherwise "one of: alpha, dropout, rank".
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
-/// The present name of a field or option that had another one: "interleave" for "turns"; "" for other words.
+/// The present name of a renamed field or option: "interleave" for "turns"; "" for other words.
 std::string_view present_name(std::string_view former);
 /// "a, b, c".
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");

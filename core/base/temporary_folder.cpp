@@ -36,7 +36,7 @@ void remove_all_of(const fs::path& folder) {
 }  // namespace
 
 TemporaryFolder::TemporaryFolder() {
-  // One that is being removed as abandoned, before its lock was taken, is made anew.
+  // Another process may remove the folder as abandoned before it is locked; then make a new one.
   while (true) {
     std::string name = fs::temp_directory_path() / (std::string(kPrefix) + "XXXXXX");
     if (mkdtemp(name.data()) == nullptr)
@@ -44,7 +44,7 @@ TemporaryFolder::TemporaryFolder() {
                   "set TMPDIR to a writable folder with free space");
     path_ = name;
     lock_ = opened(path_);
-    // Where folders cannot be locked, this one is never considered abandoned.
+    // On file systems without locks, a folder never counts as abandoned.
     if ((locks(lock_) || errno != EWOULDBLOCK) && fs::exists(path_)) return;
   }
 }

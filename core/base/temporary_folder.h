@@ -5,8 +5,8 @@
 #include "base/descriptor.h"
 
 namespace optrush {
-/// A new empty folder, removed with all that is in it. Each end of a program's use of such folders also
-/// removes those of programs that were killed: a folder is locked as long as its program lives.
+/// A new empty folder, which is removed with its contents at the end. The folder is locked as long as its
+/// process lives, so folders of killed processes can be found and removed.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -22,6 +22,6 @@ class TemporaryFolder {
   Descriptor lock_;
 };
 
-/// Removes the folders that programs of this user left in the present temporary folder when they were killed.
+/// Removes temporary folders that killed processes of this user left.
 void remove_abandoned_folders();
 }  // namespace optrush

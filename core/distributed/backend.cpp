@@ -12,8 +12,8 @@
 
 namespace optrush {
 namespace {
-/// The interface that the user names, else the loopback where every rank is on this machine, else the one
-/// that this machine's name resolves to.
+/// The network interface: the one that the user names, otherwise the loopback if every rank is on this
+/// machine, otherwise the one that this machine's name resolves to.
 std::shared_ptr<::gloo::transport::Device> gloo_device(const Ranks& ranks) {
   if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME"); interface != nullptr && *interface != '\0')
     return c10d::ProcessGroupGloo::createDeviceForInterface(interface);
@@ -26,8 +26,8 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& nam
                                                           const c10::intrusive_ptr<c10d::Store>& store,
                                                           int64_t rank, int64_t size, at::Device device,
                                                           const Ranks& ranks) {
-  // Gloo writes to sockets of ranks that may have ended. That has to be an error of the collective, as in
-  // Python, and not the end of this process.
+  // Gloo may write to sockets of ranks that have ended. This must become an error of the collective, as in
+  // Python, and not end this process.
   std::signal(SIGPIPE, SIG_IGN);
   const auto place = static_cast<int>(rank), places = static_cast<int>(size);
   auto group = c10::make_intrusive<c10d::ProcessGroup>(store, place, places);

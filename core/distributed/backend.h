@@ -13,13 +13,14 @@ class Store;
 }  // namespace c10d
 
 namespace optrush {
-/// c10d's group of `size` processes: Gloo for tensors on a CPU and, on a GPU, NCCL for those there.
+/// Creates c10d's group of `size` processes, with Gloo for CPU tensors and, if `device` is a GPU, NCCL for
+/// GPU tensors.
 c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& name,
                                                           const c10::intrusive_ptr<c10d::Store>&,
                                                           int64_t rank, int64_t size, at::Device,
                                                           const Ranks&);
-/// What sends and receives of a group on a GPU go through: pairs of ranks do not wait for each other, as they
-/// would in the group's one communicator.
+/// Creates the backend for sends and receives of a group on a GPU. Its pairs of ranks do not wait for each
+/// other, as they would in the communicator of the group.
 c10::intrusive_ptr<c10d::Backend> make_links(const c10::intrusive_ptr<c10d::Store>&, int64_t rank,
                                              int64_t size, at::Device, const Ranks&);
 }  // namespace optrush

@@ -11,16 +11,16 @@ class ProcessGroup;
 }
 
 namespace optrush {
-/// The handler of collectives that compiled code starts.
+/// Callbacks for the collectives that compiled code starts.
 struct FunctionalCalls {
-  /// A sum of this tensor begins.
+  /// Called when an all-reduce of this tensor starts.
   std::function<void(const Tensor&)> begun;
-  /// Around each wait for one, of so many bytes: calls the wait.
+  /// Called in place of each wait for such a collective of `bytes` bytes; must call `wait`.
   std::function<void(const std::function<void()>& wait, size_t bytes)> around_wait;
 };
 
-/// A group under which the functional collectives of compiled code find `inner`: they know a name, and start
-/// what they send themselves.
+/// Wraps `inner` in a group for functional collectives of compiled code, which find it by name and start
+/// their messages on it directly.
 c10::intrusive_ptr<c10d::ProcessGroup> functional_group(c10::intrusive_ptr<c10d::ProcessGroup> inner,
                                                         FunctionalCalls);
 }  // namespace optrush

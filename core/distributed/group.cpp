@@ -27,31 +27,31 @@ namespace optrush {
 namespace {
 using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 
-/// Gloo's thread drops its tensors some time after a wait has ended. It gets views of the memory that own
-/// nothing, so that this thread alone decides when that memory is freed. The state of the call holds the
-/// tensors until the call is done. Of a gather, Gloo's thread makes a copy, and frees it before the call
-/// ends.
+/// A view of a tensor's memory that does not own it. Gloo's thread releases its tensors some time after a
+/// wait has ended. With views, this thread alone decides when the memory is freed. The state of the call
+/// holds the tensors until the call is done. For a gather, Gloo's thread copies the tensor and frees the copy
+/// before the call ends.
 Tensor lent(const Tensor& tensor) {
   if (!tensor.is_cpu()) return tensor;
   TORCH_INTERNAL_ASSERT(tensor.is_non_overlapping_and_dense());
   return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.options());
 }
 
-/// The same in one dimension. Gloo moves bytes, whatever their type.
+/// The same as a flat tensor of bytes, because Gloo need not know the type.
 Tensor lent_bytes(const Tensor& tensor) {
   const Tensor flat = tensor.view(-1);
   if (!flat.is_cpu()) return flat;
   return at::from_blob(flat.data_ptr(), {static_cast<int64_t>(flat.nbytes())}, at::kByte);
 }
 
-/// Numbers of rows as numbers of entries of a flat tensor.
+/// Converts numbers of rows to numbers of entries of a flat tensor.
 std::vector<int64_t> in_entries(std::vector<int64_t> rows, int64_t entries) {
   const int64_t all = std::accumulate(rows.begin(), rows.end(), int64_t{0});
   for (int64_t& part : rows) part = all == 0 ? 0 : part * (entries / all);
   return rows;
 }
 
-/// What a rank alone gets is its own.
+/// In a group of one rank: copies the input to the output.
 WorkHandle keep_own(const Tensor& out, const Tensor& in) {
   if (!out.is_alias_of(in) && !is_forecast(out)) out.view(-1).copy_(in.view(-1));
   return {};
@@ -68,7 +68,7 @@ WorkHandle keep_own(const Tensor& out, const Tensor& in) {
                   "read the log of the rank that failed first");
 }
 
-/// An error names what was waited for.
+/// Waits; an error names the call.
 void wait_named(const std::string& what, const std::function<void()>& wait) {
   try {
     wait();
@@ -80,15 +80,15 @@ void wait_named(const std::string& what, const std::function<void()>& wait) {
 
 struct WorkHandle::State {
   ~State() {
-    // Without a wait that succeeded the call may still read and write its tensors.
+    // If no wait succeeded, the call may still read and write its tensors.
     if (!std::ranges::all_of(works, [](const auto& work) { return work->isCompleted(); }))
       std::ranges::move(kept, std::back_inserter(groups->abandoned_));
   }
 
-  /// None in a plan, which holds the tensors for as long all the same.
+  /// Empty in a plan, which holds the tensors just as long.
   Works works;
-  std::string what;            ///< "all_reduce of 4 MiB in group 'dp' (2 of 4)"
-  std::function<void()> then;  ///< what this process has to do itself, once all has arrived
+  std::string what;            ///< description for errors: "all_reduce of 4 MiB in group 'dp' (2 of 4)"
+  std::function<void()> then;  ///< called once all data has arrived
   Tensors kept;
   Groups* groups;
 };
@@ -112,10 +112,10 @@ bool WorkHandle::done() const {
 struct Group::State {
   std::string name;
   int64_t size = 1, rank = 0;
-  bool sends = false;  ///< false for one rank and in a forecast
+  bool sends = false;  ///< whether messages are sent: false for one rank and in a forecast
   c10::intrusive_ptr<c10d::ProcessGroup> group;
-  c10::intrusive_ptr<c10d::ProcessGroup> functional;  ///< the same, for compiled code
-  c10::intrusive_ptr<c10d::Backend> links;            ///< of a GPU, from the first send or receive on
+  c10::intrusive_ptr<c10d::ProcessGroup> functional;  ///< the same group for compiled code
+  c10::intrusive_ptr<c10d::Backend> links;            ///< on a GPU, created at the first send or receive
   c10::intrusive_ptr<c10d::Store> store;
   Groups* groups = nullptr;
 
@@ -132,7 +132,7 @@ struct Group::State {
            "' (rank " + std::to_string(rank) + " of " + std::to_string(size) + ")";
   }
 
-  /// What compiled code sends is counted, waited for and named as the rest.
+  /// Collectives of compiled code are counted, waited for and named like all others.
   FunctionalCalls of_compiled_code() const {
     return {.begun =
                 [this](const Tensor& tensor) {
@@ -161,7 +161,7 @@ struct Group::State {
     pending.state_->groups = groups;
     pending.state_->kept = std::move(kept);
     pending.state_->then = std::move(then);
-    // A GPU starts one kernel, in a plan as well. Flags that hosts agree on stay on the host.
+    // A GPU starts one kernel, in a plan as well. Flags on which hosts agree stay on the host.
     std::optional<NotedKernel> kernel;
     if (is_forecast(tensor) || tensor.device().type() == groups->device_.type()) {
       double moved = 0;
@@ -181,7 +181,7 @@ struct Group::State {
     return pending;
   }
 
-  /// A send or a receive, by what it goes through.
+  /// Starts a send or a receive on the right backend.
   template <class Call>
   auto between_two(Call&& call) {
     if (!groups->device_.is_cuda()) return call(*group);
@@ -192,7 +192,8 @@ struct Group::State {
   double share() const { return static_cast<double>(size - 1) / static_cast<double>(size); }
 
   WorkHandle all_reduce(const char* collective, const Tensor& tensor, c10d::ReduceOp op) {
-    return start(collective, tensor, 2 * share(), {tensor, tensor}, [&] {  // read and written
+    // the tensor is both read and written
+    return start(collective, tensor, 2 * share(), {tensor, tensor}, [&] {
       std::vector<Tensor> tensors = {lent(tensor)};
       return group->allreduce(tensors, {.reduceOp = op});
     });
@@ -213,7 +214,7 @@ WorkHandle Group::all_reduce(const Tensor& tensor) {
 }
 
 WorkHandle Group::all_reduce_max(const Tensor& tensor) {
-  // Flags that hosts agree on are no tensors of the model.
+  // Flags on which hosts agree are not tensors of the model.
   const bool flags = tensor.scalar_type() == at::kByte;
   return state_->all_reduce(flags ? "bookkeeping" : "all_reduce", tensor, c10d::ReduceOp::MAX);
 }
@@ -233,8 +234,8 @@ WorkHandle Group::reduce_scatter(const Tensor& out, const Tensor& in) {
       Tensor to = out, from = in;
       return state_->group->_reduce_scatter_base(to, from);
     });
-  // Gloo's own sends the whole tensor 1.5 times at 4 ranks, as an all-reduce does. Here each part is sent
-  // once, and summed in order of ranks, so that every mesh adds alike.
+  // Gloo's reduce_scatter sends the whole tensor 1.5 times at 4 ranks, like an all-reduce. Here each part is
+  // sent once and summed in the order of ranks, so that every mesh adds in the same order.
   const Tensor arrived = at::empty_like(in);
   const int64_t ranks = size();
   return state_->start(
@@ -275,7 +276,7 @@ WorkHandle Group::all_to_all(const Tensor& out, const std::vector<int64_t>& from
 }
 
 WorkHandle Group::broadcast(const Tensor& tensor, int64_t from) {
-  // A chain or a tree: every rank but one sends the whole once, on average.
+  // In a chain or tree, every rank but one sends the whole tensor once on average.
   return state_->start("broadcast", tensor, state_->share(), {tensor}, [&] {
     std::vector<Tensor> tensors = {lent_bytes(tensor)};
     return state_->group->broadcast(tensors, {.rootRank = from});
@@ -366,11 +367,11 @@ Group& Groups::make(const std::string& name, const std::vector<int64_t>& members
   state->groups = this;
   state->sends = store_ && state->size > 1;
   if (state->sends) {
-    // Groups of one name with other members meet elsewhere.
+    // Groups with the same name but other members meet under another key.
     const std::string place = name + "@" + std::to_string(members.front());
     state->store = c10::make_intrusive<c10d::PrefixStore>("group/" + place, store_);
     state->group = make_process_group(place, state->store, rank, state->size, device_, ranks_);
-    // Where functional collectives look: by a name that every rank's code shares.
+    // Functional collectives find the group by a name that is equal in the code of all ranks.
     state->functional = functional_group(state->group, state->of_compiled_code());
     c10d::register_process_group(name, state->functional);
   }

@@ -13,33 +13,33 @@
 #include "optrush/mesh.h"
 
 namespace optrush {
-/// Traffic of this rank by one collective of one group.
+/// Traffic of this rank for one collective in one group.
 struct Traffic {
   int64_t ranks = 1, calls = 0;
-  double bytes = 0;  ///< of the tensors
-  double sent = 0;   ///< of them on the wire, by the algorithm that moves the least
+  double bytes = 0;  ///< size of the tensors
+  double sent = 0;   ///< bytes sent on the network by the algorithm that sends least
   bool operator==(const Traffic&) const = default;
 };
-/// By name of the collective and of the group.
+/// Traffic by (collective, group).
 using TrafficTable = std::map<std::pair<std::string, std::string>, Traffic>;
 
-/// The groups of a run, and what they have in common: where they meet, how long they wait, what they sent.
+/// The groups of a run and their shared state: the store, the timeout and the traffic.
 class Groups {
  public:
-  /// From here on groups can be made. `store` is none where nothing is sent: one rank, or a plan.
+  /// Allows groups to be made. `store` is null if nothing is sent: one rank, or a plan.
   void connect(const Ranks& ranks, c10::intrusive_ptr<c10d::Store> store, at::Device device);
   bool connected() const { return connected_; }
 
-  /// The group of this name; null where it was not made yet.
+  /// The group of this name; null if it was not made yet.
   Group* find(const std::string& name) const;
-  /// Makes the group of these world ranks, of which this process is number `rank`.
+  /// Makes a group of these world ranks. This process has rank `rank` in it.
   Group& make(const std::string& name, const std::vector<int64_t>& members, int64_t rank);
 
-  /// Since the run began.
+  /// Traffic since the start of the run.
   const TrafficTable& traffic() const { return traffic_; }
-  /// While the guard lives, what is sent counts as the host's own bookkeeping and not as a technique's.
+  /// While the guard lives, messages count as the host's bookkeeping and not as traffic of the training.
   std::shared_ptr<void> bookkeeping();
-  /// Called around each wait: what it returns lives as long as the wait.
+  /// Called before each wait; its result lives until the wait ends.
   using Exposed = std::function<std::shared_ptr<void>()>;
   void around_waits(Exposed exposed) { exposed_ = std::move(exposed); }
 
@@ -53,7 +53,9 @@ class Groups {
   TrafficTable traffic_;
   Exposed exposed_;
   int bookkeeping_ = 0;
-  Tensors abandoned_;  ///< of calls that were not done when their handles went: kept as long as connections
+  /// tensors of calls that had not finished when their handles were destroyed; kept as long as the
+  /// connections
+  Tensors abandoned_;
   std::map<std::string, std::unique_ptr<Group>> made_;
 };
 }  // namespace optrush

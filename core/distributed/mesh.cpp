@@ -125,14 +125,14 @@ Group& Mesh::group(const Names& names) const {
   std::vector<bool> along(dims_.size(), false);
   for (const auto& name : names) {
     const size_t i = index_of(name);
-    if (i < dims_.size()) along[i] = true;  // an undeclared dimension has one rank
+    if (i < dims_.size()) along[i] = true;  // an undeclared dimension has size 1
   }
   Names here;
   for (size_t i = 0; i < dims_.size(); ++i)
     if (along[i] && dims_[i].size > 1) here.push_back(dims_[i].name);
   const std::string name = here.empty() ? "alone" : join(here, "+");
   if (Group* known = groups_->find(name)) return *known;
-  // Members agree with this rank in every other dimension.
+  // Members have the same coordinate as this rank in every other dimension.
   std::vector<int64_t> members;
   int64_t rank = 0;
   for (int64_t other = 0; other < world_size_; ++other) {

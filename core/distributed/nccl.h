@@ -12,17 +12,17 @@ class Store;
 namespace optrush {
 /// Purpose of a backend.
 enum class NcclUse : uint8_t {
-  collectives,  ///< one communicator of all ranks, connected at once
-  links  ///< send and receive: each pair of ranks connects when it first does, with a stream of its own
+  collectives,  ///< one communicator of all ranks, connected at creation
+  links         ///< send and receive: each pair of ranks connects at its first message and has its own stream
 };
 
-/// NCCL for tensors on `device`. It is made by liboptrush_cuda.so, which is opened at the first call: it
-/// needs libtorch_cuda, and a CPU run does not load that.
+/// Creates NCCL's backend for tensors on `device`. The code is in liboptrush_cuda.so, which is opened at the
+/// first call: it needs libtorch_cuda, which a CPU run does not load.
 c10::intrusive_ptr<c10d::Backend> make_nccl_backend(c10::intrusive_ptr<c10d::Store>, int64_t rank,
                                                     int64_t size, at::Device device,
                                                     std::chrono::milliseconds timeout, NcclUse);
 
-/// The exports of liboptrush_cuda.so.
+/// The interface of liboptrush_cuda.so: one function with this argument.
 struct NcclRequest {
   c10::intrusive_ptr<c10d::Store> store;
   int rank, size;

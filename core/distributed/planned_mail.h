@@ -9,13 +9,13 @@
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// What ranks of one plan send each other from host memory: it arrives at the ranks that are planned after
-/// the sender. Tensors of the simulated device have no values, so they are not kept.
+/// Messages from host memory between the ranks of one plan. They arrive at ranks that are planned after the
+/// sender. Tensors of the simulated device have no values and are not kept.
 class PlannedMail {
  public:
-  /// Ranks are those within the group.
+  /// Ranks are numbered within the group.
   void put(const std::string& group, int64_t from, int64_t to, const Tensor& values);
-  /// The next of `from` for `to`; none: it sent no more.
+  /// Takes the next message of `from` to `to`; none if there is no other.
   std::optional<Tensor> take(const std::string& group, int64_t from, int64_t to);
 
  private:

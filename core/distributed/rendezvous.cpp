@@ -21,14 +21,14 @@ c10::intrusive_ptr<c10d::Store> open_store(const Ranks& ranks) {
   options.port = ranks.port;
   options.isServer = ranks.rank == 0;
   options.numWorkers = static_cast<size_t>(ranks.size);
-  options.waitWorkers = false;  // join() waits, and can name the missing ranks
+  options.waitWorkers = false;  // join() waits instead, and names missing ranks
   options.timeout = ranks.timeout;
   try {
     return c10::make_intrusive<c10d::TCPStore>(ranks.host, options);
   } catch (const std::exception& e) {
     const std::string text = first_line(e.what());
     if (ranks.rank == 0 && text.find("EADDRINUSE") != std::string::npos)
-      // The controller looks for the system's name of it, and tries another port.
+      // The controller recognizes this system error and tries another port.
       throw Error(ErrorCode::network,
                   "port " + std::to_string(ranks.port) + " is in use on " + host_name() + " (EADDRINUSE)",
                   "stop the program that uses it, or set MASTER_PORT to a free port");
@@ -47,7 +47,7 @@ c10::intrusive_ptr<c10d::Store> open_store(const Ranks& ranks) {
 std::vector<uint8_t> bytes(const std::string& text) { return {text.begin(), text.end()}; }
 std::string text(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
-/// Waits for a key until the deadline.
+/// Waits for a key until the deadline. Returns whether it arrived.
 bool arrives(c10d::Store& store, const std::string& key, Clock::time_point deadline) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
   try {
@@ -58,7 +58,7 @@ bool arrives(c10d::Store& store, const std::string& key, Clock::time_point deadl
   }
 }
 
-/// What rank 0 finds out about the others; empty where all is well.
+/// Rank 0's check of the other ranks; "" if they agree.
 std::string verdict_on(c10d::Store& store, const Ranks& ranks, const std::string& identity) {
   const auto deadline = Clock::now() + ranks.timeout;
   std::vector<std::string> missing, others;
@@ -84,7 +84,7 @@ void join_all(c10d::Store& store, const Ranks& ranks, const std::string& identit
     verdict = verdict_on(store, ranks, identity);
     store.set("joined", bytes(verdict));
     if (!verdict.empty()) {
-      // The store ends with this process: those that are there read first.
+      // The store ends with this process, so wait until the other ranks have read the verdict.
       const auto deadline = Clock::now() + std::chrono::seconds(2);
       for (int64_t rank = 1; rank < ranks.size; ++rank)
         if (store.check({"join/" + std::to_string(rank)}))
@@ -129,7 +129,7 @@ std::vector<std::string> gather_texts(c10d::Store& store, const Ranks& ranks, co
   store.set(key + "/" + std::to_string(ranks.rank), bytes(mine));
   std::vector<std::string> all;
   if (ranks.rank != 0) {
-    // Rank 0 serves the store, so no rank ends before it has read.
+    // No rank ends before rank 0, which serves the store, has read all texts.
     arrives(store, key + "/read", Clock::now() + ranks.timeout);
     return all;
   }

@@ -3,10 +3,11 @@
 #include "optrush/mesh.h"
 
 namespace optrush {
-/// The mesh of a run as the host has it.
+/// The host's view of a mesh.
 class RunMesh final : public Mesh {
  public:
-  /// Fixes every size and this rank's place. An Error where the ranks can't fill the dimensions.
+  /// Sets the size of every dimension and the coordinates of this rank. Throws an Error if the ranks do not
+  /// fill the dimensions.
   void settle(int64_t world_rank, int64_t world_size);
   Groups& groups() { return *groups_; }
   const Groups& groups() const { return *groups_; }

@@ -3,7 +3,8 @@
 #include <string>
 
 namespace optrush {
-/// The part of CUDA's driver interface that loads and launches code, opened at run time from libcuda.so.1.
+/// The functions of CUDA's driver API that load and launch code. The library libcuda.so.1 is opened at run
+/// time.
 struct CudaDriver {
   using Result = int;
   Result (*error_string)(Result, const char**) = nullptr;
@@ -14,10 +15,10 @@ struct CudaDriver {
   Result (*occupancy)(int* blocks, void* function, int threads, size_t shared) = nullptr;
   Result (*launch)(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                    unsigned shared, void* stream, void** arguments, void** extra) = nullptr;
-  /// Offset and size of an argument; null before CUDA 12.4.
+  /// Returns offset and size of an argument; null before CUDA 12.4.
   Result (*argument)(void* function, size_t index, size_t* offset, size_t* size) = nullptr;
 
-  /// The one of this process. An Error where there is no driver.
+  /// The driver of this process. Throws an Error if there is none.
   static const CudaDriver& open();
   void check(Result, const std::string& what) const;
 };

@@ -14,7 +14,7 @@
 
 namespace optrush {
 namespace {
-/// Of CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, and the size that needs no asking.
+/// The value of CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, and the size that needs no attribute.
 constexpr int kMaxDynamicShared = 8;
 constexpr int64_t kSharedWithoutAsking = 48 << 10;
 
@@ -48,7 +48,7 @@ int current_index() {
 
 void* current_stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
 
-/// The driver's calls need a context, which the runtime makes for a thread at its first own call that does.
+/// Calls of the driver need a context. The runtime creates it at a thread's first call that needs one.
 void have_context(const CudaDriver& driver) {
   void* context = nullptr;
   driver.check(driver.current_context(&context), "CUDA has no context");
@@ -94,7 +94,7 @@ std::string cuda_type(at::ScalarType type) {
   }
 }
 
-/// Its module is never unloaded: work that uses it may still be queued when a program ends.
+/// The module is never unloaded, because queued work may still use it when the program ends.
 class GpuKernel::Loaded {
  public:
   Loaded(std::string name, const GpuCode& code, Gpu gpu)

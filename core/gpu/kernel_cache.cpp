@@ -9,7 +9,7 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-constexpr std::size_t kHash = 64;  // characters of a sha256
+constexpr std::size_t kHash = 64;  // characters of a SHA-256
 }  // namespace
 
 fs::path KernelCache::default_folder() { return cache_folder("kernels"); }
@@ -20,7 +20,7 @@ std::string KernelCache::key_of(const GpuSource& source, const std::string& kern
       Json{source.file, source.text, source.headers, source.options, kernel, architecture, compiler}.dump());
 }
 
-// A file is the hash of the rest, the symbol, a line feed, the image.
+// Format of a file: the hash of the rest, the symbol, a line feed, the image.
 std::optional<GpuCode> KernelCache::find(const std::string& key) const {
   std::error_code unreadable;
   if (!fs::exists(file_of(key), unreadable)) return std::nullopt;
@@ -38,7 +38,7 @@ std::optional<GpuCode> KernelCache::find(const std::string& key) const {
 
 void KernelCache::keep(const std::string& key, const GpuCode& code) const {
   const std::string content = code.symbol + "\n" + code.image;
-  // Ranks of one machine may compile the same kernel at the same time.
+  // Several ranks of a machine may compile the same kernel at the same time.
   const fs::path mine = file_of(key).string() + "." + std::to_string(getpid());
   try {
     write_file(mine, {sha256(content), content});

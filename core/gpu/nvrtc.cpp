@@ -16,7 +16,7 @@ using Result = int;
 using Program = void*;
 constexpr Result kSuccess = 0, kCompilation = 6;
 
-/// Files of the library, those that lie beside LibTorch first, then names for the loader to look up.
+/// Candidates for the library: files beside LibTorch first, then names for the loader to look up.
 std::vector<std::string> candidates() {
   constexpr std::array kNames = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
   std::vector<std::string> files;
@@ -38,7 +38,7 @@ void* open_library() {
               "install a CUDA build of torch, which includes it, or the CUDA toolkit");
 }
 
-/// The line of the source that the first error names as "file(12): error: ...", or nothing.
+/// The source line of the first error of the form "file(12): error: ...", or "".
 std::string line_of_error(const GpuSource& source, const std::string& log) {
   const auto error = log.find("error");
   const auto opening = log.rfind('(', error);
@@ -49,7 +49,7 @@ std::string line_of_error(const GpuSource& source, const std::string& log) {
   const std::string name = log.substr(name_begin == std::string::npos ? 0 : name_begin + 1,
                                       opening - (name_begin == std::string::npos ? 0 : name_begin + 1));
   const auto header = source.headers.find(name);
-  if (header == source.headers.end() && name != source.file) return {};  // in a header of CUDA
+  if (header == source.headers.end() && name != source.file) return {};  // the error is in a header of CUDA
   std::istringstream lines(header != source.headers.end() ? header->second : source.text);
   std::string line;
   for (int i = 0; i < number; ++i)
@@ -72,7 +72,7 @@ struct Nvrtc::Functions {
   const char* (*message)(Result) = nullptr;
 
   static Functions open() {
-    void* library = open_library();  // stays open: kernels are compiled until the process ends
+    void* library = open_library();  // never closed: kernels may be compiled until the process ends
     Functions f;
     const auto find = [&]<class F>(F*& function, const char* symbol) {
       function = reinterpret_cast<F*>(dlsym(library, symbol));
@@ -138,7 +138,7 @@ GpuCode Nvrtc::compile(const GpuSource& source, const std::string& kernel,
     if (size_t size = 0; call_->log_size(program.get(), &size) == kSuccess && size > 1) {
       log.resize(size);
       call_->log(program.get(), log.data());
-      log.resize(size - 1);  // it ends with a zero
+      log.resize(size - 1);  // without the final zero
     }
     const std::string what = result == kCompilation ? ":\n" + log + line_of_error(source, log)
                                                     : std::string(": ") + call_->message(result);

@@ -5,11 +5,11 @@
 #include "optrush/gpu_kernel.h"
 
 namespace optrush {
-/// NVIDIA's run-time compiler, opened when a kernel is first compiled: nothing is linked. Its interface is
-/// stable, and its header is part of the toolkit only.
+/// NVIDIA's run-time compiler. The library is opened when a kernel is first compiled. Its functions are
+/// declared here, because the header is only in the CUDA toolkit; the API is stable.
 class Nvrtc {
  public:
-  /// The one of this process. An Error says where it was looked for.
+  /// The compiler of this process. Throws an Error that lists the searched places if there is none.
   static const Nvrtc& open();
 
   const std::string& version() const { return version_; }  ///< "13.0"

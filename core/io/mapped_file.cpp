@@ -22,7 +22,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   if (fd < 0) fail(errno);
   struct stat status = {};
   int problem = ::fstat(fd, &status) != 0 ? errno : S_ISDIR(status.st_mode) ? EISDIR : 0;
-  if (problem == 0 && !S_ISREG(status.st_mode)) problem = EINVAL;  // a pipe or a device
+  if (problem == 0 && !S_ISREG(status.st_mode)) problem = EINVAL;  // for example a pipe or a device
   if (problem == 0 && status.st_size > 0) {
     size_ = static_cast<size_t>(status.st_size);
     void* const address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);

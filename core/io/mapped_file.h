@@ -4,11 +4,10 @@
 #include <span>
 
 namespace optrush {
-/// The bytes of a file, mapped read-only. They are the file's: a program that overwrites it in place changes
-/// them.
+/// A file mapped read-only. If another program overwrites the file in place, the bytes change.
 class MappedFile {
  public:
-  /// An Error names the path where it is no file or can't be mapped. An empty file has no bytes.
+  /// Throws an Error with the path if it is not a file or can't be mapped. An empty file has no bytes.
   explicit MappedFile(const std::filesystem::path&);
   ~MappedFile();
   MappedFile(MappedFile&&) noexcept;

@@ -11,7 +11,7 @@
 
 namespace optrush {
 namespace {
-constexpr size_t kAlignment = 8;  // of the data: writers pad the header with spaces
+constexpr size_t kAlignment = 8;  // alignment of the data: the header is padded with spaces
 
 struct Dtype {
   const char* name;
@@ -49,12 +49,12 @@ Tensor read_tensor(const SafetensorsView& file, const SafetensorsEntry& entry) {
 
 void write_safetensors(const std::filesystem::path& path, std::vector<std::pair<std::string, Tensor>> tensors,
                        const SafetensorsMetadata& metadata) {
-  // Wide elements first, so that each tensor is aligned for readers that map it.
+  // Tensors with wide elements first, so that every tensor is aligned for readers that map the file.
   std::ranges::stable_sort(tensors, std::greater(),
                            [](const auto& named) { return named.second.element_size(); });
   Json header = Json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
-  std::vector<Tensor> values;  // on the CPU, contiguous
+  std::vector<Tensor> values;  // contiguous copies on the CPU
   size_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
     if (header.contains(name))

@@ -11,21 +11,22 @@
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// An Error where LibTorch has no such type, or where no reader here takes it.
+/// The dtype of an entry. Throws an Error if LibTorch has no such type, or no code here supports it.
 at::ScalarType scalar_type(const SafetensorsEntry&, const std::string& origin);
 
-/// A copy on the CPU, in the stored dtype.
+/// Copies a tensor to the CPU, in the stored dtype.
 Tensor read_tensor(const SafetensorsView&, const SafetensorsEntry&);
 
 /// A safetensors file whose tensors LibTorch reads.
 class SafetensorsFile : public SafetensorsView {
  public:
   using SafetensorsView::SafetensorsView;
-  /// As read_tensor(). An Error where the file has no such tensor.
+  /// read_tensor() by name. Throws an Error if the file has no such tensor.
   Tensor read(std::string_view name) const { return read_tensor(*this, entry(name)); }
 };
 
-/// Writes by temporary file and rename. Tensors may be on any device and have any strides; dtypes are kept.
+/// Writes a file by temporary file and rename. Tensors may be on any device and have any strides; dtypes are
+/// kept.
 void write_safetensors(const std::filesystem::path&, std::vector<std::pair<std::string, Tensor>> tensors,
                        const SafetensorsMetadata& metadata = {});
 }  // namespace optrush

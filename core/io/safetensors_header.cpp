@@ -21,7 +21,7 @@ constexpr std::pair<const char*, int64_t> kElementBytes[] = {
     {"F8_E8M0", 1}, {"I64", 8}, {"I32", 4}, {"I16", 2},  {"I8", 1},      {"U64", 8},
     {"U32", 4},     {"U16", 2}, {"U8", 1},  {"BOOL", 1}, {"C64", 8}};
 
-/// What a tensor's entry says, with the tensor's name in each error.
+/// Reads the entry of a tensor. Each error names the tensor.
 class EntryReader {
  public:
   EntryReader(const std::string& name, const Json& info, const std::string& origin)
@@ -31,7 +31,7 @@ class EntryReader {
       if (!info.contains(key)) fail("has no '" + std::string(key) + "'");
   }
 
-  /// Name and bytes of an element.
+  /// The name of the dtype and the bytes of an element.
   std::pair<std::string, int64_t> dtype() const {
     std::vector<std::string> names;
     for (const auto& [name, bytes] : kElementBytes) {
@@ -54,7 +54,7 @@ class EntryReader {
       fail("has data_offsets that are not a pair: " + shown(offsets));
     return {natural(offsets[0], "an offset"), natural(offsets[1], "an offset")};
   }
-  /// Zeros count as ones against overflow: strides of an empty tensor are products as well.
+  /// For the overflow check, zeros count as ones, because strides of an empty tensor are products as well.
   uint64_t byte_size(const std::vector<int64_t>& shape, int64_t element) const {
     int64_t bytes = element;
     bool empty = false;

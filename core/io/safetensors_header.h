@@ -11,7 +11,7 @@
 #include "io/mapped_file.h"
 
 namespace optrush {
-/// One tensor of a safetensors file; its data are the bytes [begin, end) of the file.
+/// A tensor of a safetensors file. Its data are the bytes [begin, end) of the file.
 struct SafetensorsEntry {
   std::string name;
   std::string dtype;  ///< as the format writes it: "BF16"
@@ -19,7 +19,7 @@ struct SafetensorsEntry {
   size_t begin = 0, end = 0;
 };
 
-/// Texts by name that a file carries beside its tensors ("__metadata__").
+/// Named texts of a file ("__metadata__").
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
 struct SafetensorsHeader {
@@ -27,17 +27,17 @@ struct SafetensorsHeader {
   SafetensorsMetadata metadata;
 };
 
-/// Reads and checks the header of the format (https://github.com/huggingface/safetensors): every tensor lies
-/// inside the file, with the size of its shape, without overlap and without holes.
+/// Reads and checks the header (https://github.com/huggingface/safetensors). Every tensor must lie inside the
+/// file and have the size of its shape; there must be no overlaps and no gaps.
 SafetensorsHeader parse_safetensors(std::span<const std::byte> file, const std::string& origin);
 
-/// A safetensors file, mapped. Data is read only when the bytes of a tensor are read.
+/// A mapped safetensors file. The bytes of a tensor are read from disk on first access.
 class SafetensorsView {
  public:
   explicit SafetensorsView(const std::filesystem::path&);
 
   bool contains(std::string_view name) const { return entries_.contains(name); }
-  /// An Error where the file has no such tensor.
+  /// Throws an Error if the file has no such tensor.
   const SafetensorsEntry& entry(std::string_view name) const;
   std::span<const std::byte> bytes(const SafetensorsEntry&) const;
   std::vector<std::string> names() const;

@@ -12,11 +12,11 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-constexpr const char* kIndex = "optrush_state";  // in a file's metadata
+constexpr const char* kIndex = "optrush_state";  // key in the metadata of a file
 constexpr int64_t kSchemaVersion = 1, kMostRanks = 1 << 20, kMostSteps = int64_t{1} << 52;
 constexpr const char* kCure = "save the state again, or start from a different state";
 
-/// A box of a tensor of `shape`, as the layout that has just this box.
+/// Reads a box of a tensor of `shape` as a layout.
 Layout box_from_json(const Json& json, const std::vector<int64_t>& shape, const std::string& where) {
   const auto fail = [&] {
     throw Error(ErrorCode::invalid_file, "the index of the state has an invalid box " + shown(json), kCure,
@@ -64,7 +64,7 @@ void write_state_part(const fs::path& folder, int64_t step, int64_t rank,
   std::vector<std::pair<std::string, Tensor>> tensors;
   Json index = Json::object();
   for (const StatePiece& piece : pieces) {
-    // A rank may have several pieces of one tensor.
+    // A rank may have several pieces of a tensor.
     const std::string name = piece.key + "#" + std::to_string(tensors.size());
     Json boxes = Json::array();
     for (const auto& part : piece.layout.pieces()) boxes.push_back(to_json(part.box));
@@ -164,7 +164,7 @@ std::vector<StatePiece> StateFolder::read(const std::string& key) const {
       pieces.push_back({key, box, all.narrow(0, at, box.numel())});
       at += box.numel();
     }
-    // One entry for a whole shard, as a count of steps: each rank that has a part of it saved it.
+    // A value for a whole parameter, such as a step count, is saved by each rank that has a part of it.
     if (!pieces.empty() && pieces.back().layout.shape().empty()) break;
   }
   return pieces;

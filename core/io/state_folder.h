@@ -10,45 +10,44 @@
 #include "optrush/param.h"
 
 namespace optrush {
-/// Some elements of a logical tensor of a run's state: "model/NAME", "optimizer/exp_avg/NAME",
-/// "plugin/PLUGIN/NAME", "run/step".
+/// Some elements of a logical tensor of a run's state. Keys are "model/NAME", "optimizer/exp_avg/NAME",
+/// "plugin/PLUGIN/NAME" and "run/step".
 struct StatePiece {
   std::string key;
   Layout layout;
-  Tensor value;  ///< the elements of the layout; it may be a view of what the run goes on to change
+  Tensor value;  ///< the elements of the layout; may be a view of a tensor that the run changes later
 };
 
-/// Every piece that was saved under a key, by whatever ranks.
+/// Returns all pieces that the ranks saved under a key.
 using SavedState = std::function<std::vector<StatePiece>(const std::string& key)>;
 
-/// Writes what one rank saves after `step` steps: FOLDER/step-STEP/rank-RANK.safetensors, whose metadata says
-/// which elements of which logical tensor each of its tensors is.
+/// Writes the part of one rank after `step` steps to FOLDER/step-STEP/rank-RANK.safetensors. The metadata
+/// states which elements of which logical tensor each tensor holds.
 void write_state_part(const std::filesystem::path& folder, int64_t step, int64_t rank,
                       const std::vector<StatePiece>&);
-/// Of the parts of all ranks. An Error where one is not there.
+/// The size of the parts of all ranks. Throws an Error if a part is missing.
 int64_t bytes_of_state(const std::filesystem::path& folder, int64_t step, int64_t ranks);
-/// FOLDER/state.json: from here on the state of this step is the one that counts. What was saved before is
-/// removed.
+/// Writes FOLDER/state.json, which makes the state of this step the valid one, and removes earlier states.
 void commit_state(const std::filesystem::path& folder, int64_t step, int64_t ranks);
 
-/// The last whole state that was saved in a folder, for a mesh of any form.
+/// Reads the valid state of a folder, for a mesh of any form.
 class StateFolder {
  public:
-  /// Reads what is there, but no values. An Error names the file that is missing or makes no sense.
+  /// Reads the index, but no values. Throws an Error that names a missing or invalid file.
   explicit StateFolder(const std::filesystem::path&);
 
   int64_t step() const { return step_; }
   std::vector<std::string> keys() const;
-  /// None where nothing has this key. Copies, on the CPU.
+  /// The pieces with this key, as copies on the CPU; empty if there are none.
   std::vector<StatePiece> read(const std::string& key) const;
-  /// A whole logical tensor. Throws an Error if no rank saved one of its elements.
+  /// The whole logical tensor. Throws an Error if no rank saved one of its elements.
   Tensor whole(const std::string& key) const;
 
  private:
   struct Part {
     const SafetensorsFile* file;
     std::string tensor;
-    std::vector<Layout> boxes;  ///< one after the other in the tensor
+    std::vector<Layout> boxes;  ///< in the order in which the tensor holds them
   };
   void read_index(const SafetensorsFile&, const std::string& where);
 

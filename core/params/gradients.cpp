@@ -10,7 +10,7 @@
 
 namespace optrush {
 namespace {
-/// Ranks that hold the same elements, each of which adds its share.
+/// The number of ranks that hold the same elements and each add their share.
 double copies(const Shard& shard, const Mesh& mesh) {
   int64_t ranks = 1;
   for (const auto& dim : mesh.dims())
@@ -18,7 +18,7 @@ double copies(const Shard& shard, const Mesh& mesh) {
   return static_cast<double>(ranks);
 }
 
-/// What this rank counts of a shard's gradient: all of it, but for parameters that another rank counts.
+/// The gradients of a shard that this rank counts: none if another rank counts the parameter.
 Tensors counted_gradients(const Shard& shard) {
   if (!shard.grad.defined()) return {};
   const auto counts = [](const Segment& segment) { return segment.param->counted; };
@@ -32,7 +32,7 @@ Tensors counted_gradients(const Shard& shard) {
 using Kind = std::pair<c10::DeviceType, at::ScalarType>;
 Kind kind_of(const Tensor& tensor) { return {tensor.device().type(), tensor.scalar_type()}; }
 
-/// The L2 norm of each, of 0 dimensions, in fp32 at least.
+/// The L2 norm of each tensor, as 0-dimensional tensors in fp32 or wider.
 Tensors norms_of(const Tensors& tensors) {
   std::map<Kind, std::vector<size_t>> kinds;
   for (size_t i = 0; i < tensors.size(); ++i) kinds[kind_of(tensors[i])].push_back(i);
@@ -66,14 +66,14 @@ Tensors Gradients::tensors() const {
 Tensor Gradients::norm() const {
   const at::NoGradGuard no_grad;
   Tensors gradients;
-  std::vector<ptrdiff_t> parts;  // of each shard
+  std::vector<ptrdiff_t> parts;  // number of parts of each shard
   for (const Shard& shard : shards_) {
     const Tensors counted = counted_gradients(shard);
     parts.push_back(std::ssize(counted));
     gradients.insert(gradients.end(), counted.begin(), counted.end());
   }
   const Tensors norms = norms_of(gradients);
-  // In order of the shards, whether released or not: the sum has the same bits.
+  // In the order of the shards, released or not, so that the sum always has the same bits.
   std::map<double, Tensors> by_copies;
   auto next = norms.begin();
   for (size_t i = 0; i < shards_.size(); ++i) {

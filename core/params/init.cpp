@@ -14,18 +14,19 @@
 
 namespace optrush {
 namespace {
-/// FNV-1a, so that the stream of a parameter depends on its name and not on its place.
+/// FNV-1a hash of seed and name: the random stream of a parameter does not depend on its position in the
+/// model.
 uint64_t stream(uint64_t seed, const std::string& name) {
   uint64_t hash = 0xcbf29ce484222325ULL ^ (seed * 0x9e3779b97f4a7c15ULL);
   for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3ULL;
   return hash;
 }
 
-/// What one thread draws at a time. Another size is another model.
+/// Elements that a thread draws at a time. Another value changes the initial values of every model.
 constexpr int64_t kBlock = int64_t{1} << 20;
 
-/// Draws a tensor in blocks, each from a stream of its own, so that the values do not depend on the number of
-/// threads. The first block has the generator's own stream.
+/// Draws a tensor in blocks, each from its own random stream, so that the values do not depend on the number
+/// of threads. The first block uses the stream of the given generator.
 template <class Draw>
 void draw_in_blocks(Tensor& tensor, const at::Generator& generator, const Draw& draw) {
   const uint64_t seed = generator.current_seed();
@@ -75,7 +76,7 @@ Tensor no_value(const Param& param) {
   void* zeros =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (zeros == MAP_FAILED) throw std::bad_alloc();
-  madvise(zeros, bytes, MADV_HUGEPAGE);  // a read of 2 MiB is one page fault
+  madvise(zeros, bytes, MADV_HUGEPAGE);  // one page fault per 2 MiB
   return at::from_blob(
       zeros, param.shape, [bytes](void* memory) { munmap(memory, bytes); }, options);
 }

@@ -10,8 +10,9 @@ Initializer constant(double value);
 Initializer normal(double standard_deviation);
 /// U(-bound, bound) with bound = 1 / sqrt(fan_in): torch.nn.Linear's default, kaiming_uniform(a = sqrt(5)).
 Initializer uniform_by_fan_in();
-/// The full value of a parameter on the CPU, from (seed, name) alone; not yet cut to its dtype.
+/// The full initial value of a parameter on the CPU, from (seed, name) only, before rounding to its dtype.
 Tensor initial_value(const Param&, uint64_t seed);
-/// Zeros in its place that take no memory while they are only read: for a device that computes nothing.
+/// Zeros in the shape of the parameter that take no memory as long as they are only read, for a device that
+/// computes nothing.
 Tensor no_value(const Param&);
 }  // namespace optrush

@@ -27,8 +27,8 @@ std::string shown(const std::vector<int64_t>& shape) {
   return text.empty() ? "scalar" : text;
 }
 
-/// The parts of a range of a box's elements that are boxes themselves: along each axis an incomplete row at
-/// either end, and the complete ones between them. `box` has its leading axes fixed before `axis`.
+/// Splits a range of a box's elements into boxes: along each axis the incomplete rows at both ends and the
+/// complete rows between them. The axes before `axis` are already fixed in `box`.
 void split(Layout::Box box, size_t axis, int64_t begin, int64_t end, int64_t& at,
            std::vector<Layout::Piece>& pieces) {
   if (begin >= end) return;
@@ -57,7 +57,7 @@ void split(Layout::Box box, size_t axis, int64_t begin, int64_t end, int64_t& at
   if (!whole_last) split(rows(last, last + 1), axis + 1, 0, end - last * row, at, pieces);
 }
 
-/// A box of a tensor that holds `of` without gaps.
+/// The part `part` of a contiguous tensor that holds the box `of`, as a view.
 Tensor view(const Tensor& piece, const Layout::Box& of, const Layout::Box& part) {
   Tensor shaped = piece.view(extents(of));
   for (size_t axis = 0; axis < part.begin.size(); ++axis)
@@ -109,8 +109,8 @@ Layout Layout::in_blocks(int64_t block) const {
                      std::to_string(block) + " elements",
                  "cut it along its first axis at multiples of the block, or not at all");
   };
-  // The box lies in one run of the logical tensor if everything behind its first axis of more than one entry
-  // is whole.
+  // The box is contiguous in the logical tensor if all axes behind its first axis with more than one entry
+  // are whole.
   int64_t first = 0;
   bool inside = false;
   for (size_t axis = 0; axis < shape_.size(); ++axis) {

@@ -19,7 +19,7 @@ const Tensor& ComputeCopy::of(const Tensor& leaf, at::ScalarType type) {
   const bool fresh =
       copy_.defined() && copy_.scalar_type() == type && leaf_.is_same(leaf) && version_ == leaf._version();
   if (fresh) return copy_;
-  // Under a checkpoint the forward runs without gradients, and its recomputation with them.
+  // Under checkpointing, the forward runs without gradients and its recomputation with gradients.
   const at::AutoGradMode with_gradients(true);
   copy_ = leaf.to(type);
   leaf_ = leaf;
@@ -29,7 +29,8 @@ const Tensor& ComputeCopy::of(const Tensor& leaf, at::ScalarType type) {
 }
 
 namespace {
-/// The unit for which a tensor is gathered whose memory is freed now: it keeps its shape and has no bytes.
+/// The unit that gathers this tensor, if its memory is freed at present: such a tensor keeps its shape and
+/// has no bytes.
 std::optional<std::string> gathered_elsewhere(const Tensor& tensor) {
   if (!tensor.defined() || tensor.numel() == 0 || !tensor.has_storage()) return std::nullopt;
   c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
@@ -55,7 +56,7 @@ Tensor Param::value() const {
 }
 
 Tensor Param::compute_value() const {
-  // A decoded value is made for one use: a copy of it would keep what the codec saves.
+  // A decoded value is not cast once per step: the copy would take the memory that the codec saves.
   if (codec || !compute_dtype || leaf.scalar_type() == *compute_dtype) return value();
   check_is_here(*this);
   return tracing() ? leaf.to(*compute_dtype) : compute_copy.of(leaf, *compute_dtype);

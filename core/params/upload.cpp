@@ -10,7 +10,7 @@
 namespace optrush {
 namespace {
 constexpr int64_t kPiece = int64_t{32} << 20;  // bytes
-constexpr int64_t kGrain = int64_t{1} << 20;   // of a thread
+constexpr int64_t kGrain = int64_t{1} << 20;   // bytes per thread
 
 void copy_by_all_threads(char* to, const char* from, int64_t bytes) {
   at::parallel_for(0, bytes, kGrain, [&](int64_t first, int64_t last) {

@@ -8,24 +8,24 @@
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// Copies tensors of the host to a device. To a GPU they go in pieces through two pinned buffers, one filled
-/// by all threads while the GPU reads the other. LibTorch keeps pinned memory and rounds it up to a power of
-/// two, so to pin whole tensors would hold up to twice the largest.
+/// Copies host tensors to a device. Copies to a GPU go through two pinned buffers: all threads fill one while
+/// the GPU reads the other. Pinning whole tensors would take up to twice the memory of the largest one,
+/// because LibTorch keeps pinned memory and rounds it up to a power of two.
 class Upload {
  public:
-  /// `times` takes the seconds of the copies to a GPU; it lives as long as the Upload.
+  /// `times` receives the seconds of copies to a GPU and must outlive the Upload.
   explicit Upload(at::Device device, PartTimes* times = nullptr)
       : device_(device), times_(times != nullptr ? times : &own_times_) {}
   Upload(const Upload&) = delete;
   Upload& operator=(const Upload&) = delete;
-  /// On the device, in the tensor's type; the tensor itself where it is there. It may be freed after the
-  /// call.
+  /// The tensor on the device, in the same type. Returns `host` itself if it is already there. `host` may be
+  /// freed after the call.
   Tensor operator()(const Tensor& host);
 
  private:
   struct Buffer {
-    Tensor pinned;                   ///< bytes
-    std::optional<c10::Event> read;  ///< when the GPU has read them
+    Tensor pinned;                   ///< a flat tensor of bytes
+    std::optional<c10::Event> read;  ///< recorded behind the GPU's read of the buffer
   };
   at::Device device_;
   PartTimes own_times_, *times_;

@@ -14,7 +14,7 @@ void call_plugin(const std::string& where, const std::function<void()>& code) {
   } catch (const Skip& e) {
     throw Skip(e.code(), e.message(), e.cure(), e.where().empty() ? where : e.where());
   } catch (const PeerError&) {
-    throw;  // a consequence of what happened elsewhere
+    throw;  // the cause is on another rank
   } catch (const Error& e) {
     throw e.at(where);
   } catch (c10::Error& e) {

@@ -4,8 +4,9 @@
 #include "optrush/differentiable.h"
 
 namespace optrush {
-/// Sees the calls of pairs (`call`) on one thread while it lives, with the inputs as the two halves get them:
-/// what a plugin computes by pairs is found by running it, not declared. Calls under a tracer are not seen.
+/// While it lives, it is told of each `call` of a Differentiable on this thread, with the inputs that its
+/// forward gets. A check finds out in this way which Differentiables a plugin uses. Calls under a tracer are
+/// not reported.
 class CallObserver {
  public:
   using See = std::function<void(const Differentiable&, const Tensors& inputs)>;

@@ -22,12 +22,12 @@ void check_count(const Differentiable& op, const char* what, size_t got, size_t 
                                                " " + what + ", expected " + std::to_string(expected));
 }
 
-/// The one autograd node behind every pair.
+/// The autograd node of every Differentiable.
 struct AutogradFunction : torch::autograd::Function<AutogradFunction> {
   static variable_list forward(AutogradContext* context, const Differentiable* op, at::TensorList inputs) {
     auto result = op->forward(inputs.vec());
     context->set_materialize_grads(
-        false);  // zeros in place of an output's gradient would be written and read
+        false);  // set_materialize_grads: zeros for a missing gradient of an output would be written and read
     context->saved_data["op"] = reinterpret_cast<int64_t>(op);
     context->saved_data["inputs"] = static_cast<int64_t>(inputs.size());
     context->save_for_backward(std::move(result.saved));
@@ -39,7 +39,7 @@ struct AutogradFunction : torch::autograd::Function<AutogradFunction> {
     const bool any = std::ranges::any_of(output_gradients, [](const Tensor& g) { return g.defined(); });
     auto gradients = any ? op->backward(context->get_saved_variables(), output_gradients) : Tensors(expected);
     check_count(*op, "gradients", gradients.size(), expected);
-    gradients.insert(gradients.begin(), Tensor());  // for the pointer to op
+    gradients.insert(gradients.begin(), Tensor());  // the gradient of the pointer to op
     return gradients;
   }
 };
@@ -61,7 +61,7 @@ thread_local TracedFunctions* traced_functions = nullptr;
 thread_local CallObserver* call_observer = nullptr;
 // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
-/// The operator behind the node: the tracer notes the call and runs the pair without looking into it.
+/// The operator optrush::call. The tracer records the call and does not trace into it.
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the dispatcher gives values
 Tensors run_traced_pair(std::string pair, Tensors inputs) {
   const auto& entry = traced_functions->entries().at(std::stoul(pair));
@@ -69,7 +69,7 @@ Tensors run_traced_pair(std::string pair, Tensors inputs) {
 }
 
 Tensors call_node(const std::string& pair, const Tensors& inputs) {
-  // Made at the first trace of the process and kept: nothing is registered where nothing is traced.
+  // Registered at the first trace of the process and kept.
   static const auto library = [] {
     torch::Library made(torch::Library::DEF, "optrush", std::nullopt, __FILE__, __LINE__);
     made.def("call(str pair, Tensor[] inputs) -> Tensor[]");
@@ -92,7 +92,7 @@ CallObserver::~CallObserver() { call_observer = outer_; }
 
 Tensors call(const Differentiable& op, Tensors inputs) {
   inputs = cast_inputs(op, std::move(inputs));
-  // Inside the pair nothing is cast again: the halves see the types that they get.
+  // No autocast inside forward and backward: they get the types that Cast states.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   if (!tracing()) {
     if (call_observer != nullptr) call_observer->see_(op, inputs);

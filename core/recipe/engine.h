@@ -1,7 +1,7 @@
 #pragma once
 
 namespace optrush {
-/// Makes the autograd engine of the process the one that knows scopes of saved tensors. Before the first
-/// backward: an engine that has run keeps the queues of its devices to itself.
+/// Replaces the autograd engine of the process by one that supports SavedTensorScope. Must be called before
+/// the first backward, because an engine that has run keeps the queues of its devices.
 void use_saved_tensor_engine();
 }  // namespace optrush

@@ -6,8 +6,7 @@
 
 namespace optrush {
 namespace {
-// Of the thread whose forward it is.
-// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+// State of the thread that runs the forward.
 thread_local bool evaluates = false, refers = false;
 }  // namespace
 

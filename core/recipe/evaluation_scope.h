@@ -2,7 +2,7 @@
 #include <ATen/core/grad_mode.h>
 
 namespace optrush {
-/// During its lifetime, forwards of this thread only compute a loss (optrush/scopes.h).
+/// While it lives, forwards of this thread compute only a loss (optrush/scopes.h).
 class EvaluationScope {
  public:
   EvaluationScope();

@@ -112,7 +112,7 @@ void Recipe::scope(Phase phase, std::function<std::shared_ptr<void>()> enter) {
   editor_.check_open("a scope");
   auto& scopes = record_->scopes.scopes_;
   scopes.push_back({{phase, editor_.name, {}}, std::move(enter)});
-  // Outermost first, so the later phase comes first.
+  // Outermost first: a later phase comes first.
   std::stable_sort(scopes.begin(), scopes.end(),
                    [](const auto& a, const auto& b) { return b.edit < a.edit; });
 }

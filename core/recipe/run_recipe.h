@@ -10,7 +10,7 @@
 #include "optrush/scopes.h"
 
 namespace optrush {
-/// The records of plugins other than slots.
+/// What plugins record, except for the edits of slots.
 struct Recipe::Record {
   struct Handler {
     Event event;
@@ -32,12 +32,13 @@ struct Recipe::Record {
   std::vector<Handler> handlers;
   std::vector<Kept> kept;
   std::vector<Counted> counters;
-  std::map<std::string, Json> descriptions;  ///< by format
-  std::set<std::string> learned;             ///< kinds of data
+  std::map<std::string, Json> descriptions;  ///< parameter descriptions, by format
+  std::set<std::string> learned;             ///< kinds of data for which a plugin defines a loss
   std::map<const void*, std::string> claims;
 };
 
-/// The recipe of a run as the host has it: it sets the present editor, seals, checks and reads the record.
+/// The host's view of a recipe: it sets the plugin that edits, seals the recipe, checks it and reads the
+/// record.
 class RunRecipe final : public Recipe {
  public:
   using Kept = Record::Kept;
@@ -47,13 +48,13 @@ class RunRecipe final : public Recipe {
 
   void edit_as(std::string plugin) { editor_.name = std::move(plugin); }
   void seal() { editor_.sealed = true; }
-  /// An Error before anything runs, where a plugin demands what no base offers.
+  /// Throws an Error if a plugin demands a feature that no base offers. Called before anything runs.
   void check() const;
   void fire(Event, Run&) const;
   RunMesh& run_mesh() const { return record_->mesh; }
   const std::vector<Kept>& kept() const { return record_->kept; }
   const std::vector<Counted>& counters() const { return record_->counters; }
-  /// Whether a plugin makes a loss of data of this kind.
+  /// Whether a plugin defines a loss for data of this kind.
   bool learns_from(const std::string& kind) const { return record_->learned.contains(kind); }
   /// Null if no plugin describes its parameters in this format.
   Json description(const std::string& format) const;

@@ -14,13 +14,14 @@ namespace {
 using torch::autograd::SavedVariableHooks;
 using Packs = std::vector<std::shared_ptr<const PackTensor>>;
 
-/// Scopes are state of a thread, as autocast and the gradient mode are.
+/// The scopes of this thread. Like autocast and the gradient mode, they are thread-local.
 Packs& packs_of_thread() {
   thread_local Packs packs;
   return packs;
 }
 
-/// One saved tensor: packed by every scope, innermost first, and unpacked in reverse.
+/// The hooks of one saved tensor. It is packed by every scope, innermost first, and unpacked in reverse
+/// order.
 class PackedChain final : public SavedVariableHooks {
  public:
   explicit PackedChain(Packs innermost_last) : packs_(std::move(innermost_last)) {}
@@ -33,7 +34,7 @@ class PackedChain final : public SavedVariableHooks {
       unpacks_.push_back(std::move(unpack));
     }
     packs_.clear();
-    // What an operator returned would own the node that owns this.
+    // An output of the operator would own the node that owns this object: a cycle.
     if (kept_.defined() && !kept_.is_leaf()) kept_ = kept_.detach();
   }
   Tensor call_unpack_hook() override {
@@ -48,7 +49,7 @@ class PackedChain final : public SavedVariableHooks {
   std::vector<std::function<Tensor(const Tensor&)>> unpacks_;
 };
 
-/// LibTorch's engine with default hooks for saved tensors, which exist in Python only otherwise.
+/// LibTorch's engine with default hooks for saved tensors, which LibTorch has only for Python.
 class Engine final : public torch::autograd::Engine {
  public:
   static Engine& instance() {

@@ -52,7 +52,7 @@ void SlotInfo::throw_on(const std::string& place) {
   } catch (...) {
   }
   call_plugin(place, [] { throw; });
-  std::terminate();  // not reached: call_plugin throws what it caught
+  std::terminate();  // not reached: call_plugin rethrows
 }
 
 void SlotInfo::refuse_trace(const std::string& place) {

@@ -6,17 +6,17 @@
 #include "results/status.h"
 
 namespace optrush {
-/// How a case of `optrush check` ended, as its worker, its journal and its results for programs have it.
+/// How a case of `optrush check` ended, as stored by its worker, its journal and its JSON output.
 struct CaseEnd {
   CaseStatus status = CaseStatus::not_run;
-  std::string detail = {};             ///< what was checked, or why it was not
-  std::optional<ErrorCode> code = {};  ///< of a case that was refused, skipped or failed
+  std::string detail = {};             ///< what was checked, or the reason why it was not
+  std::optional<ErrorCode> code = {};  ///< of the error, if the case was refused, skipped or failed
   double seconds = 0;
 };
-/// Of the error that ended it.
+/// The end of a case by an error.
 CaseEnd ended_by(const Error&, CaseStatus);
 
 Json to_json(const CaseEnd&);
-/// An Error where a field is unknown, missing or of another type.
+/// Throws an Error if a field is unknown, missing or of another type.
 CaseEnd case_end_from_json(const Json&);
 }  // namespace optrush

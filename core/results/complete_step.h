@@ -2,7 +2,7 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// What a step that was read leaves to be derived: a program that masks nothing need not count positions. An
-/// Error where the counts can't be.
+/// Sets fields that a stored step leaves out because they follow from others: a program without padding need
+/// not count positions. Throws an Error if the counts are impossible.
 void complete(StepResult&);
 }  // namespace optrush

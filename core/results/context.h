@@ -10,7 +10,7 @@
 namespace optrush {
 struct CpuContext {
   std::string name;
-  std::optional<int64_t> cores, threads;  ///< physical and logical ones that the process may use
+  std::optional<int64_t> cores, threads;  ///< physical and logical cores that the process may use
   std::optional<double> quota;
   std::vector<std::string> isa;
   std::optional<int64_t> cache_bytes, memory_bytes;
@@ -32,7 +32,7 @@ struct GpuContext {
   std::optional<int64_t> other_processes;
 };
 
-/// A machine of a launcher's job.
+/// One machine of a job on several machines.
 struct HostContext {
   std::string name;
   std::vector<int64_t> ranks;
@@ -41,22 +41,23 @@ struct HostContext {
 
 struct PeakContext {
   std::string device;
-  std::vector<std::pair<std::string, double>> dtype_flops;  ///< FLOP/s of the fastest square matmul
+  /// measured FLOP/s of the fastest square matrix product
+  std::vector<std::pair<std::string, double>> dtype_flops;
   std::string source, mfu_dtype;
   std::optional<double> mfu_denominator;
 };
 
 struct PluginContext {
-  std::string name, file, summary, reason;  ///< reason: why it does not work here; "": it works
+  std::string name, file, summary, reason;  ///< reason: why it does not work on this machine; "": it works
 };
 
 struct PythonContext {
   std::string path, version, torch, vl_convert, no_compile;
 };
 
-/// The machine and the software that a report was made with (context.json).
+/// The machine and the software of a report (context.json).
 struct Context {
-  std::string date, commit, script, script_sha256;  ///< of the experiment
+  std::string date, commit, script, script_sha256;  ///< commit, script: of the experiment
   std::string optrush_version, host;
   std::vector<HostContext> hosts;
   std::string os, kernel;
@@ -74,12 +75,12 @@ struct Context {
   std::vector<PluginContext> plugins;
   PythonContext python;
   std::vector<std::string> warnings;
-  std::string doctor;  ///< why the look at the machine failed; "": it did not
+  std::string doctor;  ///< why the inspection of the machine failed; "": it did not
 };
 
-/// An Error that names the field where one is of another type. Fields may be missing: an earlier build did
-/// not write them, or the look at the machine failed.
+/// Throws an Error that names a field of another type. Fields may be missing: earlier builds did not write
+/// them, or the inspection of the machine failed.
 Context context_from_json(const Json&, const std::string& where);
-/// docs/schema/context.schema.json, made from the declaration.
+/// docs/schema/context.schema.json, generated from the declaration.
 Json context_schema();
 }  // namespace optrush

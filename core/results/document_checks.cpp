@@ -6,7 +6,7 @@
 
 namespace optrush {
 namespace {
-/// A table of a document, with its place in each error.
+/// A JSON object of a document. Its errors name its place.
 class DocumentPart {
  public:
   DocumentPart(const Json& json, std::string subject, const std::string& where)
@@ -20,11 +20,11 @@ class DocumentPart {
     if (it == json_.end()) throw Error(ErrorCode::invalid_file, named(key) + " is missing", {}, where_);
     return *it;
   }
-  /// Each has to be there, in this type.
+  /// Requires each key, with this type.
   void need(const char* type, std::initializer_list<const char*> keys) const {
     for (const char* key : keys) checked({.type = type}, at(key), named(key), where_);
   }
-  /// Each may be missing.
+  /// Each key may be missing; otherwise it has this type.
   void allow(const char* type, std::initializer_list<const char*> keys) const {
     for (const char* key : keys)
       if (has(key)) need(type, {key});

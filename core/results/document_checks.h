@@ -4,8 +4,8 @@
 #include "optrush/json.h"
 
 namespace optrush {
-// Documents of a report that stay JSON: what it reads of them is there and of its type, else an Error that
-// names the field and `where`. Other fields may be anything.
+// Checks of a report's documents that are kept as JSON: the fields that the report reads exist and have their
+// type. Otherwise an Error names the field and `where`. Other fields may be anything.
 
 /// tried.json
 void check_tried(const Json&, const std::string& where);

@@ -44,7 +44,7 @@ std::vector<JournalEntry> read_journal(const fs::path& folder) {
   for (const Json& line : read_json_lines(journal_of(folder))) {
     try {
       entries.push_back(entry_record().read(line));
-    } catch (const Error&) {  // a hand or a later build wrote it
+    } catch (const Error&) {  // a user or a later build wrote the line
     }
   }
   return entries;

@@ -12,7 +12,7 @@
 
 namespace optrush {
 namespace {
-/// As record_of(const StepResult*) declares them; the first are required.
+/// The fields that record_of(const StepResult*) declares; the required ones come first.
 constexpr std::array<std::string_view, 11> kFields = {"step",      "timed",          "loss",
                                                       "grad_norm", "tokens",         "seconds",
                                                       "phases",    "learning_rate",  "processed_tokens",
@@ -91,7 +91,7 @@ bool read_step(JsonCursor& cursor, bool keep_phases, StepResult& step) {
   return true;
 }
 
-/// None where one of them is not as a worker writes it.
+/// None if a step differs from the form that a worker writes.
 std::optional<std::vector<StepResult>> read_steps(JsonCursor& cursor, bool keep_phases) {
   std::vector<StepResult> steps;
   for (cursor.enter('['); cursor.next_item();)
@@ -101,11 +101,11 @@ std::optional<std::vector<StepResult>> read_steps(JsonCursor& cursor, bool keep_
   return steps;
 }
 
-/// A text without some of its values.
+/// Copies a text without some of its values.
 class Rest {
  public:
   explicit Rest(std::string_view text) : text_(text) {}
-  /// Values in order of the text.
+  /// Must be called in order of the text.
   void replace(size_t begin, size_t end, std::string_view instead) {
     kept_ += text_.substr(taken_, begin - taken_);
     kept_ += instead;
@@ -125,7 +125,7 @@ void pass_over(JsonCursor& cursor, Rest& rest) {
   rest.replace(begin, cursor.position(), "null");
 }
 
-/// Members of `costs` that are most of it.
+/// The largest members of `costs`.
 bool is_of_operators(std::string_view name) { return name == "operators" || name == "phases"; }
 
 void pass_over_operators(JsonCursor& cursor, Rest& rest) {
@@ -138,8 +138,7 @@ void pass_over_operators(JsonCursor& cursor, Rest& rest) {
       cursor.skip();
 }
 
-/// None if the cursor cannot read the text. The parsed document is read instead, whose errors say what is
-/// wrong.
+/// None if the cursor can't read the text. Then the text is parsed as a document, whose errors are precise.
 std::optional<RunResult> read_fast(std::string_view text, const std::string& where,
                                    const ResultParts& keep) try {
   JsonCursor cursor(text);

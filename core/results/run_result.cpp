@@ -10,10 +10,10 @@
 
 namespace optrush {
 void complete(StepResult& step) {
-  // A program that masks nothing need not say more.
+  // A program without masked tokens need not report `tokens`.
   if (step.tokens == -1) step.tokens = step.trained;
   if (step.positions == -1) step.positions = step.tokens;
-  constexpr int64_t kMost = 1'000'000'000'000;  // so that a sum over steps is a number
+  constexpr int64_t kMost = 1'000'000'000'000;  // keeps a sum over all steps within int64
   for (const int64_t count : {step.trained, step.tokens, step.positions})
     if (count < 0 || count > kMost)
       throw Error(ErrorCode::invalid_file, "a step of " + std::to_string(count) + " tokens");
@@ -157,7 +157,7 @@ const Record<CounterResult>& record_of_counter() {
 
 using R = RunResult;
 
-/// By plugin.
+/// The counters as an object by plugin.
 Record<R>::Field counters_field() {
   return {
       "counters",
@@ -219,7 +219,7 @@ Json cost_schema() {
           {"additionalProperties", {{"type", {"integer", "null"}}}}};
 }
 
-/// In the order in which a worker writes them.
+/// The fields, in the order of the file.
 const Record<R>& run_result_record() {
   static const auto record =
       Record<R>("a run's result",

@@ -13,28 +13,28 @@ enum class Status : uint8_t { ok, oom, failed, crashed, timeout, skipped, broken
 std::string_view to_string(Status);
 std::span<const std::string_view> names_of(Status);
 
-/// Why a run ended that did not end well, where more is known than its reason says to people.
+/// The cause of a failure, where more is known than the text of the reason.
 enum class Cause : uint8_t { own, peer, timeout, lost, missing };
 std::string_view to_string(Cause);
 std::span<const std::string_view> names_of(Cause);
 
-/// How a case of `optrush check` ended. A stack that its plugins refuse with a reason is as good as one that
-/// trains.
+/// How a case of `optrush check` ended. `refused` counts as success: the plugins refused the stack with a
+/// reason.
 enum class CaseStatus : uint8_t { ok, refused, skipped, failed, not_run };
 std::string_view to_string(CaseStatus);
 std::span<const std::string_view> names_of(CaseStatus);
 
-/// The code of an end of which no more is known than its status; internal for `failed`.
+/// The code for a status without a known error; `internal` for `failed`.
 ErrorCode code_of(Status);
 
-/// The end of a run that did not end well: its status, the reason, and of an error its code and place.
+/// The end of a failed run: status, reason, and the code and place of the error.
 struct BadEnd {
   Status status = Status::failed;
   std::string reason = {};
-  std::optional<ErrorCode> code = {};  ///< none: that of the status
+  std::optional<ErrorCode> code = {};  ///< none: code_of(status)
   std::string where = {};
 };
 ErrorCode code_of(const BadEnd&);
-/// With the code and place of an error that ended it.
+/// The end by an error, with its code and place.
 BadEnd failed(const Error&, std::string reason);
 }  // namespace optrush

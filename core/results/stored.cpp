@@ -25,7 +25,7 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-/// The traces of a run, from "runs/" on.
+/// The paths of a run's traces, starting with "runs/".
 std::vector<std::string> traces_of(const fs::path& run) {
   std::vector<std::string> traces;
   const auto add = [&](const fs::path& folder) {
@@ -38,13 +38,14 @@ std::vector<std::string> traces_of(const fs::path& run) {
   return traces;
 }
 
-/// A plan that came too late for plans.json is in the result as well. All other runs have one of those.
+/// Whether plans.json lacks the plan of this run. A plan that was made too late for it is stored in the
+/// result.
 bool lacks_plan(const RunSpec& spec, const Plans& plans) {
   const auto variant = static_cast<size_t>(spec.variant);
   return spec.purpose == Purpose::measure && variant < plans.size() && !plans[variant];
 }
 
-/// Reads the specs of runs. Those of a variant's rounds differ by the number of the round alone: the rest is
+/// Reads the specs of runs. The specs of a variant differ only in the number of the round, so the rest is
 /// read once.
 class SpecReader {
  public:
@@ -62,7 +63,7 @@ class SpecReader {
  private:
   struct Round {
     size_t before = 0, after = 0;
-    int64_t number = -1;  ///< negative: the text has none, or the cursor cannot read it
+    int64_t number = -1;  ///< negative: the text has no number, or the cursor can't read it
   };
   static Round around_round(std::string_view text) {
     JsonCursor cursor(text);
@@ -116,8 +117,8 @@ void load_noise(const fs::path& file, Stored& stored) {
     stored.noise.push_back(noise_line_from_json(line, file.string()));
 }
 
-/// Long results by several threads, as reading them is most of what a report of long runs costs. A thread
-/// holds the text of one at a time.
+/// Reads results with several threads, because reading takes most of the time of a report of long runs. Each
+/// thread holds one text at a time.
 std::vector<StoredRun> load_all(const std::vector<fs::path>& folders, const Sums& sums, const Plans& plans,
                                 const ResultParts& keep) {
   constexpr uintmax_t kLong = 16U << 20U;
@@ -171,7 +172,7 @@ void load_runs(const Sums& sums, Stored& stored, const ResultParts& keep) {
   }
 }
 
-/// Says which of the folders that are taken for one it is.
+/// Throws an Error that states what the folder is instead of a report.
 [[noreturn]] void throw_no_report(const fs::path& folder) {
   const std::string what = "'" + folder.string() + "' is not a report folder: ";
   if (!fs::is_directory(folder))
@@ -199,22 +200,22 @@ void check_order(const std::vector<Variant>& variants, const std::string& where)
   if (variants.empty()) throw Error(ErrorCode::invalid_file, "it has no variants", {}, where);
 }
 
-/// The parts of results.json. Its runs stand apart, as they are nearly all of it.
+/// The parts of results.json. The runs are separate, because they are almost all of it.
 struct Results {
-  Json all;  ///< its list of runs is empty
+  Json all;  ///< with an empty list of runs
   struct Run {
-    Json all;  ///< its result is null
+    Json all;  ///< with null as result
     StoredText result;
   };
   std::vector<Run> runs;
 };
 
-/// The text with `instead` in place of a part.
+/// Replaces [begin, end) of the text by `instead`.
 std::string replaced(std::string_view text, size_t begin, size_t end, std::string_view instead) {
   return std::string(text.substr(0, begin)) + std::string(instead) + std::string(text.substr(end));
 }
 
-/// Of the part of the file that begins at `offset`.
+/// Reads the run whose text begins at `offset` of the file.
 std::optional<Results::Run> run_of(std::string_view text, size_t offset, const fs::path& file) {
   JsonCursor cursor(text);
   std::optional<StoredText> result;
@@ -233,7 +234,7 @@ std::optional<Results::Run> run_of(std::string_view text, size_t offset, const f
                       std::move(*result)};
 }
 
-/// None if the cursor cannot read the text: parts_of_document() can, or says what is wrong.
+/// None if the cursor can't read the text. Then parts_of_document() reads it or reports the error.
 std::optional<Results> parts_of(std::string_view text, const fs::path& file) try {
   Results results;
   JsonCursor cursor(text);
@@ -261,7 +262,7 @@ std::optional<Results> parts_of(std::string_view text, const fs::path& file) try
   return std::nullopt;
 }
 
-/// The same from a parsed document. It reads any JSON, and its errors say what is wrong.
+/// The same from a parsed document. It accepts any JSON and has precise errors.
 Results parts_of_document(std::string_view text, const fs::path& file) {
   Results results{parse_stored(text, file.string()), {}};
   if (!results.all.is_object() || !results.all.value("runs", Json()).is_array()) return results;
@@ -276,9 +277,9 @@ Results parts_of_document(std::string_view text, const fs::path& file) {
   return results;
 }
 
-/// A report from results.json alone: a folder without the files of its runs.
+/// Reads a report from results.json alone, for a folder without the files of the runs.
 Stored load_results(const fs::path& file, ResultParts keep) {
-  keep.plan = false;  // it is one of the plans beside the runs
+  keep.plan = false;  // results.json stores the plans separately
   const std::string where = file.string(), text = read_file(file);
   std::optional<Results> parts = parts_of(text, file);
   if (!parts) parts = parts_of_document(text, file);
@@ -354,7 +355,7 @@ Stored load_report(const fs::path& folder, const ResultParts& keep) {
   load_plans(folder / "plans.json", sums, stored);
   if (const fs::path context = folder / "context.json"; is_there(context)) {
     stored.context = sums.read(context);
-    context_from_json(stored.context, context.string());  // what is wrong with it is said here
+    context_from_json(stored.context, context.string());  // throws if the context is invalid
   }
   load_runs(sums, stored, keep);
   load_noise(folder / "noise.jsonl", stored);

@@ -18,7 +18,8 @@ void Sums::take(const JournalEntry& entry) {
     known_.erase(file);
     if (!entry.sha256.empty()) known_[file].insert(entry.sha256);
   };
-  // A kill may come between this line and the file that it announces: the one before is right then.
+  // The process may be killed between this line and the file that it announces. Then the previous hash is
+  // valid.
   if (entry.event == Event::wrote && !entry.sha256.empty()) known_[entry.file].insert(entry.sha256);
   if (entry.event == Event::finished) only(run + "/result.json");
   if (entry.event != Event::started && entry.event != Event::skipped) return;

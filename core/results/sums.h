@@ -8,17 +8,17 @@
 #include "results/journal.h"
 
 namespace optrush {
-/// Checksums of a report's files when they were written, from its journal. A disk or a hand may have changed
-/// a digit since, which no reader would see. Files that the journal does not know are not checked.
+/// Hashes of a report's files from its journal. They reveal files that were damaged or edited later. Files
+/// without a hash in the journal are not checked.
 class Sums {
  public:
   explicit Sums(const std::filesystem::path& folder);
 
-  /// Reads a JSON file of the report; an Error where its bytes are others.
+  /// Reads a JSON file of the report. Throws an Error if its bytes have changed.
   Json read(const std::filesystem::path& file) const;
   /// The same, as text.
   std::string text(const std::filesystem::path& file) const;
-  /// The bytes of a file of the report are as they were written, as far as the journal knows.
+  /// Whether the bytes of a file are unchanged, as far as the journal knows it.
   bool agree(const std::filesystem::path& file) const;
 
  private:
@@ -26,7 +26,6 @@ class Sums {
   void take(const JournalEntry&);
 
   std::filesystem::path folder_;
-  std::map<std::string, std::set<std::string>>
-      known_;  ///< by path in the folder: each sum that was ever right
+  std::map<std::string, std::set<std::string>> known_;  ///< all valid hashes, by path in the folder
 };
 }  // namespace optrush

@@ -6,14 +6,14 @@
 #include "results/status.h"
 
 namespace optrush {
-/// The content of a worker's --out file after a request for a plan or for the cases of a check: the answer,
-/// or why there is none.
+/// The content of a worker's --out file after a request for a plan or a list of cases: the answer, or the
+/// failure.
 struct WorkerAnswer {
   Json asked = {};
   std::optional<BadEnd> failure = {};
 };
-/// An Error where the file can't be read.
+/// Throws an Error if the file can't be read.
 WorkerAnswer read_answer(const std::filesystem::path&);
-/// In place of what was asked for.
+/// Writes a failure instead of the answer.
 void write_failure(const std::filesystem::path&, const BadEnd&);
 }  // namespace optrush

@@ -4,11 +4,11 @@
 #include "spec/fields.h"
 
 namespace optrush {
-/// One collective alone, among all ranks of a run.
+/// A run that measures one collective among all ranks.
 struct CollectiveSpec {
   std::string op;
-  int64_t bytes = int64_t{1} << 20;  ///< as nccl-tests counts: of the larger of a rank's input and output
-  int64_t repeat = 1;                ///< calls in a step, one after the other
+  int64_t bytes = int64_t{1} << 20;  ///< size of the larger of a rank's input and output, as in nccl-tests
+  int64_t repeat = 1;                ///< consecutive calls in a step
 };
 const Fields<CollectiveSpec>& collective_fields();
 CollectiveSpec collective_from_json(const Json&, const std::string& where);

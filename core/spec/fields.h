@@ -13,18 +13,18 @@
 #include "spec/value.h"
 
 namespace optrush {
-/// The fields of one struct, declared once: strict reading, writing, docs and JSON schema come from this
-/// list. Defaults are those of the struct.
+/// The fields of a struct, declared once. The list reads and checks JSON strictly, writes it, and gives the
+/// documentation and the JSON schema. Default values are those of the struct.
 template <class T>
 class Fields {
  public:
   struct Field {
-    OptionSchema schema;  ///< fallback null: the field must be given
+    OptionSchema schema;  ///< a null fallback makes the field required
     std::function<void(T&, const Json&, const std::string& subject, const std::string& where)> read;
     std::function<Json(const T&)> write;
   };
 
-  /// The choices of an enum are the names of its enumerators 0, 1, ... in this order.
+  /// For an enum, `schema.choices` are the names of the enumerators 0, 1, ... in this order.
   template <class M>
   Fields& required(M T::*member, OptionSchema schema) {
     schema.type = type_of<M>();
@@ -38,7 +38,7 @@ class Fields {
     schema.fallback = encode(schema, T{}.*member);
     return required(member, std::move(schema));
   }
-  /// A struct with fields of its own.
+  /// A member that is a struct with its own Fields.
   template <class M>
   Fields& nested(M T::*member, const Fields<M>& fields, OptionSchema schema) {
     schema.type = "object";
@@ -49,7 +49,7 @@ class Fields {
     };
     return custom({schema, read, [=, &fields](const T& object) { return fields.write(object.*member); }});
   }
-  /// Files of earlier versions have the field `name` under another name.
+  /// Files of earlier versions use the name `former` for the field `name`.
   Fields& formerly(std::string former, std::string name) {
     former_.emplace_back(std::move(former), std::move(name));
     return *this;
@@ -59,7 +59,7 @@ class Fields {
     return *this;
   }
 
-  /// `subject` names the whole in messages: "train"; empty at the top.
+  /// `subject` names the struct in messages, for example "train"; it is empty for a whole spec.
   T read(const Json& given, const std::string& subject, const std::string& where) const {
     const Json json = with_present_names(given);
     check_keys(json, names(), "field", subject, where);

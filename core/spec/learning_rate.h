@@ -4,8 +4,8 @@
 #include "optrush/spec.h"
 
 namespace optrush {
-/// Of step 0, 1, …: rises by equal parts to train.lr, which step lr_warmup has, then falls to the share
-/// lr_min of it, which step lr_steps and every later one has. The cosine is half a period (arXiv:1608.03983,
-/// one cycle).
+/// The learning rate of a step, counted from 0. It rises linearly to train.lr at step lr_warmup. Then, unless
+/// lr_decay is "none", it falls to lr_min * train.lr at step lr_steps and stays there. The cosine schedule is
+/// half a period (arXiv:1608.03983 without restarts).
 double learning_rate(const TrainSpec& train, int64_t step);
 }  // namespace optrush

@@ -8,16 +8,16 @@
 #include "spec/operator_spec.h"
 
 namespace optrush {
-/// A kind of model without torch: what it is described by.
+/// A kind of model, as far as it is known without torch: its fields and its work.
 struct ModelKind {
   std::string name;
   Json (*validate)(const Json& model, const std::string& where);
   std::vector<OptionSchema> (*fields)();
-  /// The necessary work of a step, by operator_work(); null if the kind does not declare it.
+  /// Bytes and FLOPs that a step needs (operator_work()); null if the kind does not declare them.
   OperatorWork (*work)(const Json& model, const TrainSpec&) = nullptr;
 };
 const std::vector<ModelKind>& model_kinds();
 
-/// A kind and fields that stored results of earlier versions have, in those of today.
+/// Replaces the names of earlier versions in a stored kind and model by the present names.
 void rename_old_kind(std::string& kind, Json& model);
 }  // namespace optrush

@@ -5,7 +5,7 @@ namespace optrush {
 int64_t OperatorSpec::operands() const {
   if (op == "add_norm" || op == "position") return 2;
   if (op == "attention") return 3;         // q, k, v
-  return op == "swiglu" ? repeat + 1 : 1;  // the gate, and an up of its own for each
+  return op == "swiglu" ? repeat + 1 : 1;  // one gate, and one up projection for each repetition
 }
 
 const Fields<OperatorSpec>& operator_fields() {

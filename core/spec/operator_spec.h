@@ -6,24 +6,24 @@
 #include "spec/spec_json.h"
 
 namespace optrush {
-/// One operator of the block alone, or its MLP, on random inputs of (micro_batch, seq_len, dim) each.
+/// A run of one operator of the block, or of its MLP, on random inputs of shape (micro_batch, seq_len, dim).
 struct OperatorSpec {
   std::string op;
   int64_t dim = 1024, n_heads = 16;
-  int64_t ffn_dim = 4096;      ///< of mlp
-  int64_t vocab_size = 32000;  ///< of head_loss
-  int64_t repeat = 1;          ///< one after the other, each on what the one before gives
+  int64_t ffn_dim = 4096;      ///< only for mlp
+  int64_t vocab_size = 32000;  ///< only for head_loss
+  int64_t repeat = 1;          ///< consecutive calls, each on the output of the one before
 
-  /// Tensors of (micro_batch, seq_len, dim) that it starts from.
+  /// Number of input tensors of shape (micro_batch, seq_len, dim).
   int64_t operands() const;
 };
 const Fields<OperatorSpec>& operator_fields();
-/// An Error where heads do not divide, or a head loss is to be repeated.
+/// Throws an Error if n_heads does not divide dim, or if head_loss is repeated.
 OperatorSpec operator_from_json(const Json&, const std::string& where);
 Json to_json(const OperatorSpec&);
 
-/// What a step of an operator alone has to do, whatever does it: the bytes that any implementation must move
-/// and the FLOPs of its formulas (docs/guides/operators_and_hardware.md).
+/// The work that any implementation of an operator must do in a step: bytes to move, and the FLOPs of its
+/// formulas (docs/guides/operators_and_hardware.md).
 struct OperatorWork {
   struct Pass {
     double bytes = 0, flops = 0;

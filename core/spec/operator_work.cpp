@@ -1,6 +1,6 @@
-// Bytes: every input read once and every output written once, by formula; weights of a norm and the tables of
-// a rotary embedding are too small to count. FLOPs: those of matrix products (a causal attention needs half
-// of its scores), and for the others one for each arithmetic operation of the formula on an element.
+// Bytes: each input is read once and each output is written once. The weights of a norm and the tables of a
+// rotary embedding are too small to count. FLOPs: those of matrix products, where causal attention needs half
+// of its scores. Other operators count one FLOP for each arithmetic operation of their formula.
 #include "spec/operator_spec.h"
 
 namespace optrush {
@@ -17,7 +17,7 @@ struct Passes {
   Pass forward, backward;
 };
 
-/// `n` elements of (B, S, dim), `tokens` of them in a row of dim.
+/// `n`: number of elements of a (B, S, dim) tensor.
 Passes of_operator(const OperatorSpec& spec, const TrainSpec& train, double n) {
   const double tokens = n / static_cast<double>(spec.dim);
   const auto product = [&](double out) {  // (tokens, dim) times (out, dim)
@@ -30,10 +30,10 @@ Passes of_operator(const OperatorSpec& spec, const TrainSpec& train, double n) {
   if (spec.op == "swiglu") return {{3 * n, 5 * n}, {5 * n, 9 * n}};
   if (spec.op == "linear") return product(static_cast<double>(spec.dim));
   if (spec.op == "attention") {
-    const double scores = n * static_cast<double>(train.seq_len);  // a product with half of the positions
+    const double scores = n * static_cast<double>(train.seq_len);  // causal: on average half of the positions
     return {{4 * n, 2 * scores}, {8 * n, 4 * scores}};
   }
-  if (spec.op == "mlp") {  // what is inside need not be in memory as a whole
+  if (spec.op == "mlp") {  // the hidden activations need not be in memory as a whole
     const double inner = tokens * static_cast<double>(spec.ffn_dim);
     const double weights = 3 * static_cast<double>(spec.dim * spec.ffn_dim), flops = 2 * tokens * weights;
     return {{2 * n + weights, flops + 5 * inner + n}, {3 * n + 2 * weights, 2 * flops + 9 * inner + n}};
@@ -45,7 +45,7 @@ Passes of_operator(const OperatorSpec& spec, const TrainSpec& train, double n) {
   return head;
 }
 
-/// The model around it: inputs taken apart, outputs joined, the loss.
+/// The work around the operator: splitting the inputs, joining the outputs, and the loss.
 Passes of_frame(const OperatorSpec& spec, double n) {
   if (spec.op == "head_loss") return {};
   Passes frame{{n, 2 * n}, {2 * n, n}};

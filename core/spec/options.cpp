@@ -21,7 +21,7 @@ std::string text_of(const Json& json, const OptionSchema& schema, const std::str
 
 bool numeric(const OptionSchema& schema) { return schema.type == "integer" || schema.type == "number"; }
 
-/// A bound, in the option's own type.
+/// A bound of a range, converted to the type of the option.
 Json bound(const Json& json, const char* key, const OptionSchema& schema, const std::string& where) {
   const auto it = json.find(key);
   if (it == json.end()) return {};
@@ -32,7 +32,7 @@ Json bound(const Json& json, const char* key, const OptionSchema& schema, const 
   return checked({.type = schema.type}, *it, subject, where);
 }
 
-/// "effects" of an option that chooses: by what can be chosen.
+/// The field "effects" of an option with choices: the effect of each choice.
 std::map<std::string, Effect> effects_of(const Json& json, const OptionSchema& schema,
                                          const std::string& where) {
   const auto it = json.find("effects");

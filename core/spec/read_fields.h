@@ -42,7 +42,7 @@ bool is_of_type(const Json& value) {
     return value.is_array();
 }
 
-/// A field that must be there. Errors say which one is missing or of another type.
+/// A required field. An Error states that it is missing or has another type.
 template <class T>
 T required(const Json& json, const char* key) {
   const auto it = json.find(key);
@@ -52,7 +52,7 @@ T required(const Json& json, const char* key) {
   return it->get<T>();
 }
 
-/// A field that may be missing or null.
+/// An optional field: none if it is missing or null.
 template <class T>
 std::optional<T> optional_field(const Json& json, const char* key) {
   const auto it = json.find(key);

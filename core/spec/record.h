@@ -17,15 +17,15 @@
 #include "spec/value.h"
 
 namespace optrush {
-/// How a field of a record is read, written and described.
+/// How a field of a Record is read, written and described.
 struct FieldUse {
   std::string doc;
-  bool required = false;  ///< it must be there when a record is read
-  bool promised = false;  ///< the schema says that it is there; what an earlier build wrote may lack it
-  bool nullable = false;  ///< null stands for nothing; else a field that may be missing may be null as well
-  bool left_out = false;  ///< not written where it holds nothing
-  bool integer = false;   ///< of a double that counts: it is written without a point
-  Json schema = Json::object();  ///< what the JSON schema says beside type and doc
+  bool required = false;         ///< reading fails without it
+  bool promised = false;         ///< the schema requires it, but files of earlier builds may lack it
+  bool nullable = false;         ///< null is a value; otherwise null means that the field is missing
+  bool left_out = false;         ///< not written if it is empty
+  bool integer = false;          ///< a double that holds a count: it is written without a decimal point
+  Json schema = Json::object();  ///< additions to the JSON schema besides type and description
 };
 
 namespace record {
@@ -37,7 +37,7 @@ template <class M>
 struct IsVector : std::false_type {};
 template <class M>
 struct IsVector<std::vector<M>> : std::true_type {};
-/// Values by name, in order: an object in JSON.
+/// An ordered list of (name, value): an object in JSON.
 template <class M>
 struct IsNamed : std::false_type {};
 template <class M>
@@ -47,7 +47,7 @@ template <class M>
 concept Scalar = std::same_as<M, bool> || std::same_as<M, int64_t> || std::same_as<M, double> ||
     std::same_as<M, std::string>;
 
-/// Whether a value says nothing: null, or empty, or an object of nothing else.
+/// Whether a value is empty: null, "", [] or an object whose members are all empty.
 inline bool is_nothing(const Json& value) {
   if (!value.is_object()) return value.is_null() || value == "" || (value.is_array() && value.empty());
   for (const auto& part : value)
@@ -145,20 +145,20 @@ Json described(bool integer) {
 }
 }  // namespace record
 
-/// The fields of a stored struct, declared once: it is read, written, checked and described by this list. A
-/// struct that is part of others has a function `const Record<T>& record_of(const T*)` beside it, an enum
-/// `names_of` and `to_string`.
+/// The fields of a stored struct, declared once. The list reads, checks, writes and describes the struct.
+/// Besides scalars, a member may be another struct, which then has a function `const Record<T>&
+/// record_of(const T*)` beside it, or an enum with `names_of` and `to_string`.
 template <class T>
 class Record {
  public:
   struct Field {
     std::string name;
-    FieldUse use;  ///< its schema is whole
+    FieldUse use;  ///< with the complete schema
     std::function<void(T&, const Json&)> read;
     std::function<Json(const T&)> write;
   };
 
-  /// `subject` names the whole in messages: "a step".
+  /// `subject` names the struct in messages, for example "a step".
   explicit Record(std::string subject, std::string doc = {})
       : subject_(std::move(subject)), doc_(std::move(doc)) {}
 
@@ -172,7 +172,7 @@ class Record {
                    [=](T& object, const Json& json) { object.*member = record::taken<M>(json, name); },
                    [=](const T& object) { return record::written(object.*member, integer); }});
   }
-  /// Members that stand together in a table of their own.
+  /// Members of T that JSON groups in an object of their own.
   Record& part(std::string name, Record fields, FieldUse use) {
     use.schema = fields.schema();
     return custom({std::move(name), std::move(use),
@@ -186,23 +186,23 @@ class Record {
     fields_.push_back(std::move(field));
     return *this;
   }
-  /// Fields that are not declared are passed over, as other programs and later builds may write them.
+  /// Ignores undeclared fields, because other programs and later builds may write them.
   Record& open() {
     open_ = true;
     return *this;
   }
-  /// A check of the fields together, and defaults of absent fields that depend on other fields.
+  /// Checks the fields together after reading, and sets defaults that depend on other fields.
   Record& then(std::function<void(T&)> check) {
     check_ = std::move(check);
     return *this;
   }
-  /// Of an object for which this holds, only that is written which is not as in a new one.
+  /// For an object that meets `brief`, writes only the fields that differ from their defaults.
   Record& brief_if(std::function<bool(const T&)> brief) {
     brief_ = std::move(brief);
     return *this;
   }
 
-  /// Strict: unknown fields, missing ones and wrong types are Errors that name the field.
+  /// Reads strictly: an unknown field, a missing one or a wrong type is an Error that names the field.
   T read(const Json& json) const {
     T object{};
     read_into(object, json);

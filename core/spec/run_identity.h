@@ -5,13 +5,14 @@
 #include "optrush/spec.h"
 
 namespace optrush {
-/// Identity of a spec: the sum of its JSON. How long a run may take is no part of what it is.
+/// SHA-256 of a spec's JSON without its time limit, which does not change the result.
 std::string spec_sha256(const RunSpec&);
-/// The same without what only says how ranks share the work: their number, micro-batch, accumulation and
-/// threads. Runs that agree in it and in the global batch train the same.
+/// The same, also without the fields that only distribute the work over ranks: number of ranks, micro-batch,
+/// accumulation and threads. Runs with equal values and equal global batches train the same.
 std::string training_sha256(const RunSpec&);
-/// The files and folders that a run reads: its data, what it validates on, a checkpoint.
+/// The files and folders that a run reads: its data, its validation data and its checkpoint.
 std::vector<std::string> input_paths(const RunSpec&);
-/// Of the names, sizes and times of change of all files of these. It changes where one of them has.
+/// A hash of the names, sizes and modification times of all files below input_paths(). It shows whether an
+/// input has changed.
 std::string sum_of_inputs(const RunSpec&);
 }  // namespace optrush

@@ -13,7 +13,7 @@
 
 namespace optrush {
 namespace {
-/// Variables that something else decides.
+/// Environment variables that a spec must not set, and why.
 struct Owned {
   std::vector<std::string> names;
   std::string why, cure;
@@ -42,8 +42,8 @@ bool is_variable(const std::string& name) {
          std::ranges::all_of(name, plain);
 }
 
-/// An Error where a run's spec must not set this environment variable: its name is none, or it is one that
-/// the program, a launcher or another setting decides. The Error says what to do instead.
+/// Throws an Error if a spec must not set this environment variable: its name is invalid, or the program, a
+/// launcher or another setting sets it. The Error states the remedy.
 void check_run_variable(const std::string& name, const std::string& where) {
   if (!is_variable(name))
     throw Error(ErrorCode::invalid_value,
@@ -61,11 +61,11 @@ constexpr int kSchemaVersion = 1;
 constexpr std::array<std::string_view, 5> kPurposes = {"measure", "probe", "reference", "repeat", "drift"};
 static_assert(kPurposes.size() == static_cast<size_t>(Purpose::drift) + 1);
 
-/// Settings that a rung may change; the rest is the controller's.
+/// Fields that a rung may change. The controller sets the others.
 const std::vector<std::string> kSettings = {"model_kind", "model",   "data", "train",
                                             "device",     "threads", "env",  "timeout_s"};
 
-/// `patch` over `base`, object by object. Unlike a JSON merge patch, null does not delete.
+/// Merges `patch` into `base` recursively. Unlike in a JSON merge patch, null does not delete a field.
 void merge(Json& base, const Json& patch) {
   if (!base.is_object() || !patch.is_object()) {
     base = patch;
@@ -90,7 +90,7 @@ bool replaces_model(const Json& settings) {
   return model != settings.end() && model->is_object() && model->contains("checkpoint");
 }
 
-/// A part with checks of its own: a spec inside the run's.
+/// A field that is a spec with its own checks.
 template <class M>
 Fields<RunSpec>::Field part(M RunSpec::*member, M (*from_json)(const Json&, const std::string&),
                             OptionSchema schema) {
@@ -120,7 +120,7 @@ Fields<RunSpec>::Field schema_version() {
 Fields<RunSpec>::Field model() {
   const OptionSchema schema = {
       .name = "model", .type = "object", .doc = "fields of the model kind", .fallback = Json::object()};
-  // Kept as it is: its kind may come later in the object; run_spec_from_json() validates it.
+  // Not checked here, because model_kind may follow later in the object; run_spec_from_json() checks it.
   return {schema, [](RunSpec& spec, const Json& json, const auto&, const auto&) { spec.model = json; },
           [](const RunSpec& spec) { return spec.model; }};
 }

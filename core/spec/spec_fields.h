@@ -3,7 +3,7 @@
 #include "spec/fields.h"
 
 namespace optrush {
-/// The fields of each struct of a spec; the one place where ranges and docs stand.
+/// The fields of each struct of a spec. Ranges and documentation are stated only here.
 const Fields<RopeScaling>& rope_scaling_fields();
 const Fields<LlamaSpec>& llama_fields();
 const Fields<DataSpec>& data_fields();

@@ -33,7 +33,8 @@ fs::path state_part(const fs::path& folder, int64_t step, int64_t rank) {
 }
 
 void write_record(const fs::path& folder, int64_t step, int64_t rank, const Json& record) {
-  // Many steps: no line for each number. The sum in a line of its own, before what it is of.
+  // Written without line breaks, because a record may have many steps. The first line is the hash of the
+  // rest.
   const std::string body = record.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
   const std::string head = Json{{"schema_version", kRecordVersion}, {"sha256", sha256(body)}}.dump() + "\n";
   write_file(record_file(folder, step, rank), {head, body});
@@ -47,7 +48,7 @@ std::optional<Json> saved_record(const fs::path& folder, int64_t rank) try {
   const Json head = parse_json(std::string_view(text).substr(0, text.find('\n')), file.string());
   const bool whole = head.at("schema_version") == kRecordVersion && head.at("sha256") == sha256(body);
   return whole ? std::optional(parse_json(body, file.string())) : std::nullopt;
-} catch (const std::exception&) {  // of a file that a disk or a hand has changed
+} catch (const std::exception&) {  // the file was damaged or edited
   return std::nullopt;
 }
 

@@ -4,7 +4,7 @@
 #include "optrush/json.h"
 
 namespace optrush {
-/// The value of this type from a command line: text unchanged for a string; otherwise JSON where it is some,
-/// so that strings need no quotes.
+/// A value given on the command line. For type "string" it is the text itself. Otherwise the text is parsed
+/// as JSON if it is valid JSON, so strings need no quotes.
 Json text_value(const std::string& text, const std::string& type = "");
 }  // namespace optrush

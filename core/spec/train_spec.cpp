@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kMostRanks = 65536;
 constexpr int64_t kMostSteps = 1'000'000'000;
 constexpr int64_t kMostSampled = 4096;
-constexpr int64_t kMostSequences = 1'000'000;  // of a micro-batch, of an accumulation, of a validation
+constexpr int64_t kMostSequences = 1'000'000;  // limit for micro-batch, accumulation and validation
 
 void check_train(const DataSpec& data, const std::string& where) {
   const auto ignored = [&](const std::string& field) {

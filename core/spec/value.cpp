@@ -10,7 +10,8 @@
 
 namespace optrush {
 namespace {
-/// The value in the schema's type, or discarded where it is of another one. Ranges and choices come later.
+/// The value converted to the type of the schema, or a discarded value if it has another type. Ranges and
+/// choices are checked later.
 Json converted(const std::string& type, const Json& value) {
   const Json wrong(Json::value_t::discarded);
   if (type == "integer") {
@@ -45,7 +46,7 @@ Json converted(const std::string& type, const Json& value) {
   return value.is_object() ? value : wrong;
 }
 
-/// The first string of `value` (a string or a list) that is not among the choices.
+/// The first string in `value` (a string or a list) that is not one of the choices.
 std::optional<std::string> stranger(const std::vector<std::string>& choices, const Json& value) {
   for (const Json& item : value.is_array() ? value : Json::array({value}))
     if (const auto word = item.get<std::string>(); !std::ranges::count(choices, word)) return word;
