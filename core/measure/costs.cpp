@@ -9,7 +9,7 @@
 
 namespace optrush {
 struct NotedKernel::Note {
-  std::string name;  // which an observer only refers to
+  std::string name;  // an observer keeps only a pointer to the name
   at::RecordFunction function{at::RecordScope::FUNCTION};
 };
 

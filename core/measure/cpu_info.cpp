@@ -20,13 +20,14 @@ std::string trimmed(const std::string& text) {
   return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
-// Absent files are normal here: kernels, containers and processors differ in what they show.
+// The content of a file, or "". Missing files are normal here: kernels, containers and processors differ in
+// what they offer.
 std::string contents(const fs::path& file) {
   std::ifstream in(file);
   return trimmed(rest_of(in));
 }
 
-/// The number that `text` starts with, or `otherwise`.
+/// The number at the start of `text`; `otherwise` if there is none.
 template <class T>
 T number(std::string_view text, T otherwise) {
   T value{};
@@ -34,7 +35,7 @@ T number(std::string_view text, T otherwise) {
   return error == std::errc() ? value : otherwise;
 }
 
-/// "0-3,8" as a set.
+/// Parses a list such as "0-3,8".
 std::set<int64_t> processor_list(const std::string& text) {
   std::set<int64_t> processors;
   std::istringstream ranges(text);
@@ -48,7 +49,7 @@ std::set<int64_t> processor_list(const std::string& text) {
   return processors;
 }
 
-/// "key : value" lines.
+/// Parses lines of the form "key : value".
 std::map<std::string, std::string> key_values(const std::string& text) {
   std::map<std::string, std::string> values;
   std::istringstream lines(text);
@@ -84,7 +85,8 @@ std::vector<std::string> instruction_sets(const std::string& flags) {
   return isa;
 }
 
-/// CPUID leaf 0x1D describes the tiles of AMX. Some virtual machines announce AMX and end before that leaf.
+/// Removes AMX from `isa` if CPUID lacks leaf 0x1D, which describes its tiles: some virtual machines announce
+/// AMX without that leaf. Returns whether it was removed.
 bool drop_undescribed_amx(std::vector<std::string>& isa, int64_t cpuid_level) {
   constexpr int64_t kTileLeaf = 0x1D;
   if (cpuid_level >= kTileLeaf) return false;
@@ -96,7 +98,7 @@ int64_t cache_size(const std::string& text) {
   return text.ends_with('K') ? value << 10 : text.ends_with('M') ? value << 20 : value;
 }
 
-/// Each last-level cache once, however many processors share it.
+/// Bytes of the last-level caches; a cache that several processors share counts once.
 int64_t last_level_cache(const fs::path& root, const std::set<int64_t>& processors) {
   std::map<std::string, int64_t> caches;
   for (const int64_t processor : processors) {
@@ -118,8 +120,8 @@ int64_t last_level_cache(const fs::path& root, const std::set<int64_t>& processo
   return total;
 }
 
-/// A file of this process's control group (version 2), or of the root group: a container sees its own group
-/// there.
+/// A file of this process's control group (version 2), or of the root group, because a container sees its own
+/// group there.
 std::string control_group(const fs::path& root, const std::string& file) {
   const std::string groups = contents(root / "proc/self/cgroup");
   if (const size_t at = groups.find("0::/"); at != std::string::npos) {
@@ -130,7 +132,7 @@ std::string control_group(const fs::path& root, const std::string& file) {
 }
 
 double cpu_quota(const fs::path& root) {
-  const std::string limit = control_group(root, "cpu.max");  // "200000 100000" or "max 100000"
+  const std::string limit = control_group(root, "cpu.max");  // for example "200000 100000" or "max 100000"
   const size_t space = limit.find(' ');
   if (space == std::string::npos) return 0;
   const double period = number<double>(std::string_view(limit).substr(space + 1), 0);
@@ -148,7 +150,7 @@ void read_memory(const fs::path& root, CpuInfo& cpu) {
   }
 }
 
-/// "always [madvise] never": the one in brackets.
+/// The choice in brackets: "madvise" in "always [madvise] never".
 std::string selected(const std::string& choices) {
   const size_t begin = choices.find('[');
   return begin == std::string::npos ? choices : choices.substr(begin + 1, choices.find(']') - begin - 1);
@@ -166,7 +168,7 @@ CpuInfo read_cpu(const fs::path& root) {
     const int64_t index = number<int64_t>(fields["processor"], 0);
     if (!allowed.empty() && !allowed.contains(index)) continue;
     used.insert(index);
-    // Virtual machines and ARM name no cores: every processor is one.
+    // Virtual machines and ARM do not list cores. Then each processor counts as a core.
     const bool known = fields.contains("core id");
     cores.emplace(fields["physical id"], known ? fields["core id"] : "processor " + fields["processor"]);
     if (!cpu.name.empty() || !cpu.isa.empty()) continue;
@@ -196,8 +198,8 @@ CpuTimes read_cpu_times(const fs::path& root) {
       ++times.processors;
       continue;
     }
-    // user nice system idle iowait irq softirq steal: the hypervisor's share (steal) is no work of this
-    // machine.
+    // Fields: user nice system idle iowait irq softirq steal. Steal is the hypervisor's share and not work of
+    // this machine.
     std::istringstream fields(line.substr(4));
     std::string field;
     for (int i = 0; i < 8 && fields >> field; ++i) {

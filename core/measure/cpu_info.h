@@ -5,32 +5,32 @@
 #include <vector>
 
 namespace optrush {
-/// The processors and memory available to this process, as the kernel reports them.
+/// The processors and the memory that this process may use, as the kernel reports them.
 struct CpuInfo {
   std::string name;
   int64_t cores = 0;             ///< physical cores in this process's affinity mask
-  int64_t threads = 0;           ///< logical processors in it
+  int64_t threads = 0;           ///< logical processors in the mask
   double quota = 0;              ///< cores that the control group allows; 0: no limit
   std::vector<std::string> isa;  ///< instruction sets that matter for training
-  bool broken_amx = false;       ///< announced, but without a description of its tiles; not in `isa`
-  int64_t cache_bytes = 0;       ///< last-level caches of these processors together; 0: unknown
+  bool broken_amx = false;       ///< AMX is announced without a description of its tiles; it is not in `isa`
+  int64_t cache_bytes = 0;       ///< sum over the last-level caches of these processors; 0: unknown
   int64_t memory_bytes = 0, available_bytes = 0;
   std::string governor, governor_driver, huge_pages;  ///< empty: unknown
-  double load = 0;                                    ///< average over one minute
+  double load = 0;                                    ///< load average of the last minute
 };
 
-/// `root` is where /proc, /sys are looked for: tests give a folder.
+/// `root`: the folder of /proc and /sys; tests pass another one.
 CpuInfo read_cpu(const std::filesystem::path& root = "/");
 
-/// Jiffies of all processors since boot.
+/// Jiffies since boot, summed over all processors.
 struct CpuTimes {
   double busy = 0, total = 0;
   int64_t processors = 0;
 };
 CpuTimes read_cpu_times(const std::filesystem::path& root = "/");
-/// Processors that were busy, on average, between two readings.
+/// The mean number of busy processors between two readings.
 double busy_processors(const CpuTimes& before, const CpuTimes& after);
 
-/// "Debian GNU/Linux 12 (bookworm)".
+/// For example "Debian GNU/Linux 12 (bookworm)".
 std::string operating_system(const std::filesystem::path& root = "/");
 }  // namespace optrush

@@ -12,7 +12,7 @@ namespace optrush {
 namespace {
 #ifdef OPTRUSH_HAS_CUDA
 std::string too_old_driver() {
-  int version = 0;  // 12040 is 12.4
+  int version = 0;  // for example 12040 for 12.4
   cudaDriverGetVersion(&version);
   const std::string has = version > 0 ? ": it has CUDA " + std::to_string(version / 1000) + "." +
                                             std::to_string(version % 1000 / 10)

@@ -4,11 +4,11 @@
 namespace optrush {
 struct CudaSupport {
   bool available = false;
-  std::string reason;  ///< why not
+  std::string reason;  ///< why CUDA is not available
   explicit operator bool() const { return available; }
 };
 
-/// Opens libtorch_cuda.so where a driver and a GPU are present; later calls give the same answer. Before any
-/// other use of CUDA: LibTorch asks only once whether that library is there, and remembers a no.
+/// Opens libtorch_cuda.so if there are a driver and a GPU. Later calls return the same result. It must be
+/// called before any other use of CUDA, because LibTorch checks only once whether the library is loaded.
 const CudaSupport& load_cuda();
 }  // namespace optrush

@@ -7,7 +7,8 @@
 #include "measure/nvml.h"
 
 namespace optrush {
-/// Energy counted by the driver for the GPU of a run. Everything is empty on a CPU and where NVML is missing.
+/// Measures the energy of a run's GPU with the driver's counter. All results are empty on a CPU and without
+/// NVML.
 class DeviceMeter {
  public:
   explicit DeviceMeter(at::Device);
@@ -15,9 +16,9 @@ class DeviceMeter {
 
   /// Starts a measurement of energy.
   void start();
-  /// Joules since start(), of the whole GPU.
+  /// Joules of the whole GPU since start().
   std::optional<double> joules() const;
-  /// Bytes of the GPU's memory that this process holds now.
+  /// Bytes of GPU memory that this process holds now.
   std::optional<int64_t> process_bytes() const;
 
  private:

@@ -4,7 +4,7 @@
 
 namespace optrush {
 namespace {
-/// Matrices with the share of the tokens that they multiply.
+/// Each matrix with the share of the tokens that it multiplies.
 using Matmuls = std::map<const Param*, double>;
 
 void find_matmuls(const Unit& unit, double share, Matmuls& found) {

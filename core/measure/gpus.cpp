@@ -19,7 +19,7 @@ std::vector<GpuInfo> cuda_gpus(const Nvml* nvml) {
     if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
     const auto device = nvml ? nvml->device_at(cuda_bus_id(i)) : nullptr;
     GpuInfo gpu = device ? nvml->info(device) : GpuInfo{};
-    // CUDA's own words where they differ: of a partitioned GPU it names the partition.
+    // CUDA's name takes precedence: for a partitioned GPU it names the partition.
     gpu.name = properties.name;
     gpu.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
     gpu.sm = "sm_" + std::to_string(properties.major) + std::to_string(properties.minor);

@@ -26,7 +26,7 @@ struct Peak {
   std::string_view name;
   double teraflops;
 };
-// Dense, not the doubled figure "with sparsity"; accumulation in fp32.
+// Dense FLOP/s, not the doubled figure "with sparsity"; accumulation in fp32.
 constexpr Peak kPeaks[] = {
     {"NVIDIA A100-PCIE-40GB", 312},  {"NVIDIA A100-SXM4-40GB", 312},
     {"NVIDIA A100 80GB PCIe", 312},  {"NVIDIA A100-SXM4-80GB", 312},
@@ -74,7 +74,7 @@ Json to_json(const GpuInfo& gpu, const std::string& driver) {
           {"other_processes", gpu.other_processes}};
 }
 
-/// The allocator that serves malloc, told by a function that only it exports.
+/// The allocator behind malloc, recognized by a function that only it exports.
 std::string malloc_name() {
   const auto present = [](const char* symbol) { return dlsym(RTLD_DEFAULT, symbol) != nullptr; };
   if (present("mallctl")) return "jemalloc";
@@ -86,7 +86,7 @@ std::string malloc_name() {
 std::string nccl_version() {
 #ifdef USE_C10D_NCCL
   int code = NCCL_VERSION_CODE;
-  // The library that was loaded may be another than the header.
+  // The loaded library may have another version than the header.
   if (auto* loaded = reinterpret_cast<int (*)(int*)>(dlsym(RTLD_DEFAULT, "ncclGetVersion"))) loaded(&code);
   return std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) + "." +
          std::to_string(code % 100);
@@ -101,7 +101,8 @@ double busy_now() {
   return busy_processors(before, read_cpu_times());
 }
 
-/// Where the maker's figure is known it divides MFU, else the largest of what was measured in fp32 and bf16.
+/// The denominator of MFU: the maker's figure if it is known, otherwise the larger of the measured fp32 and
+/// bf16 peaks.
 Json peak_of(at::Device device, const std::string& name, double seconds) {
   Json flops = Json::object();
   for (const auto& [dtype, rate] : measure_matmul_peak(device, seconds)) flops[dtype] = rate;
@@ -114,17 +115,17 @@ Json peak_of(at::Device device, const std::string& name, double seconds) {
           {"mfu_denominator", published.value_or(std::max(fp32, bf16))}};
 }
 
-/// Four times the last-level cache, so that arrays of that size stream from memory, and no more than a
-/// quarter of what is free.
+/// Four times the last-level cache, so that arrays of this size stream from memory, but at most a quarter of
+/// the free memory.
 int64_t streaming_bytes(at::Device device, const CpuInfo& cpu) {
-  // On a GPU enough for a copy to take much longer than it takes to start.
+  // On a GPU, large enough that a copy takes much longer than its launch.
   const int64_t least = int64_t{device.is_cuda() ? 2048 : 256} << 20;
   const int64_t cache = device.is_cuda() ? cuda_cache_bytes(device.index()) : cpu.cache_bytes;
   const int64_t bytes = std::max(4 * cache, least);
   return device.is_cuda() ? bytes : std::min(bytes, cpu.available_bytes / 4);
 }
 
-/// Throttling shows under load, so it is read again after the measurement.
+/// Reads throttling again after the measurement, because it appears under load.
 void add_throttling(std::vector<GpuInfo>& gpus, const Nvml* nvml) {
   const auto after = visible_gpus(nvml);
   for (size_t i = 0; i < std::min(gpus.size(), after.size()); ++i)
@@ -149,12 +150,12 @@ std::optional<double> published_bf16_peak(std::string_view device_name) {
 std::vector<std::string> machine_warnings(const CpuInfo& cpu, double busy, const std::vector<GpuInfo>& gpus,
                                           const std::string& driver) {
   constexpr double kBusyShare = 0.1;
-  constexpr int kLeastDriver = 580;  // of CUDA 13
+  constexpr int kLeastDriver = 580;  // the oldest driver for CUDA 13
   std::vector<std::string> warnings;
   if (busy > kBusyShare * static_cast<double>(cpu.threads))
     warnings.push_back("the machine is busy: other programs use " + one_decimal(busy) + " of " +
                        std::to_string(cpu.threads) + " processors; timings will vary");
-  // The drivers of Intel and AMD that steer themselves are fast under "powersave".
+  // With Intel's and AMD's own drivers, "powersave" does not slow the CPU down.
   if (cpu.governor == "powersave" && cpu.governor_driver != "intel_pstate" &&
       cpu.governor_driver != "amd-pstate-epp")
     warnings.emplace_back(

@@ -11,21 +11,20 @@
 #include "optrush/json.h"
 
 namespace optrush {
-/// Dense bf16 FLOP/s that the maker states for a GPU of exactly this name, as the driver reports it. Nothing
-/// for every other name: a partition (MIG) or an unlisted variant is measured, never guessed.
+/// Dense bf16 FLOP/s that the maker states for a GPU with exactly this name, as the driver reports it. None
+/// for every other name: a partition (MIG) or an unlisted variant is measured, not guessed.
 std::optional<double> published_bf16_peak(std::string_view device_name);
 
 struct MachineRequest {
-  at::Device device = at::kCPU;  ///< whose peak is measured
-  double probe_s = 12;           ///< for how long speeds are measured
+  at::Device device = at::kCPU;  ///< device to measure
+  double probe_s = 12;           ///< seconds for the measurements
 };
 
-/// The machine and its software, the measured matmul peak and memory bandwidth: the context of a report
-/// (docs/schema/context.schema.json). CPU peaks are those of the number of threads that is set when it is
-/// called.
+/// The context of a report (docs/schema/context.schema.json): the machine, its software, and the measured
+/// peak of matrix products and memory bandwidth. CPU peaks hold for the present number of threads.
 Json machine_context(const MachineRequest&);
 
-/// Reasons not to trust a measurement that is taken now. `busy`: processors that others keep busy.
+/// Reasons to doubt a measurement taken now. `busy`: processors that other programs keep busy.
 std::vector<std::string> machine_warnings(const CpuInfo&, double busy, const std::vector<GpuInfo>&,
                                           const std::string& driver);
 }  // namespace optrush

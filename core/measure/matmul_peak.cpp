@@ -29,7 +29,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// Seconds of one of `calls` calls in a row, so that waiting for the device costs next to nothing.
+/// Seconds per call, from `calls` consecutive calls, so that waiting for the device hardly counts.
 double time_calls(at::Device device, int64_t calls, const std::function<void()>& call) {
   wait_for(device);
   const Stopwatch watch;
@@ -43,23 +43,23 @@ int64_t calls_for(double seconds_each) {
   return std::clamp<int64_t>(std::llround(kSample / seconds_each), 1, 1000);
 }
 
-/// One matmul that is repeated.
+/// A matrix product that is repeated.
 struct Matmul {
   size_t kind;
   double flops;
   at::Tensor a, b, out;
-  double least_seconds;  ///< that this machine can need; a shorter time is the clock's error
-  double seconds = 0;    ///< of the fastest call; 0: none yet
+  double least_seconds;  ///< lower bound; a shorter time is an error of the clock
+  double seconds = 0;    ///< time of the fastest call; 0: none yet
 };
 
 struct Kind {
   const char* name;
   at::ScalarType dtype;
-  double most_flops = std::numeric_limits<double>::infinity();  ///< a second, on this machine
+  double most_flops = std::numeric_limits<double>::infinity();  ///< upper bound of FLOP/s on this machine
 };
 
 Matmul make_matmul(size_t index, const Kind& kind, int64_t size, at::Device device) {
-  // Random values: a GPU clocks higher on zeros.
+  // Random values, because a GPU clocks higher on zeros.
   const auto options = at::TensorOptions(device).dtype(at::kFloat);
   const auto matrix = [&] { return at::rand({size, size}, options).sub_(0.5).to(kind.dtype); };
   const double flops = 2.0 * std::pow(static_cast<double>(size), 3);
@@ -77,14 +77,14 @@ void run(Matmul& matmul, at::Device device) {
   matmul.seconds = shortest_possible(matmul.seconds, seconds, matmul.least_seconds);
 }
 
-/// The three largest sizes whose repetitions fit into `seconds`.
+/// The three largest sizes whose repetitions take less than `seconds`.
 std::vector<Matmul> sizes_within(double seconds, size_t index, const Kind& kind, at::Device device) {
-  constexpr int64_t kSmallest = 256, kLargest = 8192;  // of fp64 1.6 GB
+  constexpr int64_t kSmallest = 256, kLargest = 8192;  // 1.6 GB in fp64
   constexpr double kRepetitions = 4;
   std::vector<Matmul> matmuls;
   for (int64_t size = kSmallest; size <= kLargest; size *= 2) {
     matmuls.push_back(make_matmul(index, kind, size, device));
-    run(matmuls.back(), device);  // includes the library's set-up for this shape
+    run(matmuls.back(), device);  // the first call includes the library's set-up for this shape
     run(matmuls.back(), device);
     if (matmuls.size() > 3) matmuls.erase(matmuls.begin());
     if (matmuls.back().seconds * 8 * kRepetitions > seconds) break;

@@ -6,15 +6,15 @@
 #include <vector>
 
 namespace optrush {
-/// FLOP/s of the fastest square matmul, by dtype: fp32, bf16, fp16, fp64. Several sizes, repeated in turn so
-/// that a drift of the clock meets all of them; about `seconds` long. Timings that a CPU can't reach do not
+/// FLOP/s of the fastest square matrix product, by dtype: fp32, bf16, fp16, fp64. Measures several sizes in
+/// turn for about `seconds`, so that a drift of the clock affects all of them. Impossible timings do not
 /// count (most_flops.h).
 std::vector<std::pair<std::string, double>> measure_matmul_peak(at::Device, double seconds);
 
-/// Bytes per second by "read" (a sum), "write" (a fill), "copy" and "triad" (a = b + s c), each byte read or
-/// written counted once. `working_set`: bytes of the three arrays together.
+/// Bytes per second of "read" (a sum), "write" (a fill), "copy" and "triad" (a = b + s c). Each byte read or
+/// written counts once. `working_set`: bytes of the three arrays together.
 std::vector<std::pair<std::string, double>> measure_bandwidths(at::Device, int64_t working_set,
                                                                double seconds);
-/// The faster of copy and triad, measured with the others.
+/// The faster of copy and triad. Measures all four.
 double measure_bandwidth(at::Device, int64_t working_set, double seconds);
 }  // namespace optrush

@@ -22,10 +22,10 @@
 
 namespace optrush {
 namespace {
-/// Counts the bytes that tensors ask for. Their number and the source stand in front of the tensor's bytes,
-/// so counting costs no second allocation and no table. LibTorch asks the system for
-/// aligned memory. This allocator asks malloc for a few bytes more and aligns them itself: malloc can then
-/// reuse a freed block for the next tensor of the same size.
+/// Counts the bytes that tensors request. Size and source are stored in front of the tensor's bytes, so
+/// counting needs no second allocation and no table. LibTorch's allocator calls posix_memalign. This one
+/// requests a few more bytes from malloc and aligns them itself, so that malloc can reuse a freed block for
+/// the next tensor of the same size.
 class TrackingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
@@ -54,7 +54,7 @@ class TrackingAllocator final : public c10::Allocator {
   }
   int64_t current() const { return current_; }
   int64_t peak() const { return peak_; }
-  /// LibTorch's own allocator does not report it.
+  /// LibTorch's allocator does not report it.
   std::optional<int64_t> peak_reserved() const {
     const HostMemory* source = source_;
     return source != nullptr ? std::optional(source->peak_reserved()) : std::nullopt;
@@ -78,7 +78,7 @@ class TrackingAllocator final : public c10::Allocator {
   struct Header {
     size_t bytes;
     HostMemory* source;  ///< null: malloc
-    char* block;         ///< what the source gave
+    char* block;         ///< the block that the source returned
   };
   static constexpr size_t kInFront = c10::gAlignment;
   static_assert(sizeof(Header) <= kInFront);
@@ -105,12 +105,13 @@ class TrackingAllocator final : public c10::Allocator {
   std::atomic<int64_t> current_{0}, peak_{0};
   std::atomic<HostMemory*> source_{nullptr};
   std::mutex mutex_;
-  std::vector<std::shared_ptr<HostMemory>> sources_;  ///< every one that a block may have come from
+  /// all sources in use; a block may come from any of them
+  std::vector<std::shared_ptr<HostMemory>> sources_;
 };
 }  // namespace
 
 void install_cpu_memory_tracking() {
-  mallopt(M_MMAP_MAX, 0);  // the threshold for mmap can't be raised above 32 MiB, so it is switched off
+  mallopt(M_MMAP_MAX, 0);  // disables mmap, because its threshold can't be raised above 32 MiB
   mallopt(M_TRIM_THRESHOLD, -1);
   mallopt(M_TOP_PAD, 64 << 20);
   c10::SetCPUAllocator(&TrackingAllocator::instance(), /*priority=*/1);
@@ -148,8 +149,8 @@ MemoryPeak memory_peak([[maybe_unused]] at::Device device) {
     using c10::CachingAllocator::StatType;
     const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
     const auto aggregate = static_cast<size_t>(StatType::AGGREGATE);
-    // Active, not allocated: a block that was freed while another stream still uses it (activations on their
-    // way to the host) is memory in use.
+    // Active, not allocated bytes: a freed block that another stream still uses (activations on their way to
+    // the host) is in use.
     return {stats.active_bytes[aggregate].peak, stats.reserved_bytes[aggregate].peak};
   }
 #endif

@@ -5,22 +5,23 @@
 #include <optional>
 
 namespace optrush {
-/// Makes the allocator of CPU tensors count exact bytes, and keeps freed memory in the process (glibc's
-/// defaults give pages back and fault them in again at every step). Once, before the first tensor.
+/// Installs an allocator of CPU tensors that counts exact bytes and keeps freed memory in the process.
+/// glibc's defaults return pages to the system and fault them in again in every step. Called once, before the
+/// first tensor.
 void install_cpu_memory_tracking();
-/// Bytes of CPU tensors now.
+/// Present bytes of CPU tensors.
 int64_t cpu_allocated();
 
 struct MemoryPeak {
-  /// Of a GPU: LibTorch's `active_bytes`, in blocks; of a CPU: what tensors asked for.
+  /// On a GPU: LibTorch's `active_bytes`, in blocks. On a CPU: the bytes that tensors requested.
   int64_t allocated = 0;
   std::optional<int64_t> reserved;  ///< by a caching allocator
 };
-/// Bytes of tensors on a device now: what a peak counts.
+/// Present bytes of tensors on a device, as a peak counts them.
 int64_t allocated_now(at::Device);
-/// Starts a new peak at the present use.
+/// Sets the peak to the present use.
 void reset_memory_peak(at::Device);
 MemoryPeak memory_peak(at::Device);
-/// Largest resident set of this process so far, bytes.
+/// Largest resident set of this process so far, in bytes.
 int64_t peak_resident_bytes();
 }  // namespace optrush

@@ -6,11 +6,11 @@
 
 namespace optrush {
 namespace {
-/// Of fp32 numbers in a cycle: a multiply-add counts two, on two units (four narrow ones on AArch64).
+/// fp32 FLOPs per cycle. A multiply-add counts two, on two units (four narrow ones on AArch64).
 double fp32_per_cycle(const CpuInfo& cpu) {
   const auto has = [&](std::string_view name) { return std::ranges::find(cpu.isa, name) != cpu.isa.end(); };
   constexpr double kUnknown = std::numeric_limits<double>::infinity();
-  if (has("sve") || has("sve2") || has("sme")) return kUnknown;  // as wide as the maker likes
+  if (has("sve") || has("sve2") || has("sme")) return kUnknown;  // the width depends on the maker
   if (has("avx512f")) return 2 * 2 * 16;
   if (has("avx") || has("avx2")) return 2 * 2 * 8;
   if (has("asimd")) return 2 * 4 * 4;
@@ -18,7 +18,8 @@ double fp32_per_cycle(const CpuInfo& cpu) {
   return kUnknown;
 }
 
-/// Tiles multiply in types of two bytes: 16 x 16 sums of 32 products in 16 cycles, and twice that to be safe.
+/// AMX tiles multiply types of two bytes: 16 x 16 sums of 32 products in 16 cycles; twice this rate to be
+/// safe.
 bool has_tiles(const CpuInfo& cpu) {
   return std::ranges::any_of(cpu.isa, [](const std::string& name) { return name.starts_with("amx_"); });
 }

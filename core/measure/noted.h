@@ -2,11 +2,12 @@
 #include <string_view>
 
 namespace optrush {
-/// Names under which observers of the dispatcher see what functions say of themselves (optrush/forecast.h).
+/// Names of the events with which functions report their costs to observers of the dispatcher
+/// (optrush/forecast.h).
 inline constexpr std::string_view kNotedFlops = "optrush::flops";  ///< {flops}
-/// {bytes, launches}; the kernel's name follows, so that a trace shows it.
+/// {bytes, launches}; followed by the kernel's name, so that a trace shows it
 inline constexpr std::string_view kNotedKernel = "optrush::kernel::";
-/// {flops}: so many of those that are counted follow from the documents' lengths, as many for each pair of
-/// positions (Segments::pairs).
+/// {flops}: the part of the counted FLOPs that depends on the documents' lengths, in proportion to pairs of
+/// positions (Segments::pairs)
 inline constexpr std::string_view kDocumentFlops = "optrush::document_flops";
 }  // namespace optrush

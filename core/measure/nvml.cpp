@@ -10,7 +10,7 @@
 
 namespace optrush {
 namespace {
-// The part of NVML's stable C interface that is used here (its header comes with the CUDA toolkit only).
+// The part of NVML's stable C API that is used here. Its header is only in the CUDA toolkit.
 using Result = int;
 constexpr Result kSuccess = 0;
 constexpr Result kInsufficientSize = 7;
@@ -59,7 +59,7 @@ struct Nvml::Functions {
     function = reinterpret_cast<F*>(dlsym(library, symbol));
   }
 
-  /// The value that `function` writes, or nothing where it is missing or refuses.
+  /// The value that `function` writes; none if the function is missing or fails.
   template <class T>
   static std::optional<T> value(Result (*function)(Device, T*), Device device) {
     T value{};
@@ -89,7 +89,7 @@ struct Nvml::Functions {
 };
 
 Nvml::Nvml(std::unique_ptr<Functions> functions) : call_(std::move(functions)) {}
-// The library stays loaded: it keeps threads and handlers of its own.
+// The library stays loaded, because it keeps threads and handlers.
 Nvml::~Nvml() { call_->shutdown(); }
 
 std::unique_ptr<Nvml> Nvml::open(std::string& reason, const std::string& library) {
@@ -187,7 +187,7 @@ std::optional<int64_t> Nvml::process_bytes(Device device) const {
 }
 
 ProcessView ProcessView::here() {
-  // The kernel's first namespace of process numbers has this inode on every Linux (PROC_PID_INIT_INO).
+  // On every Linux, the initial PID namespace has this inode (PROC_PID_INIT_INO).
   constexpr ino_t kHost = 0xEFFFFFFC;
   struct stat found {};
   const bool known = stat("/proc/self/ns/pid", &found) == 0;

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace optrush {
-/// One GPU as the driver sees it. Empty optionals: this GPU or driver does not say.
+/// A GPU as the driver reports it. An empty optional: this GPU or driver does not report the value.
 struct GpuInfo {
   std::string name, sm;  ///< sm: "sm_90"
   int64_t memory_bytes = 0;
@@ -15,11 +15,11 @@ struct GpuInfo {
   std::optional<bool> ecc;
   std::optional<int64_t> clock_mhz, max_clock_mhz, memory_clock_mhz, temperature;
   std::optional<double> power_watts, power_limit_watts;
-  std::vector<std::string> throttling;  ///< why clocks are held down now: "sw_power_cap"
-  int64_t other_processes = 0;          ///< that compute on it, besides this one
+  std::vector<std::string> throttling;  ///< reasons why clocks are reduced now: "sw_power_cap"
+  int64_t other_processes = 0;          ///< other processes that compute on it
 };
 
-/// NVIDIA's management library, opened at run time: nothing is linked, and a machine without it is normal.
+/// NVIDIA's management library. It is opened at run time, because many machines do not have it.
 class Nvml {
  public:
   using Device = void*;
@@ -27,17 +27,17 @@ class Nvml {
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  /// Null where there is none; `reason` then says why.
+  /// Null if there is none; `reason` then states why.
   static std::unique_ptr<Nvml> open(std::string& reason, const std::string& library = "libnvidia-ml.so.1");
 
   std::string driver() const;  ///< "580.65.06"
   std::vector<Device> devices() const;
-  /// "0000:1b:00.0" as CUDA prints it; null where NVML has no such device.
+  /// The device with a bus id in CUDA's form, "0000:1b:00.0"; null if NVML has none.
   Device device_at(const std::string& bus_id) const;
   GpuInfo info(Device) const;
-  /// Joules since the driver was loaded: differences count.
+  /// Joules since the driver was loaded. Only differences have a meaning.
   std::optional<double> energy_joules(Device) const;
-  /// Bytes of the GPU's memory that this process holds, its context and libraries included.
+  /// Bytes of GPU memory that this process holds, including its context and libraries.
   std::optional<int64_t> process_bytes(Device) const;
 
   struct Functions;
@@ -47,18 +47,18 @@ class Nvml {
   std::unique_ptr<Functions> call_;
 };
 
-/// The driver lists process numbers of the host, and in a namespace of its own (a container) a process does
-/// not know its own among them.
+/// How to find this process in the driver's list. The driver lists process ids of the host, and a process in
+/// a PID namespace (a container) does not know its own there.
 struct ProcessView {
   unsigned self = 0;
-  bool in_namespace = false;  ///< of process numbers, not the host's
+  bool in_namespace = false;  ///< this process is in a PID namespace
   static ProcessView here();
 };
-/// Index of this process among those listed; in a namespace the only one listed is taken for it.
+/// Index of this process in the list. In a namespace, the only entry is taken for this process.
 std::optional<size_t> own_process(const std::vector<unsigned>& listed, const ProcessView&);
-/// How many others compute on the GPU. In a namespace one of those listed is taken for this process.
+/// Number of other processes on the GPU. In a namespace, one entry is taken for this process.
 int64_t other_processes(const std::vector<unsigned>& listed, const ProcessView&);
 
-/// Names of NVML's bits, less those that say that a GPU is idle or set so on purpose.
+/// Names of NVML's throttle reasons, except those for an idle GPU and for clocks that a user has set.
 std::vector<std::string> throttle_names(uint64_t bits);
 }  // namespace optrush

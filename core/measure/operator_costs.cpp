@@ -19,35 +19,35 @@ namespace optrush {
 namespace {
 using Names = std::set<std::string_view>;
 
-/// Memory that is asked for, and what changes no element.
+/// Operators that only allocate memory or change no element.
 const Names kFree = {"aten::empty",          "aten::empty_like",     "aten::empty_strided",
                      "aten::new_empty",      "aten::empty_permuted", "aten::resize_",
                      "aten::set_",           "aten::record_stream",  "aten::new_empty_strided",
                      "aten::requires_grad_", "aten::detach_",        "aten::_pin_memory",
                      "aten::_unsafe_view"};
-/// Made of others, or of none: never a kernel themselves.
+/// Operators that call others and never launch a kernel themselves.
 const Names kContainers = {"aten::_to_copy", "aten::clone", "aten::contiguous", "aten::reshape"};
-/// The host needs values, or sizes that depend on them.
+/// Operators for which the host waits: it needs values, or sizes that depend on values.
 const Names kWaits = {"aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::_unique2",
                       "aten::equal"};
-/// What a GPU starts for an operator.
+/// The kernels that a GPU launches for an operator.
 struct Kernels {
-  int64_t whole = 0;      ///< whatever the size of its tensors
-  int64_t in_pieces = 0;  ///< elementwise ones and sums, for each piece that offsets of 32 bits reach
+  int64_t whole = 0;      ///< independent of the size of its tensors
+  int64_t in_pieces = 0;  ///< elementwise kernels and sums: once per piece with 32-bit offsets
 };
 constexpr Kernels kElementwise = {.whole = 0, .in_pieces = 1};
-/// The same on a GPU, whatever a CPU makes of them.
+/// Operators that have kernels of their own on a GPU, even if a CPU composes them of others.
 const std::map<std::string_view, Kernels> kWhole = {
     {"aten::mean", kElementwise},
     {"aten::silu_backward", kElementwise},
     {"aten::index_select", {1, 0}},
     {"aten::nll_loss_forward", {1, 0}},
-    {"aten::nll_loss_backward", {1, 1}},         // after zeros
+    {"aten::nll_loss_backward", {1, 1}},         // and a fill with zeros
     {"aten::embedding_dense_backward", {1, 1}},  // after zeros
     {"aten::linalg_vector_norm", kElementwise},
     {"aten::_softmax", {1, 0}},
     {"aten::_log_softmax", {1, 0}},
-    {"aten::_softmax_backward_data", {1, 1}},  // after the product of gradient and output
+    {"aten::_softmax_backward_data", {1, 1}},  // and the product of gradient and output
     {"aten::_log_softmax_backward_data", {1, 0}},
     {"aten::stack", {1, 0}},
     {"aten::native_dropout", {1, 0}},
@@ -61,23 +61,23 @@ const std::map<std::string_view, Kernels> kWhole = {
     {"aten::gather", {1, 0}},
     {"aten::scatter_", {1, 0}},
     {"aten::scatter_add_", {1, 0}},
-    {"aten::sort", {5, 0}},     // after a range and three copies
-    {"aten::topk", {2, 0}},     // the largest, and their order
-    {"aten::cumsum", {2, 0}}};  // after the state of the scan
-/// The product of each group's rows, after a kernel that finds where they are.
+    {"aten::sort", {5, 0}},     // and a range and three copies
+    {"aten::topk", {2, 0}},     // selection and sort
+    {"aten::cumsum", {2, 0}}};  // and the state of the scan
+/// The product of each group's rows, and a kernel that finds the rows.
 constexpr std::string_view kGroupedMatmul = "aten::_grouped_mm";
 const Names kMatmuls = {"aten::mm",      "aten::bmm",      "aten::addmm",      "aten::addmm_",
                         "aten::baddbmm", "aten::baddbmm_", "aten::_scaled_mm", "aten::_addmm_activation",
                         kGroupedMatmul};
-/// The gradient of an embedding whose tokens are sorted, in eight passes.
+/// Kernels for the gradient of an embedding with sorted tokens, in eight passes.
 constexpr int64_t kSortAndSum = 20;
-/// More numbers than these are copied and get a range, a histogram, its sums, and a pass for each byte.
+/// Above this size, sort copies the numbers and launches a range, a histogram, its sums, and a pass per byte.
 constexpr int64_t kSortedByOneKernel = 4096, kBesidePasses = 4;
-/// Rows are looked up in their first tensor: no more of it is read than is looked up.
+/// Operators that look rows up in their first tensor: only those rows are read.
 const Names kTables = {"aten::index_select", "aten::gather", "aten::nll_loss_forward",
                        "aten::nll_loss_backward", "aten::index"};
 
-/// Rows are changed in their first tensor: no more of it is read and written than is added.
+/// Operators that change rows of their first tensor: only those rows are read and written.
 const Names kScatters = {"aten::scatter_", "aten::scatter_add_", "aten::index_add_", "aten::index_put_"};
 
 bool is_attention(std::string_view name) {
@@ -99,14 +99,14 @@ double matmul_flops(const Tensor& a, const Tensor& b) {
   return 2 * product(a.sizes()) * static_cast<double>(b.size(-1));
 }
 
-/// A fused kernel leaves out what the causal mask would throw away.
+/// Whether attention is causal: a fused kernel skips the masked half.
 bool causal(const at::RecordFunction& fn) {
   const auto schema = fn.operator_schema();
   const auto index = schema ? schema->argumentIndexWithName("is_causal") : std::nullopt;
   return index && fn.inputs()[static_cast<size_t>(*index)].toBool();
 }
 
-/// Several sequences one after another, whose ends are not visible from sizes: the caller notes its FLOPs
+/// Attention over concatenated sequences. Sizes do not show their ends, so the caller reports the FLOPs
 /// (optrush/forecast.h).
 bool of_documents(const at::RecordFunction& fn) {
   const auto schema = fn.operator_schema();
@@ -119,7 +119,7 @@ bool of_documents(const at::RecordFunction& fn) {
   return false;
 }
 
-/// None: the operator has no such argument, or it was left out.
+/// The value of an argument; none if the operator has no such argument or it was not given.
 std::optional<int64_t> number_given(const at::RecordFunction& fn, const char* argument) {
   const auto schema = fn.operator_schema();
   const auto index = schema ? schema->argumentIndexWithName(argument) : std::nullopt;
@@ -127,8 +127,8 @@ std::optional<int64_t> number_given(const at::RecordFunction& fn, const char* ar
   return fn.inputs()[static_cast<size_t>(*index)].toInt();
 }
 
-/// Positions that a query is related to, in any order, as the mean over the sequence: fewer with a sliding
-/// window, which without a causal mask may be open to the right.
+/// Mean number of positions that a query attends to without a causal mask. A sliding window lowers it;
+/// without a causal mask the window may be open to the right.
 double keys_of_a_query(const at::RecordFunction& fn, int64_t positions) {
   const auto length = static_cast<double>(positions);
   const int64_t window = number_given(fn, "window_size_left").value_or(-1) + 1;
@@ -139,7 +139,7 @@ double keys_of_a_query(const at::RecordFunction& fn, int64_t positions) {
   return 2 * seen - 1 - seen * (seen - 1) / length;
 }
 
-/// Calls with each tensor of a value, those of lists too.
+/// Calls `call` with each tensor in a value, including tensors in lists.
 template <class Call>
 void each_tensor(const c10::IValue& value, const Call& call) {
   if (value.isTensor()) {
@@ -152,7 +152,7 @@ void each_tensor(const c10::IValue& value, const Call& call) {
   }
 }
 
-/// TensorIterator halves what offsets of 32 bits do not reach.
+/// Number of pieces into which TensorIterator splits tensors that 32-bit offsets can't address.
 int64_t pieces_of(int64_t elements, int64_t width) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   if (elements <= 1 || (elements - 1) * width + 1 <= kMost) return 1;
@@ -163,7 +163,7 @@ int64_t pieces_of(const Tensor& tensor) {
   return pieces_of(static_cast<int64_t>(bytes_of({tensor})) / width, width);
 }
 
-/// Launches of a multi-tensor operator over lists of these sizes, `depth` tensors at a time.
+/// Launches of a multi-tensor operator over these lists, with `depth` tensors at a time.
 int64_t multi_tensor_launches(const Tensors& tensors, size_t depth) {
   constexpr int64_t kChunk = 65536, kBlocks = 320;
   constexpr std::array<int64_t, 5> kTensors = {110, 64, 48, 36, 30};
@@ -211,7 +211,7 @@ OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
     return;
   }
   const auto schema = fn.operator_schema();
-  if (!schema) return;  // not an operator: what the engine calls around a node's function
+  if (!schema) return;  // not an operator, but a function of the engine around a node
   bool writes = false, makes = false;
   const auto& arguments = schema->arguments();
   for (size_t i = 0; i < in.size() && i < arguments.size(); ++i) {
@@ -246,8 +246,7 @@ OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
     const bool backward = name_.ends_with("_backward");
     const size_t q = backward ? 1 : 0;
     const bool documents = of_documents(fn);
-    // (B, S, H, K) or (positions of all documents, H, K); those of scaled_dot_product_attention: (B, H, S,
-    // K).
+    // (B, S, H, K) or (positions of all documents, H, K); for scaled_dot_product_attention (B, H, S, K).
     const bool by_positions =
         name_.starts_with("aten::_flash_attention_") || name_.starts_with("aten::_efficient_attention_");
     const double keys = keys_of_a_query(fn, tensor(q + 1).size(by_positions ? -3 : -2));
@@ -276,13 +275,13 @@ OperatorCall::OperatorCall(const at::RecordFunction& fn, at::Device device)
     if (name_ == "aten::sort" && tensor(0).numel() > kSortedByOneKernel)
       whole_ = kBesidePasses + static_cast<int64_t>(tensor(0).element_size());
   } else if (!writes && !makes) {
-    kind_ = Kind::any;  // a view, or a container of others
+    kind_ = Kind::any;  // a view, or an operator that calls others
     read_ = written_ = 0;
   }
 }
 
 void OperatorCall::begin_copy(const Tensor& to, const Tensor& from, bool non_blocking) {
-  // On a CPU numbers like 2.0 become tensors of an operator's type; a GPU's kernels take them as they are.
+  // On a CPU, numbers such as 2.0 become tensors of an operator's type; kernels of a GPU take them directly.
   const bool number = device_.is_cpu() && from.dim() == 0 && from.scalar_type() != to.scalar_type();
   if (to.numel() == 0 || !here_ || number) return;
   const double read = bytes_of({from}), written = bytes_of({to});
@@ -311,14 +310,14 @@ void OperatorCall::begin_multi_tensor(const at::RecordFunction& fn) {
   for (const auto& value : in)
     if (value.isTensorList()) {
       const Tensors list = value.toTensorVector();
-      // Step counts, one number a tensor, go along with the metadata.
+      // Step counts (one number per tensor) are part of the kernel's metadata.
       if (list.size() == first.size() && (depth == 0 || list.front().sizes() == first.front().sizes()))
         ++depth;
     }
   const bool in_place = name_.ends_with("_");
   cost_.launches = multi_tensor_launches(first, in_place ? depth : depth + 1);
   if (name_ == "aten::_foreach_norm") {
-    // Zeroed partial sums, the sums, and their reduction for each launch's tensors.
+    // Zeroing the partial sums, the sums, and their reduction, for each launch's tensors.
     cost_.launches = multi_tensor_launches(first, 1) + 2;
   }
   cost_.elementwise_bytes = read_ + written_;

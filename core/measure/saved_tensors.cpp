@@ -15,7 +15,7 @@ class SavedTensorCount::Ledger {
       device_ = tensor.device();
     }
   }
-  /// The storage that was counted, or null.
+  /// Counts the storage of a tensor. Returns it, or null if it was not counted.
   const void* add(const Tensor& tensor) {
     if (!tensor.has_storage() || (device_ && tensor.device() != *device_)) return nullptr;
     const void* storage = tensor.storage().unsafeGetStorageImpl();

@@ -7,14 +7,14 @@
 #include "optrush/saved_tensors.h"
 
 namespace optrush {
-/// Counts the bytes that autograd keeps between forward and backward: each storage once, less the ones that
-/// live anyway (parameters, the batch), and what was moved to another device than theirs. What a
-/// recomputation saves again counts while it lives. Its peak is the activation memory that the recipe
-/// implies, whatever is stacked on it.
+/// Counts the bytes that autograd keeps between forward and backward. Each storage counts once. Storages that
+/// live anyway (parameters, the batch) and tensors that were moved to another device do not count. Tensors
+/// that a recomputation saves again count while they live. The peak is the activation memory of the recipe,
+/// for any stack.
 class SavedTensorCount {
  public:
-  /// Counts from now until stop() or destruction; one at a time in a process. `lives_anyway` tells of tensors
-  /// that are made meanwhile.
+  /// Counts from now until stop() or destruction. Only one may exist in a process. `lives_anyway` identifies
+  /// tensors that are created meanwhile and live anyway.
   explicit SavedTensorCount(const Tensors& resident, std::function<bool(const Tensor&)> lives_anyway = {});
   ~SavedTensorCount();
   SavedTensorCount(const SavedTensorCount&) = delete;

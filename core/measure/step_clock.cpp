@@ -66,7 +66,7 @@ class CudaEvent {
   bool done() const {
     const cudaError_t status = cudaEventQuery(event_);
     if (status == cudaErrorNotReady) {
-      (void)cudaGetLastError();  // no error, but the next check of a launch would find it there
+      (void)cudaGetLastError();  // clears cudaErrorNotReady, which the next check of a launch would report
       return false;
     }
     check(status);
@@ -133,7 +133,7 @@ std::unique_ptr<StepClock> StepClock::make(at::Device device) {
 #ifdef OPTRUSH_HAS_CUDA
   if (device.is_cuda()) return std::make_unique<CudaClock>();
 #endif
-  // The simulated device is done with its work when it is enqueued.
+  // Work on the simulated device is complete when it is enqueued.
   if (!device.is_cpu() && !device.is_privateuseone())
     throw Error(ErrorCode::unsupported, "no clock for device '" + device.str() + "'");
   return std::make_unique<CpuClock>();

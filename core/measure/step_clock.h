@@ -7,37 +7,36 @@
 #include <optional>
 
 namespace optrush {
-/// Where the time of a step goes. `off`: the host's own bookkeeping (gradient norm), which is not part of the
-/// step. `whole`: a part of the step whose phases can't be told apart.
+/// The phase to which the time of a step belongs. `off`: the host's bookkeeping (gradient norm), which is not
+/// part of the step. `whole`: a part of the step whose phases can't be measured separately.
 enum class Bucket : uint8_t { data, forward, backward, communication, optimizer, off, whole };
 inline constexpr size_t kBuckets = 7;
 
 struct StepTime {
   std::array<double, kBuckets> seconds{};
   std::array<bool, kBuckets> seen{};
-  /// Of the whole step, without `off`.
+  /// Seconds of the whole step, without `off`.
   double total() const;
 };
 
-/// Times the steps of a run: intervals between marks. The steady clock on a CPU; events on a GPU, read when
-/// they are complete, so that timing adds no synchronization.
+/// Measures the phases of steps as intervals between marks. Marks are readings of the steady clock on a CPU,
+/// and events on a GPU that are read when complete, so that timing adds no synchronization.
 class StepClock {
  public:
   virtual ~StepClock() = default;
-  /// Ends the present interval and starts one that belongs to `bucket`. The first call of a step starts the
-  /// step.
+  /// Ends the present interval and starts one of `bucket`. The first call starts the step.
   virtual void enter(Bucket) = 0;
   virtual void end_step() = 0;
-  /// Phase of the present interval; none outside of a step.
+  /// Bucket of the present interval; none outside of a step.
   virtual std::optional<Bucket> present() const = 0;
-  /// The oldest ended step that was not taken yet. Without `wait` only if its time is already known.
+  /// Takes the oldest finished step. Without `wait`, only if its times are already known.
   virtual std::optional<StepTime> take(bool wait) = 0;
 
   static std::unique_ptr<StepClock> make(at::Device);
 };
 
-/// While it lives, the step's time goes to another bucket: a wait for other ranks in the middle of a
-/// backward. Nothing happens outside of a step, and where phases can't be told apart or do not count.
+/// While it lives, time counts for another bucket, for example for a wait for other ranks within a backward.
+/// Has no effect outside of a step and in `off` and `whole`.
 class BucketScope {
  public:
   BucketScope(StepClock& clock, Bucket bucket) : clock_(clock), outer_(clock.present()) {

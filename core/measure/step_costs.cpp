@@ -60,7 +60,7 @@ class StepCosts::Ledger {
   const std::map<const void*, int64_t>& casts() const { return casts_; }
   const std::map<std::string, OfOperator>& operators() const { return operators_; }
 
-  /// Callbacks of RecordFunction are plain functions without a context.
+  /// The ledger in use. Callbacks of RecordFunction are plain functions without a context.
   static std::shared_ptr<Ledger>& present() {
     static std::shared_ptr<Ledger> ledger;
     return ledger;
@@ -71,25 +71,25 @@ class StepCosts::Ledger {
   std::mutex mutex_;
   std::atomic<size_t> bucket_{static_cast<size_t>(Bucket::data)};
   std::array<OperatorCost, kBuckets> costs_;
-  std::map<const void*, int64_t> casts_;  ///< by the storage of a parameter
+  std::map<const void*, int64_t> casts_;  ///< number of casts, by storage of the parameter
   std::map<std::string, OfOperator> operators_;
 };
 
 namespace {
-/// One operator that runs on this thread, and the one that called it.
+/// An operator that runs on this thread, and its caller.
 struct Running final : at::ObserverContext {
   Running(std::shared_ptr<StepCosts::Ledger> ledger, Running* outer, const at::RecordFunction& fn)
       : ledger(std::move(ledger)), outer(outer), call(fn, this->ledger->device()) {}
   std::shared_ptr<StepCosts::Ledger> ledger;
   Running* outer;
-  bool inside = false;  ///< something that it called has a cost
+  bool inside = false;  ///< an operator inside has a cost
   OperatorCall call;
 };
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): of the thread that runs the step
 thread_local Running* running = nullptr;
 
 std::unique_ptr<at::ObserverContext> start(const at::RecordFunction& fn) {
-  // What is part of a kernel has no cost of its own.
+  // An operator inside a kernel has no separate cost.
   if (running != nullptr && !running->call.made_of_others()) return nullptr;
   auto ledger = StepCosts::Ledger::present();
   if (!ledger) return nullptr;

@@ -9,32 +9,32 @@
 #include "spec/spec_json.h"
 
 namespace optrush {
-/// Counts what the operators of a step cost, by phase, on any thread, from construction to stop(): launches,
-/// host waits, copies, casts, bytes and FLOPs as operator_costs.h says. One at a time in a process.
+/// Counts the costs of the operators of a step by phase, on any thread, from construction to stop():
+/// launches, host waits, copies, casts, bytes and FLOPs (operator_costs.h). Only one may exist in a process.
 class StepCosts {
  public:
-  /// Counts work on `device`. Casts of `params` are also counted for each.
+  /// Counts work on `device`. Casts of `params` are also counted per parameter.
   StepCosts(const Params& params, at::Device device);
   ~StepCosts();
   StepCosts(const StepCosts&) = delete;
   StepCosts& operator=(const StepCosts&) = delete;
 
-  /// The phase that operators belong to from now on.
+  /// Sets the phase of the following operators.
   void enter(Bucket);
   void stop();
 
   OperatorCost of(Bucket) const;
-  /// Of the whole step, the host's own bookkeeping apart.
+  /// Costs of the whole step, without the host's bookkeeping.
   OperatorCost total() const;
   double flops() const;
-  /// The part of attention inside of documents.
+  /// FLOPs of attention that depend on the documents' lengths.
   double document_flops() const;
-  /// The largest number of times that one parameter was cast, and how many were cast at all.
+  /// The largest number of casts of one parameter, and the number of parameters that were cast.
   int64_t most_casts_of_a_parameter() const;
   int64_t cast_parameters() const;
 
-  /// "costs" of a result and of a plan (docs/schema/run_result.schema.json). A CPU copies nothing to itself:
-  /// its waits and copies are null.
+  /// "costs" of a result and of a plan (docs/schema/run_result.schema.json). On a CPU, waits and copies are
+  /// null.
   Json to_json() const;
 
   class Ledger;
@@ -45,7 +45,7 @@ class StepCosts {
   uint64_t handle_ = 0;
 };
 
-/// A clock that also tells the counter which phase begins.
+/// A clock that also passes phases to the counter.
 class CountedClock final : public StepClock {
  public:
   CountedClock(StepClock& clock, StepCosts& costs) : clock_(clock), costs_(costs) {}

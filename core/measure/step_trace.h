@@ -7,8 +7,8 @@
 #include "measure/step_clock.h"
 
 namespace optrush {
-/// LibTorch's profiler over what runs from construction to save(): operators of this thread and of
-/// autograd's, and what a GPU does for them.
+/// Profiles everything from construction to save() with LibTorch's profiler: operators of this thread and of
+/// autograd's threads, and their work on a GPU.
 class StepTrace {
  public:
   explicit StepTrace(at::Device);
@@ -16,14 +16,14 @@ class StepTrace {
   StepTrace(const StepTrace&) = delete;
   StepTrace& operator=(const StepTrace&) = delete;
 
-  /// Ends it and writes a Chrome trace (JSON), which chrome://tracing and ui.perfetto.dev open.
+  /// Stops and writes a Chrome trace (JSON) for chrome://tracing or ui.perfetto.dev.
   void save(const std::filesystem::path& file);
 
  private:
   bool running_ = true;
 };
 
-/// A clock whose buckets are ranges of the trace.
+/// A clock that also marks its buckets as ranges in the trace.
 class TracedClock final : public StepClock {
  public:
   explicit TracedClock(StepClock& clock) : clock_(clock) {}

@@ -2,6 +2,6 @@
 #include <c10/core/Device.h>
 
 namespace optrush {
-/// Until nothing runs on the device any more.
+/// Waits until all work on the device is complete.
 void wait_for(c10::Device);
 }  // namespace optrush

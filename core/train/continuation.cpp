@@ -8,8 +8,8 @@
 
 namespace optrush {
 namespace {
-/// The sum of absolute values, in fp64. A piece at a time: LibTorch makes a copy in fp64, and of a whole
-/// parameter that would be the largest tensor of many a run.
+/// The sum of absolute values in fp64, computed in pieces: LibTorch makes a copy in fp64, and the copy of a
+/// whole parameter could be the largest tensor of a run.
 double sum_of_absolutes(const Tensor& flat) {
   constexpr int64_t kPiece = int64_t{1} << 20;
   Tensor sum = at::zeros({}, flat.options().dtype(at::kDouble));
@@ -18,7 +18,7 @@ double sum_of_absolutes(const Tensor& flat) {
   return sum.item<double>();
 }
 
-/// One number for each parameter, to see that training changes them.
+/// One number per parameter, by which a change of the parameter is noticed.
 std::vector<double> fingerprint(DataParallel& parallel) {
   const at::NoGradGuard no_grad;
   std::vector<double> sums;
@@ -28,8 +28,8 @@ std::vector<double> fingerprint(DataParallel& parallel) {
   }
   return sums;
 }
-/// Steps of other ranks or micro-batches have no speed of this run. They keep theirs where no later step may
-/// be timed.
+/// Removes the times of steps that were made with another number of ranks or another micro-batch, so that
+/// they do not count for the speed. They stay if no step is left to time.
 Json without_times(Json record, const RunSpec& spec) {
   Json& steps = record.at("steps");
   const bool may_end_early = spec.train.epochs > 0 || spec.validate.patience > 0;
@@ -68,7 +68,7 @@ std::optional<RunResult> RunHistory::result() const {
   return run_result_from_json(run_.before.at("result"), "the result beside a saved state");
 }
 
-/// Samples of another order have other numbers, so they begin with the first one.
+/// Samples of another order have other numbers; then the data start from the first one.
 void RunHistory::take_up_data(Batches& batches) {
   const int64_t step = session_.first_step();
   if (const auto& read = run_.read; !read) {
@@ -115,7 +115,7 @@ Json RunHistory::beside_state(const RunRecord& record, const Measurement& measur
   Json result;
   if (end) {
     result = to_json(*end);
-    for (const char* field : {"steps", "validation", "saved"}) result.erase(field);  // the record has these
+    for (const char* field : {"steps", "validation", "saved"}) result.erase(field);  // they are in the record
   }
   return {{"about", run_.about},
           {"record", record.to_json(saved)},

@@ -11,43 +11,46 @@
 #include "train/session.h"
 
 namespace optrush {
-/// The history of a run that may be interrupted, or was.
+/// What a run knows about the processes that made its earlier steps.
 struct Continuation {
-  Json about;   ///< stored with every state: the runs that may continue from it
-  Json before;  ///< what lay beside the state that the session was loaded with; null: the run begins
-  std::optional<DataPosition> read = std::nullopt;  ///< what load_state() returned, where one was loaded
+  Json about;   ///< stored with each state: identifies the runs that may continue from it
+  Json before;  ///< the record stored with the loaded state; null: the run begins
+  std::optional<DataPosition> read = std::nullopt;  ///< the result of load_state(), if a state was loaded
 };
 
-/// The part of a run before an interruption, and the data stored with its state for the part after one.
+/// The steps of a run before an interruption, and the record that is stored with each state so that a later
+/// process can continue.
 class RunHistory {
  public:
   RunHistory(Session& session, Continuation run) : session_(session), run_(std::move(run)) {}
 
-  /// Takes up what the interrupted run had made when it saved its state, and notes that it was interrupted;
-  /// data go on behind the last sample that was read. A run that begins keeps what its parameters are.
+  /// Takes over the steps that the interrupted run had made when it saved its state, notes the interruption,
+  /// and moves the data behind the last sample that was read. A run that begins stores a fingerprint of its
+  /// parameters.
   void begin(RunRecord&, Measurement&, Batches&);
-  /// The result of a run that was interrupted after its last save, where all is known; none: there are steps
-  /// to make.
+  /// The result of a run that was interrupted after its last save, when its result was known; none if steps
+  /// are left.
   std::optional<RunResult> result() const;
-  /// Number of the run's first step, also of an earlier process.
+  /// The number of the run's first step, which an earlier process may have made.
   int64_t first_step() const { return first_step_; }
-  /// An Error where no parameter is another than before the run began; `steps`: that it has made.
+  /// Throws an Error if no parameter has changed since the run began. `steps`: the number of steps made.
   void check_that_something_changed(int64_t steps) const;
-  /// The data stored with a saved state. `end`: the result of a run that has made its last step.
+  /// The record to store with a saved state. `end`: the result, if the run has made its last step.
   Json beside_state(const RunRecord&, const Measurement&, const SavedPoint& saved,
                     const std::optional<RunResult>& end) const;
 
  private:
   void take_up_data(Batches&);
   void note_interruptions();
-  /// Whether other ranks or micro-batches made the steps so far, with the same global batch.
+  /// Whether the steps so far were made with another number of ranks or another micro-batch, but the same
+  /// global batch.
   bool shares_otherwise() const;
   void note_other_ranks();
 
   Session& session_;
   Continuation run_;
   int64_t first_step_ = 0;
-  std::vector<double> fingerprint_;     ///< of the parameters before the run began
-  Json interruptions_ = Json::array();  ///< steps with which it went on
+  std::vector<double> fingerprint_;     ///< fingerprint of the parameters at the start of the run
+  Json interruptions_ = Json::array();  ///< the first step after each interruption
 };
 }  // namespace optrush

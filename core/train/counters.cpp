@@ -9,7 +9,7 @@
 
 namespace optrush {
 namespace {
-constexpr std::array kOverRanks = {"sum", "mean", "max"};  // in the order of the enum
+constexpr std::array kOverRanks = {"sum", "mean", "max"};  // in the order of the enum OverRanks
 
 std::string place_of(const RunRecipe::Counted& counted) {
   return "plugin '" + counted.plugin + "' in its counter '" + counted.counter.name + "'";

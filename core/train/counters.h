@@ -5,16 +5,16 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// The counters of plugins (Recipe::counter), over the timed steps of one rank.
+/// Reads the counters of plugins (Recipe::counter) over the timed steps of this rank.
 class Counters {
  public:
   explicit Counters(const RunRecipe& recipe) : recipe_(recipe) {}
 
-  /// Timed steps begin, or go on.
+  /// Called when timed steps start or resume.
   void start();
-  /// They are over, or something else runs between them. Errors name the plugin.
+  /// Called when timed steps end or pause. Errors name the plugin.
   void stop();
-  /// In order of the recipe. Empty without any.
+  /// One result per counter, in order of the recipe.
   std::vector<CounterResult> results(int64_t steps) const;
 
  private:
@@ -23,6 +23,6 @@ class Counters {
   std::vector<double> before_, last_, added_;
 };
 
-/// The counters of all ranks as one list, each number as its plugin wants it: their sum, mean or maximum.
+/// Combines the counters of all ranks: the sum, mean or maximum, as the plugin declares.
 std::vector<CounterResult> over_ranks(const std::vector<std::vector<CounterResult>>& ranks);
 }  // namespace optrush

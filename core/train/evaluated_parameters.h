@@ -2,7 +2,7 @@
 #include "train/session.h"
 
 namespace optrush {
-/// During its lifetime, the parameters are those to evaluate and to save (Optimizer::evaluates).
+/// While it lives, the parameters have the values to evaluate and to save (Optimizer::evaluates).
 class EvaluatedParameters {
  public:
   explicit EvaluatedParameters(Session& session) : session_(session) { exchange(true); }

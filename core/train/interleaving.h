@@ -8,21 +8,21 @@
 #include "distributed/ranks.h"
 
 namespace optrush {
-/// This process's part in a round whose runs are interleaved (docs/guides/running.md): it holds the
-/// turn from its start on, and hands it on between steps.
+/// This process's side of an interleaved round (docs/guides/running.md). It has the turn when it starts, and
+/// passes it on between steps.
 class Interleaving {
  public:
-  /// `socket`: a path, where the controller listens. Throws an Error if no controller answers.
+  /// `socket`: path of the controller's socket. Throws an Error if no controller answers.
   Interleaving(const std::string& socket, const Ranks&);
-  /// With the controller that OPTRUSH_TURNS names; null where it names none.
+  /// Connects to the socket named by OPTRUSH_TURNS; null if the variable is not set.
   static std::unique_ptr<Interleaving> from_environment(const Ranks&);
 
   struct Turn {
-    int64_t steps = 0;   ///< 0: there is none, the run ends with the steps that it has made
-    bool alone = false;  ///< no other run has worked in the meantime
+    int64_t steps = 0;   ///< number of steps of the turn; 0: the run ends with the steps that it has made
+    bool alone = false;  ///< no other run has run since the last turn
   };
-  /// Hands the turn on and sleeps until the next one. `seconds`: of the last step. An Error where the
-  /// controller is gone.
+  /// Passes the turn on and sleeps until the next one. `seconds`: time of the last step. Throws an Error if
+  /// the controller is gone.
   Turn next(double seconds);
 
  private:
@@ -31,28 +31,29 @@ class Interleaving {
 
   Descriptor socket_;
   int64_t rank_, ranks_;
-  bool ready_ = false;  ///< has been said
+  bool ready_ = false;  ///< "ready" was sent
   std::string arrived_;
 };
 
-/// The timed steps of a run that may be interleaved.
+/// Decides which steps a run makes and times when it may be interleaved.
 class InterleavedSteps {
  public:
-  /// `turns`: null where the run takes none.
+  /// `turns`: null if the run is not interleaved.
   explicit InterleavedSteps(Interleaving* turns) : interleaving_(turns) {}
 
-  /// Whether another step is to be made. Where those of the present turn are done it hands the turn on, and
-  /// asks for the seconds of the last step before: the device then has nothing of them left to do.
+  /// Whether to make another step. At the end of a turn it passes the turn on; before that it calls
+  /// `seconds_of_the_last`, which waits until the device has finished.
   bool next(const std::function<double()>& seconds_of_the_last);
-  /// The first of several steps is not: it fills the caches that others have emptied. One that has its turn
-  /// alone is too long to show that. Before next() no step is.
+  /// Whether the present step is timed. The first of several steps of a turn is not, because it fills the
+  /// caches that other runs have emptied. A turn of one step is timed, because such a step is too long for
+  /// caches to matter.
   bool timed() const { return timed_; }
-  /// No other run is interleaved with this one.
+  /// No other run is interleaved with this run at present.
   bool alone() const { return interleaving_ == nullptr || alone_; }
 
  private:
   Interleaving* interleaving_;
-  int64_t left_ = 0;  ///< of the present turn
+  int64_t left_ = 0;  ///< steps left in the present turn
   bool timed_ = false, alone_ = false;
 };
 }  // namespace optrush

@@ -24,12 +24,12 @@ void count_step(const Session& session, std::span<Batch> batches) {
   }
   for (Batch& batch : batches) {
     batch.token_count = tokens;
-    // Ranks that split sequences have all of them.
+    // Ranks that split sequences among them each count all sequences.
     batch.sequence_count = sequences / static_cast<double>(mesh.size(mesh.sequence()));
   }
 }
 
-/// Every rank that runs the head has its part; ranks that split no data have copies of it.
+/// Sums the parts of all ranks that run the head. Ranks that do not split the data have copies.
 Tensor global_loss(const Session& session, const Tensor& part) {
   const Mesh& mesh = session.mesh();
   if (mesh.world_size() == 1) return part;

@@ -8,7 +8,7 @@ namespace optrush {
 namespace {
 constexpr const char* kFeature = "adapters";
 
-/// "plugin 'a'", "plugins 'a' and 'b'": the plugins that wrap `linear` as an adapter.
+/// The plugins that wrap `linear` as an adapter, for a message: "plugin 'a'", "plugins 'a' and 'b'".
 std::string adapters_of(const Recipe& recipe) {
   std::string names;
   size_t count = 0;

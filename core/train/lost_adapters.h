@@ -6,15 +6,16 @@
 #include "optrush/run.h"
 
 namespace optrush {
-/// Some operators hold the matrices of linears: `mlp` those of gate, up and down, `head_loss` that of
-/// lm_head. A base that replaces such an operator and multiplies with them itself leaves out what an adapter
-/// added to the linears, and the run would train another model than its script says. The host refuses that,
-/// unless the base offers "adapters".
+/// Refuses bases that would drop adapters. Some operators use the matrices of linears: `mlp` those of gate,
+/// up and down, `head_loss` that of lm_head. A base of such an operator that multiplies with these matrices
+/// itself would ignore what an adapter added to the linears, so the run would train another model than its
+/// script states. Only a base that offers "adapters" is allowed.
 class LostAdapters {
  public:
-  /// Before plugins add parameters.
+  /// Called before plugins add parameters.
   explicit LostAdapters(const Run&);
-  /// After it; an Error names the base, the plugins that wrap `linear` as adapters, and the parameter.
+  /// Called after that. Throws an Error that names the base, the plugins that wrap `linear` as adapters, and
+  /// the parameter.
   void refuse(const Recipe&) const;
 
  private:
@@ -22,6 +23,6 @@ class LostAdapters {
 
   const Run& run_;
   std::vector<std::pair<const Module*, size_t>>
-      declared_;  ///< linears, and how many parameters the model gave them
+      declared_;  ///< each linear with the number of parameters that the model gave it
 };
 }  // namespace optrush

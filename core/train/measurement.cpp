@@ -4,13 +4,13 @@
 
 namespace optrush {
 namespace {
-/// The highest of several peaks.
+/// Raises `highest` to the larger of the two peaks.
 void raise(MemoryPeak& highest, const MemoryPeak& peak) {
   highest.allocated = std::max(highest.allocated, peak.allocated);
   if (peak.reserved) highest.reserved = std::max(highest.reserved.value_or(0), *peak.reserved);
 }
 
-/// Adds what was sent between two tables.
+/// Adds the traffic between two tables to `sum`.
 void add_sent(TrafficTable& sum, const TrafficTable& before, const TrafficTable& now) {
   for (const auto& [key, traffic] : now) {
     const auto found = before.find(key);
@@ -34,7 +34,7 @@ Measurement::Measurement(Session& session)
 
 void Measurement::start() {
   {
-    const auto not_of_a_step = session_.groups().bookkeeping();  // a counter may ask the other ranks
+    const auto not_of_a_step = session_.groups().bookkeeping();  // a counter may communicate with other ranks
     counters_.start();
   }
   at_start_ = session_.groups().traffic();

@@ -7,29 +7,30 @@
 #include "train/session.h"
 
 namespace optrush {
-/// Measurements over the timed steps together, without the time between them: peak memory, energy, traffic,
-/// counters of plugins.
+/// Measures peak memory, energy, traffic and the counters of plugins over all timed steps, without the time
+/// between them.
 class Measurement {
  public:
   explicit Measurement(Session&);
 
-  /// Timed steps begin, or go on. Errors name the plugin of a counter; so do those of stop().
+  /// Called when timed steps start or resume. Errors of this and of stop() name the plugin of a counter.
   void start();
-  /// They are over, or something else comes between them. The device has done them.
+  /// Called when timed steps end or pause. The device must have finished them.
   void stop();
   bool is_on() const { return on_; }
 
-  /// Of all timed steps, or none: of some of them alone it would be divided by the tokens of all.
+  /// Energy of all timed steps; none if it is known only for some of them, because it is divided by the
+  /// tokens of all.
   std::optional<double> joules() const { return joules_; }
-  /// The measurements of an interrupted run, for the run that continues it.
+  /// Adds the energy that an interrupted run had measured.
   void take_up_joules(std::optional<double> before) { joules_ = before; }
 
   const MemoryPeak& peak() const { return peak_; }
   /// Bytes that the process holds on the device.
   std::optional<int64_t> process_bytes() const;
-  /// Each collective of each group, per step, beside what theory says.
+  /// The traffic of each collective in each group per step, with the theoretical bytes.
   std::vector<Collective> collectives(int64_t steps) const;
-  /// Empty where no plugin counts.
+  /// Empty if no plugin has counters.
   std::vector<CounterResult> counters(int64_t steps) const { return counters_.results(steps); }
 
  private:

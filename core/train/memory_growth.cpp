@@ -6,7 +6,8 @@ namespace optrush {
 namespace {
 constexpr size_t kQuarters = 4, kStepsForQuarters = 8;
 
-/// One jump, as of a cache that fills late, is no leak: memory grows from each quarter to the next.
+/// Memory must grow from each quarter to the next. A single jump, for example of a cache that fills late, is
+/// not a leak.
 bool grows_by_quarters(const std::vector<int64_t>& bytes) {
   const auto begin_of = [&](size_t quarter) {
     return bytes.begin() + static_cast<std::ptrdiff_t>(quarter * bytes.size() / kQuarters);
@@ -19,7 +20,7 @@ bool grows_by_quarters(const std::vector<int64_t>& bytes) {
   return true;
 }
 
-/// Few steps may rise by chance, but not by the same each time.
+/// A few steps may grow by chance, but not by the same amount each time.
 bool grows_evenly(const std::vector<int64_t>& bytes) {
   if (bytes.size() < kQuarters) return false;
   const int64_t first = bytes[1] - bytes[0];

@@ -9,7 +9,7 @@
 
 namespace optrush {
 namespace {
-/// Gradients are in their parameter's type, unless the sum of several is asked for in a wider one.
+/// Gradients have the type of their parameter, unless their sum is kept in a wider type.
 int64_t gradient_bytes(const Shard& shard) {
   if (shard.segments.empty()) return 0;
   const Tensor& leaf = shard.segments.front().param->leaf;
@@ -37,7 +37,7 @@ int64_t parameter_bytes(Session& session) {
 
 ModelStateBytes model_state_bytes(Session& session) {
   ModelStateBytes bytes{.parameters = parameter_bytes(session)};
-  // Several micro-batches add to every gradient before one is final.
+  // Several micro-batches add to each gradient before it is final.
   const bool adds_up = session.spec().train.accumulation > 1;
   int64_t largest_released = 0;
   for (const Shard& shard : session.data_parallel().shards()) {

@@ -4,11 +4,12 @@
 #include "train/session.h"
 
 namespace optrush {
-/// Bytes that this rank keeps of the model's states between steps, or for one: "parts" of a result's memory.
+/// Bytes of the model's states on this rank, as in "parts" of a result's memory. Parameters and optimizer
+/// state live between steps, gradients during a step.
 struct ModelStateBytes {
-  int64_t parameters = 0;       ///< of the memory behind them, shared or not, and of copies in other types
-  int64_t gradients = 0;        ///< of one micro-batch, where each is released as soon as it is final
-  int64_t optimizer_state = 0;  ///< without counts, which have no dimension
+  int64_t parameters = 0;       ///< memory of the parameters, each storage once, with copies in other types
+  int64_t gradients = 0;        ///< with an update in the backward, the largest that exist at a time
+  int64_t optimizer_state = 0;  ///< without 0-dimensional tensors such as step counts
 };
 ModelStateBytes model_state_bytes(Session&);
 }  // namespace optrush

@@ -12,7 +12,7 @@
 namespace optrush {
 namespace {
 constexpr int64_t kMostElements = 1024;
-/// Below this share of changed elements most of what an update does is lost.
+/// If fewer elements than this share change, most of an update is lost.
 constexpr double kFew = 0.25;
 
 bool is_embedding(const Param& param) { return std::ranges::find(param.axes, "vocab") != param.axes.end(); }
@@ -21,14 +21,14 @@ bool keeps_more_bits(Session& session, const Shard& shard) {
   return std::ranges::any_of(session.optimizer().state(shard), &OptimizerState::is_parameter);
 }
 
-/// Changes below the last bit are made by chance, and so not lost.
+/// With stochastic rounding, changes below the last bit are not lost.
 bool rounds_by_chance(Session& session) {
   return std::ranges::any_of(session.recipe().optimizer.wraps(), [](const Edit& edit) {
     return std::ranges::find(edit.traits.offers, "rounds_by_chance") != edit.traits.offers.end();
   });
 }
 
-/// Evenly spread elements, as a view.
+/// A view of evenly spaced elements.
 Tensor sample_of(const Tensor& data) {
   const Tensor flat = data.detach().view(-1);
   return flat.slice(0, 0, flat.numel(), (flat.numel() + kMostElements - 1) / kMostElements);
@@ -76,7 +76,7 @@ std::string MovedElements::warning() const {
     mine["elements"].push_back(count.elements);
     mine["moved"].push_back(count.moved.defined() ? count.moved.item<int64_t>() : 0);
   }
-  // A rank sees its shards alone, so the elements of all ranks are counted together.
+  // A rank sees only its own shards, so the counts of all ranks are added.
   std::vector<std::string> of_ranks{mine.dump()};
   if (const Ranks& ranks = session_.ranks(); ranks.size > 1)
     of_ranks = gather_texts(*session_.store(), ranks, "moved_elements", of_ranks.front());

@@ -6,19 +6,19 @@
 #include "train/session.h"
 
 namespace optrush {
-/// How many elements an update changes of parameters in 16 bits or fewer whose optimizer keeps no more bits:
-/// a change below half of their last bit is lost, however often it is made. A few updates of a run are
-/// watched, and of each parameter 1,024 elements at most, so that a peak of
-/// memory knows nothing of them. No host waits for a device before warning().
+/// Counts how many elements an update changes in parameters of 16 bits or fewer whose optimizer keeps no
+/// wider copy. There, a change below half of the last bit is lost each time. It watches a few updates of a
+/// run, and at most 1,024 elements per parameter, so that the peak memory does not change. The host does not
+/// wait for a device before warning().
 class MovedElements {
  public:
   explicit MovedElements(Session& session) : session_(session) {}
 
-  /// Around an update that is watched.
+  /// Called before and after a watched update.
   void before();
   void after();
-  /// The warning; empty if updates change most elements. All ranks call it together, and rank 0 alone gets a
-  /// text. Embeddings are left out: a step changes only the rows of its own tokens.
+  /// The warning; "" if updates change most elements. All ranks must call it together, and only rank 0 gets a
+  /// text. Embeddings are left out, because a step changes only the rows of its tokens.
   std::string warning() const;
 
  private:
@@ -34,7 +34,7 @@ class MovedElements {
   Session& session_;
   std::vector<Watched> watched_;
   std::array<Count, kKinds> counts_;
-  std::string type_;  ///< "bf16"
+  std::string type_;  ///< for example "bf16"
   int64_t updates_ = 0;
 };
 }  // namespace optrush

@@ -33,7 +33,7 @@ RankResult row_of(const RunResult& result, const Session& session, const std::st
           .sent_bytes = sent};
 }
 
-/// None where a rank does not know its part.
+/// None if a rank does not know its part.
 std::optional<double> sum_of(const std::vector<RunResult>& ranks, std::optional<double> RunResult::*part) {
   double sum = 0;
   for (const RunResult& rank : ranks) {
@@ -56,7 +56,8 @@ void add_ranks(RunResult& result, Session& session, const std::string& device) {
   if (session.ranks().rank != 0) return;
   std::vector<RunResult> told;
   for (const auto& text : texts) told.push_back(run_result_from_json(Json::parse(text), "a rank's result"));
-  // A rank counts its own operations over the tokens of all, and the energy of its own device.
+  // Each rank counts only its own operations, divided by the tokens of all ranks, and the energy of its own
+  // device.
   result.hfu_flops = sum_of(told, &RunResult::hfu_flops);
   result.energy_joules = sum_of(told, &RunResult::energy_joules);
   std::vector<std::vector<CounterResult>> counters;

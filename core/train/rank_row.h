@@ -3,8 +3,7 @@
 #include "train/session.h"
 
 namespace optrush {
-/// Adds to rank 0's result what the ranks tell of themselves and the mesh, and makes what they counted alone
-/// that of all: operations, energy, counters of plugins. Every rank calls it; nothing happens where there is
-/// one.
+/// Adds the ranks' own results and the mesh to rank 0's result, and combines what each rank counted:
+/// operations, energy, counters of plugins. Every rank calls it. Does nothing for one rank.
 void add_ranks(RunResult& result, Session&, const std::string& device);
 }  // namespace optrush

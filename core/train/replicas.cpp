@@ -13,10 +13,10 @@
 namespace optrush {
 namespace {
 constexpr int64_t kAbsent = std::numeric_limits<int64_t>::min();
-/// Copies that round differently are less than this apart, relative to the largest element.
+/// Copies that differ only by rounding differ by less than this, relative to the largest element.
 constexpr double kRounding = 0x1p-10;
 
-/// What this rank keeps of a parameter that others may have copies of.
+/// This rank's elements of a parameter of which other ranks may have copies.
 struct Kept {
   const Param* param;
   Tensor elements;
@@ -35,7 +35,8 @@ Tensor as_integers(const Tensor& flat) {
   }
 }
 
-/// The sum over the bits, in parts, as a sum in 64 bits may copy what it adds up. On the device.
+/// The sum of the elements' bits, computed on the device. It is computed in pieces, because a sum in 64 bits
+/// may copy its input.
 Tensor sum_of_bits(const Tensor& elements) {
   constexpr int64_t kPart = 1 << 20;
   const Tensor bits = as_integers(elements.contiguous().view(-1));
@@ -51,10 +52,10 @@ Tensor sums_on_host(const std::vector<Kept>& kept) {
   return at::stack(sums);
 }
 
-/// A number for each entry: whether all ranks of the group that have one have the same.
+/// For each entry: whether all ranks of the group that have it have the same value.
 std::vector<bool> agreed(Group& group, const Tensor& sums) {
   const Tensor absent = sums.eq(kAbsent);
-  // The largest, and the bitwise complement of the least.
+  // One reduction by maximum gives the largest value and the complement of the smallest.
   const Tensor both = at::stack({sums, at::where(absent, sums, sums.bitwise_not())});
   group.all_reduce_max(both).wait();
   std::vector<bool> same;
@@ -71,7 +72,7 @@ std::string ranks_text(const std::vector<int64_t>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + join(names);
 }
 
-/// "ranks 0, 2 and rank 1": those that have one value, and those that have another.
+/// The ranks with this rank's value and the ranks with another one: "ranks 0, 2 and rank 1".
 std::string who_differs(Group& group, int64_t world_rank, int64_t sum) {
   const Tensor mine = at::tensor({world_rank, sum}, at::kLong);
   const Tensor gathered = at::empty({2 * group.size()}, at::kLong), all = gathered.view({-1, 2});
@@ -89,7 +90,7 @@ std::string who_differs(Group& group, int64_t world_rank, int64_t sum) {
   return text;
 }
 
-/// How far copies are apart, relative to the largest element.
+/// The largest difference of copies, relative to the largest element.
 double apart(Group& group, const Tensor& elements, at::Device device) {
   const Tensor values = elements.to(device, at::kDouble).contiguous();
   const Tensor largest = values.clone(), least = values.neg();
@@ -115,7 +116,7 @@ class Replicas {
  private:
   using ByCopies = std::map<Mesh::Names, std::vector<Kept>>;
 
-  /// By the dimensions along which ranks hold copies, in one order on all of them.
+  /// Parameters grouped by the mesh dimensions along which ranks hold copies, in the same order on all ranks.
   ByCopies by_copies() const {
     ByCopies found;
     const auto add = [&](const Param* param, const Tensor& elements, const Mesh::Names& sharded_over) {
@@ -155,7 +156,7 @@ class Replicas {
     fail(*differs.param, who);
   }
 
-  /// Both ends of a pipeline have a tied parameter. Each rank of the group knows the parameters of all.
+  /// A tied embedding exists at both ends of a pipeline. Each rank of the group knows the parameters of all.
   void check_shared_by_layers() {
     std::map<const Param*, Tensor> sums;
     for (const Shard& shard : session_.data_parallel().shards())

@@ -2,9 +2,9 @@
 #include "train/session.h"
 
 namespace optrush {
-/// Holds the copies of parameters that ranks keep against each other, by a sum over their bits. Every rank
-/// calls it, between steps. An Error names the first parameter whose copies differ, and the ranks. Copies
-/// whose gradients ranks compute each for themselves, as those of matrices that are not cut under tensor
-/// parallelism, may round differently: there a small difference is a warning of the run.
+/// Checks that copies of a parameter on several ranks are equal, by a sum over their bits. Every rank calls
+/// it, between steps. Throws an Error that names the first differing parameter and the ranks. Where each rank
+/// computes the gradient of its copy separately, for example of uncut matrices under tensor parallelism,
+/// copies may round differently: a small difference is then a warning of the run.
 void check_replicas(Session&);
 }  // namespace optrush

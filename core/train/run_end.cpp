@@ -13,7 +13,7 @@ RunEnd::RunEnd(const RunSpec& spec, int64_t sequences, int64_t global_batch)
       asked_(spec.train.warmup + spec.train.steps),
       steps_(asked_) {
   if (epochs_ == 0 || sequences == 0) return;
-  // The last step may read a few sequences of the next epoch: every one of this epoch is read.
+  // Rounded up, so every sequence of the epoch is read; the last step may read some of the next epoch.
   const int64_t in_epochs = (epochs_ * sequences + global_batch - 1) / global_batch;
   if (in_epochs <= spec.train.warmup)
     throw Error(ErrorCode::invalid_value,

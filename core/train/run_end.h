@@ -8,26 +8,25 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// When a run ends before it has made its steps: its epochs are over, or its validation loss falls no more.
-/// Both follow from the spec and from what the run has recorded, so a run that goes on from a saved state
-/// ends where it would have.
+/// Decides when a run ends before its last step: its epochs are over, or its validation loss no longer falls.
+/// Both depend only on the spec and the recorded validations, so a continued run ends at the same step.
 class RunEnd {
  public:
-  /// `sequences`: of an epoch; 0 where there is no end of new ones. An Error where epochs are over before a
+  /// `sequences`: number per epoch; 0 if the data never repeat. Throws an Error if the epochs end before a
   /// step is timed.
   RunEnd(const RunSpec& spec, int64_t sequences, int64_t global_batch);
 
-  /// Of the whole run, warm-up included, where no validation ends it.
+  /// Number of steps of the run, warm-up included, unless a validation ends it earlier.
   int64_t steps() const { return steps_; }
-  /// Why the run has fewer steps than asked for; empty: it has not.
+  /// The reason why the run has fewer steps than the spec states; "" if it has not.
   std::string why_shorter() const;
-  /// The lowest of validations in order, the first of equal ones; none: there is none.
+  /// Index of the lowest validation loss, the first of equal ones; none if there is no validation.
   static std::optional<size_t> best(const std::vector<ValidationPoint>& validations);
-  /// The last validation is the best so far.
+  /// Whether the last validation is the best so far.
   static bool improved(const std::vector<ValidationPoint>& validations);
-  /// As many validations as the spec has patience for came after the best one.
+  /// Whether the number of validations since the best one has reached the spec's patience.
   bool is_over(const std::vector<ValidationPoint>& validations) const;
-  /// A remark for the report of a run that is over after `done` steps.
+  /// A note for the report of a run that ended after `done` steps.
   std::string why_over(const std::vector<ValidationPoint>& validations, int64_t done) const;
 
  private:

@@ -17,7 +17,7 @@ double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/// What the timed steps hold and took, added up.
+/// Sums over the timed steps.
 struct TimedSums {
   double steps = 0, seconds = 0, trained = 0, tokens = 0, positions = 0, pairs = 0;
 
@@ -34,8 +34,8 @@ struct TimedSums {
   }
 };
 
-/// Of the timed steps. Where all do the same work, the median step stands for them: it is not moved by a step
-/// that the machine disturbed. Steps of other work each have no such one: all tokens over all seconds count.
+/// Speed over the timed steps. If all steps do the same work, it is computed from the median step, which a
+/// single disturbed step does not move. Otherwise it is all tokens divided by all seconds.
 void summarize(const std::vector<StepResult>& steps, bool alike, RunResult& result) {
   std::vector<double> seconds;
   std::map<std::string, std::vector<double>> phases;
@@ -135,7 +135,8 @@ bool RunRecord::all_alike() const {
   for (size_t i = 0; i < executed_.size(); ++i) {
     if (!steps_[i].timed) continue;
     if (first < 0) first = executed_[i];
-    if (std::abs(executed_[i] - first) > 1e-9 * first) return false;  // of several parts, the last bit may be
+    // sums of several parts may differ in the last bit
+    if (std::abs(executed_[i] - first) > 1e-9 * first) return false;
   }
   return true;
 }

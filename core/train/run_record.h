@@ -8,33 +8,33 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// Called as a run goes on: one JSON object a line of metrics.jsonl.
+/// Receives the events of a run, one JSON object per line of metrics.jsonl.
 using MetricsSink = std::function<void(const Json&)>;
 
-/// Seconds by name; none for a phase that the step did not have.
+/// Seconds of each phase; none for a phase that the step did not have.
 Phases phases_of(const StepTime&);
 
-/// The steps, validations and saved states of a run so far. Each is told to the sink as it comes. It lies
-/// beside every saved state, and an interrupted run takes it up.
+/// The steps, validations and saved states of a run so far. Each is passed to the sink when it is added. The
+/// record is stored with every saved state, and a continued run takes it over.
 class RunRecord {
  public:
   explicit RunRecord(const MetricsSink& sink) : sink_(sink) {}
 
-  /// `executed`: FLOPs of this rank.
+  /// `executed`: FLOPs that this rank executed in the step.
   void add_step(StepResult step, double executed);
   void add_validation(ValidationPoint point);
   void add_saved(SavedPoint saved);
-  /// All that a record had when this JSON was made of it.
+  /// Takes over the record that to_json() wrote.
   void take_up(const Json& before);
 
   const std::vector<StepResult>& steps() const { return steps_; }
   const std::vector<ValidationPoint>& validations() const { return validations_; }
-  /// With `saved` as one more saved state.
+  /// The record, with `saved` as an additional saved state.
   Json to_json(const SavedPoint& saved) const;
-  /// Steps, what the timed ones come to, validations and saved states.
+  /// Sets steps, speeds, validations and saved states.
   void add_to(RunResult& result) const;
-  /// FLOPs a token: sums of FLOPs over the timed steps, over the sum of the tokens that they processed. Those
-  /// of `hfu` are what this rank executed.
+  /// Sets the FLOPs per token: sums over the timed steps divided by their tokens. `hfu` uses the FLOPs that
+  /// this rank executed.
   void add_flops(const ModelFlops&, RunResult& result) const;
 
  private:
@@ -46,7 +46,7 @@ class RunRecord {
   std::vector<StepResult> steps_;
   std::vector<ValidationPoint> validations_;
   std::vector<SavedPoint> saved_;
-  std::vector<double> executed_;  ///< by step
-  bool taking_up_ = false;        ///< what comes was made by an earlier process
+  std::vector<double> executed_;  ///< FLOPs by step
+  bool taking_up_ = false;        ///< true while records of an earlier process are added
 };
 }  // namespace optrush

@@ -30,7 +30,7 @@
 
 namespace optrush {
 namespace {
-/// Plugins that make several ranks train one model, found by what they replace.
+/// Plugins that fill `data_parallel`, for a message.
 std::vector<std::string> data_parallel_plugins(const RunSpec& spec) {
   std::vector<std::string> names;
   const Catalogue catalogue = Catalogue::find(spec.plugin_path);
@@ -43,7 +43,7 @@ std::vector<std::string> data_parallel_plugins(const RunSpec& spec) {
       RunRecipe recipe(alone);
       apply_plugins(loaded, recipe);
       if (recipe.data_parallel.base().plugin == plugin.name) names.push_back(plugin.name);
-    } catch (const Error&) {  // it asks for what is not here
+    } catch (const Error&) {  // a requirement of the plugin is missing
     }
   }
   return names;
@@ -62,7 +62,7 @@ std::unique_ptr<DataParallel> default_data_parallel(Run& run) {
   return make_single_device(run);
 }
 
-/// What the ranks of a run have to agree on before they connect.
+/// What the ranks of a run must agree on before they connect.
 std::string identity_of(const RunSpec& spec) {
   return "OptRush " OPTRUSH_VERSION ", spec " + sha256(to_json(spec).dump()).substr(0, 12);
 }
@@ -165,7 +165,7 @@ void RunSetup::place() {
     times.time("parameters stored", [&] {
       if (param->on_materialize) param->on_materialize(uncut);
       Tensor local = uncut.to(param->dtype).contiguous();
-      // A piece of a whole that is gone may not keep the whole.
+      // A view must not keep the memory of the whole parameter.
       if (local.storage().nbytes() > local.nbytes()) local = local.clone();
       data_parallel_->store(*param, param->codec ? param->codec->encode(local) : Tensors{local});
     });
@@ -174,7 +174,7 @@ void RunSetup::place() {
   times.time("plugins, parameters there", [&] { recipe_.fire(Event::materialized, *this); });
 }
 
-/// What CUDA does at its first uses would else count for what comes first.
+/// Starts CUDA first, so that its start-up time does not count for another part of the set-up.
 void RunSetup::start_gpu() {
   PartTimes& times = log().setup_times();
   const auto options = at::TensorOptions(at::kFloat).device(device_);

@@ -7,28 +7,29 @@
 #include "train/session.h"
 
 namespace optrush {
-/// A spec made real, one stage after the other: open, connect, declare, make_ready. Training, plans,
-/// forecasts, `forward`, `export`, checks and tests all go this way.
+/// Builds a Session from a spec in four stages: open, connect, declare, make_ready. Training, plans,
+/// forecasts, `forward`, `export`, checks and tests all use it.
 class RunSetup final : public Session {
  public:
-  /// Loads the plugins of `spec` and records their edits; `edit` may add edits of the host's own. The recipe
-  /// is then checked and sealed, and the mesh has its sizes. Touches no device and joins nobody. Throws what
-  /// loading, apply(), RunRecipe::check() and the mesh throw.
+  /// Loads the plugins of `spec` and records their edits; `edit` may add edits of the host. Then checks and
+  /// seals the recipe, and sets the sizes of the mesh. Uses no device and connects to no rank. Throws the
+  /// errors of loading, apply(), RunRecipe::check() and the mesh.
   static std::unique_ptr<RunSetup> open(const RunSpec& spec, at::Device device, const Ranks& ranks = {},
                                         const std::function<void(RunRecipe&)>& edit = {});
-  /// The same where the plugins were looked for before.
+  /// The same with a catalogue that was already read.
   static std::unique_ptr<RunSetup> open(const RunSpec& spec, const Catalogue&, at::Device device,
                                         const Ranks& ranks, const std::function<void(RunRecipe&)>& edit = {});
 
-  /// The ranks meet, unless they are planned only; Event::mesh_initialized.
+  /// Connects the ranks, except in a plan. Then fires Event::mesh_initialized.
   void connect();
-  /// Parameters by name and shape, Event::meta_initialized; then which units and which elements this rank
-  /// keeps. Touches no device: plans stop here, and need not connect.
+  /// Declares parameters by name and shape and fires Event::meta_initialized. Then selects the units and the
+  /// elements that this rank keeps. Uses no device: plans stop here, without connect().
   void declare();
-  /// Values on the device, one parameter at a time: from the checkpoint or from (seed, name), in a forecast
-  /// sizes alone; Event::materialized. Then operators, shards and optimizer; Event::ready.
+  /// Creates values on the device, one parameter at a time: from the checkpoint, from (seed, name), or
+  /// without values in a forecast. Fires Event::materialized. Then resolves operators and creates shards and
+  /// optimizer, and fires Event::ready.
   void make_ready();
-  /// The device computes nothing: parameters get zeros, which nobody draws.
+  /// Sets parameters to zeros instead of random values, for a device that computes nothing.
   void draw_no_values() { draws_ = false; }
 
  private:

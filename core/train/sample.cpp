@@ -15,13 +15,14 @@ namespace optrush {
 namespace {
 using TokenLists = std::vector<std::vector<int64_t>>;
 
-/// A rank that has all of a sequence, every layer and the whole vocabulary.
+/// Whether this rank has whole sequences, every layer and the whole vocabulary.
 bool has_whole_model(const Session& session) {
   const Mesh& mesh = session.mesh();
   return mesh.size(mesh.batch()) == mesh.world_size() && !session.recipe().stages.edited();
 }
 
-/// A micro-batch of training's shape. What follows a row's own tokens is never attended to by them.
+/// A micro-batch of training's shape. The padding behind a row's tokens does not matter, because attention is
+/// causal.
 Batch batch_of(const TokenLists& rows, size_t first, const TrainSpec& train, at::Device device) {
   const Tensor tokens = at::zeros({train.micro_batch, train.seq_len}, at::kLong);
   for (int64_t row = 0; row < train.micro_batch && first + static_cast<size_t>(row) < rows.size(); ++row) {
@@ -37,7 +38,7 @@ Batch batch_of(const TokenLists& rows, size_t first, const TrainSpec& train, at:
   return batch;
 }
 
-/// The most probable token behind each row.
+/// Appends the most probable next token to each row.
 void extend(Session& session, TokenLists& rows, const std::vector<char>& ended) {
   const TrainSpec& train = session.spec().train;
   const auto step = static_cast<size_t>(train.micro_batch);
@@ -86,7 +87,7 @@ std::vector<SampledText> Sampler::continued() {
   const auto not_of_a_step = session_.groups().bookkeeping();
   const EvaluatedParameters evaluated(session_);
   std::vector<char> ended(rows.size(), 0);
-  // Each rank makes as many forwards, whatever its rows say: they are the same on all.
+  // Every rank makes the same number of forwards; the rows are equal on all ranks.
   for (int64_t made = 0; made < sample.tokens; ++made) {
     for (size_t i = 0; i < rows.size(); ++i)
       ended[i] = ended[i] != 0 || static_cast<int64_t>(rows[i].size()) == longest ||

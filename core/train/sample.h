@@ -8,21 +8,21 @@
 #include "train/session.h"
 
 namespace optrush {
-/// Continues the prompts of a run with its model, each token the most probable one, by forwards of training's
-/// shape without gradients.
+/// Continues the prompts of a run with its model by greedy decoding. It uses forwards of training's shape,
+/// without gradients.
 class Sampler {
  public:
-  /// Before the first step: an Error where the model has no tokenizer, or a prompt does not fit into a
-  /// sequence. Where a rank has a part of the model's layers, sequences or vocabulary alone, nothing is
-  /// sampled, and the run's notes say so.
+  /// Called before the first step. Throws an Error if the model has no tokenizer or a prompt is longer than a
+  /// sequence. If a rank has only a part of the layers, the sequences or the vocabulary, nothing is sampled,
+  /// and a note of the run states this.
   explicit Sampler(Session&);
-  /// With the model as it is. Every rank calls it; it leaves nothing behind that a step could see. One for
-  /// each prompt, or none.
+  /// Continues all prompts with the present model. Every rank calls it. It does not change the training.
+  /// Returns one text per prompt, or none.
   std::vector<SampledText> continued();
 
  private:
   Session& session_;
-  std::unique_ptr<TextTokens> tokens_;         ///< null: nothing is sampled
-  std::vector<std::vector<int64_t>> prompts_;  ///< as tokens
+  std::unique_ptr<TextTokens> tokens_;         ///< null if nothing is sampled
+  std::vector<std::vector<int64_t>> prompts_;  ///< prompts as tokens
 };
 }  // namespace optrush

@@ -32,7 +32,7 @@ SavedPoint Saving::save(int64_t next_step, const DataPosition& read,
     write_state_part(folder_, next_step, ranks.rank, state_to_save(session_, next_step, read));
   }
   if (ranks.rank != 0) keep_record(0);
-  // A run may save into two folders after one step.
+  // A run may save into two folders after the same step.
   const std::string step = "saved/" + folder_.filename().string() + "/" + std::to_string(next_step);
   if (ranks.size > 1) gather_texts(*session_.store(), ranks, step, "");
   int64_t bytes = 0;
@@ -41,7 +41,7 @@ SavedPoint Saving::save(int64_t next_step, const DataPosition& read,
     keep_record(bytes);
     commit_state(folder_, next_step, ranks.size);
   }
-  // No rank continues before the state is valid, so a rank that fails later cannot remove the previous state.
+  // No rank continues before the state is valid, so a rank that fails later can't remove the previous state.
   if (ranks.size > 1) gather_texts(*session_.store(), ranks, step + "/counts", "");
   return saved(bytes);
 }

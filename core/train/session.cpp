@@ -18,7 +18,7 @@ void collect(Unit& unit, const std::string& role, std::vector<Module*>& found) {
   for (auto& child : unit.children) collect(*child, role, found);
 }
 
-/// Dropout and whatever else draws from the default generators starts here.
+/// Seeds the default generators, which dropout uses.
 void seed_generators(at::Device device, uint64_t seed) {
   const auto set = [seed](at::Device of) {
     at::Generator generator = at::globalContext().defaultGenerator(of);
@@ -45,7 +45,7 @@ Tensor Session::forward(int64_t chunk, const Batch& batch, Tensor in, bool seede
   for (const ReadyUnit& unit : ready_.at(static_cast<size_t>(chunk))) {
     if (seeded) seed_generators(device_, random_at(of_batch, unit.number));
     in = unit.call(in, batch);
-    is_loss = unit.is_head && in.dim() == 0;  // else logits
+    is_loss = unit.is_head && in.dim() == 0;  // otherwise the output is logits
   }
   return is_loss ? in / batch.token_count : in;
 }
@@ -61,12 +61,12 @@ void Session::updates(bool does) {
   if (!does) return;
   const double lr = learning_rate(spec().train, step_);
   if (!update_.lr_tensor.defined()) {
-    // Shards, and so the optimizer, may be on the host while the run is on a GPU.
+    // Shards, and with them the optimizer, may be on the host while the run is on a GPU.
     const auto shards = data_parallel_->shards();
     const at::Device kept = shards.empty() ? device_ : shards[0].data.device();
     update_.lr_tensor = at::empty({}, at::TensorOptions(at::kFloat).device(kept));
   }
-  update_.lr_tensor.fill_(lr);  // in its place: a recorded step reads it there
+  update_.lr_tensor.fill_(lr);  // in place, because a recorded step reads this tensor
   update_.lr = lr;
 }
 

@@ -18,25 +18,26 @@
 namespace optrush {
 struct LoadedPlugin;
 
-/// A run: what its steps are made of, and what plugins see of it. RunSetup builds one.
+/// A run that is ready to train: its recipe, model, parameters and optimizer, and the interface for plugins
+/// (Run). RunSetup builds it.
 class Session : public Run {
  public:
   ~Session() override;
 
-  /// Before anything of a step.
+  /// Called first in each step.
   void begin_step(int64_t step);
-  /// From here on to `false`, a step that ends with an update, at this step's learning rate.
+  /// Starts (true) or ends (false) the time in which update() is available, with this step's learning rate.
   void updates(bool does);
-  /// Sets the batch's side inputs.
+  /// Sets side inputs of the batch, such as rotary tables.
   void prepare(Batch& batch) const { model_.prepare(batch); }
-  /// Runs the units of a chunk under the scopes; the chunk with the head returns its part of the mean loss.
-  /// What a unit draws follows from (seed, step, first sequence, unit) alone, unless the caller records the
-  /// step and runs it again.
+  /// Runs the units of a chunk under the scopes. The chunk with the head returns its part of the mean loss.
+  /// Random numbers in a unit depend only on (seed, step, first sequence, unit), unless `seeded` is false
+  /// because the caller records the step and replays it.
   Tensor forward(int64_t chunk, const Batch&, Tensor in, bool seeded = true) const;
-  /// The gradient that the backward of `loss` starts from.
+  /// The initial gradient of the backward of `loss`.
   Tensor loss_gradient(const Tensor& loss) const { return loss_gradient_(loss); }
   Gradients gradients() { return {data_parallel_->shards(), recipe_.mesh, device_}; }
-  /// From final gradients to what the optimizer sees.
+  /// Applies the slot `gradients` to final gradients.
   void finish_gradients(Gradients& gradients, Update& update) { gradients_(gradients, update); }
 
   RunRecipe& recipe() { return recipe_; }
@@ -46,16 +47,16 @@ class Session : public Run {
   const Params& params() const { return params_; }
   const Mesh& mesh() const { return recipe_.mesh; }
   const Ranks& ranks() const { return ranks_; }
-  /// Where the ranks met; null for one rank and in plans.
+  /// The store at which the ranks met; null for one rank and in plans.
   c10d::Store* store() const { return store_.get(); }
-  /// Shared state of all groups: sent bytes and waiting times.
+  /// The groups of the mesh and their shared state, for example the traffic.
   Groups& groups() const { return recipe_.run_mesh().groups(); }
   /// Theoretical traffic of one step, by collective and group.
   using Expected = std::map<std::pair<std::string, std::string>, double>;
   const Expected& expected_traffic() const { return expected_traffic_; }
   RunLog& log() { return log_; }
   const RunLog& log() const { return log_; }
-  /// The step that training starts with: 0, or where saved state goes on.
+  /// The first step of this process: 0, or the step after the loaded state.
   int64_t first_step() const { return first_step_; }
   void go_on_from(int64_t step) { first_step_ = step; }
 
@@ -79,10 +80,11 @@ class Session : public Run {
 
   struct ReadyUnit {
     UnitFunction call;
-    uint64_t number = 0;  ///< among all units of the model
+    uint64_t number = 0;  ///< index among all units of the model
     bool is_head = false;
   };
-  std::vector<LoadedPlugin> plugins_;  // first: what they gave to the recipe and the session ends before them
+  // first, so destroyed last: the recipe and the session hold functions of plugins
+  std::vector<LoadedPlugin> plugins_;
   RunRecipe recipe_;
   Ranks ranks_;
   at::Device device_;
@@ -92,7 +94,7 @@ class Session : public Run {
   std::vector<std::vector<Unit*>> chunks_;
   std::unique_ptr<DataParallel> data_parallel_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::vector<std::vector<ReadyUnit>> ready_;  ///< by chunk
+  std::vector<std::vector<ReadyUnit>> ready_;  ///< units by chunk
   std::function<Tensor(const Tensor&)> loss_gradient_;
   std::function<void(Gradients&, Update&)> gradients_;
 

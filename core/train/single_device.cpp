@@ -25,7 +25,7 @@ class SingleDevice final : public DataParallel {
   }
 
   void finish() override {
-    last_ = false;  // what a compiler tries out between steps is no gradient of one
+    last_ = false;  // a compiler may run a backward between steps, which must not count
     std::vector<uint8_t> used;
     for (size_t i = 0; i < shards_.size(); ++i)
       used.push_back(was_told(i) || leaf(shards_[i]).grad().defined() ? 1 : 0);
@@ -53,9 +53,9 @@ class SingleDevice final : public DataParallel {
   std::span<Shard> shards() override { return shards_; }
 
  private:
-  /// How often autograd adds to a leaf in the last backward of a step. The number is not known in advance,
-  /// because a recomputation has a separate backward, so the first step counts. One process expects once
-  /// until then, so that listeners which free gradients have what they need from the first step on; several
+  /// Counts how often autograd adds to a leaf in the last backward of a step. The number is not known in
+  /// advance, because each recomputation has a separate backward, so the first step counts. Until then, one
+  /// process expects one addition, so that listeners that free gradients work from the first step on; several
   /// ranks may run parts of a backward later.
   struct Accumulated {
     int64_t seen = 0, expected = 0;
@@ -83,7 +83,8 @@ class SingleDevice final : public DataParallel {
 
   static Param& param(Shard& shard) { return *shard.segments.front().param; }
   static Tensor& leaf(Shard& shard) { return param(shard).leaf; }
-  /// What some rank with the same layers used has a gradient on all of them, and what none used has none.
+  /// A parameter that some rank with the same layers used has a gradient on all of them; a parameter that
+  /// none used has no gradient.
   void agree_on_used(std::vector<uint8_t>& used) const {
     Mesh::Names dims = mesh_.all();
     const Mesh::Names layers = mesh_.layers();
@@ -94,7 +95,7 @@ class SingleDevice final : public DataParallel {
 
   bool was_told(size_t i) const { return i < accumulated_.size() && accumulated_[i].told; }
 
-  /// Of a parameter that some rank used: this rank's part may be zeros.
+  /// If another rank used the parameter, this rank's gradient is zero.
   void complete(Shard& shard) {
     const at::NoGradGuard no_grad;
     if (!shard.grad.defined()) shard.grad = leaf(shard).mutable_grad() = at::zeros_like(shard.data);
@@ -104,7 +105,7 @@ class SingleDevice final : public DataParallel {
 
   const Mesh& mesh_;
   std::vector<Shard> shards_;
-  std::vector<Accumulated> accumulated_;  ///< of each shard, if there is a listener
+  std::vector<Accumulated> accumulated_;  ///< one per shard, if there is a listener
   bool last_ = false;
 };
 }  // namespace

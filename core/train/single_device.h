@@ -5,7 +5,7 @@
 #include "optrush/run.h"
 
 namespace optrush {
-/// Every parameter whole on one device, or what other dimensions of the mesh leave of it; autograd's
-/// gradients as they are.
+/// The plain DataParallel: every parameter is stored whole, or as the other mesh dimensions cut it. Gradients
+/// are those of autograd.
 std::unique_ptr<DataParallel> make_single_device(Run&);
 }  // namespace optrush

@@ -21,7 +21,7 @@ std::string optimizer_key(const OptimizerState& state, const Param& param) {
 }
 std::string plugin_key(const RunRecipe::Kept& kept) { return "plugin/" + kept.name; }
 
-/// A segment's entries of one state of its shard.
+/// The entries of an optimizer state that belong to a segment of its shard.
 StatePiece entries(const OptimizerState& state, const Segment& segment) {
   const std::string key =
       state.is_parameter ? model_key(*segment.param) : optimizer_key(state, *segment.param);
@@ -30,7 +30,7 @@ StatePiece entries(const OptimizerState& state, const Segment& segment) {
   return {key, layout, state.value.flatten().narrow(0, segment.at / state.block, layout.numel())};
 }
 
-/// Of ranks that hold copies of a shard, the first one saves it.
+/// Of the ranks that hold copies of a shard, the first one saves it.
 bool saves(const Shard& shard, const Mesh& mesh) {
   return std::ranges::all_of(mesh.dims(), [&](const auto& dim) {
     return std::ranges::find(shard.sharded_over, dim.name) != shard.sharded_over.end() ||
@@ -42,8 +42,8 @@ StatePiece parameter(const Shard& shard, const Segment& segment) {
   return {model_key(*segment.param), segment.layout, Shard::part(shard.data, segment)};
 }
 
-/// Of the parts of a parameter, the one with its first element: of what belongs to the whole parameter, its
-/// rank saves the only copy.
+/// Whether the segment has the first element of its parameter. The rank with this element saves values that
+/// belong to the whole parameter.
 bool has_first_element(const Segment& segment) {
   const auto pieces = segment.layout.pieces();
   return !pieces.empty() &&
@@ -54,7 +54,7 @@ int64_t entries_of(const OptimizerState& state, const Shard& shard) {
   return (shard.data.numel() + state.block - 1) / state.block;
 }
 
-/// Empty: the view is right. `known` has the names before it.
+/// The reason why a state is invalid, or "". `known`: the names seen before it.
 std::string wrong_view(const OptimizerState& state, const Shard& shard, std::set<std::string>& known) {
   if (state.name.empty()) return "has no name";
   if (!known.insert(state.name).second) return "is listed twice";
@@ -74,10 +74,11 @@ std::string wrong_view(const OptimizerState& state, const Shard& shard, std::set
 struct Seen {
   const Segment& segment;
   StatePiece piece;
-  bool whole = false;  ///< of the whole parameter, on each rank that has a part of it
+  bool whole = false;  ///< belongs to the whole parameter; exists on each rank that has a part of it
 };
 
-/// Every such tensor of a shard. A parameter of which the optimizer keeps more bits is seen once, with those.
+/// Visits every such tensor of a shard. If the optimizer keeps a wider copy of a parameter, only that copy is
+/// visited.
 void visit(Session& session, Shard& shard, const std::function<void(const Seen&)>& see) {
   const auto states = optimizer_state(session, shard);
   for (const Segment& segment : shard.segments) {
@@ -157,7 +158,8 @@ std::optional<DataPosition> load_state(Session& session, const SavedState& saved
     visit(session, shard, [&](const Seen& seen) { load(seen.piece, saved); });
   for (Shard& shard : session.data_parallel().shards())
     if (std::ranges::any_of(session.optimizer().state(shard), &OptimizerState::is_parameter))
-      for (const Segment& segment : shard.segments) load(parameter(shard, segment), saved);  // rounded
+      // rounded to the parameter's type
+      for (const Segment& segment : shard.segments) load(parameter(shard, segment), saved);
   for (const auto& kept : session.recipe().kept()) {
     const Tensor value = kept.view();
     load({plugin_key(kept), Layout(value.sizes().vec()), value}, saved);

@@ -17,8 +17,8 @@
 
 namespace optrush {
 namespace {
-/// A number of a step on its way to the host: there once the step's last event is done, so that reading it
-/// waits for nothing that is queued after it.
+/// Copies a number of a step to the host without waiting. It is valid after the step's last event, so reading
+/// it then does not wait for later work.
 Tensor sent_to_host(const Tensor& number) {
   if (!number.defined() || number.is_cpu()) return number;
   Tensor host = at::empty({}, number.options().device(at::kCPU).pinned_memory(true));
@@ -65,7 +65,8 @@ void StepMaker::account(int64_t number, bool timed) {
   make(number, timed, counted);
   saved.stop();
   costs.stop();
-  // An error of the optimizer is reported at once, not when its state is saved or the run has ended.
+  // Checks the optimizer's state now, so that an error does not appear only when the state is saved or the
+  // run ends.
   for (const Shard& shard : session_.data_parallel().shards()) optimizer_state(session_, shard);
   activations_ = saved.peak_bytes();
   const double pairs = pending_.back().computed_pairs;
@@ -91,8 +92,8 @@ void StepMaker::collect(bool wait) {
   }
 }
 
-/// An Error where nothing trains. A loss or norm that is missing is no fault: another rank has it, or a loss
-/// scale was too large and the update was skipped.
+/// Throws an Error if nothing trains. A missing loss or norm is allowed: another rank has it, or a loss scale
+/// was too large and the update was skipped.
 void StepMaker::check(const StepResult& step, bool has_loss, bool has_norm) {
   const std::string at = " at step " + std::to_string(step.step);
   if (has_loss && !std::isfinite(step.loss))

@@ -12,33 +12,32 @@
 #include "train/session.h"
 
 namespace optrush {
-/// Makes the steps of a run, and records each as soon as the device has done it.
+/// Makes the steps of a run and records each when the device has finished it.
 class StepMaker {
  public:
   StepMaker(Session& session, RunRecord& record);
 
-  /// Micro-batches by the slot `data`: those of a step, or where `evaluating()` what the run validates on.
+  /// The micro-batches of a step from the slot `data`; while `evaluating()`, those of the validation data.
   std::vector<Batch> data(int64_t step) const { return data_(step); }
   Batches& batches() { return batches_; }
 
-  /// `timed`: it counts for what the run measures.
+  /// Makes a step. `timed`: the step counts for the measurements.
   void make(int64_t step, bool timed) { make(step, timed, *clock_); }
-  /// The same, and counts what the recipe keeps for the backward and what its
-  /// operators cost: activations(), costs(). What attention computes inside of documents follows from their
-  /// lengths, all else from shapes, which stay.
+  /// The same, and counts the bytes kept for the backward and the costs of operators: activations(), costs().
+  /// Costs depend only on shapes, except those of attention within documents, which depend on their lengths.
   void account(int64_t step, bool timed);
-  /// The same for a step that is not recorded, into a file.
+  /// Makes a step that is not recorded and writes its trace to a file.
   void trace(int64_t step, const std::filesystem::path& file);
-  /// Records the steps that are done; `wait`: all that were made.
+  /// Records the finished steps. `wait`: waits for all steps made so far.
   void collect(bool wait);
 
   int64_t activations() const { return activations_; }
-  /// Bytes of the timed steps that the device's allocator does not count.
+  /// Bytes in timed steps that the device's allocator does not count.
   int64_t uncounted_memory() const { return uncounted_memory_; }
   const Json& costs() const { return costs_; }
 
  private:
-  /// A step that the device may still be working on.
+  /// A step that the device may not have finished.
   struct MadeStep {
     int64_t step;
     bool timed;
@@ -60,7 +59,7 @@ class StepMaker {
   std::function<void(Step&)> schedule_;
   std::deque<MadeStep> pending_;
   int64_t activations_ = 0, uncounted_memory_ = 0;
-  double other_flops_ = 0, flops_of_a_pair_ = 0;  ///< that this rank executes in a step
+  double other_flops_ = 0, flops_of_a_pair_ = 0;  ///< executed by this rank in a step
   Json costs_;
 };
 }  // namespace optrush

@@ -4,25 +4,25 @@
 #include "train/session.h"
 
 namespace optrush {
-/// Looks at timed steps for what puts a result in doubt: memory that grows, updates that change nothing. Only
-/// in a run that is made to be measured.
+/// Watches timed steps for reasons to doubt a result: growing memory and updates without effect. Only active
+/// in runs that measure.
 class StepWatch {
  public:
   explicit StepWatch(Session& session) : session_(session), moved_(session) {}
 
-  /// Around step `i` of `timed` ones, from 0 on.
+  /// Called before and after step `i` of `timed` steps, counted from 0.
   void before(int64_t i, int64_t timed);
   void after(int64_t i, int64_t timed);
-  /// After the last one.
+  /// Called after the last step.
   void warn() const;
 
  private:
-  /// A few updates, spread over the timed steps.
+  /// Whether the update of this step is watched: a few, spread over the timed steps.
   bool looks_at_update(int64_t i, int64_t timed) const;
   bool is_measured() const { return session_.spec().purpose == Purpose::measure; }
 
   Session& session_;
   MovedElements moved_;
-  MemoryGrowth host_memory_, device_memory_;  ///< over the steps made here
+  MemoryGrowth host_memory_, device_memory_;  ///< over the steps of this process
 };
 }  // namespace optrush

@@ -28,7 +28,7 @@ StopRequest::~StopRequest() {
 int StopRequest::asked(Session& session) const {
   const int signal = last_stop_signal;
   if (session.ranks().size == 1) return signal;
-  // How many ranks each signal has asked.
+  // The number of ranks that each signal has reached.
   const auto counted = session.groups().bookkeeping();
   const Tensor flags = at::zeros({static_cast<int64_t>(kSignals.size())}, at::kDouble);
   for (size_t i = 0; i < kSignals.size(); ++i)
@@ -42,6 +42,6 @@ int StopRequest::asked(Session& session) const {
 void StopRequest::obey(int signal) {
   std::signal(signal, SIG_DFL);
   raise(signal);
-  _exit(128 + signal);  // where it is held back
+  _exit(128 + signal);  // in case the signal is blocked
 }
 }  // namespace optrush

@@ -5,8 +5,8 @@
 #include "train/session.h"
 
 namespace optrush {
-/// While an object lives, SIGTERM and its kin ask this process to stop at the end of a step and do not end
-/// it. What the parent ignores stays ignored.
+/// While it lives, SIGINT, SIGTERM, SIGHUP and SIGUSR1 do not end this process; they request a stop at the
+/// end of a step. Signals that the parent ignores stay ignored.
 class StopRequest {
  public:
   StopRequest();
@@ -14,10 +14,10 @@ class StopRequest {
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
 
-  /// The signal that asked any rank of the run to stop; 0: none did. All ranks call it between the same two
-  /// steps and have the same answer, by a sum among their hosts.
+  /// The signal that any rank of the run has received; 0 if none. All ranks call it between the same two
+  /// steps and get the same answer, because their hosts add up the requests.
   int asked(Session&) const;
-  /// Ends this process by the signal, as it would have ended without the object.
+  /// Ends this process by the signal, as without this object.
   [[noreturn]] static void obey(int signal);
 
  private:

@@ -54,13 +54,13 @@ Tensor TrainStep::backward(int64_t chunk, int64_t micro, const Tensor& out, cons
   session_.data_parallel().before_backward(out, last);
   Tensor root = gradient;
   if (!root.defined()) root = loss_gradient_ = session_.loss_gradient(out);
-  // A chunk whose parameters are frozen passes nothing on.
+  // A chunk with only frozen parameters passes no gradient on.
   if (out.requires_grad() || !gradient.defined()) out.backward(root);
   const auto found = inputs_.extract({chunk, micro});
   return found.empty() ? Tensor() : found.mapped().grad();
 }
 
-/// A rank without the head learns the scale from the slot as well.
+/// A rank without the head gets the scale from the slot as well.
 Tensor TrainStep::scale_of_gradients() const {
   if (loss_gradient_.defined()) return loss_gradient_;
   return session_.loss_gradient(at::zeros({}, at::TensorOptions(at::kFloat).device(session_.device())));

@@ -11,7 +11,7 @@ namespace optrush {
 /// Whether a step ends with an update.
 enum class Updates : uint8_t { yes, no };
 
-/// One step of a session: the primitives that schedules compose, each in its bucket of the clock.
+/// One training step: the primitives that a schedule calls, each timed in its bucket of the clock.
 class TrainStep final : public Step {
  public:
   TrainStep(Session& session, StepClock& clock, std::vector<Batch> batches, Updates updates = Updates::yes);
@@ -30,7 +30,7 @@ class TrainStep final : public Step {
 
   int64_t tokens() const { return tokens_; }
   int64_t uncounted_memory() const { return uncounted_memory_; }
-  /// Of this rank's packed documents (Segments::pairs).
+  /// Pairs of positions in this rank's packed documents (Segments::pairs).
   double computed_pairs() const;
 
  private:
@@ -41,13 +41,13 @@ class TrainStep final : public Step {
   StepClock& clock_;
   std::vector<Batch> batches_;
   StepOutcome outcome_;
-  Tensor loss_;                                           ///< this rank's part
-  Tensor loss_gradient_;                                  ///< that the last backward of a loss started from
-  std::map<std::pair<int64_t, int64_t>, Tensor> inputs_;  ///< of forwards whose backward is to come
+  Tensor loss_;           ///< this rank's part of the loss
+  Tensor loss_gradient_;  ///< the initial gradient of the last backward of a loss
+  std::map<std::pair<int64_t, int64_t>, Tensor> inputs_;  ///< inputs of forwards that wait for their backward
   bool timed_as_one_ = false;
   int64_t tokens_ = 0, uncounted_memory_ = 0;
 };
 
-/// All forwards and backwards one after the other, then the update: gradient accumulation.
+/// The plain schedule: forward and backward of each micro-batch, then the update (gradient accumulation).
 void default_schedule(Step&);
 }  // namespace optrush

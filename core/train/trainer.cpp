@@ -22,9 +22,9 @@
 
 namespace optrush {
 namespace {
-/// Which steps of a run are made here: all, or those that an interrupted run has left. They warm up again.
+/// The steps that this process makes: all, or those that an interrupted run has left, after another warm-up.
 struct Stretch {
-  int64_t begin, measured, end;  ///< counted from the run's first step
+  int64_t begin, measured, end;  ///< counted from the first step of the run
 
   Stretch(const TrainSpec& train, int64_t done, int64_t whole)
       : begin(done),
@@ -32,11 +32,12 @@ struct Stretch {
         end(whole) {}
 
   int64_t timed() const { return end - measured; }
-  /// The second warm-up step, where there is one: in the first a technique may still compile or choose.
+  /// The step whose costs are counted: the second warm-up step if there is one, because a technique may still
+  /// compile or choose in the first.
   int64_t accounted() const { return measured - begin > 1 ? begin + 1 : begin; }
 };
 
-/// The loop over the steps of a run, and what comes between two of them.
+/// The loop over the steps of a run, and the work between two steps.
 class Trainer {
  public:
   Trainer(Session& session, const MetricsSink& sink, Interleaving* turns, TrainFiles files, Continuation run)
@@ -102,7 +103,7 @@ class Trainer {
     return *ended_;
   }
 
-  /// The runs of the gate only show whether a technique is correct.
+  /// Runs of the gate only show whether a technique is correct.
   void prepare() {
     const RunSpec& spec = session_.spec();
     if (spec.purpose != Purpose::measure) return;
@@ -117,7 +118,7 @@ class Trainer {
     if (saving_ && !interleaved_) stop_.emplace();
   }
 
-  /// Of several rounds, the first one has what is more than a measurement.
+  /// Validation, samples and saving belong to the first of several rounds.
   bool is_first_round() const {
     return session_.spec().purpose == Purpose::measure && session_.spec().round == 0;
   }
@@ -131,7 +132,7 @@ class Trainer {
       between_steps("validating",
                     [&] { record_.add_validation(validation_->point(done, history_.first_step() + done)); });
       if (saving_best_ && RunEnd::improved(record_.validations()))
-        // It is no state that an interrupted run goes on from.
+        // An interrupted run does not continue from this state.
         between_steps("saving the best state", [&] { save(*saving_best_, done, {}); });
       if (done > stretch.measured && done < stretch.end && end_.is_over(record_.validations())) {
         session_.note(end_.why_over(record_.validations(), done));
@@ -144,7 +145,7 @@ class Trainer {
     if (stop_ && done < stretch.end) stop_if_asked(done, stretch);
   }
 
-  /// All ranks after the same step: the state is what they have made so far.
+  /// All ranks stop after the same step and save the state.
   void stop_if_asked(int64_t done, const Stretch& stretch) {
     const int signal = stop_->asked(session_);
     if (signal == 0) return;
@@ -161,7 +162,7 @@ class Trainer {
     });
   }
 
-  /// `beside`: data stored with the state; empty if no run continues from it.
+  /// `beside`: returns the record to store with the state; empty if no run continues from it.
   SavedPoint save(const Saving& saving, int64_t done,
                   const std::function<Json(const SavedPoint& saved)>& beside) {
     const int64_t next_step = history_.first_step() + done;
@@ -185,13 +186,13 @@ class Trainer {
     watch_.warn();
   }
 
-  /// The timed steps so far are recorded, and what comes now is none of them.
+  /// Records the timed steps so far and pauses the measurement.
   void stop_measuring() {
     steps_.collect(/*wait=*/true);
     measurement_.stop();
   }
 
-  /// In the time of neither.
+  /// Runs `act` outside of the time of the steps before and after it.
   void between_steps(const std::string& phase, const std::function<void()>& act) {
     const bool interrupts = measurement_.is_on();
     const std::string before = session_.log().phase();
@@ -209,7 +210,7 @@ class Trainer {
     result.memory = memory();
     result.costs = steps_.costs();
     if (session_.ranks().size > 1) result.collectives = measurement_.collectives(stretch.timed());
-    // Of the whole device, so of others' turns, too.
+    // Energy is that of the whole device, including the turns of other runs.
     if (turn_.alone()) result.energy_joules = measurement_.joules();
     if (saving_best_ && RunEnd::best(record_.validations())) {
       const ValidationPoint& best = record_.validations().at(*RunEnd::best(record_.validations()));
@@ -250,15 +251,15 @@ class Trainer {
   StepWatch watch_;
   std::optional<Validation> validation_;
   std::optional<Saving> saving_, saving_best_;
-  std::optional<StopRequest> stop_;  ///< of a run that goes on from its state
+  std::optional<StopRequest> stop_;  ///< for a run that can continue from its state
   std::optional<Sampler> sampler_;
   std::vector<SampledText> sample_;
-  std::optional<RunResult> ended_;  ///< as it lies beside the state that the last step left
+  std::optional<RunResult> ended_;  ///< the result stored with the state after the last step
 };
 }  // namespace
 
 namespace {
-/// By part, and what the process took of its processors until here.
+/// The event with the seconds of each part of the set-up, and the processor time and page faults so far.
 Json setup_event(const PartTimes& times) {
   Json seconds = Json::object();
   for (const auto& [part, spent] : times.seconds()) seconds[part] = spent;

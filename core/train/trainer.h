@@ -8,20 +8,20 @@
 namespace optrush {
 class Interleaving;
 
-/// Optional outputs of a run; empty: none.
+/// Optional output files of a run; an empty path: none.
 struct TrainFiles {
-  std::filesystem::path trace;  ///< a file, where the spec wants a trace
-  std::filesystem::path state;  ///< a folder, where it wants the state to be saved
+  std::filesystem::path trace;  ///< file for the trace, if the spec asks for one
+  std::filesystem::path state;  ///< folder for the state, if the spec asks for it
 };
 
 /// Trains warm-up and timed steps and returns the measured part of a RunResult: steps, medians, memory,
-/// FLOPs. Throws where nothing trains: a loss or gradient norm that is not finite, a gradient norm of zero,
-/// parameters that stay. With `turns` it warms up, and then waits for its turn between the timed steps; the
-/// first step of a turn of several is not timed. Where the spec wants a trace, one more step follows that the
-/// result knows nothing of.
+/// FLOPs. Throws an Error if nothing trains: the loss or gradient norm is not finite, the gradient norm is
+/// zero, or no parameter changes. With `turns` it warms up and then waits for its turn between timed steps;
+/// the first of several steps of a turn is not timed. If the spec asks for a trace, one more step follows
+/// that is not part of the result.
 ///
-/// An interrupted run goes on: what it had made counts, and it warms up again before its steps are timed.
-/// Memory, collectives and counters are then those of the steps made here.
+/// An interrupted run continues: the steps it had made count, and it warms up again before it times the
+/// others. Memory, collectives and counters are those of the steps made by this process.
 RunResult train(Session&, const MetricsSink&, Interleaving* turns = nullptr, const TrainFiles& files = {},
                 const Continuation& run = {});
 }  // namespace optrush

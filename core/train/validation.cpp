@@ -39,7 +39,7 @@ ValidationPoint Validation::point(int64_t done, int64_t step) const {
 
 double Validation::loss() const {
   const EvaluationScope evaluation;
-  // Afterwards the generators stand where training left them.
+  // Restores the generators at the end.
   const RandomState host(at::kCPU), device(session_.device());
   const RandomState::Rewound host_afterwards(host), device_afterwards(device);
   const auto not_of_a_step = session_.groups().bookkeeping();
@@ -53,7 +53,7 @@ double Validation::loss() const {
     sum = sum.defined() ? sum + part : part;
   }
   const double loss = global_loss(session_, sum).item<double>();
-  // A step makes its own: these were cast without a thought of gradients.
+  // A step casts again, because these copies were made without gradients.
   for (const Param* param : session_.params().all()) param->compute_copy.drop();
   return loss;
 }

@@ -7,22 +7,21 @@
 #include "train/session.h"
 
 namespace optrush {
-/// The loss on data that training never reads (RunSpec::validate): forwards through the resolved slots,
-/// without gradients. It leaves nothing behind that a step could see.
+/// Computes the loss on data that training never reads (RunSpec::validate): forwards through the resolved
+/// slots, without gradients. It does not change the training.
 class Validation {
  public:
-  /// `data` gives this rank's micro-batches where `evaluating()`.
+  /// Returns this rank's micro-batches while `evaluating()`.
   using Data = std::function<std::vector<Batch>(int64_t step)>;
   Validation(Session& session, Data data);
 
-  /// Whether to validate when `done` steps of the run are.
+  /// Whether to validate after `done` steps.
   bool due(int64_t done) const;
-  /// Of the model that has made `done` steps; `step`: the number of the next one.
-  /// The loss is the mean over every token of every rank's sequences, the same on all of them. An Error where
-  /// it is not finite.
+  /// The validation loss after `done` steps: the mean over all tokens of all ranks, equal on all ranks.
+  /// `step`: the number of the next step. Throws an Error if the loss is not finite.
   ValidationPoint point(int64_t done, int64_t step) const;
 
-  /// An Error that names the plugin under which no such forward is known. Before anything runs.
+  /// Throws an Error that names a plugin for which no such forward exists. Called before anything runs.
   static void check(const Recipe&);
 
  private:

@@ -34,7 +34,7 @@ CheckKind kind_named(const std::string& name) {
   return static_cast<CheckKind>(found - names.begin());
 }
 
-/// The libraries that this process runs, so that a rebuilt program checks anew.
+/// Version, ABI and hashes of the programs, so that a rebuilt program repeats its checks.
 std::string build_identity() {
   const fs::path worker = Installation::of_this_program().worker;
   std::string identity = std::string(OPTRUSH_VERSION) + host_abi() + sha256_file(worker);
@@ -60,7 +60,8 @@ class Identities {
   std::string machine_;
   std::map<std::string, std::string> files_;
 };
-/// What computes is compared. What computes nothing is not, and nobody takes it for checked.
+/// Throws an Error for a check without values on a device that computes, or with values on a device that
+/// computes nothing.
 void refuse_wrong_comparisons(const std::string& device, bool without_values) {
   if (is_stand_in(device) && !without_values)
     throw UsageError(kNothingComputed, "--without-values runs the cases on it and compares nothing");
@@ -117,7 +118,7 @@ int check_run_command(const fs::path& cases, const fs::path& journal) {
     end.seconds = seconds_since(start);
     append_line(journal, Json{{"case", each.id}, {"identity", identity}, {"end", to_json(end)}}.dump(
                              -1, ' ', true, Json::error_handler_t::replace));
-    // What a failure leaves behind in the process is not to be blamed on others.
+    // End the process after a failure, so that its side effects do not affect other cases.
     if (end.status == CaseStatus::failed) return 0;
   }
   return 0;

@@ -10,7 +10,8 @@ namespace optrush {
 namespace {
 constexpr double kMatmulSeconds = 1;
 
-/// A virtual machine may announce instructions and still be slow with them, so it is measured.
+/// Speed of bf16 products relative to fp32. It is measured, because a virtual machine may announce
+/// instructions that are slow.
 double bf16_speedup(const CpuInfo& cpu) {
   const auto fast = {"avx512_bf16", "amx_bf16", "bf16"};
   if (std::ranges::none_of(fast, [&](const char* name) { return std::ranges::count(cpu.isa, name) > 0; }))

@@ -4,10 +4,10 @@
 #include <string>
 
 namespace optrush {
-/// auto: the GPU of this rank where one can be used, else the CPU. cuda without a usable GPU is a Skip that
-/// says why.
+/// "auto" is the GPU of this rank if it is usable, otherwise the CPU. Throws a Skip with the reason if "cuda"
+/// is requested and no GPU is usable.
 at::Device open_device(const std::string& name, int64_t local_rank = 0);
 std::string device_name(at::Device);
-/// The host and the GPU's own number, by which ranks find out that they share one; "" of a CPU.
+/// Host name and UUID of the GPU, by which ranks notice that they share one; "" for a CPU.
 std::string gpu_identity(at::Device);
 }  // namespace optrush

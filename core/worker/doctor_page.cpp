@@ -10,7 +10,7 @@
 
 namespace optrush {
 namespace {
-/// Three significant digits or every digit before the point, the same in every locale.
+/// Three significant digits, or all digits before the point; independent of the locale.
 std::string number(double value) {
   std::array<char, 64> text{};
   const int digits = value < 10 ? 2 : value < 100 ? 1 : 0;
@@ -32,7 +32,7 @@ std::string count(const Json& value, const std::string& noun) {
   return value.dump() + " " + noun + (value == 1 ? "" : "s");
 }
 
-/// A titled list: the title stands beside its first line.
+/// Sections with a title beside their first line.
 class Page {
  public:
   void section(const std::string& title) { title_ = title; }

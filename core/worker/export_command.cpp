@@ -32,7 +32,7 @@ Json config_of(const RunSpec& spec) {
                     spec.train.dtype);
 }
 
-/// The model as it is described, without what plugins make of it, on one rank.
+/// The spec without plugins, on one rank.
 RunSpec plain(RunSpec spec) {
   spec.plugins.clear();
   spec.train.world_size = 1;
@@ -52,7 +52,7 @@ void write_parameters(const Session& session, const Storage& storage, const fs::
   write_safetensors(file, std::move(values));
 }
 
-/// Of a step: what plugins accumulate, and what their mesh leaves to data parallelism, decides.
+/// Sequences per step, which depend on the plugins' accumulation and mesh.
 int64_t sequences_of(const RunSpec& spec) {
   const auto planned = RunSetup::open(spec, at::kCPU, Ranks::planned(0, spec.train.world_size));
   return global_batch(planned->spec().train, planned->mesh());

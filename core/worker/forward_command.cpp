@@ -47,7 +47,7 @@ RunSpec spec_of(const ForwardRequest& request, const Tensor& tokens) {
   return spec;
 }
 
-/// The micro-batch that training would make of these tokens, less the token that follows the last one.
+/// The micro-batch that training would make of these tokens, without the token after the last one.
 Batch batch_of(const Tensor& tokens) {
   const int64_t rows = tokens.size(0), length = tokens.size(1);
   Batch batch;
@@ -67,7 +67,7 @@ Tensor forward(const Session& session, const Batch& batch) {
   return x;
 }
 
-/// Of every trainable parameter, in its own shape; a loss scale is taken off again.
+/// The gradient of every trainable parameter in its full shape, without the loss scale.
 Named gradients(Session& session, const Tensor& loss) {
   auto& parallel = session.data_parallel();
   const Tensor scale = session.loss_gradient(loss);

@@ -11,7 +11,7 @@ MachineOffer machine_offer(const PythonTools& python) {
   MachineOffer offer{load_cuda().reason, no_python(python, load_cuda().available), no_compiler()};
   for (const GpuInfo& gpu : visible_gpus(nullptr)) {
     const int64_t capability = std::stoll(gpu.sm.substr(3));
-    // Every rank needs it, so the weakest GPU counts.
+    // Every rank needs the capability, so the lowest counts.
     offer.compute_capability =
         offer.compute_capability == 0 ? capability : std::min(offer.compute_capability, capability);
   }

@@ -5,8 +5,8 @@
 #include "plugin/needs.h"
 
 namespace optrush {
-/// Capabilities of this machine for plugins, with `python` as its Python.
+/// The capabilities of this machine for plugins, with `python` as its Python.
 MachineOffer machine_offer(const PythonTools& python);
-/// A Skip where a plugin of the spec needs what this machine lacks; before any plugin is loaded.
+/// Throws a Skip if this machine lacks what a plugin of the spec needs. Called before plugins are loaded.
 void check_needs(const RunSpec&, const Catalogue&);
 }  // namespace optrush

@@ -7,7 +7,7 @@
 
 namespace optrush {
 namespace {
-/// Seconds since 1970, to the millisecond.
+/// Seconds since 1970, rounded to milliseconds.
 double now() {
   const std::chrono::duration<double> since = std::chrono::system_clock::now().time_since_epoch();
   return std::round(since.count() * 1e3) / 1e3;
@@ -21,7 +21,7 @@ MetricsLog::MetricsLog(std::filesystem::path file, int64_t rank, int64_t ranks, 
 
 void MetricsLog::append(const Json& event) {
   Json line = event;
-  // A step that an earlier process has made is told once more, and its time is not known.
+  // Steps of an earlier process are repeated without a time, because it is not known.
   if (!line.value("earlier", false)) line["time"] = now();
   if (ranks_ > 1) line["rank"] = rank_;
   if (line.value("event", "") == "phase") line["steps"] = steps_;
@@ -34,7 +34,7 @@ void MetricsLog::append(const Json& event) {
   if (what == "step") ++steps_;
 }
 
-/// By a rename, so that a reader sees another file.
+/// Replaces the file by a rename, so that a reader notices a new file.
 void MetricsLog::begin_again() {
   const std::string text =
       Json{{"event", "progress"}, {"steps", steps_}, {"phase", phase_}, {"time", now()}, {"rank", rank_}}

@@ -6,12 +6,12 @@
 #include "optrush/json.h"
 
 namespace optrush {
-/// metrics.jsonl of a rank: a JSON object a line, with the time and, of several ranks, the rank. Rank 0's is
-/// the course of the whole run. The others' tell how far each is, and begin again with one line of that where
-/// they have grown beyond a limit.
+/// metrics.jsonl of a rank: one JSON object per line, with the time and, for several ranks, the rank. The
+/// file of rank 0 has the whole run. The files of other ranks show progress; beyond a size limit they start
+/// again with one line that states the progress.
 class MetricsLog {
  public:
-  /// Begins empty. `ranks`: of the run.
+  /// Starts an empty file. `ranks`: number of ranks of the run.
   MetricsLog(std::filesystem::path file, int64_t rank, int64_t ranks, size_t limit_bytes = kLimit);
 
   void append(const Json& event);
@@ -25,7 +25,7 @@ class MetricsLog {
   int64_t rank_, ranks_;
   size_t limit_;
   size_t bytes_ = 0;
-  int64_t steps_ = 0;  ///< of the run so far
+  int64_t steps_ = 0;  ///< steps of the run so far
   std::string phase_;
 };
 }  // namespace optrush

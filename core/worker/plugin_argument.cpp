@@ -10,7 +10,8 @@ namespace {
 std::string type_of(const std::string& option, const PluginDescription& plugin) {
   const auto schema = std::ranges::find(plugin.options, option, &OptionSchema::name);
   return schema == plugin.options.end() ? "string"
-                                        : schema->type;  // the options' own check names the stranger
+                                        // an unknown option is reported by the check of the options
+                                        : schema->type;
 }
 
 Json value_of(const std::string& type, const std::string& text) {

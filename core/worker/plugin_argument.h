@@ -5,7 +5,7 @@
 #include "plugin/description.h"
 
 namespace optrush {
-/// "mine:rank=8,modules=q_proj,v_proj": a plugin and its options on the command line. The description
-/// tells what a value is; what follows a list without a '=' goes on with it.
+/// Parses a plugin with options from the command line: "mine:rank=8,modules=q_proj,v_proj". The plugin's
+/// description gives the types. A part without '=' after a list continues the list.
 PluginUse parse_plugin_argument(const std::string&, const Catalogue&);
 }  // namespace optrush

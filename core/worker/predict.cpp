@@ -25,22 +25,21 @@ bool predictable(const Edit& base) {
 
 constexpr std::string_view kCompilersPlace = "compile";
 
-/// A function of the step that can't be run on tensors without values.
+/// An edit of the step that can't run on tensors without values.
 struct Unpredictable {
   Edit edit;
   std::string slot;
   std::string place() const { return "'" + edit.plugin + "' in " + slot; }
-  /// A wrap whose place in the nesting says what it does: it compiles or records what it wraps, and the step
-  /// goes on without it.
+  /// Whether the forecast may leave the wrap out: it compiles or records what it wraps, as its phase shows.
   bool can_go() const { return compiles() || edit.phase == Phase::capture; }
-  /// By the name of the place, which any plugin may take.
+  /// Compared by the name of the phase, because core names no technique.
   bool compiles() const { return to_string(edit.phase) == kCompilersPlace; }
 };
 
 std::vector<Unpredictable> unpredictable(const Recipe& recipe) {
   std::vector<Unpredictable> found;
   for (const SlotInfo* slot : recipe.slots()) {
-    if (slot == &recipe.evaluation) continue;  // between steps
+    if (slot == &recipe.evaluation) continue;  // used only between steps
     if (!predictable(slot->base())) found.push_back({slot->base(), slot->name()});
     for (const Edit& wrap : slot->wraps())
       if (!wrap.traits.predictable.value_or(true)) found.push_back({wrap, slot->name()});
@@ -48,8 +47,8 @@ std::vector<Unpredictable> unpredictable(const Recipe& recipe) {
   return found;
 }
 
-/// Notes what the device holds when the optimizer begins: parameters, gradients, the optimizer's state, and
-/// nothing that a compiler of units could do without.
+/// Records what the device holds when the optimizer starts: parameters, gradients and optimizer state, which
+/// a compiler of units can't avoid.
 class StatesClock final : public StepClock {
  public:
   explicit StatesClock(StepClock& clock) : clock_(clock) {}
@@ -67,7 +66,7 @@ class StatesClock final : public StepClock {
   int64_t states_ = 0;
 };
 
-/// Micro-batches of the right sizes, without data.
+/// Micro-batches with the right sizes, without data.
 std::vector<Batch> shapes_of(const Session& session) {
   const TrainSpec& train = session.spec().train;
   const Model& model = session.model();
@@ -95,7 +94,7 @@ std::unique_ptr<RunSetup> opened(const RunSpec& spec, at::Device device, int64_t
   return RunSetup::open(spec, device, Ranks::planned(rank, spec.train.world_size, std::move(mail)));
 }
 
-/// One rank for each place along the dimensions whose ranks keep different layers.
+/// One rank for each coordinate along the dimensions whose ranks keep different layers.
 std::vector<int64_t> ranks_of_layers(const Mesh& mesh) {
   std::vector<int64_t> ranks = {0};
   int64_t apart = mesh.world_size();
@@ -109,7 +108,7 @@ std::vector<int64_t> ranks_of_layers(const Mesh& mesh) {
   return ranks;
 }
 
-/// Memory of the rank that needs the most.
+/// Keeps the memory of the rank that needs most.
 void take_larger(StepForecast& found, StepForecast other) {
   const int64_t least = std::max(found.least_bytes, other.least_bytes);
   if (other.peak_bytes > found.peak_bytes) {
@@ -119,8 +118,8 @@ void take_larger(StepForecast& found, StepForecast other) {
   found.least_bytes = least;
 }
 
-/// Takes those plugins off `spec` that compile or record what they wrap in its recipe. Returns why the
-/// forecast is a bound then; "" where there are none. An Error where something else can't be predicted.
+/// Removes from `spec` the plugins that compile or record what they wrap. Returns why the forecast is then a
+/// bound; "" if there are none. Throws an Error if another edit can't be predicted.
 std::string take_compilers_off(RunSpec& spec, const Recipe& recipe) {
   std::string why;
   for (const Unpredictable& each : unpredictable(recipe)) {
@@ -156,7 +155,7 @@ StepForecast forecast_step(const RunSpec& spec, const simulated::Form& form, int
     schedule(step);
     recipe.fire(Event::step_end, session);
   };
-  one_step(states, 0);  // in which what is made once is made: tables, caches
+  one_step(states, 0);  // the first step, which also creates tables and caches
   StepCosts costs(session.params(), device);
   CountedClock counted(states, costs);
   one_step(counted, 1);
@@ -170,7 +169,7 @@ StepForecast forecast_step(const RunSpec& spec, const simulated::Form& form, int
           .costs = costs.to_json()};
 }
 
-/// Where the plan is for a GPU: the architecture of the one that is here.
+/// The architecture of this machine's GPU.
 std::string architecture_here() {
   if (!load_cuda()) return "";
   const auto gpus = visible_gpus(nullptr);
@@ -207,7 +206,8 @@ std::optional<StepForecast> forecast(const RunSpec& spec, const simulated::Form&
     }
     return found;
   } catch (const c10::Error& e) {
-    return none(first_line(e.what_without_backtrace()));  // an operator without sizes, or a value
+    // an operator needs values, or has no rule for sizes
+    return none(first_line(e.what_without_backtrace()));
   } catch (const std::exception& e) {
     return none(e.what());
   }

@@ -12,33 +12,33 @@
 namespace optrush {
 class RunSetup;
 
-/// What one training step tells that runs on tensors without values (simulated/device.h): the same operators
-/// ask for the same sizes.
+/// The forecast of a training step that runs on tensors without values (simulated/device.h): the same
+/// operators request the same sizes.
 ///
-/// Where the ranks of a mesh keep different layers, one rank of each stage is planned. `peak_bytes` is the
-/// largest peak of these ranks. `least_bytes` is the largest of their lower bounds. Costs are those of rank
+/// If the ranks of a mesh keep different layers, one rank of each stage is planned. `peak_bytes` is the
+/// largest peak of these ranks, and `least_bytes` the largest of their lower bounds. Costs are those of rank
 /// 0, as in a result.
 struct StepForecast {
-  int64_t peak_bytes = 0;       ///< that a step takes, or takes at most
-  int64_t least_bytes = 0;      ///< that it takes at least: `peak_bytes` unless `bounded_by` says why not
-  std::string bounded_by;       ///< "": nothing is a bound
-  std::optional<int64_t> rank;  ///< that the memory is of; none: all ranks keep the same layers
-  simulated::Memory parts;      ///< of `peak_bytes`
-  int64_t reserved_bytes = 0;   ///< by the caching allocator; 0 in the form of a CPU
-  int64_t pinned_bytes = 0;     ///< host memory that a GPU copies from and to
-  Json costs;                   ///< StepCosts::to_json; null where `peak_bytes` is a bound
+  int64_t peak_bytes = 0;       ///< the peak, or an upper bound of it
+  int64_t least_bytes = 0;      ///< a lower bound of the peak; `peak_bytes` unless there is a `bounded_by`
+  std::string bounded_by;       ///< why the peak is only a bound; "": it is not
+  std::optional<int64_t> rank;  ///< the rank of the memory values; none: all ranks keep the same layers
+  simulated::Memory parts;      ///< the parts of `peak_bytes`
+  int64_t reserved_bytes = 0;   ///< reserved by the caching allocator; 0 on a CPU
+  int64_t pinned_bytes = 0;     ///< pinned host memory
+  Json costs;                   ///< StepCosts::to_json; null if `peak_bytes` is a bound
 };
 
-/// `form`: of the device that operators and memory are forecast for, which need not be here. A plugin that
-/// compiles or records what it wraps is left out: the step without it is the upper bound, what is in memory
-/// when the optimizer begins the lower one. None where another plugin does more than call ATen and does not
-/// take part, or the step needs values; `why_not` then says so.
-/// `setup`: of the spec, where it was opened already.
+/// Forecasts a step. `form`: the device to simulate, which need not exist here. A plugin that compiles or
+/// records what it wraps is left out: the step without it is the upper bound, and the memory when the
+/// optimizer starts is the lower bound. Returns none if another plugin does more than call ATen and does not
+/// take part, or if the step needs values; `why_not` then states the reason. `setup`: the opened session of
+/// the spec, if there is one.
 std::optional<StepForecast> forecast(const RunSpec&, const simulated::Form& form,
                                      std::string* why_not = nullptr, const RunSetup* setup = nullptr);
 
-/// Adds memory and costs to a plan, or the reason why nothing is predicted. `architecture`: of the GPU that
-/// is planned for, as in "sm_90"; "": the one that is here, else sm_90. `setup`: as of forecast().
+/// Adds memory and costs to a plan, or the reason why there is no forecast. `architecture`: of the planned
+/// GPU, such as "sm_90"; "": that of this machine, otherwise sm_90. `setup`: as for forecast().
 void add_forecast(Plan& plan, const RunSpec&, const std::string& architecture = "",
                   const RunSetup* setup = nullptr);
 }  // namespace optrush

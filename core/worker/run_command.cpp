@@ -35,7 +35,7 @@ std::optional<DataPosition> go_on_from(Session& session, const fs::path& folder)
   return load_state(session, [&](const std::string& key) { return state.read(key); });
 }
 
-/// From the state that this run saved before it was interrupted, with what it had made by then.
+/// Loads the state that this run saved before it was interrupted, and its record.
 void go_on(Session& session, const fs::path& folder, int64_t step, Continuation& run) try {
   const auto record = saved_record(folder, session.ranks().rank);
   if (!record) throw Error(ErrorCode::invalid_file, "the record beside the state is missing or was changed");
@@ -55,7 +55,7 @@ RunResult train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files,
   const auto start = SteadyClock::now();
   const auto turns = Interleaving::from_environment(ranks);
   install_cpu_memory_tracking();
-  PartTimes parts;  // of what comes before there is a session
+  PartTimes parts;  // times before the session exists
   const at::Device device =
       parts.time("device opened", [&] { return open_device(spec.device, ranks.local_rank); });
   ranks.gpu = gpu_identity(device);
@@ -85,7 +85,7 @@ RunResult train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files,
                              {"global_batch", plan.problem.global_batch},
                              {"plugins", record::written(plan.plugins, false)}},
                    .before = {}};
-  // Only a run that saves its state stores them.
+  // Only needed by a run that saves its state.
   if (spec.save.every > 0) run.about["inputs"] = sum_of_inputs(spec);
   if (from_step)
     go_on(*session, files.state, *from_step, run);
@@ -144,10 +144,11 @@ int run_command(const RankRequest& request) {
 int plan_command(const fs::path& spec_file, const fs::path& out, const std::string& architecture) {
   const RunSpec spec = run_spec_from_json(read_json(spec_file), spec_file.string());
   const auto session = RunSetup::open(spec, at::kCPU, Ranks::planned(0, spec.train.world_size));
-  session->declare();  // nothing is connected: a plan joins no process group
+  session->declare();  // without connect(): a plan joins no process group
   Plan plan = make_plan(*session);
   write_json(out, to_json(plan));
-  // Last: it calls plugins with tensors that they may not expect, and a plan that is written counts.
+  // Last, because it calls plugins with tensors that they may not expect, and the rest of the plan is valid
+  // without it.
   add_forecast(plan, spec, architecture, session.get());
   write_json(out, to_json(plan));
   return 0;

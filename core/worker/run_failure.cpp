@@ -15,13 +15,13 @@
 
 namespace optrush {
 namespace {
-/// LibTorch's messages carry a stack trace after the first lines.
+/// Messages of LibTorch have a stack trace after their first lines.
 std::string first_lines(const std::string& text) {
   return text.substr(0, text.find("\nException raised from"));
 }
 
-/// What says so without being a c10::OutOfMemoryError: the host's allocator, and libraries whose workspaces
-/// do not come from LibTorch's.
+/// Whether a message reports out of memory without being a c10::OutOfMemoryError: from the host's allocator,
+/// or from libraries with their own workspaces.
 bool tells_of_memory(const std::string& message) {
   static constexpr std::array<const char*, 5> kSigns = {"can't allocate memory", "CUDA error: out of memory",
                                                         "CUDA out of memory", "CUBLAS_STATUS_ALLOC_FAILED",

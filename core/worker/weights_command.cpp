@@ -32,9 +32,9 @@ namespace fs = std::filesystem;
 namespace {
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 constexpr const char* kModelKey = "model/";
-const SafetensorsMetadata kOfPyTorch = {{"format", "pt"}};  // transformers reads no other files
+const SafetensorsMetadata kOfPyTorch = {{"format", "pt"}};  // transformers reads only files with this entry
 
-/// What goes with the weights of a checkpoint and does not change with them.
+/// Copies the files of a checkpoint that training does not change, such as the tokenizer.
 void copy_beside_weights(const fs::path& checkpoint, const fs::path& out) {
   std::vector<std::string> names = tokenizer_files();
   names.emplace_back("generation_config.json");
@@ -42,7 +42,7 @@ void copy_beside_weights(const fs::path& checkpoint, const fs::path& out) {
     if (fs::exists(checkpoint / name)) fs::copy(checkpoint / name, out / name, fs::copy_options::recursive);
 }
 
-/// The run on one device, by the plugins alone of these effects.
+/// The run on one device with only the plugins of these effects.
 RunSpec reduced_to(RunSpec spec, const std::set<Effect>& effects) {
   const Catalogue catalogue = Catalogue::find(spec.plugin_path);
   std::erase_if(spec.plugins, [&](const PluginUse& use) {
@@ -54,7 +54,7 @@ RunSpec reduced_to(RunSpec spec, const std::set<Effect>& effects) {
   return spec;
 }
 
-/// The state of a failed run may be older than the user expects.
+/// Refuses the state of a failed run, which may be older than the user expects.
 void check_ended(const fs::path& run, const StateFolder& state) {
   const fs::path file = run / "result.json";
   const auto result =
@@ -68,7 +68,7 @@ void check_ended(const fs::path& run, const StateFolder& state) {
               "to write that state, give its folder: optrush weights " + (run / "state").string() + " OUT");
 }
 
-/// Frozen parameters as the run computed with them, where plugins kept those in fewer bits.
+/// Frozen parameters with the values that the run computed with, in case a plugin stored them in fewer bits.
 class FrozenForms {
  public:
   explicit FrozenForms(const RunSpec& spec) {
@@ -87,7 +87,7 @@ class FrozenForms {
   }
 
   bool any() const { return !forms_.empty(); }
-  /// Gives the frozen parameters of `session` the values that the others were trained beside.
+  /// Sets the frozen parameters of `session` to these values.
   void apply(Session& session) const {
     const at::NoGradGuard no_grad;
     for (Param* param : session.params().all()) {
@@ -99,14 +99,14 @@ class FrozenForms {
   }
 
  private:
-  std::unique_ptr<RunSetup> session_;  // codecs are its plugins'
+  std::unique_ptr<RunSetup> session_;  // owns the plugins with the codecs
   std::map<std::string, const Param*> forms_;
 };
 
-/// The names of the model's own parameters.
+/// The names of the model's parameters without plugins.
 std::set<std::string> own_parameters(RunSpec spec) {
   spec.plugins.clear();
-  spec.data = {};  // some data asks for plugins
+  spec.data = {};  // some kinds of data require plugins
   const auto plain = RunSetup::open(spec, at::kCPU);
   plain->declare();
   std::set<std::string> names;
@@ -114,7 +114,8 @@ std::set<std::string> own_parameters(RunSpec spec) {
   return names;
 }
 
-/// A plugin that adds parameters may change more than the function.
+/// Throws an Error if the state has unknown parameters: a plugin that adds parameters may change more than
+/// the matrices.
 void check_all_known(const StateFolder& state, const Params& params, const fs::path& folder) {
   for (const auto& key : state.keys())
     if (key.starts_with(kModelKey) && !params.contains(key.substr(std::string_view(kModelKey).size())))
@@ -123,7 +124,7 @@ void check_all_known(const StateFolder& state, const Params& params, const fs::p
                   "use the plugins of the training", folder.string());
 }
 
-/// With what plugins have added to it: what the operator multiplies with is its value at the identity.
+/// The matrix with what plugins added: the output of the operator for the identity matrix.
 Tensor merged_matrix(const Binder& bind, const Module& module) {
   const Param& weight = *module.params.at(0);
   return bind.product(module)(at::eye(weight.shape.at(1), weight.dtype)).t();
@@ -186,7 +187,7 @@ void write_adapter(const Session& session, const std::set<std::string>& own, con
                                                   : read_hugging_face_model(checkpoint).storage.names;
   config["base_model_name_or_path"] = checkpoint;
   for (auto& target : config.at("target_modules")) {
-    const std::string inside = "experts.";  // a linear of attention has the same name everywhere
+    const std::string inside = "experts.";  // linears of attention have the same name everywhere
     target = stored_name(inside + target.get<std::string>(), names).substr(inside.size());
   }
   write_json(out / "adapter_config.json", config);
