@@ -8,7 +8,7 @@
 
 namespace optrush {
 namespace {
-constexpr double kEpsOfOlmo = 1e-5;  // of its class, no field of its config.json
+constexpr double kEpsOfOlmo = 1e-5;  // a constant of the class, not a field of its config.json
 
 void read_llama(const ConfigFields& config, Json& fields) {
   refuse_mlp_bias(config);
@@ -35,7 +35,7 @@ void read_windows_of_qwen(const ConfigFields& config, Json& fields) {
 void write_windows_of_qwen(const LlamaSpec& spec, Json& config) {
   write_layer_types(spec, config);
   config["use_sliding_window"] = spec.window != 0;
-  int64_t first = 0;  // earlier versions do not read layer_types
+  int64_t first = 0;  // earlier versions of transformers do not read layer_types
   while (first < spec.n_layers && spec.window_of(first) == 0) ++first;
   config["max_window_layers"] = first;
 }
@@ -76,7 +76,7 @@ void read_olmo3(const ConfigFields& config, Json& fields) {
   read_olmo2(config, fields);
   read_windows(
       config, window_of(config, 4096), [](int64_t layer) { return (layer + 1) % 4 != 0; }, fields);
-  // "rope_scaling" is that of the layers with full attention.
+  // "rope_scaling" belongs to the layers with full attention.
   if (fields.contains("window") && fields.contains("rope_scaling"))
     fields["window_rope_theta"] = fields["rope_theta"];
 }
@@ -160,7 +160,7 @@ void read_smollm3(const ConfigFields& config, Json& fields) {
   refuse_mlp_bias(config);
   read_attention_bias(config, fields);
   const int64_t layers = layers_of(config);
-  const Json& flags = config["no_rope_layers"];  // 1: the layer has rotary embedding
+  const Json& flags = config["no_rope_layers"];  // 1 means that the layer has a rotary embedding
   const int64_t interval = config.value("no_rope_layer_interval", "integer", 4).get<int64_t>();
   if (!flags.is_null() &&
       (!flags.is_array() || std::ssize(flags) < layers ||
@@ -215,7 +215,8 @@ void read_qwen2_moe(const ConfigFields& config, Json& fields) {
 void write_qwen2_moe(const LlamaSpec& spec, Json& config) {
   config["qkv_bias"] = spec.attention_bias == AttentionBias::qkv;
   write_experts_of_qwen(spec, config);
-  config["shared_expert_intermediate_size"] = std::max<int64_t>(1, spec.shared_expert_ffn_dim);  // it has one
+  // the class requires a size above 0
+  config["shared_expert_intermediate_size"] = std::max<int64_t>(1, spec.shared_expert_ffn_dim);
   config["use_sliding_window"] = false;
 }
 
@@ -244,7 +245,7 @@ void write_olmoe(const LlamaSpec& spec, Json& config) {
   config["clip_qkv"] = nullptr;
 }
 
-// By the classes of transformers 4.57: the values that they have where config.json lacks the field.
+// The defaults of transformers 4.57 for fields that config.json lacks.
 constexpr Architecture kArchitectures[] = {
     {.name = "LlamaForCausalLM",
      .base = "LlamaModel",

@@ -9,14 +9,14 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-/// Whether a tensor lies in a linear of the model, as what an adapter adds to it does.
+/// Whether a tensor is inside a linear of the model, like the tensors of an adapter.
 bool inside_a_module(const std::string& name, const std::vector<std::string>& parameters) {
   return std::ranges::any_of(parameters, [&](const std::string& parameter) {
     return name.starts_with(parameter.substr(0, parameter.rfind('.') + 1));
   });
 }
 
-/// The place of an Error is the user's line; the file that it is about goes into the message.
+/// Gives errors the place in the user's script, and names the file in the message.
 template <class Body>
 auto at_line(const std::string& where, const Body& body) {
   try {
@@ -32,7 +32,7 @@ void check_files(const fs::path& folder) {
   files.check_complete(parameters);
   std::vector<std::string> names;
   for (const auto& parameter : parameters) names.push_back(parameter.name);
-  for (const auto& stranger : files.strangers(names))  // a plugin of the run may know what lies in a module
+  for (const auto& stranger : files.strangers(names))  // a plugin of the run may use a tensor inside a module
     if (!inside_a_module(stranger, names)) files.refuse_stranger(stranger, names);
 }
 }  // namespace

@@ -6,20 +6,22 @@
 #include "checkpoint/hugging_face_model.h"
 
 namespace optrush {
-/// An Error says why no run could start from this folder, by its config.json and the headers of its files.
-/// `where`, of every Error here: the place in the user's script that names the checkpoint.
+/// Throws an Error if no run can start from this folder, from its config.json and the headers of its files.
+/// `where`, in every function here: the place in the user's script that names the checkpoint.
 void check_checkpoint(const std::filesystem::path& folder, const std::string& where);
 
-/// An Error where the sequences of a run are longer than the model of its checkpoint is computed exactly for.
+/// Throws an Error if the sequences of a run are longer than this program computes exactly for the model of
+/// its checkpoint.
 void check_sequence_length(const RunSpec&, const HuggingFaceModel&, const std::string& where);
-/// The same of a spec with or without a checkpoint.
+/// The same for a spec with or without a checkpoint.
 void check_sequence_length(const RunSpec&, const std::string& where);
 
-/// A warning where the sequences of a run have positions that its checkpoint was not trained on.
+/// A warning if the sequences of a run have positions on which its checkpoint was not trained; none
+/// otherwise.
 std::optional<std::string> untrained_positions(const RunSpec&, const HuggingFaceModel&);
-/// The same of a spec with or without a checkpoint, whose config.json can be read.
+/// The same for a spec with or without a checkpoint. Its config.json must be readable.
 std::optional<std::string> untrained_positions(const RunSpec&);
 
-/// The folder that a run's model starts from; empty: none.
+/// The checkpoint folder of a run; empty: none.
 std::filesystem::path checkpoint_of(const RunSpec&);
 }  // namespace optrush

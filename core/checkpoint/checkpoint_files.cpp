@@ -22,7 +22,7 @@ bool same_value(const CheckpointFiles::Stored& a, const CheckpointFiles::Stored&
          same_numbers({a.entry->dtype, a.file->bytes(*a.entry)}, {b.entry->dtype, b.file->bytes(*b.entry)});
 }
 
-/// "'x' of model.safetensors".
+/// For messages: "'x' of model.safetensors".
 std::string place_of(const CheckpointFiles::Stored& stored) {
   return "'" + stored.entry->name + "' of " + fs::path(stored.file->path()).filename().string();
 }
@@ -33,7 +33,7 @@ std::string nearest_or(const std::string& name, const std::vector<std::string>& 
   return near.empty() ? otherwise : "did you mean '" + near + "'?";
 }
 
-/// {tensor: file}; files of this folder alone, for the index comes from elsewhere.
+/// Reads {tensor: file}. Files must be in this folder, because the index is foreign data.
 std::map<std::string, std::string> read_index(const fs::path& path) {
   const Json json = read_json(path), map = json.is_object() ? json.value("weight_map", Json()) : Json();
   if (!map.is_object())
@@ -70,7 +70,7 @@ CheckpointFiles::CheckpointFiles(const fs::path& folder) : folder_(folder) {
   if (!one && !is_there(index))
     throw Error(ErrorCode::missing_file, "no model.safetensors and no model.safetensors.index.json",
                 cure_of_no_weights(folder), folder.string());
-  // transformers takes the one file where there are both. An index whose files are all gone is of no matter.
+  // transformers prefers the single file. An index whose files are all missing is ignored.
   if (is_there(index)) {
     const auto files = read_index(index);
     if (!one || std::ranges::any_of(files, [&](const auto& entry) {
@@ -150,7 +150,7 @@ void CheckpointFiles::check_complete(const std::vector<NamedShape>& model) const
     const Stored* stored = find(name);
     if (stored == nullptr) {
       if (name == kHead) check_head(/*tied=*/false);
-      std::vector<std::string> names;  // what the model has itself is no misspelling
+      std::vector<std::string> names;  // names that exist in the file can't be misspellings
       for (const auto& [known, entry] : stored_)
         if (std::ranges::find(model, known, &NamedShape::name) == model.end()) names.push_back(known);
       throw Error(ErrorCode::invalid_file, "the checkpoint has no '" + name + "'",
@@ -175,7 +175,7 @@ std::vector<std::string> CheckpointFiles::strangers(const std::vector<std::strin
   const std::set<std::string> known(parameters.begin(), parameters.end());
   std::vector<std::string> strangers;
   for (const auto& [name, stored] : stored_) {
-    // Tables that older versions stored with the weights, and the second copy of a tied embedding.
+    // Rotary tables that older versions stored, and the second copy of a tied embedding.
     const bool redundant = name.ends_with(".rotary_emb.inv_freq") || name == kHead;
     if (!known.contains(name) && !redundant) strangers.push_back(name);
   }

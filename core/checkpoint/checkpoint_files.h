@@ -10,26 +10,27 @@
 #include "io/safetensors_header.h"
 
 namespace optrush {
-/// The weights of a Hugging Face folder by the names of the model's parameters, whatever wrapper they were
-/// saved from: model.safetensors, or model.safetensors.index.json and the files that it names. What is stored
-/// twice must have one value.
+/// The weights of a Hugging Face folder by parameter name, independent of the wrapper that they were saved
+/// from: model.safetensors, or model.safetensors.index.json and the files that it names. A tensor that is
+/// stored twice must have equal values.
 class CheckpointFiles {
  public:
-  /// Reads headers alone, but for tensors that are stored twice. An Error names the file.
+  /// Reads only headers, and the values of tensors that are stored twice. Errors name the file.
   explicit CheckpointFiles(const std::filesystem::path& folder);
 
   struct Stored {
     const SafetensorsView* file;
     const SafetensorsEntry* entry;
   };
-  /// Null where there is none. A tied head that is stored alone is found as the embedding.
+  /// Null if there is no such tensor. A tied head that is stored without the embedding is returned for the
+  /// embedding.
   const Stored* find(std::string_view parameter) const;
-  /// An Error where one of the model's parameters is missing, has another shape or no floating-point type, or
-  /// where the head of a tied model has another value than its embedding.
+  /// Throws an Error if a parameter of the model is missing, has another shape or not a floating-point type,
+  /// or if the head of a tied model differs from its embedding.
   void check_complete(const std::vector<NamedShape>& model) const;
-  /// Stored tensors that belong to none of these parameters.
+  /// Stored tensors that are none of these parameters.
   std::vector<std::string> strangers(const std::vector<std::string>& parameters) const;
-  /// An Error of such a tensor.
+  /// Throws the Error for such a tensor.
   [[noreturn]] void refuse_stranger(const std::string& name,
                                     const std::vector<std::string>& parameters) const;
 
@@ -42,11 +43,11 @@ class CheckpointFiles {
 
   std::filesystem::path folder_;
   std::map<std::string, SafetensorsView> files_;
-  std::map<std::string, Stored, std::less<>> stored_;  ///< by name of the parameter
+  std::map<std::string, Stored, std::less<>> stored_;  ///< by parameter name
 };
 
-/// The parameter that a tensor of this name is: without what torch.compile, data parallelism, activation
-/// checkpointing and PEFT put into names, and with the "model." of a model that was saved without its head.
+/// The parameter name of a stored tensor: without the name parts of torch.compile, data parallelism,
+/// activation checkpointing and PEFT, and with "model." if the model was saved without its head.
 std::string parameter_name(std::string_view stored);
 /// The name under which a class of transformers stores a parameter.
 std::string stored_name(std::string_view parameter, ParameterNames);

@@ -10,7 +10,8 @@ namespace optrush {
 namespace {
 constexpr const char *kWindowed = "sliding_attention", *kFull = "full_attention";
 
-/// Layers with an MLP: each of "mlp_only_layers", and those that "decoder_sparse_step" does not divide.
+/// Layers with an MLP instead of experts: those in "mlp_only_layers" and those that "decoder_sparse_step"
+/// does not divide.
 void read_dense_layers(const ConfigFields& config, Json& fields) {
   const int64_t step = config.value("decoder_sparse_step", "integer", 1).get<int64_t>();
   if (step < 1) config.refuse("'decoder_sparse_step' is " + std::to_string(step), "it must be at least 1");

@@ -5,23 +5,24 @@
 #include "optrush/json.h"
 
 namespace optrush {
-/// The fields of a config.json, by name. Null counts as absent, as it does in Hugging Face's classes.
+/// The fields of a config.json. Null counts as missing, as in Hugging Face's classes.
 class ConfigFields {
  public:
-  /// An Error where the file can't be read, or holds no table.
+  /// Throws an Error if the file can't be read or is not a JSON object.
   explicit ConfigFields(const std::filesystem::path& file);
-  /// The contents of such a file; `where` is its place in messages.
+  /// From the contents of a file; `where` names it in messages.
   ConfigFields(Json contents, std::string where);
 
-  /// Null where there is none.
+  /// Null if there is no such field.
   const Json& operator[](const std::string& key) const;
-  /// Whether the file has the key, with null or another value.
+  /// Whether the file has the key, even with null.
   bool contains(const std::string& key) const { return json_.contains(key); }
-  /// In the type of an OptionSchema. An Error where it has another, or is absent and `otherwise` is null.
+  /// The value of a field, with a type of OptionSchema. Throws an Error if it has another type, or if it is
+  /// missing and `otherwise` is null.
   Json value(const std::string& key, const std::string& type, const Json& otherwise = {}) const {
     return field((*this)[key], key, type, otherwise);
   }
-  /// The same for a value that stands elsewhere: `name` is for messages.
+  /// The same for a value from another place; `name` is for messages.
   Json field(const Json& value, const std::string& name, const std::string& type,
              const Json& otherwise = {}) const;
   /// Throws an Error that names the file.

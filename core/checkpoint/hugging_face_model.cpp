@@ -15,7 +15,7 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-/// Why frequent models do not load under another name.
+/// Why common classes can't be loaded as another class.
 constexpr std::pair<const char*, const char*> kDifferences[] = {
     {"Gemma3ForConditionalGeneration", "it has an image encoder; Gemma3ForCausalLM is its text model"},
     {"DeepseekV3ForCausalLM", "its attention, router and shared experts differ"},
@@ -29,7 +29,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// A Llama of the sizes in `config` as a script writes it; "" where they make none.
+/// A suggestion for a script: a Llama with the sizes in `config`; "" if they are invalid.
 std::string llama_of_sizes(const ConfigFields& config) {
   const std::pair<const char*, const char*> sizes[] = {
       {"vocab_size", "vocab_size"},          {"dim", "hidden_size"},
@@ -68,7 +68,7 @@ std::string llama_of_sizes(const ConfigFields& config) {
   config.refuse(what, cure);
 }
 
-/// By "architectures", or where there is none by "model_type", as AutoModelForCausalLM does.
+/// Selects the class by "architectures", or by "model_type" if that is missing, like AutoModelForCausalLM.
 const Architecture& architecture_of(const ConfigFields& config) {
   const Json& list = config["architectures"];
   const bool none = list.is_null() || (list.is_array() && list.empty());
@@ -97,7 +97,7 @@ const Architecture& architecture_of(const ConfigFields& config) {
   refuse_architecture(config, name);
 }
 
-/// Fields that change the function when they have another value than these.
+/// Refuses fields whose other values change the computed function.
 void check_unsupported(const ConfigFields& config) {
   const std::pair<const char*, std::vector<Json>> only[] = {
       {"attention_dropout", {0}},
@@ -122,7 +122,7 @@ const char* read_activation(const ConfigFields& config, const Architecture& arch
       "supported values: " + join(known));
 }
 
-/// Of a class without such tables transformers 5 reads none of their settings.
+/// Without such tables for a class, transformers 5 ignores their settings.
 void check_rotary_tables(const ConfigFields& config, const Architecture& architecture) {
   const Json& parameters = config["rope_parameters"];
   if (architecture.rotary_by_layer || !parameters.is_object()) return;
@@ -133,7 +133,8 @@ void check_rotary_tables(const ConfigFields& config, const Architecture& archite
                     "put its settings into 'rope_parameters' itself");
 }
 
-/// `otherwise`, of the class, where the key is missing; `of_null` where it is null or the class has none.
+/// `otherwise`: the class's value of a missing key; `of_null`: the value of null, or of a class without the
+/// field.
 Json size_or(const ConfigFields& config, const char* key, int64_t otherwise, const Json& of_null) {
   const bool class_decides = !config.contains(key) && otherwise != 0;
   return class_decides ? Json(otherwise) : config.value(key, "integer", of_null);

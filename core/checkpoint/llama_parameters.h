@@ -10,7 +10,7 @@ struct NamedShape {
   std::string name;
   std::vector<int64_t> shape;
 };
-/// Names and shapes of a decoder's parameters, those that core/model/llama.cpp declares.
-/// Without LibTorch: scripts check a checkpoint by them.
+/// Names and shapes of a decoder's parameters, the same as core/model/llama.cpp declares, but without
+/// LibTorch, so that scripts can check a checkpoint.
 std::vector<NamedShape> llama_parameters(const LlamaSpec&);
 }  // namespace optrush

@@ -6,12 +6,12 @@
 
 namespace optrush {
 namespace {
-/// Modules that hold another one and add nothing: torch.compile, FSDP, activation checkpointing, DDP and
-/// others, DeepSpeed, and the base of an adapter.
+/// Names of wrapper modules: of torch.compile, FSDP, activation checkpointing, DDP, DeepSpeed, and of the
+/// base of an adapter.
 constexpr std::string_view kWrappers[] = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module",
                                           "module",    "_forward_module",      "base_layer"};
 
-/// The parts of a name in MixtralForCausalLM, and here.
+/// Name parts in MixtralForCausalLM and here.
 constexpr std::pair<std::string_view, std::string_view> kOfMixtral[] = {
     {"block_sparse_moe", "mlp"}, {"w1", "gate_proj"}, {"w2", "down_proj"}, {"w3", "up_proj"}};
 
@@ -31,7 +31,7 @@ std::string parameter_name(std::string_view stored) {
   std::vector<std::string> parts = split(stored);
   std::erase_if(parts, [](const auto& part) { return std::ranges::count(kWrappers, part) != 0; });
   if (starts_with(parts, {"base_model", "model"})) parts.erase(parts.begin(), parts.begin() + 2);
-  // A class of the user's own that keeps the model as self.model.
+  // A user's class that stores the model as self.model.
   if (starts_with(parts, {"model", "model"}) || starts_with(parts, {"model", "lm_head"}))
     parts.erase(parts.begin());
   for (const char* of_model : {"layers", "embed_tokens", "norm"})
@@ -40,7 +40,7 @@ std::string parameter_name(std::string_view stored) {
     for (auto& part : parts)
       for (const auto& [theirs, ours] : kOfMixtral)
         if (part == theirs) part = ours;
-  // PEFT names the adapter: "lora_A.default.weight".
+  // PEFT adds the name of the adapter: "lora_A.default.weight".
   for (size_t i = 0; i + 1 < parts.size(); ++i)
     if (parts[i].starts_with("lora_") && parts[i + 1] == "default")
       parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i) + 1);

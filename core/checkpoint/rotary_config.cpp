@@ -11,7 +11,7 @@
 
 namespace optrush {
 namespace {
-/// What transformers 4 and 5 know in "rope_scaling" and "rope_parameters".
+/// The settings that transformers 4 and 5 read in "rope_scaling" and "rope_parameters".
 const std::vector<std::string> kSettings = {"rope_type",
                                             "rope_theta",
                                             "partial_rotary_factor",
@@ -27,13 +27,13 @@ const std::vector<std::string> kSettings = {"rope_type",
                                             "truncate",
                                             "short_factor",
                                             "long_factor"};
-/// Those that also stand outside of the tables.
+/// Settings that may also be fields of config.json itself.
 constexpr const char* kOnTop[] = {"rope_theta", "partial_rotary_factor", "original_max_position_embeddings"};
 
-/// Tables of "rope_parameters" by the type of a layer.
+/// Keys of "rope_parameters" for each type of layer.
 constexpr const char *kOfWindows = "sliding_attention", *kOfOthers = "full_attention";
 
-/// Each setting once, wherever it stands.
+/// Collects the settings from all their places.
 class RotarySettings {
  public:
   explicit RotarySettings(const ConfigFields& config) : config_(config) {
@@ -41,10 +41,10 @@ class RotarySettings {
     for (const char* key : kOnTop) take(key, key, config[key]);
   }
 
-  /// Base of the layers with a window, where they have a table.
+  /// The base of layers with a window, if they have a table.
   std::optional<double> window_theta() const { return window_theta_; }
   bool has(const std::string& setting) const { return found_.contains(setting); }
-  /// Where it stands, for messages: "rope_scaling.factor".
+  /// The place of a setting, for messages: "rope_scaling.factor".
   std::string place(const std::string& setting) const {
     return has(setting) ? found_.at(setting).place : table_ + "." + setting;
   }
@@ -125,7 +125,7 @@ Json written_rope_scaling(const RopeScaling& scaling) {
 }
 
 namespace {
-/// Of YaRN as transformers has it; 0: by the factor alone.
+/// The attention factor of YaRN in transformers; 0: computed from `factor`.
 double attention_factor(const RotarySettings& settings, double factor) {
   if (settings.has("attention_factor")) return settings.value("attention_factor", "number").get<double>();
   const double scale = settings.value("mscale", "number", 0.0),
@@ -152,7 +152,7 @@ RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions, doub
   const std::string type = settings.value("rope_type", "string", "default");
   const auto number = [&](const char* setting) { return settings.value(setting, "number").get<double>(); };
   if (type == "default") {
-    // A factor beside it changes nothing, in transformers as well.
+    // A factor has no effect here, as in transformers.
   } else if (type == "linear") {
     rotary.scaling = {.type = RopeType::linear, .factor = number("factor")};
   } else if (type == "llama3") {
@@ -171,7 +171,7 @@ RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions, doub
         .attention_factor = attention_factor(settings, number("factor")),
         .truncate = settings.value("truncate", "boolean", true)};
   } else if (type == "dynamic") {
-    rotary.longest = max_positions;  // the frequencies depend on the length beyond it
+    rotary.longest = max_positions;  // beyond it, the frequencies depend on the length
   } else {
     config.refuse(
         "'" + settings.place("rope_type") + "' is \"" + type + "\", which is not supported",

@@ -4,8 +4,8 @@
 #include <vector>
 
 namespace optrush {
-/// What a Hugging Face folder may hold of its tokenizer and chat templates: files, and a folder of templates.
+/// Names of the tokenizer and chat template files of a Hugging Face folder, and of its folder of templates.
 const std::vector<std::string>& tokenizer_files();
-/// Whether the folder has any of them.
+/// Whether the folder has one of them.
 bool has_tokenizer(const std::filesystem::path& folder);
 }  // namespace optrush

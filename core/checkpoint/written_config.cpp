@@ -19,7 +19,7 @@
 
 namespace optrush {
 namespace {
-/// Both versions read these; transformers 5 writes "rope_parameters", which 4 ignores.
+/// Writes the form that both versions read. transformers 5 itself writes "rope_parameters", which 4 ignores.
 void set_rotary(Json& config, const LlamaSpec& llama, Json scaling, const Architecture& architecture) {
   for (const char* other : {"rope_parameters", "original_max_position_embeddings", "partial_rotary_factor"})
     config.erase(other);
@@ -55,7 +55,7 @@ Json written(const LlamaSpec& llama, int64_t max_positions, const Architecture& 
                  {architecture.activation, written_activation(llama)},
                  {"rms_norm_eps", llama.norm_eps},
                  {"initializer_range", llama.init_std}};
-  // Classes have tokens of their own here, beyond a small vocabulary, and do not train the row of a padding.
+  // The defaults of the classes may exceed a small vocabulary, and the row of a padding token is not trained.
   for (const char* token : {"pad_token_id", "bos_token_id", "eos_token_id"}) config[token] = nullptr;
   set_rotary(config, llama, written_rope_scaling(llama.rope_scaling), architecture);
   architecture.write(llama, config);
@@ -66,7 +66,7 @@ const Architecture& architecture_named(const std::string& name) {
   return *std::ranges::find_if(architectures(), [&](const auto& known) { return name == known.name; });
 }
 
-/// The fields that decide the function, each in one form.
+/// The fields that determine the function, each in one form.
 Json choices_of(LlamaSpec llama) {
   llama.head_dim = llama.head_size();
   const double usual = 1 / std::sqrt(static_cast<double>(llama.head_dim));
@@ -92,7 +92,7 @@ Json choices_of(LlamaSpec llama) {
   return to_json(llama);
 }
 
-/// The fields that the class does not have as `llama` has them.
+/// The fields in which the class can't represent `llama`.
 std::vector<std::string> differences(const LlamaSpec& llama, const Json& config) {
   const Json wanted = choices_of(llama);
   const Json found = choices_of(read_hugging_face_config(ConfigFields(config, "config.json")).llama);
@@ -151,7 +151,7 @@ Storage storage_of(const Json& config) {
 
 ParameterNames names_of(const LlamaSpec& llama) {
   constexpr int64_t kAnyLength = 1;
-  if (llama.n_experts == 0) return ParameterNames::common;  // classes differ in the names of experts alone
+  if (llama.n_experts == 0) return ParameterNames::common;  // classes differ only in the names of experts
   for (const Architecture& architecture : architectures())
     if (differences(llama, written(llama, kAnyLength, architecture)).empty())
       return architecture.storage.names;

@@ -90,7 +90,7 @@ Ops::Mlp::Fn Binder::mlp(const Module& module) const {
 }
 
 Ops::HeadLoss::Fn Binder::head_loss(const Module& module) const {
-  // Made at the first call: only then it is known that there is a part.
+  // Created at the first call, because it is known only then that the head has a part of the vocabulary.
   return recipe_.ops.head_loss.resolve(
       module, [of_part = std::make_shared<std::optional<Differentiable>>()](
                   const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {

@@ -4,18 +4,18 @@
 #include "optrush/unit.h"
 
 namespace optrush {
-/// Resolves the operators of a model at its modules: the plain form, what replaced it, what wraps it. A model
-/// asks it for functions and holds nothing else.
+/// Resolves the operator slots for the modules of a model: the base or its replacement, and the wraps. It is
+/// a model's only access to the recipe.
 class Binder {
  public:
   explicit Binder(const Recipe& recipe) : recipe_(recipe) {}
 
   Ops::Embedding::Fn embedding(const Module&) const;
   Ops::Linear::Fn linear(const Module&) const;
-  /// The linear without its bias: what the slot resolves to.
+  /// The linear without its bias: the result of the slot.
   Ops::Linear::Fn product(const Module&) const;
   Ops::Router::Fn router(const Module&) const;
-  /// `plain`: the experts of this rank.
+  /// `plain`: the base, which computes the experts of this rank.
   Ops::Experts::Fn experts(const Module&, Ops::Experts::Fn plain) const;
   Ops::Norm::Fn norm(const Module&) const;
   Ops::AddNorm::Fn add_norm(const Module&) const;
@@ -26,7 +26,7 @@ class Binder {
   Ops::Geglu::Fn geglu(const Module&, Activation) const;
   Ops::Mlp::Fn mlp(const Module&) const;
   Ops::HeadLoss::Fn head_loss(const Module&) const;
-  /// The unit's own function with every wrap of the unit slot.
+  /// The unit's function with all wraps of the unit slot.
   UnitFunction unit(const Unit&) const;
 
  private:

@@ -21,7 +21,7 @@ class Exchange {
     const at::NoGradGuard no_grad;
     group_ = &run.mesh().group({kDimension});
     const int64_t ranks = group_->size(), unit = 4 * ranks;
-    const int64_t part = (spec_.bytes + unit - 1) / unit;  // numbers that belong to one rank
+    const int64_t part = (spec_.bytes + unit - 1) / unit;  // numbers per rank
     const auto make = [&](int64_t parts) {
       return at::zeros({parts, part}, at::TensorOptions(at::kFloat).device(run.device()));
     };
@@ -54,13 +54,14 @@ class Exchange {
     } else if (spec_.op == "all_to_all") {
       group_->all_to_all(out_, in_).wait();
     } else {
-      // Around a ring, all at the same time.
+      // All ranks send around a ring at the same time.
       const int64_t ranks = group_->size(), rank = group_->rank();
       group_->exchange(out_, (rank + ranks - 1) % ranks, in_, (rank + 1) % ranks).wait();
     }
   }
 
-  /// Rank r has (r + 1) (p + 1) in its part p. Afterwards everything is zero, so that sums stay finite.
+  /// Rank r has (r + 1)(p + 1) in its part p. Afterwards all values are set to zero, so that sums stay
+  /// finite.
   void check_values() {
     const auto numbers = [&](int64_t count) { return at::arange(1, count + 1, in_.options()).unsqueeze(1); };
     const int64_t ranks = group_->size();
@@ -84,7 +85,7 @@ class Exchange {
 
   CollectiveSpec spec_;
   Group* group_ = nullptr;
-  Tensor in_, out_;  ///< (parts, numbers of a part)
+  Tensor in_, out_;  ///< shape (parts, numbers per part)
 };
 
 std::unique_ptr<Unit> passed_on(const std::string& path, const std::string& role) {

@@ -4,10 +4,10 @@
 #include "spec/collective_spec.h"
 
 namespace optrush {
-/// A loss of one trained number, so that a run is a training like any other; the calls are the recipe's.
+/// Declares a model with one trained number, so that the run is a training. The calls are edits of the
+/// recipe.
 Model declare_collective(const CollectiveSpec&, Params&, at::ScalarType dtype);
-/// Lays all ranks along a dimension of their own, which splits no data, and calls the collective in each
-/// forward. Before the first step its result is held against what it has to be. An Error where there is one
-/// rank.
+/// Puts all ranks along a mesh dimension that splits no data, and calls the collective in each forward.
+/// Checks its result before the first step. Throws an Error for a single rank.
 void call_collective(const CollectiveSpec&, Recipe&);
 }  // namespace optrush

@@ -8,10 +8,10 @@
 #include "params/init.h"
 
 namespace optrush {
-/// Helpers for the declaration of every kind of model.
+/// Helpers to declare models of any kind.
 std::unique_ptr<Unit> make_unit(std::string path, std::string role, int64_t layer);
 
-/// A matrix (out, in) and the module in `unit` that multiplies with it.
+/// Adds a matrix (out, in) and the module in `unit` that multiplies by it.
 const Module& add_linear(Unit& unit, Params&, const std::string& path, Param matrix);
 
 struct MlpShape {
@@ -20,6 +20,6 @@ struct MlpShape {
   Activation activation = Activation::silu;
   at::ScalarType dtype = at::kFloat;
 };
-/// A gated MLP (arXiv:2002.05202) as a unit: gate_proj, up_proj, down_proj below `path`.
+/// Declares a gated MLP (arXiv:2002.05202) as a unit: gate_proj, up_proj and down_proj below `path`.
 std::unique_ptr<Unit> declare_mlp(Params&, const std::string& path, int64_t layer, const MlpShape&);
 }  // namespace optrush

@@ -10,15 +10,15 @@
 
 namespace optrush {
 namespace {
-/// The rows of a batch, each once for every expert that it passes, in the order of the experts. T tokens, K
-/// experts per token, E experts, N = T K rows.
+/// The assignment of tokens to experts. Each token has one row per expert that it passes; rows are sorted by
+/// expert. T tokens, K experts per token, E experts, N = T K rows.
 struct Route {
-  Tensor weights_N;             ///< in the order of the experts, in x's type
-  Tensor order_N, positions_N;  ///< row of an order by tokens, and back
-  Tensor counts_E;              ///< rows of each expert
+  Tensor weights_N;             ///< routing weights, sorted by expert, in x's type
+  Tensor order_N, positions_N;  ///< permutation from token order to expert order, and its inverse
+  Tensor counts_E;              ///< number of rows of each expert
 };
 
-/// A forecast has no values: it takes all experts for equally busy.
+/// A forecast has no values, so it gives all experts the same number of rows.
 std::vector<int64_t> equal_counts(int64_t rows, int64_t experts) {
   std::vector<int64_t> counts(static_cast<size_t>(experts), rows / experts);
   for (int64_t i = 0; i < rows % experts; ++i) ++counts[static_cast<size_t>(i)];
@@ -38,17 +38,17 @@ Route route(const Tensor& logits_TE, int64_t per_token, bool normalize, at::Scal
   if (normalize) weights_TK = weights_TK / weights_TK.sum(-1, /*keepdim=*/true);
   const Tensor experts_N = experts_TK.flatten();
   const Tensor order_N = at::argsort(experts_N, /*stable=*/true, /*dim=*/0, /*descending=*/false);
-  // The inverse of a permutation needs no second sort.
+  // A scatter inverts the permutation; a second sort is not needed.
   const Tensor rows_N = at::arange(order_N.numel(), order_N.options());
   return {.weights_N = weights_TK.to(type).flatten().index_select(0, order_N),
           .order_N = order_N,
           .positions_N = at::empty_like(order_N).scatter_(0, order_N, rows_N),
-          // For at::bincount the host would wait.
+          // Not at::bincount, for which the host would wait.
           .counts_E =
               at::zeros({experts}, experts_N.options()).scatter_add_(0, experts_N, at::ones_like(experts_N))};
 }
 
-/// One expert after the other.
+/// Computes one expert after another.
 struct Experts {
   std::vector<UnitFunction> experts;
 
@@ -69,8 +69,8 @@ struct RoutedExperts {
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
     const Tensor x_TD = x_BSD.flatten(0, 1);
     const Route way = route(router(x_TD), per_token, normalize, x_TD.scalar_type());
-    // Copies of a token lie side by side before they are sorted: their gradients are added in that order,
-    // the same in each run.
+    // The copies of a token are adjacent before sorting, so their gradients are always added in the same
+    // order.
     const Tensor copies_ND = x_TD.unsqueeze(1).expand({-1, per_token, -1}).flatten(0, 1);
     const Tensor out_ND = experts(copies_ND.index_select(0, way.order_N), way.counts_E, batch);
     const Tensor weighted_ND = out_ND * way.weights_N.unsqueeze(1);
@@ -82,7 +82,7 @@ struct RoutedExperts {
   }
 };
 
-/// Experts by the router, and one that every token passes.
+/// Routed experts and a shared expert.
 struct Mixture {
   UnitFunction routed, shared;
   const Param* gate;

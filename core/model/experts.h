@@ -6,13 +6,13 @@ struct MixtureShape {
   MlpShape expert;
   Initializer router;
   int64_t count = 0;           ///< E
-  int64_t per_token = 0;       ///< experts that a token passes
-  bool normalize = true;       ///< the weights of a token's experts add up to 1
-  int64_t shared_ffn_dim = 0;  ///< of the expert that each token passes; 0: none
+  int64_t per_token = 0;       ///< experts per token
+  bool normalize = true;       ///< whether the weights of a token's experts are scaled to sum to 1
+  int64_t shared_ffn_dim = 0;  ///< width of the shared expert, which every token passes; 0: none
 };
-/// A mixture of experts (arXiv:1701.06538) as a unit of role "experts": the router "gate" and the MLPs
-/// "experts.0", .. below `path`. No token is dropped (arXiv:2211.15841). With a shared expert it is a unit of
-/// role "mixture" with that unit, the MLP "shared_expert" and its gate. A rank may take experts away before
-/// the unit is built: `Ops::experts` then brings the rows of the others.
+/// Declares a mixture of experts (arXiv:1701.06538) as a unit of role "experts": the router "gate" and the
+/// MLPs "experts.0", ... below `path`. No token is dropped (arXiv:2211.15841). With a shared expert, the
+/// result is a unit of role "mixture" that has this unit, the MLP "shared_expert" and its gate. If a rank
+/// keeps only some experts, `Ops::experts` moves the rows.
 std::unique_ptr<Unit> declare_mixture(Params&, const std::string& path, int64_t layer, const MixtureShape&);
 }  // namespace optrush

@@ -11,7 +11,7 @@ namespace optrush {
 namespace {
 NamedShape named_shape(const Param& param) { return {param.name, param.shape}; }
 
-/// What the class adds to the stored weight of this parameter.
+/// The value that the class adds to this parameter's stored weight.
 double offset_of(const std::string& parameter, const Storage& storage) {
   return parameter.ends_with("norm.weight") ? storage.norm_offset : 0;
 }

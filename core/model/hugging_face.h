@@ -6,19 +6,19 @@
 #include "optrush/param.h"
 
 namespace optrush {
-/// The weights of a Hugging Face folder (CheckpointFiles) as values of parameters.
+/// Reads the values of parameters from a Hugging Face folder (CheckpointFiles).
 class Checkpoint {
  public:
   explicit Checkpoint(const std::filesystem::path& folder);
 
   bool contains(std::string_view name) const { return files_.find(name) != nullptr; }
-  /// An Error where one of the model's parameters is missing or has another shape, or where a tied head is
-  /// stored with another value.
+  /// Throws an Error if a parameter of the model is missing or has another shape, or if a tied head is stored
+  /// with another value.
   void check_complete(const Params& model) const;
-  /// An Error where a tensor belongs to no parameter, of the model or of a plugin.
+  /// Throws an Error if a tensor is no parameter of the model or of a plugin.
   void check_known(const Params& all) const;
-  /// The full value, on the CPU, in the dtype of the file; in fp32 at least where the class stores another
-  /// value than the model has.
+  /// The full value on the CPU in the dtype of the file; in fp32 or wider if the class stores a shifted
+  /// value.
   Tensor read(const Param&) const;
 
  private:
@@ -27,6 +27,6 @@ class Checkpoint {
   Storage storage_;
 };
 
-/// The value of a parameter as the class of a checkpoint stores it: the inverse of Checkpoint::read.
+/// The inverse of Checkpoint::read: the value as the class stores it.
 Tensor stored_value(const std::string& parameter, const Tensor& value, const Storage&);
 }  // namespace optrush

@@ -1,6 +1,6 @@
-// Llama (arXiv:2302.13971) with grouped-query attention (arXiv:2305.13245), and the decoders that differ from
-// it by a choice of LlamaSpec: each is made when a unit is built. Shapes: B batch, S sequence, D
-// model width, H query heads, G key/value heads, K head width, F feed-forward width, V vocabulary.
+// Llama (arXiv:2302.13971) with grouped-query attention (arXiv:2305.13245), and the decoders that LlamaSpec
+// describes as variants of it. Variants are chosen when a unit is built. Shapes: B batch, S sequence, D model
+// width, H query heads, G key/value heads, K head width, F feed-forward width, V vocabulary.
 #include "model/llama.h"
 
 #include <ATen/Functions.h>
@@ -19,7 +19,7 @@
 
 namespace optrush {
 namespace {
-/// x (B, S, D) to the heads (B, H, S, K) of its queries, keys or values.
+/// Maps x (B, S, D) to queries, keys or values (B, H, S, K).
 using Projection = std::function<Tensor(const Tensor& x_BSD)>;
 
 Tensor heads_first(const Tensor& x_BSHK) { return x_BSHK.transpose(1, 2); }
@@ -30,7 +30,7 @@ Projection heads_of(Ops::Linear::Fn linear, int64_t head_dim) {
   };
 }
 
-/// With RMSNorm of each head, or of all of them together.
+/// The same with an RMSNorm of each head, or of all heads together.
 Projection normed_heads_of(Ops::Linear::Fn linear, Ops::Norm::Fn norm, QkNorm of, const NormArgs& args,
                            int64_t head_dim) {
   if (of == QkNorm::per_head)
@@ -44,7 +44,7 @@ Projection normed_heads_of(Ops::Linear::Fn linear, Ops::Norm::Fn norm, QkNorm of
 
 std::array<Tensor, 2> without_position(const Tensor& q, const Tensor& k, const Batch&) { return {q, k}; }
 
-/// Cosine and sine of the layers with a window, where these have a rotary base of their own.
+/// Names of the cosine and sine tables for layers with a window that have their own rotary base.
 constexpr const char *kWindowCos = "window_cos", *kWindowSin = "window_sin";
 
 Ops::Position::Fn with_window_table(Ops::Position::Fn position) {
@@ -99,7 +99,7 @@ struct Block {
   }
 };
 
-/// Without norms in front of attention and MLP.
+/// A block with norms only behind attention and MLP.
 struct BlockNormedAfter {
   UnitFunction attention, mlp;
 
@@ -123,12 +123,13 @@ struct Head {
 
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
     Tensor normed_BSD = final_norm(x_BSD, norm);
-    if (logits_divisor != 1) normed_BSD = normed_BSD / logits_divisor;  // the head is linear
+    // same as dividing the logits, because the head is linear
+    if (logits_divisor != 1) normed_BSD = normed_BSD / logits_divisor;
     return batch.labels.defined() ? loss(normed_BSD, batch.labels, parts) : parts.logits(normed_BSD);
   }
 };
 
-/// Declares parameters and modules; holds what all of them share.
+/// Declares parameters and modules, and holds their shared settings.
 class LlamaDeclaration {
  public:
   LlamaDeclaration(const LlamaSpec& spec, Params& params, at::ScalarType dtype)
@@ -139,7 +140,7 @@ class LlamaDeclaration {
     auto& weight = matrix("model.embed_tokens.weight", {spec_.vocab_size, spec_.dim}, {"vocab", "model"});
     const Module& module =
         unit->modules.emplace_back(Module{"model.embed_tokens", "embedding", -1, {&weight}});
-    // Rounded as transformers rounds it for Gemma.
+    // Rounded like in transformers, for Gemma.
     const auto scale = at::scalar_tensor(spec_.embedding_scale, dtype_).item<double>();
     unit->build = [&module, scale](const Binder& bind) -> UnitFunction {
       const UnitFunction embed = [embedding = bind.embedding(module)](const Tensor&, const Batch& batch) {
@@ -213,7 +214,7 @@ class LlamaDeclaration {
     return {&attention, &mlp};
   }
 
-  /// What attention and MLP add to the residual stream. The norms behind them may be null.
+  /// The functions that attention and MLP add to the residual stream. The norms behind them may be null.
   std::function<std::array<UnitFunction, 2>(const Binder&)> added_by(const Parts& parts,
                                                                      const Module* attention_norm,
                                                                      const Module* mlp_norm) const {
@@ -302,7 +303,7 @@ class LlamaDeclaration {
     return unit.modules.emplace_back(std::move(module));
   }
 
-  /// Null: queries and keys are not normalized.
+  /// Null if queries and keys are not normalized.
   const Module* head_norm(Unit& unit, const std::string& path, int64_t width, const std::string& axis) {
     if (spec_.qk_norm == QkNorm::none) return nullptr;
     const bool per_head = spec_.qk_norm == QkNorm::per_head;
@@ -311,7 +312,7 @@ class LlamaDeclaration {
     return &unit.modules.emplace_back(Module{path, "norm", unit.layer, {&weight}});
   }
 
-  /// A bias, or the weight of a norm.
+  /// Declares a vector: a bias or the weight of a norm.
   Param vector(const std::string& name, int64_t size, const std::string& axis, Initializer init) const {
     return {.name = name,
             .shape = {size},
@@ -361,7 +362,7 @@ std::function<void(Batch&)> rotary_tables(const LlamaSpec& spec, at::ScalarType 
   LlamaSpec of_windows = spec;
   of_windows.rope_theta = spec.window_rope_theta;
   of_windows.rope_scaling = {};
-  // Moved to the device once: a copy for each micro-batch would make the host wait.
+  // Moved to the device once, because a copy per micro-batch would make the host wait.
   return [table = rotary_table(spec), type,
           window_table = spec.window_rope_theta == 0
                              ? std::nullopt

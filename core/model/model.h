@@ -11,23 +11,23 @@
 namespace optrush {
 class Recipe;
 
-/// Pairs of positions of one document that attention relates.
+/// Counts pairs of positions that attention relates within a document.
 struct AttentionPairs {
-  int64_t window = 0;   ///< 0: none
-  double windowed = 0;  ///< share of the layers that have it
+  int64_t window = 0;   ///< window of the windowed layers; 0: none
+  double windowed = 0;  ///< share of layers with the window
 
-  /// In any order, as the mean over the layers: length² where there is no window.
+  /// Number of ordered pairs, mean over the layers: length^2 without a window.
   double of(int64_t length) const;
 };
 
-/// A declared model: its units in order of the forward, and what they need of a batch. Parameters have no
+/// A declared model: its units in order of the forward, and its requirements of a batch. Parameters have no
 /// values yet.
 struct Model {
   std::vector<std::unique_ptr<Unit>> units;
-  std::function<void(Batch&)> prepare;  ///< side inputs from the positions, once a micro-batch
-  int64_t vocab_size = 0;               ///< 0: it takes no tokens
-  int64_t input_dim = 0;                ///< of the activations that it takes in place of tokens
-  std::string checkpoint;               ///< folder that values come from; empty: from (seed, name)
+  std::function<void(Batch&)> prepare;  ///< sets side inputs, such as rotary tables, once per micro-batch
+  int64_t vocab_size = 0;               ///< 0: the model does not take tokens
+  int64_t input_dim = 0;                ///< width of the input activations of a model without tokens
+  std::string checkpoint;               ///< folder of the initial values; empty: from (seed, name)
   /// FLOPs of attention per pair of positions, forward and backward: 12 L (heads x head_dim); 0: no
   /// attention.
   double attention_flops_of_a_pair = 0;
@@ -36,6 +36,6 @@ struct Model {
 
 /// Declares the model of `spec.model_kind` into `params`.
 Model declare_model(const RunSpec&, Params&, at::ScalarType dtype);
-/// Work of this kind of model in addition to its forward: a collective alone is called in each.
+/// Adds the edits of this kind of model, for example the calls of a collective.
 void edit_for_model(const RunSpec&, Recipe&);
 }  // namespace optrush

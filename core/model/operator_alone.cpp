@@ -1,9 +1,8 @@
-// One operator of the block and as little else as training allows, so that its forward and backward are what
-// the phases of a step show. Its inputs are random activations, which need gradients as in a block. The loss
-// is the mean square of the outputs times a trained gain: one pass over them forward, and their gradient is
-// one more. A head loss is its own loss. Every step has the same inputs.
-// MLPs are layers of a network: each has a residual, without which the signal dies out within a few of them,
-// and matrices that learn from other inputs in each step.
+// One operator of the block with as little else as training allows, so that the phases of a step show its
+// forward and backward. Its inputs are random activations, which need gradients as in a block. The loss is
+// the mean square of the outputs times a trained gain: one more pass forward and one more backward. head_loss
+// is its own loss. Every step has the same inputs. MLPs are layers of a network: each has a residual, without
+// which the signal would vanish within a few layers, and its matrices learn from other inputs in each step.
 #include "model/operator_alone.h"
 
 #include <ATen/Functions.h>
@@ -20,7 +19,7 @@
 
 namespace optrush {
 namespace {
-/// All inputs in one leaf: (operands, B, S, D), or of MLPs (B, S, D).
+/// The unit with all inputs as one leaf: (operands, B, S, D); for MLPs (B, S, D).
 std::unique_ptr<Unit> operator_input(const OperatorSpec& spec, at::ScalarType dtype) {
   auto unit = make_unit("input", "embed", -1);
   unit->build = [operands = spec.operands(), layers = spec.op == "mlp",
@@ -35,7 +34,7 @@ std::unique_ptr<Unit> operator_input(const OperatorSpec& spec, at::ScalarType dt
   return unit;
 }
 
-/// From the inputs to one tensor that the loss is taken of.
+/// Maps the inputs to the tensor of which the loss is taken.
 using Chain = std::function<Tensor(const Tensors&, const Batch&)>;
 
 class OperatorDeclaration {
@@ -177,19 +176,20 @@ class OperatorDeclaration {
   at::ScalarType dtype_;
 };
 
-/// What an operator reads of a batch beside its inputs.
+/// Sets the side inputs that an operator reads from a batch.
 std::function<void(Batch&)> side_inputs(const OperatorSpec& spec, at::ScalarType dtype) {
   if (spec.op == "position")
     return [table = rotary_table({.dim = spec.dim, .n_heads = spec.n_heads}),
             type = dtype == at::kDouble ? at::kDouble : at::kFloat](Batch& batch) mutable {
-      table.frequencies = table.frequencies.to(batch.input.device());  // once: a copy makes the host wait
+      // once, because a copy makes the host wait
+      table.frequencies = table.frequencies.to(batch.input.device());
       const int64_t rows = batch.input.size(0), length = batch.input.size(1);
       batch.positions = at::arange(length, batch.input.options().dtype(at::kLong)).expand({rows, length});
       std::tie(batch.cos, batch.sin) = rotary(batch.positions, table, type);
     };
   if (spec.op == "head_loss")
     return [vocabulary = spec.vocab_size](Batch& batch) {
-      constexpr int64_t kStride = 7919;  // a prime: labels are all over the vocabulary
+      constexpr int64_t kStride = 7919;  // a prime, so that labels are spread over the vocabulary
       const int64_t rows = batch.input.size(0), length = batch.input.size(1);
       const auto numbers = at::arange(rows * length, batch.input.options().dtype(at::kLong));
       batch.labels = (numbers * kStride).remainder(vocabulary).view({rows, length});
@@ -197,8 +197,8 @@ std::function<void(Batch&)> side_inputs(const OperatorSpec& spec, at::ScalarType
   return [](Batch&) {};
 }
 
-/// The first inputs in place of later ones. An operator has nothing to learn of random numbers but these, and
-/// the gate asks for a falling loss, however small the steps are.
+/// Uses the first inputs in every step. From random inputs, an operator can learn nothing but these inputs,
+/// and the gate requires a falling loss, however small the steps are.
 std::function<void(Batch&)> same_inputs() {
   return [first = Tensor()](Batch& batch) mutable {
     const bool known =
@@ -209,7 +209,7 @@ std::function<void(Batch&)> same_inputs() {
       first = batch.input;
   };
 }
-/// The sum over positions of the mean square; divided by their number, as every loss, it is the mean.
+/// The loss: the mean square, summed over positions. The host divides it by their number.
 std::unique_ptr<Unit> mean_square() {
   auto unit = make_unit("head", "head", -1);
   unit->build = [](const Binder&) -> UnitFunction {

@@ -70,7 +70,8 @@ struct Heads {
   Tensor apart(const Tensor& x) const { return x.view({batch, heads, queries, -1}); }
 };
 
-/// 0 where a query sees a key, -inf elsewhere; (queries, keys) or (B, 1, queries, keys). Undefined: all do.
+/// 0 where a query attends to a key, -inf elsewhere; shape (queries, keys) or (B, 1, queries, keys).
+/// Undefined if every query attends to every key.
 Tensor mask(const Heads& shape, const AttentionArgs& args, const at::TensorOptions& options) {
   const double never = -std::numeric_limits<double>::infinity();
   Tensor mask;
@@ -86,8 +87,9 @@ Tensor mask(const Heads& shape, const AttentionArgs& args, const at::TensorOptio
   return mask.defined() ? mask + apart : apart;
 }
 
-/// -slope x distance (H, queries, keys): slopes 2^(-8/n), 2^(-16/n), .. for the largest power of two n of
-/// heads, and those between the ones of 2n for the others (arXiv:2108.12409, code of its authors).
+/// ALiBi (arXiv:2108.12409): -slope x distance, shape (H, queries, keys). With n the largest power of two up
+/// to the number of heads, the slopes are 2^(-8/n), 2^(-16/n), ...; additional heads use the slopes for 2n in
+/// between, as in the authors' code.
 Tensor linear_biases(const Heads& shape, const at::TensorOptions& options) {
   int64_t power = 1;
   while (power * 2 <= shape.heads) power *= 2;
@@ -102,13 +104,13 @@ Tensor linear_biases(const Heads& shape, const at::TensorOptions& options) {
   return slope.view({-1, 1, 1}) * -distance;
 }
 
-/// (B, G, H/G x queries, keys), in the accumulation's type.
+/// Scores (B, G, H/G x queries, keys), in the accumulation type.
 Tensor scores_of(const Heads& shape, const Tensor& q, const Tensor& k, const AttentionArgs& args) {
   const Tensor products = at::matmul(shape.stacked(q * args.scale), k.transpose(-2, -1));
   return soft_capped(products.to(accumulate_type(q)), args.soft_cap);
 }
 
-/// -inf where a query does not see a key.
+/// Scores with -inf where a query does not attend to a key.
 Tensor masked(const Heads& shape, const Tensor& scores, const AttentionArgs& args) {
   const Tensor hidden = mask(shape, args, scores.options());
   if (!hidden.defined() && !args.alibi) return scores;
@@ -125,7 +127,7 @@ AttentionOut forward_half(const Tensor& q, const Tensor& k, const Tensor& v, con
   return attention(q, k, v, with_lse);
 }
 
-/// The softmax's derivative from its own output: P = exp(scores - lse), dS = P (dP - rowsum(dO O))
+/// The derivative of softmax from its output: P = exp(scores - lse), dS = P (dP - rowsum(dO O))
 /// (arXiv:2205.14135, appendix B.4).
 std::array<Tensor, 3> backward_half(const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
                                     const Tensor& out, const Tensor& lse, const AttentionArgs& args) {
@@ -135,7 +137,7 @@ std::array<Tensor, 3> backward_half(const Tensor& gradient, const Tensor& q, con
   const Tensor upstream = shape.stacked(gradient.to(type)), row = shape.stacked(lse.to(type).unsqueeze(-1));
   Tensor scores = scores_of(shape, q, k, args);
   const Tensor weights = at::exp(masked(shape, scores, args) - row);
-  if (args.soft_cap == 0) scores.reset();  // only the slope of the cap reads them again
+  if (args.soft_cap == 0) scores.reset();  // frees the scores; only the derivative of the cap needs them
   const Tensor inner = (upstream * shape.stacked(out.to(type))).sum(-1, /*keepdim=*/true);
   Tensor of_scores = weights * (at::matmul(upstream, v.to(type).transpose(-2, -1)) - inner) * args.scale;
   if (args.soft_cap != 0) of_scores = of_scores * (1 - (scores / args.soft_cap).square());

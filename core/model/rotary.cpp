@@ -10,7 +10,8 @@
 
 namespace optrush {
 namespace {
-/// Llama 3.1: long wavelengths are stretched by `factor`, short ones kept, those between interpolated.
+/// Llama 3.1: long wavelengths are stretched by `factor`, short ones are kept, and those between are
+/// interpolated.
 double llama3(double frequency, const RopeScaling& scaling) {
   const double wavelength = 2 * std::numbers::pi / frequency;
   const auto context = static_cast<double>(scaling.original_max_position);
@@ -21,9 +22,9 @@ double llama3(double frequency, const RopeScaling& scaling) {
   return (1 - smooth) * frequency / scaling.factor + smooth * frequency;
 }
 
-/// YaRN (arXiv:2309.00071, section 3.2): dimensions that rotate more than beta_fast times within the original
-/// context are kept, those that rotate less than beta_slow times are divided by `factor`, with a linear ramp
-/// over the dimensions between.
+/// YaRN (arXiv:2309.00071, section 3.2): dimensions with more than beta_fast rotations within the original
+/// context are kept. Those with fewer than beta_slow are divided by `factor`. Between them is a linear ramp
+/// over the dimensions.
 class Yarn {
  public:
   explicit Yarn(const LlamaSpec& spec) : factor_(spec.rope_scaling.factor) {
@@ -54,7 +55,7 @@ class Yarn {
   double factor_, first_ = 0, last_ = 0;
 };
 
-/// Of a frequency and its dimension.
+/// The scaling as a function of a frequency and its dimension.
 std::function<double(double, int64_t)> rescaling(const LlamaSpec& spec) {
   const RopeScaling scaling = spec.rope_scaling;
   if (scaling.factor == 1) return [](double frequency, int64_t) { return frequency; };
@@ -69,7 +70,7 @@ std::function<double(double, int64_t)> rescaling(const LlamaSpec& spec) {
   throw std::logic_error("rope_scaling.type has no meaning");
 }
 
-/// arXiv:2309.00071, section 3.4: sqrt(1 / t) = 0.1 ln(factor) + 1, for queries and keys alike.
+/// sqrt(1 / t) = 0.1 ln(factor) + 1, for queries and keys (arXiv:2309.00071, section 3.4).
 double attention_factor(const RopeScaling& scaling) {
   if (scaling.type != RopeType::yarn || scaling.factor == 1) return 1;
   return scaling.attention_factor != 0 ? scaling.attention_factor : 0.1 * std::log(scaling.factor) + 1;

@@ -5,12 +5,12 @@
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// Inverse frequencies (K/2) of the rotary embedding, in fp64, and the factor of cosine and sine.
+/// Inverse frequencies (K/2) of the rotary embedding in fp64, and the factor of cosine and sine.
 struct RotaryTable {
   Tensor frequencies;
   double attention_factor = 1;
 };
-/// Rescaled as LlamaSpec::rope_scaling says.
+/// The table with LlamaSpec::rope_scaling applied.
 RotaryTable rotary_table(const LlamaSpec&);
 /// Cosine and sine (B, 1, S, K) of positions (B, S), in `dtype`.
 std::pair<Tensor, Tensor> rotary(const Tensor& positions, const RotaryTable&, at::ScalarType dtype);

@@ -13,7 +13,7 @@
 
 namespace optrush {
 namespace {
-/// Rows of each expert (E) so far, by layer.
+/// Number of rows of each expert (E) so far, by layer.
 class RowsOfExperts {
  public:
   void add(int64_t layer, const Tensor& counts_E) {
@@ -21,7 +21,7 @@ class RowsOfExperts {
     Tensor& sum = rows_[layer];
     sum = sum.defined() && sum.device() == counts_E.device() ? sum + counts_E : counts_E;
   }
-  /// Of a number of each layer; 0 before the first step.
+  /// Mean over the layers of a number per layer; 0 before the first step.
   double mean(const std::function<double(const Tensor& rows_E)>& of_layer) const {
     double sum = 0;
     for (const auto& [layer, rows_E] : rows_) sum += of_layer(rows_E.cpu().to(at::kDouble));

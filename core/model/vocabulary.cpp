@@ -6,10 +6,10 @@
 
 namespace optrush {
 namespace {
-/// Where a row's label lies in the part, and whether it does.
+/// The position of each row's label in the part, and whether it is in the part.
 struct Place {
-  Tensor index;   ///< (rows, 1)
-  Tensor inside;  ///< (rows)
+  Tensor index;   ///< shape (rows, 1)
+  Tensor inside;  ///< shape (rows)
 };
 
 Place place_of(const Tensor& labels, const VocabularyPart& part) {
@@ -23,7 +23,8 @@ VocabularySums over_vocabulary(const Tensor& logits, const Tensor& labels, const
   const auto [index, inside] = place_of(labels, part);
   const Tensor own = at::logsumexp(logits, 1).unsqueeze(0);
   const Tensor label = logits.gather(1, index).squeeze(1).mul(inside).unsqueeze(0);
-  // Each rank's log-sum-exp has a row of its own, and one rank has the logit of a label: a sum gathers both.
+  // One sum over ranks gathers the log-sum-exp of each rank (in separate rows) and the logit of the label,
+  // which one rank has.
   const Tensor all =
       part.group->all_reduced(at::cat({at::zeros({rank, rows}, logits.options()), own,
                                        at::zeros({ranks - 1 - rank, rows}, logits.options()), label}));
@@ -33,7 +34,8 @@ VocabularySums over_vocabulary(const Tensor& logits, const Tensor& labels, const
 Tensor gradient_of_part(const Tensor& logits, const Tensor& labels, const Tensor& lse,
                         const VocabularyPart& part) {
   const auto [index, inside] = place_of(labels, part);
-  const Tensor gradient = (logits - lse.unsqueeze(1)).exp_();  // in its place: it may be the largest tensor
+  // in place, because it may be the largest tensor
+  const Tensor gradient = (logits - lse.unsqueeze(1)).exp_();
   gradient.scatter_add_(1, index, inside.to(logits.scalar_type()).neg().unsqueeze(1));
   return gradient.mul_(labels.ne(-100).unsqueeze(1));
 }
