@@ -11,18 +11,19 @@
 
 namespace optrush {
 namespace {
-/// A plugin in one form, with what has to be stacked beside it.
+/// A plugin with options, and what must be stacked with it.
 struct Form {
   const PluginDescription* plugin = nullptr;
   PluginUse use;
   std::vector<std::string> with;
-  std::string data;      ///< kind of the data
-  bool experts = false;  ///< it needs a mixture of experts
-  bool first = false;    ///< of its plugin's forms
-  std::string problem;   ///< why it can't be stacked at all
+  std::string data;      ///< kind of its data
+  bool experts = false;  ///< whether it needs a mixture of experts
+  bool first = false;    ///< whether it is the first form of its plugin
+  std::string problem;   ///< why it can't be stacked; "": it can
   ErrorCode problem_code = ErrorCode::invalid_value;
-  bool losses_in_backward = false;  ///< its backward has losses that the forward does not return
-  /// Its name lists the plugins in `with`, and experts, since another form has the same options.
+  bool losses_in_backward = false;  ///< the backward has losses that the forward does not return
+  /// Whether its name also lists the plugins in `with` and "experts", because another form has the same
+  /// options.
   bool named_with = false;
 };
 
@@ -31,7 +32,7 @@ RunSpec small_spec(const SmallModel& model, const CheckRequest& request, std::ve
   spec.experiment = "check";
   spec.model_kind = model.kind;
   spec.model = validate_model(model.kind, model.fields, "check");
-  // Three warm-up steps: the last of them is the one that a technique may record, and a step follows.
+  // Three warm-up steps, because a technique may record the last of them and replay it in the next step.
   spec.train = {.micro_batch = 4, .seq_len = 16, .steps = 1, .warmup = 3, .lr = 1e-2};
   spec.device = request.device;
   spec.plugins = std::move(stack);
@@ -49,7 +50,7 @@ std::string name_of(const Form& form) {
          (beside.empty() ? "" : " with " + join(beside, " and "));
 }
 
-/// The narrowest allowed value of an option that has to be given; null where nothing tells one.
+/// The smallest allowed value of a required option; null if the schema has none.
 Json some_value(const OptionSchema& option) {
   if (!option.choices.empty())
     return option.type == "list" ? Json::array({option.choices.front()}) : Json(option.choices.front());
@@ -59,7 +60,7 @@ Json some_value(const OptionSchema& option) {
   return option.max.is_null() ? Json(1) : option.max;
 }
 
-/// `given`, and values for what has to be given.
+/// `given`, with values for the other required options.
 Json with_required(const PluginDescription& plugin, Json given) {
   for (const OptionSchema& option : plugin.options)
     if (option.fallback.is_null() && !given.contains(option.name))
@@ -104,9 +105,8 @@ std::vector<Form> forms_of(const PluginDescription& plugin, const CheckRequest& 
   return forms;
 }
 
-/// The kinds in their order. A compiler takes as long for a stack of two as many pairs take, so those come
-/// before the pairs only with what no other case shows: other types in what is compiled, and what needs a
-/// GPU.
+/// The order of the kinds. Compiling one stack takes as long as many pairs. So compiled cases come before the
+/// pairs only if they show something new: other types in the compiled code, or code for a GPU.
 int place_in_order(CheckKind kind, const std::vector<const Form*>& forms) {
   if (kind != CheckKind::compiled || forms.size() < 2) return static_cast<int>(kind);
   const bool telling = std::ranges::any_of(forms, [](const Form* form) {
@@ -121,7 +121,8 @@ class Cases {
  public:
   Cases(const CheckRequest& request, const Catalogue& catalogue, const MachineOffer& offer)
       : request_(request), offer_(offer) {
-    for (const PluginUse& asked : request.plugins) catalogue.at(asked.name);  // an Error where there is none
+    // throws an Error for an unknown plugin
+    for (const PluginUse& asked : request.plugins) catalogue.at(asked.name);
     for (const auto& plugin : catalogue.plugins())
       for (Form& form : forms_of(plugin, request)) {
         const auto alike = [&](const Form& other) { return name_of(other) == name_of(form); };
@@ -154,7 +155,7 @@ class Cases {
       if (!model.has_layers && (slow || form.plugin->effect == Effect::batch)) continue;
       if (!model.compiled && slow) continue;
       if (form.experts && model.fields.contains("n_experts"))
-        continue;  // its first model has experts as well
+        continue;  // its first model already has experts
       const std::string on = model.name == "llama" ? "" : " on " + model.name;
       add(slow ? CheckKind::compiled : CheckKind::alone, {&form}, stack, model, on);
     }
@@ -167,7 +168,7 @@ class Cases {
   void pair(const Form& a, const Form& b) {
     if (a.plugin == b.plugin) return;
     const auto stack = stack_of({&a, &b});
-    // What comes with one of them anyway is no pair of its own.
+    // If one plugin is stacked with the other anyway, there is no pair to check.
     if (stack.size() == stack_of({&a}).size() || stack.size() == stack_of({&b}).size()) return;
     const bool slow = compiles(stack);
     if (slow && !(a.first && b.first)) return;
@@ -203,12 +204,12 @@ class Cases {
     skip(unmet(stack), ErrorCode::missing_requirement);
     if (request_.without_values && made.spec.model.value("n_experts", 0) > 0 && request_.device == "cuda")
       skip("the host reads how many tokens each expert has, and nothing is computed", ErrorCode::unsupported);
-    // What a form brings along may be what another form is.
+    // Two forms may lead to the same stack.
     if (!known_.insert(std::string(to_string(kind)) + to_json(made.spec).dump()).second) return;
     cases_.push_back({place_in_order(kind, forms), std::move(made)});
   }
 
-  /// The kinds that the forms ask for, and what comes along in its first form.
+  /// The kinds of data that the forms need, including those of plugins stacked with them.
   std::set<std::string> data_of(const std::vector<const Form*>& forms,
                                 const std::vector<PluginUse>& stack) const {
     std::set<std::string> kinds;
@@ -245,8 +246,8 @@ class Cases {
     return found == forms_.end() ? nullptr : &*found;
   }
 
-  /// The forms, and what has to be stacked with them in its first form. A name that the catalogue lacks
-  /// stays: the run says so.
+  /// The forms and the plugins that must be stacked with them, in their first form. An unknown name stays:
+  /// the run reports it.
   std::vector<PluginUse> stack_of(const std::vector<const Form*>& forms) const {
     std::vector<PluginUse> stack;
     std::vector<std::string> with;
@@ -263,7 +264,7 @@ class Cases {
     return stack;
   }
 
-  /// A compiler that runs in a step takes long: such cases are few and come last.
+  /// Whether the stack compiles in a step. Such cases take long, so there are few, and they come last.
   bool compiles(const std::vector<PluginUse>& stack) const {
     return std::ranges::any_of(stack, [&](const PluginUse& use) {
       const Form* form = first_form(use.name);
@@ -279,7 +280,7 @@ class Cases {
     return {};
   }
 
-  /// Of two forms that bring plugins which cannot be stacked together; "": they do not.
+  /// Why two forms can't be stacked because of the plugins that they bring; "": they can.
   std::string clash(const std::vector<const Form*>& forms) const {
     if (forms.size() < 2) return {};
     for (const std::string& one : forms[0]->with)

@@ -9,53 +9,55 @@
 #include "spec/spec_json.h"
 
 namespace optrush {
-/// Kind of a case of `optrush check`.
+/// The kind of a case of `optrush check`.
 enum class CheckKind : uint8_t {
-  alone,     ///< a plugin trains as its plain form does
-  gradient,  ///< the gradients with a plugin are the differences of its loss; so are those of its pairs
-  types,     ///< the pairs of a plugin compute in each type what they compute in double
-  resume,    ///< a run that goes on from its saved state makes the steps of one that was not interrupted
-  compiled,  ///< as `alone` and `pair`, with a plugin that compiles at run time
-  pair       ///< two plugins train together as their plain form does
+  alone,     ///< a plugin trains like its plain form
+  gradient,  ///< gradients with a plugin equal the differences of its loss; also for its Differentiables
+  types,     ///< a plugin's Differentiables compute in each type what they compute in fp64
+  resume,    ///< a run that continues from its saved state makes the same steps as an uninterrupted one
+  compiled,  ///< `alone` and `pair` with a plugin that compiles at run time
+  pair       ///< two plugins train together like their plain form
 };
 std::string_view to_string(CheckKind);
 std::vector<std::string> check_kind_names();
 
-/// One case: plain data, which any process can run.
+/// A case as plain data, which any process can run.
 struct CheckCase {
   std::string id;  ///< "pair: mine(rank=4) + other"
   CheckKind kind = CheckKind::alone;
-  std::vector<std::string> subjects;  ///< plugins that it is about; others of the stack only come with them
-  RunSpec spec;                       ///< a small model, a few steps, the stack, the device
-  std::string skip;                   ///< why it can't run here; empty: it can
-  ErrorCode skip_code = ErrorCode::missing_requirement;  ///< where it can't
-  bool without_values = false;                           ///< nothing is compared: the device computes nothing
+  /// the plugins to check; other plugins of the stack only accompany them
+  std::vector<std::string> subjects;
+  RunSpec spec;      ///< a small model, a few steps, the stack and the device
+  std::string skip;  ///< why it can't run on this machine; empty: it can
+  ErrorCode skip_code = ErrorCode::missing_requirement;  ///< code of `skip`
+  bool without_values = false;  ///< nothing is compared, because the device computes nothing
 };
 Json to_json(const CheckCase&);
 CheckCase check_case_from_json(const Json&, const std::string& where);
 
-/// Models that train in milliseconds. The decoder comes first: it has every slot.
+/// Models that train in milliseconds. The decoder is first, because it has every slot.
 struct SmallModel {
   std::string name, kind;
   Json fields;
-  /// An operator alone has none, and gets other inputs in micro-batches of another size.
+  /// False for a single operator, which has no layers and gets other inputs if the micro-batch changes.
   bool has_layers = true;
-  bool compiled = true;  ///< whether plugins that compile are tried on it
-  /// Whether fewer bits change its gradients little: not where norms follow attention and MLP, nor where caps
-  /// flatten large scores, nor where rounding sends a token to another expert. Plugins of that effect run on
-  /// it, and nothing is compared.
+  bool compiled = true;  ///< whether compiling plugins are checked on it
+  /// Whether lower precision changes its gradients little. Not if norms follow attention and MLP, if caps
+  /// flatten large scores, or if rounding sends a token to another expert. Plugins with that effect run on
+  /// such a model without a comparison.
   bool well_conditioned = true;
 };
 std::vector<SmallModel> small_models();
 
 struct CheckRequest {
-  std::string device = "cpu";      ///< cpu or cuda
-  std::vector<PluginUse> plugins;  ///< only cases about one of them, in these options if any; empty: all
-  std::vector<CheckKind> kinds;    ///< empty: all
+  std::string device = "cpu";  ///< cpu or cuda
+  /// only cases with one of these plugins, with these options if there are any; empty: all
+  std::vector<PluginUse> plugins;
+  std::vector<CheckKind> kinds;  ///< empty: all
   std::vector<std::string> plugin_path;
-  bool without_values = false;  ///< of each case
+  bool without_values = false;  ///< for each case
 };
 
-/// The cases that the catalogue makes, the most telling first. Loads no plugin.
+/// The cases for a catalogue, most informative first. Loads no plugin.
 std::vector<CheckCase> check_cases(const CheckRequest&, const Catalogue&, const MachineOffer&);
 }  // namespace optrush

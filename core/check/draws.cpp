@@ -9,13 +9,13 @@
 
 namespace optrush {
 namespace {
-/// Callbacks of RecordFunction are plain functions without a context.
+/// Set by the callback. Callbacks of RecordFunction are plain functions without a context.
 std::atomic<bool>& seen() {
   static std::atomic<bool> drew{false};
   return drew;
 }
 
-/// Fused attention could draw a dropout, and is never asked to.
+/// Fused attention may use a generator for dropout, which is never requested here.
 bool is_attention(const std::string& name) { return name.find("attention") != std::string::npos; }
 
 std::unique_ptr<at::ObserverContext> see(const at::RecordFunction& fn) {

@@ -1,6 +1,6 @@
 #pragma once
 namespace optrush {
-/// Sees whether anything draws from a generator of LibTorch while it lives, on any thread.
+/// Notices whether anything draws from a generator of LibTorch while it lives, on any thread.
 class DrawObserver {
  public:
   DrawObserver();

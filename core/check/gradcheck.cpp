@@ -13,7 +13,7 @@ namespace optrush {
 namespace {
 using Function = std::function<Tensors(const Tensors&)>;
 
-/// The outputs that may be derived, each weighted by a random direction: one number.
+/// The differentiable outputs, each weighted by a random direction and summed to one number.
 class Weighted {
  public:
   Weighted(const Function& function, const Tensors& inputs) : function_(function), inputs_(inputs) {
@@ -40,7 +40,7 @@ class Weighted {
   Tensors directions_;
 };
 
-/// Element `index` of a tensor, in its own memory whatever its strides are.
+/// Element `index` of a tensor as a view, for any strides.
 Tensor element(const Tensor& tensor, int64_t index) {
   int64_t offset = tensor.storage_offset();
   for (int64_t dim = tensor.dim() - 1; dim >= 0; --dim) {
@@ -50,7 +50,7 @@ Tensor element(const Tensor& tensor, int64_t index) {
   return tensor.as_strided({}, {}, offset);
 }
 
-/// Every element, or so many with odd distances, so that they fall on every lane of a vector.
+/// All indices, or `most` of them with odd distances, so that every lane of a vector is covered.
 std::vector<int64_t> chosen(int64_t count, int64_t most) {
   const int64_t distance = most > 0 && count > most ? ((count + most - 1) / most) | 1 : 1;
   std::vector<int64_t> indices;
@@ -72,7 +72,7 @@ std::string compare_gradient(const Weighted& weighted, const Tensor& input, cons
     const double numeric = (above - below) / (2 * check.step);
     const double given = gradient.defined() ? element(gradient, index).item<double>() : 0;
     largest = std::max(largest, std::abs(numeric));
-    // Written so that a gradient that is not a number is the worst of all.
+    // Written so that a NaN counts as the worst difference.
     if (!(std::abs(numeric - given) <= worst)) {
       worst = std::abs(numeric - given);
       there = given;

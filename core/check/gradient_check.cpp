@@ -16,7 +16,8 @@
 
 namespace optrush {
 namespace {
-/// Far from every symmetric point: a matrix that starts at zero hides the gradient of its partner.
+/// Moves parameters away from symmetric points: a matrix that starts at zero hides the gradient of its
+/// partner.
 void move_away_from_the_start(Session& session) {
   const at::NoGradGuard no_grad;
   at::manual_seed(2);
@@ -34,7 +35,7 @@ void move_away_from_the_start(Session& session) {
                   Json(expected).dump());
 }
 
-/// Each parameter along a direction of its own, in double.
+/// Compares each parameter along a random direction in fp64.
 size_t check_parameters(const CheckCase& c, Session& run) {
   constexpr double kStep = 1e-6, kTolerance = 1e-4, kFloor = 1e-8;
   move_away_from_the_start(run);
@@ -67,7 +68,7 @@ size_t check_parameters(const CheckCase& c, Session& run) {
   return checked;
 }
 
-/// Along the whole gradient at once, so that what fewer bits add is small beside the change of the loss.
+/// Compares along the whole gradient at once, so that rounding is small compared with the change of the loss.
 void check_along_the_gradient(const CheckCase& c, Session& run) {
   constexpr double kChange = 2e-2, kFarthest = 5e-2, kTolerance = 0.1;
   move_away_from_the_start(run);
@@ -83,10 +84,10 @@ void check_along_the_gradient(const CheckCase& c, Session& run) {
     squares += gradient.to(at::kDouble).square().sum().item<double>();
     parameters += kept.back().to(at::kDouble).square().sum().item<double>();
   }
-  // The distance that changes the loss by a few percent, or the parameters by as much.
+  // The step that changes the loss or the parameters by a few percent.
   const double distance =
       std::min(kChange * loss / squares, kFarthest * std::sqrt(parameters) / std::sqrt(squares));
-  // In fewer bits a parameter does not land where it was sent: what counts is where it is.
+  // In lower precision a parameter is rounded, so its actual position counts.
   double given = 0;
   const auto loss_at = [&](double times) {
     for (size_t i = 0; i < gradients.size(); ++i) {
@@ -110,7 +111,7 @@ std::string names_of(const std::vector<ObservedCall>& calls) {
   return join({names.begin(), names.end()});
 }
 
-/// In double, by a pair that computes in it: no number of bits is an excuse.
+/// A wrong Differentiable found in fp64, which it supports, so rounding does not explain it.
 struct WrongBackward : Error {
   explicit WrongBackward(std::string what) : Error(ErrorCode::wrong_result, std::move(what)) {}
 };
@@ -118,7 +119,7 @@ struct WrongBackward : Error {
 void check_pair(const CheckCase& c, const ObservedCall& observed) {
   constexpr int64_t kElements = 100;
   const auto function = [&](const Tensors& inputs) {
-    at::manual_seed(3);  // a pair that draws has to draw the same each time
+    at::manual_seed(3);  // random numbers must be the same in each call
     return call(*observed.op, inputs);
   };
   const bool derived =
@@ -127,7 +128,7 @@ void check_pair(const CheckCase& c, const ObservedCall& observed) {
   const std::string wrong = wrong_gradient(function, observed.inputs, {.elements = kElements});
   if (wrong.empty() || c.without_values) return;
   const std::string text = "operator '" + observed.op->name + "' has a wrong backward: " + wrong;
-  // One that does not offer double may round in itself.
+  // A Differentiable that does not offer fp64 may round internally.
   if (std::ranges::count(observed.op->traits.offers, "double") > 0) throw WrongBackward(text);
   throw Error(ErrorCode::wrong_result, text);
 }
@@ -137,7 +138,8 @@ std::string in_double(const CheckCase& c, at::Device device) {
   spec.train.dtype = "fp64";
   const auto run = open_run(spec, device);
   const auto calls = observed_calls(*run);
-  // The pairs first: a wrong one is named, where the whole model shows a parameter below it.
+  // Differentiables first, because their errors name the culprit, while the whole model only shows a
+  // parameter below it.
   for (const ObservedCall& each : calls) check_pair(c, each);
   const size_t parameters = check_parameters(c, *run);
   return std::to_string(parameters) + " parameters in fp64" +
@@ -160,7 +162,7 @@ std::string check_gradients(const CheckCase& c, at::Device device) {
     }
   }
   if (why.empty()) return in_double(c, device);
-  // What only stores in fewer bits computes a fixed function: in double its gradient is exact.
+  // A plugin that only stores in fewer bits computes a fixed function, whose gradient is exact in fp64.
   try {
     return in_double(c, device);
   } catch (const Skip&) {

@@ -3,9 +3,9 @@
 #include <vector>
 
 namespace optrush {
-/// Keeps what a plugin may set in LibTorch for the whole process (precision of matmuls, choice of attention
-/// kernels, where CPU tensors get their bytes) and sets it back when it ends: stacks that run one after the
-/// other in one process do not see each other's settings.
+/// Saves process-wide settings of LibTorch that plugins may change (precision of matrix products, choice of
+/// attention kernels, memory of CPU tensors) and restores them at the end, so that stacks in one process do
+/// not affect each other.
 class LibraryState {
  public:
   LibraryState();
@@ -16,6 +16,6 @@ class LibraryState {
  private:
   bool tf32_matmul_, tf32_convolution_;
   bool flash_, efficient_, cudnn_, math_;
-  std::vector<int64_t> order_;  ///< in which attention kernels are tried
+  std::vector<int64_t> order_;  ///< order in which attention kernels are tried
 };
 }  // namespace optrush

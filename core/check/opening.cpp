@@ -10,7 +10,7 @@ bool starts(const RunSpec& spec, at::Device device) {
   try {
     open_run(spec, device);
     return true;
-  } catch (const Skip&) {  // what the machine lacks is no fault of the plugin
+  } catch (const Skip&) {  // a missing requirement of the machine does not count
     return true;
   } catch (const std::exception&) {
     return false;
@@ -28,15 +28,15 @@ bool starts_on_another_model(RunSpec spec, at::Device device) {
   });
 }
 
-/// One of two plugins without the other, with what came along or without it, as that may be the other's; so
-/// may the model.
+/// Whether a plugin opens without the other one, with or without the plugins stacked with it (they may belong
+/// to the other), and with or without the case's model.
 bool starts_without_the_other(const CheckCase& c, const std::string& subject, at::Device device) {
   const auto other = [&](const PluginUse& use) {
     return use.name != subject && std::ranges::count(c.subjects, use.name) != 0;
   };
   RunSpec spec = c.spec;
   std::erase_if(spec.plugins, other);
-  RunSpec on_its_data = spec;  // the other may have asked for the case's
+  RunSpec on_its_data = spec;  // the case's data may belong to the other plugin
   on_its_data.data = {};
   if (starts(spec, device) || starts(on_its_data, device) || starts_on_another_model(on_its_data, device))
     return true;

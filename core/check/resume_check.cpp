@@ -35,13 +35,13 @@ SavedState in_memory(Session& session, int64_t next_step) {
   };
 }
 
-/// Relative; NaN is equal to NaN alone.
+/// Relative difference; NaN equals only NaN.
 double difference_of(double a, double b) {
   if (std::isnan(a) != std::isnan(b)) return std::numeric_limits<double>::infinity();
   return a == b || std::isnan(a) ? 0 : std::abs(a - b) / std::abs(b);
 }
 
-/// The first parameter whose values differ by more.
+/// The first parameter whose values differ by more than `tolerance`.
 std::optional<std::string> first_different(Session& a, Session& b, double tolerance) {
   const at::NoGradGuard no_grad;
   const auto ours = a.data_parallel().shards(), theirs = b.data_parallel().shards();
@@ -68,7 +68,7 @@ std::string check_resume(const CheckCase& c, at::Device device) {
   load_state(*rest, saved);
   const Curve with = steps_of(*rest);
   if (c.without_values) return {};
-  // On a GPU sums by atomic additions come in any order.
+  // On a GPU, atomic additions sum in any order.
   const double tolerance = device.is_cpu() ? 0 : norm_tolerance_of(Effect::rounding, Arithmetic::reduced);
   const auto compare = [&](const char* what, const std::vector<double>& got,
                            const std::vector<double>& expected) {

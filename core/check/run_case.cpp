@@ -17,16 +17,17 @@
 
 namespace optrush {
 namespace {
-/// What a stack with a plugin for several ranks is on two of them. A case trains on one rank, where such a
-/// plugin changes nothing; on two the stack is opened as a plan opens it: what plugins refuse is heard.
+/// Plans a stack with a plugin for several ranks on two ranks. A case trains on one rank, where such a plugin
+/// changes nothing; the plan shows whether plugins refuse the stack.
 struct OnTwoRanks {
-  bool asked = false;  ///< a plugin of the stack is for several ranks, and it could be opened without others
+  /// whether the stack has a plugin for several ranks that can be opened without the others
+  bool asked = false;
   std::optional<Error> refusal = {};
 };
 
 constexpr int64_t kRanks = 2;
 
-/// Why a plan of the stack ends; none: it does not, or for want of something in this machine.
+/// Why the plan of the stack fails; none if it does not, or only because this machine lacks something.
 std::optional<Error> refusal_of_plan(RunSpec spec) {
   spec.train.world_size = kRanks;
   try {
@@ -38,7 +39,7 @@ std::optional<Error> refusal_of_plan(RunSpec spec) {
   } catch (const Skip&) {
   } catch (const Error& e) {
     return e;
-  } catch (const c10::Error&) {  // an operator that has no sizes alone
+  } catch (const c10::Error&) {  // an operator without a rule for sizes
   }
   return {};
 }
@@ -51,7 +52,7 @@ OnTwoRanks on_two_ranks(const CheckCase& c) {
   if (alone.plugins.empty() || alone.plugins.size() == c.spec.plugins.size()) return {};
   alone.data = {};
   RunSpec whole = c.spec;
-  // One that splits the data, but has no gradients summed, takes another beside it.
+  // A plugin that splits the data but does not sum gradients needs another one for that.
   if (refusal_of_plan(alone)) {
     const auto helps = [&](const PluginDescription& other) {
       if (other.kind != "parallelism" || std::ranges::count(alone.plugins, other.name, &PluginUse::name) != 0)
@@ -72,7 +73,7 @@ std::string checked(const CheckCase& c, at::Device device, StackCheck& stacks) {
   if (c.kind == CheckKind::types) return check_types(c, device);
   if (c.kind == CheckKind::resume) return check_resume(c, device);
   std::string found = stacks.run(c);
-  // Where the simulated device is open, LibTorch takes it for the process's accelerator, and its autograd no
+  // While the simulated device is open, LibTorch treats it as the process's accelerator, and autograd no
   // longer finds the streams of a GPU.
   if (!device.is_cpu()) return found;
   const OnTwoRanks ranks = on_two_ranks(c);

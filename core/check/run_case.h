@@ -3,6 +3,6 @@
 #include "results/case_end.h"
 
 namespace optrush {
-/// Runs one case; whatever it throws becomes its end. Its seconds are left to the caller.
+/// Runs a case; exceptions become its result. The caller sets the seconds.
 CaseEnd run_case(const CheckCase&, at::Device, StackCheck& stacks);
 }  // namespace optrush

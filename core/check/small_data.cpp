@@ -19,7 +19,7 @@ class Tokens {
   }
 
  private:
-  std::mt19937_64 engine_{1};  // its values are the same with every library
+  std::mt19937_64 engine_{1};  // same values in every standard library
 };
 
 std::string documents() {

@@ -4,9 +4,9 @@
 #include "optrush/spec.h"
 
 namespace optrush {
-/// Training data of a case whose form requests "documents" or "preferences": documents of every length up to
-/// a sequence, the same ones everywhere. A list of cases names the file, and the runner of the cases writes
-/// both files beside the list.
+/// Training data for forms that request "documents" or "preferences": documents of all lengths up to a
+/// sequence, equal on every machine. A list of cases names the file; before the cases run, write_small_data()
+/// writes both files beside the list.
 DataSpec small_data(const std::string& kind);
 void write_small_data(const std::filesystem::path& folder);
 }  // namespace optrush

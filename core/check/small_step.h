@@ -10,16 +10,16 @@
 #include "train/train_step.h"
 
 namespace optrush {
-/// The first step of an opened run as a function of its parameters: the same batch, the same random numbers
-/// and the same events at every call.
+/// The first step of a run as a function of its parameters: same batch, random numbers and events in every
+/// call.
 class SmallStep {
  public:
   explicit SmallStep(Session&);
 
-  /// Loss of the step by the forward that training runs, with its graph dropped.
+  /// The loss of the step, computed by training's forward.
   double loss();
-  /// The trained elements of a parameter, flat, as for the optimizer, and the gradient of the loss by them, a
-  /// loss scale taken off; undefined where there is none.
+  /// The trained elements of a parameter as the optimizer sees them (flat), and their gradient without the
+  /// loss scale; undefined if there is none.
   struct Trained {
     Param* param;
     Tensor value, gradient;
@@ -32,13 +32,13 @@ class SmallStep {
   std::vector<Batch> batches_;
 };
 
-/// A call of a pair as a plugin made it: the inputs as they were, as leaves that need the same gradients.
+/// A call of a Differentiable: copies of the inputs, as leaves that require the same gradients.
 struct ObservedCall {
   const Differentiable* op = nullptr;
   Tensors inputs;
 };
-/// No plugin of the stack has the effect `precision`.
+/// Whether no plugin of the stack has the effect `precision`.
 bool keeps_its_bits(const CheckCase&);
-/// Of each pair that one step of the run calls, the call with the most inputs that need gradients.
+/// For each Differentiable that one step calls, the call with the most inputs that require gradients.
 std::vector<ObservedCall> observed_calls(Session&);
 }  // namespace optrush

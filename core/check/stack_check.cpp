@@ -20,8 +20,8 @@
 
 namespace optrush {
 namespace {
-/// Copies the gradients of the first step when every other edit of them is done. One that is used and freed
-/// in the backward is copied as it is heard of, before its user hears of it.
+/// Copies the gradients of the first step after all other edits of them. A gradient that is freed during the
+/// backward is copied before its user gets it.
 class GradientRecorder {
  public:
   void edit(Recipe& recipe) {
@@ -57,7 +57,7 @@ class GradientRecorder {
   std::map<std::string, Tensor> gradients_;
 };
 
-/// Starts from the values that a run in fp32 draws, whatever the type: draws depend on it.
+/// Uses the initial values of a run in fp32 for every type, because random draws depend on the type.
 void start_as_in_fp32(Recipe& recipe) {
   recipe.on(Event::materialized, Phase::base, [](Run& run) {
     const at::NoGradGuard no_grad;
@@ -82,17 +82,16 @@ TrainingCurve curve_of(Session& session, GradientRecorder& recorder) {
   return {.losses = std::move(losses), .norms = std::move(norms), .gradients = recorder.take()};
 }
 
-/// Largest allowed relative differences.
+/// Largest allowed relative differences of losses, norms and gradients.
 struct Tolerance {
   double loss = 0, norm = 0, gradient = 0;
-  /// Of norms after the first update: an update that follows the sign of a gradient makes much of a small
-  /// difference.
+  /// For norms after the first update. Updates that follow the sign of a gradient amplify small differences.
   double later_norm = 0;
 };
 
-/// The losses' tolerances are the gate's. An update by AdamW does not depend on the gradients' scale, so
-/// these are compared, too. In few bits a matrix shows single roundings, which the loss averages over all
-/// tokens.
+/// Tolerances for losses are those of the gate. Gradients are compared as well, because AdamW's updates do
+/// not depend on their scale. In low precision a matrix shows individual roundings, which a loss averages
+/// over all tokens.
 Tolerance tolerance_for(Effect effect) {
   switch (effect) {
     case Effect::exact:
@@ -112,7 +111,7 @@ std::string shown(double value) {
   return text.data();
 }
 
-/// The worst relative difference; an Error where it is not allowed.
+/// Returns the worst relative difference; throws an Error if it is too large.
 double compare_curve(const std::string& what, const std::vector<double>& got,
                      const std::vector<double>& expected, double first, double later) {
   if (got.size() != expected.size())
@@ -133,8 +132,8 @@ double compare_curve(const std::string& what, const std::vector<double>& got,
   return worst;
 }
 
-/// The same by the L2 norm of each parameter's gradient; parameters that only one side has are another
-/// plugin's business.
+/// The same for the L2 norm of each parameter's gradient. Parameters that only one side has are compared by
+/// other cases.
 double compare_gradients(const std::map<std::string, Tensor>& got,
                          const std::map<std::string, Tensor>& expected, double tolerance) {
   double total = 0, worst = 0;
@@ -143,7 +142,7 @@ double compare_gradients(const std::map<std::string, Tensor>& got,
     const auto other = expected.find(name);
     if (other == expected.end() || other->second.numel() != gradient.numel()) continue;
     const double apart = (gradient - other->second).norm().item<double>();
-    // What is tiny beside the whole gradient has rounding errors of the large ones in it.
+    // A small gradient contains rounding errors of the large ones.
     const double scale = std::max(other->second.norm().item<double>(), 1e-3 * std::sqrt(total));
     if (apart > 0) worst = std::max(worst, apart / scale);
     if (apart == 0 || apart <= tolerance * scale) continue;
@@ -154,7 +153,7 @@ double compare_gradients(const std::map<std::string, Tensor>& got,
   return worst;
 }
 
-/// The worst differences; an Error where they are not allowed.
+/// Returns the worst differences; throws an Error if they are too large.
 std::string compare(const TrainingCurve& got, const TrainingCurve& expected, const Tolerance& tolerance) {
   const double losses =
       compare_curve("the loss", got.losses, expected.losses, tolerance.loss, tolerance.loss);
@@ -174,7 +173,7 @@ bool agree(const TrainingCurve& a, const TrainingCurve& b, const Tolerance& tole
   }
 }
 
-/// Which runs are to be compared, and by what.
+/// The runs to compare, and the effect that decides the tolerance.
 StackCheck::Comparison comparison_of(const CheckCase& c) {
   StackCheck::Comparison result{c.spec, c.spec};
   result.plain.plugins.clear();
@@ -209,7 +208,7 @@ const StackCheck::Reference& StackCheck::reference(const RunSpec& spec) {
   };
   try {
     found.curve = train_once();
-    // On a GPU sums by atomic additions come in any order.
+    // On a GPU, atomic additions sum in any order.
     if (!device_.is_cpu()) {
       const TrainingCurve again = train_once(), &first = found.curve;
       found.reproducible = again.losses == first.losses && again.norms == first.norms;
@@ -226,7 +225,7 @@ const StackCheck::Reference& StackCheck::in_double(const RunSpec& spec) {
     RunSpec wide = spec;
     wide.train.dtype = "fp64";
     return reference(wide);
-  } catch (const Error&) {  // it computes in its own types only: then its second run must equal the first
+  } catch (const Error&) {  // it supports only its own types: then a second run must equal the first
     return reference(spec);
   }
 }
@@ -275,7 +274,7 @@ std::string StackCheck::run(const CheckCase& c) {
       if (!agree(alike->curve, plain.curve, tolerance_for(comparison.effect)))
         return compared_with(*alike) +
                "; the reference accumulated as well, because it draws random numbers for each micro-batch";
-    // What draws in the type of its input draws other numbers in another type.
+    // Random numbers drawn in the type of the input differ between types.
     const bool in_another_type = only_models || comparison.effect == Effect::precision;
     if (!in_another_type || !reference(comparison.plain).draws) throw;
   }

@@ -7,25 +7,26 @@
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// Curves of a few training steps.
+/// Curves and gradients of a few training steps.
 struct TrainingCurve {
-  std::vector<double> losses, norms;  ///< by step; a norm is NaN where the step was skipped
+  std::vector<double> losses, norms;  ///< by step; the norm of a skipped step is NaN
   std::map<std::string, Tensor>
-      gradients;  ///< of the first step, as the optimizer gets them: fp64, on the host
+      /// Gradients of the first step as the optimizer gets them, in fp64 on the host.
+      gradients;
 };
 
-/// Holds stacks against their plain form. Plain forms are trained once and kept.
+/// Compares stacks with their plain form. Plain forms are trained once and kept.
 class StackCheck {
  public:
   explicit StackCheck(at::Device device) : device_(device) {}
 
-  /// Trains the stack of the case and its plain form, which has the same sequences a step and of the stack
-  /// only the plugins that change the model; where that is all of the stack, the same in double. Compares
-  /// losses, gradient norms and the first gradients by the widest effect; an Error says where they differ
-  /// too much. Returns the worst differences. Refused and Skip as opening has them.
+  /// Trains the stack of the case and its plain form, which has the same sequences per step and only those
+  /// plugins that change the model. If all plugins do, the reference is the same stack in fp64. Compares
+  /// losses, gradient norms and the first gradients with the tolerance of the widest effect. Throws an Error
+  /// if they differ too much. Returns the worst differences. Throws Refused and Skip like open_case().
   std::string run(const CheckCase&);
 
-  /// Which runs are compared, and by what.
+  /// The runs to compare, and the effect that decides the tolerance.
   struct Comparison {
     RunSpec subject, plain;
     Effect effect = Effect::exact;
@@ -34,13 +35,13 @@ class StackCheck {
  private:
   struct Reference {
     TrainingCurve curve;
-    int64_t sequences = 0;     ///< of a step
-    bool reproducible = true;  ///< a second run of it has the same bits
-    bool draws = false;        ///< random numbers, in a step
+    int64_t sequences = 0;     ///< sequences per step
+    bool reproducible = true;  ///< a second run gives the same bits
+    bool draws = false;        ///< a step draws random numbers
   };
   const Reference& reference(const RunSpec&);
   const Reference& in_double(const RunSpec&);
-  /// The plain form in the micro-batches of a subject that accumulates; null where it does so anyway.
+  /// The plain form with the micro-batches of a subject that accumulates; null if it has them anyway.
   const Reference* in_equal_micro_batches(const Comparison&, int64_t accumulation);
 
   at::Device device_;

@@ -16,7 +16,7 @@
 
 namespace optrush {
 namespace {
-/// How a run comes to its types: those of the parameters, and of autocast where there is any.
+/// The types of a run: those of parameters, and of autocast if there is one.
 struct Types {
   std::string name, parameters;
   std::optional<at::ScalarType> autocast;
@@ -27,12 +27,12 @@ const std::vector<Types> kTypes = {{"fp32", "fp32", {}},
                                    {"bf16", "bf16", {}}};
 
 struct Halves {
-  Tensors outputs, gradients;  ///< in double
+  Tensors outputs, gradients;  ///< in fp64
 };
 
 bool floating(const Tensor& tensor) { return tensor.defined() && tensor.is_floating_point(); }
 
-/// Both halves on `inputs`; the output gradients are `roots` in the outputs' types.
+/// Runs forward and backward on `inputs`, with `roots` as output gradients in the types of the outputs.
 Halves halves_of(const Differentiable& op, const Tensors& inputs, const Tensors& roots) {
   auto result = op.forward(inputs);
   Tensors gradients;
@@ -53,7 +53,7 @@ Tensors in_type(const Tensors& tensors, at::ScalarType type) {
   return wide;
 }
 
-/// A few roundings of the narrowest type: a result, what it is made of, and their sums.
+/// A few roundings of the narrowest type: in the result, its inputs and their sums.
 double element_tolerance(const Tensors& inputs_and_outputs) {
   constexpr double kRoundings = 8;
   double epsilon = 0;
@@ -61,15 +61,15 @@ double element_tolerance(const Tensors& inputs_and_outputs) {
     if (!floating(tensor)) continue;
     const auto type = tensor.scalar_type();
     epsilon = std::max(epsilon, type == at::kDouble  ? 0x1p-52
-                                : type == at::kFloat ? 0x1p-20  // sums of some dozen in any order
+                                : type == at::kFloat ? 0x1p-20  // sums of a few dozen terms in any order
                                 : type == at::kHalf  ? 0x1p-11
                                                      : 0x1p-8);
   }
   return kRoundings * epsilon;
 }
 
-/// How far two results may be apart: of the largest value for each element, or by the L2 norm for all of
-/// them.
+/// Allowed difference of two results: per element relative to the largest value, or of all elements by the L2
+/// norm.
 struct Allowed {
   double element = 0, norm = 0;
 };
@@ -95,10 +95,10 @@ void compare_tensors(const std::string& what, const Tensors& got, const Tensors&
   }
 }
 
-/// What has an effect on precision may round to 8 bits, of which 2 or 3 are a fraction, on its own.
+/// A plugin with effect `precision` may round to 8 bits, of which 2 or 3 are the mantissa.
 constexpr double kFewBits = 0.1;
 
-/// False: it draws random numbers, which differ by type.
+/// Returns false if it draws random numbers, which differ by type.
 bool compare_with_double(const CheckCase& c, const ObservedCall& observed) {
   const bool few_bits = !keeps_its_bits(c);
   const Differentiable& op = *observed.op;
@@ -112,7 +112,7 @@ bool compare_with_double(const CheckCase& c, const ObservedCall& observed) {
     seen.push_back(out);
   }
   const Halves narrow = halves_of(op, observed.inputs, roots);
-  // A pair that rounds on its own need not take double.
+  // A Differentiable that rounds internally need not support fp64.
   const auto widest = few_bits ? at::kFloat : at::kDouble;
   const Halves wide = halves_of(op, in_type(observed.inputs, widest), roots);
   if (c.without_values) return true;
@@ -141,7 +141,7 @@ std::string check_types(const CheckCase& c, at::Device device) {
   std::vector<std::string> checked, refused;
   open_case(c, c.spec, device);
   for (const Types& types : kTypes) {
-    std::unique_ptr<Session> run;  // keeps what the calls point to
+    std::unique_ptr<Session> run;  // keeps the objects that the calls refer to
     std::vector<ObservedCall> calls;
     try {
       calls = calls_in(types, c, run, device);

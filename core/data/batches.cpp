@@ -14,7 +14,7 @@
 
 namespace optrush {
 namespace {
-/// The folder whose tokenizer text has to go through; "" where bytes are the model's tokens.
+/// The folder of the tokenizer that text needs; "" if the model's tokens are bytes.
 std::string tokenizer_of(const Model& model) {
   constexpr int64_t kBytes = 256;
   const bool bytes =
@@ -32,7 +32,7 @@ void refuse_bytes(const DataSpec& data, const Model& model) {
 
 std::unique_ptr<DocumentRows> document_rows(const DataSpec& data, const RunSpec& spec, const Model& model,
                                             const LayRows& lay, const Share& share) {
-  // One token more than a sequence holds shows that there are more.
+  // One token more than a sequence holds, to notice longer documents.
   Documents documents(data.path, data.extensions, spec.train.seq_len + 2,
                       data.kind == "preferences" ? Documents::Form::pairs : Documents::Form::single,
                       tokenizer_of(model));
@@ -42,8 +42,8 @@ std::unique_ptr<DocumentRows> document_rows(const DataSpec& data, const RunSpec&
   return rows;
 }
 
-/// Of (B, S) numbers of documents. There are always as many starts, the last ones of nothing, and `longest`
-/// is that of the whole data: compiled code, kernels and graphs see one shape.
+/// The segments of document numbers (B, S). The number of starts is constant (the last documents are empty)
+/// and max_seqlen is that of all data, so that compiled code, kernels and graphs see one shape.
 Segments segments_of(const Tensor& ids, const DocumentRows& source, at::Device device) {
   const int64_t rows = ids.size(0), length = ids.size(1);
   const Tensor starts = at::full({rows * source.most_documents() + 1}, rows * length,
@@ -108,11 +108,11 @@ Batches::Batches(const RunSpec& spec, const Model& model, const Mesh& mesh, at::
   else
     training_.windows = open_training(spec, vocab_size);
   if (spec.validate.every == 0) return;
-  // One document per sequence, whatever the layout in training.
+  // One document per sequence, also if training packs documents.
   if (const DataSpec& data = validation_data(spec); made_of_documents(data)) {
     validation_.documents = document_rows(data, spec, model, one_document_each,
                                           {.held_out = spec.validate.sequences, .gives_held_out = true});
-    // Fewer where prompts fill a sequence: no document counts twice.
+    // Fewer if some documents were left out: no document counts twice.
     validation_sequences_ = std::min(validation_sequences_, validation_.documents->count());
   } else
     validation_.windows = open_validation(spec, vocab_size);
@@ -157,11 +157,11 @@ std::vector<int64_t> Batches::tokens_of_sample(int64_t sample) const {
 
 int64_t Batches::order() const {
   std::string read = std::to_string(train_.seed) + " " + std::to_string(train_.seq_len) + " ";
-  for (int64_t i = 0; training_ && i < 32; ++i) {  // the first ones, and some of later epochs
+  for (int64_t i = 0; training_ && i < 32; ++i) {  // the first samples, and some of later epochs
     try {
       for (const int64_t token : tokens_of_sample(i < 8 ? i : int64_t{1} << (i - 5)))
         read += std::to_string(token) + " ";
-    } catch (const Error&) {  // the step that reads it says so
+    } catch (const Error&) {  // the step that reads the sample reports the error
       read += "unreadable ";
     }
   }
@@ -212,7 +212,7 @@ Batch Batches::sequences(const Source& source, int64_t first_sample, int64_t sam
 
 Batch Batches::windows(const TokenSource& source, int64_t first_sample, int64_t samples) const {
   const int64_t rows = train_.micro_batch, length = train_.seq_len;
-  // Pinned where a copy follows: the host goes on while it runs.
+  // Pinned if a copy to a device follows, so that the host does not wait for it.
   const Tensor read =
       at::empty({rows, length + 1}, at::TensorOptions(at::kLong).pinned_memory(!device_.is_cpu()));
   for (int64_t row = 0; row < samples; ++row)
@@ -224,7 +224,8 @@ Batch Batches::windows(const TokenSource& source, int64_t first_sample, int64_t 
   batch.tokens = placed.slice(1, 0, length).contiguous();
   batch.labels = placed.slice(1, 1, length + 1).contiguous();
   if (samples < rows) {
-    if (batch.labels.is_alias_of(placed)) batch.labels = batch.labels.clone();  // of one row, with the tokens
+    // with one row, labels and tokens share memory
+    if (batch.labels.is_alias_of(placed)) batch.labels = batch.labels.clone();
     batch.labels.slice(0, samples).fill_(kIgnoredLabel);
   }
   batch.positions = at::arange(length, at::TensorOptions(at::kLong).device(device_)).expand({rows, length});
@@ -236,7 +237,7 @@ Batch Batches::windows(const TokenSource& source, int64_t first_sample, int64_t 
 Batch Batches::documents(const DocumentRows& source, int64_t first_sample, int64_t samples) const {
   const int64_t rows = train_.micro_batch, length = train_.seq_len;
   const auto options = at::TensorOptions(at::kLong).pinned_memory(!device_.is_cpu());
-  const Tensor read = at::zeros({3, rows, length}, options);  // tokens, labels, positions
+  const Tensor read = at::zeros({3, rows, length}, options);  // order: tokens, labels, positions
   const Tensor ids = at::zeros({rows, length}, options.dtype(at::kInt));
   read[1].fill_(kIgnoredLabel);
   Batch batch;

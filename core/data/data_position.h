@@ -2,9 +2,9 @@
 #include <cstdint>
 
 namespace optrush {
-/// How far a run has read its data.
+/// The position of a run in its data.
 struct DataPosition {
-  int64_t samples = 0;  ///< that all ranks have read, which is the number of the next one
-  int64_t order = 0;    ///< Batches::order() of what was read
+  int64_t samples = 0;  ///< number of samples that all ranks have read; the number of the next sample
+  int64_t order = 0;    ///< Batches::order() of the data
 };
 }  // namespace optrush

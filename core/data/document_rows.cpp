@@ -19,7 +19,7 @@ std::string percent(int64_t part, int64_t whole) {
               "report this error to the author of the plugin");
 }
 
-/// Every document once, no sequence empty or longer than it may be.
+/// Checks that each document occurs once and no sequence is empty or too long.
 void check_rows(const Rows& rows, std::span<const int64_t> lengths, int64_t seq_len) {
   std::vector<bool> seen(lengths.size());
   size_t count = 0;
@@ -66,13 +66,14 @@ DocumentRows::DocumentRows(Documents documents, int64_t seq_len, uint64_t seed, 
       filled += length;
     }
     longest_ = std::max(longest_, seq_len - filled);
-    // Where every sequence is one document, padding behind it needs no number: nothing looks back from there.
+    // If every sequence is one document, its padding needs no number, because no position attends to it.
     if (row.size() > 1)
       most_ = std::max(most_, static_cast<int64_t>(row.size()) + (filled < seq_len ? 1 : 0));
   }
 }
 
-/// All but the last ones, which are held out, or these; without those that have no label that counts.
+/// Selects all documents but the held-out last ones, or only those; skips documents without a label that
+/// counts.
 void DocumentRows::choose(const Share& share) {
   const int64_t all = documents_.count(), training = all - share.held_out, together = documents_.together();
   if (share.held_out % together != 0)
@@ -107,8 +108,8 @@ void DocumentRows::choose(const Share& share) {
                 "give more documents, a smaller validate.sequences or a larger train.seq_len");
 }
 
-/// Whether the chosen and the rejected answer are the same tokens within a sequence: the loss of such a pair
-/// is log 2, and no gradient follows from it.
+/// Whether the chosen and the rejected answer are equal within a sequence. Such a pair has loss log 2 and no
+/// gradient.
 bool DocumentRows::alike(int64_t chosen) const {
   const auto within = [&](int64_t document) {
     return documents_.tokens(document).first(static_cast<size_t>(positions_of(document)) + 1);
@@ -117,7 +118,7 @@ bool DocumentRows::alike(int64_t chosen) const {
          std::ranges::equal(documents_.trained(chosen), documents_.trained(chosen + 1));
 }
 
-/// What was not taken, and why; "" where all was.
+/// Describes what was left out, and why; "" if nothing was.
 std::string DocumentRows::left_out() const {
   std::string text;
   if (filled_ > 0)

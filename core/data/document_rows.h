@@ -10,44 +10,44 @@
 #include "optrush/batch.h"
 
 namespace optrush {
-/// Lays documents of these lengths, in positions, into sequences of seq_len of them.
+/// Places documents with these lengths (in positions) in sequences of seq_len positions.
 using LayRows = std::function<Rows(std::span<const int64_t> lengths, int64_t seq_len)>;
-/// One document a sequence, in their order.
+/// One document per sequence, in order.
 Rows one_document_each(std::span<const int64_t> lengths, int64_t seq_len);
 
-/// A label that no loss is taken on.
+/// The label of a position without a loss.
 inline constexpr int64_t kIgnoredLabel = -100;
 
-/// The content of one sequence, seq_len numbers each.
+/// The content of one sequence: seq_len numbers each.
 struct RowView {
   std::span<int64_t> tokens, labels, positions;
-  std::span<int32_t> documents;  ///< numbers from 0 on, rising; padding is one more at the end
+  std::span<int32_t> documents;  ///< document numbers, increasing from 0; padding is one more at the end
 };
 
-/// Counts of a sequence.
+/// Counts in a sequence.
 struct RowContent {
-  int64_t tokens = 0;  ///< positions that are not padding
-  double pairs = 0;    ///< of positions that attention relates (AttentionPairs)
+  int64_t tokens = 0;  ///< positions without padding
+  double pairs = 0;    ///< pairs of positions that attention relates (AttentionPairs)
 };
 
-/// Sequences made of whole documents. A document takes a position for each token but its last, which is only
-/// a label; what is longer than a sequence is cut, and one whose prompt fills it is left out. Sequences are
-/// shuffled anew in each epoch, by the seed and their number alone. Of pairs, both lie in sequences of their
-/// own that follow each other, or neither is there; a pair whose answers are alike within a sequence is left
-/// out, as nothing is preferred there.
+/// Sequences made of whole documents. A document takes one position per token except the last, which is only
+/// a label. A longer document is cut to a sequence; one whose prompt fills a sequence is left out. Sequences
+/// are shuffled in each epoch, by seed and epoch only. The two documents of a preference pair are in
+/// consecutive sequences, or both are left out; a pair with equal answers within a sequence is left out,
+/// because it has no preference.
 class DocumentRows {
  public:
-  /// An Error where `lay` leaves a document out, repeats one, or fills a sequence beyond its end.
+  /// Throws an Error if `lay` omits or repeats a document or overfills a sequence.
   DocumentRows(Documents, int64_t seq_len, uint64_t seed, const LayRows& lay, const Share& = {});
 
-  /// Fills sequence `index`, from 0 without end. Returns how many of its labels count.
+  /// Fills sequence `index`, from 0 without a limit. Returns the number of labels with a loss.
   int64_t fill(int64_t index, const RowView&) const;
   RowContent content(int64_t index, const AttentionPairs&) const;
-  /// The most documents of a sequence, padding among them: 1 where none has a neighbour.
+  /// The largest number of documents in a sequence, padding included; 1 if no document has a neighbour.
   int64_t most_documents() const { return most_; }
-  /// The most positions of a document, or of the padding behind some.
+  /// The largest number of positions of a document or of padding.
   int64_t longest() const { return longest_; }
-  /// Sequences of an epoch.
+  /// Sequences per epoch.
   int64_t count() const { return static_cast<int64_t>(rows_.size()); }
   int64_t vocab_size() const { return documents_.vocab_size(); }
   /// "12 documents in 5 sequences, 61 % of their positions filled; 2 were cut at 128 tokens"
@@ -63,10 +63,11 @@ class DocumentRows {
 
   Documents documents_;
   int64_t seq_len_, most_ = 1, longest_ = 0, cut_ = 0, filled_ = 0;
-  int64_t alike_ = 0, alike_cut_ = 0;  ///< pairs; of the second ones the rest was cut off
+  /// pairs with equal answers; alike_cut_: those that differ only behind the cut
+  int64_t alike_ = 0, alike_cut_ = 0;
   uint64_t seed_;
   bool shuffled_;
-  std::vector<int64_t> used_;  ///< documents, in their order
-  Rows rows_;                  ///< of places in used_
+  std::vector<int64_t> used_;  ///< documents in use, in order
+  Rows rows_;                  ///< indices into used_
 };
 }  // namespace optrush

@@ -14,7 +14,7 @@ namespace optrush {
 namespace fs = std::filesystem;
 namespace {
 constexpr int64_t kBytes = 256;
-constexpr uint64_t kMostTokens = uint64_t{1} << 31;  // of a vocabulary
+constexpr uint64_t kMostTokens = uint64_t{1} << 31;  // limit for a vocabulary
 
 const char* const kPairs =
     R"(write lines of {"prompt": "...", "chosen": "...", "rejected": "..."}, each a string or a list of tokens)";
@@ -37,7 +37,7 @@ uint32_t token_of(const Json& value, const std::string& name, const std::string&
   return static_cast<uint32_t>(value.get<uint64_t>());
 }
 
-/// Of values of all documents those of one.
+/// The values of one document among the values of all.
 template <class T>
 std::span<const T> part_of(const std::vector<T>& all, const std::vector<int64_t>& begins, int64_t document) {
   const auto i = static_cast<size_t>(document);
@@ -49,7 +49,7 @@ bool is_up_to(const Json& value, size_t most) {
   return value.is_number_unsigned() && value.get<uint64_t>() <= most;
 }
 
-/// On which of a line's tokens a loss is taken.
+/// The tokens of a line that have a loss.
 std::vector<TokenSpan> trained_of(const Json& line, size_t tokens, const std::string& where) {
   const bool has_prompt = line.contains("prompt_tokens");
   if (!line.contains("trained")) {
@@ -86,7 +86,7 @@ std::vector<TokenSpan> trained_of(const Json& line, size_t tokens, const std::st
   return spans;
 }
 
-/// The parser's message refers to line 1, because each line is parsed alone.
+/// Parses one line. The parser's message always names line 1, because each line is parsed alone.
 Json json_of(const std::string& text, const std::string& where) {
   try {
     return parse_json(text, where);
@@ -123,7 +123,7 @@ Documents::Documents(const fs::path& path, const std::vector<std::string>& exten
       throw Error(ErrorCode::invalid_file, "'" + file + "' is not UTF-8 at byte " + std::to_string(bad),
                   "convert it to UTF-8, or leave it out by data.extensions");
     if (form == Form::pairs)
-      // The end of a long one: beginnings are often alike.
+      // Keeps the end of a long text, because beginnings are often alike.
       texts.push_back(text.substr(text.size() - std::min(text.size(), static_cast<size_t>(most_tokens))));
     else
       add_text("", text);
@@ -142,7 +142,7 @@ std::span<const TokenSpan> Documents::trained(int64_t document) const {
   return part_of(trained_, trained_begins_, document);
 }
 
-/// A token a byte, and a 0 behind the last one: the end is something to learn, too.
+/// Adds one token per byte and a final 0, because the end of a text is learned as well.
 void Documents::add_text(const std::string& prompt, const std::string& completion) {
   for (const std::string& part : {prompt, completion})
     for (const char c : part) add(static_cast<unsigned char>(c));
@@ -151,8 +151,8 @@ void Documents::add_text(const std::string& prompt, const std::string& completio
   end_document(static_cast<int64_t>(prompt.size()), "");
 }
 
-/// Of each text its first half is the prompt, its second one the chosen answer, and as much of the second
-/// half of the next text that has another one is the rejected one.
+/// Makes a preference pair of each text. Its first half is the prompt, its second half the chosen answer, and
+/// an equally long part of the second half of the next different text is the rejected answer.
 void Documents::add_pairs(const std::vector<std::string>& texts) {
   for (size_t i = 0; i < texts.size(); ++i) {
     const size_t half = texts[i].size() / 2;
@@ -239,7 +239,7 @@ void Documents::read_line(const std::string& text, const std::string& where) {
   add_text(text_field(line, "prompt", where), completion);
 }
 
-/// Strings are a token a byte with a 0 behind the last one, as documents are; tokens are taken as they are.
+/// Strings become one token per byte and a final 0, like documents; tokens are used as they are.
 void Documents::read_pair(const Json& line, const std::string& where) {
   const auto part = [&](const char* name) {
     const Json& given = line.contains(name) ? line[name] : Json();

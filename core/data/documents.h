@@ -8,35 +8,35 @@
 #include "optrush/json.h"
 
 namespace optrush {
-/// Tokens `begin` to `end` - 1 of a document.
+/// Tokens [begin, end) of a document.
 struct TokenSpan {
   int64_t begin = 0, end = 0;
   bool operator==(const TokenSpan&) const = default;
 };
 
-/// Fine-tuning data, document by document: a file with one JSON object per line, or a folder whose files are
-/// documents (docs/guides/fine_tuning.md). They are kept in memory, 4 bytes a token, up to `most_tokens` of
+/// Fine-tuning data: a file with one JSON object per line, or a folder whose files are documents
+/// (docs/guides/fine_tuning.md). Documents are kept in memory with 4 bytes per token, up to `most_tokens` of
 /// each.
 class Documents {
  public:
   enum class Form : uint8_t {
     single,
-    pairs  ///< two answers to one prompt, the chosen one and behind it the rejected one
+    pairs  ///< two answers to a prompt: the chosen one, then the rejected one
   };
-  /// Of a folder only files that end so; empty: every file. `tokenizer`: the folder of the model whose
-  /// tokenizer text has to go through, so that text here is an Error; empty: a byte is a token.
+  /// `extensions`: the files of a folder to read; empty: all. `tokenizer`: the folder of the model's
+  /// tokenizer, in which case untokenized text is an Error; empty: a token is a byte.
   Documents(const std::filesystem::path&, const std::vector<std::string>& extensions, int64_t most_tokens,
             Form form = Form::single, std::string tokenizer = "");
 
-  /// How many that follow each other are one.
+  /// The number of consecutive documents that belong together.
   int64_t together() const { return form_ == Form::pairs ? 2 : 1; }
   int64_t count() const { return static_cast<int64_t>(begins_.size()) - 1; }
-  /// Its tokens, two at least.
+  /// The tokens of a document, at least two.
   std::span<const uint32_t> tokens(int64_t document) const;
-  /// Those that a loss is taken on, in order, the first token never: what is left is given. Of a document
-  /// that was cut they are those of the whole.
+  /// The tokens with a loss, in order. The first token never has one, because nothing precedes it. For a
+  /// document that was cut, these are the spans of the whole document.
   std::span<const TokenSpan> trained(int64_t document) const;
-  /// Every token is below it.
+  /// All tokens are below this.
   int64_t vocab_size() const { return vocab_size_; }
 
  private:
@@ -56,9 +56,9 @@ class Documents {
   int64_t most_tokens_;
   std::string tokenizer_;
   std::vector<uint32_t> tokens_;
-  std::vector<int64_t> begins_ = {0};  ///< of a document's tokens, and the end of all
+  std::vector<int64_t> begins_ = {0};  ///< start of each document's tokens, and the end
   std::vector<TokenSpan> trained_;
-  std::vector<int64_t> trained_begins_ = {0};  ///< of a document's spans
+  std::vector<int64_t> trained_begins_ = {0};  ///< start of each document's spans, and the end
   int64_t vocab_size_ = 0;
 };
 }  // namespace optrush

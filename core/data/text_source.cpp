@@ -13,7 +13,7 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-/// The bytes of a file from `offset` on, `text.size()` of them.
+/// Reads text.size() bytes of a file from `offset` on.
 void read_at(const std::string& path, int64_t offset, std::span<char> text) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   int problem = fd < 0 ? errno : 0;
@@ -36,7 +36,7 @@ void read_at(const std::string& path, int64_t offset, std::span<char> text) {
                 "do not change the corpus during a run");
 }
 
-/// The same as std::filesystem::path::extension(): the extension of ".h" is empty.
+/// The same as std::filesystem::path::extension(): ".h" has no extension.
 std::string_view extension_of(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   const size_t dot = name.rfind('.');
@@ -50,7 +50,7 @@ std::vector<ListedFile> text_files(const DataSpec& data) {
       throw Error(ErrorCode::invalid_value, "data.extensions: '" + extension + "' has no dot",
                   "write '." + extension + "'");
   const fs::path root = data.path;
-  std::error_code unreadable;  // a link to itself
+  std::error_code unreadable;  // for example a link to itself
   if (!fs::exists(root, unreadable))
     throw Error(ErrorCode::missing_file, "data.path '" + data.path + "' does not exist",
                 "give a UTF-8 file or a folder");
@@ -123,7 +123,7 @@ size_t invalid_utf8(std::string_view text, bool inside, bool cut) {
       if (i + k == text.size()) return cut ? std::string_view::npos : i;
       if (!continues(i + k)) return i;
     }
-    // Overlong forms, surrogates and what is above U+10FFFF show in the second byte.
+    // Overlong forms, surrogates and values above U+10FFFF are recognized by the second byte.
     const unsigned second = length > 1 ? byte(i + 1) : 0;
     if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
         (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f))

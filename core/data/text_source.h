@@ -7,8 +7,8 @@
 #include "data/windows.h"
 
 namespace optrush {
-/// A UTF-8 file, or every file of a folder in order of their paths with a 0 byte between two; one token a
-/// byte. Only sizes are read when it opens. What a sample reads has to be valid UTF-8.
+/// The text of a UTF-8 file, or of all files of a folder in order of their paths with a 0 byte between two.
+/// One token per byte. Opening reads only file sizes. Text that a sample reads must be valid UTF-8.
 class TextSource final : public TokenSource {
  public:
   TextSource(const DataSpec&, uint64_t seed, int64_t sample_length, const Share& share = {});
@@ -20,7 +20,7 @@ class TextSource final : public TokenSource {
  private:
   struct File {
     std::string path;
-    int64_t begin, size;  ///< in bytes of the joined text
+    int64_t begin, size;  ///< position and size in the joined text, in bytes
   };
   static std::vector<File> files_of(const DataSpec&);
 
@@ -28,10 +28,10 @@ class TextSource final : public TokenSource {
   Windows windows_;
 };
 
-/// The file, or the wanted files of a folder, in order of their paths.
+/// The file, or the selected files of a folder, in order of their paths.
 std::vector<ListedFile> text_files(const DataSpec&);
 
-/// Offset of the first byte that no valid UTF-8 has there, or npos. `inside` says that the text may begin in
-/// the middle of a character, `cut` that it may end in one.
+/// Offset of the first byte that is not valid UTF-8, or npos. `inside`: the text may begin in the middle of a
+/// character; `cut`: it may end in one.
 size_t invalid_utf8(std::string_view text, bool inside, bool cut);
 }  // namespace optrush

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 namespace {
 constexpr int64_t kByteTokens = 256;
 
-/// A model of bytes may end in the middle of a character, or make none.
+/// Replaces invalid UTF-8, because a model of bytes may produce incomplete characters.
 std::string valid_utf8(std::string text) {
   static constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
   for (size_t bad = 0; (bad = invalid_utf8(text, false, false)) != std::string::npos;)
@@ -46,7 +46,7 @@ class Bytes final : public TextTokens {
   int64_t end() const override { return -1; }
 };
 
-/// A process for each question: a run asks twice.
+/// Starts a process for each call, because a run makes only two calls.
 class Tokenizer final : public TextTokens {
  public:
   explicit Tokenizer(fs::path folder) : folder_(std::move(folder)) {

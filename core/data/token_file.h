@@ -22,7 +22,7 @@ struct TokenFileHeader {
 };
 static_assert(sizeof(TokenFileHeader) == 32);
 
-/// Samples from a mapped token file.
+/// Samples of a mapped token file.
 class TokenFileSource final : public TokenSource {
  public:
   TokenFileSource(const std::filesystem::path&, uint64_t seed, int64_t sample_length,

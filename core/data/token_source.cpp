@@ -9,7 +9,7 @@
 
 namespace optrush {
 namespace {
-/// Uniform tokens, a function of (seed, sample, position).
+/// Uniform random tokens, computed from (seed, sample, position).
 class RandomSource final : public TokenSource {
  public:
   RandomSource(uint64_t seed, int64_t vocab_size) : seed_(seed), vocab_size_(vocab_size) {}
@@ -42,7 +42,7 @@ std::unique_ptr<TokenSource> open_kind(const DataSpec& data, uint64_t seed, int6
   return std::make_unique<TokenFileSource>(data.path, seed, sample_length, share);
 }
 
-/// Another stream of random numbers than that of training.
+/// Separates the random stream of validation from that of training.
 constexpr uint64_t kValidation = 0x76616c6964617465;
 }  // namespace
 

@@ -7,17 +7,16 @@
 #include "optrush/spec.h"
 
 namespace optrush {
-/// Samples of tokens by number. It holds no cursor: a sample's tokens depend on the seed and its number
-/// alone, whatever rank asks and in whatever order.
+/// Samples of tokens by number, without a cursor: the tokens of a sample depend only on the seed and its
+/// number, not on the rank or the order of calls.
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
-  /// Every token is below it.
+  /// All tokens are below this.
   virtual int64_t vocab_size() const = 0;
-  /// Samples of an epoch; 0 where there is no end of new ones.
+  /// Samples per epoch; 0 if the data never repeat.
   virtual int64_t count() const = 0;
-  /// Fills `tokens` (of the sample length that the source was opened with) with sample `index`, from 0
-  /// without end.
+  /// Fills `tokens`, which has the sample length of the source, with sample `index`, from 0 without a limit.
   virtual void sample(int64_t index, std::span<int64_t> tokens) const = 0;
 };
 
