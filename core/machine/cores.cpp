@@ -29,7 +29,8 @@ int64_t share_of_cores(int64_t ranks, int64_t own, int64_t launcher) {
 
 int64_t asked_threads() {
   const char* text = std::getenv("OMP_NUM_THREADS");
-  const int64_t threads = text == nullptr ? 0 : std::max(0, std::atoi(text));  // "4,2": 4 in the outer team
+  // "4,2" means 4 threads in the outer team
+  const int64_t threads = text == nullptr ? 0 : std::max(0, std::atoi(text));
   const bool of_torchrun = threads == 1 && std::getenv("TORCHELASTIC_RUN_ID") != nullptr;
   return of_torchrun ? 0 : threads;
 }

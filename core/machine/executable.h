@@ -3,7 +3,6 @@
 #include <string>
 
 namespace optrush {
-/// Whether `program` can be started: a path, of which a relative one starts at `folder`, or a name that is
-/// looked up in PATH.
+/// Whether `program` can be started: a path (relative to `folder`), or a name that is searched in PATH.
 bool can_execute(const std::string& program, const std::filesystem::path& folder = {});
 }  // namespace optrush

@@ -12,16 +12,15 @@ namespace {
 struct Card {
   const char* name;
   const char* title;
-  int sold;        ///< GB, by the data sheet
+  int sold;        ///< GB in the data sheet
   double reports;  ///< GiB
   const char* sm;
 };
-// The memory is what LibTorch prints as "total capacity" of such a card (cudaDeviceProp::totalGlobalMem), the
-// smallest of the numbers found in public error reports: drivers and ECC make them differ by up to 0.2 GiB.
-// For instance lianqi1008/Control-GIC#6 (A100 80GB), ali-vilab/VGen#104 (RTX 4090), Wan-Video/Wan2.1#465 (RTX
-// 5090), hpcaitech/Open-Sora#697 (T4) on GitHub. A data sheet's GB is less exact: an H100 of 80 GB has 80 GiB
-// of HBM, of which the driver keeps some. Where several cards have one size, the first is the one that this
-// size alone means.
+// `reports` is LibTorch's "total capacity" of the card (cudaDeviceProp::totalGlobalMem): the smallest value
+// in public error reports, because drivers and ECC change it by up to 0.2 GiB. Examples:
+// lianqi1008/Control-GIC#6 (A100 80GB), ali-vilab/VGen#104 (RTX 4090), Wan-Video/Wan2.1#465 (RTX 5090),
+// hpcaitech/Open-Sora#697 (T4) on GitHub. The GB of a data sheet are less exact: an H100 of 80 GB has 80 GiB
+// of HBM, of which the driver keeps some. Of several cards with one size, a size alone means the first.
 constexpr Card kCards[] = {
     {"b200", "B200 180GB", 180, 178.35, "sm_100"},
     {"rtx5090", "RTX 5090 32GB", 32, 31.36, "sm_120"},
@@ -47,7 +46,7 @@ struct Alias {
 constexpr Alias kAliases[] = {{"h100", "h100-80"}, {"h100-nvl", "h100-94"}, {"a100", "a100-80"},
                               {"4090", "rtx4090"}, {"3090", "rtx3090"},     {"5090", "rtx5090"}};
 
-// Of several cards of one size the one that is most often meant, where that is not the first.
+// Sizes that mean another card than the first of that size.
 constexpr Alias kSizes[] = {{"24", "rtx4090"}};
 
 constexpr double kGiga = 1e9, kGibi = 1 << 30;
@@ -80,7 +79,7 @@ const Card* card_of_size(const std::string& digits, double size) {
   return nullptr;
 }
 
-/// "79.1", "80GB", "80 GiB": the number, and what follows it.
+/// Splits "79.1", "80GB" or "80 GiB" into the number and the unit.
 std::optional<std::pair<double, std::string>> number_in(const std::string& text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -98,7 +97,7 @@ std::vector<std::string> gpu_card_names() {
 }
 
 namespace {
-/// Also what a card is called for short.
+/// All names of cards, including short ones.
 std::vector<std::string> all_names() {
   std::vector<std::string> names = gpu_card_names();
   for (const Alias& alias : kAliases) names.emplace_back(alias.name);
@@ -117,7 +116,7 @@ PlannedGpu planned_gpu(const std::string& given) {
                          " the memory: 80 (a card sold as 80 GB), 79.1 (GiB), 80GB or 80GiB");
   }
   const auto& [size, unit] = *number;
-  constexpr double kMost = 1e6;  // of which the bytes still fit
+  constexpr double kMost = 1e6;  // keeps the bytes within int64
   if (!(size > 0) || size > kMost)
     throw UsageError(ErrorCode::invalid_value,
                      "--as-gpu: the memory must be above 0 and at most 1000000, not " + given,

@@ -4,18 +4,18 @@
 #include <vector>
 
 namespace optrush {
-/// A GPU that a script is planned for, which need not be here.
+/// A GPU for which a script is planned. This machine need not have it.
 struct PlannedGpu {
   std::string name;          ///< "H100 80GB"
-  int64_t memory_bytes = 0;  ///< that such a card reports to CUDA
+  int64_t memory_bytes = 0;  ///< as such a card reports to CUDA
   std::string sm;            ///< "sm_90"
 };
 
-/// By what --as-gpu gives. A name: "h100", "a100-40". A number without a point is the size that a card is
-/// sold with, in GB: the memory of the newest listed card of this size, or as many GiB and sm_90 where none
-/// is listed. A number with a point is what the card reports, in GiB; with the unit GB or GiB it is that many
-/// bytes. An UsageError names the allowed ones, or the nearest.
+/// Parses --as-gpu. A name: "h100", "a100-40". A number without a point: the advertised size in GB, which
+/// means the newest listed card of this size, or that many GiB with sm_90 if none is listed. A number with a
+/// point: the reported size in GiB. A number with unit GB or GiB: exactly that many bytes. Throws a
+/// UsageError with the allowed names or the nearest one.
 PlannedGpu planned_gpu(const std::string& given);
-/// Names of listed cards, sorted by architecture.
+/// Names of the listed cards, sorted by architecture.
 std::vector<std::string> gpu_card_names();
 }  // namespace optrush

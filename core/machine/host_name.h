@@ -2,6 +2,6 @@
 #include <string>
 
 namespace optrush {
-/// The name of this machine; "" where it has none.
+/// The name of this machine; "" if it has none.
 std::string host_name();
 }  // namespace optrush

@@ -48,7 +48,7 @@ Installation Installation::of_programs_in(const fs::path& bin) {
   const bool built_here = fs::exists(bin.parent_path() / kFile);
   if (!built_here && fs::exists(bin.parent_path() / OPTRUSH_INSTALL_PLUGINS))
     return below_prefix(bin.parent_path());
-  // Test programs lie deeper in a build tree than the programs that they test.
+  // Test programs are deeper in a build tree than the programs that they test.
   for (fs::path folder = bin; folder != folder.parent_path(); folder = folder.parent_path())
     if (fs::exists(folder / kFile)) return in_build_tree(folder);
   throw Error(

@@ -3,20 +3,20 @@
 #include <string>
 
 namespace optrush {
-/// Where the parts of this program are, found from the running executable: in a build tree, or below the
-/// prefix that it was installed to. Either has a file installation.json, whose fields are given here; a
-/// field that it lacks is empty.
+/// The places of this program's parts, found from the running executable: in a build tree, or below an
+/// installation prefix. Both have a file installation.json; a missing field is empty.
 struct Installation {
-  std::filesystem::path root;         ///< the build tree or the prefix
-  bool installed = false;             ///< below a prefix: root/bin, root/lib, root/share/optrush
-  std::filesystem::path worker;       ///< optrush-worker
-  std::filesystem::path plugins;      ///< folder of the plugins that ship
-  std::filesystem::path scripts;      ///< folder of the Lua library
-  std::filesystem::path experiments;  ///< folder of the experiments that ship
+  std::filesystem::path root;     ///< the build tree or the prefix
+  bool installed = false;         ///< whether it is below a prefix: root/bin, root/lib, root/share/optrush
+  std::filesystem::path worker;   ///< optrush-worker
+  std::filesystem::path plugins;  ///< folder of the shipped plugins
+  std::filesystem::path scripts;  ///< folder of the Lua library
+  std::filesystem::path experiments;  ///< folder of the shipped experiments
 
-  std::filesystem::path source;  ///< installation.json: the source tree, of a build tree only
-  std::filesystem::path torch;   ///< installation.json: the torch that was linked; a wheel finds its own
-  std::string commit;            ///< installation.json: what a wheel was built from
+  std::filesystem::path source;  ///< from installation.json: the source tree; only in a build tree
+  /// from installation.json: the torch that was linked; a wheel searches for its torch
+  std::filesystem::path torch;
+  std::string commit;  ///< from installation.json: the commit that a wheel was built from
 
   static Installation of_this_program();
   /// The same for a program in the folder `bin`.

@@ -27,7 +27,7 @@ std::string shell_quoted(const std::string& word) {
   return quoted + "'";
 }
 
-/// Standard output of a Python's script; empty where it fails.
+/// Runs a script with a Python and returns its standard output; empty if it fails.
 std::string output_of(const fs::path& program, const std::string& script, const std::string& argument = "") {
   const std::string command = shell_quoted(program) + " -c " + shell_quoted(script) + " " +
                               shell_quoted(argument) + " 2>/dev/null </dev/null";
@@ -40,20 +40,20 @@ std::string output_of(const fs::path& program, const std::string& script, const 
   return text;
 }
 
-/// The environment that has a torch as <environment>/lib/python3.x/site-packages/torch; empty for another
-/// layout.
+/// The environment whose <environment>/lib/python3.x/site-packages/torch this is; empty for another layout.
 fs::path environment_of(const fs::path& torch) {
   const fs::path packages = torch.parent_path(), version = packages.parent_path();
   const bool fits =
       packages.filename() == "site-packages" && version.filename().string().starts_with("python3");
   return fits ? version.parent_path().parent_path() : fs::path();
 }
-/// Starts a program that is told to end when this process does. Its output is appended to `log`.
+/// Starts a program that ends when this process ends. Its output is appended to `log`.
 pid_t start_with_parent(const fs::path& program, std::vector<char*>& argv, const fs::path& log) {
   const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
   const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   volatile int problem = in < 0 || out < 0 ? errno : 0;
-  // As posix_spawn() does, which knows no PR_SET_PDEATHSIG: a worker's memory is too large to be copied.
+  // vfork as in posix_spawn(), which does not support PR_SET_PDEATHSIG. fork() would copy a worker's page
+  // tables.
   const pid_t child = problem != 0 ? -1 : vfork();
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -74,7 +74,7 @@ pid_t start_with_parent(const fs::path& program, std::vector<char*>& argv, const
 }  // namespace
 
 TorchOfPython torch_of_python(const fs::path& python) {
-  // Nothing is imported: that would take seconds.
+  // Without importing packages, which would take seconds.
   const std::string text = output_of(python, R"py(
 import importlib.util, json, sys
 spec = importlib.util.find_spec("torch")
@@ -140,7 +140,7 @@ print(json.dumps(missing))
 PythonTools find_python_tools() {
   PythonTools tools{.path = project_python()};
   if (tools.path.empty()) return tools;
-  // The packages' own records: importing torch would take seconds.
+  // From the packages' metadata, because importing torch would take seconds.
   const std::string text = output_of(tools.path, R"py(
 import importlib.metadata as m, json, os, platform, sysconfig
 def version(name):

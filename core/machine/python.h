@@ -6,20 +6,20 @@
 #include "optrush/machine.h"
 
 namespace optrush {
-/// Properties of that Python; a version is empty if the package is missing.
+/// Properties of a Python; a version is empty if the package is missing.
 struct PythonTools {
   std::filesystem::path path;
   std::string version, torch, vl_convert;
-  bool headers = false;  ///< Python.h is there, which compiling for a GPU takes
+  bool headers = false;  ///< whether Python.h exists, which compiling for a GPU requires
 };
 PythonTools find_python_tools();
 
-/// Those of a file in the form of pip's requirements that this Python lacks, or has in a version that does
-/// not fit: "transformers>=4.57 (4.30.0 is installed)". Nothing is imported.
+/// The packages in a requirements file that this Python lacks or has in an unsuitable version:
+/// "transformers>=4.57 (4.30.0 is installed)". Imports nothing.
 std::vector<std::string> missing_packages(const std::filesystem::path& python,
                                           const std::filesystem::path& requirements);
 
-/// Where a Python lies and what it would import as torch; empty where it does not start or has none.
+/// The path of a Python and of the torch that it would import; empty if it does not start or has no torch.
 struct TorchOfPython {
   std::filesystem::path python, torch;
 };

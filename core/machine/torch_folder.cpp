@@ -14,7 +14,7 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-/// The parent of the folder that libtorch_cpu.so was loaded from, if this process has it.
+/// The parent of the folder from which this process loaded libtorch_cpu.so, if it did.
 fs::path loaded_torch() {
   void* library = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return {};
@@ -43,7 +43,8 @@ fs::path find_torch() {
   return is_torch(found) ? found : fs::path();
 }
 
-/// Roots with include/ and lib/ or lib64/: of the wheels nvidia/cu13 and, before CUDA 13, one for each part.
+/// Folders with include/ and lib/ or lib64/ in the wheels of NVIDIA: nvidia/cu13, or one per package before
+/// CUDA 13.
 std::vector<fs::path> cuda_roots(const fs::path& torch) {
   const std::string version = OPTRUSH_CUDA_VERSION;
   const fs::path wheels = torch.parent_path() / "nvidia";

@@ -5,6 +5,6 @@
 #include <string>
 
 namespace optrush {
-/// Of a Unix socket at this path; none where the path is too long for one.
+/// The address of a Unix socket at this path; none if the path is too long.
 std::optional<sockaddr_un> unix_address(const std::string& path);
 }  // namespace optrush

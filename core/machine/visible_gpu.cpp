@@ -9,7 +9,7 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-/// nvidia0, nvidia1, ...: not nvidiactl and others that are there without a GPU, too.
+/// nvidia0, nvidia1, ..., but not nvidiactl and others, which exist without a GPU as well.
 bool is_gpu_device(const std::string& name) {
   constexpr std::string_view kStart = "nvidia";
   const auto digit = [](unsigned char c) { return std::isdigit(c) != 0; };
@@ -33,9 +33,9 @@ bool gpu_is_visible(const fs::path& root) {
     return false;
   const auto any = [](const std::string&) { return true; };
   if (holds(root / "proc/driver/nvidia/gpus", any)) return true;
-  // Some sandboxes (gVisor) show the devices, but nothing of the driver in /proc.
+  // Some sandboxes (gVisor) have the devices, but no driver in /proc.
   if (holds(root / "dev", is_gpu_device)) return true;
-  // Under WSL a GPU of any maker is /dev/dxg; Windows adds this library for one by NVIDIA.
+  // Under WSL, a GPU of any maker is /dev/dxg. Windows adds this library for NVIDIA's.
   return fs::exists(root / "dev/dxg") && fs::exists(root / "usr/lib/wsl/lib/libcuda.so.1");
 }
 }  // namespace optrush

@@ -3,11 +3,11 @@
 #include <filesystem>
 
 namespace optrush {
-/// Whether the driver shows an NVIDIA GPU to this process, without loading any of CUDA: what a script may
-/// choose sizes by. Whether it can compute is the worker's to find out. `root`: of the file system.
+/// Whether the driver shows an NVIDIA GPU to this process, without loading CUDA. Scripts choose sizes by it;
+/// a worker finds out whether the GPU works. `root`: root of the file system.
 bool gpu_is_visible(const std::filesystem::path& root = "/");
 
-/// Which of `visible` GPUs is a local rank's. A launcher may show each process GPUs of its own, fewer than
-/// there are ranks on the machine: they are then taken in turn.
+/// The GPU of a local rank among `visible` ones. A launcher may show each process its own GPUs, fewer than
+/// the ranks of the machine; then ranks take them in turn.
 int64_t gpu_of(int64_t local_rank, int64_t visible);
 }  // namespace optrush

@@ -19,7 +19,7 @@ bool anybody_may_write(const fs::path& path) {
 
 struct Folder {
   fs::path path;
-  bool optional = false;  ///< may be missing
+  bool optional = false;  ///< the folder may be missing
 };
 
 std::vector<Folder> search_order(const std::vector<std::string>& given, std::vector<Unusable>& unusable) {
@@ -42,7 +42,7 @@ std::vector<Folder> search_order(const std::vector<std::string>& given, std::vec
   return folders;
 }
 
-/// The shared objects of a folder, by name.
+/// The shared objects of a folder, sorted by name.
 std::vector<fs::path> files_of(const Folder& folder, std::vector<Unusable>& unusable) {
   std::vector<fs::path> files;
   std::error_code error;
@@ -57,7 +57,7 @@ std::vector<fs::path> files_of(const Folder& folder, std::vector<Unusable>& unus
   return files;
 }
 
-/// The description of a file that may be loaded here.
+/// The description of a plugin file; throws an Error if it can't be loaded here.
 PluginDescription usable(const fs::path& link) {
   std::error_code broken;
   const fs::path file = fs::canonical(link, broken);

@@ -90,7 +90,7 @@ Fields<PluginDescription>::Field checks() {
   return {schema, read, {}};
 }
 
-/// The plugin's own part of the note.
+/// The fields of the plugin's part of the note.
 const Fields<PluginDescription>& description_fields() {
   using T = PluginDescription;
   static const auto fields =
@@ -126,7 +126,8 @@ PluginDescription of_this_api(const Json& json, const std::string& where) {
   return plugin;
 }
 
-/// Of another API only what any version is sure to have: the rest of its description may mean something else.
+/// For another API version, reads only the fields that every version has, because others may have another
+/// meaning.
 PluginDescription of_another_api(const Json& json, const std::filesystem::path& file) {
   PluginDescription plugin;
   const auto text = [&](const char* key) {
@@ -149,7 +150,7 @@ std::vector<std::string> split(const std::string& text, const std::string& separ
   return parts;
 }
 
-/// {"compiler", "gnu 12"}, {"torch", "2.11.0"}, ... of an ABI tag; the first part is the compiler's.
+/// Splits an ABI tag: {"compiler", "gnu 12"}, {"torch", "2.11.0"}, ... The first part is the compiler.
 std::vector<std::pair<std::string, std::string>> parts_of(const std::string& abi) {
   std::vector<std::pair<std::string, std::string>> parts;
   for (const auto& part : split(abi, ", ")) {

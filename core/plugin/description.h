@@ -9,66 +9,68 @@
 #include "optrush/spec.h"
 
 namespace optrush {
-/// One form in which `optrush check` runs a plugin: its options, plugins that are stacked with it, and the
-/// kind of its data.
+/// One form in which `optrush check` runs a plugin: its options, the plugins stacked with it, and the kind of
+/// its data.
 struct CheckedForm {
   Json options = Json::object();
   std::vector<std::string> with;
-  std::string data = "random";  ///< or "documents", "preferences"
-  std::string model = "dense";  ///< or "experts"
-  /// Its backward has losses that the forward does not return: differences of the loss say nothing of it.
+  std::string data = "random";  ///< "random", "documents" or "preferences"
+  std::string model = "dense";  ///< "dense" or "experts"
+  /// The backward has losses that the forward does not return, so gradients are not compared with differences
+  /// of the loss.
   bool losses_in_backward = false;
 };
 
-/// The description of a plugin in its ELF note `.note.optrush`, read without loading the file.
+/// The description of a plugin, from its ELF note `.note.optrush`. The file is not loaded.
 struct PluginDescription {
   std::filesystem::path file;
-  int64_t api = 0;                                ///< plugin API version that it was built for
+  int64_t api = 0;                                ///< the plugin API version of its build
   std::string abi;                                ///< "gnu 12, cxx11abi 1, c++ 20, torch 2.11.0, cuda 13.0"
   std::string name, version, summary, doc, kind;  ///< kind: optimization | parallelism
-  Effect effect = Effect::exact;                  ///< with any options
+  Effect effect = Effect::exact;                  ///< the effect without regard to options
   std::vector<std::string> conflicts, requirements;  ///< names of other plugins
-  std::vector<std::string> needs;                    ///< of the machine: plugin/needs.h
+  std::vector<std::string> needs;                    ///< requirements of the machine: plugin/needs.h
   std::vector<OptionSchema> options;
-  std::vector<CheckedForm> checks;  ///< "check" of the description; without it, one form of defaults
+  std::vector<CheckedForm> checks;  ///< field "check"; without it, one form with default options
 
-  /// With options as given in a script: the widest of its own and those of what is chosen.
+  /// The effect with options from a script: the widest of `effect` and those of the chosen values.
   Effect effect_with(const Json& given) const;
 };
 
-/// The API version and ABI tag of this build, to be compared with a plugin's.
+/// The API version and ABI tag of this build, to compare with a plugin's.
 int64_t host_api();
 std::string host_abi();
 
-/// Reads the note. Errors: not an ELF file, wrong machine, truncated, no note, a note that is not ours. Of a
-/// plugin that was built for another API only api, abi, name and version are read.
+/// Reads the note. Errors: not an ELF file, wrong machine, truncated, no note, or a foreign note. For another
+/// API version, only api, abi, name and version are read.
 PluginDescription read_description(const std::filesystem::path&);
-/// The same from the text of a note: a line of JSON with api and abi, then the plugin's own JSON.
+/// The same from the text of a note: a line of JSON with api and abi, then the plugin's JSON.
 PluginDescription parse_description(const std::string& note, const std::filesystem::path& file);
-/// Every difference between the plugin's build and this one in one Error: both sides and the cure.
+/// Throws an Error that lists every difference between the plugin's build and this one, with the remedy.
 void check_compatible(const PluginDescription&);
 
-/// A plugin file, or a folder of them, that can't be used, and why.
+/// A plugin file or folder that can't be used, and the reason.
 struct Unusable {
   std::filesystem::path file;
   std::string reason;
 };
-/// Plugins found in `folders`, first folder first; of two with one name the first wins.
+/// The plugins in `folders`. If two have one name, the first wins.
 class Catalogue {
  public:
-  /// Search order: given folders, OPTRUSH_PLUGIN_PATH, next to the executable (../plugins). Never the working
-  /// directory.
+  /// Searches the given folders, OPTRUSH_PLUGIN_PATH, and the folder next to the executable (../plugins).
+  /// Never the working directory.
   static Catalogue find(const std::vector<std::string>& folders);
-  /// For the plugins of a run: empty where it has none, as nothing need be searched then.
+  /// The catalogue for a run: empty if the run has no plugins, so nothing is searched.
   static Catalogue of(const RunSpec&);
 
   const std::vector<PluginDescription>& plugins() const { return plugins_; }
   const std::vector<Unusable>& unusable() const { return unusable_; }
-  /// An Error names the nearest plugin, or why the file of that name is unusable.
+  /// The plugin of this name. Throws an Error that names the nearest plugin, or the reason why the file is
+  /// unusable.
   const PluginDescription& at(const std::string& name) const;
 
-  /// An Error where one of these plugins is stacked twice, conflicts with another one or lacks one that it
-  /// requires. The cure of a conflict takes off the one that is not `added`, if one of them is not.
+  /// Throws an Error if a plugin is stacked twice, conflicts with another, or lacks one that it requires. The
+  /// remedy of a conflict removes the plugin that is not in `added`, if there is one.
   void check_stack(const std::vector<PluginUse>&, const std::vector<PluginUse>& added = {}) const;
 
  private:

@@ -10,17 +10,17 @@
 namespace optrush {
 namespace {
 constexpr char kSection[] = ".note.optrush";
-constexpr char kOwner[] = "optrush";  // its terminating zero belongs to the note's name
+constexpr char kOwner[] = "optrush";  // the terminating zero is part of the note's name
 constexpr uint32_t kType = 1;
 constexpr uint64_t kMostBytes =
-    1 << 20;  // of a description or a table of names: a damaged size must not cost memory
+    1 << 20;  // limit for descriptions and name tables, because a damaged size must not use up memory
 #if defined(__x86_64__)
 constexpr uint16_t kMachine = EM_X86_64;
 #elif defined(__aarch64__)
 constexpr uint16_t kMachine = EM_AARCH64;
 #endif
 
-/// A file of known size whose every read is checked.
+/// A file of known size with checked reads.
 class Bytes {
  public:
   Bytes(std::istream& in, std::string origin) : in_(in), origin_(std::move(origin)) {
@@ -47,7 +47,7 @@ class Bytes {
   uint64_t size_ = 0;
 };
 
-/// The structure at `offset`, which the caller knows to be inside.
+/// The structure at `offset`. The caller ensures that it is inside the file.
 template <class T>
 T structure(const std::string& bytes, uint64_t offset) {
   T value;
@@ -71,7 +71,7 @@ Elf64_Ehdr header(const Bytes& file, const std::string& origin) {
   return elf;
 }
 
-/// Content of section .note.optrush; empty where there is none.
+/// The content of section .note.optrush; empty if there is none.
 std::string note_section(const Bytes& file, const std::string& origin) {
   const Elf64_Ehdr elf = header(file, origin);
   const std::string table = file.at(elf.e_shoff, uint64_t{elf.e_shnum} * sizeof(Elf64_Shdr));

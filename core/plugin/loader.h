@@ -9,7 +9,7 @@
 #include "spec/spec_json.h"
 
 namespace optrush {
-/// A plugin of one run: what its file says, its validated options, its instance.
+/// A plugin of a run: its description, its validated options and its instance.
 struct LoadedPlugin {
   PluginDescription description;
   std::string sha256;
@@ -17,10 +17,10 @@ struct LoadedPlugin {
   std::unique_ptr<Plugin> instance;
 };
 
-/// Loads what the spec stacks, in order of names. Each step has its own error: unknown name, another build,
-/// conflict or missing requirement, symbols that can't be resolved, no entry point, options out of range.
-/// Libraries stay loaded until the process ends.
+/// Loads the plugins of a spec in order of names. Each step has a separate error: unknown name, another
+/// build, conflict or missing requirement, unresolved symbols, no entry point, invalid options. Libraries
+/// stay loaded until the process ends.
 std::vector<LoadedPlugin> load_plugins(const RunSpec&, const Catalogue&);
-/// Calls apply() of each; an exception gets the plugin's name.
+/// Calls apply() of each plugin. Exceptions get the plugin's name.
 void apply_plugins(std::vector<LoadedPlugin>&, RunRecipe&);
 }  // namespace optrush

@@ -8,7 +8,7 @@
 
 namespace optrush {
 namespace {
-/// "2.11" of "2.11.0+cu130".
+/// "2.11" from "2.11.0+cu130".
 std::string minor_version(const std::string& version) {
   return version.substr(0, version.find('.', version.find('.') + 1));
 }

@@ -1,5 +1,5 @@
-// Autocast on the device, with the lists of operators that LibTorch gives a GPU: it registers none for a
-// device from outside.
+// Autocast for the simulated device, with LibTorch's lists of operators for a GPU. LibTorch registers none
+// for a device from outside.
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 
@@ -8,7 +8,7 @@
 namespace optrush::simulated {
 namespace {
 using at::DimnameList, at::IntArrayRef, at::Scalar, at::ScalarType,
-    at::Tensor;  // of the signatures in the lists
+    at::Tensor;  // needed by the signatures in the lists
 #define OPTRUSH_LOWER(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)
 #define OPTRUSH_FP32(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32)
 #define OPTRUSH_FP32_TYPE(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32_set_opt_dtype)

@@ -13,7 +13,7 @@ using c10::CachingAllocator::kRoundLarge;
 using c10::CachingAllocator::kSmallBuffer;
 using c10::CachingAllocator::kSmallSize;
 
-/// Between segments, so that the blocks of two are never neighbours.
+/// Distance of segments, so that blocks of two segments are never neighbours.
 constexpr int64_t kAddresses = int64_t{1} << 44;
 
 int64_t rounded(int64_t bytes, size_t unit) {

@@ -5,14 +5,15 @@
 #include <tuple>
 
 namespace optrush::simulated {
-/// What LibTorch's caching allocator of CUDA (c10/cuda/CUDACachingAllocator) would take from the driver for a
-/// sequence of allocations, by sizes alone. Requests are rounded to 512 bytes. One of at most 1 MiB gets a
-/// part of a segment of 2 MiB; one below 10 MiB part of a segment of 20 MiB; a larger one a segment of its
-/// size, rounded to 2 MiB. The smallest free block that fits is split, where enough is left over, and free
-/// neighbours of a segment merge. Segments stay, so their sum is what is reserved. A block is used again on
-/// its stream only. With expandable segments there is one segment for each stream and kind, which grows.
-/// Not modelled: what happens when the device is full, where LibTorch gives free segments back and tries
-/// again.
+/// A model of LibTorch's caching allocator for CUDA (c10/cuda/CUDACachingAllocator): the memory that it takes
+/// from the driver for a sequence of allocations.
+///
+/// Requests are rounded up to 512 bytes. A request of at most 1 MiB gets a part of a 2 MiB segment, one below
+/// 10 MiB a part of a 20 MiB segment, and a larger one a segment of its size rounded up to 2 MiB. The
+/// smallest free block that fits is split if enough is left, and free neighbours in a segment merge. Segments
+/// are kept, so their sum is the reserved memory. A block is reused only on its stream. With expandable
+/// segments there is one growing segment per stream and kind. Not modelled: a full device, where LibTorch
+/// returns free segments and tries again.
 class CachingAllocator {
  public:
   struct Settings {
@@ -20,25 +21,25 @@ class CachingAllocator {
     bool expandable = false;
   };
   explicit CachingAllocator(Settings settings) : settings_(settings) {}
-  /// By PYTORCH_ALLOC_CONF, as LibTorch reads it.
+  /// Settings from PYTORCH_ALLOC_CONF.
   CachingAllocator();
 
-  /// The address of a block for `bytes` > 0. Addresses are not those of a device.
+  /// Allocates a block for `bytes` > 0. Addresses are not those of a real device.
   int64_t allocate(int64_t bytes, int64_t stream);
   void release(int64_t address);
   int64_t size_of(int64_t address) const { return blocks_.at(address).size; }
-  /// Bytes in blocks that are in use: LibTorch's allocated_bytes.
+  /// Bytes of blocks in use (LibTorch's allocated_bytes).
   int64_t allocated() const { return allocated_; }
-  /// Bytes of all segments: LibTorch's reserved_bytes.
+  /// Bytes of all segments (LibTorch's reserved_bytes).
   int64_t reserved() const { return reserved_; }
 
  private:
   struct Block {
     int64_t size = 0, stream = 0;
-    int64_t segment = 0;  ///< where the segment begins
+    int64_t segment = 0;  ///< start address of its segment
     bool small = false, free = false;
   };
-  using Blocks = std::map<int64_t, Block>;                         ///< by address
+  using Blocks = std::map<int64_t, Block>;                         ///< blocks by address
   using BySize = std::set<std::tuple<int64_t, int64_t, int64_t>>;  ///< stream, size, address
 
   Blocks::iterator find_free(int64_t bytes, int64_t stream, bool small);
@@ -49,8 +50,8 @@ class CachingAllocator {
 
   Settings settings_;
   Blocks blocks_;
-  BySize free_[2];                                          ///< large ones, small ones
-  std::map<std::pair<int64_t, bool>, int64_t> expandable_;  ///< by stream and kind: the segment
+  BySize free_[2];                                          ///< free large and small blocks
+  std::map<std::pair<int64_t, bool>, int64_t> expandable_;  ///< expandable segment by (stream, kind)
   int64_t next_segment_ = 0, allocated_ = 0, reserved_ = 0;
 };
 }  // namespace optrush::simulated

@@ -5,18 +5,18 @@
 #include <string>
 #include <utility>
 
-/// A device without hardware, registered as LibTorch's PrivateUse1: it is not the CPU, has an autocast of its
-/// own, and refuses operators that mix it with the CPU, as a GPU does. Of its two kinds, one runs every
-/// operator on shapes alone and counts the bytes that tensors would take: a step forecast without memory or
-/// time. The other keeps values in host memory and computes with the CPU's kernels: what would go wrong on a
-/// GPU because it is another device goes wrong there.
+/// A device without hardware, registered as LibTorch's PrivateUse1. Like a GPU, it is not the CPU, has its
+/// own autocast, and refuses operators that mix it with the CPU. It has two kinds. `none` runs operators on
+/// shapes only and counts the bytes of tensors: a forecast of a step without memory or time. `host` keeps
+/// values in host memory and computes with CPU kernels, so code that would fail on a GPU because it is
+/// another device fails here.
 namespace optrush::simulated {
 enum class Values : uint8_t {
-  none,  ///< sizes, strides and types alone
-  host   ///< in host memory
+  none,  ///< only sizes, strides and types
+  host   ///< values in host memory
 };
 
-/// The device whose operators and memory are simulated: kCPU, or kCUDA with an architecture such as "sm_90".
+/// The kind of device that is simulated: kCPU, or kCUDA with an architecture such as "sm_90".
 struct Form {
   // NOLINTNEXTLINE(google-explicit-constructor): a kind of device is one
   Form(at::DeviceType of_type = at::kPrivateUse1, std::string of_architecture = "sm_90")
@@ -25,36 +25,36 @@ struct Form {
   std::string architecture;
 };
 
-/// Makes it the device of this process, of this kind from now on; "simulated:0". Memory is counted from zero.
-/// Tensors of the other kind must be gone.
+/// Opens "simulated:0" with this kind and form and resets its memory counters. Tensors of another kind must
+/// no longer exist.
 at::Device open(Values, Form = {});
 
 Values values();
 const Form& form();
 
-/// Bytes of the device. In the form of a GPU they lie in blocks of LibTorch's caching allocator, and each
-/// thread that multiplies has a workspace of cuBLAS for each of its streams.
+/// Bytes of the device's memory. A simulated GPU has blocks of LibTorch's caching allocator, and a cuBLAS
+/// workspace for each thread that multiplies and each of its streams.
 struct Memory {
-  int64_t tensors = 0;     ///< as they were asked for
-  int64_t rounding = 0;    ///< of tensors to blocks
-  int64_t workspaces = 0;  ///< of cuBLAS
+  int64_t tensors = 0;     ///< requested bytes
+  int64_t rounding = 0;    ///< difference between blocks and requests
+  int64_t workspaces = 0;  ///< workspaces of cuBLAS
   int64_t total() const { return tensors + rounding + workspaces; }
 };
 Memory allocated();
-/// When the total was largest.
+/// The memory at the time of the largest total.
 Memory peak();
-/// That the allocator has taken from the driver. 0 in the form of a CPU.
+/// Bytes that the allocator has taken from the driver; 0 for a simulated CPU.
 int64_t reserved();
-/// Largest sum of pinned host memory, by the powers of two that LibTorch's allocator takes for each block.
+/// Peak of pinned host memory, with each block rounded up to a power of two as in LibTorch's allocator.
 int64_t peak_pinned();
-/// Starts a new peak at the present use.
+/// Sets the peaks to the present use.
 void reset_peak();
 
-/// Counts of the device's work, at its execution.
+/// Counts of work that the device has executed.
 struct Counts {
-  int64_t operators = 0;  ///< that computed something
-  int64_t copies = 0;     ///< between it and the host
-  int64_t waits = 0;      ///< of the host for it: values that are read, copies that block, synchronization
+  int64_t operators = 0;  ///< operators that computed something
+  int64_t copies = 0;     ///< copies between device and host
+  int64_t waits = 0;      ///< waits of the host: reads of values, blocking copies, synchronization
 };
 Counts counts();
 void reset_counts();

@@ -1,5 +1,5 @@
-// Operators of the device. Those that see storages are LibTorch's own; every other one goes through one
-// function that hands its tensors to the CPU's kernel, or to the meta device's for their shapes alone.
+// The operators of the simulated device. Operators on storages are LibTorch's. All others go through one
+// function that passes their tensors to the CPU's kernel, or to the meta device's for shapes only.
 #include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
@@ -34,14 +34,14 @@ Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::option
   return at::detail::empty_strided_generic(size, stride, &allocator(), kKeys, c10::dtype_or_default(type));
 }
 
-/// The same bytes as a tensor of the CPU; where there are none, one that a kernel may resize.
+/// The same memory as a CPU tensor; without values, a tensor that a kernel may resize.
 Tensor on_host(const Tensor& tensor) {
   if (tensor.numel() == 0) return at::empty(tensor.sizes(), at::TensorOptions(tensor.scalar_type()));
   return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
                        at::TensorOptions(at::kCPU).dtype(tensor.scalar_type()));
 }
 
-/// Takes over a new tensor of the CPU.
+/// Turns a new CPU tensor into a tensor of the device.
 Tensor to_device(const Tensor& host) {
   auto data = std::make_unique<Tensor>(host);
   void* const address = host.storage().mutable_data();
@@ -56,7 +56,7 @@ Tensor to_device(const Tensor& host) {
   return made;
 }
 
-/// Tensors of the device in a call, each with the one that stands for it.
+/// The tensors of a call and the CPU tensors that stand in for them.
 class StandIns {
  public:
   explicit StandIns(const c10::OperatorHandle& op) : op_(op) {}
@@ -79,7 +79,7 @@ class StandIns {
     return value;
   }
 
-  /// Outputs that came without a size have got one.
+  /// Gives outputs without a size the size that the kernel chose.
   void resize_outputs() const {
     for (const Tensor& stand_in : kept_) {
       const Tensor& tensor = known_.at(stand_in.unsafeGetTensorImpl());
@@ -127,10 +127,10 @@ class StandIns {
 
   const c10::OperatorHandle& op_;
   std::unordered_map<const c10::TensorImpl*, Tensor> known_;
-  Tensors kept_;  ///< so that no address is used twice
+  Tensors kept_;  ///< keeps tensors alive, so that no address is used twice
 };
 
-/// That a GPU computes with cuBLAS or cuBLASLt, in whichever of their forms.
+/// Whether a GPU computes this operator with cuBLAS or cuBLASLt.
 bool is_product(const c10::OperatorHandle& op) {
   static const std::unordered_set<std::string> kProducts = {
       "aten::mm",      "aten::addmm",    "aten::addmm_",     "aten::bmm",
@@ -139,7 +139,7 @@ bool is_product(const c10::OperatorHandle& op) {
   return kProducts.contains(op.operator_name().name);
 }
 
-/// What an operator takes beside its outputs until it is done, where that is as large as its first input.
+/// Temporary memory of an operator, if it is as large as the first input.
 int64_t scratch_bytes(const c10::OperatorHandle& op, const Stack& stack) {
   const auto& arguments = op.schema().arguments();
   const auto argument = [&](size_t i) -> const IValue& { return stack[stack.size() - arguments.size() + i]; };
@@ -147,7 +147,7 @@ int64_t scratch_bytes(const c10::OperatorHandle& op, const Stack& stack) {
   // The product of gradient and output (aten/src/ATen/native/cuda/SoftMax.cu).
   if (name == "aten::_softmax_backward_data" && form().type == at::kCUDA)
     return static_cast<int64_t>(argument(0).toTensor().nbytes());
-  // The tensor in the type of the norm (aten/src/ATen/native/LinearAlgebra.cpp).
+  // A copy in the type of the norm (aten/src/ATen/native/LinearAlgebra.cpp).
   if (name == "aten::linalg_vector_norm") {
     const Tensor& tensor = argument(0).toTensor();
     const IValue& type = argument(static_cast<size_t>(op.schema().argumentIndexWithName("dtype").value()));
@@ -168,7 +168,8 @@ void run_on_stand_ins(const c10::OperatorHandle& op, Stack* stack) {
 }
 
 void run(const c10::OperatorHandle& op, Stack* stack) {
-  const at::DisableRecordFunctionGuard seen_once;  // as this device's operator, not as what stands in for it
+  // observers see the operator of this device, not its stand-in
+  const at::DisableRecordFunctionGuard seen_once;
   State& state = State::instance();
   ++state.operators;
   const int64_t scratch = scratch_bytes(op, *stack);
@@ -181,7 +182,7 @@ void run(const c10::OperatorHandle& op, Stack* stack) {
   throw Error(ErrorCode::unsupported, "a forecast has no values that the host could read");
 }
 
-/// Whether the host waits: as CUDA's copies do where they block, or where memory of the host is not pinned.
+/// Whether the host waits for a copy, as in CUDA: the copy blocks, or host memory is not pinned.
 bool host_waits(const Tensor& host, bool non_blocking) {
   return !non_blocking || !at::globalContext().isPinnedPtr(host.storage().data(), c10::kPrivateUse1);
 }
@@ -198,7 +199,8 @@ Tensor copy_from(const Tensor& from, const Tensor& to, bool non_blocking) {
     if (waits) ++state.waits;
   }
   if (values() == Values::none) {
-    // What the host does not wait for may stay there and come back: activations that are offloaded.
+    // A copy to the host without a wait is allowed, because it may only come back later: offloaded
+    // activations.
     if (!to.is_privateuseone() && waits) no_values();
     return to;
   }
@@ -231,7 +233,8 @@ const Tensor& resize(const Tensor& self, c10::IntArrayRef size, std::optional<at
   return at::native::resize_(self, size, format);
 }
 
-/// FlashAttention where any fused kernel is allowed: they keep and make tensors of the same sizes.
+/// Selects FlashAttention if any fused kernel is allowed. All of them keep and create tensors of the same
+/// sizes.
 int64_t attention_kernel(const Tensor&, const Tensor&, const Tensor&, const std::optional<Tensor>&, double,
                          bool, std::optional<double>, bool) {
   constexpr int64_t kMath = 0, kFlash = 1;
@@ -258,7 +261,7 @@ void register_kernels() {
     made.impl("_copy_from_and_resize", copy_from_and_resize);
     made.impl("_local_scalar_dense", local_scalar_dense);
     made.impl("_fused_sdp_choice", attention_kernel);
-    // These are whole on a GPU; LibTorch would make them of other operators where a device says nothing.
+    // A GPU has kernels for these. Without a registration LibTorch would compose them of others.
     for (const char* whole : {"_grouped_mm", "silu_backward", "_foreach_norm.Scalar", "_foreach_add_.Scalar",
                               "_foreach_add_.List", "_foreach_sub_.List", "_foreach_mul_.Tensor",
                               "_foreach_mul_.Scalar", "_foreach_copy_"})

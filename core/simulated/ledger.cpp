@@ -10,8 +10,8 @@ namespace optrush::simulated {
 namespace {
 constexpr int64_t kKibi = 1024;
 
-/// As LibTorch gives it to cuBLAS and, being one with it, to cuBLASLt (aten/src/ATen/cuda/CublasHandlePool):
-/// by CUBLAS_WORKSPACE_CONFIG=:SIZE_KIB:COUNT..., else :4096:2:16:8, and 32 MiB from Hopper on (sm_89 is
+/// The workspace of cuBLAS and cuBLASLt in LibTorch (aten/src/ATen/cuda/CublasHandlePool): from
+/// CUBLAS_WORKSPACE_CONFIG=:SIZE_KIB:COUNT..., otherwise :4096:2:16:8, and 32 MiB from Hopper on (sm_89 is
 /// Ada).
 int64_t cublas_workspace(const std::string& architecture) {
   const char* set = std::getenv("CUBLAS_WORKSPACE_CONFIG");

@@ -10,18 +10,18 @@
 #include "simulated/device.h"
 
 namespace optrush::simulated {
-/// The memory of the device since it was opened.
+/// Counts the memory of the device since it was opened.
 class Ledger {
  public:
   explicit Ledger(const Form&);
 
-  /// Allocates a block. Returns its address in the form of a GPU, the key for its release.
+  /// Allocates a block. Returns its address on a simulated GPU, which give_back() needs.
   int64_t take(int64_t bytes, int64_t stream);
   void give_back(int64_t bytes, int64_t address);
-  /// A product of matrices runs on this thread and stream: cuBLAS's handle of the thread needs a workspace
-  /// there, which stays.
+  /// Notes a matrix product on this thread and stream. The thread's cuBLAS handle then has a workspace for
+  /// the stream, which is kept.
   void multiply(int64_t stream);
-  /// Pinned memory of the host, which in the form of a CPU is the same memory.
+  /// Pinned host memory. On a simulated CPU it is ordinary memory of the device.
   void pin(int64_t bytes);
   void unpin(int64_t bytes);
 
@@ -35,9 +35,9 @@ class Ledger {
   void changed();
 
   mutable std::mutex mutex_;
-  std::optional<CachingAllocator> blocks_;  ///< in the form of a GPU
+  std::optional<CachingAllocator> blocks_;  ///< only for a simulated GPU
   std::set<std::pair<std::thread::id, int64_t>> handles_;
-  int64_t workspace_ = 0;  ///< bytes of one
+  int64_t workspace_ = 0;  ///< bytes of one workspace
   int64_t pinned_ = 0, peak_pinned_ = 0;
   Memory now_, peak_;
 };

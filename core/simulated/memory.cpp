@@ -1,4 +1,4 @@
-// The device's memory: counted, and taken from the host where values are kept.
+// The device's allocator: it counts memory, and allocates host memory if values are kept.
 #include <ATen/Context.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/alloc_cpu.h>
@@ -12,7 +12,7 @@
 
 namespace optrush::simulated {
 namespace {
-/// One block, for as long as it lives.
+/// An allocated block.
 struct Block {
   explicit Block(size_t bytes) : bytes(static_cast<int64_t>(bytes)), ledger(State::instance().ledger) {
     State& state = State::instance();
@@ -28,7 +28,7 @@ struct Block {
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
   int64_t bytes, address = 0;
-  std::shared_ptr<Ledger> ledger;  ///< that counts it, also after the device was opened again
+  std::shared_ptr<Ledger> ledger;  ///< the ledger that counts it, also after the device was opened again
   void* data = nullptr;
 };
 

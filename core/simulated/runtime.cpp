@@ -1,5 +1,5 @@
-// Streams, events, pinned memory and generators of the device. Work is done when it is enqueued, so events
-// are always complete; what a GPU would make the host wait for is counted.
+// Streams, events, pinned memory and generators of the device. Work is complete when it is enqueued, so
+// events are always complete. Operations that make the host wait on a GPU are counted.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -55,11 +55,10 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
  private:
   static c10::Stream stream(c10::StreamId id) { return c10::Stream(c10::Stream::UNSAFE, kDevice, id); }
 };
-// LibTorch's engine counts devices at the first backward of a process, so this is there from the start.
+// Registered from the start, because LibTorch's engine counts devices at the first backward of a process.
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
 
-/// Host memory that copies need not stage. Where there are no values nothing writes to it: its pages are
-/// promised and never there.
+/// Pinned host memory. Without values nothing writes to it, so its pages are reserved but never allocated.
 class PinnedAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
@@ -129,7 +128,7 @@ class Hooks final : public at::PrivateUse1HooksInterface {
   void setCurrentDevice(c10::DeviceIndex) const override {}
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex) const override { return 0; }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex) const override { return 0; }
-  /// The CPU's, as its kernels draw from it.
+  /// A CPU generator, because CPU kernels draw from it.
   const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override { return generator_; }
   at::Generator getNewGenerator(c10::DeviceIndex) const override { return at::detail::createCPUGenerator(); }
   at::Device getDeviceFromPtr(void*) const override { return kDevice; }

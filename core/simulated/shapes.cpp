@@ -1,5 +1,5 @@
-// Shapes of operators that LibTorch knows in Python alone, or not at all. What such a kernel allocates while
-// it runs is allocated here, too, so that it counts for the peak.
+// Shape rules for operators that LibTorch has only in Python or not at all. Temporary memory of such kernels
+// is allocated here as well, so that it counts for the peak.
 #include "simulated/shapes.h"
 
 #include <ATen/ExpandUtils.h>
@@ -19,7 +19,7 @@ namespace optrush::simulated {
 namespace {
 using torch::jit::Stack;
 
-/// Arguments of one call by their place in the schema; replaced by what it returns.
+/// The arguments of a call by position in the schema. They are replaced by the results.
 class Call {
  public:
   Call(const c10::FunctionSchema& schema, Stack& stack)
@@ -40,7 +40,7 @@ class Call {
   size_t first_;
 };
 
-/// Attention kernels write (B, S, H, K) and give it as (B, H, S, K).
+/// Attention kernels write (B, S, H, K) and return a (B, H, S, K) view.
 Tensor heads_like(const Tensor& x, int64_t count) {
   return at::empty({x.size(0), x.size(2), count, x.size(3)}, x.options()).transpose(1, 2);
 }
@@ -53,7 +53,7 @@ void flash_forward(Call& call) {
   const Tensor q = call.tensor(0);
   call.give({heads_like(q), log_sum_exp(q)});
 }
-/// FlashAttention 2 sums dQ in fp32, and makes dK and dV for every query head before groups are summed.
+/// FlashAttention 2 sums dQ in fp32, and computes dK and dV for every query head before it sums over groups.
 void flash_backward(Call& call) {
   const Tensor q = call.tensor(1), k = call.tensor(2), v = call.tensor(3);
   const Tensor d_q = heads_like(q), d_k = heads_like(k), d_v = heads_like(v);
@@ -63,8 +63,8 @@ void flash_backward(Call& call) {
   const Tensor all_v = grouped ? heads_like(v, q.size(1)) : Tensor();
   call.give({d_q, d_k, d_v});
 }
-/// Outputs of the operators for GPUs: out, lse, four that describe packed sequences, two of the generator's
-/// state, a mask for debugging.
+/// Outputs of the GPU operators: out, lse, four descriptions of packed sequences, two parts of the
+/// generator's state, and a debug mask.
 void gpu_attention_forward(Call& call) {
   const Tensor q = call.tensor(0);
   const Tensor state = at::empty({}, q.options().dtype(at::kLong));
@@ -72,8 +72,8 @@ void gpu_attention_forward(Call& call) {
              state, Tensor()});
 }
 
-/// The same kernels by operators that take (B, S, H, K): out, lse, the generator's state, none, and a mask
-/// for debugging.
+/// The same kernels with (B, S, H, K) arguments: out, lse, the generator's state, an empty tensor, and a
+/// debug mask.
 void window_forward(Call& call) {
   const Tensor q = call.tensor(0);
   const Tensor lse = at::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(at::kFloat));
@@ -102,7 +102,7 @@ void index_select(Call& call) {
       call.tensor(2).numel();
   call.give({at::empty(sizes, self.options())});
 }
-/// A GPU sorts the tokens of a large batch, and sums at most ten rows of an entry at a time, in fp32
+/// A GPU sorts the tokens of a large batch and sums at most ten rows of an entry at a time in fp32
 /// (ATen/native/cuda/Embedding.cu, EmbeddingBackwardKernel.cu).
 void embedding_dense_backward(Call& call) {
   constexpr int64_t kRows = 10;
@@ -112,25 +112,26 @@ void embedding_dense_backward(Call& call) {
   if (form().type != at::kCUDA || tokens.numel() <= kEmbeddingTokensUnsorted) return call.give({result()});
   const auto numbers = [&](int64_t count) { return at::empty({count}, tokens.options()); };
   const Tensor sorted = numbers(tokens.numel()), order = numbers(tokens.numel());
-  {  // the order before, and what the sort has beside it
+  {  // the original order, and temporary memory of the sort
     const Tensor range = numbers(tokens.numel()), beside = numbers(2 * tokens.numel() + 2304);
   }
   const Tensor sum = result();
   const int64_t different = std::min(tokens.numel(), entries), parts = tokens.numel() / kRows + different;
   const Tensor begins = numbers(tokens.numel()), count = numbers(1);
-  numbers(tokens.numel());  // tokens without repetitions
+  numbers(tokens.numel());  // distinct tokens
   const Tensor parts_of_each = numbers(different), first_parts = numbers(different),
                count_of_parts = numbers(1), begins_of_parts = numbers(parts);
   const auto wide = gradient.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const Tensor sums = at::empty({parts, width}, gradient.options().dtype(wide));
   call.give({sum});
 }
-/// mm and its like with a type of the result that is not the operands'.
+/// mm and similar operators with another result type than that of the operands.
 void matmul_into(Call& call, const Tensor& a, const Tensor& b, const c10::IValue& type) {
   const auto result = type.isNone() ? a.scalar_type() : type.toScalarType();
   call.give({at::empty({a.size(0), b.size(1)}, a.options().dtype(result))});
 }
-/// Rows times the matrix of their group, or the products of the rows of each group: 2-D times 3-D or 2-D.
+/// Rows times the matrix of their group (2-D times 3-D), or the products of the rows of each group (2-D times
+/// 2-D).
 void grouped_matmul(Call& call) {
   const Tensor a = call.tensor(0), b = call.tensor(1);
   if (b.dim() == 3)
@@ -138,7 +139,7 @@ void grouped_matmul(Call& call) {
   else
     call.give({at::empty({call.argument("offs").toTensor().numel(), a.size(0), b.size(1)}, a.options())});
 }
-/// Elementwise, of one tensor or two, and then where to.
+/// Elementwise operators of one or two tensors with an `out` argument.
 void into_out(Call& call) {
   const Tensor a = call.tensor(0), out = call.argument("out").toTensor();
   const bool is_binary = !call.tensor(1).is_same(out);

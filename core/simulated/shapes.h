@@ -3,7 +3,7 @@
 #include <ATen/core/stack.h>
 
 namespace optrush::simulated {
-/// Puts outputs of the right sizes and types in the place of an operator's arguments, for those whose shapes
-/// LibTorch does not know in C++. False: it is none of these.
+/// Replaces the arguments of an operator by outputs of the right sizes and types, if LibTorch has no shape
+/// rule for it in C++. Returns false for other operators.
 bool run_shape_rule(const c10::OperatorHandle&, torch::jit::Stack&);
 }  // namespace optrush::simulated

@@ -11,18 +11,18 @@
 namespace optrush::simulated {
 inline const c10::Device kDevice{c10::kPrivateUse1, 0};
 
-/// The objects in LibTorch's registries: one per process, like the registries.
+/// The state behind LibTorch's registries: one per process, like the registries.
 struct State {
   std::atomic<Values> values{Values::none};
   Form form;
   std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>(Form{});
-  std::atomic<int64_t> live{0};  ///< bytes of all tensors, also of those that an earlier ledger counts
+  std::atomic<int64_t> live{0};  ///< bytes of all tensors, including those that an earlier ledger counts
   std::atomic<int64_t> operators{0}, copies{0}, waits{0};
   static State& instance();
 };
 
 c10::Allocator& allocator();
-/// Of the calling thread.
+/// The stream of the calling thread.
 c10::StreamId current_stream();
 void register_hooks();
 void register_kernels();
