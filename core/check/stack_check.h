@@ -10,9 +10,8 @@ namespace optrush {
 /// Curves and gradients of a few training steps.
 struct TrainingCurve {
   std::vector<double> losses, norms;  ///< by step; the norm of a skipped step is NaN
-  std::map<std::string, Tensor>
-      /// Gradients of the first step as the optimizer gets them, in fp64 on the host.
-      gradients;
+  /// Gradients of the first step as the optimizer gets them, in fp64 on the host.
+  std::map<std::string, Tensor> gradients;
 };
 
 /// Compares stacks with their plain form. Plain forms are trained once and kept.

@@ -12,15 +12,15 @@
 
 namespace optrush {
 namespace {
-constexpr size_t kMostVariants = 1000;        // each is trained for rounds; more is a mistake in the script
-constexpr int64_t kMostGivenRounds = 10'000;  // a spec each, all of them known beforehand
+constexpr size_t kMostVariants = 1000;  // each trains for several rounds; more is a mistake in the script
+constexpr int64_t kMostGivenRounds = 10'000;  // one spec per round, all known in advance
 
 constexpr size_t kLongestSlug = 40;
 
-/// What is stacked at some point, and where each plugin came from.
+/// A stack with the origin of each plugin.
 struct Stack {
   RunSpec spec;
-  std::map<std::string, std::string> origin;  ///< plugin -> "the base", "rung 'bf16' (x.lua:12)"
+  std::map<std::string, std::string> origin;  ///< by plugin: "the base", "rung 'bf16' (x.lua:12)"
   std::optional<External> external;
 };
 
@@ -56,8 +56,8 @@ void put_on(Stack& stack, const PluginUse& use, const Rung& rung) {
   stack.origin[use.name] = "rung '" + rung.name + "' (" + rung.where + ")";
 }
 
-/// `stack` with a rung on top. `may_be_missing`: plugins that replace and without may name although they are
-/// not stacked, because the rung that brings them was left out.
+/// Adds a rung to a stack. `may_be_missing`: plugins that replace and without may name although they are not
+/// stacked, because their rung was left out.
 Stack on_top(Stack stack, const Rung& rung, const std::set<std::string>& may_be_missing = {}) {
   for (const auto& plugin : rung.without) take_off(stack, plugin, "without", rung, may_be_missing);
   for (const auto& plugin : rung.replace) take_off(stack, plugin, "replace", rung, may_be_missing);
@@ -78,7 +78,8 @@ std::set<std::string> plugins_of(const std::vector<Rung>& rungs) {
   return names;
 }
 
-/// Of everything that decides what is run. Edits of plugins commute, so their order does not.
+/// A key of everything that determines the runs of a spec. Edits of plugins commute, so their order is not
+/// part of it.
 std::string work_of(RunSpec spec, const std::optional<External>& external) {
   spec.rung.clear();
   spec.variant = 0;
@@ -87,7 +88,7 @@ std::string work_of(RunSpec spec, const std::optional<External>& external) {
          (external ? to_json(*external).dump(-1, ' ', true, Json::error_handler_t::replace) : "");
 }
 
-/// Collects variants in report order.
+/// Collects the variants in report order.
 class Expansion {
  public:
   Expansion(const Experiment& experiment, const std::set<std::string>& cannot_be) : cannot_be_(cannot_be) {
@@ -102,7 +103,7 @@ class Expansion {
   void ladder(const std::vector<Rung>& rungs) {
     begin_part(/*equals_are_meant=*/true);
     std::vector<Step> steps = {{"base", base_, 0, {}}};
-    std::set<std::string> missing;  // plugins of rungs that can't be
+    std::set<std::string> missing;  // plugins of rungs in `cannot_be`
     for (const auto& rung : rungs) {
       const Step below = rung.over.empty() ? steps.back() : step_named(rung.over, steps, rung);
       if (rung.external) {
@@ -160,12 +161,12 @@ class Expansion {
   std::vector<Variant> take() { return std::move(variants_); }
 
  private:
-  /// A rung of a ladder that another one may stand on.
+  /// A rung of a ladder on which another rung may be stacked.
   struct Step {
     std::string name;
     Stack stack;
     int64_t variant = 0;
-    std::vector<std::string> passed_over;  ///< rungs in place of which it is stood on
+    std::vector<std::string> passed_over;  ///< invalid rungs above it that were skipped
   };
 
   static const Step& step_named(const std::string& name, const std::vector<Step>& steps, const Rung& rung) {
@@ -198,7 +199,7 @@ class Expansion {
     }
   }
 
-  /// A row of its own that nothing is stacked on.
+  /// Adds a row beside the ladder, on which nothing is stacked.
   void beside(const Rung& rung, int64_t previous, const Stack& stack) {
     add(rung.name, "external", previous, on_top(stack, rung), rung.where);
   }
@@ -236,7 +237,7 @@ class Expansion {
     part_begins_ = static_cast<int64_t>(variants_.size());
   }
 
-  /// The earlier variant whose runs are those of `variant`, too; -1: none.
+  /// The earlier variant with the same runs as `variant`; -1: none.
   int64_t same_as(const Variant& variant) {
     const auto [first, is_new] =
         first_of_.try_emplace(work_of(variant.spec, variant.external), variant.index);
@@ -261,12 +262,13 @@ class Expansion {
   const std::set<std::string>& cannot_be_;
   Stack base_;
   std::vector<Variant> variants_;
-  std::map<std::string, int64_t> first_of_;  ///< work_of() -> the first variant with this stack
-  bool equals_are_meant_ = false;            ///< in the present part
-  int64_t part_begins_ = 0;                  ///< its first variant
+  std::map<std::string, int64_t> first_of_;  ///< by work_of(): the first variant with this stack
+  bool equals_are_meant_ = false;            ///< equal variants of the present part are run separately
+  int64_t part_begins_ = 0;                  ///< first variant of the present part
 };
 
-/// "FlashAttention + bf16" -> "flashattention-bf16"; what cannot stand in a file name becomes one dash.
+/// "FlashAttention + bf16" becomes "flashattention-bf16". Characters that are not allowed in a file name
+/// become one dash.
 std::string slug(const std::string& name) {
   std::string text;
   for (const char c : name) {

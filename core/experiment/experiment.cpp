@@ -30,7 +30,7 @@ const Fields<Published>& published_fields() {
   return fields;
 }
 
-/// "A100-80GB" -> A100, 80GB; in lower case, as names of devices differ in it.
+/// Splits "A100-80GB" into "a100" and "80gb". Lower case, because the case varies between names of devices.
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words(1);
   for (const char c : text) {
@@ -56,12 +56,12 @@ const Fields<GridView>& grid_view_fields() {
   return fields;
 }
 
-// Before the templates below, which call them.
+// Declared here for the templates below.
 Json to_json(const Rung&);
 Json to_json(const std::vector<Rung>& axis);
 Json to_json(const Part&);
 
-/// A list of values that have a reader and a writer of their own.
+/// A field that is a list of values with their own reader and writer.
 template <class T, class M>
 typename Fields<T>::Field list_of(std::vector<M> T::*member, M (*from_json)(const Json&, const std::string&),
                                   OptionSchema schema) {
@@ -101,7 +101,7 @@ typename Fields<T>::Field run_spec(RunSpec T::*member, OptionSchema schema) {
           [=](const T& object) { return to_json(object.*member); }};
 }
 
-/// An empty table where there is none, as in reports of before there were any.
+/// A field that may be missing, as in older reports.
 template <class T>
 typename Fields<T>::Field external() {
   return {{.name = "external",

@@ -9,7 +9,7 @@
 
 namespace optrush {
 namespace {
-/// A tolerance by arithmetic.
+/// The tolerances of an effect by arithmetic.
 struct Line {
   Effect effect;
   double fp64, fp32, reduced;
@@ -24,34 +24,35 @@ double tolerance_in(const std::array<Line, N>& table, Effect effect, Arithmetic 
 }
 }  // namespace
 
-/// Every tolerance of the project: the largest relative difference of two losses at one of the first steps.
+/// The tolerances of losses: the largest relative difference of two losses in one of the first steps.
 double tolerance_of(Effect effect, Arithmetic arithmetic) {
   static constexpr std::array<Line, 5> kTable = {{
       // The same operations in the same order give the same bits in every arithmetic.
       {Effect::exact, 0, 0, 0},
-      // Unit roundoff (1e-16, 6e-8, 4e-3), grown by a dozen AdamW steps, averaged over thousands of tokens.
+      // Unit roundoff (1e-16, 6e-8, 4e-3), increased by a dozen AdamW steps and averaged over thousands of
+      // tokens.
       {Effect::rounding, 1e-9, 1e-4, 5e-3},
-      // bf16 keeps 8 bits, 0.4 % an operation, and fp8 4, which came to 0.04 % and 0.8 % of the loss after
-      // ten steps of a tiny model. A wrong mask shows far above 2 %; a scale that is lost in every linear
-      // need not in so few steps, but it does in the gradient norm.
+      // bf16 has 8 bits (0.4 % per operation) and fp8 has 4. After ten steps of a tiny model the losses
+      // differed by 0.04 % and 0.8 %. A wrong mask changes the loss by much more than 2 %. A scale that is
+      // missing in every linear may change it less in so few steps, but changes the gradient norm.
       {Effect::precision, 2e-2, 2e-2, 2e-2},
-      // At an equal global batch another split only sums in another order.
+      // At an equal global batch, another split only changes the order of sums.
       {Effect::batch, 1e-9, 1e-4, 5e-3},
-      // Compared with its own plain form, whose operations come in another order.
+      // Compared with its plain form, whose operations have another order.
       {Effect::model, 1e-9, 1e-4, 5e-3},
   }};
   return tolerance_in(kTable, effect, arithmetic);
 }
 
-/// The same of gradient norms, over the first kNormSteps steps. Measured over stacks, seeds and learning
-/// rates of 3e-4 and 3e-3 on two small models, they were 10 to 50 times as far apart as the losses; a step's
-/// sum in place of its mean, or a rank or a scale that is lost, changes them by a factor.
+/// The tolerances of gradient norms, over the first kNormSteps steps. Over stacks, seeds and learning rates
+/// of 3e-4 and 3e-3 on two small models, norms differed 10 to 50 times as much as losses. A step's sum in
+/// place of its mean, or a missing rank or scale, changes them by a factor.
 double norm_tolerance_of(Effect effect, Arithmetic arithmetic) {
   static constexpr std::array<Line, 5> kTable = {{
       {Effect::exact, 0, 0, 0},
-      // At most 9e-6 in fp32 and 3 % in bf16.
+      // Measured: at most 9e-6 in fp32 and 3 % in bf16.
       {Effect::rounding, 1e-8, 1e-3, 0.1},
-      // At most 3 % in bf16 and 8 % in fp8.
+      // Measured: at most 3 % in bf16 and 8 % in fp8.
       {Effect::precision, 0.25, 0.25, 0.25},
       {Effect::batch, 1e-8, 1e-3, 0.1},
       {Effect::model, 1e-8, 1e-3, 0.1},
@@ -60,19 +61,20 @@ double norm_tolerance_of(Effect effect, Arithmetic arithmetic) {
 }
 
 namespace {
-/// What is wrong with a gradient's scale shows at once. Later, updates have fed back so much that norms of
-/// equally good runs are far apart: up to 30 % after 20 steps in bf16.
+/// An error of a gradient's scale appears in the first steps. Later, updates have fed differences back so
+/// often that norms of equally good runs differ: by up to 30 % after 20 steps in bf16.
 constexpr size_t kNormSteps = 12;
 
-/// Updates feed differences back, so that later losses of equally good runs are apart by whole percents at
-/// single steps, however small the differences were: measured with learning rates of 3e-4 to 3e-3 on two
-/// small models, 3e-3 after 24 steps in fp8, 4e-2 after 32; 7 % after 1,500 for other kernels in fp32. Means
-/// of kLossSteps losses were at most 0.4 % of the first loss apart in fp32, 2 % in bf16 and 3 % in fp8.
+/// The tolerance of later losses. Updates feed differences back, so later losses of equally good runs differ
+/// by whole percents in single steps, however small the first differences were. With learning rates of 3e-4
+/// to 3e-3 on two small models: 3e-3 after 24 steps in fp8, 4e-2 after 32; 7 % after 1,500 for other kernels
+/// in fp32. Means of kLossSteps losses differed by at most 0.4 % of the first loss in fp32, 2 % in bf16 and 3
+/// % in fp8.
 constexpr double kLaterTolerance = 0.05;
 
-/// A falling loss: the last third of the curve lies below the first, or above it by no more than this many
-/// standard errors: batches differ more than a short run learns. Of a loss that stays where it is, 12 steps
-/// (6 degrees of freedom) rise by so much once in 280 times.
+/// The loss must fall: the mean of the last third of the curve is below that of the first, or above it by at
+/// most this number of standard errors, because batches differ by more than a short run learns. A constant
+/// loss exceeds this after 12 steps (6 degrees of freedom) once in 280 times.
 constexpr double kRiseInStandardErrors = 4;
 
 template <class... How>
@@ -83,7 +85,7 @@ std::string number(double value, How... how) {
 std::string scientific(double value) { return number(value, std::chars_format::scientific, 1); }
 std::string three_digits(double value) { return number(value, std::chars_format::general, 3); }
 
-/// The step where two curves are farthest apart.
+/// The step at which two curves differ most.
 struct Worst {
   double difference = 0, subject = 0, reference = 0;
   int64_t step = -1;
@@ -101,7 +103,7 @@ struct Worst {
 
 size_t shared_steps(const Curve& a, const Curve& b) { return std::min(a.losses.size(), b.losses.size()); }
 
-/// Over the first steps that both have; a loss that is not finite is infinitely far away.
+/// Over the first `steps` steps that both curves have. A loss that is not finite is infinitely far away.
 Worst losses_apart(const Curve& a, const Curve& b, size_t steps = std::numeric_limits<size_t>::max()) {
   Worst worst;
   for (size_t i = 0; i < std::min(shared_steps(a, b), steps); ++i)
@@ -109,8 +111,8 @@ Worst losses_apart(const Curve& a, const Curve& b, size_t steps = std::numeric_l
   return worst;
 }
 
-/// Means of kLossSteps losses up to the last one that both have, over the reference's first; none where there
-/// are no steps after the first kLossSteps.
+/// The largest difference of means of kLossSteps losses, relative to the reference's first loss; none if
+/// there are no steps after the first kLossSteps.
 Worst later_losses_apart(const Curve& subject, const Curve& reference) {
   Worst worst;
   const double unit = std::abs(reference.losses.front());
@@ -126,8 +128,8 @@ Worst later_losses_apart(const Curve& subject, const Curve& reference) {
   return worst;
 }
 
-/// Over the first steps, up to an update that only one of the two skipped: from there on their parameters
-/// differ.
+/// Over the first steps, up to an update that only one of the runs skipped, because parameters differ from
+/// there on.
 Worst norms_apart(const Curve& a, const Curve& b) {
   Worst worst;
   for (size_t i = 0; i < std::min({a.norms.size(), b.norms.size(), kNormSteps}); ++i) {
@@ -141,7 +143,7 @@ std::string allowed_text(double tolerance) {
   return tolerance == 0 ? "none is allowed" : scientific(tolerance) + " is allowed";
 }
 
-/// `whose`: " of the first steps", where later ones are spoken of as well.
+/// `whose`: " of the first steps" if the message also mentions later ones.
 std::string losses_text(const Worst& worst, double tolerance, const std::string& whose = "") {
   if (worst.difference == 0) return "losses" + whose + " are bit-equal";
   return "losses" + whose + " differ by up to " + scientific(worst.difference) + " (step " +
@@ -166,7 +168,7 @@ std::string norms_text(const Worst& worst, double tolerance) {
     return "gradient norms differ by up to " + scientific(worst.difference) + " (step " +
            std::to_string(worst.step) + "); " + allowed_text(tolerance);
   const std::string at = "the gradient norm of step " + std::to_string(worst.step) + " is ";
-  constexpr double kFactor = 0.05;  // from here on a factor says more than a difference
+  constexpr double kFactor = 0.05;  // from here on, the message states a factor instead of a difference
   if (worst.difference < kFactor)
     return at + number(worst.subject) + " and that of the reference " + number(worst.reference) +
            ", a difference of " + scientific(worst.difference) + "; " + allowed_text(tolerance);
@@ -175,7 +177,7 @@ std::string norms_text(const Worst& worst, double tolerance) {
          allowed_text(tolerance);
 }
 
-/// Compares every subject with the first reference.
+/// Compares all subjects with the first reference.
 class Comparison {
  public:
   Comparison(const GateCheck& check, const std::vector<Curve>& subjects, const std::vector<Curve>& references)
@@ -186,7 +188,7 @@ class Comparison {
       all_.add(loss);
       if (loss.step < 0) continue;
       first_.add(losses_apart(subject, references.front(), kLossSteps));
-      // Near zero a loss is small beside what two good runs differ by.
+      // Near zero, a loss is small compared with the differences of two good runs.
       if (check.overfit == 0) later_.add(later_losses_apart(subject, references.front()));
       norm_.add(norms_apart(subject, references.front()));
     }
@@ -210,7 +212,7 @@ class Comparison {
   }
 
  private:
-  /// Equal bits stay equal for ever.
+  /// If equal bits are required, all steps count, because equal bits stay equal.
   const Worst& losses_of(const Allowance& allowed) const { return allowed.loss == 0 ? all_ : first_; }
   bool has_later(const Allowance& allowed) const { return allowed.loss > 0 && later_.step >= 0; }
   bool later_fails(const Allowance& allowed) const {
@@ -222,8 +224,8 @@ class Comparison {
            norm_.difference <= allowed.norm;
   }
 
-  /// Equal bits are asked for only where the reference repeats its own: on a GPU a backward may add up in
-  /// another order each time.
+  /// Requires equal bits only if the reference repeats its own: on a GPU, a backward may sum in another order
+  /// each time.
   std::string relax(Allowance& allowed, GateVerdict& verdict) const {
     const Allowance& irreproducible = check_.allowed_if_irreproducible;
     if (irreproducible.loss <= allowed.loss && irreproducible.norm <= allowed.norm) return {};
@@ -239,7 +241,7 @@ class Comparison {
                    : "; the runs of the reference are not bit-equal, so equal bits are not required";
   }
 
-  /// What fails comes first; where losses fail, norms that agree are no news.
+  /// The message starts with what failed. If losses fail, norms that agree are left out.
   std::string message(const Allowance& allowed) const {
     const Worst& loss = losses_of(allowed);
     std::string losses = losses_text(all_.difference == 0 ? all_ : loss, allowed.loss);
@@ -259,11 +261,11 @@ class Comparison {
 
   const GateCheck& check_;
   const std::vector<Curve>& references_;
-  bool complete_ = true;  ///< every subject has a step in common with the reference
+  bool complete_ = true;  ///< every subject shares a step with the reference
   Worst all_, first_, later_, norm_;
 };
 
-/// The mean of a curve's last third less that of its first, and the standard error of that.
+/// The mean of a curve's last third minus that of its first third, with its standard error.
 struct Rise {
   double value = 0, error = 0;
 };
@@ -281,9 +283,9 @@ Rise rise_of(const std::vector<double>& losses) {
   return {last - first, std::sqrt(first_error + last_error)};
 }
 
-/// How far a loss may rise. Batches that are harder at the end raise the loss of the base as well: no rung is
-/// blamed for that. What batches scatter by shows in the base, too; a rung's own scatter beyond a hundredth
-/// of its loss is then that of a training that diverges, and must not excuse it.
+/// How far a loss may rise. Harder batches at the end raise the base's loss as well, so they are not blamed
+/// on a rung. The base also shows the scatter of batches: scatter of a rung above a hundredth of its loss
+/// comes from a diverging training and must not excuse it.
 double allowed_rise(const std::vector<double>& losses, const std::optional<Curve>& base) {
   constexpr double kOwnScatter = 0.01;
   const double own = rise_of(losses).error;

@@ -11,7 +11,7 @@
 
 namespace optrush {
 namespace {
-/// Length of probe and reference runs: enough for an error of the optimizer to show in the loss.
+/// Length of probe and reference runs: an error of the optimizer appears in the loss within these steps.
 constexpr int64_t kProbeSteps = 4, kProbeWarmup = 2;
 
 struct Use {
@@ -23,17 +23,18 @@ struct Use {
   }
 };
 
-/// All that decides a run's losses. It points into a variant and its plan, as there may be thousands of them.
+/// Everything that determines the losses of a run. It refers to a variant and its plan, because there may be
+/// thousands.
 struct Setup {
-  TrainSpec train;  ///< with what plugins made of it
+  TrainSpec train;  ///< after the plugins' edits
   const Json* model;
-  const RunSpec* spec;  ///< of the data and the machine
+  const RunSpec* spec;  ///< for the data and the machine
   std::vector<Use> plugins;
 
   bool uses(Effect effect) const {
     return std::any_of(plugins.begin(), plugins.end(), [&](const Use& use) { return use.effect == effect; });
   }
-  /// Ranks that the batch is split over: fewer than the world where others split the model.
+  /// The number of ranks that split the batch: fewer than world_size if others split the model.
   int64_t data_ranks() const { return train.global_batch / (train.micro_batch * train.accumulation); }
   bool reduced() const { return train.dtype == "bf16" || uses(Effect::precision); }
   Arithmetic arithmetic() const {
@@ -42,7 +43,7 @@ struct Setup {
 };
 
 struct Difference {
-  Effect effect = Effect::exact;  ///< widest, batch and model apart
+  Effect effect = Effect::exact;  ///< widest effect, except batch and model
   bool any = false, batch = false, model = false;
   bool same_task() const { return !batch && !model; }
   void add(Effect e) {
@@ -84,7 +85,7 @@ Difference difference(const Setup& a, const Setup& b) {
     d.any = d.batch = true;
   if (a.train.micro_batch != b.train.micro_batch || a.train.accumulation != b.train.accumulation)
     d.add(Effect::batch);
-  if (a.train.world_size != b.train.world_size) d.add(Effect::rounding);  // sums come in another order
+  if (a.train.world_size != b.train.world_size) d.add(Effect::rounding);  // another order of sums
   if (a.train.dtype != b.train.dtype) d.add(Effect::precision);
   const auto machine = [](const RunSpec& spec) {
     return std::tie(spec.device, spec.threads, spec.environment);
@@ -93,7 +94,7 @@ Difference difference(const Setup& a, const Setup& b) {
   return d;
 }
 
-/// Plans a check of one variant; every step tries one way of comparing, the tightest first.
+/// Plans the check of a variant. It tries the ways of comparing in order, the strictest first.
 class Planner {
  public:
   Planner(const std::vector<Variant>& variants, const Plans& plans, int64_t index)
@@ -136,7 +137,8 @@ class Planner {
                                         std::max(check_.allowed.norm, rounding.norm)};
   }
 
-  /// A rung of the same task: the previous one, or for fewer bits the last one with all of them.
+  /// Compares with a rung of the same task: the previous one, or for lower precision the last one in full
+  /// precision.
   bool with_ancestor() {
     const auto same_task = [&](int64_t i) { return difference(setup_, setup(i)).same_task(); };
     const auto nearest = std::ranges::find_if(ancestors_, same_task);
@@ -156,7 +158,7 @@ class Planner {
     return true;
   }
 
-  /// Of a grid: an earlier combination of the same task, the first in full precision where there is one.
+  /// In a grid, compares with an earlier combination of the same task, preferably in full precision.
   bool with_neighbour() {
     if (variant_.group != "grid") return false;
     int64_t chosen = -1;
@@ -177,10 +179,11 @@ class Planner {
     return true;
   }
 
-  /// Another function or task: what changes it, alone on the base's plugins, is its plain form.
+  /// The variant has another function or task. Its plain form is the base's plugins and the plugins that
+  /// change it.
   bool with_plain_form() {
     if (ancestors_.empty() || !difference(setup_, setup(ancestors_.front())).model) return false;
-    if (variant_.external) {  // a worker has no such form
+    if (variant_.external) {  // a worker can't run its plain form
       only_fall("the external program trains a different function or task");
       return true;
     }
@@ -202,7 +205,7 @@ class Planner {
     std::erase_if(run.plugins, [&](const PluginUse& use) { return !kept.contains(use.name); });
     run.train.world_size = plain.train.world_size;
     run.train.micro_batch = plain.train.micro_batch;
-    // Where a plugin accumulates in the plain form as well, the spec must not.
+    // If a plugin of the plain form also accumulates, the spec must not.
     if (!plain.uses(Effect::batch)) run.train.accumulation = plain.train.accumulation;
     run.train.global_batch = 0;
     compare(difference(setup_, plain), setup_, plain);
@@ -215,8 +218,8 @@ class Planner {
     return true;
   }
 
-  /// The plain form may lack what connects more ranks than the base has, or what leaves fewer of them to the
-  /// data: it makes the same batch on the base's. False where it can't.
+  /// The plain form may lack the plugins that connect more ranks than the base has, or that leave fewer of
+  /// them for the data. Then it makes the same batch on the base's ranks. Returns false if it can't.
   bool take_ranks_of_base(Setup& plain) const {
     TrainSpec& train = plain.train;
     const int64_t world = variants_.front().spec.train.world_size;
@@ -235,19 +238,19 @@ class Planner {
     return true;
   }
 
-  /// " on 2 ranks" where that differs from the variant's own.
+  /// " on 2 ranks" if the number differs from the variant's; otherwise "".
   std::string on_ranks(const RunSpec& run) const {
     const int64_t ranks = run.train.world_size;
     if (ranks == setup_.train.world_size) return "";
     return " on " + counted(ranks, "rank");
   }
 
-  /// Another batch: at an equal global batch the losses have to agree.
+  /// The batch differs: at an equal global batch, losses must agree.
   bool at_equal_batch() {
     if (ancestors_.empty()) return false;
     const int64_t previous = ancestors_.front();
     const Setup other = setup(previous);
-    // What the rung before it can show takes no more ranks than that one has.
+    // The previous rung can be the reference only with the same number of ranks.
     const bool other_ranks = setup_.train.world_size != other.train.world_size;
     if (other_ranks && by_accumulation(previous, other)) return true;
     if (by_probe(previous, other) || by_accumulation(previous, other)) return true;
@@ -257,7 +260,7 @@ class Planner {
     return true;
   }
 
-  /// The variant's way of splitting, at the batch of the rung before it.
+  /// Runs a probe: the variant's split, with the batch of the previous rung.
   bool by_probe(int64_t previous, const Setup& other) {
     const TrainSpec &now = setup_.train, &then = other.train;
     const int64_t parts = now.accumulation * setup_.data_ranks();
@@ -283,7 +286,8 @@ class Planner {
     return true;
   }
 
-  /// Only the micro-batch or the number of ranks grew: the rung before it, accumulating up to the new batch.
+  /// Only the micro-batch or the number of ranks grew: compares with the previous rung that accumulates up to
+  /// the new batch.
   bool by_accumulation(int64_t previous, const Setup& other) {
     const TrainSpec &now = setup_.train, &then = other.train;
     const RunSpec& spec = variants_[static_cast<size_t>(previous)].spec;
@@ -310,7 +314,8 @@ class Planner {
     check_.explanation = why + ", so only a falling loss is checked";
   }
 
-  /// The variant's own rounds are repeated as round 0, a reference that was made for it as round 1.
+  /// A repeat of the reference. The variant's rounds are repeated as round 0, a separate reference as round
+  /// 1.
   RunSpec repeated_reference() const {
     const auto spec_of = [&](int64_t index) { return variants_[static_cast<size_t>(index)].spec; };
     RunSpec run = check_.reference
@@ -343,7 +348,7 @@ class Planner {
   const Plans& plans_;
   const Variant& variant_;
   Setup setup_;
-  std::vector<int64_t> ancestors_;  ///< nearest first, with a plan
+  std::vector<int64_t> ancestors_;  ///< variants below with a plan, nearest first
   GateCheck check_;
 };
 }  // namespace

@@ -7,7 +7,7 @@
 
 namespace optrush {
 namespace {
-/// Ranks divide the batch of a step by what one of them makes of it.
+/// The number of ranks that split the data is the global batch divided by the sequences per rank.
 TrainSpec problem_from_json(const Json& json) {
   TrainSpec train = train_from_json(json, {});
   int64_t of_a_rank = 0;
@@ -16,12 +16,12 @@ TrainSpec problem_from_json(const Json& json) {
     throw Error(ErrorCode::invalid_value,
                 "'global_batch' of 'problem' must be a multiple of micro_batch times accumulation, but is " +
                     std::to_string(train.global_batch));
-  // Of data ranks at least, where an earlier build did not write it.
+  // Older builds did not write it: at least the number of ranks that split the data.
   if (!json.contains("world_size")) train.world_size = train.global_batch / of_a_rank;
   return train;
 }
 
-/// A field that must be an object, as it is.
+/// A field with an object, which is not checked further.
 template <class T>
 typename Record<T>::Field json_object(const char* name, Json T::*member, FieldUse use) {
   use.schema = {{"type", "object"}};
@@ -124,7 +124,7 @@ const Record<UsedPlugin>& record_of(const UsedPlugin*) {
   return record;
 }
 
-/// The gate compares by effects, so each plugin of a plan says its own.
+/// Each plugin of a plan must state its effect, because the gate compares by effects.
 static Record<Plan>::Field plugins_field() {
   return {"plugins",
           {.required = true, .schema = record::described<std::vector<UsedPlugin>>(false)},
@@ -139,7 +139,7 @@ static Record<Plan>::Field plugins_field() {
           [](const Plan& plan) { return record::written(plan.plugins, false); }};
 }
 
-/// In the order in which a worker writes them.
+/// The fields, in the order of the file.
 const Record<Plan>& record_of(const Plan*) {
   using P = Plan;
   static const auto record =

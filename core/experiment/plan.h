@@ -13,14 +13,14 @@
 #include "spec/record.h"
 
 namespace optrush {
-/// A plugin as a run uses it: its build, and its effect with these options.
+/// A plugin in a run: its build, its options and its effect with them.
 struct UsedPlugin {
   std::string name, version, file, sha256;
   Effect effect = Effect::exact;
   Json options = Json::object();
 };
 
-/// Who owns a slot of the recipe, and what wraps it, from the inside out.
+/// A slot of the recipe: its base and its wraps, from the inside out.
 struct PlannedSlot {
   struct Wrap {
     std::string phase, plugin;
@@ -29,50 +29,50 @@ struct PlannedSlot {
   std::vector<Wrap> wraps;
 };
 
-/// Parameters of a rank. Bytes are those of their own types.
+/// Parameters of a rank. Bytes are those of their types.
 struct PlannedParameters {
   int64_t count = 0, trainable = 0, bytes = 0;
 };
 
-/// FLOPs a token of a full sequence, by each formula.
+/// FLOPs per token of a full sequence, by each formula.
 struct PlannedFlops {
   std::optional<double> mfu, mfu_causal;
 };
 
-/// One dimension of the ranks.
+/// A dimension of the mesh.
 struct MeshDimension {
   std::string name;
   int64_t size = 1;
 };
 
-/// What a spec became after every plugin's apply() (docs/internals/forecasts.md): the problem, the slots of
-/// the recipe, parameters, FLOPs, and what a step is predicted to take. plans.json has one for each variant.
+/// The plan of a variant: the spec after every plugin's apply() (docs/internals/forecasts.md), the slots of
+/// the recipe, parameters, FLOPs, and the forecast of a step. plans.json has one per variant.
 struct Plan {
-  TrainSpec problem;  ///< with what plugins made of it
+  TrainSpec problem;  ///< after the plugins' edits
   std::string model_kind;
   Json model, data;  ///< as in the spec
   std::vector<UsedPlugin> plugins;
   std::vector<PlannedSlot> slots;
-  Json activations;  ///< the policy
+  Json activations;  ///< the activation policy
   std::optional<PlannedParameters> parameters;
   std::vector<std::string> notes;
-  std::optional<PlannedFlops> flops_per_token;  ///< none: it follows from the lengths of documents
+  std::optional<PlannedFlops> flops_per_token;  ///< none: it depends on the lengths of documents
   std::vector<MeshDimension> mesh;              ///< outermost first; empty: one rank
-  std::optional<OperatorWork> work;             ///< none: a model and no operator
+  std::optional<OperatorWork> work;             ///< only for a single operator
   std::optional<PlannedMemory> memory;
-  Json costs;               ///< of a step (measure/step_costs.h); null: not predicted
-  std::string no_forecast;  ///< why there is none of memory; "": there is one
+  Json costs;               ///< costs of a step (measure/step_costs.h); null: not predicted
+  std::string no_forecast;  ///< why there is no forecast of memory; "": there is one
 
   bool uses(Effect) const;
-  /// Ranks that train together.
+  /// Number of ranks that train together.
   int64_t devices() const { return problem.world_size; }
 };
-/// By variant; none where it has none.
+/// Plans by variant; none: the variant has no plan.
 using Plans = std::vector<std::optional<Plan>>;
 
-/// Errors name the field. Unknown fields are passed over.
+/// Errors name the field. Unknown fields are ignored.
 Plan plan_from_json(const Json&, const std::string& where);
-/// None of null.
+/// None for null.
 std::optional<Plan> optional_plan_from_json(const Json&, const std::string& where);
 Json to_json(const Plan&);
 Json to_json(const std::optional<Plan>&);

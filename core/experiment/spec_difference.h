@@ -2,13 +2,13 @@
 #include "experiment/experiment.h"
 
 namespace optrush {
-/// The settings of a spec in the form of a rung's: {"model": ..., "train": ..., "device": ...}.
+/// The settings of a spec in the form of a rung's settings: {"model": ..., "train": ..., "device": ...}.
 Json settings_of(const RunSpec&);
-/// Fields of `now` that differ from `before`, object by object.
+/// The fields of `now` that differ from `before`, recursively.
 Json difference(const Json& before, const Json& now);
-/// Whether a use with these very options is among them.
+/// Whether the list has this plugin with equal options.
 bool has(const std::vector<PluginUse>&, const PluginUse& wanted);
 
-/// A rung that makes `to` out of `from`, whatever they stack.
+/// A rung that turns `from` into `to`, for any stacks.
 Rung rung_between(const RunSpec& from, const RunSpec& to, std::string name);
 }  // namespace optrush

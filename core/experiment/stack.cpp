@@ -9,7 +9,7 @@
 
 namespace optrush {
 void check_stack(const Variant& variant, const Catalogue& catalogue) {
-  for (const PluginUse& use : variant.spec.plugins) catalogue.at(use.name);  // its Errors need no rung
+  for (const PluginUse& use : variant.spec.plugins) catalogue.at(use.name);  // errors here need no rung
   try {
     catalogue.check_stack(variant.spec.plugins, variant.added);
   } catch (const Error& e) {

@@ -23,7 +23,7 @@ const Fields<Until>& until_fields() {
   return fields;
 }
 
-/// 0: there is no such unit.
+/// Seconds per unit; 0 for an unknown unit.
 double seconds_in(std::string_view unit) {
   if (unit.empty() || unit == "s") return 1;
   if (unit == "m" || unit == "min") return 60;
