@@ -18,7 +18,7 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-/// The second of which is the first with the optimizer's state in memory.
+/// Two steps: the second is the first one with the optimizer's state in memory.
 constexpr int64_t kWarmup = 1, kSteps = 1;
 
 double peak_of(const RunResult& result) {
@@ -52,7 +52,7 @@ bool MemoryTrials::run(const MemoryTrial& trial, int64_t gpus) {
   Job job{.id = "trial", .spec = trial.spec};
   job.spec.train.warmup = kWarmup;
   job.spec.train.steps = kSteps;
-  job.spec.validate.every = job.spec.save.every = 0;  // neither is part of a step
+  job.spec.validate.every = job.spec.save.every = 0;  // not part of a step
   write_json(folder.path() / "spec.json", to_json(job.spec));
   RunStarter starter(request_.worker, request_.followers, folder.path() / "starts", interrupts);
   starter.machine_has(gpus);

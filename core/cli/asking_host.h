@@ -4,16 +4,18 @@
 #include "script/host.h"
 
 namespace optrush {
-/// Real runs of two steps that show whether a batch fits, and their answers: a script that is run again
-/// builds the same experiment from them. trials.jsonl in the folder of the reports, only ever appended to.
+/// Runs of two steps that show whether a batch fits, and their stored answers: a script that runs again
+/// builds the same experiment from them. Stored in trials.jsonl in the folder of the reports, which is
+/// append-only.
 class MemoryTrials {
  public:
-  /// `label` of the command line: reports of different labels have answers of their own.
+  /// `label`: of the command line; each label has separate answers.
   MemoryTrials(RunRequest, std::string label);
 
-  /// The latest answer; none where there was no such trial.
+  /// The latest answer; none if there was no such trial.
   std::optional<bool> remembered(const MemoryTrial&) const;
-  /// Runs it, on a machine with so many GPUs. An Error where it ended neither well nor for want of memory.
+  /// Runs the trial on a machine with `gpus` GPUs. Throws an Error if it fails for another reason than
+  /// memory.
   bool run(const MemoryTrial&, int64_t gpus);
 
  private:
@@ -24,7 +26,7 @@ class MemoryTrials {
   std::filesystem::path file_;
 };
 
-/// Answers what a script asks about the machine, through workers.
+/// Answers a script's questions about the machine by asking workers.
 class AskingHost : public ScriptHost {
  public:
   /// `label`: of the command line; "": not given.
@@ -34,7 +36,7 @@ class AskingHost : public ScriptHost {
   Json cpu() override;
   int64_t ranks(bool on_gpus) override;
   std::optional<int64_t> predicted_peak(const RunSpec&) override;
-  /// As it was answered before.
+  /// The stored answer.
   std::optional<bool> holds(const MemoryTrial& trial) override {
     return trials_.remembered(with_tokens(trial));
   }
@@ -46,11 +48,11 @@ class AskingHost : public ScriptHost {
   Json gpus() const;
 
  private:
-  /// The output of the worker's command `what`; null if it writes nothing.
+  /// The output of the worker's command `what`; null if it writes none.
   Json ask_worker(const std::string& what) const;
 
   std::filesystem::path worker_;
-  std::optional<PlannedGpu> as_gpu_;  ///< that is planned for and need not be there
+  std::optional<PlannedGpu> as_gpu_;  ///< the GPU of --as-gpu
   MemoryTrials trials_;
   ModelTokens model_tokens_;
 };

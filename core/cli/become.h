@@ -3,7 +3,6 @@
 #include <vector>
 
 namespace optrush {
-/// A program, the first of `words`, takes this process's place. An Error with this cure where it can't be
-/// started.
+/// Replaces this process by the program `words[0]`. Throws an Error with this remedy if it can't be started.
 [[noreturn]] void become(std::vector<std::string> words, const std::string& cure);
 }  // namespace optrush

@@ -93,7 +93,7 @@ void add_check_command(CLI::App& app, int& code) {
   command->add_option("--json", options->json, "also write every case and its result to this file")
       ->type_name("FILE");
   command->add_flag("--without-values", options->without_values, "on a stand-in for a GPU: compare nothing")
-      ->group("");  // for tests, not in the help
+      ->group("");  // for tests; not shown in the help
   command->footer(
       "Trains small models for a few steps and compares them with a reference: losses, gradients,\n"
       "finite differences in fp64, every type. Exit code: 0 no case failed, 1 a case failed, 2 wrong usage,\n"

@@ -20,7 +20,7 @@ constexpr std::array kStatuses = {CaseStatus::ok, CaseStatus::refused, CaseStatu
 
 using Counts = std::map<CaseStatus, size_t>;
 
-/// "12 ok", "10 ok, 2 refused"
+/// For example "12 ok" or "10 ok, 2 refused".
 std::string shown(const Counts& counts) {
   std::vector<std::string> parts;
   for (const CaseStatus status : kStatuses)
@@ -29,7 +29,8 @@ std::string shown(const Counts& counts) {
   return join(parts);
 }
 
-/// A good one takes a case that trained: a plugin whose cases were all skipped or refused was not checked.
+/// The verdict of a plugin. It is good only if a case trained: a plugin whose cases were all skipped or
+/// refused was not checked.
 std::string verdict_of(const std::set<CaseStatus>& statuses, bool compared) {
   if (statuses.contains(CaseStatus::failed)) return "FAILED";
   return compared && statuses.contains(CaseStatus::ok) ? std::string(to_string(CaseStatus::ok))
@@ -71,7 +72,7 @@ std::string indented(const std::string& text, const std::string& margin) {
   return result;
 }
 
-/// Each reason once, with the first of the cases that gave it.
+/// Each reason once, with the first of its cases.
 std::string reasons_of(const std::vector<CheckedCase>& cases, CaseStatus status) {
   constexpr size_t kNamed = 3;
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;

@@ -4,8 +4,8 @@
 #include "launch/run/check_run.h"
 
 namespace optrush {
-/// A line for each plugin with the number of its cases by kind and how they ended, then every reason once,
-/// with the cases that gave it, then the counts.
+/// A line per plugin with the number of its cases by kind and result, then every reason with its cases, then
+/// the counts.
 std::string check_table(const CheckOutcome&);
 /// {"schema_version", "device", "machine", "counts", "cases", "unusable", ...} for programs.
 Json check_json(const CheckOutcome&);

@@ -21,11 +21,11 @@ namespace optrush {
 namespace {
 namespace fs = std::filesystem;
 
-/// A wheel's workers look for torch beside their package in site-packages. Where it lies elsewhere, this adds
-/// it to LD_LIBRARY_PATH of this process, for all that it starts.
+/// Workers of a wheel search torch beside their package in site-packages. If it is elsewhere, this adds it to
+/// LD_LIBRARY_PATH for all processes started from here.
 void let_workers_find_torch() {
   const Installation here = Installation::of_this_program();
-  if (!here.installed || !here.torch.empty()) return;  // their run path has it
+  if (!here.installed || !here.torch.empty()) return;  // their run path contains it
   const fs::path torch = torch_folder();
   std::error_code missing;
   if (torch.empty() || fs::equivalent(torch, here.root.parent_path() / "torch", missing)) return;
@@ -42,7 +42,7 @@ void print_error(ErrorCode code, const std::string& text) {
                  " " + printable_lines(text) + "\n");
 }
 
-/// The subcommand that was given, or the program itself.
+/// The given subcommand, or the program.
 const CLI::App& active(const CLI::App& app) {
   const auto given = app.get_subcommands();
   return given.empty() ? app : *given.front();
@@ -61,8 +61,8 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-/// What CLI11 says of a value that is no number, "Could not convert: --within = 3%", with the option's type;
-/// any other text as it is.
+/// Rewrites CLI11's message for a value that is not a number, "Could not convert: --within = 3%", with the
+/// option's type; returns other texts unchanged.
 std::string not_a_number(const CLI::App& command, const std::string& text) {
   constexpr std::string_view kStart = "Could not convert: ", kEquals = " = ";
   const size_t equals = text.find(kEquals);
@@ -74,7 +74,7 @@ std::string not_a_number(const CLI::App& command, const std::string& text) {
          text.substr(equals + kEquals.size()) + "'";
 }
 
-/// CLI11's complaint in our words, with the nearest name for one that is not known.
+/// CLI11's error in the words of this program, with the nearest name for an unknown one.
 UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = active(app);
   const bool top = &command == &app;

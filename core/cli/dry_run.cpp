@@ -69,14 +69,14 @@ std::string rounds_text(const Json& experiment) {
          duration(until.at("at_most_s").get<double>());
 }
 
-/// How long it will take, by what the report of this label holds; null where that is nothing.
+/// The estimated time from a stored report with this label; null if there is none.
 Json estimate_of(const std::vector<Job>& jobs, const std::filesystem::path& folder) {
   if (!has_report(folder)) return nullptr;
   try {
     const TimeEstimate estimate = estimate_time(jobs, load_report(folder));
     if (estimate.known == 0) return nullptr;
     return {{"seconds", estimate.seconds}, {"known_runs", estimate.known}, {"runs", estimate.all}};
-  } catch (const Error&) {  // a damaged report is nothing to learn from
+  } catch (const Error&) {  // the report is damaged
     return nullptr;
   }
 }
@@ -102,7 +102,7 @@ std::vector<std::string> base_lines(const Json& spec) {
   return lines;
 }
 
-/// Each plan with its "status" and, where it is not to be run, the "reason".
+/// Each plan with its "status" and, if it will not run, the "reason".
 Json with_ends(const Plans& plans, const std::vector<NoPlan>& without_plan) {
   Json list = Json::array();
   for (const auto& plan : plans) {
@@ -119,7 +119,7 @@ Json with_ends(const Plans& plans, const std::vector<NoPlan>& without_plan) {
   return list;
 }
 
-/// What was planned of a variant, of `dry`'s JSON; none where nothing was.
+/// The plan of a variant in the JSON `dry`; none if there is none.
 std::optional<Plan> plan_in(const Json& dry, size_t index) {
   const Json& plan = dry.at("plans").at(index);
   if (!plan.is_object() || !plan.contains("problem")) return std::nullopt;

@@ -11,10 +11,10 @@ namespace optrush {
 enum class DryRunForm : uint8_t {
   text,
   json,
-  costs  ///< what a step of each variant costs a GPU, as a Markdown table
+  costs  ///< costs of a step on a GPU for each variant, as a Markdown table
 };
 
-/// Shows what a script's experiments would run, and starts nothing but the workers that plan.
+/// Shows what a script's experiments would run. Starts only workers that plan.
 class DryRunHost : public AskingHost {
  public:
   DryRunHost(RunRequest request, Overrides overrides, DryRunForm form);
@@ -22,9 +22,9 @@ class DryRunHost : public AskingHost {
   std::filesystem::path run(const Experiment&) override;
   void report(const std::filesystem::path&) override {}
 
-  /// Prints the JSON of all experiments, if that was asked for.
+  /// Prints the JSON of all experiments, if it was requested.
   void finish() const;
-  /// Every variant has a plan.
+  /// Whether every variant has a plan.
   bool all_ok() const { return all_ok_; }
 
  private:
@@ -35,8 +35,8 @@ class DryRunHost : public AskingHost {
   bool all_ok_ = true;
 };
 
-/// One experiment of a dry run, expanded and planned.
+/// An expanded and planned experiment as JSON.
 Json dry_run(const Expanded&, const RunRequest&);
-/// The same for people.
+/// The same as text.
 std::string dry_run_text(const Json&);
 }  // namespace optrush

@@ -9,7 +9,7 @@
 
 namespace optrush {
 namespace {
-/// Notes what a script asks, and runs nothing.
+/// Records what a script asks for. Runs nothing.
 class QuestionHost : public ScriptHost {
  public:
   std::filesystem::path run(const Experiment& experiment) override {
@@ -23,8 +23,8 @@ class QuestionHost : public ScriptHost {
   std::vector<std::string> questions_;
 };
 
-/// {"questions", "problem"} of a script as `device` would run it; why it can't be read, if so, and the "code"
-/// of that error.
+/// {"questions", "problem"} of a script for `device`; "problem" is the reason why it can't be read, with the
+/// "code" of the error.
 Json asked_by(const std::filesystem::path& script, const Installation& here, const std::string& device) {
   QuestionHost host;
   Json asked = {{"problem", ""}};
@@ -37,13 +37,12 @@ Json asked_by(const std::filesystem::path& script, const Installation& here, con
   return asked;
 }
 
-/// One object for each experiment that ships: its name, its file, and what asked_by() says.
+/// One object per shipped experiment: its name, its file, and the result of asked_by().
 Json listed(const Installation& here) {
   Json list = Json::array();
   for (const auto& name : shipped_experiments(here)) {
     const auto script = script_named("@" + name, here);
-    // As this machine would run it. The GPU is not inspected here, so a script that needs it is read for a
-    // CPU.
+    // For this machine. The GPU is not inspected here, so a script that needs it is read for a CPU.
     Json asked = asked_by(script, here, "");
     if (!asked.at("problem").get<std::string>().empty()) asked = asked_by(script, here, "cpu");
     asked.update({{"name", name}, {"file", script.string()}});

@@ -3,7 +3,7 @@
 #include "process/process.h"
 
 namespace optrush {
-/// A signal ended the program's work early; what is done is kept.
+/// A signal ended the work early. Finished work is kept.
 class Interrupted : public Error {
  public:
   Interrupted(int signal, std::string cure)

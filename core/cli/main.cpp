@@ -1,4 +1,4 @@
-// optrush: the controller. It runs experiments and writes reports; what trains is optrush-worker.
+// optrush, the controller: runs experiments and writes reports. Training happens in optrush-worker.
 #include "cli/command_line.h"
 #include "mesh_plan/command.h"
 

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kLongestName = 40;
 constexpr std::array kTargetsOfCMake = {"all", "clean", "help", "install", "package", "test"};
 
-/// "wide_swiglu" to "WideSwiglu".
+/// "wide_swiglu" becomes "WideSwiglu".
 std::string class_name(const std::string& name) {
   std::string result;
   bool start = true;
@@ -28,11 +28,11 @@ std::string class_name(const std::string& name) {
   return result;
 }
 
-/// What the README says of the GPU kernel.
+/// The README's text about the GPU kernel.
 constexpr const char* kOfTheKernel =
     "`src/@name@.cu` holds its GPU kernels, which are\ncompiled for the present GPU at their first launch; "
     "`test/kernels.cpp` compiles them for three architectures without a GPU.\n";
-/// And of the optimizer.
+/// The README's text about the optimizer.
 constexpr const char* kOfTheOptimizer =
     "It replaces AdamW, on any number of ranks and with every plugin that shards parameters. Its state is "
     "saved with\nthem. The ladder measures which learning rate reaches a loss first; "

@@ -5,8 +5,8 @@
 #include <utility>
 
 namespace optrush {
-/// Refuses a number on the command line for which `holds` is false; `allowed` is "a number above 0". Help
-/// texts show `type` behind the option.
+/// Refuses a number on the command line unless `holds` returns true. `allowed` is for the message: "a number
+/// above 0". Help texts show `type` behind the option.
 inline CLI::Validator checked_number(std::function<bool(double)> holds, const std::string& allowed,
                                      std::string type) {
   return {[holds = std::move(holds), allowed](std::string& text) {

@@ -18,7 +18,7 @@
 
 namespace optrush {
 namespace {
-/// A place that stacks plugins.
+/// A part of the experiment that stacks plugins.
 struct Place {
   std::string name;  ///< "the base", "rung 'adapters'"
   std::vector<PluginUse>* plugins;
@@ -41,7 +41,7 @@ std::string type_of(const PluginDescription& plugin, const std::string& option) 
   return found == plugin.options.end() ? "" : found->type;
 }
 
-/// Names of the plugins that an experiment stacks anywhere, each once.
+/// The names of all plugins that an experiment stacks, without repetition.
 std::vector<std::string> stacked_plugins(const Experiment& experiment) {
   std::set<std::string> names;
   Experiment copy = experiment;
@@ -50,9 +50,9 @@ std::vector<std::string> stacked_plugins(const Experiment& experiment) {
   return {names.begin(), names.end()};
 }
 
-/// Gives an option of a plugin this value wherever the experiment stacks the plugin, checked against its
-/// description. `keys`: {"adapter", "rank"}. An Error names the nearest option; so does one where rungs
-/// differ in this option, for they would become alike.
+/// Sets an option of a plugin wherever the experiment stacks the plugin, checked against its description.
+/// `keys`: {"adapter", "rank"}. An Error names the nearest option. It is also an Error if rungs differ in
+/// this option, because they would become equal.
 void set_plugin_option(Experiment& experiment, const std::vector<std::string>& keys, const std::string& text,
                        const std::string& where) {
   const Catalogue catalogue = Catalogue::find(experiment.base.plugin_path);
@@ -86,7 +86,7 @@ void set_plugin_option(Experiment& experiment, const std::vector<std::string>& k
 
 const std::vector<std::string> kOfExperiment = {"rounds", "target_loss", "price_per_hour", "currency"};
 const std::vector<std::string> kOfSpec = {"model", "data", "train", "device", "threads", "env", "timeout"};
-// Of the base alone: rungs are compared by one validation.
+// Settings of the base only, because rungs are compared by one validation.
 const std::vector<std::string> kOfBase = {"validate", "save"};
 
 std::vector<std::string> split(const std::string& path) {
@@ -130,7 +130,7 @@ void leave_rounds_open(const Overrides& overrides, Experiment& experiment) {
   experiment.until = until_from_json(to_json(until), "--within");
 }
 
-/// A path on the command line starts at the working directory.
+/// Makes paths absolute: a path on the command line starts at the working directory.
 void place_paths(Json& settings, const std::string& where) {
   for (const char* field : {"/model/checkpoint", "/data/path", "/validate/data/path"}) {
     const Json::json_pointer pointer(field);
@@ -144,14 +144,14 @@ void place_paths(Json& settings, const std::string& where) {
   }
 }
 
-/// What an assignment sets in every spec; null where it was of something else and is done.
+/// The settings of an assignment for every spec; null if it set something else.
 Json set(Experiment& experiment, const std::string& assignment) {
   const std::string where = "--set " + assignment;
   const size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0)
     throw UsageError("--set takes key=value, not '" + assignment + "'", "for example --set train.steps=20");
   auto keys = split(assignment.substr(0, equals));
-  // A variable's value is text, though it may look like a number.
+  // The value of an environment variable is text, even if it looks like a number.
   const std::string text = assignment.substr(equals + 1);
   const Json value = keys.size() > 1 && keys[0] == "env" ? Json(text) : text_value(text);
   if (keys.size() == 1 && contains(kOfExperiment, keys[0])) {
@@ -176,7 +176,7 @@ Json set(Experiment& experiment, const std::string& assignment) {
                      where);
   }
   Json settings = value;
-  if (keys[0] == "timeout") keys[0] = "timeout_s";  // a spec's name says the unit
+  if (keys[0] == "timeout") keys[0] = "timeout_s";  // the name in a spec includes the unit
   for (auto key = keys.rbegin(); key != keys.rend(); ++key) settings = Json{{*key, std::move(settings)}};
   place_paths(settings, where);
   if (!of_base) return settings;
@@ -184,7 +184,7 @@ Json set(Experiment& experiment, const std::string& assignment) {
   return {};
 }
 
-/// One after the other. What is refused alone may hold together, as lr_decay and lr_steps do.
+/// Applies assignments in order. Some are valid only together, such as lr_decay and lr_steps.
 void set_all(Experiment& experiment, const std::vector<std::string>& assignments) {
   Json refused;
   std::string where;

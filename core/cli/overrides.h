@@ -6,7 +6,7 @@
 #include "experiment/experiment.h"
 
 namespace optrush {
-/// Changes from the command line to every experiment of a script.
+/// Changes that the command line makes to every experiment of a script.
 struct Overrides {
   std::vector<std::string> set;  ///< "train.steps=4", "rounds=3", "PLUGIN.option=16"
   std::optional<int64_t> rounds;
@@ -20,7 +20,7 @@ struct Overrides {
   std::optional<int64_t> max_restarts;
 };
 
-/// Settings go to the base, and so to every rung that does not change them itself; options of a plugin to
-/// every rung that stacks it. A UsageError names the nearest key.
+/// Settings change the base, and with it every rung that does not set them. Plugin options change every rung
+/// that stacks the plugin. A UsageError names the nearest key.
 void apply(const Overrides&, Experiment&);
 }  // namespace optrush

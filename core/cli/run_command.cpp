@@ -22,12 +22,12 @@ namespace fs = std::filesystem;
 
 namespace {
 struct RunOptions {
-  std::string script;  ///< as given: a path, or @NAME
+  std::string script;  ///< as given: a path or @NAME
   fs::path out;
   Overrides overrides;
   std::vector<std::string> only, plugin_path, arguments;
   std::string preset, track;
-  std::optional<std::string> as_gpu;  ///< a card, or its memory
+  std::optional<std::string> as_gpu;  ///< name of a card, or its memory
   bool resume = false, retry = false, skip_missing = false, dry_run = false, json = false, costs = false,
        verbose = false;
 };
@@ -47,8 +47,9 @@ void check_script(const fs::path& script) {
           : did_you_mean(script.string(), scripts));
 }
 
-/// reports/ of the project that the script belongs to (the folder above experiments/, or the root of its
-/// repository), else of the working directory: also for what was installed, which may be read-only.
+/// The default folder for reports: reports/ of the script's project (the folder above experiments/, or the
+/// root of its repository), otherwise of the working directory. Shipped experiments use the working
+/// directory, because an installation may be read-only.
 fs::path default_reports(const fs::path& script, const Installation& here) {
   const fs::path home = fs::absolute(script).lexically_normal().parent_path();
   if (here.installed && home == here.experiments) return fs::current_path() / "reports";
@@ -64,7 +65,7 @@ std::string resume_hint(const RunOptions& options) {
   return "'" + command + " --resume' with the same options runs what is missing";
 }
 
-/// The other processes of a launcher's job come.
+/// Waits for the other processes of a launcher's job.
 void join(Followers& followers) {
   Interrupts interrupts;
   followers.join(join_timeout_s(), interrupts);
@@ -74,7 +75,7 @@ void join(Followers& followers) {
     terminal.write("optrush: " + terminal.paint(Colour::red, note) + "\n");
 }
 
-/// As rank 0 of a launcher's job: whatever ends it, the others end with the same exit code.
+/// Runs as rank 0 of a launcher's job: the other processes end with the same exit code.
 int run_with_followers(const Launched& here, const fs::path& script,
                        const std::function<int(Followers&)>& conduct) {
   Followers followers(here, sha256_file(script));
@@ -89,7 +90,7 @@ int run_with_followers(const Launched& here, const fs::path& script,
   }
 }
 
-/// "layers=8" -> {"layers", "8"}.
+/// "layers=8" becomes {"layers", "8"}.
 std::map<std::string, std::string> named(const std::vector<std::string>& arguments) {
   std::map<std::string, std::string> values;
   for (const auto& argument : arguments) {
@@ -114,8 +115,7 @@ void check_options(const RunOptions& options) {
     throw UsageError("--as-gpu needs --dry-run", "to measure on a GPU, give --device cuda");
 }
 
-/// Seconds of one noise probe: at most OPTRUSH_PROBE_SECONDS, which also limits the measurement of the
-/// machine.
+/// Seconds of a noise probe: at most OPTRUSH_PROBE_SECONDS, which also limits the measurement of the machine.
 double noise_seconds() {
   const double usual = RunRequest{}.probe_s;
   return std::min(usual, environment_seconds("OPTRUSH_PROBE_SECONDS", usual));
@@ -128,7 +128,7 @@ int run(const RunOptions& options) {
   const fs::path path = script_named(options.script, installation);
   check_script(path);
   const auto here = launched();
-  // Where several processes were started, the first one alone reads the script.
+  // If several processes were started, only the first one reads the script.
   if (here && here->rank > 0)
     return options.dry_run ? kOk : follow(*here, sha256_file(path), installation.worker);
   RunRequest request{.worker = installation.worker,

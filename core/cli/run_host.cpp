@@ -18,7 +18,7 @@
 
 namespace optrush {
 namespace {
-/// The log goes to the same place as the progress line, so a live line would be torn.
+/// With the log on the same terminal, a live progress line would be torn.
 Terminal progress_terminal() {
   Terminal terminal = Terminal::of(2);
   if (log::enabled()) terminal.live = false;
@@ -47,7 +47,7 @@ Expanded RunHost::prepared(const Experiment& described) {
 
 std::filesystem::path RunHost::conclude(const RunOutcome& outcome, Progress& progress) {
   progress.stage("writing the report");
-  // A signal may come before there are results: while a search plans its first stage.
+  // A signal may arrive before there are results, for example while a search plans its first stage.
   const bool any = outcome.signal == 0 || has_report(outcome.folder);
   if (any) {
     WrittenReport written = write_report(outcome.folder);

@@ -10,7 +10,7 @@
 #include "script/host.h"
 
 namespace optrush {
-/// Lets a script's experiments happen: measures, writes the reports, prints their tables.
+/// Runs a script's experiments: measures, writes the reports and prints their tables.
 class RunHost : public AskingHost {
  public:
   RunHost(RunRequest request, Overrides overrides, std::string resume_hint);
@@ -18,16 +18,16 @@ class RunHost : public AskingHost {
   std::filesystem::path run(const Experiment&) override;
   std::filesystem::path search(const Experiment&, const SearchRequest&) override;
   void report(const std::filesystem::path& folder) override;
-  /// Runs the trial, unless a resumed script asks what it asked before.
+  /// Runs the trial, unless a resumed script has its answer.
   std::optional<bool> holds(const MemoryTrial&) override;
 
-  /// Every run ended well and no rung broke the gate.
+  /// Whether every run ended well and no rung broke the gate.
   bool all_ok() const { return all_ok_; }
 
  private:
-  /// With the command line's overrides.
+  /// Applies the overrides of the command line.
   Expanded prepared(const Experiment&);
-  /// A UsageError where rungs need what this machine lacks, unless those are to be skipped.
+  /// Throws a UsageError if rungs need something that this machine lacks, unless such rungs shall be skipped.
   void check_needs(const Expanded&) const;
   /// Writes the report.
   std::filesystem::path conclude(const RunOutcome&, Progress&);

@@ -9,7 +9,7 @@
 namespace optrush {
 namespace {
 std::filesystem::path sdk_folder() {
-  return Installation::of_this_program().root;  // of an installation or a build tree: both are prefixes
+  return Installation::of_this_program().root;  // an installation or a build tree; both work as prefixes
 }
 
 std::filesystem::path torch() {

@@ -16,7 +16,7 @@ struct Conversion {
   bool token_file = false, allow_lost = false;
 };
 
-/// Tokenizers and chat templates are those of transformers: its script takes this process's place.
+/// Replaces this process by a Python script that uses the tokenizers and chat templates of transformers.
 [[noreturn]] void tokenize(const Conversion& asked) {
   const std::string python = asked.python.empty() ? project_python().string() : asked.python;
   if (python.empty())

@@ -25,13 +25,13 @@ namespace {
   become(std::move(arguments), "build it: ./optrush setup");
 }
 
-/// What is started from here runs as a controller would have run the spec.
+/// Sets the environment that a controller would set for this spec.
 void take_environment_of(const RunSpec& spec) {
   for (const auto& [name, value] : worker_environment(spec)) setenv(name.c_str(), value.c_str(), 1);
 }
 
-/// Runs or plans a spec in a folder that is gone afterwards, and prints what the worker wrote. Its log goes
-/// to stderr.
+/// Runs or plans a spec in a temporary folder and prints the worker's output. The worker's log goes to
+/// stderr.
 int print_result_of(const std::string& what, const fs::path& spec) {
   const TemporaryFolder folder;
   const bool plan = what == "plan";
@@ -52,7 +52,8 @@ int print_result_of(const std::string& what, const fs::path& spec) {
              : kSomethingFailed;
 }
 
-/// Repeats a run of several ranks in a folder, on this machine. Its result; an Interrupted after a signal.
+/// Repeats a run of several ranks on this machine in a folder and returns its result. Throws Interrupted
+/// after a signal.
 RunResult run_ranks(const RunSpec& spec, const fs::path& folder) {
   write_json(folder / "spec.json", to_json(spec));
   const RankRun ranks(Installation::of_this_program().worker, 0, nullptr);
@@ -113,7 +114,7 @@ void add_worker_commands(CLI::App& app, int& code) {
   const auto pass_on = [&](const std::string& name, const std::string& description) {
     auto* passed = app.add_subcommand(name, description);
     passed->prefix_command();
-    passed->set_help_flag();  // the worker's own help is the right one
+    passed->set_help_flag();  // the worker prints its own help
     passed->callback([=] {
       auto arguments = passed->remaining();
       arguments.insert(arguments.begin(), name);

@@ -8,25 +8,25 @@
 namespace optrush {
 class ScriptContext;
 
-/// A checked call on its way to C++.
+/// A checked call of a bound function.
 struct Call {
-  Object* self = nullptr;  ///< of a method
-  LuaTable arguments;      ///< by parameter name
+  Object* self = nullptr;  ///< the object of a method
+  LuaTable arguments;      ///< arguments by parameter name
   std::string where;       ///< script:line
 };
 
-/// A parameter of a function or a field of a table. Its type is one of an option's (integer, number, string,
-/// boolean, list) with that option's range and choices, or in the notation of the Lua language server: the
-/// name of a class, X[], table<string, X>, X|Y. With a trailing "?" it may be left out, as with a fallback;
-/// the fallback is only shown.
+/// A parameter of a function or a field of a table. Its type is an option's type (integer, number, string,
+/// boolean, list) with the option's range and choices, or a type in the notation of the Lua language server:
+/// the name of a class, X[], table<string, X>, X|Y. A trailing "?" or a fallback makes it optional; the
+/// fallback is only shown.
 using Parameter = OptionSchema;
 bool required(const Parameter&);
 
-/// A class of the editor stubs. What it is decides how a value is checked.
+/// A class of the editor stubs. Its kind decides how a value is checked.
 struct Class {
   enum class Kind : uint8_t {
-    object,  ///< made by a bound function
-    table,   ///< a table with these fields and no others
+    object,  ///< created by a bound function
+    table,   ///< a table with only these fields
     result,  ///< a table that a bound function returns
     alias    ///< another name for the type in `alias`
   };
@@ -36,25 +36,25 @@ struct Class {
 };
 
 struct Function {
-  std::string owner, name;  ///< owner: class of a method; empty: a function of the module
+  std::string owner, name;  ///< owner: class of a method; empty for a function of the module
   std::string doc;
   std::vector<Parameter> parameters;
   std::string returns, returns_doc;
   Object (*call)(ScriptContext&, const Call&) = nullptr;
-  bool property = false;  ///< report.folder instead of report:folder()
+  bool property = false;  ///< called as report.folder instead of report:folder()
 
-  /// As a script calls it: "rush.rung", "Experiment:ladder".
+  /// The name in a script: "rush.rung", "Experiment:ladder".
   std::string title() const;
 };
 
-/// The binding table: everything a script can call. Registration, argument checks, docs/reference/lua.md and
-/// the editor stubs are made from it.
+/// The binding table: everything that a script can call. Registration, argument checks, docs/reference/lua.md
+/// and the editor stubs are generated from it.
 struct Api {
   std::vector<Class> classes;
   std::vector<Function> functions;
 
   const Class* find_class(const std::string& name) const;
-  /// Names of the functions of a class; "": of the module.
+  /// Names of the functions of a class; "" for the module.
   std::vector<std::string> names(const std::string& owner) const;
 };
 const Api& api();

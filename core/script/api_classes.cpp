@@ -10,10 +10,10 @@ namespace optrush {
 namespace {
 using Kind = Class::Kind;
 
-/// The fields of a section of the spec: their docs, ranges and defaults stand there.
+/// The fields of a section of the spec, with their docs, ranges and defaults.
 std::vector<Parameter> fields_of_spec(const std::string& section) {
   std::vector<Parameter> fields = spec_fields(section);
-  // Given by rush.checkpoint, rush.operator and rush.collective.
+  // Set by rush.checkpoint, rush.operator and rush.collective.
   std::erase_if(fields,
                 [](const Parameter& field) { return field.name == "checkpoint" || field.name == "op"; });
   for (auto& field : fields)
@@ -21,7 +21,7 @@ std::vector<Parameter> fields_of_spec(const std::string& section) {
   return fields;
 }
 
-/// What a script says of validation: how often has to be said.
+/// The fields of validation in a script. `every` is required.
 std::vector<Parameter> validate_fields_of_script() {
   auto fields = spec_fields("validate");
   for (auto& field : fields) {
@@ -36,7 +36,7 @@ std::vector<Parameter> validate_fields_of_script() {
   return fields;
 }
 
-/// Without a prompt there is nothing to say.
+/// The fields of samples in a script. `prompts` is required.
 std::vector<Parameter> sample_fields_of_script() {
   auto fields = spec_fields("sample");
   for (auto& field : fields)
@@ -66,7 +66,7 @@ std::vector<Parameter> base_settings() {
            .doc = "plugins to stack, each a name or { name, options }"}};
 }
 
-/// The same for a rung, where nothing has a default: what it leaves out stays.
+/// The fields for a rung, which have no defaults: a missing field stays unchanged.
 std::vector<Parameter> rung_settings() {
   auto fields = base_settings();
   for (auto& field : fields) {
@@ -78,7 +78,7 @@ std::vector<Parameter> rung_settings() {
   return fields;
 }
 
-/// An external rung stacks nothing.
+/// The fields for an external rung, which stacks no plugins.
 std::vector<Parameter> external_settings() {
   auto fields = rung_settings();
   std::erase_if(fields, [](const Parameter& field) { return field.name == "plugins"; });

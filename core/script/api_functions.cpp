@@ -7,7 +7,7 @@
 
 namespace optrush {
 namespace {
-/// What an operator or a collective alone may be.
+/// The allowed names of operators or collectives.
 std::vector<std::string> op_names(const std::string& kind) {
   const auto fields = spec_fields(kind);
   return std::ranges::find(fields, "op", &Parameter::name)->choices;

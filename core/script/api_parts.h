@@ -4,7 +4,7 @@
 #include "script/api.h"
 
 namespace optrush {
-/// The two halves of api(): what values there are, and what can be called.
+/// The two parts of api().
 std::vector<Class> api_classes();
 std::vector<Function> api_functions();
 }  // namespace optrush

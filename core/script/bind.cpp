@@ -19,7 +19,7 @@ Object* self_of(lua_State* lua, const Function& function) {
               "call it with a colon: " + title + (function.parameters.empty() ? "()" : " { ... }"));
 }
 
-/// Argument `index` of the call; an Error names it.
+/// Reads argument `index` of the call. Errors name the argument.
 LuaValue read_argument(lua_State* lua, const Function& function, int index) {
   try {
     return read_value(lua, index);
@@ -78,7 +78,7 @@ void push_json(lua_State* lua, const Json& json) {
   }
 }
 
-/// Every bound function: its entry of the binding table is the upvalue.
+/// The C function behind every bound function. Its upvalue is the entry of the binding table.
 int call_bound(lua_State* lua) {
   const auto& function = *static_cast<const Function*>(lua_touserdata(lua, lua_upvalueindex(1)));
   const int given = lua_gettop(lua);
@@ -88,13 +88,14 @@ int call_bound(lua_State* lua) {
   if (const auto* json = std::get_if<Json>(&result))
     push_json(lua, *json);
   else if (std::holds_alternative<std::monostate>(result))
-    lua_pushvalue(lua, 1);  // a method without a result of its own gives its object, for chains of calls
+    lua_pushvalue(lua, 1);  // a method without a result returns its object, so that calls can be chained
   else
     luaL_setmetatable(lua, class_of(result));
   return 1;
 }
 
-/// object.key: a method or a property. Upvalues: methods and properties by name, the owner of the functions.
+/// object.key: a method or a property. Upvalues: methods and properties by name, and the owner of the
+/// functions.
 int index_object(lua_State* lua) {
   lua_settop(lua, 2);
   lua_pushvalue(lua, 2);
@@ -136,7 +137,7 @@ void register_class(lua_State* lua, const char* name, const char* owner) {
   lua_newtable(lua);
   for (const Function& function : api().functions) {
     if (function.owner != owner) continue;
-    lua_pushlightuserdata(lua, const_cast<Function*>(&function));  // read only: Lua has no const pointers
+    lua_pushlightuserdata(lua, const_cast<Function*>(&function));  // never written; Lua has no const pointers
     lua_pushcclosure(lua, call_bound, 1);
     lua_setfield(lua, function.property ? -2 : -3, function.name.c_str());
   }

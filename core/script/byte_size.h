@@ -4,6 +4,7 @@
 #include "optrush/json.h"
 
 namespace optrush {
-/// 20e9, "20GB", "512 MiB": in bytes. An Error lists the forms; `what` names the value.
+/// Parses a size such as 20e9, "20GB" or "512 MiB" to bytes. An Error lists the forms; `what` names the
+/// value.
 double bytes_from(const Json& given, const std::string& what);
 }  // namespace optrush

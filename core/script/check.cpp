@@ -38,7 +38,7 @@ bool fits(const LuaValue& value, const Type& type) {
   return object != nullptr && class_of(**object) == type.name;
 }
 
-/// Whether it is a table with every field of `value`: of two kinds of table that one is meant.
+/// Whether the type is a table type with every field of `value`. It selects among alternative tables.
 bool knows(const Type& type, const LuaValue& value) {
   const Class* known = type.form == Type::Form::name ? api().find_class(type.name) : nullptr;
   return known != nullptr && known->kind == Class::Kind::table && fits(value, type) &&
@@ -77,7 +77,7 @@ std::string expected(const Parameter& parameter) {
   return join(texts, " or ");
 }
 
-/// The fields of a table inside one of `fields` that has this name: "train = { micro_batch = ... }".
+/// A hint if a field belongs into a nested table: "train = { micro_batch = ... }".
 std::string misplaced(const std::string& name, const std::vector<Parameter>& fields) {
   for (const auto& field : fields)
     for (const auto& type : alternatives(field.type))
@@ -103,7 +103,7 @@ Error unknown_field(const std::string& name, const std::vector<Parameter>& field
                elsewhere.empty() ? did_you_mean(name, names) : "did you mean " + elsewhere + "?");
 }
 
-/// `inside` names the value in the messages about its fields; empty for the table of a call with braces.
+/// `inside` names the value in messages about its fields; empty for the table of a call with braces.
 void check_value(LuaValue& value, const Parameter& parameter, const std::string& subject,
                  const std::string& inside);
 

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMostFrames = 8;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-/// The word in quotes after `label`: "(global 'io')" -> "io".
+/// The quoted word after `label`: "io" in "(global 'io')".
 std::string quoted_after(const std::string& label, const std::string& message) {
   const std::string start = label + " '";
   const size_t begin = message.find(start);
@@ -41,7 +41,7 @@ std::string hint(const std::string& message) {
   return {};
 }
 
-/// "x.lua:3: in function 'f'", without the frames of C and of this host.
+/// The frames of a traceback in Lua code, "x.lua:3: in function 'f'", without those of C and of this program.
 std::string short_frames(const std::string& traceback) {
   std::istringstream lines(traceback);
   std::string text, line;
@@ -74,7 +74,7 @@ int keep_traceback(lua_State* lua) {
     auto& [message, frames] = context_of(lua).traceback;
     const std::string now = lua_tolstring(lua, 2, nullptr);
     if (now == message)
-      return;  // on its way through a module: the first, innermost traceback is more informative
+      return;  // already passed on by a module; the first, innermost traceback is more informative
     message = now;
     frames = lua_tolstring(lua, 3, nullptr);
   });

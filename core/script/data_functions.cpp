@@ -21,7 +21,7 @@ DataSpec validated(const DataSpec& data, const std::string& where) {
 Object random(ScriptContext&, const Call& call) { return validated({.kind = "random"}, call.where); }
 
 namespace {
-/// A file, a folder or a corpus, and which files of it.
+/// Data from a file, a folder or a corpus, with the file extensions to read.
 DataSpec read_from(const std::string& kind, ScriptContext& context, const Call& call) {
   DataSpec data{.kind = kind};
   const auto& source = call.arguments.at("source");

@@ -22,7 +22,7 @@ std::vector<Rung> rungs_of(const LuaValue& list, const std::string& what) {
   return rungs;
 }
 
-/// What a view names must be there.
+/// Checks that everything that a view names exists.
 void check_view(const Part& part, const RunSpec& base) {
   const GridView& view = part.view;
   if (!view.axes.empty() && view.axes.size() != part.axes.size())
@@ -56,7 +56,7 @@ void check_view(const Part& part, const RunSpec& base) {
                 R"(for example x = "train.seq_len")");
 }
 
-/// A number of rounds, or until when.
+/// Reads the number of rounds, or the conditions for their end.
 void take_rounds(const LuaTable& options, Experiment& experiment, const std::string& where) {
   const auto *rounds = options.find("rounds"), *within = options.find("within"),
              *at_most = options.find("at_most");
@@ -72,7 +72,7 @@ void take_rounds(const LuaTable& options, Experiment& experiment, const std::str
   if (within != nullptr) experiment.until->within = within->json().get<double>();
 }
 
-/// The folder with the state; of a run's folder, the one in it.
+/// The folder with the state; for a run's folder, the one inside.
 std::string saved_state(const std::string& given, const ScriptContext& context) {
   const std::filesystem::path folder = context.resolve(given);
   for (const auto& candidate : {folder, folder / "state"})
@@ -91,7 +91,7 @@ RunSpec validating(const RunSpec& base, const LuaTable& given, const std::string
   return run_spec_from_json(json, where);
 }
 
-/// Adds a part and expands at once, so that an error shows the script's line.
+/// Adds a part and expands immediately, so that errors have the script's line.
 void add_part(Draft& draft, Part part) {
   Experiment with = draft.experiment;
   with.parts.push_back(std::move(part));
@@ -99,8 +99,8 @@ void add_part(Draft& draft, Part part) {
   draft.experiment = std::move(with);
 }
 
-/// Of an ablation or a grid, stacks that cannot be are rows of the report: they come of leaving out and
-/// combining.
+/// Checks the stacks of ladders. In an ablation or a grid, invalid stacks result from leaving out and
+/// combining; they become rows of the report.
 void check_stacks(const std::vector<Variant>& variants, const Catalogue& catalogue) {
   for (const auto& variant : variants)
     if (variant.group == "base" || variant.group == "ladder" || variant.group == "full")
@@ -148,7 +148,7 @@ Object experiment(ScriptContext& context, const Call& call) {
     experiment.price_per_hour = price->json().get<double>();
   if (const auto* currency = given.find("currency"))
     experiment.currency = one_line(currency->text(), "the currency");
-  draft.variants = expand(experiment);  // an Error here has this line
+  draft.variants = expand(experiment);  // errors here have this line
   return &context.add(std::move(draft));
 }
 

@@ -11,7 +11,7 @@ std::vector<std::string> external_words(const LuaTable& table, const std::string
   return value == nullptr ? std::vector<std::string>() : value->json().get<std::vector<std::string>>();
 }
 
-/// A placeholder that is none would reach the program as it is, which is seldom meant.
+/// Refuses unknown placeholders, which would reach the program unchanged.
 void check_placeholders(const std::vector<std::string>& command) {
   for (const auto& word : command)
     if (const auto unknown = unknown_placeholder(word); !unknown.empty())
@@ -21,13 +21,13 @@ void check_placeholders(const std::vector<std::string>& command) {
                   did_you_mean(unknown, placeholders()));
 }
 
-/// A file that the command line names, from where the program can find it: it runs in the script's folder.
+/// A file in the command, with a path that the program can find from the script's folder, where it runs.
 std::string placed(const std::string& word, const ScriptContext& context) {
   const fs::path file = context.resolve(word);
   return context.is_given(word) && fs::exists(file) ? file.string() : word;
 }
 
-/// A file that the script names, relative to its folder; "" where it names none.
+/// A file named by the script, relative to the script's folder; "" if there is none.
 std::string named_file(const LuaTable& table, const std::string& field, const ScriptContext& context) {
   const auto* value = table.find(field);
   if (value == nullptr) return "";
@@ -38,7 +38,7 @@ std::string named_file(const LuaTable& table, const std::string& field, const Sc
   return value->text();
 }
 
-/// Those that the script lists must be there; words of the command may happen to be files.
+/// Hashes of the files. Listed files must exist; words of the command may happen to be files.
 std::map<std::string, std::string> hashed_files(const External& external,
                                                 const std::vector<std::string>& listed,
                                                 const ScriptContext& context) {

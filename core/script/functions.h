@@ -3,10 +3,10 @@
 #include "script/context.h"
 
 namespace optrush::functions {
-/// No larger micro-batch is looked for.
+/// The largest micro-batch that is considered.
 inline constexpr int64_t kMostSequences = 1024;
 
-// What stands behind the binding table; its docs are there.
+// The functions behind the binding table, which documents them.
 Object llama(ScriptContext&, const Call&);
 Object operator_alone(ScriptContext&, const Call&);
 Object collective_alone(ScriptContext&, const Call&);
@@ -31,7 +31,8 @@ Object plugins(ScriptContext&, const Call&);
 Object rung(ScriptContext&, const Call&);
 Object external(ScriptContext&, const Call&);
 
-/// The name of a folder of reports, as the script gives it; an Error says what it may consist of.
+/// Checks a name from the script that becomes part of the report's folder; an Error states the allowed
+/// characters.
 std::string folder_name(const std::string& text, const std::string& what);
 
 Object experiment(ScriptContext&, const Call&);

@@ -22,7 +22,7 @@ bool is_utf8(const std::string& text) {
   }
 }
 
-/// Reads one argument; counts what it meets, so that a cycle or a huge table ends.
+/// Reads an argument. It counts values, so that a cycle or a huge table ends.
 class Reader {
  public:
   explicit Reader(lua_State* lua) : lua_(lua) {}

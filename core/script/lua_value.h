@@ -12,23 +12,23 @@ struct lua_State;
 namespace optrush {
 struct LuaValue;
 
-/// A Lua table as C++ data: the list part and the fields with string keys, in the order of their names.
+/// A Lua table as C++ data: the list part, and the fields with string keys sorted by name.
 struct LuaTable {
   std::vector<LuaValue> items;
   std::map<std::string, LuaValue> fields;
 
-  /// Null where there is no such field, or it is nil.
+  /// Null if there is no such field or it is nil.
   const LuaValue* find(const std::string& name) const;
   bool has(const std::string& name) const { return find(name) != nullptr; }
   const LuaValue& at(const std::string& name) const;
 };
 
-/// Something that no bound function takes: a function, a coroutine, a foreign userdata.
+/// A value that no bound function accepts: a function, a coroutine, a foreign userdata.
 struct Unsupported {
   std::string type;
 };
 
-/// A value that a script gave, detached from Lua except for objects, which stay where they are for the call.
+/// A value from a script. It is a copy, except for objects, which stay in Lua during the call.
 struct LuaValue {
   std::variant<Json, LuaTable, Object*, Unsupported> data = Json();
 
@@ -49,14 +49,13 @@ struct LuaValue {
   }
 };
 
-/// Reads the value at `index`. Calls nothing in Lua that can raise a Lua error, so C++ objects may live
-/// around it; an optrush::Error names what cannot be read: cycles, holes in lists, mixed keys, text that is
-/// not UTF-8.
+/// Reads the value at `index`. It calls nothing that can raise a Lua error, so C++ objects may live around
+/// it. An optrush::Error names what can't be read: cycles, holes in lists, mixed keys, invalid UTF-8.
 LuaValue read_value(lua_State*, int index);
 
-/// The value as JSON: {} is an empty object. An Error names `subject` where it holds an object of optrush, or
-/// both a list and fields.
+/// The value as JSON; {} becomes an empty object. Throws an Error with `subject` if it contains an object of
+/// optrush, or both list items and fields.
 Json to_json(const LuaValue&, const std::string& subject);
-/// "a Rung", "a table", "\"x\"", "nil": for messages.
+/// The value for messages: "a Rung", "a table", "\"x\"", "nil".
 std::string shown(const LuaValue&);
 }  // namespace optrush

@@ -7,7 +7,7 @@
 
 namespace optrush::functions {
 namespace {
-/// The problem with its rungs on top: the last variant of that ladder.
+/// The problem with all its rungs stacked: the last variant of the ladder.
 RunSpec stacked(const LuaTable& problem, ScriptContext& context, const std::string& where) {
   Experiment experiment{.name = "max_batch"};
   experiment.base = merged(RunSpec{}, settings_of(problem), where);

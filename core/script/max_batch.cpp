@@ -8,11 +8,11 @@
 
 namespace optrush {
 namespace {
-/// The rest is for the CUDA context and for the caching allocator's fragments.
+/// The rest is for the CUDA context and for fragmentation in the caching allocator.
 constexpr double kShareOfTensors = 0.9;
-/// Of the memory that is free on a CPU: the processes have more than tensors, and so have others.
+/// Share of the free memory on a CPU: processes have more than tensors, and there are other processes.
 constexpr double kShareOfFree = 0.7;
-/// A stack that trains on pairs refuses one sequence; none asks for more than two.
+/// A stack that trains on pairs refuses one sequence; no stack needs more than two.
 constexpr int64_t kSmallest = 2;
 
 void set_batch(RunSpec& spec, int64_t batch, int64_t sequences) {
@@ -20,7 +20,7 @@ void set_batch(RunSpec& spec, int64_t batch, int64_t sequences) {
   if (sequences > 0) spec.train.accumulation = sequences / batch;
 }
 
-/// The stack of this rung, the last of a ladder of the first `count`.
+/// The stack of a rung: the last one of a ladder of the first `count` rungs.
 RunSpec stack_of(const Part& ladder, size_t count, Experiment experiment) {
   experiment.parts = {ladder};
   experiment.parts.front().rungs.resize(count);
@@ -78,7 +78,7 @@ std::optional<int64_t> largest_micro_batch(RunSpec spec, const BatchLimits& limi
     while (batch > 0 && !holds(batch).value_or(true)) batch /= 2;
     return batch;
   }
-  // Nothing says where to begin, and a run that is far too large may take the machine down.
+  // Starts small, because a run that is far too large may take the machine down.
   int64_t held = 0;
   for (int64_t batch = 1; batch <= limits.most; batch *= 2) {
     if (limits.divides > 0 && limits.divides % batch != 0) break;
@@ -101,7 +101,7 @@ void fill_memory(Part& ladder, const Experiment& experiment, BatchLimits limits,
     RunSpec stack = stack_of(ladder, i + 1, experiment);
     if (on_gpu(context)) stack.device = "cuda";
     const auto batch = largest_micro_batch(stack, limits, context);
-    if (!batch && limits.trial) continue;  // a dry run can't know: the batch of the rung below
+    if (!batch && limits.trial) continue;  // unknown in a dry run: use the batch of the rung below
     if (!batch)
       throw Error(ErrorCode::unsupported,
                   "rung '" + rung.name + "': the memory of its step cannot be predicted",

@@ -6,29 +6,28 @@
 #include "script/lua_value.h"
 
 namespace optrush {
-/// Whether the runs of a script train on a GPU: where there is one, unless --device says otherwise.
+/// Whether the runs of a script train on a GPU: if there is one, unless --device states otherwise.
 bool on_gpu(const ScriptContext&);
 
-/// Bytes that a step of one rank may take: `memory` of `options`; without it 90 % of the GPU's memory, or on
-/// a CPU 70 % of the free memory, shared by `ranks`. Throws an Error that names `who` if neither is
-/// known.
+/// The memory limit for a step of one rank in bytes: `memory` in `options`, otherwise 90 % of the GPU's
+/// memory or, on a CPU, 70 % of the free memory divided by `ranks`. Throws an Error that names `who` if
+/// neither is known.
 double memory_limit(const LuaTable& options, ScriptContext&, const std::string& who, int64_t ranks);
 
-/// How a micro-batch is looked for.
+/// The limits of the search for a micro-batch.
 struct BatchLimits {
   double memory_bytes = 0;
-  int64_t most = 1;     ///< sequences
-  int64_t divides = 0;  ///< a number of sequences that micro-batches have to make up; 0: any
-  bool trial = false;   ///< what is predicted has to be confirmed by a run of two steps
+  int64_t most = 1;     ///< largest number of sequences
+  int64_t divides = 0;  ///< the micro-batch must divide this number of sequences; 0: any
+  bool trial = false;   ///< confirm the forecast by a run of two steps
 };
 
-/// The largest power of two that a step of this spec can hold as its micro-batch; where `divides` says so,
-/// accumulation makes up the rest of the step. 0: not even one sequence fits. None where it can't be
-/// predicted, and no trial is to be made or can be.
+/// The largest power of two that fits as micro-batch of this spec. With `divides`, accumulation provides the
+/// rest of the step. 0: not even one sequence fits. None if it can't be predicted and there is no trial.
 std::optional<int64_t> largest_micro_batch(RunSpec, const BatchLimits&, ScriptContext&);
 
-/// Gives each rung of a ladder, on top of the base of `experiment`, the largest micro-batch that its own
-/// stack holds, at the base's sequences a step. External rungs have that of the rungs below. An Error names
-/// the rung that can't.
+/// Sets for each rung of a ladder the largest micro-batch that its stack can hold, with the base's sequences
+/// per step. External rungs get the one of the rungs below. Throws an Error that names a rung without a
+/// solution.
 void fill_memory(Part& ladder, const Experiment&, BatchLimits, ScriptContext&);
 }  // namespace optrush

@@ -9,7 +9,7 @@
 namespace optrush::functions {
 namespace fs = std::filesystem;
 namespace {
-/// Field by field, so that { rope_scaling = { factor = 8 } } keeps the other fields of a preset's
+/// Overrides field by field, so that { rope_scaling = { factor = 8 } } keeps the other fields of a preset's
 /// rope_scaling.
 void override_fields(Json& fields, const Json& with) {
   for (const auto& [name, value] : with.items()) {
@@ -20,7 +20,7 @@ void override_fields(Json& fields, const Json& with) {
   }
 }
 
-/// "meta-llama/Llama-3.2-1B", as names on the hub are.
+/// Whether a text is a name on the Hugging Face hub: "meta-llama/Llama-3.2-1B".
 bool is_hub_name(const std::string& text) {
   const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'; };
   return std::ranges::count(text, '/') == 1 && text.front() != '/' && text.back() != '/' && text[0] != '.' &&

@@ -13,9 +13,9 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-constexpr char kModules[] = "optrush.modules";  // registry table: path -> value
+constexpr char kModules[] = "optrush.modules";  // registry table: values by path
 
-/// "ladders.common" -> "ladders/common.lua". Words joined by dots leave no way out of a folder.
+/// "ladders.common" becomes "ladders/common.lua". Words joined by dots can't lead out of a folder.
 fs::path file_of(const std::string& name) {
   std::string path;
   bool in_word = false, valid = true;
@@ -36,7 +36,7 @@ bool is_inside(const fs::path& file, const fs::path& folder) {
   return std::ranges::mismatch(folder, file).in1 == folder.end();
 }
 
-/// Canonical path of a module's file. A link is followed, but not out of the folder.
+/// The canonical path of a module's file. Links are followed, but not out of the folder.
 fs::path find_module(const std::string& name, const ScriptContext& context) {
   const fs::path file = file_of(name);
   std::vector<std::string> folders;
@@ -56,14 +56,14 @@ fs::path find_module(const std::string& name, const ScriptContext& context) {
               "looked for " + file.string() + " in " + join(folders, " and "));
 }
 
-/// How messages call the file: from the script's folder, or from the one above the library.
+/// The name of the file in messages: relative to the script's folder, or to the folder above the library.
 std::string name_in_messages(const fs::path& file, const ScriptContext& context) {
   const fs::path folder = fs::canonical(context.script().parent_path());
   if (is_inside(file, folder)) return file.lexically_relative(folder);
   return file.lexically_relative(fs::canonical(context.options().library).parent_path());
 }
 
-/// Canonical path of the module that a script asks for, or "optrush".
+/// The canonical path of the requested module, or "optrush".
 Json resolve(lua_State* lua) {
   if (lua_type(lua, 1) != LUA_TSTRING)
     throw Error(ErrorCode::missing_value, "require needs the name of a module",
@@ -74,7 +74,7 @@ Json resolve(lua_State* lua) {
   return name == "optrush" ? name : find_module(name, context_of(lua)).string();
 }
 
-/// Notes the module as being loaded. An Error where it is so already.
+/// Marks the module as being loaded. Throws an Error if it already is.
 Json begin_loading(const Json& path, ScriptContext& context) {
   const std::string name = name_in_messages(path.get<std::string>(), context);
   auto& loading = context.loading;
@@ -103,7 +103,7 @@ void execute(lua_State* lua, const Json& chunk) {
 
 int require(lua_State* lua) {
   lua_settop(lua, 1);
-  Object& path = push_object(lua);  // both objects stay on the stack for as long as their text is used
+  Object& path = push_object(lua);  // both objects stay on the stack as long as their text is used
   Object& chunk = push_object(lua);
   if (!attempt(lua, path, [&](Object& slot) { slot = resolve(lua); })) raise(lua, path);
   const auto& key = std::get<Json>(path).get_ref<const std::string&>();
@@ -122,7 +122,7 @@ int require(lua_State* lua) {
   }
   if (lua_isnil(lua, -1)) {
     lua_pop(lua, 1);
-    lua_pushboolean(lua, 1);  // so that a module without a value is still run only once
+    lua_pushboolean(lua, 1);  // a module without a value is still run only once
   }
   lua_pushvalue(lua, -1);
   lua_insert(lua, -4);

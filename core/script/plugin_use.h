@@ -6,11 +6,11 @@
 #include "script/lua_value.h"
 
 namespace optrush {
-/// A use of a plugin, checked against its description; throws an Error that describes the mistake in the
-/// script. `options` may be null.
+/// A plugin with options, checked against its description. An Error describes the mistake in the script.
+/// `options` may be null.
 PluginUse plugin_use(const std::string& name, const LuaValue* options, ScriptContext&,
                      const std::string& where);
-/// The same from a list of "name" and { "name", { options } }.
+/// The same for a list of "name" and { "name", { options } }.
 std::vector<PluginUse> plugin_uses(const std::vector<LuaValue>& list, ScriptContext&,
                                    const std::string& where);
 }  // namespace optrush

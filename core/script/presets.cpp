@@ -7,9 +7,9 @@
 
 namespace optrush {
 namespace {
-constexpr int64_t kBytes = 256;  // vocabulary of byte-level text
+constexpr int64_t kBytes = 256;  // vocabulary of bytes
 
-/// Llama 3.1 and 3.2 (config.json of the published weights); `factor` stretches an 8,192-token context.
+/// Llama 3.1 and 3.2 (config.json of the published weights). `factor` scales a context of 8,192 tokens.
 LlamaSpec llama3(int64_t dim, int64_t n_layers, int64_t n_heads, int64_t head_dim, int64_t ffn_dim,
                  double factor, bool tied) {
   return {.vocab_size = 128256,
@@ -48,7 +48,7 @@ LlamaSpec olmo_1b() {
           .tie_embeddings = true};
 }
 
-// config.json of the published weights.
+// Qwen 2.5 (config.json of the published weights).
 LlamaSpec qwen2_5(int64_t dim, int64_t n_layers, int64_t n_heads, int64_t ffn_dim) {
   return {.vocab_size = 151936,
           .dim = dim,
@@ -110,7 +110,7 @@ LlamaSpec mistral_7b() {
           .window = 4096,
           .tie_embeddings = false};
 }
-/// Five layers with a window of 512 for each one with full attention.
+/// Gemma 3: five layers with a window of 512 for each layer with full attention.
 LlamaSpec gemma3(int64_t dim, int64_t n_layers, int64_t ffn_dim) {
   LlamaSpec spec{.vocab_size = 262144,
                  .dim = dim,

@@ -12,6 +12,6 @@ struct Preset {
 /// Models with published dimensions, and small ones for CPUs.
 const std::vector<Preset>& llama_presets();
 std::vector<std::string> llama_preset_names();
-/// The dimensions of a preset; an Error names the nearest.
+/// The dimensions of a preset. An Error names the nearest one.
 const LlamaSpec& llama_preset(const std::string& name);
 }  // namespace optrush

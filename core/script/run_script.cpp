@@ -21,7 +21,7 @@ void check_status(lua_State* lua, int status) {
   throw script_error(lua, status);
 }
 
-/// A script that measures nothing is a mistake that would otherwise go unseen.
+/// Refuses a script that measures nothing, a mistake that would otherwise be unnoticed.
 void check_ran(const ScriptContext& context) {
   if (context.drafts().empty())
     throw Error(ErrorCode::missing_value, "the script describes no experiment",

@@ -14,7 +14,7 @@ std::vector<std::string> rung_words(const LuaTable& table, const std::string& fi
   return value->json().get<std::vector<std::string>>();
 }
 
-/// What a table of settings says, over what the rung has so far.
+/// Merges a table of settings into the settings of a rung.
 void apply_settings(Rung& rung, const LuaTable& table, ScriptContext& context) {
   if (const auto* plugins = table.find("plugins")) {
     if (!rung.plugins.empty())

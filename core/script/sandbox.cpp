@@ -17,7 +17,8 @@ constexpr const char* kClock[] = {"clock", "date", "time"};
 // NOLINTBEGIN(cppcoreguidelines-owning-memory): the contract of lua_Alloc is that of realloc.
 void* allocate(void* used_bytes, void* block, size_t old_size, size_t new_size) {
   auto& used = *static_cast<size_t*>(used_bytes);
-  const size_t old_bytes = block == nullptr ? 0 : old_size;  // without a block, old_size is a kind of object
+  // without a block, old_size is the type of the object
+  const size_t old_bytes = block == nullptr ? 0 : old_size;
   if (new_size == 0) {
     std::free(block);
     used -= old_bytes;
@@ -30,7 +31,7 @@ void* allocate(void* used_bytes, void* block, size_t old_size, size_t new_size) 
 }
 // NOLINTEND(cppcoreguidelines-owning-memory)
 
-/// Lua's own load() also takes the output of string.dump, and damaged bytecode crashes the interpreter.
+/// Replaces load(), which also accepts the output of string.dump: damaged bytecode crashes the interpreter.
 int load_text(lua_State* lua) {
   if (lua_gettop(lua) < 3) lua_settop(lua, 3);
   lua_pushliteral(lua, "t");
@@ -47,14 +48,15 @@ void count_instructions(lua_State* lua, lua_Debug*) {
   ScriptContext& context = context_of(lua);
   context.instructions += kInstructionsBetweenLooks;
   if (context.instructions < context.options().most_instructions) return;
-  lua_sethook(lua, count_instructions, LUA_MASKCOUNT, 1);  // a pcall may catch this one, not the next as well
+  // a pcall may catch this error, but the next instruction raises it again
+  lua_sethook(lua, count_instructions, LUA_MASKCOUNT, 1);
   luaL_where(lua, 0);
   lua_pushliteral(lua, "the script runs without end");
   lua_concat(lua, 2);
   lua_error(lua);
 }
 
-/// Opens a library and keeps, of the table at the top of the stack, only these fields, as global `name`.
+/// Opens a library and keeps only these fields of the table at the top of the stack, as global `name`.
 template <size_t N>
 void keep_only(lua_State* lua, const char* name, const char* const (&fields)[N]) {
   lua_createtable(lua, 0, static_cast<int>(N));
@@ -126,10 +128,10 @@ void open_safe_libraries(lua_State* lua) {
   lua_pushliteral(lua, "");
   lua_getmetatable(lua, -1);
   lua_pushboolean(lua, 0);
-  lua_setfield(lua, -2, "__metatable");  // else a script could change how every string behaves
+  lua_setfield(lua, -2, "__metatable");  // otherwise a script could change all strings
   lua_pop(lua, 2);
 
-  // The same script gives the same experiment.
+  // A fixed seed, so that a script always gives the same experiment.
   lua_getglobal(lua, LUA_MATHLIBNAME);
   lua_getfield(lua, -1, "randomseed");
   lua_pushinteger(lua, 1);

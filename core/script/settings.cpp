@@ -13,7 +13,7 @@ constexpr size_t kLongestLine = 80;
 Json settings_of(const LuaTable& table) {
   Json settings = Json::object();
   if (const auto* model = table.find("model")) {
-    if (model->is<ModelChoice>())  // a whole one, which takes the place of the one before
+    if (model->is<ModelChoice>())  // a complete model, which replaces the one before
       settings = {{"model_kind", model->object<ModelChoice>().kind},
                   {"model", model->object<ModelChoice>().fields}};
     else
@@ -24,7 +24,7 @@ Json settings_of(const LuaTable& table) {
   if (const auto* device = table.find("device")) settings["device"] = device->json();
   if (const auto* threads = table.find("threads")) settings["threads"] = threads->json();
   if (const auto* env = table.find("env")) {
-    settings["env"] = Json::object();  // Lua's {} may be a list
+    settings["env"] = Json::object();  // an empty Lua table may be a list
     for (const auto& [name, value] : env->table().fields) settings["env"][name] = value.text();
   }
   if (const auto* timeout = table.find("timeout")) settings["timeout_s"] = timeout->json();

@@ -50,7 +50,7 @@ std::string class_stub(const Class& known) {
   return text + "\n";
 }
 
-/// "some_plugin" -> "SomePluginOptions".
+/// "some_plugin" becomes "SomePluginOptions".
 std::string options_class(const std::string& plugin) {
   std::string text;
   bool start = true;
@@ -67,7 +67,7 @@ std::string options_stub(const PluginDescription& plugin) {
   return text + "\n";
 }
 
-/// rush.rung with one plugin's name and options.
+/// The overload of rush.rung for a plugin and its options.
 std::string overload(const PluginDescription& plugin) {
   return "---@overload fun(name: string, plugin: \"" + plugin.name +
          "\", options?: " + options_class(plugin.name) + ", settings?: RungSettings): Rung\n";

@@ -7,11 +7,11 @@
 
 namespace optrush {
 namespace {
-const char kMarker = 0;  // its address marks the metatables of objects; a script cannot make such a key
+const char kMarker = 0;  // its address marks the metatables of objects; scripts can't create such a key
 
 int collect(lua_State* lua) {
   if (Object* object = object_at(lua, 1)) {
-    *object = Object();  // a script may hold it still, in the finalizer of another value
+    *object = Object();  // a script may still hold it in the finalizer of another value
   }
   return 0;
 }
@@ -71,7 +71,7 @@ void keep_failure(lua_State* lua, Object& failure) noexcept {
       failure = Failure{e.what()};
     }
   } catch (...) {
-    // Neither memory for the text nor a type that has one: raise() says so.
+    // There is no memory for the text, or the exception has none: raise() reports that.
   }
 }
 
@@ -81,6 +81,6 @@ void raise(lua_State* lua, const Object& failure) {
   else
     lua_pushliteral(lua, "an error without a message");
   lua_error(lua);
-  std::abort();  // lua_error() never returns
+  std::abort();  // not reached: lua_error() does not return
 }
 }  // namespace optrush

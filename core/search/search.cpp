@@ -9,7 +9,7 @@ namespace optrush {
 namespace {
 using End = Forecast::End;
 
-/// The same stack, whatever the order of its parts.
+/// The stack in a canonical order.
 Picks sorted(Picks stack) {
   std::ranges::sort(stack);
   return stack;
@@ -20,7 +20,7 @@ Picks without(Picks stack, size_t axis) {
   return stack;
 }
 
-/// In the place of the axis' present alternative, else on top.
+/// Replaces the alternative of the pick's axis, or adds the pick.
 Picks with(Picks stack, const Pick& pick) {
   const auto present = std::ranges::find(stack, pick.axis, &Pick::axis);
   if (present == stack.end())
@@ -59,7 +59,7 @@ class Search {
   }
 
  private:
-  /// Of the last stage, for want of time.
+  /// Whether the last stage had too little time for any claim.
   bool claimed_nothing() const {
     bool any = false;
     for (const Considered& each : found_.stages.back().stacks) {
@@ -83,14 +83,14 @@ class Search {
     }
   }
 
-  /// Every alternative, those first that gain most alone.
+  /// All alternatives, the largest gain alone first.
   std::vector<Pick> by_gain() const {
     std::vector<Pick> order = all_;
     std::ranges::stable_sort(order, std::greater(), [&](const Pick& pick) { return gain_.at(pick); });
     return order;
   }
 
-  /// Of each axis the alternative that pays most, as far as they go together.
+  /// The best alternative of each axis, as far as they fit together.
   Picks all_that_pay() {
     Picks stack;
     for (const Pick& pick : by_gain()) {
@@ -100,7 +100,7 @@ class Search {
     return stack;
   }
 
-  /// One part of `stack` another way.
+  /// All stacks that differ from `stack` in one part.
   std::vector<Picks> moves(const Picks& stack) {
     std::vector<Picks> found;
     std::set<Picks> known{sorted(stack)};
@@ -120,8 +120,8 @@ class Search {
     return found;
   }
 
-  /// Each of many small gains may be too small to be claimed, and all of them together not. By what each was
-  /// worth when it was last put on top of a stack.
+  /// Adds all parts that seemed to pay when they were last added to a stack. Small gains may be claimable
+  /// together, even if none of them is alone.
   Picks all_that_seem_to_pay_on(Picks stack) {
     std::vector<Pick> order = all_;
     std::ranges::stable_sort(order, std::greater(), [&](const Pick& pick) { return latest_.at(pick); });
@@ -132,8 +132,8 @@ class Search {
     return stack;
   }
 
-  /// Where no move from `stack` can be claimed: all together that seem to pay on top of it, if that is not
-  /// measured to be slower. It is the better guess; the ladder of the result says how sure each part is.
+  /// If no move from `stack` can be claimed: adds all parts that seem to pay, unless the result is measured
+  /// to be slower. It is the better guess; the final ladder shows how certain each part is.
   Picks with_what_seems_to_pay(const Picks& stack) {
     const Picks together = all_that_seem_to_pay_on(stack);
     const auto is_it = [&](const Considered& each) { return sorted(each.stack) == sorted(together); };
@@ -144,13 +144,13 @@ class Search {
     return result.trial.ok && result.trial.speed > 1 ? together : stack;
   }
 
-  /// Parts that pay alone may not train together.
+  /// Removes the part with the smallest gain, because parts that pay alone may not train together.
   Picks without_the_least(const Picks& stack) const {
     const auto gain = [&](const Pick& pick) { return gain_.at(pick); };
     return without(stack, std::ranges::min_element(stack, {}, gain)->axis);
   }
 
-  /// What a move does to each axis that it changes: another alternative, or none.
+  /// The axes that a move changes, with their new alternative or none.
   static std::map<size_t, std::optional<Pick>> changes(const Picks& from, const Picks& to) {
     std::map<size_t, std::optional<Pick>> found;
     for (const Pick& pick : from)
@@ -160,9 +160,9 @@ class Search {
     return found;
   }
 
-  /// After every move that can be claimed to be faster, the fastest first: one that would change otherwise
-  /// what a faster one has changed is left out. Two of them may be worth less together than each alone: the
-  /// next stage takes back what does not pay.
+  /// Applies all moves that can be claimed to be faster, fastest first. A move is skipped if a faster one
+  /// changes the same axis otherwise. Two moves may be worth less together than alone; the next stage reverts
+  /// what does not pay.
   Picks improved(const Picks& stack) {
     std::vector<Considered> results = stage(stack, moves(stack));
     const auto beside_nothing = [](const Considered& each) { return each.trial.reference_failed; };
@@ -192,7 +192,7 @@ class Search {
     return best;
   }
 
-  /// Runs what fits; what does not is noted.
+  /// Runs the stacks that fit, and records the others.
   std::vector<Considered> stage(const Picks& reference, const std::vector<Picks>& stacks) {
     SearchStage stage{reference, {}};
     std::vector<Picks> fitting;
@@ -223,10 +223,10 @@ class Search {
 
   Evaluator& evaluator_;
   std::vector<Pick> all_;
-  std::map<Pick, double> gain_;    ///< alone
-  std::map<Pick, double> latest_;  ///< when it was last put on top of a stack
+  std::map<Pick, double> gain_;    ///< gain of each pick alone
+  std::map<Pick, double> latest_;  ///< gain of each pick when it was last added to a stack
   std::map<Pick, bool> pays_;
-  std::vector<Pick> savers_;  ///< whose predicted peak alone is below that of nothing
+  std::vector<Pick> savers_;  ///< picks that lower the predicted peak of the base
   std::map<Picks, Forecast> forecasts_;
   Found found_;
 };

@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 namespace {
 constexpr const char* kStages = "tried";
 
-/// Invalid combinations are refused before anything runs.
+/// Refuses invalid combinations before anything runs.
 void check(const Experiment& experiment, const RunRequest& run) {
   if (!run.only.empty())
     throw UsageError("--only cannot be combined with a search, which chooses its rungs", "leave out --only");
@@ -22,7 +22,7 @@ void check(const Experiment& experiment, const RunRequest& run) {
                      "limit it with --within and --at-most");
 }
 
-/// Stages of an earlier search are kept where this one goes on with it.
+/// Keeps the stages of an earlier search only if this one resumes it.
 void prepare(const fs::path& folder, const Experiment& experiment, bool resume) {
   if (resume || !(fs::exists(folder / kStages) || has_report(folder))) return;
   check_replaceable(folder, experiment);
@@ -30,7 +30,7 @@ void prepare(const fs::path& folder, const Experiment& experiment, bool resume) 
   fs::remove(folder / "tried.json");
 }
 
-/// `decides_s`: seconds more after which a search without an answer would have one.
+/// `decides_s`: additional seconds that a search without an answer would need.
 Json as_json(const Found& found, const Stacks& stacks, double decides_s) {
   Json stages = Json::array();
   for (const SearchStage& stage : found.stages) {
@@ -52,7 +52,7 @@ Json as_json(const Found& found, const Stacks& stacks, double decides_s) {
           {"stages", stages}};
 }
 
-/// One rung for each part, on top of those that pay more.
+/// A ladder with one rung per part, the largest gain first.
 Part ladder_of(const Picks& best, const Stacks& stacks) {
   Part ladder;
   Picks below;
@@ -89,7 +89,7 @@ RunOutcome search_experiment(const Experiment& experiment, const SearchRequest& 
     shared.machine = evaluator.machine();
     decides_s = evaluator.seconds_to_decide();
   }
-  // Its time is over: the base runs for its row alone, so it may be cut.
+  // The time is over: the base runs only for its row, so it may be shortened.
   if (!found.answered) result.base.validate.every = result.base.save.every = 0;
   result.parts = {ladder_of(found.best, stacks)};
   const RunOutcome outcome = run_experiment(Expanded(result), shared, progress);

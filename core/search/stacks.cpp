@@ -29,7 +29,7 @@ std::string Stacks::change(const Picks& from, const Picks& to) const {
 
 RunSpec Stacks::spec(const Picks& picks) const {
   if (picks.empty()) return experiment_.base;
-  // A grid with one choice on each axis is one stack; its rungs may replace plugins that another one brings.
+  // A grid with one choice per axis is one stack whose rungs may replace plugins of each other.
   Experiment one = experiment_;
   Part grid{.arrangement = Arrangement::grid};
   for (const Pick& pick : picks) grid.axes.push_back({rung(pick)});

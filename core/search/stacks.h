@@ -5,20 +5,20 @@
 #include "search/search.h"
 
 namespace optrush {
-/// The stacks that picks represent: rungs on top of an experiment's base.
+/// Maps picks to stacks: rungs on top of an experiment's base.
 class Stacks {
  public:
   Stacks(const Experiment& experiment, const SearchRequest& request)
       : experiment_(experiment), request_(request) {}
 
-  /// How many alternatives each axis has.
+  /// The number of alternatives of each axis.
   std::vector<size_t> choices() const;
   const std::string& name(const Pick& pick) const { return rung(pick).name; }
-  /// "bf16 + fused AdamW"; "base" for none.
+  /// For example "bf16 + fused AdamW"; "base" for an empty stack.
   std::string name(const Picks&) const;
-  /// "+ bf16, - checkpointing": what `to` has and `from` lacks, and the other way round.
+  /// The difference of two stacks: "+ bf16, - checkpointing".
   std::string change(const Picks& from, const Picks& to) const;
-  /// An Error where the rungs can't be put together.
+  /// Throws an Error if the rungs can't be stacked together.
   RunSpec spec(const Picks&) const;
 
  private:

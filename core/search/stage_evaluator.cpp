@@ -18,10 +18,10 @@
 
 namespace optrush {
 namespace {
-/// Of the time that is left for stages: the first one meets everything, and there should be time for two
-/// more.
+/// Shares of the remaining time for stages. The first stage measures everything, and two more should be
+/// possible.
 constexpr double kShareOfFirstStage = 1.0 / 3, kShareOfStage = 2.0 / 3;
-/// Of all the time, for the ladder of what was found.
+/// Share of the total time for the final ladder.
 constexpr double kShareOfLadder = 0.2;
 constexpr double kShortestStage = 1;  // seconds
 
@@ -39,7 +39,8 @@ Trial trial_of(const Row& row) {
           .rounds = row.previous.speed->rounds};
 }
 
-/// Of three rounds of the reference and the cheapest stack beside it, with as few steps as a cut run makes.
+/// Seconds of three rounds of the reference and the fastest stack, with the fewest steps that a shortened run
+/// makes.
 double seconds_of_fewest(const Analysis& a) {
   const auto costs = run_costs(a);
   double reference = 0, least = std::numeric_limits<double>::infinity();
@@ -68,7 +69,7 @@ double StageEvaluator::seconds_left() const {
   return experiment_.until->at_most_s - std::chrono::duration<double>(Clock::now() - start_).count();
 }
 
-/// The ladder of the result has its share.
+/// The time left for stages, without the final ladder's share.
 double StageEvaluator::seconds_for_stages() const {
   return seconds_left() - kShareOfLadder * experiment_.until->at_most_s;
 }
@@ -109,11 +110,11 @@ Experiment StageEvaluator::stage(const Picks& reference, const std::vector<Picks
   stage.question = "What is better than " + stacks_.name(reference) + "?";
   stage.base = stacks_.spec(reference);
   stage.base_name = stacks_.name(reference);
-  stage.base.validate.every = stage.base.save.every = 0;  // a stage asks for speed alone
+  stage.base.validate.every = stage.base.save.every = 0;  // a stage measures only speed
   stage.base.train.overfit = 0;
   stage.until->race = true;
-  // Planning may have taken all of the time: one round is then all that the stage makes. A stage may take
-  // more than its share until it has claims, as nothing can be built on one without.
+  // If planning took all the time, the stage makes one round. A stage may take more than its share until it
+  // has claims, because a stage without claims is useless.
   stage.until->at_most_s = std::max(kShortestStage, seconds_for_stages());
   stage.until->enough_s = (stages_ == 1 ? kShareOfFirstStage : kShareOfStage) * stage.until->at_most_s;
   Part ladder;
@@ -126,7 +127,7 @@ Experiment StageEvaluator::stage(const Picks& reference, const std::vector<Picks
   return stage;
 }
 
-/// `again`: it goes on.
+/// `again`: continues the stage.
 Analysis StageEvaluator::run(const Experiment& stage, bool again) {
   RunRequest request = run_;
   request.reports = folder_.parent_path();
@@ -150,7 +151,7 @@ std::vector<Trial> StageEvaluator::measure(const Picks& reference, const std::ve
   const auto claims = [](const Row& row) {
     return row.ok() && row.previous.speed && row.previous.speed->rounds >= kMinRounds;
   };
-  // Without a claim in the first stage there will be no ladder: the stage may have its time, too.
+  // Without a claim in the first stage there will be no final ladder, so the stage may use its time.
   if (stages_ == 1 && analysis.rows.front().ok() && std::ranges::none_of(analysis.rows, claims) &&
       seconds_left() > kShortestStage) {
     Experiment longer = stage;

@@ -8,19 +8,19 @@
 #include "search/stacks.h"
 
 namespace optrush {
-/// The present stage was ended by a signal.
+/// Thrown when a signal ended the present stage.
 struct StageInterrupted {
-  std::filesystem::path folder;  ///< of what it has
+  std::filesystem::path folder;  ///< folder of the stage
   int signal = 0;
-  size_t finished = 0;  ///< runs of it that have a result
+  size_t finished = 0;  ///< number of its finished runs
 };
 
-/// Answers a search by plans of workers, and by an experiment for each stage, with a report of its own in
-/// `folder`/<number of the stage>. Stages that are stored there are not run again where the request resumes.
+/// Evaluates stacks by plans of workers and by one experiment per stage, whose report is in `folder`/<number
+/// of the stage>. A request that resumes does not repeat stored stages.
 class StageEvaluator final : public Evaluator {
  public:
   using Clock = std::chrono::steady_clock;
-  /// The experiment has an `until`.
+  /// The experiment must have an `until`.
   StageEvaluator(const Experiment&, const SearchRequest&, const Stacks&, RunRequest,
                  std::filesystem::path folder, Progress&);
 
@@ -28,9 +28,9 @@ class StageEvaluator final : public Evaluator {
   std::vector<Trial> measure(const Picks& reference, const std::vector<Picks>& stacks) override;
   bool goes_on() override;
   double seconds_left() const;
-  /// The time that the last stage still needs until every stack has enough rounds for a claim.
+  /// Seconds that the last stage still needs until every stack has enough rounds for a claim.
   double seconds_to_decide() const { return to_decide_s_; }
-  /// The machine, as described by the first stage; null before.
+  /// The machine's description from the first stage; null before.
   const Json& machine() const { return machine_; }
 
  private:
@@ -48,7 +48,9 @@ class StageEvaluator final : public Evaluator {
   Catalogue catalogue_;
   Clock::time_point start_ = Clock::now();
   int64_t stages_ = 0;
-  double fewest_s_ = 0;  ///< of a stage: kMinRounds short rounds of the reference and one more; 0: not known
+  /// Seconds of the shortest stage: kMinRounds short rounds of the reference and one other stack; 0: not
+  /// known.
+  double fewest_s_ = 0;
   double to_decide_s_ = 0;
   Json machine_;
 };
