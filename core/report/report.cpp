@@ -24,11 +24,11 @@ Analysis analyze(const fs::path& folder, const ReportOptions& options, const Res
 }
 
 namespace {
-/// Returns why it has no charts; "": it has them, or has none to show.
+/// Writes all files. Returns why there are no charts; "" if there are, or none are needed.
 std::string write_files(const fs::path& folder, const Analysis& analysis, bool png) {
   const Document document = make_document(analysis);
   write_file(folder / "results.csv", csv(analysis));
-  // Of long runs it is large, and another process draws meanwhile.
+  // results.json is large for long runs, and another process draws the charts meanwhile.
   auto results = std::async(std::launch::async, [&] { write_results(folder / "results.json", analysis); });
   const Summary summary = summary_of(analysis);
   write_json(folder / "summary.json", to_json(summary));

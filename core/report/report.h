@@ -7,18 +7,18 @@
 
 namespace optrush {
 struct ReportOptions {
-  bool png = false;                   ///< the charts as PNG, too
-  std::optional<double> target_loss;  ///< instead of the experiment's
+  bool png = false;                   ///< also write charts as PNG
+  std::optional<double> target_loss;  ///< replaces the experiment's target
 };
 struct WrittenReport {
-  Analysis analysis;    ///< what it says
-  std::string warning;  ///< to be printed: why it has tables only; "": it has its charts
+  Analysis analysis;    ///< content of the report
+  std::string warning;  ///< why there are no charts, to be printed; "": there are
 };
 /// Writes report.md, results.csv, results.json, report.html and the charts from the results stored in
-/// `folder` alone, which are read and analysed once.
+/// `folder`. Results are read and analysed once.
 WrittenReport write_report(const std::filesystem::path& folder, const ReportOptions& = {});
 
-/// What is stored in `folder`, seen by these options.
+/// Analyses the results stored in `folder` with these options.
 Analysis analyze(const std::filesystem::path& folder, const ReportOptions&,
                  const ResultParts& = ResultParts::of_report());
 /// The answer, the table of rungs and the findings, for a terminal.

@@ -16,7 +16,7 @@ Ratio inverse(const Ratio& ratio) {
   return inverse;
 }
 
-/// expand() names what it makes of a rung "without <rung>" and "<rung> alone".
+/// expand() calls the variants of a rung "without <rung>" and "<rung> alone".
 AblationLine ablation_line(const std::string& rung, const std::vector<Row>& rows) {
   AblationLine line{.rung = rung};
   const Row* without = row_named(rows, "without " + rung);

@@ -11,10 +11,10 @@
 
 namespace optrush {
 namespace {
-/// Compares the rows of a report, and collects its findings.
+/// Compares the rows of a report and collects its findings.
 class Analyzer {
  public:
-  /// `runs` are separate, so that a caller that needs nothing else of `stored` can move them in.
+  /// `runs` is a separate argument, so that a caller that needs nothing else of `stored` can move it.
   Analyzer(const Stored& stored, std::vector<StoredRun> runs)
       : stored_(stored), out_{.runs = std::move(runs)}, runs_(stored.variants, out_.runs) {
     out_.experiment = stored.experiment;
@@ -70,7 +70,7 @@ class Analyzer {
     return c;
   }
 
-  /// The rungs that a row stands on above another one, in their order.
+  /// The rungs of a row's stack above another row, in order.
   std::vector<std::string> between(const Row& row, int64_t other) const {
     std::vector<std::string> names;
     for (const Row* below = out_.row(variant_of(row).previous); below && below->variant != other;
@@ -79,10 +79,10 @@ class Analyzer {
     return names;
   }
 
-  /// Previous: the nearest row below that is ok, of the same problem where there is one. Base: variant 0,
-  /// else the first row of the stack that is ok.
+  /// Previous is the nearest row below that is ok, preferably of the same problem. Base is variant 0,
+  /// otherwise the first row of the stack that is ok.
   void compare(Row& row) {
-    std::vector<int64_t> below;  // nearest first
+    std::vector<int64_t> below;  // variants below, nearest first
     for (int64_t i = variant_of(row).previous; i >= 0; i = stored_.variants[static_cast<size_t>(i)].previous)
       if (out_.row(i)->ok()) below.push_back(i);
     if (below.empty()) return;
@@ -100,7 +100,7 @@ class Analyzer {
     };
     std::vector<const Row*> own, others;
     for (const Row& row : out_.rows)
-      // A rung that trains worse than the base must not win.
+      // A rung that trains worse than the base does not count as fastest.
       if (row.ok() && row.tokens_per_second && (row.external || !row.base.worse))
         (row.external ? others : own).push_back(&row);
     std::ranges::stable_sort(others, [&](const Row* a, const Row* b) { return slower(b, a); });
@@ -145,7 +145,7 @@ std::optional<double> peak_of_dtype(const Json& context, const std::string& dtyp
 }
 
 Standard standard_of(const Experiment& experiment) {
-  // Found by simulation (tests/unit/next_round_test.cpp).
+  // Determined by simulation (tests/unit/next_round_test.cpp).
   return experiment.until ? Standard{.error = 0.02} : Standard{};
 }
 

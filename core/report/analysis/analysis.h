@@ -15,176 +15,179 @@
 #include "results/stored.h"
 
 namespace optrush {
-/// A row's speed and memory over another's.
+/// Speed and memory of a row relative to another row.
 struct Comparison {
-  int64_t variant = -1;  ///< the other row; -1: there is none
+  int64_t variant = -1;  ///< the other row; -1: none
   std::string name;
-  std::vector<std::string> between;  ///< rungs from the other to this one, whose changes count here, too
-  std::string differs;  ///< why it is not the same problem: "8 instead of 4 sequences per step"; empty: it is
-  std::optional<Ratio> speed;    ///< tokens processed a second over the other's, paired by round
-  std::optional<double> memory;  ///< peak memory divided by the other's
-  std::optional<Worse> worse;    ///< the row's loss is clearly above the other's, of the same model and data
+  std::vector<std::string> between;  ///< rungs between the two rows, whose changes are part of the comparison
+  /// Why the problems differ: "8 instead of 4 sequences per step"; empty: they are equal.
+  std::string differs;
+  std::optional<Ratio> speed;    ///< ratio of tokens processed per second, paired by round
+  std::optional<double> memory;  ///< ratio of peak memory
+  std::optional<Worse> worse;    ///< set if the row's loss is clearly higher, for the same model and data
 };
 
 /// The check that a training learns one repeated batch (TrainSpec::overfit).
 struct Overfit {
-  double required = 0;  ///< the last loss has to be below this
-  double last = 0;      ///< the largest last loss of its runs
+  double required = 0;  ///< limit for the last loss
+  double last = 0;      ///< the largest last loss of the runs
   bool learned() const { return last < required; }
 };
 
-/// One variant over all its rounds. What was not measured is absent, never zero.
+/// A variant over all its rounds. A number that was not measured is absent, never zero.
 struct Row {
   int64_t variant = 0;
   std::string name, group;
   int64_t same_as = -1;   ///< the variant whose runs it shows; -1: its own
   bool external = false;  ///< another program trained it
   Status status = Status::ok;
-  std::string reason;             ///< of a status that is not ok
-  std::optional<ErrorCode> code;  ///< of the same; none: not known
+  std::string reason;             ///< reason of a status that is not ok
+  std::optional<ErrorCode> code;  ///< error code of that status; none: not known
   std::vector<std::string> notes;
-  std::vector<std::string> warnings;  ///< of its runs, each once
-  bool started = true;                ///< false: no run of it has a result
-  bool asked = true;                  ///< false: neither planned nor run, as --only names others
-  size_t missing_rounds = 0;          ///< that `--resume` would still run
+  std::vector<std::string> warnings;  ///< warnings of its runs, without repetition
+  bool started = true;                ///< false: none of its runs has a result
+  bool asked = true;                  ///< false: left out by --only, so neither planned nor run
+  size_t missing_rounds = 0;          ///< number of rounds that `--resume` would run
 
-  int64_t devices = 1;          ///< its ranks
-  double hardware = 1;          ///< of them, in units of what the peak was measured on (hardware_used.h)
-  std::vector<int64_t> rounds;  ///< that ended well
-  std::vector<double> samples;  ///< tokens processed a second, of all devices in those rounds
-  std::vector<InterleavedSamples> turns;  ///< what it shared with other rows in those rounds
-  /// Tokens processed, of all devices; those that a loss is taken on; and the part of the positions that is
-  /// padding, of the first round.
+  int64_t devices = 1;  ///< number of ranks
+  /// Hardware of all ranks, in units of the hardware whose peak was measured (hardware_used.h).
+  double hardware = 1;
+  std::vector<int64_t> rounds;            ///< rounds that ended well
+  std::vector<double> samples;            ///< tokens processed per second on all devices, in these rounds
+  std::vector<InterleavedSamples> turns;  ///< interleaved steps of these rounds
+  /// Tokens per second on all devices: processed, and with a loss. padding: share of padding in the positions
+  /// of the first round.
   std::optional<double> tokens_per_second, trained_tokens_per_second, padding;
   std::optional<double> tokens_per_second_per_device, step_seconds;
   Phases phases;
   Comparison previous, base;
 
   Memory memory;
-  std::optional<double> prediction_error;        ///< predicted_peak / measured - 1
-  std::optional<double> model_flops_per_second;  ///< by the formula `mfu`, all devices
+  std::optional<double> prediction_error;        ///< predicted peak / measured peak - 1
+  std::optional<double> model_flops_per_second;  ///< by the formula `mfu`, on all devices
   std::optional<double> mfu, mfu_causal, hfu;
-  std::string dtype;                   ///< that it multiplies in; empty: a plugin chooses another
-  std::optional<double> mfu_of_dtype;  ///< over the peak of that, where the MFU divides by another
+  std::string dtype;                   ///< dtype of matrix products; empty: a plugin chooses another
+  std::optional<double> mfu_of_dtype;  ///< MFU relative to the peak of `dtype`, if `mfu` uses another peak
 
-  std::vector<StepResult> steps;  ///< of the first round that ended well
+  std::vector<StepResult> steps;  ///< steps of the first round that ended well
   std::optional<double> final_loss;
-  std::optional<double> loss_change;  ///< to what the gate compares with, at the last step that both have
-  int64_t loss_change_at = 0;         ///< that step, counted from 1
-  std::string loss_against;           ///< what that is: a rung's name, "its reference run"
-  std::vector<double> losses_apart;   ///< relative distance from that, by step
-  std::string gate;                   ///< how it was checked
+  std::optional<double> loss_change;  ///< difference from the gate's reference, at the last common step
+  int64_t loss_change_at = 0;         ///< number of that step, counted from 1
+  std::string loss_against;           ///< the gate's reference: a rung's name, or "its reference run"
+  std::vector<double> losses_apart;   ///< relative difference from the reference, by step
+  std::string gate;                   ///< how the gate checked it
   GateVerdict verdict;
-  bool checked = true;             ///< false: what the gate wanted to compare with is missing
-  std::optional<Overfit> overfit;  ///< none: not asked for, or no run ended well
+  bool checked = true;             ///< false: the gate's reference is missing
+  std::optional<Overfit> overfit;  ///< none: not requested, or no run ended well
 
-  std::optional<StepCost> cost;          ///< counted in a warm-up step; else as the plan predicts it
-  std::optional<double> predicted_peak;  ///< bytes of a step, by the plan; none where it has bounds alone
+  std::optional<StepCost> cost;  ///< counted in a warm-up step, otherwise predicted by the plan
+  /// Predicted peak of a step in bytes; none if the plan has only bounds.
+  std::optional<double> predicted_peak;
   std::optional<PlannedMemory> planned_memory;
-  std::optional<Published> published;  ///< of its change, by others
-  bool published_here = false;         ///< on a device like that of this row
+  std::optional<Published> published;  ///< published figures for its change
+  bool published_here = false;         ///< published for this row's kind of device
 
-  // Of several ranks: medians over rounds, and the largest memory.
+  // For several ranks: medians over rounds, and the largest memory.
   std::vector<RankResult> ranks;
   std::vector<MeshDimension> mesh;
-  std::vector<Collective> collectives;    ///< of the first round
-  std::optional<double> exposed_seconds;  ///< of communication that nothing hides: median over ranks
-  std::optional<double> sent_bytes;       ///< in a step, by the rank that sends most
+  std::vector<Collective> collectives;    ///< collectives of the first round
+  std::optional<double> exposed_seconds;  ///< communication that is not overlapped: median over ranks
+  std::optional<double> sent_bytes;       ///< per step, by the rank that sends most
 
   std::vector<ValidationPoint> validation;  ///< of the first round
-  std::optional<TimeToLoss> time_to_loss;   ///< none: the experiment has no target, or the row no losses
-  std::vector<CounterResult> counters;      ///< of plugins, medians over rounds
-  std::vector<std::string> traces;          ///< of the first round that has any
-  std::vector<SampledText> sample;          ///< by the first round
-  std::optional<BestState> best;            ///< the same
-  std::string best_state;                   ///< its folder
-  std::vector<SavedPoint> saved;            ///< by the first round
-  std::string state;                        ///< where the last of them is, in the report's folder
+  std::optional<TimeToLoss> time_to_loss;   ///< none: the experiment has no target, or the row has no losses
+  std::vector<CounterResult> counters;      ///< counters of plugins, medians over rounds
+  std::vector<std::string> traces;          ///< traces of the first round that has any
+  std::vector<SampledText> sample;          ///< texts sampled in the first round
+  std::optional<BestState> best;            ///< best state of the first round
+  std::string best_state;                   ///< folder of the best state
+  std::vector<SavedPoint> saved;            ///< states saved by the first round
+  std::string state;                        ///< path of the last saved state in the report's folder
 
-  std::optional<OperatorWork> work;  ///< of models that say what it is
+  std::optional<OperatorWork> work;  ///< for kinds of models that declare it
   std::optional<double> compile_seconds, setup_seconds, joules_per_token, cost_per_million_tokens;
 
   bool ok() const { return status == Status::ok; }
-  /// Whether it processes tokens that it does not train on, or padding.
+  /// Whether it processes tokens without a loss, or padding.
   bool trains_on_fewer() const;
-  /// In any round.
+  /// Whether any round was interleaved.
   bool was_interleaved() const;
-  /// What ended it first stays.
+  /// Sets a failure. The first one is kept.
   void end_badly(Status, std::string why, std::optional<ErrorCode> = {});
-  /// The variant whose runs it shows.
+  /// The variant whose runs this row shows.
   int64_t runs_of() const { return same_as < 0 ? variant : same_as; }
 };
 
-/// The base run again after everything else.
+/// The speed of the base at the start, and when it runs again at the end.
 struct Drift {
   double first = 0, last = 0;  ///< tokens/s
 };
 
-/// What one rung is worth in the full stack, and on its own.
+/// The effect of a rung in the full stack, and alone.
 struct AblationLine {
   std::string rung;
-  std::optional<Ratio> in_stack;                        ///< full stack over the stack without it
-  std::optional<Ratio> alone;                           ///< alone over the base
-  std::optional<double> memory_in_stack, memory_alone;  ///< of the active peak, in the same way
-  std::string differs;  ///< why it is not like for like in either: the rung trains something else
+  std::optional<Ratio> in_stack;                        ///< full stack relative to the stack without the rung
+  std::optional<Ratio> alone;                           ///< the rung alone relative to the base
+  std::optional<double> memory_in_stack, memory_alone;  ///< the same ratios of peak memory
+  std::string differs;  ///< why it is not like for like: the rung trains something else
 };
 
-/// Another program beside the fastest rung of the host that solves the same problem.
+/// Another program and the fastest rung that solves the same problem.
 struct OtherProgram {
   int64_t variant = -1, fastest = -1;
-  Comparison comparison;  ///< of that rung with the program
+  Comparison comparison;  ///< the rung relative to the program
 };
 
-/// Everything that a report says, as data.
+/// All content of a report, as data.
 struct Analysis {
   Experiment experiment;
   Json context;
-  std::string headline;  ///< the answer in one sentence: what a report opens with
-  std::vector<std::string>
-      findings;           ///< sentences with the intervals, the most important first; at least one
-  std::vector<Row> rows;  ///< in the order of the variants
+  std::string headline;  ///< the answer in one sentence, at the top of a report
+  /// Sentences with intervals, the most important first; at least one.
+  std::vector<std::string> findings;
+  std::vector<Row> rows;  ///< in order of the variants
   std::vector<Variant> variants;
   Plans plans;
   std::optional<Drift> drift;
   Json tried;                          ///< Stored::tried
-  std::vector<NoiseLine> probes;       ///< of the machine's noise
-  std::optional<Noise> noise;          ///< of the CPU, by these lines; none: it was not probed
-  std::optional<GpuSteps> gpu;         ///< none: the runs were not on a GPU
-  std::vector<AblationLine> ablation;  ///< most valuable first
-  std::vector<StoredRun> runs;         ///< raw samples
+  std::vector<NoiseLine> probes;       ///< probes of the machine's noise
+  std::optional<Noise> noise;          ///< noise of the CPU from these probes; none: it was not probed
+  std::optional<GpuSteps> gpu;         ///< none: the runs were on a CPU
+  std::vector<AblationLine> ablation;  ///< largest effect first
+  std::vector<StoredRun> runs;         ///< runs with their raw samples
   std::vector<OtherProgram> programs;  ///< fastest first
-  std::vector<ScalingSeries> scaling;  ///< rows that differ in the number of ranks
+  std::vector<ScalingSeries> scaling;  ///< series of rows that differ in the number of ranks
   size_t missing_runs = 0;
 
   const Row* row(int64_t variant) const {
     return variant < 0 ? nullptr : &rows[static_cast<size_t>(variant)];
   }
   const RunSpec& spec(const Row& row) const { return variants[static_cast<size_t>(row.variant)].spec; }
-  /// A row ended badly or broke the gate; what was skipped or has not run yet is no failure.
+  /// Whether a row failed or broke the gate. Skipped rows and missing runs are not failures.
   bool any_failed() const;
 };
 
 Analysis analyze(const Stored&);
-/// Without a copy of its runs.
+/// The same without a copy of the runs.
 Analysis analyze(Stored&&);
 
-/// By what the ratios of an experiment are judged: where its rounds ended when the intervals were narrow,
-/// they were looked at after each of them, and the intervals are wider for that.
+/// The standard by which the ratios of an experiment are judged. If its rounds end when the intervals are
+/// narrow, intervals are wider, because they were looked at after each round.
 Standard standard_of(const Experiment&);
 
-/// What each rung of the ablations adds; most valuable first.
+/// The effect of each rung of the ablations, largest first.
 std::vector<AblationLine> rank_ablation(const Experiment&, const std::vector<Row>&);
 
-/// Peak FLOP/s of one device that every MFU of the report is divided by, and where it comes from.
+/// The peak FLOP/s of a device by which every MFU of the report divides.
 std::optional<double> mfu_denominator(const Json& context);
-/// Peak FLOP/s of one device that was measured in an arithmetic: "fp32", "bf16".
+/// The measured peak FLOP/s of a device for a dtype: "fp32", "bf16".
 std::optional<double> peak_of_dtype(const Json& context, const std::string& dtype);
 
-/// Analysis::findings of all the rest.
+/// Computes Analysis::findings from the other fields.
 std::vector<std::string> findings(const Analysis&);
-/// Analysis::headline of all the rest, findings included. It claims nothing that the table does not show to
-/// be sure, and names no rung as faster or slower that is undecided.
+/// Computes Analysis::headline from the other fields, including the findings. It claims only what the table
+/// shows to be certain, and calls no undecided rung faster or slower.
 std::string headline(const Analysis&);
-/// All of them on one line.
+/// All findings on one line.
 std::string finding_text(const Analysis&);
 }  // namespace optrush

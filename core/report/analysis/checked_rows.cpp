@@ -13,8 +13,8 @@ namespace {
 std::vector<Curve> curves(const std::vector<const StoredRun*>& runs) {
   std::vector<Curve> curves;
   for (const StoredRun* run : runs) curves.push_back(run->result.curve());
-  // The first one is asked for a falling loss, and the others are compared with it: a round that was cut
-  // shows less.
+  // The first curve must have a falling loss, and the others are compared with it. A shortened round shows
+  // less.
   std::ranges::stable_sort(curves, std::greater(), [](const Curve& curve) { return curve.losses.size(); });
   return curves;
 }
@@ -26,7 +26,7 @@ double largest_last_loss(const std::vector<Curve>& runs) {
 
 const Row& CheckedRows::look(const Variant& variant, const VariantRuns& runs) {
   const auto place = static_cast<size_t>(variant.index);
-  // A row that ended badly or broke the gate is nobody's reference.
+  // A row that failed or broke the gate is not a reference.
   if (place > 0 && !rows_[place - 1].ok()) usable_[place - 1].reset();
   rows_.resize(place);
   culprits_.erase(variant.index);
@@ -36,7 +36,7 @@ const Row& CheckedRows::look(const Variant& variant, const VariantRuns& runs) {
   return rows_.back();
 }
 
-/// The extra run that the gate asks for, where it was made and counts; a note says why it does not.
+/// The additional run of the gate, if it was made and counts; otherwise a note states why it does not.
 std::optional<Curve> CheckedRows::extra_run(int64_t variant, const RunSpec& spec, const VariantRuns& runs,
                                             Row& row) const {
   for (const StoredRun* run : runs.of(variant, spec.purpose)) {
@@ -93,7 +93,7 @@ void CheckedRows::check(Row& row, const VariantRuns& runs) {
   }
 }
 
-/// Whether a variant learns from the very batches of the base.
+/// Whether a variant trains on the same batches as the base.
 bool CheckedRows::same_batches(int64_t variant) const {
   if (!same_task(stored_.variants[static_cast<size_t>(variant)].spec, stored_.variants.front().spec))
     return false;
@@ -104,7 +104,7 @@ bool CheckedRows::same_batches(int64_t variant) const {
          one->problem.global_batch == base->problem.global_batch;
 }
 
-/// Runs are checked once, at the place where they were made.
+/// Takes over the check from the row that owns the runs.
 void CheckedRows::take_check(Row& row, const Row& owner) {
   row.checked = owner.checked;
   row.gate = owner.gate;
@@ -119,8 +119,8 @@ void CheckedRows::take_check(Row& row, const Row& owner) {
     culprits_.emplace(row.variant, culprits->second);
 }
 
-/// A rung that still stacks the plugins that broke the rung below is broken too, until a run shows otherwise.
-/// Without this rule, a rung with another batch, which is not compared, would hide the fault.
+/// Marks a rung as broken if it still stacks the plugins that broke the rung below, until a run shows
+/// otherwise. Without this rule, a rung with another batch, which is not compared, would hide the error.
 void CheckedRows::stand_on_broken(Row& row) {
   const auto below = culprits_.find(variant_of(row).previous);
   if (below == culprits_.end()) return;

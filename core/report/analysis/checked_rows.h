@@ -10,15 +10,15 @@
 
 namespace optrush {
 /// The rows of a report in the order of its variants, each measured and then checked by the gate. A check
-/// reads rows before it alone, so a row can be looked at again, when more runs were made, without the others.
+/// reads only earlier rows, so a row can be updated after more runs without the others.
 class CheckedRows {
  public:
-  /// `stored` has to outlive it.
+  /// `stored` must outlive it.
   explicit CheckedRows(const Stored& stored) : stored_(stored), usable_(stored.plans) {}
 
-  /// Of the variant after the last one that was looked at, or of that one again.
+  /// Computes the row of the variant after the last one, or that of the last one again.
   const Row& look(const Variant&, const VariantRuns&);
-  /// By variant; none for a row before the last one that may not be a reference.
+  /// Plans by variant; none for an earlier row that may not be a reference.
   const Plans& usable() const { return usable_; }
   std::vector<Row> take() && { return std::move(rows_); }
 
@@ -35,10 +35,10 @@ class CheckedRows {
   const Stored& stored_;
   Plans usable_;
   std::vector<Row> rows_;
-  std::map<int64_t, std::vector<PluginUse>>
-      culprits_;  ///< broken variant -> plugins that broke it or a rung below
+  /// By broken variant: the plugins that broke it or a rung below.
+  std::map<int64_t, std::vector<PluginUse>> culprits_;
 };
 
-/// All of them.
+/// All rows.
 std::vector<Row> checked_rows(const Stored&, const VariantRuns&);
 }  // namespace optrush

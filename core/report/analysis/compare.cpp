@@ -41,7 +41,7 @@ std::string with_unit_of(const std::string& path, double value) {
   return has("flops") || has("mfu_denominator") ? flops_rate(value) : grouped(value);
 }
 
-/// A leaf for people, in few digits: what counts bytes or FLOPs says so in its path.
+/// A value as text with few digits. The path tells whether it is bytes or FLOPs.
 std::string leaf_text(const std::string& path, const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   const bool counts_bytes = path.ends_with("bytes") && value.is_number();
@@ -49,13 +49,13 @@ std::string leaf_text(const std::string& path, const Json& value) {
   return value.dump();
 }
 
-/// By its name where it has one: another one more or less leaves the others where they are.
+/// Identifies an item by its name if it has one, so that an additional item does not shift the others.
 std::string name_or_number(const Json& item, size_t number) {
   const auto name = item.is_object() ? item.find("name") : item.end();
   return name != item.end() && name->is_string() ? name->get<std::string>() : std::to_string(number);
 }
 
-/// Every leaf by its path: "cpu.name".
+/// Collects every leaf by its path: "cpu.name".
 void flatten_facts(const std::string& path, const Json& json, Facts& facts, bool exact = false) {
   if (json.is_object())
     for (const auto& [key, value] : json.items())
@@ -67,13 +67,13 @@ void flatten_facts(const std::string& path, const Json& json, Facts& facts, bool
     facts[path] = {json, exact && !json.is_string() ? json.dump() : leaf_text(path, json)};
 }
 
-/// Of the moment, not of the machine: when it was, and how busy. A report warns of that by itself.
+/// Whether a field describes the moment and not the machine. A report itself warns about a busy machine.
 bool of_the_moment(const std::string& key) { return key == "date" || key == "warnings"; }
 
-/// Enough of a hash to see that it is another.
+/// A prefix of a hash that is long enough to tell hashes apart.
 std::string short_hash(const std::string& sha256) { return sha256.substr(0, 12); }
 
-/// The machine, and the spec that every rung starts from.
+/// The facts of a report: its machine, and the spec of its base.
 Facts facts_of(const Side& side) {
   Facts facts;
   Json context = side.stored.context;
@@ -81,7 +81,7 @@ Facts facts_of(const Side& side) {
     it = of_the_moment(it.key()) ? context.erase(it) : std::next(it);
   if (const auto cpu = context.find("cpu"); cpu != context.end() && cpu->is_object())
     for (const char* load : {"busy", "load_average"}) cpu->erase(load);
-  // Those that ran are told of below.
+  // The plugins that ran follow below.
   if (const auto plugins = context.find("plugins"); plugins != context.end() && plugins->is_array()) {
     Json names = Json::array();
     for (size_t i = 0; i < plugins->size(); ++i) names.push_back(name_or_number((*plugins)[i], i));
@@ -125,7 +125,7 @@ std::vector<ComparedReports::Fact> differing_facts(const std::vector<Side>& side
       fact.values.push_back(value.raw);
       fact.texts.push_back(value.text);
     }
-    // Measured numbers never repeat: they differ where a reader sees it.
+    // Measured numbers never repeat exactly, so they count as different only if their texts differ.
     if (std::ranges::count(fact.texts, fact.texts.front()) != std::ssize(fact.texts))
       differing.push_back(std::move(fact));
   }
@@ -139,7 +139,8 @@ ComparedReports::Cell cell_of(const Side& side, const Row& row, const Side& firs
     if (*q.compared != '\0') cell.numbers[q.csv] = q.value(side.analysis, row);
   if (reference == nullptr || &side == &first || !row.ok() || !reference->ok()) return cell;
   if (!row.samples.empty() && !reference->samples.empty())
-    // The stricter of the two: either may have ended its rounds when its intervals were narrow.
+    // The stricter standard of the two, because the rounds of either may have ended when its intervals were
+    // narrow.
     cell.speed = unpaired_ratio(row.samples, reference->samples,
                                 std::ranges::min(standard_of(side.stored.experiment),
                                                  standard_of(first.stored.experiment), {}, &Standard::error));
@@ -149,7 +150,7 @@ ComparedReports::Cell cell_of(const Side& side, const Row& row, const Side& firs
   return cell;
 }
 
-/// "A" to "Z", then "AA".
+/// "A" to "Z", then "AA" and so on.
 std::string letters(size_t index) {
   const std::string last(1, static_cast<char>('A' + index % 26));
   return index < 26 ? last : letters(index / 26 - 1) + last;

@@ -11,42 +11,42 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// Several reports side by side, as data. The first one is what the others are compared with.
+/// Several reports side by side, as data. The others are compared with the first.
 struct ComparedReports {
   struct Report {
     std::string name;  ///< "A", "B", ...
     std::filesystem::path folder;
     std::string headline;  ///< its answer in one sentence
   };
-  /// What is not the same in all of them: of the machine, the base, the script, the plugins.
+  /// A difference between the reports: in the machine, the base, the script or the plugins.
   struct Fact {
     std::string key;                 ///< "cpu.name"
-    std::vector<Json> values;        ///< by report; null: it does not say
-    std::vector<std::string> texts;  ///< the same for people: "15.6 GiB"
+    std::vector<Json> values;        ///< by report; null: the report does not state it
+    std::vector<std::string> texts;  ///< the values as text: "15.6 GiB"
   };
-  /// A rung as one report has it.
+  /// A rung in one report.
   struct Cell {
     Status status = Status::ok;
-    std::map<std::string, std::optional<double>> numbers;  ///< by Quantity::csv, of those that are compared
-    bool trains_on_fewer = false;  ///< tokens than it processes, or it processes padding
-    std::optional<Ratio> speed;    ///< tokens/s over the first report's
+    std::map<std::string, std::optional<double>> numbers;  ///< compared quantities, by Quantity::csv
+    bool trains_on_fewer = false;                          ///< Row::trains_on_fewer()
+    std::optional<Ratio> speed;                            ///< tokens/s relative to the first report
     std::optional<double> memory_ratio;
-    std::string differs;  ///< why it is another problem than in the first: "8 layers instead of 4"
-    std::optional<TimeToLoss> time_to_loss;  ///< to its own report's target
+    std::string differs;  ///< why the problem differs from the first report's: "8 layers instead of 4"
+    std::optional<TimeToLoss> time_to_loss;  ///< relative to the report's own target
   };
   struct Line {
     std::string rung;
-    std::vector<std::optional<Cell>> cells;  ///< by report; none: it has no such rung
+    std::vector<std::optional<Cell>> cells;  ///< by report; none: no such rung
   };
   std::vector<Report> reports;
   std::vector<Fact> facts;
-  std::vector<Line> lines;  ///< rungs of the first report, then others
+  std::vector<Line> lines;  ///< rungs of the first report, then other rungs
 };
 
-/// How each of the others compares with the first, a sentence each: what is faster and slower for sure, in
-/// rungs that both have and that solve one problem.
+/// A sentence for each other report: what is certainly faster or slower than in the first one, over rungs
+/// that both have with the same problem.
 std::string headline(const ComparedReports&);
 
-/// At least two folders of reports. Rungs belong together by their names.
+/// Compares at least two report folders. Rungs are matched by name.
 ComparedReports compare_reports(const std::vector<std::filesystem::path>& folders);
 }  // namespace optrush

@@ -12,7 +12,7 @@ namespace {
 using Cell = ComparedReports::Cell;
 using Line = ComparedReports::Line;
 
-/// "faster in 2 of 3 shared rungs (most: bf16 autocast 1.50x)"; "" where it is in none.
+/// "faster in 2 of 3 shared rungs (most: bf16 autocast 1.50x)"; "" if there are none.
 std::string count_text(const char* what, std::vector<const Line*> lines, size_t report, size_t shared) {
   if (lines.empty()) return "";
   const auto speed = [&](const Line* line) { return line->cells[report]->speed->value; };

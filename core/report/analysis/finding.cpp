@@ -34,9 +34,10 @@ bool is_rival(const Analysis& a, const Row& row) {
 namespace {
 using Lines = std::vector<const AblationLine*>;
 
-/// Fast or not: what a rung does to training. Of grids and ablations against the base.
+/// Adds rungs that train worse, whatever their speed. Rungs of grids and ablations are compared with the
+/// base.
 void add_quality(const Analysis& a, Sentences& parts) {
-  // Key: the reference, the kind of loss, and the loss of the reference.
+  // By reference, kind of loss, and loss of the reference.
   std::map<std::tuple<std::string, bool, std::string>, Rows> worse;
   for (const Row& row : a.rows)
     if (row.ok() && row.previous.worse) {
@@ -114,11 +115,11 @@ void add_grid(const Analysis& a, Sentences& parts) {
   Rows faster = rivals;
   std::erase_if(faster, std::not_fn(surely_faster));
   const Row& best = **std::ranges::max_element(faster.empty() ? rivals : faster, {}, value);
-  // Where a loss is asked for, an unknown speed is no answer.
+  // If the experiment has a target loss, an unknown speed is not an answer.
   if (a.experiment.target_loss > 0 && !best.base.speed->claim()) return;
   const std::string which = rivals.size() == grid.size() ? "" : " with the base's problem";
   const std::string over = speedup(best.base, "the base") + other_ranks(best, *a.row(best.base.variant));
-  // Another one may be faster, only that it is not known.
+  // Others that may be faster, but whose speed is not certain.
   const Rows others = select(a, [&](const Row& row) {
     return row.group == "grid" && is_rival(a, row) && row.base.speed && !row.base.speed->claim() &&
            !row.base.speed->same_run && row.base.speed->value > best.base.speed->value;
@@ -137,7 +138,7 @@ void add_grid(const Analysis& a, Sentences& parts) {
 }
 
 namespace {
-/// A series, and the most of its ranks that have an interval over the fewest.
+/// A series, and its largest point with an interval.
 struct Scaled {
   const ScalingSeries* series = nullptr;
   const ScalingPoint* to = nullptr;
@@ -151,7 +152,7 @@ std::optional<Scaled> scaled(const ScalingSeries& series) {
   return Scaled{&series, &*known};
 }
 
-/// Of a kind, the one with the largest speedup; none: no series of the kind has an interval.
+/// The series of a kind with the largest speedup; none if no series of the kind has an interval.
 std::optional<Scaled> best_scaled(const Analysis& a, Scaling kind) {
   std::optional<Scaled> best;
   for (const auto& series : a.scaling)
@@ -224,7 +225,7 @@ void add_programs(const Analysis& a, Sentences& parts) {
 }
 
 namespace {
-/// What a search measured over a reference.
+/// A measurement of a search relative to a reference.
 struct Seen {
   std::string stack, result;
   double speed = 0;
@@ -244,7 +245,7 @@ std::vector<Seen> seen_over(const Json& tried, const std::string& reference) {
   return all;
 }
 
-/// "--resume --at-most 5m": enough for so many seconds, which are a guess.
+/// The options to continue, "--resume --at-most 5m", for at least this estimated number of seconds.
 std::string resume_for(double seconds) {
   constexpr double kMargin = 1.25;
   const double needed = kMargin * seconds;
@@ -260,7 +261,7 @@ std::string would_decide(double seconds) {
 
 }  // namespace
 
-// Its stages are what it knows, its ladder only shows the answer.
+// The stages of a search have its knowledge; its ladder only shows the answer.
 void add_search(const Analysis& a, Sentences& parts) {
   if (!a.tried.is_object()) return;
   const std::string best = a.tried.at("best");
@@ -283,7 +284,7 @@ void add_search(const Analysis& a, Sentences& parts) {
   std::string text = "the search found " + best;
   if (best == "base") {
     const bool maybe = top != over_base.end() && top->speed > 1;
-    // A part that is faster alone, and that nothing could be built on.
+    // A part is faster alone, but nothing could be built on it.
     const bool lost = std::ranges::any_of(over_base, &Seen::faster);
     text = lost ? "the search found no stack that it could confirm to be faster than the base"
                 : std::string("the search found nothing that is ") + (maybe ? "shown to be " : "") +
@@ -328,12 +329,12 @@ void add_failures(const Analysis& a, Sentences& parts) {
   }
 }
 
-/// Nothing can be claimed: the medians are all that can be said.
+/// Without any claim, states the medians.
 void add_medians(const Analysis& a, Sentences& parts) {
   const Rows rows = select(a, [](const Row& row) { return row.tokens_per_second.has_value(); });
   if (rows.empty()) return;
   const auto speed = [](const Row* row) { return *row->tokens_per_second; };
-  if (a.variants.size() == 1) {  // a training, and no comparison
+  if (a.variants.size() == 1) {  // a single training without a comparison
     const Row& row = *rows.front();
     std::string text = name_in_text(row.name) + " trains " + grouped(speed(&row)) + " tokens/s";
     if (row.final_loss) text += " to a loss of " + fixed(*row.final_loss, 4);
@@ -359,7 +360,7 @@ void add_medians(const Analysis& a, Sentences& parts) {
   const std::string seen = name_in_text(best.name) + ", " + ratio_only(speed_of_best.value) + " as fast as " +
                            name_in_text(best.base.name) + " in " +
                            counted(static_cast<int64_t>(speed_of_best.rounds), "round");
-  // A row may have enough rounds where the best one has too few.
+  // A row may have enough rounds even if the best one has not.
   const auto sure = select(a, [&](const Row& row) {
     return is_rival(a, row) && row.base.speed && row.base.speed->claim() && row.base.speed->value > 1;
   });
@@ -370,7 +371,7 @@ void add_medians(const Analysis& a, Sentences& parts) {
   }
   const bool any =
       std::ranges::any_of(rivals, [](const Row* row) { return row->base.speed->interval.has_value(); });
-  // The table may show a larger ratio of a row that is not like for like.
+  // The table may show a larger ratio for a row that is not like for like.
   const bool of_some = std::ranges::any_of(a.rows, [&](const Row& row) {
     return row.ok() && row.base.speed && !row.base.differs.empty() &&
            row.base.speed->value > speed_of_best.value;
@@ -391,7 +392,7 @@ void add_medians(const Analysis& a, Sentences& parts) {
   parts.push_back(text);
 }
 
-/// Beside rows with claims: those that the time left out.
+/// Names rows without enough rounds, if other rows have claims.
 void add_too_few(const Analysis& a, Sentences& parts) {
   const Rows few = select(a, [](const Row& row) {
     return row.same_as < 0 && row.base.variant >= 0 && row.base.speed && !row.base.speed->same_run &&
@@ -408,7 +409,7 @@ void add_too_few(const Analysis& a, Sentences& parts) {
                   ": " + would_decide(seconds_to_claims(a)));
 }
 
-/// With a capital letter, unless it begins with the name of a rung.
+/// Starts with a capital letter, unless the sentence begins with the name of a rung.
 std::string sentence(const Analysis& a, std::string part) {
   if (std::ranges::none_of(a.rows, [&](const Row& row) { return part.starts_with(row.name); }))
     part.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(part.front())));
@@ -428,8 +429,8 @@ std::vector<std::string> findings(const Analysis& a) {
   add_slower_on_as_many_ranks(a, parts);
   add_programs(a, parts);
   if (parts.empty())
-    add_medians(a, parts);        // no claim can be made
-  else if (!a.tried.is_object())  // whose stages have said it
+    add_medians(a, parts);        // no claim is possible
+  else if (!a.tried.is_object())  // the stages of a search have stated it
     add_too_few(a, parts);
   add_quality(a, parts);
   add_failures(a, parts);

@@ -14,13 +14,13 @@ Rows with_outcome(const Rows& rows, Outcome outcome) {
 }
 
 namespace {
-constexpr double kSmall = 0.02;  ///< a change of speed below this is told with a decimal
+constexpr double kSmall = 0.02;  ///< a smaller change of speed is stated with a decimal
 
 std::string memory_against(const Row& row, const Row& other) {
   return bytes(*row.memory.allocated) + " instead of " + bytes(*other.memory.allocated);
 }
 
-/// What a rung does to the speed, with its interval; in words where it trains worse for that.
+/// The effect of a rung on speed with its interval; in words if it trains worse.
 std::string effect_text(const Row& row) {
   std::string text = name_in_text(row.name) + " (" + interval_text(*row.previous.speed);
   if (row.previous.worse) text += ", but it trains worse";
@@ -32,7 +32,7 @@ const char* s_of_verb(const Rows& rows) { return rows.size() == 1 ? "s" : ""; }
 void add_gains(const Analysis& a, const Ladder& ladder, Sentences& parts) {
   Rows gains = gains_of(a, ladder);
   if (gains.empty() || gains.front()->previous.worse) {
-    // Of others nothing else is told.
+    // There are no other rungs to mention.
     if (ladder.single.size() == ladder.known.size() && ladder.skipped.empty())
       parts.push_back(no_gain_text(a, ladder));
   } else {
@@ -56,13 +56,13 @@ void add_no_gains(const Rows& ladder, Sentences& parts) {
     parts.push_back(names_text(alike, [](const Row& row) { return name_in_text(row.name); }) + " make" +
                     s_of_verb(alike) + " " + describe({Outcome::alike, bound}));
   }
-  // "A (1.02x [0.98, 1.06]): undecided; about 7 more rounds would decide it"
+  // For example "A (1.02x [0.98, 1.06]): undecided; about 7 more rounds would decide it".
   for (const Row* row : with_outcome(ladder, Outcome::undecided))
     parts.push_back(name_in_text(row->name) + " (" + interval_text(*row->previous.speed) +
                     "): " + describe(verdict_of(*row->previous.speed)));
 }
 
-/// Of rungs that stand on others without figures: what all of them do.
+/// The joint effect of rungs whose neighbours below have no figures.
 void add_joint(const Rows& ladder, Sentences& parts) {
   for (const Row* row : ladder) {
     const Comparison& c = row->previous;
@@ -73,7 +73,7 @@ void add_joint(const Rows& ladder, Sentences& parts) {
   }
 }
 
-/// Another problem's tokens a second are no gain of speed.
+/// Tokens per second of another problem are not a gain of speed.
 void add_other_problems(const Rows& ladder, Sentences& parts) {
   for (const Row* row : ladder) {
     const Ratio& speed = *row->previous.speed;
@@ -84,7 +84,7 @@ void add_other_problems(const Rows& ladder, Sentences& parts) {
   }
 }
 
-/// Rungs that could not be stacked, so that those above build on the one below.
+/// Rungs that could not be stacked, so the rungs above build on the one below.
 std::set<std::string> refused_rungs(const Analysis& a) {
   std::set<std::string> names;
   for (const Variant& variant : a.variants)
@@ -92,7 +92,7 @@ std::set<std::string> refused_rungs(const Analysis& a) {
   return names;
 }
 
-/// Whether some rung builds on another one than the last rung before it that could be stacked.
+/// Whether a rung builds on another rung than the last one before it that could be stacked.
 bool has_branches(const Analysis& a) {
   const std::set<std::string> refused = refused_rungs(a);
   int64_t before = 0;
@@ -104,8 +104,8 @@ bool has_branches(const Analysis& a) {
   return false;
 }
 
-/// Where a ladder ends: at the last rung that does not miss the loss, or at the fastest where it has
-/// branches; none where no rung of those may be called that.
+/// The end of a ladder: the last rung that reaches the loss or, if there are branches, the fastest; none if
+/// no rung can be called that.
 const Row* end_of(const Analysis& a, const Rows& ladder) {
   Rows rivals = ladder;
   std::erase_if(rivals, [&](const Row* row) { return misses_loss(a, *row); });
@@ -115,7 +115,7 @@ const Row* end_of(const Analysis& a, const Rows& ladder) {
   return *std::ranges::max_element(rivals, {}, [](const Row* row) { return row->base.speed->value; });
 }
 
-/// The ladder's last variant, whether it ended well or not.
+/// The last variant of the ladder, even if it failed.
 int64_t last_variant(const Analysis& a) {
   int64_t last = 0;
   for (const Row& row : a.rows)
@@ -145,7 +145,7 @@ std::string whole_ladder(const Analysis& a, const Row& last) {
   return text;
 }
 
-/// Rungs that cost speed, and the memory that it buys.
+/// Rungs that cost speed and the memory that they save.
 void add_trades(const Analysis& a, const Rows& ladder, Sentences& parts) {
   for (const Row* row : ladder) {
     const Comparison& c = row->previous;
@@ -167,8 +167,8 @@ Ladder ladder_of(const Analysis& a) {
   Rows known = ladder.all, to_base = ladder.all;
   std::erase_if(known, [](const Row* row) { return !row->previous.speed->interval; });
   std::erase_if(to_base, [](const Row* row) { return !row->base.speed || !row->base.speed->interval; });
-  // What more devices add is another question. So is another problem, and what several rungs do together is
-  // nothing to rank one of them by.
+  // More devices and other problems are separate questions, and the joint effect of several rungs can't rank
+  // one of them.
   for (const Row* row : known) {
     const Comparison& c = row->previous;
     if (row->devices != a.row(c.variant)->devices) continue;
@@ -177,7 +177,7 @@ Ladder ladder_of(const Analysis& a) {
     else
       (c.between.empty() ? ladder.single : ladder.joint).push_back(row);
   }
-  // Where the one before it was left out, a rung has rounds with the base alone.
+  // If the previous rung was left out, a rung has common rounds only with the base.
   ladder.skipped = to_base;
   std::erase_if(ladder.skipped, [](const Row* row) { return row->previous.speed->interval.has_value(); });
   ladder.known = std::move(known);
@@ -192,7 +192,7 @@ bool is_end_of_all(const Analysis& a, const Row& row) {
 Rows gains_of(const Analysis& a, const Ladder& ladder) {
   Rows gains = with_outcome(ladder.single, Outcome::faster);
   std::erase_if(gains, [&](const Row* row) { return misses_loss(a, *row); });
-  // What trains worse is no better for being fast.
+  // A rung that trains worse is not better because it is fast.
   std::ranges::stable_sort(gains, [](const Row* a, const Row* b) {
     if (a->previous.worse.has_value() != b->previous.worse.has_value()) return !a->previous.worse;
     return a->previous.speed->value > b->previous.speed->value;
@@ -224,7 +224,8 @@ void add_ladder(const Analysis& a, Sentences& parts) {
   if (!ladder.single.empty()) add_gains(a, ladder, parts);
   if (const Row* last = ladder.end) {
     parts.push_back(whole_ladder(a, *last));
-    if (last->previous.variant == last->base.variant) std::erase(joint, last);  // which says the same
+    // it would repeat the same comparison
+    if (last->previous.variant == last->base.variant) std::erase(joint, last);
     std::erase(skipped, last);
   }
   for (const Row* row : skipped)

@@ -6,7 +6,7 @@
 
 namespace optrush {
 void add_overfit(const Analysis& a, Sentences& parts) {
-  Rows rows, failed;  // those that did not learn it have not ended well
+  Rows rows, failed;  // a row that did not learn the batch has not ended well
   for (const Row& row : a.rows)
     if (row.overfit && row.same_as < 0) (row.overfit->learned() ? rows : failed).push_back(&row);
   if (rows.empty() && failed.empty()) return;

@@ -7,11 +7,11 @@
 #include "report/numbers/verdict.h"
 
 namespace optrush {
-// What the sentences of a finding are made of.
+// Building blocks of findings.
 using Rows = std::vector<const Row*>;
 using Sentences = std::vector<std::string>;
 
-/// Rows that ended well and are `wanted`, in their order.
+/// The rows that ended well and meet `wanted`, in order.
 Rows select(const Analysis& a, auto&& wanted) {
   Rows rows;
   for (const Row& row : a.rows)
@@ -26,71 +26,72 @@ std::string names_text(const Rows& rows, auto&& text_of) {
   return join(texts);
 }
 
-/// "2.07x [1.98, 2.16] as fast as base"; "as many tokens/s as" where the problem differs.
+/// "2.07x [1.98, 2.16] as fast as base"; "as many tokens/s as" if the problems differ.
 std::string speedup(const Comparison&, const std::string& than);
 /// "1 rank", "2 ranks"
 std::string ranks_text(int64_t ranks);
-/// " on 2 ranks instead of 1", or nothing.
+/// " on 2 ranks instead of 1", or "".
 std::string other_ranks(const Row& row, const Row& other);
 /// "ran out of memory"
 std::string what_happened(Status);
-/// Whether a row does not reach the experiment's target loss while another one does. Its speed is no gain.
+/// Whether a row misses the experiment's target loss while another row reaches it. Its speed is then not a
+/// gain.
 bool misses_loss(const Analysis&, const Row&);
-/// May be called the fastest: it solves the base's problem, and as well.
+/// Whether a row may be called fastest: it solves the base's problem and trains as well.
 bool is_rival(const Analysis&, const Row&);
 
-constexpr double kWorthNaming = 0.05;  ///< a change of memory below this is no trade
+constexpr double kWorthNaming = 0.05;  ///< smaller changes of memory are not mentioned
 
-/// The rows of a ladder that ended well, by what can be said of them.
+/// The rows of a ladder that ended well, by what is known about them.
 struct Ladder {
-  Rows all;             ///< with a speed over the row before
-  Rows known;           ///< of these, those with an interval
-  Rows single;          ///< of these, the change of one rung: of one problem and on as many devices
-  Rows joint;           ///< the same of several rungs together
-  Rows other_problems;  ///< on as many devices
-  Rows skipped;         ///< with an interval over the base alone
-  const Row* end =
-      nullptr;  ///< its last row, or the fastest where it has branches; null: none may be called that
+  Rows all;     ///< rows with a speed relative to the row before
+  Rows known;   ///< of `all`, the rows with an interval
+  Rows single;  ///< of `known`, the change of a single rung with the same problem and number of devices
+  Rows joint;   ///< of `known`, the joint change of several rungs
+  Rows other_problems;  ///< of `known`, other problems on the same number of devices
+  Rows skipped;         ///< rows with an interval only relative to the base
+  /// The last row or, with branches, the fastest; null: no row may be called that.
+  const Row* end = nullptr;
 };
 Ladder ladder_of(const Analysis&);
-/// Whether a row has all rungs of the ladder.
+/// Whether a row stacks all rungs of the ladder.
 bool is_end_of_all(const Analysis&, const Row&);
-/// Of the single rungs, those that are faster and do not miss the loss: first those that train no worse, by
-/// their speedup.
+/// The single rungs that are faster and reach the loss: first those that do not train worse, by speedup.
 Rows gains_of(const Analysis&, const Ladder&);
 /// The sentence for a ladder without such rungs: "no rung is shown to make training faster".
 std::string no_gain_text(const Analysis&, const Ladder&);
-/// Whether no other rung can still turn out to be faster.
+/// Whether the gain of `best` is certainly the largest.
 bool surely_most(const Ladder&, const Row& best);
-/// Rows whose speed over the row before has this verdict; each has such a speed.
+/// The rows whose speed relative to the row before has this verdict. Each row must have such a speed.
 Rows with_outcome(const Rows&, Outcome);
 
-/// The row whose speed and memory over the base are the answer: the end of the ladder, the full stack, or the
-/// combination that is surely fastest; null: no row may be called that.
+/// The row that is the answer of the report: the end of the ladder, the full stack, or the combination that
+/// is certainly fastest; null: no row may be called that.
 const Row* result_row(const Analysis&);
-/// "16 % less memory"; "" where it is about the same or not known.
+/// "16 % less memory"; "" if it is about equal or not known.
 std::string memory_change(const std::optional<double>& ratio);
 
-/// What a search found; nothing where there was none.
+/// Adds the result of a search, if there was one.
 void add_search(const Analysis&, Sentences&);
 void add_grid(const Analysis&, Sentences&);
-/// The series of each kind that gains most, and how much of its step waits for other ranks.
+/// Adds the best series of each kind, and the share of its step that waits for other ranks.
 void add_scaling(const Analysis&, Sentences&);
 
-/// A rung that trains the same problem on as many ranks as one of the fastest series, and slower.
+/// A rung that trains the same problem on the same number of ranks as a point of one of the fastest series,
+/// but slower.
 struct SlowerRung {
   const Row *row = nullptr, *than = nullptr;
   Ratio speed;
 };
 std::vector<SlowerRung> slower_on_as_many_ranks(const Analysis&);
-/// The fastest of the other programs.
+/// Adds the fastest of the other programs.
 void add_programs(const Analysis&, Sentences&);
-/// The gains and the costs of the rungs, and the total of the ladder.
+/// Adds the gains and costs of the rungs, and the total of the ladder.
 void add_ladder(const Analysis&, Sentences&);
-/// Which stacks learn one repeated batch and which do not; nothing where none was asked to.
+/// Adds which stacks learn one repeated batch, if this was checked.
 void add_overfit(const Analysis&, Sentences&);
-/// Which rung reaches the target loss first, which comes next, and how near the others came: runs of the
-/// base's task whose losses are of one kind. Where all take equally many steps, other sentences tell of
-/// speeds.
+/// Adds which rung reaches the target loss first, which comes next, and how close the others came. It
+/// compares runs of the base's task with the same kind of loss. If all take the same number of steps, the
+/// sentences about speed are enough.
 void add_time_to_loss(const Analysis&, Sentences&);
 }  // namespace optrush

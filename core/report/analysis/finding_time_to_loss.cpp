@@ -13,13 +13,13 @@ std::string needs(const Row& row) {
 
 double seconds(const Row* row) { return *row->time_to_loss->seconds; }
 
-/// What a row comes to that does not reach the loss in every round.
+/// The final loss of a row that does not reach the target in every round.
 std::string comes_to(const Row& row) {
   if (row.time_to_loss->in_some_rounds) return name_in_text(row.name) + " reaches it only in some rounds";
   return name_in_text(row.name) + " ends at " + fixed(row.time_to_loss->last, 3);
 }
 
-/// Of rows that do not reach the loss, the one that came nearest.
+/// The row closest to the target among those that do not reach it.
 const Row& nearest(const Rows& rows) {
   return **std::ranges::min_element(rows, {}, [](const Row* row) { return row->time_to_loss->last; });
 }

@@ -10,7 +10,7 @@ namespace optrush {
 namespace {
 constexpr size_t kFewestOfARun = 5;
 
-/// None if there are few timed steps, or if their work differs, as with packed documents.
+/// None if there are few timed steps or their work differs, as with packed documents.
 std::optional<double> spread_of_steps(const RunResult& result) {
   std::vector<double> seconds;
   const StepResult* first = nullptr;

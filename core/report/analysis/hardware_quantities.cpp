@@ -1,4 +1,4 @@
-// How much of the hardware a rung uses.
+// Quantities: utilization of the hardware.
 #include "report/analysis/quantity_parts.h"
 
 namespace optrush {

@@ -12,7 +12,7 @@ double hardware_used(const Json& context, const RunResult& result, int64_t ranks
   if (result.on_gpu || measured <= 0 || threads <= 0) return all;
   std::set<std::string> hosts;
   for (const RankResult& rank : result.ranks) hosts.insert(rank.host);
-  // Threads that share a core are no more hardware than one.
+  // Threads that share a core count as one core.
   const auto cpu = context.find("cpu");
   const double cores = cpu == context.end() ? 0 : number(*cpu, "cores").value_or(0);
   const double machines = std::max(1.0, static_cast<double>(hosts.size()));

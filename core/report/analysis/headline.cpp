@@ -9,12 +9,12 @@
 
 namespace optrush {
 namespace {
-constexpr size_t kMostClauses = 5;     ///< of a sentence that somebody can repeat
-constexpr size_t kMostNames = 2;       ///< of one kind; above, their number
-constexpr double kLargeSaving = 0.2;   ///< of the memory, that is told where it costs no speed
-constexpr double kSmallChange = 0.02;  ///< a change of speed below this is told with a decimal
+constexpr size_t kMostClauses = 5;     ///< limit for a sentence that can be remembered
+constexpr size_t kMostNames = 2;       ///< limit for names of one kind; otherwise their number
+constexpr double kLargeSaving = 0.2;   ///< a saving of memory without a loss of speed above this is mentioned
+constexpr double kSmallChange = 0.02;  ///< a smaller change of speed is stated with a decimal
 
-/// "1.96x" of "1.96x [1.88, 2.04]": the table and the findings have the intervals.
+/// Reduces "1.96x [1.88, 2.04]" to "1.96x". The table and the findings have the intervals.
 std::string without_intervals(const std::string& text) {
   std::string short_text;
   for (size_t i = 0; i < text.size();) {
@@ -41,7 +41,7 @@ std::string with_memory(const std::optional<double>& ratio) {
   return change.empty() ? "" : " with " + change;
 }
 
-/// "A and B"; "3 rungs" where there are too many to be repeated.
+/// "A and B", or "3 rungs" if there are too many.
 std::string some_names(const Rows& rows) {
   if (rows.size() > kMostNames) return counted(std::ssize(rows), "rung");
   return name_in_text(rows.front()->name) +
@@ -56,7 +56,7 @@ std::string rounds_to_decide(const Verdict& verdict) {
 
 std::string name_of(const Comparison& c) { return c.variant == 0 ? "the base" : name_in_text(c.name); }
 
-/// What a stack of several rungs, or one rung, comes to over the base.
+/// The speed and memory of a stack or a rung relative to the base.
 std::string stack_text(const std::string& name, const Comparison& over, const std::string& ranks) {
   const Ratio& speed = *over.speed;
   const std::string memory = with_memory(over.memory);
@@ -77,7 +77,7 @@ std::string stack_text(const std::string& name, const Comparison& over, const st
   return text + memory + (over.worse ? ", but trains worse" : "");
 }
 
-/// A clause, and how much it matters.
+/// A clause with its importance.
 struct Clause {
   int rank = 0;
   std::string text;
@@ -85,7 +85,7 @@ struct Clause {
 enum Importance { kWhole, kGain, kOther, kWorse, kFailure, kTrade, kSaving, kUndecided };
 using Clauses = std::vector<Clause>;
 
-/// The rung that saves most memory of those that are shown to cost no speed; null: there is none.
+/// The rung with the largest saving of memory among those that certainly cost no speed; null: none.
 const Row* saver_of(const Analysis& a, const Ladder& ladder) {
   Rows savers = ladder.single;
   std::erase_if(savers, [&](const Row* row) {
@@ -100,8 +100,7 @@ const Row* saver_of(const Analysis& a, const Ladder& ladder) {
 
 std::string saves(const Row& row) { return " saves " + less(*row.previous.memory) + " of the memory"; }
 
-/// The largest gain of one rung. Most of what the ladder gains: at least half of all that may be gained, in
-/// logarithms.
+/// The largest gain of a single rung. "Most" means at least half of the total gain, in logarithms.
 void add_gain(const Analysis& a, const Ladder& ladder, bool whole_is_told, Clauses& clauses) {
   if (ladder.single.empty()) return;
   const Rows gains = gains_of(a, ladder);
@@ -117,9 +116,9 @@ void add_gain(const Analysis& a, const Ladder& ladder, bool whole_is_told, Claus
   double possible = 0;
   for (const Row* row : ladder.all) possible += std::max(0.0, std::log(row->previous.speed->value));
   const bool faster = whole_is_told && ladder.end->base.speed->claim() && ladder.end->base.speed->value > 1;
-  // It is the stack that the first clause is about.
+  // The first clause is already about this stack.
   if (whole_is_told && &best == ladder.end && best.previous.variant == best.base.variant) return;
-  // A rung that gains more than the whole brings no part of it: others lose the rest.
+  // A rung that gains more than the total is not a part of it, because others lose the rest.
   constexpr double kAbout = 0.01;
   const double whole = faster ? std::log(ladder.end->base.speed->value) : 0;
   std::string text = name_in_text(best.name);
@@ -138,8 +137,8 @@ void add_gain(const Analysis& a, const Ladder& ladder, bool whole_is_told, Claus
     clauses.push_back({kSaving, name_in_text(saver->name) + saves(*saver)});
 }
 
-/// The fastest stack on the base's problem, if it is faster than the whole ladder for sure; null: it is not,
-/// or it is the first rung, whose gain is told.
+/// The fastest stack on the base's problem, if it is certainly faster than the whole ladder; null: it is not,
+/// or it is the first rung, whose gain is stated already.
 const Row* fastest_of(const Analysis& a, const Ladder& ladder) {
   const Comparison& whole = ladder.end->base;
   if (!whole.speed || !whole.speed->interval) return nullptr;
@@ -159,7 +158,7 @@ const Row* fastest_of(const Analysis& a, const Ladder& ladder) {
   return told ? nullptr : &best;
 }
 
-/// Rungs that cost speed, the dearest first, and the memory that it buys.
+/// Rungs that cost speed, the largest cost first, and the memory that they save.
 void add_costs(const Ladder& ladder, Clauses& clauses) {
   Rows costs = with_outcome(ladder.single, Outcome::slower);
   std::ranges::stable_sort(costs, {}, [](const Row* row) { return row->previous.speed->value; });
@@ -174,7 +173,7 @@ void add_costs(const Ladder& ladder, Clauses& clauses) {
         {kTrade, counted(std::ssize(costs) - static_cast<int64_t>(kMostNames), "more rung") + " cost speed"});
 }
 
-/// What another model, function or task costs or gains, the largest difference first.
+/// The effect of another model, function or task, the largest difference first.
 void add_other_functions(const Analysis& a, const Ladder& ladder, Clauses& clauses) {
   Rows rows = ladder.other_problems;
   std::erase_if(rows, [&](const Row* row) {
@@ -197,13 +196,13 @@ void add_other_functions(const Analysis& a, const Ladder& ladder, Clauses& claus
 
 void add_stack(const Analysis& a, Clauses& clauses) {
   const Ladder ladder = ladder_of(a);
-  // The scaling tells what more devices bring.
+  // The clause about scaling states the effect of more devices.
   const bool scales =
       ladder.end != nullptr && !a.scaling.empty() && ladder.end->devices != a.rows.front().devices;
   if (const Row* end = scales ? nullptr : ladder.end) {
     const bool alone = ladder.all.size() == 1 || !is_end_of_all(a, *end);
     std::string name = alone ? name_in_text(end->name) : "the full stack";
-    // Where a rung above it failed or misses the loss, its stack ends here; rungs beside each other are no
+    // If a rung above it failed or misses the loss, its stack ends here. Rungs beside each other are not a
     // stack.
     if (alone && ladder.all.size() > 1 && std::ranges::all_of(ladder.all, [&](const Row* row) {
           return row->variant <= end->variant || misses_loss(a, *row);
@@ -214,7 +213,7 @@ void add_stack(const Analysis& a, Clauses& clauses) {
       clauses.push_back({kGain, "the stack up to " + name_in_text(fastest->name) + " is the fastest (" +
                                     times(*fastest->base.speed) + ")"});
   }
-  if (ladder.all.size() == 1 && ladder.end != nullptr) return;  // all is said
+  if (ladder.all.size() == 1 && ladder.end != nullptr) return;  // nothing to add
   add_gain(a, ladder, ladder.end != nullptr && !scales, clauses);
   add_other_functions(a, ladder, clauses);
   add_costs(ladder, clauses);
@@ -264,7 +263,7 @@ void add_ends(const Analysis& a, Clauses& clauses) {
   }
 }
 
-/// "4 ranks train 3.50x as many tokens/s as 1 rank (shard, weak scaling, 88 % efficient)"
+/// For example "4 ranks train 3.50x as many tokens/s as 1 rank (shard, weak scaling, 88 % efficient)".
 void add_scaling_of_ranks(const Analysis& a, Clauses& clauses) {
   Sentences sentences;
   add_scaling(a, sentences);
@@ -312,7 +311,7 @@ std::string headline(const Analysis& a) {
   }
   if (clauses.empty()) return without_intervals(a.findings.front());
   add_ends(a, clauses);
-  // The last of those that matter least goes first.
+  // Drops the last clause of the least importance.
   while (clauses.size() > kMostClauses) {
     const auto least = std::ranges::max_element(clauses.rbegin(), clauses.rend(), {}, &Clause::rank);
     if (least->rank == kWhole) break;

@@ -1,4 +1,4 @@
-// Losses, and how the correctness gate found them.
+// Quantities: losses, and the results of the gate.
 #include "report/analysis/quantity_parts.h"
 #include "report/numbers/format.h"
 
@@ -7,7 +7,7 @@ namespace {
 using A = const Analysis&;
 using R = const Row&;
 
-/// "mine: gathers=12; mine: gathered=4096"
+/// For example "mine: gathers=12; mine: gathered=4096".
 std::string counters_text(R row) {
   std::string text;
   for (const CounterResult& counter : row.counters)

@@ -18,7 +18,7 @@ const std::optional<Plan>& plan_of(const Stored& stored, const Row& row) {
   return stored.plans[static_cast<size_t>(row.variant)];
 }
 
-/// Of the runs that know one.
+/// The median over the runs that have the number.
 template <class Get>
 std::optional<double> median_over(const RunsOfRow& runs, Get get) {
   std::vector<double> values;
@@ -48,7 +48,7 @@ Row unmeasured(const Stored& stored, const Variant& variant) {
 
 void take_status(Row& row, const Stored& stored, const VariantRuns& all) {
   const RunsOfRow runs = all.of(row.variant, Purpose::measure);
-  // Of an open number one round was promised.
+  // With an open number of rounds, one round is planned.
   const auto planned = static_cast<size_t>(stored.experiment.until ? 1 : stored.experiment.rounds);
   const bool some_sound = std::ranges::any_of(runs, [&](const StoredRun* run) { return all.sound(*run); });
   for (const StoredRun* run : runs) {
@@ -64,13 +64,13 @@ void take_status(Row& row, const Stored& stored, const VariantRuns& all) {
   }
   row.started = !runs.empty();
   if (!row.started) row.end_badly(Status::skipped, "not run");
-  // Interrupted before the plans, an experiment has none.
+  // An experiment that was interrupted before planning has no plans.
   const bool planned_any = std::ranges::any_of(stored.plans, &std::optional<Plan>::has_value);
   row.asked = row.started || row.same_as >= 0 || plan_of(stored, row) || !planned_any;
   if (row.started && runs.size() < planned && row.ok())
     row.notes.push_back(std::to_string(runs.size()) + " of " +
                         counted(static_cast<int64_t>(planned), "round") + " ran");
-  // What has failed is not run again, and what was never planned was not asked for.
+  // Failed runs are not repeated, and variants without a plan were not requested.
   const bool awaited = row.same_as < 0 && (row.ok() || (!row.started && plan_of(stored, row)));
   if (awaited) row.missing_rounds = planned - std::min(planned, runs.size());
 }
@@ -126,7 +126,7 @@ void take_times(Row& row, const RunsOfRow& runs) {
   row.trained_tokens_per_second =
       median_over(runs, [](const RunResult& r) { return r.trained_tokens_per_second; });
   row.step_seconds = median_over(runs, [](const RunResult& r) { return r.step_seconds; });
-  // The longest, because later rounds read compiled code from a cache.
+  // The longest time, because later rounds read compiled code from a cache.
   for (const StoredRun* run : runs)
     row.compile_seconds = std::max(row.compile_seconds.value_or(0), run->result.compile_seconds);
   row.setup_seconds = median_over(runs, [](const RunResult& r) { return std::optional(r.setup_seconds); });
@@ -171,7 +171,7 @@ void take_rounds_of_rank(RankResult& rank, const RunsOfRow& runs) {
     if (const auto peaks = values_of(member); !peaks.empty()) rank.*member = std::ranges::max(peaks);
 }
 
-/// A rank's peaks of memory are its largest, a row's those of its largest ranks.
+/// Uses the largest memory of each rank over its rounds, and for the row that of the largest rank.
 void take_ranks(Row& row, const RunsOfRow& runs) {
   const RunResult& first = runs.front()->result;
   row.mesh = first.mesh;
@@ -189,8 +189,8 @@ void take_ranks(Row& row, const RunsOfRow& runs) {
   row.exposed_seconds = median(exposed);
 }
 
-/// Takes over what the plan predicts, and keeps what a run has counted itself. The plan of another program is
-/// the plan of the rung below it, so it predicts nothing of that program.
+/// Takes predictions from the plan and keeps values that a run has counted. The plan of another program is
+/// that of the rung below, so it predicts nothing for that program.
 void take_plan(Row& row, const Stored& stored) {
   if (row.external) return;
   const CostLine planned = planned_cost(row.name, plan_of(stored, row));
@@ -208,9 +208,9 @@ void take_time_to_loss(Row& row, const RunsOfRow& runs, double target) {
 
 bool reduces_precision(const std::optional<Plan>& plan) { return plan && plan->uses(Effect::precision); }
 
-/// FLOP/s of each run by a formula, its own FLOPs a token times its own tokens a second: the median. Where
-/// sequences are full, the formulas depend on the model alone: another program has them of the plan, which
-/// has none of documents.
+/// FLOP/s by a formula: the median over the runs of FLOPs per token times tokens per second. With full
+/// sequences, the formulas depend only on the model, so another program takes them from the plan. With
+/// documents, the plan has none.
 std::optional<double> flops_per_second(const Row& row, const RunsOfRow& runs,
                                        std::optional<double> RunResult::*of_a_token,
                                        std::optional<double> planned) {
@@ -222,7 +222,7 @@ std::optional<double> flops_per_second(const Row& row, const RunsOfRow& runs,
   });
 }
 
-/// What follows from the measurements of one row alone.
+/// Computes utilization from the measurements of the row.
 void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
   const std::optional<Plan>& plan = plan_of(stored, row);
   const PlannedFlops flops = plan ? plan->flops_per_token.value_or(PlannedFlops()) : PlannedFlops();
@@ -237,7 +237,7 @@ void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
   row.hardware = hardware_used(stored.context, runs.front()->result, row.devices);
   row.model_flops_per_second = flops_per_second(row, runs, &RunResult::mfu_flops, flops.mfu);
   const auto peak = mfu_denominator(stored.context);
-  // What a plugin of reduced precision multiplies in is not the type of the parameters.
+  // With a plugin of reduced precision, matrix products do not have the parameters' type.
   if (!reduces_precision(plan))
     row.dtype = stored.variants[static_cast<size_t>(row.variant)].spec.train.dtype;
   if (const auto own = peak_of_dtype(stored.context, row.dtype);
@@ -250,8 +250,7 @@ void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
   row.mfu = utilization(row.model_flops_per_second);
   row.mfu_causal = utilization(flops_per_second(row, runs, &RunResult::mfu_causal_flops, flops.mfu_causal));
   row.hfu = utilization(flops_per_second(row, runs, &RunResult::hfu_flops, {}));
-  // Not `mfu`: its formula counts the half that a causal kernel leaves out.
-  // Types narrower than that of the peak (fp8) multiply at up to twice its rate.
+  // Not `mfu`, whose formula also counts the half that a causal kernel skips.
   const double limit = reduces_precision(plan) ? 2 : 1;
   for (const auto& [name, value] : {std::pair("MFU (causal)", row.mfu_causal), std::pair("HFU", row.hfu)})
     if (value.value_or(0) > limit)
@@ -267,7 +266,7 @@ Row measured_row(const Stored& stored, const Variant& variant, const VariantRuns
   take_status(row, stored, all);
   const RunsOfRow runs = all.sound(variant.index);
   if (!runs.empty()) {
-    // Of rounds that were cut another one shows more.
+    // Another round may be longer than a shortened one.
     const StoredRun& longest =
         **std::ranges::max_element(runs, {}, [](const StoredRun* run) { return run->result.steps.size(); });
     take_first(row, longest.result);

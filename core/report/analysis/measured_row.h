@@ -3,7 +3,7 @@
 #include "report/analysis/variant_runs.h"
 
 namespace optrush {
-/// What the runs of one variant say by themselves: medians over its rounds, and what follows from them. Not
-/// yet checked by the gate, nor compared with other rows.
+/// Computes the row of a variant from its runs: medians over rounds, and values that follow from them. The
+/// gate and the comparison with other rows come later.
 Row measured_row(const Stored&, const Variant&, const VariantRuns&);
 }  // namespace optrush

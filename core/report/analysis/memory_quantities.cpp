@@ -1,4 +1,4 @@
-// Peak memory, measured and predicted.
+// Quantities: peak memory, measured and predicted.
 #include "report/analysis/quantity_parts.h"
 
 namespace optrush {

@@ -8,7 +8,7 @@
 
 namespace optrush {
 namespace {
-/// Of every variant's latest measured run: set-up, compilation and all of its steps.
+/// Seconds of every variant's latest measured run: set-up, compilation and all steps.
 std::map<int64_t, double> seconds_of_latest(const Analysis& a) {
   std::map<int64_t, double> seconds;
   std::map<int64_t, int64_t> latest;
@@ -25,7 +25,7 @@ std::map<int64_t, double> seconds_of_latest(const Analysis& a) {
   return seconds;
 }
 
-/// Calls `act` with each of its comparisons that has two runs.
+/// Calls `act` with each comparison of two different runs.
 void for_comparisons(const Row& row, auto&& act) {
   for (const Comparison* c : {&row.previous, &row.base})
     if (c->variant >= 0 && (!c->speed || !c->speed->same_run)) act(*c, c->speed ? c->speed->rounds : 0);

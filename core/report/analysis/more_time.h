@@ -4,10 +4,10 @@
 #include "report/analysis/analysis.h"
 
 namespace optrush {
-/// Seconds that more rounds would take until each row that is ok has kMinRounds with what it is compared
-/// with, if they go on as the latest ones did; 0: all have.
+/// The estimated seconds of additional rounds until each row that is ok shares kMinRounds rounds with its
+/// references, at the speed of the latest rounds; 0: all do.
 double seconds_to_claims(const Analysis&);
 
-/// "about 40 s", "about 4 min", "about 2.5 h": rounded up.
+/// "about 40 s", "about 4 min", "about 2.5 h"; rounded up.
 std::string about_time(double seconds);
 }  // namespace optrush

@@ -11,7 +11,7 @@ namespace optrush {
 namespace {
 std::optional<int64_t> integer(const Json& counters, const char* key) {
   const auto it = counters.find(key);
-  // Counters of a machine are far below this; sums and differences of them are numbers then.
+  // Limit for counters, so that their sums and differences fit into int64.
   constexpr int64_t kMost = int64_t{1} << 60;
   if (it == counters.end() || !it->is_number_integer()) return std::nullopt;
   const auto value = it->get<int64_t>();
@@ -23,7 +23,7 @@ std::optional<int64_t> growth(const Json& from, const Json& to, const char* key)
   return a && b ? std::optional(*b - *a) : std::nullopt;
 }
 
-/// A part of a sentence with its cure.
+/// A part of the warning, and its remedy.
 struct Complaint {
   std::string what, cure;
 };
@@ -64,9 +64,9 @@ std::optional<Noise> noise_of(const std::vector<NoiseLine>& lines) {
     const NoiseLine& line = lines[i];
     spreads.push_back(line.spread());
     medians.push_back(line.median);
-    // Everything from the probe before: the runs of a round are where a neighbour hurts. After a restart of
-    // the machine counters begin anew. What lies between two calls of the program, the second of which begins
-    // with a probe where the first one ended, is not of the experiment.
+    // Counts everything since the previous probe, because neighbours disturb the runs of a round. Counters
+    // restart when the machine restarts. The time between two calls of the program does not belong to the
+    // experiment; the second call starts with a probe of the same round.
     const bool goes_on = i > 0 && line.round > lines[i - 1].round;
     const Json& from = goes_on ? lines[i - 1].after : line.before;
     const auto all = growth(from, line.after, "cpu_ticks"), gone = growth(from, line.after, "steal_ticks");

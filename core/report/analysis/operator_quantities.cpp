@@ -1,4 +1,4 @@
-// Rates of operators and collectives, which only grids show.
+// Quantities: rates of operators and collectives, shown only in grids.
 #include "report/analysis/quantity_parts.h"
 
 namespace optrush {
@@ -10,7 +10,7 @@ using Pass = OperatorWork::Pass;
 
 constexpr auto kForward = &OperatorWork::forward, kBackward = &OperatorWork::backward;
 
-/// Per second of a pass: of what a step has to do in it.
+/// The work of a pass per second of that pass.
 MaybeNumber pass_rate(R row, Pass OperatorWork::*pass, double Pass::*amount) {
   const MaybeNumber seconds = value_named(row.phases, pass == kForward ? "forward" : "backward");
   if (!row.work || seconds.value_or(0) <= 0) return std::nullopt;
@@ -30,7 +30,7 @@ MaybeNumber intensity(A, R row) {
   return (forward.flops + backward.flops) / (forward.bytes + backward.bytes);
 }
 
-/// Of what a rank sends in a step; a receive is the other end of a send.
+/// The sum over what a rank sends in a step. A receive is the other end of a send and does not count.
 double sent(R row, MaybeNumber Collective::*amount) {
   double sum = 0;
   for (const Collective& collective : row.collectives)

@@ -8,7 +8,7 @@
 
 namespace optrush {
 namespace {
-/// None where the two have no timed step in common.
+/// None if the two have no timed step in common.
 std::optional<double> interleaved_ratio(const InterleavedSamples& subject,
                                         const InterleavedSamples& reference) {
   if (subject.group.empty() || subject.group != reference.group) return std::nullopt;
@@ -27,7 +27,7 @@ std::optional<double> interleaved_ratio(const InterleavedSamples& subject,
 InterleavedSamples interleaved(const RunResult& result) {
   InterleavedSamples round{result.turns, {}};
   if (result.turns.empty()) return round;
-  // Which documents a step has is chance, and another one for each rung: the mean of all steps counts.
+  // The documents in a step are random and differ between rungs, so the mean over all steps counts.
   double tokens = 0, steps = 0;
   const auto usable = [](const auto& step) { return step.timed && step.tokens > 0 && step.seconds > 0; };
   for (const auto& step : result.steps) {
@@ -51,7 +51,7 @@ std::optional<Ratio> paired_speed(const Row& subject, const Row& reference, cons
     const auto it = std::ranges::find(reference.rounds, subject.rounds[i]);
     if (it == reference.rounds.end()) continue;
     const auto j = static_cast<size_t>(it - reference.rounds.begin());
-    // Rows that were made by hand, as in tests, may have samples alone.
+    // Rows in tests may have only samples.
     const bool steps = i < subject.turns.size() && j < reference.turns.size();
     const auto ratio = steps ? interleaved_ratio(subject.turns[i], reference.turns[j]) : std::nullopt;
     if (ratio)
@@ -59,7 +59,7 @@ std::optional<Ratio> paired_speed(const Row& subject, const Row& reference, cons
     else
       rounds.push_back({subject.samples[i], reference.samples[j], false});
   }
-  // Enough of the better kind of sample: the rounds before, in which one of them still ran alone, add noise.
+  // With enough interleaved rounds, the other rounds would only add noise.
   if (static_cast<size_t>(std::ranges::count(rounds, true, &Round::interleaved)) >= kMinRounds)
     std::erase_if(rounds, [](const Round& round) { return !round.interleaved; });
   std::vector<double> mine, others;

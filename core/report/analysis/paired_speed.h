@@ -11,16 +11,16 @@
 namespace optrush {
 struct Row;
 
-/// The steps of one round that were made interleaved with those of other runs.
+/// The steps of a round that were interleaved with those of other runs.
 struct InterleavedSamples {
-  std::string group;  ///< of the runs that were interleaved with each other; "": it ran alone
-  /// Tokens/s of the timed steps, by their number and in its order; empty where it ran alone.
+  std::string group;  ///< the group of runs that were interleaved with each other; "": the run was alone
+  /// Tokens/s of the timed steps by step number, in order; empty if the run was alone.
   std::vector<std::pair<int64_t, double>> speed;
 };
 InterleavedSamples interleaved(const RunResult&);
 
-/// Tokens/s over the other's, in the rounds that both have; none where there is no such round. A round is one
-/// sample: where both were interleaved in it, the median over the steps of their ratios step by step, else
-/// the ratio of their medians. Where they were interleaved in kMinRounds rounds or more, only those count.
+/// The ratio of tokens/s over the rounds that both have; none without such a round. Each round is one sample:
+/// if both were interleaved, the median of the ratios step by step, otherwise the ratio of their medians.
+/// With at least kMinRounds interleaved rounds, only those count.
 std::optional<Ratio> paired_speed(const Row& subject, const Row& reference, const Standard& = {});
 }  // namespace optrush

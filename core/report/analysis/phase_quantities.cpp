@@ -1,4 +1,4 @@
-// The time of a step by its phases, and what a rank sends.
+// Quantities: phases of a step, and communication.
 #include "report/analysis/quantity_parts.h"
 
 namespace optrush {

@@ -10,7 +10,7 @@
 
 namespace optrush {
 namespace {
-/// Plugins that change what is trained, with their options.
+/// The plugins that change the trained function, with their options.
 std::set<std::string> model_plugins(const Plan& plan) {
   std::set<std::string> found;
   for (const UsedPlugin& plugin : plan.plugins)

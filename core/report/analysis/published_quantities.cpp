@@ -1,4 +1,4 @@
-// What others published of a rung.
+// Quantities: published figures.
 #include "report/analysis/quantity_parts.h"
 
 namespace optrush {
@@ -6,7 +6,7 @@ namespace {
 using A = const Analysis&;
 using R = const Row&;
 
-/// What is published is above 0.
+/// A published value is above 0; none otherwise.
 template <auto Member>
 MaybeNumber published_field(A, R row) {
   return row.published && (*row.published).*Member > 0 ? MaybeNumber((*row.published).*Member) : std::nullopt;

@@ -5,8 +5,8 @@
 
 namespace optrush {
 namespace {
-constexpr size_t kFewestSteps = 3;  ///< in the window, of either run
-constexpr double kClearly = 0.01;   ///< of the loss
+constexpr size_t kFewestSteps = 3;  ///< fewest steps of each run in the window
+constexpr double kClearly = 0.01;   ///< relative difference of the loss
 constexpr double kInStandardErrors = 4;
 
 int64_t tokens_of(std::span<const StepResult> steps) {
@@ -36,11 +36,11 @@ Mean mean_of(const std::vector<double>& values) {
   const auto n = static_cast<double>(values.size());
   for (const double value : values) mean.value += value / n;
   for (const double value : values)
-    mean.squared_error += (value - mean.value) * (value - mean.value) / (n - 1) / n;  // of one: not a number
+    mean.squared_error += (value - mean.value) * (value - mean.value) / (n - 1) / n;  // NaN for one value
   return mean;
 }
 
-/// A validation loss after so many tokens.
+/// A validation loss after a number of tokens.
 struct Point {
   int64_t tokens = 0;
   double loss = 0;
@@ -49,7 +49,7 @@ struct Point {
 std::vector<Point> points_of(const Losses& losses) {
   std::vector<Point> points;
   int64_t seen = 0;
-  auto point = losses.validation.begin();  // both are in the order of the steps
+  auto point = losses.validation.begin();  // both are in order of the steps
   for (const auto& step : losses.steps) {
     seen += step.trained;
     while (point != losses.validation.end() && point->step < step.step + 1) ++point;
@@ -59,13 +59,13 @@ std::vector<Point> points_of(const Losses& losses) {
   return points;
 }
 
-/// Tokens that it had seen then; 0: never.
+/// Tokens before the last validation; 0: there was none.
 int64_t last_validated(const Losses& losses) {
   const auto points = points_of(losses);
   return points.empty() ? 0 : points.back().tokens;
 }
 
-/// Along the line between two of them; none before the first and after the last.
+/// The linearly interpolated loss; none before the first and after the last point.
 std::optional<double> loss_after(const std::vector<Point>& points, int64_t tokens) {
   const auto next = std::ranges::lower_bound(points, tokens, {}, &Point::tokens);
   if (next == points.end()) return std::nullopt;
@@ -77,8 +77,8 @@ std::optional<double> loss_after(const std::vector<Point>& points, int64_t token
   return before.loss + part * (next->loss - before.loss);
 }
 
-/// Validation losses where both have one, in the last third of the first `tokens`: batches of other sizes are
-/// validated after other numbers of tokens, and losses fall meanwhile.
+/// Compares validation losses in the last third of the first `tokens`. Runs with other batch sizes are
+/// validated after other numbers of tokens, so losses are interpolated.
 std::optional<Worse> validated(const Losses& subject, const Losses& reference, int64_t tokens) {
   const auto mine = points_of(subject), others = points_of(reference);
   std::vector<double> here, there;
@@ -101,7 +101,8 @@ std::optional<Worse> trains_worse(const Losses& subject, const Losses& reference
   const int64_t tokens = std::min(tokens_of(subject.steps), tokens_of(reference.steps));
   if (const auto found = validated(subject, reference, tokens))
     return is_above(*found) ? found : std::nullopt;
-  // Where one was validated later only, its first batches say little: they may be fuller than the other's.
+  // If one run is validated only later, its training losses may not be comparable, because its first batches
+  // may be fuller.
   if (!subject.validation.empty() && !reference.validation.empty() &&
       std::max(last_validated(subject), last_validated(reference)) > tokens)
     return std::nullopt;
@@ -109,7 +110,7 @@ std::optional<Worse> trains_worse(const Losses& subject, const Losses& reference
   if (std::min(mine.size(), others.size()) < kFewestSteps) return std::nullopt;
   const Mean a = mean_of(mine), b = mean_of(others);
   double squared_error = a.squared_error + b.squared_error;
-  // Step by step the two see the same tokens, so what a batch adds to the loss cancels.
+  // Both have the same tokens in each step, so the variation between batches cancels.
   if (mine.size() == others.size()) {
     std::vector<double> differences;
     for (size_t i = 0; i < mine.size(); ++i) differences.push_back(mine[i] - others[i]);

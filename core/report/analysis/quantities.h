@@ -7,14 +7,14 @@
 #include "report/analysis/analysis.h"
 
 namespace optrush {
-/// What a number counts, and so how people read it.
+/// The unit of a number, which decides how it is shown.
 enum class Unit : uint8_t {
   number,          ///< "1,234"
   whole,           ///< "80"
   seconds,         ///< "12.3 ms"
   bytes,           ///< "1.55 GiB"
   flop_rate,       ///< "420 GFLOP/s"
-  gigabyte_rate,   ///< bytes a second, as "20.51" GB/s
+  gigabyte_rate,   ///< bytes per second, shown as GB/s: "20.51"
   share,           ///< 0.123 is "12.3 %"
   relative_error,  ///< 0.123 is "+12.3 %"
   loss,            ///< "4.8412"
@@ -24,32 +24,32 @@ enum class Unit : uint8_t {
 std::string_view to_string(Unit);
 std::string text_of(Unit, double);
 
-/// A number of a row, or a word, declared once with its names in all places that show it. A place without a
-/// name does not show it. results.csv has them in the order of quantities().
+/// A number (or word) of a row, declared once with its name in every output. An output for which it has no
+/// name does not show it. results.csv has the order of quantities().
 struct Quantity {
   const char* csv = "";       ///< column of results.csv, and its name in this program
-  const char* json = "";      ///< of a row of results.json: "tokens_per_second", "memory/process"
+  const char* json = "";      ///< in results.json: "tokens_per_second", "memory/process"
   const char* grid = "";      ///< in the view of a grid: "step_time"
   const char* compared = "";  ///< in a comparison of reports
-  const char* tracked = "";   ///< in what trackers show of a run's rung
+  const char* tracked = "";   ///< in trackers, for the rung of a run
   Unit unit = Unit::number;
-  std::optional<double> (*value)(const Analysis&, const Row&) = nullptr;  ///< null: it is a word
+  std::optional<double> (*value)(const Analysis&, const Row&) = nullptr;  ///< null for a word
   std::string (*word)(const Analysis&, const Row&) = nullptr;
-  const char* title = "";       ///< of a table's column
-  const char* grid_title = "";  ///< where that of a grid is another
-  bool of_fewer = false;        ///< told where a row trains on fewer tokens than it processes, else left out
-  const char* doc = "";         ///< what docs/schema/results_csv.md says
+  const char* title = "";       ///< column title in tables
+  const char* grid_title = "";  ///< column title in grids, if it differs
+  bool of_fewer = false;        ///< shown only if a row trains on fewer tokens than it processes
+  const char* doc = "";         ///< text of docs/schema/results_csv.md
 };
 const std::vector<Quantity>& quantities();
 
-/// By its column of results.csv.
+/// The quantity with this column of results.csv.
 const Quantity& quantity(std::string_view csv);
-/// By the name in a view; nullptr: there is none.
+/// The quantity with this name in a view; nullptr: none.
 const Quantity* quantity_of_grid(std::string_view name);
 std::string title_in_grid(const Quantity&);
-/// What a view can show.
+/// The names that a view may use.
 std::vector<std::string> grid_column_names();
 
-/// "12.3 ms", or "—".
+/// The value as text: "12.3 ms", or "—".
 std::string cell_of(const Quantity&, const Analysis&, const Row&);
 }  // namespace optrush

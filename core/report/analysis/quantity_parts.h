@@ -5,37 +5,37 @@
 #include "report/analysis/quantities.h"
 
 namespace optrush {
-// quantities() in parts, by what the quantities are about.
-/// The names of a rung, how it ended, and what it ran on.
+// The parts of quantities(), by subject.
+/// Names of a rung, its status, and its device.
 std::vector<Quantity> rung_quantities();
-/// Speed, and its ratios to other rungs.
+/// Speed and its ratios.
 std::vector<Quantity> speed_quantities();
 /// Peak memory, measured and predicted.
 std::vector<Quantity> memory_quantities();
-/// How much of the hardware a rung uses.
+/// Utilization of the hardware.
 std::vector<Quantity> hardware_quantities();
-/// The time of a step by its phases, and what a rank sends.
+/// Phases of a step, and communication.
 std::vector<Quantity> phase_quantities();
-/// What a step costs a GPU.
+/// Costs of a step on a GPU.
 std::vector<Quantity> step_cost_quantities();
-/// Losses, and how the correctness gate found them.
+/// Losses, and the results of the gate.
 std::vector<Quantity> loss_quantities();
-/// What a run costs beside its steps: set-up, energy and money.
+/// Costs of a run besides its steps: set-up, energy and money.
 std::vector<Quantity> run_cost_quantities();
-/// What others published of a rung.
+/// Published figures.
 std::vector<Quantity> published_quantities();
-/// Rates of operators and collectives, which only grids show.
+/// Rates of operators and collectives, shown only in grids.
 std::vector<Quantity> operator_quantities();
 
 using MaybeNumber = std::optional<double>;
 
-/// A number of a row as it is.
+/// A member of a row.
 template <auto Member>
 MaybeNumber field(const Analysis&, const Row& row) {
   return row.*Member;
 }
 
-/// The value of a name in a list of pairs; none where the list lacks it.
+/// The value of a name in a list of pairs; none if it is missing.
 template <class Pairs>
 MaybeNumber value_named(const Pairs& pairs, std::string_view wanted) {
   for (const auto& [name, value] : pairs)

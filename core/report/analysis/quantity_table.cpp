@@ -1,8 +1,8 @@
 #include "report/analysis/quantity_parts.h"
 
 namespace optrush {
-// One entry of a part is all that a new number takes; tests/unit/report_golden_test.cpp writes the columns'
-// docs from it.
+// A new number needs one entry in a part. tests/unit/report_golden_test.cpp writes the documentation of the
+// columns from it.
 const std::vector<Quantity>& quantities() {
   static const std::vector<Quantity> all = [] {
     std::vector<Quantity> list;

@@ -1,4 +1,4 @@
-// What a run costs beside its steps: set-up, energy and money.
+// Quantities: costs of a run besides its steps.
 #include "report/analysis/quantity_parts.h"
 
 namespace optrush {

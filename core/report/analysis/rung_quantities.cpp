@@ -1,4 +1,4 @@
-// The names of a rung, how it ended, and what it ran on.
+// Quantities: names of a rung, its status, and its device.
 #include "report/analysis/quantity_parts.h"
 
 namespace optrush {

@@ -9,16 +9,16 @@
 
 namespace optrush {
 namespace {
-/// What the ranks of a row work on.
+/// The work of the ranks of a row.
 struct Share {
   int64_t variant = 0, ranks = 1, micro_batch = 1, accumulation = 1, global_batch = 1;
 };
 
 /// Rows with the same model, data and plugins.
 struct RowFamily {
-  Json rest;                         ///< all of the problem but ranks and batch
-  std::map<std::string, Json> uses;  ///< plugins with options, other than those that only shape the batch
-  std::vector<Share> members;        ///< in the order of the report
+  Json rest;                         ///< the problem without ranks and batch
+  std::map<std::string, Json> uses;  ///< plugins with options, except those that only change the batch
+  std::vector<Share> members;        ///< in order of the report
 };
 
 std::map<std::string, Json> uses_of(const Variant& variant, const Plan& plan) {
@@ -84,7 +84,8 @@ class Finder {
     it->members.push_back(share_of(row, plan(row.variant)));
   }
 
-  /// The rung below that of the fewest ranks, where that one adds nothing but ranks and what connects them.
+  /// Adds the rung below the one with the fewest ranks, if the latter only adds ranks and the plugins that
+  /// connect them.
   void adopt_fewer_ranks(RowFamily& family) {
     const Share fewest = *std::ranges::min_element(family.members, {}, &Share::ranks);
     int64_t below = variant(fewest.variant).previous;
@@ -99,7 +100,7 @@ class Finder {
       family.members.insert(family.members.begin(), share_of(*a_.row(below), plan(below)));
   }
 
-  /// One series for each value of what stays the same.
+  /// Adds one series for each value of `same`.
   void add_series(const RowFamily& family, Scaling kind, auto&& same) {
     std::map<std::pair<int64_t, int64_t>, std::vector<Share>> groups;
     for (const Share& share : family.members) {
@@ -130,12 +131,13 @@ class Finder {
     return series;
   }
 
-  /// The first rung of a series that has several ranks.
+  /// The first rung of a series with several ranks.
   const Variant& several(const std::vector<ScalingPoint>& points) const {
     return variant(std::ranges::find_if(points, [](const auto& p) { return p.ranks > 1; })->variant);
   }
 
-  /// What connects the ranks: the plugins that those of one rank lack, else what the rung adds.
+  /// The plugins that connect the ranks: those that the rung with one rank lacks, otherwise those that the
+  /// rung adds.
   std::vector<PluginUse> connecting(const std::vector<ScalingPoint>& points) const {
     const Variant& rung = several(points);
     const auto& below = variant(points.front().variant).spec.plugins;
@@ -153,7 +155,7 @@ class Finder {
     return names.empty() ? rung.name : join(names, " + ");
   }
 
-  /// The options of a series in which it differs from `others`: "stage 3".
+  /// The options in which a series differs from `others`: "stage 3".
   std::string differences(const ScalingSeries& series, const std::vector<ScalingSeries>& others) const {
     std::vector<std::string> parts;
     for (const auto& use : connecting(series.points))
@@ -169,7 +171,7 @@ class Finder {
     return join(parts);
   }
 
-  /// Series of one title are told apart by their options, or by their largest rungs.
+  /// Distinguishes series with equal titles by their options, or by their largest rungs.
   void tell_apart() {
     const std::vector<ScalingSeries> before = series_;
     for (auto& series : series_) {

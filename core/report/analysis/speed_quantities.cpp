@@ -1,4 +1,4 @@
-// Speed, and its ratios to other rungs.
+// Quantities: speed and its ratios.
 #include "report/analysis/quantity_parts.h"
 #include "report/numbers/verdict.h"
 

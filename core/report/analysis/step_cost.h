@@ -8,16 +8,16 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// "costs" of a result or of a plan, null or missing: none. Unknown keys are left to the reader of the JSON.
+/// Reads "costs" of a result or a plan; none if null or missing. Ignores unknown keys.
 std::optional<StepCost> step_cost_from(const Json& costs);
 
-/// One rung of the table of costs.
+/// A rung in the table of costs.
 struct CostLine {
   std::string rung;
   std::optional<StepCost> cost;
   std::optional<PlannedMemory> memory;
-  std::string why_not;  ///< nothing is known of its cost
+  std::string why_not;  ///< why its cost is not known
 };
-/// The lines of experiments that were planned, by what a plan predicts.
+/// The line of a planned rung.
 CostLine planned_cost(const std::string& rung, const std::optional<Plan>& plan);
 }  // namespace optrush

@@ -1,4 +1,4 @@
-// What a step costs a GPU.
+// Quantities: costs of a step on a GPU.
 #include "report/analysis/quantity_parts.h"
 
 namespace optrush {

@@ -7,7 +7,7 @@
 namespace optrush {
 namespace {
 std::string flaw_of(const StoredRun& run, const Variant& variant) {
-  // What the gate compares an external rung with is made by the worker.
+  // The gate's reference for an external rung is trained by the worker.
   const bool by_worker =
       !variant.external || run.spec.purpose == Purpose::reference || run.spec.purpose == Purpose::repeat;
   return unhealthy(run.result, by_worker ? TrainedBy::worker : TrainedBy::other_program);

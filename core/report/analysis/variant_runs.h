@@ -8,21 +8,21 @@
 #include "results/stored.h"
 
 namespace optrush {
-/// The runs of one variant after the other, and which of them count. Variants and runs have to outlive it.
+/// The runs of each variant, and whether they count. Variants and runs must outlive it.
 class VariantRuns {
  public:
   VariantRuns(const std::vector<Variant>&, const std::vector<StoredRun>&);
-  /// One more run, in place of the one of the same id.
+  /// Adds a run, or replaces the one with the same id.
   void add(const StoredRun&);
 
-  /// By round: the variant's own, or those of the variant whose stack it has.
+  /// Runs by round: the variant's own, or those of the variant with the same stack.
   const std::vector<const StoredRun*>& of(int64_t variant, Purpose) const;
-  /// Its measured ones that count.
+  /// The measured runs that count.
   std::vector<const StoredRun*> sound(int64_t variant) const;
   bool sound(const StoredRun& run) const { return run.result.status == Status::ok && flaw(run).empty(); }
-  /// Why a run of the status ok can't count; empty: it can.
+  /// The reason why a run with status ok does not count; empty: it counts.
   const std::string& flaw(const StoredRun&) const;
-  /// Why a run does not count, by its status or by its flaw.
+  /// The reason why a run does not count: its failure or its flaw.
   std::string why_not(const StoredRun& run) const {
     return run.result.status == Status::ok ? flaw(run) : run.result.reason;
   }

@@ -12,10 +12,10 @@
 
 namespace optrush {
 namespace {
-/// Near 1 the third digit decides what is noise.
+/// Near 1, three digits are needed to see a difference.
 int digits_near(double value) { return std::abs(value - 1) < 0.05 ? 3 : 2; }
 
-/// So many that an interval without 1 does not look as if it held 1.
+/// Enough digits that an interval without 1 does not look as if it contained 1.
 int digits_of(const Ratio& ratio) {
   constexpr int kMost = 6;
   int digits = digits_near(ratio.value);
@@ -72,7 +72,7 @@ std::string markdown_cell(std::string_view text) {
   const auto in_word = [&](size_t i) {
     return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i])) != 0;
   };
-  // Backslashes only where they are needed: people read the file as it is, too.
+  // Escapes only where needed, because people read the file as well.
   const auto special = [&](size_t i) {
     const char next = i + 1 < text.size() ? text[i + 1] : '\0';
     switch (text[i]) {

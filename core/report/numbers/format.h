@@ -8,12 +8,12 @@
 #include "report/numbers/statistics.h"
 
 namespace optrush {
-/// What stands for a number that is not known.
+/// Text for an unknown number.
 inline constexpr std::string_view kUnknown = "—";
 
-/// "2.07x [1.98, 2.16]", near 1 "1.004x [1.002, 1.006]"; of a ratio with an interval.
+/// A ratio with its interval: "2.07x [1.98, 2.16]", near 1 "1.004x [1.002, 1.006]".
 std::string interval_text(const Ratio&);
-/// "[1.98, 2.16]" of that
+/// Only the interval: "[1.98, 2.16]".
 std::string range_text(const Ratio&);
 /// "2.07x", "1.020x"
 std::string ratio_only(double);
@@ -21,13 +21,13 @@ std::string ratio_only(double);
 /// no claim)".
 std::string ratio_text(const Ratio&);
 
-/// The same as a table has it, where nothing that is undecided looks like an answer: "undecided
-/// [0.95, 1.07]", "no difference [0.99, 1.01]".
+/// The same for a table, where an undecided ratio must not look like an answer: "undecided [0.95, 1.07]", "no
+/// difference [0.99, 1.01]".
 std::string ratio_cell(const Ratio&);
 
-/// A name as a sentence has it: in quotes where it holds a comma, "'2 ranks, strong'".
+/// A name in a sentence; in quotes if it contains a comma: "'2 ranks, strong'".
 std::string name_in_text(const std::string& name);
-/// "bf16, '2 ranks, strong', LoRA"
+/// For example "bf16, '2 ranks, strong', LoRA".
 std::string listed_names(const std::vector<std::string>& names);
 
 /// format(value), or "—".
@@ -36,12 +36,12 @@ std::string or_unknown(const std::optional<T>& value, Format format) {
   return value ? format(*value) : std::string(kUnknown);
 }
 
-/// A cell of a markdown table: one line, and no character that markdown or HTML would take as its own.
+/// Text for a cell of a Markdown table: one line, with characters of Markdown and HTML escaped.
 std::string markdown_cell(std::string_view text);
-/// Text of an HTML element or attribute.
+/// Text for an HTML element or attribute, escaped.
 std::string html_text(std::string_view text);
-/// A CSV field by RFC 4180, quoted where it must be.
+/// A CSV field (RFC 4180), quoted if necessary.
 std::string csv_field(std::string_view text);
-/// Number of characters, for columns on a terminal.
+/// Number of characters, to align columns on a terminal.
 size_t characters(std::string_view utf8);
 }  // namespace optrush

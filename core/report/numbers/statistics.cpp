@@ -9,7 +9,7 @@
 namespace optrush {
 namespace {
 struct Moments {
-  double mean = 0, variance = 0;  ///< variance of the sample; 0 for one value
+  double mean = 0, variance = 0;  ///< sample variance; 0 for one value
 };
 
 Moments moments(const std::vector<double>& values) {

@@ -9,15 +9,15 @@
 
 namespace optrush {
 namespace {
-constexpr size_t kMostUsefulRounds = 1000;  ///< nobody runs more to tell two rungs apart
+constexpr size_t kMostUsefulRounds = 1000;  ///< nobody runs more rounds to distinguish two rungs
 
-/// The largest difference that two one-sided tests do not rule out, as a logarithm.
+/// The largest difference, as a logarithm, that two one-sided tests do not exclude.
 double farthest(double mean, double standard_error, double degrees, const Standard& standard) {
   if (standard_error == 0) return std::abs(mean);
   return std::abs(mean) + t_quantile(degrees, 2 * standard.error) * standard_error;
 }
 
-/// Rounds after which the same mean and spread would decide.
+/// Additional rounds after which the same mean and spread would decide.
 std::optional<size_t> more_rounds(const Ratio& ratio) {
   const double mean = std::log(ratio.value);
   const double spread = ratio.standard_error() * std::sqrt(static_cast<double>(ratio.rounds));
@@ -72,7 +72,7 @@ std::string what_would_tell(const Verdict& verdict) {
 
 std::string describe(const Verdict& verdict) {
   const std::string text(to_string(verdict.outcome)), missing = what_would_tell(verdict);
-  if (verdict.outcome == Outcome::alike)  // rounded up: what is stated has to hold
+  if (verdict.outcome == Outcome::alike)  // rounded up, so that the stated bound holds
     return text + " above " + fixed(std::max(1.0, std::ceil(verdict.bound * 1000 - 1e-9)) / 10, 1) + " %";
   return missing.empty() ? text : text + "; " + missing;
 }

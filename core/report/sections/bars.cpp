@@ -15,7 +15,7 @@ std::optional<Bars::Place> Bars::place(size_t row) const {
   };
   const auto& shown = intervals.at(row);
   if (!usable(shown)) return std::nullopt;
-  constexpr double kLeast = 0.01;  // around 1.00: of equal runs there is an axis, too
+  constexpr double kLeast = 0.01;  // around 1.00, so that equal runs have an axis as well
   double low = -kLeast, high = kLeast;
   for (const auto& interval : intervals)
     if (usable(interval)) {
@@ -29,7 +29,7 @@ std::optional<Bars::Place> Bars::place(size_t row) const {
 std::string Bars::text(size_t row) const {
   const auto bar = place(row);
   if (!bar) return std::string(kCells, ' ');
-  // 1.00 has a cell on each side, and what does not hold it never touches its cell.
+  // The axis has a cell on each side of 1.00. An interval without 1.00 never touches the cell of 1.00.
   const auto cell = [](double at) { return static_cast<int>(std::lround(at * (kCells - 1))); };
   const int one = std::clamp(cell(bar->one), 1, kCells - 2);
   int first = cell(bar->low), last = cell(bar->high);

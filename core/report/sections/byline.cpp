@@ -23,7 +23,7 @@ std::string machine_text(const Json& context) {
 }
 
 namespace {
-/// "13.2 M parameters"
+/// For example "13.2 M parameters".
 std::string model_of(const Analysis& a) {
   if (a.plans.empty() || !a.plans.front() || !a.plans.front()->parameters) return "";
   const auto number = static_cast<double>(a.plans.front()->parameters->count);

@@ -11,13 +11,13 @@ using Cell = ComparedReports::Cell;
 
 std::string status_of(const Cell& cell) { return std::string(to_string(cell.status)); }
 
-/// The status instead of a value where a rung did not end well.
+/// The value, or the status if the rung failed.
 template <class Value>
 std::string cell_text(const std::optional<Cell>& cell, Value value) {
   return !cell ? std::string(kUnknown) : cell->status == Status::ok ? value(*cell) : status_of(*cell);
 }
 
-/// A value of every report.
+/// A value from every report.
 template <class Value>
 Table comparison_table(const ComparedReports& compared, const std::string& what, Value value) {
   Table table{{{"rung"}}, {}};
@@ -37,14 +37,14 @@ std::string speed_ratio(const Cell& cell) {
   return or_unknown(cell.speed, ratio_cell) + (cell.differs.empty() ? "" : " †");
 }
 
-/// Its peak memory, and the change against the first report.
+/// The peak memory, and its change relative to the first report.
 std::string memory_text(const Cell& cell) {
   const std::string change_text = cell.memory_ratio ? " (" + change(*cell.memory_ratio, 0) + ")" : "";
   return number_text_of(cell, "peak_allocated_bytes") + change_text;
 }
 
-/// Tokens/s of every report, beside the ratio to the first with its interval, and peak memory: of two reports
-/// in one table.
+/// Tokens/s of every report, the ratio to the first with its interval, and peak memory; for two reports in
+/// one table.
 std::vector<Table> main_tables(const ComparedReports& compared) {
   const auto& reports = compared.reports;
   const size_t n = reports.size();
@@ -88,7 +88,7 @@ bool any(const ComparedReports& compared, const auto& has) {
   });
 }
 
-/// What only some reports have: tokens that are processed and not trained on, validations, a target.
+/// Tables for numbers that only some reports have: tokens without a loss, validations, a target.
 std::vector<std::pair<std::string, Table>> more_tables(const ComparedReports& compared) {
   std::vector<std::pair<std::string, Table>> tables;
   if (any(compared, [](const Cell& cell) { return cell.trains_on_fewer; })) {

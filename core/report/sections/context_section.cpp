@@ -12,8 +12,8 @@ std::string label(std::string key) {
   return key;
 }
 
-/// A value for people: {"name": "EPYC", "memory_bytes": 2048} is "EPYC, memory 2.00 KiB"; "" where there is
-/// nothing.
+/// A value as text: {"name": "EPYC", "memory_bytes": 2048} becomes "EPYC, memory 2.00 KiB"; "" if it is
+/// empty.
 std::string text_of(const std::string& key, const Json& value) {
   if (value.is_null() || (value.is_structured() && value.empty())) return "";
   if (value.is_string()) return value.get<std::string>();
@@ -31,7 +31,7 @@ std::string text_of(const std::string& key, const Json& value) {
   return join(parts, value.is_array() && !value.front().is_object() ? " " : ", ");
 }
 
-/// " (read 12.0, write 8.1, copy 11.2, triad 11.9)"; "" where they were not measured.
+/// " (read 12.0, write 8.1, copy 11.2, triad 11.9)"; "" if they were not measured.
 std::string streams_of(const Json& context) {
   const auto streams = context.find("streams_bytes_per_second");
   if (streams == context.end()) return "";
@@ -52,7 +52,7 @@ void add_peak(const Json& context, Table& table) {
   table.rows.push_back({"MFU divides by", mfu_peak_text(context)});
 }
 
-/// The machines of a launcher's job.
+/// Adds the machines of a job on several machines.
 void add_hosts(const Json& context, Table& table) {
   const auto hosts = context.find("hosts");
   if (hosts == context.end()) return;
@@ -90,7 +90,7 @@ std::string mfu_peak_text(const Json& context) {
 }
 
 Section context_section(const Analysis& a) {
-  // Told in a form of their own, or of no use to a reader.
+  // Shown elsewhere, or of no use to a reader.
   static const std::set<std::string> kElsewhere = {"peak",
                                                    "bandwidth_bytes_per_second",
                                                    "streams_bytes_per_second",

@@ -12,7 +12,7 @@ std::string teraflops(double flops) {
   return flops < 1e11 ? grouped(flops * 1e-9) + " GFLOP" : grouped(flops * 1e-12) + " TFLOP";
 }
 
-/// "13 (2.10 GiB)"
+/// For example "13 (2.10 GiB)".
 std::string with_bytes(const std::optional<double>& number, const std::optional<double>& size) {
   if (!number) return std::string(kUnknown);
   return count(*number) + (size.value_or(0) > 0 ? " (" + bytes(*size) + ")" : "");

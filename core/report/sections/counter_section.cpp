@@ -6,7 +6,7 @@
 
 namespace optrush {
 namespace {
-/// A column: the counter of any row that has it.
+/// One column per counter that any row has.
 std::vector<const CounterResult*> columns_of(const Analysis& a) {
   std::vector<const CounterResult*> columns;
   for (const Row& row : a.rows)

@@ -80,7 +80,7 @@ Section note_section(const Analysis& a) {
   return section;
 }
 
-/// The warnings of runs in the order of the table, each once, with the rungs that have it.
+/// The warnings of runs in order of the table, without repetition, each with its rungs.
 std::vector<std::pair<std::string, std::vector<std::string>>> warned_rungs(const std::vector<Row>& rows) {
   std::vector<std::pair<std::string, std::vector<std::string>>> found;
   for (const Row& row : rows)
@@ -101,8 +101,8 @@ std::vector<std::string> warnings_of(const Analysis& a) {
   constexpr double kFar = 0.1;
   std::vector<std::string> warnings;
   if (std::ranges::none_of(a.rows, [](const Row& row) { return row.tokens_per_second.has_value(); }))
-    return warnings;  // nothing was timed that they could make doubtful
-  // The probe is of the CPU: where a GPU did the work, the steps themselves say how steady that was.
+    return warnings;  // nothing was timed, so there is nothing to doubt
+  // The probe measures the CPU. For runs on a GPU, the steps show how steady it was.
   if (const std::string noise = a.gpu     ? gpu_warning(*a.gpu)
                                 : a.noise ? noise_warning(*a.noise)
                                           : "";

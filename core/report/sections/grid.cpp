@@ -16,7 +16,7 @@ Json::json_pointer pointer(std::string path) {
   return Json::json_pointer("/" + path);
 }
 
-/// Every combination, the last axis fastest, as expand() makes them.
+/// Every combination in the order of expand(): the last axis varies fastest.
 void combine(const std::vector<std::vector<Rung>>& axes, std::vector<std::string> choices,
              std::vector<GridPoint>& points) {
   if (choices.size() == axes.size()) {
@@ -34,7 +34,7 @@ bool sets(const std::vector<Rung>& axis, const std::string& path) {
   return std::ranges::any_of(axis, [&](const Rung& rung) { return rung.settings.contains(pointer(path)); });
 }
 
-/// The same combination with the reference's choice on its axis.
+/// The same combination with the reference choice on its axis.
 const GridPoint* reference_of(const Grid& grid, const GridPoint& point) {
   auto choices = point.choices;
   for (size_t i = 0; i < choices.size(); ++i)

@@ -6,26 +6,26 @@
 #include "report/sections/document.h"
 
 namespace optrush {
-/// One combination of a grid.
+/// A combination of a grid.
 struct GridPoint {
-  std::vector<std::string> choices;  ///< one of each axis
+  std::vector<std::string> choices;  ///< one per axis
   const Row* row = nullptr;
 };
 
-/// A grid that has a view of its own.
+/// A grid with a view.
 struct Grid {
   const Part* part = nullptr;
   std::string chart;                ///< name of its chart
-  std::vector<GridPoint> points;    ///< in the order of the rows
-  std::vector<std::string> titles;  ///< of the axes
+  std::vector<GridPoint> points;    ///< in order of the rows
+  std::vector<std::string> titles;  ///< names of the axes
 
-  /// A point's numeric setting on the x axis; none where the view has none.
+  /// The numeric setting of a point on the x axis; none if the view has none.
   std::optional<double> x(const Analysis&, const GridPoint&) const;
-  /// The choices of the axes that do not decide x: the line that a point is on.
+  /// The line of a point: the choices of all axes that do not determine x.
   std::string line(const GridPoint&) const;
 };
 std::vector<Grid> grids_of(const Analysis&);
 
-/// A table for each grid with a view.
+/// One table per grid with a view.
 std::vector<Section> grid_sections(const Analysis&);
 }  // namespace optrush

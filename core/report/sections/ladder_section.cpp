@@ -13,17 +13,17 @@
 
 namespace optrush {
 namespace {
-/// A speed against another row's, which is named where it is not `expected`. What is not decided has no
-/// number that looks like an answer.
+/// A speed relative to another row, which is named unless it is `expected`. An undecided ratio must not look
+/// like an answer.
 std::string speed_cell(const Comparison& c, int64_t expected) {
-  constexpr size_t kShort = 24;  // a remark below names the other row of a †, too
+  constexpr size_t kShort = 24;  // the remark for † below also names the other row
   if (!c.speed) return std::string(kUnknown);
   const std::string cell = ratio_cell(*c.speed) + (c.differs.empty() ? "" : " †");
   const bool named = c.variant != expected && (c.differs.empty() || c.name.size() <= kShort);
   return named ? cell + " vs " + c.name : cell;
 }
 
-/// The same without its interval.
+/// The same without the interval.
 std::string total_cell(const Comparison& c) {
   if (!c.speed) return std::string(kUnknown);
   const std::string mark = c.differs.empty() ? "" : " †";
@@ -43,7 +43,7 @@ std::string total_cell(const Comparison& c) {
   return std::string(to_string(Outcome::same_run));
 }
 
-/// Without the steps, which the findings tell.
+/// Without the number of steps, which the findings state.
 std::string time_cell(const std::optional<TimeToLoss>& time) {
   return time && time->seconds ? duration(*time->seconds) : text_of(time);
 }
@@ -54,7 +54,7 @@ std::string memory_cell(const Row& row) {
   return cell;
 }
 
-/// What the losses of these rows are, where a column tells more than the last one of training.
+/// Explains the losses, if a column shows more than the last training loss.
 void explain_losses(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
   const auto validated = [](const Row* row) { return !row->validation.empty(); };
   if (std::ranges::any_of(rows, validated)) {
@@ -78,7 +78,7 @@ void explain_losses(const Analysis& a, const std::vector<const Row*>& rows, Sect
       " or less. It is the median of the rounds, without an interval, where every round reaches it.");
 }
 
-/// One line for each environment that rows set.
+/// One line per environment that rows set.
 void tell_environments(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
   std::map<std::string, std::vector<std::string>> rungs;
   for (const Row* row : rows) {
@@ -91,9 +91,9 @@ void tell_environments(const Analysis& a, const std::vector<const Row*>& rows, S
     section.bullets.push_back("Environment " + variables + ": " + listed_names(names));
 }
 
-/// One line for all rows that are compared across the same problems.
+/// One line for all rows that are compared with another problem.
 void explain_other_problems(const std::vector<const Row*>& rows, Section& section) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> explained;  // against what, and whose
+  std::vector<std::pair<std::string, std::vector<std::string>>> explained;  // (reference, rows)
   for (const Row* row : rows) {
     std::vector<std::string> others;
     for (const Comparison* c : {&row->previous, &row->base})
@@ -109,7 +109,7 @@ void explain_other_problems(const std::vector<const Row*>& rows, Section& sectio
     section.bullets.push_back("† " + listed_names(names) + ": not like for like with " + against + ".");
 }
 
-/// One line for each row that shows another's runs.
+/// One line per row that shows another row's runs.
 void explain_same_runs(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
   for (const Row* row : rows)
     if (row->same_as >= 0)
@@ -117,7 +117,7 @@ void explain_same_runs(const Analysis& a, const std::vector<const Row*>& rows, S
                                 name_in_text(a.row(row->same_as)->name) + ", so it shows the same run.");
 }
 
-/// The micro-batch of each row, where rows of one problem split it differently.
+/// The micro-batch of each row, if rows of one problem split it differently.
 void explain_micro_batches(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
   std::vector<std::string> splits;
   std::set<int64_t> micro_batches;
@@ -141,7 +141,7 @@ Bars bars_of(const std::vector<const Row*>& rows, size_t column) {
   return bars;
 }
 
-/// Where every row is compared with the base, "vs previous" says it all.
+/// If every row is compared with the base, "vs previous" is enough.
 bool over_base_alone(const std::vector<const Row*>& rows) {
   return std::ranges::all_of(rows, [](const Row* row) { return row->previous.variant == row->base.variant; });
 }
@@ -175,7 +175,7 @@ Table rung_table(const Analysis& a, const std::vector<const Row*>& rows) {
   return table;
 }
 
-/// How the table is read.
+/// Explains how to read the table.
 void explain_table(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
   const bool bars =
       std::ranges::any_of(section.table->bars.front().intervals, [](const auto& i) { return i.has_value(); });
@@ -207,10 +207,10 @@ void explain_table(const Analysis& a, const std::vector<const Row*>& rows, Secti
                  ", and that losses and gradient norms follow the reference where there is one."));
 }
 
-/// Whether the reason of such a row says what happened: "out of memory in the backward".
+/// Whether the reason alone states what happened: "out of memory in the backward".
 bool says_itself(Status status) { return status == Status::oom || status == Status::skipped; }
 
-/// What is wrong with each row that did not end well.
+/// States what is wrong with each row that failed.
 void tell_failures(const std::vector<const Row*>& rows, Section& section) {
   for (const Row* row : rows)
     if (!row->ok())
@@ -251,7 +251,7 @@ std::vector<Family> families_of(const Analysis& a) {
     families[grid ? 2 : ablation ? 1 : 0].rows.push_back(&row);
   }
   std::erase_if(families, [](const Family& family) { return family.rows.empty(); });
-  // The base alone is no ladder: it opens the one table that there is.
+  // The base alone is not a ladder: it is the first row of the only table.
   if (families.size() == 2 && families.front().rows.size() == 1) {
     families.front().rows.insert(families.front().rows.end(), families.back().rows.begin(),
                                  families.back().rows.end());

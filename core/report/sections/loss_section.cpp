@@ -8,7 +8,7 @@
 
 namespace optrush {
 namespace {
-/// How many of the rows that were held against another one follow it.
+/// How many of the compared rows follow their reference.
 std::string loss_lead(const std::vector<const Row*>& rows) {
   std::vector<std::string> broken;
   int64_t sound = 0;
@@ -53,7 +53,7 @@ std::string loss_cell(const Row& row) {
   if (!row.loss_change) return std::string(kUnknown) + " (" + final + ")";
   const double value = *row.loss_change;
   const std::string change = value == 0 ? "0" : (value > 0 ? "+" : "") + scientific(value);
-  // Runs of the gate are shorter than the row's own.
+  // Runs of the gate are shorter than the row's runs.
   const bool earlier = row.loss_change_at < std::ssize(row.steps);
   return change + (earlier ? " at step " + std::to_string(row.loss_change_at) : "") + " from " +
          row.loss_against + " (" + final + ")";

@@ -9,8 +9,8 @@
 
 namespace optrush {
 namespace {
-/// "Peak memory ranges from 129 MiB (checkpointing) to 374 MiB (bf16 autocast); predictions are within 8.5
-/// %."
+/// For example "Peak memory ranges from 129 MiB (checkpointing) to 374 MiB (bf16 autocast); predictions are
+/// within 8.5 %."
 std::string memory_lead(const std::vector<const Row*>& all) {
   std::vector<const Row*> rows = all;
   std::erase_if(rows, [](const Row* row) { return !row->memory.allocated; });

@@ -11,7 +11,7 @@
 
 namespace optrush {
 namespace {
-/// How many rounds there were, and why.
+/// The number of rounds, and its reason.
 std::string rounds_text(const Analysis& a) {
   const auto& until = a.experiment.until;
   if (!until)
@@ -31,7 +31,7 @@ std::string rounds_text(const Analysis& a) {
   return text;
 }
 
-/// "1, 2 and 4"
+/// For example "1, 2 and 4".
 std::string listed(const std::set<int64_t>& numbers) {
   std::string text;
   for (const int64_t number : numbers)
@@ -39,9 +39,9 @@ std::string listed(const std::set<int64_t>& numbers) {
   return text;
 }
 
-/// Which rounds ended before their last step, and with how many steps; empty: none.
+/// Rounds that ended before their last step, and their number of steps; empty: none.
 std::vector<std::string> cuts_text(const Analysis& a) {
-  std::map<std::pair<std::string, int64_t>, std::set<int64_t>> rounds;  // by cause and steps
+  std::map<std::pair<std::string, int64_t>, std::set<int64_t>> rounds;  // by (cause, steps)
   for (const StoredRun& run : a.runs)
     if (!run.result.cut.empty() && run.spec.purpose == Purpose::measure)
       rounds[{run.result.cut, std::ssize(run.result.steps) - run.spec.train.warmup}].insert(run.spec.round +
@@ -71,7 +71,7 @@ std::vector<std::string> cuts_text(const Analysis& a) {
   return lines;
 }
 
-/// Where a run may end before its steps are made, it says so.
+/// States if a run may end before its last step.
 std::string timed_steps_text(const Analysis& a) {
   const RunSpec& base = a.experiment.base;
   const bool may_end_early = base.train.epochs > 0 || base.validate.patience > 0;

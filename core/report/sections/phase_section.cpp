@@ -12,7 +12,7 @@ double sum_of(const Phases& phases) {
   return sum;
 }
 
-/// "A step of checkpointing is 24 % forward, 75 % backward, 1 % optimizer."
+/// For example "A step of checkpointing is 24 % forward, 75 % backward, 1 % optimizer."
 std::string phase_lead(const Row& row) {
   std::vector<std::string> shares;
   for (const auto& [name, seconds] : row.phases)

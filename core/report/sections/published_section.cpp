@@ -6,7 +6,7 @@
 
 namespace optrush {
 namespace {
-/// "1.75x", and where it was published if that is another device than this one.
+/// "1.75x", with the published device if it differs from this one.
 std::string published_cell(double value, const std::string& shown, const Row& row) {
   if (value == 0) return std::string(kUnknown);
   return row.published_here ? shown : "(" + shown + ")";
@@ -30,7 +30,7 @@ Section published_section(const Analysis& a) {
     if (!row.published) continue;
     const Published& published = *row.published;
     elsewhere = elsewhere || !row.published_here;
-    // With the change of another rung in it, it is not what was published.
+    // A comparison that includes the change of another rung is not the published one.
     const Comparison unknown;
     const Comparison& measured = row.previous.between.empty() ? row.previous : unknown;
     const bool differs = measured.speed && !measured.differs.empty();

@@ -7,9 +7,9 @@
 
 namespace optrush {
 namespace {
-/// Of a larger world the slowest, the fastest, the largest and the first are shown.
+/// With more ranks, only the slowest, the fastest, the one with the most memory and the first are shown.
 constexpr size_t kMostRanks = 16;
-/// A rank is a straggler when it is busy this much longer than the median rank.
+/// A rank is a straggler if it is busy this much longer than the median rank.
 constexpr double kStraggles = 1.1;
 
 std::optional<double> median_busy(const Row& row) {
@@ -57,7 +57,7 @@ std::string over_theory(const Collective& c) {
   return fixed(*c.sent_bytes / *c.theory_bytes, 3) + "x";
 }
 
-/// "dp 2 × tp 4"
+/// For example "dp 2 × tp 4".
 std::string mesh_text(const Row& row) {
   std::vector<std::string> parts;
   for (const auto& dimension : row.mesh)

@@ -1,5 +1,5 @@
-// The roofline model (Williams, Waterman, Patterson 2009): a phase that needs few FLOPs for each byte is
-// limited by the memory, the others by arithmetic.
+// The roofline model (Williams, Waterman, Patterson 2009): memory limits a phase with few FLOPs per byte, and
+// arithmetic limits the others.
 #include "report/sections/roofline.h"
 
 #include <algorithm>

@@ -6,21 +6,21 @@
 #include "report/sections/document.h"
 
 namespace optrush {
-/// The machine's two limits, as it measured them: FLOP/s of a matmul in one dtype, and bytes a second.
+/// The two measured limits of the machine: FLOP/s of a matrix product in one dtype, and bytes per second.
 struct Roof {
   double flops = 0, bandwidth = 0;
-  /// FLOPs per byte from which on arithmetic is the limit.
+  /// FLOPs per byte from which arithmetic is the limit.
   double ridge() const { return flops / bandwidth; }
   double at(double intensity) const;
 };
-/// None where the machine was not measured.
+/// None if the machine was not measured.
 std::optional<Roof> roof_of(const Json& context, const std::string& dtype);
 
-/// A phase of a row that says what it has to do.
+/// A phase of a row with known work.
 struct RooflinePoint {
   const Row* row = nullptr;
   std::string phase, dtype;
-  double intensity = 0, flops = 0;  ///< FLOPs per byte; FLOP/s reached
+  double intensity = 0, flops = 0;  ///< FLOPs per byte; reached FLOP/s
   Roof roof;
 
   bool memory_bound() const { return intensity < roof.ridge(); }
@@ -28,6 +28,6 @@ struct RooflinePoint {
 };
 std::vector<RooflinePoint> roofline_points(const Analysis&);
 
-/// Which limit each phase is under, and how near.
+/// Which limit each phase has, and how close it is.
 Section roofline_section(const Analysis&);
 }  // namespace optrush

@@ -9,7 +9,7 @@
 
 namespace optrush {
 namespace {
-/// "12.3 ms (4.1 %)" of a step.
+/// Time and its share of a step: "12.3 ms (4.1 %)".
 std::string exposed_cell(const Row& row) {
   if (!row.exposed_seconds) return std::string(kUnknown);
   const std::string time = duration(*row.exposed_seconds);

@@ -18,7 +18,7 @@ std::string mfu_cell(const Row& row) {
   return parts.empty() ? rate : join(parts) + " (" + rate + ")";
 }
 
-/// Which tokens each figure counts, where they are not all the same.
+/// Explains which tokens each figure counts, if they differ.
 void explain_tokens(const std::vector<const Row*>& rows, Section& section) {
   if (std::ranges::none_of(rows, [](const Row* row) { return row->trains_on_fewer(); })) return;
   section.bullets.emplace_back(
@@ -27,7 +27,7 @@ void explain_tokens(const std::vector<const Row*>& rows, Section& section) {
       "use them. Trained tokens/s count tokens with a loss. Padding is the share of padded positions.");
 }
 
-/// Which peak each share is one of.
+/// Explains which peak each share uses.
 void explain_mfu(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
   if (std::ranges::none_of(rows, [](const Row* row) { return row->mfu.has_value(); })) return;
   std::string text = "MFU divides by " + mfu_peak_text(a.context);
@@ -41,7 +41,7 @@ void explain_mfu(const Analysis& a, const std::vector<const Row*>& rows, Section
   section.bullets.push_back(text + ".");
 }
 
-/// Which rows were measured interleaved, where any was.
+/// States which rows were interleaved, if any.
 void explain_interleaving(const std::vector<const Row*>& rows, Section& section) {
   std::vector<std::string> interleaved, later, alone;
   for (const Row* row : rows) {
@@ -108,7 +108,7 @@ Section throughput_section(const Analysis& a, const Family& family) {
   explain_tokens(family.rows, section);
   explain_mfu(a, family.rows, section);
   explain_interleaving(family.rows, section);
-  const bool first = family.suffix.empty();  // what is of the whole report stands there
+  const bool first = family.suffix.empty();  // text about the whole report is shown there
   if (a.drift && first)
     section.bullets.push_back("Drift: the base ran again at the end with " + grouped(a.drift->last) +
                               " tokens/s, " + change(a.drift->last / a.drift->first) +

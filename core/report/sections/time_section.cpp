@@ -13,10 +13,10 @@ std::vector<const Row*> rows_over_time(const Analysis& a, const std::vector<cons
         (a.experiment.target_loss > 0 || !row->validation.empty()) &&
         !losses_by_time(row->steps, row->validation).empty())
       found.push_back(row);
-  // Losses of two kinds are not compared.
+  // Training and validation losses are not compared with each other.
   if (std::ranges::any_of(found, [](const Row* row) { return !row->validation.empty(); }))
     std::erase_if(found, [](const Row* row) { return row->validation.empty(); });
-  // Alone it is the curve of the losses.
+  // A single row is already in the chart of losses.
   return found.size() > 1 ? found : std::vector<const Row*>();
 }
 

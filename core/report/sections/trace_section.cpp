@@ -4,7 +4,7 @@
 
 namespace optrush {
 namespace {
-/// ", rank 1" of "runs/01-two-ranks-r1/ranks/1/trace.json"
+/// ", rank 1" for "runs/01-two-ranks-r1/ranks/1/trace.json".
 std::string rank_of(const std::string& file) {
   const std::filesystem::path folder = std::filesystem::path(file).parent_path();
   return folder.parent_path().filename() == "ranks" ? ", rank " + folder.filename().string() : "";

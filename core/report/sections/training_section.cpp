@@ -6,7 +6,7 @@
 
 namespace optrush {
 namespace {
-/// "dim = 256, n_layers = 4": the fields of one part of a spec, but those that say nothing.
+/// The non-empty fields of a part of a spec: "dim = 256, n_layers = 4".
 std::string fields_of(const Json& part) {
   std::vector<std::string> fields = leaves_text(part);
   std::erase_if(fields, [](const std::string& field) {

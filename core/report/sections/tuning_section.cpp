@@ -4,7 +4,7 @@
 
 namespace optrush {
 namespace {
-/// A cell has one line.
+/// Joins lines, because a cell has one line.
 std::string in_a_line(std::string_view text) {
   std::string line;
   for (const char c : text) line += c == '\n' ? std::string("⏎") : std::string(1, c == '\t' ? ' ' : c);

@@ -16,10 +16,11 @@ namespace optrush {
 namespace {
 using FamilyRows = std::vector<const Row*>;
 
-/// A picture shows no more than this, so the cost of its drawing is bounded.
+/// Limits for a chart, so that the cost of drawing is bounded.
 constexpr size_t kMostRungs = 60, kMostSteps = 1000;
 
-/// Of many rungs the first, which the others are compared with, and the fastest, in the order of the report.
+/// The rungs to draw: if there are too many, the first (the reference) and the fastest, in order of the
+/// report.
 FamilyRows drawn(const FamilyRows& rows) {
   if (rows.size() <= kMostRungs) return rows;
   const auto speed = [](const Row* row) { return row->ok() ? row->tokens_per_second.value_or(0) : 0; };
@@ -33,10 +34,10 @@ FamilyRows drawn(const FamilyRows& rows) {
   return shown;
 }
 
-/// The distance of the steps of a list that are drawn.
+/// The distance between drawn steps.
 size_t stride_of(size_t steps) { return (steps + kMostSteps - 1) / kMostSteps; }
 
-/// Of many steps evenly spaced ones, with the last.
+/// Calls `use` for evenly spaced steps and the last one.
 template <class List, class Use>
 void each_drawn(const List& list, const Use& use) {
   const size_t stride = std::max<size_t>(1, stride_of(list.size()));
@@ -44,7 +45,7 @@ void each_drawn(const List& list, const Use& use) {
     if (i % stride == 0 || i + 1 == list.size()) use(list[i], i);
 }
 
-/// What a picture of them leaves out; "": nothing.
+/// What the chart leaves out; "": nothing.
 std::string note_of(const FamilyRows& rows, bool of_steps) {
   std::string note;
   if (rows.size() > kMostRungs)
@@ -125,7 +126,7 @@ Json target_of(const Analysis& a) {
   return target > 0 ? Json{{"loss", target}, {"text", exact_number(target)}} : Json();
 }
 
-/// The curves: a line for all that can't be told apart. A rung that broke the gate shows here how.
+/// The loss curves, one line for rungs that look equal. A rung that broke the gate is visible here.
 Json curves(const FamilyRows& rows) {
   Json list = Json::array();
   for (const LossLine& line : loss_lines(rows)) {
@@ -144,7 +145,7 @@ Json curves(const FamilyRows& rows) {
   return list;
 }
 
-/// How far each rung is from what the gate compares it with; a rung of equal bits is left out.
+/// The difference of each rung from its reference; a rung with equal bits is left out.
 Json distances(const FamilyRows& rows) {
   Json list = Json::array();
   for (const Row* row : rows) {
@@ -224,7 +225,7 @@ Json scaling_data(const Analysis& a) {
         value.update({{"low", point.speedup->interval->low}, {"high", point.speedup->interval->high}});
       points.push_back(std::move(value));
     }
-    // In the legend, where labels can't cover each other: "data parallel, weak: 88 % at 4 ranks".
+    // In the legend, where labels can't overlap: "data parallel, weak: 88 % at 4 ranks".
     const ScalingPoint& largest = series.largest();
     list.push_back({{"title", series.title() + ": " + percent(largest.efficiency, 0) + " at " +
                                   std::to_string(largest.ranks) + " ranks"},
@@ -233,7 +234,7 @@ Json scaling_data(const Analysis& a) {
   return {{"series", std::move(list)}};
 }
 
-/// Null where fewer than two settings can be drawn.
+/// Null if fewer than two settings can be drawn.
 Json grid_data(const Analysis& a, const Grid& grid) {
   Json points = Json::array(), columns = Json::array();
   std::set<double> measured;
@@ -277,7 +278,7 @@ Json roofline_data(const std::vector<RooflinePoint>& points) {
 }  // namespace
 
 std::vector<LossLine> loss_lines(const std::vector<const Row*>& rows) {
-  // What the picture shows from bottom to top.
+  // The range of the chart.
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const Row* row : rows)
     for (const StepResult& step : row->steps)
@@ -286,7 +287,7 @@ std::vector<LossLine> loss_lines(const std::vector<const Row*>& rows) {
         high = std::max(high, step.loss);
       }
   const auto covers = [&](const Row& one, const Row& other) {
-    constexpr double kApart = 0.004;  // of the height: the width of a line
+    constexpr double kApart = 0.004;  // share of the height: the width of a line
     return one.ok() && other.ok() &&
            std::ranges::equal(one.steps, other.steps, [&](const StepResult& x, const StepResult& y) {
              return std::abs(x.loss - y.loss) <= kApart * (high - low);

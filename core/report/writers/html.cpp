@@ -45,7 +45,7 @@ ul{padding-left:22px}li{margin:4px 0;white-space:pre-wrap;overflow-wrap:anywhere
 @media print{details>*{display:block}}
 )css";
 
-/// Numbers sort on a click on their column: the first number of a cell, in the unit behind it.
+/// A click on a column of numbers sorts by the first number of each cell, in its unit.
 constexpr const char* kSortScript = R"js(
 const units={ns:1e-9,µs:1e-6,ms:1e-3,s:1,min:60,h:3600,KiB:1024,MiB:1048576,GiB:1073741824,TiB:1099511627776,
   KFLOP:1e3,MFLOP:1e6,GFLOP:1e9,TFLOP:1e12,PFLOP:1e15};
@@ -63,13 +63,13 @@ for(const head of document.querySelectorAll('th.number'))head.addEventListener('
 });
 )js";
 
-/// "4.8e-07" is one word, though a browser would break it behind its hyphen.
+/// Keeps "4.8e-07" together, which a browser would break at the hyphen.
 std::string word_text(const std::string& word) {
   const bool power = word.find("e-") != std::string::npos;
   return power ? "<span class=\"whole\">" + html_text(word) + "</span>" : html_text(word);
 }
 
-/// A number stays with its unit; only in front of brackets it may break.
+/// Keeps a number and its unit together; a line may break only in front of brackets.
 std::string number_text(const std::string& text) {
   std::string html;
   for (size_t start = 0; start <= text.size();) {
@@ -82,7 +82,7 @@ std::string number_text(const std::string& text) {
   return html;
 }
 
-/// A sentence, in which a number stays with its percent sign.
+/// A sentence in which a number and its percent sign stay together.
 std::string prose_text(const std::string& text) {
   std::string html = html_text(text);
   for (size_t at = 0; (at = html.find(" %", at)) != std::string::npos;) html.replace(at, 1, "&nbsp;");
@@ -93,14 +93,14 @@ std::string header_cell(const Table::Column& column) {
   return (column.number ? "<th class=\"number\">" : "<th>") + html_text(column.title) + "</th>";
 }
 
-/// `bar` stands behind the text of a number.
+/// `bar` follows the text of a number.
 std::string html_cell(const Table::Column& column, const std::string& text, const std::string& bar) {
   constexpr size_t kLong = 40;
   if (column.number) return "<td class=\"number\">" + number_text(text) + bar + "</td>";
   return (text.size() > kLong ? "<td class=\"long\">" : "<td>") + html_text(text) + "</td>";
 }
 
-/// The interval, beside lines at the ends of the axis and at 1.00.
+/// The interval as SVG, with lines at the ends of the axis and at 1.00.
 std::string html_bar(const Bars& bars, size_t row) {
   const auto bar = bars.place(row);
   constexpr double kWidth = 96, kLeast = 3;
@@ -109,7 +109,8 @@ std::string html_bar(const Bars& bars, size_t row) {
       if (bars.place(i)) return true;
     return false;
   };
-  if (!bar) return any() ? R"(<svg class="bar" width="96" height="14"></svg>)" : "";  // as wide as the others
+  // same width as the others
+  if (!bar) return any() ? R"(<svg class="bar" width="96" height="14"></svg>)" : "";
   const double left = bar->low * kWidth;
   const double wide = std::max(kLeast, (bar->high - bar->low) * kWidth);
   const auto at = [](double x) { return fixed(x, 1); };
@@ -147,7 +148,7 @@ std::string html_list(const std::vector<std::string>& items, const char* of_clas
   return text + "</ul>\n";
 }
 
-/// What is below the title of a section.
+/// The content of a section below its title.
 std::string html_body(const Section& section, const std::vector<std::string>& charts) {
   std::string text;
   for (const auto& paragraph : section.paragraphs) text += "<p>" + prose_text(paragraph) + "</p>\n";

@@ -56,7 +56,7 @@ Json gate_of(const Row& row) {
           {"message", row.verdict.message}};
 }
 
-/// [at least, at most], where that is all that the plan can say of a step's peak.
+/// [lower bound, upper bound] of a step's peak, if the plan has only bounds.
 Json bounds_of(const Row& row) {
   if (!row.planned_memory || row.planned_memory->bounded_by.empty()) return nullptr;
   return {row.planned_memory->least, row.planned_memory->peak};
@@ -146,7 +146,7 @@ Json of(const Noise& noise) {
           {"settings", noise.settings}};
 }
 
-/// Its numbers stand where their names in quantities() say, but in what is null for this row.
+/// Writes all numbers at the places that quantities() states, except inside of values that are null.
 void put_numbers(Json& json, const Analysis& a, const Row& row) {
   for (const Quantity& q : quantities()) {
     if (*q.json == '\0') continue;
@@ -201,7 +201,7 @@ Json ratio_json(const std::optional<Ratio>& ratio) {
 }
 
 namespace {
-/// All but the runs.
+/// Everything except the runs.
 Json figures_of(const Analysis& a) {
   Json rows = Json::array(), ablation = Json::array(), programs = Json::array(), scaling = Json::array();
   for (const auto& series : a.scaling) scaling.push_back(of(series, a));
@@ -252,7 +252,7 @@ Json figures_of(const Analysis& a) {
 
 std::string line_of(const Json& part) { return part.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
-/// A JSON text without the spaces between its parts.
+/// A JSON text without spaces between tokens.
 std::string compact(std::string text) {
   size_t made = 0;
   for (size_t i = 0; i < text.size();) {
@@ -273,7 +273,7 @@ std::string compact(std::string text) {
   return text;
 }
 
-/// A list of as many items, each on its line.
+/// Writes a list with `count` items, one per line.
 void put_list(const Sink& sink, size_t count, const std::function<void(size_t)>& put) {
   if (count == 0) return sink("[]");
   for (size_t i = 0; i < count; ++i) {
@@ -283,9 +283,9 @@ void put_list(const Sink& sink, size_t count, const std::function<void(size_t)>&
   sink("\n]");
 }
 
-/// Samples may be long: such a text is made ready while the one before is written.
+/// Prepares the text of long samples while the previous one is written.
 void put_runs(const Sink& sink, const std::vector<StoredRun>& runs) {
-  constexpr size_t kLong = 1U << 20U;  // of shorter ones a thread for each takes longer
+  constexpr size_t kLong = 1U << 20U;  // below this size, a thread takes longer
   const auto ready = [&](size_t i) {
     if (i == runs.size()) return std::future<std::string>();
     const StoredText& raw = runs[i].raw;

@@ -26,7 +26,8 @@ std::string markdown_table(const Table& table) {
     for (const auto& cell : row) cells.push_back(markdown_cell(cell));
     const auto number = static_cast<size_t>(&row - &table.rows.front());
     for (const Bars& bars : table.bars)
-      if (bars.place(number)) cells[bars.column] += " `" + bars.text(number) + "`";  // of one width
+      // all bars have the same width
+      if (bars.place(number)) cells[bars.column] += " `" + bars.text(number) + "`";
     text += row_of(cells);
   }
   return text + "\n";

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 namespace {
 constexpr double kRenderTimeout = 120;
 
-/// A file that is gone when its user is.
+/// A file that is removed at the end.
 struct Scratch {
   fs::path path;
   ~Scratch() {
@@ -44,7 +44,7 @@ std::string draw(const fs::path& folder, const Analysis& a, const std::vector<Ch
                  const std::string& page, bool png) {
   const fs::path python = project_python();
   if (python.empty()) return "there is no Python environment";
-  // Several may draw in one folder at a time.
+  // Several processes may draw in one folder at the same time.
   const std::string own = ".charts." + std::to_string(getpid());
   const Scratch job{folder / (own + ".json")}, log{folder / (own + ".log")};
   write_json(job.path, job_of(folder, a, charts, page, png));
@@ -59,7 +59,7 @@ std::string draw(const fs::path& folder, const Analysis& a, const std::vector<Ch
   } catch (const Error& e) {
     return e.message();
   }
-  // The last line of a traceback is the error.
+  // The last line of a Python traceback is the error.
   std::string text = read_file(log.path);
   while (text.ends_with('\n')) text.pop_back();
   return python.string() + ": " + text.substr(text.rfind('\n') + 1);

@@ -23,7 +23,7 @@ std::optional<SummaryRatio> ratio_of(const Comparison& c) {
   return ratio;
 }
 
-/// "1.96x as fast, 54 % less memory"
+/// For example "1.96x as fast, 54 % less memory".
 std::string badge_of(const Analysis& a) {
   const Row* row = result_row(a);
   if (row == nullptr || !row->base.speed) return "no claim";

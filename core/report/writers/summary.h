@@ -7,10 +7,10 @@
 #include "report/analysis/analysis.h"
 
 namespace optrush {
-/// A speed over another's.
+/// A ratio of speeds.
 struct SummaryRatio {
   double value = 1;
-  std::optional<double> low, high;  ///< of the interval
+  std::optional<double> low, high;  ///< ends of the interval
   std::string verdict;
   bool like_for_like = true;
 };
@@ -24,7 +24,7 @@ struct SummaryRung {
   std::optional<double> memory_vs_base;
 };
 
-/// What a program wants to know of a report without reading it: the answer, and the table of rungs.
+/// The summary of a report for programs: the answer, and the table of rungs.
 struct Summary {
   int64_t schema_version = 1;
   std::string experiment, label, headline, badge, date, commit, machine;
@@ -33,10 +33,10 @@ struct Summary {
   std::vector<SummaryRung> rungs;
 };
 Summary summary_of(const Analysis&);
-/// summary.json
+/// The content of summary.json.
 Json to_json(const Summary&);
-/// docs/schema/summary.schema.json, made from the same declaration.
+/// docs/schema/summary.schema.json, generated from the same declaration.
 Json summary_schema();
-/// summary.txt: "quickstart: 1.96x as fast, 54 % less memory; 5 of 5 rungs ok"
+/// The content of summary.txt: "quickstart: 1.96x as fast, 54 % less memory; 5 of 5 rungs ok".
 std::string summary_line(const Summary&);
 }  // namespace optrush

@@ -5,6 +5,6 @@
 #include "report/sections/document.h"
 
 namespace optrush {
-/// Aligned columns below their titles, for a terminal.
+/// Aligned columns with titles, for a terminal.
 std::string text_table(const Table&);
 }  // namespace optrush

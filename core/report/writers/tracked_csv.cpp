@@ -9,7 +9,7 @@ namespace {
 std::string number_cell(double value) { return std::isfinite(value) ? exact_number(value) : ""; }
 std::string number_cell(const std::optional<double>& value) { return value ? number_cell(*value) : ""; }
 
-/// The phases of a step, in order; a program may report others.
+/// The phases of a step, in order. External programs may report others.
 const std::vector<std::string> kPhases = {"data", "forward", "backward", "communication", "optimizer"};
 
 void add_phases(const Phases& phases, std::vector<std::string>& cells) {

@@ -8,12 +8,12 @@
 
 namespace optrush {
 namespace {
-/// Sets what is known.
+/// Sets a value if it is known.
 void put(Json& values, const std::string& name, const std::optional<double>& value) {
   if (value && std::isfinite(*value)) values[name] = *value;
 }
 
-/// {"train": {"lr": 1}} is {"train.lr": 1}; a list is one text.
+/// {"train": {"lr": 1}} becomes {"train.lr": 1}; a list becomes a text.
 void flatten_options(const std::string& name, const Json& value, Json& out) {
   if (value.is_object()) {
     for (const auto& [key, item] : value.items())
@@ -41,13 +41,13 @@ Json hyperparameters_of(const RunSpec& spec) {
   return out;
 }
 
-/// Tokens trained stand beside those processed where some run of the report has fewer.
+/// Trained tokens are listed beside processed ones, if some run of the report has fewer.
 Json step_of(const StepResult& step, bool fewer) {
   Json values = Json::object();
   put(values, "loss", step.loss);
   put(values, "grad_norm", step.grad_norm);
   put(values, "learning_rate", step.learning_rate);
-  // Warm-up steps have no speed to be shown.
+  // Warm-up steps have no speed.
   if (step.timed && step.seconds > 0) {
     put(values, "tokens_per_second", static_cast<double>(step.tokens) / step.seconds);
     if (fewer) put(values, "trained_tokens_per_second", static_cast<double>(step.trained) / step.seconds);

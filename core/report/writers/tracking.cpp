@@ -13,9 +13,9 @@ namespace optrush {
 namespace fs = std::filesystem;
 namespace {
 constexpr double kExportTimeout = 600;
-constexpr int kMissing = 3;  ///< tracking.py's exit code for a package that is not there
+constexpr int kMissing = 3;  ///< exit code of tracking.py for a missing package
 
-/// Runs of two exports in one folder would be shown as one.
+/// Runs of two exports in one folder would be shown together.
 void require_new(const fs::path& folder) {
   if (fs::exists(folder) && !(fs::is_directory(folder) && fs::is_empty(folder)))
     throw Error(ErrorCode::conflict, "is there already", "remove it, or name another with --out",
