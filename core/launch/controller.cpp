@@ -60,7 +60,7 @@ class Controller {
 
   RunOutcome conduct() {
     if (!request_.only.empty()) progress_.note("--only: " + join(runs_.schedule.only()) + ", and the base");
-    // First of all: a resume on another machine is refused before it changes anything.
+    // First, so that a resume on another machine is refused before it changes anything.
     const bool described = describe();
     if (!is_there(folder_ / "variants.json")) write_variants();
     if (described && plan()) measure();
@@ -93,11 +93,10 @@ class Controller {
         Colour::yellow);
   }
 
-  /// context.json, once for a report: its runs are of one machine.
+  /// Writes context.json once per report, because all its runs are from one machine.
   bool describe() {
     const fs::path file = folder_ / "context.json";
-    // A look that failed is not kept, nor one that a disk or a hand has changed: the next controller looks
-    // again.
+    // A failed, damaged or edited context is not kept: the next controller measures again.
     std::optional<Json> there;
     if (is_there(file) && Sums(folder_).agree(file)) there = read_json(file);
     const bool known = there && !there->contains("doctor");
@@ -129,14 +128,14 @@ class Controller {
     return true;
   }
 
-  /// Runs of two builds stand in one report: it says so, as that is mostly what was meant.
+  /// The report may contain runs of two builds, which is usually intended; a warning states it.
   void note_other_build(Json& there, const std::string& warning) {
     progress_.note(warning, Colour::yellow);
     if (Json& warnings = there["warnings"]; std::ranges::find(warnings, Json(warning)) == warnings.end())
       warnings.push_back(warning);
   }
 
-  /// Plans that are stored for variants that are not wanted now: their rows are read with them.
+  /// Stored plans of variants that are not wanted now; their rows need them.
   std::map<int64_t, Json> plans_of_others() const {
     std::map<int64_t, Json> plans;
     const Sums sums(folder_);
@@ -152,7 +151,7 @@ class Controller {
     return plans;
   }
 
-  /// Rungs that could not be when the stored variants were written.
+  /// Rungs that were refused when the stored variants were written.
   std::set<std::string> passed_over() const {
     const fs::path file = folder_ / "variants.json";
     std::set<std::string> rungs;
@@ -175,7 +174,7 @@ class Controller {
     if (!failures) return false;
     tell_warnings();
     const auto others = plans_of_others();
-    // What belongs to the experiment is known only now: a rung above a refused one has another stack.
+    // The final variants are known only now: a rung above a refused one has another stack.
     write_variants();
     set_aside();
     for (const NoPlan& each : *failures) {
@@ -196,7 +195,7 @@ class Controller {
     return true;
   }
 
-  /// What is going to run, and when it ends.
+  /// Prints what will run, and when it ends.
   void tell_plan() {
     const auto rungs = std::ranges::count_if(runs_.variants, [&](const Variant& variant) {
       return variant.index != 0 && variant.has_own_runs() && runs_.schedule.wanted(variant) &&
@@ -250,19 +249,19 @@ class Controller {
     if (!limit.is_tight() && !was_tight()) execution_.execute(runs_.schedule.drift(runs_.plans));
   }
 
-  /// A limit of time ended runs of an earlier start before their last step.
+  /// Whether a time limit shortened runs of an earlier start.
   bool was_tight() {
     return std::ranges::any_of(so_far().runs,
                                [](const StoredRun& run) { return run.result.cut == "time limit"; });
   }
 
-  /// Rounds until every interval is narrow or the time is over. What was stored of rounds counts, and what an
-  /// interrupted one lacks is made up.
+  /// Runs rounds until every interval is narrow or the time is over. Stored rounds count, and an interrupted
+  /// round is completed.
   void repeat_until(const Until& until, TimeLimit& limit) {
     int64_t round = 1;
     for (auto begun = begun_in(round); !begun.empty(); begun = begun_in(++round))
       run_round(round, runs_.schedule.begin_round(round, begun, runs_.plans), limit.of_begun_round());
-    // A race is not run on where nothing of it was missing: what was decided by it stands.
+    // A race whose runs are all stored is not continued: its decisions stand.
     if (until.race && came_to_end_ && execution_.started() == 0 && round >= static_cast<int64_t>(kMinRounds))
       return;
     while (interrupts_.signal() == 0) {
@@ -278,8 +277,8 @@ class Controller {
     }
   }
 
-  /// With a look at the machine's noise before the first and after each, where something is left to run.
-  /// Seconds that it took; none where all of it was done before.
+  /// Runs a round, with a noise probe before the first and after each round, if anything is left to run.
+  /// Returns the seconds of the round; none if all of it was stored.
   std::optional<double> run_round(int64_t round, const std::vector<Job>& jobs, Pacer pacer = {}) {
     const bool any = std::ranges::any_of(jobs, [&](const Job& job) { return !execution_.is_done(job); });
     if (any && !noise_.begun()) look_at_noise(round);
@@ -295,7 +294,7 @@ class Controller {
     noise_.look(rounds);
   }
 
-  /// Variants of which a run of this round was started, now or before.
+  /// Variants with a started run in this round, now or earlier.
   std::vector<int64_t> begun_in(int64_t round) const {
     std::vector<int64_t> begun;
     for (const auto& variant : runs_.variants)
@@ -316,12 +315,12 @@ class Controller {
                    " runs are already complete");
   }
 
-  /// Makes the extra runs that the gate needs, row by row. Their results decide whether a row is a reference
-  /// for the rows after it. `last`: no later round shows whether a reference repeats its own bits.
+  /// Makes the gate's additional runs, row by row. Their results decide whether a row is a reference for
+  /// later rows. `last`: no later round shows whether a reference repeats its bits.
   void check_gate(bool last) {
     const Stored& stored = so_far();
     VariantRuns runs(stored.variants, stored.runs);
-    std::deque<StoredRun> made;  // which stay where they are
+    std::deque<StoredRun> made;  // a deque, because CheckedRows keeps references to its elements
     CheckedRows rows(stored);
     for (const Variant& variant : stored.variants)
       while (interrupts_.signal() == 0) {
@@ -342,7 +341,7 @@ class Controller {
     return jobs;
   }
 
-  /// What the report's folder holds by now. Of many rounds, only what is new is read.
+  /// The present content of the report's folder. Only new results are read.
   const Stored& so_far() {
     if (!stored_) {
       stored_ = load_report(folder_);
@@ -361,10 +360,10 @@ class Controller {
   const fs::path folder_;
   const FolderLock lock_;
   Execution execution_;
-  const bool came_to_end_;  ///< when this controller began
+  const bool came_to_end_;  ///< at the start of this controller
   NoiseLog noise_;
   PeakLog peaks_;
-  std::optional<Stored> stored_;  ///< none before the first look
+  std::optional<Stored> stored_;  ///< none before the first use
 };
 }  // namespace
 

@@ -34,7 +34,7 @@ struct RunRequest {
 struct RunOutcome {
   std::filesystem::path folder;
   bool all_ok = true;   ///< every run ended well, or was skipped because the machine lacks what it needs
-  int signal = 0;       ///< that ended it early; 0: none
+  int signal = 0;       ///< signal that ended it early; 0: none
   size_t finished = 0;  ///< runs with a result, of this start or an earlier one
 };
 

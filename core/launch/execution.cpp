@@ -26,13 +26,13 @@ fs::path metrics_file(const fs::path& run_folder, const Job& job) {
   return (several ? rank_folder(run_folder, 0) : run_folder) / "metrics.jsonl";
 }
 
-/// No state, and no end of a rank, of an earlier start belongs to the run that begins.
+/// Removes states and rank ends of an earlier start before a run begins.
 void begin_anew(const fs::path& run_folder) {
   forget_records(state_folder(run_folder));
   fs::remove(run_folder / kRankEnds);
 }
 
-/// Names a group of interleaved runs; no other group of this report has it.
+/// A unique name for a group of interleaved runs in this report.
 std::string group_id(int64_t round) {
   static constexpr const char* kDigits = "0123456789abcdef";
   std::random_device random;
@@ -62,7 +62,7 @@ Execution::Execution(const Experiment& experiment, const RunRequest& request, Ru
 bool Execution::is_executed(const Job& job) const {
   const auto executed = executed_.find(job.id);
   if (executed == executed_.end()) return false;
-  // The gate chooses its runs from the results of the others. A measured run does not change.
+  // The gate selects its runs by the results of the others, so they may change. Measured runs do not.
   return job.spec.purpose == Purpose::measure || executed->second == identity_of(job);
 }
 
@@ -72,10 +72,10 @@ bool Execution::is_done(const Job& job) {
   return result != nullptr && counts(job, *result);
 }
 
-/// Whether a stored result is the run's end.
+/// Whether a stored result is final.
 bool Execution::counts(const Job& job, const RunResult& result) const {
   if (result.ok()) return true;
-  // It was not begun, or something outside ended it: it goes on where it can.
+  // The run did not start, or something outside ended it: it continues if possible.
   if (result.cause == Cause::missing ||
       (result.cause == Cause::lost && saved_record(state_folder(run_folder(job.id)), 0)))
     return false;
@@ -86,12 +86,12 @@ void Execution::cannot_run(const Variant& variant, const BadEnd& end) {
   if (end.status != Status::skipped) all_ok_ = false;
   const Job first = runs_.schedule.measured(variant, 0);
   const RunResult* before = request_.resume ? stored_.if_done(first) : nullptr;
-  if (before != nullptr && before->ok()) return forget_plans(variant);  // other rounds are missing
+  if (before != nullptr && before->ok()) return forget_plans(variant);  // other rounds are still missing
   store_unstarted(variant, 0, end);
   drop(variant, "its plan failed");
 }
 
-/// Whether it is trained for its result.
+/// Whether the run is trained for its result.
 bool Execution::is_wanted_whole(const RunSpec& spec) const {
   return spec.save.every > 0 || spec.train.overfit > 0 || experiment_.target_loss > 0;
 }
@@ -103,7 +103,7 @@ bool Execution::can_be_cut(const Job& job) const {
 void Execution::execute_round(std::vector<Job> jobs, int64_t round, Pacer pacer) {
   const bool whole = std::ranges::any_of(jobs, [&](const Job& job) { return is_wanted_whole(job.spec); });
   pacer_ = whole ? Pacer() : std::move(pacer);
-  // Of an open number of rounds, these are known from now on.
+  // With an open number of rounds, these are known from now on.
   if (later_)
     for (const auto& job : jobs)
       if (!is_executed(job)) later_->add(job);
@@ -123,7 +123,7 @@ void Execution::execute_round(std::vector<Job> jobs, int64_t round, Pacer pacer)
   }
 }
 
-/// Of runs of a round that was interrupted between two of them: the others make equally many.
+/// The number of steps of the stored runs of an interrupted round; the others make the same number.
 std::optional<int64_t> Execution::steps_of_stored(const std::vector<Job>& jobs) {
   std::optional<int64_t> steps;
   for (const auto& job : jobs) {
@@ -136,7 +136,7 @@ std::optional<int64_t> Execution::steps_of_stored(const std::vector<Job>& jobs) 
   return steps;
 }
 
-/// As the only one of its group, so that it can be told when to end.
+/// Runs the job as the only one of an interleaved group, so that its end can be controlled.
 void Execution::execute_paced(const Job& job) {
   if (const auto result = stored_result(job)) return take(job, *result);
   const TemporaryFolder sockets;
@@ -149,7 +149,7 @@ int64_t Execution::steps_of_round(const std::map<int64_t, RunCost>& costs) {
   return *steps_of_round_;
 }
 
-/// What is trained for its result, or in too few rounds for a claim, is wanted whole.
+/// Runs that are trained for their result, or in too few rounds for a claim, must be complete.
 bool Execution::counts_when_cut() const {
   const auto wanted = [&](const Variant& variant) { return is_wanted_whole(variant.spec); };
   return (experiment_.until || experiment_.rounds >= static_cast<int64_t>(kMinRounds)) &&
@@ -160,7 +160,7 @@ void Execution::execute_interleaved(std::vector<Job> jobs, int64_t round) {
   std::vector<std::pair<Job, RunResult>> done;
   for (const auto& job : jobs)
     if (auto result = stored_result(job)) done.emplace_back(job, std::move(*result));
-  // Steps are compared within one group, so a group that lacks a run is run again; a bad end stays one.
+  // Steps are compared within one group, so a group with a missing run is repeated. Failures stay.
   const bool whole = done.size() == jobs.size();
   int64_t remade = 0;
   for (const auto& [job, result] : done) {
@@ -178,7 +178,7 @@ void Execution::execute_interleaved(std::vector<Job> jobs, int64_t round) {
             " are rerun, because the runs of a round must be interleaved; their old results are in replaced/",
         Colour::yellow);
   if (jobs.size() < 2) return;
-  // All specs are stored before the first start, so that an interrupt leaves a complete round.
+  // Stores all specs before the first start, so that an interrupted round is complete.
   for (const auto& job : jobs) {
     clear_run(run_folder(job.id));
     store_job(run_folder(job.id), job);
@@ -234,7 +234,7 @@ std::optional<RunResult> Execution::execute(const Job& job) {
   return result;
 }
 
-/// Of a run that need not be made again.
+/// The stored result of a run that need not be repeated.
 std::optional<RunResult> Execution::stored_result(const Job& job) {
   if (!request_.resume) return std::nullopt;
   std::string changed;
@@ -247,7 +247,7 @@ std::optional<RunResult> Execution::stored_result(const Job& job) {
   return result == nullptr ? std::nullopt : std::optional(*result);
 }
 
-/// What follows from how a run ended.
+/// Draws the consequences from the end of a run.
 void Execution::take(const Job& job, const RunResult& result) {
   executed_[job.id] = identity_of(job);
   under_way_.erase(job.id);
@@ -268,8 +268,8 @@ void Execution::finished(const Job& job, const RunResult& result) {
 }
 
 namespace {
-/// Why a run cannot continue from a state of another spec; "" where only fewer ranks share the same training,
-/// which has steps to make.
+/// The reason why a run can't continue from a state of another spec; "" if the spec only has fewer ranks for
+/// the same training and steps are left.
 std::string change_of_spec(const Json& record, const Job& job, const std::optional<Plan>& plan) {
   const Json& about = record.at("about");
   if (!about.contains("training") || about.at("training") != training_sha256(job.spec)) return "its spec";
@@ -281,14 +281,14 @@ std::string change_of_spec(const Json& record, const Job& job, const std::option
   return record.at("result").is_object() ? "the number of ranks of a complete run" : "";
 }
 
-/// Those that a saved record names.
+/// The plugins in a saved record.
 std::vector<UsedPlugin> plugins_of(const Json& about) {
   return record::taken<std::vector<UsedPlugin>>(about.value("plugins", Json::array()), "plugins");
 }
 }  // namespace
 
-/// Of a run that was interrupted after it had saved a state. The runs of an interleaved group begin
-/// anew: only steps that were made beside each other are compared.
+/// The step with which an interrupted run continues from its saved state. Runs of an interleaved group start
+/// again, because steps are compared only with simultaneous ones.
 std::optional<int64_t> Execution::step_to_go_on_with(const Job& job) {
   if (job.external) return std::nullopt;
   const auto record = saved_record(state_folder(run_folder(job.id)), 0);
@@ -313,7 +313,7 @@ std::optional<int64_t> Execution::step_to_go_on_with(const Job& job) {
   return step;
 }
 
-/// By itself, and again after faults. None where a signal came first.
+/// Runs a job alone, and again after faults. None after a signal.
 std::optional<RunResult> Execution::run(Job job) {
   if (request_.resume) job.from_step = step_to_go_on_with(job);
   if (!job.from_step) begin_anew(run_folder(job.id));
@@ -337,14 +337,14 @@ std::optional<RunResult> Execution::attempt(Job& job) {
 }
 
 namespace {
-/// Steps of a run that its saved state has.
+/// Number of steps in the saved state of a run.
 int64_t steps_in_state(const fs::path& run_folder) {
   const auto record = saved_record(state_folder(run_folder), 0);
   return record ? std::ssize(record->at("record").at("steps")) : 0;
 }
 }  // namespace
 
-/// Whether a run that has ended this way may start once more, which is then told.
+/// Whether a run with this end starts again; if so, this is journaled.
 bool Execution::starts_again(const Job& job, const RunResult& result, int64_t restarts) {
   if (restarts >= experiment_.max_restarts || !saves_state(job) || !is_fault(result)) return false;
   const std::string why = first_line(result.reason);
@@ -368,7 +368,7 @@ bool Execution::starts_again(const Job& job, const RunResult& result, int64_t re
   return true;
 }
 
-/// Of the whole run, whichever controller has met them.
+/// Notes all restarts of the run, including those under earlier controllers.
 void Execution::note_restarts(const Job& job, RunResult& result) const {
   const auto restarts = journal_.restarts_of(job.id);
   if (restarts.empty()) return;
@@ -376,7 +376,7 @@ void Execution::note_restarts(const Job& job, RunResult& result) const {
   store_result(run_folder(job.id), job, result);
 }
 
-/// Null where a signal came first. `how` is for the progress line.
+/// Null after a signal. `how` is for the progress line.
 std::unique_ptr<LiveRun> Execution::start(const Job& job, const std::string& how, const Environment& added) {
   const fs::path folder = run_folder(job.id);
   clear_attempt(folder);
@@ -386,13 +386,13 @@ std::unique_ptr<LiveRun> Execution::start(const Job& job, const std::string& how
   const Progress::Position position = position_of(job, how);
   progress_.begin(job, position, metrics_file(folder, job), later_runs().counts());
   tell_of_followers();
-  // Whose ranks were asked to stop is interrupted; one that they are missing in would count as failed.
+  // If the ranks were asked to stop, the run is interrupted; missing ranks would count as a failure.
   if (interrupts_.signal() != 0) return nullptr;
   ++started_;
   return starter_.start(job, folder, added);
 }
 
-/// Of the runs that are known by now, those that are neither executed nor under way.
+/// The known runs that are neither finished nor under way.
 LaterRuns& Execution::later_runs() {
   if (later_) return *later_;
   later_.emplace();
@@ -415,14 +415,14 @@ void Execution::tell_of_followers() {
   for (const auto& note : request_.followers->take_notes()) progress_.note(note, Colour::red);
 }
 
-/// No more runs of this variant, nor of those that show its runs.
+/// Removes the remaining runs of this variant and of variants that share its runs.
 void Execution::forget_plans(const Variant& variant) {
   later_.reset();
   for (const auto& other : runs_.variants)
     if (other.runs_of() == variant.index) runs_.plans.at(static_cast<size_t>(other.index)).reset();
 }
 
-/// No more runs of this variant; the rounds that it misses say why.
+/// Removes the remaining runs of this variant. Missing rounds get the reason as result.
 void Execution::drop(const Variant& variant, const std::string& why) {
   forget_plans(variant);
   for (int64_t round = 1; round < rounds_of(experiment_).value_or(1); ++round)
@@ -432,7 +432,7 @@ void Execution::drop(const Variant& variant, const std::string& why) {
 
 void Execution::store_unstarted(const Variant& variant, int64_t round, const BadEnd& end) {
   const Job job = runs_.schedule.measured(variant, round);
-  if (is_done(job)) return;  // what was measured before is kept
+  if (is_done(job)) return;  // earlier measurements are kept
   optrush::store_unstarted(run_folder(job.id), job, end);
   journal_.skipped(job.id, end.reason);
 }

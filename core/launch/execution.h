@@ -19,11 +19,11 @@
 #include "results/stored.h"
 
 namespace optrush {
-/// The variants of an experiment, with the knowledge about them during the run.
+/// The variants of an experiment and the knowledge about them during the run.
 struct Runs {
-  std::vector<Variant> variants;  ///< final once they are planned
-  Schedule schedule;              ///< of these variants
-  Plans plans;                    ///< none: no plan, or dropped
+  std::vector<Variant> variants;  ///< final after planning
+  Schedule schedule;              ///< the schedule of these variants
+  Plans plans;                    ///< by variant; none: no plan, or dropped
 
   Runs(const Expanded&, const std::vector<std::string>& only);
   Runs(const Runs&) = delete;
@@ -104,14 +104,14 @@ class Execution : private InterleavedRound::Host {
   Journal journal_;
   StoredResults stored_;
   RunStarter starter_;
-  std::map<std::string, std::string> executed_;  ///< runs that have a result: the identity of each, by id
-  std::set<std::string> under_way_;              ///< ids of those that have begun and not ended
-  std::optional<LaterRuns> later_;               ///< none: to be counted again, because plans have changed
-  MeasuredPeaks peaks_;                          ///< of the rounds before
-  bool interleaved_ = false;                     ///< the runs that are being started
+  std::map<std::string, std::string> executed_;  ///< identities of finished runs, by id
+  std::set<std::string> under_way_;              ///< ids of started runs that have not ended
+  std::optional<LaterRuns> later_;               ///< none: must be counted again, because plans have changed
+  MeasuredPeaks peaks_;                          ///< measured in earlier rounds
+  bool interleaved_ = false;                     ///< whether the runs being started are interleaved
   std::set<int64_t> alone_;                      ///< variants that were out of memory beside others
-  Pacer pacer_;                            ///< of the current round; empty: runs make all of their steps
-  std::optional<int64_t> steps_of_round_;  ///< that pacer_ returned
+  Pacer pacer_;                            ///< for the current round; empty: runs make all of their steps
+  std::optional<int64_t> steps_of_round_;  ///< result of pacer_
   bool all_ok_ = true;
   int64_t started_ = 0;
 };

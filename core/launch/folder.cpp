@@ -33,7 +33,7 @@ void check_name(const std::string& what, const std::string& name) {
                      "use at most 100 letters, digits, '-', '_' and '.', and do not start with '.'");
 }
 
-/// Whether the run counts as what its folder's name says.
+/// Whether the run matches the name of its folder.
 bool belongs(const fs::path& run_folder, const std::vector<Variant>& variants,
              std::optional<int64_t> rounds) {
   const fs::path file = run_folder / "spec.json";
@@ -44,11 +44,11 @@ bool belongs(const fs::path& run_folder, const std::vector<Variant>& variants,
     if (run_id(variant, spec) != run_folder.filename()) return false;
     if (!variant.has_own_runs()) return false;
     if (spec.purpose != Purpose::measure && spec.purpose != Purpose::drift)
-      return true;  // the gate compares the spec itself
+      return true;  // the gate compares the spec later
     RunSpec expected = spec.purpose == Purpose::drift ? drift_of(variant.spec) : variant.spec;
     expected.purpose = spec.purpose;
     expected.round = spec.round;
-    expected.trace = spec.trace;  // its result is the same
+    expected.trace = spec.trace;  // a trace does not change the result
     if (rounds) expected.round = spec.purpose == Purpose::drift ? *rounds : std::min(spec.round, *rounds - 1);
     const fs::path command = run_folder / "external.json";
     const auto external = is_there(command)
@@ -69,7 +69,8 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
   return found;
 }
 
-/// A report has one value of each argument. One that the script did not read then is of a changed script.
+/// Throws an Error if arguments differ: a report has one value per argument. An argument that was not read
+/// before belongs to a changed script.
 void check_arguments(const fs::path& folder, const Experiment& experiment) {
   const fs::path file = folder / "experiment.json";
   if (!is_there(file)) return;
@@ -96,7 +97,7 @@ FolderLock::FolderLock(const fs::path& folder) {
   fd_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd_ < 0)
     throw Error(ErrorCode::file_access, "cannot open '" + folder.string() + "': " + std::strerror(errno));
-  // A controller that was killed may leave a child that holds the lock until it has become its program.
+  // A killed controller may leave a child that holds the lock until it executes its program.
   const auto start = std::chrono::steady_clock::now();
   do {
     if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
@@ -114,7 +115,7 @@ bool has_report(const fs::path& folder) {
 }
 
 void clear_report(const fs::path& folder) {
-  // The journal first: whatever a kill leaves behind then counts as never started.
+  // The journal first: if this process is killed, everything left counts as never started.
   for (const char* name : {"journal.jsonl", "experiment.json", "variants.json", "plans.json", "context.json",
                            "noise.jsonl", "peaks.jsonl", "report.md", "report.html", "results.csv",
                            "results.json", "summary.json", "summary.txt", "tried.json"})
@@ -138,7 +139,7 @@ void check_replaceable(const fs::path& folder, const Experiment& experiment) {
   if (experiment.label != "local")
     throw UsageError(ErrorCode::conflict, "'" + folder.string() + "' already contains a report",
                      "run its missing runs with --resume, or use a different --label to keep it");
-  // What was trained is more than what was measured: it is not replaced by mistake.
+  // Trained states are worth more than measurements and must not be replaced by mistake.
   for (const fs::path& run : folders_in(folder / "runs"))
     for (const fs::path& state : {state_folder(run), best_state_folder(run)})
       if (is_there(state / "state.json"))

@@ -7,13 +7,13 @@
 #include "experiment/experiment.h"
 
 namespace optrush {
-/// reports/<experiment>/<label>; an Error where one of the two is no name of a folder.
+/// reports/<experiment>/<label>. Throws an Error if one of them can't be a folder's name.
 std::filesystem::path report_folder(const std::filesystem::path& reports, const Experiment&);
 
-/// Keeps a second controller out of a report's folder.
+/// Keeps other controllers out of a report's folder.
 class FolderLock {
  public:
-  /// Makes the folder; an Error where another process holds it.
+  /// Creates the folder. Throws an Error if another process holds the lock.
   explicit FolderLock(const std::filesystem::path& folder);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
@@ -25,18 +25,17 @@ class FolderLock {
 
 /// Whether the folder has files of an experiment.
 bool has_report(const std::filesystem::path& folder);
-/// `folder`, ready to be read and added to: cleared, where a new report takes the place of another one. An
-/// Error where that would lose one, or where the experiment was begun with other arguments.
+/// Prepares `folder` for reading and adding: clears it if a new report replaces the old one. Throws an Error
+/// if a report would be lost, or if the experiment was started with other arguments.
 std::filesystem::path begun_report(const std::filesystem::path& folder, const Experiment&, bool resume);
-/// An Error unless a new report may take the place of the one that is in the folder.
+/// Throws an Error if a new report must not replace the one in the folder.
 void check_replaceable(const std::filesystem::path& folder, const Experiment&);
-/// Removes what this program writes into a report's folder; other files stay.
+/// Removes the files of this program from a report's folder. Other files stay.
 void clear_report(const std::filesystem::path& folder);
-/// Moves runs/NAME of a report, with all that it has, to replaced/NAME, or NAME.2 beside an
-/// older one, where no report counts it.
+/// Moves runs/NAME of a report to replaced/NAME (or NAME.2 if that exists), where no report counts it.
 void set_aside(const std::filesystem::path& run);
-/// Moves results that the experiment, as it is now, would count wrongly (another spec, a round too many) from
-/// runs/ to replaced/. Returns their names.
+/// Moves results that do not match the present experiment (another spec, a surplus round) from runs/ to
+/// replaced/. Returns their names.
 std::vector<std::string> set_aside_strangers(const std::filesystem::path& folder, const std::vector<Variant>&,
                                              std::optional<int64_t> rounds);
 }  // namespace optrush

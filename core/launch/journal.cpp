@@ -68,7 +68,7 @@ void Journal::write(const std::string& file, const Json& json) {
   write_file(folder_ / file, content);
 }
 
-/// `goes_on`: from a saved state. Without one it begins, unless that is because of a fault.
+/// `goes_on`: continues from a saved state. Otherwise the run begins, unless it restarts after a fault.
 void Journal::begins(const std::string& run, Start start, bool goes_on) {
   if (restarting_.erase(run) == 0 && !goes_on) restarts_.erase(run);
   started_[run] = std::move(start);

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 constexpr int64_t kByteVocabulary = 256;
 
-/// What the lines of a file are; it is asked of the first one.
+/// The kind of a file's lines, recognized by the first one.
 enum class Lines : uint8_t { tokens, text, chats };
 
 Lines lines_of(const fs::path& path) {
@@ -30,7 +30,7 @@ Lines lines_of(const fs::path& path) {
   }
   const size_t begin = line.find_first_not_of(" \t\r\xef\xbb\xbf");
   if (begin == std::string::npos) return Lines::text;
-  if (line[begin] == '[') return Lines::chats;  // an array of lines, which tokenizing reads
+  if (line[begin] == '[') return Lines::chats;  // a JSON array of lines, which the tokenizer accepts
   Json first;
   try {
     first = parse_json(line, path.string());
@@ -47,7 +47,7 @@ Lines lines_of(const fs::path& path) {
 
 bool is_lines(const DataSpec& data) { return data.kind == "documents" || data.kind == "preferences"; }
 
-/// Whether something of it would be read as bytes.
+/// Whether some of the data is text.
 bool has_text(const DataSpec& data) {
   if (data.path.empty() || !fs::exists(data.path)) return false;
   if (data.kind == "text") return true;
@@ -59,7 +59,7 @@ bool has_text(const Variant& variant) {
   return has_text(spec.data) || (spec.validate.every > 0 && has_text(spec.validate.data));
 }
 
-/// A file of any size, in pieces.
+/// Hash of a file of any size.
 std::string sum_of_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::string piece(size_t{1} << 20, '\0'), sums;
@@ -68,7 +68,7 @@ std::string sum_of_file(const fs::path& path) {
   return sha256(sums);
 }
 
-/// The sum of a file, or of all files of a folder that have one of these extensions; none given: all files.
+/// Hash of a file, or of all files of a folder with these extensions (none given: all files).
 std::string sum_of(const fs::path& source, const std::vector<std::string>& extensions = {}) {
   if (!fs::is_directory(source)) return sum_of_file(source);
   std::vector<fs::path> paths;
@@ -83,15 +83,15 @@ std::string sum_of(const fs::path& source, const std::vector<std::string>& exten
   return sha256(sums);
 }
 
-/// Data of text next to a checkpoint.
+/// Text data of a model from a checkpoint.
 struct Asked {
   DataSpec data;
-  std::string model;    ///< its folder
-  int64_t pair_tokens;  ///< of a folder that makes pairs, the most of each text
-  std::string where;    ///< in the script
+  std::string model;    ///< folder of the checkpoint
+  int64_t pair_tokens;  ///< limit per text, for a folder that becomes preference pairs
+  std::string where;    ///< place in the script
 };
 
-/// The words of the command behind its program, for a file that is written to `target`.
+/// The arguments of the command that writes `target`.
 std::vector<std::string> words_of(const Asked& asked, const std::string& target) {
   const DataSpec& data = asked.data;
   std::vector<std::string> words = {data.path, target, "--model", asked.model};
@@ -102,7 +102,7 @@ std::vector<std::string> words_of(const Asked& asked, const std::string& target)
   return words;
 }
 
-/// As a shell takes it.
+/// A word quoted for a shell.
 std::string as_word(const std::string& word) {
   const auto plain = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
@@ -121,7 +121,7 @@ std::string command_of(const Asked& asked) {
   return command;
 }
 
-/// By what it is made of: its contents, the tokenizer, and the scripts that make it.
+/// The file in the cache, named by the hash of the data, the tokenizer and the scripts.
 fs::path cached(const Asked& asked, const fs::path& scripts) {
   const DataSpec& data = asked.data;
   std::string made_of = sum_of(data.path, data.extensions);
@@ -141,7 +141,7 @@ fs::path cached(const Asked& asked, const fs::path& scripts) {
           (data.kind == "text" ? ".bin" : ".jsonl"));
 }
 
-/// What the script said, as an Error of this program.
+/// Converts the message of the script to an Error.
 [[noreturn]] void refuse_tokens(const std::string& said, const std::string& command,
                                 const std::string& where) {
   const std::string begin = "optrush: error[invalid_file]: ", hint = "\n  hint: ";
@@ -200,7 +200,7 @@ DataSpec model_tokens(const Asked& asked, const std::function<void(const std::st
   if (has_tokenizer(model)) return made(asked, note);
   const Json config = read_json(model / "config.json");
   if (!chats && config.is_object() && config.value("vocab_size", Json()) == kByteVocabulary)
-    return data;  // a model of bytes
+    return data;  // the model's tokens are bytes
   throw Error(
       ErrorCode::missing_file,
       "'" + asked.model + "' has no tokenizer, so the text of '" + data.path + "' would be read as bytes",

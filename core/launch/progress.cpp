@@ -17,7 +17,7 @@ Colour colour_of(Status status) {
   return status == Status::skipped ? Colour::yellow : Colour::red;
 }
 
-/// Minutes do not need their seconds while they are only a guess.
+/// An estimate in minutes needs no seconds.
 std::string rough(double seconds) {
   return seconds < 60 ? fixed(std::ceil(seconds), 0) + " s" : clock_time(std::round(seconds / 60) * 60);
 }
@@ -131,7 +131,7 @@ void Progress::abandon(const Job& job) {
 
 void Progress::draw(const std::string& line) {
   if (!terminal_.live) return;
-  // One column stays free: a full line would make some terminals wrap.
+  // One column stays free, because some terminals wrap a full line.
   terminal_.write("\r\x1b[2K" + fit(line, terminal_.columns() - 1));
   drawn_ = true;
 }

@@ -14,9 +14,9 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// Shows the progress of an experiment: one line for each run that ends and, on a terminal, one that is
-/// redrawn meanwhile. Where several runs are interleaved, that line is about the one whose turn it is, and
-/// the lines of those that have ended come together, in order, once all of them have.
+/// Shows the progress of an experiment: one line per finished run and, on a terminal, a line that is redrawn
+/// meanwhile. For interleaved runs, that line is about the run with the turn, and the lines of finished runs
+/// are written together in order at the end.
 class Progress {
  public:
   explicit Progress(Terminal terminal) : terminal_(terminal) {}
@@ -24,26 +24,26 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// A line that stays on the screen: a note for the user.
+  /// Prints a note that stays on the screen.
   void note(const std::string& text, Colour = Colour::plain);
-  /// The work before the runs; shown on a terminal only.
+  /// Shows work before the runs, on a terminal only.
   void stage(const std::string& text);
 
   struct Position {
     size_t number = 0, total = 0;
     std::string purpose;  ///< "round 2/3"
-    bool open = false;    ///< more than `total` may come
+    bool open = false;    ///< there may be more than `total`
   };
-  /// The job starts, and has the turn; `later` counts those that have not begun, for the estimate.
+  /// The job starts and has the turn. `later` counts the jobs that have not started, for the estimate.
   void begin(const Job&, const Position&, const std::filesystem::path& metrics,
              std::map<Work, int64_t> later);
-  /// A job that has begun goes on.
+  /// A started job gets the turn again.
   void go_on(const Job&);
-  /// How many have begun and not ended.
+  /// Number of started jobs that have not ended.
   size_t begun() const { return begun_.size(); }
   void tick();
   void end(const Job&, const RunResult&);
-  /// The job did not end by itself.
+  /// The job was ended from outside.
   void abandon(const Job&);
 
  private:
@@ -52,27 +52,26 @@ class Progress {
     Position position;
     MetricsTail metrics;
     RunState state = {};
-    double seconds = 0;  ///< of interleaved steps that are complete
+    double seconds = 0;  ///< seconds of completed interleaved turns
 
-    /// "[2/9] FlashAttention, round 1/3, 4 ranks: ", with the name cut where it is longer than
-    /// `name_columns`.
+    /// "[2/9] FlashAttention, round 1/3, 4 ranks: ", with a name longer than `name_columns` cut.
     std::string title(int name_columns) const;
   };
-  /// A run that has ended, before its line is written.
+  /// A finished run whose line is not written yet.
   struct Ended {
     size_t number = 0;
     RunSpec spec;
     std::string title, status;
     std::optional<double> tokens_per_second;
-    std::string rest;  ///< its time, and why it ended badly
+    std::string rest;  ///< its time, and the reason of a failure
   };
   void tell_ended();
-  /// The speed of a measured run over the base's in its round; none where that has not ended.
+  /// The speed of a measured run relative to the base's in its round; none if that has not ended.
   std::optional<double> over_base(const Ended&) const;
-  /// Null: it has not begun.
+  /// Null if it has not started.
   Begun* find(const std::string& id);
   double elapsed(const Begun&) const;
-  /// No run has the turn.
+  /// Takes the turn away from the present run.
   void pause();
   void draw(const std::string& line);
   void clear();
@@ -80,10 +79,10 @@ class Progress {
   Terminal terminal_;
   TimeLeft time_left_;
   std::vector<Begun> begun_;
-  std::vector<Ended> ended_;                 ///< whose lines are not written yet
-  std::map<Work, int64_t> later_;            ///< when the last run began
-  std::map<int64_t, double> base_of_round_;  ///< tokens/s
-  std::string present_;                      ///< id of the job that has the turn; "": none
+  std::vector<Ended> ended_;                 ///< finished runs whose lines are not written yet
+  std::map<Work, int64_t> later_;            ///< at the start of the last run
+  std::map<int64_t, double> base_of_round_;  ///< tokens/s of the base, by round
+  std::string present_;                      ///< id of the job with the turn; "": none
   std::chrono::steady_clock::time_point since_;
   bool drawn_ = false;
 };

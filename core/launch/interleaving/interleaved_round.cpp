@@ -15,7 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr double kShortestTurn = 0.25;
 constexpr int64_t kFewestTurns = 4;
-constexpr double kSecondsToCut = 10;  ///< after a signal: for the present turn and for all results
+constexpr double kSecondsToCut = 10;  ///< after a signal: limit for the present turn and all results
 }  // namespace
 
 int64_t steps_of_a_turn(const std::vector<double>& seconds, int64_t steps) {
@@ -23,7 +23,7 @@ int64_t steps_of_a_turn(const std::vector<double>& seconds, int64_t steps) {
   for (const double one : seconds)
     if (one > 0) shortest = std::min(shortest, one);
   const auto wanted = static_cast<int64_t>(std::ceil(std::min(kShortestTurn / shortest, 1e9)));
-  // Of short steps two at least: the first of a turn is not timed, unless it is the only one.
+  // At least two short steps, because the first of a turn is not timed unless it is the only one.
   const int64_t most = std::max(steps / kFewestTurns, std::min<int64_t>(2, steps / 2));
   return std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, most));
 }
@@ -54,8 +54,7 @@ InterleavedRound::InterleavedRound(const std::vector<Job>& jobs, std::string id,
 }
 
 std::vector<Job> InterleavedRound::conduct() {
-  // A run has the turn until it reports that it is ready, so that no two runs set up or warm up at the same
-  // time.
+  // A run has the turn until it is ready, so that no two runs set up or warm up at the same time.
   for (auto& member : members_) {
     member.run = interrupts_.signal() == 0 ? host_.start(member.job, member.path) : nullptr;
     if (!member.run || !hold(member)) {
@@ -91,7 +90,7 @@ bool InterleavedRound::hold(Member& member) {
   host_.has_turn(member.job);
   const auto start = Clock::now();
   while (true) {
-    // Before any end is looked at: it may be the signal's doing.
+    // Before looking at ends of runs, which the signal may have caused.
     interrupts_.take();
     if (interrupts_.signal() != 0) return false;
     std::ranges::for_each(members_, [&](Member& one) { look_after(one); });
@@ -132,7 +131,7 @@ void InterleavedRound::conclude(Member& member, RunResult result) {
   host_.ended(member.job, result);
 }
 
-/// Timed steps of every run of this round that can end before its last one.
+/// The number of timed steps for every run of this round that can be shortened.
 int64_t InterleavedRound::limit() {
   std::map<int64_t, RunCost> costs;
   for (const Member* member : alive())
@@ -149,8 +148,8 @@ void InterleavedRound::interrupted() {
   if (!cut()) end_all();
 }
 
-/// Lets the present turn end, and then every run with the steps that it has made. False where that is too
-/// little, takes too long, or another signal comes.
+/// Waits for the present turn and ends every run with the steps that it has made. Returns false if these are
+/// too few, if it takes too long, or after another signal.
 bool InterleavedRound::cut() {
   const auto start = Clock::now();
   const auto wait_until = [&](auto&& done) {

@@ -13,11 +13,11 @@
 #include "launch/schedule/schedule.h"
 
 namespace optrush {
-/// Runs of one round whose processes exist at the same time and whose steps alternate, so that they are
-/// measured seconds apart (docs/internals/interleaving.md). Only one of them works at any time.
+/// Runs a round whose processes exist at the same time and whose steps alternate, so that they are measured
+/// seconds apart (docs/internals/interleaving.md). Only one process works at a time.
 class InterleavedRound {
  public:
-  /// The controller's part of a round.
+  /// The controller's side of a round.
   class Host {
    public:
     virtual ~Host() = default;
@@ -27,14 +27,14 @@ class InterleavedRound {
     virtual void has_turn(const Job&) = 0;
     /// Called a few times per second.
     virtual void tick() = 0;
-    /// A run has ended, with a result that may say more than the stored one.
+    /// A run has ended. The result may contain more than the stored one.
     virtual void ended(const Job&, const RunResult&) = 0;
-    /// A run has ended without a valid result: by a signal, or because the others held the memory.
+    /// A run has ended without a valid result, by a signal or because the others held the memory.
     virtual void abandoned(const Job&) = 0;
-    /// Every run is ready for its first timed step: after how many the round ends, whatever the specs ask
-    /// for. By variant; the most that there are: none is cut.
+    /// Called when every run is ready for its first timed step. Returns the number of timed steps of the
+    /// round, independent of the specs. The maximum means that no run is shortened.
     virtual int64_t steps_of_round(const std::map<int64_t, RunCost>&) = 0;
-    /// Whether what a signal leaves of a round counts.
+    /// Whether a round that a signal shortened counts.
     virtual bool counts_when_cut() const = 0;
   };
 
@@ -42,23 +42,23 @@ class InterleavedRound {
   InterleavedRound(const std::vector<Job>&, std::string id, const std::filesystem::path& folder, Host&,
                    Interrupts&);
 
-  /// Starts the runs one after the other, each up to its first timed step, and then interleaves their steps
-  /// to their ends. Those that were out of memory beside the others are returned: alone they may have enough.
-  /// A signal cuts the round to the steps that all of its runs have made, where these are enough to count.
+  /// Starts the runs one after another, each up to its first timed step, and then interleaves their steps.
+  /// Returns the jobs that were out of memory beside the others; alone they may have enough. A signal
+  /// shortens the round to the steps that all runs have made, if these are enough to count.
   std::vector<Job> conduct();
 
  private:
   struct Member {
     Job job;
     InterleavingSocket socket;
-    std::filesystem::path path;      ///< of the socket
+    std::filesystem::path path;      ///< path of the socket
     std::unique_ptr<LiveRun> run{};  ///< null: not started yet, or ended
     double held_s = 0;               ///< time with the turn
-    int64_t steps = 0;               ///< that it has had turns for
+    int64_t steps = 0;               ///< steps that it had turns for
     std::string cut{};               ///< why it ends before its last step
   };
 
-  /// Until the member has handed the turn on, or has ended. False where a signal came.
+  /// Waits until the member has passed the turn on or ended. Returns false after a signal.
   bool hold(Member&);
   void look_after(Member&);
   void conclude(Member&, RunResult);
@@ -76,8 +76,8 @@ class InterleavedRound {
   std::vector<Job> again_;
 };
 
-/// Steps of a turn, the same for all runs: so many that the shortest one lasts a quarter of a second, but no
-/// more than leave `steps` to at least four turns. `seconds`: of a step of each run; 0: not known.
+/// The number of steps of a turn, equal for all runs: the shortest turn lasts at least a quarter of a second,
+/// but `steps` give at least four turns. `seconds`: of a step of each run; 0: not known.
 int64_t steps_of_a_turn(const std::vector<double>& seconds, int64_t steps);
 
 /// The order in which a round, counted from 0, starts its runs. Round 0 uses the order of the script, every
@@ -85,7 +85,6 @@ int64_t steps_of_a_turn(const std::vector<double>& seconds, int64_t steps);
 /// round before. So an effect of the place in the order cancels after two rounds.
 std::vector<size_t> start_order(size_t members, int64_t round);
 
-/// The order of turns: of `members`, each cycle begins one later than the last, and ends with those that it
-/// left out.
+/// The order of turns in a cycle: each cycle starts one member later than the one before and wraps around.
 std::vector<size_t> turn_order(size_t members, size_t cycle);
 }  // namespace optrush

@@ -5,15 +5,15 @@
 
 namespace optrush {
 namespace {
-/// That a process holds beside what is predicted or measured: LibTorch itself, threads, helpers that compile.
+/// Memory of a process besides tensors: LibTorch, threads, helpers that compile.
 constexpr double kOverhead = 0.5e9;
-/// Part of the free memory that is given away.
+/// Share of the free memory that may be used.
 constexpr double kShareOfMemory = 0.8;
 
-/// The memory that runs share, taken piece by piece.
+/// The memory that runs share.
 class Room {
  public:
-  /// `free_bytes`: now, where no plan says what was free when it was made.
+  /// `free_bytes`: present free memory, for plans without the value at their time.
   Room(const Plans& plans, double free_bytes) {
     std::optional<double> free;
     for (const auto& plan : plans) {
@@ -37,8 +37,8 @@ class Room {
   double left_ = 0;
 };
 
-/// Bytes of one of its processes. A plan speaks of the host's own step, not of another program's, and a bound
-/// of it is no peak.
+/// Bytes of a process of a job. A plan predicts the worker's step and not another program's, and a bound is
+/// not a prediction.
 std::optional<double> process_bytes(const Job& job, const std::optional<Plan>& plan,
                                     const MeasuredPeaks& measured) {
   const auto memory = plan ? plan->memory : std::nullopt;
@@ -67,7 +67,7 @@ std::vector<Job> chosen_for_interleaving(const std::vector<Job>& jobs, const Pla
   Room room(plans, free_bytes);
   for (const auto& job : jobs) {
     if (setting == Interleave::off || !knows_interleaving(job, launched)) continue;
-    // A run that saves states must be able to continue from them, which an interleaved group cannot.
+    // A run that saves states must be able to continue from them, which an interleaved run can't.
     if (setting == Interleave::automatic && job.spec.save.every > 0) continue;
     const auto& plan = plans.at(static_cast<size_t>(job.spec.variant));
     if (setting == Interleave::on ||

@@ -8,34 +8,35 @@
 #include "launch/run/channel.h"
 
 namespace optrush {
-/// The controller's end of the turns of one run: a socket that its processes connect to, one connection for
-/// each rank (docs/guides/running.md).
+/// The controller's socket for the turns of a run. Its processes connect to it, one connection per rank
+/// (docs/guides/running.md).
 class InterleavingSocket {
  public:
-  /// Listens at this path, which its processes get as OPTRUSH_TURNS.
+  /// Listens at this path, which processes get as OPTRUSH_TURNS.
   explicit InterleavingSocket(const std::filesystem::path&);
 
-  /// Takes what was said since. An Error where it makes no sense.
+  /// Reads new messages. Throws an Error for an invalid one.
   void poll();
-  /// Whether every rank has handed its turn on, and waits for the next one.
+  /// Whether every rank has passed its turn on and waits for the next one.
   bool waits() const;
-  /// Whether one has ever done so: the program knows of turns.
+  /// Whether any rank has done so: the program supports turns.
   bool spoke() const { return size_ > 0; }
-  /// The turn, for so many steps, to every rank. `alone`: no other run is interleaved with it.
+  /// Gives every rank a turn of `steps` steps. `alone`: no other run is interleaved with it.
   void go(int64_t steps, bool alone = false);
-  /// Whether every rank knows how to end before its last step.
+  /// Whether every rank supports an end before its last step.
   bool can_end() const;
-  /// Where it can: no more steps. Every rank ends with the result of those that it has made.
+  /// Ends the run without further steps, if it supports that. Every rank then returns the result of the steps
+  /// that it has made.
   void end();
-  /// Of the last step, by the slowest rank; 0: not known.
+  /// Seconds of the last step on the slowest rank; 0: not known.
   double step_seconds() const;
-  /// The descriptor that becomes readable when a rank has sent a message.
+  /// The descriptors that become readable when a rank has sent a message.
   std::vector<int> descriptors() const;
 
  private:
   struct Connection {
     Channel channel;
-    int64_t rank = -1;  ///< -1: it has said nothing yet
+    int64_t rank = -1;  ///< -1: no message yet
     bool waits = false, can_end = false;
     double seconds = 0;
   };
@@ -44,6 +45,6 @@ class InterleavingSocket {
 
   Descriptor listener_;
   std::vector<Connection> connections_;
-  int64_t size_ = 0;  ///< ranks of the run, as the first of them has said; 0: none has yet
+  int64_t size_ = 0;  ///< number of ranks, from the first message; 0: none yet
 };
 }  // namespace optrush

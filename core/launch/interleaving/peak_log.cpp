@@ -8,9 +8,9 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-/// Of the time of an experiment.
+/// Share of an experiment's time.
 constexpr double kShareOfTime = 0.05;
-/// Until it is known: what a measurement takes on two cores.
+/// Assumed time of a measurement on two cores, until it is known.
 constexpr double kUsualSeconds = 10;
 
 bool has_peaks(const Json& context) {
@@ -31,7 +31,7 @@ Json with_best_peaks(Json context, const Json& other) {
     Json& own = peak["dtype_flops"][dtype];
     if (flops.is_number() && (!own.is_number() || own < flops)) own = flops;
   }
-  // Where the maker's figure divides, there is nothing to measure.
+  // If MFU uses the maker's figure, there is nothing to measure.
   if (peak.value("source", "") == "measured" && other.at("peak").value("source", "") == "measured" &&
       other.at("peak").value("mfu_denominator", 0.0) > peak.value("mfu_denominator", 0.0))
     for (const char* key : {"mfu_dtype", "mfu_denominator"}) peak[key] = other.at("peak").at(key);

@@ -8,17 +8,17 @@
 #include "process/signals.h"
 
 namespace optrush {
-/// The matmul peaks of the machine, measured again between rounds: a machine that was busy when the
-/// experiment began would have a low one for all of it. context.json holds the best of each arithmetic,
+/// Measures the machine's peaks of matrix products again between rounds, because a machine that was busy at
+/// the start would have low peaks for the whole experiment. context.json has the best value of each dtype,
 /// peaks.jsonl every measurement.
 class PeakLog {
  public:
-  /// `folder` of the report, whose context.json gets there before the first look.
+  /// `folder`: of the report. Its context.json must exist before the first look().
   PeakLog(std::filesystem::path folder, std::filesystem::path worker, const RunSpec& base, Journal&,
           Interrupts&);
 
-  /// After so many rounds, while no run is alive; only where the measurement takes a small part of the time
-  /// that has passed since the last one.
+  /// Measures after `rounds` rounds, while no run is alive, if the measurement takes a small share of the
+  /// time since the last one.
   void look(int64_t rounds);
 
  private:
@@ -29,9 +29,9 @@ class PeakLog {
   Journal& journal_;
   Interrupts& interrupts_;
   Clock::time_point last_ = Clock::now();
-  double takes_s_;  ///< a measurement
+  double takes_s_;  ///< duration of a measurement
 };
 
-/// `context` with the higher of its own and the other's measured peaks.
+/// `context` with the maximum of its own and the other measured peaks.
 Json with_best_peaks(Json context, const Json& other);
 }  // namespace optrush

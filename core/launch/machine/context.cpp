@@ -18,8 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 constexpr Limits kDoctorLimits{.timeout_s = 300}, kGitLimits{.timeout_s = 10};
 
-/// What this program was built from: as its installation says, or as its source tree is now; "" where neither
-/// tells.
+/// The commit of this program: from its installation, or from its source tree at present; "" if unknown.
 std::string commit(Interrupts& interrupts) {
   const Installation here = Installation::of_this_program();
   if (!here.commit.empty() || here.source.empty()) return here.commit;
@@ -29,18 +28,18 @@ std::string commit(Interrupts& interrupts) {
     const Command git{{"git", "-C", here.source, "describe", "--always", "--dirty", "--exclude=*"}, {}, log};
     const ProcessEnd end = run_process(git, kGitLimits, interrupts);
     return end.kind == ProcessEnd::Kind::exited && end.code == 0 ? first_line(read_file(log)) : "";
-  } catch (const Error&) {  // there is no git
+  } catch (const Error&) {  // git is not installed
     return "";
   }
 }
 
-/// Names of what computes.
+/// Names of the GPUs.
 std::string gpus_of(const Context& context) {
   std::vector<std::string> names;
   for (const GpuContext& gpu : context.gpus) names.push_back(gpu.name);
   return names.empty() ? "none" : join(names);
 }
-/// What the machines of a launcher's job compute with: "2 ranks on Xeon; 2 ranks on Xeon, 2 x H100".
+/// The hardware of a job on several machines: "2 ranks on Xeon; 2 ranks on Xeon, 2 x H100".
 std::string hosts_of(const Context& context) {
   std::vector<std::string> hosts;
   for (const HostContext& host : context.hosts)
@@ -85,7 +84,7 @@ std::string difference_of_machines(const Context& there, const Context& here) {
   if (gpus_of(there) != gpus_of(here)) return differ("GPUs", gpus_of(there), gpus_of(here));
   if (!there.hosts.empty() && !here.hosts.empty() && hosts_of(there) != hosts_of(here))
     return differ("machines", hosts_of(there), hosts_of(here));
-  // Where the spec leaves them open, the same spec is another computation.
+  // Without threads in the spec, another number makes another computation.
   if (there.threads && here.threads && *there.threads != *here.threads)
     return differ("CPU threads", std::to_string(*there.threads), std::to_string(*here.threads));
   return {};

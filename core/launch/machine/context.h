@@ -9,17 +9,17 @@
 #include "results/context.h"
 
 namespace optrush {
-/// The machine and what was run on it (docs/internals/controller.md): what the worker's doctor measures,
-/// and what the controller knows. `quick`: only as far as needed to recognize it. Where the doctor fails, the
-/// rest stands alone with the reason under "doctor". None where a signal came first.
+/// Describes the machine and its software (docs/internals/controller.md): the measurements of the worker's
+/// doctor, and what the controller knows. `quick`: only as far as needed to recognize the machine. If the
+/// doctor fails, the field "doctor" has the reason. None after a signal.
 std::optional<Json> describe_machine(const Experiment&, const std::filesystem::path& worker, bool quick,
                                      Interrupts&);
 
 /// The output of the worker's doctor for the machine of this spec.
 Json ask_doctor(const RunSpec&, const std::filesystem::path& worker, bool quick, Interrupts&);
 
-/// Why one report cannot have runs of both contexts: "CPU 'A' there, 'B' here"; empty if it can.
+/// The reason why a report can't have runs of both machines: "CPU 'A' there, 'B' here"; empty if it can.
 std::string difference_of_machines(const Context& there, const Context& here);
-/// The warning of a report with runs of both builds; empty if they are of one build.
+/// The warning for a report with runs of both builds; empty if the builds are equal.
 std::string difference_of_builds(const Context& there, const Context& here);
 }  // namespace optrush

@@ -9,7 +9,7 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-/// The value of the first line "key : value"; "" where there is none.
+/// The value of the first line "key : value"; "" if there is none.
 std::string field_of(const fs::path& file, const std::string& key) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {

@@ -24,7 +24,7 @@ Json number_in(const fs::path& file) {
   return stream >> value ? Json(value) : Json();
 }
 
-/// The number after `key` in lines of "key value".
+/// The number after `key` in lines of the form "key value".
 Json value_of(const std::optional<std::string>& text, const std::string& key) {
   if (!text) return nullptr;
   std::istringstream words(*text);
@@ -42,7 +42,7 @@ void add_cpu_time(const fs::path& root, Json& counters) {
   std::istringstream line(*text);
   std::string cpu;
   line >> cpu;
-  // user nice system idle iowait irq softirq steal; what comes after is part of user and nice.
+  // user nice system idle iowait irq softirq steal; the other columns are part of user and nice.
   constexpr int kColumns = 8;
   int64_t sum = 0, ticks = 0;
   for (int i = 0; i < kColumns && line >> ticks; ++i) sum += ticks;
@@ -86,7 +86,7 @@ void add_cores(const fs::path& root, Json& counters) {
   if (std::string name; governor >> name) counters["governor"] = name;
 }
 
-/// "always [madvise] never" -> "madvise"
+/// "always [madvise] never" becomes "madvise".
 void add_huge_pages(const fs::path& root, Json& counters) {
   counters["huge_pages"] = nullptr;
   const auto text = text_in(root / "sys/kernel/mm/transparent_hugepage/enabled");
@@ -96,7 +96,7 @@ void add_huge_pages(const fs::path& root, Json& counters) {
     counters["huge_pages"] = text->substr(open + 1, close - open - 1);
 }
 
-/// The cgroup of this process, where its folder is to be seen, or the root of the container's.
+/// The cgroup folder of this process if it is visible, otherwise the root of the container's.
 fs::path cgroup_of(const fs::path& root) {
   const fs::path groups = root / "sys/fs/cgroup";
   std::ifstream stream(root / "proc/self/cgroup");

@@ -5,16 +5,16 @@
 #include "launch/machine/noise_probe.h"
 
 namespace optrush {
-/// How steady the machine is, told by a probe and by Linux's counters: a line each time in noise.jsonl.
+/// Records how steady the machine is, by a probe and Linux's counters: one line per probe in noise.jsonl.
 class NoiseLog {
  public:
-  /// `seconds` of each probe; 0: none.
+  /// `seconds`: duration of a probe; 0: no probes.
   NoiseLog(std::filesystem::path file, double seconds);
 
   bool off() const { return seconds_ <= 0; }
-  /// Whether it has probed yet.
+  /// Whether it has probed at least once.
   bool begun() const { return probe_.has_value(); }
-  /// After so many rounds, while no run is alive.
+  /// Probes after `rounds` rounds, while no run is alive.
   void look(int64_t rounds);
 
  private:

@@ -12,11 +12,11 @@ namespace optrush {
 namespace {
 using Clock = std::chrono::steady_clock;
 
-/// Larger than a core's own caches, as tensors are.
+/// Larger than the caches of a core, like tensors.
 constexpr size_t kWords = size_t{1} << 20;  // 8 MiB
 constexpr int64_t kWordsOfUnit = 1024;
 
-/// Each word is read, mixed and written, one after the other.
+/// Reads, mixes and writes one word after another.
 uint64_t work(std::vector<uint64_t>& memory, size_t& at, int64_t units) {
   uint64_t state = 88172645463325252U;
   for (int64_t i = 0; i < units * kWordsOfUnit; ++i) {
@@ -29,8 +29,8 @@ uint64_t work(std::vector<uint64_t>& memory, size_t& at, int64_t units) {
   return state ^ memory[at];
 }
 
-/// Pieces of one core until the time is over. The sum of what they computed keeps the work from being left
-/// out.
+/// Runs pieces on one core until the time is over. The sum of their results keeps the compiler from removing
+/// the work.
 std::vector<double> pieces_of_core(int64_t units, double seconds, std::atomic<uint64_t>& sum) {
   std::vector<uint64_t> memory(kWords, 1);
   size_t at = 0;

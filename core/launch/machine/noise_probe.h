@@ -3,14 +3,14 @@
 #include <vector>
 
 namespace optrush {
-/// A fixed piece of arithmetic and memory traffic, repeated on every core that this process may use: on a
-/// quiet machine each piece takes as long as any other. Nothing else of the experiment may run meanwhile.
+/// A fixed piece of arithmetic and memory traffic, repeated on every core that this process may use. On a
+/// quiet machine all pieces take the same time. No run of the experiment may be active meanwhile.
 class NoiseProbe {
  public:
   /// Finds the amount of work that takes about `piece_s`.
   explicit NoiseProbe(int64_t threads, double piece_s = 0.01);
 
-  /// Nanoseconds for a unit of work of each piece, over all threads; at least one piece each.
+  /// Nanoseconds per unit of work for each piece, over all threads; at least one piece per thread.
   std::vector<double> measure(double seconds) const;
 
  private:

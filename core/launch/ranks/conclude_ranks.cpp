@@ -14,10 +14,10 @@ namespace fs = std::filesystem;
 namespace {
 using Kind = RanksEnd::Kind;
 
-/// In the run's folder.
+/// The log of a rank, relative to the run's folder.
 std::string log_of(size_t rank) { return rank_folder("", static_cast<int64_t>(rank)) / "log.txt"; }
 
-/// Status and reason of a rank that explains a run, without its name.
+/// Status and reason of the rank that explains the run's end, without its name.
 BadEnd end_of_rank(const RanksEnd& run, const Job& job, const RankLimits& limits) {
   const RankEnd& rank = run.ends.at(run.rank);
   const std::string seen = last_seen(rank.state, job.spec.train);
@@ -39,7 +39,7 @@ BadEnd end_of_rank(const RanksEnd& run, const Job& job, const RankLimits& limits
   return describe_end(rank.end, {}, "the worker " + rank.problem, seen, log_of(run.rank), rank.log);
 }
 
-/// Why the run ended, of the rank that explains it; none: by itself, or that is not known.
+/// The cause of the run's end from that rank; none: a normal end, or not known.
 std::optional<Cause> cause_of(const RanksEnd& run) {
   using Verdict = RankEnd::Verdict;
   if (run.kind == Kind::absent || run.kind == Kind::lingered) return Cause::timeout;
@@ -56,7 +56,7 @@ std::optional<Cause> cause_of(const RanksEnd& run) {
   }
 }
 
-/// One word for how a rank's end came about.
+/// One word for the way in which a rank ended.
 const char* way_of(const RanksEnd& run, size_t rank) {
   using Verdict = RankEnd::Verdict;
   if (run.kind != Kind::ok && rank == run.rank) return "first";
@@ -76,7 +76,7 @@ const char* way_of(const RanksEnd& run, size_t rank) {
   return "";
 }
 
-/// A line for each rank, in the order of their ends, but the one that explains the run comes first.
+/// Appends a line per rank, in order of their ends, but the rank that explains the run first.
 void append_ends(const fs::path& file, const RanksEnd& run, const RunResult& result) {
   std::vector<size_t> places(run.order.size());
   std::iota(places.begin(), places.end(), size_t{0});
@@ -107,7 +107,7 @@ RunResult failed_run(const RanksEnd& run, const Job& job, const RankLimits& limi
   return result;
 }
 
-/// Rank 0's, with a note for each rank that came to a bad end after its own.
+/// Rank 0's result, with a note for each rank that failed after its own end.
 RunResult succeeded(const RanksEnd& run) {
   RunResult result = run.ends.front().result.value();
   for (size_t i = 0; i < run.ends.size(); ++i) {

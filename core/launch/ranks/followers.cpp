@@ -22,7 +22,7 @@ constexpr size_t kMostStrangers = 1024;
 constexpr std::chrono::seconds kTimeForHello{10}, kTimeForGoodbye{2};
 constexpr milliseconds kBetweenPumps{2};
 
-/// At the first port of the job's that is free; `here` then has that one.
+/// Listens at the first free port of the job and sets it in `here`.
 Descriptor listen_for_job(Launched& here) {
   std::vector<uint16_t> ports = here.more_ports;
   ports.insert(ports.begin(), here.port);
@@ -40,7 +40,7 @@ Descriptor listen_for_job(Launched& here) {
 }
 }  // namespace
 
-/// A rank whose worker another process of the job has started.
+/// A rank whose worker runs under another process of the job.
 class FollowingRank : public RunningRank {
  public:
   FollowingRank(Followers& followers, int64_t rank, int64_t run, fs::path folder)
@@ -73,7 +73,7 @@ class FollowingRank : public RunningRank {
   std::string name() const override { return name_; }
 
  private:
-  /// With what was last heard of it.
+  /// The end of a lost rank, with its last known state.
   RankEnd lost() const {
     const auto gone = followers_.gone_.find(rank_);
     if (gone == followers_.gone_.end()) return {.lost = "another process has replaced it"};
@@ -93,7 +93,7 @@ class FollowingRank : public RunningRank {
     const auto found = followers_.followers_.find(rank_);
     if (found != followers_.followers_.end()) found->second.channel.send({{"type", what}});
   }
-  /// Its own machine's files are gone with its process.
+  /// Writes its log and result here, because the files on its machine are temporary.
   void keep(const RankEnd& end) const {
     fs::create_directories(folder_);
     write_file(folder_ / "log.txt", end.log + "\n");
@@ -116,7 +116,8 @@ Followers::~Followers() {
 
 void Followers::dismiss(const Farewell& farewell) {
   dismissed_ = true;
-  // A launcher ends the others where one ends badly: this process ends by its own code all the same.
+  // If one process fails, a launcher ends the others by a signal. This process still ends with its own exit
+  // code.
   hold_signals_until_exit();
   for (auto& [rank, follower] : followers_) follower.channel.send(to_json(farewell, "done"));
   // If this process ends first, a launcher may end the others by a signal.
@@ -125,7 +126,7 @@ void Followers::dismiss(const Farewell& farewell) {
     pump();
     std::this_thread::sleep_for(milliseconds(10));
   }
-  remove_abandoned_folders();  // of those that were killed on this machine
+  remove_abandoned_folders();  // folders of processes that were killed on this machine
 }
 
 void Followers::listen(Interrupts& interrupts) {
@@ -220,7 +221,7 @@ Json Followers::hosts() const {
 }
 
 void Followers::pump() {
-  // Every rank of a run asks in turn: once is enough for all of them.
+  // Every rank of a run polls in turn; one call serves all.
   if (Clock::now() - pumped_ < kBetweenPumps) return;
   pumped_ = Clock::now();
   while (strangers_.size() < kMostStrangers) {
@@ -263,7 +264,7 @@ void Followers::take(Stranger& stranger) {
              followers_.at(hello->rank).hello.host;
   if (!reason.empty()) {
     const std::string said = rank_name(hello->rank, hello->host) + " was refused: " + reason;
-    // Ranks of other jobs find their own rank 0 at another port.
+    // Ranks of other jobs find their rank 0 at another port.
     const bool other_job = hello->job != own_.job;
     if (other_job)
       foreign_ = said;

@@ -10,40 +10,41 @@
 #include "launch/run/control.h"
 
 namespace optrush {
-/// The other processes of a job, as rank 0 sees them: each starts the workers of its own rank when it is told
-/// to. Nothing here blocks, except join() and the destructor for a bounded time.
+/// Rank 0's view of the other processes of a job. Each starts the worker of its rank on request. Nothing here
+/// blocks, except join() and the destructor, for a limited time.
 class Followers {
  public:
-  /// Listens for them. Throws an Error if every port of the job is in use.
+  /// Listens for connections. Throws an Error if every port of the job is in use.
   Followers(const Launched& here, const std::string& script_sha256);
-  /// Dismisses them with exit code 1, unless dismiss() was called.
+  /// Dismisses the processes with exit code 1, unless dismiss() was called.
   ~Followers();
   Followers(const Followers&) = delete;
   Followers& operator=(const Followers&) = delete;
 
-  /// Waits until every rank has said hello or was refused, until the time is over or a signal comes.
+  /// Waits until every rank has said hello or was refused, the time is over, or a signal arrives.
   void join(double limit_s, Interrupts&);
 
-  /// Tells them that nothing more will come, and to end with this exit code, which this process is about to
-  /// have: a launcher on their machines learns it from them. Waits for a moment until they have gone.
+  /// Tells the processes that the job is over and which exit code to use: that of this process, so that
+  /// launchers on their machines see it. Waits shortly for them to end.
   void dismiss(const Farewell&);
 
-  /// Reads their messages. If one of them was asked to stop, the whole job stops.
+  /// Reads messages. If a process was asked to stop, the whole job stops.
   void listen(Interrupts&);
 
   const Launched& here() const { return here_; }
-  /// Why a run of so many ranks is impossible: the missing ranks and the reasons; "" if it is possible.
+  /// The reason why a run with `ranks` ranks is impossible: the missing ranks with their reasons; "" if it is
+  /// possible.
   std::string missing(int64_t ranks);
-  /// Has one of them start its part of a run, whose files are below `run_folder`. An Error where it is
-  /// missing.
+  /// Starts a rank of a run in its process; files of the run are below `run_folder`. Throws an Error if the
+  /// process is missing.
   std::unique_ptr<RunningRank> start(int64_t rank, const Job&, const std::string& store,
                                      const std::filesystem::path& run_folder);
-  /// How many of the ranks of a run are on the machine of one of them, which has joined.
+  /// The number of a run's ranks on the machine of this rank, which has joined.
   int64_t local_size(int64_t rank, int64_t ranks) const;
-  /// The machines of the job, in the order of their lowest ranks: [{"name", "ranks", "cpu", "gpus"}], as far
-  /// as processes have joined. gpus is "" where there are none.
+  /// The machines of the job in order of their lowest ranks: [{"name", "ranks", "cpu", "gpus"}], for
+  /// processes that have joined. gpus is "" if there are none.
   Json hosts() const;
-  /// Notes for the user that were not yet shown.
+  /// Takes notes for the user that were not shown yet.
   std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
 
  private:
@@ -52,10 +53,10 @@ class Followers {
   struct Follower {
     Channel channel;
     Hello hello;
-    int64_t run = 0;                  ///< the last one that it was asked to start
-    std::optional<RankEnd> end = {};  ///< of that
-    Seen seen = {};                   ///< of that
-    std::string left = {};            ///< why it has left; "": it has not
+    int64_t run = 0;                  ///< the last run that it was asked to start
+    std::optional<RankEnd> end = {};  ///< of that run
+    Seen seen = {};                   ///< of that run
+    std::string left = {};            ///< why it has left; "": it has not left
   };
   struct Gone {
     std::string why;
@@ -78,11 +79,11 @@ class Followers {
   Launched here_;
   Hello own_;
   Descriptor listener_;
-  std::vector<Stranger> strangers_;  ///< that have not said hello
+  std::vector<Stranger> strangers_;  ///< connections without a hello
   std::map<int64_t, Follower> followers_;
-  std::map<int64_t, Gone> gone_;  ///< ranks that are missing for a reason that is known
-  std::string foreign_;           ///< what was said to the last process of another job
-  int asked_to_stop_ = 0;         ///< the signal that one of them received
+  std::map<int64_t, Gone> gone_;  ///< ranks that are missing for a known reason
+  std::string foreign_;           ///< the answer to the last process of another job
+  int asked_to_stop_ = 0;         ///< the signal that a process received
   std::string who_was_asked_;
   bool dismissed_ = false;
   std::vector<std::string> notes_;

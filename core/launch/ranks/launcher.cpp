@@ -11,12 +11,13 @@ namespace optrush {
 namespace {
 constexpr int64_t kUsualPort = 29500, kLastPort = 65534;
 constexpr int64_t kMostRanks = 1'000'000;
-/// Ports that follow from a job's name: above those of services, below those that the kernel hands out.
+/// Range of ports derived from a job's name: above those of services, below those that the kernel assigns.
 constexpr int64_t kFirstJobPort = 15000, kJobPorts = 10000;
 constexpr size_t kChoices = 8;
 
-/// The same in all processes of a job, and others in most other jobs. Where two jobs meet, rank 0 of one
-/// finds the port taken, the ranks of one are told that it is another job's, and both go on to their next.
+/// Ports for a job, equal in all its processes and different for most other jobs. If two jobs meet, rank 0 of
+/// one finds the port in use, the other ranks learn that it belongs to another job, and both try the next
+/// port.
 std::vector<uint16_t> ports_of(const std::string& job) {
   uint64_t hash = 14695981039346656037U;  // FNV-1a
   const auto mix = [&](unsigned char byte) { hash = (hash ^ byte) * 1099511628211U; };
@@ -39,7 +40,7 @@ std::optional<int64_t> integer(const std::string& text) {
 
 bool is_count(const std::optional<int64_t>& number) { return number && *number > 0 && *number <= kMostRanks; }
 
-/// Reads the variables of one launcher.
+/// Reads the environment variables of a launcher.
 class Reader {
  public:
   Reader(const Lookup& lookup, std::string launcher) : lookup_(lookup) {
@@ -57,7 +58,7 @@ class Reader {
                 "it comes from " + found_.launcher + "; unset it if this process was started alone",
                 "environment");
   }
-  /// A variable that its launcher always sets.
+  /// A variable that the launcher always sets.
   int64_t needed(const std::string& name, int64_t least, int64_t most) const {
     if (const auto value = number(name, least, most)) return *value;
     throw Error(ErrorCode::wrong_ranks,
@@ -66,12 +67,12 @@ class Reader {
   }
   std::optional<std::string> text(const std::string& name) const { return lookup_(name); }
 
-  /// Fills in the rest: where rank 0 is. `address` and `port` are the launcher's own, if it has some; `job`
-  /// names the job among all that may be there at once, "" where the launcher does not.
+  /// Adds the address of rank 0. `address` and `port` come from the launcher, if it sets them. `job`
+  /// identifies the job among all jobs at the same time; "" if the launcher has no name for it.
   Launched at(std::optional<std::string> address, std::optional<int64_t> port, const std::string& job) {
     if (const auto given = text("MASTER_ADDR")) address = given;
     if (const auto given = number("MASTER_PORT", 1, kLastPort)) port = given;
-    // Whatever the machine is called, it reaches itself here.
+    // On a single machine, the loopback always works.
     if (found_.local_size == found_.size) address = kLoopback;
     if (!address)
       throw Error(ErrorCode::wrong_ranks,
@@ -97,7 +98,7 @@ class Reader {
   Launched found_;
 };
 
-/// Rank and size by the names that a launcher has for them.
+/// Reads rank and size from a launcher's variables.
 void read_ranks(Reader& reader, const std::string& rank, const std::string& size) {
   reader.found().size = reader.needed(size, 1, kMostRanks);
   reader.found().rank = reader.needed(rank, 0, reader.found().size - 1);
@@ -112,8 +113,7 @@ Launched by_torchrun(const Lookup& lookup) {
   Reader reader(lookup, "torchrun");
   read_ranks(reader, "RANK", "WORLD_SIZE");
   read_local_ranks(reader, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
-  // One name may be that of several jobs of a machine, one port can't. What a restart has left is another
-  // job.
+  // Several jobs of a machine may have one name, but not one port. A restart makes another job.
   std::string job = reader.text("TORCHELASTIC_RUN_ID").value_or("");
   for (const char* more : {"MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"})
     if (const auto value = reader.text(more); value && !job.empty()) job += ":" + *value;
@@ -148,13 +148,13 @@ Launched by_srun(const Lookup& lookup) {
   auto hosts = reader.text("SLURM_STEP_NODELIST");
   if (!hosts) hosts = reader.text("SLURM_JOB_NODELIST");
   std::string name = std::to_string(job) + "." + std::to_string(step);
-  // What a requeued job has left is another one, and so is that of another cluster.
+  // A requeued job and a job of another cluster are other jobs.
   for (const char* more : {"SLURM_RESTART_COUNT", "SLURM_CLUSTER_NAME"})
     if (const auto value = reader.text(more)) name += ":" + *value;
   return reader.at(hosts ? std::optional(first_host(*hosts)) : std::nullopt, std::nullopt, name);
 }
 
-/// The script of a batch job runs once, with the variables of a first task.
+/// Whether this is the script of a batch job, which runs once with the variables of the first task.
 bool in_batch_script(const Lookup& lookup) {
   return lookup("ENVIRONMENT") == "BATCH" && !lookup("SLURM_STEP_NUM_TASKS");
 }
@@ -168,7 +168,7 @@ std::optional<Launched> launched(const Lookup& lookup) {
     found = by_mpirun(lookup);
   else if (lookup("SLURM_PROCID") && !in_batch_script(lookup))
     found = by_srun(lookup);
-  // One process is no job of several: it may start ranks itself.
+  // A single process may start ranks itself.
   return found && found->size > 1 ? found : std::nullopt;
 }
 

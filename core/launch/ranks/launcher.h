@@ -6,29 +6,29 @@
 #include <vector>
 
 namespace optrush {
-/// The place of this process in a job of several processes that a launcher has started.
+/// The place of this process in a job that a launcher has started.
 struct Launched {
   std::string launcher;  ///< torchrun, mpirun or srun
   int64_t rank = 0, size = 1;
-  int64_t local_rank = 0, local_size = 1;  ///< on this machine
-  std::string address;                     ///< of rank 0's machine
-  uint16_t port = 0;                       ///< where rank 0 serves the other processes
-  std::vector<uint16_t> more_ports = {};   ///< alternatives, in this order, if another program uses that one
-  std::string job;                         ///< the same in all processes of this job alone; "": not known
+  int64_t local_rank = 0, local_size = 1;  ///< within this machine
+  std::string address;                     ///< address of rank 0's machine
+  uint16_t port = 0;                       ///< port at which rank 0 listens
+  std::vector<uint16_t> more_ports = {};   ///< alternatives, in order, if that port is in use
+  std::string job;                         ///< identifies the job; "": not known
 };
 
-/// Value of an environment variable; none where it is not set, or empty.
+/// The value of an environment variable; none if it is empty or not set.
 using Lookup = std::function<std::optional<std::string>(const std::string&)>;
 
-/// The launch from the environment: RANK and similar variables (torchrun), OMPI_COMM_WORLD_* (Open MPI's
-/// mpirun) or SLURM_* (srun). None where this process was started alone. An Error names a variable that makes
-/// no sense.
+/// Reads the launch from the environment: RANK and similar variables (torchrun), OMPI_COMM_WORLD_* (Open
+/// MPI's mpirun) or SLURM_* (srun). None if this process was started alone. Throws an Error that names an
+/// invalid variable.
 std::optional<Launched> launched(const Lookup&);
 /// The launch of this process.
 std::optional<Launched> launched();
 
-/// "node01" of "node[01-04,07],gpu3", as SLURM writes lists of hosts.
+/// The first host of a list in SLURM's form: "node01" for "node[01-04,07],gpu3".
 std::string first_host(const std::string& list);
-/// The number of tasks of one node in "2(x3),1", as SLURM writes tasks by node.
+/// The number of tasks of a node in SLURM's form "2(x3),1".
 std::optional<int64_t> tasks_of_node(const std::string& list, int64_t node);
 }  // namespace optrush

@@ -25,11 +25,11 @@ Command rank_command(const fs::path& worker, const RankFiles& files, const std::
   return {arguments, environment, files.folder / "log.txt"};
 }
 
-/// NCCL tells of a collective that did not come to its end from a thread of its own, which then aborts the
-/// process: that rank waited for another one.
+/// The message of NCCL's watchdog. It reports a collective that did not complete and aborts the process: that
+/// rank waited for another one.
 std::optional<std::string> watchdog_line(const fs::path& log) {
   constexpr std::string_view kSign = "Watchdog caught collective operation timeout";
-  constexpr int64_t kBytes = 1 << 18;  // its stack traces follow
+  constexpr int64_t kBytes = 1 << 18;  // stack traces follow the message
   const std::string text = end_of_file(log, kBytes);
   const size_t found = text.find(kSign);
   if (found == std::string::npos) return std::nullopt;

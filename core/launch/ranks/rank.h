@@ -10,66 +10,69 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// Where a rank is in a run: among all of them, and on its machine.
+/// The place of a rank in a run: among all ranks, and on its machine.
 struct RankPlace {
   int64_t rank = 0, local_rank = 0, local_size = 1;
-  int64_t cores = 1;  ///< that its threads may use
+  int64_t cores = 1;  ///< cores that its threads may use
 };
 
-/// Paths of a rank that is started here.
+/// Paths of a rank that this process starts.
 struct RankFiles {
-  std::filesystem::path spec;    ///< the run's spec.json
-  std::filesystem::path folder;  ///< for what this rank writes
-  std::filesystem::path state;   ///< for the state that the spec wants saved, one folder for all ranks
-  std::optional<int64_t> from_step = {};  ///< that the run goes on with, from that state (Job)
+  std::filesystem::path spec;             ///< the run's spec.json
+  std::filesystem::path folder;           ///< folder for this rank's files
+  std::filesystem::path state;            ///< folder for saved states, one for all ranks
+  std::optional<int64_t> from_step = {};  ///< the first step after that state, if the run continues (Job)
 };
 
-/// How one rank's part of a run ended.
+/// The end of a rank.
 struct RankEnd {
   ProcessEnd end;
-  std::optional<RunResult> result = {};  ///< what its worker wrote; none: nothing that can be used
+  std::optional<RunResult> result = {};  ///< the result of its worker; none: missing or invalid
   std::string problem;                   ///< why there is no result: "wrote no result"
-  RunState state;                        ///< how far it came
+  RunState state;                        ///< its progress
   std::string log;                       ///< the last lines of its log
-  std::string lost;  ///< why its end is not known, and of the rest only what was last heard; "": it is
+  /// Why its end is not known, so that the other fields have only its last known state; "": it is known.
+  std::string lost;
 
   enum class Verdict : uint8_t {
     ok,
-    own,      ///< failed by itself: this explains a run
-    outside,  ///< ended or lost by something outside: this does where no signal to the whole job explains it
-    peer,     ///< ended because another rank went away
-    absence   ///< another rank did not arrive at a collective in time
+    own,  ///< failed on its own, which explains the end of a run
+    /// Ended or lost by an outside cause, which explains the end of a run unless a signal to the whole job
+    /// does.
+    outside,
+    peer,    ///< ended because another rank ended
+    absence  ///< another rank did not reach a collective in time
   };
   Verdict verdict() const;
 };
 
-/// How far a rank is, and what it has said.
+/// The progress and the log of a rank.
 struct Seen {
   std::string phase;
   int64_t steps = 0;
-  std::string log;  ///< its last kMostLogBytes
+  std::string log;  ///< the last kMostLogBytes of its log
   bool operator==(const Seen&) const = default;
 };
 inline constexpr int64_t kMostLogBytes = 1 << 16;
 
-/// One rank of a run that is under way, here or elsewhere.
+/// A running rank, under this process or another.
 class RunningRank {
  public:
   virtual ~RunningRank() = default;
-  /// Its end, once.
+  /// Returns its end, once.
   virtual std::optional<RankEnd> poll() = 0;
-  /// SIGTERM to all that it has started.
+  /// Sends SIGTERM to its process group.
   virtual void terminate() = 0;
-  /// SIGKILL.
+  /// Sends SIGKILL to its process group.
   virtual void kill() = 0;
-  /// "rank 2 (host node7)"
+  /// For example "rank 2 (host node7)".
   virtual std::string name() const = 0;
 };
 
-/// A rank whose worker is a process of this one.
+/// A rank whose worker this process has started.
 class LocalRank : public RunningRank {
  public:
-  /// `store` is HOST:PORT, where rank 0 serves; `added` to its environment.
+  /// `store`: HOST:PORT of rank 0's store; `added`: additional environment variables.
   LocalRank(const std::filesystem::path& worker, const RankFiles&, const std::string& store, const RankPlace&,
             const RunSpec&, const Environment& added);
 
@@ -86,12 +89,12 @@ class LocalRank : public RunningRank {
   Process process_;
 };
 
-/// Where the ranks of a run save its state, in the run's folder.
+/// The folder for saved states in a run's folder.
 std::filesystem::path state_folder(const std::filesystem::path& run_folder);
-/// Where they keep the state of the lowest validation loss.
+/// The folder for the state with the lowest validation loss.
 std::filesystem::path best_state_folder(const std::filesystem::path& run_folder);
-/// The folder of a rank in its run's.
+/// The folder of a rank in its run's folder.
 std::filesystem::path rank_folder(const std::filesystem::path& run_folder, int64_t rank);
-/// "rank 2 (host node7)".
+/// For example "rank 2 (host node7)".
 std::string rank_name(int64_t rank, const std::string& host);
 }  // namespace optrush

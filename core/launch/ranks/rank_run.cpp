@@ -12,18 +12,17 @@ namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
-/// Whether the process that was to serve the store found its port taken: another program was given it between
-/// our choice and its start.
+/// Whether the store's port was in use: another program got it between our choice and the start.
 bool port_was_taken(const RankEnd& server) {
   const std::string said = server.result ? server.result->reason : server.log;
   return said.find("EADDRINUSE") != std::string::npos ||
          said.find("ddress already in use") != std::string::npos;
 }
-/// Where the ranks of a job are started, and how.
+/// How the ranks of a job are started.
 struct Place {
   fs::path worker;
-  Followers* followers = nullptr;  ///< null: all of them here
-  Environment added;               ///< of those that are started here
+  Followers* followers = nullptr;  ///< null: this process starts all of them
+  Environment added;               ///< additional environment variables of ranks that start here
 };
 
 std::unique_ptr<RunningRank> start_here(int64_t rank, const Job& job, const fs::path& folder,
@@ -84,7 +83,7 @@ class RunOfRanks : public LiveRun {
       return std::nullopt;
     return conclude_ranks(folder_, {.ends = end.ends, .names = end.names}, job_, limits_);
   }
-  /// Ranks on other machines report their ends over a connection.
+  /// Ranks on other machines report their ends over a connection, which no signal announces.
   std::chrono::milliseconds period() const override { return std::chrono::milliseconds(50); }
 
  private:
@@ -102,7 +101,7 @@ class RunOfRanks : public LiveRun {
   RankLimits limits_;
   std::vector<std::unique_ptr<RunningRank>> ranks_;
   std::optional<RankWatch> watch_;
-  bool again_ = false;  ///< started a second time, at another port
+  bool again_ = false;  ///< started again with another port
 };
 }  // namespace
 

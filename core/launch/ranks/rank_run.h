@@ -13,27 +13,27 @@
 #include "launch/schedule/planner.h"
 
 namespace optrush {
-/// How long the ranks of a run may take. Once rank 0 has ended well, the others may wait for a collective as
-/// long as collectives are waited for.
+/// Time limits for the ranks of a run. After rank 0 has succeeded, the others may take the timeout of a
+/// collective.
 RankLimits limits_of(const Job&);
 
-/// Why a run of several ranks can't be started.
+/// The reason why a run of several ranks can't start.
 struct Obstacle {
   BadEnd end;
-  std::optional<Cause> cause = {};  ///< `missing` where ranks are that may be there another time
+  std::optional<Cause> cause = {};  ///< `missing` if ranks are missing that may exist at another time
 };
 
-/// Makes the runs whose model several processes train together.
+/// Starts runs in which several processes train one model.
 class RankRun {
  public:
-  /// `gpus`: that this machine has. `followers`: the other processes of a launcher's job; null: this one
-  /// starts all ranks itself.
+  /// `gpus`: number of GPUs of this machine. `followers`: the other processes of a launcher's job; null: this
+  /// process starts all ranks.
   RankRun(std::filesystem::path worker, int64_t gpus, Followers* followers);
 
-  /// Why a spec can't be run here; none where it can.
+  /// The reason why a spec can't run here; none if it can.
   std::optional<Obstacle> obstacle(const RunSpec&) const;
-  /// Starts the ranks of a job in the folder of its run, which has its spec.json. `added` to the environment
-  /// of those that are started here.
+  /// Starts the ranks of a job. `folder`: the run's folder with its spec.json. `added`: environment variables
+  /// of the ranks that start here.
   std::unique_ptr<LiveRun> start(const Job&, const std::filesystem::path& folder, Interrupts&,
                                  const Environment& added) const;
 

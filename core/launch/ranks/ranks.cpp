@@ -23,7 +23,7 @@ bool RankWatch::goes_on() {
   if (first_own_) return seconds_since(*first_own_) < limits_.own_s;
   if (first_outside_) return seconds_since(*first_outside_) < limits_.outside_s;
   if (!any) return false;
-  // Other ranks may still report that they wait; the remaining ranks are the absent ones.
+  // Other ranks may still report that they wait. The remaining ranks are the absent ones.
   if (first_failure_)
     return seconds_since(last_end_) < limits_.settle_s &&
            seconds_since(*first_failure_) < kMostSettles * limits_.settle_s;
@@ -55,7 +55,7 @@ std::vector<size_t> RankWatch::running() const {
   return indices;
 }
 
-/// Takes the ends that have come. Whether a rank is still running.
+/// Records new ends. Returns whether a rank is still running.
 bool RankWatch::poll() {
   bool any = false;
   for (size_t i = 0; i < ranks_.size(); ++i) {
@@ -77,7 +77,7 @@ void RankWatch::note_end(size_t i) {
   if (!first_own_ && verdict == Verdict::own) first_own_ = last_end_;
 }
 
-/// The first of those that have ended, in the order of their ends, with this verdict.
+/// The first ended rank with this verdict, in order of ends.
 std::optional<size_t> RankWatch::first(Verdict verdict) const {
   const auto found = std::ranges::find_if(order_, [&](size_t i) { return ends_[i]->verdict() == verdict; });
   return found == order_.end() ? std::nullopt : std::optional(*found);
@@ -95,20 +95,20 @@ void RankWatch::end_others(const std::vector<size_t>& present, double grace_s) {
   }
 }
 
-/// A further signal cuts the time short, unless `patient`.
+/// Another signal shortens the time, unless `patient`.
 void RankWatch::wait_for_ends(double limit_s, bool patient) {
   const auto start = Clock::now();
   while (poll() && seconds_since(start) < limit_s)
     if (interrupts_.wait(std::chrono::milliseconds(20)) && !patient) return;
 }
 
-/// Which rank explains the run. `present`: those that had not ended when that was decided.
+/// Determines the rank that explains the run. `present`: ranks that had not ended at that time.
 void RankWatch::settle(const std::vector<size_t>& present) {
   if (outcome_.kind == Kind::interrupted) return;
   const auto by_itself = [&](size_t i) { return std::ranges::count(present, i) == 0; };
   for (const size_t i : order_) {
     const auto& result = ends_[i]->result;
-    // Whom we ended counts where it still said that it had failed by itself.
+    // A rank that we ended counts if it reported that it had failed on its own.
     const bool told = by_itself(i) || (result && result->cause == Cause::own);
     if (told && ends_[i]->verdict() == Verdict::own) return name(Kind::failed, i);
   }

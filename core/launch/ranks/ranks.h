@@ -9,48 +9,50 @@
 
 namespace optrush {
 struct RankLimits {
-  double timeout_s = 3600;      ///< of the whole run
-  double linger_s = 60;         ///< of the others, once rank 0 has come to a good end
-  double settle_s = 1;          ///< after a rank that failed by another one, until that one shows itself
-  double outside_s = kOutside;  ///< after a rank that something outside ended, until a signal explains it
-  double own_s = kBadEnd;       ///< the same after one that failed by itself
+  double timeout_s = 3600;      ///< limit for the whole run
+  double linger_s = 60;         ///< for the other ranks, after rank 0 has succeeded
+  double settle_s = 1;          ///< after a rank that failed because of another one, for the other to appear
+  double outside_s = kOutside;  ///< after a rank that an outside cause ended, for a signal that explains it
+  double own_s = kBadEnd;       ///< the same after a rank that failed on its own
   double grace_s = 5;           ///< between SIGTERM and SIGKILL
-  double stop_grace_s = 5;      ///< the same where the run is to save its state meanwhile
-  double gone_s = 4;            ///< after SIGKILL; a rank elsewhere that does not say its end then is lost
+  double stop_grace_s = 5;      ///< the same if the run saves its state meanwhile
+  /// After SIGKILL; a rank on another machine that does not report its end by then is lost.
+  double gone_s = 4;
 };
 
-/// How a run of several ranks ended.
+/// The end of a run of several ranks.
 struct RanksEnd {
   enum class Kind : uint8_t {
-    ok,           ///< every rank
+    ok,           ///< every rank succeeded
     failed,       ///< `rank` failed first
-    absent,       ///< `rank` did not arrive at a collective where the others waited
+    absent,       ///< `rank` did not reach a collective in which the others waited
     lingered,     ///< `rank` did not end although rank 0 did
-    timed_out,    ///< the whole run; `rank` is the one that came least far
+    timed_out,    ///< the whole run; `rank` is the one with the least progress
     interrupted,  ///< a signal asked to stop
   };
   Kind kind = Kind::ok;
-  size_t rank = 0;                      ///< that explains the run
-  std::string waiting = {};             ///< absent: what a rank says that waited for it
-  std::vector<RankEnd> ends;            ///< of all ranks
+  size_t rank = 0;                      ///< the rank that explains the end
+  std::string waiting = {};             ///< for `absent`: the message of a rank that waited for it
+  std::vector<RankEnd> ends;            ///< the end of each rank
   std::vector<std::string> names;       ///< RunningRank::name() of all ranks
-  std::vector<size_t> order = {};       ///< ranks, the one that ended first first
-  std::vector<std::string> times = {};  ///< of these, when the end was seen
-  std::vector<size_t> ended_here = {};  ///< ranks that had not ended before they were told to
+  std::vector<size_t> order = {};       ///< ranks in order of their ends
+  std::vector<std::string> times = {};  ///< times at which these ends were noticed
+  std::vector<size_t> ended_here = {};  ///< ranks that ended only after they were told to
 };
 
-/// Watches the ranks of a run. Where one fails, the others are ended: SIGTERM, some time, SIGKILL. A rank
-/// that failed by itself explains a run before those that failed because it did. One that something outside
-/// ended is waited with: a launcher that ends a whole job is heard at one rank before the other.
+/// Watches the ranks of a run. If one fails, the others are ended: SIGTERM, a pause, SIGKILL. A rank that
+/// failed on its own explains the run rather than ranks that failed because of it. After a rank that an
+/// outside cause ended, it waits shortly, because a launcher that ends a job reaches ranks at different
+/// times.
 class RankWatch {
  public:
-  /// All three outlive it.
+  /// All arguments must outlive it.
   RankWatch(std::vector<std::unique_ptr<RunningRank>>&, const RankLimits&, Interrupts&);
 
-  /// Takes the ends that have come. Whether there is more to wait for.
+  /// Records new ends. Returns whether to wait for more.
   bool goes_on();
-  /// Ends those that have not ended, and tells how the run did. `why`: timed_out or interrupted, where it
-  /// would have gone on.
+  /// Ends the remaining ranks and returns the end of the run. `why`: timed_out or interrupted, if the run
+  /// would have continued.
   RanksEnd end(RanksEnd::Kind why = RanksEnd::Kind::ok);
 
  private:
@@ -69,8 +71,8 @@ class RankWatch {
   const RankLimits& limits_;
   Interrupts& interrupts_;
   std::vector<std::optional<RankEnd>> ends_;
-  std::vector<size_t> order_;       ///< ranks that have ended, the first one first
-  std::vector<std::string> times_;  ///< when these were seen to
+  std::vector<size_t> order_;       ///< ended ranks, in order of their ends
+  std::vector<std::string> times_;  ///< times at which these ends were noticed
   Clock::time_point last_end_ = Clock::now();
   std::optional<Clock::time_point> first_failure_, first_outside_, first_own_;
   RanksEnd outcome_;

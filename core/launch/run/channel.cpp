@@ -49,7 +49,7 @@ void Channel::write_pending() {
     const ssize_t n = ::send(socket_.get(), pending_.data(), pending_.size(), MSG_NOSIGNAL);
     if (n < 0) {
       if (would_block()) return;
-      ended_ = true;  // what it had sent before can still be read
+      ended_ = true;  // data that was sent before can still be read
       pending_.clear();
       return;
     }
@@ -59,7 +59,7 @@ void Channel::write_pending() {
 
 void Channel::read_arrived() {
   std::array<char, 65536> buffer{};
-  // A little more than a line may have, so that the one that is too long shows.
+  // A little more than the limit of a line, so that a longer line is noticed.
   while (is_open() && arrived_.size() <= most_bytes_) {
     const ssize_t n = recv(socket_.get(), buffer.data(), buffer.size(), 0);
     if (n > 0) {

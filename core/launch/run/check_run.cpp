@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr double kListLimit = 120, kCaseLimit = 120, kCompiledLimit = 900;
 
-/// New lines of a file that another process appends to.
+/// Reads new lines of a file to which another process appends.
 class Tail {
  public:
   explicit Tail(fs::path file) : file_(std::move(file)) {}
@@ -44,8 +44,8 @@ class Tail {
   size_t read_ = 0;
 };
 
-/// Results by identity, as an earlier check left them. A line that a kill cut off is passed over, and closed
-/// so that the next one stands alone.
+/// Results of an earlier check by identity. An incomplete last line is ignored and closed, so that the next
+/// one starts anew.
 std::map<std::string, CaseEnd> known_ends(const fs::path& file) {
   std::map<std::string, CaseEnd> known;
   const auto entries = read_json_lines(file);
@@ -54,7 +54,7 @@ std::map<std::string, CaseEnd> known_ends(const fs::path& file) {
     if (!entry.contains("end") || !entry.value("identity", Json()).is_string()) continue;
     try {
       known[entry["identity"]] = case_end_from_json(entry["end"]);
-    } catch (const Error&) {  // a hand or another build wrote it
+    } catch (const Error&) {  // a user or another build wrote the line
     }
   }
   return known;
@@ -125,7 +125,7 @@ class Check {
 
   std::string identity_of(size_t index) const { return list_.at("cases").at(index).at("identity"); }
 
-  /// The result of a case that has just come to its end.
+  /// Records the result of a case.
   void finish(size_t index, CaseEnd end) {
     CheckedCase& checked = outcome_.cases.at(index);
     checked.end = std::move(end);
@@ -151,7 +151,7 @@ class Check {
     progress_.stage(line);
   }
 
-  /// One worker process, from the first case that is open to the end of the list or of the process.
+  /// Runs a worker process from the first open case to the end of the list or of the process.
   void run_some() {
     const fs::path cases = folder_.path() / "cases.json", journal = folder_.path() / "journal.jsonl",
                    log = folder_.path() / "log.txt";
@@ -193,7 +193,7 @@ class Check {
       interrupts_.wait(std::chrono::milliseconds(100));
     }
     follow();
-    // A case that a signal to all of the check cut off has not failed.
+    // A case that a signal to the whole check ended has not failed.
     if (current && was_interrupt(*end, interrupts_)) return;
     if (current) {
       const BadEnd bad = describe_bad_end(*end, {});
@@ -214,7 +214,7 @@ class Check {
   const TemporaryFolder folder_;
   const Clock::time_point start_ = Clock::now();
   Json list_;
-  std::vector<size_t> pending_;  ///< indices of cases without a result, in their order
+  std::vector<size_t> pending_;  ///< indices of cases without a result, in order
   CheckOutcome outcome_;
 };
 }  // namespace

@@ -10,7 +10,7 @@
 
 namespace optrush {
 namespace {
-/// An exit code or a signal.
+/// Reads an exit code or a signal.
 int small_number(const Json& json, const char* key) {
   const auto number = required<int64_t>(json, key);
   if (number < 0 || number > 255)

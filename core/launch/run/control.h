@@ -8,17 +8,18 @@
 #include "spec/spec_json.h"
 
 namespace optrush {
-// The processes of a job talk over one connection between rank 0 and each other one, a JSON object a line:
-// hello     to rank 0, first: identity of this process
-//   welcome   it is one of the job
-//   refused   {reason, other_job}: it is not, and the connection ends; of another job it looks elsewhere
-//   start     {run, spec, store, state, local_size}: start this rank's worker
-//   terminate, kill   signals for that worker
-//   seen      to rank 0: {run, phase, steps, log} how far the worker is, and the end of its log, now and then
-//   end       to rank 0: {run, ...} how the worker ended
-//   signal    to rank 0: {number} this process was asked to stop; rank 0 stops the job and says `done`
-//   leave     to rank 0, last: {code, reason} this process ends without having been told to
-//   done      {code, reason}: nothing more will be started; end with this exit code, which is rank 0's
+// Messages between rank 0 of a job and each other process, over one connection, one JSON object per line.
+// To rank 0:
+//   hello     first: identity of the process
+//   seen      {run, phase, steps, log}: progress of the worker and the end of its log, repeatedly
+//   end       {run, ...}: how the worker ended
+//   signal    {number}: the process was asked to stop; rank 0 stops the job and sends `done`
+//   leave     {code, reason}: last, if the process ends without `done`
+// From rank 0:
+//   welcome   the process belongs to the job
+//   refused   {reason, other_job}: it does not, and the connection ends; of another job, it tries another
+//   port start     {run, spec, store, state, local_size}: start the worker of this rank terminate, kill
+//   signals for that worker done      {code, reason}: the job is over; end with rank 0's exit code
 
 /// Identity of a process of a job, and the values that all processes must share.
 struct Hello {
@@ -28,36 +29,36 @@ struct Hello {
 };
 Hello hello_of(const Launched&, const std::string& script_sha256);
 Json to_json(const Hello&);
-/// An Error where it is none.
+/// Throws an Error if the message is invalid.
 Hello hello_from_json(const Json&);
-/// Why a process that says this is not of rank 0's job: another job, script or version; "" where it is.
+/// The reason why a process does not belong to rank 0's job: another job, script or version; "" if it does.
 std::string refusal(const Hello& rank_0, const Hello& other);
 
 Json to_json(const RankEnd&);
-/// An Error where it is none.
+/// Throws an Error if the message is invalid.
 RankEnd rank_end_from_json(const Json&);
 
 Json to_json(const Seen&);
-/// An Error where it is none.
+/// Throws an Error if the message is invalid.
 Seen seen_from_json(const Json&);
-/// Of `signal`: an Error where it is none that asks to stop.
+/// Reads `signal`. Throws an Error if it does not request a stop.
 int stop_signal_from_json(const Json&);
-/// Of `done` and `leave`.
+/// The content of `done` and `leave`.
 struct Farewell {
   int code = 0;
-  std::string reason;  ///< "" where all is well
+  std::string reason;  ///< "" after success
 };
 Json to_json(const Farewell&, const char* type);
-/// An Error where it is none.
+/// Throws an Error if the message is invalid.
 Farewell farewell_from_json(const Json&);
 
-/// How long processes of a job wait for each other at its start: OPTRUSH_JOIN_TIMEOUT, or 60 s.
+/// Seconds for which processes of a job wait for each other at the start: OPTRUSH_JOIN_TIMEOUT, or 60 s.
 double join_timeout_s();
-/// How long a run that was told to stop may save its state: OPTRUSH_SAVE_TIMEOUT, or 25 s, as launchers
-/// mostly wait 30 s between SIGTERM and SIGKILL.
+/// Seconds for a run that was told to stop to save its state: OPTRUSH_SAVE_TIMEOUT, or 25 s, because
+/// launchers usually wait 30 s between SIGTERM and SIGKILL.
 double save_timeout_s();
-/// Advice for the case that processes do not find each other.
+/// Advice if processes do not find each other.
 std::string advice_on_joining(const Launched&);
-/// "node1:29501".
+/// For example "node1:29501".
 std::string control_address(const Launched&);
 }  // namespace optrush

@@ -38,8 +38,7 @@ Command external_command(const External& external, const RunSpec& spec, const fs
   const auto add = [&](const auto& variables) {
     command.environment.insert(command.environment.end(), variables.begin(), variables.end());
   };
-  // A program that trains with several ranks starts them itself: each has its share of the cores, as ours
-  // have.
+  // A program with several ranks starts them itself. Each gets its share of the cores, like our ranks.
   const int64_t ranks = spec.train.world_size, cores = usable_cores();
   add(worker_environment(spec, ranks > 1 ? share_of_cores(ranks, cores, cores) : 0));
   if (!external.preload.empty()) command.environment.emplace_back("LD_PRELOAD", preload_list(external));

@@ -24,9 +24,10 @@ using std::chrono::milliseconds;
 constexpr size_t kMostBytesOfAFile = 64U << 20;
 constexpr milliseconds kPeriod{20};
 constexpr double kConnectLimit = 5;
-constexpr double kAnswerLimit = 5;     // the peer may be another program if the job has other ports
-constexpr double kBetweenNews = 0.25;  // of a worker
-constexpr double kTimeToBeEnded = 15;  // by rank 0, after a signal and the time to save a state
+constexpr double kAnswerLimit = 5;     // seconds; the peer may be another program if the job has other ports
+constexpr double kBetweenNews = 0.25;  // seconds between reports about a worker
+// seconds for rank 0 to end this process, after a signal and the time to save a state
+constexpr double kTimeToBeEnded = 15;
 
 class Follower {
  public:
@@ -45,10 +46,10 @@ class Follower {
       if (rank_) tell_of_rank();
       interrupts_.take();
       if (interrupts_.signal() != 0) stop();
-      // A further signal insists.
+      // A second signal ends this process immediately.
       if (!farewell_ && interrupts_.wait(kPeriod) && told_signal_) leave("it received a second signal");
     }
-    rank_.reset();  // its group ends with it
+    rank_.reset();  // its process group ends with it
     remove_abandoned_folders();
     if (farewell_->code != 0)
       Terminal::of(2).write("optrush: " + rank_name(here_.rank, hello_.host) + " ends with exit code " +
@@ -70,7 +71,7 @@ class Follower {
     return at;
   }
 
-  /// Connects to the next port of the job with a listener; returns early after a signal.
+  /// Connects to the next port of the job with a listener. Returns early after a signal.
   void connect() {
     std::string problem;
     looking_ = false;
@@ -92,7 +93,8 @@ class Follower {
     }
   }
 
-  /// What listens here is no rank 0 of this job. False where the job has no other port, or no time to look.
+  /// The listener is not rank 0 of this job: tries another port. Returns false if the job has no other port
+  /// or the time is over.
   bool looks_elsewhere(const std::string& why) {
     if (joined_ || ports_.size() == 1 || is_late()) return false;
     why_not_ = why;
@@ -142,7 +144,7 @@ class Follower {
         looks_elsewhere("the program that listens there does not answer"))
       return;
     if (!channel_.is_open()) {
-      // The signal that has ended rank 0 may be on its way to this process.
+      // The signal that ended rank 0 may reach this process next.
       if (was_interrupt({.kind = ProcessEnd::Kind::signalled, .signal = SIGKILL}, interrupts_))
         return leave("rank 0 has ended");
       fail("the connection to rank 0 at " + control_address(at()) + " was closed",
@@ -152,7 +154,7 @@ class Follower {
       fail("rank 0 at " + control_address(at()) + " did not answer", advice_on_joining(here_));
   }
 
-  /// Rank 0 hears of the signal at once, and ends the worker as it ends the others.
+  /// Reports the signal to rank 0, which ends the worker like the others.
   void stop() {
     if (!joined_) return leave("nothing was started");
     if (!told_signal_) channel_.send({{"type", "signal"}, {"number", interrupts_.signal()}});
@@ -160,7 +162,7 @@ class Follower {
     if (seconds_since(*told_signal_) > save_timeout_s() + kTimeToBeEnded) leave("rank 0 did not end the job");
   }
 
-  /// By itself, after a signal.
+  /// Ends this process after a signal.
   void leave(const std::string& why) {
     if (farewell_) return;
     farewell_ = {128 + interrupts_.signal(), "interrupted by " + interrupts_.describe() + "; " + why};
@@ -214,18 +216,18 @@ class Follower {
   const Launched& here_;
   const Hello hello_;
   const fs::path worker_;
-  std::vector<uint16_t> ports_;  ///< where rank 0 may be
-  size_t port_ = 0;              ///< the present one of them
-  std::string why_not_;          ///< what is wrong with the last one where somebody answered
+  std::vector<uint16_t> ports_;  ///< possible ports of rank 0
+  size_t port_ = 0;              ///< index of the present port
+  std::string why_not_;          ///< what is wrong with the last port that answered
   Interrupts interrupts_;
   Channel channel_{Descriptor(), kMostBytesOfAFile};
   Clock::time_point start_ = Clock::now(), asked_, told_;
-  bool joined_ = false, looking_ = false;  ///< looking: for another port than the last
+  bool joined_ = false, looking_ = false;  ///< looking_: searching for another port than the last
   std::optional<Clock::time_point> told_signal_;
   std::optional<Farewell> farewell_;
   int64_t run_ = 0;
-  Seen seen_;                              ///< that rank 0 was last told
-  std::optional<TemporaryFolder> folder_;  ///< of the present run
+  Seen seen_;                              ///< last report to rank 0
+  std::optional<TemporaryFolder> folder_;  ///< files of the present run
   std::unique_ptr<LocalRank> rank_;
 };
 }  // namespace

@@ -5,11 +5,10 @@
 #include "launch/ranks/launcher.h"
 
 namespace optrush {
-/// The work of a process of a job that is not rank 0: it joins rank 0 and starts the workers of its rank when
-/// it is told to, until rank 0 ends. Returns the exit code of the program, and says on stderr why where that
-/// is not 0: rank 0's, so that a launcher on this machine learns how the job ended, or 128 and the signal
-/// that ended it. A signal is told to rank 0, which stops the job and says so; a further one, or an answer
-/// that does not come, ends this process by itself. An Error where rank 0 is not found, refuses it, or is
-/// lost. No worker is left then.
+/// Runs a process of a job other than rank 0: joins rank 0 and starts workers of its rank on request until
+/// rank 0 ends. Returns the exit code and, if it is not 0, prints the reason to stderr. It is rank 0's code,
+/// so that a launcher on this machine sees the end of the job, or 128 and the signal. A signal is reported to
+/// rank 0, which stops the job; a second signal or a missing answer ends this process. Throws an Error if
+/// rank 0 is not found, refuses this process, or is lost. No worker is left behind.
 int follow(const Launched&, const std::string& script_sha256, const std::filesystem::path& worker);
 }  // namespace optrush

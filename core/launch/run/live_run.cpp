@@ -51,8 +51,8 @@ RunResult ProcessRun::time_out() {
 
 std::optional<RunResult> ProcessRun::interrupt() {
   if (!end_) end_ = process_.poll();
-  // Of a program that was asked to stop and obeys, a result says nothing of a whole run; a worker writes
-  // none.
+  // A program that was asked to stop may write a result of an incomplete run, which does not count. A worker
+  // writes none.
   const bool asked = !end_;
   if (asked) end_ = process_.end(grace_of(job_), interrupts_);
   if ((asked && job_.external) || !is_good(*end_, folder_)) return std::nullopt;

@@ -9,32 +9,30 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// A run whose processes have been started. They end with the object.
+/// A run whose processes have been started. The destructor ends them.
 class LiveRun {
  public:
   virtual ~LiveRun() = default;
-  /// Its result, once it has ended; it is stored then.
+  /// Its result after it has ended; the result is stored.
   virtual std::optional<RunResult> poll() = 0;
-  /// Ends it because its time is over. Its result, which is stored.
+  /// Ends it because its time is over. Returns its result, which is stored.
   virtual RunResult time_out() = 0;
-  /// Ends it because of a signal: SIGTERM, some time, SIGKILL. What it was asked for is no end of its own, so
-  /// nothing is stored, unless it came to a good end all the same: then its result.
+  /// Ends it because of a signal: SIGTERM, a pause, SIGKILL. Such an end is not a result, so nothing is
+  /// stored, unless the run succeeded anyway: then its result.
   virtual std::optional<RunResult> interrupt() = 0;
-  /// How often to poll for its end, where no signal reports it.
+  /// How often to poll for its end, if no signal reports it.
   virtual std::chrono::milliseconds period() const { return std::chrono::milliseconds(250); }
 };
 
-/// Seconds between SIGTERM and SIGKILL: 5, and of a run that saves its state so many that it can save once
-/// more.
+/// Seconds between SIGTERM and SIGKILL: 5, or longer for a run that saves its state once more.
 double grace_of(const Job&);
 
-/// Waits for a run's end, for the end of its time or for the first signal that asks to stop. Once a signal
-/// has come only a good end is a result: a bad one may be the signal's doing, wherever it was heard first.
-/// `tick` is called now and then.
+/// Waits for a run's end, its time limit, or the first stop signal. After a signal, only success is a result,
+/// because the signal may have caused a failure. `tick` is called repeatedly.
 std::optional<RunResult> finish(LiveRun&, double timeout_s, Interrupts&,
                                 const std::function<void()>& tick = {});
 
-/// A run that one process makes.
+/// A run in a single process.
 class ProcessRun : public LiveRun {
  public:
   ProcessRun(const Command&, Job, std::filesystem::path folder, Interrupts&);
@@ -50,7 +48,7 @@ class ProcessRun : public LiveRun {
   std::optional<ProcessEnd> end_;
 };
 
-/// A run that could not be started, whose result is stored already.
+/// A run that could not be started. Its result is stored already.
 class UnstartedRun : public LiveRun {
  public:
   explicit UnstartedRun(RunResult result) : result_(std::move(result)) {}

@@ -16,7 +16,7 @@ const RunState& MetricsTail::update() {
   struct stat present {};
   if (stat(file_.c_str(), &present) != 0 || !S_ISREG(present.st_mode)) return state_;
   if (opened_.get() < 0 || present.st_ino != inode_ || present.st_size < offset_) {
-    // The file stays open: a new file could get the inode number of a removed one.
+    // Keeps the file open, because a new file could get the inode number of a removed one.
     opened_ = Descriptor(open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     state_ = {};
     partial_.clear();

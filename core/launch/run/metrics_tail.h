@@ -7,11 +7,11 @@
 #include "base/descriptor.h"
 
 namespace optrush {
-/// How far a run is, as its metrics.jsonl tells.
+/// The progress of a run, from its metrics.jsonl.
 struct RunState {
-  std::string phase;         ///< loading, building, compiling, warmup, measuring; "": not yet known
-  int64_t steps = 0;         ///< done, warm-up included
-  int64_t steps_before = 0;  ///< of them, those that were made before the run was interrupted
+  std::string phase;         ///< loading, building, compiling, warmup, measuring; "": not known yet
+  int64_t steps = 0;         ///< finished steps, warm-up included
+  int64_t steps_before = 0;  ///< the part of them that was made before an interruption
   std::optional<double> loss;
   double timed_tokens = 0;
   double timed_seconds = 0;
@@ -19,12 +19,12 @@ struct RunState {
   std::optional<double> tokens_per_second() const;
 };
 
-/// Follows a file that another process appends to, or replaces by one that begins with how far it was.
+/// Follows a file to which another process appends, or that it replaces by one that starts with the progress
+/// so far.
 class MetricsTail {
  public:
   explicit MetricsTail(std::filesystem::path file) : file_(std::move(file)) {}
-  /// Reads what was added; a line that is not yet whole waits for its end, one that is not understood is
-  /// passed over.
+  /// Reads new lines. An incomplete line waits for its end; an invalid one is ignored.
   const RunState& update();
 
  private:

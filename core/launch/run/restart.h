@@ -13,19 +13,19 @@ namespace optrush {
 struct Restart {
   Status status = Status::crashed;
   std::string reason;
-  std::optional<int64_t> rank = {};  ///< of several, the one that failed first
-  int64_t made = 0;                  ///< steps of the run before the fault
-  int64_t kept = 0;                  ///< of them, those that the saved state has
+  std::optional<int64_t> rank = {};  ///< of several ranks, the one that failed first
+  int64_t made = 0;                  ///< number of steps before the fault
+  int64_t kept = 0;                  ///< number of these steps in the saved state
 };
 
-/// Whether a job keeps the state that it may go on from.
+/// Whether a job saves states from which it can continue.
 bool saves_state(const Job&);
-/// Whether something ended the run that the same training need not meet again: a process was lost or crashed,
-/// or a rank hung. What a run says of itself (a loss that is not finite, no memory) is none, nor is the end
-/// of its time.
+/// Whether the run ended by a fault that may not occur again: a process was lost or crashed, or a rank hung.
+/// Failures that the run itself reports (a loss that is not finite, out of memory) and the time limit are not
+/// faults.
 bool is_fault(const RunResult&);
-/// For the report: how many, which steps were made again, and why.
+/// A note for the report: the number of restarts, the repeated steps, and the reasons.
 std::string note_of(const std::vector<Restart>&);
-/// A UsageError where an experiment asks for restarts and no run of it can go on from a state.
+/// Throws a UsageError if an experiment requests restarts and no run of it can continue from a state.
 void check_restarts(const Expanded&);
 }  // namespace optrush

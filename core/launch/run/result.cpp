@@ -138,7 +138,7 @@ RunResult conclude(const fs::path& run_folder, const ProcessEnd& end, const Job&
   RunResult result;
   try {
     result = concluded(run_folder, end, job);
-  } catch (const std::exception& e) {  // whatever a run leaves behind is that run's end, not the experiment's
+  } catch (const std::exception& e) {  // an invalid file is the end of this run and not of the experiment
     result = RunResult(BadEnd{Status::crashed, std::string("left an unreadable folder: ") + e.what(),
                               ErrorCode::invalid_file});
   }
@@ -184,7 +184,7 @@ void clear_run(const fs::path& run_folder) {
 }
 
 void clear_attempt(const fs::path& run_folder) {
-  // The result first: whatever a kill leaves behind is then not a finished run.
+  // The result first: if this process is killed, the rest is not a finished run.
   for (const char* name :
        {"result.json", "spec.json", "external.json", "metrics.jsonl", "log.txt", "trace.json", "ranks"})
     fs::remove_all(run_folder / name);

@@ -12,21 +12,20 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// A stored result; none where the file is missing or is no such thing, and `problem`
-/// says which.
+/// Reads a stored result; none if the file is missing or invalid, and `problem` states which.
 std::optional<RunResult> read_result(const std::filesystem::path& run_folder, std::string* problem = nullptr);
 
-/// The result of a run whose process has ended. What the worker wrote counts, however it went down
-/// afterwards; where it wrote nothing, its end becomes a status with the last lines of its log, and is stored
-/// as its result.json.
+/// The result of a run whose process has ended. A result that the worker wrote counts, however the process
+/// ended. Otherwise the end of the process becomes a status with the last lines of the log, which is stored
+/// as result.json.
 RunResult conclude(const std::filesystem::path& run_folder, const ProcessEnd&, const Job&);
 
-/// An Error, which ends the experiment, where a run ended badly on a full disk: that says nothing about a
-/// rung. The run is then an unfinished one.
+/// Throws an Error, which ends the experiment, if a run failed because the disk is full, which is not the
+/// rung's fault. The run then counts as unfinished.
 void check_disk(const std::filesystem::path& run_folder, const RunResult&);
-/// Writes the description of the run: spec.json, and external.json of another program.
+/// Writes the description of the run: spec.json, and external.json for another program.
 void store_job(const std::filesystem::path& run_folder, const Job&);
-/// As result.json, whatever is there now. The job as well where the run has removed it.
+/// Writes result.json, and the description if the run has removed it.
 void store_result(const std::filesystem::path& run_folder, const Job&, const RunResult&);
 void note_orphans(RunResult&, const ProcessEnd&);
 
@@ -34,29 +33,31 @@ void note_orphans(RunResult&, const ProcessEnd&);
 RunResult store_unstarted(const std::filesystem::path& run_folder, const Job&, const BadEnd&,
                           std::optional<Cause> = {});
 
-/// Status and reason of a process that ended badly: crashed, timeout, or oom where the kernel killed it.
+/// Status and reason of a failed process: crashed, timeout, or oom if the kernel killed it.
 BadEnd describe_bad_end(const ProcessEnd&, const Limits&);
-/// The same of a program that trained and left no result: `problem` is what was wrong with that where it
-/// ended well. The reason says how far it came, what may help and what its log, which `log_name` names, said
-/// last.
+/// The same for a program that trained and left no result. `problem`: what is wrong with the result of a
+/// successful process. The reason states its progress, advice, and the last lines of its log, named
+/// `log_name`.
 BadEnd describe_end(const ProcessEnd&, const Limits&, const std::string& problem,
                     const std::string& last_seen, const std::string& log_name, const std::string& log);
-/// "after step 4 of 13", "in phase loading".
+/// For example "after step 4 of 13" or "in phase loading".
 std::string last_seen(const RunState&, const TrainSpec&);
-/// "\nlast lines of log.txt:\n..."; "" where it said nothing.
+/// "
+/// last lines of log.txt:
+/// ..."; "" if the log is empty.
 std::string last_lines(const std::string& log_name, const std::string& log);
 
-/// The last bytes of a regular file; nothing where it can't be read.
+/// The last bytes of a regular file; "" if it can't be read.
 std::string end_of_file(const std::filesystem::path& file, int64_t bytes);
-/// The last lines of a text, for a reason; "" where it is empty.
+/// The last lines of a text, for a reason; "" if it is empty.
 std::string last_lines_of(std::string text);
-/// The last lines of a log, for a reason; "" where it is empty.
+/// The last lines of a log, for a reason; "" if it is empty.
 std::string log_tail(const std::filesystem::path& log);
 
-/// How the ranks of a run ended in each start that failed, in the run's folder.
+/// File in the run's folder: how the ranks ended in each failed start.
 inline constexpr const char* kRankEnds = "rank_ends.jsonl";
-/// Removes what a run writes from its folder, and the folder where nothing else is in it.
+/// Removes the files of a run from its folder, and the folder if it is then empty.
 void clear_run(const std::filesystem::path& run_folder);
-/// Before a run starts again: removes the same files except those that describe failed starts (kRankEnds).
+/// Before a run starts again: removes the same files, except those that describe failed starts (kRankEnds).
 void clear_attempt(const std::filesystem::path& run_folder);
 }  // namespace optrush

@@ -30,21 +30,22 @@ std::unique_ptr<LiveRun> RunStarter::start(const Job& job, const fs::path& folde
     if (job.external) return external(job, folder, added);
     if (job.spec.train.world_size > 1) return ranks(job, folder, added);
     return worker(job, folder, added);
-  } catch (const Error& e) {  // no such program, nothing that it could start from, no more processes
+    // for example: the program is missing, its start can't be exported, or no more processes are allowed
+  } catch (const Error& e) {
     return unstarted(job, folder, failed(e, e.message()));
   }
 }
 
 std::unique_ptr<LiveRun> RunStarter::worker(const Job& job, const fs::path& folder,
                                             const Environment& added) {
-  // torchrun has told OpenMP to be content with one thread: here the others are idle.
+  // torchrun limits OpenMP to one thread per process, but the other processes are idle here.
   const int64_t cores = followers_ == nullptr ? 0 : usable_cores();
   std::vector<std::string> arguments = {worker_, "run", "--spec", folder / "spec.json", "--out", folder};
   if (job.from_step) arguments.insert(arguments.end(), {"--continue", std::to_string(*job.from_step)});
   return program(job, folder, {arguments, worker_environment(job.spec, cores), folder / "log.txt"}, added);
 }
 
-/// Here, or by the other processes of a launcher's job.
+/// Starts ranks in this process or in the other processes of a launcher's job.
 std::unique_ptr<LiveRun> RunStarter::ranks(const Job& job, const fs::path& folder, const Environment& added) {
   if (const auto obstacle = ranks_->obstacle(job.spec))
     return unstarted(job, folder, obstacle->end, obstacle->cause);

@@ -10,18 +10,18 @@
 #include "launch/schedule/starts.h"
 
 namespace optrush {
-/// Starts a job by what trains it: a worker, several ranks, or another program.
+/// Starts a job: a worker, several ranks, or another program.
 class RunStarter {
  public:
-  /// `followers`: the other processes of a launcher's job; null: there are none. What external programs start
-  /// from is made in `starts`.
+  /// `followers`: the other processes of a launcher's job; null: there are none. `starts`: folder for the
+  /// exported starts of external programs.
   RunStarter(const std::filesystem::path& worker, Followers* followers, const std::filesystem::path& starts,
              Interrupts&);
 
-  /// How many GPUs this machine has: before the first start of several ranks.
+  /// Sets the number of GPUs of this machine. Must be called before several ranks start.
   void machine_has(int64_t gpus);
-  /// `folder` is the run's and has its spec.json. What can't be started is a run that has ended already. Null
-  /// where a signal came first.
+  /// `folder`: the run's folder with its spec.json. A job that can't be started is returned as a run that has
+  /// ended. Null after a signal.
   std::unique_ptr<LiveRun> start(const Job&, const std::filesystem::path& folder, const Environment& added);
 
  private:

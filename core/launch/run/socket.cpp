@@ -22,7 +22,7 @@ void set_option(const Descriptor& socket, int level, int option, int value) {
   setsockopt(socket.get(), level, option, &value, sizeof value);
 }
 
-/// A machine that vanishes closes nothing: the kernel asks it every few seconds.
+/// Enables keep-alive, because a machine that vanishes does not close its connections.
 void watch_peer(const Descriptor& socket) {
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 3);
@@ -32,7 +32,7 @@ void watch_peer(const Descriptor& socket) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
-/// Of any address family: both have the port at the same place.
+/// The general type of an address. Both address families have the port at the same offset.
 const sockaddr* general(const sockaddr_storage& address) {
   return reinterpret_cast<const sockaddr*>(&address);
 }
@@ -40,7 +40,7 @@ const sockaddr* general(const sockaddr_storage& address) {
 constexpr int kWaiting = 1024;
 
 bool listens(const Descriptor& socket, const sockaddr_storage& address, socklen_t length) {
-  set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);  // an earlier one of the same port is waiting for its end
+  set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);  // an earlier socket of this port may be in TIME_WAIT
   return socket.get() >= 0 && bind(socket.get(), general(address), length) == 0 &&
          listen(socket.get(), kWaiting) == 0;
 }
@@ -63,7 +63,7 @@ sockaddr_storage any_ipv6(uint16_t port) {
   return address;
 }
 
-/// Waits for the end of a connect. 0, or what went wrong.
+/// Waits for a connect to complete. Returns 0 or an error number.
 int result_of_connect(const Descriptor& socket, double timeout_s) {
   pollfd wanted{.fd = socket.get(), .events = POLLOUT, .revents = 0};
   if (poll(&wanted, 1, static_cast<int>(timeout_s * 1000)) <= 0) return ETIMEDOUT;

@@ -51,7 +51,7 @@ const StoredResults::Result& StoredResults::read(const std::string& run) {
     const std::string text = read_file(file);
     known.sha256 = sha256(text);
     known.result = run_result_from_text(text, file.string(), ResultParts::of_report());
-  } catch (const Error&) {  // it is no result, and the run is made again
+  } catch (const Error&) {  // invalid result: the run is repeated
   }
   return known;
 }

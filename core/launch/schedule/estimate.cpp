@@ -8,7 +8,7 @@
 
 namespace optrush {
 namespace {
-/// Of everything that decides how long a start and a step take.
+/// A key of everything that determines how long a start and a step take.
 std::string work_of(RunSpec spec, const std::optional<External>& external) {
   spec.purpose = Purpose::measure;
   spec.rung.clear();
@@ -23,7 +23,7 @@ struct Took {
   std::vector<double> validation;
 };
 
-/// How often a run validates.
+/// The number of validations of a run.
 double validations_of(const RunSpec& spec) {
   const int64_t steps = spec.train.steps + spec.train.warmup, every = spec.validate.every;
   if (every == 0 || spec.purpose != Purpose::measure) return 0;

@@ -7,13 +7,14 @@
 #include "results/stored.h"
 
 namespace optrush {
-/// How long runs will take, by those of the same spec that a report holds.
+/// The estimated time of runs, from stored runs of the same spec.
 struct TimeEstimate {
-  double seconds = 0;  ///< of the runs that are known
+  double seconds = 0;  ///< seconds of the runs with an estimate
   size_t known = 0, all = 0;
 };
 
-/// A stored run counts for a job where their specs differ in nothing but round, purpose, place and number of
-/// steps: what it took to start and to compile, and its step times theirs. Nothing is guessed for others.
+/// Estimates the time of jobs. A stored run is used for a job if their specs differ only in round, purpose,
+/// place and number of steps: it provides the times of start, compilation and steps. Other jobs get no
+/// estimate.
 TimeEstimate estimate_time(const std::vector<Job>&, const Stored&);
 }  // namespace optrush

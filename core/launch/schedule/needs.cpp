@@ -29,9 +29,8 @@ constexpr Limits kLoaderLimits{.timeout_s = 10};
 constexpr const char* kPythonWord = "{python}";
 const MissingPart kNoPython{"no Python environment was found", "run ./optrush setup, or set OPTRUSH_PYTHON"};
 
-/// "./optrush setup NAME" where experiments/NAME of the source tree has this file: the launcher then installs
-/// what that folder's requirements.txt and packages.txt list. Empty for files of others, and where there is
-/// no source tree.
+/// "./optrush setup NAME" if the file is in experiments/NAME of the source tree: the launcher then installs
+/// that folder's requirements.txt and packages.txt. Empty for other files, and without a source tree.
 std::string set_up_command(const fs::path& file) {
   const fs::path source = Installation::of_this_program().source;
   std::error_code error;
@@ -42,7 +41,7 @@ std::string set_up_command(const fs::path& file) {
          file.parent_path().filename().string();
 }
 
-/// Names in a file of the system's packages, without its comments.
+/// The names in a file of system packages, without comments.
 std::vector<std::string> package_names(const fs::path& file) {
   std::vector<std::string> words;
   std::istringstream text(read_file(file));
@@ -53,7 +52,7 @@ std::vector<std::string> package_names(const fs::path& file) {
   return words;
 }
 
-/// How to get a library or a program of the system.
+/// How to install a library or a program of the system.
 std::string cure_of_system_part(const External& external) {
   if (external.packages.empty()) return "install it";
   const fs::path file = fs::path(external.folder) / external.packages;
@@ -67,7 +66,7 @@ bool runs_python(const External& external) {
   });
 }
 
-/// What the dynamic loader says of a library that it can't preload; it then goes on without.
+/// The dynamic loader's message if it can't preload a library; it then continues without it.
 std::string complaint_of_loader(const std::string& library, Interrupts& interrupts) {
   const TemporaryFolder folder;
   const fs::path log = folder.path() / "log.txt";
@@ -76,7 +75,7 @@ std::string complaint_of_loader(const std::string& library, Interrupts& interrup
   return log_tail(log);
 }
 
-/// What a plugin runs beside itself; a GPU is no part that a command installs.
+/// The missing programs of plugins. A GPU is left out, because no command installs it.
 std::vector<MissingPart> missing_for_plugins(const std::set<std::string>& needs) {
   std::vector<MissingPart> parts;
   if (needs.contains("python"))
@@ -89,7 +88,7 @@ std::vector<MissingPart> missing_for_plugins(const std::set<std::string>& needs)
   return parts;
 }
 
-/// Whether text is sampled with the tokenizer of a checkpoint, which transformers reads.
+/// Whether the run samples text with the tokenizer of a checkpoint, which needs transformers.
 bool samples_with_tokenizer(const RunSpec& spec) {
   const std::string checkpoint = spec.model.value("checkpoint", "");
   return !spec.sample.prompts.empty() && !checkpoint.empty() && has_tokenizer(checkpoint);
@@ -157,7 +156,8 @@ void require_what_is_needed(const Expanded& expanded, const std::vector<std::str
   const Catalogue catalogue = Catalogue::find(experiment.base.plugin_path);
   std::map<std::set<std::string>, std::vector<MissingPart>> of_plugins;
   std::optional<std::vector<MissingPart>> of_samples;
-  std::vector<std::pair<MissingPart, std::vector<std::string>>> missing;  // and the rungs that need it
+  // each missing part with the rungs that need it
+  std::vector<std::pair<MissingPart, std::vector<std::string>>> missing;
   for (const Variant& variant : variants) {
     if (!variant.has_own_runs() || !schedule.wanted(variant)) continue;
     std::vector<MissingPart> parts;

@@ -6,38 +6,38 @@
 #include "report/analysis/analysis.h"
 
 namespace optrush {
-/// Rounds of a pair before its interval may be narrow enough: a spread that was estimated from fewer is too
-/// often too small by chance.
+/// Fewest rounds of a pair before its interval counts as narrow: a spread estimated from fewer rounds is too
+/// often small by chance.
 inline constexpr size_t kLeastRounds = 6;
-/// The same of a race: what is far behind needs no good estimate.
+/// The same in a race, where a rung that is far behind needs no good estimate.
 inline constexpr size_t kLeastRoundsOfARace = 4;
 
 /// Two variants whose ratio the report states.
 struct Pair {
   int64_t subject = 0, reference = 0;
-  size_t rounds = 0;                 ///< that both have
-  std::optional<double> half_width;  ///< of the interval, in logarithms; none: there is none yet
-  bool settled = false;              ///< in a race
+  size_t rounds = 0;                 ///< rounds that both have
+  std::optional<double> half_width;  ///< half width of the interval of the log ratio; none: no interval yet
+  bool settled = false;              ///< decided in a race
 };
 
-/// State before a round.
+/// The state before a round.
 struct RoundState {
   Until until;
   double seconds_left = 0;
-  int64_t rounds = 0;  ///< that were run
-  std::map<int64_t, double>
-      seconds;  ///< that a run of each variant takes; without variants that cannot run again
+  int64_t rounds = 0;  ///< number of finished rounds
+  /// Seconds of a run by variant; without variants that can't run again.
+  std::map<int64_t, double> seconds;
   std::vector<Pair> pairs;
 };
 
-/// Which variants run in the next round, by index: those whose intervals are too wide, and what they are
-/// compared with; the widest first where the time left is too short for all. Empty: there is no next round.
+/// The variants of the next round: those with intervals that are too wide, and their references; the widest
+/// first if the time is too short for all. Empty: there is no next round.
 ///
-/// It uses the widths only and not the direction, so that stopping favours no verdict. The exception is a
-/// race, whose only question is which is faster. Stopping at a spread that is small by chance adds errors;
-/// the wider intervals of such an experiment compensate for them (standard_of).
+/// It uses only widths and not directions, so that stopping favours no verdict. The exception is a race,
+/// which only asks for the fastest. Stopping at a spread that is small by chance causes errors; the wider
+/// intervals of such an experiment compensate for them (standard_of).
 std::vector<int64_t> next_round(const RoundState&);
 
-/// The pairs of a report: each row that is ok with its previous one and with the base.
+/// The pairs of a report: each row that is ok with its previous row and with the base.
 std::vector<Pair> pairs_of(const Analysis&);
 }  // namespace optrush

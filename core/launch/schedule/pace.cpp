@@ -18,7 +18,7 @@ double seconds_of_rounds(const PaceState& state, const std::map<int64_t, RunCost
   return seconds * static_cast<double>(state.rounds);
 }
 
-/// The most steps, `fewest` or more, with which these variants fit; 0: none.
+/// The largest number of steps, at least `fewest`, with which these variants fit; 0: none.
 int64_t steps_that_fit(const PaceState& state, const std::map<int64_t, RunCost>& costs) {
   const auto fit = [&](int64_t steps) {
     return seconds_of_rounds(state, costs, steps) <= state.seconds_left;
@@ -30,7 +30,7 @@ int64_t steps_that_fit(const PaceState& state, const std::map<int64_t, RunCost>&
   return low;
 }
 
-/// Small ones leave first.
+/// Sort key: variants with small values are left out first.
 std::tuple<int, double> worth(const Row& row) {
   const auto& speed = row.base.speed;
   const double over_base = speed && !speed->same_run ? speed->value : 1;

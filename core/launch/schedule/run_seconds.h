@@ -4,6 +4,6 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// Seconds of a run with so many steps that starts and trains as this one did, which has step times.
+/// Seconds of a run with `steps` steps that otherwise equals this one, which must have step times.
 double seconds_of(const RunResult&, int64_t steps);
 }  // namespace optrush

@@ -16,7 +16,7 @@ namespace {
 void append(std::vector<Job>& jobs, const std::vector<Job>& more) {
   jobs.insert(jobs.end(), more.begin(), more.end());
 }
-/// The rung of this name, else those that the pattern matches.
+/// The rung with this name, otherwise those that match the pattern.
 std::vector<std::string> chosen_by(const std::string& pattern, const std::vector<std::string>& names) {
   if (std::ranges::find(names, pattern) != names.end()) return {pattern};
   std::vector<std::string> chosen;
@@ -86,7 +86,7 @@ std::vector<Job> Schedule::repeat(const Plans& plans, const Variant& variant) co
 }
 
 RunSpec drift_of(RunSpec base) {
-  constexpr int64_t kSteps = 50;  // show a speed
+  constexpr int64_t kSteps = 50;  // enough to show a speed
   base.train.steps = std::min(base.train.steps, kSteps);
   return base;
 }
@@ -128,7 +128,7 @@ Job Schedule::job(RunSpec spec, Purpose purpose, int64_t round) const {
   spec.round = round;
   const auto& variant = variants_.at(static_cast<size_t>(spec.variant));
   spec.trace = trace_ && purpose == Purpose::measure && round == 0 && !variant.external;
-  // What an external rung is compared with by the gate is made by the worker.
+  // The gate's reference of an external rung is trained by the worker.
   const bool own = purpose == Purpose::measure || purpose == Purpose::probe;
   return {run_id(variant, spec), std::move(spec), own ? variant.external : std::nullopt};
 }

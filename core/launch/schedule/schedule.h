@@ -7,57 +7,56 @@
 #include "experiment/gate.h"
 
 namespace optrush {
-/// One worker to start.
+/// A run to start.
 struct Job {
-  std::string id;                         ///< run_id(): the name of its folder
-  RunSpec spec;                           ///< with its round and purpose
-  std::optional<External> external = {};  ///< what trains instead of the worker
-  /// First step of a run that was interrupted and continues from its saved state.
+  std::string id;                         ///< run_id(), the name of its folder
+  RunSpec spec;                           ///< with round and purpose
+  std::optional<External> external = {};  ///< a program that trains instead of the worker
+  /// The first step of an interrupted run that continues from its saved state.
   std::optional<int64_t> from_step = {};
 };
-/// Of a job's spec, and of the external command where there is one: another one is another run.
+/// A hash of a job's spec and of its external command. A change makes another run.
 std::string identity_of(const Job&);
 
-/// The number of rounds; none: it is left open.
+/// The number of rounds; none: open.
 std::optional<int64_t> rounds_of(const Experiment&);
 
-/// The base once more, after everything else: enough steps to show whether the machine's speed has changed.
+/// The base again at the end, with enough steps to show whether the machine's speed has changed.
 RunSpec drift_of(RunSpec base);
 
-/// Which jobs an experiment is made of, in the order of starting. Variants whose plan is null have none, and
-/// those whose runs are another's.
+/// The jobs of an experiment in the order of starting. Variants without a plan have none, and neither have
+/// variants that share another variant's runs.
 class Schedule {
  public:
-  /// `only` names the rungs that are wanted, each or as a pattern ("fused*", "[ab]?"); empty: all. The base
-  /// is always among them. An Error names the nearest rung.
-  /// `trace`: of each measured first round.
+  /// `only`: names or patterns ("fused*", "[ab]?") of the wanted rungs; empty: all. The base is always
+  /// included. An Error names the nearest rung. `trace`: trace each measured first round.
   Schedule(const std::vector<Variant>&, std::optional<int64_t> rounds, const std::vector<std::string>& only,
            bool trace = false);
 
-  /// Whether it is not known how many rounds there will be.
+  /// Whether the number of rounds is open.
   bool open() const { return !rounds_; }
 
-  /// Also where only another variant with the same runs is.
+  /// Whether this variant, or another with the same runs, is wanted.
   bool wanted(const Variant&) const;
-  /// Names of the rungs that `only` chose; empty: all.
+  /// Names of the rungs that `only` selects; empty: all.
   const std::vector<std::string>& only() const { return only_; }
-  /// Every variant once: rounds are interleaved (A B C A B C), so that a machine's drift cancels.
+  /// The jobs of a round: every variant once (A B C A B C), so that a machine's drift cancels.
   std::vector<Job> round(int64_t round, const Plans& plans) const;
-  /// Of an open number: a round of these variants, which is part of all() from now on.
+  /// With an open number of rounds: a round of these variants, which is part of all() from now on.
   std::vector<Job> begin_round(int64_t round, const std::vector<int64_t>& chosen, const Plans& plans);
-  /// The extra runs that the correctness gate needs for one variant, which has a plan; none for one whose
-  /// runs are another's, as they are checked there.
+  /// The additional runs of the gate for a variant, which must have a plan; none if the variant shares
+  /// another's runs, where they are checked.
   std::vector<Job> gate(const Plans& plans, const Variant&) const;
-  /// The reference of a variant once more, where only that can decide whether it is sound.
+  /// A second run of a variant's reference, if only that can decide the check.
   std::vector<Job> repeat(const Plans& plans, const Variant&) const;
-  /// The base once more; none where nothing is compared with it, or where it saves its state: that is a
-  /// training and no measurement, and would take as long again.
+  /// The base again; none if nothing is compared with it, or if it saves states: then it is a training and
+  /// would take as long again.
   std::vector<Job> drift(const Plans& plans) const;
-  /// First round, gate, the other rounds (of an open number those that were begun), drift.
+  /// First round, gate, other rounds (with an open number: those that have begun), drift.
   std::vector<Job> all(const Plans& plans) const;
 
   Job measured(const Variant&, int64_t round) const;
-  /// "round 2/3", "round 2", "gate probe", "gate reference", "drift": which of its runs a job is.
+  /// A description of a run: "round 2/3", "round 2", "gate probe", "gate reference", "drift".
   std::string describe(const RunSpec&) const;
 
  private:
@@ -65,7 +64,7 @@ class Schedule {
 
   const std::vector<Variant>& variants_;
   std::optional<int64_t> rounds_;
-  std::vector<Job> begun_;  ///< of the rounds after the first, where their number is open
+  std::vector<Job> begun_;  ///< jobs of later rounds, if the number of rounds is open
   std::vector<std::string> only_;
   bool trace_;
 };

@@ -14,8 +14,8 @@ namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
-/// What is exported depends on the problem, and by the sequences of a step on what plugins accumulate and how
-/// they use ranks; not on the rung or round.
+/// The part of a spec that determines the export: the problem and, through the sequences per step, the
+/// plugins' accumulation and use of ranks; not the rung or the round.
 RunSpec start_of(const RunSpec& spec) {
   RunSpec start;
   start.model_kind = spec.model_kind;
@@ -24,7 +24,7 @@ RunSpec start_of(const RunSpec& spec) {
   start.train = spec.train;
   start.plugins = spec.plugins;
   start.plugin_path = spec.plugin_path;
-  start.validate = spec.validate;  // what it holds out is not trained on
+  start.validate = spec.validate;  // held-out data is not trained on
   start.start = spec.start;
   return start;
 }
@@ -32,7 +32,7 @@ RunSpec start_of(const RunSpec& spec) {
 
 Starts::Starts(fs::path worker, const fs::path& folder)
     : worker_(std::move(worker)), folder_(fs::absolute(folder)) {
-  fs::remove_all(folder_);  // of a controller that was killed
+  fs::remove_all(folder_);  // left by a killed controller
 }
 
 Starts::~Starts() {

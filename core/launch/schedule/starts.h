@@ -7,9 +7,9 @@
 #include "process/signals.h"
 
 namespace optrush {
-/// The start for other programs: a run's initial values and tokens, as `optrush-worker export` writes them.
-/// Runs that start alike share one folder, so a model of gigabytes is written once for all of them; the
-/// folders are gone with the object.
+/// Exports the start of runs for other programs: initial values and tokens (`optrush-worker export`). Runs
+/// with equal starts share a folder, so a model of gigabytes is written once. The destructor removes the
+/// folders.
 class Starts {
  public:
   Starts(std::filesystem::path worker, const std::filesystem::path& folder);
@@ -17,10 +17,10 @@ class Starts {
   Starts(const Starts&) = delete;
   Starts& operator=(const Starts&) = delete;
 
-  /// Whether the command asks for one: {start}.
+  /// Whether the command uses {start}.
   static bool wanted(const External&);
-  /// The folder of this spec's start, exported now where it is the first. An Error says why there is none;
-  /// nothing where a signal came first.
+  /// The folder of this spec's start, exported at the first request. An Error states why there is none. None
+  /// after a signal.
   std::optional<std::filesystem::path> of(const RunSpec&, Interrupts&) const;
 
  private:

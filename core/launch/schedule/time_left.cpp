@@ -23,7 +23,7 @@ std::optional<double> TimeLeft::mean_of(Purpose purpose) const {
 std::optional<double> TimeLeft::expected(const Work& work) const {
   const auto it = took_.find({work.purpose, work.variant});
   if (it == took_.end()) return mean_of(work.purpose);
-  // A drift run has no more steps than the base's others.
+  // A drift run has no more steps than other runs of the base.
   return it->second.seconds * static_cast<double>(work.steps) / static_cast<double>(it->second.steps);
 }
 
@@ -42,7 +42,7 @@ std::optional<double> TimeLeft::remaining(const std::vector<UnderWay>& under_way
   }
   if (later.empty()) return left;
   const double present = with_these.expected(work_of(under_way.front().spec)).value_or(0);
-  std::map<Purpose, double> means;  // of kinds that nothing was done of
+  std::map<Purpose, double> means;  // for kinds without a finished run
   const auto mean = [&](Purpose purpose) {
     const auto [it, is_new] = means.try_emplace(purpose, 0);
     if (is_new) it->second = with_these.mean_of(purpose).value_or(present);

@@ -10,10 +10,10 @@
 
 namespace optrush {
 namespace {
-/// Of the time left that is planned with: rounds differ.
+/// Share of the remaining time that is planned, because rounds differ.
 constexpr double kShareOfLimit = 0.95;
 
-/// So many that the gate can ask for a falling loss.
+/// Enough steps for the gate to require a falling loss.
 int64_t fewest_of_first_round(const TrainSpec& train) {
   return std::max(kFewestSteps, static_cast<int64_t>(kStepsForAFall) - train.warmup);
 }
@@ -28,10 +28,10 @@ TimeLimit::TimeLimit(const Experiment& experiment, size_t variants, Progress& pr
 double TimeLimit::seconds_left() const { return experiment_.until->at_most_s - seconds_since(start_); }
 
 Pacer TimeLimit::of_first_round() {
-  // Held-out losses are read from the first round.
+  // Validation losses come from the first round.
   if (!experiment_.until || experiment_.base.validate.every > 0) return {};
   return [this](const std::map<int64_t, RunCost>& known) {
-    // What is not known yet is taken to be like what is.
+    // Unknown variants are assumed to be like the known ones.
     PaceState state{.seconds_left = kShareOfLimit * seconds_left(),
                     .rounds = static_cast<int64_t>(kMinRounds),
                     .fewest = fewest_of_first_round(experiment_.base.train),
@@ -40,7 +40,7 @@ Pacer TimeLimit::of_first_round() {
     const double more =
         static_cast<double>(std::max(variants_, known.size())) / static_cast<double>(known.size());
     for (auto& [variant, cost] : state.costs) {
-      state.seconds_left += cost.start;  // is spent
+      state.seconds_left += cost.start;  // already spent
       cost.start *= more;
       cost.step *= more;
     }
@@ -88,7 +88,7 @@ std::vector<int64_t> TimeLimit::next(const Analysis& now, int64_t round,
   const size_t least =
       state.pairs.empty() ? kMinRounds : std::ranges::min(state.pairs, {}, rounds_of_pair).rounds;
   if (const auto base = costs.find(0); base != costs.end() && !tight_)
-    state.seconds_left -= base->second.seconds(base->second.steps);  // which runs once more at the end
+    state.seconds_left -= base->second.seconds(base->second.steps);  // it runs again at the end
   if (least < kMinRounds) {
     const PaceState wanted{.seconds_left = kShareOfLimit * state.seconds_left,
                            .rounds = static_cast<int64_t>(kMinRounds - least),

@@ -11,28 +11,30 @@
 #include "launch/schedule/pace.h"
 
 namespace optrush {
-/// Chooses the next runs of an experiment with a time limit, so that it ends with claims where the limit
-/// holds kMinRounds rounds at all (docs/guides/running.md). Without a limit nothing is cut.
+/// Selects the next runs of an experiment with a time limit, so that it ends with claims if kMinRounds rounds
+/// are possible at all (docs/guides/running.md). Without a limit nothing is shortened.
 class TimeLimit {
  public:
-  /// `variants`: that run in the first round.
+  /// `variants`: number of variants in the first round.
   TimeLimit(const Experiment&, size_t variants, Progress&, std::chrono::steady_clock::time_point start);
 
-  /// Round 1 is cut where three like it would take longer than the limit: by what its first runs took until
-  /// they were ready. Runs keep enough steps for a falling loss to be asked of them.
+  /// Shortens the first round if three such rounds would exceed the limit, from the times of its runs until
+  /// they were ready. Runs keep enough steps for the check of a falling loss.
   Pacer of_first_round();
-  /// A round that was begun by an earlier start: as many steps as its stored runs, else as those before.
+  /// For a round that an earlier start began: as many steps as its stored runs, otherwise as the round
+  /// before.
   Pacer of_begun_round() const;
-  /// The round that next() has chosen.
+  /// For the round that next() has selected.
   Pacer of_next_round() const;
 
-  /// Which variants run in the next round; none: there is none. `can_be_cut` is asked of variants.
+  /// The variants of the next round; empty: there is none. `can_be_cut`: whether a variant's runs can be
+  /// shortened.
   std::vector<int64_t> next(const Analysis&, int64_t round, const std::function<bool(int64_t)>& can_be_cut);
 
-  /// Wall time of the round, to correct what its runs tell of themselves.
+  /// The wall time of a round, to correct the times that its runs report.
   void round_took(const std::optional<double>& seconds);
 
-  /// Whether runs were cut, or variants left out: the base then does not run once more for its drift.
+  /// Whether runs were shortened or variants left out: then the base does not run again at the end.
   bool is_tight() const { return tight_; }
 
  private:
@@ -43,10 +45,10 @@ class TimeLimit {
   const size_t variants_;
   Progress& progress_;
   const std::chrono::steady_clock::time_point start_;
-  std::optional<double> took_;    ///< the last round
-  double slower_ = 1;             ///< than the sum of what the runs of a round measured of themselves
-  std::vector<int64_t> last_;     ///< that ran in it; empty: all
-  std::optional<int64_t> steps_;  ///< of the rounds to come; none: all
+  std::optional<double> took_;    ///< seconds of the last round
+  double slower_ = 1;             ///< wall time of a round / sum of the times of its runs
+  std::vector<int64_t> last_;     ///< variants of the last round; empty: all
+  std::optional<int64_t> steps_;  ///< steps of the remaining rounds; none: all
   std::set<int64_t> left_out_;
   bool tight_ = false, told_ = false;
 };

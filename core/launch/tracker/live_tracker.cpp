@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 
 namespace {
 constexpr double kCheckTimeout = 120, kLastWords = 30;
-constexpr const char* kEnd = "end";  ///< a file that tells the script to come to its end
-constexpr int kMissing = 3;          ///< the script's exit code for a package that is not there
+constexpr const char* kEnd = "end";  ///< file that tells the script to end
+constexpr int kMissing = 3;          ///< exit code of the script for a missing package
 
 fs::path folder_of(const std::string& tracker, const fs::path& report) {
   const fs::path folder = fs::absolute(report) / "live" / tracker;
@@ -63,7 +63,7 @@ LiveTracker::~LiveTracker() {
   if (!problem().empty()) return;
   try {
     write_file(folder_ / kEnd, "");
-  } catch (const Error&) {  // a full disk: it is ended with the object
+  } catch (const Error&) {  // for example a full disk; the destructor ends the script
     return;
   }
   const auto start = std::chrono::steady_clock::now();

@@ -5,22 +5,22 @@
 #include "process/process.h"
 
 namespace optrush {
-/// Shows the steps of a report's runs in TensorBoard or Weights & Biases while they are made: a process that
-/// follows their metrics.jsonl, and writes into live/TRACKER of the report's folder by the tracker's own
-/// Python package.
+/// Shows the steps of runs in TensorBoard or Weights & Biases while they are made: a process follows
+/// metrics.jsonl of the runs and writes to live/TRACKER in the report's folder with the tracker's Python
+/// package.
 class LiveTracker {
  public:
-  /// `tracker`: tensorboard or wandb, which check() has accepted.
+  /// `tracker`: tensorboard or wandb; check() must have accepted it.
   LiveTracker(const std::string& tracker, const std::filesystem::path& report, const std::string& experiment,
               Interrupts&);
-  /// Waits for what is not yet written, for 30 s at most.
+  /// Waits up to 30 s until everything is written.
   ~LiveTracker();
   LiveTracker(const LiveTracker&) = delete;
   LiveTracker& operator=(const LiveTracker&) = delete;
 
-  /// A UsageError where the tracker's package is missing, which says how to install it.
+  /// Throws a UsageError if the tracker's package is missing; the remedy is to install it.
   static void check(const std::string& tracker, Interrupts&);
-  /// Why it has ended before its time; "": it has not.
+  /// Why it ended early; "": it has not.
   std::string problem();
 
  private:
