@@ -1,6 +1,5 @@
 #include "optrush/differentiable.h"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "optrush/error.h"
+#include "optrush/scopes.h"
 #include "recipe/call_observer.h"
 
 namespace optrush {
@@ -46,10 +46,9 @@ struct AutogradFunction : torch::autograd::Function<AutogradFunction> {
 
 Tensors cast_inputs(const Differentiable& op, Tensors inputs) {
   if (op.cast == Cast::keep || inputs.empty()) return inputs;
-  const auto device = inputs.front().device().type();
-  if (!at::autocast::is_autocast_available(device) || !at::autocast::is_autocast_enabled(device))
-    return inputs;
-  const auto target = op.cast == Cast::fp32 ? at::kFloat : at::autocast::get_autocast_dtype(device);
+  const auto lower = autocast_type(inputs.front().device().type());
+  if (!lower) return inputs;
+  const auto target = op.cast == Cast::fp32 ? at::kFloat : *lower;
   for (auto& input : inputs)
     if (input.defined() && input.is_floating_point() && input.scalar_type() != at::kDouble)
       input = input.to(target);

@@ -1,9 +1,9 @@
 #pragma once
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -43,19 +43,8 @@ class Scopes {
 /// cached until the outermost scope ends.
 class Autocast {
  public:
-  Autocast(at::DeviceType device, at::ScalarType dtype)
-      : device_(device),
-        enabled_before_(at::autocast::is_autocast_enabled(device)),
-        dtype_before_(at::autocast::get_autocast_dtype(device)) {
-    at::autocast::set_autocast_enabled(device, true);
-    at::autocast::set_autocast_dtype(device, dtype);
-    at::autocast::increment_nesting();
-  }
-  ~Autocast() {
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(device_, enabled_before_);
-    at::autocast::set_autocast_dtype(device_, dtype_before_);
-  }
+  Autocast(at::DeviceType device, at::ScalarType dtype);
+  ~Autocast();
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
 
@@ -64,6 +53,9 @@ class Autocast {
   bool enabled_before_;
   at::ScalarType dtype_before_;
 };
+
+/// The type to which autocast casts on this device, in this thread; none where autocast is off.
+std::optional<at::ScalarType> autocast_type(at::DeviceType);
 
 /// Whether this thread's forward is an evaluation, without gradients and training. Dropout, and code that
 /// adapts to activations, must check it at each call and do nothing.

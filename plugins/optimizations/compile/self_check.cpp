@@ -2,7 +2,6 @@
 
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -10,6 +9,7 @@
 #include <cmath>
 
 #include "optrush/error.h"
+#include "optrush/scopes.h"
 #include "unit_graph.h"
 
 namespace optrush::compile {
@@ -94,9 +94,7 @@ double self_check(const CompiledUnit& compiled, const UnitGraph& graph, const Un
   const Tensors expected = run(traceable_output(function, unit, start, batch));
   const Tensors computed = run(compiled(inputs));
 
-  const auto device = x.device().type();
-  const auto type =
-      at::autocast::is_autocast_enabled(device) ? at::autocast::get_autocast_dtype(device) : x.scalar_type();
+  const auto type = autocast_type(x.device().type()).value_or(x.scalar_type());
   const double allowed = multiplies_fp8(graph) ? kToleranceOfFp8 : tolerance(type);
   double worst = 0;
   for (size_t i = 0; i < expected.size(); ++i) {

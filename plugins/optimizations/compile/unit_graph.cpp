@@ -11,6 +11,7 @@
 #include "optrush/differentiable.h"
 #include "optrush/error.h"
 #include "optrush/param.h"
+#include "optrush/scopes.h"
 
 namespace optrush::compile {
 namespace {
@@ -161,9 +162,8 @@ Tensors unit_inputs(const Unit& unit, const Tensor& x, const Batch& batch) {
 
 Signature signature_of(const Tensors& inputs, const Batch& batch) {
   Signature signature;
-  const auto device = inputs.front().device().type();
-  const bool autocast = at::autocast::is_autocast_enabled(device);
-  signature.push_back(autocast ? 1 + static_cast<int64_t>(at::autocast::get_autocast_dtype(device)) : 0);
+  const auto lower = autocast_type(inputs.front().device().type());
+  signature.push_back(lower ? 1 + static_cast<int64_t>(*lower) : 0);
   for (const auto& tensor : inputs) {
     signature.push_back(tensor.dim() * 1000 + static_cast<int64_t>(tensor.scalar_type()) * 10 +
                         static_cast<int64_t>(tensor.requires_grad()));

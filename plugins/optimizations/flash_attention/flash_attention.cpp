@@ -8,7 +8,6 @@
 // operators are called (fused_kernel.h), with the kernel that was found at the first call.
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
@@ -24,6 +23,7 @@
 #include "optrush/forecast.h"
 #include "optrush/gpu_kernel.h"
 #include "optrush/plugin.h"
+#include "optrush/scopes.h"
 
 namespace {
 using namespace optrush;
@@ -38,10 +38,8 @@ int64_t number_of(const std::string& kernel) {
 
 /// As autocast does with scaled_dot_product_attention; it does not know the operators of the kernels.
 Tensor lowered(const Tensor& x) {
-  const auto device = x.device().type();
-  const bool lowers = at::autocast::is_autocast_available(device) &&
-                      at::autocast::is_autocast_enabled(device) && x.scalar_type() != at::kDouble;
-  return lowers ? x.to(at::autocast::get_autocast_dtype(device)) : x;
+  if (x.scalar_type() == at::kDouble) return x;
+  return x.to(autocast_type(x.device().type()).value_or(x.scalar_type()));
 }
 
 /// Keys or values (B, H_kv, S, K), a copy for each of the heads that share them.

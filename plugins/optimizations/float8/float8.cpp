@@ -10,7 +10,6 @@
 // 16, on this rank, do, too. It pays with wide layers and many tokens, where matmuls are most of the step and
 // quantizing, a pass over each operand, is fused by a compiler; it does not with small layers, and never on a
 // CPU: no CPU multiplies fp8.
-#include <ATen/autocast_mode.h>
 
 #include <algorithm>
 #include <deque>
@@ -21,6 +20,7 @@
 #include "linear_groups/groups.h"
 #include "optrush/gpu_kernel.h"
 #include "optrush/plugin.h"
+#include "optrush/scopes.h"
 
 namespace {
 using namespace optrush;
@@ -103,9 +103,7 @@ class Float8 final : public Plugin {
     if (!places_.contains(&module)) add_group({&module});
     return [place = places_.at(&module)](const Tensor& x) {
       Group& group = *place.group;
-      const auto device = x.device().type();
-      const bool autocast = at::autocast::is_autocast_enabled(device);
-      const auto type = autocast ? at::autocast::get_autocast_dtype(device) : x.scalar_type();
+      const auto type = autocast_type(x.device().type()).value_or(x.scalar_type());
       const auto multiply_all = [&] {
         Tensors inputs = {x};
         for (const Param* param : group.params) inputs.push_back(param->value());

@@ -7,7 +7,6 @@
 // compiled for its architecture when they first run. It pays least where matmuls dwarf everything else (wide
 // models on slow matrix units), and not at all on operators that a compiler fuses anyway: under `compile` a
 // traced block takes the plain forms.
-#include <ATen/autocast_mode.h>
 
 #include <map>
 #include <mutex>
@@ -15,6 +14,7 @@
 
 #include "optrush/forecast.h"
 #include "optrush/plugin.h"
+#include "optrush/scopes.h"
 #include "pairs.h"
 
 namespace {
@@ -74,9 +74,7 @@ class FusedKernels final : public Plugin {
 
   /// What the linears after a norm would cast its result to.
   NormPairs::Low low_type(const Tensor& x) const {
-    const auto device = x.device().type();
-    if (!lower_ || !at::autocast::is_autocast_enabled(device)) return {};
-    return at::autocast::get_autocast_dtype(device);
+    return lower_ ? autocast_type(x.device().type()) : std::nullopt;
   }
 
   /// LayerNorm keeps the plain form: it has a bias, or no parameter.

@@ -4,18 +4,17 @@
 // moves half of the bytes, and the linear after it has nothing to cast. It does not pay under a compiler,
 // which fuses the casts of the plain form into one pass as well.
 #include <ATen/Functions.h>
-#include <ATen/autocast_mode.h>
 
 #include "optrush/param.h"
 #include "optrush/plugin.h"
+#include "optrush/scopes.h"
 
 namespace {
 using namespace optrush;
 
 at::ScalarType type_of_norm(const Tensor& x) {
-  const auto device = x.device().type();
-  const bool lower = x.scalar_type() != at::kDouble && at::autocast::is_autocast_enabled(device);
-  return lower ? at::autocast::get_autocast_dtype(device) : x.scalar_type();
+  if (x.scalar_type() == at::kDouble) return at::kDouble;
+  return autocast_type(x.device().type()).value_or(x.scalar_type());
 }
 
 Tensor value_of(const Module& module, size_t index, at::ScalarType type) {

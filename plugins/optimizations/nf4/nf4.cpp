@@ -7,12 +7,12 @@
 // The head and the embedding stay as they are, as is usual: they read and write single tokens. Codes are
 // rounded values of what is trained on, so it trains another model than the one that was loaded, by as much
 // as 4 bits lose.
-#include <ATen/autocast_mode.h>
 
 #include <deque>
 
 #include "linear_function.h"
 #include "optrush/plugin.h"
+#include "optrush/scopes.h"
 
 namespace {
 using namespace optrush;
@@ -47,9 +47,7 @@ class Nf4 final : public Plugin {
     if (weight->codec != codec_) return {};
     const auto& pair = pairs_.emplace_back(nf4::make_linear_function(codec_, weight->layout.box_shape()));
     return [&pair, weight](const Tensor& x) {
-      const auto device = x.device().type();
-      const bool autocast = at::autocast::is_autocast_enabled(device);
-      Tensors inputs = {autocast ? x.to(at::autocast::get_autocast_dtype(device)) : x};
+      Tensors inputs = {x.to(autocast_type(x.device().type()).value_or(x.scalar_type()))};
       inputs.insert(inputs.end(), weight->stored.begin(), weight->stored.end());
       return call(pair, std::move(inputs)).front();
     };
