@@ -6,6 +6,11 @@ if(CCACHE_PROGRAM)
       ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
       ${CCACHE_PROGRAM})
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # GCC starts to collect its garbage at once after a large precompiled header, and never frees a tenth of it. Without
+  # that a file takes a tenth less time and at most a quarter more memory.
+  add_compile_options(--param=ggc-min-heapsize=1500000 --param=ggc-min-expand=1000)
+endif()
 find_program(MOLD_PROGRAM mold)
 if(MOLD_PROGRAM)
   add_link_options(-fuse-ld=mold)
