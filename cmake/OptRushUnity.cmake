@@ -1,4 +1,4 @@
-# optrush_unity(TARGET...): with OPTRUSH_UNITY the files of one folder are compiled together, at most eight at a time, so
+# optrush_unity(TARGET...): with OPTRUSH_UNITY the files of one folder are compiled together, at most sixteen at a time, so
 # headers are read and templates instantiated once for them: a third of the CPU. Helpers of the files of a folder must then have
 # different names. Called where all sources of the target are known.
 #
@@ -32,7 +32,7 @@ function(optrush_unity)
       set(files ${files_${folder}})
       unset(files_${folder})
       list(LENGTH files count)
-      math(EXPR groups "(${count} + 7) / 8")
+      math(EXPR groups "(${count} + 15) / 16")
       set(index 0)
       while(files AND count GREATER 1)
         math(EXPR size "(${count} + ${index}) / ${groups}")
