@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/descriptor.h"
-#include "base/file_pieces.h"
 #include "optrush/error.h"
 
 namespace optrush {

@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <iosfwd>
 #include <string>
 #include <string_view>
@@ -21,6 +22,11 @@ std::string rest_of(std::istream&);
 void write_file(const std::filesystem::path&, std::string_view content);
 /// The same for content in several pieces, which need not be joined first.
 void write_file(const std::filesystem::path&, const std::vector<std::string_view>& pieces);
+using Sink = std::function<void(std::string_view)>;
+/// write_file() of the content that `make` passes to the sink in pieces, for files larger than memory.
+void write_pieces(const std::filesystem::path&, const std::function<void(const Sink&)>& make);
+/// Reads `size` bytes from `offset` on; throws an Error if the file is shorter.
+std::string read_part(const std::filesystem::path&, size_t offset, size_t size);
 /// Removes temporary files of write_file() that killed processes left in a folder.
 void remove_unfinished(const std::filesystem::path& folder);
 /// Appends one line and flushes it to the kernel, so it survives the end of this process.

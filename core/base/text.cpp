@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <ctime>
 
-#include "base/first_line.h"
 #include "base/number_text.h"
 
 namespace optrush {

@@ -1,10 +1,17 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace optrush {
+/// "1 step", "3 steps". `noun` is the singular; the plural adds an s.
+inline std::string counted(int64_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+/// The text up to the first line break. In messages of LibTorch, a stack trace follows it.
+inline std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 /// A duration for people: "0.4 s", "12 s", "3 min 5 s", "1 h 2 min".
 std::string clock_time(double seconds);
 /// The present time in UTC: "2026-08-01T12:00:00Z".

@@ -25,7 +25,7 @@ std::vector<std::string> check_kind_names();
 struct CheckCase {
   std::string id;  ///< "pair: mine(rank=4) + other"
   CheckKind kind = CheckKind::alone;
-  /// the plugins to check; other plugins of the stack only accompany them
+  /// The plugins to check; other plugins of the stack only accompany them
   std::vector<std::string> subjects;
   RunSpec spec;      ///< a small model, a few steps, the stack and the device
   std::string skip;  ///< why it can't run on this machine; empty: it can
@@ -51,7 +51,7 @@ std::vector<SmallModel> small_models();
 
 struct CheckRequest {
   std::string device = "cpu";  ///< cpu or cuda
-  /// only cases with one of these plugins, with these options if there are any; empty: all
+  /// Only cases with one of these plugins, with these options if there are any; empty: all
   std::vector<PluginUse> plugins;
   std::vector<CheckKind> kinds;  ///< empty: all
   std::vector<std::string> plugin_path;

@@ -2,9 +2,9 @@
 
 #include <iostream>
 
-#include "base/counted.h"
 #include "base/printable.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "cli/interrupted.h"
 #include "launch/folder.h"
 #include "launch/run/restart.h"

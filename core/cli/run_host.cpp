@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <iostream>
 
-#include "base/counted.h"
-#include "base/first_line.h"
 #include "base/log.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "cli/interrupted.h"
 #include "launch/folder.h"
 #include "launch/run/restart.h"

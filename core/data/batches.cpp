@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "base/counted.h"
 #include "base/counter_random.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "checkpoint/tokenizer_files.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"

@@ -66,7 +66,7 @@ class Batches {
   at::Device device_;
   int64_t input_dim_;
   AttentionPairs pairs_;
-  /// generator of the device; copies of it are seeded, so that any thread may ask for a step
+  /// Generator of the device; copies of it are seeded, so that any thread may ask for a step
   at::Generator generator_;
   Source training_, validation_;  ///< empty: there is no such data
 };

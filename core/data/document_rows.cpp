@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/counted.h"
 #include "base/counter_random.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "optrush/error.h"
 
 namespace optrush {

@@ -63,7 +63,7 @@ class DocumentRows {
 
   Documents documents_;
   int64_t seq_len_, most_ = 1, longest_ = 0, cut_ = 0, filled_ = 0;
-  /// pairs with equal answers; alike_cut_: those that differ only behind the cut
+  /// Pairs with equal answers; alike_cut_: those that differ only behind the cut
   int64_t alike_ = 0, alike_cut_ = 0;
   uint64_t seed_;
   bool shuffled_;

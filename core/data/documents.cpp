@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/counted.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "data/text_source.h"
 #include "optrush/error.h"
 #include "optrush/json.h"

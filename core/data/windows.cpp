@@ -1,7 +1,7 @@
 #include "data/windows.h"
 
-#include "base/counted.h"
 #include "base/counter_random.h"
+#include "base/text.h"
 #include "optrush/error.h"
 
 namespace optrush {

@@ -6,7 +6,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
-#include "base/first_line.h"
+#include "base/text.h"
 #include "distributed/nccl.h"
 #include "optrush/error.h"
 

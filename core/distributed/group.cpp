@@ -14,8 +14,8 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <type_traits>
 
-#include "base/first_line.h"
 #include "base/peer_error.h"
+#include "base/text.h"
 #include "distributed/backend.h"
 #include "distributed/functional_group.h"
 #include "distributed/groups.h"

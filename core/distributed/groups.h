@@ -53,7 +53,7 @@ class Groups {
   TrafficTable traffic_;
   Exposed exposed_;
   int bookkeeping_ = 0;
-  /// tensors of calls that had not finished when their handles were destroyed; kept as long as the
+  /// Tensors of calls that had not finished when their handles were destroyed; kept as long as the
   /// connections
   Tensors abandoned_;
   std::map<std::string, std::unique_ptr<Group>> made_;

@@ -17,7 +17,7 @@ struct Ranks {
   std::string gpu;  ///< its GPU, with a name that is equal on every rank; "": no GPU
   /// True in a plan: one process computes the part of one rank, and nothing is connected or sent.
   bool alone = false;
-  /// in a plan of several ranks, the messages between them; null: nothing arrives
+  /// In a plan of several ranks, the messages between them; null: nothing arrives
   std::shared_ptr<PlannedMail> mail;
 
   /// Reads torchrun's variables RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT.

@@ -5,9 +5,9 @@
 #include <map>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include "base/first_line.h"
 #include "base/peer_error.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "machine/host_name.h"
 
 namespace optrush {

@@ -31,7 +31,7 @@ Published published_from_json(const Json&, const std::string& where);
 /// How a report shows a grid besides its rows. Without columns and x it shows nothing more.
 struct GridView {
   std::vector<std::string> axes;  ///< names of the axes, if the script gives them
-  /// quantities of the report for a table with one column per axis
+  /// Quantities of the report for a table with one column per axis
   std::vector<std::string> columns;
   std::string against;              ///< a choice of one axis; changes relative to it are in brackets
   std::string x;                    ///< a numeric setting ("train.seq_len") for the x axis of curves
@@ -107,7 +107,7 @@ struct Variant {
   std::string where;
   std::optional<External> external;
   std::optional<Published> expect;  ///< published figures, for a rung of a ladder
-  /// invalid rungs directly below that were skipped
+  /// Invalid rungs directly below that were skipped
   std::vector<std::string> passed_over;
   /// An earlier variant with the same stack, whose runs this one shares; -1: none.
   int64_t same_as = -1;

@@ -16,9 +16,9 @@ struct External {
   std::string folder;                ///< folder of the script, in which the command starts
   std::vector<std::string> preload;  ///< libraries for the dynamic loader to preload
   std::string requirements;          ///< requirements file of pip with its Python packages; "": none
-  /// file with the names of system packages that it needs; "": not stated
+  /// File with the names of system packages that it needs; "": not stated
   std::string packages;
-  /// hashes of its files by path; a changed file makes another run
+  /// Hashes of its files by path; a changed file makes another run
   std::map<std::string, std::string> files;
   Effect effect = Effect::rounding;  ///< effect on arithmetic, relative to the rung below
   bool interleave = false;           ///< whether it supports the protocol of interleaved runs

@@ -3,8 +3,8 @@
 #include <set>
 #include <tuple>
 
-#include "base/counted.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "experiment/gate.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"

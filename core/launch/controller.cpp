@@ -8,7 +8,6 @@
 #include <map>
 #include <set>
 
-#include "base/counted.h"
 #include "base/files.h"
 #include "base/number_text.h"
 #include "base/seconds_since.h"

@@ -4,11 +4,10 @@
 #include <limits>
 #include <random>
 
-#include "base/counted.h"
 #include "base/files.h"
-#include "base/first_line.h"
 #include "base/log.h"
 #include "base/temporary_folder.h"
+#include "base/text.h"
 #include "launch/folder.h"
 #include "launch/run/live_run.h"
 #include "launch/run/restart.h"

@@ -14,7 +14,7 @@ struct Installation {
   std::filesystem::path experiments;  ///< folder of the shipped experiments
 
   std::filesystem::path source;  ///< from installation.json: the source tree; only in a build tree
-  /// from installation.json: the torch that was linked; a wheel searches for its torch
+  /// From installation.json: the torch that was linked; a wheel searches for its torch
   std::filesystem::path torch;
   std::string commit;  ///< from installation.json: the commit that a wheel was built from
 

@@ -24,10 +24,10 @@ struct OperatorCost {
   int64_t casts = 0;        ///< copies between floating-point types
   double copied_bytes = 0;  ///< bytes of `copies`
   double cast_bytes = 0;    ///< bytes read and written by `casts`
-  /// bytes of all kernels other than matrix products and attention; includes casts
+  /// Bytes of all kernels other than matrix products and attention; includes casts
   double elementwise_bytes = 0;
   double matmul_flops = 0;  ///< mm, addmm, bmm, baddbmm, _scaled_mm
-  /// of fused kernels: forward 4 B H S S K, backward 10 B H S S K, half of both if causal
+  /// Of fused kernels: forward 4 B H S S K, backward 10 B H S S K, half of both if causal
   double attention_flops = 0;
   double noted_flops = 0;     ///< reported by note_flops
   double document_flops = 0;  ///< the part of all FLOPs that depends on the documents' lengths

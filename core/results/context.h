@@ -41,7 +41,7 @@ struct HostContext {
 
 struct PeakContext {
   std::string device;
-  /// measured FLOP/s of the fastest square matrix product
+  /// Measured FLOP/s of the fastest square matrix product
   std::vector<std::pair<std::string, double>> dtype_flops;
   std::string source, mfu_dtype;
   std::optional<double> mfu_denominator;

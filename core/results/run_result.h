@@ -129,6 +129,8 @@ struct RunResult {
       : status(end.status), reason(std::move(end.reason)), code(code_of(end)), where(std::move(end.where)) {}
 
   bool ok() const { return status == Status::ok; }
+  /// Seconds before the first step: set-up and compilation.
+  double start_seconds() const { return setup_seconds + compile_seconds; }
   /// Losses and gradient norms by step.
   Curve curve() const;
   /// Sum over the timed steps.

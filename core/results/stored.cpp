@@ -10,14 +10,12 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/counted.h"
-#include "base/file_pieces.h"
 #include "base/files.h"
 #include "base/json_cursor.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "optrush/error.h"
 #include "results/context.h"
-#include "results/document_checks.h"
 #include "results/sums.h"
 #include "spec/spec_json.h"
 #include "spec/value.h"
@@ -328,8 +326,7 @@ Stored load_results(const fs::path& file, ResultParts keep) {
                   where);
   }
   for (const Json& probe : list("probes")) stored.noise.push_back(noise_line_from_json(probe, where));
-  stored.tried = part("tried");
-  if (!stored.tried.is_null()) check_tried(stored.tried, where);
+  stored.tried = tried_from_json(part("tried"), where);
   return stored;
 }
 }  // namespace
@@ -359,10 +356,8 @@ Stored load_report(const fs::path& folder, const ResultParts& keep) {
   }
   load_runs(sums, stored, keep);
   load_noise(folder / "noise.jsonl", stored);
-  if (const fs::path tried = folder / "tried.json"; is_there(tried)) {
-    stored.tried = sums.read(tried);
-    check_tried(stored.tried, tried.string());
-  }
+  if (const fs::path tried = folder / "tried.json"; is_there(tried))
+    stored.tried = tried_from_json(sums.read(tried), tried.string());
   return stored;
 }
 }  // namespace optrush

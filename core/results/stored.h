@@ -6,6 +6,7 @@
 #include "experiment/experiment.h"
 #include "results/noise_line.h"
 #include "results/result_text.h"
+#include "results/tried.h"
 
 namespace optrush {
 /// A part of a stored file. It is read on demand, because results are long.
@@ -22,7 +23,7 @@ struct StoredRun {
   RunResult result;
   StoredText raw;                                ///< the unchanged text of the result
   std::filesystem::file_time_type written = {};  ///< time of writing
-  /// traces of a step, one per rank: paths relative to the report's folder
+  /// Traces of a step, one per rank: paths relative to the report's folder
   std::vector<std::string> traces = {};
 };
 
@@ -33,9 +34,9 @@ struct Stored {
   std::vector<Variant> variants;
   Plans plans;
   Json context = Json::object();
-  std::vector<StoredRun> runs;   ///< in order of ids
-  std::vector<NoiseLine> noise;  ///< one per noise probe
-  Json tried = {};               ///< stacks that a search considered (tried.json); null: there was no search
+  std::vector<StoredRun> runs;      ///< in order of ids
+  std::vector<NoiseLine> noise;     ///< one per noise probe
+  std::optional<Tried> tried = {};  ///< none: there was no search
 };
 
 /// Reads a report's folder, or only its results.json if there is no experiment.json. Reading is strict: an

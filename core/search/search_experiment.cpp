@@ -30,26 +30,19 @@ void prepare(const fs::path& folder, const Experiment& experiment, bool resume) 
   fs::remove(folder / "tried.json");
 }
 
-/// `decides_s`: additional seconds that a search without an answer would need.
-Json as_json(const Found& found, const Stacks& stacks, double decides_s) {
-  Json stages = Json::array();
+Tried tried_of(const Found& found, const Stacks& stacks) {
+  Tried tried{.best = stacks.name(found.best), .finished = found.finished, .answered = found.answered};
   for (const SearchStage& stage : found.stages) {
-    Json rows = Json::array();
+    TriedStage& of_stage = tried.stages.emplace_back(TriedStage{stacks.name(stage.reference), {}});
     for (const Considered& each : stage.stacks)
-      rows.push_back({{"stack", stacks.name(each.stack)},
-                      {"change", stacks.change(stage.reference, each.stack)},
-                      {"speed", each.trial.ok ? Json(each.trial.speed) : Json()},
-                      {"rounds", each.trial.rounds},
-                      {"faster", each.trial.faster},
-                      {"result", each.trial.ok ? each.trial.said : each.reason}});
-    stages.push_back({{"reference", stacks.name(stage.reference)}, {"stacks", rows}});
+      of_stage.stacks.push_back({.stack = stacks.name(each.stack),
+                                 .change = stacks.change(stage.reference, each.stack),
+                                 .speed = each.trial.ok ? std::optional(each.trial.speed) : std::nullopt,
+                                 .rounds = static_cast<int64_t>(each.trial.rounds),
+                                 .faster = each.trial.faster,
+                                 .result = each.trial.ok ? each.trial.said : each.reason});
   }
-  return {{"schema_version", 1},
-          {"best", stacks.name(found.best)},
-          {"finished", found.finished},
-          {"answered", found.answered},
-          {"decides_s", found.answered ? Json() : Json(decides_s)},
-          {"stages", stages}};
+  return tried;
 }
 
 /// A ladder with one rung per part, the largest gain first.
@@ -93,7 +86,9 @@ RunOutcome search_experiment(const Experiment& experiment, const SearchRequest& 
   if (!found.answered) result.base.validate.every = result.base.save.every = 0;
   result.parts = {ladder_of(found.best, stacks)};
   const RunOutcome outcome = run_experiment(Expanded(result), shared, progress);
-  Journal(folder).write("tried.json", as_json(found, stacks, decides_s));
+  Tried tried = tried_of(found, stacks);
+  if (!found.answered) tried.decides_s = decides_s;
+  Journal(folder).write("tried.json", to_json(tried));
   return outcome;
 }
 }  // namespace optrush

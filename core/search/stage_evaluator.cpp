@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/counted.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "experiment/spec_difference.h"
 #include "experiment/stack.h"
 #include "launch/schedule/pace.h"

@@ -3,7 +3,7 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
-#include "base/counted.h"
+#include "base/text.h"
 #include "optrush/error.h"
 
 namespace optrush {

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,12 +12,20 @@
 #include "model/model.h"
 #include "optrush/data_parallel.h"
 #include "optrush/optimizer.h"
-#include "params/run_params.h"
 #include "recipe/run_recipe.h"
 #include "train/run_log.h"
 
 namespace optrush {
 struct LoadedPlugin;
+
+/// The host's view of Params.
+class RunParams final : public Params {
+ public:
+  /// Keeps the parameters of this rank. all() leaves out the others from here on.
+  void keep_only(const std::vector<Param*>& kept) {
+    std::erase_if(kept_, [&](Param* param) { return std::ranges::find(kept, param) == kept.end(); });
+  }
+};
 
 /// A run that is ready to train: its recipe, model, parameters and optimizer, and the interface for plugins
 /// (Run). RunSetup builds it.

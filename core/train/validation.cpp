@@ -5,8 +5,8 @@
 #include <chrono>
 #include <cmath>
 
-#include "base/counted.h"
 #include "base/seconds_since.h"
+#include "base/text.h"
 
 #include "optrush/host/resolve.h"
 #include "optrush/saved_tensors.h"

@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-#include "base/counted.h"
-#include "base/first_line.h"
+#include "base/text.h"
 #include "distributed/planned_mail.h"
 #include "measure/cpu_info.h"
 #include "measure/cuda_library.h"

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "base/files.h"
-#include "base/first_line.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "checkpoint/checkpoint_files.h"
 #include "checkpoint/hugging_face_model.h"
 #include "checkpoint/tokenizer_files.h"

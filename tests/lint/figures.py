@@ -5,7 +5,8 @@
   core/include is the SDK
 - the headers that optrush/plugin.h includes, directly or over others: what an author of a plugin can see
 - a training step: the sources that the step's own source can reach. Every header of ours that it includes, directly or
-  over others, and the source that belongs to each: the same name in any folder of core. The step's own source is the one that fires the event `step_begin`.
+  over others, and the source that belongs to each: it has the same name and includes the header. The step's own source
+  is the one that fires the event `step_begin`.
 - files that name one number of a result, as what a new number touches: `compile_seconds`, outside of tests, docs and reports
 """
 
@@ -97,8 +98,8 @@ def circles(includes):
 def files_of_a_step(includes):
     begin = [name for name, text in includes.texts.items() if STEP_BEGINS.search(text)]
     headers = includes.reached(*begin)
-    stems = {Path(name).stem for name in headers if name.endswith(".h")}
-    sources = {name for name in includes.texts if name.endswith(".cpp") and Path(name).stem in stems}
+    sources = {name for name in includes.texts if name.endswith(".cpp")
+               for header in includes.of(name) if header in headers and Path(header).stem == Path(name).stem}
     return headers | sources
 
 

@@ -104,32 +104,26 @@ TEST(Findings, OfTheLossSayWhatTheTableSays) {
 }
 
 /// Some stages over "base", then over what they found.
-Json random_search(Dice& dice) {
-  const auto stack = [&](const std::string& name, int64_t rounds) {
+Tried random_search(Dice& dice) {
+  const int64_t rounds = 1 + dice.up_to(5);
+  TriedStage stage{"base", {}};
+  for (int i = 0; i < 1 + dice.up_to(5); ++i) {
+    const std::string name = kNames[static_cast<size_t>(i)];
     const double speed = dice.between(0.7, 1.9);
     const bool faster = rounds >= 3 && speed > 1.05;
-    return Json{{"stack", name},
-                {"change", "+ " + name},
-                {"rounds", rounds},
-                {"faster", faster},
-                {"speed", dice.in(5) ? Json() : Json(speed)},
-                {"result", faster ? "1.21x [1.18, 1.24], faster" : "1.01x [0.98, 1.04]"}};
-  };
-  Json search = {{"schema_version", 1},
-                 {"best", "base"},
-                 {"finished", dice.in(2)},
-                 {"answered", true},
-                 {"stages", Json::array()}};
-  const int64_t rounds = 1 + dice.up_to(5);
-  Json stacks = Json::array();
-  for (int i = 0; i < 1 + dice.up_to(5); ++i) stacks.push_back(stack(kNames[static_cast<size_t>(i)], rounds));
-  search["stages"].push_back({{"reference", "base"}, {"stacks", stacks}});
-  for (const Json& each : stacks)
-    if (each.at("faster") == true && !each.at("speed").is_null() && !dice.in(4))
-      search["best"] = each.at("stack");
+    stage.stacks.push_back({.stack = name,
+                            .change = "+ " + name,
+                            .speed = dice.in(5) ? std::nullopt : std::optional(speed),
+                            .rounds = rounds,
+                            .faster = faster,
+                            .result = faster ? "1.21x [1.18, 1.24], faster" : "1.01x [0.98, 1.04]"});
+  }
+  Tried search{.best = "base", .finished = dice.in(2), .stages = {stage}};
+  for (const TriedStack& each : stage.stacks)
+    if (each.faster && each.speed && !dice.in(4)) search.best = each.stack;
   if (rounds < 3) {
-    search["answered"] = search["finished"] = false;
-    search["decides_s"] = dice.between(1, 4000);
+    search.answered = search.finished = false;
+    search.decides_s = dice.between(1, 4000);
   }
   return search;
 }
@@ -142,7 +136,7 @@ TEST(Findings, OfASearchSayWhatItsStagesSay) {
     a.tried = random_search(dice);
     a.findings = {findings(a).front()};
     a.headline = headline(a);
-    SCOPED_TRACE(a.tried.dump(1));
+    SCOPED_TRACE(to_json(a.tried).dump(1));
     read_findings(a);
   }
 }

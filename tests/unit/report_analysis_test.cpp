@@ -9,6 +9,7 @@
 
 #include "optrush/error.h"
 #include "report/analysis/disturbed_round.h"
+#include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
 #include "report/numbers/verdict.h"
 #include "report_fixture.h"
@@ -513,33 +514,32 @@ TEST(Finding, OfATrainingAloneItTellsTheLoss) {
 
 TEST(Finding, OfASearchItTellsWhatItKnows) {
   Analysis a = analysis_of(three_rungs());
-  a.tried = Json::parse(R"({"best": "flash", "finished": false, "stages": [{"reference": "base", "stacks": [
-    {"stack": "flash", "change": "+ flash", "speed": 1.4, "rounds": 4, "faster": true,
-     "result": "1.39x [1.33, 1.45], faster"}]}]})");
+  a.tried = Tried{.best = "flash",
+                  .stages = {{"base", {{"flash", "+ flash", 1.4, 4, true, "1.39x [1.33, 1.45], faster"}}}}};
   EXPECT_EQ(findings(a).front(),
             "The search found flash (against base: 1.39x [1.33, 1.45], faster); its time ended before it had "
             "tried every move, so a longer --at-most may find a faster stack.");
-  a.tried["best"] = "base";
-  a.tried["finished"] = true;
-  Json& flash = a.tried["stages"][0]["stacks"][0];
-  flash["faster"] = false;
-  flash["speed"] = 0.98;
+  a.tried->best = "base";
+  a.tried->finished = true;
+  TriedStack& flash = a.tried->stages[0].stacks[0];
+  flash.faster = false;
+  flash.speed = 0.98;
   EXPECT_EQ(findings(a).front(), "The search found nothing that is faster than the base.");
-  flash["speed"] = 1.03;
-  flash["result"] = "1.030x [0.990, 1.072]";
+  flash.speed = 1.03;
+  flash.result = "1.030x [0.990, 1.072]";
   EXPECT_EQ(
       findings(a).front(),
       "The search found nothing that is shown to be faster than the base; best so far: flash, 1.030x [0.990, "
       "1.072].");
-  flash["speed"] = 1.54;
-  flash["rounds"] = 2;
-  a.tried["answered"] = false;
-  a.tried["decides_s"] = 150;
+  flash.speed = 1.54;
+  flash.rounds = 2;
+  a.tried->answered = false;
+  a.tried->decides_s = 150;
   EXPECT_EQ(
       findings(a).front(),
       "The search has no answer yet: its time was enough for fewer than 3 rounds; best so far: flash, 1.54x "
       "as fast as the base in 2 rounds; about 3 min more would decide (--resume --at-most 4m).");
-  a.tried["stages"][0]["stacks"][0]["speed"] = 0.9;  // an added key moves the others
+  flash.speed = 0.9;
   EXPECT_THAT(findings(a).front(),
               HasSubstr("fewer than 3 rounds; no stack was faster than the base so far "
                         "(nearest: flash, 0.90x as fast as the base in 2 rounds); about"));
@@ -706,8 +706,9 @@ TEST(Analysis, ALossIsHeldAgainstANamedRung) {
 TEST(Analysis, PriceAndEnergyOfATask) {
   auto report = three_rungs();
   report.experiment.price_per_hour = 3.6;
-  EXPECT_NEAR(*row(analysis_of(report), "base").cost_per_million_tokens, 1.0, 0.01);
-  EXPECT_FALSE(row(analysis_of(report), "base").joules_per_token);
+  const Analysis a = analysis_of(report);
+  EXPECT_NEAR(*number_of(quantity("cost_per_million_tokens"), a, row(a, "base")), 1.0, 0.01);
+  EXPECT_FALSE(number_of(quantity("joules_per_token"), a, row(a, "base")));
 }
 
 TEST(Finding, SaysWhatMakesNoDifferenceAndWhatCantBeTold) {

@@ -71,11 +71,13 @@ TEST(GridQuantities, RatesDivideTheWorkByTheTimeOfItsPhase) {
 
 TEST(Quantities, EachHasANameOnceInAPlace) {
   const Analysis a = with_forward_flops(2e9);
-  for (const auto place :
-       {&Quantity::csv, &Quantity::json, &Quantity::grid, &Quantity::compared, &Quantity::tracked}) {
+  for (const auto place : {&Quantity::csv, &Quantity::json, &Quantity::grid, &Quantity::compared,
+                           &Quantity::tracked, &Quantity::run}) {
     std::set<std::string> names;
     for (const Quantity& q : quantities()) {
-      EXPECT_NE(q.value == nullptr, q.word == nullptr) << q.csv << q.grid;
+      const bool number = q.value != nullptr || q.of_run != nullptr;
+      EXPECT_NE(number, q.word != nullptr) << q.csv << q.grid;
+      EXPECT_TRUE(*q.run == '\0' || q.of_run != nullptr) << q.run;
       const std::string name = q.*place;
       EXPECT_TRUE(name.empty() || names.insert(name).second) << name;
     }

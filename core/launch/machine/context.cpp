@@ -2,7 +2,6 @@
 #include "machine/host_name.h"
 
 #include "base/files.h"
-#include "base/first_line.h"
 #include "base/suggest.h"
 #include "base/temporary_folder.h"
 #include "base/text.h"

@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "base/files.h"
-#include "base/first_line.h"
 #include "base/text.h"
 #include "launch/run/result.h"
 

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "base/files.h"
-#include "base/first_line.h"
 #include "base/seconds_since.h"
 #include "base/temporary_folder.h"
 #include "base/text.h"

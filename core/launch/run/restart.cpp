@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "base/counted.h"
-#include "base/first_line.h"
+#include "base/text.h"
 #include "optrush/error.h"
 
 namespace optrush {

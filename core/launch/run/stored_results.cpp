@@ -1,5 +1,7 @@
 #include "launch/run/stored_results.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 
 #include "base/files.h"
@@ -9,6 +11,16 @@
 
 namespace optrush {
 namespace fs = std::filesystem;
+
+namespace {
+/// None if there is no regular file.
+std::optional<FileStamp> stamp_of(const fs::path& file) {
+  struct stat status = {};
+  if (::stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return FileStamp{status.st_dev, status.st_ino, status.st_size, status.st_ctim.tv_sec,
+                   status.st_ctim.tv_nsec};
+}
+}  // namespace
 
 const RunResult* StoredResults::if_done(const Job& job, std::string* why_not) {
   const std::string spec = journal_.spec_of(job.id);

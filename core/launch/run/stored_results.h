@@ -1,16 +1,23 @@
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/file_stamp.h"
 #include "launch/journal.h"
 #include "launch/schedule/schedule.h"
 #include "results/run_result.h"
 
 namespace optrush {
+/// Attributes of a file that change when it is written or replaced.
+struct FileStamp {
+  uint64_t device = 0, inode = 0;
+  int64_t size = 0, seconds = 0, nanoseconds = 0;  ///< seconds, nanoseconds: time of the last change
+  bool operator==(const FileStamp&) const = default;
+};
+
 /// The results that earlier starts left in a report's folder. A resume asks for each several times, and all
 /// of them name the same few plugins and data. Files are read again only if they have changed, and data are
 /// inspected once.

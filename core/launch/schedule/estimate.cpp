@@ -3,7 +3,6 @@
 #include <map>
 
 #include "launch/journal.h"
-#include "launch/schedule/run_seconds.h"
 #include "report/numbers/statistics.h"
 
 namespace optrush {
@@ -52,7 +51,9 @@ TimeEstimate estimate_time(const std::vector<Job>& jobs, const Stored& stored) {
     if (found == took.end()) continue;
     std::vector<double> seconds;
     for (const RunResult* run : found->second.runs)
-      seconds.push_back(seconds_of(*run, job.spec.train.steps + job.spec.train.warmup));
+      seconds.push_back(run->start_seconds() +
+                        *run->step_seconds *
+                            static_cast<double>(job.spec.train.steps + job.spec.train.warmup));
     estimate.seconds += *median(seconds);
     estimate.seconds += median(found->second.validation).value_or(0) * validations_of(job.spec);
     ++estimate.known;

@@ -85,10 +85,10 @@ std::map<int64_t, RunCost> run_costs(const Analysis& a) {
       continue;
     latest[variant] = run.spec.round;
     const auto& train = run.spec.train;
-    costs[variant] = {.start = result.setup_seconds + result.compile_seconds +
-                               *result.step_seconds * static_cast<double>(train.warmup),
-                      .step = *result.step_seconds,
-                      .steps = train.steps};
+    costs[variant] = {
+        .start = result.start_seconds() + *result.step_seconds * static_cast<double>(train.warmup),
+        .step = *result.step_seconds,
+        .steps = train.steps};
   }
   return costs;
 }

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/counted.h"
 #include "base/number_text.h"
 #include "base/seconds_since.h"
 #include "base/suggest.h"
+#include "base/text.h"
 
 namespace optrush {
 namespace {

@@ -1,6 +1,8 @@
 #pragma once
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "experiment/gate.h"
@@ -58,7 +60,7 @@ struct Row {
   /// Tokens per second on all devices: processed, and with a loss. padding: share of padding in the positions
   /// of the first round.
   std::optional<double> tokens_per_second, trained_tokens_per_second, padding;
-  std::optional<double> tokens_per_second_per_device, step_seconds;
+  std::optional<double> step_seconds;
   Phases phases;
   Comparison previous, base;
 
@@ -104,8 +106,8 @@ struct Row {
   std::vector<SavedPoint> saved;            ///< states saved by the first round
   std::string state;                        ///< path of the last saved state in the report's folder
 
-  std::optional<OperatorWork> work;  ///< for kinds of models that declare it
-  std::optional<double> compile_seconds, setup_seconds, joules_per_token, cost_per_million_tokens;
+  std::optional<OperatorWork> work;            ///< for kinds of models that declare it
+  std::map<std::string_view, double> numbers;  ///< combined numbers of its runs, by Quantity::csv
 
   bool ok() const { return status == Status::ok; }
   /// Whether it processes tokens without a loss, or padding.
@@ -149,7 +151,7 @@ struct Analysis {
   std::vector<Variant> variants;
   Plans plans;
   std::optional<Drift> drift;
-  Json tried;                          ///< Stored::tried
+  std::optional<Tried> tried;          ///< Stored::tried
   std::vector<NoiseLine> probes;       ///< probes of the machine's noise
   std::optional<Noise> noise;          ///< noise of the CPU from these probes; none: it was not probed
   std::optional<GpuSteps> gpu;         ///< none: the runs were on a CPU

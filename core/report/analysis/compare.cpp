@@ -136,7 +136,7 @@ ComparedReports::Cell cell_of(const Side& side, const Row& row, const Side& firs
   ComparedReports::Cell cell{
       .status = row.status, .trains_on_fewer = row.trains_on_fewer(), .time_to_loss = row.time_to_loss};
   for (const Quantity& q : quantities())
-    if (*q.compared != '\0') cell.numbers[q.csv] = q.value(side.analysis, row);
+    if (*q.compared != '\0') cell.numbers[q.csv] = number_of(q, side.analysis, row);
   if (reference == nullptr || &side == &first || !row.ok() || !reference->ok()) return cell;
   if (!row.samples.empty() && !reference->samples.empty())
     // The stricter standard of the two, because the rounds of either may have ended when its intervals were

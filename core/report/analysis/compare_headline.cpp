@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/counted.h"
+#include "base/text.h"
 #include "report/analysis/compare.h"
 #include "report/analysis/finding_parts.h"
 #include "report/numbers/format.h"

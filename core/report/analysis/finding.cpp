@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "base/counted.h"
+#include "base/text.h"
 #include "report/analysis/finding_parts.h"
 #include "report/analysis/more_time.h"
 #include "report/analysis/problem.h"
@@ -225,23 +225,13 @@ void add_programs(const Analysis& a, Sentences& parts) {
 }
 
 namespace {
-/// A measurement of a search relative to a reference.
-struct Seen {
-  std::string stack, result;
-  double speed = 0;
-  int64_t rounds = 0;
-  bool faster = false;
-};
-
-std::vector<Seen> seen_over(const Json& tried, const std::string& reference) {
-  std::vector<Seen> all;
-  for (const Json& stage : tried.at("stages")) {
-    if (stage.at("reference") != reference) continue;
-    for (const Json& stack : stage.at("stacks"))
-      if (!stack.at("speed").is_null())
-        all.push_back({stack.at("stack"), stack.at("result"), stack.at("speed"),
-                       stack.value("rounds", int64_t{0}), stack.value("faster", false)});
-  }
+/// The measurements of a search relative to a reference.
+std::vector<TriedStack> measured_over(const Tried& tried, const std::string& reference) {
+  std::vector<TriedStack> all;
+  for (const TriedStage& stage : tried.stages)
+    if (stage.reference == reference)
+      std::ranges::copy_if(stage.stacks, std::back_inserter(all),
+                           [](const TriedStack& each) { return each.speed.has_value(); });
   return all;
 }
 
@@ -263,40 +253,37 @@ std::string would_decide(double seconds) {
 
 // The stages of a search have its knowledge; its ladder only shows the answer.
 void add_search(const Analysis& a, Sentences& parts) {
-  if (!a.tried.is_object()) return;
-  const std::string best = a.tried.at("best");
-  const bool finished = a.tried.at("finished").get<bool>();
-  const std::vector<Seen> over_base = seen_over(a.tried, "base");
-  const auto top = std::ranges::max_element(over_base, {}, &Seen::speed);
-  if (!a.tried.value("answered", true)) {
+  if (!a.tried) return;
+  const Tried& tried = *a.tried;
+  const std::vector<TriedStack> over_base = measured_over(tried, "base");
+  const auto top = std::ranges::max_element(over_base, {}, &TriedStack::speed);
+  if (!tried.answered) {
     std::string text = "the search has no answer yet: its time was enough for fewer than " +
                        std::to_string(kMinRounds) + " rounds";
     if (top != over_base.end()) {
-      const std::string seen = top->stack + ", " + ratio_only(top->speed) + " as fast as the base in " +
+      const std::string seen = top->stack + ", " + ratio_only(*top->speed) + " as fast as the base in " +
                                counted(top->rounds, "round");
       text += top->speed > 1 ? "; best so far: " + seen
                              : "; no stack was faster than the base so far (nearest: " + seen + ")";
     }
-    if (const Json decides = a.tried.value("decides_s", Json()); decides.is_number() && decides > 0)
-      text += "; " + would_decide(decides);
+    if (tried.decides_s.value_or(0) > 0) text += "; " + would_decide(*tried.decides_s);
     return parts.push_back(text);
   }
-  std::string text = "the search found " + best;
-  if (best == "base") {
+  std::string text = "the search found " + tried.best;
+  if (tried.best == "base") {
     const bool maybe = top != over_base.end() && top->speed > 1;
     // A part is faster alone, but nothing could be built on it.
-    const bool lost = std::ranges::any_of(over_base, &Seen::faster);
+    const bool lost = std::ranges::any_of(over_base, &TriedStack::faster);
     text = lost ? "the search found no stack that it could confirm to be faster than the base"
                 : std::string("the search found nothing that is ") + (maybe ? "shown to be " : "") +
                       "faster than the base";
     if (maybe) text += "; best so far: " + top->stack + ", " + top->result;
   }
-  for (const Json& stage : a.tried.at("stages"))
-    for (const Json& stack : stage.at("stacks"))
-      if (stack.at("stack") == best && !stack.at("speed").is_null())
-        text += " (against " + stage.at("reference").get<std::string>() + ": " +
-                stack.at("result").get<std::string>() + ")";
-  if (!finished)
+  for (const TriedStage& stage : tried.stages)
+    for (const TriedStack& each : stage.stacks)
+      if (each.stack == tried.best && each.speed)
+        text += " (against " + stage.reference + ": " + each.result + ")";
+  if (!tried.finished)
     text += "; its time ended before it had tried every move, so a longer --at-most may find a faster stack";
   parts.push_back(text);
 }
@@ -429,8 +416,8 @@ std::vector<std::string> findings(const Analysis& a) {
   add_slower_on_as_many_ranks(a, parts);
   add_programs(a, parts);
   if (parts.empty())
-    add_medians(a, parts);        // no claim is possible
-  else if (!a.tried.is_object())  // the stages of a search have stated it
+    add_medians(a, parts);  // no claim is possible
+  else if (!a.tried)        // the stages of a search have stated it
     add_too_few(a, parts);
   add_quality(a, parts);
   add_failures(a, parts);

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "base/counted.h"
+#include "base/text.h"
 #include "report/analysis/finding_parts.h"
 #include "report/numbers/format.h"
 

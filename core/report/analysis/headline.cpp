@@ -2,7 +2,7 @@
 #include <cmath>
 #include <functional>
 
-#include "base/counted.h"
+#include "base/text.h"
 #include "report/analysis/finding_parts.h"
 #include "report/analysis/problem.h"
 #include "report/numbers/format.h"
@@ -302,8 +302,8 @@ std::string headline(const Analysis& a) {
   add_time_to_loss(a, answer);
   add_programs(a, answer);
   add(answer, clauses);
-  if (!a.tried.is_object()) add_scaling_of_ranks(a, clauses);
-  if (!a.tried.is_object()) {
+  if (!a.tried) add_scaling_of_ranks(a, clauses);
+  if (!a.tried) {
     add_stack(a, clauses);
     add_full_stack(a, clauses);
     add_grid(a, rest);

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
-#include "base/counted.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "report/analysis/hardware_used.h"
 #include "report/analysis/problem.h"
+#include "report/analysis/quantities.h"
 #include "report/analysis/step_cost.h"
 #include "report/numbers/format.h"
 #include "spec/read_fields.h"
@@ -126,19 +127,23 @@ void take_times(Row& row, const RunsOfRow& runs) {
   row.trained_tokens_per_second =
       median_over(runs, [](const RunResult& r) { return r.trained_tokens_per_second; });
   row.step_seconds = median_over(runs, [](const RunResult& r) { return r.step_seconds; });
-  // The longest time, because later rounds read compiled code from a cache.
-  for (const StoredRun* run : runs)
-    row.compile_seconds = std::max(row.compile_seconds.value_or(0), run->result.compile_seconds);
-  row.setup_seconds = median_over(runs, [](const RunResult& r) { return std::optional(r.setup_seconds); });
   for (auto& [name, seconds] : row.phases)
     seconds = median_over(runs, [&wanted = name](const RunResult& r) -> std::optional<double> {
       const auto it = std::ranges::find(r.phases, wanted, [](const auto& phase) { return phase.first; });
       return it == r.phases.end() ? std::nullopt : it->second;
     });
-  row.joules_per_token = median_over(runs, [](const RunResult& r) -> std::optional<double> {
-    if (!r.energy_joules || r.timed_tokens() == 0) return std::nullopt;
-    return *r.energy_joules / static_cast<double>(r.timed_tokens());
-  });
+}
+
+/// Combines the numbers that quantities() declares for runs and not for rows.
+void take_numbers(Row& row, const RunsOfRow& runs) {
+  for (const Quantity& q : quantities()) {
+    if (q.of_run == nullptr || q.value != nullptr) continue;
+    std::vector<double> values;
+    for (const StoredRun* run : runs)
+      if (const auto value = q.of_run(run->result)) values.push_back(*value);
+    if (!values.empty())
+      row.numbers[q.csv] = q.over == OverRuns::largest ? std::ranges::max(values) : *median(values);
+  }
 }
 
 void keep_highest(std::optional<double>& peak, const std::optional<double>& value) {
@@ -231,9 +236,6 @@ void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
   if (!row.tokens_per_second) return;
   if (plan) row.work = plan->work;
   row.devices = plan ? plan->devices() : 1;
-  row.tokens_per_second_per_device = *row.tokens_per_second / static_cast<double>(row.devices);
-  if (const double price = stored.experiment.price_per_hour; price > 0)
-    row.cost_per_million_tokens = price / 3600 / *row.tokens_per_second * 1e6;
   row.hardware = hardware_used(stored.context, runs.front()->result, row.devices);
   row.model_flops_per_second = flops_per_second(row, runs, &RunResult::mfu_flops, flops.mfu);
   const auto peak = mfu_denominator(stored.context);
@@ -273,6 +275,7 @@ Row measured_row(const Stored& stored, const Variant& variant, const VariantRuns
     take_rounds(row, runs);
     take_counters(row, runs);
     take_times(row, runs);
+    take_numbers(row, runs);
     take_memory(row, runs);
     take_ranks(row, runs);
   }

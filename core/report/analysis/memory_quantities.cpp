@@ -12,6 +12,11 @@ MaybeNumber memory_field(A, R row) {
 }
 
 template <auto Member>
+MaybeNumber memory_of_run(const RunResult& run) {
+  return run.memory.*Member;
+}
+
+template <auto Member>
 MaybeNumber planned_field(A, R row) {
   return row.planned_memory ? MaybeNumber((*row.planned_memory).*Member) : std::nullopt;
 }
@@ -24,7 +29,9 @@ std::vector<Quantity> memory_quantities() {
        .grid = "peak_memory",
        .compared = "peak_allocated",
        .tracked = "active_memory_bytes",
+       .run = "active_memory_bytes",
        .unit = Unit::bytes,
+       .of_run = memory_of_run<&Memory::allocated>,
        .value = memory_field<&Memory::allocated>,
        .title = "peak memory",
        .doc = "peak memory: the most bytes that tensors hold in the timed steps"},
@@ -36,13 +43,17 @@ std::vector<Quantity> memory_quantities() {
        .doc = "peak memory divided by that of `base`"},
       {.csv = "peak_reserved_bytes",
        .json = "memory/peak_reserved",
+       .run = "reserved_memory_bytes",
        .unit = Unit::bytes,
+       .of_run = memory_of_run<&Memory::reserved>,
        .value = memory_field<&Memory::reserved>,
        .title = "peak reserved",
        .doc = "the most bytes that the caching allocator holds; empty on a CPU"},
       {.csv = "process_bytes",
        .json = "memory/process",
+       .run = "process_memory_bytes",
        .unit = Unit::bytes,
+       .of_run = memory_of_run<&Memory::process>,
        .value = memory_field<&Memory::process>,
        .title = "process",
        .doc = "memory of the whole process: device memory by NVML, or the resident set on a CPU"},

@@ -18,7 +18,7 @@ std::map<int64_t, double> seconds_of_latest(const Analysis& a) {
     if (const auto known = latest.find(variant); known != latest.end() && known->second > run.spec.round)
       continue;
     latest[variant] = run.spec.round;
-    double sum = run.result.setup_seconds + run.result.compile_seconds;
+    double sum = run.result.start_seconds();
     for (const StepResult& step : run.result.steps) sum += step.seconds;
     seconds[variant] = sum;
   }

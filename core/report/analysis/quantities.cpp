@@ -57,6 +57,12 @@ std::string text_of(Unit unit, double value) {
   return "";
 }
 
+std::optional<double> number_of(const Quantity& q, const Analysis& a, const Row& row) {
+  if (q.value != nullptr) return q.value(a, row);
+  const auto found = row.numbers.find(q.csv);
+  return found == row.numbers.end() ? std::nullopt : std::optional(found->second);
+}
+
 const Quantity& quantity(std::string_view csv) {
   return *std::ranges::find(quantities(), csv, &Quantity::csv);
 }
@@ -77,6 +83,6 @@ std::vector<std::string> grid_column_names() {
 
 std::string cell_of(const Quantity& q, const Analysis& a, const Row& row) {
   if (q.word != nullptr) return q.word(a, row);
-  return or_unknown(q.value(a, row), [&](double value) { return text_of(q.unit, value); });
+  return or_unknown(number_of(q, a, row), [&](double value) { return text_of(q.unit, value); });
 }
 }  // namespace optrush

@@ -24,6 +24,9 @@ enum class Unit : uint8_t {
 std::string_view to_string(Unit);
 std::string text_of(Unit, double);
 
+/// How a row combines the numbers of its runs.
+enum class OverRuns : uint8_t { median, largest };
+
 /// A number (or word) of a row, declared once with its name in every output. An output for which it has no
 /// name does not show it. results.csv has the order of quantities().
 struct Quantity {
@@ -32,8 +35,12 @@ struct Quantity {
   const char* grid = "";      ///< in the view of a grid: "step_time"
   const char* compared = "";  ///< in a comparison of reports
   const char* tracked = "";   ///< in trackers, for the rung of a run
+  const char* run = "";       ///< column of runs.csv, and in trackers, for the run itself
   Unit unit = Unit::number;
-  std::optional<double> (*value)(const Analysis&, const Row&) = nullptr;  ///< null for a word
+  /// The number of a run. The number of a row combines its runs, unless there is a `value`.
+  std::optional<double> (*of_run)(const RunResult&) = nullptr;
+  OverRuns over = OverRuns::median;
+  std::optional<double> (*value)(const Analysis&, const Row&) = nullptr;
   std::string (*word)(const Analysis&, const Row&) = nullptr;
   const char* title = "";       ///< column title in tables
   const char* grid_title = "";  ///< column title in grids, if it differs
@@ -42,6 +49,8 @@ struct Quantity {
 };
 const std::vector<Quantity>& quantities();
 
+/// The number of a row; none if it was not measured. `q` must not be a word.
+std::optional<double> number_of(const Quantity& q, const Analysis&, const Row&);
 /// The quantity with this column of results.csv.
 const Quantity& quantity(std::string_view csv);
 /// The quantity with this name in a view; nullptr: none.

@@ -5,7 +5,8 @@
 #include "report/analysis/quantities.h"
 
 namespace optrush {
-// The parts of quantities(), by subject.
+// The parts of quantities(), by subject. A new number is an entry in one of them: every output, its
+// documentation included, is made from it.
 /// Names of a rung, its status, and its device.
 std::vector<Quantity> rung_quantities();
 /// Speed and its ratios.
@@ -33,6 +34,12 @@ using MaybeNumber = std::optional<double>;
 template <auto Member>
 MaybeNumber field(const Analysis&, const Row& row) {
   return row.*Member;
+}
+
+/// A member of a run's result.
+template <auto Member>
+MaybeNumber member(const RunResult& run) {
+  return run.*Member;
 }
 
 /// The value of a name in a list of pairs; none if it is missing.

@@ -7,6 +7,11 @@ namespace {
 using A = const Analysis&;
 using R = const Row&;
 
+MaybeNumber per_device(R row) {
+  if (!row.tokens_per_second) return std::nullopt;
+  return *row.tokens_per_second / static_cast<double>(row.devices);
+}
+
 MaybeNumber ratio_value(const Comparison& c) { return c.speed ? MaybeNumber(c.speed->value) : std::nullopt; }
 
 MaybeNumber interval_low(const Comparison& c) {
@@ -29,19 +34,23 @@ std::vector<Quantity> speed_quantities() {
        .grid = "tokens_per_second",
        .compared = "tokens_per_second",
        .tracked = "tokens_per_second",
+       .run = "tokens_per_second",
+       .of_run = member<&RunResult::tokens_per_second>,
        .value = field<&Row::tokens_per_second>,
        .title = "tokens/s",
        .doc =
            "processed tokens per second (every position except padding) of all devices, median over rounds"},
       {.csv = "tokens_per_second_per_device",
        .json = "tokens_per_second_per_device",
-       .value = field<&Row::tokens_per_second_per_device>,
+       .value = [](A, R r) { return per_device(r); },
        .title = "tokens/s per device",
        .doc = "tokens_per_second divided by the number of devices"},
       {.csv = "trained_tokens_per_second",
        .json = "trained_tokens_per_second",
        .compared = "trained_tokens_per_second",
        .tracked = "trained_tokens_per_second",
+       .run = "trained_tokens_per_second",
+       .of_run = member<&RunResult::trained_tokens_per_second>,
        .value = field<&Row::trained_tokens_per_second>,
        .title = "trained tokens/s",
        .of_fewer = true,
@@ -49,7 +58,9 @@ std::vector<Quantity> speed_quantities() {
       {.csv = "padding",
        .json = "padding",
        .compared = "padding",
+       .run = "padding",
        .unit = Unit::share,
+       .of_run = [](const RunResult& run) { return run.padding(); },
        .value = field<&Row::padding>,
        .title = "padding",
        .of_fewer = true,
@@ -57,7 +68,9 @@ std::vector<Quantity> speed_quantities() {
       {.csv = "step_seconds",
        .json = "step_seconds",
        .grid = "step_time",
+       .run = "step_seconds",
        .unit = Unit::seconds,
+       .of_run = member<&RunResult::step_seconds>,
        .value = field<&Row::step_seconds>,
        .title = "step",
        .doc = "median over rounds of each run's median step"},

@@ -1,6 +1,6 @@
 #include "report/analysis/step_cost.h"
 
-#include "base/first_line.h"
+#include "base/text.h"
 
 namespace optrush {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/counted.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "report/numbers/format.h"
 #include "report/numbers/statistics.h"
 

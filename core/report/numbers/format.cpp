@@ -6,8 +6,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "base/counted.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "report/numbers/verdict.h"
 
 namespace optrush {

@@ -44,14 +44,14 @@ struct Ratio {
 /// Quantile of Student's t: the half width, in standard errors, of an interval with this two-sided `error`.
 double t_quantile(double degrees_of_freedom, double error = 0.05);
 
-/// subject / reference, paired by round: geometric mean and paired t interval of log ratios.
+/// Subject / reference, paired by round: geometric mean and paired t interval of log ratios.
 Ratio paired_ratio(const std::vector<double>& subject, const std::vector<double>& reference,
                    const Standard& = {});
 
 /// The same from the log ratio of each round.
 Ratio ratio_of_logs(const std::vector<double>& log_ratios, const Standard& = {});
 
-/// subject / reference of two machines or commits, whose rounds are not paired: Welch's t interval of the
+/// Subject / reference of two machines or commits, whose rounds are not paired: Welch's t interval of the
 /// logarithms.
 Ratio unpaired_ratio(const std::vector<double>& subject, const std::vector<double>& reference,
                      const Standard& = {});

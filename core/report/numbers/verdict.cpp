@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/counted.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "report/numbers/format.h"
 
 namespace optrush {

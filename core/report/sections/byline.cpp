@@ -1,5 +1,5 @@
-#include "base/counted.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"
 

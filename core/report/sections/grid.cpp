@@ -48,11 +48,11 @@ const GridPoint* reference_of(const Grid& grid, const GridPoint& point) {
 
 std::string grid_cell(const Analysis& a, const Quantity& quantity, const GridPoint& point,
                       const GridPoint* reference) {
-  const auto value = quantity.value(a, *point.row);
+  const auto value = number_of(quantity, a, *point.row);
   if (!value) return std::string(kUnknown);
   std::string text = text_of(quantity.unit, *value);
   if (reference == nullptr) return text;
-  const auto other = quantity.value(a, *reference->row);
+  const auto other = number_of(quantity, a, *reference->row);
   return other.value_or(0) > 0 ? text + " (" + change(*value / *other) + ")" : text;
 }
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "base/counted.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/counted.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"

@@ -1,4 +1,4 @@
-#include "base/counted.h"
+#include "base/text.h"
 #include "report/analysis/noise.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <map>
 
-#include "base/counted.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"
@@ -82,8 +82,8 @@ Section throughput_section(const Analysis& a, const Family& family) {
       .lead = "This section shows the tokens/s of each round and step, and the use of the hardware.",
       .chart = "throughput" + family.suffix,
       .caption = "The chart shows the tokens/s of every timed step of each rung's first round."};
-  const bool energy =
-      std::ranges::any_of(a.rows, [](const Row& row) { return row.joules_per_token.has_value(); });
+  const bool energy = std::ranges::any_of(
+      a.rows, [&](const Row& row) { return number_of(quantity("joules_per_token"), a, row).has_value(); });
   const bool cost = a.experiment.price_per_hour > 0;
   const bool fewer = std::ranges::any_of(family.rows, [](const Row* row) { return row->trains_on_fewer(); });
   std::vector<std::string_view> shown = {"tokens_per_second_per_device",

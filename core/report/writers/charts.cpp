@@ -242,7 +242,7 @@ Json grid_data(const Analysis& a, const Grid& grid) {
     const Quantity& quantity = *quantity_of_grid(column);
     bool any = false;
     for (const auto& point : grid.points) {
-      const auto x = grid.x(a, point), y = quantity.value(a, *point.row);
+      const auto x = grid.x(a, point), y = number_of(quantity, a, *point.row);
       if (!x || !y || !point.row->ok()) continue;
       points.push_back({{"line", grid.line(point)},
                         {"x", *x},

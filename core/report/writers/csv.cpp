@@ -6,7 +6,7 @@ namespace optrush {
 namespace {
 std::string csv_cell(const Quantity& q, const Analysis& a, const Row& row) {
   if (q.word != nullptr) return q.word(a, row);
-  const auto value = q.value(a, row);
+  const auto value = number_of(q, a, row);
   return value ? exact_number(*value) : "";
 }
 }  // namespace

@@ -2,7 +2,7 @@
 #include <functional>
 #include <future>
 
-#include "base/file_pieces.h"
+#include "base/files.h"
 #include "report/analysis/quantities.h"
 #include "report/numbers/verdict.h"
 #include "report/writers/writers.h"
@@ -152,7 +152,7 @@ void put_numbers(Json& json, const Analysis& a, const Row& row) {
     if (*q.json == '\0') continue;
     const Json::json_pointer place(std::string("/") + q.json);
     if (Json& around = json[place.parent_pointer()]; !around.is_null())
-      around[place.back()] = or_null(q.value(a, row));
+      around[place.back()] = or_null(number_of(q, a, row));
   }
 }
 
@@ -247,7 +247,7 @@ Json figures_of(const Analysis& a) {
           {"variants", std::move(variants)},
           {"plans", std::move(plans)},
           {"probes", std::move(probes)},
-          {"tried", a.tried}};
+          {"tried", to_json(a.tried)}};
 }
 
 std::string line_of(const Json& part) { return part.dump(-1, ' ', true, Json::error_handler_t::replace); }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/counted.h"
+#include "base/text.h"
 #include "report/analysis/finding_parts.h"
 #include "report/numbers/format.h"
 #include "report/numbers/verdict.h"

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <vector>
 
+#include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
 #include "report/writers/tracking.h"
 
@@ -36,28 +37,11 @@ std::vector<std::string> head_of(const Analysis& a, const StoredRun& run) {
 const std::vector<std::string> kHead = {"run", "variant", "rung", "purpose", "round"};
 }  // namespace
 
-const std::vector<RunQuantity>& run_quantities() {
-  using R = const RunResult&;
-  using MaybeNumber = std::optional<double>;
-  static const std::vector<RunQuantity> all = {
-      {"tokens_per_second", [](R r) { return r.tokens_per_second; }},
-      {"trained_tokens_per_second", [](R r) { return r.trained_tokens_per_second; }, true, true},
-      {"padding", [](R r) { return r.padding(); }, true, true},
-      {"step_seconds", [](R r) { return r.step_seconds; }},
-      {"active_memory_bytes", [](R r) { return r.memory.allocated; }},
-      {"reserved_memory_bytes", [](R r) { return r.memory.reserved; }},
-      {"process_memory_bytes", [](R r) { return r.memory.process; }},
-      {"compile_seconds", [](R r) { return MaybeNumber(r.compile_seconds); }, false},
-      {"setup_seconds", [](R r) { return MaybeNumber(r.setup_seconds); }, false},
-      {"energy_joules", [](R r) { return r.energy_joules; }, false},
-  };
-  return all;
-}
-
 std::string runs_csv(const Analysis& a) {
   std::vector<std::string> titles = kHead;
   titles.emplace_back("status");
-  for (const RunQuantity& q : run_quantities()) titles.emplace_back(q.name);
+  for (const Quantity& q : quantities())
+    if (*q.run != '\0') titles.emplace_back(q.run);
   add_titles(titles);
   std::string text;
   add_line(titles, text);
@@ -65,7 +49,8 @@ std::string runs_csv(const Analysis& a) {
     const RunResult& result = run.result;
     auto cells = head_of(a, run);
     cells.emplace_back(to_string(result.status));
-    for (const RunQuantity& q : run_quantities()) cells.push_back(number_cell(q.value(result)));
+    for (const Quantity& q : quantities())
+      if (*q.run != '\0') cells.push_back(number_cell(q.of_run(result)));
     add_phases(result.phases, cells);
     add_line(cells, text);
   }

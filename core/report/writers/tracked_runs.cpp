@@ -59,12 +59,12 @@ Json step_of(const StepResult& step, bool fewer) {
 
 Json summary_of(const Analysis& a, const RunResult& result, const Row& row, bool fewer) {
   Json summary = Json::object();
-  for (const RunQuantity& q : run_quantities())
-    if (q.tracked && (fewer || !q.of_fewer)) put(summary, std::string("run/") + q.name, q.value(result));
+  for (const Quantity& q : quantities())
+    if (*q.run != '\0' && (fewer || !q.of_fewer)) put(summary, std::string("run/") + q.run, q.of_run(result));
   for (const auto& [phase, seconds] : result.phases) put(summary, "run/phase/" + phase, seconds);
   for (const Quantity& q : quantities())
     if (*q.tracked != '\0' && (fewer || !q.of_fewer))
-      put(summary, std::string("rung/") + q.tracked, q.value(a, row));
+      put(summary, std::string("rung/") + q.tracked, number_of(q, a, row));
   return summary;
 }
 }  // namespace

@@ -21,15 +21,6 @@ std::optional<Tracker> tracker_of(std::string_view);
 /// measured are left out.
 Json tracked_runs(const Analysis&);
 
-/// A number of a run, for runs.csv and for the summary in trackers ("run/step_seconds").
-struct RunQuantity {
-  const char* name;
-  std::optional<double> (*value)(const RunResult&);
-  bool tracked = true;
-  bool of_fewer = false;  ///< shown only if a row trains on fewer tokens than it processes
-};
-const std::vector<RunQuantity>& run_quantities();
-
 /// runs.csv has one line per run, steps.csv one line per step. Numbers have all digits; an empty field is not
 /// known.
 std::string runs_csv(const Analysis&);

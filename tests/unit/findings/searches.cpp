@@ -6,29 +6,28 @@
 
 namespace optrush::test {
 namespace {
-void for_stacks(const Facts& f, const std::function<void(const Json& stage, const Json& stack)>& act) {
-  for (const Json& stage : f.analysis().tried.at("stages"))
-    for (const Json& stack : stage.at("stacks"))
-      if (!stack.at("speed").is_null()) act(stage, stack);
+void for_stacks(const Facts& f, const std::function<void(const TriedStage&, const TriedStack&)>& act) {
+  for (const TriedStage& stage : f.analysis().tried->stages)
+    for (const TriedStack& stack : stage.stacks)
+      if (stack.speed) act(stage, stack);
 }
 
 void search_found_nothing(const Facts& f, bool maybe) {
   bool open = false;
-  for_stacks(f, [&](const Json& stage, const Json& stack) {
-    if (stage.at("reference") != "base") return;
-    EXPECT_FALSE(stack.at("faster").get<bool>()) << stack;
-    open = open || stack.at("speed").get<double>() > 1;
+  for_stacks(f, [&](const TriedStage& stage, const TriedStack& stack) {
+    if (stage.reference != "base") return;
+    EXPECT_FALSE(stack.faster) << stack.stack;
+    open = open || *stack.speed > 1;
   });
   EXPECT_EQ(maybe, open);
-  EXPECT_TRUE(f.analysis().tried.at("answered").get<bool>());
+  EXPECT_TRUE(f.analysis().tried->answered);
 }
 
 void search_found(const Facts& f, const std::string& name, const std::string& results) {
-  EXPECT_EQ(name, f.analysis().tried.at("best"));
-  for_stacks(f, [&](const Json& stage, const Json& stack) {
-    const std::string told = "(against " + stage.at("reference").get<std::string>() + ": " +
-                             stack.at("result").get<std::string>() + ")";
-    if (stack.at("stack") == name) {
+  EXPECT_EQ(name, f.analysis().tried->best);
+  for_stacks(f, [&](const TriedStage& stage, const TriedStack& stack) {
+    const std::string told = "(against " + stage.reference + ": " + stack.result + ")";
+    if (stack.stack == name) {
       EXPECT_THAT(results, ::testing::HasSubstr(told));
     }
   });
@@ -36,15 +35,15 @@ void search_found(const Facts& f, const std::string& name, const std::string& re
 
 void search_has_no_answer(const Facts& f, const Groups& g) {
   bool met = false;
-  for_stacks(f, [&](const Json& stage, const Json& stack) {
-    if (stage.at("reference") != "base") return;
-    EXPECT_LT(stack.at("rounds").get<int64_t>(), 3);
-    EXPECT_LE(stack.at("speed").get<double>(), std::stod(g[3]) + 0.006);
-    if (stack.at("stack") != g[2]) return;
+  for_stacks(f, [&](const TriedStage& stage, const TriedStack& stack) {
+    if (stage.reference != "base") return;
+    EXPECT_LT(stack.rounds, 3);
+    EXPECT_LE(*stack.speed, std::stod(g[3]) + 0.006);
+    if (stack.stack != g[2]) return;
     met = true;
-    is(g[3], stack.at("speed"), "the speed");
-    EXPECT_EQ(g[1].starts_with("best"), stack.at("speed").get<double>() > 1);
-    EXPECT_EQ(std::stol(g[4]), stack.at("rounds").get<int64_t>());
+    is(g[3], *stack.speed, "the speed");
+    EXPECT_EQ(g[1].starts_with("best"), *stack.speed > 1);
+    EXPECT_EQ(std::stol(g[4]), stack.rounds);
   });
   EXPECT_TRUE(met);
 }
@@ -59,15 +58,15 @@ Sentences of_searches(const Facts& f) {
        "(.*?)(; its time ended.*)?",
        [&f](const Groups& g) {
          bool lost = false;
-         for_stacks(f, [&](const Json& stage, const Json& stack) {
-           if (stage.at("reference") != "base") return;
-           lost = lost || stack.at("faster").get<bool>();
-           if (stack.at("stack") == g[1]) {
-             EXPECT_EQ(stack.at("result"), g[2]);
+         for_stacks(f, [&](const TriedStage& stage, const TriedStack& stack) {
+           if (stage.reference != "base") return;
+           lost = lost || stack.faster;
+           if (stack.stack == g[1]) {
+             EXPECT_EQ(stack.result, g[2]);
            }
          });
          EXPECT_TRUE(lost);
-         EXPECT_EQ(f.analysis().tried.at("best"), "base");
+         EXPECT_EQ(f.analysis().tried->best, "base");
        }},
       {R"(the search found ([\w +]+?)((?: \(against [\w +]+: [^)]*\))*)(; its time ended.*)?)",
        [&f](const Groups& g) { search_found(f, g[1], g[2]); }},
@@ -78,8 +77,8 @@ Sentences of_searches(const Facts& f) {
       {"the search has no answer yet: its time was enough for fewer than 3 rounds(; about .* would decide "
        ".*)?",
        [&f](const Groups&) {
-         for_stacks(f, [](const Json& stage, const Json& stack) {
-           EXPECT_TRUE(stage.at("reference") != "base" || stack.at("speed").is_null()) << stack;
+         for_stacks(f, [](const TriedStage& stage, const TriedStack& stack) {
+           EXPECT_TRUE(stage.reference != "base" || !stack.speed) << stack.stack;
          });
        }},
   };
