@@ -1,14 +1,20 @@
 // Runs a target without libFuzzer: every input of its corpus, then inputs that are made of them, the same
 // ones on every machine. Both outcomes have to occur, or the loop would show nothing; takes-all is said for
-// readers that pass over what they do not know.
+// readers that pass over what they do not know. Many targets share a program, so that they are compiled
+// together and linked once.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <string_view>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "base/files.h"
 #include "mutate.h"
 #include "targets/target.h"
@@ -49,28 +55,58 @@ std::vector<std::string> words_of(const fs::path& dictionary) {
   return words;
 }
 
-/// The input on which a target ends the process lies here, to become part of the corpus.
-void run(const std::string& input, const fs::path& last) {
-  std::ofstream(last, std::ios::binary | std::ios::trunc) << input;
-  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+/// Files of targets lie in memory where there is such a folder: a disk would get tens of thousands of them.
+void keep_files_in_memory() {
+  const fs::path memory = "/dev/shm";
+  if (fs::is_directory(memory)) ::setenv("TMPDIR", memory.c_str(), 0);
+}
+
+/// A file with the input on which a target ends the process, to become part of the corpus. It stays open:
+/// where a file is closed after each input, the disk gets each of them.
+class LastInput {
+ public:
+  explicit LastInput(fs::path path)
+      : path_(std::move(path)), file_(::open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {}
+  ~LastInput() { fs::remove(path_); }
+  LastInput(const LastInput&) = delete;
+  LastInput& operator=(const LastInput&) = delete;
+
+  void is(const std::string& input) const {
+    const auto size = static_cast<ssize_t>(input.size());
+    if (::pwrite(file_.get(), input.data(), input.size(), 0) != size || ::ftruncate(file_.get(), size) != 0)
+      fuzz::fail("the input can't be written to " + path_.string());
+  }
+
+ private:
+  fs::path path_;
+  Descriptor file_;
+};
+
+void run(fuzz::Target target, const std::string& input, const LastInput& last) {
+  last.is(input);
+  target(reinterpret_cast<const uint8_t*>(input.data()), input.size());
 }
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool takes_all = argc == 5 && argv[4] == std::string_view("takes-all");
-  if (argc != 4 && !takes_all) {
-    std::cerr << "usage: " << argv[0] << " CORPUS DICTIONARY MUTATIONS [takes-all]\n";
+  const bool takes_all = argc == 6 && argv[5] == std::string_view("takes-all");
+  const auto found = argc > 1 ? fuzz::targets().find(argv[1]) : fuzz::targets().end();
+  if ((argc != 5 && !takes_all) || found == fuzz::targets().end()) {
+    std::cerr << "usage: " << argv[0] << " TARGET CORPUS DICTIONARY MUTATIONS [takes-all]\ntargets:";
+    for (const auto& [name, target] : fuzz::targets()) std::cerr << ' ' << name;
+    std::cerr << '\n';
     return 2;
   }
-  const size_t mutations = std::stoul(argv[3]);
-  const fs::path last = std::string(argv[0]) + ".last";
+  const auto& [name, target] = *found;
+  const size_t mutations = std::stoul(argv[4]);
+  keep_files_in_memory();
+  const LastInput last(fs::path(argv[0]).parent_path() / ("fuzz_" + name + ".last"));
   std::vector<std::string> corpus;
-  for (const auto& file : files_in(argv[1])) corpus.push_back(read_file(file));
-  for (const auto& input : corpus) run(input, last);
-  const std::vector<std::string> words = words_of(argv[2]);
+  for (const auto& file : files_in(argv[2])) corpus.push_back(read_file(file));
+  for (const auto& input : corpus) run(target, input, last);
+  const std::vector<std::string> words = words_of(argv[3]);
   for (uint64_t seed = 0; seed < mutations; ++seed)
-    run(fuzz::Mutator(seed, words)(corpus[seed % corpus.size()]), last);
-  fs::remove(last);
+    run(target, fuzz::Mutator(seed, words)(corpus[seed % corpus.size()]), last);
   const auto [accepted, refused] = fuzz::outcomes();
   std::cout << corpus.size() << " inputs of the corpus and " << mutations << " made of them: " << accepted
             << " accepted, " << refused << " refused\n";

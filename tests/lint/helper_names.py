@@ -15,7 +15,7 @@ DECLARED = re.compile(
     r"|[\w:<>,\s*&.()\[\]]*?[\s*&>](\w+)\s*[(={;\[])"
 )
 COMPILED_TOGETHER = ("core/*.cpp", "plugins/*.cpp", "tools/*.cpp", "tests/distributed/*.cpp",
-                     "tests/plugins/*_test.cpp", "tests/unit/*.cpp")
+                     "tests/fuzz/targets/*.cpp", "tests/plugins/*_test.cpp", "tests/unit/*.cpp")
 OVERLOADED_FOR_TYPES = {"to_json", "operator"}
 
 
@@ -27,7 +27,7 @@ def helpers(text):
             inside = True
         elif line.startswith("}  // namespace"):
             inside = False
-        elif (inside or line.startswith("static ")) and re.match(r"[A-Za-z\[]", line):
+        elif (inside or line.startswith("static ")) and re.match(r"(?!using namespace )[A-Za-z\[]", line):
             found = DECLARED.match(line)
             if found and not line.startswith(("namespace {", "return ")):
                 kind, alias, name = found.groups()

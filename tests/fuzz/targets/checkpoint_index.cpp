@@ -6,17 +6,17 @@
 #include "target.h"
 
 namespace {
-struct Folder : optrush::fuzz::Files {
-  Folder() {
+struct IndexedFolder : optrush::fuzz::Files {
+  IndexedFolder() {
     optrush::write_safetensors(*this / "a.safetensors", {{"x", at::ones({2})}});
     optrush::write_safetensors(*this / "b.safetensors", {{"y", at::ones({2})}});
   }
 };
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(checkpoint_index) {
   using namespace optrush;
-  static const Folder folder;
+  static const IndexedFolder folder;
   folder.write("model.safetensors.index.json", fuzz::text_of(data, size));
   fuzz::feed([&] {
     const Checkpoint checkpoint{folder.path()};

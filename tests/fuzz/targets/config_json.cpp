@@ -4,7 +4,7 @@
 #include "spec/spec_json.h"
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(config_json) {
   using namespace optrush;
   static const fuzz::Files files;
   files.write("config.json", fuzz::text_of(data, size));

@@ -7,7 +7,7 @@
 #include "plugin/description.h"
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(elf_note) {
   using namespace optrush;
   std::istringstream file(fuzz::text_of(data, size));
   fuzz::feed([&] {

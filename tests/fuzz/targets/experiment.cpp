@@ -3,7 +3,7 @@
 
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(experiment) {
   using namespace optrush;
   fuzz::feed_document(fuzz::text_of(data, size), [](const Json& json) {
     return to_json(experiment_from_json(json, "experiment.json"));

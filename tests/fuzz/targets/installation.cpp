@@ -3,7 +3,7 @@
 
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(installation) {
   using namespace optrush;
   static const fuzz::Files files;
   files.write("installation.json", fuzz::text_of(data, size));

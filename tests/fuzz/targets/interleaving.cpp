@@ -6,7 +6,7 @@
 #include "launch/run/socket.h"
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(interleaving) {
   using namespace optrush;
   static const fuzz::Files files;
   static const Descriptor listener = listen_at(files / "turns");

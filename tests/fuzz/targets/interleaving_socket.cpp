@@ -18,7 +18,7 @@ optrush::Descriptor connected(const std::filesystem::path& path) {
 }  // namespace
 
 /// The first byte says after how many lines the controller gives a turn, the rest is what it hears.
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(interleaving_socket) {
   using namespace optrush;
   static const fuzz::Files files;
   if (size == 0) return 0;

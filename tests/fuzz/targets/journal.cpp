@@ -4,7 +4,7 @@
 #include "results/run_result.h"
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(journal) {
   using namespace optrush;
   static const fuzz::Files files;
   files.write("journal.jsonl", fuzz::text_of(data, size));

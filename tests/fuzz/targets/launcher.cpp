@@ -17,7 +17,7 @@ std::map<std::string, std::string> variables_of(const std::string& text) {
 }
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(launcher) {
   using namespace optrush;
   const auto variables = variables_of(fuzz::text_of(data, size));
   fuzz::feed([&] {

@@ -15,7 +15,7 @@ void stop(lua_State* lua, lua_Debug*) {
 }
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(lua_value) {
   using namespace optrush;
   const std::unique_ptr<lua_State, void (*)(lua_State*)> state(luaL_newstate(), lua_close);
   lua_State* lua = state.get();

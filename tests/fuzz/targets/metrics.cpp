@@ -13,7 +13,7 @@ bool same(const RunState& a, const RunState& b) {
 }
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(metrics) {
   using namespace optrush;
   static const fuzz::Files files;
   const std::string text = fuzz::text_of(data, size);

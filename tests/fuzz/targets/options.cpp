@@ -3,7 +3,7 @@
 
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(options) {
   using namespace optrush;
   fuzz::feed([&] {
     const Json input = parse_json(fuzz::text_of(data, size), "input");

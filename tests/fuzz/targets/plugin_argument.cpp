@@ -3,7 +3,7 @@
 
 #include "plugins_folder.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(plugin_argument) {
   using namespace optrush;
   static const Catalogue catalogue = Catalogue::find({fuzz::plugins_folder()});
   fuzz::feed([&] {

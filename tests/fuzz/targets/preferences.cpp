@@ -1,7 +1,7 @@
 // Pairs of answers, a JSON object a line.
 #include "sequences.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(preferences) {
   using namespace optrush;
   static const fuzz::Files files;
   fuzz::feed_sequences(files, fuzz::text_of(data, size), Documents::Form::pairs);

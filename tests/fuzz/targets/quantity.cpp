@@ -4,7 +4,7 @@
 #include "spec/text_value.h"
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(quantity) {
   using namespace optrush;
   const std::string text = fuzz::text_of(data, size);
   fuzz::feed([&] { fuzz::hold(seconds_from(text, "--at-most") > 0, "a length of time is positive"); });

@@ -7,7 +7,7 @@
 
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(ranks) {
   using namespace optrush;
   constexpr const char* kNames[] = {"RANK",        "WORLD_SIZE",  "LOCAL_RANK", "LOCAL_WORLD_SIZE",
                                     "MASTER_ADDR", "MASTER_PORT", "STORE",      "OPTRUSH_COLLECTIVE_TIMEOUT"};

@@ -41,7 +41,7 @@ void put_folder(const fuzz::Files& files, const Json& input) {
 }
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(report) {
   static const fuzz::Files files;
   const Json input = Json::parse(fuzz::text_of(data, size), nullptr, false);
   if (!input.is_object()) return -1;

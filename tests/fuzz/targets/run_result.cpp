@@ -3,7 +3,7 @@
 
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(run_result) {
   using namespace optrush;
   fuzz::feed([&] {
     const std::string text = fuzz::text_of(data, size);

@@ -2,7 +2,7 @@
 #include "spec/spec_json.h"
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(run_spec) {
   using namespace optrush;
   fuzz::feed_document(fuzz::text_of(data, size),
                       [](const Json& json) { return to_json(run_spec_from_json(json, "spec.json")); });

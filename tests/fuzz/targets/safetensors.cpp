@@ -5,7 +5,7 @@
 
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(safetensors) {
   using namespace optrush;
   fuzz::feed([&] {
     const auto file = std::as_bytes(std::span(data, size));

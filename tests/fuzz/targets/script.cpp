@@ -22,7 +22,7 @@ class ReadingHost final : public optrush::ScriptHost {
 };
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(script) {
   using namespace optrush;
   static const fuzz::Files files;
   files.write("script.lua", fuzz::text_of(data, size));

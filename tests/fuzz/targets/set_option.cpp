@@ -18,7 +18,7 @@ optrush::Experiment experiment() {
 }
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(set_option) {
   using namespace optrush;
   static const Experiment start = experiment();
   Overrides overrides;

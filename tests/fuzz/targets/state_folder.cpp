@@ -10,8 +10,8 @@
 namespace {
 using namespace optrush;
 
-struct Folder : fuzz::Files {
-  Folder() {
+struct SavedFolder : fuzz::Files {
+  SavedFolder() {
     std::filesystem::create_directories(*this / "step-00000001");
     write("state.json", R"({"schema_version": 1, "step": 1, "ranks": 1})");
   }
@@ -32,8 +32,8 @@ struct Folder : fuzz::Files {
 };
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const Folder folder;
+FUZZ_TARGET(state_folder) {
+  static const SavedFolder folder;
   folder.write_part(fuzz::text_of(data, size));
   fuzz::feed([&] {
     const StateFolder state(folder.path());

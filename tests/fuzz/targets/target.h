@@ -1,11 +1,11 @@
-// What the targets share. Each is one reader: its LLVMFuzzerTestOneInput is given the bytes of a file, a
-// message or an argument, reads them as the program does and holds against the value what has to be true of
-// it.
+// What the targets share. Each is one reader: FUZZ_TARGET(NAME) is given the bytes of a file, a message or an
+// argument, reads them as the program does and holds against the value what has to be true of it.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,9 +14,25 @@
 #include "base/temporary_folder.h"
 #include "optrush/error.h"
 
+/// Begins the function of a target. A program of libFuzzer has one target; one that replays has many and
+/// knows them by name.
+#ifdef OPTRUSH_LIBFUZZER
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+#define FUZZ_TARGET(name) extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size)
+#else
+#define FUZZ_TARGET(name)                                                                          \
+  static int fuzz_##name(const uint8_t* data, size_t size);                                        \
+  static const bool name##_is_known = optrush::fuzz::targets().emplace(#name, fuzz_##name).second; \
+  static int fuzz_##name(const uint8_t* data, size_t size)
+#endif
 
 namespace optrush::fuzz {
+using Target = int (*)(const uint8_t* data, size_t size);
+inline std::map<std::string, Target>& targets() {
+  static std::map<std::string, Target> all;
+  return all;
+}
+
 /// How the inputs of this process ended: in a value, or in an Error.
 struct Outcomes {
   size_t accepted = 0, refused = 0;

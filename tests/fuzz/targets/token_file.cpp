@@ -4,7 +4,7 @@
 #include "data/token_source.h"
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(token_file) {
   using namespace optrush;
   static const fuzz::Files files;
   files.write("tokens.bin", fuzz::text_of(data, size));

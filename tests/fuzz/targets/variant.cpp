@@ -2,7 +2,7 @@
 #include "experiment/experiment.h"
 #include "target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+FUZZ_TARGET(variant) {
   using namespace optrush;
   fuzz::feed_document(fuzz::text_of(data, size), [](const Json& json) {
     const Variant variant = variant_from_json(json, "variants.json");
