@@ -567,13 +567,22 @@ def test_token_file(work, tokenizer):
         return list(tokens)
 
     def made(source, *options):
-        return optrush("tokenize", source, "tokens.bin", "--model", "model", *options, cwd=work)
+        """What the command starts, in this process and from the same folder."""
+        out, err = io.StringIO(), io.StringIO()
+        here = os.getcwd()
+        os.chdir(work)
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                code = SCRIPT.main([source, "tokens.bin", "--model", "model", *options])
+        finally:
+            os.chdir(here)
+        return subprocess.CompletedProcess(source, code, out.getvalue(), err.getvalue())
 
     texts = ["hello", "ünïcödé ☃?", "What is 2 + 2?\n"]
     end = tokenizer.eos_token_id
     wanted = [token for text in texts for token in [*tokenizer(text)["input_ids"], end]]
     (work / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    done = made("texts.jsonl", "--token-file")
+    done = optrush("tokenize", "texts.jsonl", "tokens.bin", "--model", "model", "--token-file", cwd=work)
     assert done.returncode == 0 and f"3 texts, {len(wanted)} tokens" in done.stdout and "rush.tokens" in done.stdout, done
     assert read(work / "tokens.bin") == wanted
 
@@ -610,10 +619,11 @@ exp:run { rounds = 1 }
     (work / "latin.txt").write_bytes(b"gr\xfcn")
     (work / "wide.txt").write_bytes("hello".encode("utf-16"))
     for source, options, what in (("chat.jsonl", ["--token-file"], "chat.jsonl:2"), ("none.txt", ["--token-file"], "has no text"),
-                                  ("latin.txt", ["--token-file"], "is not UTF-8"), ("wide.txt", ["--token-file"], "is UTF-16"),
-                                  ("nowhere", ["--token-file"], "nowhere")):
+                                  ("latin.txt", ["--token-file"], "is not UTF-8"), ("wide.txt", ["--token-file"], "is UTF-16")):
         done = made(source, *options)
         assert done.returncode != 0 and what in done.stderr, (source, done.stderr)
+    done = optrush("tokenize", "nowhere", "tokens.bin", "--model", "model", "--token-file", cwd=work)
+    assert done.returncode != 0 and "nowhere" in done.stderr, done.stderr
     assert (work / "tokens.bin").read_bytes() == before and not list(work.glob(".tokens-*"))
 
 
