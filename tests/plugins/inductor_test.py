@@ -16,6 +16,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 sys.path.insert(0, str(pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"], "plugins/optimizations/compile")))
 import inductor  # noqa: E402
+import wrappers  # noqa: E402
 
 
 def calls_of_attention(kernels, dtype=torch.float32):
@@ -98,7 +99,7 @@ with tempfile.TemporaryDirectory() as scratch:
             torch.testing.assert_close(is_, should, rtol=1e-5, atol=1e-5)
 # The name of a device is read by hand as torch reads it by an expression.
 NAMES = ["cpu", "cuda", "cuda:0", "cuda:17", "xpu:1", "mps", "", "cpu:", "cuda:x", "cuda:1x", "cpux", "gpu", ":1", "cuda:1:2", "cuda "]
-PROGRAM = inductor.DEVICE_WITHOUT_REGEX + """#include <regex>
+PROGRAM = wrappers.DEVICE_WITHOUT_REGEX + """#include <regex>
 #include <iostream>
 int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
@@ -118,4 +119,7 @@ for name, line in zip(NAMES, told, strict=True):
 assert "/optrush_" in codecache._get_cpp_wrapper_header("cpu", aot_mode=True), "this torch reads devices in another way"
 # The headers that are compiled ahead are those that the units are built with: one of wrappers, one of kernels.
 assert codecache._precompile_header.cache_info().currsize == 2, codecache._precompile_header.cache_info()
+# So is the one object file with the functions that every wrapper begins with; no wrapper was compiled with them.
+assert len(wrappers.BuilderWithInterface.objects) == 4 and len(set(wrappers.BuilderWithInterface.objects.values())) == 1, (
+    wrappers.BuilderWithInterface.objects)
 print("passed")

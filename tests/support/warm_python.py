@@ -33,7 +33,7 @@ def load():
     import torch._inductor.fx_passes.post_grad  # noqa: F401
 
     # The script of a request brings its own.
-    for name in ("inductor", "cuda_tools"):
+    for name in ("inductor", "cuda_tools", "wrappers"):
         del sys.modules[name]
 
 

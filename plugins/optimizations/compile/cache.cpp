@@ -20,6 +20,7 @@
 #include "optrush/error.h"
 #include "optrush/gpu_kernel.h"
 #include "optrush/machine.h"
+#include "wrappers_py.h"
 
 namespace optrush::compile {
 namespace fs = std::filesystem;
@@ -119,8 +120,8 @@ std::string Cache::key_of(const UnitGraph& graph, const Request& request) {
   // The GPUs of one machine read one copy: code is told its device when it is loaded.
   static const std::regex number("cuda:[0-9]+");
   const std::string asked = std::regex_replace(graph.text() + to_json(request).dump(), number, "cuda");
-  return c10::sha1(asked + kInductorPy + kCudaToolsPy + processor(request.inputs.front().device()) +
-                   at::show_config())
+  return c10::sha1(asked + kInductorPy + kCudaToolsPy + kWrappersPy +
+                   processor(request.inputs.front().device()) + at::show_config())
       .str();
 }
 
@@ -152,6 +153,7 @@ void Cache::compile(std::vector<Job> jobs) const {
     write(work / "request.json", asked.dump(1));
     write(work / "inductor.py", kInductorPy);
     write(work / "cuda_tools.py", kCudaToolsPy);
+    write(work / "wrappers.py", kWrappersPy);
     if (words.empty()) words.push_back((work / "inductor.py").string());
     words.push_back(work.string());
   }

@@ -12,7 +12,6 @@ many processes as there are cores.
 import contextlib
 import contextvars
 import ctypes
-import hashlib
 import json
 import os
 import subprocess
@@ -33,13 +32,14 @@ from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_export_joint_simple
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
-from torch._inductor.cpp_builder import CppBuilder, CppTorchDeviceOptions
 from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.fx_passes.joint_graph import joint_graph_passes
 from torch._inductor.package import package_aoti
 from torch._inductor.virtualized import V
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import CheckpointPolicy
+
+import wrappers
 
 ATEN = torch.ops.aten
 # As the host names attention's kernels.
@@ -273,87 +273,6 @@ def built_beside(workers):
         codecache.AotCodeCompiler.compile = compile_here
 
 
-def precompile_headers(device):
-    """The headers that AotCodeCompiler precompiles before it builds the first half, by the arguments that it gives."""
-    isa = cpu_vec_isa.pick_vec_isa()
-    of_all = CppTorchDeviceOptions(vec_isa=isa, device_type=device, aot_mode=True)
-    command = repr(CppBuilder(name="o", sources="i", BuildOption=of_all).get_command_line())
-    arguments = {
-        "aot_mode": True,
-        "device_type": device,
-        "use_mmap_weights": False,
-        "use_mmap_weights_external": False,
-        "use_relative_path": False,
-        "vec_isa": isa,
-    }
-    wrapper = codecache._get_cpp_wrapper_header(device, aot_mode=True)
-    codecache._precompile_header(wrapper, command, min_optimize=True, **arguments)
-    if kernels := codecache._get_cpp_prefix_header(device):
-        codecache._precompile_header(kernels, command, **arguments)
-
-
-TORCHS_HEADER = codecache._get_cpp_wrapper_header
-DEVICE_IN_TORCH = 'std::regex re("(cpu|cuda|xpu|mps)(:([0-9]+))?");'
-DEVICE_WITHOUT_REGEX = """\
-#pragma once
-#include <cstring>
-#include <functional>
-#include <map>
-#include <memory>
-#include <sstream>
-#include <stdexcept>
-#include <string>
-#include <vector>
-#ifdef __GLIBCXX__
-#define _GLIBCXX_REGEX 1  // <regex> is empty after this
-namespace std {
-struct smatch {
-  struct Part {
-    string text;
-    bool matched = false;
-    const string& str() const { return text; }
-  };
-  Part parts[4];
-  const Part& operator[](size_t i) const { return parts[i]; }
-};
-struct regex {
-  explicit regex(const char*) {}
-};
-inline bool regex_match(const string& text, smatch& found, const regex&) {
-  const size_t colon = text.find(':');
-  const string type = text.substr(0, colon), index = colon == string::npos ? "" : text.substr(colon + 1);
-  if (type != "cpu" && type != "cuda" && type != "xpu" && type != "mps") return false;
-  if (colon != string::npos && (index.empty() || index.find_first_not_of("0123456789") != string::npos)) return false;
-  found.parts[1] = {type, true};
-  if (colon != string::npos) found.parts[3] = {index, true};
-  return true;
-}
-}  // namespace std
-#endif
-"""
-
-
-def read_devices_without_regex():
-    """A wrapper reads the name of its device by std::regex, whose templates are half of what the compiler does for a wrapper. The
-    header that is precompiled for wrappers reads it by hand, where torch has the one expression that is known here."""
-    base = Path(torch.__file__).parent / "include/torch/csrc/inductor/aoti_runtime/model_base.h"
-    text = base.read_text() if base.is_file() else ""
-    if DEVICE_IN_TORCH not in text or text.count("std::regex") != 2:
-        return
-
-    def header(device, aot_mode=False):
-        content = f"{DEVICE_WITHOUT_REGEX}#include <{TORCHS_HEADER(device, aot_mode)}>\n"
-        file = Path(codecache.default_cache_dir(), f"optrush_{hashlib.sha256(content.encode()).hexdigest()[:16]}.h")
-        if not file.exists():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as made:
-                made.write(content)
-            os.replace(made.name, file)
-        return str(file)
-
-    codecache._get_cpp_wrapper_header = header
-
-
 def show_torch_to_kernels():
     """As `link_libtorch` is off, kernels that are timed here (max-autotune) find LibTorch in the process."""
     for name in ("libtorch_cpu.so", "libtorch_cuda.so"):
@@ -404,7 +323,8 @@ def tools_for(requests, build):
 def prepare():
     show_torch_to_kernels()
     include_types_of_fp8()
-    read_devices_without_regex()
+    wrappers.read_devices_without_regex()
+    wrappers.compile_the_interface_once()
     try_instruction_sets_here()
     cpu_vec_isa.pick_vec_isa()
 
@@ -416,7 +336,7 @@ def compile_units(folders, requests, build):
     timed = requests[0]["mode"].startswith("max-autotune")
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as workers:
         if not timed:
-            workers.submit(precompile_headers, device_of(requests))
+            workers.submit(wrappers.compile_ahead, device_of(requests))
         with contextlib.nullcontext() if timed else built_beside(workers):
             lowered = [lower_unit(folder, request) for folder, request in zip(folders, requests)]
     for folder, (files, meta) in zip(folders, lowered):
