@@ -1,5 +1,5 @@
-"""A Python that has loaded Inductor already, for tests that start the helper of the plugin compile many times: importing torch takes
-seconds of each.
+"""A Python that has loaded Inductor and lowered two units with it, for tests that start the helper of the plugin compile many times:
+importing torch takes three seconds of each, and what Inductor makes once for a process two more.
 
   warm_python.py serve SOCKET               loads, says so, and serves in the background
   warm_python.py stop SOCKET
@@ -23,15 +23,19 @@ LONGEST_IDLE = 1800
 
 
 def load():
-    """What every script loads. No graph is lowered: its autograd would start threads, which a fork lacks."""
+    """What every script loads and makes."""
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy's, as it is loaded
     sys.path[0] = str(HELPER)
-    import inductor  # noqa: F401
+    sys.path.append(str(pathlib.Path(__file__).parent))
+    import inductor
     import torch._inductor.codegen.cpp_wrapper_cpu
     import torch._inductor.compile_fx
     import torch._inductor.fx_passes.joint_graph
     import torch._inductor.fx_passes.post_grad  # noqa: F401
+    import warm_units
 
+    inductor.try_instruction_sets_here()
+    warm_units.lower()
     # The script of a request brings its own.
     for name in ("inductor", "cuda_tools", "wrappers"):
         del sys.modules[name]
