@@ -12,12 +12,12 @@ using test::setting;
 using ::testing::HasSubstr;
 
 /// Variants of a ladder, their plans, and the check of each.
-struct Ladder {
+struct PlannedLadder {
   test::SyntheticReport report{"gate", 3};
   std::vector<Variant> variants;
   Plans plans;
 
-  explicit Ladder(std::vector<Rung> rungs, const RunSpec* base = nullptr) {
+  explicit PlannedLadder(std::vector<Rung> rungs, const RunSpec* base = nullptr) {
     if (base) report.experiment.base = *base;
     report.ladder(std::move(rungs));
     variants = expand(report.experiment);
@@ -35,13 +35,14 @@ std::vector<std::string> plugin_names(const RunSpec& spec) {
 }
 
 TEST(GatePlan, TheBaseIsComparedWithNothing) {
-  const GateCheck check = Ladder({bf16()}).check(0);
+  const GateCheck check = PlannedLadder({bf16()}).check(0);
   EXPECT_FALSE(check.compares());
   EXPECT_FALSE(check.must_fall);
 }
 
 TEST(GatePlan, ExactAndRoundingCompareWithThePreviousRung) {
-  const Ladder ladder({rung("fused", "fused_adamw"), rung("checkpointing", "activation_checkpointing")});
+  const PlannedLadder ladder(
+      {rung("fused", "fused_adamw"), rung("checkpointing", "activation_checkpointing")});
   EXPECT_EQ(ladder.check(1).reference_variant, 0);
   EXPECT_EQ(ladder.check(1).effect, Effect::rounding);
   EXPECT_EQ(ladder.check(1).allowed.loss, 1e-4);
@@ -52,11 +53,11 @@ TEST(GatePlan, ExactAndRoundingCompareWithThePreviousRung) {
 }
 
 TEST(GatePlan, PrecisionComparesWithTheLastRungInFullPrecision) {
-  const Ladder ladder({rung("fused", "fused_adamw"), bf16(), rung("flash", "flash_attention"),
-                       Rung{.name = "fp16",
-                            .plugins = {{"mixed_precision", {{"dtype", "fp16"}}}},
-                            .replace = {"mixed_precision"},
-                            .where = "x.lua:1"}});
+  const PlannedLadder ladder({rung("fused", "fused_adamw"), bf16(), rung("flash", "flash_attention"),
+                              Rung{.name = "fp16",
+                                   .plugins = {{"mixed_precision", {{"dtype", "fp16"}}}},
+                                   .replace = {"mixed_precision"},
+                                   .where = "x.lua:1"}});
   EXPECT_EQ(ladder.check(2).reference_variant, 1);
   EXPECT_EQ(ladder.check(2).allowed.loss, 2e-2);
   // In fewer bits even another order of the same sums shows more.
@@ -68,30 +69,31 @@ TEST(GatePlan, PrecisionComparesWithTheLastRungInFullPrecision) {
 }
 
 TEST(GatePlan, TakingPrecisionOffComparesTightlyWithFullPrecision) {
-  const Ladder ladder({bf16(), rung("fused", "fused_adamw"),
-                       Rung{.name = "back in fp32", .without = {"mixed_precision"}, .where = "x.lua:1"}});
+  const PlannedLadder ladder(
+      {bf16(), rung("fused", "fused_adamw"),
+       Rung{.name = "back in fp32", .without = {"mixed_precision"}, .where = "x.lua:1"}});
   EXPECT_EQ(ladder.check(3).reference_variant, 0);
   EXPECT_EQ(ladder.check(3).effect, Effect::rounding);
   EXPECT_EQ(ladder.check(3).allowed.loss, 1e-4);
 }
 
 TEST(GatePlan, ABaseInFewerBitsIsStillAReference) {
-  RunSpec base = Ladder({}).report.experiment.base;
+  RunSpec base = PlannedLadder({}).report.experiment.base;
   base.plugins = {{"mixed_precision", {{"dtype", "bf16"}}}};
-  const Ladder ladder({rung("fused", "fused_adamw")}, &base);
+  const PlannedLadder ladder({rung("fused", "fused_adamw")}, &base);
   EXPECT_EQ(ladder.check(1).reference_variant, 0);
   EXPECT_EQ(ladder.check(1).allowed.loss, 5e-3);
 }
 
 TEST(GatePlan, DoublePrecisionIsJudgedInDoublePrecision) {
-  RunSpec base = Ladder({}).report.experiment.base;
+  RunSpec base = PlannedLadder({}).report.experiment.base;
   base.train.dtype = "fp64";
-  EXPECT_EQ(Ladder({rung("fused", "fused_adamw")}, &base).check(1).allowed.loss, 1e-9);
+  EXPECT_EQ(PlannedLadder({rung("fused", "fused_adamw")}, &base).check(1).allowed.loss, 1e-9);
 }
 
 TEST(GatePlan, ALargerMicroBatchIsComparedWithAccumulation) {
   const GateCheck check =
-      Ladder({bf16(), setting("micro-batch 8", {{"train", {{"micro_batch", 8}}}})}).check(2);
+      PlannedLadder({bf16(), setting("micro-batch 8", {{"train", {{"micro_batch", 8}}}})}).check(2);
   ASSERT_TRUE(check.reference);
   EXPECT_FALSE(check.subject);
   EXPECT_EQ(check.reference->purpose, Purpose::reference);
@@ -104,7 +106,7 @@ TEST(GatePlan, ALargerMicroBatchIsComparedWithAccumulation) {
 }
 
 TEST(GatePlan, AccumulationIsProbedAtTheBatchBeforeIt) {
-  const Ladder ladder(
+  const PlannedLadder ladder(
       {rung("accumulate", "gradient_accumulation", {{"steps", 4}}), rung("fused", "fused_adamw")});
   const GateCheck check = ladder.check(1);
   ASSERT_TRUE(check.subject);
@@ -120,7 +122,8 @@ TEST(GatePlan, AccumulationIsProbedAtTheBatchBeforeIt) {
 }
 
 TEST(GatePlan, ABatchThatCannotBeSplitOnlyHasToTrain) {
-  const GateCheck check = Ladder({rung("accumulate", "gradient_accumulation", {{"steps", 3}})}).check(1);
+  const GateCheck check =
+      PlannedLadder({rung("accumulate", "gradient_accumulation", {{"steps", 3}})}).check(1);
   EXPECT_FALSE(check.compares());
   EXPECT_TRUE(check.must_fall);
   EXPECT_THAT(check.explanation, HasSubstr("cannot be split"));
@@ -129,7 +132,7 @@ TEST(GatePlan, ABatchThatCannotBeSplitOnlyHasToTrain) {
 TEST(GatePlan, ANewBatchWithAPluginIsProbedWithThePlugin) {
   Rung both = rung("flash at 8", "flash_attention");
   both.settings = {{"train", {{"micro_batch", 8}, {"seq_len", 1024}}}};
-  const GateCheck check = Ladder({both}).check(1);
+  const GateCheck check = PlannedLadder({both}).check(1);
   ASSERT_TRUE(check.subject);
   EXPECT_EQ(check.subject->train.micro_batch, 4);
   EXPECT_EQ(check.subject->train.seq_len, 512);
@@ -138,25 +141,25 @@ TEST(GatePlan, ANewBatchWithAPluginIsProbedWithThePlugin) {
 }
 
 TEST(GatePlan, OnlyAnotherSequenceLengthHasToTrain) {
-  const GateCheck check = Ladder({setting("long", {{"train", {{"seq_len", 1024}}}})}).check(1);
+  const GateCheck check = PlannedLadder({setting("long", {{"train", {{"seq_len", 1024}}}})}).check(1);
   EXPECT_FALSE(check.compares());
   EXPECT_TRUE(check.must_fall);
 }
 
 TEST(GatePlan, AnEqualGlobalBatchIsTheSameTask) {
   const GateCheck check =
-      Ladder({setting("split", {{"train", {{"micro_batch", 2}, {"accumulation", 2}}}})}).check(1);
+      PlannedLadder({setting("split", {{"train", {{"micro_batch", 2}, {"accumulation", 2}}}})}).check(1);
   EXPECT_EQ(check.reference_variant, 0);
   EXPECT_EQ(check.effect, Effect::rounding);
   EXPECT_FALSE(check.subject);
 }
 
 TEST(GatePlan, AnotherFunctionIsComparedWithItsPlainForm) {
-  RunSpec base = Ladder({}).report.experiment.base;
+  RunSpec base = PlannedLadder({}).report.experiment.base;
   base.plugins = {{"fused_adamw", Json::object()}};
-  const Ladder ladder({bf16(), rung("accumulate", "gradient_accumulation", {{"steps", 4}}),
-                       rung("lora", "lora", {{"rank", 8}}), rung("flash", "flash_attention")},
-                      &base);
+  const PlannedLadder ladder({bf16(), rung("accumulate", "gradient_accumulation", {{"steps", 4}}),
+                              rung("lora", "lora", {{"rank", 8}}), rung("flash", "flash_attention")},
+                             &base);
   const GateCheck check = ladder.check(3);
   ASSERT_TRUE(check.reference);
   EXPECT_EQ(plugin_names(*check.reference), (std::vector<std::string>{"fused_adamw", "lora"}));
@@ -168,7 +171,7 @@ TEST(GatePlan, AnotherFunctionIsComparedWithItsPlainForm) {
 }
 
 TEST(GatePlan, AFunctionAloneIsItsOwnPlainForm) {
-  const GateCheck check = Ladder({rung("lora", "lora", {{"rank", 8}})}).check(1);
+  const GateCheck check = PlannedLadder({rung("lora", "lora", {{"rank", 8}})}).check(1);
   EXPECT_FALSE(check.compares());
   EXPECT_TRUE(check.must_fall);
 }
@@ -176,7 +179,7 @@ TEST(GatePlan, AFunctionAloneIsItsOwnPlainForm) {
 TEST(GatePlan, ALearningRateThatChangesIsAnotherTask) {
   for (const Json& train :
        {Json{{"lr", 0.1}}, Json{{"lr_warmup", 2}}, Json{{"lr_decay", "linear"}, {"lr_steps", 9}}}) {
-    const Ladder ladder({setting("rate", {{"train", train}}), rung("fused", "fused_adamw")});
+    const PlannedLadder ladder({setting("rate", {{"train", train}}), rung("fused", "fused_adamw")});
     EXPECT_EQ(ladder.check(1).reference_variant, -1) << train;
     EXPECT_TRUE(ladder.check(1).must_fall) << train;
     EXPECT_EQ(ladder.check(2).reference_variant, 1) << train;
@@ -184,14 +187,14 @@ TEST(GatePlan, ALearningRateThatChangesIsAnotherTask) {
 }
 
 TEST(GatePlan, AnotherSeedIsAnotherTask) {
-  const Ladder ladder({bf16(), setting("seed 2", {{"train", {{"seed", 2}}}})});
+  const PlannedLadder ladder({bf16(), setting("seed 2", {{"train", {{"seed", 2}}}})});
   ASSERT_TRUE(ladder.check(2).reference);
   EXPECT_EQ(ladder.check(2).reference->train.seed, 2U);
   EXPECT_TRUE(ladder.check(2).reference->plugins.empty());
 }
 
 TEST(GatePlan, CombinationsOfAGridAreComparedWithTheirLike) {
-  Ladder grid({});
+  PlannedLadder grid({});
   grid.report.experiment.parts = {
       {.arrangement = Arrangement::grid,
        .axes = {{setting("s256", {{"train", {{"seq_len", 256}}}}),
@@ -213,7 +216,7 @@ TEST(GatePlan, CombinationsOfAGridAreComparedWithTheirLike) {
 }
 
 TEST(GatePlan, ARungWithoutAPlanIsNobodysReference) {
-  Ladder ladder({rung("broken", "broken_plugin"), rung("fused", "fused_adamw")});
+  PlannedLadder ladder({rung("broken", "broken_plugin"), rung("fused", "fused_adamw")});
   ladder.plans[1].reset();
   EXPECT_EQ(ladder.check(2).reference_variant, 0);
   const auto checks = plan_gate(ladder.variants, ladder.plans);
@@ -253,7 +256,7 @@ std::string error_of_plan(const Json& json) {
 }
 
 TEST(Plan, ReadsWhatItWritesAndNamesWhatIsWrong) {
-  const Ladder ladder({bf16()});
+  const PlannedLadder ladder({bf16()});
   const Json good = to_json(*ladder.plans[1]);
   EXPECT_EQ(to_json(plan_from_json(good, "plans.json")), good);
   const auto with = [&](const char* pointer, const Json& value) {
@@ -275,7 +278,7 @@ TEST(Plan, ReadsWhatItWritesAndNamesWhatIsWrong) {
 }
 
 TEST(Plan, OfAnEarlierBuildKnowsItsRanksFromTheBatch) {
-  Json json = to_json(*Ladder({bf16()}).plans[1]);
+  Json json = to_json(*PlannedLadder({bf16()}).plans[1]);
   json["problem"].erase("world_size");
   const auto one =
       json["problem"]["micro_batch"].get<int64_t>() * json["problem"]["accumulation"].get<int64_t>();
@@ -284,7 +287,8 @@ TEST(Plan, OfAnEarlierBuildKnowsItsRanksFromTheBatch) {
 }
 
 TEST(GatePlan, TheRepeatIsOneMoreRunOfTheReference) {
-  const Ladder ladder({rung("fused", "fused_adamw"), rung("checkpointing", "activation_checkpointing")});
+  const PlannedLadder ladder(
+      {rung("fused", "fused_adamw"), rung("checkpointing", "activation_checkpointing")});
   EXPECT_FALSE(ladder.check(1).repeat) << "equal bits are not asked for";
   const GateCheck exact = ladder.check(2);
   ASSERT_TRUE(exact.repeat);
@@ -309,7 +313,7 @@ Rung more_ranks(int64_t world_size, int64_t micro_batch) {
 }
 
 TEST(GatePlan, MoreRanksAtAnEqualGlobalBatchAreTheSameTask) {
-  const Ladder ladder({on_ranks(2, 2), more_ranks(4, 1)});
+  const PlannedLadder ladder({on_ranks(2, 2), more_ranks(4, 1)});
   for (const int64_t variant : {1, 2}) {
     const GateCheck check = ladder.check(variant);
     EXPECT_EQ(check.reference_variant, variant - 1);
@@ -319,7 +323,7 @@ TEST(GatePlan, MoreRanksAtAnEqualGlobalBatchAreTheSameTask) {
 }
 
 TEST(GatePlan, AGlobalBatchThatGrowsWithTheRanksIsComparedWithFewerRanks) {
-  const Ladder ladder({on_ranks(2, 4), more_ranks(4, 4), more_ranks(8, 2)});
+  const PlannedLadder ladder({on_ranks(2, 4), more_ranks(4, 4), more_ranks(8, 2)});
   const GateCheck two = ladder.check(1), four = ladder.check(2);
   ASSERT_TRUE(two.reference && four.reference);
   EXPECT_FALSE(two.subject || four.subject);
@@ -335,7 +339,7 @@ TEST(GatePlan, AGlobalBatchThatGrowsWithTheRanksIsComparedWithFewerRanks) {
 }
 
 TEST(GatePlan, RanksOverAnAccumulatingPluginAreProbed) {
-  const Ladder ladder({rung("accumulate", "gradient_accumulation", {{"steps", 4}}), on_ranks(2, 4)});
+  const PlannedLadder ladder({rung("accumulate", "gradient_accumulation", {{"steps", 4}}), on_ranks(2, 4)});
   const GateCheck check = ladder.check(2);
   ASSERT_TRUE(check.subject) << "a plugin decides how often the rung below accumulates";
   EXPECT_EQ(check.subject->train.world_size, 2);
@@ -344,7 +348,7 @@ TEST(GatePlan, RanksOverAnAccumulatingPluginAreProbed) {
 }
 
 TEST(GatePlan, APlainFormHasTheRanksOfTheBase) {
-  const Ladder ladder({on_ranks(4, 4), rung("lora", "lora", {{"rank", 8}})});
+  const PlannedLadder ladder({on_ranks(4, 4), rung("lora", "lora", {{"rank", 8}})});
   const GateCheck check = ladder.check(2);
   ASSERT_TRUE(check.reference);
   EXPECT_EQ(plugin_names(*check.reference), std::vector<std::string>{"lora"});
@@ -356,11 +360,11 @@ TEST(GatePlan, APlainFormHasTheRanksOfTheBase) {
 
 // On as many ranks, the plain form has more that train on other data where the stack cuts matrices over some.
 TEST(GatePlan, APlainFormMakesTheBatchOfAStackThatLeavesFewerRanksToTheData) {
-  RunSpec base = Ladder({}).report.experiment.base;
+  RunSpec base = PlannedLadder({}).report.experiment.base;
   base.train.world_size = 4;
   base.train.micro_batch = 2;
   base.plugins = {{"spread", Json::object()}};
-  Ladder ladder({rung("cut", "tensor_parallel"), rung("lora", "lora", {{"rank", 8}})}, &base);
+  PlannedLadder ladder({rung("cut", "tensor_parallel"), rung("lora", "lora", {{"rank", 8}})}, &base);
   for (const size_t cut : {1, 2}) ladder.plans[cut]->problem.global_batch = 4;  // 2 ranks have other data
   const GateCheck check = ladder.check(2);
   ASSERT_TRUE(check.reference) << check.explanation;
