@@ -84,7 +84,7 @@ bool MemoryTrials::run(const MemoryTrial& trial, int64_t gpus) {
 }
 
 AskingHost::AskingHost(const RunRequest& request, const std::string& label)
-    : worker_(request.worker),
+    : workers_(request.worker),
       as_gpu_(request.as_gpu),
       trials_(request, label),
       model_tokens_([](const std::string& line) { Terminal::of(2).write("optrush: " + line + "\n"); }) {}
@@ -120,14 +120,14 @@ Json AskingHost::ask_worker(const std::string& what) const {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "answer.json";
   Interrupts interrupts;
-  run_process({{worker_, what, "--out", out}, {}, folder.path() / "log.txt"}, kLimits, interrupts);
+  run_process({{workers_.worker(), what, "--out", out}, {}, folder.path() / "log.txt"}, kLimits, interrupts);
   if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "nothing was run");
   return fs::exists(out) ? read_json(out) : Json();
 }
 
 std::optional<int64_t> AskingHost::predicted_peak(const RunSpec& spec) {
   Interrupts interrupts;
-  const auto peak = optrush::predicted_peak(spec, worker_, kLimits, interrupts, as_gpu_);
+  const auto peak = optrush::predicted_peak(spec, workers_, kLimits, interrupts, as_gpu_);
   if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "nothing was run");
   return peak;
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include "launch/controller.h"
+#include "launch/fork_server.h"
 #include "launch/model_tokens.h"
 #include "script/host.h"
 
@@ -45,13 +46,14 @@ class AskingHost : public ScriptHost {
   ModelTokens& model_tokens() { return model_tokens_; }
   MemoryTrial with_tokens(MemoryTrial trial);
   MemoryTrials& trials() { return trials_; }
+  ForkServer& workers() { return workers_; }
   Json gpus() const;
 
  private:
   /// The output of the worker's command `what`; null if it writes none.
   Json ask_worker(const std::string& what) const;
 
-  std::filesystem::path worker_;
+  ForkServer workers_;
   std::optional<PlannedGpu> as_gpu_;  ///< the GPU of --as-gpu
   MemoryTrials trials_;
   ModelTokens model_tokens_;

@@ -142,9 +142,10 @@ Json dry_run(const Expanded& expanded, const RunRequest& request) {
   Interrupts interrupts;
   Json listed = Json::array(), failures = Json::array(), runs = Json::array();
   Plans plans(variants.size());
-  const auto without_plan = plan_all(experiment, variants, schedule, plans,
-                                     {request.worker, {.timeout_s = request.plan_timeout_s}, request.as_gpu},
-                                     interrupts, [](const Variant&) {});
+  const auto without_plan =
+      plan_all(experiment, variants, schedule, plans,
+               {*request.workers, {.timeout_s = request.plan_timeout_s}, request.as_gpu}, interrupts,
+               [](const Variant&) {});
   if (!without_plan) throw Interrupted(interrupts.signal(), "nothing was run");
   for (const NoPlan& each : *without_plan)
     failures.push_back({{"variant", each.variant},
@@ -241,7 +242,9 @@ DryRunHost::DryRunHost(RunRequest request, Overrides overrides, DryRunForm form)
     : AskingHost(request, overrides.label.value_or("")),
       request_(std::move(request)),
       overrides_(std::move(overrides)),
-      form_(form) {}
+      form_(form) {
+  request_.workers = &workers();
+}
 
 std::filesystem::path DryRunHost::run(const Experiment& described) {
   Experiment experiment = described;

@@ -29,7 +29,9 @@ RunHost::RunHost(RunRequest request, Overrides overrides, std::string resume_hin
     : AskingHost(request, overrides.label.value_or("")),
       request_(std::move(request)),
       overrides_(std::move(overrides)),
-      resume_hint_(std::move(resume_hint)) {}
+      resume_hint_(std::move(resume_hint)) {
+  request_.workers = &workers();
+}
 
 Expanded RunHost::prepared(const Experiment& described) {
   Experiment overridden = described;

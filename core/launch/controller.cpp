@@ -17,6 +17,7 @@
 #include "checkpoint/written_config.h"
 #include "launch/execution.h"
 #include "launch/folder.h"
+#include "launch/fork_server.h"
 #include "launch/interleaving/peak_log.h"
 #include "launch/machine/context.h"
 #include "launch/machine/noise_log.h"
@@ -163,7 +164,7 @@ class Controller {
   bool plan() {
     const auto failures =
         plan_all(experiment_, runs_.variants, runs_.schedule, runs_.plans,
-                 {.worker = request_.worker,
+                 {.workers = *request_.workers,
                   .limits = {.timeout_s = request_.plan_timeout_s},
                   .refused_before = passed_over()},
                  interrupts_, [&](const Variant& variant) {
@@ -368,6 +369,9 @@ class Controller {
 
 RunOutcome run_experiment(const Expanded& expanded, const RunRequest& request, Progress& progress) {
   check_worker(request.worker);
-  return Controller(expanded, request, progress).conduct();
+  ForkServer workers(request.worker);
+  RunRequest own = request;
+  if (own.workers == nullptr) own.workers = &workers;
+  return Controller(expanded, own, progress).conduct();
 }
 }  // namespace optrush

@@ -11,10 +11,12 @@
 
 namespace optrush {
 class Followers;
+class ForkServer;
 
 /// How to run an experiment.
 struct RunRequest {
   std::filesystem::path worker;   ///< optrush-worker
+  ForkServer* workers = nullptr;  ///< makes the plans; null: one of the experiment
   std::filesystem::path reports;  ///< the folder that gets <experiment>/<label>
   bool resume = false;            ///< make only the missing runs
   bool retry = false;             ///< with resume: also repeat runs that failed

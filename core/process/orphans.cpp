@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <filesystem>
@@ -54,11 +55,17 @@ std::vector<Child> children() {
 
 void adopt_orphans() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
-std::vector<std::string> end_orphans(pid_t group) {
+AdoptsOrphans::AdoptsOrphans() : before_(adopting()) { adopt_orphans(); }
+AdoptsOrphans::~AdoptsOrphans() {
+  if (!before_) prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+std::vector<std::string> end_orphans(pid_t group, const std::vector<pid_t>& others) {
   std::vector<std::string> names;
   if (!adopting()) return names;
   for (int generation = 0; generation < kMostGenerations; ++generation) {
-    const auto orphans = children();
+    auto orphans = children();
+    std::erase_if(orphans, [&](const Child& child) { return std::ranges::count(others, child.pid) != 0; });
     if (orphans.empty()) break;
     for (const auto& orphan : orphans) kill(orphan.pid, SIGKILL);
     for (const auto& orphan : orphans) {

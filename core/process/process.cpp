@@ -28,18 +28,6 @@ constexpr std::chrono::milliseconds kTick{250};
   throw Error(ErrorCode::file_access, what + ": " + std::strerror(error));
 }
 
-/// This process's environment with `added` over it, as "NAME=value". Of two values the later one counts.
-std::vector<std::string> merged_environment(const Environment& added) {
-  const std::map<std::string_view, std::string_view> over(added.rbegin(), added.rend());
-  std::vector<std::string> all;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    if (!over.contains(text.substr(0, text.find('=')))) all.emplace_back(text);
-  }
-  for (const auto& [name, value] : over) all.push_back(std::string(name) + "=" + std::string(value));
-  return all;
-}
-
 std::vector<char*> pointers(std::vector<std::string>& strings) {
   std::vector<char*> result;
   for (auto& string : strings) result.push_back(string.data());
@@ -47,8 +35,8 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return result;
 }
 
-/// Runs in the child between fork and exec: async-signal-safe calls only.
-[[noreturn]] void become(char* const* arguments, char* const* environment, pid_t parent, int log,
+/// Runs in the child between vfork and exec, in the memory of this process: async-signal-safe calls only.
+[[noreturn]] void become(char* const* arguments, char* const* environment, pid_t parent, int input, int log,
                          const char* folder, int error_pipe) {
   sigset_t none;
   sigemptyset(&none);
@@ -57,8 +45,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before the line above
-  const int null = open("/dev/null", O_RDONLY);
-  dup2(null, STDIN_FILENO);
+  dup2(input >= 0 ? input : open("/dev/null", O_RDONLY), STDIN_FILENO);
   if (log >= 0) {
     dup2(log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
@@ -70,11 +57,23 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
 }
 }  // namespace
 
-int Process::alive_ = 0;  // NOLINT: a fact of the process
+std::vector<std::string> environment_with(const Environment& added) {
+  const std::map<std::string_view, std::string_view> over(added.rbegin(), added.rend());
+  std::vector<std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (!over.contains(text.substr(0, text.find('=')))) all.emplace_back(text);
+  }
+  for (const auto& [name, value] : over) all.push_back(std::string(name) + "=" + std::string(value));
+  return all;
+}
 
-Process::Process(const Command& command) {
+int Process::alive_ = 0;                    // NOLINT: a fact of the process
+std::vector<pid_t> Process::helpers_ = {};  // NOLINT: as above
+
+Process::Process(const Command& command) : helper_(command.helper) {
   auto arguments = command.arguments;
-  auto environment = merged_environment(command.environment);
+  auto environment = environment_with(command.environment);
   const auto argument_pointers = pointers(arguments);
   const auto environment_pointers = pointers(environment);
 
@@ -86,10 +85,11 @@ Process::Process(const Command& command) {
 
   kills_before_ = OomKills::read();
   const pid_t parent = getpid();
-  pid_ = fork();
+  // A copy of the page tables, as fork() makes, takes the longer the more memory this process has.
+  pid_ = vfork();
   if (pid_ < 0) fail("cannot start a process", errno);
   if (pid_ == 0)
-    become(argument_pointers.data(), environment_pointers.data(), parent, log_.descriptor(),
+    become(argument_pointers.data(), environment_pointers.data(), parent, command.input, log_.descriptor(),
            command.folder.c_str(), writing.get());
   setpgid(pid_, pid_);  // whichever of the two comes first
   writing.close();
@@ -99,16 +99,32 @@ Process::Process(const Command& command) {
     pid_ = -1;
     fail("cannot start '" + command.arguments.front() + "'", error);
   }
-  ++alive_;
+  if (helper_)
+    helpers_.push_back(pid_);
+  else
+    ++alive_;
   log::debug("started " + std::to_string(pid_) + ": " + join(command.arguments, " "));
+}
+
+Process::Process(pid_t child, BoundedLog log, OomKills kills)
+    : pid_(child), log_(std::move(log)), kills_before_(std::move(kills)) {
+  setpgid(pid_, pid_);
+  ++alive_;
 }
 
 Process::~Process() {
   if (pid_ < 0) return;
-  const pid_t group = pid_;
   signal_group(SIGKILL);
   waitpid(pid_, nullptr, 0);
-  if (--alive_ == 0) end_orphans(group);
+  end_orphans_of_runs(pid_);
+}
+
+std::vector<std::string> Process::end_orphans_of_runs(pid_t ended) {
+  if (helper_)
+    std::erase(helpers_, ended);
+  else
+    --alive_;
+  return alive_ == 0 ? end_orphans(ended, helpers_) : std::vector<std::string>();
 }
 
 void Process::signal_group(int number) const {
@@ -126,7 +142,7 @@ std::optional<ProcessEnd> Process::poll() {
   int status = 0;
   waitpid(pid_, &status, 0);
   ProcessEnd end;
-  if (--alive_ == 0) end.orphans = end_orphans(pid_);
+  end.orphans = end_orphans_of_runs(pid_);
   pid_ = -1;
   log_.bound();
   if (WIFSIGNALED(status)) {
@@ -173,6 +189,11 @@ ProcessEnd run_process(const Command& command, const Limits& limits, Interrupts&
                        const std::function<void()>& tick) {
   const auto start = Clock::now();
   Process process(command);
+  return run_to_end(process, start, limits, interrupts, tick);
+}
+
+ProcessEnd run_to_end(Process& process, Clock::time_point start, const Limits& limits, Interrupts& interrupts,
+                      const std::function<void()>& tick) {
   ProcessEnd end;
   while (true) {
     interrupts.take();

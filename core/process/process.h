@@ -1,6 +1,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -27,7 +28,12 @@ struct Command {
   Environment environment;
   std::filesystem::path log;  ///< takes stdout and stderr, which then start empty; "": those of this process
   std::filesystem::path folder;  ///< where it starts; "": this process's own
+  int input = -1;                ///< descriptor of its standard input; -1: /dev/null
+  bool helper = false;  ///< of this program itself, beside the runs: it is no orphan of theirs, and is no run
 };
+
+/// The environment of a child, as "NAME=value": this process's own with `added` over it.
+std::vector<std::string> environment_with(const Environment& added);
 
 struct ProcessEnd {
   enum class Kind : uint8_t { exited, signalled, timed_out, interrupted };
@@ -50,6 +56,8 @@ class Process {
  public:
   /// An Error where the program can't be executed.
   explicit Process(const Command&);
+  /// A child that is there already and appends to the log. `kills`: of before it was started.
+  Process(pid_t, BoundedLog log, OomKills kills);
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -63,10 +71,15 @@ class Process {
   std::optional<ProcessEnd> end(double grace_s, Interrupts&);
 
  private:
+  /// Ends what the runs left, if none of them is alive.
+  std::vector<std::string> end_orphans_of_runs(pid_t ended);
+
   pid_t pid_ = -1;
+  bool helper_ = false;
   BoundedLog log_;
   OomKills kills_before_;
-  static int alive_;  // NOLINT: a fact of the process
+  static int alive_;                   // NOLINT: a fact of the process: without helpers
+  static std::vector<pid_t> helpers_;  // NOLINT: as above
 };
 
 struct Limits {
@@ -85,6 +98,10 @@ inline constexpr double kOutside = 2, kBadEnd = 0.5;  // seconds
 /// Runs a command to its end, to the time limit or to the first signal that asks to stop; `tick` is called
 /// now and then in the meantime.
 ProcessEnd run_process(const Command&, const Limits&, Interrupts&, const std::function<void()>& tick = {});
+
+/// The same of a process that began at `start`.
+ProcessEnd run_to_end(Process&, std::chrono::steady_clock::time_point start, const Limits&, Interrupts&,
+                      const std::function<void()>& tick = {});
 
 /// "SIGSEGV (segmentation fault)".
 std::string describe_signal(int number);

@@ -89,7 +89,7 @@ Forecast StageEvaluator::planned(const Picks& picks) {
   const Variant variant{.name = stacks_.name(picks), .spec = stacks_.spec(picks)};
   check_stack(variant, catalogue_);
   Interrupts interrupts;
-  const auto planned = plan_variant(variant, run_.worker, {.timeout_s = run_.plan_timeout_s}, interrupts);
+  const auto planned = plan_variant(variant, *run_.workers, {.timeout_s = run_.plan_timeout_s}, interrupts);
   if (!planned) throw StageInterrupted{folder_, interrupts.signal()};
   if (planned->lacks_memory) return {Forecast::End::too_large, planned->failure.reason, 0};
   if (!planned->plan) return {Forecast::End::refused, planned->failure.reason, 0};

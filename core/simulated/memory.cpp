@@ -59,7 +59,7 @@ c10::Allocator& allocator() {
   return *made;
 }
 
-at::Device open(Values values, Form form) {
+void register_device() {
   static std::once_flag once;
   std::call_once(once, [] {
     c10::register_privateuse1_backend("simulated");
@@ -69,6 +69,10 @@ at::Device open(Values values, Form form) {
     register_autocast();
     at::globalContext().lazyInitDevice(c10::kPrivateUse1);
   });
+}
+
+at::Device open(Values values, Form form) {
+  register_device();
   State& state = State::instance();
   TORCH_CHECK(values == state.values || state.live == 0,
               "the simulated device still has tensors of the other kind");

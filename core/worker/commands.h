@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -87,4 +88,10 @@ struct DoctorRequest {
 
 /// Prints the page.
 int doctor_command(const DoctorRequest&);
+
+/// A command line of this program; the exit code.
+using ExecuteCommand = std::function<int(int argc, char** argv)>;
+/// `fork-server`: executes each command line that the standard input brings in a fork of this process, which
+/// has loaded all libraries (machine/fork_protocol.h). It runs no operator itself, as that may start threads.
+int fork_server_command(const ExecuteCommand&);
 }  // namespace optrush

@@ -62,9 +62,8 @@ int answering(const std::filesystem::path& out, const std::function<int()>& comm
     throw;
   }
 }
-}  // namespace
 
-int main(int argc, char** argv) {
+int execute(int argc, char** argv) {
   CLI::App app("Runs one RunSpec, or plans it", "optrush-worker");
   app.require_subcommand(1);
   std::string spec, out;
@@ -139,6 +138,8 @@ int main(int argc, char** argv) {
   checking->add_option("--cases", case_file, "file from check-list")->required();
   checking->add_option("--journal", journal, "file for a JSON line at the start and end of each case")
       ->required();
+  auto* forking =
+      app.add_subcommand("fork-server", "execute command lines from a socket in forks (internal)");
 
   int code = 0;
   run->callback([&] {
@@ -159,6 +160,7 @@ int main(int argc, char** argv) {
   listing->callback([&] { code = answering(cases.out, [&] { return optrush::check_list_command(cases); }); });
   checking->callback([&] { code = optrush::check_run_command(case_file, journal); });
   doctor->callback([&] { code = optrush::doctor_command(request); });
+  forking->callback([&] { code = optrush::fork_server_command(execute); });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -178,3 +180,6 @@ int main(int argc, char** argv) {
   std::cout.flush();
   std::quick_exit(code);
 }
+}  // namespace
+
+int main(int argc, char** argv) { return execute(argc, argv); }

@@ -21,13 +21,13 @@ namespace {
 Planned failed_plan(BadEnd end) { return {.failure = std::move(end)}; }
 
 /// Leaves plan.json and log.txt in the folder.
-ProcessEnd run_plan(const RunSpec& spec, const fs::path& worker, const fs::path& folder, const Limits& limits,
+ProcessEnd run_plan(const RunSpec& spec, ForkServer& workers, const fs::path& folder, const Limits& limits,
                     Interrupts& interrupts, const std::optional<PlannedGpu>& as_gpu) {
   write_json(folder / "spec.json", to_json(spec));
-  std::vector<std::string> words = {
-      worker, "plan", "--spec", folder / "spec.json", "--out", folder / "plan.json"};
+  std::vector<std::string> words = {workers.worker(),     "plan",  "--spec",
+                                    folder / "spec.json", "--out", folder / "plan.json"};
   if (as_gpu) words.insert(words.end(), {"--sm", as_gpu->sm});
-  return run_process({std::move(words), worker_environment(spec), folder / "log.txt"}, limits, interrupts);
+  return workers.run({std::move(words), worker_environment(spec), folder / "log.txt"}, limits, interrupts);
 }
 
 /// Why the variant does not fit into this machine; empty where it may, or nothing was predicted.
@@ -70,7 +70,7 @@ std::string smaller_batch(RunSpec spec, double available, const PlanRequest& req
   while ((int64_t{1} << high) < spec.train.micro_batch) ++high;
   const auto fits = [&](int64_t batch) {
     spec.train.micro_batch = batch;
-    const auto peak = predicted_peak(spec, request.worker, request.limits, interrupts, request.as_gpu);
+    const auto peak = predicted_peak(spec, request.workers, request.limits, interrupts, request.as_gpu);
     return peak && static_cast<double>(*peak) <= available;
   };
   if (spec.train.micro_batch == 1 || !fits(1))
@@ -100,11 +100,11 @@ std::set<int64_t> only_stood_on(const std::vector<Variant>& variants, const Sche
 }
 }  // namespace
 
-std::optional<Planned> plan_variant(const Variant& variant, const fs::path& worker, const Limits& limits,
+std::optional<Planned> plan_variant(const Variant& variant, ForkServer& workers, const Limits& limits,
                                     Interrupts& interrupts, const std::optional<PlannedGpu>& as_gpu) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "plan.json", log = folder.path() / "log.txt";
-  const ProcessEnd end = run_plan(variant.spec, worker, folder.path(), limits, interrupts, as_gpu);
+  const ProcessEnd end = run_plan(variant.spec, workers, folder.path(), limits, interrupts, as_gpu);
   if (end.kind == ProcessEnd::Kind::interrupted) return std::nullopt;
 
   try {
@@ -140,7 +140,7 @@ std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::v
     Planned planned;
     if (variant.has_own_runs()) {
       begins(variant);
-      auto made = plan_variant(variant, request.worker, request.limits, interrupts, request.as_gpu);
+      auto made = plan_variant(variant, request.workers, request.limits, interrupts, request.as_gpu);
       if (!made) return std::nullopt;
       planned = std::move(*made);
     } else {
@@ -169,10 +169,10 @@ std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::v
   return failures;
 }
 
-std::optional<int64_t> predicted_peak(const RunSpec& spec, const fs::path& worker, const Limits& limits,
+std::optional<int64_t> predicted_peak(const RunSpec& spec, ForkServer& workers, const Limits& limits,
                                       Interrupts& interrupts, const std::optional<PlannedGpu>& as_gpu) {
   const TemporaryFolder folder;
-  run_plan(spec, worker, folder.path(), limits, interrupts, as_gpu);
+  run_plan(spec, workers, folder.path(), limits, interrupts, as_gpu);
   const fs::path out = folder.path() / "plan.json";
   if (!fs::exists(out)) return std::nullopt;
   const WorkerAnswer answer = read_answer(out);

@@ -1,5 +1,4 @@
 #pragma once
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <set>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "experiment/experiment.h"
+#include "launch/fork_server.h"
 #include "launch/run/result.h"
 #include "launch/schedule/schedule.h"
 #include "machine/gpu_cards.h"
@@ -26,12 +26,12 @@ struct Planned {
 
 /// `optrush-worker plan` for one variant, in a process of its own: a plugin may throw, crash or hang. None
 /// where a signal came first. `as_gpu`: that is planned for and need not be there.
-std::optional<Planned> plan_variant(const Variant&, const std::filesystem::path& worker, const Limits&,
-                                    Interrupts&, const std::optional<PlannedGpu>& as_gpu = std::nullopt);
+std::optional<Planned> plan_variant(const Variant&, ForkServer&, const Limits&, Interrupts&,
+                                    const std::optional<PlannedGpu>& as_gpu = std::nullopt);
 
 /// How plans are made.
 struct PlanRequest {
-  std::filesystem::path worker;
+  ForkServer& workers;
   Limits limits;
   std::optional<PlannedGpu> as_gpu = {};  ///< that is planned for and need not be there
   /// Rungs that an earlier call found refused: those stay it that are not planned now.
@@ -54,8 +54,8 @@ std::optional<std::vector<NoPlan>> plan_all(const Experiment&, std::vector<Varia
 
 /// The peak of a step in bytes, or what it takes at most, as the plan of this spec predicts it; none where it
 /// does not, or there is no plan.
-std::optional<int64_t> predicted_peak(const RunSpec&, const std::filesystem::path& worker, const Limits&,
-                                      Interrupts&, const std::optional<PlannedGpu>& as_gpu = std::nullopt);
+std::optional<int64_t> predicted_peak(const RunSpec&, ForkServer&, const Limits&, Interrupts&,
+                                      const std::optional<PlannedGpu>& as_gpu = std::nullopt);
 
 /// Environment of a worker: OpenMP's threads from the spec, otherwise from OMP_NUM_THREADS, otherwise `cores`
 /// (0: OpenMP's own choice), sleeping while they wait, so that the threads of two OpenMP runtimes do not spin

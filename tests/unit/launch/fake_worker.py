@@ -362,12 +362,29 @@ def skip_plan(out):
     no_plan(out, "skipped", "plugin 'tf32' in apply: no GPU")
 
 
+def leave_a_child(out):
+    """In the group of the plan."""
+    child = os.fork()
+    if child == 0:
+        time.sleep(1000)
+    write(out + ".child", child)
+
+
+def say_and_end(out):
+    print("the last words of a plan", flush=True)
+    sys.exit(3)
+
+
 PLANS = {
     "planskip": skip_plan,
     "unplanned": fail_to_plan,
     "checkpoint": plan_while_there,
     "plancrash": lambda out: end_by(signal.SIGSEGV),
     "planhang": lambda out: time.sleep(1000),
+    "plankilled": lambda out: end_by(signal.SIGKILL),
+    "planleaves": leave_a_child,
+    "planmemory": lambda out: bytearray(512 << 20),
+    "plannothing": say_and_end,
     "planjunk": lambda out: write(out, ["no", "plan"]),
 }
 
@@ -395,6 +412,64 @@ def run(spec, out):
     ENDS.get(word, lambda spec, out: write(out + "/result.json", result(spec)))(spec, out)
 
 
+def fork_server():
+    """As the worker's: core/worker/fork_server_command.cpp. Each start is a line of $FAKE_FORK_SERVERS. $FAKE_FORK_SERVER says what goes wrong."""
+    fault, host, channel = os.environ.get("FAKE_FORK_SERVER", ""), os.getppid(), socket.socket(fileno=0)
+    if "FAKE_FORK_SERVERS" in os.environ:
+        with open(os.environ["FAKE_FORK_SERVERS"], "a") as file:
+            print(os.getpid(), file=file)
+    if fault == "hang":
+        time.sleep(1000)
+    if fault == "exit":
+        sys.exit(3)
+    for line in channel.makefile("r"):
+        request = json.loads(line)
+        if fault == "threads":
+            channel.sendall(b'{"refused": "it has 2 threads"}\n')
+            continue
+        if fault == "junk":
+            channel.sendall(b"pid 4711\n")
+            continue
+        number, go = os.pipe(), os.pipe()
+        between = os.fork()
+        if between == 0:
+            child = os.fork()
+            if child == 0:
+                return begin(request, host, go, channel)
+            os.write(number[1], b"%d" % child)
+            os._exit(0)
+        os.close(number[1])
+        child = int(os.read(number[0], 100))
+        os.waitpid(between, 0)
+        if fault == "untold":  # it ends before the new process may begin
+            channel.sendall(b'{"pid": %d}\n' % child)
+            end_by(signal.SIGKILL)
+        if fault == "silent":
+            time.sleep(1000)
+        channel.sendall(b'{"pid": %d}\n' % child)
+        os.write(go[1], b"g")
+        for end in (number[0], *go):
+            os.close(end)
+        if fault == "once":
+            end_by(signal.SIGKILL)
+
+
+def begin(request, host, go, channel):
+    os.setpgid(0, 0)
+    os.close(go[1])
+    told = os.read(go[0], 1)
+    ctypes = __import__("ctypes")
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if told != b"g" or os.getppid() != host:
+        os._exit(125)
+    channel.detach()
+    log = os.open(request["log"], os.O_WRONLY | os.O_APPEND)
+    for file, place in ((os.open(os.devnull, os.O_RDONLY), 0), (log, 1), (log, 2)):
+        os.dup2(file, place)
+    sys.argv = request["arguments"]
+    main()
+
+
 def name_of_run(options):
     """The run's folder, and its rank where it has one."""
     parts = os.path.dirname(options["--spec"]) if "--rank" in options else options["--out"]
@@ -408,6 +483,11 @@ def main():
         threads = int(os.environ.get("FAKE_THREADS", "2"))
         write(options["--json"], {"cpu": {"name": os.environ.get("FAKE_CPU", "fake")}, "gpus": [], "threads": threads})
         return
+    if what == "fork-server":
+        return fork_server()
+    if what == "plan" and "FAKE_PLANS" in os.environ:
+        with open(os.environ["FAKE_PLANS"], "a") as file:
+            print(os.getpid(), file=file)
     with open(options["--spec"]) as file:
         spec = json.load(file)
     if what == "export":

@@ -1,0 +1,115 @@
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/descriptor.h"
+#include "machine/fork_protocol.h"
+#include "optrush/error.h"
+#include "optrush/json.h"
+#include "simulated/device.h"
+#include "worker/commands.h"
+
+namespace optrush {
+namespace {
+struct Pipe {
+  Pipe() {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0)
+      throw Error(ErrorCode::file_access, std::string("cannot create a pipe: ") + std::strerror(errno));
+    reading = Descriptor(ends[0]);
+    writing = Descriptor(ends[1]);
+  }
+  Descriptor reading, writing;
+};
+
+/// Of this process.
+int64_t threads() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
+void answer(const Json& message) {
+  const std::string line = message.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+  if (send(STDIN_FILENO, line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size()))
+    throw Error(ErrorCode::network, "the controller has ended");
+}
+
+/// What a process that was executed by the host has: its death with the host, no input, its output in a log.
+bool take_place(pid_t host, const std::string& log) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != host) return false;  // it died before the line above
+  const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const int file = open(log.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  return dup2(null, STDIN_FILENO) >= 0 && dup2(file, STDOUT_FILENO) >= 0 && dup2(file, STDERR_FILENO) >= 0 &&
+         close(null) == 0 && close(file) == 0;
+}
+
+/// In the forked process. It ends where it was not told to begin.
+[[noreturn]] void become(const Json& request, pid_t host, Pipe go, const ExecuteCommand& execute) {
+  setpgid(0, 0);
+  go.writing.close();
+  char told = 0;
+  if (read(go.reading.get(), &told, 1) != 1 || !take_place(host, request.at("log"))) _exit(kNotBegun);
+  go.reading.close();
+  auto arguments = request.at("arguments").get<std::vector<std::string>>();
+  std::vector<char*> pointers;
+  for (auto& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  std::exit(execute(static_cast<int>(arguments.size()), pointers.data()));
+}
+
+/// The process between this one and the new one ends at once, so that the new one is the child of the host,
+/// which adopts orphans. The new one begins when the host has been told its number.
+void start(const Json& request, pid_t host, const ExecuteCommand& execute) {
+  Pipe number, go;
+  const pid_t between = fork();
+  if (between == 0) {
+    number.reading.close();
+    const pid_t child = fork();
+    if (child == 0) {
+      number.writing.close();
+      become(request, host, std::move(go), execute);
+    }
+    [[maybe_unused]] const ssize_t written = write(number.writing.get(), &child, sizeof child);
+    _exit(0);
+  }
+  number.writing.close();
+  pid_t child = -1;
+  const bool forked =
+      between > 0 && read(number.reading.get(), &child, sizeof child) == static_cast<ssize_t>(sizeof child) &&
+      child > 0;
+  if (between > 0) waitpid(between, nullptr, 0);  // from here on the child is the host's
+  if (!forked) return answer({{"refused", "it cannot fork"}});
+  answer({{"pid", child}});
+  [[maybe_unused]] const ssize_t written = write(go.writing.get(), "", 1);
+}
+}  // namespace
+
+int fork_server_command(const ExecuteCommand& execute) {
+  const pid_t host = getppid();
+  simulated::register_device();  // else each fork would do it, and copy the tables of all operators
+  for (std::string line; std::getline(std::cin, line);) {
+    const Json request = Json::parse(line);
+    // Other threads would not be in the forked process, but what they hold would be.
+    if (const int64_t count = threads(); count != 1)
+      answer({{"refused", "it has " + std::to_string(count) + " threads"}});
+    else
+      start(request, host, execute);
+  }
+  return 0;
+}
+}  // namespace optrush

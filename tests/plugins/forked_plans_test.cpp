@@ -1,0 +1,101 @@
+// Plans by forks of a worker that has loaded LibTorch: the same bytes, ends and words as by a process for
+// each.
+#include "launch/fork_server.h"
+
+#include <gtest/gtest.h>
+
+#include "../support/folders.h"
+#include "../support/opens.h"
+#include "base/files.h"
+#include "base/temporary_folder.h"
+#include "launch/schedule/planner.h"
+#include "spec/spec_json.h"
+
+namespace optrush {
+namespace {
+namespace fs = std::filesystem;
+
+/// Of a model that is as small as possible.
+class ForkedPlans : public ::testing::Test {
+ protected:
+  static RunSpec small_spec(const std::vector<std::string>& plugins = {}) {
+    RunSpec spec;
+    spec.model = {{"dim", 16}, {"n_layers", 1}, {"n_heads", 2}, {"n_kv_heads", 1}, {"ffn_dim", 16}};
+    spec.train.micro_batch = 1;
+    spec.train.seq_len = 8;
+    spec.device = "cuda";  // whose memory is not that of this moment
+    spec.threads = 1;
+    spec.plugin_path = {testing::build_folder() + "/plugins", testing::build_folder() + "/tests/plugins"};
+    for (const auto& plugin : plugins) spec.plugins.push_back({.name = plugin});
+    return spec;
+  }
+
+  struct Answer {
+    ProcessEnd end;
+    std::string plan, log;
+  };
+  template <typename Run>
+  Answer answer(const RunSpec& spec, const Run& run) {
+    fs::remove(folder_ / "plan.json");
+    write_json(folder_ / "spec.json", to_json(spec));
+    Answer answer{run(Command{{worker_, "plan", "--spec", folder_ / "spec.json", "--out",
+                               folder_ / "plan.json", "--sm", "sm_90"},
+                              worker_environment(spec),
+                              folder_ / "log.txt"}),
+                  "", read_file(folder_ / "log.txt")};
+    if (fs::exists(folder_ / "plan.json")) answer.plan = read_file(folder_ / "plan.json");
+    return answer;
+  }
+  Answer forked(const RunSpec& spec, const Limits& limits = {}) {
+    return answer(spec, [&](const Command& command) { return workers_.run(command, limits, interrupts_); });
+  }
+  Answer started(const RunSpec& spec, const Limits& limits = {}) {
+    return answer(spec, [&](const Command& command) { return run_process(command, limits, interrupts_); });
+  }
+  void expect_the_same(const RunSpec& spec) {
+    const Answer fork = forked(spec), start = started(spec);
+    EXPECT_EQ(fork.end.kind, start.end.kind);
+    EXPECT_EQ(fork.end.code, start.end.code);
+    EXPECT_EQ(fork.plan, start.plan);
+    EXPECT_EQ(fork.log, start.log);
+  }
+
+  const TemporaryFolder folder_;
+  const std::string worker_ = testing::build_folder() + "/bin/optrush-worker";
+  ForkServer workers_{worker_};
+  Interrupts interrupts_;
+};
+
+TEST_F(ForkedPlans, PlansTheSameBytes) {
+  for (const auto& plugins : std::vector<std::vector<std::string>>{
+           {}, {"flash_attention", "fused_adamw"}, {"lora", "mixed_precision"}, {}}) {
+    const RunSpec spec = small_spec(plugins);
+    expect_the_same(spec);
+    EXPECT_TRUE(Json::parse(forked(spec).plan).at("memory").is_object());
+  }
+}
+
+TEST_F(ForkedPlans, FailsWithTheSameWords) {
+  for (const char* plugin : {"throws", "skips", "missing_symbol", "absent", "segfault"}) {
+    SCOPED_TRACE(plugin);
+    expect_the_same(small_spec({plugin}));
+  }
+  RunSpec odd = small_spec();
+  odd.model["dim"] = 17;
+  expect_the_same(odd);
+}
+
+TEST_F(ForkedPlans, LoadsItsLibrariesOnce) {
+  testing::Opens libraries(fs::path(testing::build_folder()) / "lib");
+  forked(small_spec());
+  EXPECT_EQ(libraries.of("liboptrush.so"), 1);
+  for (const char* plugin : {"hang", "segfault", "lora"}) forked(small_spec({plugin}), {.timeout_s = 2});
+  EXPECT_EQ(libraries.of("liboptrush.so"), 1);
+  RunSpec other = small_spec();
+  other.environment = {{"OPTRUSH_TEST_OF_RUNG", "1"}};
+  forked(other);
+  EXPECT_EQ(libraries.of("liboptrush.so"), 2);
+}
+
+}  // namespace
+}  // namespace optrush
