@@ -309,6 +309,24 @@ exp:run { rounds = 1 }:report()
     assert len((work / "reports/trials.jsonl").read_text().splitlines()) == 2, "four sequences were tried, eight were not again"
 
 
+def forks():
+    """The batches that are tried and all variants: LibTorch is loaded once for their plans."""
+    (work / "planned.lua").write_text("""
+local rush = require "optrush"
+local exp = rush.experiment { name = "planned", model = rush.llama("nano"),
+                              train = { micro_batch = 2, accumulation = 4, seq_len = 16, steps = 2, warmup = 1 } }
+exp:ladder({ rush.rung("accumulated", "gradient_accumulation", { steps = 2 }), rush.rung("fused", "fused_adamw") },
+           { batch = "max", memory = "1GB" })
+exp:run { rounds = 1 }
+""")
+    log = expect(optrush("run", "planned.lua", "--dry-run", "--verbose"), 0, "train.micro_batch = 8").stderr
+    servers = re.findall(r"started (\d+): \S+/optrush-worker fork-server\n", log)
+    plans = re.findall(r"forked (\d+): \S+/optrush-worker plan ", log)
+    assert len(servers) == 1 and len(set(plans)) == len(plans) > 3 and "optrush-worker plan" not in re.sub("forked .*", "", log), log
+    for pid in servers + plans:
+        assert not pathlib.Path("/proc", pid, "exe").exists(), f"{pid} is left"
+
+
 def searches():
     (work / "search.lua").write_text("""
 local rush = require "optrush"
@@ -351,7 +369,7 @@ def interrupt():
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder)
     (work / "tiny.lua").write_text(SCRIPT)
-    for case in (usage, listings, experiments_for_programs, plan_mesh, dry_run, run_and_resume, repeat_alone, too_large, mistakes, time_limit, equal_stacks, trials, searches,
+    for case in (usage, listings, experiments_for_programs, plan_mesh, dry_run, run_and_resume, repeat_alone, too_large, mistakes, time_limit, equal_stacks, trials, forks, searches,
                  interrupt):
         case()
         print(case.__name__, "passed", flush=True)

@@ -7,8 +7,10 @@
 
 #include <csignal>
 #include <fstream>
+#include <functional>
 
 #include "fixture.h"
+#include "launch/fork_server.h"
 #include "process/process.h"
 
 namespace optrush {
@@ -98,25 +100,49 @@ TEST(OomKills, TheKernelsKillerIsTold) {
   if (group.empty()) GTEST_SKIP() << "this user can't make a memory cgroup";
   const bool v1 = fs::exists(group / "memory.limit_in_bytes");
   std::ofstream(group / (v1 ? "memory.limit_in_bytes" : "memory.max")) << 64 * 1024 * 1024 << std::flush;
-  const auto end_in_group = [&](const std::string& script) {
+  const auto in_group = [&](const std::function<ProcessEnd(const TemporaryFolder&, Interrupts&)>& run) {
     const TemporaryFolder folder;
     const pid_t child = fork();
     if (child == 0) {
       const bool entered = static_cast<bool>(std::ofstream(group / "cgroup.procs") << getpid() << std::flush);
       Interrupts interrupts;
-      const ProcessEnd end = run_process({{"python3", "-c", script}, {}, folder / "log"}, {}, interrupts);
+      const ProcessEnd end = run(folder, interrupts);
       _exit(!entered || end.signal != SIGKILL || !end.out_of_memory ? 2 : *end.out_of_memory ? 1 : 0);
     }
     int status = 0;
     waitpid(child, &status, 0);
     return WEXITSTATUS(status);
   };
+  const auto end_in_group = [&](const std::string& script) {
+    return in_group([&](const TemporaryFolder& folder, Interrupts& interrupts) {
+      return run_process({{"python3", "-c", script}, {}, folder / "log"}, {}, interrupts);
+    });
+  };
   const int for_memory = end_in_group("x = bytearray(512 * 1024 * 1024)");
   const int by_hand = end_in_group("import os; os.kill(os.getpid(), 9)");
+  const int forked = in_group([&](const TemporaryFolder& folder, Interrupts& interrupts) {
+    setenv("FAKE_FORK_SERVERS", (folder / "servers").c_str(), 1);
+    ForkServer workers(testing::kFakeWorker);
+    RunSpec spec;
+    const auto plan = [&](const std::string& rung) {
+      spec.rung = rung;
+      write_json(folder / "spec.json", to_json(spec));
+      return workers.run(
+          {{testing::kFakeWorker, "plan", "--spec", folder / "spec.json", "--out", folder / "plan"},
+           {},
+           folder / "log"},
+          {}, interrupts);
+    };
+    const ProcessEnd end = plan("planmemory");
+    const bool goes_on = plan("a").code == 0 &&
+                         read_file(folder / "servers").find('\n') + 1 == read_file(folder / "servers").size();
+    return goes_on ? end : ProcessEnd{};
+  });
   for (int i = 0; i < 100 && rmdir(group.c_str()) != 0; ++i) usleep(20'000);
   if (for_memory == 2) GTEST_SKIP() << "memory has no limit in a cgroup here";
   EXPECT_EQ(for_memory, 1);
   EXPECT_EQ(by_hand, 0);
+  EXPECT_EQ(forked, 1) << "and the server makes the next plan";
 }
 }  // namespace
 }  // namespace optrush
