@@ -25,7 +25,8 @@ struct Form {
   std::string architecture;
 };
 
-/// Registers the device in LibTorch, which changes the tables of all operators. open() does so at its first call.
+/// Registers the device in LibTorch, which changes the tables of all operators. open() does so at its first
+/// call.
 void register_device();
 /// Opens "simulated:0" with this kind and form and resets its memory counters. Tensors of another kind must
 /// no longer exist.
