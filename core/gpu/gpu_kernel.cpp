@@ -3,6 +3,7 @@
 #include <mutex>
 #include <utility>
 
+#include "gpu/architecture.h"
 #include "gpu/driver.h"
 #include "gpu/kernel_cache.h"
 #include "gpu/nvrtc.h"
@@ -65,7 +66,7 @@ void have_context(const CudaDriver&) { no_cuda(); }
 #endif
 }  // namespace
 
-std::string gpu_architecture() { return current_gpu().architecture; }
+std::string current_architecture() { return current_gpu().architecture; }
 
 GpuCode compile_gpu_kernel(const GpuSource& source, const std::string& kernel,
                            const std::string& architecture) {

@@ -233,15 +233,22 @@ const Tensor& resize(const Tensor& self, c10::IntArrayRef size, std::optional<at
   return at::native::resize_(self, size, format);
 }
 
-/// Selects FlashAttention if any fused kernel is allowed. All of them keep and create tensors of the same
-/// sizes.
-int64_t attention_kernel(const Tensor&, const Tensor&, const Tensor&, const std::optional<Tensor>&, double,
-                         bool, std::optional<double>, bool) {
-  constexpr int64_t kMath = 0, kFlash = 1;
-  const auto& context = at::globalContext();
-  const bool fused =
-      context.userEnabledFlashSDP() || context.userEnabledMemEfficientSDP() || context.userEnabledCuDNNSDP();
-  return fused ? kFlash : kMath;
+/// Selects math if no fused kernel is allowed, cuDNN if a GPU tries it first, and FlashAttention for all
+/// others, which keep and create tensors of the same sizes.
+int64_t attention_kernel(const Tensor& q, const Tensor&, const Tensor&, const std::optional<Tensor>& mask,
+                         double, bool, std::optional<double>, bool) {
+  constexpr int64_t kMath = 0, kFlash = 1, kEfficient = 2, kCudnn = 3;  // of at::SDPBackend
+  auto& context = at::globalContext();
+  const bool flash = context.userEnabledFlashSDP(), efficient = context.userEnabledMemEfficientSDP(),
+             cudnn = context.userEnabledCuDNNSDP();
+  const bool for_cudnn = form().type == at::kCUDA && !mask.has_value() &&
+                         (q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf);
+  for (const at::SDPBackend backend : context.sDPPriorityOrder()) {
+    const auto kernel = static_cast<int64_t>(backend);
+    if (kernel == kCudnn && cudnn && for_cudnn) return kCudnn;
+    if ((kernel == kFlash && flash) || (kernel == kEfficient && efficient)) break;
+  }
+  return flash || efficient || cudnn ? kFlash : kMath;
 }
 }  // namespace
 

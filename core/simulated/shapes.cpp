@@ -63,6 +63,14 @@ void flash_backward(Call& call) {
   const Tensor all_v = grouped ? heads_like(v, q.size(1)) : Tensor();
   call.give({d_q, d_k, d_v});
 }
+/// cuDNN shares keys and values between heads. Its workspace holds dQ and one number per row in fp32.
+void cudnn_backward(Call& call) {
+  const Tensor q = call.tensor(1), k = call.tensor(2), v = call.tensor(3);
+  const Tensor d_q = heads_like(q), d_k = heads_like(k), d_v = heads_like(v);
+  const int64_t sums = q.numel() + q.size(0) * q.size(1) * q.size(2);
+  const Tensor workspace = at::empty({sums}, q.options().dtype(at::kFloat));
+  call.give({d_q, d_k, d_v});
+}
 /// Outputs of the GPU operators: out, lse, four descriptions of packed sequences, two parts of the
 /// generator's state, and a debug mask.
 void gpu_attention_forward(Call& call) {
@@ -160,7 +168,7 @@ const std::map<std::string, Rule>& rules() {
       {"aten::_flash_attention_forward", window_forward},
       {"aten::_flash_attention_backward", window_backward},
       {"aten::_scaled_dot_product_cudnn_attention", gpu_attention_forward},
-      {"aten::_scaled_dot_product_cudnn_attention_backward", flash_backward},
+      {"aten::_scaled_dot_product_cudnn_attention_backward", cudnn_backward},
       {"aten::mm.dtype", [](Call& c) { matmul_into(c, c.tensor(0), c.tensor(1), c.argument(2)); }},
       {"aten::addmm.dtype", [](Call& c) { matmul_into(c, c.tensor(1), c.tensor(2), c.argument(3)); }},
       {"aten::_scaled_mm",

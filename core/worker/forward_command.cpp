@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "io/safetensors.h"
+#include "machine/stand_in.h"
 #include "train/run_setup.h"
 #include "worker/device.h"
 #include "worker/plugin_argument.h"
@@ -111,6 +112,7 @@ int forward_command(const ForwardRequest& request) {
   const Tensor tokens = read_tokens(request.tokens);
   const RunSpec spec = spec_of(request, tokens);
   const at::Device device = open_device(spec.device);
+  if (is_stand_in(device_name(device))) std::cout << kNothingComputed << "\n";
   const auto opened = RunSetup::open(spec, device);
   RunSetup& session = *opened;
   const RunRecipe& recipe = session.recipe();

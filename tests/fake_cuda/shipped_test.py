@@ -17,7 +17,8 @@ CARDS = {"H100": 79.1, "H200": 139.8}  # GiB that such a card reports
 STEPS = {"train.warmup": 2, "train.steps": 1}  # of the first, tables and caches are made
 KEPT = 1 << 20  # bytes of a parameter: larger ones have no values here, and take no memory of the host
 ACTIVE, RESERVED = 1e-3, 5e-3  # relative differences that a prediction may have
-ATTENTION_ALONE = 0.1  # of what is reserved: cuDNN is predicted with the blocks of FlashAttention, which are most of such a step
+# Of an operator alone: partial sums of a reduction, which a plan leaves out, and one more segment of the allocator.
+PARTIAL_SUMS, SEGMENT = 8 << 20, 20 << 20
 
 OF_THE_BATCH = {"launches": 3, "copies": 1}  # at most, of its way to the device, which a plan leaves out
 
@@ -38,6 +39,9 @@ ONE_BY_ONE = {
     ("versus_pytorch", "H100"): (FULL, ["fused AdamW", *UP_TO_BF16_WEIGHTS]),
     ("flagship", "H100"): (FULL, ["micro-batch 8", "float8 by kernels"]),
     ("fsdp", "H100"): ([], ["8 ranks + stage 3"]),  # Llama 3.1 8B
+    ("hardware", "H100"): ([], ["4097 + fp32", "8192 + bf16", "norm", "position", "attention", "swiglu", "head_loss"]),
+    ("swiglu_checkpoint", "H100"): ([], [f"{size} + level {level}" for size in ("b16 s512 h1024 i4096 x3", "b16 s4096 h4096 i16384 x5")
+                                         for level in (0, 1)]),
 }
 DEVICES = {"fsdp": 8}
 
@@ -89,9 +93,9 @@ def kernel_of_attention(result):
     return next((note.split("'")[1] for note in result["notes"] if note.startswith("attention runs the kernel")), None)
 
 
-def near(what, predicted, measured, allowed):
-    apart = abs(predicted - measured) / measured
-    assert apart <= allowed, f"{what}: {predicted} bytes were predicted, and the allocator had {measured}, {apart:.2%} apart"
+def near(what, predicted, measured, allowed, rest=0):
+    apart = abs(predicted - measured)
+    assert apart <= max(allowed * measured, rest), f"{what}: {predicted} bytes were predicted, and the allocator had {measured}"
 
 
 def compared(script, card, rung, plan, result, step):
@@ -101,9 +105,9 @@ def compared(script, card, rung, plan, result, step):
         return {"status": "oom"}
     assert result["status"] == "ok", f"{where}: {result['reason']}"
     memory, measured, attention = plan["memory"], result["memory"], kernel_of_attention(result)
-    near(f"{where}, active", memory["peak_bytes"], measured["peak_allocated"], ACTIVE)
-    alone = attention == "cudnn" and script not in WHOLE_MODELS
-    near(f"{where}, reserved", memory["reserved_bytes"], measured["peak_reserved"], ATTENTION_ALONE if alone else RESERVED)
+    sums, segment = (0, 0) if script in WHOLE_MODELS else (PARTIAL_SUMS, SEGMENT)
+    near(f"{where}, active", memory["peak_bytes"], measured["peak_allocated"], ACTIVE, sums)
+    near(f"{where}, reserved", memory["reserved_bytes"], measured["peak_reserved"], RESERVED, segment)
     planned, counted = plan["costs"]["total"], result["costs"]["total"]
     assert counted["host_waits"] == 0, where
     for what, most in OF_THE_BATCH.items() if script in WHOLE_MODELS else ():

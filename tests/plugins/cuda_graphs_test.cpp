@@ -149,6 +149,37 @@ TEST(StaticBatches, AStepThatTheGraphCannotRunIsAnError) {
   EXPECT_NE(refusal_of({positions}).find("shape of its batch"), std::string::npos);
 }
 
+/// What the host counts of a micro-batch is a constant of the graph, also where the step's sum is the same.
+TEST(StaticBatches, TokensThatMoveBetweenMicroBatchesAreAnError) {
+  const auto counting = [](int64_t tokens) {
+    Batch batch = batch_of(1);
+    batch.valid_tokens = tokens;
+    return batch;
+  };
+  const cuda_graphs::StaticBatches batches(FakeStep({counting(2), counting(4)}));
+  EXPECT_NE(error_of([&] {
+              batches.copy_from(FakeStep({counting(4), counting(2)}));
+            }).find("the trained tokens of a micro-batch"),
+            std::string::npos);
+}
+
+TEST(StaticBatches, TensorsOfPluginsAreCopiedByName) {
+  const auto named = [](const std::string& name, int64_t value) {
+    Batch batch = batch_of(value);
+    if (!name.empty()) batch.named[name] = at::full({3}, value, at::kLong);
+    return batch;
+  };
+  const FakeStep recorded({named("weights", 1)});
+  const cuda_graphs::StaticBatches batches(recorded);
+  batches.copy_from(FakeStep({named("weights", 7)}));
+  EXPECT_EQ(recorded.batch(0).named.at("weights")[2].item<int64_t>(), 7);
+  for (const char* other : {"", "masks"})
+    EXPECT_NE(
+        error_of([&] { batches.copy_from(FakeStep({named(other, 7)})); }).find("the names of its batch"),
+        std::string::npos)
+        << other;
+}
+
 TEST(Steps, OneThatIsTimedAsAWholeHasNoPhases) {
   const Json result =
       Trained(nano_spec(), [](Recipe& recipe) {

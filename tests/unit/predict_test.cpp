@@ -124,6 +124,30 @@ TEST(Predict, AGpuNeedNotBeHere) {
   EXPECT_EQ(plan.costs["total"]["host_waits"], 0);
 }
 
+/// A plugin that chooses by the GPU's architecture asks for the one that is planned, which need not be here.
+TEST(Predict, PluginsSeeTheArchitectureThatIsPlanned) {
+  RunSpec experts = nano_spec({{"bf16_weights", Json::object()}, {"grouped_experts", Json::object()}});
+  experts.model.update(
+      {{"dim", 32}, {"ffn_dim", 48}, {"n_heads", 4}, {"n_experts", 4}, {"experts_per_token", 2}});
+  RunSpec fp8 = nano_spec({{"bf16_weights", Json::object()}, {"float8", Json::object()}});
+  fp8.model.update({{"dim", 32}, {"ffn_dim", 48}, {"n_heads", 4}});
+  RunSpec flash = nano_spec({{"bf16_weights", Json::object()}, {"flash_attention", Json::object()}});
+  flash.model.update({{"dim", 32}, {"n_heads", 4}});
+  std::string why_not;
+  const auto runs = [&](const RunSpec& spec, const char* architecture, const char* op) {
+    const auto found = forecast(spec, {at::kCUDA, architecture}, &why_not);
+    EXPECT_TRUE(found) << why_not;
+    return found && found->costs["operators"].contains(op);
+  };
+  EXPECT_TRUE(runs(experts, "sm_90", "aten::_grouped_mm"));
+  EXPECT_FALSE(runs(experts, "sm_80", "aten::_grouped_mm"));
+  EXPECT_TRUE(runs(flash, "sm_90", "aten::_scaled_dot_product_cudnn_attention_backward"));
+  EXPECT_FALSE(runs(flash, "sm_80", "aten::_scaled_dot_product_cudnn_attention_backward"));
+  EXPECT_TRUE(forecast(fp8, {at::kCUDA, "sm_90"}, &why_not)) << why_not;
+  EXPECT_FALSE(forecast(fp8, {at::kCUDA, "sm_80"}, &why_not));
+  EXPECT_NE(why_not.find("this GPU is sm_80"), std::string::npos) << why_not;
+}
+
 TEST(Predict, AGpuHasBlocksAndAWorkspaceForEachThreadThatMultiplies) {
   RunSpec spec = nano_spec();
   spec.device = "cuda";

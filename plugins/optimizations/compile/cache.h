@@ -10,7 +10,7 @@
 namespace optrush::compile {
 /// Options for Inductor in addition to the graph.
 struct Request {
-  std::string mode;
+  std::string mode;                    ///< of torch.compile, without CUDA graphs
   Json activations;                    ///< {"policy": save|selective|budget, "keep": [...], "budget": x}
   std::vector<std::string> attention;  ///< kernels that fused attention may take, the preferred first
   int64_t threads = 1;

@@ -37,6 +37,13 @@ constexpr std::array kSlotsToKeep = {"attention", "linear"};
 constexpr const char* kOwnKernel = "kernel";
 constexpr const char* kAuto = "auto";
 
+/// CUDA graphs are not Inductor's here, so a mode with them has the code of the mode without.
+std::string mode_of_code(const std::string& mode) {
+  if (mode == "reduce-overhead") return "default";
+  if (mode == "max-autotune") return "max-autotune-no-cudagraphs";
+  return mode;
+}
+
 std::vector<std::string> chosen_units(const Options& options) {
   auto units = options.list("units");
   std::erase(units, kAuto);
@@ -259,7 +266,7 @@ class Compile final : public Plugin {
   }
 
   Request request_of(const Site& site, const Tensor& x, const Batch& batch) const {
-    return {mode_, activations_, enabled_attention_kernels(), at::get_num_threads(),
+    return {mode_of_code(mode_), activations_, enabled_attention_kernels(), at::get_num_threads(),
             unit_inputs(*site.unit, x, batch)};
   }
 

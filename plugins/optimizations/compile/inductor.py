@@ -195,11 +195,6 @@ def example_inputs(module):
     return examples
 
 
-def options_of(mode):
-    # CUDA graphs are not Inductor's here: they are a technique of their own, over the whole step.
-    return {key: value for key, value in inductor.list_mode_options(mode).items() if "cudagraph" not in key}
-
-
 def lower_unit(folder, request):
     """Returns what package_aoti() takes, and the unit's meta.json."""
     torch.set_num_threads(request["threads"])
@@ -226,7 +221,7 @@ def lower_unit(folder, request):
     saved, gradients = saved_and_gradients(forward, backward)
     flops = {"forward": flops_of(forward), "backward": flops_of(backward)}
 
-    options = options_of(request["mode"])
+    options = inductor.list_mode_options(request["mode"])  # of a mode without CUDA graphs
     with torch.no_grad():
         files = {
             name: inductor.aot_compile(module, tuple(example_inputs(module)), options=options)

@@ -1,10 +1,14 @@
 #include "static_batches.h"
 
+#include <algorithm>
+
 #include "optrush/error.h"
 #include "optrush/step.h"
 
 namespace optrush::cuda_graphs {
 namespace {
+using NamedTensor = decltype(Batch::named)::value_type;
+
 /// Each element once: an expanded dimension has one.
 Tensor unexpanded(Tensor tensor) {
   for (int64_t axis = 0; axis < tensor.dim(); ++axis)
@@ -29,8 +33,12 @@ void StaticBatches::copy_from(const Step& step) const {
     const Batch& fresh = step.batch(static_cast<int64_t>(micro));
     const Batch& kept = batches_[micro];
     check_same(fresh.token_count == kept.token_count, "its number of trained tokens");
+    check_same(fresh.valid_tokens == kept.valid_tokens && fresh.valid_sequences == kept.valid_sequences,
+               "the trained tokens of a micro-batch");
     check_same(fresh.sequence_count == kept.sequence_count, "its number of trained sequences");
     check_same(fresh.segments.max_seqlen == kept.segments.max_seqlen, "the length of its longest document");
+    check_same(std::ranges::equal(fresh.named, kept.named, {}, &NamedTensor::first, &NamedTensor::first),
+               "the names of its batch's tensors");
     const auto from = fresh.tensors(), to = kept.tensors();
     for (size_t i = 0; i < to.size(); ++i) {
       const bool given = from[i].defined();

@@ -200,7 +200,7 @@ class FlashAttention final : public Plugin {
     };
     int64_t choice = choose(k, v);
     std::string why = kernel_ == "auto" ? "auto" : "as asked";
-    if (kernel_ == "auto" && q.is_cuda()) {
+    if (kernel_ == "auto" && form_of(q) == at::kCUDA) {
       why = put_in_order();
       choice = choose(k, v);
     }

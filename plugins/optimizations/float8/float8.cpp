@@ -18,6 +18,7 @@
 #include "kernel_parts/compute_capability.h"
 #include "linear_function.h"
 #include "linear_groups/groups.h"
+#include "optrush/forecast.h"
 #include "optrush/gpu_kernel.h"
 #include "optrush/plugin.h"
 #include "optrush/scopes.h"
@@ -128,7 +129,7 @@ class Float8 final : public Plugin {
       throw Error("float8 needs a multiple of " + std::to_string(kMultiple) +
                       " tokens per micro-batch on a rank, but there are " + std::to_string(tokens),
                   "change micro_batch or seq_len");
-    if (run.device().is_cuda() && fused::compute_capability() < kOldestGpu)
+    if (form_of(run.device()) == at::kCUDA && fused::compute_capability() < kOldestGpu)
       throw Skip("float8 needs a GPU of compute capability 8.9 or newer; this GPU is " + gpu_architecture());
   }
 

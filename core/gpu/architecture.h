@@ -1,0 +1,8 @@
+#pragma once
+#include <string>
+
+namespace optrush {
+/// The architecture of the current device, also in a plan for another one: "sm_90". Throws an Error without a
+/// GPU.
+std::string current_architecture();
+}  // namespace optrush

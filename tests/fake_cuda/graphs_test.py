@@ -1,0 +1,69 @@
+"""`cuda_graphs` with a batch of each kind on the stand-in: a replayed step gives the device exactly what the step as it is gives it, which
+is what the plan counts. Before a replay the tensors of each micro-batch are copied into those of the recorded step."""
+import json
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from compiled_parts import results_of, traces_of
+from on_stand_in import HERE, OPTRUSH, assert_no_faults, on_stand_in
+
+STEPS = 5  # of graphs.lua: warm-up and timed
+COPIED = {"tokens": 3, "documents": 2 * 3, "activations": 1}  # tokens, labels and positions of each micro-batch; or its input
+OF_THE_BATCH = 3  # launches of its way to the device, which a plan leaves out
+
+
+def write_documents(file):
+    """As many trained tokens in each, behind a prompt, with padding after them."""
+    lines = [json.dumps({"tokens": [(7 * i + j) % 64 for j in range(24)], "prompt_tokens": 8}) for i in range(64)]
+    file.write_text("\n".join(lines) + "\n")
+
+
+def given(lines):
+    """What computes or moves numbers on the device, as a recorded step names it."""
+    named = [line if line.startswith(("launch ", "call ")) else "call " + line.rstrip("0123456789 ") for line in lines
+             if line.startswith(("launch ", "call ", "copy device to device ", "memset "))]
+    return Counter(named)
+
+
+def of_eager_step(trace):
+    """From the mark at the end of its data to the copies of its loss and norm to the host."""
+    lines = trace.splitlines()
+    marks = [number for number, line in enumerate(lines) if line == "time"]
+    each = len(marks) // STEPS
+    return given(lines[marks[-each + 1]:marks[-1]])
+
+
+def of_replayed_step(trace):
+    """Up to the copies of its loss and norm, which the next replay would write over; and how many copies are before it."""
+    before, replay = trace.rsplit("\nreplay\n", 1)
+    lines = replay.splitlines()
+    end = next(number for number, line in enumerate(lines) if line.startswith("copy device to device "))
+    copies = given(before.rsplit("\ntime\n", 1)[1].splitlines())
+    assert all("copy" in copy for copy in copies), copies
+    return given(lines[:end]), copies.total()
+
+
+def main(folder):
+    write_documents(folder / "documents.jsonl")
+    ended = on_stand_in(folder / "counts", OPTRUSH, "run", HERE / "graphs.lua", "--out", folder, "--arg",
+                        f"documents={folder / 'documents.jsonl'}", trace=folder / "trace.%p")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert_no_faults(folder / "counts")
+    report = folder / "graphs/local"
+    results = results_of(report)
+    plans = dict(zip([variant["name"] for variant in json.loads((report / "variants.json").read_text())],
+                     json.loads((report / "plans.json").read_text())))
+    traces = {command.split("-r1/spec.json")[0].rsplit("/", 1)[1].split("-", 1)[1]: trace
+              for command, trace in traces_of(folder) if "-r1/spec.json" in command}
+    for kind, copied in COPIED.items():
+        eager, (replayed, copies) = of_eager_step(traces[f"{kind}-eager"]), of_replayed_step(traces[f"{kind}-graph"])
+        assert eager == replayed and eager.total() > 50, (kind, eager - replayed, replayed - eager)
+        assert copies == copied, f"{kind}: {copies} copies into the recorded batches, {copied} were expected"
+        planned, counted = (of["costs"]["total"]["launches"] for of in (plans[f"{kind} + eager"], results[f"{kind} + eager"]))
+        assert planned <= counted <= planned + OF_THE_BATCH, (kind, planned, counted)
+        print(f"{kind}: {planned} launches planned, {eager.total()} in a replay", flush=True)
+
+
+with tempfile.TemporaryDirectory() as scratch:
+    main(Path(scratch))
