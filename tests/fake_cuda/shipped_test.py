@@ -17,7 +17,7 @@ CARDS = {"H100": 79.1, "H200": 139.8}  # GiB that such a card reports
 STEPS = {"train.warmup": 2, "train.steps": 1}  # of the first, tables and caches are made
 KEPT = 1 << 20  # bytes of a parameter: larger ones have no values here, and take no memory of the host
 ACTIVE, RESERVED = 1e-3, 5e-3  # relative differences that a prediction may have
-# Of an operator alone: partial sums of a reduction, which a plan leaves out, and one more segment of the allocator.
+# Of operators alone: partial sums of a reduction, which a plan leaves out, and one more segment of the allocator.
 PARTIAL_SUMS, SEGMENT = 8 << 20, 20 << 20
 
 OF_THE_BATCH = {"launches": 3, "copies": 1}  # at most, of its way to the device, which a plan leaves out
@@ -26,6 +26,7 @@ FULL = ["--preset", "full"]
 UP_TO_BF16_WEIGHTS = ["fused kernels", "fused loss", "bf16 weights"]
 LESS_MEMORY = ["full checkpointing", "selective checkpointing", "checkpointing by budget", "sequence 32768",
                "sequence 32768, full checkpointing"]
+OPERATORS_ALONE = {"hardware", "swiglu_checkpoint"}
 WHOLE_MODELS = {"single_gpu", "versus_pytorch", "flagship", "fsdp"}
 # (script, card): options, rungs beside the base
 THROUGH_A_REPORT = {
@@ -105,7 +106,7 @@ def compared(script, card, rung, plan, result, step):
         return {"status": "oom"}
     assert result["status"] == "ok", f"{where}: {result['reason']}"
     memory, measured, attention = plan["memory"], result["memory"], kernel_of_attention(result)
-    sums, segment = (0, 0) if script in WHOLE_MODELS else (PARTIAL_SUMS, SEGMENT)
+    sums, segment = (PARTIAL_SUMS, SEGMENT) if script in OPERATORS_ALONE else (0, 0)
     near(f"{where}, active", memory["peak_bytes"], measured["peak_allocated"], ACTIVE, sums)
     near(f"{where}, reserved", memory["reserved_bytes"], measured["peak_reserved"], RESERVED, segment)
     planned, counted = plan["costs"]["total"], result["costs"]["total"]
