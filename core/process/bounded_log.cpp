@@ -46,11 +46,12 @@ void BoundedLog::bound() {
   const std::string last = without_first_piece(part_of(reading.get(), now.st_size - part, part));
   left_out_ += now.st_size - static_cast<int64_t>(first.size() + last.size() + marker_.size());
   marker_ = "[" + std::to_string(left_out_) + " bytes of this log are left out here]\n";
-  std::string text = first + marker_ + last;
+  std::string text = marker_ + last;
   // What has been added in the meantime.
   for (int64_t read = now.st_size; fstat(file_.get(), &now) == 0 && now.st_size > read; read = now.st_size)
     text += part_of(reading.get(), read, std::min(part, now.st_size - read));
-  if (ftruncate(file_.get(), 0) != 0) return;
+  // The first part stays where it is, so a line that the process writes now comes after it.
+  if (ftruncate(file_.get(), static_cast<off_t>(first.size())) != 0) return;
   for (size_t done = 0; done < text.size();) {
     const ssize_t written = write(file_.get(), text.data() + done, text.size() - done);
     if (written <= 0) return;  // a full disk: the end is lost
