@@ -130,3 +130,12 @@ class Cluster:
     def state(self, job):
         words = self.run("scontrol", "--oneliner", "show", "job", job).stdout.split()
         return next(word.removeprefix("JobState=") for word in words if word.startswith("JobState="))
+
+    def limit(self, job, minutes):
+        """The job may take so much longer than it has taken."""
+        days, _, clock = self.run("squeue", "-h", "-j", job, "-o", "%M").stdout.strip().rpartition("-")
+        taken = 0
+        for part in clock.split(":"):
+            taken = 60 * taken + int(part)
+        taken += 86400 * int(days or 0)
+        self.run("scontrol", "update", f"JobId={job}", f"TimeLimit={taken // 60 + minutes}")

@@ -138,9 +138,14 @@ def told_by_usr1(jobs):
 
 
 def before_the_time_limit(jobs):
-    """SLURM itself tells the job, by the script's own directive."""
-    job = jobs.submit(1000000, time="0:03:00", signal="B:USR1@100")
-    jobs.wait_for(lambda: f"{RUN} continues from its state before step" in jobs.output(job), "requeued job", job, limit=150)
+    """SLURM itself tells the job, by the script's own directive. It looks every 30 s, so the limit is shortened once the job trains."""
+    job = jobs.submit(1000000, time="1:00:00", signal="B:USR1@100")
+    jobs.wait_for(lambda: jobs.steps_done(job) > 20, "step", job)
+    assert all(event["event"] != "interrupted" for event in jobs.events(job)), jobs.events(job)
+    jobs.cluster.limit(job, minutes=2)
+    jobs.wait_for(lambda: any(event["event"] == "interrupted" for event in jobs.events(job)), "signal", job, limit=90)
+    jobs.cluster.limit(job, minutes=60)  # else it would be told again
+    jobs.wait_for(lambda: f"{RUN} continues from its state before step" in jobs.output(job), "requeued job", job, limit=90)
     (interrupted,) = [event for event in jobs.events(job) if event["event"] == "interrupted"]
     assert interrupted["reason"].startswith("SIGUSR1"), interrupted
     jobs.cluster.run("scancel", job)

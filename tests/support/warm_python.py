@@ -1,10 +1,13 @@
-"""A Python that has loaded Inductor and lowered two units with it, for tests that start the helper of the plugin compile many times:
-importing torch takes three seconds of each, and what Inductor makes once for a process two more.
+"""A Python that has loaded Inductor and lowered two units with it, for tests that start the helper of the plugin compile or a peer
+many times: importing torch takes three seconds of each, transformers three more, and what Inductor makes once for a process two.
 
   warm_python.py serve SOCKET               loads, says so, and serves in the background
   warm_python.py stop SOCKET
-  warm_python.py run SOCKET PYTHON WORDS    as `PYTHON WORDS`: a script runs in a fork of the server, with the caller's folder,
-                                            environment and output. Without a server, and for all but scripts, it is PYTHON itself
+  warm_python.py run SOCKET PYTHON WORDS    as `PYTHON WORDS`: a script or torchrun runs in a fork of the server, with the caller's
+                                            folder, environment and output. Without a server, with a library to load first, and for
+                                            all else, it is PYTHON itself
+
+Torchrun starts its ranks with PYTHON_EXEC, which may be the third of these.
 """
 import contextlib
 import json
@@ -20,6 +23,7 @@ import traceback
 
 HELPER = pathlib.Path(__file__).resolve().parents[2] / "plugins/optimizations/compile"
 LONGEST_IDLE = 1800
+TORCHRUN = ("-m", "torch.distributed.run")
 
 
 def load():
@@ -36,6 +40,8 @@ def load():
 
     inductor.try_instruction_sets_here()
     warm_units.lower()
+    with contextlib.suppress(ImportError):
+        import load_peers  # noqa: F401
     # The script of a request brings its own.
     for name in ("inductor", "cuda_tools", "wrappers"):
         del sys.modules[name]
@@ -50,9 +56,15 @@ def run_script(request, streams):
         os.chdir(request["folder"])
         os.environ.clear()
         os.environ.update(request["environment"])
+        sys.executable = os.environ.get("PYTHON_EXEC", sys.executable)  # a script starts itself again as torchrun
         sys.argv = request["words"]
-        sys.path[0] = str(pathlib.Path(sys.argv[0]).parent)
-        runpy.run_path(sys.argv[0], run_name="__main__")
+        if sys.argv[0] == "-m":
+            sys.path[0] = ""
+            del sys.argv[0]
+            runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+        else:
+            sys.path[0] = str(pathlib.Path(sys.argv[0]).parent)
+            runpy.run_path(sys.argv[0], run_name="__main__")
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -156,10 +168,17 @@ def connected(path):
     return connection
 
 
-def run(path, python, *words):
-    server = connected(path) if words and not words[0].startswith("-") else None
+def forked(words):
+    """Whether the server can do what is asked for."""
+    is_known = words[:2] == TORCHRUN or bool(words) and not words[0].startswith("-")
+    return is_known and not os.environ.get("LD_PRELOAD")
+
+
+def run(path, python, *given):
+    words = given[1:] if given[:1] == ("-u",) else given  # a rank's output, which a fork writes at its end
+    server = connected(path) if forked(words) else None
     if server is None:
-        os.execv(python, [python, *words])
+        os.execv(python, [python, *given])
     request = json.dumps({"words": words, "folder": os.getcwd(), "environment": dict(os.environ)}).encode()
     socket.send_fds(server, [request], [0, 1, 2])
     answer = server.recv(100)
