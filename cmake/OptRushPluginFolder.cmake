@@ -1,12 +1,18 @@
 # optrush_folder_library(NAME FOLDER [EXCEPT file])
 # A static library of the sources in FOLDER and below, with its texts (.py, .cu, .cuh) embedded: `norm.cu` is the constant
-# kNormCu of "norm_cu.h". Headers are found from FOLDER and from the folder around it. Nothing is made where there are no
-# sources.
+# kNormCu of "norm_cu.h". Headers are found from FOLDER and from the folder around it. Files in a folder cpu/ are loops over
+# elements: they get -O2. Nothing is made where there are no sources.
 function(optrush_folder_library name folder)
   cmake_parse_arguments(PARSE_ARGV 2 ARG "" "EXCEPT" "")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.cpp)
   list(REMOVE_ITEM sources ${folder}/${ARG_EXCEPT})
   if(sources)
+    set(loops ${sources})
+    list(FILTER loops INCLUDE REGEX "/cpu/[^/]*$")
+    if(loops)
+      # GCC 12 crashes where a precompiled header has another level.
+      set_source_files_properties(${loops} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O2> SKIP_PRECOMPILE_HEADERS ON)
+    endif()
     add_library(${name} STATIC ${sources})
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
                                              VISIBILITY_INLINES_HIDDEN ON)
