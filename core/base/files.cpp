@@ -220,7 +220,7 @@ class JsonBuilder {
   bool string(std::string& value) { return put(std::move(value)); }
   bool binary(Json::binary_t&) { return false; }
   bool start_object(size_t) {
-    constexpr size_t kMembers = 8;  // reserved at the start, because growing copies the names
+    constexpr size_t kMembers = 8;
     Json object = Json::object();
     object.get_ref<Json::object_t&>().reserve(kMembers);
     return open(std::move(object));
@@ -230,6 +230,7 @@ class JsonBuilder {
   bool end_array() { return close(); }
 
   bool key(std::string& name) {
+    make_room(open_.back()->get_ref<Json::object_t&>());
     const auto [member, is_new] = open_.back()->get_ref<Json::object_t&>().emplace(name, nullptr);
     if (!is_new) throw Error(ErrorCode::invalid_file, "duplicate JSON key '" + name + "'", {}, origin_);
     place_ = &member->second;
@@ -244,6 +245,16 @@ class JsonBuilder {
   }
 
  private:
+  /// Doubles the room of a full object. The object would copy the values of its members, because their names
+  /// are constants.
+  static void make_room(Json::object_t& object) {
+    if (object.size() < object.capacity()) return;
+    Json::object_t larger;
+    larger.reserve(2 * object.size());
+    for (auto& [name, value] : object) larger.Container::emplace_back(name, std::move(value));
+    object.swap(larger);
+  }
+
   Json& next() {
     if (open_.empty()) return document_;
     if (open_.back()->is_object()) return *place_;

@@ -86,13 +86,14 @@ class SpecReader {
 StoredRun load_run(const fs::path& folder, const Sums& sums, const Plans& plans, SpecReader& specs,
                    ResultParts keep) {
   const fs::path spec_file = folder / "spec.json", result = folder / "result.json";
-  RunSpec spec = specs.read(sums.text(spec_file), spec_file.string());
+  const std::string spec_text = sums.text(spec_file), result_text = sums.text(result);
+  RunSpec spec = specs.read(spec_text, spec_file.string());
   keep.plan = lacks_plan(spec, plans);
-  const std::string raw = sums.text(result);
   return {folder.filename().string(),
           std::move(spec),
-          run_result_from_text(raw, result.string(), keep),
-          {result, 0, raw.size()},
+          run_result_from_text(result_text, result.string(), keep),
+          {spec_file, 0, spec_text.size()},
+          {result, 0, result_text.size()},
           fs::last_write_time(result),
           traces_of(folder)};
 }
@@ -203,7 +204,7 @@ struct Results {
   Json all;  ///< with an empty list of runs
   struct Run {
     Json all;  ///< with null as result
-    StoredText result;
+    StoredText spec, result;
   };
   std::vector<Run> runs;
 };
@@ -216,20 +217,20 @@ std::string replaced(std::string_view text, size_t begin, size_t end, std::strin
 /// Reads the run whose text begins at `offset` of the file.
 std::optional<Results::Run> run_of(std::string_view text, size_t offset, const fs::path& file) {
   JsonCursor cursor(text);
-  std::optional<StoredText> result;
-  size_t begin = 0;
+  std::optional<StoredText> spec, result;
   std::string_view key;
   for (cursor.enter('{'); cursor.next_member(key);) {
     const size_t place = cursor.position();
     const std::string_view value = cursor.skip();
-    if (key != "result") continue;
-    if (result) return std::nullopt;
-    begin = place;
-    result = {file, offset + place, value.size()};
+    if (key != "spec" && key != "result") continue;
+    auto& part = key == "spec" ? spec : result;
+    if (part) return std::nullopt;
+    part = {file, offset + place, value.size()};
   }
-  if (!cursor.good() || !cursor.at_end() || !result) return std::nullopt;
+  if (!cursor.good() || !cursor.at_end() || !spec || !result) return std::nullopt;
+  const size_t begin = result->offset - offset;
   return Results::Run{parse_json(replaced(text, begin, begin + result->size, "null"), file.string()),
-                      std::move(*result)};
+                      std::move(*spec), std::move(*result)};
 }
 
 /// None if the cursor can't read the text. Then parts_of_document() reads it or reports the error.
@@ -267,10 +268,11 @@ Results parts_of_document(std::string_view text, const fs::path& file) {
   Json runs = Json::array();
   std::swap(runs, results.all["runs"]);
   for (Json& run : runs) {
-    results.runs.emplace_back();
+    Results::Run& parts = results.runs.emplace_back();
+    if (run.is_object() && run.contains("spec")) parts.spec.own = run["spec"].dump();
     if (run.is_object() && run.contains("result"))
-      results.runs.back().result.own = std::exchange(run["result"], nullptr).dump();
-    results.runs.back().all = std::move(run);
+      parts.result.own = std::exchange(run["result"], nullptr).dump();
+    parts.all = std::move(run);
   }
   return results;
 }
@@ -318,6 +320,7 @@ Stored load_results(const fs::path& file, ResultParts keep) {
     stored.runs.push_back({run.all.at("id"),
                            run_spec_from_json(run.all.at("spec"), where),
                            run_result_from_text(result, where, keep),
+                           std::move(run.spec),
                            std::move(run.result),
                            fs::last_write_time(file),
                            {}});

@@ -21,7 +21,7 @@ struct StoredRun {
   std::string id;  ///< name of the run's folder
   RunSpec spec;
   RunResult result;
-  StoredText raw;                                ///< the unchanged text of the result
+  StoredText spec_text, result_text;             ///< unchanged
   std::filesystem::file_time_type written = {};  ///< time of writing
   /// Traces of a step, one per rank: paths relative to the report's folder
   std::vector<std::string> traces = {};

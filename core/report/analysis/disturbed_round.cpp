@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/suggest.h"
 #include "report/numbers/format.h"
@@ -22,7 +23,9 @@ std::vector<DisturbedRound> disturbed_rounds(const std::vector<Row>& rows) {
       of_round[row.rounds[i]].push_back(all.back().speed);
     }
   }
-  for (DisturbedRound& each : all) each.speed /= median(of_round.at(each.round)).value_or(1);
+  std::map<int64_t, double> usual_of_round;
+  for (auto& [round, speeds] : of_round) usual_of_round[round] = median(std::move(speeds)).value();
+  for (DisturbedRound& each : all) each.speed /= usual_of_round.at(each.round);
   std::erase_if(
       all, [](const DisturbedRound& each) { return each.speed * kFactor >= 1 && each.speed <= kFactor; });
   return all;

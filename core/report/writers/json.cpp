@@ -252,22 +252,15 @@ Json figures_of(const Analysis& a) {
 
 std::string line_of(const Json& part) { return part.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
-/// A JSON text without spaces between tokens.
+/// A JSON text without spaces between tokens. It has no branches, because most of a report's bytes pass here.
 std::string compact(std::string text) {
   size_t made = 0;
-  for (size_t i = 0; i < text.size();) {
-    const size_t start = i;
-    if (text[i] == '"') {
-      for (++i; i < text.size() && text[i] != '"';) i += text[i] == '\\' ? 2 : 1;
-      i = std::min(i + 1, text.size());
-    } else {
-      while (i < text.size() && text[i] > ' ' && text[i] != '"') ++i;
-    }
-    std::copy(text.begin() + static_cast<std::ptrdiff_t>(start),
-              text.begin() + static_cast<std::ptrdiff_t>(i),
-              text.begin() + static_cast<std::ptrdiff_t>(made));
-    made += i - start;
-    while (i < text.size() && (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t')) ++i;
+  bool in_string = false, escaped = false;
+  for (const char c : text) {
+    text[made] = c;
+    in_string ^= c == '"' && !escaped;
+    escaped = c == '\\' && !escaped;
+    made += static_cast<size_t>(in_string | (c != ' ' && c != '\n' && c != '\r' && c != '\t'));
   }
   text.resize(made);
   return text;
@@ -288,7 +281,7 @@ void put_runs(const Sink& sink, const std::vector<StoredRun>& runs) {
   constexpr size_t kLong = 1U << 20U;  // below this size, a thread takes longer
   const auto ready = [&](size_t i) {
     if (i == runs.size()) return std::future<std::string>();
-    const StoredText& raw = runs[i].raw;
+    const StoredText& raw = runs[i].result_text;
     const auto when = raw.size > kLong ? std::launch::async : std::launch::deferred;
     return std::async(when, [&raw] { return compact(raw.read()); });
   };
@@ -296,9 +289,8 @@ void put_runs(const Sink& sink, const std::vector<StoredRun>& runs) {
   put_list(sink, runs.size(), [&](size_t i) {
     const std::string samples = next.get();
     next = ready(i + 1);
-    std::string line = line_of({{"id", runs[i].id}, {"spec", to_json(runs[i].spec)}});
-    line.back() = ',';
-    sink(line + "\"result\":");
+    sink("{\"id\":" + line_of(runs[i].id) + ",\"spec\":" + compact(runs[i].spec_text.read()) +
+         ",\"result\":");
     sink(samples);
     sink("}");
   });
