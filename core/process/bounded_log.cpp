@@ -42,16 +42,17 @@ void BoundedLog::bound() {
   const Descriptor reading(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   if (reading.get() < 0) return;
   const int64_t part = limit_ / 4;
-  const std::string first = without_last_piece(part_of(reading.get(), 0, part));
+  if (marker_.empty())
+    first_ = static_cast<int64_t>(without_last_piece(part_of(reading.get(), 0, part)).size());
   const std::string last = without_first_piece(part_of(reading.get(), now.st_size - part, part));
-  left_out_ += now.st_size - static_cast<int64_t>(first.size() + last.size() + marker_.size());
+  left_out_ += now.st_size - first_ - static_cast<int64_t>(last.size() + marker_.size());
   marker_ = "[" + std::to_string(left_out_) + " bytes of this log are left out here]\n";
   std::string text = marker_ + last;
   // What has been added in the meantime.
   for (int64_t read = now.st_size; fstat(file_.get(), &now) == 0 && now.st_size > read; read = now.st_size)
     text += part_of(reading.get(), read, std::min(part, now.st_size - read));
   // The first part stays where it is, so a line that the process writes now comes after it.
-  if (ftruncate(file_.get(), static_cast<off_t>(first.size())) != 0) return;
+  if (ftruncate(file_.get(), first_) != 0) return;
   for (size_t done = 0; done < text.size();) {
     const ssize_t written = write(file_.get(), text.data() + done, text.size() - done);
     if (written <= 0) return;  // a full disk: the end is lost

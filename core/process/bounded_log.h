@@ -6,25 +6,26 @@
 #include "base/descriptor.h"
 
 namespace optrush {
-/// The file that takes what a process prints. One that has grown beyond its limit keeps its first and its
-/// last quarter of that, with a line between them that tells how much is left out.
+/// The file for the output of a process. A file that has grown beyond its limit is cut to two parts, each a
+/// quarter of the limit: its beginning and its end. A line between them states how much is left out.
 class BoundedLog {
  public:
   /// Not open.
   BoundedLog() = default;
-  /// Begins empty; an Error where it can't be written.
+  /// Starts empty. Throws an Error if the file cannot be written.
   BoundedLog(std::filesystem::path file, int64_t limit_bytes);
 
   /// For the process to append to; -1: not open.
   int descriptor() const { return file_.get(); }
-  /// Cuts it where it is too long. What the process writes in this moment may be left out as well.
+  /// Cuts the file if it is too long. Output that the process writes meanwhile may be lost.
   void bound();
 
  private:
   std::filesystem::path path_;
   int64_t limit_ = 0;
-  int64_t left_out_ = 0;
-  std::string marker_;  ///< the line that tells so
+  int64_t first_ = 0;     ///< size of the first part; it stays the same after the first cut
+  int64_t left_out_ = 0;  ///< bytes
+  std::string marker_;    ///< the line that states left_out_; "": nothing is left out
   Descriptor file_;
 };
 }  // namespace optrush

@@ -29,7 +29,7 @@ struct Command {
   std::filesystem::path log;  ///< takes stdout and stderr, which then start empty; "": those of this process
   std::filesystem::path folder;  ///< where it starts; "": this process's own
   int input = -1;                ///< descriptor of its standard input; -1: /dev/null
-  bool helper = false;  ///< of this program itself, beside the runs: it is no orphan of theirs, and is no run
+  bool helper = false;  ///< a process of this program beside the runs: neither a run nor an orphan of one
 };
 
 /// The environment of a child, as "NAME=value": this process's own with `added` over it.

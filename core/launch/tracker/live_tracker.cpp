@@ -26,7 +26,10 @@ fs::path folder_of(const std::string& tracker, const fs::path& report) {
 }
 
 Command command_of(const std::vector<std::string>& arguments, const fs::path& log) {
-  Command command{{project_python().string(), "-c", kLiveTrackerScript}, {{"OMP_NUM_THREADS", "1"}}, log};
+  Command command{.arguments = {project_python().string(), "-c", kLiveTrackerScript},
+                  .environment = {{"OMP_NUM_THREADS", "1"}},
+                  .log = log,
+                  .helper = true};
   command.arguments.insert(command.arguments.end(), arguments.begin(), arguments.end());
   return command;
 }

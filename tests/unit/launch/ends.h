@@ -1,6 +1,7 @@
 #pragma once
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -13,5 +14,12 @@ inline bool ends(pid_t pid) {
     if (!(stat >> word >> word >> state) || state == "Z") return true;
   }
   return false;
+}
+
+/// A shell script that ends and leaves a process `sleep` in a session of its own. The process writes its id
+/// to `number` first.
+inline std::string leaves_a_sleep(const std::filesystem::path& number) {
+  return "setsid sh -c 'echo $$ > " + number.string() + "; exec sleep 1000' & while ! test -s " +
+         number.string() + "; do sleep 0.01; done";
 }
 }  // namespace optrush::testing

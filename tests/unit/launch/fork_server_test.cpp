@@ -227,14 +227,9 @@ TEST_F(Forks, AServerIsNoOrphanOfRuns) {
     adopt_orphans();
     ForkServer workers(testing::kFakeWorker);
     plan(workers, "a");
-    const fs::path number = folder_ / "number";
     const auto end =
-        run_process({{"sh", "-c",
-                      "setsid sh -c 'echo $$ > " + number.string() + "; exec sleep 1000' & while ! test -s " +
-                          number.string() + "; do sleep 0.01; done"},
-                     {},
-                     folder_ / "log.txt"},
-                    {}, interrupts_);
+        run_process({{"sh", "-c", testing::leaves_a_sleep(folder_ / "number")}, {}, folder_ / "log.txt"}, {},
+                    interrupts_);
     const bool named = end.orphans.size() == 1 && end.orphans.front().starts_with("sleep (");
     plan(workers, "b");
     _exit(named && planned() && servers().size() == 1 ? 0 : 1);

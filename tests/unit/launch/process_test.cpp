@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/temporary_folder.h"
 #include "ends.h"
+#include "launch/tracker/live_tracker.h"
 #include "process/orphans.h"
 
 namespace optrush {
@@ -31,7 +32,7 @@ class ProcessTest : public ::testing::Test {
       if (std::ifstream(file) >> number) return number;
   }
   const TemporaryFolder folder_;
-  const fs::path log_ = folder_ / "log.txt";
+  const fs::path log_ = folder_ / "log.txt", number_ = folder_ / "number";
   Interrupts interrupts_;
 };
 
@@ -72,6 +73,21 @@ TEST_F(ProcessTest, ALogThatGrowsTooLongKeepsItsBeginningAndItsEnd) {
   size_t kept = 0;
   for (std::string line; std::getline(lines, line);) kept += line.starts_with("line ") ? 11 : 0;
   EXPECT_THAT(twice, HasSubstr("[" + std::to_string(2000 * 11 - kept) + " bytes of this log"));
+}
+
+/// The cut shortens the first part by a line that is longer than the marker.
+TEST_F(ProcessTest, ALogThatIsCutTwiceHasOneMarker) {
+  BoundedLog bounded(log_, 4096);
+  const std::string line = std::string(299, 'x') + "\n";
+  for (int cut = 0; cut < 2; ++cut) {
+    std::ofstream out(log_, std::ios::app);
+    for (int i = 0; i < 100; ++i) out << line;
+    out.close();
+    bounded.bound();
+  }
+  std::string kept;
+  for (int i = 0; i < 3; ++i) kept += line;
+  EXPECT_EQ(log(), kept + "[58200 bytes of this log are left out here]\n" + kept);
 }
 
 TEST_F(ProcessTest, TheLogOfAProcessIsBoundedWhileItRuns) {
@@ -173,17 +189,29 @@ TEST_F(ProcessTest, ChildrenDieWithTheirParent) {
   EXPECT_TRUE(ends(child));
   EXPECT_TRUE(ends(parent));
 }
-/// What left its group and its session, and whose parent has ended.
-TEST_F(ProcessTest, WhatHidFromItsGroupIsEndedAndNamed) {
+/// An orphan that has left its group and its session.
+TEST_F(ProcessTest, AnOrphanOutsideItsGroupIsEndedAndNamed) {
   adopt_orphans();
-  const fs::path number = folder_ / "number";
-  const auto end =
-      run_process(shell("setsid sh -c 'echo $$ > " + number.string() +
-                        "; exec sleep 1000' & while ! test -s " + number.string() + "; do sleep 0.01; done"),
-                  {}, interrupts_);
-  EXPECT_EQ(kill(number_in(number), 0), -1);
+  const auto end = run_process(shell(testing::leaves_a_sleep(number_)), {}, interrupts_);
+  EXPECT_EQ(kill(number_in(number_), 0), -1);
   ASSERT_EQ(end.orphans.size(), 1U);
   EXPECT_THAT(end.orphans.front(), HasSubstr("sleep ("));
+}
+
+/// The orphans of a run end with the run, and the tracker does not.
+TEST_F(ProcessTest, AnOrphanOfARunEndsBesideALiveTracker) {
+  adopt_orphans();
+  const fs::path python = folder_ / "python";
+  write_file(python, "#!/bin/sh\nwhile ! test -e \"$5/end\"; do sleep 0.01; done\n");
+  fs::permissions(python, fs::perms::owner_all);
+  setenv("OPTRUSH_PYTHON", python.c_str(), 1);
+  LiveTracker tracker("wandb", folder_.path(), "an experiment", interrupts_);
+  unsetenv("OPTRUSH_PYTHON");
+  const auto end = run_process(shell(testing::leaves_a_sleep(number_)), {}, interrupts_);
+  EXPECT_EQ(kill(number_in(number_), 0), -1);
+  ASSERT_EQ(end.orphans.size(), 1U);
+  EXPECT_THAT(end.orphans.front(), HasSubstr("sleep ("));
+  EXPECT_EQ(tracker.problem(), "");
 }
 
 TEST_F(ProcessTest, EndsAreToldWhereTheParentIgnoresThem) {
