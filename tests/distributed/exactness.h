@@ -1,4 +1,5 @@
 #pragma once
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,13 +14,21 @@ RunSpec small_spec(int64_t ranks, std::vector<PluginUse> plugins, const Json& mo
 /// several ranks.
 RunSpec one_process_of(RunSpec spec, int64_t batch_ranks);
 
-/// Ten steps of both, sequences with unequal numbers of labels: losses, gradient norms, and every element of
-/// the final parameters and of the optimizer's state.
-void expect_equal_training(RankPool&, const RunSpec& many, const RunSpec& one, double tolerance,
-                           bool states = true, bool rests = false);
+/// A run on one process, and the folder of its last state if `states`. Each different run is trained once in
+/// a test program, because many meshes are compared with the same one.
+struct Reference {
+  TrainedRanks trained;
+  std::filesystem::path state;
+};
+const Reference& reference_of(RankPool&, RanksRun run, bool states = false);
 
-/// A state that `from` saves after five steps goes on under `to`, as `one` trains without a break: losses,
-/// and gradient norms where they have a tolerance.
+/// At most six steps of both, sequences with unequal numbers of labels: losses, gradient norms, and every
+/// element of the final parameters and of the optimizer's state.
+void expect_equal_training(RankPool&, RunSpec many, RunSpec one, double tolerance, bool states = true,
+                           bool rests = false);
+
+/// A state that `from` saves after three steps goes on for three under `to`, as `one` trains without a break:
+/// losses, and gradient norms where they have a tolerance.
 void expect_state_goes_on(RankPool&, RunSpec from, RunSpec to, RunSpec one,
                           std::optional<double> norm_tolerance = {});
 

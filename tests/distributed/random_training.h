@@ -31,7 +31,7 @@ struct RandomTraining {
   int64_t batch_ranks = 1;  ///< that have other sequences
 };
 
-/// For each seed from 0 on, ten steps of what `draw` gives equal one process to 1e-9 in double. A step has at
+/// For each seed from 0 on, six steps of what `draw` gives equal one process to 1e-9 in double. A step has at
 /// least three sequences: of fewer, none might have a label that counts.
 void expect_equal_for_seeds(RankPool&, uint64_t seeds,
                             const std::function<RandomTraining(Draws&, uint64_t seed)>& draw);

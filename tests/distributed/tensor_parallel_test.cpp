@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/temporary_folder.h"
 #include "random_training.h"
 #include "support/error_of.h"
 
@@ -134,22 +133,13 @@ TEST(TensorParallel, StateSavedOnSomeRanksGoesOnOnOthers) {
       {{2, 2, {tensor_parallel(2)}}, {4, 2, {tensor_parallel(2, true), fsdp}}},
       {{4, 2, {tensor_parallel(2), fsdp}}, {3, 1, {fsdp}}}};
   for (const auto& [from, to] : cases) {
-    const auto spec_of = [](const Mesh& mesh, int64_t warmup, int64_t steps) {
+    const auto spec_of = [](const Mesh& mesh) {
       RunSpec spec = small_spec(mesh.ranks, mesh.plugins);
       spec.train.micro_batch = 6 / (mesh.ranks / mesh.size);
-      spec.train.warmup = warmup;
-      spec.train.steps = steps;
       return spec;
     };
-    SCOPED_TRACE(std::to_string(from.ranks) + " to " + std::to_string(to.ranks));
-    const TemporaryFolder folder;
-    const auto whole =
-        train_on(pool(), {.spec = one_process_of(spec_of(from, 1, 9), from.ranks / from.size)});
-    train_on(pool(), {.spec = spec_of(from, 1, 4), .save = folder / "state"});
-    const auto rest = train_on(pool(), {.spec = spec_of(to, 1, 4), .load = folder / "state"});
-    ASSERT_EQ(rest.losses.size(), 5U);
-    EXPECT_LT(difference(rest.losses, {whole.losses.begin() + 5, whole.losses.end()}), 1e-9);
-    EXPECT_LT(difference(rest.norms, {whole.norms.begin() + 5, whole.norms.end()}), 1e-9);
+    expect_state_goes_on(pool(), spec_of(from), spec_of(to),
+                         one_process_of(spec_of(from), from.ranks / from.size), /*norm_tolerance=*/1e-9);
   }
 }
 
