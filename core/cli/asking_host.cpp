@@ -104,7 +104,7 @@ int64_t AskingHost::ranks(bool on_gpus) {
   return on_gpus ? std::max<int64_t>(1, static_cast<int64_t>(gpus().size())) : usable_cores();
 }
 
-Json AskingHost::gpus() const {
+Json AskingHost::gpus() {
   if (as_gpu_)
     return {{{"name", as_gpu_->name}, {"memory_bytes", as_gpu_->memory_bytes}, {"sm", as_gpu_->sm}}};
   const Json found = ask_worker("gpus");
@@ -116,11 +116,12 @@ Json AskingHost::cpu() {
   return found.is_null() ? ScriptHost::cpu() : found;
 }
 
-Json AskingHost::ask_worker(const std::string& what) const {
+Json AskingHost::ask_worker(const std::string& what) {
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "answer.json";
   Interrupts interrupts;
-  run_process({{workers_.worker(), what, "--out", out}, {}, folder.path() / "log.txt"}, kLimits, interrupts);
+  workers_.run({{workers_.worker(), what, "--out", out}, worker_environment({}), folder.path() / "log.txt"},
+               kLimits, interrupts);
   if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "nothing was run");
   return fs::exists(out) ? read_json(out) : Json();
 }

@@ -47,11 +47,11 @@ class AskingHost : public ScriptHost {
   MemoryTrial with_tokens(MemoryTrial trial);
   MemoryTrials& trials() { return trials_; }
   ForkServer& workers() { return workers_; }
-  Json gpus() const;
+  Json gpus();
 
  private:
   /// The output of the worker's command `what`; null if it writes none.
-  Json ask_worker(const std::string& what) const;
+  Json ask_worker(const std::string& what);
 
   ForkServer workers_;
   std::optional<PlannedGpu> as_gpu_;  ///< the GPU of --as-gpu

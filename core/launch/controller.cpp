@@ -56,7 +56,7 @@ class Controller {
                    interrupts_, progress),
         came_to_end_(execution_.journal().came_to_end()),
         noise_(folder_ / "noise.jsonl", request.probe_s),
-        peaks_(folder_, request.worker, experiment_.base, execution_.journal(), interrupts_) {}
+        peaks_(folder_, *request.workers, experiment_.base, execution_.journal(), interrupts_) {}
 
   RunOutcome conduct() {
     if (!request_.only.empty()) progress_.note("--only: " + join(runs_.schedule.only()) + ", and the base");
@@ -102,7 +102,7 @@ class Controller {
     const bool known = there && !there->contains("doctor");
     progress_.stage("inspecting the machine");
     auto seen = known || request_.machine.is_null()
-                    ? describe_machine(experiment_, request_.worker, known, interrupts_)
+                    ? describe_machine(experiment_, *request_.workers, known, interrupts_)
                     : std::optional(request_.machine);
     if (!seen) return false;
     if (request_.followers != nullptr) (*seen)["hosts"] = request_.followers->hosts();

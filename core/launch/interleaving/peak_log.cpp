@@ -38,10 +38,10 @@ Json with_best_peaks(Json context, const Json& other) {
   return context;
 }
 
-PeakLog::PeakLog(fs::path folder, fs::path worker, const RunSpec& base, Journal& journal,
+PeakLog::PeakLog(fs::path folder, ForkServer& workers, const RunSpec& base, Journal& journal,
                  Interrupts& interrupts)
     : folder_(std::move(folder)),
-      worker_(std::move(worker)),
+      workers_(workers),
       base_(base),
       journal_(journal),
       interrupts_(interrupts),
@@ -55,7 +55,7 @@ void PeakLog::look(int64_t rounds) {
   const Json before = read_json(file);
   if (!has_peaks(before)) return;
   last_ = Clock::now();
-  const Json now = ask_doctor(base_, worker_, /*quick=*/false, interrupts_);
+  const Json now = ask_doctor(base_, workers_, /*quick=*/false, interrupts_);
   takes_s_ = seconds_since_last();
   if (interrupts_.signal() != 0 || !has_peaks(now)) return;
   close_torn_line(log);

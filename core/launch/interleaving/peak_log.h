@@ -2,6 +2,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "launch/fork_server.h"
 #include "launch/journal.h"
 #include "optrush/json.h"
 #include "optrush/spec.h"
@@ -14,8 +15,7 @@ namespace optrush {
 class PeakLog {
  public:
   /// `folder`: of the report. Its context.json must exist before the first look().
-  PeakLog(std::filesystem::path folder, std::filesystem::path worker, const RunSpec& base, Journal&,
-          Interrupts&);
+  PeakLog(std::filesystem::path folder, ForkServer& workers, const RunSpec& base, Journal&, Interrupts&);
 
   /// Measures after `rounds` rounds, while no run is alive, if the measurement takes a small share of the
   /// time since the last one.
@@ -24,7 +24,8 @@ class PeakLog {
  private:
   using Clock = std::chrono::steady_clock;
 
-  std::filesystem::path folder_, worker_;
+  std::filesystem::path folder_;
+  ForkServer& workers_;
   const RunSpec& base_;
   Journal& journal_;
   Interrupts& interrupts_;

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "build_info.h"
 #include "launch/run/result.h"
+#include "launch/schedule/planner.h"
 #include "machine/installation.h"
 #include "optrush/error.h"
 #include "process/process.h"
@@ -48,27 +49,28 @@ std::string hosts_of(const Context& context) {
 }
 }  // namespace
 
-Json ask_doctor(const RunSpec& base, const fs::path& worker, bool quick, Interrupts& interrupts) {
+Json ask_doctor(RunSpec base, ForkServer& workers, bool quick, Interrupts& interrupts) {
+  base.environment.clear();  // of runs; without it the plans of most experiments come from the same server
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "context.json", log = folder.path() / "log.txt";
-  Command command{
-      {worker, "doctor", "--json", out, "--device", base.device, "--threads", std::to_string(base.threads)},
-      {{"OMP_WAIT_POLICY", "passive"}},
-      log};
+  Command command{{workers.worker(), "doctor", "--json", out, "--device", base.device, "--threads",
+                   std::to_string(base.threads)},
+                  worker_environment(base),
+                  log};
   if (quick) command.arguments.emplace_back("--quick");
-  const ProcessEnd end = run_process(command, kDoctorLimits, interrupts);
+  const ProcessEnd end = workers.run(command, kDoctorLimits, interrupts);
   if (end.kind == ProcessEnd::Kind::exited && is_there(out)) return read_json(out);
   return {{"doctor", describe_bad_end(end, kDoctorLimits).reason + "\n" + log_tail(log)}};
 }
 
-std::optional<Json> describe_machine(const Experiment& experiment, const fs::path& worker, bool quick,
+std::optional<Json> describe_machine(const Experiment& experiment, ForkServer& workers, bool quick,
                                      Interrupts& interrupts) {
   Json context = {{"date", utc_now()},
                   {"optrush_version", OPTRUSH_VERSION},
                   {"commit", commit(interrupts)},
                   {"host", host_name()}};
   if (interrupts.signal() != 0) return std::nullopt;
-  context.update(ask_doctor(experiment.base, worker, quick, interrupts));
+  context.update(ask_doctor(experiment.base, workers, quick, interrupts));
   if (interrupts.signal() != 0) return std::nullopt;
   context["script"] = experiment.script;
   context["script_sha256"] = experiment.script_sha256;

@@ -1,9 +1,9 @@
 #pragma once
-#include <filesystem>
 #include <optional>
 #include <string>
 
 #include "experiment/experiment.h"
+#include "launch/fork_server.h"
 #include "optrush/json.h"
 #include "process/signals.h"
 #include "results/context.h"
@@ -12,11 +12,10 @@ namespace optrush {
 /// Describes the machine and its software (docs/internals/controller.md): the measurements of the worker's
 /// doctor, and what the controller knows. `quick`: only as far as needed to recognize the machine. If the
 /// doctor fails, the field "doctor" has the reason. None after a signal.
-std::optional<Json> describe_machine(const Experiment&, const std::filesystem::path& worker, bool quick,
-                                     Interrupts&);
+std::optional<Json> describe_machine(const Experiment&, ForkServer& workers, bool quick, Interrupts&);
 
 /// The output of the worker's doctor for the machine of this spec.
-Json ask_doctor(const RunSpec&, const std::filesystem::path& worker, bool quick, Interrupts&);
+Json ask_doctor(RunSpec, ForkServer& workers, bool quick, Interrupts&);
 
 /// The reason why a report can't have runs of both machines: "CPU 'A' there, 'B' here"; empty if it can.
 std::string difference_of_machines(const Context& there, const Context& here);
