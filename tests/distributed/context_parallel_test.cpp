@@ -153,7 +153,7 @@ TEST(ContextParallel, SendsWhatTheorySays) {
                      {{"dim", 32}, {"n_heads", 8}, {"n_kv_heads", 4}});
       spec.train.seq_len = 32;
       spec.train.accumulation = 2;
-      spec.train.steps = 2;
+      spec.train.warmup = spec.train.steps = 1;
       const Json result = train_on(pool(), {.spec = spec}).result;
       SCOPED_TRACE(result.at("collectives").dump());
       const double n = static_cast<double>(ranks), rows = 2 * 32 / n, layers = 3;
@@ -218,7 +218,7 @@ TEST(ContextParallel, KeepsItsPartOfTheActivations) {
     RunSpec spec =
         small_spec(ranks, plugins, {{"n_layers", 6}, {"dim", 32}, {"n_kv_heads", 4}, {"ffn_dim", 64}});
     spec.train.seq_len = 2048;
-    spec.train.steps = 1;
+    spec.train.warmup = spec.train.steps = 1;
     return static_cast<double>(train_on(pool(), {.spec = spec}).peaks.front());
   };
   const double whole = peak(1);

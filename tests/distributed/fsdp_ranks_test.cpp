@@ -259,7 +259,7 @@ TEST(Fsdp, SendsWhatTheorySays) {
              {{{"stage", 3}, {"prefetch", 0}}, 2 * k, k}}) {
       RunSpec spec = small_spec(ranks, {fsdp(options)}, kWide);
       spec.train.accumulation = static_cast<int64_t>(k);
-      spec.train.steps = 2;
+      spec.train.warmup = spec.train.steps = 1;
       const Json result = train_on(pool(), {.spec = spec}).result;
       const double n = static_cast<double>(ranks), psi = parameter_bytes(spec) * (n - 1) / n;
       SCOPED_TRACE(options.dump() + " " + result.at("collectives").dump());
@@ -289,7 +289,7 @@ TEST(Fsdp, APlanCountsTheCollectivesOfAStep) {
 
 TEST(Fsdp, HybridShardingSendsItsPieceBetweenTheCopies) {
   RunSpec spec = small_spec(4, {fsdp({{"shard_ranks", 2}})}, kWide);
-  spec.train.steps = 2;
+  spec.train.warmup = spec.train.steps = 1;
   const Json result = train_on(pool(), {.spec = spec}).result;
   const double psi = parameter_bytes(spec);
   EXPECT_NEAR(sent(result, "all_gather"), 2 * psi / 2, 0.01 * psi);
@@ -301,7 +301,7 @@ TEST(Fsdp, HybridShardingSendsItsPieceBetweenTheCopies) {
 TEST(Fsdp, MixedPrecisionGathersMatricesInHalfTheBytes) {
   RunSpec spec = small_spec(2, {fsdp(), {"mixed_precision", Json::object()}}, kWide);
   spec.train.dtype = "fp32";
-  spec.train.steps = 2;
+  spec.train.warmup = spec.train.steps = 1;
   const Json result = train_on(pool(), {.spec = spec}).result;
   // The embedding is read as it is, and gradients are summed in the type of the masters.
   const double psi = parameter_bytes(spec), embedding = 256 * 64 * 4;

@@ -50,7 +50,7 @@ TEST(AdafactorOnRanks, SendsWhatTheorySays) {
   for (const int64_t ranks : {2, 4}) {
     const auto result_of = [&](Stack stack) {
       RunSpec spec = small_spec(ranks, std::move(stack));
-      spec.train.steps = 2;
+      spec.train.warmup = spec.train.steps = 1;
       return train_on(pool(), {.spec = spec}).result;
     };
     const Json without = result_of({use("fsdp")}), with = result_of({use("fsdp"), use("adafactor")});
