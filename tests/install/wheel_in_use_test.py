@@ -1,5 +1,6 @@
 """The wheel, installed into a fresh environment whose torch lies elsewhere and which nobody may write to."""
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -90,7 +91,10 @@ with tempfile.TemporaryDirectory() as folder:
     subprocess.run(["chmod", "-R", "a-w", package], check=True)
     before = contents(package)
     try:
-        optrush = lambda *arguments: run(work / "environment/bin/optrush", *arguments, cwd=work)
+        # An experiment begins with a measurement of the machine, of 12 s by default.
+        quick = {"OPTRUSH_PROBE_SECONDS": os.environ["OPTRUSH_PROBE_SECONDS"]}
+        optrush = lambda *arguments: run(work / "environment/bin/optrush", *arguments, cwd=work,
+                                         **(quick if arguments[0] == "run" else {}))
         for case in (lists, doctor, an_experiment_that_ships, a_peer_runs_beside_it, a_plugin_of_ones_own):
             case(optrush, work)
             print(case.__name__, "passed", flush=True)
