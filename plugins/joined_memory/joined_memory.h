@@ -6,13 +6,13 @@
 namespace optrush {
 class Run;
 
-/// Moves the values of these matrices so that they lie one behind another in one memory, each at a cache
-/// line; whoever holds their leaves or shards sees no difference. In Event::materialized. False, and nothing
-/// is moved, where a parameter is encoded or multiplied in another type than its own, where its memory is
-/// shared with others, or where a matrix would not start at a cache line.
+/// Moves the values of these matrices into one contiguous memory, each at a cache line. Holders of their
+/// leaves or shards see no difference. Call it in Event::materialized. Returns false, and moves nothing,
+/// where a parameter is encoded or is multiplied in another type, where its memory is shared, or where a
+/// matrix would not start at a cache line.
 bool lay_together(const std::vector<Param*>& matrices, Run&);
 
-/// Matrices (R, C) as one tensor (number of them, R, C) without a copy, where they lie in one memory at equal
-/// distances; else undefined.
+/// Matrices (R, C) as one tensor (number of matrices, R, C) without a copy, if they lie in one memory at
+/// equal distances; else undefined.
 Tensor stack_of(const Tensors& matrices);
 }  // namespace optrush

@@ -1,6 +1,6 @@
-// AdamW (arXiv:1711.05101) over many shards in one launch. What is updated comes as an argument of the kernel, so nothing is
-// copied to the device for it; step counts, the learning rate and whether to skip are on the device, so a step may be
-// recorded as a graph.
+// AdamW (arXiv:1711.05101) over many shards in one launch. The shards are arguments of the kernel, so nothing is copied
+// to the device. Step counts, the learning rate and the skip flag are on the device, so a step can be recorded as a
+// graph.
 #include "lanes.cuh"
 
 /// As the host fills it (kernel_parts/adamw_gpu.h): at most 4 KB, the limit of a kernel's arguments. A Piece ends with the

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <cstdint>
 
-/// Common code of the AdamW kernels (arXiv:1711.05101): plain numbers, so that files of vector code see no
-/// torch.
+/// Common code of the AdamW kernels (arXiv:1711.05101). It does not include torch, so that files of vector
+/// code can use it.
 namespace optrush::fused {
 /// The update of one shard as it is at one step.
 struct AdamWFactors {

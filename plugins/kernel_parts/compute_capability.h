@@ -4,7 +4,7 @@
 #include "optrush/gpu_kernel.h"
 
 namespace optrush::fused {
-/// Of the current GPU: 90 for "sm_90".
+/// Compute capability of the current GPU: 90 for "sm_90".
 inline int compute_capability() {
   const std::string architecture = gpu_architecture();
   return std::stoi(architecture.substr(architecture.find('_') + 1));

@@ -21,6 +21,6 @@ std::string instance(const std::string& name, const Arguments&... arguments) {
   return name + "<" + list + ">";
 }
 
-/// Numbers in 16 bytes of the smallest type; 1 where rows of `width` or addresses do not start there.
+/// Elements of the smallest type in 16 bytes; 1 if rows of `width` or addresses are not aligned to 16 bytes.
 int64_t lanes(std::initializer_list<Type>, int64_t width, std::initializer_list<const void*> addresses);
 }  // namespace optrush::fused::gpu

@@ -95,7 +95,7 @@ HWY_INLINE void each_vector(int64_t begin, int64_t end, const Body& body) {
   for (; i < end; ++i) body(one, i);
 }
 
-/// Sum of term(tag, index): two running vectors, so that one addition does not wait for the one before.
+/// Sum of term(tag, index). Two accumulators, so that consecutive additions do not depend on each other.
 template <class W, class Term>
 HWY_INLINE W sum_of(int64_t count, const Term& term) {
   const hn::ScalableTag<W> d;

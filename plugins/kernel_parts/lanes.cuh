@@ -1,4 +1,4 @@
-// What the kernels share: types, packs of numbers that move together, and sums over a block.
+// Common code of the kernels: types, packs of adjacent elements, and sums over a block.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -66,7 +66,7 @@ __device__ inline void put_at(uint2* to, uint2 v) {
 }
 #endif
 
-/// N numbers as they are in memory, in as few moves as there can be.
+/// N elements, loaded and stored in as few instructions as possible.
 template <class T, int N>
 struct Pack {
   static constexpr int kBytes = sizeof(T) * N;
@@ -128,7 +128,7 @@ __device__ inline W block_max(W value) {
   return block_join(value, [](W a, W b) { return max(a, b); });
 }
 
-/// Absolute.
+/// The largest absolute value.
 template <int N, class W>
 __device__ inline W largest_of(const W (&numbers)[N]) {
   W largest = 0;
@@ -144,7 +144,7 @@ constexpr int kLargestParts = 512;
 template <class T>
 __device__ inline void note_largest(float* __restrict__ parts, Wide<T> largest) {
   largest = block_max(largest);
-  // The order of floats that are not negative is that of their bits.
+  // Floats that are not negative have the same order as their bits.
   if (threadIdx.x == 0)
     atomicMax(reinterpret_cast<int*>(parts) + blockIdx.x % kLargestParts,
               __float_as_int(static_cast<float>(widen(narrow<T>(largest)))));

@@ -6,7 +6,7 @@
 #include <utility>
 
 namespace optrush::fused {
-/// Has a name outside of this file: each plugin has its own copy of this code, and a tensor of one reaches
+/// Has external linkage: each plugin has a copy of this code, and tensors pass from one plugin to
 /// another.
 struct NotedLargest final : c10::BackendMeta {
   NotedLargest(at::Tensor parts, int64_t version) : parts(std::move(parts)), version(version) {}

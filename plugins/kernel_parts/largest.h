@@ -4,16 +4,16 @@
 #include <cstdint>
 
 /// The largest absolute value of a tensor, found by the GPU kernel that wrote the tensor. A kernel that
-/// scales by it need not read the tensor for that.
+/// scales by it saves one read of the tensor.
 namespace optrush::fused {
-/// As lanes.cuh has it.
+/// The same number as in lanes.cuh.
 constexpr int64_t kLargestParts = 512;
 
-/// Zeros (tensors * kLargestParts) in fp32 on the device of `like`. A kernel raises each to the largest of a
-/// part.
+/// Zeros (tensors * kLargestParts) in fp32 on the device of `like`. A kernel raises each to the largest value
+/// of its part.
 at::Tensor new_largest_parts(const at::Tensor& like, int64_t tensors = 1);
 /// Leaves the parts on the tensor; they are freed with it. A view or a copy of the tensor has none.
 void note_largest(const at::Tensor&, at::Tensor parts);
-/// The parts that were noted; undefined where there are none, or the tensor has changed since.
+/// The noted parts; undefined if there are none, or if the tensor has changed since.
 at::Tensor noted_largest(const at::Tensor&);
 }  // namespace optrush::fused

@@ -8,7 +8,7 @@
 namespace optrush::fused {
 namespace {
 constexpr int64_t kCacheLine = 64;
-/// Smaller results are read again soon, by the next operator, from a cache.
+/// The next operator reads a smaller result from a cache.
 constexpr int64_t kStreamedBytes = int64_t{64} << 20;
 constexpr int64_t kElementsPerThread = 32768;
 }  // namespace

@@ -9,21 +9,21 @@
 namespace optrush {
 class Recipe;
 
-/// Linears of one unit that multiply the same tensor: q, k and v of an attention, gate and up of an MLP.
+/// Linears of one unit with the same input: q, k and v of an attention, gate and up of an MLP.
 using LinearGroup = std::vector<const Module*>;
 
 /// The groups of two and more linears in these units and their children, in order of the forward. They are
 /// found by what the columns of their matrices stand for, the width of the model, which the unit's input has.
 std::vector<LinearGroup> linear_groups(const std::vector<std::unique_ptr<Unit>>& units);
 
-/// What all linears of a group need of one input, made when the first of them is called with it. Each takes
-/// its part once; the next call with that input makes all parts again.
+/// The parts that all linears of a group need of one input. The first linear that is called with the input
+/// makes all of them. Each linear takes its part once; the next call with that input makes all parts again.
 class PartsOfInput {
  public:
   using Make = std::function<Tensors()>;
   /// `make` gives one tensor for each linear of the group.
   Tensor take(size_t linear, const Tensor& x, const Make& make);
-  /// Lets go of parts that nobody took.
+  /// Frees parts that no linear took.
   void drop();
 
  private:

@@ -10,10 +10,10 @@
 #include "optrush/run.h"
 
 namespace optrush {
-/// Of parameters that got a gradient on this rank in the present step, those that got one on any rank: the
-/// optimizer leaves the others alone, as in one process. The ranks that have a parameter (all dimensions but
-/// Param::absent_over) call it once a step, with the same parameters in one order. Hosts alone wait for each
-/// other.
+/// Which of `params` got a gradient on any rank in this step, given those that got one on this rank. An
+/// optimizer skips the others, as in one process. All ranks that have a parameter (all dimensions but
+/// Param::absent_over) must call it once a step, with the same parameters in the same order. Only hosts wait
+/// for each other.
 inline std::vector<char> used_anywhere(Run& run, std::span<const Param* const> params,
                                        std::vector<char> used_here) {
   if (is_forecast(run.device())) return used_here;

@@ -1,5 +1,5 @@
-// Activation checkpointing (arXiv:1604.06174): blocks keep less for their backward, and compute it again or
-// fetch it. It pays where memory limits the batch; with memory to spare it only costs time.
+// Activation checkpointing (arXiv:1604.06174): blocks keep fewer tensors for the backward, and recompute or
+// fetch the rest. It pays where memory limits the batch; else it only costs time.
 //   full, every   a block keeps its input alone and runs its forward again: one input a block and the whole
 //   of
 //                 one block; one more forward of what is checkpointed
@@ -55,7 +55,7 @@ class ActivationCheckpointing final : public Plugin {
   using Call = std::function<Tensor(const std::shared_ptr<const UnitFunction>& inner, const Tensor& x,
                                     const Batch&, const Unit&)>;
 
-  /// An option of another policy would be ignored.
+  /// Refuses options of other policies, because they would be ignored.
   static void check_used(const Options& options, const std::string& policy) {
     const auto only = [&](const char* option, const char* user, bool is_default) {
       if (policy != user && !is_default)

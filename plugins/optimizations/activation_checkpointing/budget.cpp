@@ -65,7 +65,7 @@ class Probe final : public Watcher {
   }
 
  private:
-  /// Whether its storage is seen for the first time. Held, so that no other gets its address.
+  /// Whether the storage is new. It is kept alive, so that no other storage gets its address.
   bool own(const Tensor& tensor) {
     if (resident_.contains(storage_of(tensor)) || !seen_.insert(storage_of(tensor)).second) return false;
     held_.push_back(tensor.detach());

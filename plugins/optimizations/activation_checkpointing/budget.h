@@ -18,13 +18,13 @@ struct BlockCost {
   int64_t plain = 0;  ///< bytes that the block keeps without any recomputation
 };
 
-/// Runs the block's forward once, keeping nothing and counted by nobody, to see what it saves. `resident`:
-/// tensors that live anyway (parameters).
+/// Runs the block's forward once to see what it saves. It keeps nothing and counts nothing. `resident`:
+/// tensors that stay in memory anyway (parameters).
 BlockCost cost_of(const UnitFunction& forward, const Tensor& x, const Batch&, const Tensors& resident,
                   Operators::Block&);
 
-/// The largest cost on any of the ranks that run this block. Their parts may differ in size, and where they
-/// chose differently, a block that runs again on some of them only would send what nobody expects.
+/// The largest cost on any of the ranks that run this block. All ranks must choose alike: a block that runs
+/// again on some ranks only would start collectives that the others do not expect.
 void agree_on(BlockCost&, const Mesh&);
 
 /// The choice for one block.
@@ -33,8 +33,8 @@ struct BlockChoice {
   std::set<int64_t> kept;  ///< else: numbers of the operator calls that keep what they computed
 };
 
-/// For `blocks` equal blocks: the most FLOPs per byte first, until `budget` is spent. Counts and no clock
-/// decide, so every run of a spec chooses alike.
+/// For `blocks` equal blocks: the most FLOPs per byte first, until `budget` is spent. It uses counts and no
+/// times, so every run of a spec makes the same choice.
 struct BudgetPlan {
   std::vector<BlockChoice> blocks;
   int64_t bytes = 0;  ///< that the blocks keep

@@ -79,7 +79,7 @@ class HostCopy {
         out_);
     if (out_) source_ = source;
   }
-  /// Memory goes back in the order of the computing stream, so that is what waits, not the host.
+  /// Memory is freed in the order of the computing stream, so that stream waits, not the host.
   ~HostCopy() {
     let_go();
     beside_.join(in_);
@@ -88,13 +88,13 @@ class HostCopy {
   HostCopy& operator=(const HostCopy&) = delete;
 
   const Tensor& first_block() const { return host_.front(); }
-  /// The device's memory is free once what is enqueued so far and the copy are done.
+  /// Frees the device's memory after the work that is enqueued so far and the copy.
   void let_go() {
     if (!source_.defined()) return;
     beside_.join(out_);
     source_.reset();
   }
-  /// The storage on the device again, until the last saved tensor of it is gone.
+  /// The storage on the device again, until its last saved tensor is freed.
   const c10::Storage& back() {
     fetch();
     beside_.join(in_);

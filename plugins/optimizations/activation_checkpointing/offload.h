@@ -8,10 +8,10 @@
 namespace optrush::checkpointing {
 class HostCopy;
 
-/// Moves what autograd saves to host memory (pinned, on a stream beside the computing one, where the device
-/// is a GPU) and back when the backward comes to it, the next ones to come already under way. Each storage
-/// moves once, however many saved tensors are views of it. Computing does not run away from the bus: it waits
-/// for the copies of two blocks ago, so no more than these are in the device's memory on their way out.
+/// Moves tensors that autograd saves to host memory, and back ahead of their backward. On a GPU the memory is
+/// pinned and the copies run on a separate stream. Each storage moves once, for all saved tensors that are
+/// views of it. The computing stream waits for the copies of two blocks ago, which bounds the device memory
+/// of pending copies.
 class Offload {
  public:
   /// Before the forward of each block.

@@ -9,19 +9,19 @@ namespace optrush::checkpointing {
 class Watcher {
  public:
   virtual ~Watcher() = default;
-  /// An operator of the slot is called with these tensors: runs it, or stands in for it.
+  /// Called in place of an operator of the slot: runs it, or replaces it.
   virtual Tensors call(const std::string& slot, const Tensors& inputs,
                        const std::function<Tensors()>& run) = 0;
 };
 
-/// The operators of every block, each of which asks its block's watcher, where there is one.
+/// Wraps the operators of every block. Each calls its block's watcher, if there is one.
 class Operators {
  public:
   /// One block of the model.
   struct Block {
     Watcher* watcher = nullptr;
   };
-  /// While it lives, the block's operators go through `watcher`.
+  /// While it exists, the block's operators go through `watcher`.
   class Watched {
    public:
     Watched(Block& block, Watcher& watcher) : block_(block) { block.watcher = &watcher; }
@@ -46,6 +46,6 @@ class Operators {
   std::map<int64_t, Block> blocks_;
 };
 
-/// Whether a compiler takes the blocks: it then carries out the recipe's policy.
+/// Whether a compiler compiles the blocks. It then implements the recipe's policy.
 bool compiled(const Recipe&);
 }  // namespace optrush::checkpointing

@@ -6,7 +6,7 @@
 
 namespace optrush::checkpointing {
 namespace {
-/// Whether `tensor` is `input` in another type: autograd's graph knows.
+/// Whether `tensor` is `input` in another type, according to autograd's graph.
 bool is_cast_of(const Tensor& tensor, const Tensor& input) {
   const auto& made_by = tensor.grad_fn();
   if (!made_by || made_by->name() != "ToCopyBackward0" || tensor.sizes() != input.sizes() ||
@@ -21,7 +21,7 @@ Tensor root_of(const Tensor& tensor) { return tensor.is_view() ? Tensor(tensor._
 
 bool lives_anyway(const Tensor& tensor) {
   const Tensor root = root_of(tensor);
-  // What a custom derivative makes is a leaf, too, but its views are that derivative's outputs.
+  // Outputs of a custom derivative are leaves here, too, but their views have that derivative's node.
   if (root.is_leaf()) return root.requires_grad() || !tensor.grad_fn();
   const auto& made_by = root.grad_fn();
   const auto source = made_by->num_outputs() == 1 ? made_by->next_edge(0).function : nullptr;

@@ -5,10 +5,10 @@
 
 namespace optrush::checkpointing {
 /// How a saved tensor follows from an input of the operator that saved it: as a view, or as a view of the
-/// input in another type (what autocast makes of it). So it need not be kept: the input gives it back.
+/// input in another type (autocast's cast). It need not be kept, because the input gives it back.
 class Origin {
  public:
-  /// Nothing where `saved` is neither.
+  /// None if `saved` does not follow from an input.
   static std::optional<Origin> find(const Tensor& saved, const Tensors& inputs);
   size_t input() const { return input_; }
   /// The saved tensor, from that input.
@@ -23,7 +23,7 @@ class Origin {
 
 /// The tensor that `tensor` is a view of, or itself.
 Tensor root_of(const Tensor& tensor);
-/// Parameters, their casts by autocast, the batch: these live or are made again anyway.
+/// Parameters, their casts by autocast, and the batch: they stay in memory or are made again anyway.
 bool lives_anyway(const Tensor& tensor);
 const void* storage_of(const Tensor& tensor);
 }  // namespace optrush::checkpointing

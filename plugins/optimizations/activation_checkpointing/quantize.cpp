@@ -24,13 +24,13 @@ class Quantized {
     const Tensor scales = this->scales();
     scales.copy_(at::linalg_vector_norm(numbers, std::numeric_limits<double>::infinity(), {1}))
         .div_(kLargestCode);
-    // Of a block of zeros the scale is 0, and so are the codes.
+    // A block of zeros has scale 0 and codes 0.
     const Tensor divisors = scales.clamp_min(std::numeric_limits<float>::min()).unsqueeze(1);
     codes().copy_((numbers / divisors).round_().view(-1).narrow(0, 0, count_));
   }
 
   const Tensor& kept() const { return kept_; }
-  /// The numbers again, until the last saved tensor of the storage is gone.
+  /// The decoded storage, until its last saved tensor is freed.
   const c10::Storage& back() {
     if (!back_.defined()) {
       back_ = codes().to(type_);

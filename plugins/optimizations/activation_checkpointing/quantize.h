@@ -7,18 +7,18 @@
 namespace optrush::checkpointing {
 class Quantized;
 
-/// Keeps what autograd saves in 8 bits: a code for each number and an fp32 scale for each 256 of them, which
-/// is their largest magnitude over 127 (arXiv:2104.14129, without its chances: rounded to the nearest). Each
-/// storage is quantized once, however many saved tensors are views of it. What is small beside the input of
-/// the block, such as the statistics of a norm or of a softmax, keeps its bits, as does what is no
-/// floating-point number.
+/// Keeps tensors that autograd saves in 8 bits: a code for each number and an fp32 scale for each 256
+/// numbers, which is their largest magnitude over 127 (arXiv:2104.14129, but rounded to nearest). Each
+/// storage is quantized once, for all saved tensors that are views of it. Tensors that are small beside the
+/// block's input, such as statistics of a norm or softmax, keep their bits. So do tensors that are not
+/// floating-point.
 class Quantize {
  public:
   static constexpr int64_t kBlock = 256;
-  /// What has fewer numbers than this share of the block's input is small.
+  /// A tensor with fewer numbers than this share of the block's input is small.
   static constexpr int64_t kSmall = 16;
 
-  /// `numbers`: of the input of the block that the tensor is saved in.
+  /// `numbers`: elements of the input of the block that saves the tensor.
   PackedTensor pack(const Tensor& tensor, int64_t numbers);
 
  private:

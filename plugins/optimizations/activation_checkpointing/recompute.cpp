@@ -12,7 +12,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// What one checkpointed call needs to run again. Lives in the autograd node.
+/// The state to run one checkpointed call again. The autograd node owns it.
 struct Replay final : torch::CustomClassHolder {
   Replay(std::shared_ptr<const UnitFunction> forward, Batch batch, Recomputation recomputation)
       : forward(std::move(forward)), batch(std::move(batch)), recomputation(std::move(recomputation)) {}
@@ -35,7 +35,7 @@ struct Node : torch::autograd::Function<Node> {
     const Tensor saved = context->get_saved_variables().front();
     const Tensor x = saved.detach().requires_grad_(saved.requires_grad());
     const Tensor out = replay->recomputation.again([&] { return (*replay->forward)(x, replay->batch); });
-    // Where nothing of the unit takes part in this step, nothing goes back.
+    // No parameter of the unit takes part in this step, so there is no gradient.
     if (out.requires_grad()) torch::autograd::backward({out}, {gradients.front()});
     return {Tensor(), x.grad(), Tensor()};
   }

@@ -5,9 +5,9 @@
 #include "optrush/scopes.h"
 
 namespace optrush::checkpointing {
-/// A block as one node of the graph that keeps `x` and runs the block's forward again in the backward, under
-/// the scopes and with the random numbers of the first time. Whatever the block is made of, a compiled one
-/// too.
+/// A block as one node of the graph. It keeps `x` and runs the block's forward again in the backward,
+/// under the same scopes and with the same random numbers. It works for every block, compiled ones
+/// included.
 class Recompute {
  public:
   Tensor operator()(const std::shared_ptr<const UnitFunction>& forward, const Tensor& x, const Batch&,

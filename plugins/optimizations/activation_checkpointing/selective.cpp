@@ -15,7 +15,7 @@ PackedTensor as_it_is(const Tensor& tensor) {
 }
 }  // namespace
 
-/// The first forward: sorts what is saved into kept and dropped.
+/// The first forward: keeps or drops each saved tensor.
 class SelectiveCall::Recording final : public Watcher {
  public:
   Recording(SelectiveCall& call, const Keep& keep) : call_(call), keep_(keep) {}
@@ -57,7 +57,7 @@ class SelectiveCall::Recording final : public Watcher {
   int64_t calls_ = 0;
 };
 
-/// The forward again: collects what was dropped.
+/// The second forward: collects the dropped tensors.
 class SelectiveCall::Replaying final : public Watcher {
  public:
   explicit Replaying(SelectiveCall& call) : call_(call) {}

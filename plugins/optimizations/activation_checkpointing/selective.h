@@ -13,9 +13,9 @@ namespace optrush::checkpointing {
 /// Whether the `number`-th operator call of a block keeps what it computed.
 using Keep = std::function<bool(const std::string& slot, int64_t number)>;
 
-/// One forward of a block that keeps its input and what chosen operators computed. What the others saved is
-/// dropped; the first time that the backward asks for one of those tensors, the block's forward runs again,
-/// with the kept outputs handed back instead of computed. The graph is the plain one, so gradients are its
+/// One forward of a block that keeps its input and the outputs of chosen operators. Tensors that
+/// other operators saved are dropped. When the backward first needs one of them, the block's forward
+/// runs again and reuses the kept outputs. The graph is the plain one, so gradients have the same
 /// bits.
 class SelectiveCall final : public std::enable_shared_from_this<SelectiveCall> {
  public:
@@ -28,7 +28,7 @@ class SelectiveCall final : public std::enable_shared_from_this<SelectiveCall> {
   class Recording;
   class Replaying;
   using Saved = torch::autograd::SavedVariable;
-  /// A tensor that the backward wants and that is not there until the replay.
+  /// A tensor that the backward needs and that the replay computes.
   struct Dropped {
     int64_t elements = 0;
     std::optional<Origin> origin;  ///< it follows from `value`, an input of a kept operator
@@ -51,7 +51,7 @@ class SelectiveCall final : public std::enable_shared_from_this<SelectiveCall> {
 
   /// The block's input and the batch.
   bool lives_anyway(const Tensor& tensor) const;
-  /// Held like a tensor that autograd saves, and so included in the counts.
+  /// Held like a tensor that autograd saves, so that the counts include it.
   Saved hold(const Tensor& tensor);
   PackedTensor drop(Dropped&);
   void replay();

@@ -32,7 +32,7 @@ class Adafactor final : public Optimizer {
     for (const Shard& shard : shards) moments_[shard.key()] = moments_of(shard);
   }
 
-  /// Ranks that have parts of a parameter have to be called for it at the same time.
+  /// Ranks that have parts of a parameter must call this at the same time.
   std::string why_not_in_parts() const override {
     if (split_.empty()) return {};
     return "adafactor needs the norms of the whole parameter '" + split_.front().params.front()->name +
@@ -49,8 +49,8 @@ class Adafactor final : public Optimizer {
     for (const Part& part : parts) sums[part.param] = sums_here(part);
     sum_over_ranks(split_, sums, sums_of);
     for (Part& part : parts) part.length = move_moments(part, sums.at(part.param), update.lr);
-    // An update is made twice where ranks have to know its length: kept, those of all parameters would be as
-    // much memory as the gradients.
+    // Where ranks need an update's length, the update is made twice. Keeping all updates would take as much
+    // memory as the gradients.
     Numbers squares;
     if (!split_.empty()) {
       for (const Part& part : parts) squares[part.param] = direction(part).square().sum();
@@ -121,7 +121,7 @@ class Adafactor final : public Optimizer {
     return sums;
   }
 
-  /// Takes the gradient into the means. Returns the length of the step, before it is clipped.
+  /// Adds the gradient to the means. Returns the length of the step before clipping.
   Tensor move_moments(const Part& part, const Tensor& sums, double lr) const {
     Moments& moments = *part.moments;
     const auto steps = static_cast<double>(++moments.steps);
@@ -137,7 +137,7 @@ class Adafactor final : public Optimizer {
     return size.clamp_min_(settings_.eps2).mul_(std::min(lr, 1 / std::sqrt(steps)));
   }
 
-  /// The gradient over the root of its second moments.
+  /// The gradient over the square root of its second moments.
   Tensor direction(const Part& part) const {
     const double eps = settings_.eps1;
     const Moments& moments = *part.moments;
@@ -152,7 +152,7 @@ class Adafactor final : public Optimizer {
     return direction.clamp_min_(eps * eps).rsqrt_().mul_(part.gradient);
   }
 
-  /// `squares` of the updates, where ranks have added them up.
+  /// `squares`: sums of squares of the updates, if ranks have added them up.
   void move_values(const Part& part, const Numbers& squares, double lr) const {
     if (part.decay && settings_.weight_decay != 0) part.values.mul_(1 - lr * settings_.weight_decay);
     const Tensor direction = this->direction(part);

@@ -10,7 +10,7 @@ namespace optrush::adafactor {
 /// Numbers of each parameter, flat and in one type.
 using Numbers = std::unordered_map<const Param*, Tensor>;
 
-/// Parameters of which the ranks of a group have parts.
+/// Parameters that the ranks of a group share in parts.
 struct SplitOver {
   Group* group = nullptr;
   Mesh::Names dims;

@@ -25,7 +25,7 @@ class AdamW8bitPlugin final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options&) override {
     recipe.on(Event::meta_initialized, Phase::optimizer, [](Run& run) {
-      // No shard may cut a block of what shares a scale.
+      // A shard must not cut a block of numbers that share a scale.
       for (Param* param : run.params().all()) {
         if (adamw_8bit::is_narrow(*param))
           param->block = adamw_8bit::kBlock;

@@ -33,7 +33,7 @@ const Code& signed_code();
 /// Of a second moment: 0 and 255 positive numbers.
 const Code& unsigned_code();
 
-/// The nearest number's code; of `magnitude` <= 1, or NaN. Where the code has no sign, what is not 0 stays
-/// above 0.
+/// The code of the nearest number. `magnitude` is <= 1, or NaN. In a code without a sign, a nonzero number
+/// stays above 0.
 uint8_t encode(const Code&, float value);
 }  // namespace optrush::adamw_8bit

@@ -103,7 +103,7 @@ class AdamW8bit final : public Optimizer {
     };
     if (narrow) {
       const int64_t count = shard.data.numel(), blocks = blocks_of(count);
-      // Of a scale of 0 every code stands for 0, so a first step reads zeros.
+      // With scale 0 every code decodes to 0, so a first step reads zeros.
       moments.first = zeros(count, at::kByte), moments.second = zeros(count, at::kByte);
       moments.first_scales = zeros(blocks, at::kFloat), moments.second_scales = zeros(blocks, at::kFloat);
     } else {

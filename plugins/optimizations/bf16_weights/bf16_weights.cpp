@@ -56,14 +56,14 @@ class Bf16Weights final : public Plugin {
     }
   }
 
-  /// The value itself where it is in fp32 and nobody else's: the parameter is cut from it, not it. A piece of
-  /// a whole that nobody else needs may not keep the whole.
+  /// The value itself if it is fp32 and nothing else uses it; the parameter is a bf16 copy. A view must not
+  /// keep the memory of a whole tensor that nothing else needs.
   static Tensor master_from(const Tensor& uncut) {
     const Tensor master = uncut.to(at::kFloat).contiguous().detach();
     return master.storage().nbytes() > master.nbytes() ? master.clone() : master;
   }
 
-  /// Gradients of micro-batches: bf16 would lose what is 2^-8 of the sum.
+  /// Gradients of micro-batches are summed in fp32: bf16 would lose terms below 2^-8 of the sum.
   static void add_up_in_fp32(Run& run) {
     if (run.spec().train.accumulation == 1) return;
     for (Param* param : run.params().all())

@@ -25,7 +25,7 @@ class ClipGradNorm final : public Plugin {
  private:
   static void clip(const Gradients& gradients, double limit) {
     const at::NoGradGuard no_grad;
-    // Stays on the device: no host waits for the norm. A rank without gradients takes part in it.
+    // The norm stays on the device, so the host does not wait for it. A rank without gradients takes part.
     const Tensor factor = (limit / (gradients.norm() + 1e-6)).clamp_max(1.0);
     for (const Tensors& same : alike(gradients.tensors())) {
       const bool exact = same.front().scalar_type() == at::kDouble;

@@ -25,7 +25,7 @@
 namespace optrush::compile {
 namespace fs = std::filesystem;
 namespace {
-/// As Python's torch names them.
+/// Names as in Python's torch.
 std::string dtype_name(at::ScalarType type) {
   static const std::map<at::ScalarType, std::string> names = {
       {at::kFloat, "float32"}, {at::kDouble, "float64"}, {at::kBFloat16, "bfloat16"},
@@ -67,7 +67,7 @@ std::string processor(const at::Device& device) {
   return found;
 }
 
-/// Held while one process compiles a key.
+/// The lock that a process holds while it compiles a key.
 class FileLock {
  public:
   explicit FileLock(const fs::path& file)
@@ -135,7 +135,7 @@ fs::path Cache::choice_file(const std::string& key, const RunSpec& spec) const {
 
 void Cache::compile(std::vector<Job> jobs) const {
   fs::create_directories(root_);
-  // In one order in every process, so that none waits for one that waits for it.
+  // All processes lock keys in the same order, which prevents a deadlock.
   std::ranges::sort(jobs, {}, &Job::key);
   const auto alike = std::ranges::unique(jobs, {}, &Job::key);
   jobs.erase(alike.begin(), alike.end());

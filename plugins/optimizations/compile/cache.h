@@ -17,7 +17,7 @@ struct Request {
   Tensors inputs;  ///< examples: sizes, strides, types, requires_grad
 };
 
-/// A unit to compile. What it points to outlives the call that takes it.
+/// A unit to compile. The objects that it points to must outlive the call.
 struct Job {
   std::string key;
   const UnitGraph* graph = nullptr;
@@ -37,7 +37,7 @@ class Cache {
   /// Where the artifact of `key` lies, complete or not yet.
   std::filesystem::path folder_of(const std::string& key) const { return root_ / key; }
   bool holds(const std::string& key) const;
-  /// Where it is stored whether the unit is faster compiled. Its eager code depends on the whole stack.
+  /// The file that stores whether the compiled unit is faster. Its eager code depends on the whole stack.
   std::filesystem::path choice_file(const std::string& key, const RunSpec&) const;
   /// Compiles into folder_of(key) what the cache lacks, in one Python process for all jobs. Of several
   /// processes that ask for one key, one compiles and the others wait. Skip where this machine lacks

@@ -7,7 +7,7 @@
 #include "optrush/unit.h"
 
 namespace optrush::compile {
-/// What a forward and backward of a unit takes: medians of several, in seconds.
+/// Time of a unit's forward and backward: medians of several, in seconds.
 struct Choice {
   double compiled = 0, eager = 0;
   bool takes_compiled() const { return compiled < eager; }
@@ -16,7 +16,7 @@ struct Choice {
 /// Times both forms in turn on this call's input. Parameters and their gradients stay as they are.
 Choice measure(const CompiledUnit&, const UnitFunction& eager, const Unit&, const Tensor& x, const Batch&);
 
-/// The choice of the first rank that has this unit, on each of its ranks: none where that rank has none.
+/// The choice of the first rank that has this unit, on all its ranks; none if that rank has none.
 std::optional<Choice> of_first_rank(const std::optional<Choice>& mine, Run&);
 
 /// None where there is no such file.

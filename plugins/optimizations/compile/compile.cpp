@@ -285,7 +285,7 @@ class Compile final : public Plugin {
     bool reached = false;
     for (Site& site : sites_) {
       if (reached && is_part(*site.unit) == is_part(*first.unit) && has_values(*site.unit)) {
-        // What fails here tells its reason at its own call.
+        // A unit that fails here reports the reason at its call.
         try {
           Signature signature = signature_of(unit_inputs(*site.unit, next, batch), batch);
           if (site.all.contains(signature)) continue;
@@ -313,7 +313,7 @@ class Compile final : public Plugin {
 
   static bool is_part(const Unit& unit) { return unit.role == "attention" || unit.role == "mlp"; }
 
-  /// Parameters that are sharded by unit are there in its own call alone.
+  /// Parameters that are sharded by unit exist only during the unit's call.
   static bool has_values(const Unit& unit) {
     const auto has_value = [](const Tensor& tensor) {
       return tensor.defined() && tensor.storage().nbytes() >= tensor.nbytes();

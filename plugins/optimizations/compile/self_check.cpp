@@ -14,7 +14,7 @@
 
 namespace optrush::compile {
 namespace {
-/// Another order of sums is allowed, another formula is not.
+/// The tolerance allows another order of sums, but not another formula.
 double tolerance(at::ScalarType type) {
   switch (type) {
     case at::kDouble:

@@ -7,9 +7,9 @@ namespace optrush::compile {
 /// memory and the documents' starts stay. Documents keep their identity, though not their order.
 Batch other_batch(Batch);
 
-/// Compares a compiled unit with the function that it was made of, on other inputs than those of the trace:
-/// output and every gradient. A tracer that saw a value as a constant, or lost a derivative, shows here.
-/// Returns the worst difference, relative to the largest value of its tensor; an Error where it is too large.
+/// Compares a compiled unit with its original function on other inputs than those of the trace: output and
+/// every gradient. It finds values that the tracer saw as constants, and lost derivatives. Returns the worst
+/// difference, relative to the largest value of its tensor; an Error if it is too large.
 double self_check(const CompiledUnit&, const UnitGraph&, const UnitFunction&, const Unit&, const Tensor& x,
                   const Batch&);
 }  // namespace optrush::compile

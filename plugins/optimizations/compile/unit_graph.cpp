@@ -18,7 +18,7 @@ namespace {
 using torch::jit::Graph;
 using torch::jit::Stack;
 
-/// A cast that autocast kept from before the trace would be a constant of the graph.
+/// A cast that autocast cached before the trace would become a constant of the graph.
 class NoAutocastCache {
  public:
   NoAutocastCache() : before_(at::autocast::is_autocast_cache_enabled()) {
@@ -134,8 +134,8 @@ void save_graph(const std::shared_ptr<Graph>& graph, const std::filesystem::path
   module.save(file.string());
 }
 
-/// Compiled code would draw others than the step's. Fused attention has a dropout of its own, which nobody
-/// uses.
+/// Compiled code would draw other random numbers than the step. Fused attention has a dropout argument, which
+/// nothing uses.
 void refuse_random_numbers(torch::jit::Graph& graph) {
   for (const auto* node : graph.nodes()) {
     const std::string name = node->kind().toQualString();

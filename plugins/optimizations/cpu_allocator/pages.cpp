@@ -14,7 +14,7 @@ size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * 
 
 Pages::Pages(size_t bytes, bool huge) noexcept {
   const size_t wanted = round_up(bytes, kPage);
-  // Huge pages need their own alignment: what lies before and after it goes back at once.
+  // Huge pages need their alignment; the memory before and after it is given back at once.
   const size_t slack = huge ? kHugePage : 0;
   if (wanted + slack < bytes) return;
   void* const mapped =

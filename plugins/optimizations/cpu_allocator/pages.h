@@ -5,7 +5,7 @@ namespace optrush::cpu_allocator {
 /// A mapping of the system's pages, given back when it is destroyed.
 class Pages {
  public:
-  /// No memory where the system refuses. With `huge`, the kernel is asked for pages of 2 MiB.
+  /// No memory if the system refuses. With `huge`, it asks the kernel for pages of 2 MiB.
   Pages(size_t bytes, bool huge) noexcept;
   ~Pages();
   Pages(Pages&& other) noexcept;

@@ -49,7 +49,7 @@ void* Pool::cut(size_t bytes) {
 }
 
 void* Pool::map(size_t bytes) {
-  // Blocks that all began at a page would share the sets of the cache: they begin at different lines.
+  // Blocks begin at different cache lines: page-aligned blocks would compete for the same cache sets.
   constexpr size_t kLines = 32;
   Pages pages(bytes + kLines * SizeClass::kUnit, huge_pages_);
   if (pages.begin() == nullptr) return nullptr;

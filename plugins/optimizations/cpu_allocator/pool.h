@@ -10,8 +10,8 @@
 #include "size_classes.h"
 
 namespace optrush::cpu_allocator {
-/// Freed blocks wait in a list of their size class and are handed out again, the last one first: it is still
-/// in the cache. Nothing goes back to the system unless it refuses more, so a step that repeats faults no
+/// Freed blocks wait in a list of their size class. The last freed block is handed out first, because it is
+/// still in the cache. Memory returns to the system only if it refuses more, so a step that repeats faults no
 /// page in.
 class Pool final : public HostMemory {
  public:
@@ -22,7 +22,7 @@ class Pool final : public HostMemory {
   int64_t reserved() const { return reserved_; }
   int64_t peak_reserved() const override { return peak_reserved_; }
   void reset_peak() override { peak_reserved_ = reserved_.load(); }
-  /// Gives the large blocks that wait back to the system.
+  /// Gives the free large blocks back to the system.
   void trim();
 
  private:

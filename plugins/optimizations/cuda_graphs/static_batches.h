@@ -2,12 +2,12 @@
 #include "optrush/step.h"
 
 namespace optrush::cuda_graphs {
-/// The batches of the recorded step: a graph reads these addresses, so each later step copies its own there.
+/// The recorded step's batches. The graph reads these addresses, so each later step copies its batches there.
 class StaticBatches {
  public:
   explicit StaticBatches(const Step&);
-  /// An Error where the step is not one that the graph can run: other shapes, another number of micro-batches
-  /// or of tokens that count, which is a constant of the graph.
+  /// An Error if the graph cannot run the step: other shapes, another number of micro-batches, or another
+  /// number of tokens that count, which is a constant of the graph.
   void copy_from(const Step&) const;
 
  private:

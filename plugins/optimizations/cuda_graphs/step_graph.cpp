@@ -77,7 +77,7 @@ class StepGraph::Implementation {
     step.set_outcome({own(outcome_.loss), own(outcome_.gradient_norm), own(outcome_.skipped)});
   }
 
-  /// What is put on the present stream, before and after, keeps its order with what is put on ours.
+  /// Work on the current stream, before and after, keeps its order with work on this stream.
   class OnStream {
    public:
     explicit OnStream(const Implementation& graph)

@@ -52,7 +52,7 @@ class Dpo final : public Plugin {
             "use an even train.micro_batch");
       trains_model_ = trains_model(run);
     });
-    // Before the run goes on from a saved state, if it does.
+    // Before the run continues from a saved state.
     recipe.on(Event::ready, Phase::measure, [this](Run& run) {
       if (trains_model_) keep_first_values(run);
     });
@@ -67,7 +67,7 @@ class Dpo final : public Plugin {
                              };
                            },
                            {.trace = Trace::aten});
-    // Inside of what gathers a unit's parameters; outside of what compiles it, which then sees the head
+    // Inside the wrap that gathers a unit's parameters, and outside the compiler's, which then sees the head
     // alone.
     recipe.unit.wrap(Phase::checkpoint, [this](auto inner, const Unit& unit) { return on_head(inner, unit); },
                      {.trace = Trace::aten});
@@ -79,7 +79,7 @@ class Dpo final : public Plugin {
   }
 
  private:
-  /// Whether anything is trained that the model has without what plugins add to it.
+  /// Whether any parameter of the model itself is trained, without those that plugins add.
   static bool trains_model(Run& run) {
     std::set<const Param*> added;
     for (const Module* module : run.modules("linear"))
@@ -148,7 +148,7 @@ class Dpo final : public Plugin {
       if (!batch.labels.defined()) return inner(x_BSD, batch);
       const Tensor log_p_B = log_probabilities(inner, x_BSD, batch);
       if (of_reference()) return log_p_B;
-      // A forward that is part of no step, as a check's, has no reference: the answers themselves compete.
+      // A forward outside of a step, as in a check, has no reference and compares the answers directly.
       const auto reference = reference_.find(batch.first_sample);
       return loss(reference == reference_.end() ? log_p_B : log_p_B - reference->second, batch);
     };
@@ -179,7 +179,7 @@ class Dpo final : public Plugin {
     } else {
       count(margin_P.detach());
     }
-    // The step divides by its tokens: the mean over pairs is meant.
+    // The step divides by its tokens, but the loss is the mean over pairs.
     return loss_P.sum() * (batch.token_count / (batch.sequence_count / 2));
   }
 

@@ -4,7 +4,7 @@
 
 #include "optrush/ops.h"
 
-/// Packed rows, each document attended to alone: the score matrices of documents, and not those of rows.
+/// Packed rows with attention inside each document only. Score matrices have the size of documents, not rows.
 namespace optrush::flash::documents {
 using ForwardOfOne = std::function<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v)>;
 using BackwardOfOne =

@@ -104,7 +104,7 @@ class FlashAttention final : public Plugin {
     const bool grouped = q.size(1) != k.size(1), windowed = args.has_window(q.size(2));
     if (windowed && kernel_ == "cudnn")
       throw Error("the kernel \"cudnn\" has no sliding window", "use kernel = \"auto\" or \"flash\"");
-    // The documents of another batch are others: a graph may hold where they are, but not their lengths.
+    // Documents differ from batch to batch: a graph can read their positions, but not their lengths.
     const bool masked = tracing() ? args.segments.defined() || windowed : windowed && !windows_in_kernel(q);
     if (masked) {
       if (args.lse)
@@ -129,7 +129,7 @@ class FlashAttention final : public Plugin {
         {}};
   }
 
-  /// Layers share it; it stays where it is.
+  /// Layers share it. Its address is stable.
   const Differentiable& own_kernel(double scale) {
     const std::lock_guard lock(mutex_);
     const auto found = own_kernels_.find(scale);
@@ -155,7 +155,7 @@ class FlashAttention final : public Plugin {
                                  const Tensor& out, const Tensor& lse, const AttentionArgs& args) {
       const at::NoGradGuard no_grad;
       if (!fused_) fused_ = found_kernel(q, k, v, args);
-      // A caller that merges outputs may keep them in more bits than the kernel accepts.
+      // A caller that merges outputs may keep them in a wider type than the kernel accepts.
       const auto type = q.scalar_type();
       auto gradients = fused_->backward(gradient.to(type), q, as_the_kernel_takes_it(k, q),
                                         as_the_kernel_takes_it(v, q), out.to(type), lse, args);
@@ -185,8 +185,8 @@ class FlashAttention final : public Plugin {
     return "auto: " + said + " on " + architecture;
   }
 
-  /// The kernel that LibTorch takes for such inputs. It falls back to the plain form in silence; a rung that
-  /// claims a kernel must run it.
+  /// The kernel that LibTorch chooses for such inputs. LibTorch falls back to the plain form silently; a rung
+  /// that claims a kernel must run it.
   std::unique_ptr<FusedKernel> found_kernel(const Tensor& q, const Tensor& k, const Tensor& v,
                                             const AttentionArgs& args) {
     const bool grouped = q.size(1) != k.size(1);

@@ -150,7 +150,7 @@ std::array<Tensor, 3> FusedKernel::backward_whole(const Tensor& gradient, const 
   const int64_t queries = q.size(2), keys = k.size(2);
   std::array<Tensor, 3> result;
   auto& [dq, dk, dv] = result;
-  // Without dropout the state of the generator is not read, but has to be there.
+  // Without dropout the kernel does not read the generator's state, but requires it.
   const Tensor state = at::empty({}, q.options().dtype(at::kLong));
   switch (kernel_) {
     case Kernel::cpu: {

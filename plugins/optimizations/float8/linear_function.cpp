@@ -36,7 +36,7 @@ Tensor shaped_as(const Tensor& matrix, const Tensor& like) {
 bool StepWeights::are(at::TensorList weights) const {
   if (of_.size() != weights.size()) return false;
   for (size_t i = 0; i < weights.size(); ++i)
-    // By its memory: a graph may hand back another tensor object.
+    // Compared by memory: a graph may return another tensor object.
     if (!of_[i].is_alias_of(weights[i]) || versions_[i] != weights[i]._version()) return false;
   return true;
 }

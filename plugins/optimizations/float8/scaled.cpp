@@ -72,7 +72,7 @@ bool has_kernel(at::TensorList matrices, Scaling scaling) {
   return scaling == Scaling::tensorwise && !tracing() && form_of(matrices[0]) == at::kCUDA;
 }
 
-/// Parts of the largest value of all. Those that are not noted are found, by a pass over each matrix.
+/// Parts of the largest value of all matrices. If they are not noted, a pass over each matrix finds them.
 struct LargestParts {
   Tensor parts;
   double bytes = 0;  ///< that are read for it

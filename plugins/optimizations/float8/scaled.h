@@ -4,7 +4,7 @@
 #include "optrush/tensor.h"
 
 namespace optrush::float8 {
-/// How much one scale covers.
+/// The range of one scale.
 enum class Scaling : uint8_t { tensorwise, rowwise };
 
 /// A matrix (R, C) in fp8: `values` times `scale` is what it stands for.
@@ -12,7 +12,7 @@ struct Scaled {
   Tensor values;  ///< (R, C), rows dense
   Tensor scale;   ///< fp32, (1, 1) or (R, 1)
 
-  /// Some of its rows; what it stands for, too.
+  /// Some rows, with their scales.
   Scaled rows(int64_t first, int64_t count) const;
 };
 
@@ -34,7 +34,7 @@ struct BothWays {
 /// With one scale a GPU writes both in one pass.
 BothWays quantize_both_ways(at::TensorList beside, at::ScalarType type, Scaling);
 
-/// a bᵀ for a (M, K), b (N, K): (M, N) in `out`; K and N are multiples of 16. `fast_sums` lets a GPU add up
-/// in fewer than 32 bits, which a forward stands and a gradient does not.
+/// a bᵀ for a (M, K), b (N, K): (M, N) in `out`; K and N are multiples of 16. `fast_sums` lets a GPU
+/// accumulate in fewer than 32 bits, which is accurate enough for a forward, but not for a gradient.
 Tensor multiply(const Scaled& a, const Scaled& b, at::ScalarType out, bool fast_sums);
 }  // namespace optrush::float8

@@ -20,7 +20,7 @@
 namespace {
 using namespace optrush;
 
-/// A pair for each epsilon and type of result, made when it is first asked for; it stays where it is.
+/// A pair for each epsilon and result type, made at the first request. Its address is stable.
 class NormPairs {
  public:
   using Low = std::optional<at::ScalarType>;
@@ -72,7 +72,7 @@ class FusedKernels final : public Plugin {
     geglu_ = fused::geglu(fused::Largest::noted);
   }
 
-  /// What the linears after a norm would cast its result to.
+  /// The type to which the linears after a norm would cast its result.
   NormPairs::Low low_type(const Tensor& x) const {
     return lower_ ? autocast_type(x.device().type()) : std::nullopt;
   }

@@ -4,8 +4,8 @@
 #include "pairs.h"
 
 namespace optrush::fused {
-/// For a GPU's kernel that writes `tensors` in the type of `written`; undefined where none are wanted. fp64
-/// is never scaled.
+/// For a GPU kernel that writes `tensors` in the type of `written`; undefined if no parts are needed. fp64 is
+/// never scaled.
 inline Tensor largest_parts(const Tensor& written, Largest largest, int64_t tensors = 1) {
   if (largest == Largest::unknown || form_of(written) != at::kCUDA || written.scalar_type() == at::kDouble)
     return {};

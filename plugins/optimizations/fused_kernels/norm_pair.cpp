@@ -131,7 +131,7 @@ Gradients norm_backward(const std::string& op, const Tensor& s_given, const Tens
                        .stream = worth_streaming({gradients.x, gradients.delta},
                                                  width * static_cast<int64_t>(of_delta.element_size())),
                        .largest = address_of(parts)};
-  // The second kernel adds up what the blocks of the first found for the weight.
+  // The second kernel sums the partial weight gradients of the first kernel's blocks.
   const NotedKernel kernel(
       op + "_backward",
       bytes_of({s, rstd, wide_weight, out_gradient, sum_gradient, gradients.x, gradients.delta, weight}),

@@ -65,7 +65,7 @@ Differentiable position() {
             return {rotate(in[0], in[1], in[2], in[3], false), {in[2], in[3]}};
           },
           .backward = [](const Tensors& saved, const Tensors& g) -> Tensors {
-            // Of an undefined gradient no head is rotated.
+            // An undefined gradient needs no rotation.
             const Tensor none = (g[0].defined() ? g[0] : g[1]).narrow(1, 0, 0);
             const auto given = [&](const Tensor& gradient) { return gradient.defined() ? gradient : none; };
             const Tensors rotated = rotate(given(g[0]), given(g[1]), saved[0], saved[1], true);

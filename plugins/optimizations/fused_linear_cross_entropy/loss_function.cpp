@@ -190,7 +190,7 @@ Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const 
   const LossGradients wanted = form.wanted;
   const auto wide = wide_of(x);
   const Tensor rows = x.reshape({-1, x.size(-1)}), flat = labels.reshape({-1});
-  // Each chunk is a sum over the ranks: all of them have as many.
+  // Each chunk is summed over the ranks, so all ranks have the same number of chunks.
   const int64_t tokens = rows.size(0), width = part ? part->widest : weight.size(0),
                 step = rows_of_chunk(form.chunk, weight, width, tokens);
   Tensor loss = at::zeros({}, x.options().dtype(wide)), d_weight;

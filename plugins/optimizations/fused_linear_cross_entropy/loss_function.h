@@ -34,7 +34,7 @@ Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const 
                                                          const Tensor& weight, const LossForm&,
                                                          const std::optional<VocabularyPart>& part = {});
 
-/// The same as a pair: inputs x, labels, weight. Its backward only multiplies, in place where it is not
-/// traced: it can be run once. What is not wanted gets no gradient and costs none.
+/// The same as a pair: inputs x, labels, weight. Its backward only multiplies, in place unless it is traced,
+/// so it can run only once. An unneeded gradient is not computed.
 Differentiable make_loss_function(const LossForm&, const std::optional<VocabularyPart>& part = {});
 }  // namespace optrush

@@ -59,7 +59,7 @@ Tensor stacked(const Tensors& matrices) {
   return stack.defined() ? stack : at::stack(matrices);
 }
 
-/// A rank to which no router sends anything has no rows, which the kernel does not take.
+/// A rank may receive no rows from the routers, which the kernel does not support.
 Tensor forward_grouped(const Tensor& x, const Tensor& ends, const Tensors& matrices) {
   if (x.size(0) == 0) return at::empty({0, matrices.front().size(0)}, x.options());
   return at::_grouped_mm(x, stacked(matrices).transpose(1, 2), ends);

@@ -24,8 +24,8 @@ class Lion final : public Optimizer {
   }
 
  private:
-  /// Of a skipped step the rate and the weight of the gradient are 0. A gradient that overflowed is not a
-  /// number, so it is replaced.
+  /// A skipped step has rate 0 and gradient weight 0. An overflowed gradient is not finite, so it is
+  /// replaced.
   void update_one(const Shard& shard, const Tensor& mean, const Update& update) const {
     const auto type = mean.scalar_type();
     Tensor gradient = shard.grad.to(type), rate = update.lr_tensor.to(type);

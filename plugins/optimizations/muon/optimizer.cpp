@@ -25,7 +25,7 @@ class Muon final : public Optimizer {
     for (const Round& round : rounds_) shared_.insert(round.matrices.begin(), round.matrices.end());
   }
 
-  /// Ranks that have parts of a matrix have to be called for it at the same time.
+  /// Ranks that have parts of a matrix must call this at the same time.
   std::string why_not_in_parts() const override {
     for (const Round& round : rounds_)
       if (round.cut)
@@ -91,8 +91,8 @@ class Muon final : public Optimizer {
                               Shard::part(shard.data, segment)};
   }
 
-  /// `together`: every rank updates all that it has. Where an optimizer is called for one shard at a time,
-  /// ranks that have copies need not be called in one order, and each works for itself.
+  /// `together`: every rank updates all its shards. If an optimizer is called for one shard at a time, ranks
+  /// with copies may be called in different orders, and each works alone.
   void update_all(const Parts& parts, double lr, bool together) const {
     const auto orthogonal = [&](const Param& param, const Tensor& matrix) {
       return orthogonalize(matrix, settings_.steps, param.compute_dtype.value_or(matrix.scalar_type()));

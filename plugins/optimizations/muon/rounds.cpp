@@ -12,7 +12,7 @@ int64_t columns(const Round& round) { return round.matrices.front()->shape[1]; }
 
 at::TensorOptions sent(const Round& round) { return at::TensorOptions(round.sent_as).device(round.device); }
 
-/// A round under way: `whole` has the matrices of all ranks, one below the other, `mine` this rank's.
+/// A round in progress: `whole` has the matrices of all ranks, one below the other, `mine` this rank's.
 struct Flight {
   const Round* round;
   Tensor whole, mine;
@@ -67,7 +67,7 @@ std::vector<Round> make_rounds(Run& run, bool share) {
     if (!cut) dims = share ? param->summed_over(mesh) : Mesh::Names{};
     Round wanted{.group = &mesh.group(dims), .dims = dims, .cut = cut, .device = run.device()};
     if (wanted.group->size() == 1) continue;
-    // In fp16, gradients that were not scaled would vanish.
+    // In fp16, gradients without a loss scale would underflow.
     wanted.sent_as = param->compute_dtype == at::kBFloat16 ? at::kBFloat16 : param->dtype;
     const auto open = std::ranges::find_if(rounds, [&](const Round& round) {
       return round.group == wanted.group && round.cut == cut && round.sent_as == wanted.sent_as &&

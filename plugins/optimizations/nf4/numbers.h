@@ -10,8 +10,8 @@ inline constexpr int64_t kBlock = 64;
 /// Consecutive scales that are quantized together.
 inline constexpr int64_t kScales = 256;
 
-/// NormalFloat: each is as likely among the numbers of a normal distribution over their largest magnitude;
-/// 0 is one of them.
+/// NormalFloat: each value is equally likely for normally distributed numbers over their largest magnitude; 0
+/// is one of them.
 inline constexpr std::array<float, 16> kNumbers = {
     -1.0F,
     -0.6961928009986877F,

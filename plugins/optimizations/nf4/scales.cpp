@@ -23,7 +23,7 @@ Tensors encode_scales(const Tensor& scales) {
   const Tensor steps = (groups - means.unsqueeze(1)).abs().amax(1) / kHighest;
   const Tensor inverse = at::where(steps > 0, steps.reciprocal(), at::zeros_like(steps));
   const Tensor codes = ((groups - means.unsqueeze(1)) * inverse.unsqueeze(1)).round().to(at::kChar);
-  // What a group was filled with is not kept.
+  // Removes the fill.
   return {codes.view({-1}).narrow(0, 0, count).clone(), means, steps};
 }
 

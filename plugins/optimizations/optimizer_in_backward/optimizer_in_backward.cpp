@@ -31,7 +31,7 @@ class InBackward final : public Optimizer {
     });
   }
 
-  /// Every shard that has a gradient was heard of.
+  /// Every shard with a gradient was updated in the backward.
   void step(std::span<Shard>, const Update&) override {}
   std::vector<OptimizerState> state(const Shard& shard) override { return inner_->state(shard); }
   void evaluates(std::span<Shard> shards, bool does) override { inner_->evaluates(shards, does); }

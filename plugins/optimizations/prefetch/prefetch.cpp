@@ -22,7 +22,7 @@ using namespace optrush;
 
 using Data = std::function<std::vector<Batch>(int64_t step)>;
 
-/// Gives the batches of one step after the other, each asked for before it is needed.
+/// Makes the batches of each step, one step ahead.
 class Ahead {
  public:
   Ahead(Data data, at::Device device) : data_(std::move(data)), device_(device) {
@@ -44,7 +44,7 @@ class Ahead {
     return batches;
   }
 
-  /// Until the batches that were asked for are there.
+  /// Waits for the requested batches.
   void settle() const {
     if (next_.valid()) next_.wait();
   }
@@ -87,7 +87,7 @@ class Prefetch final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options&) override {
     recipe.on(Event::ready, Phase::prefetch, [this](Run& run) { device_ = run.device(); });
-    // Owned by the slot's function and not by the plugin: it ends before the data that it reads.
+    // The slot's function owns it, not the plugin, so that it ends before the data that it reads.
     recipe.data.wrap(Phase::prefetch,
                      [this](Data inner, const Module&) -> Data {
                        auto ahead = std::make_shared<Ahead>(inner, device_);
@@ -97,7 +97,7 @@ class Prefetch final : public Plugin {
                        };
                      },
                      {.trace = Trace::aten});
-    // Nothing is made beside a validation, nor in the turn of another run.
+    // No batch is made during a validation or the turn of another run.
     recipe.schedule.wrap(Phase::prefetch,
                          [this](auto inner, const Module&) -> decltype(inner) {
                            return [this, inner](Step& step) {

@@ -8,8 +8,8 @@
 namespace optrush::stochastic_rounding {
 using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(Run&, std::span<Shard>)>;
 
-/// An optimizer that updates bf16 shards in fp32 and rounds the result by chance. `inner` is made for copies
-/// in fp32 which have memory during an update only: of one shard at a time, where the inner optimizer takes
-/// shards one by one. Shards of other types are the inner optimizer's own.
+/// An optimizer that updates bf16 shards in fp32 and rounds the result stochastically. `inner` is made for
+/// fp32 copies that have memory only during an update: for one shard at a time if the inner optimizer takes
+/// shards one by one. The inner optimizer updates shards of other types directly.
 std::unique_ptr<Optimizer> make_optimizer(Run&, std::span<Shard>, const MakeOptimizer& inner);
 }  // namespace optrush::stochastic_rounding

@@ -23,7 +23,7 @@ class StochasticRounding final : public Plugin {
         if (!param->codec && param->shape.size() < 2) param->dtype = at::kFloat;
     });
     recipe.on(Event::materialized, Phase::precision, add_up_in_fp32);
-    // Around what updates some of the shards, inside of what decides when.
+    // Around optimizers of some of the shards, inside wraps that decide when an optimizer is called.
     recipe.optimizer.wrap(Phase::gradients,
                           [](auto inner, const Module&) -> decltype(inner) {
                             return [inner](Run& run, std::span<Shard> shards) {
@@ -34,7 +34,7 @@ class StochasticRounding final : public Plugin {
   }
 
  private:
-  /// Gradients of micro-batches: bf16 would lose what is 2^-8 of the sum.
+  /// Gradients of micro-batches are summed in fp32: bf16 would lose terms below 2^-8 of the sum.
   static void add_up_in_fp32(Run& run) {
     if (run.spec().train.accumulation == 1) return;
     for (Param* param : run.params().all())

@@ -12,8 +12,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// One call of the part before down. Lives in the graph; what it ran again is kept from the moment that
-/// down's backward asks for it until its own backward is done.
+/// One call of the part before down, owned by the graph. The recomputed tensors are kept from down's backward
+/// until the end of this part's backward.
 class Replay final : public torch::CustomClassHolder {
  public:
   Replay(Ops::MlpParts parts, Recomputation recomputation)

@@ -4,8 +4,8 @@
 #include "optrush/scopes.h"
 
 namespace optrush {
-/// The MLP out of whatever its parts are, keeping x alone: gate, up and swiglu run again in the backward,
-/// under `scopes`; down does not, its backward is given the hidden activations anew. `scopes` must outlive
-/// the graph.
+/// The MLP, whatever its parts are, that keeps x alone. The backward runs gate, up and swiglu again under
+/// `scopes`. It does not run down again, whose backward gets the recomputed hidden activations. `scopes` must
+/// outlive the graph.
 Tensor recomputed_mlp(const Tensor& x, const Ops::MlpParts& parts, const Scopes& scopes);
 }  // namespace optrush

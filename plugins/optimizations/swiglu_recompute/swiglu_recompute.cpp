@@ -59,7 +59,7 @@ class SwigluRecompute final : public Plugin {
     if (keep == Keep::everything) return kept_whole;
     return [this, own_swiglu, kept_whole, &scopes = recipe.scopes()](const Tensor& x,
                                                                      const Ops::MlpParts& parts) {
-      // A compiler decides itself what it keeps.
+      // A compiler chooses what it keeps.
       if (!at::GradMode::is_enabled() || tracing()) return kept_whole(x, parts);
       Ops::MlpParts lean = parts;
       if (own_swiglu)

@@ -26,7 +26,7 @@ class VocabPadding final : public Plugin {
   void apply(Recipe& recipe, const Options& options) override {
     const int64_t multiple = options.integer("multiple");
     recipe.on(Event::meta_initialized, Phase::base, [multiple](Run& run) { note(run, multiple); });
-    // In the place of the base: adapters and ranks that split the vocabulary lie around it.
+    // Replaces the base: adapters and ranks that split the vocabulary wrap it.
     recipe.ops.linear.wrap(
         Phase::base,
         [multiple](Ops::Linear::Fn inner, const Module& module) -> Ops::Linear::Fn {

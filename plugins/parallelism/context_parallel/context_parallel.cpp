@@ -72,7 +72,7 @@ class ContextParallel final : public Plugin {
     if (model.attention_soft_cap != 0) halves.demand("soft_cap");
   }
 
-  /// A ring computes with the halves, so they have to be those of the attention that it takes the place of.
+  /// A ring computes with the two halves, so they must belong to the attention that the ring replaces.
   static void refuse_other_attention(const Recipe& recipe) {
     if (recipe.rows.edited())
       throw Error("context_parallel: a ring does not support packed documents, which '" +
@@ -128,7 +128,7 @@ class ContextParallel final : public Plugin {
         {.trace = Trace::opaque, .predictable = true});
   }
 
-  /// Its kernel is the halves of the one that it takes the place of; they come with the first call.
+  /// Its kernel is the halves of the replaced attention, which are known at the first call.
   static Ops::Attention::Fn ring(Group& ranks) {
     return [&ranks, made = std::make_shared<std::optional<Ring>>()](
                const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {

@@ -14,7 +14,7 @@ Tensor queries_of(const Tensor& x, const Block& block) {
   return x.narrow(2, block.first_query, block.queries);
 }
 
-/// Softmax over several sets of keys, of which each gave its own output and log-sum-exp.
+/// Softmax over several sets of keys, each with a separate output and log-sum-exp.
 class Merged {
  public:
   /// Of no keys yet.
@@ -106,7 +106,7 @@ Differentiable::Result Ring::forward(const Tensors& qkv) const {
     arrives.wait();
     here = std::exchange(next, {});
   }
-  // As a linear behind it takes it: heads of a row side by side in memory.
+  // Heads of a row are adjacent in memory, as the next linear reads them.
   const Tensor out = merged->out().to(q.scalar_type()).transpose(1, 2).contiguous().transpose(1, 2);
   return {{out, merged->lse()}, {q, k, v, out, merged->lse()}};
 }

@@ -29,10 +29,10 @@ class Ring {
   AttentionOut operator()(const Tensor& q, const Tensor& k, const Tensor& v) const;
 
  private:
-  /// What a step computes with the keys and values that are here.
+  /// The computation of a step with the keys and values that are here.
   std::vector<Block> blocks_at(int64_t step, int64_t length) const;
   AttentionArgs args_of(const Block&) const;
-  /// Sends `tensor` to the next rank, while the one of the rank before arrives in the result.
+  /// Sends `tensor` to the next rank, and receives the previous rank's tensor in the result.
   WorkHandle pass_on(const Tensor& tensor, Tensor& arriving) const;
 
   Differentiable::Result forward(const Tensors& qkv) const;

@@ -4,7 +4,7 @@
 
 namespace optrush::context_parallel {
 namespace {
-/// Labels that count. Where all of the whole did, no device is asked.
+/// Labels that count. If all labels of the whole batch count, the device is not asked.
 int64_t valid_of(const Tensor& labels, bool all) {
   return all ? labels.numel() : labels.ge(0).sum().item<int64_t>();
 }

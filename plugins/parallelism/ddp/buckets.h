@@ -6,7 +6,7 @@
 #include "bucket_sums.h"
 
 namespace optrush::ddp {
-/// A gradient by shape and type: what a bucket has to hold.
+/// Shape and type of a gradient in a bucket.
 struct GradientForm {
   std::vector<int64_t> shape;
   at::TensorOptions options;
@@ -19,9 +19,9 @@ struct GradientForm {
 class Buckets {
  public:
   virtual ~Buckets() = default;
-  /// Where a gradient lies; the same tensor until settle().
+  /// The memory of a gradient; the same tensor until settle().
   virtual Tensor view(size_t gradient) const = 0;
-  /// Before the backward after which gradients are ready.
+  /// Before the backward in which gradients become ready.
   virtual void begin() = 0;
   /// In a backward: this rank's gradient is final. A bucket is sent when all of it is, and those before it
   /// were sent; the sums are there when the backward has ended.

@@ -14,7 +14,7 @@ namespace optrush::ddp {
 namespace {
 using c10::ivalue::Future;
 
-/// Runs `work` as part of a backward, for the Reducer ends with one.
+/// Runs `work` as part of a backward, because the Reducer finishes at the end of one.
 void within_a_backward(const std::function<void()>& work) {
   const at::AutoGradMode with_gradients(true);
   Tensor leaf = at::zeros({}).requires_grad_();

@@ -179,9 +179,9 @@ class Replicated final : public DataParallel {
     for (size_t i = 0; i < local_.size(); ++i) local_[i].unused = used[i] == 0;
   }
 
-  /// The sum over the data ranks is there.
+  /// Called when the sum over the data ranks is complete.
   void summed(size_t i) {
-    // What this rank did not use may have been used by none.
+    // If this rank did not use a parameter, no other rank may have used it.
     if (!heard() || !local_[i].any || sums_further(shards_[i])) return;
     shards_[i].grad = view(i);
     local_[i].told = true;

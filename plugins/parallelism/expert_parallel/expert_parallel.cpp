@@ -51,7 +51,7 @@ class ExpertParallel final : public Plugin {
     recipe.mesh.dim({.name = kDim, .size = size_, .splits = Splits::batch, .nearness = 35});
     recipe.on(Event::mesh_initialized, Phase::tensor,
               [this](Run& run) { exchange_ = std::make_unique<ExpertExchange>(run.mesh().group({kDim})); });
-    // Behind the adapters, whose parameters go with their expert.
+    // After the adapters, whose parameters move with their expert.
     recipe.on(Event::meta_initialized, Phase::tensor, [this](Run& run) {
       for (const auto& unit : run.units()) keep_own(*unit, run.mesh().rank(kDim));
     });
@@ -74,7 +74,7 @@ class ExpertParallel final : public Plugin {
   }
 
  private:
-  /// Takes the experts of other ranks out of the mixtures. They are kept, as others may know their modules.
+  /// Removes other ranks' experts from the mixtures. Their modules stay, as other code may refer to them.
   void keep_own(Unit& unit, int64_t rank) {
     shared_.find(unit);
     for (const auto& child : unit.children) keep_own(*child, rank);

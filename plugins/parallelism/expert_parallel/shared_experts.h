@@ -6,8 +6,8 @@
 #include "optrush/unit.h"
 
 namespace optrush::expert_parallel {
-/// The expert of a mixture that every token passes needs no exchange. Here it is computed when it is asked
-/// for, while rows are on their way, and its mixture gets the result.
+/// The shared expert of a mixture needs no exchange. It is computed on request, while rows are in transit,
+/// and its mixture gets the result.
 class SharedExperts {
  public:
   /// Takes note of a shared expert among the children of a unit. Before functions are made.

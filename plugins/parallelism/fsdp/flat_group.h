@@ -30,13 +30,13 @@ class FlatGroup {
   /// Takes the elements of param.layout; the parameter gets its leaf, or its stored tensors.
   void store(Param& param, const Tensors& values);
 
-  /// Memory is taken and the gather started. Nothing happens where it was.
+  /// Takes memory and starts the gather, unless it is already started.
   void start_gather();
   void wait();
   void free();
-  /// Gathered, or about to be.
+  /// Gathered, or being gathered.
   bool present() const { return fields_.front().whole.allocated(); }
-  /// The piece was written to since it was gathered.
+  /// The piece was written after the last gather.
   bool outdated() const;
   /// Of what is gathered at once.
   double gathered_bytes() const;

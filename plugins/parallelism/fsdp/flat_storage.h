@@ -4,14 +4,14 @@
 #include "optrush/tensor.h"
 
 namespace optrush::fsdp {
-/// For a tensor that is not read again: a thread of the backend may hold it for a while after completion.
+/// For a tensor that is not read again: a thread of the backend may hold it for some time after completion.
 void free_memory(const Tensor&);
 
-/// A flat tensor whose memory comes and goes, while views of it stay what they are: autograd leaves and saved
-/// tensors see the memory that is there when they are read.
+/// A flat tensor whose memory is allocated and freed while views of it persist: autograd leaves and saved
+/// tensors read the memory that exists at the time.
 class FlatStorage {
  public:
-  /// Without memory. `unit`: for which it comes, for errors of who reads it elsewhere.
+  /// Without memory. `unit`: the unit that needs it, for errors of reads elsewhere.
   FlatStorage(int64_t size, const at::TensorOptions& options, const std::string& unit = "");
   FlatStorage(FlatStorage&&) = default;
 
@@ -22,7 +22,7 @@ class FlatStorage {
   bool allocated() const;
   /// All of it, to write to: autograd does not see the writes, for the values are those that it saw.
   Tensor whole() const;
-  /// Values differ from those that were there: what was derived from the views is old.
+  /// The values have changed: tensors derived from the views are outdated.
   void renew() const;
 
  private:

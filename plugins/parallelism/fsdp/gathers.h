@@ -4,14 +4,14 @@
 #include "flat_group.h"
 
 namespace optrush::fsdp {
-/// Which groups are whole now. Of their gathers no more than `limit` are under way at once.
+/// The groups that are whole now. At most `limit` gathers run at once.
 class Gathers {
  public:
   explicit Gathers(int64_t limit) : limit_(static_cast<size_t>(limit)) {}
 
-  /// It is whole when this returns.
+  /// The group is whole when this returns.
   void need(FlatGroup&);
-  /// It is about to be needed. False where as many gathers are under way as may be.
+  /// Starts a gather ahead of its use. False if `limit` gathers are running.
   bool ahead(FlatGroup&);
   void drop(FlatGroup&);
   size_t in_flight() const { return in_flight_.size(); }

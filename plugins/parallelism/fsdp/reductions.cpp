@@ -148,7 +148,7 @@ void Reductions::complete(State& state, const std::vector<char>& used) {
     shard.grad = state.piece.narrow(0, segment.at, segment.layout.numel());
     final_(shard);
   }
-  // Shards have what is left of it, so that they may free it.
+  // Shards hold the remaining references, so that they can free it.
   if (std::ranges::all_of(used, [](char each) { return each != 0; })) state.piece.reset();
 }
 

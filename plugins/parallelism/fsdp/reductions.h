@@ -61,7 +61,7 @@ class Reductions {
   void advance(Sum, size_t hop);
   void arrive(size_t hop);
   void add_to_piece(const Sum&);
-  /// What this rank did not use another one may have used.
+  /// Another rank may have used parameters that this rank did not.
   void agree_on_used();
   /// Gives the shards of these parameters their gradients, but those that have them.
   void complete(State&, const std::vector<char>& used);

@@ -96,7 +96,7 @@ void Sharded::listen() {
     const auto& params = groups_[trainable_[number]].plan().params;
     for (size_t i = 0; i < params.size(); ++i)
       after_accumulation(params[i].param->leaf, [this, number, i](const Tensor& leaf) {
-        // A compiler that tries out what it made has gradients of its own.
+        // A compiler that tests its code has separate gradients.
         if (!in_backward_) return;
         reductions_.take(number, i, leaf.grad());
         leaf.mutable_grad().reset();
@@ -119,8 +119,8 @@ void Sharded::enter_forward(Place& place) {
 }
 
 Tensor Sharded::leave_forward(Place& place, Tensor out) {
-  // Hooks of one tensor run in the order in which they came: the backward of an earlier unit would begin
-  // before this one's. A tensor of its own has its hook called first.
+  // Hooks of one tensor run in the order of registration, so the backward of an earlier unit would begin
+  // first. A separate tensor has its hook called first.
   if (out.requires_grad() && !out.is_leaf()) {
     for (const Place* before = place.before; before != nullptr; before = before->before)
       if (before->out.output == out.output_nr() && before->out.node.lock() == out.grad_fn()) {
@@ -135,7 +135,7 @@ Tensor Sharded::leave_forward(Place& place, Tensor out) {
   place.has_backward = at::GradMode::is_enabled() && out.requires_grad() && !out.is_leaf();
   if (policy_.gathers_each_unit() && (policy_.reshard_after_forward || !place.has_backward))
     for (FlatGroup* group : place.groups) gathers_.drop(*group);
-  // Between steps nothing stays whole: at stages 1 and 2 only a step's end would free it.
+  // No parameter stays whole between steps: at stages 1 and 2 only the end of a step would free it.
   if (evaluating() && place.after == nullptr)
     for (FlatGroup& group : groups_) gathers_.drop(group);
   if (place.has_backward) out.register_hook([this, &place](const Tensor&) { enter_backward(place); });

@@ -24,7 +24,7 @@ class Sharded final : public DataParallel {
   void zero_gradients() override;
   std::span<Shard> shards() override { return shards_; }
 
-  /// The unit with what has to happen around it; `inner` itself where it is no top unit of this rank.
+  /// The unit with its gathers and frees; `inner` itself if it is not a top unit of this rank.
   UnitFunction wrap(UnitFunction inner, const Unit&);
 
   const std::deque<FlatGroup>& groups() const { return groups_; }
@@ -57,7 +57,7 @@ class Sharded final : public DataParallel {
   /// Returns the unit's output, as a tensor of its own where the unit returned that of one before it.
   Tensor leave_forward(Place&, Tensor out);
   void enter_backward(Place&);
-  /// The present backward, if there is one, is over.
+  /// Ends the current backward, if there is one.
   void leave_backward();
   void drop(const std::vector<Place*>& over, const Place* next);
   void sum_gradients(const std::vector<Place*>& over);

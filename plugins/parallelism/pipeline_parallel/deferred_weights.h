@@ -8,14 +8,14 @@
 #include "optrush/ops.h"
 
 namespace optrush::pipeline_parallel {
-/// The backward of linears in two halves (arXiv:2401.10241): that of their input is part of the backward,
-/// that of their weight waits until a schedule has time for it. What it takes, the input and the gradient of
-/// the output, is kept until then. Lives as long as the run.
+/// The backward of linears in two halves (arXiv:2401.10241): the gradient of the input is part of the
+/// backward; the gradient of the weight waits until the schedule has time for it. The input and the gradient
+/// of the output are kept until then. Must live as long as the run.
 class DeferredWeights {
  public:
   /// x Wᵀ, in place of the plain linear.
   Ops::Linear::Fn linear(const Module&);
-  /// From here on backwards are those of this micro-batch.
+  /// The following backwards belong to this micro-batch.
   void begin(int64_t micro) { micro_ = micro; }
   /// Adds a micro-batch's gradients to those of the weights.
   void run(int64_t micro);

@@ -9,7 +9,7 @@
 #include "timeline.h"
 
 namespace optrush::pipeline_parallel {
-/// Sizes and type of what stages hand each other; every boundary has the same.
+/// Sizes and type of the tensor at a boundary between stages; all boundaries have the same.
 struct Form {
   std::vector<int64_t> sizes;
   at::ScalarType type = at::kFloat;

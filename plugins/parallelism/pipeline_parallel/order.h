@@ -3,7 +3,7 @@
 #include <vector>
 
 namespace optrush::pipeline_parallel {
-/// When a rank of the pipeline does what.
+/// The schedule of a rank of the pipeline.
 enum class Schedule : uint8_t {
   gpipe,        ///< all forwards, then all backwards (arXiv:1811.06965)
   one_f_one_b,  ///< a backward as soon as there is one (PipeDream-Flush; arXiv:2104.04473, figure 4, top)

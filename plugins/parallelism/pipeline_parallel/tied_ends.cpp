@@ -48,7 +48,7 @@ class TiedEnds final : public DataParallel {
                                [&](const Segment& segment) { return found(segment.param) != nullptr; });
   }
 
-  /// What neither end used in this step has no gradient. The other end's host knows of its own.
+  /// No gradient if neither end used the parameter in this step. Each host knows its own use only.
   bool used_at_an_end(const Shard& shard) {
     bool used = shard.grad.defined();
     for (const Segment& segment : shard.segments) {

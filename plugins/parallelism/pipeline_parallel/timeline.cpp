@@ -21,7 +21,7 @@ double cost_of(const Costs& costs, Work work) {
   return 0;
 }
 
-/// The work of a stage that has to be done first, and its stage; none for what starts a micro-batch.
+/// The preceding work of a stage, and its stage; none for the first work of a micro-batch.
 std::optional<std::pair<Work, int64_t>> needed(const Shape& shape, Work work, int64_t stage) {
   if (work == Work::weights) return std::pair(Work::backward, stage);
   if (work == Work::forward) {

@@ -21,8 +21,8 @@ struct Message {
   bool operator==(const Message&) const = default;
 };
 
-/// All ranks' orders put on one time axis, as if sending took no time. An Error where ranks would wait for
-/// each other for ever.
+/// The orders of all ranks on one time axis, with no time for transfers. An Error if ranks would
+/// deadlock.
 class Timeline {
  public:
   explicit Timeline(const Shape&);

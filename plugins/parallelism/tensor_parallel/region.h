@@ -17,12 +17,12 @@ class Region {
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
 
-  /// x as every rank needs it. The backward sums its gradient, to which each rank adds.
+  /// x on every rank. The backward sums the ranks' gradients of it.
   Tensor enter(const Tensor& x) const { return call(enter_, {x}).at(0); }
-  /// The sum of the ranks' parts. The backward hands its gradient to each.
+  /// The sum of the ranks' parts. The backward passes its gradient to each rank.
   Tensor leave(const Tensor& part) const { return call(leave_, {part}).at(0); }
-  /// leave(linear(x)), so many positions after the others: the sum of some is under way while the next are
-  /// computed. Not in parts of the sequence.
+  /// leave(linear(x)), in chunks of positions: the sum of one chunk runs while the next is computed. Not with
+  /// parts of the sequence.
   Tensor leave_in_parts(const Ops::Linear::Fn& linear, const Tensor& x, int64_t parts) const;
 
  private:

@@ -20,7 +20,7 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 namespace lanes = optrush::fused::HWY_NAMESPACE;
 
-/// Numbers of a block's moments while they are wide.
+/// A block's moments, decoded.
 struct Wide {
   alignas(64) float first[kBlock], second[kBlock];
 };

@@ -27,7 +27,7 @@ struct Tables {
   Code first, second;
 };
 
-/// One thread a piece: what all its numbers share.
+/// One thread a piece computes the values that all its numbers share.
 __global__ void prepare(Pieces all, const float* steps, Factors* factors, const float* lr, const float* skip, double beta1,
                         double beta2, double weight_decay, unsigned long long decayed) {
   const int i = threadIdx.x;
@@ -48,7 +48,7 @@ __device__ inline unsigned char with_sign(const Code& code, float value) {
   const int rank = rank_of(code, fabsf(value));
   return static_cast<unsigned char>(127 + (value < 0 ? -min(rank, 127) : rank));
 }
-/// What is not 0 stays above 0: the update divides by its root.
+/// A nonzero number stays above 0, because the update divides by its root.
 __device__ inline unsigned char without_sign(const Code& code, float value) {
   return static_cast<unsigned char>(max(rank_of(code, value), value > 0 ? 1 : 0));
 }

@@ -12,7 +12,7 @@ struct Piece {
 };
 using Pieces = PiecesOf<Piece, kPieces>;
 
-/// One thread a piece: counts the step, which a skipped one does not, and makes what all its numbers share.
+/// One thread a piece counts the step, unless it is skipped, and computes the values that all its numbers share.
 __global__ void prepare(Pieces all, int* steps, Factors* factors, const float* lr, const float* skip, double beta1,
                         double beta2, double weight_decay, unsigned long long decayed) {
   const int i = threadIdx.x;

@@ -11,7 +11,7 @@
 
 namespace optrush::flash::cpu {
 namespace {
-/// Sequences for which it was measured to be faster than LibTorch's kernel.
+/// Sequence lengths at which this kernel was measured to be faster than LibTorch's.
 constexpr int64_t kShortest = 64, kLongest = 8192;
 
 /// The positions of a head, of a tensor (B, H, S, K).

@@ -5,7 +5,7 @@
 #include "cpu/rows.h"
 
 namespace optrush::flash::cpu {
-/// Gives parts of the memory of one thread; of none, it counts how much they need.
+/// Hands out parts of one thread's memory; without memory, it counts how much they need.
 class Arena {
  public:
   explicit Arena(std::byte* begin = nullptr) : begin_(begin) {}

@@ -12,7 +12,7 @@ namespace optrush::flash::cpu {
 /// Queries of a tile: with all keys of a long sequence, their scores stay in the second cache.
 inline constexpr int64_t kTile = 32;
 
-/// Tiles that a part has at least: each part copies the keys and values again, in the form of its products.
+/// Minimum of tiles in a part: each part copies the keys and values again, in the layout of its products.
 inline constexpr int64_t kTilesOfPart = 4;
 
 /// B batch, H query heads, G heads of keys and values, S positions, K width of a head.
@@ -33,8 +33,8 @@ inline bool fills_threads(int64_t tasks) {
   return 4 * tasks >= 3 * rounds * threads;
 }
 
-/// Into how many parts the tiles of a head of keys are dealt, so that every thread has work. None: there are
-/// too few tiles for that.
+/// The number of parts that the tiles of a head of keys are split into, so that every thread has work. None
+/// if there are too few tiles.
 inline std::optional<int64_t> parts_of(const Sizes& sizes) {
   const int64_t most = std::max<int64_t>(1, sizes.shared_tiles() / kTilesOfPart);
   for (int64_t parts = 1; parts <= most; ++parts)
@@ -55,7 +55,7 @@ inline Tile tile_of(const Sizes& sizes, int64_t index) {
   return {index * kTile, std::min((index + 1) * kTile, sizes.positions)};
 }
 
-/// The memory of a call: that of each thread, asked of LibTorch, so that it counts.
+/// The workspaces of a call, one a thread. LibTorch allocates them, so that they are counted.
 template <class Workspace>
 class Workspaces {
  public:
