@@ -33,9 +33,9 @@ STACKS = [("naive", []),
           ("bf16 autocast", ["mixed_precision"]),
           ("+ fused AdamW", ["mixed_precision", "fused_adamw"]),
           ("+ SDPA", ["mixed_precision", "fused_adamw", "flash_attention"])]
-# Largest relative difference of two losses of one step: fp32 in another order; bf16.
+# Largest relative difference of two losses of one step: rounding by another order of fp32 sums, and bf16.
 TOLERANCE = {"naive": 1e-4, "bf16": 2e-2}
-# What the host sets by mallopt, for programs that are not the host.
+# The host's mallopt settings, for other programs.
 KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**62), "MALLOC_TOP_PAD_": str(64 << 20)}
 
 

@@ -26,7 +26,7 @@ struct Pooled {
 using SmallPages = Pooled<false>;
 using HugePages = Pooled<true>;
 
-/// One block, again and again.
+/// Allocates and frees one block repeatedly.
 template <class Source>
 void one_size(benchmark::State& state) {
   Source source;
@@ -38,7 +38,7 @@ void one_size(benchmark::State& state) {
   }
 }
 
-/// As a training step does: many blocks of mixed sizes are made and written, then freed in reverse order.
+/// Like a training step: allocates and writes many blocks of mixed sizes, then frees them in reverse order.
 template <class Source>
 void step(benchmark::State& state) {
   Source source;
@@ -53,7 +53,7 @@ void step(benchmark::State& state) {
     }
     for (size_t i = sizes.size(); i-- > 0;) source.release(blocks[i], sizes[i]);
   };
-  once();  // the first step faults pages in, whatever the source
+  once();  // the first step faults pages in with either allocator
   for (auto _ : state) once();
 }
 
@@ -65,7 +65,7 @@ BENCHMARK(step<HugePages>)->Unit(benchmark::kMillisecond);
 }  // namespace
 
 int main(int argc, char** argv) {
-  optrush::install_cpu_memory_tracking();  // malloc keeps what is freed, as in every run
+  optrush::install_cpu_memory_tracking();  // malloc keeps freed memory, as in every run
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -28,7 +28,7 @@ import time
 from compare import ROOT, ratio_text
 from step_parts import SIZES
 
-STEPS = 2  # of a turn: the first fills the caches that the other program has emptied
+STEPS = 2  # steps of a turn: the first refills caches after the other program
 KINDS = {"step": "the second step of a turn", "turn": "a turn of two steps", "cpu": "CPU time of a turn"}
 
 
@@ -51,7 +51,7 @@ class Taker:
                 **os.environ, "OPTRUSH_TURNS": str(folder / "socket"), "OMP_WAIT_POLICY": "passive"})
             self.connection = listener.accept()[0]
         self.lines = self.connection.makefile()
-        self.hear()  # that it is ready: after its warm-up
+        self.hear()  # the child is ready after its warm-up
         self.pid = self.process.pid
         if sampled:
             self.pid = int(pathlib.Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()[0])
@@ -66,7 +66,7 @@ class Taker:
         """Of all its threads."""
         seconds = 0.0
         for task in pathlib.Path(f"/proc/{self.pid}/task").iterdir():
-            with contextlib.suppress(OSError):  # a thread that has just ended
+            with contextlib.suppress(OSError):  # the thread has just ended
                 seconds += 1e-9 * int((task / "schedstat").read_text().split()[0])
         return seconds
 

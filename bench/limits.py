@@ -92,7 +92,7 @@ def sum_of(times, starts):
 
 def attention(rounds, peak):
     positions, width = ATTENTION["positions"], ATTENTION["width"]
-    # Two products forward and five backward, of the half that is not masked.
+    # Two products forward and five backward, over the unmasked half of the scores.
     flops = 7 * ATTENTION["sequences"] * ATTENTION["heads"] * positions**2 * width
     for dtype, bits in (("fp32", 32), ("bf16", 16)):
         times, command = benchmark("causal_attention", rounds, f"/{positions}/{width}/{bits}/")
@@ -147,7 +147,7 @@ def table(lines, context):
 def write_page(text, processor):
     begin, end = f"<!-- bench/limits.py: {processor}: begin -->", f"<!-- bench/limits.py: {processor}: end -->"
     page = PAGE.read_text()
-    if begin not in page:  # of a processor that has no table yet: behind the others
+    if begin not in page:  # a processor without a table: appended after the others
         mark = "<!-- bench/limits.py: more -->"
         assert mark in page, mark
         page = page.replace(mark, f"{begin}\n{end}\n\n{mark}")

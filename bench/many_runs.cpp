@@ -3,7 +3,7 @@
 //
 //   build/bench/many_runs RUNGS ROUNDS [FOLDER] [--resume]
 //
-// It prints the conductor's CPU milliseconds per run, without those of the workers, and its largest resident
+// It prints the conductor's CPU milliseconds per run, without the workers' time, and its largest resident
 // memory. With --resume nothing is left to run. It then prints the cost of checking every stored run.
 #include <sys/resource.h>
 
@@ -51,7 +51,7 @@ Json plan_of(const Json& spec) {
           {"plugins", Json::array()}, {"slots", Json::array()}, {"notes", Json::array()}};
 }
 
-/// Answers as optrush-worker does: "plan", "run" and "doctor", then options by pairs.
+/// Answers like optrush-worker: "plan", "run" and "doctor", then options by pairs.
 int work(const std::string& what, const std::map<std::string, std::string>& options) {
   if (what == "doctor")
     write_json(options.at("--json"), {{"cpu", {{"name", "none"}}}, {"gpus", Json::array()}, {"threads", 1}});

@@ -24,7 +24,7 @@ void multiply(benchmark::State& state, bool by_onednn) {
 void onednn(benchmark::State& state) { multiply(state, true); }
 void libtorch(benchmark::State& state) { multiply(state, false); }
 
-/// Of a block with `rows` tokens, width d, a feed-forward width f and keys of width g.
+/// Products of a block with `rows` tokens, width d, a feed-forward width f and keys of width g.
 void block(benchmark::internal::Benchmark* made, int64_t rows, int64_t d, int64_t f, int64_t g) {
   for (const auto& [out, in] : {std::pair(d, d), {g, d}, {f, d}, {d, f}}) {
     made->Args({rows, out, in, 0});

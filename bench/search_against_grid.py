@@ -22,7 +22,7 @@ import time
 
 import numpy as np
 
-# Of the grid's seconds; with the gate and the report a search takes a quarter.
+# Share of the grid's seconds; a search takes a quarter, with the gate and the report.
 SHARE = 0.22
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 MODELS = {
@@ -121,7 +121,7 @@ def fitted(speeds):
         for effect in (*parts, *itertools.combinations(parts, 2)):
             design[row, place[effect]] = 1
     logs = np.log(list(speeds.values()))
-    # Effects are not unique, for each axis adds up to 1 in every row; what they explain is.
+    # The columns of each axis sum to 1, so the effects are not unique, but the fitted values are.
     explained = design @ np.linalg.lstsq(design, logs, rcond=None)[0]
     return dict(zip(speeds, np.exp(explained).tolist(), strict=True))
 

@@ -112,13 +112,13 @@ def measured(arguments):
             file.write_text(json.dumps({**spec, "plugins": [{"name": plugin, "options": {}} for plugin in plugins]}))
             programs.append(Program(name, "ours", lambda out, file=file: (
                 [worker, "run", "--spec", file, "--out", out], out / "result.json")))
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as `timeout` ends it
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # `timeout` sends SIGTERM
         try:
             for number in range(arguments.rounds):
                 for program in programs:
                     seconds = program.run(folder)["step_seconds"]
                     print(f"round {number + 1}: {program.name}: {seconds * 1e3:.1f} ms", file=sys.stderr)
-        except KeyboardInterrupt:  # what is complete counts
+        except KeyboardInterrupt:  # keeps complete rounds
             complete = min(len(program.results) for program in programs)
             if complete < 2:
                 raise

@@ -81,7 +81,7 @@ def tensors(event):
 def moved(event):
     """Bytes: each tensor that is given is read once, and a result of the size of the largest one is written."""
     given = list(tensors(event))
-    if event["name"].startswith(KERNEL):  # it says so itself
+    if event["name"].startswith(KERNEL):  # the event contains the bytes
         return float(event["args"]["Concrete Inputs"][0])
     if not given:
         return 0.0

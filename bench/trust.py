@@ -60,7 +60,7 @@ def measure(options, kind, turns):
     """What a ladder says of its rungs, and the seconds that it took."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        # Rungs must differ: a share of 1e-9 of a step is none.
+        # Rungs must differ; a share of 1e-9 of a step is negligible.
         shares = ", ".join(f"{share + (i + 1) * 1e-9:.12f}" for i, share in enumerate(SHARES[kind]))
         script = folder / "trust.lua"
         script.write_text(SCRIPT.format(steps=options.steps, shares=shares, within=options.within, at_most=options.at_most))
@@ -141,7 +141,7 @@ def main():
             done = collections.Counter(
                 (ladder["kind"], ladder["turns"]) for ladder in ladders(given.log) if (ladder["load"], ladder["steps"]) == (given.load, given.steps)
             )
-            # The condition that is furthest behind its number comes next.
+            # The condition with the smallest completed share comes next.
             condition = min(wanted, key=lambda one: done[one] / wanted[one])
             if done[condition] >= wanted[condition]:
                 break

@@ -40,7 +40,7 @@ for _, rung in ipairs {
   ladder[#ladder + 1] = rung
 end
 
--- The first rung of several ranks brings the plugin, the others stand on it.
+-- The first rung of several ranks adds the plugin; the others build on it.
 local function add(name, changed, over)
   local settings = { train = changed, over = over }
   ladder[#ladder + 1] = over and rush.rung(name, "ddp", {}, settings) or rush.rung(name, settings)

@@ -24,7 +24,7 @@ if gpu and gpu.memory_bytes < SMALLEST and not own.given then
 end
 local large = on_gpu and (not gpu or gpu.memory_bytes >= LARGE)
 
--- The fused attention kernels of a GPU; the one that is the faster one there comes second and stays.
+-- The fused attention kernels of a GPU; the faster one comes second and stays in the stack.
 local hopper = not gpu or tonumber(gpu.sm:match "%d+") >= 90
 local kernels = hopper and { "flash", "cudnn" } or { "cudnn", "flash" }
 local attention = on_gpu and { "flash_attention", { kernel = kernels[1] } } or "flash_attention"

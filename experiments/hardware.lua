@@ -14,7 +14,7 @@ local exp = rush.experiment {
   name = "hardware",
   question = "What can this machine do, and which limit applies to each operator of the block?",
   model = rush.operator("linear", { dim = 256, ["repeat"] = 4 }),
-  -- Rates are asked for, not progress: steps so small that bf16 parameters are as good as fp32 ones.
+  -- This measures rates, not progress: updates are so small that bf16 parameters are precise enough.
   train = { micro_batch = 1, seq_len = 256, steps = 10, warmup = 3, lr = 1e-6 },
 }
 

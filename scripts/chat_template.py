@@ -136,7 +136,7 @@ class ChatTemplate:
                 **{**self.arguments, **(more or {})})
         except ImportError as error:
             raise Refused(f"the chat template cannot be read: {error}", f"{sys.executable} -m pip install jinja2") from None
-        except Exception as error:  # a template may raise what it likes
+        except Exception as error:  # a template may raise any exception
             raise Refused(f"the chat template refuses the conversation: {error}", "check the roles and their order against the model's template") from None
 
     @staticmethod

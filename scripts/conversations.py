@@ -57,7 +57,7 @@ def message_of(given, number, notes):
     if not isinstance(given, dict):
         raise Refused(f"message {number} is not an object", 'write {"role": ..., "content": ...}')
     message = {name: value for name, value in given.items() if name not in ("from", "value", "weight", "train", "function_call")}
-    if call := given.get("function_call"):  # as OpenAI wrote one call before there were several
+    if call := given.get("function_call"):  # OpenAI's older form of a single call
         if message.get("tool_calls"):
             raise Refused(f"message {number} has both tool_calls and function_call", "keep one of them")
         message["tool_calls"] = calls_of(call if isinstance(call, str) else json.dumps(call), number)
@@ -132,7 +132,7 @@ def tools_of(line):
             raise Refused(f"'{name}' is text, but not JSON", "write a list of functions, as for transformers") from None
     if tools and not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
         raise Refused(f"'{name}' must be a list of functions", 'write {"type": "function", "function": {"name": ..., "parameters": {...}}}')
-    if tools and name == "functions":  # as OpenAI wrote them before there were other tools
+    if tools and name == "functions":  # OpenAI's older form of tools
         if line.get("tools"):
             raise Refused("the line has both 'tools' and 'functions'", "keep one of them")
         tools = [{"type": "function", "function": tool} for tool in tools]

@@ -30,7 +30,7 @@ class Texts:
         self.end = tokenizer.eos_token_id
         self.special = set(tokenizer.all_special_ids) | {
             number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
-        # What the tokenizer itself puts before a text and behind it.
+        # Special tokens that the tokenizer adds around a text.
         alone, framed = self.ids("a", add_special_tokens=False), self.ids("a")
         place = next((i for i in range(len(framed)) if framed[i:i + len(alone)] == alone), 0)
         self.begin, self.close = framed[:place], framed[place + len(alone):]
@@ -129,7 +129,7 @@ class Tokens(Texts):
         if not all(self.begins(self.chat(before, tools, more), whole) for whole in wholes):
             raise Refused(f"the chat template changes the messages before message {len(before) + 1} when that message follows",
                           "the answer has no separate span: use a template that keeps earlier messages unchanged, or move system text into a separate message")
-        # What is common may end inside of what the template puts before an answer: tokens merge at its end.
+        # The common prefix may end inside the template's text before an answer, because tokens merge there.
         return min(common(asking, whole) for whole in wholes)
 
     def turn(self, messages, place, whole, tools, more):
@@ -141,7 +141,7 @@ class Tokens(Texts):
                           "is trained)" if self.turns == "all"
                           else "split the conversation, so that each trained answer is the last message")
         begin, end = self.asked(messages[:place], tools, more, [whole]), common(until, whole)
-        # Behind the token that ends a turn some templates put white space, which no model is asked for.
+        # Some templates add white space after a turn's last token, which a model need not produce.
         last = max((i for i in range(begin, end) if whole[i] in self.special), default=end)
         if not self.tokenizer.decode(whole[last + 1:end]).strip():
             end = min(last + 1, end)
@@ -195,7 +195,7 @@ class Tokens(Texts):
     def learned(self, messages, places, tools, more):
         messages = self.fitted(messages, tools, more, places)
         if self.losses.fatal:
-            return None  # the file is refused: nothing is written of it
+            return None  # the file is refused and nothing is written
         whole = self.seen(self.chat(messages, tools, more))
         return {"tokens": whole, "trained": [self.turn(messages, place, whole, tools, more) for place in places]}
 
@@ -235,7 +235,7 @@ class Tokens(Texts):
             chosen, rejected = messages_of(chosen, self.notes), messages_of(rejected, self.notes)
             if isinstance(prompt, str) and all(answer[0]["content"] == prompt for answer in (chosen, rejected)):
                 prompt = None
-            if prompt is None:  # it is what both begin with
+            if prompt is None:  # the prompt is the common prefix
                 shared = common(chosen, rejected)
                 prompt, chosen, rejected = chosen[:shared], chosen[shared:], rejected[shared:]
             elif is_conversation(prompt):

@@ -18,7 +18,7 @@ def main(folder, question, answer):
     said = {"end": -1 if tokenizer.eos_token_id is None else tokenizer.eos_token_id}
     if "texts" in asked:
         said["tokens"] = [list(tokenizer(text)["input_ids"]) for text in asked["texts"]]
-        for tokens in said["tokens"]:  # what ends a text would end the prompt
+        for tokens in said["tokens"]:  # an end-of-text token would end the prompt
             if tokens and tokens[-1] == said["end"]:
                 tokens.pop()
     else:

@@ -153,7 +153,7 @@ def pairs_of_texts(source, target, tokens, extensions, most):
 
 
 def load(model):
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # a tokenizer needs no PyTorch, and is told so each time
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")  # silences the warning that PyTorch is missing
     try:
         from transformers import AutoTokenizer
     except ImportError:
@@ -161,7 +161,7 @@ def load(model):
                       f"{sys.executable} -m pip install transformers jinja2, or name another Python with --python") from None
     try:
         return AutoTokenizer.from_pretrained(model, local_files_only=True)
-    except Exception as error:  # of transformers, of huggingface_hub, of files
+    except Exception as error:  # from transformers, huggingface_hub or files
         raise Refused(f"'{model}' has no tokenizer that transformers can load: {error}",
                       "give the folder of a model, with tokenizer.json and tokenizer_config.json") from None
 

@@ -50,7 +50,7 @@ def library(cache):
     try:
         os.makedirs(cache, exist_ok=True)
         write(path, made.encode())
-    except OSError as error:  # it is made again the next time
+    except OSError as error:  # the next call makes it again
         print(error, file=sys.stderr)
     return made
 

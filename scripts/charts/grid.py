@@ -3,10 +3,10 @@
 import ticks
 from parts import WIDTH, colour_by, dash_by, distinct, stacked, tooltip, where
 
-WIDE_SPAN = 8  # largest over smallest from which on an axis is logarithmic
-MOST_TICKS = 10  # at each measured point, as long as they can be told apart
+WIDE_SPAN = 8  # ratio of largest to smallest from which an axis is logarithmic
+MOST_TICKS = 10  # one tick at each measured point, up to this number
 
-# Units that people read, by the unit of a column.
+# Display units, by the unit of a column.
 LABELS = {
     "seconds": "datum.value < 1 ? format(datum.value * 1000, ',.3~r') + ' ms' : format(datum.value, ',.3~r') + ' s'",
     "bytes": "datum.value == 0 ? '0' : datum.value < 1048576 ? format(datum.value / 1024, ',.3~r') + ' KiB' : "
@@ -32,7 +32,7 @@ def _y(column, values):
         marks = ticks.linear_bytes(high)
         scale = {"domain": [0, marks[-1]]}
     else:
-        # From zero on, but for losses, whose differences are small.
+        # Starts at zero, except for losses, whose differences are small.
         scale = {"zero": column["unit"] != "loss", "nice": True}
     axis = {"labelExpr": LABELS.get(column["unit"], OTHER_LABELS)}
     axis.update({"values": marks} if marks else {"tickCount": 6})

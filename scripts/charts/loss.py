@@ -20,7 +20,7 @@ def _curves(lines, target, values):
                 "encoding": {"x": step_axis(values), "y": loss_axis(field), "color": colour_by("line", names),
                              "tooltip": tooltip(("line", "rung"), ("step", "step"), (field, title, ",.6~g"))}}
 
-    # Among validations a point for every step would hide them.
+    # A point for every step would hide validations.
     validated = any(line["validation"] for line in lines)
     curves = layer("loss", "loss", {"type": "line", "strokeWidth": 1.5 if validated else 2,
                                     "point": False if validated else {"size": 22}})
@@ -43,7 +43,7 @@ def _distances(rungs, values):
         if rung["allowed"]:
             values.append({"rung": rung["rung"], "step": 0, "last": rung["last"], "allowed": rung["allowed"]})
             sizes.append(rung["allowed"])
-    # Whole decades, an even number of them for the tick in the middle.
+    # An even number of whole decades, so that a tick is in the middle.
     top = math.ceil(math.log10(max(sizes)))
     half = max(1, math.ceil((top - math.floor(math.log10(min(sizes)))) / 2))
     ticks = [math.pow(10, top - 2 * half), math.pow(10, top - half), math.pow(10, top)]

@@ -4,7 +4,7 @@ import json
 import theme
 from parts import NAME_WIDTH
 
-# On a narrow screen what is drawn is narrower, and names end earlier: a picture that is scaled has no readable text.
+# A narrow screen gets a narrower chart with shorter names, because the text of a scaled chart is unreadable.
 _FIT = f"""
 const narrow = document.body.clientWidth < 800;
 const room = Math.max(160, document.body.clientWidth - 230);

@@ -4,8 +4,8 @@ import theme
 import ticks
 
 NAME_WIDTH = 300  # pixels; longer names of rungs end in "…" in a chart, and the tables have them whole
-WIDTH = 560  # of what is drawn, without the names beside it
-WIDER_FONT = 0.18  # how much wider a reader's font may be than the one that was measured with
+WIDTH = 560  # pixels of the chart without the names
+WIDER_FONT = 0.18  # margin for a reader's wider font
 CHARACTER = 7  # pixels
 
 
@@ -69,7 +69,7 @@ def target_line(target):
     """Dashed, across the picture of a loss, with its name."""
     y = {"datum": target["loss"]}
     text = {"type": "text", "align": "left", "dx": 4, "dy": -7, "color": theme.MUTED, "text": f"target {target['text']}"}
-    return {"data": {"values": [{}]},  # once, and not for each point of the curves
+    return {"data": {"values": [{}]},  # drawn once, not for each point of the curves
             "layer": [{"mark": {"type": "rule", "strokeDash": [6, 4], "color": theme.MUTED}, "encoding": {"y": y}},
                       {"mark": text, "encoding": {"y": y, "x": {"value": 0}}}]}
 

@@ -23,7 +23,7 @@ CONFIG = {
     "title": {"color": TEXT, "subtitleColor": MUTED, "anchor": "start", "frame": "bounds", "fontSize": 15,
               "subtitleFontSize": 12, "subtitlePadding": 4, "offset": 14},
     "axis": {"labelColor": TEXT, "titleColor": MUTED, "gridColor": GRID, "domainColor": GRID, "tickColor": GRID, **_SMALL},
-    # Above the axis: beside it, labels of a wider font would run into it.
+    # Above the axis, because labels in a wider font would overlap it at the side.
     "axisY": {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleBaseline": "bottom", "titleX": 0,
               "titleY": -8},
     "header": {"labelColor": TEXT, "labelFontSize": 12, "labelLimit": 300},

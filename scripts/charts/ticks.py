@@ -1,7 +1,7 @@
 """Ticks of axes: round numbers around all that an axis shows."""
 import math
 
-MOST = 9  # more do not stand apart on an axis of 220 pixels
+MOST = 9  # more would overlap on an axis of 220 pixels
 
 
 def _around(candidates, low, high):

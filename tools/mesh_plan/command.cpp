@@ -105,7 +105,7 @@ Hardware named_or_measured(const MeshPlanRequest& options) {
   return hardware;
 }
 
-/// What the command line gives takes the place of a preset's or a report's.
+/// The command line overrides a preset or a report.
 Hardware hardware_of(const MeshPlanRequest& options) {
   Hardware hardware = named_or_measured(options);
   const auto given = [&](const std::string& text, const char* option, double& value) {
@@ -123,14 +123,14 @@ Hardware hardware_of(const MeshPlanRequest& options) {
   given(options.link, "--link", hardware.node.bandwidth);
   given(options.network, "--network", hardware.network.bandwidth);
   if (options.per_node > 0) hardware.per_node = options.per_node;
-  if (hardware.memory_bandwidth <= 0) {  // an update is a hundredth of a step: its order of magnitude will do
+  if (hardware.memory_bandwidth <= 0) {  // an update is 1 % of a step, so a rough number suffices
     hardware.memory_bandwidth = 2e12;
     hardware.sources.emplace_back("optimizer: 2,000 GB/s of memory, assumed");
   }
   return hardware;
 }
 
-/// A number that a plan can't do without.
+/// A number that a plan requires.
 void check_known(const Hardware& hardware, const TrainingProblem& problem, int64_t devices) {
   const auto need = [](double value, const std::string& what, const std::string& cure) {
     if (value <= 0) throw UsageError(what + " is unknown", cure);

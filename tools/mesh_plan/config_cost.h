@@ -2,7 +2,7 @@
 #include "mesh_plan/config_traffic.h"
 
 namespace optrush::mesh_plan {
-/// Where the seconds of a step go. What computation hides is not in it.
+/// The seconds of a step by purpose, without communication that computation hides.
 struct ConfigCost {
   double compute = 0;  ///< forward, backward and recomputation of the slowest stage
   double bubble = 0;   ///< that the pipeline waits, (p - 1) / v micro-batches (arXiv:2104.04473)

@@ -39,8 +39,8 @@ LocalParameters local_parameters(const ParallelConfig&, const DecoderWork&, cons
 struct ConfigMemory {
   double parameters = 0, gradients = 0, optimizer = 0, activations = 0;
   double working = 0;  ///< of the activations: what the backward of one block takes
-  /// Gradients are there beside activations: earlier micro-batches', or the buckets of copies. Else they
-  /// take the place of what the backward has let go.
+  /// Gradients exist beside activations: earlier micro-batches', or the buckets of copies. Else they
+  /// reuse the memory of freed activations.
   bool together = true;
   double total() const {
     return parameters + optimizer +

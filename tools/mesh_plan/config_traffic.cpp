@@ -4,7 +4,7 @@
 
 namespace optrush::mesh_plan {
 namespace {
-/// What a gather or a scatter of `bytes` sends.
+/// Bytes that a gather or a scatter of `bytes` sends.
 double round_of(double bytes, int64_t ranks) { return bytes * real(ranks - 1) / real(ranks); }
 
 class Counting {

@@ -14,7 +14,7 @@ struct MixTraffic {
   double rounds = 0;  ///< ways round the ring, or messages
   Ring ring;
 
-  /// Nothing else under way.
+  /// Nothing else runs meanwhile.
   double seconds() const;
 };
 

@@ -10,7 +10,7 @@ struct Link {
   double hop_seconds = 0;  ///< of one step round a ring, whatever its size
 };
 
-/// Devices and what joins them, as plain numbers; where each comes from stands in `sources`.
+/// Devices and their links as plain numbers; `sources` has the origin of each.
 struct Hardware {
   std::string name;
   double flops = 0;             ///< that a whole forward and backward reach a second, in bf16 or fp32

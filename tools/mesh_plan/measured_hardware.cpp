@@ -21,7 +21,7 @@ double phase(const Row& row, const char* name) {
   return 0;
 }
 
-/// False where it freezes some.
+/// False if it freezes some.
 bool trains_all(const Plan& plan) {
   return !plan.parameters || plan.parameters->count == plan.parameters->trainable;
 }
@@ -35,7 +35,7 @@ int64_t plugin_option(const Plan& plan, const char* name) {
   return 0;
 }
 
-/// By the mesh's own names; what is left is dp.
+/// By the mesh's names; the remaining ranks are dp.
 ParallelConfig mesh_of(const Analysis& a, const Row& row) {
   ParallelConfig mix;
   for (const MeshDimension& dim : row.mesh) {

@@ -7,7 +7,7 @@
 #include "optrush/spec.h"
 
 namespace optrush::mesh_plan {
-/// Counts as they stand in formulas.
+/// Counts for formulas.
 constexpr double real(int64_t count) { return static_cast<double>(count); }
 
 /// Which blocks keep their input alone and run again in the backward.
@@ -30,7 +30,7 @@ struct ParallelConfig {
   Recompute recompute = Recompute::none;
 
   int64_t devices() const { return pp * dp * cp * ep * tp; }
-  /// Ranks with sequences of their own.
+  /// Ranks that train on different sequences.
   int64_t batch_ranks() const { return dp * ep; }
   /// Ranks that add up a gradient; those of an expert are fewer by ep.
   int64_t replicas() const { return dp * cp * ep; }

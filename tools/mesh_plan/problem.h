@@ -6,7 +6,7 @@
 #include "optrush/spec.h"
 
 namespace optrush::mesh_plan {
-/// In what types a model trains. mixed: fp32 weights, matrix products in bf16. bf16: weights, gradients and
+/// Number types of a training. mixed: fp32 weights, matrix products in bf16. bf16: weights, gradients and
 /// residual stream in bf16, fp32 masters. fp8: the same, with the products of blocks in fp8.
 enum class Precision : uint8_t { fp32, mixed, bf16, fp8 };
 
@@ -29,7 +29,7 @@ struct NumberBytes {
   explicit NumberBytes(Precision);
   /// Gradients at the end of a step of this many micro-batches.
   double gradients(int64_t micro_batches) const { return micro_batches > 1 ? kept : gradient; }
-  /// That an update of one parameter reads and writes.
+  /// Bytes that an update of one parameter reads and writes.
   double update(int64_t micro_batches) const;
 };
 
@@ -60,7 +60,7 @@ struct DecoderWork {
 
   explicit DecoderWork(const LlamaSpec&);
 
-  /// Matrices that every token passes.
+  /// Parameters of the matrices that every token uses.
   double whole_matrices() const {
     return width * (2 * query_width + 2 * key_width + 3 * whole_ffn_width) + routers;
   }

@@ -7,7 +7,7 @@
 #include "mesh_plan/parallel_config.h"
 
 namespace optrush::mesh_plan {
-/// A training speed that others published, with the settings that it was reached with.
+/// A published training speed with its settings.
 struct PublishedRun {
   std::string source;  ///< repository and file
   std::string model;   ///< its name there
@@ -22,7 +22,7 @@ struct PublishedRun {
 };
 const std::vector<PublishedRun>& published_runs();
 
-/// The best mix of a number of devices; none where nothing fits.
+/// The best mix of a number of devices; none if nothing fits.
 struct ProjectedSize {
   std::string model;
   int64_t devices = 1;

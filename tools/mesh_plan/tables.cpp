@@ -46,7 +46,7 @@ std::string sends_text(const ConfigCost& cost) {
   return parts.empty() ? "nothing" : join(parts);
 }
 
-/// What an estimate takes for granted, each with its source.
+/// The assumptions of an estimate, each with its source.
 std::vector<std::string> assumptions(const TrainingProblem& problem, const Hardware& hardware) {
   std::vector<std::string> lines = hardware.sources;
   lines.push_back(

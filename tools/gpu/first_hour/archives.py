@@ -5,10 +5,10 @@ import zipfile
 import zlib
 from pathlib import Path
 
-FILES, BYTES = 8, 16 << 20  # at most so many archives, each of so many bytes
+FILES, BYTES = 8, 16 << 20  # most archives, most bytes of each
 NAME = "first_hour_{}.zip"
 ROOM = 1 << 12  # for the end of an archive, and what an entry's header takes beside its name
-# What matters most comes first, and is never left out for what comes later.
+# The most important files come first; later files never displace them.
 GROUPS = ("findings", "cache", "traces")
 
 
@@ -42,7 +42,7 @@ def planned(work, skipped):
         for name in sorted(names):
             file = Path(folder, name)
             if not name.isprintable():
-                continue  # no archive takes a name that is no text
+                continue  # archives need names that are text
             if file.is_file() and not file.is_symlink():
                 path = file.relative_to(work)
                 by_group[group_of(path)].append(path)

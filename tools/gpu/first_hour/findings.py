@@ -46,7 +46,7 @@ def rungs_of(report):
     for name, results in runs_of(report).items():
         good = [result for result in results if result["status"] == "ok" and result.get("tokens_per_second")]
         if not good:
-            # The first says why; later rounds may only say that they did not run.
+            # The first round has the reason; later rounds may only state that they did not run.
             rungs[name] = {"status": results[0]["status"], "reason": results[0]["reason"]}
             continue
         memory, costs = good[0].get("memory") or {}, good[0].get("costs")

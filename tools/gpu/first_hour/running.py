@@ -6,7 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 
-GRACE = 20  # seconds that a program has to keep what it has done
+GRACE = 20  # seconds for a program to save its results
 
 
 def processes_of(session):

@@ -16,7 +16,7 @@ class Places:
     reports: Path
     outputs: Path       # of the step alone
     memory_bytes: int   # of the card
-    stand_in: bool      # it computes nothing: there is nothing to compare
+    stand_in: bool      # it computes nothing, so results are not compared
     best: tuple = ()    # rungs of the flagship: the fastest without a compiler, with ours, with PyTorch's
 
     def optrush(self, *words):
@@ -38,8 +38,8 @@ class Step:
     command: object          # of Places: the words of a command
     report: str = ""         # the experiment of which it writes the report NAME
     stdout: str = ""         # a file of its outputs that takes what the program prints
-    untimed: bool = False    # it measures no time, and runs beside its neighbours that do not
-    needs: str = ""          # a program of the machine without which the step is left out
+    untimed: bool = False    # it measures no time, so it runs beside other untimed steps
+    needs: str = ""          # a required program; without it the step is skipped
     cases: bool = False      # it writes check.json, and is done when each case there has run
     expected: dict = field(default_factory=dict)  # a quantity of findings.py: what was expected before anything ran
 
