@@ -1,9 +1,9 @@
-// A caching allocator for CPU tensors, as every GPU has. Blocks of a step are handed out again in the next
-// one from lists of size classes, so no page is faulted in, no heap is searched or joined, and a block that
-// comes back is still in the cache. Large blocks may lie in pages of 2 MiB, which spare misses of the TLB.
-// Pays where a step makes many tensors of middle size and large ones; not where matmuls are all of it. It
-// holds more than tensors ask for: up to a fifth by the size classes, and blocks of sizes that are not asked
-// for again (the report shows both). jemalloc and tcmalloc work alike:
+// A caching allocator for CPU tensors, like those of GPUs. Lists of size classes hand out the blocks of a
+// step again in the next step. So no page is faulted in, no heap is searched, and a reused block is still in
+// the cache. Large blocks can use pages of 2 MiB, which avoids TLB misses. It pays where a step makes many
+// tensors of medium and large size; not where matmuls dominate. It holds more memory than tensors request: up
+// to a fifth by size classes, and blocks of sizes that are not requested again (the report shows both).
+// jemalloc and tcmalloc work alike:
 // https://people.freebsd.org/~jasone/jemalloc/bsdcan2006/jemalloc.pdf
 #include "optrush/plugin.h"
 #include "pool.h"

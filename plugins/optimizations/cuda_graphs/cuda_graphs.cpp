@@ -1,10 +1,10 @@
-// CUDA graphs: the whole step, forwards, backwards and update, is recorded once and then launched as one. The
-// host's work for each kernel falls away, which pays where kernels are short: small models and batches. It
-// does not pay where the GPU is busy anyway, and the graph's memory is its own: it is not given to anything
-// else between steps. https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/ What may wait for the
-// host cannot be recorded: such functions are refused by name before anything runs. Batches are copied into
-// those of the recorded step; the number of tokens is a constant of it, the learning rate is read from a
-// tensor. A replayed step has no phases.
+// CUDA graphs (https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/): the whole step, with
+// forwards, backwards and update, is recorded once and then launched as one graph. This saves the host's work
+// for each kernel. It pays where kernels are short: small models and batches. It does not pay where the GPU
+// is busy anyway, and nothing else can use the graph's memory between steps. A function that may wait for the
+// host cannot be recorded; it is refused by name before anything runs. Batches are copied into the recorded
+// step's batches. The number of tokens is a constant of the graph; the learning rate is read from a tensor. A
+// replayed step has no phases.
 #include "capturable.h"
 #include "optrush/plugin.h"
 #include "optrush/step.h"

@@ -1,13 +1,13 @@
 // q, k and v of an attention, and gate and up of an MLP, as one operator each, because they multiply the same
-// input. Separate linears give its gradient one after another, and each but the first is added in a pass of
-// its own: three passes a block that read and write the model's width. Here the products add to it as they
-// are made. Where key and value heads are few, their products are too small to fill a large device, and the
-// gradients of q, k and v are laid beside each other and multiplied at once. For that the three matrices are
-// moved together in memory; they stay parameters of their own, so checkpoints, states and adapters see no
-// difference. The forward has the bits of separate linears.
+// input. Separate linears compute its gradient one after another, and each but the first is added in a
+// separate pass: three passes a block over tensors of the model's width. Here the products accumulate
+// directly. If key and value heads are few, their products are too small for a large device, so the gradients
+// of q, k and v are concatenated and multiplied at once. For that the three matrices are moved together in
+// memory. They remain separate parameters, so checkpoints, states and adapters see no difference. The forward
+// has the bits of separate linears.
 //
-// It pays least where the products are so large that the passes between them do not count, or where a
-// compiler fuses these: in blocks that `compile` compiles the plain linears are traced.
+// It pays least where the products are so large that the passes are negligible, or where a compiler fuses
+// these: in blocks that `compile` compiles, the plain linears are traced.
 #include <algorithm>
 #include <deque>
 #include <map>

@@ -1,6 +1,6 @@
 // Gradient accumulation: one update for `steps` micro-batches. The optimizer and, with several ranks, the
-// reduction run once for more tokens; activations stay those of one micro-batch. It does not pay where
-// micro_batch itself fits in memory: larger matmuls beat repeated ones.
+// reduction run once for more tokens, with the activations of one micro-batch. It does not pay where a larger
+// micro_batch fits in memory: larger matmuls beat repeated ones.
 #include "optrush/plugin.h"
 
 namespace {

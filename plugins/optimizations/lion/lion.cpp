@@ -1,7 +1,7 @@
-// Lion (arXiv:2302.06675): each parameter moves by the learning rate, in the direction of a mean of gradients
-// that weighs the present one more than the mean which is kept. One number a parameter, where AdamW keeps
-// two, and no root or division. All steps have one length, so its rate is a third to a tenth of AdamW's, and
-// its weight decay as much larger. It pays with large batches; of a small one the sign is mostly noise.
+// Lion (arXiv:2302.06675): each parameter moves by the learning rate times the sign of an average of
+// momentum and gradient. It keeps one number a parameter, where AdamW keeps two, and needs no root or
+// division. All steps have one length, so its rate is a third to a tenth of AdamW's, and its weight decay is
+// as much larger. It pays with large batches; for small ones the sign is mostly noise.
 #include "lion_optimizer.h"
 
 #include "optrush/plugin.h"

@@ -1,8 +1,8 @@
-// Norms in low precision, as OLMo's option low_precision of LayerNorm: a norm reads and writes bf16 or fp16,
-// where the plain one converts to fp32 first. Under autocast that is autocast's type, else the type of the
-// activations. One kernel of ATen takes each norm; it sums in fp32, but x, weight and result are rounded. It
-// moves half of the bytes, and the linear after it has nothing to cast. It does not pay under a compiler,
-// which fuses the casts of the plain form into one pass as well.
+// Norms in low precision, like OLMo's option low_precision of LayerNorm: a norm reads and writes bf16 or
+// fp16, where the plain one converts to fp32 first. The type is autocast's under autocast, else the type of
+// the activations. One ATen kernel computes each norm; it sums in fp32, but x, weight and result are rounded.
+// It moves half of the bytes, and the next linear needs no cast. It does not pay under a compiler, which
+// fuses the casts of the plain form into one pass as well.
 #include <ATen/Functions.h>
 
 #include "optrush/param.h"

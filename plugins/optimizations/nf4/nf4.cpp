@@ -1,12 +1,12 @@
-// Frozen matrices of the blocks in 4 bits (QLoRA, arXiv:2305.14314): NormalFloat numbers in blocks of 64 with
-// a scale each, whose scales are in 8 bits, too. 4.13 bits a parameter, where bf16 has 16. What is trained
-// stands beside them: with `lora` this is QLoRA. A matrix is decoded into the type that its product computes
-// in, in the forward and again in the backward, and is there only meanwhile, so models of four times the size
-// fit. What it costs: a pass over each matrix and product, little beside products of many tokens.
+// Frozen matrices of the blocks in 4 bits (QLoRA, arXiv:2305.14314): NormalFloat numbers in blocks of 64,
+// each with an 8-bit scale. That is 4.13 bits a parameter, where bf16 has 16. Trained parameters are added
+// beside them: with `lora` this is QLoRA. The forward and the backward each decode a matrix into the type of
+// its product and free it afterwards, so models of four times the size fit. It costs one pass over each
+// matrix for each product, which is little beside products of many tokens.
 //
-// The head and the embedding stay as they are, as is usual: they read and write single tokens. Codes are
-// rounded values of what is trained on, so it trains another model than the one that was loaded, by as much
-// as 4 bits lose.
+// The head and the embedding are not quantized, as is usual: they read and write single
+// tokens. Codes are rounded, so the trained model differs from the loaded one by the error of
+// 4 bits.
 
 #include <deque>
 

@@ -1,13 +1,13 @@
 // The optimizer in the backward (LOMO, arXiv:2306.09782, section 3.1, for any optimizer that takes parameters
-// one by one): each parameter is updated as soon as its gradient is final, and the gradient is freed, so that
-// those of all parameters are never there together. What is left of them is the largest one on one device,
-// and the shards of the units in flight under fsdp.
+// one by one): each parameter is updated as soon as its gradient is final, and the gradient is freed. So not
+// all gradients exist at once: at most the largest one on one device, and the shards of the units in flight
+// under fsdp.
 //
 // It saves the bytes of the gradients where the peak of a step is in the backward or the update, as in full
 // fine-tuning with small batches: 4 bytes a parameter in fp32. It saves nothing where micro-batches
-// accumulate, for their sum needs all gradients, and under ddp, whose buckets stay. It costs launches: an
-// optimizer is called once for each parameter, in the time of the backward. Whatever looks at all gradients
-// before the update can't be there: clipping by the global norm, the loss scale of fp16.
+// accumulate, because their sum needs all gradients, or under ddp, whose buckets stay. It costs launches: the
+// optimizer is called once for each parameter. It excludes plugins that need all gradients before the update:
+// clipping by the global norm, the loss scale of fp16.
 #include "optrush/data_parallel.h"
 #include "optrush/error.h"
 #include "optrush/optimizer.h"

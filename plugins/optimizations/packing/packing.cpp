@@ -1,8 +1,8 @@
-// Several documents in one sequence, so that little of it is padding (arXiv:2107.02027). Attention stays
-// inside each document and positions begin anew, so a document's loss is what it is alone; only how many
-// documents share a step changes, and which: so its losses are not those of another rung, step by step, and
-// its effect is that of another task. It pays by as much as documents are shorter than a sequence, and
-// nothing where they fill it.
+// Several documents in one sequence, to reduce padding (arXiv:2107.02027). Attention stays inside
+// each document and positions restart, so a document's loss is the same as alone. But other
+// documents share a step, so losses differ from those of other rungs step by step, and its effect
+// is that of another task. The gain is the share of padding: nothing where documents fill a
+// sequence.
 #include "optrush/plugin.h"
 #include "pack.h"
 

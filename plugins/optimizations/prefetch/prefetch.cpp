@@ -1,9 +1,9 @@
-// Data loading: while a step runs, the batches of the next one are made by a thread of their own, as the
-// workers of PyTorch's DataLoader do, one step ahead. It pays by the `data` part of a step and nothing more:
-// much where batches are decoded, tokenized or read from slow storage, next to nothing where tokens are
-// mapped from a file. What takes longer than the step is awaited at its end, and counts for its last phase. A
-// step's batches more are in memory meanwhile. While a CUDA graph is recorded no other
-// thread may allocate, so the two exclude each other.
+// Data loading: while a step runs, a separate thread makes the next step's batches, like the workers of
+// PyTorch's DataLoader, one step ahead. It saves at most the `data` part of a step: much where batches are
+// decoded, tokenized or read from slow storage, little where tokens are mapped from a file. If making them
+// takes longer than the step, its end waits, and the time counts for its last phase. One more step's batches
+// are in memory. No other thread may allocate during the recording of a CUDA graph, so the two exclude each
+// other.
 #include <ATen/record_function.h>
 #include <c10/core/DeviceGuard.h>
 

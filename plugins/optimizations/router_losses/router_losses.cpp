@@ -4,7 +4,7 @@
 // layers and the tokens of a micro-batch. They are added as gradients of the logits, so they reach every
 // layer in its own backward, under recomputation and in a pipeline. The reported loss is without them.
 //
-// It pays where a mixture is trained for long, and costs a softmax and a few small operators per layer.
+// It pays in long trainings of a mixture. It costs a softmax and a few small operators per layer.
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
