@@ -3,14 +3,14 @@
 // other block, and codes that are densest where moments are: near 0, over seven decades. Memory is what it
 // buys. On a GPU it also moves fewer bytes; on a CPU decoding and encoding cost more than that saves.
 //
-// Parameters in bf16 are updated without an fp32 copy: 4 bytes a parameter and its moments. An update below
-// half of the last bit would be lost by rounding to the nearest, always; it is rounded by chance instead
-// (stochastic rounding, as in torchao's optimizers and arXiv:2010.06192), so that many small updates add up
-// to what they are. Vectors stay in fp32.
+// Parameters in bf16 are updated without an fp32 copy: 4 bytes a parameter and its moments. Rounding to
+// nearest would always lose an update below half of the last bit. Stochastic rounding (as in torchao's
+// optimizers and arXiv:2010.06192) keeps the sum of many small updates correct on average. Vectors stay in
+// fp32.
 //
-// Two differences to what is published: a second moment that is not 0 stays above 0 (the update divides by
-// its root, and a step by a first moment over nearly nothing is what makes 8 bits diverge), and vectors, as
-// the weights of norms, keep fp32 moments: they are a ten-thousandth of the bytes.
+// Two differences from the published method: a nonzero second moment stays above 0, because the update
+// divides by its root and a near-zero divisor makes 8 bits diverge; and vectors, such as norm weights, keep
+// fp32 moments: they are a ten-thousandth of the bytes.
 #include "optimizer.h"
 
 #include "code.h"

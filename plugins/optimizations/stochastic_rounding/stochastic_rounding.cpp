@@ -1,10 +1,10 @@
-// bf16 parameters without fp32 copies (arXiv:2010.06192): an update is made in fp32 and rounded to bf16 by
-// chance, up as often as the number is near its upper neighbour. Rounded to the nearest, an update below half
-// of the last bit would be lost, always; by chance, many small ones add up to what they are. With AdamW 12
-// bytes a parameter, where masters take 16. It goes with any optimizer: the copy in fp32 that an update works
-// on exists for one parameter at a time. What it costs is noise of the size of the last bit, and passes over
-// the parameters to draw the chances, which a CPU feels. Vectors, such as norm weights, stay in fp32: they
-// are a ten-thousandth of the bytes, and their rounding would be one error in every token.
+// bf16 parameters without fp32 copies (arXiv:2010.06192): an update is computed in fp32 and rounded to bf16
+// stochastically, up with the probability of its distance from the lower neighbour. Rounding to nearest would
+// always lose an update below half of the last bit; stochastic rounding keeps their sum correct on average.
+// AdamW takes 12 bytes a parameter, with masters 16. It works with any optimizer: the fp32 copy for an update
+// exists for one parameter at a time. It costs noise of the size of the last bit, and passes over the
+// parameters to draw random numbers, which are slow on a CPU. Vectors, such as norm weights, stay in fp32:
+// they are a ten-thousandth of the bytes, and their rounding error would be the same in every token.
 #include "optrush/plugin.h"
 #include "rounding_optimizer.h"
 

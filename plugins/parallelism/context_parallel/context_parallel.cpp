@@ -1,14 +1,14 @@
-// Context parallelism: ranks train on other positions of the same sequences. Everything but attention works
-// position by position, so its activations, logits among them, fall by the number of ranks; parameters are
-// whole, and a plugin for data parallelism sums their gradients over these ranks as over any others.
+// Context parallelism: ranks train on different positions of the same sequences. Everything but attention
+// works position by position, so activations, including logits, shrink by the number of ranks. Parameters are
+// whole; a plugin for data parallelism sums their gradients over these ranks as over any others.
 //
-// kind = "ring" (arXiv:2310.01889): keys and values go around the ranks while each computes with those that
-// it has. A layer sends N - 1 times a rank's keys and values in the forward, and in the backward them and
-// their gradients (in fp32). The number of ranks is bounded by the sequence alone; what is sent hides behind
-// the kernel where a rank's part of the sequence is long. kind = "all_to_all" (arXiv:2309.14509): before
-// attention ranks exchange parts of the sequence for heads, and behind it back. It sends less, (N - 1) / N of
-// a rank's q, k, v and output once each, and waits for it; the ranks have to divide query and key/value
-// heads.
+// kind = "ring" (arXiv:2310.01889): keys and values circulate while each rank computes with those that it
+// has. A layer sends N - 1 times a rank's keys and values in the forward, and in the backward also their
+// gradients (in fp32). Only the sequence bounds the number of ranks. The transfers overlap with the
+// kernel if a rank's part of the sequence is long. kind = "all_to_all" (arXiv:2309.14509): ranks exchange
+// parts of the sequence for heads before attention, and back after it. It sends less, (N - 1) / N of a
+// rank's q, k, v and output once each, but waits for it. The number of ranks must divide query and
+// key/value heads.
 //
 // It pays where one sequence does not fit a device, after checkpointing. For short sequences data parallelism
 // sends nothing in the forward, and does the same work.

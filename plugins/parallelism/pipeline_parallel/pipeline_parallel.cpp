@@ -1,8 +1,8 @@
-// Pipeline parallelism: ranks have other layers of one model. A step's micro-batches go through them one
-// after the other, activations forwards and gradients back, so all ranks work at the same time but for the
-// bubble at a step's begin and end. Parameters, gradients and optimizer state fall by the number of ranks,
-// and what is sent is one activation (B, S, D) a micro-batch and boundary each way: the least of all
-// strategies.
+// Pipeline parallelism: ranks have different layers of one model. A step's micro-batches pass through
+// them one after the other, activations forwards and gradients back. All ranks work at the same time
+// except for the bubble at a step's begin and end. Parameters, gradients and optimizer state shrink by
+// the number of ranks. Each boundary sends one activation (B, S, D) a micro-batch each way, the least of
+// all strategies.
 //
 // With p ranks and m micro-batches (train.accumulation) a rank waits for (p - 1) / (m + p - 1) of the time:
 //   gpipe (arXiv:1811.06965) keeps the activations of all m micro-batches;

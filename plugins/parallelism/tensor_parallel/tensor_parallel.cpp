@@ -16,7 +16,7 @@
 // and the norms, in parts of the sequence as well; its gathers and reduce-scatters send what the sums did.
 //
 // Ranks route the tokens of a mixture of experts alike. Each has a cut of every expert and of the shared one,
-// and adds up what they make of a token, so a mixture needs the two sums of an MLP (arXiv:2303.06318).
+// and sums their outputs for a token, so a mixture needs the two sums of an MLP (arXiv:2303.06318).
 //
 // Key and value heads that are fewer than the ranks are copied: groups of ranks share one, and add up its
 // gradient. An output of the head is never whole: the loss needs its log-sum-exps alone.
