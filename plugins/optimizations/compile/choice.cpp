@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <fstream>
 #include <vector>
@@ -110,13 +111,18 @@ std::optional<Choice> read_choice(const fs::path& file) {
 
 void write_choice(const fs::path& file, const Choice& choice) {
   fs::create_directories(file.parent_path());
-  const fs::path part = file.string() + "." + std::to_string(getpid());
+  std::array<char, 256> host{};  // machines may share the folder
+  ::gethostname(host.data(), host.size() - 1);
+  const fs::path part = file.string() + "." + host.data() + "." + std::to_string(::getpid());
   std::ofstream out(part);
   out << Json{{"compiled_seconds", choice.compiled}, {"eager_seconds", choice.eager}}.dump(1) << '\n';
   out.close();
-  if (!out)
+  if (!out) {
+    std::error_code ignored;
+    fs::remove(part, ignored);
     throw Error(ErrorCode::file_access, "cannot write " + part.string(),
                 "check the disk space, or set the option 'cache' to another folder");
+  }
   fs::rename(part, file);
 }
 }  // namespace optrush::compile
