@@ -1,17 +1,16 @@
-// Activation checkpointing (arXiv:1604.06174): blocks keep fewer tensors for the backward, and recompute or
-// fetch the rest. It pays where memory limits the batch; else it only costs time.
-//   full, every   a block keeps its input alone and runs its forward again: one input a block and the whole
-//   of
-//                 one block; one more forward of what is checkpointed
-//   selective     the outputs of the slots in `keep` stay, the rest runs again (arXiv:2205.05198): with
-//                 attention and linear kept, what runs again is the cheap elementwise part
-//   budget        chooses what to keep by itself: most FLOPs per byte first (arXiv:2206.14148 has the idea)
-//   offload       saved tensors wait in host memory. Pays where the bus moves them in the time that a GPU
-//                 computes; on a CPU the host's memory is the same memory, so it only costs time there
+// Activation checkpointing (arXiv:1604.06174): blocks keep fewer tensors for the backward, and recompute
+// or fetch the others. It pays where memory limits the batch. Elsewhere it only costs time.
+//   full          a block keeps only its input and runs its forward again. Memory: one input per block,
+//                 and one whole block. Time: one more forward.
+//   every         the same for block 0, n, 2n, ...
+//   selective     outputs of the slots in `keep` stay, the others are recomputed (arXiv:2205.05198). With
+//                 attention and linear kept, only cheap elementwise operators run again.
+//   budget        keeps the outputs with the most FLOPs per byte (the idea: arXiv:2206.14148)
+//   offload       saved tensors wait in host memory. It pays where the bus moves them while a GPU computes.
+//                 On a CPU it only costs time.
 //   quantize      saved tensors are kept in 8 bits (arXiv:2104.14129): a quarter of fp32, half of bf16, for
-//   the
-//                 passes that make codes and numbers of them. Gradients are those of rounded activations
-// Every other policy gives the bits of the plain gradients.
+//                 one pass to encode and one to decode. Gradients are those of rounded activations.
+// Gradients under every other policy are bit-equal to the plain ones.
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>

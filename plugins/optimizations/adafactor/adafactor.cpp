@@ -1,11 +1,11 @@
-// Adafactor (arXiv:1804.04235): the second moments of a matrix (R, C) are kept as R means over rows and C
-// over columns, and there is no first moment: (R + C) numbers in place of AdamW's 2 R C. A step is as long as
-// the learning rate times the root mean square of the parameter, and an update whose root mean square is
-// above 1 is scaled down. Arithmetic and defaults are those of torch.optim.Adafactor, in which the learning
-// rate bounds the relative step size and scales weight decay. It pays where optimizer state is what does not
-// fit; without momentum it needs more steps than AdamW.
+// Adafactor (arXiv:1804.04235): the second moments of a matrix (R, C) are R means over rows and C means
+// over columns. There is no first moment. So the state has R + C numbers instead of AdamW's 2 R C. The
+// length of a step is the learning rate times the root mean square of the parameter. An update whose root
+// mean square is above 1 is scaled down. Arithmetic and defaults are those of torch.optim.Adafactor, where
+// the learning rate bounds the relative step size and scales the weight decay. It pays where the optimizer
+// state does not fit. Without momentum it needs more steps than AdamW.
 //
-// Ranks that have parts of parameters (fsdp, tensor_parallel) send R + C + 2 numbers a matrix and step.
+// Ranks that have parts of parameters (fsdp, tensor_parallel) send R + C + 2 numbers per matrix and step.
 #include "adafactor_optimizer.h"
 #include "optrush/plugin.h"
 

@@ -1,18 +1,18 @@
 // bf16 weights with fp32 masters (arXiv:1710.03740, section 3.1): matrices, activations and the residual
-// stream are bf16, and the optimizer keeps each matrix and its moments in fp32. Its update reads the bf16
-// gradient and writes master and weight in one pass. Autocast keeps fp32 weights, gradients and residuals and
-// casts between the two all the time; here nothing is cast, gradients and residuals are half as long. 16
-// bytes a parameter, as with autocast; 18 where gradients of several micro-batches add up, because the sum is
-// kept in fp32.
+// stream are bf16. The optimizer keeps each matrix and its moments in fp32; one pass reads the bf16
+// gradient and writes master and weight. Autocast keeps fp32 weights, gradients and residuals and casts
+// between the two types. Here nothing is cast, and gradients and residuals take half the bytes. A
+// parameter takes 16 bytes, as with autocast. With several micro-batches it takes 18, because gradients
+// add up in fp32.
 //
-// Norm weights and other vectors stay fp32: a rounded factor (2^-9 of it) would be the same error in every
-// token, their gradients are sums over all tokens, and norms compute in fp32 anyway. They are a
-// ten-thousandth of the bytes. What bf16 costs: the residual stream is rounded at each addition, which
-// autocast's is not, and the two gradients of a tied matrix are added in bf16.
+// Norm weights and other vectors stay fp32. A rounded factor (2^-9 of it) would be the same error in every
+// token, its gradient is a sum over all tokens, and norms compute in fp32 anyway. Vectors are a
+// ten-thousandth of the bytes. bf16 costs precision in two places: the residual stream is rounded at each
+// addition, and the two gradients of a tied matrix are added in bf16.
 //
-// It does not pay on processors without bf16 matrix instructions, nor where matmuls dwarf everything else;
-// models of many layers with a small residual update lose the most precision. A checkpoint's own bits are the
-// masters' first ones.
+// It does not pay on processors without bf16 matrix instructions, nor where matmuls dominate. Models with
+// many layers and a small residual update lose the most precision. The first masters are the exact values
+// of a checkpoint.
 #include <ATen/Functions.h>
 
 #include "master_adamw.h"

@@ -1,15 +1,16 @@
-// Direct preference optimization (arXiv:2305.18290). The data are pairs of answers to a prompt, the chosen
-// one and the rejected one behind it. With the log-probability of an answer y under the model and under the
-// reference, and the margin of a pair
+// Direct preference optimization (arXiv:2305.18290). The data are pairs of answers to a prompt: the chosen
+// answer, then the rejected one. p is the probability of an answer under the model, p_ref that under the
+// reference. The margin of a pair is
 //   m = (log p(chosen) - log p_ref(chosen)) - (log p(rejected) - log p_ref(rejected)),
-// the loss of a pair is -log sigmoid(beta m); `label_smoothing` s takes it as mislabelled with probability s:
-// -(1 - s) log sigmoid(beta m) - s log sigmoid(-beta m). The loss of a step is the mean over its pairs.
+// and its loss is -log sigmoid(beta m). `label_smoothing` s assumes a wrong label with probability s: -(1
+// - s) log sigmoid(beta m) - s log sigmoid(-beta m). The loss of a step is the mean over its pairs.
 //
-// The reference is the model as it is without its adapter, which takes no memory. Where the model itself is
-// trained, it is a copy of the values that the run began with, a rank's shards of it, which change places
-// with the present ones while the reference is asked. Each micro-batch costs one more forward, without
-// gradients. The log-probability of an answer is minus the sum of the cross entropies of its row, so whatever
-// makes the head's loss (a fused one, one in parts of the vocabulary) makes it here.
+// The reference is the model without its adapter, which takes no memory. Where the model itself is
+// trained, the reference is a copy of the first values (a rank has its shards of it). The copy changes
+// places with the present values during the reference's forward. Each micro-batch costs one more forward,
+// without gradients. The log-probability of an answer is minus the sum of the cross entropies of its row.
+// So this loss works with every form of the head's loss, also with a fused one or one in parts of the
+// vocabulary.
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 

@@ -1,15 +1,15 @@
-// Linears of the blocks in fp8 (arXiv:2209.05433): x, W and the output's gradient are scaled, rounded to 8
-// bits and multiplied by matrix units that are twice as fast as in bf16; sums are in fp32, results in bf16.
-// Scales are dynamic: of the tensor itself, at each use. The matrix is quantized once a step, and x is kept
-// for the backward in one byte a number. The recipe `tensorwise` has one scale a tensor: x and W in e4m3 (3
-// bits of fraction), gradients in e5m2 (2, but more range). `rowwise` has one scale a row, a power of two,
-// and all in e4m3: an outlier costs its own row alone, so it is nearer to bf16, but each tensor is quantized
-// along both of its axes, which takes more time.
+// Linears of the blocks in fp8 (arXiv:2209.05433): x, W and the gradient of the output are scaled, rounded
+// to 8 bits and multiplied by matrix units that are twice as fast as in bf16. Sums are in fp32, results in
+// bf16. Scales are dynamic: they come from the tensor at each use. The matrix is quantized once per step.
+// x is kept for the backward in one byte per number. The recipe `tensorwise` has one scale per tensor: x
+// and W in e4m3 (3 bits of fraction), gradients in e5m2 (2 bits, but more range). `rowwise` has one scale
+// per row, a power of two, and e4m3 everywhere. An outlier then affects only its row, so results are
+// nearer to bf16. But each tensor is quantized along both axes, which takes more time.
 //
-// The head stays as it is: its loss reads small differences of large logits. Widths that are no multiples of
-// 16, on this rank, do, too. It pays with wide layers and many tokens, where matmuls are most of the step and
-// quantizing, a pass over each operand, is fused by a compiler; it does not with small layers, and never on a
-// CPU: no CPU multiplies fp8.
+// The head is unchanged, because its loss reads small differences of large logits. So are linears whose
+// widths on this rank are not multiples of 16. It pays with wide layers and many tokens, where matmuls are
+// most of the step and a compiler fuses quantization (a pass over each operand). It does not pay with
+// small layers, and never on a CPU: no CPU multiplies fp8.
 
 #include <algorithm>
 #include <deque>

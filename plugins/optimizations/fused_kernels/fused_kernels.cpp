@@ -1,12 +1,12 @@
 // Fused kernels: RMSNorm, residual + RMSNorm (arXiv:1910.07467), rotary embedding (arXiv:2104.09864) and
-// gated linear units (SwiGLU, GEGLU: arXiv:2002.05202), the forward and the backward of each in one pass over
-// memory. The plain forms make two to eight passes, each a tensor written and read again; these operators do
-// a few FLOPs a byte, so the passes are their cost. Norms keep their input and one number a row, and
-// rotations nothing but the tables. The gradient of the residual stream is added in the backward of the norm
-// that branches off it. On a CPU they are vectors of the widest instruction set found at run time, on a GPU
-// compiled for its architecture when they first run. It pays least where matmuls dwarf everything else (wide
-// models on slow matrix units), and not at all on operators that a compiler fuses anyway: under `compile` a
-// traced block takes the plain forms.
+// gated linear units (SwiGLU, GEGLU: arXiv:2002.05202). Forward and backward are one pass over memory
+// each. The plain forms make two to eight passes, and each reads and writes a tensor. These operators make
+// a few FLOPs per byte, so the passes are their cost. Norms keep their input and one number per row;
+// rotations keep only the tables. The backward of a norm also adds the gradient of the residual stream.
+// The kernels of a CPU use the widest vectors that are found at run time. Those of a GPU are compiled for
+// its architecture when they first run. It pays least where matmuls dominate (wide models on slow matrix
+// units), and not at all on operators that a compiler fuses: under `compile` a traced block takes the
+// plain forms.
 
 #include <map>
 #include <mutex>

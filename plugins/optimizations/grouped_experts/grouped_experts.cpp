@@ -1,12 +1,12 @@
-// The experts of a mixture as three products (MegaBlocks, arXiv:2211.15841): gate, up and down of all of them
-// at once, with one gated unit over all rows between, in place of one MLP after the other. On an NVIDIA GPU
-// from Hopper on, a product of bf16 is LibTorch's grouped kernel, which reads from the device how many rows
-// each expert has, so the host does not wait for the router. Elsewhere a product is a loop over the experts;
-// the gated unit is still one call, and autograd has three nodes for all experts. The matrices of the experts
-// are laid in one memory, where the kernel reads them. They stay separate parameters.
+// The experts of a mixture as three products (MegaBlocks, arXiv:2211.15841): gate, up and down of all
+// experts at once, with one gated unit over all rows between them. On an NVIDIA GPU from Hopper on, a
+// product in bf16 is LibTorch's grouped kernel. It reads the number of rows of each expert from the
+// device, so the host does not wait for the router. Elsewhere a product is a loop over the experts. The
+// gated unit is still one call, and autograd has three nodes for all experts. The matrices of the experts
+// lie in one memory, where the kernel reads them. They stay separate parameters.
 //
-// It pays with many experts of few rows. Where each expert has enough rows to fill the device, the products
-// are most of the time, and they are the same.
+// It pays with many experts that have few rows each. Where each expert has enough rows to fill the device,
+// the products take most of the time, and they are the same.
 #include <ATen/Functions.h>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
-// Mixed precision (arXiv:1710.03740): matmuls and attention in bf16 or fp16, reductions and the fp32 master
-// weights as they are. Half the bytes of activations, and the fast matrix units. Each matrix is cast once a
-// step, whatever uses it; the copies live until the step's gradients are final, two bytes a number. fp16 has
-// 5 exponent bits, so small gradients vanish: its loss is scaled, and a step whose gradients overflow is
-// skipped. On CPUs without bf16 or fp16 matrix instructions it is slower than fp32.
+// Mixed precision (arXiv:1710.03740): matmuls and attention in bf16 or fp16, reductions and the master
+// weights in fp32. It halves the bytes of activations and uses the fast matrix units. Each matrix is cast
+// once per step for all its uses. The copies live until the step's gradients are final, two bytes per
+// number. fp16 has 5 exponent bits, so small gradients vanish: its loss is scaled, and a step whose
+// gradients overflow is skipped. On CPUs without bf16 or fp16 matrix instructions it is slower than fp32.
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 

@@ -1,20 +1,20 @@
-// Muon (https://kellerjordan.github.io/posts/muon/, arXiv:2502.16982): the update of a matrix is its momentum
-// made nearly orthogonal, so that directions which are rare in the gradients count as the frequent ones do.
-// It pays in steps: a loss is reached after fewer of them than with AdamW. It costs matrix products, about
-// 30 d³ operations for a square matrix of width d, whatever the batch, beside the 6 d² of each token: little
-// where a step has many more tokens than 5 d, much where it has few. Its memory is one number a parameter
-// beside it, where AdamW has two.
+// Muon (https://kellerjordan.github.io/posts/muon/, arXiv:2502.16982): the update of a matrix is its
+// momentum, made nearly orthogonal. So directions that are rare in the gradients count as much as frequent
+// ones. It pays in steps: it reaches a loss after fewer steps than AdamW. It costs matrix products: about
+// 30 d^3 FLOPs for a square matrix of width d per step, beside 6 d^2 per token. This is little where a
+// step has many more than 5 d tokens, and much where it has few. The state is one number per parameter;
+// AdamW has two.
 //
-// Ranks share the work. Each orthogonalizes one matrix of a round of as many as there are ranks, all of one
-// shape, and sends the others the result. Where ranks have parts of the matrices (fsdp, tensor_parallel), the
-// parts are collected first: a reduce-scatter, the iteration, an all-gather. Where they have copies (ddp),
-// the all-gather alone, which an interconnect may be too slow for: `distributed = false` is for that.
+// Ranks share the work in rounds: each rank orthogonalizes one matrix of a shape and sends the result to
+// the others. Where ranks have parts of the matrices (fsdp, tensor_parallel), a reduce-scatter collects
+// the parts first, and an all-gather spreads the result. Where they have copies (ddp), there is only the
+// all-gather. `distributed = false` is for interconnects that are too slow for it.
 //
-// The iteration computes in the type that the model multiplies the matrix in: in bf16, as is published, where
-// products are in bf16, else in the matrix's own. Embedding, head and vectors are updated by the optimizer
-// that is stacked below, at `others_lr` times the learning rate. By default an update has the root mean
-// square of AdamW's in long trainings; at the beginning of one AdamW's are longer, and Muon's best rate is
-// several times AdamW's.
+// The iteration computes in the type of the model's products with the matrix: bf16, as published, or the
+// matrix's type. The optimizer below in the stack updates the embedding, the head and vectors, at
+// `others_lr` times the learning rate. By default an update has the root mean square that AdamW's has in
+// long trainings. At the beginning of a training AdamW's updates are larger, and the best rate of Muon is
+// several times that of AdamW.
 #include "optimizer.h"
 #include "optrush/error.h"
 #include "optrush/plugin.h"

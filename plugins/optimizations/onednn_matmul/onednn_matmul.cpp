@@ -1,8 +1,8 @@
-// fp32 matrix products on a CPU by oneDNN, which writes its kernels at run time for the processor that it
-// finds. LibTorch asks MKL for them, whose AVX-512 kernels run on Intel's processors alone. The kernels take
-// the place of LibTorch's in the dispatcher, so autograd, other plugins and compiled blocks call them as
-// well. Products in 16 bits are oneDNN's already. It pays where products are most of a step, and not on
-// Intel's processors, where MKL's kernels were made for the machine.
+// fp32 matrix products on a CPU by oneDNN, which generates kernels for the processor at run time. LibTorch
+// calls MKL for them, whose AVX-512 kernels run only on Intel's processors. The kernels replace LibTorch's
+// in the dispatcher, so autograd, other plugins and compiled blocks call them as well. Products in 16 bits
+// use oneDNN already. It pays where products are most of a step, and not on Intel's processors, for which
+// MKL's kernels were made.
 #include <optional>
 
 #include "optrush/forecast.h"

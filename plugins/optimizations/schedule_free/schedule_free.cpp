@@ -1,9 +1,9 @@
-// Schedule-Free AdamW (arXiv:2405.15682): averaging takes the place of a decaying learning rate, so the
-// number of steps need not be known before. Three sequences: z takes the steps of AdamW without momentum, x
-// is the average of z, and gradients are taken at y = (1 - beta1) z + beta1 x, which is what the parameters
-// hold in training. Validation, samples and saved weights are of x, which is made of y and z when it is asked
-// for; y is then kept beside it. Two numbers a parameter, as AdamW, and a third one for as long. It pays
-// where one would otherwise tune a schedule: train.lr_decay is to be "none".
+// Schedule-Free AdamW (arXiv:2405.15682): an average replaces the decay of the learning rate, so the
+// number of steps need not be known in advance. There are three sequences. z takes the steps of AdamW
+// without momentum, x is the average of z, and gradients are taken at y = (1 - beta1) z + beta1 x. The
+// parameters hold y in training. Validation, samples and saved weights use x, which is computed from y and
+// z on demand; y is then kept beside it. The state has two numbers per parameter, as AdamW's, and a third
+// one while x is used. It pays where one would otherwise tune a schedule. train.lr_decay has to be "none".
 #include "optrush/plugin.h"
 #include "schedule_free_adamw.h"
 

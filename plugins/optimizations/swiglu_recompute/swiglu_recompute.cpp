@@ -1,11 +1,11 @@
-// The SwiGLU MLP by what it keeps for its backward (docs/plugins/shipped/swiglu_recompute.md derives
-// gradients and bytes). Level 0 keeps x, gate, up and hidden, three tensors of tokens x ffn_dim; the formula
-// by itself keeps a fourth, SiLU(gate). Level 1 keeps x alone: its backward runs the matmuls of gate and up
-// again, two beside its six, and never the one of down. It pays where activations limit the batch: of a
-// Llama's block the MLP keeps the larger part, and recomputing it costs less than recomputing the block
-// (activation checkpointing, arXiv:1604.06174). With memory to spare it only costs time. Where linears are
-// adapted, quantized or otherwise edited, or the swiglu operator is, the MLP is made of what these slots
-// resolve to.
+// The SwiGLU MLP with a choice of saved tensors (docs/plugins/shipped/swiglu_recompute.md derives
+// gradients and bytes). Level 0 keeps x, gate, up and hidden: three tensors of tokens x ffn_dim. The plain
+// formula keeps a fourth, SiLU(gate). Level 1 keeps only x. Its backward runs the matmuls of gate and up
+// again, two beside its six, and never that of down. It pays where activations limit the batch: the MLP
+// keeps the larger part of a Llama block's activations, and recomputing it costs less than recomputing the
+// block (activation checkpointing, arXiv:1604.06174). With memory to spare it only costs time. Where
+// linears or the swiglu operator are edited (adapted, quantized), the MLP calls what these slots resolve
+// to.
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>

@@ -1,16 +1,16 @@
 // Distributed data parallelism (Li et al., "PyTorch Distributed", VLDB 2020, arXiv:2006.15704): every rank
-// keeps all parameters and trains on sequences of its own; gradients are summed over the ranks. c10d's
-// Reducer puts them into buckets, in the order in which the backward makes them, and a bucket is sent as soon
-// as it is full, while the backward goes on. Gradients lie in the buckets, so there is one copy of them. With
+// keeps all parameters and trains on different sequences. Gradients are summed over the ranks. c10d's
+// Reducer puts them into buckets, in the order in which the backward computes them, and sends each full
+// bucket while the backward continues. Gradients lie in the buckets, so there is one copy of them. With
 // gradient accumulation only the last micro-batch of a step sends.
 //
-// A rank sends 2 (N - 1) / N times the gradients' bytes in a step, whatever the batch. It does not pay where
-// the link takes longer for that than the backward of a rank's sequences (slow links, small micro-batches:
-// accumulate first), and does not help where parameters, gradients and optimizer state do not fit on one
-// device: that takes a plugin that shards them. Larger buckets use the link better and begin later.
+// A rank sends 2 (N - 1) / N times the gradients' bytes per step, whatever the batch. It does not pay
+// where the link takes longer for that than the backward of a rank's sequences (slow links, small
+// micro-batches: accumulate first). It does not help where parameters, gradients and optimizer state do
+// not fit on one device: shard them instead. Larger buckets use the link better and begin later.
 //
-// compress = "bf16" sends half the bytes of fp32 gradients and rounds each rank's gradient, and each partial
-// sum, to 8 bits: relative errors of about 2^-9 a rank in every gradient.
+// compress = "bf16" sends half the bytes of fp32 gradients. It rounds each rank's gradient, and each
+// partial sum, to 8 bits: relative errors of about 2^-9 per rank in every gradient.
 #include "optrush/plugin.h"
 #include "replicated.h"
 

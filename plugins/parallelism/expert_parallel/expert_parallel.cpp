@@ -1,20 +1,21 @@
-// Expert parallelism (GShard, arXiv:2006.16668; DeepSpeed-MoE, arXiv:2201.05596): ranks train on other
-// sequences, and each has some of the experts of every mixture whole, with their gradients and optimizer
-// state. A token goes to the ranks that have its experts by an all-to-all of unequal parts and comes back by
-// another; none is dropped. Everything else is the same on all of these ranks, and a plugin for data
-// parallelism sums its gradients over them. Gradients of an expert are summed over the ranks that have it.
+// Expert parallelism (GShard, arXiv:2006.16668; DeepSpeed-MoE, arXiv:2201.05596): ranks train on different
+// sequences. Each has some of the experts of every mixture whole, with their gradients and optimizer
+// state. An all-to-all of unequal parts sends each token to the ranks that have its experts, and another
+// one sends it back. No token is dropped. Everything else is the same on all of these ranks, and a plugin
+// for data parallelism sums its gradients over them. Gradients of an expert are summed over the ranks that
+// have it.
 //
-// With R ranks a mixture sends (R - 1) / R of the rows of its experts, tokens times experts per token, four
-// times in a step: to the experts and back, in the forward and the backward. Replicas send 2 (R - 1) / R
-// times the gradients of all experts once a step, so expert parallelism sends less where a rank has fewer
-// rows in a step than half the parameters of the experts divided by the model's width, and it keeps 1 / R of
-// them.
+// With R ranks a mixture sends (R - 1) / R of the rows of its experts (tokens times experts per token)
+// four times per step: to the experts and back, in the forward and the backward. Replicas send 2 (R - 1) /
+// R times the gradients of all experts once per step. So expert parallelism sends less where the rows of a
+// rank in a step are fewer than half the parameters of the experts divided by the model's width. It keeps
+// 1 / R of them.
 //
-// The expert of a mixture that every token passes is computed while the rows are on their way to the others,
-// and so is its backward.
+// The shared expert of a mixture is computed, forward and backward, while rows are on their way.
 //
-// It pays where the experts do not fit one device, or their gradients take long to sum. It does not where
-// routers send most tokens to the experts of one rank, for which the others wait: balance them by a loss.
+// It pays where the experts do not fit on one device, or where summing their gradients takes long. It does
+// not pay where routers send most tokens to the experts of one rank, because the others wait for it. A
+// loss that balances the load helps.
 #include <algorithm>
 #include <memory>
 #include <optional>

@@ -1,20 +1,20 @@
-// Fully sharded data parallelism: ZeRO (arXiv:1910.02054) in the form of PyTorch FSDP (arXiv:2304.11277). N
-// ranks train on other sequences and each keeps 1/N of the optimizer's state. With Ψ the bytes of the
-// parameters, a step of k micro-batches sends, times (N - 1) / N:
+// Fully sharded data parallelism: ZeRO (arXiv:1910.02054) in the form of PyTorch FSDP (arXiv:2304.11277).
+// N ranks train on different sequences, and each keeps 1/N of the optimizer's state. With Ψ the bytes of
+// the parameters, a step of k micro-batches sends, times (N - 1) / N:
 //   stage 1    parameters are whole during the step, gradients are summed at its end              2Ψ
 //   stage 2    gradients are summed after each micro-batch, and only this rank's piece stays      (k + 1)Ψ
 //   stage 3    parameters are gathered around each unit, in forward and backward, and then freed  3kΨ
 //              with reshard_after_forward = false they stay from forward to backward              2kΨ
-// A unit is the embedding, a block or the head. Its parameters lie one after the other in flat tensors, of
-// which each rank keeps an equal piece. The next unit's parameters are gathered while the present one
-// computes. shard_ranks = n shards over n ranks that lie close together, and the others hold copies (hybrid
-// sharding).
+// A unit is the embedding, a block or the head. Its parameters lie one after the other in flat tensors,
+// and each rank keeps an equal piece of each. While a unit computes, the parameters of the next one are
+// gathered. shard_ranks = n shards over n ranks that are close together; the other ranks hold copies
+// (hybrid sharding).
 //
-// It pays where a model or its optimizer does not fit one device. Where it fits, replicas send less: stage 3
-// moves half as much again as they do, for each micro-batch, and waits wherever a unit computes faster than
-// the next one's parameters arrive: small micro-batches, slow links. Matrices that mixed_precision multiplies
-// in bf16 are gathered in bf16; parameter_type = "bf16" does so with every parameter, which is the arithmetic
-// of bf16 weights and no longer that of the model below.
+// It pays where a model or its optimizer does not fit on one device. Where it fits, replicas (ddp) send
+// less: stage 3 moves 1.5 times as much for each micro-batch. It waits where a unit computes faster than
+// the next parameters arrive: small micro-batches, slow links. Matrices that mixed_precision multiplies in
+// bf16 are gathered in bf16. parameter_type = "bf16" gathers every parameter so, which is the arithmetic
+// of bf16 weights.
 #include "host_piece.h"
 #include "optrush/forecast.h"
 #include "optrush/plugin.h"
