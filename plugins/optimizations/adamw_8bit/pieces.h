@@ -4,11 +4,11 @@
 #include "kernel_parts/adamw.h"
 #include "kernel_parts/type.h"
 
-/// Arguments of the update kernels: plain pointers, so that the file of vector code does not include torch.
+/// Arguments of the update kernels: plain pointers, because the file of vector code does not include torch.
 namespace optrush::adamw_8bit {
 using fused::Type;
 
-/// `count` numbers of one shard. Moments are codes (code.h), with a scale for each block of them.
+/// `count` numbers of one shard. Moments are codes (code.h) with one scale per block.
 struct Piece {
   const void* gradient;
   void* data;
@@ -17,21 +17,21 @@ struct Piece {
   int64_t count;
 };
 
-/// Of a gradient and of the data that it updates: fp32 or bf16.
+/// Types of a gradient and of the data that it updates: fp32 or bf16.
 struct Types {
   Type gradient = Type::fp32, data = Type::fp32;
   bool operator==(const Types&) const = default;
 };
 
-/// Spreads the bits of its argument over all of its result (the end of MurmurHash3).
+/// Each bit of the argument affects all bits of the result (the finalizer of MurmurHash3).
 constexpr uint32_t mixed(uint32_t bits) {
   bits = (bits ^ (bits >> 16)) * 0x85EBCA6BU;
   bits = (bits ^ (bits >> 13)) * 0xC2B2AE35U;
   return bits ^ (bits >> 16);
 }
-/// What the chances of a shard's numbers follow from at one step, and of one block of them: data in bf16 is
-/// rounded up with the chance of its distance from the lower neighbour. With mixed(chances_of_block + i) for
-/// the block's number i, they depend on nothing else, so every replica rounds alike.
+/// The seeds of stochastic rounding for a shard at one step, and for one of its blocks. The probability of
+/// rounding up to bf16 is the distance from the lower neighbour. Number i of a block draws
+/// mixed(chances_of_block + i), so every replica rounds alike.
 constexpr uint32_t chances_of(uint64_t seed, uint32_t shard, uint32_t step) {
   return mixed(mixed(static_cast<uint32_t>(seed) + 0x9E3779B9U * shard) + 0x85EBCA77U * step);
 }
@@ -44,7 +44,7 @@ struct Factors : fused::AdamWFactors {
 };
 
 namespace cpu {
-/// Blocks [begin, end) of the piece.
+/// Updates the blocks [begin, end) of the piece.
 void update(const Piece&, Types, const Factors&, int64_t begin, int64_t end);
 }  // namespace cpu
 }  // namespace optrush::adamw_8bit

@@ -13,23 +13,23 @@
 namespace optrush::flash {
 enum class Kernel : uint8_t { cpu, flash, efficient, cudnn };
 
-/// One of LibTorch's fused kernels, called by its own operators: forward with the log-sum-exp, and a backward
-/// that takes any out and lse. With segments each document is attended to alone: on a CPU one call each, on a
-/// GPU one call for all (cuDNN's kernel leaves them to flash). A sliding window is a mask on a CPU, where the
-/// products behind it are computed as well, and a bound of the loop of flash on a GPU. On a CPU the plugin's
-/// own kernel (cpu/attention.h) computes what it takes.
+/// One of LibTorch's fused kernels, called by its operators: a forward with the log-sum-exp, and a backward
+/// that takes any out and lse. Segments separate documents: a CPU gets one call per document, a GPU one call
+/// for all (flash computes them in place of cuDNN's kernel). A sliding window is a mask on a CPU, so hidden
+/// products are computed as well. On a GPU it bounds the loop of flash. On a CPU the plugin's kernel
+/// (cpu/attention.h) computes the inputs that it takes.
 class FusedKernel {
  public:
-  /// The plugin's own kernel for CPUs, by its scale. It outlives the calls.
+  /// The plugin's kernel for CPUs, by scale. It outlives the calls.
   using OwnKernel = std::function<const Differentiable&(double scale)>;
   FusedKernel(Kernel kernel, OwnKernel own) : kernel_(kernel), own_(std::move(own)) {}
 
-  /// Whether the plugin's own kernel runs: on a CPU, for what it takes, a document or a row that counts as
-  /// one. A compiler is given LibTorch's operator.
+  /// Whether the plugin's kernel runs: on a CPU, for inputs that it takes (a document, or a whole row). A
+  /// compiler gets LibTorch's operator.
   bool runs_own(const Tensor& q, const Tensor& k, const Tensor& v, AttentionArgs) const;
-  /// Under autograd where it is enabled; the lse has no derivative.
+  /// With autograd where it is enabled. The lse has no derivative.
   AttentionOut forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
-  /// {dq, dk, dv}; `out` and `lse` may be of more keys than these.
+  /// {dq, dk, dv}. `out` and `lse` may include more keys than k.
   std::array<Tensor, 3> backward(const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
                                  const Tensor& out, const Tensor& lse, const AttentionArgs&);
 
@@ -40,15 +40,15 @@ class FusedKernel {
                                        const Tensor& v, const Tensor& out, const Tensor& lse,
                                        const AttentionArgs&);
 
-  /// (queries, keys) in q's type: 0 where a query sees a key; none where the window hides nothing.
+  /// (queries, keys) in q's type: 0 where a query sees a key. None where the window hides nothing.
   std::optional<Tensor> window_mask(const Tensor& q, const Tensor& k, const AttentionArgs&);
 
   Kernel kernel_;
   OwnKernel own_;
-  /// By window, whether causal, and type; square. Layers share them, and shorter sequences take a corner.
+  /// Square masks by window, causality and type. Layers share them; shorter sequences take a corner.
   std::map<std::tuple<int64_t, bool, at::ScalarType>, Tensor> window_masks_;
-  /// LibTorch's cuDNN forward gives (B, H, S) or (B, H, S, 1), and its backward wants the same. They may run
-  /// on two threads.
+  /// LibTorch's cuDNN forward returns (B, H, S) or (B, H, S, 1), and its backward needs the same. They may
+  /// run on two threads.
   std::atomic<bool> cudnn_lse_has_four_axes_ = false;
 };
 }  // namespace optrush::flash

@@ -16,11 +16,11 @@ struct Policy {
   int64_t shard_ranks = 0;  ///< 0: all
   bool offload = false;
 
-  /// Parameters are gathered around each unit, and not once a step.
+  /// Parameters are gathered around each unit instead of once per step.
   bool gathers_each_unit() const { return stage == 3; }
 };
 
-/// A parameter in a flat: its box lies there without gaps from element `at` on.
+/// A parameter in a flat tensor: its box lies there without gaps from element `at` on.
 struct Placed {
   Param* param = nullptr;
   Layout box;
@@ -28,12 +28,12 @@ struct Placed {
   int64_t numel() const { return box.numel(); }
 };
 
-/// Parameters of one top unit that are treated alike, one after the other in one flat tensor of `size`
-/// elements, of which each rank keeps a piece of `piece`.
+/// Parameters of one top unit with equal treatment, one after the other in a flat tensor of `size` elements.
+/// Each rank keeps `piece` elements of it.
 struct FlatPlan {
-  size_t owner = 0;  ///< number of the top unit that uses them first, in order of the forward
+  size_t owner = 0;  ///< the first top unit that uses them, by its number in the forward
   std::string unit;  ///< its path
-  Mesh::Names dims;  ///< of the mesh, over which the flat is cut
+  Mesh::Names dims;  ///< mesh dimensions over which the flat tensor is cut
   std::vector<Placed> params;
   int64_t size = 0, piece = 0;
   at::ScalarType own_type = at::kFloat;     ///< of the shard
@@ -41,7 +41,7 @@ struct FlatPlan {
 
   const Param& first() const { return *params.front().param; }
   bool trainable() const { return first().trainable; }
-  /// Elements of parameters: `size` without padding.
+  /// Elements of parameters, which is `size` without padding.
   int64_t numel() const;
   /// The part of a parameter's box that rank `rank` keeps.
   Layout kept(const Placed&, int64_t rank) const;
@@ -49,10 +49,9 @@ struct FlatPlan {
   int64_t at_in_piece(const Placed&, int64_t rank) const;
 };
 
-/// Parameters that a plan shards: all that are trainable, at stage 3 the frozen ones, too. `units` are the
-/// top units in order of the forward, of every chunk. A piece begins at a multiple of 16 elements and cuts no
-/// block of an optimizer or a codec. `dims`: the dimensions over which parameters are cut that all of them
-/// have.
+/// Plans for all trainable parameters, at stage 3 also for frozen ones. `units` are the top units of every
+/// chunk in order of the forward. A piece begins at a multiple of 16 elements and cuts no block of an
+/// optimizer or a codec. `dims`: the dimensions over which parameters are cut that all of them have.
 std::vector<FlatPlan> make_plans(const std::vector<const Unit*>& units, const Policy&, const Mesh&,
                                  const Mesh::Names& dims);
 }  // namespace optrush::fsdp

@@ -7,29 +7,29 @@
 #include "flat_group.h"
 
 namespace optrush::fsdp {
-/// Gradients on their way from leaves to shards: copied into one flat buffer a group, summed over the ranks
-/// with each keeping its piece, and added to those of earlier micro-batches. Each parameter of a group has a
-/// shard, so that one which no rank used in a step has no gradient.
+/// Moves gradients from leaves to shards: it copies them into one flat buffer per group, sums them over the
+/// ranks (each keeps its piece), and adds them to earlier micro-batches. Each parameter of a group has a
+/// shard, so a parameter that no rank used in a step has no gradient.
 class Reductions {
  public:
-  /// `final` is called with a shard whose gradient is complete.
+  /// Calls `final` with each shard whose gradient is complete.
   Reductions(const Policy& policy, Run& run, std::function<void(Shard&)> final);
 
   /// `shards` has this rank's shard of each parameter of the group; null where it has no element.
   void add_group(FlatGroup& group, std::vector<Shard*> shards);
-  /// Takes the gradient of the `index`-th parameter of a group over.
+  /// Copies the gradient of the `index`-th parameter of a group.
   void take(size_t group, size_t index, const Tensor& gradient);
-  /// Starts the sum over the ranks of what was taken since the last one; parameters without a gradient count
-  /// as zeros. `last`: nothing follows in this step.
+  /// Starts the sum over the ranks of all gradients since the last sum. Parameters without a gradient count
+  /// as zeros. `last`: no other sum of this group follows in this step.
   void start(size_t group, bool last);
-  /// What comes from here on belongs to another micro-batch.
+  /// Later gradients belong to another micro-batch.
   void end_backward();
-  /// Groups that were not summed since the last micro-batch began are summed now, and all sums arrive.
+  /// Sums the groups that were not summed since the last micro-batch began, and waits for all sums.
   void finish();
   void begin_step();
-  /// What sums are sent in, and what a shard's gradient is in.
+  /// The type of sums that are sent, and of a shard's gradient.
   at::ScalarType sent_type(const FlatGroup&) const;
-  /// Along which ranks hold copies of the shards, and add up their gradients.
+  /// Dimensions along which ranks hold copies of the shards and add up their gradients.
   Mesh::Names replica_dims(const FlatGroup&) const;
   size_t in_flight() const;
 
@@ -52,7 +52,7 @@ class Reductions {
     Tensor whole, piece;  ///< what this rank adds, and what it keeps of the sum
     bool last;
   };
-  /// A sum goes from one to the next.
+  /// The stages of a sum, in order.
   enum Hop : size_t { scatter, replicas, partial, kHops };
 
   at::ScalarType gradient_type(const FlatGroup&) const;
@@ -63,7 +63,7 @@ class Reductions {
   void add_to_piece(const Sum&);
   /// Another rank may have used parameters that this rank did not.
   void agree_on_used();
-  /// Gives the shards of these parameters their gradients, but those that have them.
+  /// Gives the shards of these parameters their gradients, unless they have them.
   void complete(State&, const std::vector<char>& used);
 
   const Policy& policy_;

@@ -9,27 +9,27 @@
 #include "timeline.h"
 
 namespace optrush::pipeline_parallel {
-/// Sizes and type of the tensor at a boundary between stages; all boundaries have the same.
+/// Sizes and type of the tensor at a boundary between stages. All boundaries have the same form.
 struct Form {
   std::vector<int64_t> sizes;
   at::ScalarType type = at::kFloat;
 };
 
-/// Messages of one rank of a pipeline to and from its neighbours in a step. Between two ranks everything goes
-/// in one order that both know (Timeline::between), so no tags are needed, and ranks that send to each other
-/// at the same time do not wait for each other. One receive is posted ahead of its use.
+/// Messages of one rank of a pipeline to and from its neighbours in a step. The messages between two ranks
+/// have one order that both know (Timeline::between), so no tags are needed, and two ranks that send to each
+/// other at the same time do not wait for each other. One receive is posted ahead of its use.
 class Mail {
  public:
   Mail(Group& ranks, const Timeline&, at::Device);
 
-  /// Of an activation or a gradient that is due to another rank.
+  /// Sends an activation or a gradient to another rank.
   void send(const Message&, const Tensor& tensor, int64_t to);
-  /// Waits for it.
+  /// Waits for the message.
   Tensor receive(const Message&, int64_t from);
-  /// Everything that was sent has gone, and the next step begins with the first message again.
+  /// Waits for all sends. The next step begins with the first message again.
   void end_step();
 
-  /// Of a boundary; none before the first one.
+  /// The form of a boundary. None before the first message.
   const std::optional<Form>& form() const { return form_; }
   /// Seconds that this host waited so far.
   double waited() const { return waited_; }
@@ -50,7 +50,7 @@ class Mail {
     size_t number;
     WorkHandle pending;
   };
-  using Key = std::pair<int64_t, size_t>;  ///< the other rank, and the number in order
+  using Key = std::pair<int64_t, size_t>;  ///< the other rank, and the message's number
 
   bool is_mine(const Message&) const;
   static size_t number_of(const Link&, const Message&);
@@ -60,7 +60,8 @@ class Mail {
   void tell_form(int64_t to, Link&);
   void learn_form(int64_t from, Link&);
   void wait(WorkHandle&);
-  /// Waits for what was sent to a rank before a message of its own that is here: it had asked for it by then.
+  /// Waits for all sends to a rank before message `before`. That message has arrived, and the rank had posted
+  /// the receives of these sends earlier.
   void end_sends(int64_t to, size_t before);
 
   Group& ranks_;

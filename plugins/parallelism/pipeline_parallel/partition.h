@@ -9,17 +9,18 @@
 namespace optrush::pipeline_parallel {
 /// Cost of a unit in a step on one rank.
 struct UnitCost {
-  double flops = 0;  ///< of matrix products and attention, forward and backward
-  double bytes = 0;  ///< that gradients and optimizer read and write
+  double flops = 0;  ///< matrix products and attention, forward and backward
+  double bytes = 0;  ///< read and written by gradients and optimizer
 };
 UnitCost cost_of(const Unit&, const RunSpec&);
 
-/// Cuts so many neighbouring costs into parts so that the largest sum is as small as can be, and of those
-/// cuts the one whose later parts are the lightest. Gives each part's number of costs, at least 1.
+/// Cuts a list of costs into consecutive parts with the smallest largest sum. Of several such cuts it takes
+/// the one with the lightest later parts. Returns the number of costs in each part, at least 1.
 std::vector<int64_t> even_parts(const std::vector<double>& costs, int64_t parts);
 
-/// How many units each stage has. `blocks`: how many blocks each is to have, "3,5"; empty: by cost, with so
-/// many FLOPs for a byte as devices of the kind make while they move one. An Error where there are too few.
+/// The number of units of each stage. `blocks`: the number of blocks of each stage ("3,5"). If it is empty,
+/// the cut is by cost, where a byte counts as the FLOPs that a device of this kind makes while it moves one.
+/// Throws an Error where there are too few units.
 std::vector<int64_t> units_of_stages(const std::vector<std::unique_ptr<Unit>>& units, const RunSpec&,
                                      int64_t stages, const std::string& blocks, bool gpu);
 }  // namespace optrush::pipeline_parallel

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 namespace optrush::flash::cpu {
-/// Rows of a matrix: `row` elements from one to the next.
+/// Rows of a matrix. `row`: the stride between rows, in elements.
 template <class T>
 struct Rows {
   T* data;
@@ -13,9 +13,9 @@ struct Rows {
   Rows from(int64_t i) const { return {at(i), row}; }
 };
 
-/// A matrix as the second one of a product (products.h). In fp32 it is in rows. In bf16 two rows are one,
-/// their elements side by side, because the processor multiplies two of them at once (VNNI); an odd last row
-/// has zeros beside it. `row` is the number of columns from one to the next.
+/// The second matrix of a product (products.h). In fp32 it is in rows. In bf16 the elements of two rows
+/// alternate, because the processor multiplies two of them at once (VNNI); an odd last row alternates with
+/// zeros. `row`: the stride, in columns.
 template <class T>
 struct Second {
   T* data;
@@ -26,13 +26,13 @@ struct Second {
 void transposed(Rows<const float> in, int64_t rows, int64_t columns, Second<float> out);
 void transposed(Rows<const c10::BFloat16> in, int64_t rows, int64_t columns, Second<c10::BFloat16> out);
 
-/// The transpose of (rows, columns) in rows; columns of bf16 are even, and an odd last row has zeros beside
-/// it.
+/// The transpose of (rows, columns) in rows. bf16 needs an even number of columns; zeros fill an odd last
+/// row.
 void transposed(Rows<const float> in, int64_t rows, int64_t columns, Rows<float> out);
 void transposed(Rows<const c10::BFloat16> in, int64_t rows, int64_t columns, Rows<c10::BFloat16> out);
 
-/// (rows, columns) as a second matrix.
+/// (rows, columns) as the second matrix of a product.
 void paired(Rows<const c10::BFloat16> in, int64_t rows, int64_t columns, Second<c10::BFloat16> out);
-/// The same of fp32, which is rounded.
+/// The same; fp32 is rounded.
 void paired(Rows<const float> in, int64_t rows, int64_t columns, Second<c10::BFloat16> out);
 }  // namespace optrush::flash::cpu

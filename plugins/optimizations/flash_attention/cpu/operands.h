@@ -5,7 +5,7 @@
 #include "cpu/rows.h"
 
 namespace optrush::flash::cpu {
-/// Hands out parts of one thread's memory; without memory, it counts how much they need.
+/// Hands out parts of the memory of one thread. Without memory, it counts how much is needed.
 class Arena {
  public:
   explicit Arena(std::byte* begin = nullptr) : begin_(begin) {}
@@ -34,7 +34,7 @@ Rows<const T> read(Rows<T> rows) {
   return {rows.data, rows.row};
 }
 
-/// Matrices of fp32 as the first ones of products in T, with memory of its own where T is another type.
+/// Converts fp32 matrices to first matrices of products in T. It takes memory where T is not fp32.
 template <class T>
 class AsFirst {
  public:
@@ -54,7 +54,7 @@ class AsFirst {
   Rows<T> rounded_;
 };
 
-/// Matrices of fp32 or T as the second ones of products in T, with memory of its own where T needs pairs.
+/// Converts matrices of fp32 or T to second matrices of products in T. It takes memory where T needs pairs.
 template <class T>
 class AsSecond {
  public:
@@ -75,7 +75,7 @@ class AsSecond {
   Second<T> paired_;
 };
 
-/// Transposes of matrices (rows, columns) as the second ones of products.
+/// Converts the transposes of matrices (rows, columns) to second matrices of products.
 template <class T>
 class TransposedSecond {
  public:

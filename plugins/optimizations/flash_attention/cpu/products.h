@@ -10,14 +10,14 @@ namespace optrush::flash::cpu {
 template <class T>
 inline constexpr bool kPaired = std::is_same_v<T, c10::BFloat16>;
 
-/// The least number from n on that a product may have inside: pairs in bf16.
+/// The smallest inner size >= n that a product supports: an even number in bf16.
 template <class T>
 constexpr int64_t inner_size(int64_t n) {
   return kPaired<T> ? (n + 1) / 2 * 2 : n;
 }
 
-/// out (m, n) = a (m, k) b (k, n), or out + a b. The kernels are oneDNN's, made at run time for each shape,
-/// so large ones are done in blocks of few shapes. k is an inner_size.
+/// out (m, n) = a (m, k) b (k, n), or out + a b. oneDNN generates a kernel for each shape at run time, so
+/// large products use blocks of few shapes. k is an inner_size.
 template <class T>
 void multiply(int64_t m, int64_t n, int64_t k, Rows<const T> a, Second<const T> b, bool add,
               Rows<float> out) {

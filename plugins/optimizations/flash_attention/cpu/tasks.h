@@ -9,10 +9,10 @@
 #include "cpu/operands.h"
 
 namespace optrush::flash::cpu {
-/// Queries of a tile: with all keys of a long sequence, their scores stay in the second cache.
+/// Queries of a tile. Their scores with all keys of a long sequence fit into the L2 cache.
 inline constexpr int64_t kTile = 32;
 
-/// Minimum of tiles in a part: each part copies the keys and values again, in the layout of its products.
+/// Minimum number of tiles in a part. Each part copies keys and values into the layout of its products.
 inline constexpr int64_t kTilesOfPart = 4;
 
 /// B batch, H query heads, G heads of keys and values, S positions, K width of a head.
@@ -22,9 +22,9 @@ struct Sizes {
       : batch(q.size(0)), heads(q.size(1)), groups(k.size(1)), positions(q.size(2)), width(q.size(3)) {}
   int64_t shared() const { return heads / groups; }
   int64_t tiles() const { return (positions + kTile - 1) / kTile; }
-  /// Of all query heads that share a head of keys.
+  /// Tiles of all query heads that share a head of keys.
   int64_t shared_tiles() const { return shared() * tiles(); }
-  /// From a row of scores to the next: whole vectors.
+  /// Stride between rows of scores: whole vectors.
   int64_t score_row() const { return (positions + 15) / 16 * 16; }
 };
 
@@ -42,7 +42,7 @@ inline std::optional<int64_t> parts_of(const Sizes& sizes) {
   return {};
 }
 
-/// What a task computes: a part of the tiles of a head of keys.
+/// A part of the tiles of a head of keys.
 struct Task {
   int64_t batch, group, part;
 };
@@ -65,7 +65,7 @@ class Workspaces {
     memory_ = at::empty({at::get_num_threads(), counting.used()}, like.options().dtype(at::kByte));
   }
 
-  /// visit(workspace, task), each by one thread.
+  /// Calls visit(workspace, task). One thread computes a task.
   template <class Visit>
   void each_task(const Visit& visit) {
     auto* const begin = reinterpret_cast<std::byte*>(memory_.data_ptr<uint8_t>());
@@ -84,8 +84,8 @@ class Workspaces {
   Tensor memory_;
 };
 
-/// Calls visit(query head, tile) for the tiles of a task, from those with the most keys on, dealt in turn:
-/// all parts have about the same work.
+/// Calls visit(query head, tile) for the tiles of a task, those with the most keys first. Parts take tiles in
+/// turn, so all parts have about the same work.
 template <class Visit>
 void each_tile(const Sizes& sizes, int64_t parts, const Task& task, const Visit& visit) {
   for (int64_t i = task.part; i < sizes.shared_tiles(); i += parts)
