@@ -24,7 +24,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
 endif()
 # Most files call LibTorch or write texts. -O2 would take a quarter more CPU time to compile them, and their steps would not be
 # faster. Loops over elements are in folders named cpu/, which get -O2 (OptRushPluginFolder.cmake).
-set(CMAKE_CXX_FLAGS_RELEASE "-O1 -DNDEBUG")
+set(OPTRUSH_OPTIMIZATION -O1)
+set(CMAKE_CXX_FLAGS_RELEASE "${OPTRUSH_OPTIMIZATION} -DNDEBUG")
 
 # What is installed then names no folder of the machine that built it: __FILE__ starts at the project's root, and in
 # headers of LibTorch at site-packages.

@@ -230,8 +230,9 @@ class JsonBuilder {
   bool end_array() { return close(); }
 
   bool key(std::string& name) {
-    make_room(open_.back()->get_ref<Json::object_t&>());
-    const auto [member, is_new] = open_.back()->get_ref<Json::object_t&>().emplace(name, nullptr);
+    auto& object = open_.back()->get_ref<Json::object_t&>();
+    make_room(object);
+    const auto [member, is_new] = object.emplace(name, nullptr);
     if (!is_new) throw Error(ErrorCode::invalid_file, "duplicate JSON key '" + name + "'", {}, origin_);
     place_ = &member->second;
     return true;

@@ -86,7 +86,7 @@ TEST_F(ForkedPlans, FailsWithTheSameWords) {
 }
 
 TEST_F(ForkedPlans, LoadsItsLibrariesOnce) {
-  // Other tests load those of the build folder.
+  // Other tests load the libraries of the build folder, so this test watches copies.
   const fs::path build = testing::build_folder(), copy = folder_.path() / "copy";
   for (const char* file : {"bin/optrush-worker", "lib/liboptrush.so"}) {
     fs::create_directories((copy / file).parent_path());

@@ -9,7 +9,7 @@
 //   offload       saved tensors wait in host memory. It pays where the bus moves them while a GPU computes.
 //                 On a CPU it only costs time.
 //   quantize      saved tensors are kept in 8 bits (arXiv:2104.14129): a quarter of fp32, half of bf16, for
-//                 one pass to encode and one to decode. Gradients are those of rounded activations.
+//                 one pass to encode and one to decode. The backward reads rounded activations.
 // Gradients under every other policy are bit-equal to the plain ones.
 #include <ATen/core/grad_mode.h>
 

@@ -18,8 +18,8 @@ struct BlockCost {
   int64_t plain = 0;  ///< bytes that the block keeps without any recomputation
 };
 
-/// Runs the block's forward once to see what it saves. It keeps nothing and counts nothing. `resident`:
-/// tensors that stay in memory anyway (parameters).
+/// Runs the block's forward once and lists the tensors that it saves. They are freed, and the run is not
+/// counted. `resident`: tensors that stay in memory anyway (parameters).
 BlockCost cost_of(const UnitFunction& forward, const Tensor& x, const Batch&, const Tensors& resident,
                   Operators::Block&);
 

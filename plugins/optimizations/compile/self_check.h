@@ -7,8 +7,8 @@ namespace optrush::compile {
 /// memory and the documents' starts stay. Documents keep their identity, though not their order.
 Batch other_batch(Batch);
 
-/// Compares a compiled unit with its original function on other inputs than those of the trace: output and
-/// every gradient. It finds values that the tracer saw as constants, and lost derivatives. Returns the worst
+/// Compares a compiled unit with its original function: output and every gradient. The inputs differ from the
+/// trace. It finds values that the tracer saw as constants, and lost derivatives. Returns the worst
 /// difference, relative to the largest value of its tensor; an Error if it is too large.
 double self_check(const CompiledUnit&, const UnitGraph&, const UnitFunction&, const Unit&, const Tensor& x,
                   const Batch&);

@@ -1,6 +1,6 @@
-// A caching allocator for CPU tensors, like those of GPUs. Lists of size classes hand out the blocks of a
-// step again in the next step. So no page is faulted in, no heap is searched, and a reused block is still in
-// the cache. Large blocks can use pages of 2 MiB, which avoids TLB misses. It pays where a step makes many
+// A caching allocator for CPU tensors, like LibTorch's for GPUs. Lists of size classes hand out the blocks of
+// a step again in the next step. So no page is faulted in, no heap is searched, and a reused block is still
+// in the cache. Large blocks can use pages of 2 MiB, which avoids TLB misses. It pays where a step makes many
 // tensors of medium and large size; not where matmuls dominate. It holds more memory than tensors request: up
 // to a fifth by size classes, and blocks of sizes that are not requested again (the report shows both).
 // jemalloc and tcmalloc work alike:

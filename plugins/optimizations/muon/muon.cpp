@@ -14,7 +14,7 @@
 // matrix's type. The optimizer below in the stack updates the embedding, the head and vectors, at
 // `others_lr` times the learning rate. By default an update has the root mean square that AdamW's has in
 // long trainings. At the beginning of a training AdamW's updates are larger, and the best rate of Muon is
-// several times that of AdamW.
+// several times AdamW's best rate.
 #include "optimizer.h"
 #include "optrush/error.h"
 #include "optrush/plugin.h"

@@ -1,7 +1,7 @@
 // Several documents in one sequence, to reduce padding (arXiv:2107.02027). Attention stays inside
 // each document and positions restart, so a document's loss is the same as alone. But other
-// documents share a step, so losses differ from those of other rungs step by step, and its effect
-// is that of another task. The gain is the share of padding: nothing where documents fill a
+// documents share a step, so the losses of a step differ from other rungs, and its effect
+// counts as a different task. The gain is the share of padding: nothing where documents fill a
 // sequence.
 #include "optrush/plugin.h"
 #include "pack.h"

@@ -1,9 +1,9 @@
 // The SwiGLU MLP with a choice of saved tensors (docs/plugins/shipped/swiglu_recompute.md derives
 // gradients and bytes). Level 0 keeps x, gate, up and hidden: three tensors of tokens x ffn_dim. The plain
 // formula keeps a fourth, SiLU(gate). Level 1 keeps only x. Its backward runs the matmuls of gate and up
-// again, two beside its six, and never that of down. It pays where activations limit the batch: the MLP
-// keeps the larger part of a Llama block's activations, and recomputing it costs less than recomputing the
-// block (activation checkpointing, arXiv:1604.06174). With memory to spare it only costs time. Where
+// again (two beside its six), but never the matmul of down. It pays where activations limit the batch: the
+// MLP keeps the larger part of a Llama block's activations, and recomputing it costs less than recomputing
+// the block (activation checkpointing, arXiv:1604.06174). With memory to spare it only costs time. Where
 // linears or the swiglu operator are edited (adapted, quantized), the MLP calls what these slots resolve
 // to.
 #include <ATen/core/grad_mode.h>
@@ -59,7 +59,7 @@ class SwigluRecompute final : public Plugin {
     if (keep == Keep::everything) return kept_whole;
     return [this, own_swiglu, kept_whole, &scopes = recipe.scopes()](const Tensor& x,
                                                                      const Ops::MlpParts& parts) {
-      // A compiler chooses what it keeps.
+      // A compiler chooses the saved tensors.
       if (!at::GradMode::is_enabled() || tracing()) return kept_whole(x, parts);
       Ops::MlpParts lean = parts;
       if (own_swiglu)
