@@ -4,8 +4,10 @@
 #include <cctype>
 #include <vector>
 
+#include "optrush/error.h"
 #include "spec/fields.h"
 #include "spec/spec_json.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {

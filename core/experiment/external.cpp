@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cctype>
 
+#include "optrush/error.h"
 #include "spec/fields.h"
 #include "spec/spec_json.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {

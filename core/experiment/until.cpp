@@ -3,7 +3,9 @@
 #include <charconv>
 #include <cmath>
 
+#include "optrush/error.h"
 #include "spec/fields.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {

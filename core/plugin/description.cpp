@@ -12,6 +12,7 @@
 #include "plugin/elf_note.h"
 #include "plugin/needs.h"
 #include "spec/fields.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {

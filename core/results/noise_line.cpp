@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "spec/fields.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {

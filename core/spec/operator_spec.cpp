@@ -1,4 +1,5 @@
 #include "spec/operator_spec.h"
+#include "optrush/error.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
