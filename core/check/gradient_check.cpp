@@ -133,10 +133,10 @@ void check_pair(const CheckCase& c, const ObservedCall& observed) {
   throw Error(ErrorCode::wrong_result, text);
 }
 
-std::string in_double(const CheckCase& c, at::Device device) {
+std::string in_double(const CheckCase& c, const CheckContext& context) {
   RunSpec spec = c.spec;
   spec.train.dtype = "fp64";
-  const auto run = open_run(spec, device);
+  const auto run = open_run(spec, context);
   const auto calls = observed_calls(*run);
   // Differentiables first, because their errors name the culprit, while the whole model only shows a
   // parameter below it.
@@ -147,13 +147,13 @@ std::string in_double(const CheckCase& c, at::Device device) {
 }
 }  // namespace
 
-std::string check_gradients(const CheckCase& c, at::Device device) {
+std::string check_gradients(const CheckCase& c, const CheckContext& context) {
   std::string why = "its effect is 'precision'";
-  if (keeps_its_bits(c)) {
+  if (keeps_its_bits(c, context.catalogue)) {
     RunSpec wide = c.spec;
     wide.train.dtype = "fp64";
     try {
-      SmallStep(*open_run(wide, device)).loss();
+      SmallStep(*open_run(wide, context)).loss();
       why.clear();
     } catch (const Skip&) {
       throw;
@@ -161,16 +161,16 @@ std::string check_gradients(const CheckCase& c, at::Device device) {
       why = "it does not run in fp64: " + e.message();
     }
   }
-  if (why.empty()) return in_double(c, device);
+  if (why.empty()) return in_double(c, context);
   // A plugin that only stores in fewer bits computes a fixed function, whose gradient is exact in fp64.
   try {
-    return in_double(c, device);
+    return in_double(c, context);
   } catch (const Skip&) {
     throw;
   } catch (const WrongBackward&) {
     throw;
   } catch (const Error&) {
-    const auto run = open_case(c, c.spec, device);
+    const auto run = open_case(c, c.spec, context);
     check_along_the_gradient(c, *run);
   }
   return "the whole model, by finite differences with large steps, because " + why;

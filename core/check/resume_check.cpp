@@ -55,8 +55,8 @@ std::optional<std::string> first_different(Session& a, Session& b, double tolera
 }
 }  // namespace
 
-std::string check_resume(const CheckCase& c, at::Device device) {
-  const auto whole = open_case(c, c.spec, device);
+std::string check_resume(const CheckCase& c, const CheckContext& context) {
+  const auto whole = open_case(c, c.spec, context);
   const int64_t made = c.spec.train.warmup + c.spec.train.steps;
   steps_of(*whole);
   const SavedState saved = in_memory(*whole, made);
@@ -64,12 +64,13 @@ std::string check_resume(const CheckCase& c, at::Device device) {
   const Curve without = steps_of(*whole);
 
   const LibraryState as_at_first;
-  const auto rest = open_run(c.spec, device);
+  const auto rest = open_run(c.spec, context);
   load_state(*rest, saved);
   const Curve with = steps_of(*rest);
   if (c.without_values) return {};
   // On a GPU, atomic additions sum in any order.
-  const double tolerance = device.is_cpu() ? 0 : norm_tolerance_of(Effect::rounding, Arithmetic::reduced);
+  const double tolerance =
+      context.device.is_cpu() ? 0 : norm_tolerance_of(Effect::rounding, Arithmetic::reduced);
   const auto compare = [&](const char* what, const std::vector<double>& got,
                            const std::vector<double>& expected) {
     for (size_t i = 0; i < expected.size(); ++i)

@@ -4,5 +4,5 @@
 
 namespace optrush {
 /// Runs a case; exceptions become its result. The caller sets the seconds.
-CaseEnd run_case(const CheckCase&, at::Device, StackCheck& stacks);
+CaseEnd run_case(const CheckCase&, const CheckContext&, StackCheck& stacks);
 }  // namespace optrush

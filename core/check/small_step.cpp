@@ -67,8 +67,7 @@ std::vector<SmallStep::Trained> SmallStep::gradients() {
   return trained;
 }
 
-bool keeps_its_bits(const CheckCase& c) {
-  const Catalogue catalogue = Catalogue::find(c.spec.plugin_path);
+bool keeps_its_bits(const CheckCase& c, const Catalogue& catalogue) {
   return std::ranges::none_of(c.spec.plugins, [&](const PluginUse& use) {
     return catalogue.at(use.name).effect_with(use.options) == Effect::precision;
   });

@@ -38,7 +38,7 @@ struct ObservedCall {
   Tensors inputs;
 };
 /// Whether no plugin of the stack has the effect `precision`.
-bool keeps_its_bits(const CheckCase&);
+bool keeps_its_bits(const CheckCase&, const Catalogue&);
 /// For each Differentiable that one step calls, the call with the most inputs that require gradients.
 std::vector<ObservedCall> observed_calls(Session&);
 }  // namespace optrush

@@ -174,10 +174,9 @@ bool agree(const TrainingCurve& a, const TrainingCurve& b, const Tolerance& tole
 }
 
 /// The runs to compare, and the effect that decides the tolerance.
-StackCheck::Comparison comparison_of(const CheckCase& c) {
+StackCheck::Comparison comparison_of(const CheckCase& c, const Catalogue& catalogue) {
   StackCheck::Comparison result{c.spec, c.spec};
   result.plain.plugins.clear();
-  const Catalogue catalogue = Catalogue::find(c.spec.plugin_path);
   for (const PluginUse& use : c.spec.plugins) {
     const Effect effect = catalogue.at(use.name).effect_with(use.options);
     if (effect == Effect::model)
@@ -196,7 +195,7 @@ const StackCheck::Reference& StackCheck::reference(const RunSpec& spec) {
   const auto train_once = [&] {
     const LibraryState kept;
     GradientRecorder recorder;
-    const auto run = open_run(spec, device_, [&](Recipe& recipe) {
+    const auto run = open_run(spec, context_, [&](Recipe& recipe) {
       recorder.edit(recipe);
       start_as_in_fp32(recipe);
     });
@@ -209,7 +208,7 @@ const StackCheck::Reference& StackCheck::reference(const RunSpec& spec) {
   try {
     found.curve = train_once();
     // On a GPU, atomic additions sum in any order.
-    if (!device_.is_cpu()) {
+    if (!context_.device.is_cpu()) {
       const TrainingCurve again = train_once(), &first = found.curve;
       found.reproducible = again.losses == first.losses && again.norms == first.norms;
     }
@@ -240,11 +239,11 @@ const StackCheck::Reference* StackCheck::in_equal_micro_batches(const Comparison
 }
 
 std::string StackCheck::run(const CheckCase& c) {
-  Comparison comparison = comparison_of(c);
+  Comparison comparison = comparison_of(c, context_.catalogue);
   int64_t sequences = 0, accumulation = 1;
   {
     const LibraryState kept;
-    const auto opened = open_case(c, c.spec, device_);
+    const auto opened = open_case(c, c.spec, context_);
     sequences = global_batch(opened->spec().train, opened->mesh());
     accumulation = opened->spec().train.accumulation;
   }
@@ -260,7 +259,7 @@ std::string StackCheck::run(const CheckCase& c) {
   comparison.subject.train.micro_batch = product / sequences;
 
   GradientRecorder recorder;
-  const auto run = open_case(c, comparison.subject, device_, [&](Recipe& recipe) { recorder.edit(recipe); });
+  const auto run = open_case(c, comparison.subject, context_, [&](Recipe& recipe) { recorder.edit(recipe); });
   const TrainingCurve curve = curve_of(*run, recorder);
   if (c.without_values) return {};
   if (comparison.effect == Effect::exact && !plain.reproducible) comparison.effect = Effect::rounding;

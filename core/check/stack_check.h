@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "check/cases.h"
+#include "check/opening.h"
 #include "optrush/tensor.h"
 
 namespace optrush {
@@ -17,7 +17,7 @@ struct TrainingCurve {
 /// Compares stacks with their plain form. Plain forms are trained once and kept.
 class StackCheck {
  public:
-  explicit StackCheck(at::Device device) : device_(device) {}
+  explicit StackCheck(const CheckContext& context) : context_(context) {}
 
   /// Trains the stack of the case and its plain form, which has the same sequences per step and only those
   /// plugins that change the model. If all plugins do, the reference is the same stack in fp64. Compares
@@ -43,7 +43,7 @@ class StackCheck {
   /// The plain form with the micro-batches of a subject that accumulates; null if it has them anyway.
   const Reference* in_equal_micro_batches(const Comparison&, int64_t accumulation);
 
-  at::Device device_;
+  const CheckContext& context_;
   std::map<std::string, Reference> references_;
 };
 }  // namespace optrush

@@ -99,8 +99,8 @@ void compare_tensors(const std::string& what, const Tensors& got, const Tensors&
 constexpr double kFewBits = 0.1;
 
 /// Returns false if it draws random numbers, which differ by type.
-bool compare_with_double(const CheckCase& c, const ObservedCall& observed) {
-  const bool few_bits = !keeps_its_bits(c);
+bool compare_with_double(const CheckCase& c, const ObservedCall& observed, const Catalogue& catalogue) {
+  const bool few_bits = !keeps_its_bits(c, catalogue);
   const Differentiable& op = *observed.op;
   const at::NoGradGuard no_grad;
   const DrawObserver draws;
@@ -123,12 +123,12 @@ bool compare_with_double(const CheckCase& c, const ObservedCall& observed) {
 }
 
 std::vector<ObservedCall> calls_in(const Types& types, const CheckCase& c, std::unique_ptr<Session>& run,
-                                   at::Device device) {
+                                   const CheckContext& context) {
   RunSpec spec = c.spec;
   spec.train.dtype = types.parameters;
-  run = open_run(spec, device, [&](Recipe& recipe) {
+  run = open_run(spec, context, [&](Recipe& recipe) {
     if (types.autocast)
-      recipe.scope(Phase::precision, [type = *types.autocast, device]() -> Scopes::Guard {
+      recipe.scope(Phase::precision, [type = *types.autocast, device = context.device]() -> Scopes::Guard {
         return std::make_shared<Autocast>(device.type(), type);
       });
   });
@@ -136,15 +136,15 @@ std::vector<ObservedCall> calls_in(const Types& types, const CheckCase& c, std::
 }
 }  // namespace
 
-std::string check_types(const CheckCase& c, at::Device device) {
+std::string check_types(const CheckCase& c, const CheckContext& context) {
   std::set<std::string> names, drawing;
   std::vector<std::string> checked, refused;
-  open_case(c, c.spec, device);
+  open_case(c, c.spec, context);
   for (const Types& types : kTypes) {
     std::unique_ptr<Session> run;  // keeps the objects that the calls refer to
     std::vector<ObservedCall> calls;
     try {
-      calls = calls_in(types, c, run, device);
+      calls = calls_in(types, c, run, context);
     } catch (const Error& e) {
       refused.push_back("not in " + types.name + ": " + e.message());
       continue;
@@ -156,7 +156,7 @@ std::string check_types(const CheckCase& c, at::Device device) {
     }
     for (const ObservedCall& observed : calls) {
       try {
-        if (!compare_with_double(c, observed)) {
+        if (!compare_with_double(c, observed, context.catalogue)) {
           drawing.insert(observed.op->name);
           continue;
         }

@@ -71,6 +71,11 @@ void refuse_wrong_comparisons(const std::string& device, bool without_values) {
             device,
         "leave it out");
 }
+
+CheckCase listed_case(Json line, const fs::path& file) {
+  line.erase("identity");
+  return check_case_from_json(line, file.string());
+}
 }  // namespace
 
 int check_list_command(const CheckListRequest& given) {
@@ -103,18 +108,18 @@ int check_run_command(const fs::path& cases, const fs::path& journal) {
   install_cpu_memory_tracking();
   at::set_num_threads(static_cast<int>(std::thread::hardware_concurrency()));
   const Json list = read_json(cases);
-  const at::Device device = open_device(list.at("device"));
-  StackCheck stacks(device);
+  const CheckCase first = listed_case(list.at("cases").at(0), cases);
+  const CheckContext context{open_device(list.at("device")), Catalogue::find(first.spec.plugin_path)};
+  StackCheck stacks(context);
   const fs::path folder = fs::absolute(cases).parent_path();
   write_small_data(folder);
-  for (Json line : list.at("cases")) {
-    const Json identity = line.at("identity");
-    line.erase("identity");
-    CheckCase each = check_case_from_json(line, cases.string());
+  for (const Json& line : list.at("cases")) {
+    const Json& identity = line.at("identity");
+    CheckCase each = listed_case(line, cases);
     if (!each.spec.data.path.empty()) each.spec.data.path = (folder / each.spec.data.path).string();
     append_line(journal, Json{{"begin", each.id}, {"identity", identity}}.dump());
     const auto start = std::chrono::steady_clock::now();
-    CaseEnd end = run_case(each, device, stacks);
+    CaseEnd end = run_case(each, context, stacks);
     end.seconds = seconds_since(start);
     append_line(journal, Json{{"case", each.id}, {"identity", identity}, {"end", to_json(end)}}.dump(
                              -1, ' ', true, Json::error_handler_t::replace));

@@ -67,7 +67,8 @@ TEST(CudaGraphs, TakeWhatIsCapturableAndThenNeedAGpu) {
 TEST(CudaGraphs, RefusePackedDocumentsAndPairsOfAnswersByName) {
   const TemporaryFolder folder;
   write_small_data(folder.path());
-  StackCheck stacks(at::kCPU);
+  const CheckContext context{at::kCPU, Catalogue::find(spec_with({}).plugin_path)};
+  StackCheck stacks(context);
   for (const auto& [other, kind] : {std::pair("dpo", "preferences"), {"packing", "documents"}}) {
     CheckCase pair{.id = other,
                    .kind = CheckKind::pair,
@@ -75,7 +76,7 @@ TEST(CudaGraphs, RefusePackedDocumentsAndPairsOfAnswersByName) {
                    .spec = spec_with({{"fused_adamw"}, {other}})};
     pair.spec.data = small_data(kind);
     pair.spec.data.path = (folder / pair.spec.data.path).string();
-    const CaseEnd result = run_case(pair, at::kCPU, stacks);
+    const CaseEnd result = run_case(pair, context, stacks);
     EXPECT_EQ(result.status, CaseStatus::refused) << result.detail;
     EXPECT_EQ(result.code, ErrorCode::unsupported);
     EXPECT_NE(result.detail.find("'" + std::string(other) + "' in "), std::string::npos) << result.detail;
@@ -93,7 +94,7 @@ TEST(CudaGraphs, APairWhoseModelIsTheOthersIsRefusedAndNotBroken) {
   CheckCase c{.id = "pair", .kind = CheckKind::pair, .subjects = {"cuda_graphs", "router_losses"}};
   c.spec = spec_with({{"router_losses", {{"balance", 0.05}}}, {"fused_adamw", Json::object()}});
   c.spec.model.update({{"n_experts", 3}, {"experts_per_token", 2}});
-  EXPECT_THROW(open_case(c, c.spec, at::kCPU), Refused);
+  EXPECT_THROW(open_case(c, c.spec, {at::kCPU, Catalogue::find(c.spec.plugin_path)}), Refused);
 }
 
 /// A step of given batches that runs nothing.

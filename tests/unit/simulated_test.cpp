@@ -67,14 +67,15 @@ TEST_F(Simulated, EveryKindOfModelTrainsAsOnTheCpu) {
 
 // A check in double sets the values of what is frozen, and has to do so where the run is.
 TEST_F(Simulated, ChecksRunOnAnotherDeviceThanTheCpu) {
-  const at::Device device = simulated::open(simulated::Values::host);
-  StackCheck stacks(device);
+  const CheckContext context{simulated::open(simulated::Values::host),
+                             Catalogue::find(nano_spec().plugin_path)};
+  StackCheck stacks(context);
   for (const char* plugin : {"lora", "activation_checkpointing"}) {
     CheckCase alone{
         .id = plugin, .kind = CheckKind::alone, .subjects = {plugin}, .spec = nano_spec({{plugin}})};
     for (const CheckKind kind : {CheckKind::alone, CheckKind::resume}) {
       alone.kind = kind;
-      const CaseEnd result = run_case(alone, device, stacks);
+      const CaseEnd result = run_case(alone, context, stacks);
       EXPECT_EQ(result.status, CaseStatus::ok) << result.detail;
       EXPECT_FALSE(result.code);
     }
