@@ -58,8 +58,12 @@ def save_model(folder, kept="m.content", template=TEMPLATE):
     return tokenizer, model
 
 
-def optrush(*arguments, cwd):
-    return subprocess.run([BUILD / "bin/optrush", *map(str, arguments)], capture_output=True, text=True, cwd=cwd)
+# OPTRUSH_PYTHON names a Python that has imported transformers. A user's start does not have it.
+AS_USERS = {name: value for name, value in os.environ.items() if name != "OPTRUSH_PYTHON"}
+
+
+def optrush(*arguments, cwd, environment=None):
+    return subprocess.run([BUILD / "bin/optrush", *map(str, arguments)], capture_output=True, text=True, cwd=cwd, env=environment)
 
 
 def script():
@@ -478,7 +482,7 @@ def test_vocabularies(work):
 
 def test_a_run(work, model):
     (work / "chats.jsonl").write_text("".join(json.dumps({"messages": messages(chat)}) + "\n" for chat in CHATS))
-    done = optrush("tokenize", "chats.jsonl", "tokens.jsonl", "--model", "model", cwd=work)
+    done = optrush("tokenize", "chats.jsonl", "tokens.jsonl", "--model", "model", cwd=work, environment=AS_USERS)
     assert done.returncode == 0, done.stderr
     (work / "tune.lua").write_text("""
 local rush = require "optrush"
@@ -640,7 +644,7 @@ exp:run { rounds = 1 }
     cache = work / "cache_of_the_interrupted"
     for number in (signal.SIGTERM, signal.SIGKILL):
         run = subprocess.Popen([BUILD / "bin/optrush", "run", "long.lua", "--device", "cpu"], cwd=work, stderr=subprocess.DEVNULL,
-                               stdout=subprocess.DEVNULL, env={**os.environ, "OPTRUSH_CACHE": str(cache)})
+                               stdout=subprocess.DEVNULL, env={**AS_USERS, "OPTRUSH_CACHE": str(cache)})
         parts = lambda: list((cache / "tokens").glob(".tokens-*"))
         while not parts() and run.poll() is None:
             time.sleep(0.02)

@@ -4,8 +4,8 @@ many times: importing torch takes three seconds of each, transformers three more
   warm_python.py serve SOCKET               loads, says so, and serves in the background
   warm_python.py stop SOCKET
   warm_python.py run SOCKET PYTHON WORDS    as `PYTHON WORDS`: a script or torchrun runs in a fork of the server, with the caller's
-                                            folder, environment and output. Without a server, with a library to load first, and for
-                                            all else, it is PYTHON itself
+                                            folder, environment and output. The options -u and -B may stand before it. Without a
+                                            server, with a library to load first, and for all else, it is PYTHON itself
 
 Torchrun starts its ranks with PYTHON_EXEC, which may be the third of these.
 """
@@ -57,6 +57,7 @@ def run_script(request, streams):
         os.environ.clear()
         os.environ.update(request["environment"])
         sys.executable = os.environ.get("PYTHON_EXEC", sys.executable)  # a script starts itself again as torchrun
+        sys.dont_write_bytecode = not request["bytecode"]
         sys.argv = request["words"]
         if sys.argv[0] == "-m":
             sys.path[0] = ""
@@ -175,11 +176,12 @@ def forked(words):
 
 
 def run(path, python, *given):
-    words = given[1:] if given[:1] == ("-u",) else given  # a rank's output, which a fork writes at its end
+    words = given[1:] if given[:1] in (("-u",), ("-B",)) else given  # a fork writes its output at its end
     server = connected(path) if forked(words) else None
     if server is None:
         os.execv(python, [python, *given])
-    request = json.dumps({"words": words, "folder": os.getcwd(), "environment": dict(os.environ)}).encode()
+    request = json.dumps({"words": words, "folder": os.getcwd(), "environment": dict(os.environ),
+                          "bytecode": given[:1] != ("-B",)}).encode()
     socket.send_fds(server, [request], [0, 1, 2])
     answer = server.recv(100)
     code = int(answer) if answer else 1
