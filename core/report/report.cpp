@@ -25,19 +25,19 @@ Analysis analyze(const fs::path& folder, const ReportOptions& options, const Res
 
 namespace {
 /// Writes all files. Returns why there are no charts; "" if there are, or none are needed.
-std::string write_files(const fs::path& folder, const Analysis& analysis, bool png) {
-  const Document document = make_document(analysis);
-  write_file(folder / "results.csv", csv(analysis));
+std::string write_files(const fs::path& folder, const Analysis& analysis, ChartProcess& drawing, bool png) {
   // results.json is large for long runs, and another process draws the charts meanwhile.
   auto results = std::async(std::launch::async, [&] { write_results(folder / "results.json", analysis); });
-  const Summary summary = summary_of(analysis);
-  write_json(folder / "summary.json", to_json(summary));
-  write_file(folder / "summary.txt", summary_line(summary));
+  const Document document = make_document(analysis);
   const std::vector<Chart> charts = charts_of(analysis);
   std::vector<std::string> names;
   for (const auto& chart : charts) names.push_back(chart.name);
-  const std::string page = html(document, names);
-  const std::string problem = charts.empty() ? "" : draw(folder, analysis, charts, page, png);
+  if (!charts.empty()) drawing.begin(analysis, charts, html(document, names), png);
+  write_file(folder / "results.csv", csv(analysis));
+  const Summary summary = summary_of(analysis);
+  write_json(folder / "summary.json", to_json(summary));
+  write_file(folder / "summary.txt", summary_line(summary));
+  const std::string problem = charts.empty() ? "" : drawing.finish();
   if (!problem.empty()) names.clear();
   if (names.empty()) write_file(folder / "report.html", html(document, {}));
   write_file(folder / "report.md", markdown(document, names));
@@ -47,10 +47,12 @@ std::string write_files(const fs::path& folder, const Analysis& analysis, bool p
 }  // namespace
 
 WrittenReport write_report(const fs::path& folder, const ReportOptions& options) {
+  ChartProcess drawing(folder);
   WrittenReport written{analyze(folder, options), ""};
   if (ran_on_stand_in(written.analysis.context))
     write_file(folder / "report.md", std::string(kNothingComputed) + "\n");
-  else if (const std::string problem = write_files(folder, written.analysis, options.png); !problem.empty())
+  else if (const std::string problem = write_files(folder, written.analysis, drawing, options.png);
+           !problem.empty())
     written.warning = "the report has tables only, no charts: " + problem;
   return written;
 }

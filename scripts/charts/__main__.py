@@ -1,4 +1,5 @@
-"""Draws the charts of a report. Its job is a JSON file, which core/report/writers/render.cpp writes:
+"""Draws the charts of a report. Its job is a JSON file, which core/report/writers/render.cpp writes before it closes the
+standard input of this process:
 
 {"experiment": "quickstart", "rungs": ["base"], "folder": "where the charts go", "png": false,
  "charts": [{"name": "speed", "kind": "speed", "data": what the module of that kind reads,
@@ -8,6 +9,7 @@
 """
 import json
 import os
+import select
 import sys
 
 import grid
@@ -64,10 +66,19 @@ def draw(name, spec, job):
     write(path + ".svg", (svg[:start] + "<style>" + theme.CSS + "</style>" + svg[start:]).encode())
 
 
+def wait_for_job():
+    """Until the standard input ends. The first chart starts a JavaScript engine, so one is drawn meanwhile."""
+    if not select.select([sys.stdin], [], [], 0)[0]:
+        vl_convert.vegalite_to_svg({"mark": "point", "data": {"values": []}})
+    sys.stdin.buffer.read()
+
+
 def main():
+    wait_for_job()
     with open(sys.argv[1], encoding="utf-8") as file:
         job = json.load(file)
-    specs = {chart["name"]: KINDS[chart["kind"]]({**job, "note": chart["note"]}, chart["data"]) for chart in job["charts"]}
+    specs = {chart["name"]: KINDS[chart["kind"]]({**job, "note": chart["note"]}, chart["data"])
+             for chart in job["charts"]}
     for name, spec in specs.items():
         draw(name, spec, job)
     html = job["page"]["html"].replace(job["page"]["mark"], page.interactive(specs, library(job["cache"])), 1)

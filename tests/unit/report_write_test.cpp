@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/temporary_folder.h"
 #include "machine/python.h"
+#include "optrush/error.h"
 #include "report/report.h"
 #include "report/writers/writers.h"
 #include "report_fixture.h"
@@ -16,6 +17,7 @@ namespace optrush {
 namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -53,6 +55,51 @@ TEST_F(ReportFiles, WithoutAPythonThereAreTables) {
   EXPECT_THAT(text("report.md"), Not(HasSubstr(".svg")));
   EXPECT_THAT(text("report.html"), Not(HasSubstr("vegaEmbed")));
   EXPECT_THAT(text("report.html"), HasSubstr("2,064"));
+}
+
+/// The warning of a report that is written with this Python, which draws no charts.
+std::string warning_with(const fs::path& python, const fs::path& folder) {
+  setenv("OPTRUSH_PYTHON", python.c_str(), 1);
+  std::string warning = write_report(folder).warning;
+  unsetenv("OPTRUSH_PYTHON");
+  EXPECT_EQ(files_of(folder), united(kStored, kTables)) << python;
+  EXPECT_THAT(read_file(folder / "report.html"), Not(HasSubstr("vegaEmbed"))) << python;
+  return warning;
+}
+
+TEST_F(ReportFiles, NameTheErrorOfABrokenPython) {
+  const TemporaryFolder elsewhere;
+  const fs::path python = elsewhere.path() / "python";
+  EXPECT_THAT(warning_with(python, folder_.path()), HasSubstr("cannot start '" + python.string() + "'"));
+  write_file(python, "#!/bin/sh\necho Traceback\necho 'ModuleNotFoundError: no such module'\nexit 1\n");
+  fs::permissions(python, fs::perms::owner_all);
+  EXPECT_THAT(warning_with(python, folder_.path()),
+              EndsWith("no charts: " + python.string() + ": ModuleNotFoundError: no such module"));
+  write_file(python, "#!/bin/sh\nkill -SEGV $$\n");
+  fs::permissions(python, fs::perms::owner_all);
+  EXPECT_THAT(warning_with(python, folder_.path()), EndsWith("no charts: the drawing did not end"));
+}
+
+TEST_F(ReportFiles, NameTheErrorOfAChart) {
+  const fs::path python = find_python_tools().path;
+  if (python.empty()) GTEST_SKIP() << "there is no Python environment";
+  const TemporaryFolder packages;
+  write_file(packages.path() / "vl_convert.py", R"py(
+def vegalite_to_svg(spec):
+    if "title" in spec:
+        raise ValueError("an unknown mark")
+)py");
+  setenv("PYTHONPATH", packages.path().c_str(), 1);
+  EXPECT_THAT(warning_with(python, folder_.path()), EndsWith(": ValueError: an unknown mark"));
+  unsetenv("PYTHONPATH");
+}
+
+TEST(ChartProcess, LeavesNothingWhereThereIsNoReport) {
+  const TemporaryFolder folder;
+  EXPECT_THROW(write_report(folder.path()), Error);
+  EXPECT_TRUE(files_of(folder.path()).empty());
+  EXPECT_THROW(write_report(folder.path() / "missing"), Error);
+  EXPECT_FALSE(fs::exists(folder.path() / "missing"));
 }
 
 TEST_F(ReportFiles, WithChartsInBothThemes) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <functional>
 #include <future>
+#include <span>
 
 #include "base/files.h"
 #include "report/analysis/quantities.h"
@@ -252,15 +253,18 @@ Json figures_of(const Analysis& a) {
 
 std::string line_of(const Json& part) { return part.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
-/// A JSON text without spaces between tokens. It has no branches, because most of a report's bytes pass here.
+/// A JSON text without spaces between tokens. Most of a report's bytes pass here, so the loop has no branch
+/// except at the end of a line.
 std::string compact(std::string text) {
   char* end = text.data();
   bool in_string = false, escaped = false;
-  for (const char c : text) {
-    *end = c;
-    in_string ^= (c == '"') & !escaped;
-    escaped = (c == '\\') & !escaped;
-    end += static_cast<int>(in_string | ((c != ' ') & (c != '\n') & (c != '\r') & (c != '\t')));
+  for (auto c = text.begin(); c != text.end(); ++c) {
+    *end = *c;
+    in_string ^= (*c == '"') & !escaped;
+    escaped = (*c == '\\') & !escaped;
+    end += static_cast<int>(in_string | ((*c != ' ') & (*c != '\n') & (*c != '\r') & (*c != '\t')));
+    if (*c == '\n')  // no string contains it
+      while (c + 1 != text.end() && c[1] == ' ') ++c;
   }
   text.resize(static_cast<size_t>(end - text.data()));
   return text;
@@ -276,23 +280,47 @@ void put_list(const Sink& sink, size_t count, const std::function<void(size_t)>&
   sink("\n]");
 }
 
-/// Prepares the text of long samples while the previous one is written.
-void put_runs(const Sink& sink, const std::vector<StoredRun>& runs) {
-  constexpr size_t kLong = 1U << 20U;  // below this size, a thread takes longer
-  const auto ready = [&](size_t i) {
-    if (i == runs.size()) return std::future<std::string>();
-    const StoredText& raw = runs[i].result_text;
-    const auto when = raw.size > kLong ? std::launch::async : std::launch::deferred;
-    return std::async(when, [&raw] { return compact(raw.read()); });
+using Runs = std::span<const StoredRun>;
+
+/// The items of a list of runs, in pieces.
+std::vector<std::string> pieces_of(Runs runs) {
+  std::vector<std::string> pieces;
+  for (const StoredRun& run : runs) {
+    pieces.push_back((pieces.empty() ? "{\"id\":" : "},\n {\"id\":") + line_of(run.id) +
+                     ",\"spec\":" + compact(run.spec_text.read()) + ",\"result\":");
+    pieces.push_back(compact(run.result_text.read()));
+  }
+  pieces.emplace_back("}");
+  return pieces;
+}
+
+/// Groups of runs whose results have at least 1 MiB. For fewer bytes, a thread takes longer.
+std::vector<Runs> batches_of(Runs runs) {
+  constexpr size_t kLong = 1U << 20U;
+  std::vector<Runs> batches;
+  const auto size_of = [](const StoredText& text) { return std::max(text.size, text.own.size()); };
+  while (!runs.empty()) {
+    size_t count = 0, bytes = 0;
+    while (count < runs.size() && bytes < kLong) bytes += size_of(runs[count++].result_text);
+    batches.push_back(runs.first(count));
+    runs = runs.subspan(count);
+  }
+  return batches;
+}
+
+/// Prepares a batch while the previous one is written.
+void put_runs(const Sink& sink, Runs runs) {
+  const std::vector<Runs> batches = batches_of(runs);
+  const auto prepare = [&](size_t i) {
+    return i < batches.size() ? std::async(batches.size() > 1 ? std::launch::async : std::launch::deferred,
+                                           pieces_of, batches[i])
+                              : std::future<std::vector<std::string>>();
   };
-  auto next = ready(0);
-  put_list(sink, runs.size(), [&](size_t i) {
-    const std::string samples = next.get();
-    next = ready(i + 1);
-    sink("{\"id\":" + line_of(runs[i].id) + ",\"spec\":" + compact(runs[i].spec_text.read()) +
-         ",\"result\":");
-    sink(samples);
-    sink("}");
+  auto next = prepare(0);
+  put_list(sink, batches.size(), [&](size_t i) {
+    const std::vector<std::string> pieces = next.get();
+    next = prepare(i + 1);
+    for (const std::string& piece : pieces) sink(piece);
   });
 }
 }  // namespace

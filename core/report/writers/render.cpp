@@ -1,13 +1,15 @@
 #include "report/writers/render.h"
 
+#include <fcntl.h>
 #include <unistd.h>
+
+#include <chrono>
 
 #include "base/files.h"
 #include "machine/installation.h"
 #include "machine/python.h"
 #include "optrush/error.h"
 #include "optrush/machine.h"
-#include "process/process.h"
 #include "report/writers/writers.h"
 
 namespace optrush {
@@ -15,14 +17,10 @@ namespace fs = std::filesystem;
 namespace {
 constexpr double kRenderTimeout = 120;
 
-/// A file that is removed at the end.
-struct Scratch {
-  fs::path path;
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove(path, ignored);
-  }
-};
+/// Several processes may draw in one folder at the same time.
+fs::path scratch_file(const fs::path& folder, const char* extension) {
+  return folder / (".charts." + std::to_string(getpid()) + extension);
+}
 
 Json job_of(const fs::path& folder, const Analysis& a, const std::vector<Chart>& charts,
             const std::string& page, bool png) {
@@ -40,28 +38,56 @@ Json job_of(const fs::path& folder, const Analysis& a, const std::vector<Chart>&
 }
 }  // namespace
 
-std::string draw(const fs::path& folder, const Analysis& a, const std::vector<Chart>& charts,
-                 const std::string& page, bool png) {
-  const fs::path python = project_python();
-  if (python.empty()) return "there is no Python environment";
-  // Several processes may draw in one folder at the same time.
-  const std::string own = ".charts." + std::to_string(getpid());
-  const Scratch job{folder / (own + ".json")}, log{folder / (own + ".log")};
-  write_json(job.path, job_of(folder, a, charts, page, png));
-  try {
-    Interrupts interrupts;
-    const fs::path script = Installation::of_this_program().scripts / "charts";
-    const ProcessEnd end =
-        run_process({{python.string(), "-B", script.string(), job.path.string()}, {}, log.path},
-                    {kRenderTimeout}, interrupts);
-    if (end.kind == ProcessEnd::Kind::exited && end.code == 0) return "";
-    if (end.kind != ProcessEnd::Kind::exited) return "the drawing did not end";
-  } catch (const Error& e) {
-    return e.message();
-  }
-  // The last line of a Python traceback is the error.
-  std::string text = read_file(log.path);
+ChartProcess::Scratch::~Scratch() {
+  std::error_code ignored;
+  fs::remove(path, ignored);
+}
+
+ChartProcess::ChartProcess(fs::path folder)
+    : folder_(std::move(folder)),
+      python_(project_python()),
+      job_{scratch_file(folder_, ".json")},
+      log_{scratch_file(folder_, ".log")} {
+  if (python_.empty())
+    problem_ = "there is no Python environment";
+  else
+    start();
+}
+
+void ChartProcess::start() try {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw Error(ErrorCode::file_access, "cannot create a pipe");
+  const Descriptor reading(ends[0]);
+  input_ = Descriptor(ends[1]);
+  const fs::path script = Installation::of_this_program().scripts / "charts";
+  const Interrupts interrupts;  // a parent may ignore SIGCHLD, and the end of the process would be lost
+  process_.emplace(Command{.arguments = {python_.string(), "-B", script.string(), job_.path.string()},
+                           .log = log_.path,
+                           .input = reading.get()});
+} catch (const Error& e) {
+  problem_ = e.message();
+}
+
+void ChartProcess::begin(const Analysis& a, const std::vector<Chart>& charts, const std::string& page,
+                         bool png) {
+  if (!process_) return;
+  write_json(job_.path, job_of(folder_, a, charts, page, png));
+  input_.close();
+}
+
+std::string ChartProcess::finish() {
+  if (!process_) return problem_;
+  Interrupts interrupts;
+  const ProcessEnd end =
+      run_to_end(*process_, std::chrono::steady_clock::now(), {kRenderTimeout}, interrupts);
+  if (end.kind != ProcessEnd::Kind::exited) return "the drawing did not end";
+  return end.code == 0 ? "" : python_.string() + ": " + error_of_log();
+}
+
+/// The last line of a Python traceback is the error.
+std::string ChartProcess::error_of_log() const {
+  std::string text = read_file(log_.path);
   while (text.ends_with('\n')) text.pop_back();
-  return python.string() + ": " + text.substr(text.rfind('\n') + 1);
+  return text.substr(text.rfind('\n') + 1);
 }
 }  // namespace optrush
