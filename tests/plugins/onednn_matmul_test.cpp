@@ -51,6 +51,20 @@ TEST(OneDnnMatmul, ProductsOfEveryFormAndTheirSumsAreRight) {
   }
 }
 
+TEST(OneDnnMatmul, SilencesOnlyTheWarningsOfOverrides) {
+  class Recorder final : public c10::WarningHandler {
+   public:
+    void process(const c10::Warning& warning) override { messages.push_back(warning.msg()); }
+    std::vector<std::string> messages;
+  } recorder;
+  const c10::WarningUtils::WarningHandlerGuard guard(&recorder);
+  { const Products products; }  // overrides kernels of LibTorch
+  EXPECT_TRUE(recorder.messages.empty()) << recorder.messages.front();
+  onednn_matmul::WithoutOverrides handler(recorder);
+  handler.process(c10::Warning(c10::UserWarning(), {}, std::string("another"), false));
+  EXPECT_EQ(recorder.messages, std::vector<std::string>{"another"});
+}
+
 TEST(OneDnnMatmul, AddsToRowsOfALargerTensor) {
   const Products products;
   const auto [a, b] = operands(false, true);

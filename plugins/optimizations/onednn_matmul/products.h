@@ -1,4 +1,6 @@
 #pragma once
+#include <c10/util/Exception.h>
+
 #include <memory>
 
 #include "optrush/tensor.h"
@@ -14,6 +16,16 @@ bool available();
 /// Whether matrices (m, k) and (k, n) are multiplied by oneDNN: fp32, dense in one of the two orders, and so
 /// much work that the call counts for little.
 bool multiplies(const Tensor& a, const Tensor& b);
+
+/// Passes warnings on, except that of LibTorch for each kernel that takes the place of one of LibTorch.
+class WithoutOverrides final : public c10::WarningHandler {
+ public:
+  explicit WithoutOverrides(c10::WarningHandler& others) : others_(others) {}
+  void process(const c10::Warning&) override;
+
+ private:
+  c10::WarningHandler& others_;
+};
 
 /// While it lives, fp32 products of matrices on this process's CPU, those of autograd and of compiled code
 /// among them, are oneDNN's where `multiplies` holds. All others stay LibTorch's.
