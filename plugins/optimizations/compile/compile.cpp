@@ -28,6 +28,8 @@
 #include "unit_graph.h"
 
 namespace {
+std::string first_line_of(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 using namespace optrush;
 using namespace optrush::compile;
 
@@ -285,14 +287,17 @@ class Compile final : public Plugin {
     bool reached = false;
     for (Site& site : sites_) {
       if (reached && is_part(*site.unit) == is_part(*first.unit) && has_values(*site.unit)) {
-        // A unit that fails here reports the reason at its call.
         try {
           Signature signature = signature_of(unit_inputs(*site.unit, next, batch), batch);
           if (site.all.contains(signature)) continue;
           Traced& other = site.ahead[std::move(signature)] = trace(site, next, batch);
           next = next_input(site, next, other);
           others.push_back(&other);
-        } catch (const std::exception&) {
+        } catch (const Error&) {  // it cannot be compiled, and reports the reason at its call
+          break;
+        } catch (const c10::Error& e) {  // of LibTorch: the inputs may differ from those of its call
+          run_->note("compile: " + site.unit->path + " is compiled at its first call, not ahead: " +
+                     first_line_of(e.what_without_backtrace()));
           break;
         }
       }
