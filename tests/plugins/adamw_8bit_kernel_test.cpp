@@ -69,7 +69,7 @@ void check_update(size_t count, bool shifted) {
                                .keep = static_cast<float>(1 - lr * decay),
                                .step_size = static_cast<float>(lr / (1 - std::pow(beta1, steps))),
                                .root = static_cast<float>(1 / std::sqrt(1 - std::pow(beta2, steps)))},
-                              host::chances_of(kSeed, 0, static_cast<uint32_t>(steps))};
+                              host::rounding_seed(kSeed, 0, static_cast<uint32_t>(steps))};
   host::cpu::update(cpu.piece(kLow), {host::Type::fp32, kLow ? host::Type::bf16 : host::Type::fp32}, factors,
                     0, static_cast<int64_t>(cpu.first_scales.size()));
   static adamw_8bit_cu::Tables tables;
@@ -106,7 +106,7 @@ void check_update(size_t count, bool shifted) {
   size_t other = 0;
   for (size_t i = 0; i < count; ++i) {
     if (kLow) {
-      // A number beside a border of the chances may be rounded to the neighbour.
+      // A number beside a border of the random bits may be rounded to the neighbour.
       ASSERT_LE(std::abs(int{device.low[i]} - int{cpu.low[i]}), 1) << i;
       other += device.low[i] != cpu.low[i] ? 1 : 0;
     } else {

@@ -185,9 +185,9 @@ class AdamW8bit final : public Optimizer {
     if (update.skip.defined() && update.skip.item<double>() != 0) return;
     for (const Updated& one : all) {
       const auto steps = one.moments->steps.item<double>();
-      const Factors factors{
-          rates().at(steps, update.lr, one.shard->decay),
-          chances_of(spec_.seed, static_cast<uint32_t>(one.moments->number), static_cast<uint32_t>(steps))};
+      const Factors factors{rates().at(steps, update.lr, one.shard->decay),
+                            rounding_seed(spec_.seed, static_cast<uint32_t>(one.moments->number),
+                                          static_cast<uint32_t>(steps))};
       const Piece piece = piece_of(one);
       const Types types = types_of(one);
       at::parallel_for(0, blocks_of(piece.count), kBlocksPerThread,

@@ -31,16 +31,16 @@ constexpr uint32_t mixed(uint32_t bits) {
 }
 /// The seeds of stochastic rounding for a shard at one step, and for one of its blocks. The probability of
 /// rounding up to bf16 is the distance from the lower neighbour. Number i of a block draws
-/// mixed(chances_of_block + i), so every replica rounds alike.
-constexpr uint32_t chances_of(uint64_t seed, uint32_t shard, uint32_t step) {
+/// mixed(block_seed + i), so every replica rounds alike.
+constexpr uint32_t rounding_seed(uint64_t seed, uint32_t shard, uint32_t step) {
   return mixed(mixed(static_cast<uint32_t>(seed) + 0x9E3779B9U * shard) + 0x85EBCA77U * step);
 }
-constexpr uint32_t chances_of_block(uint32_t chances, int64_t block) {
-  return mixed(chances + 0x9E3779B9U * static_cast<uint32_t>(block));
+constexpr uint32_t block_seed(uint32_t seed, int64_t block) {
+  return mixed(seed + 0x9E3779B9U * static_cast<uint32_t>(block));
 }
 
 struct Factors : fused::AdamWFactors {
-  uint32_t chances;
+  uint32_t rounding_seed;
 };
 
 namespace cpu {

@@ -107,9 +107,9 @@ Tensors Linears::backward(const Tensors& saved, const Tensors& gradients) const 
     sizes.back() = matrices[i].size(0);
     d_out.push_back(matrix_of(gradients[i].defined() ? gradients[i] : at::zeros(sizes, like.options())));
   }
-  const BothWays quantized = any_trained()
-                                 ? quantize_both_ways(d_out, gradient_type, scaling)
-                                 : BothWays{quantize(d_out, gradient_type, scaling, Lie::beside), {}};
+  const BothWays quantized =
+      any_trained() ? quantize_both_ways(d_out, gradient_type, scaling)
+                    : BothWays{quantize(d_out, gradient_type, scaling, Stacking::horizontal), {}};
   Tensors made = {shaped_as(multiply(quantized.rows, weights->columns(matrices, scaling), kOut, false)
                                 .to(saved[count].scalar_type()),
                             like)};

@@ -39,10 +39,10 @@ Tensor power_of_two_below(const Tensor& positive) {
 }
 
 /// What each matrix is multiplied with: one for all where they share it.
-Tensors factors_of(at::TensorList matrices, at::ScalarType type, Scaling scaling, Lie lie) {
+Tensors factors_of(at::TensorList matrices, at::ScalarType type, Scaling scaling, Stacking stacking) {
   Tensors largest;
   for (const Tensor& matrix : matrices) largest.push_back(largest_in(matrix, scaling));
-  if (scaling == Scaling::tensorwise || lie == Lie::beside) {
+  if (scaling == Scaling::tensorwise || stacking == Stacking::horizontal) {
     for (size_t i = 1; i < largest.size(); ++i) largest[0] = at::maximum(largest[0], largest[i]);
     largest.resize(1);
   }
@@ -53,13 +53,14 @@ Tensors factors_of(at::TensorList matrices, at::ScalarType type, Scaling scaling
   return largest;
 }
 
-Scaled quantize_by_operators(at::TensorList matrices, at::ScalarType type, Scaling scaling, Lie lie) {
-  const Tensors factors = factors_of(matrices, type, scaling, lie);
+Scaled quantize_by_operators(at::TensorList matrices, at::ScalarType type, Scaling scaling,
+                             Stacking stacking) {
+  const Tensors factors = factors_of(matrices, type, scaling, stacking);
   Tensors values;
   for (size_t i = 0; i < matrices.size(); ++i)
     // The factor has two dimensions: the product is in fp32 and rounded once.
     values.push_back((matrices[i] * factors[std::min(i, factors.size() - 1)]).to(type).contiguous());
-  return {joined(values, lie == Lie::below ? 0 : 1), joined(factors, 0).reciprocal()};
+  return {joined(values, stacking == Stacking::vertical ? 0 : 1), joined(factors, 0).reciprocal()};
 }
 
 Tensors transposes_of(at::TensorList matrices) {
@@ -102,13 +103,13 @@ LargestParts largest_parts(at::TensorList given, const Tensors& matrices) {
   return found;
 }
 
-BothWays quantize_by_kernel(at::TensorList given, at::ScalarType type, Lie lie, bool both_ways) {
+BothWays quantize_by_kernel(at::TensorList given, at::ScalarType type, Stacking stacking, bool both_ways) {
   Tensors matrices;
   int64_t rows = 0, columns = 0;
   for (const Tensor& each : given) {
     matrices.push_back(each.contiguous());
-    rows = lie == Lie::below ? rows + each.size(0) : each.size(0);
-    columns = lie == Lie::beside ? columns + each.size(1) : each.size(1);
+    rows = stacking == Stacking::vertical ? rows + each.size(0) : each.size(0);
+    columns = stacking == Stacking::horizontal ? columns + each.size(1) : each.size(1);
   }
   const auto options = matrices[0].options().requires_grad(false);
   const LargestParts largest = largest_parts(given, matrices);
@@ -134,7 +135,7 @@ BothWays quantize_by_kernel(at::TensorList given, at::ScalarType type, Lie lie, 
                                      ? static_cast<uint8_t*>(made.columns.values.data_ptr()) + column * rows
                                      : nullptr,
                    .scale = static_cast<float*>(made.rows.scale.data_ptr())});
-    (lie == Lie::below ? row : column) += matrix.size(lie == Lie::below ? 0 : 1);
+    (stacking == Stacking::vertical ? row : column) += matrix.size(stacking == Stacking::vertical ? 0 : 1);
   }
   return made;
 }
@@ -153,24 +154,27 @@ Scaled Scaled::rows(int64_t first, int64_t count) const {
   return {values.narrow(0, first, count), scale.size(0) == 1 ? scale : scale.narrow(0, first, count)};
 }
 
-Scaled quantize(at::TensorList matrices, at::ScalarType type, Scaling scaling, Lie lie) {
-  return has_kernel(matrices, scaling) ? quantize_by_kernel(matrices, type, lie, /*both_ways=*/false).rows
-                                       : quantize_by_operators(matrices, type, scaling, lie);
+Scaled quantize(at::TensorList matrices, at::ScalarType type, Scaling scaling, Stacking stacking) {
+  return has_kernel(matrices, scaling)
+             ? quantize_by_kernel(matrices, type, stacking, /*both_ways=*/false).rows
+             : quantize_by_operators(matrices, type, scaling, stacking);
 }
 
-Scaled quantize_transposed(at::TensorList matrices, const Scaled& quantized, Scaling scaling, Lie lie) {
+Scaled quantize_transposed(at::TensorList matrices, const Scaled& quantized, Scaling scaling,
+                           Stacking stacking) {
   if (scaling == Scaling::rowwise)
     return quantize_by_operators(transposes_of(matrices), quantized.values.scalar_type(), scaling,
-                                 lie == Lie::below ? Lie::beside : Lie::below);
+                                 stacking == Stacking::vertical ? Stacking::horizontal : Stacking::vertical);
   return {has_kernel(matrices, scaling) ? transposed_by_kernel(quantized.values)
                                         : quantized.values.t().contiguous(),
           quantized.scale};
 }
 
 BothWays quantize_both_ways(at::TensorList beside, at::ScalarType type, Scaling scaling) {
-  if (has_kernel(beside, scaling)) return quantize_by_kernel(beside, type, Lie::beside, /*both_ways=*/true);
-  const Scaled rows = quantize_by_operators(beside, type, scaling, Lie::beside);
-  return {rows, quantize_transposed(beside, rows, scaling, Lie::beside)};
+  if (has_kernel(beside, scaling))
+    return quantize_by_kernel(beside, type, Stacking::horizontal, /*both_ways=*/true);
+  const Scaled rows = quantize_by_operators(beside, type, scaling, Stacking::horizontal);
+  return {rows, quantize_transposed(beside, rows, scaling, Stacking::horizontal)};
 }
 
 Tensor multiply(const Scaled& a, const Scaled& b, at::ScalarType out, bool fast_sums) {

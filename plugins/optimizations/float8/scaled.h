@@ -17,14 +17,14 @@ struct Scaled {
 };
 
 /// Matrices that are quantized as one: (R_i, C) below each other, or (R, C_i) side by side.
-enum class Lie : uint8_t { below, beside };
+enum class Stacking : uint8_t { vertical, horizontal };
 
 /// Scaled so that the largest absolute value, of all matrices or of each row, is the largest of `type`
 /// (arXiv:2209.05433); a scale of rows is a power of two below that, which rounds nothing. Any strides. On a
 /// GPU a matrix whose largest value is noted (kernel_parts/largest.h) is read once, else twice.
-Scaled quantize(at::TensorList, at::ScalarType type, Scaling, Lie = Lie::below);
+Scaled quantize(at::TensorList, at::ScalarType type, Scaling, Stacking = Stacking::vertical);
 /// The transpose of quantize(matrices), from it: with one scale it is the same numbers.
-Scaled quantize_transposed(at::TensorList, const Scaled& quantized, Scaling, Lie = Lie::below);
+Scaled quantize_transposed(at::TensorList, const Scaled& quantized, Scaling, Stacking = Stacking::vertical);
 
 /// A matrix as products along either of its axes read it.
 struct BothWays {

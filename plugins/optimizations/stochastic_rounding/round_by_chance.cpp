@@ -43,11 +43,11 @@ Tensor places(const Layout::Box& box, const std::vector<int64_t>& shape, const a
   return all;
 }
 
-void round_box(const Tensor& wide, const Tensor& narrow, Tensor chances, uint64_t key) {
+void round_box(const Tensor& wide, const Tensor& narrow, Tensor random, uint64_t key) {
   constexpr int64_t kMask = (1 << kDropped) - 1, kQuietNaN = 1 << 22;
-  chances.add_(static_cast<int64_t>(key));
-  mix(chances);
-  const Tensor added = chances.bitwise_and_(kMask).to(at::kInt).view_as(wide).mul_(wide.isfinite());
+  random.add_(static_cast<int64_t>(key));
+  mix(random);
+  const Tensor added = random.bitwise_and_(kMask).to(at::kInt).view_as(wide).mul_(wide.isfinite());
   const Tensor bits = (wide.view(at::kInt) + added).bitwise_and_(~kMask);
   // A NaN whose bits are all dropped would be an infinity.
   bits.bitwise_or_(wide.ne(wide).to(at::kInt).mul_(kQuietNaN));

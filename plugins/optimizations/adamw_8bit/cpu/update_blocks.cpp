@@ -63,14 +63,14 @@ HWY_INLINE float most_of(int64_t count, const float* numbers) {
   return all;
 }
 
-/// Rounded up with the chance of the distance from the lower neighbour, number `i` of a block: what is cut of
-/// the bits, with as many random ones added, carries that often.
+/// Rounded up with the probability of the distance from the lower neighbour, number `i` of a block: what is
+/// cut of the bits, with as many random ones added, carries that often.
 template <class D>
-HWY_INLINE void store_by_chance(D /*of the value*/, hn::Vec<D> value, lanes::Bf16* to, uint32_t chances,
-                                int64_t i) {
+HWY_INLINE void store_stochastically(D /*of the value*/, hn::Vec<D> value, lanes::Bf16* to, uint32_t seed,
+                                     int64_t i) {
   const hn::RebindToUnsigned<D> u;
   const hn::Rebind<uint16_t, D> narrow;
-  auto bits = hn::Add(hn::Iota(u, static_cast<uint32_t>(i)), hn::Set(u, chances));
+  auto bits = hn::Add(hn::Iota(u, static_cast<uint32_t>(i)), hn::Set(u, seed));
   bits = hn::Mul(hn::Xor(bits, hn::ShiftRight<16>(bits)), hn::Set(u, 0x85EBCA6BU));
   bits = hn::Mul(hn::Xor(bits, hn::ShiftRight<13>(bits)), hn::Set(u, 0xC2B2AE35U));
   bits = hn::And(hn::Xor(bits, hn::ShiftRight<16>(bits)), hn::Set(u, 0xFFFFU));
@@ -85,7 +85,7 @@ void update_block(const Piece& p, const Factors& f, int64_t block) {
   const int64_t begin = block * kBlock, count = std::min(kBlock, p.count - begin);
   const auto* gradients = static_cast<const G*>(p.gradient) + begin;
   auto* data = static_cast<W*>(p.data) + begin;
-  const uint32_t chances = chances_of_block(f.chances, block);
+  const uint32_t seed = block_seed(f.rounding_seed, block);
   const float first_scale = p.first_scales[block], second_scale = p.second_scales[block];
   const Code &with_sign = signed_code(), &without = unsigned_code();
   Wide wide;
@@ -99,7 +99,7 @@ void update_block(const Piece& p, const Factors& f, int64_t block) {
     const auto kept = hn::Mul(lanes::load(d, data + i), hn::Set(d, f.keep));
     const auto updated = hn::NegMulAdd(hn::Set(d, f.step_size), hn::Div(first, below), kept);
     if constexpr (std::is_same_v<W, lanes::Bf16>)
-      store_by_chance(d, updated, data + i, chances, i);
+      store_stochastically(d, updated, data + i, seed, i);
     else
       hn::StoreU(updated, d, data + i);
     hn::StoreU(first, d, wide.first + i);

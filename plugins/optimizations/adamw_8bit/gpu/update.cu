@@ -65,15 +65,15 @@ __device__ inline unsigned mixed(unsigned bits) {
   return bits ^ (bits >> 16);
 }
 
-/// As it is in memory: of bf16 rounded up with the chance of the distance from the lower neighbour.
+/// As it is in memory: of bf16 rounded up with the probability of the distance from the lower neighbour.
 template <class W>
-__device__ inline float rounded_by_chance(float value, unsigned) {
+__device__ inline float stochastically_rounded(float value, unsigned) {
   return value;
 }
 template <>
-__device__ inline float rounded_by_chance<__nv_bfloat16>(float value, unsigned chance) {
+__device__ inline float stochastically_rounded<__nv_bfloat16>(float value, unsigned random) {
   if (value != value) return value;  // a NaN stays one
-  return __int_as_float(static_cast<int>((static_cast<unsigned>(__float_as_int(value)) + (mixed(chance) & 0xFFFFu)) & 0xFFFF0000u));
+  return __int_as_float(static_cast<int>((static_cast<unsigned>(__float_as_int(value)) + (mixed(random) & 0xFFFFu)) & 0xFFFF0000u));
 }
 
 /// G: type of the gradients, W: of the data. Whole packs where every address starts at one, else number by number.
@@ -85,7 +85,7 @@ __global__ void update(Pieces all, const Factors* factors, const float* skip, co
   const Factors f = factors[p.shard];
   const G* gradient = static_cast<const G*>(p.gradient);
   W* weights = static_cast<W*>(p.data);
-  const unsigned chances = mixed(mixed(seed + 0x9E3779B9u * static_cast<unsigned>(p.shard)) +
+  const unsigned shard_seed = mixed(mixed(seed + 0x9E3779B9u * static_cast<unsigned>(p.shard)) +
                                  0x85EBCA77u * static_cast<unsigned>(steps[p.shard]));
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const long long start = (static_cast<long long>(blockIdx.x) - p.first_block) * kWarps * kRounds;
@@ -111,7 +111,7 @@ __global__ void update(Pieces all, const Factors* factors, const float* skip, co
       }
     }
     const float first_scale = any ? p.first_scales[block] : 0.0f, second_scale = any ? p.second_scales[block] : 0.0f;
-    const unsigned chances_of_block = mixed(chances + 0x9E3779B9u * static_cast<unsigned>(block)) + lane * kLanes;
+    const unsigned block_seed = mixed(shard_seed + 0x9E3779B9u * static_cast<unsigned>(block)) + lane * kLanes;
     float first_most = 0, second_most = 0;
 #pragma unroll
     for (int i = 0; i < kLanes; ++i) {
@@ -120,7 +120,7 @@ __global__ void update(Pieces all, const Factors* factors, const float* skip, co
       first[i] += (1.0f - beta1) * (g[i] - first[i]);
       second[i] = beta2 * second[i] + (1.0f - beta2) * g[i] * g[i];
       data[i] = data[i] * f.keep - f.step_size * (first[i] / (sqrtf(second[i]) * f.root + eps));
-      data[i] = rounded_by_chance<W>(data[i], chances_of_block + i);
+      data[i] = stochastically_rounded<W>(data[i], block_seed + i);
       first_most = fmaxf(first_most, fabsf(first[i]));
       second_most = fmaxf(second_most, second[i]);
     }

@@ -14,7 +14,7 @@ using State = fused::gpu::AdamWState<const float>;  ///< steps are counted, this
 /// Both codes as the kernel reads them.
 Tensor tables_on(at::Device);
 /// Pieces whose numbers are of these types.
-/// `tables`: tables_on() of their device. `seed`: of the chances by which data in bf16 is rounded.
+/// `tables`: tables_on() of their device. `seed`: of the stochastic rounding of data in bf16.
 void update(std::span<const Piece>, Types, const State&, const fused::AdamWRates&, const void* tables,
             uint64_t seed);
 /// How many launches that takes.
