@@ -6,8 +6,10 @@
 Rounds are interleaved (every program once, then again), so that a drift of the machine meets all of them. The sample is
 the run: its median step. A ratio's interval is a paired t interval (95 %) on log ratios over the rounds. Every program
 starts from the same parameters and sees the same tokens; where two loss curves differ by more than the arithmetic
-explains, the comparison is refused. --write puts the tables into docs/benchmarks/overhead.md and every sample beside it.
+explains, the comparison is refused. --write puts the tables into docs/benchmarks/overhead.md and every sample beside
+it.
 """
+
 import argparse
 import json
 import math

@@ -47,8 +47,12 @@ class Taker:
             listener.listen()
             listener.settimeout(120)
             self.log = (folder / "log.txt").open("w")
-            self.process = subprocess.Popen([str(word) for word in command], stdout=self.log, stderr=subprocess.STDOUT, env={
-                **os.environ, "OPTRUSH_TURNS": str(folder / "socket"), "OMP_WAIT_POLICY": "passive"})
+            self.process = subprocess.Popen(
+                [str(word) for word in command],
+                stdout=self.log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "OPTRUSH_TURNS": str(folder / "socket"), "OMP_WAIT_POLICY": "passive"},
+            )
             self.connection = listener.accept()[0]
         self.lines = self.connection.makefile()
         self.hear()  # the child is ready after its warm-up
@@ -116,8 +120,12 @@ def name_of(symbol):
 
 def samples_by_function(file):
     """Of all threads of a process, from its start to its end."""
-    lines = subprocess.run(["perf", "report", "-i", file, "--stdio", "--no-children", "-g", "none", "-F", "sample,sym", "-w",
-                            "10,4000"], check=True, capture_output=True, text=True).stdout.splitlines()
+    lines = subprocess.run(
+        ["perf", "report", "-i", file, "--stdio", "--no-children", "-g", "none", "-F", "sample,sym", "-w", "10,4000"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
     found = collections.Counter()
     for line in lines:
         count, _, symbol = line.strip().partition(" ")
@@ -196,7 +204,9 @@ def parser():
 def main():
     arguments = parser().parse_args()
     rounds = measured(arguments)
-    milliseconds = [1e3 * statistics.median(pair[side]["step"] for pairs in rounds for pair in pairs) for side in (0, 1)]
+    milliseconds = [
+        1e3 * statistics.median(pair[side]["step"] for pairs in rounds for pair in pairs) for side in (0, 1)
+    ]
     print(f"{arguments.size}, {arguments.threads} threads: a step of the host {milliseconds[0]:.1f} ms, of the loop "
           f"{milliseconds[1]:.1f} ms; {len(rounds)} rounds of {arguments.turns} pairs of turns.\n")
     print("| the host over the loop | ratio |\n|---|---:|")

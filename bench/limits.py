@@ -66,7 +66,9 @@ def steps(dtype):
 
 def host(rounds, peak):
     command = f"bench/host_overhead.py --rounds {max(rounds, 3)}"
-    logs = [-each for each in host_overhead.host_over_loop(host_overhead.measured(parsed(host_overhead, command)), "turn")]
+    logs = [
+        -each for each in host_overhead.host_over_loop(host_overhead.measured(parsed(host_overhead, command)), "turn")
+    ]
     yield Line("hand-written loop of LibTorch", "the host's plain step", ratio_text(logs), "the loop",
                math.exp(statistics.fmean(logs)), command)
 
@@ -119,7 +121,9 @@ def elementwise(rounds, peak):
     plain, fused, limits = [], [], []
     for _ in range(rounds):
         printed = subprocess.run([command], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-        rows = [[float(value) for value in found.groups()[1:]] for found in map(row.match, printed.splitlines()) if found]
+        rows = [
+            [float(value) for value in found.groups()[1:]] for found in map(row.match, printed.splitlines()) if found
+        ]
         assert len(rows) == 8, printed
         plain.append(sum(each[0] for each in rows))
         fused.append(sum(each[1] for each in rows))
@@ -139,8 +143,11 @@ def table(lines, context):
     text = [f"**{context['cpu']['name']}, {context['threads']} threads.** Measured: products with {peaks}; "
             f"{context['bandwidth_bytes_per_second'] / 1e9:.1f} GB/s.", "",
             "| peer | ours | ratio | limit | share of the limit | command |", "|---|---|---:|---:|---:|---|"]
-    text += [f"| {line.peer} | {line.ours} | {line.ratio} | {line.limit} | {100 * line.share:.0f} % | `{in_cell(line.command)}` |"
-             for line in lines]
+    text += [
+        f"| {line.peer} | {line.ours} | {line.ratio} | {line.limit} | {100 * line.share:.0f} % | "
+        f"`{in_cell(line.command)}` |"
+        for line in lines
+    ]
     return "\n".join(text) + "\n"
 
 
@@ -164,8 +171,11 @@ def main():
     os.chdir(ROOT)
     subprocess.run(["ninja", "-C", "build", *TARGETS], check=True, stdout=subprocess.DEVNULL)
     context_file = ROOT / "build/limits_context.json"
-    subprocess.run(["build/bin/optrush-worker", "doctor", "--quick", "--device", "cpu", "--json", context_file], check=True,
-                   stdout=subprocess.DEVNULL)
+    subprocess.run(
+        ["build/bin/optrush-worker", "doctor", "--quick", "--device", "cpu", "--json", context_file],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     context = json.loads(context_file.read_text())
     lines = []
     for name, measure in LINES.items():

@@ -82,7 +82,10 @@ def main():
                 first, second = (times(report, name) for name in names)
                 for name, runs in zip(names, (first, second)):
                     steps, waits = zip(*runs)
-                    row = [f"{1e3 * sorted(steps)[len(steps) // 2]:.0f} ms", f"{1e3 * sorted(waits)[len(waits) // 2]:.0f} ms"]
+                    row = [
+                        f"{1e3 * sorted(steps)[len(steps) // 2]:.0f} ms",
+                        f"{1e3 * sorted(waits)[len(waits) // 2]:.0f} ms",
+                    ]
                     if runs is second:
                         low_high = ratio([s for s, _ in second], [s for s, _ in first])
                         row.append("{:.2f}x [{:.2f}, {:.2f}]".format(*low_high))

@@ -18,7 +18,9 @@ SCRIPT = pathlib.Path(__file__).parents[1] / "experiments/single_gpu.lua"
 
 def dry_run(build, script):
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    printed = subprocess.run([f"{build}/bin/optrush", "run", "--dry-run", *script], capture_output=True, check=True).stdout
+    printed = subprocess.run(
+        [f"{build}/bin/optrush", "run", "--dry-run", *script], capture_output=True, check=True
+    ).stdout
     seconds, after = time.monotonic() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {"CPU seconds": cpu, "seconds": seconds, "printed": printed}

@@ -5,9 +5,10 @@
     bench/predicted_parts.py plans.json
 
 A prediction that a profiler can refute. Rates are assumptions (by default an H200's: 4.3 TB/s of memory, 650 TFLOP/s of
-Llama's matrix products in bf16, 237 of FlashAttention 2's forward and backward); parts are added, as if nothing overlapped;
-where a step starts more kernels than the host can in that time, the host is the bound (4.5 us each).
+Llama's matrix products in bf16, 237 of FlashAttention 2's forward and backward); parts are added, as if nothing
+overlapped; where a step starts more kernels than the host can in that time, the host is the bound (4.5 us each).
 """
+
 import argparse
 import json
 import sys

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Rotary tables in fp32 or in bf16: how far are the scores q k^T / sqrt(K) of heads in bf16 from those of exact rotations?
+"""Rotary tables in fp32 or in bf16: how far are the scores q k^T / sqrt(K) of heads in bf16 from those of exact
+rotations?
 
 usage: bench/rotary_tables.py        (the Python of the build: .venv/bin/python)
 """
+
 import torch
 
 WIDTH, BASE, PAIRS = 64, 500000.0, 20000
@@ -33,7 +35,9 @@ FORMS = {
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    print(f"{'root mean square error of a score, positions up to':60}" + "".join(f"{n:>10}" for n in (512, 4096, 131072)))
+    print(
+        f"{'root mean square error of a score, positions up to':60}" + "".join(f"{n:>10}" for n in (512, 4096, 131072))
+    )
     rows = {name: [] for name in FORMS}
     for top in (512, 4096, 131072):
         at_q = torch.randint(0, top, (PAIRS,))

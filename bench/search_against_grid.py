@@ -1,15 +1,16 @@
 """Does exp:search find what a grid of the same parts finds, in a quarter of its runs?
 
-    python bench/search_against_grid.py [--models nano tiny long] [--rounds 6] [--steps 6] [--choices 7] [--keep FOLDER] [--json FILE]
+    python bench/search_against_grid.py [--models nano tiny long] [--rounds 6] [--steps 6] [--choices 7] [--keep FOLDER]
+    [--json FILE]
 
 For each model, `optrush run` measures every combination of the same parts, each in some rounds, and then searches in a
 quarter of the seconds that this took, gate and report included. A run has the same steps in both. What the search found
 is looked up in the grid: its speed there over that of the best combination, twice. Once as measured, where the best of
 hundreds of noisy figures is one that was lucky, too; once as a fit of the grid has it (least squares on the logarithms:
 each part, and each pair of parts), where hundreds of runs stand behind each figure. Then the stack that was found meets
-the best --rivals combinations of each kind in one experiment, interleaved, until the intervals are ±2 % or --final is over:
-its speed over that of the fastest of them is what counts. --choices leaves parts out from the end. A grid or a search that
-lies in --keep is taken as it is.
+the best --rivals combinations of each kind in one experiment, interleaved, until the intervals are ±2 % or --final is
+over: its speed over that of the fastest of them is what counts. --choices leaves parts out from the end. A grid or a
+search that lies in --keep is taken as it is.
 """
 
 import argparse
@@ -114,7 +115,9 @@ def combination(axes, best):
 def fitted(speeds):
     """Of each combination the speed that parts and pairs of parts explain."""
     names = {combination: combination.split(" + ") for combination in speeds}
-    effects = sorted({effect for parts in names.values() for effect in (*parts, *itertools.combinations(parts, 2))}, key=str)
+    effects = sorted(
+        {effect for parts in names.values() for effect in (*parts, *itertools.combinations(parts, 2))}, key=str
+    )
     place = {effect: i for i, effect in enumerate(effects)}
     design = np.zeros((len(speeds), len(effects)))
     for row, parts in enumerate(names.values()):
@@ -132,8 +135,15 @@ def quoted(names):
 
 def parts_of(axes, combination):
     """The plugins of a combination, and its micro-batch over the base's."""
-    changes = [change for axis, name in zip(axes, combination.split(" + "), strict=True) for each, change in axis if each == name]
-    return {change for change in changes if isinstance(change, str)}, next((change for change in changes if isinstance(change, int)), 1)
+    changes = [
+        change
+        for axis, name in zip(axes, combination.split(" + "), strict=True)
+        for each, change in axis
+        if each == name
+    ]
+    return {change for change in changes if isinstance(change, str)}, next(
+        (change for change in changes if isinstance(change, int)), 1
+    )
 
 
 def final_part(axes, found, rivals, seconds):
@@ -143,7 +153,8 @@ def final_part(axes, found, rivals, seconds):
     for i, rival in enumerate(rivals):
         plugins, factor = parts_of(axes, rival)
         lines.append(
-            f'rush.rung("rival {i}", {{ plugins = {{ {quoted(plugins - own)} }}, without = {{ {quoted(own - plugins)} }},'
+            f'rush.rung("rival {i}", '
+            f'{{ plugins = {{ {quoted(plugins - own)} }}, without = {{ {quoted(own - plugins)} }},'
             f' train = {{ micro_batch = {factor} * BATCH }}, over = "base" }})'
         )
     return "exp:ladder {\n" + ",\n".join(lines) + f'\n}}\nexp:run {{ within = 0.02, at_most = "{seconds:.0f}s" }}\n'
@@ -152,13 +163,18 @@ def final_part(axes, found, rivals, seconds):
 def final(options, head, axes, folder, found, rivals):
     """The speed of the stack that was found over that of each rival, with its interval."""
     plugins, factor = parts_of(axes, found)
-    script = SCRIPT.format(name="final", **{**head, "steps": options.final_steps}, factor=factor, plugins=quoted(plugins))
+    script = SCRIPT.format(
+        name="final", **{**head, "steps": options.final_steps}, factor=factor, plugins=quoted(plugins)
+    )
     report, _ = run(options, folder, script + final_part(axes, found, rivals, options.final), "final", "on")
     rows = json.loads((report / "results.json").read_text())["rows"]
     speeds = {rivals[int(row["rung"].split()[1])]: row["vs_base"]["speed"] for row in rows[1:] if row["status"] == "ok"}
     if any(speed is None or speed["interval"] is None for speed in speeds.values()):
         raise SystemExit(f"--final {options.final:g} is too short: not every rival had three rounds in so many seconds")
-    return {name: {"value": 1 / s["value"], "interval": [1 / s["interval"][1], 1 / s["interval"][0]]} for name, s in speeds.items()}
+    return {
+        name: {"value": 1 / s["value"], "interval": [1 / s["interval"][1], 1 / s["interval"][0]]}
+        for name, s in speeds.items()
+    }
 
 
 def kept(folder, name, measure):
@@ -223,12 +239,15 @@ def describe(line):
             f"  search found   {speed}: {line['found']}" + ("" if line["finished"] else " (time was out)"),
             f"  its speed      {line['share']:.3f} of the grid's best as measured, {line['fit_share']:.3f} by the fit",
             f"  the fit's best {line['fit_best']}",
-            f"  of the fastest rival, side by side: {min([1.0, *(over['value'] for over in line['final'].values())]):.3f} (0.97 is wanted)",
+            "  of the fastest rival, side by side: "
+            f"{min([1.0, *(over['value'] for over in line['final'].values())]):.3f} (0.97 is wanted)",
             *(
-                f"  interleaved       {over['value']:.3f} [{over['interval'][0]:.3f}, {over['interval'][1]:.3f}] of {rival}"
+                f"  interleaved       {over['value']:.3f} [{over['interval'][0]:.3f}, {over['interval'][1]:.3f}] of "
+                f"{rival}"
                 for rival, over in sorted(line["final"].items(), key=lambda item: item[1]["value"])
             ),
-            f"  runs           {line['search_runs']} / {line['grid_runs']} = {line['search_runs'] / line['grid_runs']:.3f}"
+            f"  runs           {line['search_runs']} / {line['grid_runs']} = "
+            f"{line['search_runs'] / line['grid_runs']:.3f}"
             f" (0.25 is wanted), {line['search_seconds']:.0f} s / {line['grid_seconds']:.0f} s",
         ]
     )
@@ -241,10 +260,17 @@ def main():
     options.add_argument("--rounds", type=int, default=6, help="of the grid")
     options.add_argument("--steps", type=int, default=6)
     options.add_argument("--choices", type=int, default=len(AXES), help="how many of the parts")
-    options.add_argument("--rivals", type=int, default=3, help="best combinations as measured, and by the fit, that meet what was found")
+    options.add_argument(
+        "--rivals", type=int, default=3, help="best combinations as measured, and by the fit, that meet what was found"
+    )
     options.add_argument("--final", type=float, default=240, help="seconds of that")
     options.add_argument("--final-steps", type=int, default=20)
-    options.add_argument("--turns", choices=["auto", "on", "off"], default="auto", help="of the search; so many workers as a grid has are never alive at once")
+    options.add_argument(
+        "--turns",
+        choices=["auto", "on", "off"],
+        default="auto",
+        help="of the search; so many workers as a grid has are never alive at once",
+    )
     options.add_argument("--keep", type=pathlib.Path, help="folder for scripts and reports; default: none is kept")
     options.add_argument("--json", type=pathlib.Path)
     given = options.parse_args()

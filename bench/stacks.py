@@ -3,10 +3,11 @@
 
     bench/stacks.py [--size quickstart] [--rounds 6] [--dtype fp32]
 
-PyTorch's form is transformers in eager mode with SDPA, fused AdamW and jemalloc; --compile adds torch.compile. The limit
-is the time that the FLOPs of our step, attention among them, take at the measured peak of matrix products. Ten minutes:
-`--size quickstart --rounds 6` and `--size versus_pytorch --rounds 4`.
+PyTorch's form is transformers in eager mode with SDPA, fused AdamW and jemalloc; --compile adds torch.compile. The
+limit is the time that the FLOPs of our step, attention among them, take at the measured peak of matrix products. Ten
+minutes: `--size quickstart --rounds 6` and `--size versus_pytorch --rounds 4`.
 """
+
 import argparse
 import json
 import os
@@ -63,7 +64,9 @@ def parser():
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--steps", type=int, default=6, help="timed steps of a run, after two of warm-up")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--compile", action="store_true", help="also torch.compile, which fills its cache before the rounds")
+    parser.add_argument(
+        "--compile", action="store_true", help="also torch.compile, which fills its cache before the rounds"
+    )
     parser.add_argument("--stack", action="append", default=[], metavar="NAME=PLUGIN,..", help="one more stack of ours")
     parser.add_argument("--only", default="", help="our stacks whose name this regular expression matches")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
@@ -92,8 +95,20 @@ def measured(arguments):
 
         def twin(*extra):
             techniques = ["sdpa", "fused"] + (["bf16"] if autocast else [])
-            return lambda out: ([arguments.python, TWIN, "--start", folder / "start", "--out", out / "result.json", "--with",
-                                 *techniques, *extra], out / "result.json")
+            return lambda out: (
+                [
+                    arguments.python,
+                    TWIN,
+                    "--start",
+                    folder / "start",
+                    "--out",
+                    out / "result.json",
+                    "--with",
+                    *techniques,
+                    *extra,
+                ],
+                out / "result.json",
+            )
 
         programs = [Program("PyTorch eager, jemalloc", "peer", twin(), jemalloc())]
         if arguments.compile:

@@ -38,8 +38,10 @@ SMALL = {"dim": 512, "n_layers": 8, "n_heads": 8, "n_kv_heads": 4, "ffn_dim": 13
 SIZES = {
     "quickstart": ({**SMALL, "dim": 256, "n_layers": 4, "ffn_dim": 688}, {"micro_batch": 4, "seq_len": 512}),
     "versus_pytorch": (SMALL, {"micro_batch": 4, "seq_len": 512}),
-    "wide": ({**SMALL, "dim": 2048, "n_layers": 2, "n_heads": 32, "n_kv_heads": 8, "ffn_dim": 8192, "vocab_size": 32000},
-             {"micro_batch": 2, "seq_len": 512}),
+    "wide": (
+        {**SMALL, "dim": 2048, "n_layers": 2, "n_heads": 32, "n_kv_heads": 8, "ffn_dim": 8192, "vocab_size": 32000},
+        {"micro_batch": 2, "seq_len": 512},
+    ),
 }
 
 PRODUCTS = {"aten::mm": (0, 1), "aten::bmm": (0, 1), "aten::addmm": (1, 2), "aten::addmm_": (1, 2),
@@ -160,7 +162,9 @@ class Reader:
             self.add("loss", own, moved_bytes=moved(event) if event["inner"] == 0 else 0)
         elif any(word in name for word in ATTENTION):
             self.add("attention", own)
-        elif "autograd" in name or "Backward" in name or not name.startswith(("aten::", "optrush::", "triton", "graph")):
+        elif (
+            "autograd" in name or "Backward" in name or not name.startswith(("aten::", "optrush::", "triton", "graph"))
+        ):
             self.add("between operators", own, calls=0)
         elif any(word in name for word in VIEWS) and not name.startswith("aten::embedding"):
             self.add("views and memory", own)
@@ -218,7 +222,10 @@ def table(programs, context, threads):
             if flops:
                 rate, share = f"{flops / seconds / 1e9:.0f} GFLOP/s", f"{100 * flops / seconds / peak:.0f} %"
             elif moved_bytes > 1e6:
-                rate, share = f"{moved_bytes / seconds / 1e9:.1f} GB/s", f"{100 * moved_bytes / seconds / bandwidth:.0f} %"
+                rate, share = (
+                    f"{moved_bytes / seconds / 1e9:.1f} GB/s",
+                    f"{100 * moved_bytes / seconds / bandwidth:.0f} %",
+                )
             return f"| {name} | {calls} | {seconds * 1e3:.1f} | {100 * seconds / traced:.1f} % | {rate} | {share} |"
 
         def total(start, title):
@@ -236,8 +243,10 @@ def table(programs, context, threads):
                     if name.startswith(start) and seconds > 0.003 * traced:
                         lines.append(line(name, seconds, part.calls, part.flops, part.bytes))
         if program.waiting is not None:
-            lines.append(f"| threads waiting | | {program.waiting * step * 1e3:.1f} | | of {threads} x {step * 1e3:.1f} ms "
-                         f"| {100 * program.waiting / threads:.0f} % |")
+            lines.append(
+                f"| threads waiting | | {program.waiting * step * 1e3:.1f} | | of {threads} x {step * 1e3:.1f} ms "
+                f"| {100 * program.waiting / threads:.0f} % |"
+            )
         lines.append("")
     return "\n".join(lines)
 
@@ -295,17 +304,39 @@ def main():
             "long": write("long.json", with_steps(ours, arguments.steps + more))}
         out = folder / "ours"
         host = {name: [worker, "run", "--spec", spec, "--out", out] for name, spec in specs.items()}
-        programs = [Program("optrush: " + ", ".join(plugins), host["traced"], out / "result.json", out / "trace.json", {})]
+        programs = [
+            Program("optrush: " + ", ".join(plugins), host["traced"], out / "result.json", out / "trace.json", {})
+        ]
         commands = [host]
         if not arguments.only_ours:
             result, trace = folder / "twin.json", folder / "twin_trace.json"
             techniques = ["sdpa", "fused"] + (["bf16"] if arguments.dtype == "bf16" else [])
-            twin = {name: [arguments.python, TWIN, "--start", folder / "start", "--spec", spec, "--out", result, "--with",
-                           *techniques, *(["--trace", trace] if name == "traced" else [])]
-                    for name, spec in specs.items()}
+            twin = {
+                name: [
+                    arguments.python,
+                    TWIN,
+                    "--start",
+                    folder / "start",
+                    "--spec",
+                    spec,
+                    "--out",
+                    result,
+                    "--with",
+                    *techniques,
+                    *(["--trace", trace] if name == "traced" else []),
+                ]
+                for name, spec in specs.items()
+            }
             preload = jemalloc()
-            programs.append(Program("PyTorch eager: SDPA, fused AdamW" + (", jemalloc" if preload else ""), twin["traced"],
-                                    result, trace, preload))
+            programs.append(
+                Program(
+                    "PyTorch eager: SDPA, fused AdamW" + (", jemalloc" if preload else ""),
+                    twin["traced"],
+                    result,
+                    trace,
+                    preload,
+                )
+            )
             commands.append(twin)
         for _ in range(arguments.rounds):
             for program in programs:

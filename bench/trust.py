@@ -3,11 +3,11 @@
     python bench/trust.py LOG [--equal 40] [--planted 12] [--turns on off] [--load 0] [--steps 20] [--at-most 60s]
     python bench/trust.py LOG --tell
 
-Each ladder has a base and ten rungs that stand on it. In one of equal rungs every "faster" or "slower" is false: at most
-5 % of the rungs should get one. In one with planted slowdowns each rung burns 2, 3 or 5 % of its step (the plugin of
-tests/fixtures/plugins/burns.cpp, built by `ninja fixture_burns`) and should be called slower. Ladders interleaved and one
-after the other alternate, so both meet the same machine. --load keeps so many cores busy meanwhile. A line of LOG is a
-ladder; a start that finds some there goes on, and --tell prints the table of what is there.
+Each ladder has a base and ten rungs that stand on it. In one of equal rungs every "faster" or "slower" is false: at
+most 5 % of the rungs should get one. In one with planted slowdowns each rung burns 2, 3 or 5 % of its step (the plugin
+of tests/fixtures/plugins/burns.cpp, built by `ninja fixture_burns`) and should be called slower. Ladders interleaved
+and one after the other alternate, so both meet the same machine. --load keeps so many cores busy meanwhile. A line of
+LOG is a ladder; a start that finds some there goes on, and --tell prints the table of what is there.
 """
 
 import argparse
@@ -63,7 +63,9 @@ def measure(options, kind, turns):
         # Rungs must differ; a share of 1e-9 of a step is negligible.
         shares = ", ".join(f"{share + (i + 1) * 1e-9:.12f}" for i, share in enumerate(SHARES[kind]))
         script = folder / "trust.lua"
-        script.write_text(SCRIPT.format(steps=options.steps, shares=shares, within=options.within, at_most=options.at_most))
+        script.write_text(
+            SCRIPT.format(steps=options.steps, shares=shares, within=options.within, at_most=options.at_most)
+        )
         command = [options.build / "bin" / "optrush", "run", script, "--out", folder, "--device", "cpu"]
         command += ["--plugin-path", options.build / "tests" / "measured", "--interleave", turns]
         started = time.monotonic()
@@ -72,10 +74,22 @@ def measure(options, kind, turns):
         results = json.loads((folder / "trust" / "local" / "results.json").read_text())
     speeds = [row["vs_previous"]["speed"] or {} for row in results["rows"][1:]]
     rungs = [
-        {"share": share, "verdict": speed.get("verdict", "none"), "interval": speed.get("interval"), "rounds": speed.get("rounds", 0)}
+        {
+            "share": share,
+            "verdict": speed.get("verdict", "none"),
+            "interval": speed.get("interval"),
+            "rounds": speed.get("rounds", 0),
+        }
         for share, speed in zip(SHARES[kind], speeds, strict=True)
     ]
-    return {"kind": kind, "turns": turns, "load": options.load, "steps": options.steps, "seconds": seconds, "rungs": rungs}
+    return {
+        "kind": kind,
+        "turns": turns,
+        "load": options.load,
+        "steps": options.steps,
+        "seconds": seconds,
+        "rungs": rungs,
+    }
 
 
 def ladders(log):
@@ -94,23 +108,40 @@ def over_base(logs):
 def student_t(degrees):
     """The 97.5 % quantile, to 1 % from three degrees of freedom on (Cornish-Fisher)."""
     z = statistics.NormalDist().inv_cdf(0.975)
-    return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2) + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * degrees**3)
+    return (
+        z
+        + (z**3 + z) / (4 * degrees)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * degrees**3)
+    )
 
 
 def tell(log):
-    """Of each condition and planted share: verdicts, the median half width of the intervals, rounds, seconds of a ladder,
-    and how fast the rungs of a ladder are together, over its base: the mean over ladders and its 95 % interval."""
-    rungs, seconds, together = collections.defaultdict(list), collections.defaultdict(list), collections.defaultdict(list)
+    """Of each condition and planted share: verdicts, the median half width of the intervals, rounds, seconds of a
+    ladder, and how fast the rungs of a ladder are together, over its base: the mean over ladders and its 95 %
+    interval."""
+    rungs, seconds, together = (
+        collections.defaultdict(list),
+        collections.defaultdict(list),
+        collections.defaultdict(list),
+    )
     for ladder in ladders(log):
         condition = (ladder["load"], ladder["turns"], ladder["kind"], ladder["steps"])
         seconds[condition].append(ladder["seconds"])
         for rung in ladder["rungs"]:
             rungs[(*condition, rung["share"])].append(rung)
         for share in {rung["share"] for rung in ladder["rungs"]}:
-            ratios = [math.sqrt(math.prod(rung["interval"])) for rung in ladder["rungs"] if rung["share"] == share and rung["interval"]]
+            ratios = [
+                math.sqrt(math.prod(rung["interval"]))
+                for rung in ladder["rungs"]
+                if rung["share"] == share and rung["interval"]
+            ]
             if ratios:
                 together[(*condition, share)].append(statistics.fmean(map(math.log, ratios)))
-    print("| load | turns | steps | planted | rungs | faster | slower | no difference | can't tell | half width | rounds | s a ladder | over the base |")
+    print(
+        "| load | turns | steps | planted | rungs | faster | slower | no difference | can't tell | half width | "
+        "rounds | s a ladder | over the base |"
+    )
     print("|---:|:---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|:---|")
     for (load, turns, kind, steps, share), found in sorted(rungs.items()):
         count = collections.Counter(rung["verdict"] for rung in found)
@@ -119,7 +150,10 @@ def tell(log):
         width = f"{statistics.median(widths):.1%}" if widths else "none"
         rounds = statistics.median(rung["rounds"] for rung in found)
         took = statistics.median(seconds[load, turns, kind, steps])
-        print(f"| {load} | {turns} | {steps} | {share:.0%} | {len(found)} | {verdicts} | {width} | {rounds:g} | {took:.0f} | {over_base(together[load, turns, kind, steps, share])} |")
+        print(
+            f"| {load} | {turns} | {steps} | {share:.0%} | {len(found)} | {verdicts} | {width} | {rounds:g} | "
+            f"{took:.0f} | {over_base(together[load, turns, kind, steps, share])} |"
+        )
 
 
 def main():
@@ -135,11 +169,18 @@ def main():
     options.add_argument("--at-most", default="60s")
     options.add_argument("--tell", action="store_true")
     given = options.parse_args()
-    wanted = {(kind, turns): count for kind, count in (("equal", given.equal), ("planted", given.planted)) for turns in given.turns if count > 0}
+    wanted = {
+        (kind, turns): count
+        for kind, count in (("equal", given.equal), ("planted", given.planted))
+        for turns in given.turns
+        if count > 0
+    }
     with loaded(0 if given.tell else given.load):
         while not given.tell:
             done = collections.Counter(
-                (ladder["kind"], ladder["turns"]) for ladder in ladders(given.log) if (ladder["load"], ladder["steps"]) == (given.load, given.steps)
+                (ladder["kind"], ladder["turns"])
+                for ladder in ladders(given.log)
+                if (ladder["load"], ladder["steps"]) == (given.load, given.steps)
             )
             # The condition with the smallest completed share comes next.
             condition = min(wanted, key=lambda one: done[one] / wanted[one])
@@ -148,7 +189,11 @@ def main():
             ladder = measure(given, *condition)
             with given.log.open("a") as log:
                 print(json.dumps(ladder), file=log)
-            print(f"{condition[0]}, turns {condition[1]}: {done[condition] + 1} of {wanted[condition]}, {ladder['seconds']:.0f} s", flush=True)
+            print(
+                f"{condition[0]}, turns {condition[1]}: {done[condition] + 1} of {wanted[condition]}, "
+                f"{ladder['seconds']:.0f} s",
+                flush=True,
+            )
     tell(given.log)
 
 

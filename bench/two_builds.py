@@ -44,7 +44,10 @@ def main():
                 runs[which].append(step_seconds(getattr(given, which), spec, folder))
     for which, samples in runs.items():
         seconds, peaks, losses = zip(*samples)
-        print(f"{which}: {1e3 * sorted(seconds)[len(seconds) // 2]:.2f} ms a step, peak {peaks[0]:,} bytes, loss {losses[0]:.6f}")
+        print(
+            f"{which}: {1e3 * sorted(seconds)[len(seconds) // 2]:.2f} ms a step, peak {peaks[0]:,} bytes, loss "
+            f"{losses[0]:.6f}"
+        )
     old, new = ([seconds for seconds, _, _ in runs[which]] for which in ("old", "new"))
     print("new over old: {:.3f}x [{:.3f}, {:.3f}]".format(*ratio(new, old)))
 

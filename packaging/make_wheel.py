@@ -2,9 +2,11 @@
 
 usage: python packaging/make_wheel.py --build build --out dist [--cmake cmake]
 
-In site-packages the package is one folder, optimization_rush/, with bin/, lib/, include/ and share/ as any installation,
-and what starts it (packaging/optimization_rush/). The programs look for torch and NVIDIA's wheels beside that folder.
+In site-packages the package is one folder, optimization_rush/, with bin/, lib/, include/ and share/ as any
+installation, and what starts it (packaging/optimization_rush/). The programs look for torch and NVIDIA's wheels beside
+that folder.
 """
+
 import argparse
 import json
 import os
@@ -40,7 +42,9 @@ def folders_of_torch(build):
     """Where the build finds torch's and NVIDIA's libraries, as seen from site-packages."""
     packages = Path(json.loads((build / "installation.json").read_text())["torch"]).parent
     run_path = output_of("patchelf", "--print-rpath", build / "lib/liboptrush.so")
-    return [os.path.relpath(folder, packages) for folder in run_path.split(":") if Path(folder).is_relative_to(packages)]
+    return [
+        os.path.relpath(folder, packages) for folder in run_path.split(":") if Path(folder).is_relative_to(packages)
+    ]
 
 
 def set_run_paths(site, beside):
@@ -55,7 +59,9 @@ def newest_symbol_versions(site):
     """The newest version of each library of the system that the files ask for, as in {"GLIBC": "2.34"}."""
     newest = {}
     for file in elf_files(site):
-        for library, version in re.findall(r"Name: (GLIBC|GLIBCXX|CXXABI)_([\d.]+)", output_of("readelf", "-V", "-W", file)):
+        for library, version in re.findall(
+            r"Name: (GLIBC|GLIBCXX|CXXABI)_([\d.]+)", output_of("readelf", "-V", "-W", file)
+        ):
             newest[library] = max(newest.get(library, "0"), version, key=lambda text: [int(n) for n in text.split(".")])
     return newest
 
@@ -112,7 +118,9 @@ def make(build, out, cmake):
     with tempfile.TemporaryDirectory() as folder:
         site = Path(folder) / "site"
         package = site / PACKAGE
-        subprocess.run([cmake, "--install", build, "--strip", "--prefix", package], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [cmake, "--install", build, "--strip", "--prefix", package], check=True, stdout=subprocess.DEVNULL
+        )
         for file in (HERE / PACKAGE).glob("*.py"):
             shutil.copy(file, package)
         set_run_paths(site, folders_of_torch(build))
@@ -124,8 +132,11 @@ def make(build, out, cmake):
         out.mkdir(parents=True, exist_ok=True)
         output_of(sys.executable, "-m", "wheel", "pack", site, "--dest-dir", out)
     wheel = out / f"{PACKAGE}-{version}-{TAG}.whl"
-    print(f"{wheel}: {wheel.stat().st_size / 1e6:.1f} MB, needs torch {facts['torch_version']} (CUDA {facts['cuda_version']}), "
-          f"glibc {facts['glibc']}, GLIBCXX {facts['glibcxx']}, CXXABI {facts['cxxabi']}")
+    print(
+        f"{wheel}: {wheel.stat().st_size / 1e6:.1f} MB, needs torch {facts['torch_version']} (CUDA "
+        f"{facts['cuda_version']}), "
+        f"glibc {facts['glibc']}, GLIBCXX {facts['glibcxx']}, CXXABI {facts['cxxabi']}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """A model's chat template, and what it leaves out of a conversation.
 
 Everything that messages say is looked for in what the template writes: contents, thoughts, calls of tools and the tools
-themselves. A text counts as there if it stands there as often as the messages say it, beside what the template says itself.
+themselves. A text counts as there if it stands there as often as the messages say it, beside what the template says
+itself.
 """
 
 import datetime
@@ -50,7 +51,9 @@ def said(message):
             found.append(("thought", thought.replace("<think>", "", 1)))
         for call in message.get("tool_calls") or []:
             function = function_of(call)
-            found += [("call", text) for text in [function.get("name", ""), *leaves(as_object(function.get("arguments")))]]
+            found += [
+                ("call", text) for text in [function.get("name", ""), *leaves(as_object(function.get("arguments")))]
+            ]
     return [(kind, text.strip()) for kind, text in [*found, ("content", content)] if text.strip()]
 
 
@@ -73,8 +76,14 @@ def with_arguments(messages, form):
     def change(function):
         return {"arguments": form(function.get("arguments"))}
 
-    return [{**message, "tool_calls": [mapped_call(call, change) for call in message["tool_calls"]]} if message.get("tool_calls") else message
-            for message in messages]
+    return [
+        (
+            {**message, "tool_calls": [mapped_call(call, change) for call in message["tool_calls"]]}
+            if message.get("tool_calls")
+            else message
+        )
+        for message in messages
+    ]
 
 
 def skeleton_of(message):
@@ -132,26 +141,39 @@ class ChatTemplate:
                           "or give prompt and completion as text")
         try:
             return self.tokenizer.apply_chat_template(
-                messages, tools=tools, tokenize=False, add_generation_prompt=asks, **({"chat_template": self.text} if self.text else {}),
-                **{**self.arguments, **(more or {})})
+                messages,
+                tools=tools,
+                tokenize=False,
+                add_generation_prompt=asks,
+                **({"chat_template": self.text} if self.text else {}),
+                **{**self.arguments, **(more or {})},
+            )
         except ImportError as error:
-            raise Refused(f"the chat template cannot be read: {error}", f"{sys.executable} -m pip install jinja2") from None
+            raise Refused(
+                f"the chat template cannot be read: {error}", f"{sys.executable} -m pip install jinja2"
+            ) from None
         except Exception as error:  # a template may raise any exception
-            raise Refused(f"the chat template refuses the conversation: {error}", "check the roles and their order against the model's template") from None
+            raise Refused(
+                f"the chat template refuses the conversation: {error}",
+                "check the roles and their order against the model's template",
+            ) from None
 
     @staticmethod
     def forms(messages):
-        """The ways in which templates want messages: most contents as text, some as a list of parts; arguments of calls as an
-        object, some as JSON text."""
+        """The ways in which templates want messages: most contents as text, some as a list of parts; arguments of calls
+        as an object, some as JSON text."""
         yield with_arguments(messages, as_object)
         if any(message.get("tool_calls") for message in messages):
             yield with_arguments(messages, as_json)
         if any("parts" in message for message in messages):
-            yield [{**message, "content": message.get("parts", [{"type": "text", "text": message["content"]}])} for message in messages]
+            yield [
+                {**message, "content": message.get("parts", [{"type": "text", "text": message["content"]}])}
+                for message in messages
+            ]
 
     def fitting(self, messages, tools, more=None):
-        """The form of the messages that the template takes, and what it leaves out of it: [(number of the message, kind, text)], 0 for
-        the tools."""
+        """The form of the messages that the template takes, and what it leaves out of it: [(number of the message,
+        kind, text)], 0 for the tools."""
         best = refused = None
         for form in self.forms(messages):
             try:
@@ -177,8 +199,13 @@ class ChatTemplate:
 
         missing = [each for each in pieces if times(each[2], text) < wanted(each[2])]
         said_once = [other for _, _, other in pieces]
-        return [(number, kind, piece) for number, kind, piece in missing
-                if kind != "content" or sum(piece in other for other in said_once) == 1 or not self.writes(form, number - 1, tools, more)]
+        return [
+            (number, kind, piece)
+            for number, kind, piece in missing
+            if kind != "content"
+            or sum(piece in other for other in said_once) == 1
+            or not self.writes(form, number - 1, tools, more)
+        ]
 
     def unwritten_fields(self, form, tools, more):
         """Fields that no template is known to read, whose texts are not in what this one writes."""
@@ -194,7 +221,10 @@ class ChatTemplate:
 
     def skeleton(self, form, tools, more):
         """What the template writes around messages like these."""
-        messages = [(message["role"], [name for name in message if message[name]], len(message.get("tool_calls") or [])) for message in form]
+        messages = [
+            (message["role"], [name for name in message if message[name]], len(message.get("tool_calls") or []))
+            for message in form
+        ]
         shape = json.dumps([messages, len(tools or []), more], default=str)
         if shape not in self.skeletons:
             silent = [mapped_call(tool, lambda function: {"name": PLACEHOLDER}) for tool in tools or []] or None

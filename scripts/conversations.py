@@ -11,7 +11,11 @@ THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 
 
 def is_conversation(value):
-    return isinstance(value, list) and bool(value) and all(isinstance(m, dict) and ("role" in m or "from" in m) for m in value)
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(m, dict) and ("role" in m or "from" in m) for m in value)
+    )
 
 
 def parts_of(content, number):
@@ -24,7 +28,10 @@ def parts_of(content, number):
             texts.append(part["text"])
         else:
             kind = part.get("type", "no type") if isinstance(part, dict) else type(part).__name__
-            raise Refused(f"message {number} has a part that is not text ({kind})", "only text is supported: remove the other parts")
+            raise Refused(
+                f"message {number} has a part that is not text ({kind})",
+                "only text is supported: remove the other parts",
+            )
     return texts
 
 
@@ -48,7 +55,9 @@ def weight_of(message, number):
         if not isinstance(weight, bool):
             raise Refused(f"message {number} has an invalid train: {weight!r}", "it must be true or false")
     if weight not in (0, 1):
-        raise Refused(f"message {number} has an invalid weight: {weight!r}", "it must be 0 (no loss on this answer) or 1")
+        raise Refused(
+            f"message {number} has an invalid weight: {weight!r}", "it must be 0 (no loss on this answer) or 1"
+        )
     return bool(weight)
 
 
@@ -56,7 +65,11 @@ def message_of(given, number, notes):
     """{"role", "content"} and what else the message has; "content" is text."""
     if not isinstance(given, dict):
         raise Refused(f"message {number} is not an object", 'write {"role": ..., "content": ...}')
-    message = {name: value for name, value in given.items() if name not in ("from", "value", "weight", "train", "function_call")}
+    message = {
+        name: value
+        for name, value in given.items()
+        if name not in ("from", "value", "weight", "train", "function_call")
+    }
     if call := given.get("function_call"):  # OpenAI's older form of a single call
         if message.get("tool_calls"):
             raise Refused(f"message {number} has both tool_calls and function_call", "keep one of them")
@@ -81,7 +94,11 @@ def message_of(given, number, notes):
     elif not isinstance(content, str):
         raise Refused(f"message {number} has content that is not text: {json.dumps(content)[:40]}",
                       'write {"role": ..., "content": "..."}')
-    if role == "assistant" and not any(message.get(name) for name in ("tool_calls", *THOUGHTS)) and not message["content"].strip():
+    if (
+        role == "assistant"
+        and not any(message.get(name) for name in ("tool_calls", *THOUGHTS))
+        and not message["content"].strip()
+    ):
         raise Refused(f"message {number} is an answer without text", "remove the conversation")
     message["learned"] = weight_of(given, number)
     return message
@@ -96,7 +113,9 @@ def alpaca(line, notes):
     notes("lines with 'instruction' and 'output', read as a question and its answer")
     asked = "\n\n".join(text for text in (line["instruction"], line.get("input")) if text)
     turns = [*(line.get("history") or []), [asked, line["output"]]]
-    if not all(isinstance(turn, list) and len(turn) == 2 and all(isinstance(text, str) for text in turn) for turn in turns):
+    if not all(
+        isinstance(turn, list) and len(turn) == 2 and all(isinstance(text, str) for text in turn) for turn in turns
+    ):
         raise Refused("'instruction', 'input' and 'output' must be texts, and 'history' a list of pairs of texts")
     return [{"role": role, "content": text} for turn in turns for role, text in zip(("user", "assistant"), turn)]
 
@@ -131,7 +150,10 @@ def tools_of(line):
         except ValueError:
             raise Refused(f"'{name}' is text, but not JSON", "write a list of functions, as for transformers") from None
     if tools and not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
-        raise Refused(f"'{name}' must be a list of functions", 'write {"type": "function", "function": {"name": ..., "parameters": {...}}}')
+        raise Refused(
+            f"'{name}' must be a list of functions",
+            'write {"type": "function", "function": {"name": ..., "parameters": {...}}}',
+        )
     if tools and name == "functions":  # OpenAI's older form of tools
         if line.get("tools"):
             raise Refused("the line has both 'tools' and 'functions'", "keep one of them")
@@ -153,7 +175,10 @@ def with_system(line, messages, notes):
     if not system:
         return messages
     if not isinstance(system, str):
-        raise Refused("'system' must be a text", 'a list of parts can be the content of a message: {"role": "system", "content": [...]}')
+        raise Refused(
+            "'system' must be a text",
+            'a list of parts can be the content of a message: {"role": "system", "content": [...]}',
+        )
     if messages and messages[0]["role"] in ("system", "developer"):
         if messages[0]["content"] == system:
             return messages
@@ -179,7 +204,10 @@ def check_texts(line):
     """Texts as they are have no place for what a chat template would write."""
     for name in ("system", "tools", "functions"):
         if line.get(name):
-            raise Refused(f"the line has '{name}' beside texts, which no chat template writes", "write messages instead of texts, or put it into the prompt")
+            raise Refused(
+                f"the line has '{name}' beside texts, which no chat template writes",
+                "write messages instead of texts, or put it into the prompt",
+            )
 
 
 class Line(dict):

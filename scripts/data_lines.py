@@ -32,7 +32,9 @@ def without_repeats(pairs):
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise Refused(f"the field '{next(name for name in names if names.count(name) > 1)}' occurs twice", "keep one of them")
+        raise Refused(
+            f"the field '{next(name for name in names if names.count(name) > 1)}' occurs twice", "keep one of them"
+        )
     return found
 
 
@@ -75,7 +77,9 @@ def check_characters(value):
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise Refused("it contains half of a character (a lone surrogate)", "split texts between characters only") from None
+        raise Refused(
+            "it contains half of a character (a lone surrogate)", "split texts between characters only"
+        ) from None
 
 
 def at(where, error):
@@ -109,8 +113,10 @@ def elements(text):
             return
         if not first:
             if text[place:place + 1] != ",":
-                raise Refused(f"line {line + text.count(chr(10), counted, place)}: the array is not closed, or ',' is missing",
-                              "one array of objects, or one object a line")
+                raise Refused(
+                    f"line {line + text.count(chr(10), counted, place)}: the array is not closed, or ',' is missing",
+                    "one array of objects, or one object a line",
+                )
             place += 1
             while place < len(text) and text[place].isspace():
                 place += 1
@@ -169,7 +175,9 @@ def files_of(source, extensions=()):
     if not os.path.isdir(source):
         return [source]
     paths = (os.path.join(folder, name) for folder, _, names in os.walk(source) for name in names)
-    return sorted(path for path in paths if os.path.isfile(path) and (not extensions or os.path.splitext(path)[1] in extensions))
+    return sorted(
+        path for path in paths if os.path.isfile(path) and (not extensions or os.path.splitext(path)[1] in extensions)
+    )
 
 
 def is_json(path):

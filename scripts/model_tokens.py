@@ -2,7 +2,16 @@
 
 from chat_template import ChatTemplate
 from conversations import (
-    Line, check_texts, conversation_of, is_conversation, messages_of, options_of, pretokenized, unknown_form, with_system)
+    Line,
+    check_texts,
+    conversation_of,
+    is_conversation,
+    messages_of,
+    options_of,
+    pretokenized,
+    unknown_form,
+    with_system,
+)
 from data_lines import Refused
 
 AGREED = 32  # tokens in a row that two parts of a text have alike where they are joined
@@ -46,11 +55,14 @@ class Texts:
         return tokens
 
     def framed(self, tokens, ends=True):
-        """Tokens of a text with the special tokens of the tokenizer, and its end of a text behind them. A text that has its begin or
-        its end gets no second one."""
+        """Tokens of a text with the special tokens of the tokenizer, and its end of a text behind them. A text that has
+        its begin or its end gets no second one."""
         begin, close = self.begin, self.close
         if begin and tokens[:2 * len(begin)] == begin * 2:
-            self.notes(f"texts that start with the tokenizer's start token ({self.tokenizer.decode(begin)}), which is not added again")
+            self.notes(
+                f"texts that start with the tokenizer's start token ({self.tokenizer.decode(begin)}), which is not "
+                "added again"
+            )
             tokens = tokens[len(begin):]
         if close and tokens[-len(close):] == close:
             tokens = tokens[:-len(close)]
@@ -64,8 +76,8 @@ class Texts:
         return self.framed(self.ids(text), ends)
 
     def long_text(self, text, most=1 << 20):
-        """The tokens of text() of a text of any length. What is longer than `most` characters is tokenized in parts that overlap, which are
-        joined where both have the same tokens for a while."""
+        """The tokens of text() of a text of any length. What is longer than `most` characters is tokenized in parts
+        that overlap, which are joined where both have the same tokens for a while."""
         if len(text) <= most or not self.tokenizer.is_fast:
             return self.text(text)
         done, held, begin, at, overlap = [], [], 0, 0, most // 16
@@ -86,8 +98,8 @@ class Texts:
 
     @staticmethod
     def agreement(before, after, begin, end):
-        """Places in two lists of (place in the text, token) from which on the second one goes on as the first one does: in the middle
-        of the longest run of alike entries."""
+        """Places in two lists of (place in the text, token) from which on the second one goes on as the first one does:
+        in the middle of the longest run of alike entries."""
         first = len(before)
         while first > 0 and before[first - 1][0] >= begin:
             first -= 1
@@ -118,8 +130,8 @@ class Tokens(Texts):
         return self.ids(self.template.written(messages, tools, asks, more), add_special_tokens=False)
 
     def begins(self, shorter, whole):
-        """Whether a conversation begins as its first messages alone do. Some templates end every chat as a text ends, and a token
-        may take in what follows."""
+        """Whether a conversation begins as its first messages alone do. Some templates end every chat as a text ends,
+        and a token may take in what follows."""
         ended = bool(shorter) and shorter[-1] == self.end
         return common(shorter, whole) >= len(shorter) - ended - (0 if shorter and shorter[-1] in self.special else 1)
 
@@ -127,8 +139,11 @@ class Tokens(Texts):
         """How many tokens of each of these conversations stand before the answer to their first messages."""
         asking = self.chat(before, tools, more, asks=True)
         if not all(self.begins(self.chat(before, tools, more), whole) for whole in wholes):
-            raise Refused(f"the chat template changes the messages before message {len(before) + 1} when that message follows",
-                          "the answer has no separate span: use a template that keeps earlier messages unchanged, or move system text into a separate message")
+            raise Refused(
+                f"the chat template changes the messages before message {len(before) + 1} when that message follows",
+                "the answer has no separate span: use a template that keeps earlier messages unchanged, or move "
+                "system text into a separate message",
+            )
         # The common prefix may end inside the template's text before an answer, because tokens merge there.
         return min(common(asking, whole) for whole in wholes)
 
@@ -157,14 +172,21 @@ class Tokens(Texts):
         form, lost = self.template.fitting(messages, tools, more)
         for number, kind, text in lost:
             learns, answers = number - 1 in learned, number > 0 and messages[number - 1]["role"] == "assistant"
-            says = LOST[kind, learns] if answers or kind == "tools" else f"messages of the {messages[number - 1]['role']}"
+            says = (
+                LOST[kind, learns] if answers or kind == "tools" else f"messages of the {messages[number - 1]['role']}"
+            )
             self.losses(says, text, learns, usual=answers and not learns, last=number - 1 == max(learned))
         if self.template.clock.shows_today():
-            self.notes("conversations in which the chat template writes today's date (--date 2024-07-26 sets another one)")
+            self.notes(
+                "conversations in which the chat template writes today's date (--date 2024-07-26 sets another one)"
+            )
         for name in self.template.unwritten_fields(form, tools, more):
             self.notes(f"conversations whose messages have the field '{name}', which the chat template does not write")
         if any(self.marks_in(message["content"]) for message in messages):
-            self.notes("conversations whose texts contain special tokens of the tokenizer, which are tokenized as special tokens")
+            self.notes(
+                "conversations whose texts contain special tokens of the tokenizer, which are tokenized as special "
+                "tokens"
+            )
         return form
 
     def marks_in(self, text):
@@ -173,8 +195,8 @@ class Tokens(Texts):
         return any(mark in text for mark in self.marks)
 
     def conversation(self, messages, tools, more=None, first=0):
-        """[document]: all of it, and the loss is taken on the assistant's turns from message `first` on, each an answer to what is before
-        it; or a document for each of these answers, which ends with it."""
+        """[document]: all of it, and the loss is taken on the assistant's turns from message `first` on, each an answer
+        to what is before it; or a document for each of these answers, which ends with it."""
         answers = [i for i in range(max(first, 1), len(messages)) if messages[i]["role"] == "assistant"]
         if not answers:
             raise Refused("there is no assistant answer to train on")
@@ -202,8 +224,11 @@ class Tokens(Texts):
     def completion(self, line):
         prompt, completion = line["prompt"], line.get("completion")
         if any(name == "label" and isinstance(value, bool) for name, value in line.items()):
-            raise Refused("lines with 'label' are not supported: training on unwanted completions would teach them",
-                          "give pairs of 'chosen' and 'rejected' for rush.preferences, or keep only the wanted lines, without 'label'")
+            raise Refused(
+                "lines with 'label' are not supported: training on unwanted completions would teach them",
+                "give pairs of 'chosen' and 'rejected' for rush.preferences, or keep only the wanted lines, without "
+                "'label'",
+            )
         if is_conversation(prompt) and is_conversation(completion):
             answer = messages_of(completion, self.notes, len(prompt))
             prompt = with_system(line, messages_of(prompt, self.notes), self.notes)
@@ -266,7 +291,9 @@ class Tokens(Texts):
             raise Refused("a pair has a prompt and two answers")
         whole = []
         for answer in pair:
-            if answer[0]["role"] != "assistant" or any(message["role"] not in ("assistant", "tool") for message in answer):
+            if answer[0]["role"] != "assistant" or any(
+                message["role"] not in ("assistant", "tool") for message in answer
+            ):
                 raise Refused("an answer contains messages that are not from the assistant",
                               "move user messages into the prompt, which is the same for both answers")
             if not all(message["learned"] for message in answer):

@@ -24,7 +24,9 @@ def mask():
 def whole_file(target, mode, prefix):
     """A file that appears under its name when all of it is written. A process that is told to end leaves nothing."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    with tempfile.NamedTemporaryFile(mode, dir=os.path.dirname(os.path.abspath(target)), prefix=prefix, delete=False) as out:
+    with tempfile.NamedTemporaryFile(
+        mode, dir=os.path.dirname(os.path.abspath(target)), prefix=prefix, delete=False
+    ) as out:
         try:
             yield out
             out.flush()
@@ -40,5 +42,8 @@ def check_vocabulary(made, tokenizer, vocabulary):
     """A model's own tokenizer may know more tokens than the model has rows for."""
     largest = max(max(made[name]) for name in ("tokens", "prompt", "chosen", "rejected") if name in made)
     if vocabulary is not None and largest >= vocabulary:
-        raise Refused(f"token {largest} ({tokenizer.convert_ids_to_tokens(largest)!r}) is outside of the model's vocabulary of {vocabulary}",
-                      "remove it from the text, or enlarge the model's vocabulary (resize_token_embeddings of transformers)")
+        raise Refused(
+            f"token {largest} ({tokenizer.convert_ids_to_tokens(largest)!r}) is outside of the model's vocabulary "
+            f"of {vocabulary}",
+            "remove it from the text, or enlarge the model's vocabulary (resize_token_embeddings of transformers)",
+        )

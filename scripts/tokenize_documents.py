@@ -2,9 +2,9 @@
 
 `optrush tokenize` starts it; docs/guides/fine_tuning.md, has the forms of a line. The tokenizer and
 the chat template are those of a Hugging Face folder, used through transformers. The loss is taken on what the assistant
-says: of a conversation on its turns, each with the token that ends it; of a prompt and its completion on the completion.
-With --token-file all texts are one file of tokens, for rush.tokens (token_file.py). What the chat template leaves out is
-counted, and refused where it is to be learned.
+says: of a conversation on its turns, each with the token that ends it; of a prompt and its completion on the
+completion. With --token-file all texts are one file of tokens, for rush.tokens (token_file.py). What the chat template
+leaves out is counted, and refused where it is to be learned.
 """
 
 import argparse
@@ -37,8 +37,8 @@ class Notes:
 
 
 class Losses(Notes):
-    """What the chat template leaves out. Of what is to be learned nothing may be missing; of earlier answers it may, as the model does
-    not see it in use either; the rest may be allowed."""
+    """What the chat template leaves out. Of what is to be learned nothing may be missing; of earlier answers it may, as
+    the model does not see it in use either; the rest may be allowed."""
 
     def __init__(self, allowed):
         super().__init__()
@@ -61,12 +61,25 @@ class Losses(Notes):
     def check(self):
         if not self.refused:
             return
-        cure = "use a template that keeps them (--chat-template FILE), or an option of the template (--template-arg NAME=VALUE)"
+        cure = (
+            "use a template that keeps them (--chat-template FILE), or an option of the template (--template-arg "
+            "NAME=VALUE)"
+        )
         if not any(what.endswith("of trained answers") for what in self.refused):
-            cure = "use another template (--chat-template FILE), or --allow-lost, which drops them like the model's own template"
+            cure = (
+                "use another template (--chat-template FILE), or --allow-lost, which drops them like the model's "
+                "own template"
+            )
         elif not self.of_last:
-            cure = f"use --turns each or --turns last, which train an answer only as the last message, where nothing is lost; or {cure}"
-        raise Refused("the chat template drops or changes parts of the conversations:\n  " + "\n  ".join(self.lines(self.refused)), cure)
+            cure = (
+                "use --turns each or --turns last, which train an answer only as the last message, where nothing "
+                f"is lost; or {cure}"
+            )
+        raise Refused(
+            "the chat template drops or changes parts of the conversations:\n  "
+            + "\n  ".join(self.lines(self.refused)),
+            cure,
+        )
 
 
 class Counts:
@@ -90,8 +103,11 @@ class Counts:
 
     def __str__(self):
         share = 100 * self.trained / max(self.tokens, 1)
-        return (f"{self.lines:,} {'line' if self.lines == 1 else 'lines'}, {self.tokens:,} tokens, {self.trained:,} of them trained ({share:.0f} %), "
-                f"{self.longest:,} in the longest")
+        return (
+            f"{self.lines:,} {'line' if self.lines == 1 else 'lines'}, {self.tokens:,} tokens, {self.trained:,} of "
+            f"them trained ({share:.0f} %), "
+            f"{self.longest:,} in the longest"
+        )
 
 
 def lines_of(source, extensions):
@@ -127,8 +143,8 @@ def write(source, target, tokens, extensions=(), vocabulary=None):
 
 
 def pairs_of_texts(source, target, tokens, extensions, most):
-    """Pairs of plain texts: of each text's last `most` tokens the first half is the prompt, the second one the chosen answer, and as
-    much of the second half of the next text that has another one is the rejected one."""
+    """Pairs of plain texts: of each text's last `most` tokens the first half is the prompt, the second one the chosen
+    answer, and as much of the second half of the next text that has another one is the rejected one."""
     texts = []
     for where, line in lines_of(source, extensions):
         tokens.notes.where = where
@@ -141,7 +157,10 @@ def pairs_of_texts(source, target, tokens, extensions, most):
             half = len(text) // 2
             prompt, chosen = tokens.begin + text[:half], text[half:]
             others = (texts[(place + step) % len(texts)] for step in range(1, len(texts)))
-            rejected = next((other for other in (other[len(other) // 2:][:len(chosen)] for other in others) if other != chosen), None)
+            rejected = next(
+                (other for other in (other[len(other) // 2 :][: len(chosen)] for other in others) if other != chosen),
+                None,
+            )
             if rejected is None:
                 raise Refused(f"'{source}' needs two texts with different second halves", "add a text")
             made = {"prompt": prompt, "chosen": chosen + end, "rejected": rejected + end}
@@ -157,8 +176,10 @@ def load(model):
     try:
         from transformers import AutoTokenizer
     except ImportError:
-        raise Refused(f"transformers is not installed for {sys.executable}",
-                      f"{sys.executable} -m pip install transformers jinja2, or name another Python with --python") from None
+        raise Refused(
+            f"transformers is not installed for {sys.executable}",
+            f"{sys.executable} -m pip install transformers jinja2, or name another Python with --python",
+        ) from None
     try:
         return AutoTokenizer.from_pretrained(model, local_files_only=True)
     except Exception as error:  # from transformers, huggingface_hub or files
@@ -181,7 +202,9 @@ def template_arguments(words):
     for word in words:
         name, equals, text = word.partition("=")
         if not name.isidentifier() or not equals:
-            raise Refused(f"--template-arg takes NAME=VALUE, not '{word}'", "for example --template-arg enable_thinking=false")
+            raise Refused(
+                f"--template-arg takes NAME=VALUE, not '{word}'", "for example --template-arg enable_thinking=false"
+            )
         try:
             arguments[name] = json.loads(text)
         except ValueError:

@@ -1,7 +1,8 @@
 """Hooks of mkdocs (mkdocs.yml).
 
-Links of the pages to files outside of docs/ (experiments, reports, the README) work in a checkout and on a forge. In what is
-built these files are copied to `source/`, Markdown files as pages. A folder in the navigation stands for its pages.
+Links of the pages to files outside of docs/ (experiments, reports, the README) work in a checkout and on a forge. In
+what is built these files are copied to `source/`, Markdown files as pages. A folder in the navigation stands for its
+pages.
 """
 
 import pathlib

@@ -4,9 +4,9 @@
     python distributed_twin.py --by ddp --ranks 2 --start start --out result.json
 
 --by ddp is DistributedDataParallel, --by fsdp is fully_shard (FSDP2) with the host's units: embedding, each block, norm
-and head; --by ep are transformers' own expert parallelism, with all-to-alls of the rows, and its fully_shard of all else.
-Each rank takes its part of every step's sequences, as the host's ranks do. By the other three all ranks train on the same
-sequences:
+and head; --by ep are transformers' own expert parallelism, with all-to-alls of the rows, and its fully_shard of all
+else. Each rank takes its part of every step's sequences, as the host's ranks do. By the other three all ranks train on
+the same sequences:
 
     tp  parallelize_module, with matrices cut as the host cuts them, and loss_parallel
     pp  PipelineStage with equally many blocks on each rank, and the schedule that --schedule names. Its forwards and
@@ -16,6 +16,7 @@ sequences:
 It starts its ranks by torchrun; Gloo on a CPU, NCCL on GPUs. Rank 0 writes the result, with the memory of the rank that
 needs most. The other arguments are those of transformers_twin.py.
 """
+
 import argparse
 import contextlib
 import importlib.metadata
@@ -37,7 +38,9 @@ def own_arguments(words):
                         help="kind of parallelism")
     parser.add_argument("--ranks", type=int, required=True, help="number of ranks, as train.world_size")
     parser.add_argument("--keep", action="store_true", help="fsdp: keep parameters gathered from forward to backward")
-    parser.add_argument("--schedule", choices=["GPipe", "1F1B"], default="1F1B", help="pp: schedule of the micro-batches")
+    parser.add_argument(
+        "--schedule", choices=["GPipe", "1F1B"], default="1F1B", help="pp: schedule of the micro-batches"
+    )
     own, sys.argv[1:] = parser.parse_known_args(words)
     return own
 
@@ -48,9 +51,11 @@ def start_ranks(words):
         import transformers_twin  # noqa: F401  it says what is missing, and ends the program
     if own.by == "ep" and not importlib.util.find_spec("transformers.distributed.expert_parallel"):
         import transformers_twin
-        transformers_twin.skip("the expert parallelism of transformers needs version 5.22 or newer, but "
-                               f"{importlib.metadata.version('transformers')} is installed; set OPTRUSH_PYTHON to a Python "
-                               "that has it, beside the same torch")
+        transformers_twin.skip(
+            "the expert parallelism of transformers needs version 5.22 or newer, but "
+            f"{importlib.metadata.version('transformers')} is installed; set OPTRUSH_PYTHON to a Python "
+            "that has it, beside the same torch"
+        )
     os.environ[GIVEN] = json.dumps(words)
     # torchrun would say 1.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // own.ranks)))

@@ -25,7 +25,8 @@ class Interleaving:
             self.stream = connection.makefile("rw")
 
     def step(self, seconds=0.0):
-        """Before each timed step. Whether it counts: the first one of a turn of several does not, as it fills the caches."""
+        """Before each timed step. Whether it counts: the first one of a turn of several does not, as it fills the
+        caches."""
         if self.stream is None:
             return True
         first = self.left == 0

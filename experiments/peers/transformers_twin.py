@@ -43,8 +43,13 @@ def parse_arguments():
     parser.add_argument("--spec", help="complete RunSpec; default: that of --start")
     parser.add_argument("--out", required=True, help="file for the RunResult")
     parser.add_argument("--metrics", help="file for one line of JSON per step")
-    parser.add_argument("--with", dest="techniques", nargs="*", choices=["bf16", "bf16_weights", "sdpa", "fused", "muon"],
-                        help="replaces the choice of the spec's plugins")
+    parser.add_argument(
+        "--with",
+        dest="techniques",
+        nargs="*",
+        choices=["bf16", "bf16_weights", "sdpa", "fused", "muon"],
+        help="replaces the choice of the spec's plugins",
+    )
     parser.add_argument("--compile", nargs="?", const="default",
                         choices=["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"],
                         help="compile the model and its loss with torch.compile")
@@ -171,7 +176,9 @@ def optimizer_of(parameters, train, techniques):
     """AdamW, without decay of vectors; with "muon" Muon for what is neither a vector, the embedding nor the head."""
     matrices = [(name, p) for name, p in parameters.items() if p.dim() > 1]
     vectors = [p for p in parameters.values() if p.dim() <= 1]
-    inside = [p for name, p in matrices if "muon" in techniques and not name.startswith(("model.embed_tokens", "lm_head"))]
+    inside = [
+        p for name, p in matrices if "muon" in techniques and not name.startswith(("model.embed_tokens", "lm_head"))
+    ]
     others = [p for _, p in matrices if all(p is not each for each in inside)]
     decay = {"weight_decay": train["weight_decay"]}
     how = {"fused": True} if "fused" in techniques else {"foreach": False}
@@ -246,7 +253,9 @@ def train(spec, start, techniques, compiled, device, journal, turns):
 
     def loss_of(inputs, labels, count):
         logits = model(input_ids=inputs, use_cache=False).logits
-        return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), reduction="sum") / count
+        return (
+            torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), reduction="sum") / count
+        )
 
     forward = torch.compile(loss_of, mode=compiled) if compiled else loss_of
     precision = (lambda: torch.autocast(device, torch.bfloat16)) if "bf16" in techniques else contextlib.nullcontext
@@ -311,7 +320,15 @@ def main():
     spec = read_spec()
     threads, device = set_threads(spec), device_of(spec)
     setup_seconds = time.perf_counter() - STARTED
-    steps = train(spec, ARGUMENTS.start, techniques_of(spec), ARGUMENTS.compile, device, Journal(ARGUMENTS.metrics), Interleaving())
+    steps = train(
+        spec,
+        ARGUMENTS.start,
+        techniques_of(spec),
+        ARGUMENTS.compile,
+        device,
+        Journal(ARGUMENTS.metrics),
+        Interleaving(),
+    )
     write_result(ARGUMENTS.out, result_of(steps, threads, device, ARGUMENTS.compile, setup_seconds))
 
 

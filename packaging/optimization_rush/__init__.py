@@ -1,1 +1,2 @@
-"""Optimization Rush: measures what each training optimization really buys. The programs are in bin/, started by __main__."""
+"""Optimization Rush: measures what each training optimization really buys. The programs are in bin/, started by
+__main__."""

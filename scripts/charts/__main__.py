@@ -1,5 +1,5 @@
-"""Draws the charts of a report. Its job is a JSON file, which core/report/writers/render.cpp writes before it closes the
-standard input of this process:
+"""Draws the charts of a report. Its job is a JSON file, which core/report/writers/render.cpp writes before it closes
+the standard input of this process:
 
 {"experiment": "quickstart", "rungs": ["base"], "folder": "where the charts go", "png": false,
  "charts": [{"name": "speed", "kind": "speed", "data": what the module of that kind reads,
@@ -7,6 +7,7 @@ standard input of this process:
  "page": {"html": "...", "mark": "text that the interactive charts take the place of", "file": "report.html"},
  "cache": "folder that keeps the charts' library"}
 """
+
 import json
 import os
 import select

@@ -41,7 +41,11 @@ def _y(column, values):
 
 def _x(setting, points):
     measured = sorted({point["x"] for point in points})
-    axis = {"format": ",d" if all(x == int(x) for x in measured) else "~g", "labelFlush": False, "labelOverlap": "greedy"}
+    axis = {
+        "format": ",d" if all(x == int(x) for x in measured) else "~g",
+        "labelFlush": False,
+        "labelOverlap": "greedy",
+    }
     if len(measured) <= MOST_TICKS:
         axis["values"] = measured
     scale = {"zero": False, "nice": True}
@@ -58,8 +62,19 @@ def chart(report, data):
     for column in data["columns"]:
         told = tooltip(("line", "choice"), ("x", data["x"]), ("text", column["title"]))
         y = _y(column, [point["y"] for point in points if point["column"] == column["name"]])
-        panels.append({"width": WIDTH, "height": 220, "transform": where(f"datum.column === '{column['name']}'"),
-                       "mark": {"type": "line", "strokeWidth": 2, "point": {"size": 36}},
-                       "encoding": {"x": x, "y": y, "color": colour_by("line", lines), "strokeDash": dash_by("line", lines),
-                                    "tooltip": told}})
+        panels.append(
+            {
+                "width": WIDTH,
+                "height": 220,
+                "transform": where(f"datum.column === '{column['name']}'"),
+                "mark": {"type": "line", "strokeWidth": 2, "point": {"size": 36}},
+                "encoding": {
+                    "x": x,
+                    "y": y,
+                    "color": colour_by("line", lines),
+                    "strokeDash": dash_by("line", lines),
+                    "tooltip": told,
+                },
+            }
+        )
     return stacked(report, f"by {data['x']}", "medians over rounds", points, panels)

@@ -38,7 +38,9 @@ def _curves(lines, target, values):
 def _distances(rungs, values):
     sizes = []
     for rung in rungs:
-        values += [{"rung": rung["rung"], "step": step, "to": rung["to"], "apart": apart} for step, apart in rung["apart"]]
+        values += [
+            {"rung": rung["rung"], "step": step, "to": rung["to"], "apart": apart} for step, apart in rung["apart"]
+        ]
         sizes += [apart for _, apart in rung["apart"]]
         if rung["allowed"]:
             values.append({"rung": rung["rung"], "step": 0, "last": rung["last"], "allowed": rung["allowed"]})
@@ -60,9 +62,15 @@ def _distances(rungs, values):
         {"transform": where("isValid(datum.apart)"),
          "mark": {"type": "line", "strokeWidth": 1.5, "color": PALETTE[0], "point": {"size": 18}},
          "encoding": {"x": step_axis(values), "y": y("apart"), "tooltip": told}}]
-    title = {"text": "relative difference from the loss of the reference",
-             "subtitle": ["logarithmic; dashed: largest difference allowed (no line: equal bits required); steps with equal bits have no point"],
-             "fontSize": 12, "fontWeight": "normal"}
+    title = {
+        "text": "relative difference from the loss of the reference",
+        "subtitle": [
+            "logarithmic; dashed: largest difference allowed (no line: equal bits required); steps with equal bits "
+            "have no point"
+        ],
+        "fontSize": 12,
+        "fontWeight": "normal",
+    }
     return {**strips("rung", [rung["rung"] for rung in rungs], layers), "transform": where("isValid(datum.rung)"),
             "title": title}
 

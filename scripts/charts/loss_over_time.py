@@ -10,13 +10,27 @@ def chart(report, data):
     if data["validated"]:
         mark["point"] = {"shape": "diamond", "filled": True, "size": 50}
     told = tooltip(("line", "rung"), ("steps", "steps"), ("seconds", "seconds", ",.4~g"), ("loss", "loss", ",.6~g"))
-    layers = [{"mark": mark,
-               "encoding": {"x": {**quantity("seconds", "seconds of training"), "scale": {"zero": True, "nice": False}},
-                            "y": loss_axis("loss"), "color": colour_by("line", names), "strokeDash": dash_by("line", names),
-                            "tooltip": told}}]
+    layers = [
+        {
+            "mark": mark,
+            "encoding": {
+                "x": {**quantity("seconds", "seconds of training"), "scale": {"zero": True, "nice": False}},
+                "y": loss_axis("loss"),
+                "color": colour_by("line", names),
+                "strokeDash": dash_by("line", names),
+                "tooltip": told,
+            },
+        }
+    ]
     if data["target"]:
         layers.append(target_line(data["target"]))
-    spec = layered(report, "loss over time", data["what"] + "; first round; the time includes warm-up and excludes validation", values, layers,
-                   None)
+    spec = layered(
+        report,
+        "loss over time",
+        data["what"] + "; first round; the time includes warm-up and excludes validation",
+        values,
+        layers,
+        None,
+    )
     del spec["height"]
     return spec

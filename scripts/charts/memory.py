@@ -1,5 +1,7 @@
-"""Peak memory of each rung: {"rows": [{"rung", "label", "allocated", "predicted", "parts": {name: amount}}]}. An amount is
+"""Peak memory of each rung: {"rows": [{"rung", "label", "allocated", "predicted", "parts": {name: amount}}]}. An amount
+is
 {"bytes", "text"}, or null where it is not known."""
+
 from parts import layered, legend_below, quantity, rung_axis, tooltip
 from theme import PALETTE, TEXT
 from ticks import byte_unit
@@ -44,11 +46,25 @@ def chart(report, data):
         {"data": {"values": [_label(row, unit) for row in measured]},
          "mark": {"type": "text", "align": "left", "dx": 5, "fontSize": 11, "color": TEXT},
          "encoding": {**place, "text": {"field": "label"}}}]
-    predictions = [{"rung": row["rung"], "bar": MEASURED, "part": "predicted peak", "size": row["predicted"]["bytes"] / unit,
-                    "text": row["predicted"]["text"]} for row in measured if row["predicted"]]
+    predictions = [
+        {
+            "rung": row["rung"],
+            "bar": MEASURED,
+            "part": "predicted peak",
+            "size": row["predicted"]["bytes"] / unit,
+            "text": row["predicted"]["text"],
+        }
+        for row in measured
+        if row["predicted"]
+    ]
     if predictions:
-        layers.append({"data": {"values": predictions}, "mark": {"type": "tick", "thickness": 2, "color": TEXT, "size": 16},
-                       "encoding": {**place, "tooltip": told}})
+        layers.append(
+            {
+                "data": {"values": predictions},
+                "mark": {"type": "tick", "thickness": 2, "color": TEXT, "size": 16},
+                "encoding": {**place, "tooltip": told},
+            }
+        )
     return layered(report, "peak memory of each rung",
                    "upper bar: the most bytes that tensors hold, with the prediction across it; lower bar: tensors by "
                    "purpose", list(_bars(rows, unit)), layers, {"step": 20})

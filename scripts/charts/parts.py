@@ -1,5 +1,6 @@
-"""What the charts share. `report` is {"experiment": its name, "rungs": their names, "note": what the picture leaves out, if
-anything}; values are the rows of Vega-Lite's data."""
+"""What the charts share. `report` is {"experiment": its name, "rungs": their names, "note": what the picture leaves
+out, if anything}; values are the rows of Vega-Lite's data."""
+
 import theme
 import ticks
 
@@ -12,11 +13,16 @@ CHARACTER = 7  # pixels
 def _frame(report, title, subtitle, values):
     longest = max((CHARACTER * len(name) for name in report["rungs"]), default=0)
     margin = 12 + int(WIDER_FONT * min(longest, NAME_WIDTH))  # space for the longest name in a wider font
-    return {"$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-            "title": {"text": f"{report['experiment']}: {title}", "subtitle": [subtitle, report["note"]] if report.get("note") else subtitle},
-            "padding": {"left": margin, "right": margin, "top": 12, "bottom": 12},
-            "data": {"values": values},
-            "config": theme.CONFIG}
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "title": {
+            "text": f"{report['experiment']}: {title}",
+            "subtitle": [subtitle, report["note"]] if report.get("note") else subtitle,
+        },
+        "padding": {"left": margin, "right": margin, "top": 12, "bottom": 12},
+        "data": {"values": values},
+        "config": theme.CONFIG,
+    }
 
 
 def layered(report, title, subtitle, values, layers, height):
@@ -68,7 +74,14 @@ def where(test):
 def target_line(target):
     """Dashed, across the picture of a loss, with its name."""
     y = {"datum": target["loss"]}
-    text = {"type": "text", "align": "left", "dx": 4, "dy": -7, "color": theme.MUTED, "text": f"target {target['text']}"}
+    text = {
+        "type": "text",
+        "align": "left",
+        "dx": 4,
+        "dy": -7,
+        "color": theme.MUTED,
+        "text": f"target {target['text']}",
+    }
     return {"data": {"values": [{}]},  # drawn once, not for each point of the curves
             "layer": [{"mark": {"type": "rule", "strokeDash": [6, 4], "color": theme.MUTED}, "encoding": {"y": y}},
                       {"mark": text, "encoding": {"y": y, "x": {"value": 0}}}]}

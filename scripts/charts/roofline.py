@@ -1,5 +1,7 @@
-"""FLOP/s against FLOPs per byte, and the limit of the machine: {"points": [{"rung", "phase", "dtype", "x", "y", "share"}],
+"""FLOP/s against FLOPs per byte, and the limit of the machine: {"points": [{"rung", "phase", "dtype", "x", "y",
+"share"}],
 "roofs": [{"dtype", "flops", "bandwidth"}]}. Colours and shapes tell the rungs apart."""
+
 import ticks
 from parts import NAME_WIDTH, WIDTH, colour_by, distinct, stacked, tooltip, where
 from theme import MUTED

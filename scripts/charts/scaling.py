@@ -1,5 +1,7 @@
-"""Tokens a second over ranks: {"series": [{"title", "points": [{"ranks", "growth", "speedup", "low", "high", "rung", "text",
+"""Tokens a second over ranks: {"series": [{"title", "points": [{"ranks", "growth", "speedup", "low", "high", "rung",
+"text",
 "efficiency"}]}]}; "low" and "high" of a speedup with an interval."""
+
 from parts import colour_by, layered, tooltip, where
 from theme import MUTED
 

@@ -1,6 +1,7 @@
-"""Tokens a second of each rung, and its peak memory beside that: {"rows": [{"rung", "status", "label", and of those that were
-measured "speed", "low", "high", "same_problem", "previous", "base" and "memory": {"bytes", "text"}}]}. A rung that is not ok
-claims no speed, so it has no bar."""
+"""Tokens a second of each rung, and its peak memory beside that: {"rows": [{"rung", "status", "label", and of those
+that were measured "speed", "low", "high", "same_problem", "previous", "base" and "memory": {"bytes", "text"}}]}. A rung
+that is not ok claims no speed, so it has no bar."""
+
 from parts import legend_below, quantity, rung_axis, side_by_side, tooltip, where
 from theme import BAD, PALETTE, TEXT
 from ticks import byte_unit
@@ -58,7 +59,9 @@ def _memory(rows):
     held = [row for row in rows if row.get("memory")]
     largest = max(row["memory"]["bytes"] for row in held)
     unit, name = byte_unit(largest)
-    values = [{"rung": row["rung"], "size": row["memory"]["bytes"] / unit, "text": row["memory"]["text"]} for row in held]
+    values = [
+        {"rung": row["rung"], "size": row["memory"]["bytes"] / unit, "text": row["memory"]["text"]} for row in held
+    ]
     axis = rung_axis(rows)
     y = {**axis, "axis": {**axis["axis"], "labels": False}, "scale": {"domain": [row["rung"] for row in rows]}}
     x = _axis("size", f"peak memory in {name}", largest / unit)
@@ -74,6 +77,11 @@ def chart(report, data):
     panels = [_speeds(rows, [_value(row) for row in rows])]
     if any(row.get("memory") for row in rows):
         panels.append(_memory(rows))
-    return side_by_side(report, "speed and memory of each rung",
-                        "tokens/s: median over rounds, with whiskers from the slowest to the fastest round; x and %: relative to the base",
-                        [], panels)
+    return side_by_side(
+        report,
+        "speed and memory of each rung",
+        "tokens/s: median over rounds, with whiskers from the slowest to the fastest round; x and %: relative to "
+        "the base",
+        [],
+        panels,
+    )

@@ -1,9 +1,10 @@
 """Colours and type of the charts.
 
-A chart is drawn in the light colours; the style sheet exchanges them where the reader prefers dark, in an SVG file as well
-as in the page. The palette is readable on both, and people who see no red, no green or no blue can tell its colours apart
-(six of Okabe and Ito's, a little lighter or darker).
+A chart is drawn in the light colours; the style sheet exchanges them where the reader prefers dark, in an SVG file as
+well as in the page. The palette is readable on both, and people who see no red, no green or no blue can tell its
+colours apart (six of Okabe and Ito's, a little lighter or darker).
 """
+
 TEXT = "#1f2328"
 MUTED = "#59636e"
 GRID = "#d8dee4"
@@ -20,12 +21,33 @@ CONFIG = {
     "font": "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif",
     "padding": 12,
     "view": {"stroke": None},
-    "title": {"color": TEXT, "subtitleColor": MUTED, "anchor": "start", "frame": "bounds", "fontSize": 15,
-              "subtitleFontSize": 12, "subtitlePadding": 4, "offset": 14},
-    "axis": {"labelColor": TEXT, "titleColor": MUTED, "gridColor": GRID, "domainColor": GRID, "tickColor": GRID, **_SMALL},
+    "title": {
+        "color": TEXT,
+        "subtitleColor": MUTED,
+        "anchor": "start",
+        "frame": "bounds",
+        "fontSize": 15,
+        "subtitleFontSize": 12,
+        "subtitlePadding": 4,
+        "offset": 14,
+    },
+    "axis": {
+        "labelColor": TEXT,
+        "titleColor": MUTED,
+        "gridColor": GRID,
+        "domainColor": GRID,
+        "tickColor": GRID,
+        **_SMALL,
+    },
     # Above the axis, because labels in a wider font would overlap it at the side.
-    "axisY": {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleBaseline": "bottom", "titleX": 0,
-              "titleY": -8},
+    "axisY": {
+        "titleAngle": 0,
+        "titleAlign": "left",
+        "titleAnchor": "end",
+        "titleBaseline": "bottom",
+        "titleX": 0,
+        "titleY": -8,
+    },
     "header": {"labelColor": TEXT, "labelFontSize": 12, "labelLimit": 300},
     "legend": {"labelColor": TEXT, "titleColor": MUTED, **_SMALL},
     "text": {"fontSize": 12},
@@ -37,5 +59,9 @@ def _exchange(light, dark):
     return f'svg.marks [fill="{light}"]{{fill:{dark}}}svg.marks [stroke="{light}"]{{stroke:{dark}}}'
 
 
-CSS = (f"svg.marks{{background:{BACKGROUND}}}@media (prefers-color-scheme: dark){{svg.marks{{background:{DARK_BACKGROUND}}}"
-       + "".join(_exchange(light, dark) for light, dark in DARK.items()) + "}")
+CSS = (
+    f"svg.marks{{background:{BACKGROUND}}}@media (prefers-color-scheme: "
+    f"dark){{svg.marks{{background:{DARK_BACKGROUND}}}"
+    + "".join(_exchange(light, dark) for light, dark in DARK.items())
+    + "}"
+)

@@ -20,7 +20,8 @@ def _powers(base, stride, low, high):
 
 
 def logarithmic(low, high):
-    """1, 2 and 5 times powers of ten; over many decades powers of ten alone, or every second of them. 0 < low <= high."""
+    """1, 2 and 5 times powers of ten; over many decades powers of ten alone, or every second of them. 0 < low <=
+    high."""
     ticks = _around([step * decade for decade in _powers(10, 1, low / 10, high) for step in (1, 2, 5)], low, high)
     stride = 0
     while len(ticks) > MOST:

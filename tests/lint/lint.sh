@@ -31,6 +31,15 @@ check_shellcheck() {
   tracked '*.sh' | grep -v '^setup/' | xargs -r shellcheck -x -S warning
 }
 
+# Python of the product has lines of at most 120 columns. Python's own count, because grep may count bytes.
+check_python_lines() {
+  tracked '*.py' | grep -v '^tests/' | xargs -r python3 -c '
+import sys
+long = [f"{file}:{number}: {len(line)} columns" for file in sys.argv[1:]
+        for number, line in enumerate(open(file, encoding="utf-8").read().split("\n"), 1) if len(line) > 120]
+sys.exit("\n".join(long) or None)'
+}
+
 # Techniques come from plugins: no file of core names one. Where a plugin has the name of a phase, which is a word of
 # English, core must not use that phase, nor compare with the name, nor quote it as a plugin's.
 check_names_of_techniques() {

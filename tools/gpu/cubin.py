@@ -1,4 +1,6 @@
-"""Reads what each kernel of a cubin takes of a multiprocessor. A cubin is an ELF file with machine code for one kind of GPU."""
+"""Reads what each kernel of a cubin takes of a multiprocessor. A cubin is an ELF file with machine code for one kind of
+GPU."""
+
 import struct
 from dataclasses import dataclass
 
@@ -6,8 +8,8 @@ MAGIC = b"\x7fELF"
 MACHINE = 190  # EM_CUDA
 SECTION = "<IIQQQQIIQQ"
 SYMBOL = "<IBBHQQ"
-# Sections .nv.info are lists of (format, attribute, size), where format 4 is followed by `size` bytes. In the one of the whole
-# file they are the number of a symbol and a value; in those of a kernel, values alone.
+# Sections .nv.info are lists of (format, attribute, size), where format 4 is followed by `size` bytes. In the one of
+# the whole file they are the number of a symbol and a value; in those of a kernel, values alone.
 SIZED, REGISTERS, FRAME = 4, 0x2F, 0x11
 THREADS = (0x05, 0x10)  # at most, exactly
 
@@ -52,7 +54,9 @@ class Elf:
         """Names by number."""
         table = next(section for section, name in zip(self.sections, self.names) if name == ".symtab")
         step = struct.calcsize(SYMBOL)
-        return [self.text(self.sections[table[6]], self.read(SYMBOL, table[4] + at)[0]) for at in range(0, table[5], step)]
+        return [
+            self.text(self.sections[table[6]], self.read(SYMBOL, table[4] + at)[0]) for at in range(0, table[5], step)
+        ]
 
     def attributes(self, section):
         """Pairs of an attribute and the place of its values."""

@@ -1,10 +1,14 @@
-"""Shows the steps of runs in TensorBoard or Weights & Biases while they are made: it follows metrics.jsonl of every run of a report.
+"""Shows the steps of runs in TensorBoard or Weights & Biases while they are made: it follows metrics.jsonl of every run
+of a report.
 
-    live_tracker.py TRACKER REPORT FOLDER EXPERIMENT     until there is a file FOLDER/end; what is there then is written first
-    live_tracker.py TRACKER                              exits with 3 where the tracker's package is missing, whose name it prints
+    live_tracker.py TRACKER REPORT FOLDER EXPERIMENT     until there is a file FOLDER/end; what is there then is written
+    first live_tracker.py TRACKER                              exits with 3 where the tracker's package is missing,
+    whose name it prints
 
-A step that a run makes again after a fault or a --resume is written once: logged.json keeps, by run, the last one written.
+A step that a run makes again after a fault or a --resume is written once: logged.json keeps, by run, the last one
+written.
 """
+
 import hashlib
 import json
 import os

@@ -2,8 +2,10 @@
 
 {"tracker": "tensorboard", "folder": "...", "experiment": "...", "runs": [...]}
 
-as tracked_runs() makes them (core/report/writers/tracking.h). Exits with 3 where the package is missing, whose name it prints.
+as tracked_runs() makes them (core/report/writers/tracking.h). Exits with 3 where the package is missing, whose name it
+prints.
 """
+
 import json
 import os
 import sys

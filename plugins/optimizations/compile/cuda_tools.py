@@ -92,7 +92,8 @@ def require_python_headers(include=None):
 
 @contextlib.contextmanager
 def ready(torch_folder, version, place, environment=os.environ, homes=None):
-    """Sets the environment so that Inductor finds CUDA of this version. Removes the files that it made in `place` at the end."""
+    """Sets the environment so that Inductor finds CUDA of this version. Removes the files that it made in `place` at
+    the end."""
     require_python_headers()
     wheel = Path(torch_folder).parent / "nvidia" / f"cu{version}"
     home = find_home(toolkits(environment) if homes is None else homes, wheel, version)

@@ -6,9 +6,10 @@ Reads FOLDER/request.json and the TorchScript beside it, writes FOLDER/unit.pt2 
 FOLDER/meta.json: where each tensor that the backward reads comes from, which inputs get a gradient, the FLOPs.
 Where this machine lacks something, missing.json in the first folder says what, and what to do.
 
-One half of a unit after the other is lowered, in this thread. The C++ compiler builds what is lowered beside that, in as
-many processes as there are cores.
+One half of a unit after the other is lowered, in this thread. The C++ compiler builds what is lowered beside that, in
+as many processes as there are cores.
 """
+
 import contextlib
 import contextvars
 import ctypes
@@ -144,7 +145,8 @@ def causal(node):
 
 
 def flops_of(module):
-    """As the host counts eager code: matmuls, and fused attention with 2 of them forward and 5 backward, causal ones half."""
+    """As the host counts eager code: matmuls, and fused attention with 2 of them forward and 5 backward, causal ones
+    half."""
     total = 0
     for node in module.graph.nodes:
         if node.op != "call_function":
@@ -191,7 +193,9 @@ def example_inputs(module):
     for node in module.graph.nodes:
         if node.op == "placeholder":
             fake = node.meta["val"]
-            examples.append(torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=fake.device).zero_())
+            examples.append(
+                torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=fake.device).zero_()
+            )
     return examples
 
 
@@ -211,7 +215,10 @@ def lower_unit(folder, request):
         unit = torch.jit.load(folder / "unit.pt")
         with torch.jit.optimized_execution(False), attention_as_on_host(request["attention"], inputs):
             joint = aot_export_joint_simple(
-                lambda *arguments: tuple(unit(*arguments)), inputs, trace_joint=True, decompositions=select_decomp_table()
+                lambda *arguments: tuple(unit(*arguments)),
+                inputs,
+                trace_joint=True,
+                decompositions=select_decomp_table(),
             )
     with detect_fake_mode([node.meta["val"] for node in joint.graph.nodes if node.op == "placeholder"]):
         joint_graph_passes(joint)
@@ -231,8 +238,8 @@ def lower_unit(folder, request):
 
 
 def set_options(build, device):
-    """For every unit. They are set and not passed on, as threads that build read them. The libraries by which Inductor tries
-    instruction sets are shared with its other users, so they are made before this."""
+    """For every unit. They are set and not passed on, as threads that build read them. The libraries by which Inductor
+    tries instruction sets are shared with its other users, so they are made before this."""
     options = inductor_config.aot_inductor
     options.output_path = str(build)
     options.package = True
@@ -285,9 +292,9 @@ def include_types_of_fp8():
 
 
 def try_instruction_sets_here():
-    """Inductor loads a library for each set of a CPU in a Python of its own, which imports torch for two seconds. Loading it
-    executes nothing of it, so this process can. The list of sets is in order of preference, and its first one is taken:
-    unless the environment chooses another, the next ones need no test."""
+    """Inductor loads a library for each set of a CPU in a Python of its own, which imports torch for two seconds.
+    Loading it executes nothing of it, so this process can. The list of sets is in order of preference, and its first
+    one is taken: unless the environment chooses another, the next ones need no test."""
     cpu_vec_isa.subprocess = SimpleNamespace(
         check_call=lambda command, **_: exec(command[command.index("-c") + 1], {}), DEVNULL=subprocess.DEVNULL
     )

@@ -1,5 +1,8 @@
-"""How the code between the kernels, Inductor's wrappers, is compiled. Most of what the C++ compiler does for a wrapper is the same for
-every wrapper. It is done once: precompiled headers, and an object file with the functions by which a loader calls a model."""
+"""How the code between the kernels, Inductor's wrappers, is compiled. Most of what the C++ compiler does for a wrapper
+is the same for every wrapper. It is done once: precompiled headers, and an object file with the functions by which a
+loader calls a model.
+"""
+
 import hashlib
 import os
 import tempfile
@@ -55,8 +58,9 @@ inline bool regex_match(const string& text, smatch& found, const regex&) {
 
 
 def read_devices_without_regex():
-    """A wrapper reads the name of its device by std::regex, whose templates are half of what the compiler does for a wrapper. The
-    header that is precompiled for wrappers reads it by hand, where torch has the one expression that is known here."""
+    """A wrapper reads the name of its device by std::regex, whose templates are half of what the compiler does for a
+    wrapper. The header that is precompiled for wrappers reads it by hand, where torch has the one expression that is
+    known here."""
     base = Path(torch.__file__).parent / "include/torch/csrc/inductor/aoti_runtime/model_base.h"
     text = base.read_text() if base.is_file() else ""
     if DEVICE_IN_TORCH not in text or text.count("std::regex") != 2:
@@ -93,7 +97,8 @@ one_at_a_time = threading.Lock()
 
 
 def interface_object(options):
-    """The object file for wrappers that are compiled with these options. The name of the precompiled header stands for its content."""
+    """The object file for wrappers that are compiled with these options. The name of the precompiled header stands for
+    its content."""
     source = INTERFACE.read_text() + MODEL_BASE
     command = CppBuilder("interface", "interface.cpp", options).get_command_line()
     name = f"optrush_interface_{hashlib.sha256((source + command).encode()).hexdigest()[:16]}.o"

@@ -26,7 +26,8 @@ def compressed_bytes(file):
 
 @functools.cache
 def compressed_bytes_of(file, _changed, _size):
-    """A file that has not changed is not compressed again to know its size: most of what a call keeps is compiled code."""
+    """A file that has not changed is not compressed again to know its size: most of what a call keeps is compiled
+    code."""
     packer, size = zlib.compressobj(6, zlib.DEFLATED, -15), 0
     with open(file, "rb") as data:
         while piece := data.read(1 << 20):
@@ -63,7 +64,8 @@ def planned(work, skipped):
 
 
 def pack(work, results, skipped=()):
-    """Writes the archives of all below `work` except the folders `skipped`. Returns the files that have no place in them."""
+    """Writes the archives of all below `work` except the folders `skipped`. Returns the files that have no place in
+    them."""
     results.mkdir(parents=True, exist_ok=True)
     archives, left_out = planned(work, skipped)
     for number, files in enumerate(archives):

@@ -63,7 +63,10 @@ def best_rungs(machine):
         for name, rung in rungs_of(machine / "reports/flagship" / label).items():
             if rung["status"] == "ok":
                 speeds[name] = rung["tokens_per_second"]
-    kinds = {"PyTorch": lambda name: name.startswith(("PyTorch", "torch.compile")), "compiled": lambda name: name.startswith("compile")}
+    kinds = {
+        "PyTorch": lambda name: name.startswith(("PyTorch", "torch.compile")),
+        "compiled": lambda name: name.startswith("compile"),
+    }
     chosen = {}
     for name, speed in speeds.items():
         kind = next((kind for kind, has in kinds.items() if has(name)), "eager")
@@ -120,7 +123,11 @@ def rung_rows(table, step, rungs, predicted, peak):
         expected = predicted.get(name, {})
         told = step.expected.get(f"{name}, tokens/s") or shown("tokens_per_second", expected.get("tokens_per_second"))
         if rung["status"] != "ok":
-            table.add(what, told, f"{rung['status']}: {rung['reason'].splitlines()[0][:80] if rung['reason'] else ''}".replace("|", "/"))
+            table.add(
+                what,
+                told,
+                f"{rung['status']}: {rung['reason'].splitlines()[0][:80] if rung['reason'] else ''}".replace("|", "/"),
+            )
             continue
         rounds = f", {rung['rounds']} rounds" if rung["rounds"] > 1 else ""
         table.add(f"{what}, tokens/s{rounds}", told, shown("tokens_per_second", rung["tokens_per_second"]), speed=True)
@@ -131,16 +138,26 @@ def rung_rows(table, step, rungs, predicted, peak):
             if 0 < products < SUSTAINED:
                 share += f" ({100 * rate / products:.0f} % of the products measured here)"
             table.add(f"{what}, MFU", "", share, speed=True)
-        table.add(f"{what}, peak memory", shown("peak_bytes", expected.get("peak_bytes")), shown("peak_bytes", rung["peak_bytes"]))
+        table.add(
+            f"{what}, peak memory",
+            shown("peak_bytes", expected.get("peak_bytes")),
+            shown("peak_bytes", rung["peak_bytes"]),
+        )
         if rung["launches"]:
-            table.add(f"{what}, launches counted", shown("launches", expected.get("launches")), shown("launches", rung["launches"]))
+            table.add(
+                f"{what}, launches counted",
+                shown("launches", expected.get("launches")),
+                shown("launches", rung["launches"]),
+            )
 
 
 def setup_rows(table, report):
     """Where the time of a run goes before its first step, by the median of the runs that have not compiled."""
     seconds, whole = defaultdict(list), []
     for file in sorted(report.glob("runs/*-r*/metrics.jsonl")):
-        event = next((line for line in map(json.loads, file.read_text().splitlines()) if line.get("event") == "setup"), None)
+        event = next(
+            (line for line in map(json.loads, file.read_text().splitlines()) if line.get("event") == "setup"), None
+        )
         result = read(file.with_name("result.json"))
         if not event or not result or result["status"] != "ok":
             continue
@@ -165,7 +182,9 @@ def trace_rows(table, report, predicted):
     for file in sorted(report.glob("runs/*-r1/trace.json")):
         name, trace = variants.get(int(file.parent.name.split("-")[0])), read(file)
         if trace:
-            kernels = sum(event.get("cat") == "kernel" or "Memcpy DtoD" in event.get("name", "") for event in trace["traceEvents"])
+            kernels = sum(
+                event.get("cat") == "kernel" or "Memcpy DtoD" in event.get("name", "") for event in trace["traceEvents"]
+            )
             table.add(f"trace: {name}, kernels of a step", shown("launches", predicted.get(name, {}).get("launches")),
                       f"{kernels:,}" if kernels else None)
 
@@ -174,7 +193,9 @@ def bandwidth_rows(table, report):
     """Of kernels.lua: what a whole forward and backward of each form takes."""
     for name, rung in rungs_of(report).items():
         if rung["status"] == "ok":
-            table.add(f"kernels: {name}, positions/s", "", shown("tokens_per_second", rung["tokens_per_second"]), speed=True)
+            table.add(
+                f"kernels: {name}, positions/s", "", shown("tokens_per_second", rung["tokens_per_second"]), speed=True
+            )
         else:
             table.add(f"kernels: {name}", "", f"{rung['status']}: {rung['reason'][:80]}")
 

@@ -1,10 +1,13 @@
-"""What a card should do with the flagship, by its plans: times of parts over the rates that are expected of the card."""
+"""What a card should do with the flagship, by its plans: times of parts over the rates that are expected of the
+card."""
+
 import json
 from types import SimpleNamespace
 
 from predicted_parts import fp8_flops, parts_of
 
-# Sustained: 650 TFLOP/s of a Llama's bf16 products; 85 % of what a copy moves; forward and backward of fused attention together.
+# Sustained: 650 TFLOP/s of a Llama's bf16 products; 85 % of what a copy moves; forward and backward of fused attention
+# together.
 FLASH, CUDNN = "flash", "cudnn"
 RATES = {
     "H100": {"matmul": 650e12, "bandwidth": 2.55e12, FLASH: 226e12, CUDNN: 308e12},

@@ -44,12 +44,21 @@ class Runner:
     def run(self, command, environment, folder, seconds, stdout=""):
         """What became of it: "ok", "failed", "time limit" or "stopped", its exit code and the seconds that it took."""
         started = time.monotonic()
-        with open(folder / "log.txt", "ab") as log, open(folder / (stdout or "log.txt"), "wb" if stdout else "ab") as out:
+        with open(folder / "log.txt", "ab") as log, open(
+            folder / (stdout or "log.txt"), "wb" if stdout else "ab"
+        ) as out:
             log.write(f"$ {' '.join(map(str, command))}\n".encode())
             log.flush()
             try:
-                process = subprocess.Popen([str(word) for word in command], env=environment, cwd=folder, stdin=subprocess.DEVNULL,
-                                           stdout=out, stderr=log, start_new_session=True)
+                process = subprocess.Popen(
+                    [str(word) for word in command],
+                    env=environment,
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=log,
+                    start_new_session=True,
+                )
             except OSError as error:
                 log.write(f"{error}\n".encode())
                 return "failed", 127, 0.0
