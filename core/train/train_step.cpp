@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
+#include "optrush/error.h"
 #include "train/loss_sums.h"
 
 namespace optrush {

@@ -9,6 +9,7 @@
 
 #include "io/safetensors.h"
 #include "machine/stand_in.h"
+#include "optrush/error.h"
 #include "train/run_setup.h"
 #include "worker/device.h"
 #include "worker/plugin_argument.h"
