@@ -1,7 +1,7 @@
-"""What compiling for an NVIDIA GPU takes beside torch: CUDA's headers, a libcuda.so to link with, Python's headers.
+"""Finds what compilation for an NVIDIA GPU needs beside torch: CUDA's headers, a libcuda.so and Python's headers.
 
-A toolkit of torch's own CUDA version is preferred. Else the wheels that torch brings serve; they have no libcuda.so, so
-a folder with a link to the driver's library stands in for the toolkit's stub.
+A toolkit of torch's own CUDA version is preferred. Without one, the wheels that torch depends on are used. They
+have no libcuda.so, so a folder with a link to the driver's library replaces the toolkit's stub.
 """
 import contextlib
 import ctypes
@@ -13,7 +13,7 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-# What the code of Inductor includes, and the package that brings it where there is no toolkit.
+# Headers that Inductor's code includes, and the package of each if there is no toolkit.
 HEADERS = {
     "cuda.h": "nvidia-cuda-runtime",
     "cuda_runtime_api.h": "nvidia-cuda-runtime",
@@ -25,7 +25,7 @@ FOLDERS_OF_LIBRARIES = ("lib64", "lib64/stubs", "lib", "lib/stubs", "targets/x86
 
 
 class Missing(Exception):
-    """This machine lacks something; what to do about it is in `cure`."""
+    """This machine lacks a requirement; `cure` states the remedy."""
 
     def __init__(self, what, cure):
         super().__init__(what)
@@ -47,7 +47,7 @@ def major_version(home):
 
 
 def toolkits(environment):
-    """Where a CUDA toolkit may lie, the user's choice first."""
+    """Possible folders of a CUDA toolkit, the user's choice first."""
     nvcc = shutil.which("nvcc", path=environment.get("PATH"))
     homes = [environment.get("CUDA_HOME"), environment.get("CUDA_PATH"), nvcc and Path(nvcc).resolve().parents[1],
              "/usr/local/cuda"]
@@ -55,7 +55,7 @@ def toolkits(environment):
 
 
 def find_home(homes, wheel, version):
-    """The first toolkit of CUDA `version` (its major) that has every header, else the wheels."""
+    """The first toolkit of CUDA `version` (its major) that has every header; otherwise the wheels."""
     for home in homes:
         if major_version(home) == version and not missing_headers(home):
             return home

@@ -3,8 +3,8 @@
 usage: python inductor.py FOLDER...
 
 Reads FOLDER/request.json and the TorchScript beside it, writes FOLDER/unit.pt2 (models "forward" and "backward") and
-FOLDER/meta.json: where each tensor that the backward reads comes from, which inputs get a gradient, the FLOPs.
-Where this machine lacks something, missing.json in the first folder says what, and what to do.
+FOLDER/meta.json: the source of each tensor that the backward reads, the inputs that get a gradient, and the FLOPs.
+If this machine lacks a requirement, missing.json in the first folder names it and the remedy.
 
 One half of a unit after the other is lowered, in this thread. The C++ compiler builds what is lowered beside that, in
 as many processes as there are cores.
@@ -43,14 +43,14 @@ from torch.utils.checkpoint import CheckpointPolicy
 import wrappers
 
 ATEN = torch.ops.aten
-# As the host names attention's kernels.
+# The host's names of attention's kernels.
 ATTENTION_KERNELS = {
     "math": SDPBackend.MATH,
     "flash": SDPBackend.FLASH_ATTENTION,
     "efficient": SDPBackend.EFFICIENT_ATTENTION,
     "cudnn": SDPBackend.CUDNN_ATTENTION,
 }
-# What the operators of a model come down to once they are traced: names of slots, and the calls that carry their work.
+# The operators of a model after tracing: names of slots, and the calls that do their work.
 # compile.cpp refuses to keep any other slot.
 CALLS_OF_SLOT = {
     "linear": {ATEN.mm, ATEN.addmm, ATEN._scaled_mm},
@@ -75,7 +75,7 @@ def make_input(spec):
 
 
 def pair_function(folder, spec):
-    """The pair as one autograd function over its two traced halves: the backward stays the one that was written."""
+    """The pair as one autograd function over its two traced halves, so its own backward is kept."""
     forward, backward = (torch.jit.load(folder / spec[half]) for half in ("forward", "backward"))
 
     class Pair(torch.autograd.Function):
@@ -103,7 +103,7 @@ def defined_pairs(folder, specs):
 
 
 def know_groups(folder, request, known=set()):
-    """Sums over ranks name the group of the process that will run the code; here stand-ins have these names."""
+    """Collectives name the process group of the process that will run the code. Here, placeholders have these names."""
     halves = [spec[half] for spec in request["pairs"] for half in ("forward", "backward")]
     names = set()
     for file in ("unit.pt", *halves):
@@ -120,7 +120,7 @@ def know_groups(folder, request, known=set()):
 
 
 def keep_only(graph, slots):
-    """Selective checkpointing: tags say what the partitioner has to save; all else it may compute again."""
+    """Selective checkpointing: tags mark what the partitioner must save. It may recompute everything else."""
     kept = set().union(*(CALLS_OF_SLOT[slot] for slot in slots))
     for node in graph.nodes:
         if node.op != "call_function":
@@ -132,7 +132,7 @@ def keep_only(graph, slots):
 
 def attention_as_on_host(names, inputs):
     """The kernels that scaled_dot_product_attention may take, in the host's order."""
-    # The fused kernel's log-sum-exp is declared as fp32 and comes as fp64: code compiled for it can't run.
+    # The fused kernel declares its log-sum-exp as fp32 but returns fp64, so code compiled for it fails.
     if any(tensor.dtype == torch.float64 for tensor in inputs):
         names = ["math"]
     return sdpa_kernel([ATTENTION_KERNELS[name] for name in names], set_priority=True)
@@ -173,7 +173,7 @@ def drop_outputs(module, keep):
 
 
 def saved_and_gradients(forward, backward):
-    """Saved tensors that are inputs of the forward do not travel through it; inputs without a gradient give none."""
+    """Leaves out saved tensors that are inputs of the forward, and gradients of inputs that need none."""
     placeholders = {node.name: i for i, node in enumerate(n for n in forward.graph.nodes if n.op == "placeholder")}
     outputs = next(node for node in forward.graph.nodes if node.op == "output").args[0]
     saved, keep, kept = [], [True], 1
@@ -243,9 +243,9 @@ def set_options(build, device):
     options = inductor_config.aot_inductor
     options.output_path = str(build)
     options.package = True
-    # The process that loads the code has LibTorch's libraries open; "libtorch.so" would bring the GPU's along.
+    # The process that loads the code has opened LibTorch's libraries. "libtorch.so" would load those of the GPU too.
     options.link_libtorch = False
-    # The code between the kernels is long and computes nothing. A GPU may wait for it.
+    # The code between the kernels is long and computes nothing, but a GPU may wait for it.
     if device == "cpu":
         options.compile_wrapper_opt_level = "O0"
 
@@ -334,7 +334,7 @@ def prepare():
 def compile_units(folders, requests, build):
     prepare()
     set_options(build, device_of(requests))
-    # Kernels that are timed (max-autotune) have the machine to themselves.
+    # Nothing else runs while kernels are timed (max-autotune).
     timed = requests[0]["mode"].startswith("max-autotune")
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as workers:
         if not timed:
@@ -349,7 +349,7 @@ def compile_units(folders, requests, build):
 def main(folders):
     requests = [json.loads((folder / "request.json").read_text()) for folder in folders]
     try:
-        # In the folder of the unit: where this process is killed, nothing is left in that of the system.
+        # In the unit's folder, so a killed process leaves nothing in the system's temporary folder.
         with tempfile.TemporaryDirectory(dir=folders[0].resolve()) as build, tools_for(requests, build):
             compile_units(folders, requests, build)
     except cuda_tools.Missing as missing:

@@ -79,7 +79,7 @@ def read_devices_without_regex():
     codecache._get_cpp_wrapper_header = header
 
 
-# Each wrapper begins with these functions; they need of the model only what torch's headers declare.
+# Each wrapper begins with these functions. They use only what torch's headers declare.
 INTERFACE = Path(cpp_wrapper_cpu.__file__).parent / "aoti_runtime/interface.cpp"
 INTERFACE_ELSEWHERE = """\
 #include <torch/csrc/inductor/aoti_runtime/interface.h>
@@ -97,8 +97,8 @@ one_at_a_time = threading.Lock()
 
 
 def interface_object(options):
-    """The object file for wrappers that are compiled with these options. The name of the precompiled header stands for
-    its content."""
+    """The object file for wrappers that are compiled with these options. The name of the precompiled header
+    identifies its content."""
     source = INTERFACE.read_text() + MODEL_BASE
     command = CppBuilder("interface", "interface.cpp", options).get_command_line()
     name = f"optrush_interface_{hashlib.sha256((source + command).encode()).hexdigest()[:16]}.o"
