@@ -8,6 +8,8 @@ namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
+constexpr int64_t kMostLogBytes = 1 << 16;  // of Seen::log
+
 Command rank_command(const fs::path& worker, const RankFiles& files, const std::string& store,
                      const RankPlace& place, const RunSpec& run, const Environment& added) {
   fs::create_directories(files.folder);

@@ -50,10 +50,9 @@ struct RankEnd {
 struct Seen {
   std::string phase;
   int64_t steps = 0;
-  std::string log;  ///< the last kMostLogBytes of its log
+  std::string log;  ///< the end of its log, at most 64 KiB
   bool operator==(const Seen&) const = default;
 };
-inline constexpr int64_t kMostLogBytes = 1 << 16;
 
 /// A running rank, under this process or another.
 class RunningRank {
