@@ -16,8 +16,8 @@ double attention_seconds(const ParallelConfig& mix, const TrainingProblem& probl
   return tokens * work.block_attention(real(problem.seq_len)) / hardware.flops;
 }
 
-/// One pass: each part that a ring brings is added to the attention's result, or to the gradient of its
-/// queries, which are read and written in fp32.
+/// One pass: each part that arrives over the ring is added to the attention's result, or to the gradient of
+/// its queries. Both are read and written in fp32.
 double merging_seconds(const ParallelConfig& mix, const TrainingProblem& problem, const DecoderWork& work,
                        const Hardware& hardware) {
   if (mix.cp == 1) return 0;
@@ -26,7 +26,7 @@ double merging_seconds(const ParallelConfig& mix, const TrainingProblem& problem
   return real(mix.cp - 1) * tokens * work.query_width * bytes / hardware.memory_bandwidth;
 }
 
-/// Of one micro-batch. A shared expert, or its backward, runs beside every second exchange.
+/// One micro-batch. A shared expert, or its backward, overlaps every second exchange.
 double exposed_rows(const MixTraffic& rows, const ParallelConfig& mix, const TrainingProblem& problem,
                     const DecoderWork& work, const StageShare& stage, const Hardware& hardware) {
   const double tokens = real(mix.micro_batch * problem.seq_len) / real(mix.cp * mix.tp);
@@ -38,7 +38,7 @@ double exposed_rows(const MixTraffic& rows, const ParallelConfig& mix, const Tra
 }
 
 struct Exposed {
-  double in_pass = 0;  ///< that every micro-batch waits for, so that the bubble has it as well
+  double in_pass = 0;  ///< every micro-batch waits for it, so the bubble contains it as well
   double beside = 0;   ///< once a step
 };
 
@@ -71,7 +71,7 @@ Exposed exposed_of(const std::vector<MixTraffic>& traffic, const ParallelConfig&
   for (const MixTraffic& sent : traffic) {
     if (sent.dimension == "tp") exposed.in_pass += sent.seconds() / real(mix.accumulation);
     if (sent.dimension == "ep") exposed.in_pass += exposed_rows(sent, mix, problem, work, stage, hardware);
-    if (sent.dimension == "cp") {  // a part's attention takes as long in the forward as each hop behind it
+    if (sent.dimension == "cp") {  // in the forward, the attention of a part overlaps the next hop
       const double hops = real(mix.cp - 1);
       const double hop = ring_message(mix, problem) / sent.ring.hop + sent.ring.latency / hops;
       const double part = attention_seconds(mix, problem, work, hardware) / real(mix.cp);

@@ -12,7 +12,7 @@ double tokens_of(const ParallelConfig& mix, const TrainingProblem& problem) {
   return real(mix.micro_batch * problem.seq_len) / real(mix.cp);
 }
 
-/// Ranks that cut keys and values; where there are more, they share heads.
+/// Ranks that share out keys and values. With more ranks than heads, several ranks hold the same head.
 double key_cuts(const ParallelConfig& mix, const DecoderWork& work) {
   return std::min(real(mix.tp), work.key_heads);
 }
@@ -29,21 +29,21 @@ double first_in_flight(const ParallelConfig& mix) {
 double gathered(const ParallelConfig& mix, const DecoderWork& work, const StageShare& stage,
                 const LocalParameters& local, double unit, const NumberBytes& bytes) {
   const double matrices = mix.stage < 3 ? local.matrices : unit + local.block;
-  const bool casts = bytes.weight != bytes.operand;  // what is gathered is the copy itself
+  const bool casts = bytes.weight != bytes.operand;  // the gathered tensor is the copy
   const double all = matrices * (bytes.operand + (casts ? 0 : bytes.copy));
   if (!casts || !stage.embedding) return all;
-  // An embedding keeps its bits, and has a copy beside where the head multiplies with it.
+  // An embedding is not cast. If the head multiplies with it, there is a copy as well.
   return all + local.vocabulary * (bytes.weight - (work.tied ? 0 : bytes.operand));
 }
 
-/// Tokens whose logits the fused loss has at a time, as it chooses them on a GPU.
+/// Tokens in a chunk of the fused loss on a GPU.
 double tokens_of_chunk(double tokens, double row_bytes) {
   const double most =
       std::max(std::floor(kGiB / row_bytes), std::min(4096.0, std::floor(2 * kGiB / row_bytes)));
   return std::ceil(tokens / std::ceil(tokens / most));
 }
 
-/// The loss makes the gradients of its input and of its matrix in the forward.
+/// The loss computes the gradients of its input and of its matrix in the forward.
 struct HeadMemory {
   double kept = 0;     ///< for the backward
   double passing = 0;  ///< while the loss is computed
@@ -53,8 +53,8 @@ HeadMemory head_memory(const ParallelConfig& mix, const TrainingProblem& problem
   const NumberBytes bytes(problem.precision);
   const double tokens = tokens_of(mix, problem), vocabulary = local.vocabulary / work.width;
   const double chunk = tokens_of_chunk(tokens, vocabulary * bytes.activation);
-  // One kernel makes gradients of logits in their place. Of a part of the vocabulary, operators have them in
-  // fp32 as well, and their softmax.
+  // One kernel overwrites logits by their gradients. With a part of the vocabulary, operators hold the logits
+  // and their softmax in fp32 as well.
   const double logit = bytes.activation + (mix.tp == 1 ? 0 : (bytes.activation < 4 ? 4 : 0) + 4);
   const bool sums = mix.tp > 1 || chunk < tokens;  // products of several chunks, in fp32
   return {.kept = tokens * work.width * (bytes.activation + 2 * bytes.stream) +
@@ -62,8 +62,8 @@ HeadMemory head_memory(const ParallelConfig& mix, const TrainingProblem& problem
           .passing = chunk * vocabulary * logit + (sums ? 4 * local.vocabulary : 0)};
 }
 
-/// What the backward of one block has beside what was saved: gradients inside of its MLP, or of one expert
-/// after the other, and of its input; of a mixture those of the rows as well.
+/// Memory of the backward of one block besides the saved tensors: gradients inside of its MLP, or of one
+/// expert at a time, and of its input. A mixture also has those of the rows.
 double block_backward(const ParallelConfig& mix, const TrainingProblem& problem, const DecoderWork& work) {
   const double experts = std::max(1.0, real(problem.model.n_experts) / real(mix.ep));
   const double width = std::max(work.whole_ffn_width, (work.ffn_width - work.whole_ffn_width) / experts);
@@ -96,10 +96,10 @@ ConfigMemory stage_memory(const ParallelConfig& mix, const TrainingProblem& prob
   const double kept_activations = stage.in_flight * stage.blocks * block + head.kept;
   memory.working = (again > 0 ? whole : 0) + block_backward(mix, problem, work);
   memory.activations = kept_activations + std::max(head.passing, memory.working);
-  if (mix.cp > 1)  // keys and values that are coming, and their gradients
+  if (mix.cp > 1)  // keys and values being received, and their gradients
     memory.activations +=
         4 * tokens_of(mix, problem) * work.key_width / key_cuts(mix, work) * bytes.activation;
-  if (mix.pp > 1 && !stage.head)  // what it gave, until the gradient of that comes
+  if (mix.pp > 1 && !stage.head)  // its output, until the gradient of that arrives
     memory.activations += (stage.in_flight + 1) * input;
   return memory;
 }
