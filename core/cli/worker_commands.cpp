@@ -56,7 +56,8 @@ int print_result_of(const std::string& what, const fs::path& spec) {
 /// after a signal.
 RunResult run_ranks(const RunSpec& spec, const fs::path& folder) {
   write_json(folder / "spec.json", to_json(spec));
-  const RankRun ranks(Installation::of_this_program().worker, 0, nullptr);
+  ForkServer workers(Installation::of_this_program().worker, ForkServer::Use::runs);
+  const RankRun ranks(workers, 0, nullptr);
   Interrupts interrupts;
   const auto run = ranks.start({.id = "", .spec = spec}, folder, interrupts, {});
   const auto result = finish(*run, spec.timeout_s, interrupts);

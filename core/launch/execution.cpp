@@ -111,6 +111,7 @@ void Execution::execute_round(std::vector<Job> jobs, int64_t round, Pacer pacer)
   std::erase_if(fit, [&](const Job& job) { return alone_.contains(job.spec.variant); });
   fit = chosen_for_interleaving(fit, runs_.plans, peaks_, static_cast<double>(read_cpu().available_bytes),
                                 experiment_.interleave, request_.followers != nullptr);
+  starter_.begin_round();
   if (fit.size() > 1) execute_interleaved(fit, round);
   std::erase_if(jobs, [&](const Job& job) { return is_executed(job); });
   for (const auto& job : jobs) {
@@ -218,6 +219,7 @@ void Execution::abandoned(const Job& job) {
 
 std::vector<StoredRun> Execution::execute(const std::vector<Job>& jobs) {
   std::vector<StoredRun> runs;
+  starter_.begin_round();
   for (const auto& job : jobs) {
     interrupts_.take();
     if (interrupts_.signal() != 0) break;

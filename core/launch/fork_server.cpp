@@ -2,10 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "base/log.h"
@@ -19,6 +22,8 @@ namespace optrush {
 namespace {
 constexpr size_t kLongestAnswer = 4096;
 constexpr std::chrono::milliseconds kTick{250};
+constexpr double kStartLimit = 60;  // seconds for the start of a run by a server
+constexpr size_t kMostServers = 3;  // each keeps its libraries in memory
 
 /// Both ends of a connection; the second one blocks.
 std::pair<Descriptor, Descriptor> connection() {
@@ -28,48 +33,83 @@ std::pair<Descriptor, Descriptor> connection() {
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
+
+/// The variables that a server must have when it loads its libraries, or the others.
+Environment selected(const Environment& environment, bool late) {
+  Environment some;
+  std::ranges::copy_if(environment, std::back_inserter(some),
+                       [&](const auto& variable) { return is_read_late(variable.first) == late; });
+  return some;
+}
+
+Json request_of(const Command& command) {
+  Json late = Json::object();
+  for (const auto& [name, value] : selected(command.environment, true)) late[name] = value;
+  return {{"arguments", command.arguments}, {"log", command.log.string()}, {"environment", late}};
+}
 }  // namespace
 
-ForkServer::Server::Server(const std::filesystem::path& worker, const Environment& added)
-    : environment(environment_with(added)), channel(Descriptor(), kLongestAnswer) {
+ForkServer::Server ForkServer::started(const Environment& added) const {
   auto [here, there] = connection();
-  channel = Channel(std::move(here), kLongestAnswer);
+  Server server{.environment = environment_with(added), .channel = Channel(std::move(here), kLongestAnswer)};
+  std::vector<std::string> arguments = {worker_.string(), "fork-server"};
+  if (use_ == Use::plans) arguments.emplace_back("--plans");
+  arguments.insert(arguments.end(), {"--room", std::string(kCommandLineRoom, ' ')});
   try {
-    // A command that is started as usual tells why there is no server, so this one's output is not kept.
-    process = std::make_unique<Process>(Command{.arguments = {worker.string(), "fork-server"},
-                                                .environment = added,
-                                                .log = "/dev/null",
-                                                .input = there.get(),
-                                                .helper = true});
+    // A command that is started as usual tells why there is no server, so the server's output is not kept.
+    server.process = std::make_unique<Process>(Command{.arguments = std::move(arguments),
+                                                       .environment = added,
+                                                       .log = "/dev/null",
+                                                       .input = there.get(),
+                                                       .helper = true});
   } catch (const Error&) {
-    channel.close();
+    server.channel.close();
   }
+  return server;
+}
+
+ForkServer::Server& ForkServer::server_of(const Environment& added) {
+  const auto found = std::ranges::find(servers_, environment_with(added), &Server::environment);
+  if (found != servers_.end()) {
+    std::rotate(found, found + 1, servers_.end());
+    return servers_.back();
+  }
+  if (servers_.size() == kMostServers) servers_.erase(servers_.begin());
+  return servers_.emplace_back(started(added));
+}
+
+void ForkServer::renew() {
+  std::erase_if(servers_, [](const Server& server) { return server.process != nullptr; });
+}
+
+std::unique_ptr<Process> ForkServer::start(const Command& command, Interrupts& interrupts) {
+  if (auto process = forked(command, std::chrono::steady_clock::now(), kStartLimit, interrupts))
+    return process;
+  return std::make_unique<Process>(command);
 }
 
 ProcessEnd ForkServer::run(const Command& command, const Limits& limits, Interrupts& interrupts) {
   const auto start = std::chrono::steady_clock::now();
-  if (const auto process = forked(command, start, limits, interrupts)) {
-    const ProcessEnd end = run_to_end(*process, start, limits, interrupts);
-    if (end.kind != ProcessEnd::Kind::exited || end.code != kNotBegun) return end;
-  }
-  Process process(command);
-  return run_to_end(process, start, limits, interrupts);
+  auto process = forked(command, start, limits.timeout_s, interrupts);
+  if (!process) process = std::make_unique<Process>(command);
+  return run_to_end(*process, start, limits, interrupts);
 }
 
-std::unique_ptr<Process> ForkServer::forked(const Command& command, Time start, const Limits& limits,
+std::unique_ptr<Process> ForkServer::forked(const Command& command, Time start, double timeout_s,
                                             Interrupts& interrupts) {
   BoundedLog log(command.log, kLogLimit);
   OomKills kills = OomKills::read();
+  const Environment loaded = selected(command.environment, false);
+  const Json request = request_of(command);
   std::optional<pid_t> child;
   {
     const AdoptsOrphans adopts;
-    if (!server_ || server_->environment != environment_with(command.environment))
-      server_.emplace(worker_, command.environment);
-    const bool served = server_->has_answered;
-    child = ask(command, start, limits, interrupts);
+    Server& server = server_of(loaded);
+    const bool served = server.has_answered;
+    child = ask(server, request, start, timeout_s, interrupts);
     if (!child && served && interrupts.signal() == 0) {  // it was ended since then
-      server_.emplace(worker_, command.environment);
-      child = ask(command, start, limits, interrupts);
+      server = started(loaded);
+      child = ask(server, request, start, timeout_s, interrupts);
     }
   }
   if (!child) return nullptr;
@@ -77,11 +117,10 @@ std::unique_ptr<Process> ForkServer::forked(const Command& command, Time start, 
   return std::make_unique<Process>(*child, std::move(log), std::move(kills));
 }
 
-std::optional<pid_t> ForkServer::ask(const Command& command, Time start, const Limits& limits,
+std::optional<pid_t> ForkServer::ask(Server& server, const Json& request, Time start, double timeout_s,
                                      Interrupts& interrupts) {
-  Server& server = *server_;
   if (!server.process) return std::nullopt;
-  server.channel.send({{"arguments", command.arguments}, {"log", command.log.string()}});
+  server.channel.send(request);
   const auto answer = [&]() -> std::optional<Json> {
     try {
       return server.channel.receive();
@@ -89,26 +128,30 @@ std::optional<pid_t> ForkServer::ask(const Command& command, Time start, const L
       return std::nullopt;
     }
   };
-  auto told = answer();
-  while (!told && server.channel.is_open()) {
-    const double left = limits.timeout_s - seconds_since(start);
-    interrupts.take();
-    if (left <= 0 || interrupts.signal() != 0) break;
-    interrupts.wait(std::min(kTick, std::chrono::milliseconds(static_cast<int64_t>(left * 1000) + 1)),
-                    {server.channel.descriptor()});
-    told = answer();
+  // The field of the next answer; null if there is none.
+  const auto wait_for = [&](const char* field) -> Json {
+    while (true) {
+      if (const auto told = answer()) return told->is_object() ? told->value(field, Json()) : Json();
+      const double left = timeout_s - seconds_since(start);
+      interrupts.take();
+      if (!server.channel.is_open() || left <= 0 || interrupts.signal() != 0) return {};
+      interrupts.wait(std::min(kTick, std::chrono::milliseconds(static_cast<int64_t>(left * 1000) + 1)),
+                      {server.channel.descriptor()});
+    }
+  };
+  Json pid = wait_for("pid");
+  if (pid.is_number_integer() && wait_for("begun") == true) {
+    server.has_answered = true;
+    return pid.get<pid_t>();
   }
-  if (!told) {
-    server.process.reset();
-    told = answer();  // it may have started the child in the meantime
+  server.process.reset();
+  log::debug("the fork server has ended");
+  if (const auto told = pid.is_null() ? answer() : std::nullopt; told && told->is_object())
+    pid = told->value("pid", Json());
+  if (pid.is_number_integer()) {  // it begins nothing without the server
+    kill(pid.get<pid_t>(), SIGKILL);
+    waitpid(pid.get<pid_t>(), nullptr, 0);
   }
-  const Json pid = told ? told->value("pid", Json()) : Json();
-  if (!pid.is_number_integer()) {
-    server.process.reset();
-    log::debug("the fork server has ended" + (told ? ": " + told->dump() : ""));
-    return std::nullopt;
-  }
-  server.has_answered = true;
-  return pid.get<pid_t>();
+  return std::nullopt;
 }
 }  // namespace optrush

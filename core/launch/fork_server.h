@@ -9,36 +9,48 @@
 #include "process/process.h"
 
 namespace optrush {
-/// Runs commands of the worker without loading its libraries for each: one worker loads them, and is forked
-/// for every command. Each command has a process as any other: a child of this one in a process group, with
-/// its log and its limits. A worker reads its environment while it loads, so a command with another
-/// environment gets another server. Where a server cannot start or fork, the command is started as usual.
-/// (docs/internals/controller.md)
+/// Starts commands of the worker without loading its libraries for each: a server loads them and is forked
+/// for every command. Each command is a child of this process in a process group, with its log and its
+/// limits, as any other. Libraries read their environment while they load, so each environment has its own
+/// server. If a server cannot start or fork, the command is started as usual. (docs/internals/controller.md)
 class ForkServer {
  public:
-  explicit ForkServer(std::filesystem::path worker) : worker_(std::move(worker)) {}
+  enum class Use : uint8_t {
+    plans,  ///< the simulated device is registered
+    runs
+  };
+  explicit ForkServer(std::filesystem::path worker, Use use = Use::plans)
+      : worker_(std::move(worker)), use_(use) {}
 
   const std::filesystem::path& worker() const { return worker_; }
-  /// As run_process(). The first of the command's arguments is the worker.
+  /// The first of the command's arguments is the worker.
+  std::unique_ptr<Process> start(const Command&, Interrupts&);
+  /// As run_process().
   ProcessEnd run(const Command&, const Limits&, Interrupts&);
+  /// Ends the servers. Processes of one server have their libraries at the same addresses; those that start
+  /// from now on have them elsewhere.
+  void renew();
 
  private:
   using Time = std::chrono::steady_clock::time_point;
   /// A worker that waits for command lines.
   struct Server {
-    Server(const std::filesystem::path& worker, const Environment&);
-
     std::vector<std::string> environment;
-    std::unique_ptr<Process> process;  ///< null: it cannot be used
+    std::unique_ptr<Process> process = {};  ///< null: it cannot be used
     Channel channel;
     bool has_answered = false;
   };
 
-  std::unique_ptr<Process> forked(const Command&, Time start, const Limits&, Interrupts&);
-  /// The child that the server has started for this command; none where there is none.
-  std::optional<pid_t> ask(const Command&, Time start, const Limits&, Interrupts&);
+  Server started(const Environment&) const;
+  /// The server of this environment, at the end of the list.
+  Server& server_of(const Environment&);
+  /// Null if there is no server.
+  std::unique_ptr<Process> forked(const Command&, Time start, double timeout_s, Interrupts&);
+  /// The child that has begun to execute this command; none if there is none.
+  static std::optional<pid_t> ask(Server&, const Json& request, Time start, double timeout_s, Interrupts&);
 
   std::filesystem::path worker_;
-  std::optional<Server> server_;
+  Use use_;
+  std::vector<Server> servers_;  ///< the one used last at the end
 };
 }  // namespace optrush

@@ -103,7 +103,9 @@ Process::Process(const Command& command) : helper_(command.helper) {
     helpers_.push_back(pid_);
   else
     ++alive_;
-  log::debug("started " + std::to_string(pid_) + ": " + join(command.arguments, " "));
+  std::string words = join(command.arguments, " ");
+  words.erase(words.find_last_not_of(' ') + 1);
+  log::debug("started " + std::to_string(pid_) + ": " + words);
 }
 
 Process::Process(pid_t child, BoundedLog log, OomKills kills)

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -89,9 +90,13 @@ struct DoctorRequest {
 /// Prints the page.
 int doctor_command(const DoctorRequest&);
 
-/// A command line of this program; the exit code.
+/// Executes a command line of this program. Returns the exit code.
 using ExecuteCommand = std::function<int(int argc, char** argv)>;
-/// `fork-server`: executes each command line that the standard input brings in a fork of this process, which
-/// has loaded all libraries (machine/fork_protocol.h). It runs no operator itself, as that may start threads.
-int fork_server_command(const ExecuteCommand&);
+struct ForkServerRequest {
+  bool plans = false;            ///< registers the simulated device for all forks
+  std::span<char> command_line;  ///< memory of this process's arguments, in which forks show theirs
+};
+/// `fork-server`: executes each command line from the standard input in a fork of this process, which has
+/// loaded all libraries (machine/fork_protocol.h). It runs no operator itself, as that may start threads.
+int fork_server_command(const ForkServerRequest&, const ExecuteCommand&);
 }  // namespace optrush

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -12,6 +13,7 @@
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +24,7 @@
 #include "optrush/json.h"
 #include "simulated/device.h"
 #include "worker/commands.h"
+#include "worker/resident_pages.h"
 
 namespace optrush {
 namespace {
@@ -58,14 +61,36 @@ bool take_place(pid_t host, const std::string& log) {
          close(null) == 0 && close(file) == 0;
 }
 
-/// In the forked process. It ends where it was not told to begin.
-[[noreturn]] void become(const Json& request, pid_t host, Pipe go, const ExecuteCommand& execute) {
+/// Lets `ps` show these arguments, as far as they fit. The last byte stays zero.
+void show(const std::vector<std::string>& arguments, std::span<char> room) {
+  std::ranges::fill(room, '\0');
+  for (const auto& argument : arguments) {
+    if (room.size() <= 1) return;
+    const size_t size = std::min(argument.size(), room.size() - 1);
+    std::copy_n(argument.begin(), size, room.begin());
+    room = room.subspan(size + 1);
+  }
+}
+
+/// What the server gives to each fork.
+struct Given {
+  pid_t host = 0;
+  std::span<char> command_line;
+  std::vector<std::span<const char>> pages;  ///< to be mapped again
+};
+
+/// Called in the forked process, which ends if it may not begin.
+[[noreturn]] void become(const Json& request, const Given& given, Pipe go, const ExecuteCommand& execute) {
   setpgid(0, 0);
   go.writing.close();
   char told = 0;
-  if (read(go.reading.get(), &told, 1) != 1 || !take_place(host, request.at("log"))) _exit(kNotBegun);
+  if (read(go.reading.get(), &told, 1) != 1 || !take_place(given.host, request.at("log"))) _exit(kNotBegun);
   go.reading.close();
+  for (const auto& [name, value] : request.at("environment").items())
+    setenv(name.c_str(), value.get<std::string>().c_str(), 1);
   auto arguments = request.at("arguments").get<std::vector<std::string>>();
+  show(arguments, given.command_line);
+  map_again(given.pages);
   std::vector<char*> pointers;
   for (auto& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
@@ -74,7 +99,7 @@ bool take_place(pid_t host, const std::string& log) {
 
 /// The process between this one and the new one ends at once, so that the new one is the child of the host,
 /// which adopts orphans. The new one begins when the host has been told its number.
-void start(const Json& request, pid_t host, const ExecuteCommand& execute) {
+void start(const Json& request, const Given& given, const ExecuteCommand& execute) {
   Pipe number, go;
   const pid_t between = fork();
   if (between == 0) {
@@ -82,7 +107,7 @@ void start(const Json& request, pid_t host, const ExecuteCommand& execute) {
     const pid_t child = fork();
     if (child == 0) {
       number.writing.close();
-      become(request, host, std::move(go), execute);
+      become(request, given, std::move(go), execute);
     }
     [[maybe_unused]] const ssize_t written = write(number.writing.get(), &child, sizeof child);
     _exit(0);
@@ -95,20 +120,23 @@ void start(const Json& request, pid_t host, const ExecuteCommand& execute) {
   if (between > 0) waitpid(between, nullptr, 0);  // from here on the child is the host's
   if (!forked) return answer({{"refused", "it cannot fork"}});
   answer({{"pid", child}});
-  [[maybe_unused]] const ssize_t written = write(go.writing.get(), "", 1);
+  if (write(go.writing.get(), "", 1) == 1) answer({{"begun", true}});
 }
 }  // namespace
 
-int fork_server_command(const ExecuteCommand& execute) {
-  const pid_t host = getppid();
-  simulated::register_device();  // else each fork would do it, and copy the tables of all operators
+int fork_server_command(const ForkServerRequest& server, const ExecuteCommand& execute) {
+  Given given{.host = getppid(), .command_line = server.command_line, .pages = {}};
+  if (server.plans)
+    simulated::register_device();  // otherwise each fork would do it, and copy the tables of all operators
+  else
+    given.pages = resident_file_pages();
   for (std::string line; std::getline(std::cin, line);) {
     const Json request = Json::parse(line);
     // Other threads would not be in the forked process, but what they hold would be.
     if (const int64_t count = threads(); count != 1)
       answer({{"refused", "it has " + std::to_string(count) + " threads"}});
     else
-      start(request, host, execute);
+      start(request, given, execute);
   }
   return 0;
 }

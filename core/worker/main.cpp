@@ -140,6 +140,10 @@ int execute(int argc, char** argv) {
       ->required();
   auto* forking =
       app.add_subcommand("fork-server", "execute command lines from a socket in forks (internal)");
+  optrush::ForkServerRequest server;
+  std::string room;
+  forking->add_flag("--plans", server.plans, "for plans: register the simulated device first");
+  forking->add_option("--room", room, "blanks; the forks show their command lines in this memory");
 
   int code = 0;
   run->callback([&] {
@@ -160,7 +164,11 @@ int execute(int argc, char** argv) {
   listing->callback([&] { code = answering(cases.out, [&] { return optrush::check_list_command(cases); }); });
   checking->callback([&] { code = optrush::check_run_command(case_file, journal); });
   doctor->callback([&] { code = optrush::doctor_command(request); });
-  forking->callback([&] { code = optrush::fork_server_command(execute); });
+  forking->callback([&] {
+    char* const end = argv[argc - 1] + std::strlen(argv[argc - 1]) + 1;
+    server.command_line = {argv[0], end};  // the kernel has put the arguments one behind the other
+    code = optrush::fork_server_command(server, execute);
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -10,6 +10,18 @@ namespace fs = std::filesystem;
 namespace {
 constexpr int64_t kMostLogBytes = 1 << 16;  // of Seen::log
 
+/// The message of NCCL's watchdog. It reports a collective that did not complete and aborts the process: that
+/// rank waited for another one.
+std::optional<std::string> watchdog_line(const fs::path& log) {
+  constexpr std::string_view kSign = "Watchdog caught collective operation timeout";
+  constexpr int64_t kBytes = 1 << 18;  // stack traces follow the message
+  const std::string text = end_of_file(log, kBytes);
+  const size_t found = text.find(kSign);
+  if (found == std::string::npos) return std::nullopt;
+  return text.substr(found, text.find('\n', found) - found);
+}
+}  // namespace
+
 Command rank_command(const fs::path& worker, const RankFiles& files, const std::string& store,
                      const RankPlace& place, const RunSpec& run, const Environment& added) {
   fs::create_directories(files.folder);
@@ -27,18 +39,6 @@ Command rank_command(const fs::path& worker, const RankFiles& files, const std::
   return {arguments, environment, files.folder / "log.txt"};
 }
 
-/// The message of NCCL's watchdog. It reports a collective that did not complete and aborts the process: that
-/// rank waited for another one.
-std::optional<std::string> watchdog_line(const fs::path& log) {
-  constexpr std::string_view kSign = "Watchdog caught collective operation timeout";
-  constexpr int64_t kBytes = 1 << 18;  // stack traces follow the message
-  const std::string text = end_of_file(log, kBytes);
-  const size_t found = text.find(kSign);
-  if (found == std::string::npos) return std::nullopt;
-  return text.substr(found, text.find('\n', found) - found);
-}
-}  // namespace
-
 RankEnd::Verdict RankEnd::verdict() const {
   if (!result) return lost.empty() && !ended_from_outside(end) ? Verdict::own : Verdict::outside;
   if (result->ok()) return Verdict::ok;
@@ -47,15 +47,14 @@ RankEnd::Verdict RankEnd::verdict() const {
                                            : Verdict::own;
 }
 
-LocalRank::LocalRank(const fs::path& worker, const RankFiles& files, const std::string& store,
-                     const RankPlace& place, const RunSpec& run, const Environment& added)
-    : rank_(place.rank),
-      folder_(files.folder),
-      metrics_(files.folder / "metrics.jsonl"),
-      process_(rank_command(worker, files, store, place, run, added)) {}
+LocalRank::LocalRank(int64_t rank, fs::path folder, std::unique_ptr<Process> worker)
+    : rank_(rank),
+      folder_(std::move(folder)),
+      metrics_(folder_ / "metrics.jsonl"),
+      process_(std::move(worker)) {}
 
 std::optional<RankEnd> LocalRank::poll() {
-  const auto process = process_.poll();
+  const auto process = process_->poll();
   if (!process) return std::nullopt;
   RankEnd end{.end = *process};
   end.result = read_result(folder_, &end.problem);

@@ -68,16 +68,20 @@ class RunningRank {
   virtual std::string name() const = 0;
 };
 
+/// The command of a rank's worker. Creates its folder. `store`: HOST:PORT of rank 0's store; `added`:
+/// additional environment variables.
+Command rank_command(const std::filesystem::path& worker, const RankFiles&, const std::string& store,
+                     const RankPlace&, const RunSpec&, const Environment& added);
+
 /// A rank whose worker this process has started.
 class LocalRank : public RunningRank {
  public:
-  /// `store`: HOST:PORT of rank 0's store; `added`: additional environment variables.
-  LocalRank(const std::filesystem::path& worker, const RankFiles&, const std::string& store, const RankPlace&,
-            const RunSpec&, const Environment& added);
+  /// `folder`: folder for this rank's files.
+  LocalRank(int64_t rank, std::filesystem::path folder, std::unique_ptr<Process> worker);
 
   std::optional<RankEnd> poll() override;
-  void terminate() override { process_.signal_group(SIGTERM); }
-  void kill() override { process_.signal_group(SIGKILL); }
+  void terminate() override { process_->signal_group(SIGTERM); }
+  void kill() override { process_->signal_group(SIGKILL); }
   std::string name() const override;
   Seen seen();
 
@@ -85,7 +89,7 @@ class LocalRank : public RunningRank {
   int64_t rank_;
   std::filesystem::path folder_;
   MetricsTail metrics_;
-  Process process_;
+  std::unique_ptr<Process> process_;
 };
 
 /// The folder for saved states in a run's folder.

@@ -20,13 +20,14 @@ bool port_was_taken(const RankEnd& server) {
 }
 /// How the ranks of a job are started.
 struct Place {
-  fs::path worker;
+  ForkServer& workers;
   Followers* followers = nullptr;  ///< null: this process starts all of them
   Environment added;               ///< additional environment variables of ranks that start here
 };
 
 std::unique_ptr<RunningRank> start_here(int64_t rank, const Job& job, const fs::path& folder,
-                                        const std::string& store, const Place& where) {
+                                        const std::string& store, const Place& where,
+                                        Interrupts& interrupts) {
   const int64_t size = job.spec.train.world_size, own = usable_cores();
   RankPlace place{rank, rank, size, share_of_cores(size, own, own)};
   if (where.followers != nullptr) {
@@ -35,18 +36,22 @@ std::unique_ptr<RunningRank> start_here(int64_t rank, const Job& job, const fs::
     place.cores = share_of_cores(place.local_size, own, cores_of_parent());
   }
   const RankFiles files{folder / "spec.json", rank_folder(folder, rank), state_folder(folder), job.from_step};
-  return std::make_unique<LocalRank>(where.worker, files, store, place, job.spec, where.added);
+  const Command command = rank_command(where.workers.worker(), files, store, place, job.spec, where.added);
+  // Under a launcher one rank starts here, for which a server would only load the libraries once more.
+  auto process = where.followers == nullptr ? where.workers.start(command, interrupts)
+                                            : std::make_unique<Process>(command);
+  return std::make_unique<LocalRank>(rank, files.folder, std::move(process));
 }
 
 std::vector<std::unique_ptr<RunningRank>> start_ranks(const Job& job, const fs::path& folder,
-                                                      const Place& where) {
+                                                      const Place& where, Interrupts& interrupts) {
   const int64_t size = job.spec.train.world_size;
   const std::string host = where.followers == nullptr ? kLoopback : where.followers->here().address;
   const std::string store = host + ":" + std::to_string(free_port());
   std::vector<std::unique_ptr<RunningRank>> ranks;
   for (int64_t rank = 0; rank < size; ++rank)
     if (rank == 0 || where.followers == nullptr)
-      ranks.push_back(start_here(rank, job, folder, store, where));
+      ranks.push_back(start_here(rank, job, folder, store, where, interrupts));
     else
       ranks.push_back(where.followers->start(rank, job, store, folder));
   return ranks;
@@ -90,7 +95,7 @@ class RunOfRanks : public LiveRun {
   static constexpr auto kOk = RankEnd::Verdict::ok;
 
   void start() {
-    ranks_ = start_ranks(job_, folder_, where_);
+    ranks_ = start_ranks(job_, folder_, where_, interrupts_);
     watch_.emplace(ranks_, limits_, interrupts_);
   }
 
@@ -111,8 +116,8 @@ RankLimits limits_of(const Job& job) {
   return limits;
 }
 
-RankRun::RankRun(fs::path worker, int64_t gpus, Followers* followers)
-    : worker_(std::move(worker)), gpus_(gpus), followers_(followers) {}
+RankRun::RankRun(ForkServer& workers, int64_t gpus, Followers* followers)
+    : workers_(workers), gpus_(gpus), followers_(followers) {}
 
 std::optional<Obstacle> RankRun::obstacle(const RunSpec& spec) const {
   const int64_t ranks = spec.train.world_size;
@@ -136,6 +141,6 @@ std::optional<Obstacle> RankRun::obstacle(const RunSpec& spec) const {
 
 std::unique_ptr<LiveRun> RankRun::start(const Job& job, const fs::path& folder, Interrupts& interrupts,
                                         const Environment& added) const {
-  return std::make_unique<RunOfRanks>(job, folder, Place{worker_, followers_, added}, interrupts);
+  return std::make_unique<RunOfRanks>(job, folder, Place{workers_, followers_, added}, interrupts);
 }
 }  // namespace optrush

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/fork_server.h"
 #include "launch/ranks/followers.h"
 #include "launch/ranks/ranks.h"
 #include "launch/run/live_run.h"
@@ -28,7 +29,7 @@ class RankRun {
  public:
   /// `gpus`: number of GPUs of this machine. `followers`: the other processes of a launcher's job; null: this
   /// process starts all ranks.
-  RankRun(std::filesystem::path worker, int64_t gpus, Followers* followers);
+  RankRun(ForkServer& workers, int64_t gpus, Followers* followers);
 
   /// The reason why a spec can't run here; none if it can.
   std::optional<Obstacle> obstacle(const RunSpec&) const;
@@ -38,7 +39,7 @@ class RankRun {
                                  const Environment& added) const;
 
  private:
-  std::filesystem::path worker_;
+  ForkServer& workers_;
   int64_t gpus_;
   Followers* followers_;
 };

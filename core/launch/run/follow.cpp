@@ -183,7 +183,8 @@ class Follower {
       const RankPlace place{here_.rank, here_.local_rank, local_size, cores};
       const RankFiles files{file, folder_->path() / "out", required<std::string>(message, "state"),
                             optional_field<int64_t>(message, "from_step")};
-      rank_ = std::make_unique<LocalRank>(worker_, files, message.at("store"), place, spec, Environment());
+      const Command command = rank_command(worker_, files, message.at("store"), place, spec, {});
+      rank_ = std::make_unique<LocalRank>(place.rank, files.folder, std::make_unique<Process>(command));
     } catch (const Error& e) {
       RankEnd end{.result = RunResult(failed(e, e.what()))};
       end.result->cause = Cause::own;

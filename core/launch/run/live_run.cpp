@@ -35,26 +35,30 @@ std::optional<RunResult> finish(LiveRun& run, double timeout_s, Interrupts& inte
   }
 }
 
-ProcessRun::ProcessRun(const Command& command, Job job, std::filesystem::path folder, Interrupts& interrupts)
-    : job_(std::move(job)), folder_(std::move(folder)), interrupts_(interrupts), process_(command) {}
+ProcessRun::ProcessRun(std::unique_ptr<Process> process, Job job, std::filesystem::path folder,
+                       Interrupts& interrupts)
+    : job_(std::move(job)),
+      folder_(std::move(folder)),
+      interrupts_(interrupts),
+      process_(std::move(process)) {}
 
 std::optional<RunResult> ProcessRun::poll() {
-  if (!end_) end_ = process_.poll();
+  if (!end_) end_ = process_->poll();
   if (!end_ || (!is_good(*end_, folder_) && was_interrupt(*end_, interrupts_, kBadEnd))) return std::nullopt;
   return conclude(folder_, *end_, job_);
 }
 
 RunResult ProcessRun::time_out() {
-  process_.end(grace_of(job_), interrupts_);
+  process_->end(grace_of(job_), interrupts_);
   return conclude(folder_, {.kind = ProcessEnd::Kind::timed_out}, job_);
 }
 
 std::optional<RunResult> ProcessRun::interrupt() {
-  if (!end_) end_ = process_.poll();
+  if (!end_) end_ = process_->poll();
   // A program that was asked to stop may write a result of an incomplete run, which does not count. A worker
   // writes none.
   const bool asked = !end_;
-  if (asked) end_ = process_.end(grace_of(job_), interrupts_);
+  if (asked) end_ = process_->end(grace_of(job_), interrupts_);
   if ((asked && job_.external) || !is_good(*end_, folder_)) return std::nullopt;
   return conclude(folder_, *end_, job_);
 }

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "launch/schedule/schedule.h"
@@ -35,7 +36,7 @@ std::optional<RunResult> finish(LiveRun&, double timeout_s, Interrupts&,
 /// A run in a single process.
 class ProcessRun : public LiveRun {
  public:
-  ProcessRun(const Command&, Job, std::filesystem::path folder, Interrupts&);
+  ProcessRun(std::unique_ptr<Process>, Job, std::filesystem::path folder, Interrupts&);
   std::optional<RunResult> poll() override;
   RunResult time_out() override;
   std::optional<RunResult> interrupt() override;
@@ -44,7 +45,7 @@ class ProcessRun : public LiveRun {
   Job job_;
   std::filesystem::path folder_;
   Interrupts& interrupts_;
-  Process process_;
+  std::unique_ptr<Process> process_;
   std::optional<ProcessEnd> end_;
 };
 

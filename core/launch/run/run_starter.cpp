@@ -17,13 +17,13 @@ std::unique_ptr<LiveRun> unstarted(const Job& job, const fs::path& folder, const
 
 RunStarter::RunStarter(const fs::path& worker, Followers* followers, const fs::path& starts,
                        Interrupts& interrupts)
-    : worker_(worker),
+    : workers_(worker, ForkServer::Use::runs),
       followers_(followers),
       starts_(fs::absolute(worker), starts),
       needs_(interrupts),
       interrupts_(interrupts) {}
 
-void RunStarter::machine_has(int64_t gpus) { ranks_.emplace(worker_, gpus, followers_); }
+void RunStarter::machine_has(int64_t gpus) { ranks_.emplace(workers_, gpus, followers_); }
 
 std::unique_ptr<LiveRun> RunStarter::start(const Job& job, const fs::path& folder, const Environment& added) {
   try {
@@ -40,9 +40,13 @@ std::unique_ptr<LiveRun> RunStarter::worker(const Job& job, const fs::path& fold
                                             const Environment& added) {
   // torchrun limits OpenMP to one thread per process, but the other processes are idle here.
   const int64_t cores = followers_ == nullptr ? 0 : usable_cores();
-  std::vector<std::string> arguments = {worker_, "run", "--spec", folder / "spec.json", "--out", folder};
-  if (job.from_step) arguments.insert(arguments.end(), {"--continue", std::to_string(*job.from_step)});
-  return program(job, folder, {arguments, worker_environment(job.spec, cores), folder / "log.txt"}, added);
+  Command command{{workers_.worker(), "run", "--spec", folder / "spec.json", "--out", folder},
+                  worker_environment(job.spec, cores),
+                  folder / "log.txt"};
+  if (job.from_step)
+    command.arguments.insert(command.arguments.end(), {"--continue", std::to_string(*job.from_step)});
+  command.environment.insert(command.environment.end(), added.begin(), added.end());
+  return std::make_unique<ProcessRun>(workers_.start(command, interrupts_), job, folder, interrupts_);
 }
 
 /// Starts ranks in this process or in the other processes of a launcher's job.
@@ -59,12 +63,8 @@ std::unique_ptr<LiveRun> RunStarter::external(const Job& job, const fs::path& fo
   std::optional<fs::path> start = fs::path();
   if (Starts::wanted(*job.external)) start = starts_.of(job.spec, interrupts_);
   if (!start) return nullptr;
-  return program(job, folder, external_command(*job.external, job.spec, folder, worker_, *start), added);
-}
-
-std::unique_ptr<LiveRun> RunStarter::program(const Job& job, const fs::path& folder, Command command,
-                                             const Environment& added) {
+  Command command = external_command(*job.external, job.spec, folder, workers_.worker(), *start);
   command.environment.insert(command.environment.end(), added.begin(), added.end());
-  return std::make_unique<ProcessRun>(command, job, folder, interrupts_);
+  return std::make_unique<ProcessRun>(std::make_unique<Process>(command), job, folder, interrupts_);
 }
 }  // namespace optrush

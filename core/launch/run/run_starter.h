@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "launch/fork_server.h"
 #include "launch/ranks/rank_run.h"
 #include "launch/run/live_run.h"
 #include "launch/schedule/needs.h"
@@ -20,6 +21,8 @@ class RunStarter {
 
   /// Sets the number of GPUs of this machine. Must be called before several ranks start.
   void machine_has(int64_t gpus);
+  /// The workers of a round are forks of one server.
+  void begin_round() { workers_.renew(); }
   /// `folder`: the run's folder with its spec.json. A job that can't be started is returned as a run that has
   /// ended. Null after a signal.
   std::unique_ptr<LiveRun> start(const Job&, const std::filesystem::path& folder, const Environment& added);
@@ -29,10 +32,8 @@ class RunStarter {
   std::unique_ptr<LiveRun> ranks(const Job&, const std::filesystem::path& folder, const Environment& added);
   std::unique_ptr<LiveRun> external(const Job&, const std::filesystem::path& folder,
                                     const Environment& added);
-  std::unique_ptr<LiveRun> program(const Job&, const std::filesystem::path& folder, Command,
-                                   const Environment& added);
 
-  std::filesystem::path worker_;
+  ForkServer workers_;
   Followers* followers_;
   Starts starts_;
   Needs needs_;

@@ -385,6 +385,7 @@ PLANS = {
     "planleaves": leave_a_child,
     "planmemory": lambda out: bytearray(512 << 20),
     "plannothing": say_and_end,
+    "planvariable": lambda out: print(os.environ["OPTRUSH_OF_PLAN"], flush=True),
     "planjunk": lambda out: write(out, ["no", "plan"]),
 }
 
@@ -413,10 +414,12 @@ def run(spec, out):
 
 
 def fork_server():
-    """As the worker's: core/worker/fork_server_command.cpp. Each start is a line of $FAKE_FORK_SERVERS. $FAKE_FORK_SERVER says what goes wrong."""
+    """As the worker's: core/worker/fork_server_command.cpp. Each start is a line of $FAKE_FORK_SERVERS, of a server for runs a line of
+    $FAKE_RUN_SERVERS. $FAKE_FORK_SERVER says what goes wrong."""
     fault, host, channel = os.environ.get("FAKE_FORK_SERVER", ""), os.getppid(), socket.socket(fileno=0)
-    if "FAKE_FORK_SERVERS" in os.environ:
-        with open(os.environ["FAKE_FORK_SERVERS"], "a") as file:
+    starts = "FAKE_FORK_SERVERS" if "--plans" in sys.argv else "FAKE_RUN_SERVERS"
+    if starts in os.environ:
+        with open(os.environ[starts], "a") as file:
             print(os.getpid(), file=file)
     if fault == "hang":
         time.sleep(1000)
@@ -448,6 +451,7 @@ def fork_server():
             time.sleep(1000)
         channel.sendall(b'{"pid": %d}\n' % child)
         os.write(go[1], b"g")
+        channel.sendall(b'{"begun": true}\n')
         for end in (number[0], *go):
             os.close(end)
         if fault == "once":
@@ -466,6 +470,7 @@ def begin(request, host, go, channel):
     log = os.open(request["log"], os.O_WRONLY | os.O_APPEND)
     for file, place in ((os.open(os.devnull, os.O_RDONLY), 0), (log, 1), (log, 2)):
         os.dup2(file, place)
+    os.environ.update(request["environment"])
     sys.argv = request["arguments"]
     main()
 

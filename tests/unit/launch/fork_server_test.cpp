@@ -1,4 +1,4 @@
-// Plans by forks of one worker: the same plans, ends and messages as by a process for each.
+// Plans and runs by forks of one worker: the same results, ends and messages as by a process for each.
 #include "launch/fork_server.h"
 
 #include <gmock/gmock.h>
@@ -27,10 +27,12 @@ class Forks : public testing::Launch {
  protected:
   Forks() {
     setenv("FAKE_FORK_SERVERS", servers_file_.c_str(), 1);
+    setenv("FAKE_RUN_SERVERS", run_servers_file_.c_str(), 1);
     setenv("FAKE_PLANS", plans_file_.c_str(), 1);
   }
   ~Forks() override {
-    for (const char* name : {"FAKE_FORK_SERVERS", "FAKE_PLANS", "FAKE_FORK_SERVER"}) unsetenv(name);
+    for (const char* name : {"FAKE_FORK_SERVERS", "FAKE_RUN_SERVERS", "FAKE_PLANS", "FAKE_FORK_SERVER"})
+      unsetenv(name);
   }
   static void fault(const std::string& name) { setenv("FAKE_FORK_SERVER", name.c_str(), 1); }
 
@@ -40,8 +42,9 @@ class Forks : public testing::Launch {
     for (pid_t number = 0; in >> number;) numbers.push_back(number);
     return numbers;
   }
-  /// The processes that served, and that planned.
+  /// The processes that served plans or runs, and those that planned.
   std::vector<pid_t> servers() const { return numbers_in(servers_file_); }
+  std::vector<pid_t> run_servers() const { return numbers_in(run_servers_file_); }
   std::vector<pid_t> plans() const { return numbers_in(plans_file_); }
 
   RunRequest quick() const {
@@ -51,20 +54,22 @@ class Forks : public testing::Launch {
   }
 
   /// Of a spec whose rung tells the fake worker how to plan.
-  ProcessEnd plan(ForkServer& workers, const std::string& rung, const Limits& limits = {}) {
+  ProcessEnd plan(ForkServer& workers, const std::string& rung, const Limits& limits = {},
+                  const Environment& environment = {}) {
     RunSpec spec;
     spec.rung = rung;
     fs::remove(folder_ / "plan.json");
     write_json(folder_ / "spec.json", to_json(spec));
     return workers.run(
         {{testing::kFakeWorker, "plan", "--spec", folder_ / "spec.json", "--out", folder_ / "plan.json"},
-         {},
+         environment,
          folder_ / "log.txt"},
         limits, interrupts_);
   }
   bool planned() const { return fs::exists(folder_ / "plan.json"); }
 
-  const fs::path servers_file_ = folder_ / "servers", plans_file_ = folder_ / "plans";
+  const fs::path servers_file_ = folder_ / "servers", run_servers_file_ = folder_ / "run_servers",
+                 plans_file_ = folder_ / "plans";
   Interrupts interrupts_;
 };
 
@@ -75,6 +80,44 @@ TEST_F(Forks, AnExperimentLoadsTheWorkerOnce) {
   EXPECT_THAT(planned, SizeIs(6));
   EXPECT_EQ(std::set(planned.begin(), planned.end()).size(), 6U);
   EXPECT_TRUE(testing::ends(servers().front())) << "it ends with the experiment";
+}
+
+TEST_F(Forks, ARoundLoadsTheWorkerOnce) {
+  for (const auto interleave : {Interleave::off, Interleave::on}) {
+    fs::remove(run_servers_file_);
+    auto e = experiment({"a", "b", "c"}, 2);
+    e.interleave = interleave;
+    e.name = "fake" + std::to_string(static_cast<int>(interleave));
+    EXPECT_TRUE(run(e).all_ok);
+    EXPECT_THAT(run_servers(), SizeIs(3)) << "one for each round, one for the base's last run";
+    for (const pid_t server : run_servers()) EXPECT_TRUE(testing::ends(server));
+  }
+}
+
+/// However the server fails, the runs end as processes that were started as usual.
+TEST_F(Forks, RunsNeedNoServer) {
+  const auto results = [&](const std::string& how) {
+    fault(how);
+    run(experiment({"a", "crash", "oom"}));
+    Json all = Json::array();
+    for (const char* id : {"01-a-r1", "02-crash-r1", "03-oom-r1"}) all.push_back({status(id), reason(id)});
+    fs::remove_all(report());
+    return all;
+  };
+  const Json by_forks = results("");
+  EXPECT_EQ(by_forks.at(0).at(0), "ok");
+  EXPECT_THAT(by_forks.at(1).at(1).get<std::string>(), HasSubstr("the last words"));
+  for (const char* how : {"exit", "threads", "junk", "untold", "once"})
+    EXPECT_EQ(results(how), by_forks) << how;
+}
+
+TEST_F(Forks, AVariableThatIsReadLateNeedsNoServer) {
+  ForkServer workers(testing::kFakeWorker);
+  for (const char* value : {"1", "2"}) {
+    EXPECT_EQ(plan(workers, "planvariable", {}, {{"OPTRUSH_OF_PLAN", value}}).code, 0);
+    EXPECT_EQ(read_file(folder_ / "log.txt"), std::string(value) + "\n");
+  }
+  EXPECT_THAT(servers(), SizeIs(1));
 }
 
 TEST_F(Forks, OneServerServesSeveralExperiments) {
@@ -123,7 +166,7 @@ TEST_F(Forks, WithoutAServerEverythingIsAsWithOne) {
   EXPECT_THAT(servers(), SizeIs(1));
   EXPECT_THAT(by_forks.back().dump(), AllOf(HasSubstr("exit code 3"), HasSubstr("the last words of a plan")));
   const std::map<std::string, size_t> faults = {
-      {"exit", 1}, {"threads", 1}, {"junk", 1}, {"untold", 5}, {"once", 5}};
+      {"exit", 1}, {"threads", 1}, {"junk", 1}, {"untold", 1}, {"once", 5}};
   for (const auto& [how, started] : faults) {
     EXPECT_EQ(answers(how), by_forks) << how;
     EXPECT_THAT(plans(), SizeIs(5)) << how;

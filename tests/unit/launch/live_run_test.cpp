@@ -36,10 +36,10 @@ class LiveRunTest : public ::testing::Test {
     const std::string good =
         R"(printf '{"schema_version":1,"status":"ok","reason":"","tokens_per_second":1}' )"
         R"(> "$OUT/result.json")";
-    ProcessRun live({{"sh", "-c", "GOOD() { " + good + "; }; " + script},
-                     {{"OUT", (folder_ / "run").string()}},
-                     folder_ / "run" / "log.txt"},
-                    job, folder_ / "run", interrupts);
+    const Command command{{"sh", "-c", "GOOD() { " + good + "; }; " + script},
+                          {{"OUT", (folder_ / "run").string()}},
+                          folder_ / "run" / "log.txt"};
+    ProcessRun live(std::make_unique<Process>(command), job, folder_ / "run", interrupts);
     const auto result = finish(live, timeout_s_, interrupts);
     if (sender.joinable()) sender.join();
     interrupts.take();

@@ -27,15 +27,14 @@ class RankRun : public testing::Launch {
   fs::path rank(const std::string& id, int64_t number) const {
     return report() / "runs" / id / "ranks" / std::to_string(number);
   }
-  /// Processes whose command line names a run's folder: its ranks, and what they have started.
+  /// Processes with a log in a run's folder: its ranks, and what they have started.
   std::vector<std::string> processes_of(const std::string& id) const {
-    const std::string run = report() / "runs" / id / "";
+    const std::string run = fs::canonical(report()) / "runs" / id / "";
     std::vector<std::string> found;
     std::error_code none;  // processes come and go
     for (fs::directory_iterator entry("/proc", none), end; !none && entry != end; entry.increment(none)) {
-      std::ifstream in(entry->path() / "cmdline", std::ios::binary);
-      const std::string words(std::istreambuf_iterator<char>(in), {});
-      if (words.find(run) != std::string::npos) found.push_back(entry->path().filename());
+      const std::string log = fs::read_symlink(entry->path() / "fd/1", none).string();
+      if (log.starts_with(run)) found.push_back(entry->path().filename());
     }
     return found;
   }

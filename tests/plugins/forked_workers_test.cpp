@@ -1,8 +1,10 @@
-// Plans by forks of a worker that has loaded LibTorch: the same bytes, ends and words as by a process for
-// each.
+// Plans and runs by forks of a worker that has loaded LibTorch: the same results, ends and messages as by a
+// process for each.
 #include "launch/fork_server.h"
 
 #include <gtest/gtest.h>
+
+#include <thread>
 
 #include "../support/folders.h"
 #include "../support/opens.h"
@@ -15,8 +17,8 @@ namespace optrush {
 namespace {
 namespace fs = std::filesystem;
 
-/// Of a model that is as small as possible.
-class ForkedPlans : public ::testing::Test {
+/// Plans and trains a model that is as small as possible.
+class ForkedWorkers : public ::testing::Test {
  protected:
   static RunSpec small_spec(const std::vector<std::string>& plugins = {}) {
     RunSpec spec;
@@ -52,6 +54,24 @@ class ForkedPlans : public ::testing::Test {
   Answer started(const RunSpec& spec, const Limits& limits = {}) {
     return answer(spec, [&](const Command& command) { return run_process(command, limits, interrupts_); });
   }
+  /// The command of a run that trains on the CPU with these plugins.
+  Command run_of(const std::string& folder, const std::vector<std::string>& plugins) const {
+    RunSpec spec = small_spec(plugins);
+    spec.device = "cpu";
+    spec.train.steps = 4;
+    fs::create_directories(folder_ / folder);
+    write_json(folder_ / folder / "spec.json", to_json(spec));
+    return {{worker_, "run", "--spec", folder_ / folder / "spec.json", "--out", folder_ / folder},
+            worker_environment(spec),
+            folder_ / folder / "log.txt"};
+  }
+  Json result(const std::string& folder) const { return read_json(folder_ / folder / "result.json"); }
+  static std::vector<double> losses(const Json& result) {
+    std::vector<double> all;
+    for (const auto& step : result.at("steps")) all.push_back(step.at("loss"));
+    return all;
+  }
+
   void expect_the_same(const RunSpec& spec) {
     const Answer fork = forked(spec), start = started(spec);
     EXPECT_EQ(fork.end.kind, start.end.kind);
@@ -62,11 +82,11 @@ class ForkedPlans : public ::testing::Test {
 
   const TemporaryFolder folder_;
   const std::string worker_ = testing::build_folder() + "/bin/optrush-worker";
-  ForkServer workers_{worker_};
+  ForkServer workers_{worker_}, runs_{worker_, ForkServer::Use::runs};
   Interrupts interrupts_;
 };
 
-TEST_F(ForkedPlans, PlansTheSameBytes) {
+TEST_F(ForkedWorkers, PlansTheSameBytes) {
   for (const auto& plugins : std::vector<std::vector<std::string>>{
            {}, {"flash_attention", "fused_adamw"}, {"lora", "mixed_precision"}, {}}) {
     const RunSpec spec = small_spec(plugins);
@@ -75,7 +95,7 @@ TEST_F(ForkedPlans, PlansTheSameBytes) {
   }
 }
 
-TEST_F(ForkedPlans, FailsWithTheSameWords) {
+TEST_F(ForkedWorkers, FailsWithTheSameWords) {
   for (const char* plugin : {"throws", "skips", "missing_symbol", "absent", "segfault"}) {
     SCOPED_TRACE(plugin);
     expect_the_same(small_spec({plugin}));
@@ -85,7 +105,7 @@ TEST_F(ForkedPlans, FailsWithTheSameWords) {
   expect_the_same(odd);
 }
 
-TEST_F(ForkedPlans, LoadsItsLibrariesOnce) {
+TEST_F(ForkedWorkers, LoadsItsLibrariesOnce) {
   // Other tests load the libraries of the build folder, so this test watches copies.
   const fs::path build = testing::build_folder(), copy = folder_.path() / "copy";
   for (const char* file : {"bin/optrush-worker", "lib/liboptrush.so"}) {
@@ -102,10 +122,50 @@ TEST_F(ForkedPlans, LoadsItsLibrariesOnce) {
   for (const char* plugin : {"hang", "segfault", "lora"}) forked(small_spec({plugin}), {.timeout_s = 2});
   EXPECT_EQ(libraries.of("liboptrush.so"), 1);
   RunSpec other = small_spec();
-  other.environment = {{"OPTRUSH_TEST_OF_RUNG", "1"}};
+  other.environment = {{"OF_RUNG", "1"}};
   forked(other);
   EXPECT_EQ(libraries.of("liboptrush.so"), 2);
 }
 
+TEST_F(ForkedWorkers, TrainToTheSameLosses) {
+  for (const auto& plugins : std::vector<std::vector<std::string>>{
+           {}, {"mixed_precision", "flash_attention", "fused_kernels", "fused_adamw"}}) {
+    SCOPED_TRACE(plugins.size());
+    const std::string number = std::to_string(plugins.size());
+    EXPECT_EQ(runs_.run(run_of("forked" + number, plugins), {}, interrupts_).code, 0);
+    EXPECT_EQ(run_process(run_of("started" + number, plugins), {}, interrupts_).code, 0);
+    const Json forked = result("forked" + number), started = result("started" + number);
+    EXPECT_EQ(losses(forked).size(), 7U);
+    EXPECT_EQ(losses(forked), losses(started));
+    EXPECT_EQ(forked.at("memory").at("peak_allocated"), started.at("memory").at("peak_allocated"));
+    const double process = started.at("memory").at("process");
+    EXPECT_NEAR(forked.at("memory").at("process"), process, 0.1 * process) << "with its libraries";
+  }
+}
+
+TEST_F(ForkedWorkers, FailsToTrainWithTheSameWords) {
+  for (const char* plugin : {"throws", "segfault", "absent"}) {
+    SCOPED_TRACE(plugin);
+    const std::string name = plugin;
+    const ProcessEnd forked = runs_.run(run_of("forked", {name}), {}, interrupts_);
+    const ProcessEnd started = run_process(run_of("started", {name}), {}, interrupts_);
+    EXPECT_EQ(forked.kind, started.kind);
+    EXPECT_EQ(forked.code, started.code);
+    EXPECT_EQ(read_file(folder_ / "forked/log.txt"), read_file(folder_ / "started/log.txt"));
+  }
+}
+
+TEST_F(ForkedWorkers, ShowTheirCommandLines) {
+  const Command command = run_of("run", {"hang"});
+  const auto process = runs_.start(command, interrupts_);
+  std::string words, shown;
+  for (const auto& argument : command.arguments) words += argument + '\0';
+  for (int i = 0; i < 1000 && !shown.starts_with(words); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    shown = read_file("/proc/" + std::to_string(process->pid()) + "/cmdline");
+  }
+  EXPECT_EQ(shown.substr(0, words.size()), words);
+  EXPECT_EQ(shown.find_first_not_of('\0', words.size()), std::string::npos);
+}
 }  // namespace
 }  // namespace optrush
