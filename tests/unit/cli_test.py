@@ -329,7 +329,7 @@ exp:ladder({ rush.rung("accumulated", "gradient_accumulation", { steps = 2 }), r
 exp:run { rounds = 1 }
 """)
     log = expect(optrush("run", "planned.lua", "--dry-run", "--verbose"), 0, "train.micro_batch = 8").stderr
-    servers = re.findall(r"started (\d+): \S+/optrush-worker fork-server\n", log)
+    servers = re.findall(r"started (\d+): \S+/optrush-worker fork-server --plans --room\n", log)
     plans = re.findall(r"forked (\d+): \S+/optrush-worker plan ", log)
     assert len(servers) == 1 and len(set(plans)) == len(plans) > 3 and "optrush-worker plan" not in re.sub("forked .*", "", log), log
     for pid in servers + plans:
