@@ -190,8 +190,13 @@ class FlashAttention final : public Plugin {
   std::unique_ptr<FusedKernel> found_kernel(const Tensor& q, const Tensor& k, const Tensor& v,
                                             const AttentionArgs& args) {
     const bool grouped = q.size(1) != k.size(1);
-    const auto choose = [&](const Tensor& keys, const Tensor& values) {
-      return kernel_choice(q, keys, values, args.causal, args.scale);
+    const auto choose = [&](const Tensor& keys, const Tensor& values) -> int64_t {
+      try {
+        return at::_fused_sdp_choice(q, keys, values, {}, 0.0, args.causal, args.scale,
+                                     q.size(1) != keys.size(1));
+      } catch (const c10::Error&) {  // on a GPU LibTorch throws where no kernel takes them
+        return 0;
+      }
     };
     int64_t choice = choose(k, v);
     std::string why = kernel_ == "auto" ? "auto" : "as asked";

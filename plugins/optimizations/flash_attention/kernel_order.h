@@ -1,10 +1,6 @@
 #pragma once
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
-
-#include "optrush/tensor.h"
 
 namespace optrush {
 /// Fused attention kernels for a GPU of that architecture ("sm_90"), the preferred one first. Empty if no
@@ -15,9 +11,4 @@ namespace optrush {
 /// reported in transformers pull request 48163. Of Blackwell in data centers (sm_100) nothing was reported
 /// there; LibTorch prefers cuDNN on it.
 std::vector<std::string> kernel_order(const std::string& architecture);
-
-/// The number of LibTorch's choice for such inputs (at::SDPBackend); 0 or less: it has no fused kernel for
-/// them.
-int64_t kernel_choice(const Tensor& q, const Tensor& k, const Tensor& v, bool causal,
-                      std::optional<double> scale);
 }  // namespace optrush
