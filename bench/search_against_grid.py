@@ -261,7 +261,7 @@ def main():
     options.add_argument("--steps", type=int, default=6)
     options.add_argument("--choices", type=int, default=len(AXES), help="how many of the parts")
     options.add_argument(
-        "--rivals", type=int, default=3, help="best combinations as measured, and by the fit, that meet what was found"
+        "--rivals", type=int, default=3, help="number of best combinations, measured and fitted, to compare with"
     )
     options.add_argument("--final", type=float, default=240, help="seconds of that")
     options.add_argument("--final-steps", type=int, default=20)

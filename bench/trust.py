@@ -6,8 +6,8 @@
 Each ladder has a base and ten rungs that stand on it. In one of equal rungs every "faster" or "slower" is false: at
 most 5 % of the rungs should get one. In one with planted slowdowns each rung burns 2, 3 or 5 % of its step (the plugin
 of tests/fixtures/plugins/burns.cpp, built by `ninja fixture_burns`) and should be called slower. Ladders interleaved
-and one after the other alternate, so both meet the same machine. --load keeps so many cores busy meanwhile. A line of
-LOG is a ladder; a start that finds some there goes on, and --tell prints the table of what is there.
+and one after the other alternate, so both meet the same machine. --load keeps so many cores busy meanwhile. LOG gets a
+line for each ladder. A later start continues the log. --tell prints the table of the stored ladders.
 """
 
 import argparse

@@ -165,7 +165,7 @@ class FieldList {
   void add(Field);
   void add(const char* name, const MemberType&, Member, FieldUse);
   void read(void* object, const Json&) const;
-  /// With `usual`, writes only the fields that differ from those of that object.
+  /// Writes the fields. If `usual` is given, writes only the fields whose values differ from its fields.
   Json write(const void* object, const void* usual) const;
   Json schema() const;
   bool open = false;

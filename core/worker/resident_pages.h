@@ -7,7 +7,7 @@ namespace optrush {
 /// fork does not have them until it reads them.
 std::vector<std::span<const char>> resident_file_pages();
 
-/// Maps these pages again after a fork. Then the resident memory of the process is that of a process which
-/// has loaded the libraries, and is comparable with other programs.
+/// Maps these pages again after a fork. The resident memory of the process then includes its libraries, so it
+/// can be compared with the memory of other programs.
 void map_again(const std::vector<std::span<const char>>&);
 }  // namespace optrush

@@ -295,7 +295,7 @@ class Compile final : public Plugin {
           others.push_back(&other);
         } catch (const Error&) {  // it cannot be compiled, and reports the reason at its call
           break;
-        } catch (const c10::Error& e) {  // of LibTorch: the inputs may differ from those of its call
+        } catch (const c10::Error& e) {  // the inputs of its call may be different ones
           run_->note("compile: " + site.unit->path + " is compiled at its first call, not ahead: " +
                      first_line_of(e.what_without_backtrace()));
           break;

@@ -17,7 +17,7 @@ bool available();
 /// much work that the call counts for little.
 bool multiplies(const Tensor& a, const Tensor& b);
 
-/// Passes warnings on, except that of LibTorch for each kernel that takes the place of one of LibTorch.
+/// Passes warnings on. Drops only LibTorch's warning that a kernel overrides one of LibTorch's kernels.
 class WithoutOverrides final : public c10::WarningHandler {
  public:
   explicit WithoutOverrides(c10::WarningHandler& others) : others_(others) {}
