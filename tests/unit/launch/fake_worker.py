@@ -4,7 +4,7 @@
 A round can be given: "crash@2" crashes in the second round only. Each start is a line of $FAKE_WORKER_STARTS.
 Where runs are interleaved it follows the protocol, and notes in $FAKE_WORKER_TURNS when it has the turn and for how many steps. A key of
 TURNS says what goes wrong in its second turn. $FAKE_MEMORY is the free memory of plans that predict a peak: those of all
-rungs but "unpredicted".
+rungs but "unpredicted". The name of the base is fixed: $FAKE_BASE is the word for its runs.
 """
 import json
 import os
@@ -404,6 +404,8 @@ def plan(spec, out):
 
 def run(spec, out):
     word, _, only_round = spec["rung"].split(" ")[0].partition("@")
+    if word == "base":
+        word = os.environ.get("FAKE_BASE", word)
     if spec["purpose"] != "measure" or (only_round and int(only_round) != spec["round"] + 1):
         word = ""
     if "OPTRUSH_TURNS" in os.environ and word != "silent":
