@@ -1,0 +1,242 @@
+// The classes of transformers: what is read of each, and which one is written.
+#include <gmock/gmock.h>
+
+#include "../support/error_of.h"
+#include "checkpoint/checkpoint_files.h"
+#include "checkpoint/written_config.h"
+#include "hugging_face_fixture.h"
+
+namespace optrush {
+namespace {
+using optrush::testing::error_of;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST_F(HuggingFace, WritesTheTypeUnderBothNames) {
+  config({{"dtype", "bfloat16"}, {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", 7.0}}}});
+  const Json written = with_dtype(config_of_checkpoint(folder_), "fp32");
+  EXPECT_EQ(written["dtype"], "float32");
+  EXPECT_EQ(written["torch_dtype"], "float32");
+  EXPECT_EQ(written["rope_theta"], 7.0);
+  EXPECT_TRUE(written.at("rope_scaling").is_null());
+  EXPECT_EQ(written["model_type"], "llama");
+  EXPECT_EQ(written["vocab_size"], 97) << "the other fields are kept";
+}
+
+TEST_F(HuggingFace, ReadsTheChoicesOfEachClass) {
+  const auto of = [&](const char* architecture, Json patch = Json::object()) {
+    patch["architectures"] = {architecture};
+    patch["num_key_value_heads"] = 2;
+    patch["num_hidden_layers"] = 6;
+    return config(patch);
+  };
+  const LlamaSpec qwen2 = of("Qwen2ForCausalLM");
+  EXPECT_EQ(qwen2.attention_bias, AttentionBias::qkv);
+  EXPECT_EQ(qwen2.window, 0);
+  const LlamaSpec windowed = of(
+      "Qwen2ForCausalLM", {{"use_sliding_window", true}, {"sliding_window", 16}, {"max_window_layers", 4}});
+  EXPECT_EQ(windowed.window, 16);
+  EXPECT_THAT(windowed.full_attention_layers, ::testing::ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(of("Qwen2ForCausalLM", {{"use_sliding_window", true}, {"max_window_layers", 6}}).window, 0);
+  const LlamaSpec qwen3 = of("Qwen3ForCausalLM");
+  EXPECT_EQ(qwen3.qk_norm, QkNorm::per_head);
+  EXPECT_EQ(qwen3.head_size(), 128) << "the default of the class";
+  EXPECT_EQ(of("Qwen3ForCausalLM", {{"attention_bias", true}}).attention_bias, AttentionBias::all);
+  const LlamaSpec olmo2 = of("Olmo2ForCausalLM");
+  EXPECT_EQ(olmo2.norm_placement, NormPlacement::after);
+  EXPECT_EQ(olmo2.qk_norm, QkNorm::whole);
+  EXPECT_EQ(olmo2.norm_eps, 1e-5);
+  const LlamaSpec olmo3 = of("Olmo3ForCausalLM");
+  EXPECT_EQ(olmo3.window, 4096);
+  EXPECT_THAT(olmo3.full_attention_layers, ::testing::ElementsAre(3));
+  const LlamaSpec smollm3 = of("SmolLM3ForCausalLM");
+  EXPECT_THAT(smollm3.layers_without_rope, ::testing::ElementsAre(3));
+  EXPECT_EQ(smollm3.rope_theta, 2000000);
+  EXPECT_TRUE(smollm3.tie_embeddings);
+  EXPECT_THAT(of("SmolLM3ForCausalLM", {{"no_rope_layers", {0, 1, 1, 1, 1, 0, 0}}}).layers_without_rope,
+              ::testing::ElementsAre(0, 5));
+  EXPECT_EQ(of("MistralForCausalLM").window, 4096);
+  const LlamaSpec gemma2 = of("Gemma2ForCausalLM");
+  EXPECT_EQ(gemma2.activation, Activation::gelu_tanh);
+  EXPECT_EQ(gemma2.norm_placement, NormPlacement::both);
+  EXPECT_EQ(gemma2.qk_norm, QkNorm::none);
+  EXPECT_EQ(gemma2.attention_scale, 1.0 / 16);
+  EXPECT_EQ(gemma2.attention_soft_cap, 50);
+  EXPECT_EQ(gemma2.logits_soft_cap, 30);
+  EXPECT_EQ(gemma2.window, 4096);
+  EXPECT_THAT(gemma2.full_attention_layers, ::testing::ElementsAre(1, 3, 5));
+  Json without_caps = read_json(folder_ / "config.json");  // a patch would take the nulls away
+  without_caps["attn_logit_softcapping"] = without_caps["final_logit_softcapping"] = nullptr;
+  const LlamaSpec uncapped = read_hugging_face_config(ConfigFields(without_caps, "config.json")).llama;
+  EXPECT_EQ(uncapped.attention_soft_cap, 0);
+  EXPECT_EQ(uncapped.logits_soft_cap, 0);
+  EXPECT_EQ(of("Gemma3ForCausalLM", {{"final_logit_softcapping", 25.5}}).logits_soft_cap, 25.5);
+  const LlamaSpec gemma3 = of("Gemma3ForCausalLM");
+  EXPECT_EQ(gemma3.activation, Activation::gelu_tanh);
+  EXPECT_EQ(gemma3.norm_placement, NormPlacement::both);
+  EXPECT_EQ(gemma3.embedding_scale, 8);
+  EXPECT_EQ(gemma3.attention_scale, 1.0 / 16);
+  EXPECT_EQ(gemma3.rope_theta, 1e6);
+  EXPECT_EQ(gemma3.window_rope_theta, 1e4);
+  EXPECT_THAT(gemma3.full_attention_layers, ::testing::ElementsAre(5));
+  const Json of_5 = {{"full_attention", {{"rope_type", "linear"}, {"rope_theta", 5e5}, {"factor", 8.0}}},
+                     {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 2e4}}}};
+  const LlamaSpec by_type = of("Gemma3ForCausalLM", {{"rope_parameters", of_5}});
+  EXPECT_EQ(by_type.rope_theta, 5e5);
+  EXPECT_EQ(by_type.rope_scaling.factor, 8);
+  EXPECT_EQ(by_type.window_rope_theta, 2e4);
+  const LlamaSpec olmo3_yarn =
+      of("Olmo3ForCausalLM", {{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 2.0}}}});
+  EXPECT_EQ(olmo3_yarn.window_rope_theta, olmo3_yarn.rope_theta);
+  const LlamaSpec granite =
+      of("GraniteForCausalLM",
+         {{"embedding_multiplier", 12.0}, {"residual_multiplier", 0.22}, {"logits_scaling", 8.0}});
+  EXPECT_EQ(granite.attention_scale, 1) << "the default of the class";
+  EXPECT_EQ(granite.embedding_scale, 12);
+  EXPECT_EQ(granite.residual_scale, 0.22);
+  EXPECT_EQ(granite.logits_divisor, 8);
+  const LlamaSpec mixtral = of("MixtralForCausalLM", {{"num_local_experts", 8}});
+  EXPECT_EQ(mixtral.n_experts, 8);
+  EXPECT_EQ(mixtral.experts_per_token, 2);
+  EXPECT_TRUE(mixtral.normalize_router);
+  EXPECT_EQ(mixtral.window, 0);
+  const LlamaSpec qwen2_moe = of("Qwen2MoeForCausalLM", {{"num_experts", 60}, {"moe_intermediate_size", 40}});
+  EXPECT_EQ(qwen2_moe.n_experts, 60);
+  EXPECT_EQ(qwen2_moe.experts_per_token, 4);
+  EXPECT_EQ(qwen2_moe.expert_ffn_dim, 40);
+  EXPECT_EQ(qwen2_moe.shared_expert_ffn_dim, 5632);
+  EXPECT_EQ(qwen2_moe.attention_bias, AttentionBias::qkv);
+  EXPECT_FALSE(qwen2_moe.normalize_router);
+  EXPECT_EQ(of("Qwen2MoeForCausalLM", {{"num_experts", 60}, {"qkv_bias", false}}).attention_bias,
+            AttentionBias::none);
+  const LlamaSpec qwen3_moe = of("Qwen3MoeForCausalLM", {{"num_experts", 16},
+                                                         {"moe_intermediate_size", 40},
+                                                         {"decoder_sparse_step", 2},
+                                                         {"mlp_only_layers", {1}}});
+  EXPECT_EQ(qwen3_moe.experts_per_token, 8);
+  EXPECT_EQ(qwen3_moe.expert_ffn_dim, 40);
+  EXPECT_FALSE(qwen3_moe.normalize_router);
+  EXPECT_THAT(qwen3_moe.dense_layers, ::testing::ElementsAre(0, 1, 2, 4));
+}
+
+/// transformers 5 writes "num_local_experts" for Qwen 3, which 4 does not read.
+TEST_F(HuggingFace, ReadsBothNamesOfTheNumberOfExperts) {
+  for (const char* architecture :
+       {"MixtralForCausalLM", "Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM", "OlmoeForCausalLM"})
+    for (const char* name : {"num_experts", "num_local_experts"}) {
+      SCOPED_TRACE(std::string(architecture) + " " + name);
+      EXPECT_EQ(config({{"architectures", {architecture}}, {"num_key_value_heads", 4}, {name, 24}}).n_experts,
+                24);
+      const Json written = config_of_checkpoint(folder_);
+      EXPECT_EQ(written.at("num_experts"), 24);
+      EXPECT_EQ(written.at("num_local_experts"), 24);
+    }
+}
+
+TEST_F(HuggingFace, NamesExpertsAsTheClassDoes) {
+  const std::pair<const char*, const char*> names[] = {
+      {"model.layers.0.mlp.gate.weight", "model.layers.0.block_sparse_moe.gate.weight"},
+      {"model.layers.0.mlp.experts.3.gate_proj.weight",
+       "model.layers.0.block_sparse_moe.experts.3.w1.weight"},
+      {"model.layers.0.mlp.experts.3.up_proj.weight", "model.layers.0.block_sparse_moe.experts.3.w3.weight"},
+      {"model.layers.0.mlp.experts.3.down_proj.weight",
+       "model.layers.0.block_sparse_moe.experts.3.w2.weight"},
+      {"model.layers.0.self_attn.q_proj.weight", "model.layers.0.self_attn.q_proj.weight"},
+      {"model.layers.0.mlp.gate_proj.weight", "model.layers.0.mlp.gate_proj.weight"}};
+  for (const auto& [ours, theirs] : names) {
+    EXPECT_EQ(stored_name(ours, ParameterNames::mixtral), theirs);
+    EXPECT_EQ(parameter_name(theirs), ours);
+    EXPECT_EQ(stored_name(ours, ParameterNames::common), ours);
+  }
+}
+
+TEST_F(HuggingFace, WritesTheFirstClassThatHasTheChoices) {
+  const std::vector<std::pair<LlamaSpec, std::string>> cases = {
+      {{}, "LlamaForCausalLM"},
+      {{.attention_bias = AttentionBias::all}, "LlamaForCausalLM"},
+      {{.rope_scaling = {.type = RopeType::yarn, .factor = 4, .low_freq_factor = 2}}, "LlamaForCausalLM"},
+      {{.window = 16}, "MistralForCausalLM"},
+      {{.attention_bias = AttentionBias::qkv}, "Qwen2ForCausalLM"},
+      {{.attention_bias = AttentionBias::qkv, .window = 16, .full_attention_layers = {0, 2}},
+       "Qwen2ForCausalLM"},
+      {{.qk_norm = QkNorm::per_head}, "Qwen3ForCausalLM"},
+      {{.norm = NormKind::layernorm_without_parameters}, "OlmoForCausalLM"},
+      {{.norm_placement = NormPlacement::after, .qk_norm = QkNorm::whole}, "Olmo2ForCausalLM"},
+      {{.norm_placement = NormPlacement::after, .qk_norm = QkNorm::whole, .window = 8}, "Olmo3ForCausalLM"},
+      {{.layers_without_rope = {1}}, "SmolLM3ForCausalLM"},
+      {{.activation = Activation::gelu}, "LlamaForCausalLM"},
+      {{.activation = Activation::gelu_tanh, .embedding_scale = 16}, "GemmaForCausalLM"},
+      {{.activation = Activation::gelu_tanh,
+        .norm_placement = NormPlacement::both,
+        .attention_scale = 0.3,
+        .embedding_scale = 16,
+        .attention_soft_cap = 50,
+        .logits_soft_cap = 30,
+        .window = 16,
+        .full_attention_layers = {1, 3}},
+       "Gemma2ForCausalLM"},
+      {{.activation = Activation::gelu_tanh,
+        .norm_placement = NormPlacement::both,
+        .qk_norm = QkNorm::per_head,
+        .attention_scale = 0.3,
+        .embedding_scale = 16,
+        .rope_scaling = {.type = RopeType::linear, .factor = 8},
+        .window = 16,
+        .full_attention_layers = {3},
+        .window_rope_theta = 500},
+       "Gemma3ForCausalLM"},
+      {{.norm_placement = NormPlacement::after,
+        .qk_norm = QkNorm::whole,
+        .rope_scaling = {.type = RopeType::yarn, .factor = 2},
+        .window = 8,
+        .window_rope_theta = 10000},
+       "Olmo3ForCausalLM"},
+      {{.attention_scale = 0.1, .embedding_scale = 12, .residual_scale = 0.22, .logits_divisor = 7},
+       "GraniteForCausalLM"},
+      {{.n_experts = 8, .expert_ffn_dim = 688}, "MixtralForCausalLM"},
+      {{.attention_bias = AttentionBias::qkv,
+        .n_experts = 8,
+        .expert_ffn_dim = 96,
+        .shared_expert_ffn_dim = 40,
+        .dense_layers = {1}},
+       "Qwen2MoeForCausalLM"},
+      {{.qk_norm = QkNorm::per_head, .n_experts = 8, .expert_ffn_dim = 96, .dense_layers = {0, 3}},
+       "Qwen3MoeForCausalLM"},
+      {{.qk_norm = QkNorm::whole, .n_experts = 8, .expert_ffn_dim = 0, .normalize_router = false},
+       "OlmoeForCausalLM"},
+  };
+  for (const auto& [spec, name] : cases) {
+    const Json config = hugging_face_config(spec, 64);
+    EXPECT_EQ(config["architectures"][0], name);
+    write_json(folder_ / "config.json", config);
+    LlamaSpec expected = spec;
+    expected.head_dim = spec.head_size();
+    if (spec.rope_scaling.factor != 1) expected.rope_scaling.low_freq_factor = 1;  // of llama3 alone
+    if (!name.starts_with("Qwen")) expected.expert_ffn_dim = 0;                    // as wide as ffn_dim
+    EXPECT_EQ(read_hugging_face_model(folder_).llama, expected) << config;
+  }
+}
+
+TEST_F(HuggingFace, WarnsOfStatesThatNoClassHas) {
+  RunSpec spec;
+  spec.model = {{"norm", "layernorm"}};
+  EXPECT_EQ(unwritable(spec), std::nullopt) << "nothing is saved";
+  spec.save.every = 2;
+  EXPECT_THAT(unwritable(spec).value_or(""),
+              AllOf(HasSubstr("the nearest are"), HasSubstr("norm = "), HasSubstr("adapter")));
+  spec.model["norm"] = "layernorm_without_parameters";
+  EXPECT_EQ(unwritable(spec), std::nullopt);
+}
+
+TEST_F(HuggingFace, NamesTheNearestClassesOfWhatNoneHas) {
+  LlamaSpec spec{.norm = NormKind::layernorm_without_parameters, .norm_eps = 1e-6};
+  const auto refusal = [&] { return error_of([&] { hugging_face_config(spec, 64); }); };
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("LlamaForCausalLM with norm = \"rmsnorm\""),
+                               HasSubstr("OlmoForCausalLM with norm_eps = 1e-05")));
+  spec = {.position = PositionKind::alibi};
+  EXPECT_THAT(refusal(), HasSubstr("LlamaForCausalLM with position = \"rope\""));
+  spec = {.norm_placement = NormPlacement::after};
+  EXPECT_THAT(refusal(), HasSubstr("Olmo2ForCausalLM with qk_norm = \"whole\""));
+}
+}  // namespace
+}  // namespace optrush

@@ -1,0 +1,217 @@
+// The safetensors files of a model: names, shapes, shards and the index.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "../support/error_of.h"
+#include "checkpoint/check_checkpoint.h"
+#include "hugging_face_fixture.h"
+#include "model/hugging_face.h"
+#include "model/llama.h"
+
+namespace optrush {
+namespace {
+namespace fs = std::filesystem;
+using optrush::testing::error_of;
+using optrush::testing::is_error;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST_F(HuggingFace, ReadsOneFileOrShards) {
+  shard("model-1.safetensors", {"a"});
+  shard("model-2.safetensors", {"bb", "ccc"});
+  index({{"a", "model-1.safetensors"}, {"bb", "model-2.safetensors"}, {"ccc", "model-2.safetensors"}});
+  Params params;
+  for (const auto* name : {"a", "bb", "ccc"}) params.add(param(name, {2, 3}));
+  const Checkpoint shards(folder_);
+  shards.check_complete(params);
+  shards.check_known(params);
+  for (const Param* p : params.all())
+    EXPECT_TRUE(at::equal(shards.read(*p), at::full({2, 3}, static_cast<double>(p->name.size()))));
+  EXPECT_TRUE(shards.contains("a"));
+  EXPECT_FALSE(shards.contains("d"));
+  // The same weights in one file beside them are no matter, others are.
+  shard("model.safetensors", {"a", "bb", "ccc"});
+  EXPECT_TRUE(Checkpoint(folder_).contains("ccc"));
+  shard("model.safetensors", {"a", "bb", "ccc", "d"});
+  EXPECT_THAT(error_of([&] { Checkpoint{folder_}; }), is_error("invalid_file", "model.safetensors"));
+  write_safetensors(folder_ / "model.safetensors", {{"bb", at::ones({2, 3})}});
+  EXPECT_THAT(error_of([&] { Checkpoint{folder_}; }),
+              AllOf(HasSubstr("'bb' of model-2.safetensors"), HasSubstr("'bb' of model.safetensors"),
+                    HasSubstr("different values")));
+  // An index that was left behind.
+  for (const char* shard : {"model-1.safetensors", "model-2.safetensors"}) fs::remove(folder_ / shard);
+  EXPECT_TRUE(Checkpoint(folder_).contains("bb"));
+}
+
+TEST_F(HuggingFace, ChecksNamesAndShapesBothWays) {
+  const Tensor value = at::ones({2, 3});
+  write_safetensors(folder_ / "model.safetensors", {{"model.embed_tokens.weight", value},
+                                                    {"lm_head.weight", value},
+                                                    {"model.layers.0.self_attn.rotary_emb.inv_freq", value}});
+  const Checkpoint checkpoint(folder_);
+  Params tied;
+  tied.add(param("model.embed_tokens.weight", {2, 3}));
+  EXPECT_NO_THROW(checkpoint.check_complete(tied));
+  EXPECT_NO_THROW(checkpoint.check_known(tied));
+  Params missing;
+  missing.add(param("model.embed_tokens.wieght", {2, 3}));
+  EXPECT_THAT(error_of([&] { checkpoint.check_complete(missing); }),
+              AllOf(HasSubstr("no 'model.embed_tokens.wieght'"),
+                    HasSubstr("did you mean 'model.embed_tokens.weight'")));
+  Params unknown;
+  unknown.add(param("lm_head.weight", {2, 3}));
+  EXPECT_THAT(error_of([&] { checkpoint.check_known(unknown); }),
+              is_error("invalid_file", "'model.embed_tokens.weight'", "config.json"));
+  Params transposed;
+  transposed.add(param("model.embed_tokens.weight", {3, 2}));
+  EXPECT_THAT(error_of([&] { checkpoint.check_complete(transposed); }),
+              AllOf(HasSubstr("[2,3]"), HasSubstr("[3,2]")));
+  write_safetensors(folder_ / "model.safetensors",
+                    {{"model.embed_tokens.weight", at::zeros({2, 3}, at::kByte)}});
+  EXPECT_THAT(error_of([&] { Checkpoint(folder_).check_complete(tied); }), HasSubstr("stored as U8"));
+}
+
+TEST_F(HuggingFace, ChecksTheIndex) {
+  const auto open = [&] { return error_of([&] { Checkpoint{folder_}; }); };
+  EXPECT_THAT(open(), HasSubstr("no model.safetensors"));
+  shard("one.safetensors", {"a"});
+  shard("two.safetensors", {"a", "b"});
+  index({{"a", "one.safetensors"}, {"b", "two.safetensors"}});
+  EXPECT_EQ(open(), "") << "a second copy";
+  write_safetensors(folder_ / "two.safetensors", {{"a", at::zeros({2, 3})}, {"b", at::zeros({2, 3})}});
+  EXPECT_THAT(open(), AllOf(HasSubstr("'a' of one.safetensors"), HasSubstr("'a' of two.safetensors")));
+  index({{"a", "one.safetensors"}, {"b", "one.safetensors"}});
+  EXPECT_THAT(open(), HasSubstr("'b' is not in \"one.safetensors\""));
+  index({{"a", "../one.safetensors"}});
+  EXPECT_THAT(open(), HasSubstr("not the name of a file"));
+  index({{"a", 1}});
+  EXPECT_THAT(open(), HasSubstr("not the name of a file"));
+  index({{"a", "three.safetensors"}});
+  EXPECT_THAT(open(), HasSubstr("'a' is in three.safetensors, which is missing"));
+  index(nullptr);
+  EXPECT_THAT(open(), HasSubstr("'weight_map' must map"));
+  write_file(folder_ / "model.safetensors.index.json", "[]");
+  EXPECT_THAT(open(), HasSubstr("'weight_map' must map"));
+}
+
+TEST_F(HuggingFace, FindsParametersBehindWhatWrappersPutIntoNames) {
+  const std::string layer = "model.layers.0.mlp.up_proj.weight";
+  for (const char* stored :
+       {"model.layers.0.mlp.up_proj.weight", "_orig_mod.model.layers.0.mlp.up_proj.weight",
+        "module._orig_mod.model.layers.0.mlp.up_proj.weight", "model.layers.0._orig_mod.mlp.up_proj.weight",
+        "_fsdp_wrapped_module.model.layers.0._fsdp_wrapped_module._checkpoint_wrapped_module.mlp.up_proj."
+        "weight",
+        "base_model.model.model.layers.0.mlp.up_proj.base_layer.weight", "layers.0.mlp.up_proj.weight",
+        "model.model.layers.0.mlp.up_proj.weight", "_forward_module.model.model.layers.0.mlp.up_proj.weight"})
+    EXPECT_EQ(parameter_name(stored), layer) << stored;
+  EXPECT_EQ(parameter_name("norm.weight"), "model.norm.weight");
+  EXPECT_EQ(parameter_name("embed_tokens.weight"), "model.embed_tokens.weight");
+  EXPECT_EQ(parameter_name("module.lm_head.weight"), "lm_head.weight");
+  EXPECT_EQ(parameter_name("base_model.model.lm_head.weight"), "lm_head.weight");
+  EXPECT_EQ(parameter_name("base_model.model.model.layers.0.self_attn.q_proj.lora_A.default.weight"),
+            "model.layers.0.self_attn.q_proj.lora_A.weight");
+  Params params;
+  params.add(param(layer, {2, 3}));
+  write_safetensors(folder_ / "model.safetensors", {{"_orig_mod." + layer, at::full({2, 3}, 7.0)}});
+  const Checkpoint checkpoint(folder_);
+  checkpoint.check_complete(params);
+  checkpoint.check_known(params);
+  EXPECT_TRUE(at::equal(checkpoint.read(*params.all().front()), at::full({2, 3}, 7.0)));
+  write_safetensors(folder_ / "model.safetensors",
+                    {{"_orig_mod." + layer, at::ones({2, 3})}, {layer, at::zeros({2, 3})}});
+  EXPECT_THAT(error_of([&] { Checkpoint{folder_}; }), HasSubstr("different values"));
+}
+
+TEST_F(HuggingFace, ComparesAStoredHeadWithTheEmbeddingByValue) {
+  const char *embedding = "model.embed_tokens.weight", *head = "lm_head.weight";
+  Params tied, untied;
+  for (Params* params : {&tied, &untied}) params->add(param(embedding, {2, 3}));
+  untied.add(param(head, {2, 3}));
+  const auto store = [&](const std::vector<std::pair<std::string, Tensor>>& tensors) {
+    write_safetensors(folder_ / "model.safetensors", tensors);
+  };
+  const auto check = [&](const Params& params) {
+    return error_of([&] { Checkpoint(folder_).check_complete(params); });
+  };
+  const Tensor one = at::ones({2, 3}), two = at::full({2, 3}, 2.0);
+  store({{embedding, one}, {head, one}});
+  EXPECT_EQ(check(tied), "");
+  EXPECT_EQ(check(untied), "");
+  store({{embedding, one}, {head, two}});
+  EXPECT_THAT(check(tied), AllOf(HasSubstr("tie_word_embeddings"), HasSubstr("'lm_head.weight'"),
+                                 HasSubstr("\"tie_word_embeddings\": false")));
+  EXPECT_EQ(check(untied), "");
+  // Equal in other types as well: all of these values have few bits.
+  const Tensor short_values =
+      at::tensor({1.5, -0.25, 0.0, 6e-5, -65504.0, HUGE_VAL}).view({2, 3}).to(at::kHalf);
+  for (const auto type : {at::kFloat, at::kDouble}) {
+    store({{embedding, short_values}, {head, short_values.to(type)}});
+    EXPECT_EQ(check(tied), "") << type;
+    store({{embedding, short_values.to(type)},
+           {head, short_values.to(type).nextafter(at::ones({2, 3}, type))}});
+    EXPECT_THAT(check(tied), HasSubstr("has a different value")) << type;
+  }
+  store({{embedding, two}, {head, two.to(at::kBFloat16)}});
+  EXPECT_EQ(check(tied), "");
+  store({{embedding, two.neg()}, {head, two.to(at::kBFloat16)}});
+  EXPECT_THAT(check(tied), HasSubstr("has a different value"));
+  store({{embedding, one}, {head, at::ones({3, 3})}});
+  EXPECT_THAT(check(tied), HasSubstr("'lm_head.weight'"));
+  // safetensors.torch.save_model keeps one name of a shared tensor.
+  store({{head, two}});
+  EXPECT_EQ(check(tied), "");
+  const Checkpoint checkpoint(folder_);
+  checkpoint.check_known(tied);
+  EXPECT_TRUE(at::equal(checkpoint.read(*tied.all().front()), two));
+  EXPECT_THAT(check(untied), is_error("invalid_file", "'model.embed_tokens.weight'"));
+  store({{embedding, one}});
+  EXPECT_EQ(check(tied), "");
+  EXPECT_THAT(check(untied), AllOf(HasSubstr("no 'lm_head.weight'"), HasSubstr("tie_word_embeddings")));
+}
+
+TEST_F(HuggingFace, ListsTheParametersThatTheModelDeclares) {
+  for (const NormKind norm : {NormKind::rmsnorm, NormKind::layernorm, NormKind::layernorm_without_parameters})
+    for (const bool tie : {false, true}) {
+      LlamaSpec spec{.dim = 64, .n_layers = 2, .head_dim = 10, .norm = norm, .tie_embeddings = tie};
+      Params params;
+      const Model model = declare_llama(spec, params, at::kFloat);
+      std::vector<NamedShape> declared, listed = llama_parameters(spec);
+      for (const Param* param : std::as_const(params).all()) declared.push_back({param->name, param->shape});
+      for (auto* list : {&declared, &listed}) std::ranges::sort(*list, {}, &NamedShape::name);
+      ASSERT_EQ(declared.size(), listed.size());
+      for (size_t i = 0; i < declared.size(); ++i) {
+        EXPECT_EQ(declared[i].name, listed[i].name);
+        EXPECT_EQ(declared[i].shape, listed[i].shape);
+      }
+    }
+}
+
+TEST_F(HuggingFace, ChecksAFolderWithoutReadingIt) {
+  const LlamaSpec spec = config({{"tie_word_embeddings", true}});
+  const auto write = [&](const std::string& extra, at::ScalarType dtype = at::kFloat) {
+    std::vector<std::pair<std::string, Tensor>> tensors;
+    for (const auto& [name, shape] : llama_parameters(spec))
+      tensors.emplace_back(name, at::zeros(shape, dtype));
+    if (!extra.empty()) tensors.emplace_back(extra, at::zeros({2}));
+    write_safetensors(folder_ / "model.safetensors", tensors);
+    return error_of([&] { check_checkpoint(folder_, "x.lua:7"); });
+  };
+  EXPECT_EQ(write(""), "");
+  EXPECT_EQ(write("", at::kHalf), "");
+  EXPECT_EQ(write("model.layers.1.self_attn.q_proj.lora_A.weight"), "") << "a plugin may train it";
+  EXPECT_THAT(write("score.weight"), AllOf(::testing::StartsWith("invalid_file: x.lua:7: "),
+                                           HasSubstr("'score.weight'"), HasSubstr(folder_.string())));
+  EXPECT_THAT(write("model.layers.2.mlp.up_proj.weight"), HasSubstr("'model.layers.2.mlp.up_proj.weight'"));
+  config({{"intermediate_size", 114}});
+  EXPECT_THAT(error_of([&] { check_checkpoint(folder_, "x.lua:7"); }),
+              AllOf(HasSubstr("x.lua:7"), HasSubstr("[114,64]")));
+  fs::remove(folder_ / "model.safetensors");
+  write_file(folder_ / "pytorch_model.bin", "");
+  EXPECT_THAT(error_of([&] { check_checkpoint(folder_, "x.lua:7"); }), HasSubstr("safe_serialization"));
+  write_file(folder_ / "model.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
+  EXPECT_THAT(error_of([&] { check_checkpoint(folder_, "x.lua:7"); }), HasSubstr("git lfs pull"));
+}
+}  // namespace
+}  // namespace optrush
