@@ -1,4 +1,4 @@
-// The classes of transformers: what is read of each, and which one is written.
+// Configurations of the classes of transformers: reading each, and choosing the one to write.
 #include <gmock/gmock.h>
 
 #include "../support/error_of.h"

@@ -1,4 +1,4 @@
-// What a step costs: exact bytes and exact FLOPs. And the values that parameters start with.
+// Exact bytes and FLOPs of a step, and the initial values of parameters.
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// How many steps a run makes, what it is trained on, and what it keeps at its end.
+// The number of steps of a run, its data, and the state that it keeps at its end.
 #include <gtest/gtest.h>
 
 #include "base/files.h"
