@@ -1,0 +1,50 @@
+// A job of three ranks: one side is under test, and the test plays the other over a socket.
+#pragma once
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "fixture.h"
+#include "launch/ranks/followers.h"
+#include "launch/run/socket.h"
+
+namespace optrush::testing {
+constexpr size_t kMuch = 1U << 20;
+
+/// Whether something happens within some seconds.
+inline bool soon(const std::function<bool()>& happens) {
+  for (int i = 0; i < 2000; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(5)))
+    if (happens()) return true;
+  return false;
+}
+
+class JobTest : public Launch {
+ protected:
+  Launched place(int64_t rank) const {
+    return {.launcher = "torchrun",
+            .rank = rank,
+            .size = 3,
+            .local_rank = rank,
+            .local_size = 3,
+            .address = "127.0.0.1",
+            .port = port_,
+            .job = "j"};
+  }
+  Channel connected() const {
+    std::string problem;
+    Descriptor socket = connect_to("127.0.0.1", port_, 5, problem);
+    EXPECT_GE(socket.get(), 0) << problem;
+    return {std::move(socket), kMuch};
+  }
+  /// The next message; null where the other side closed.
+  static Json next(Channel& channel) {
+    for (int i = 0; i < 2000 && channel.is_open();
+         ++i, std::this_thread::sleep_for(std::chrono::milliseconds(5)))
+      if (const auto message = channel.receive()) return *message;
+    return {};
+  }
+  const uint16_t port_ = free_port();
+};
+}  // namespace optrush::testing

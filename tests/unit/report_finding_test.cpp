@@ -1,0 +1,221 @@
+// The finding of a report: the sentences at its top.
+#include <gmock/gmock.h>
+
+#include "report/analysis/analysis.h"
+#include "report/numbers/format.h"
+#include "report/sections/document.h"
+#include "report_fixture.h"
+
+namespace optrush {
+namespace {
+using test::analysis_of;
+using test::row;
+using test::rung;
+using test::setting;
+using test::three_rungs;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+TEST(Finding, OfALadderOfOtherTasksItIsNotSaidThatNothingPays) {
+  auto report = three_rungs();
+  for (const char* name : {"one", "two", "three"}) report[name].tokens_per_second = 990;
+  EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("No rung is shown to make training faster"));
+  report.experiment.parts[0].rungs.insert(report.experiment.parts[0].rungs.begin(), rung("lora", "lora"));
+  report["lora"].tokens_per_second = 1300;
+  const std::string finding = finding_text(analysis_of(report));
+  EXPECT_THAT(finding, Not(HasSubstr("o rung is shown")));
+  EXPECT_THAT(finding, HasSubstr("lora trains 1.3"));
+}
+
+TEST(Finding, SaysWhatStandsInForABaseThatFailed) {
+  auto report = three_rungs();
+  report["base"] = {.status = "oom", .reason = "out of memory"};
+  EXPECT_THAT(finding_text(analysis_of(report)),
+              HasSubstr("it is compared with one, because the base has no result"));
+}
+
+TEST(Finding, ARungIsNotRankedByWhatItDoesTogetherWithOthers) {
+  auto report = three_rungs();
+  report["two"] = {.status = "timeout", .reason = "no end"};
+  report["three"] = {.tokens_per_second = 2400};
+  report.experiment.parts[0].rungs[2].expect =
+      Published{.speedup = 1.5, .memory = 0.5, .source = "somebody", .on = "a device"};
+  const Analysis a = analysis_of(report);
+  EXPECT_THAT(row(a, "three").previous.between, ElementsAre("two"));
+  EXPECT_THAT(row(a, "two").previous.between, IsEmpty());
+  EXPECT_THAT(finding_text(a), HasSubstr("one gives the largest gain"));
+  EXPECT_THAT(finding_text(a), HasSubstr("three, together with two, trains 1.60x [1.5"));
+  EXPECT_THAT(finding_text(a), HasSubstr("as fast as one"));
+  const Section published = published_section(a);
+  ASSERT_TRUE(published.table);
+  EXPECT_EQ(published.table->rows.at(0).at(1), kUnknown) << "that is not what was published";
+}
+
+TEST(Finding, SaysMostOnlyOfWhatIsKnown) {
+  auto report = three_rungs();
+  Analysis a = analysis_of(report);
+  EXPECT_THAT(finding_text(a), HasSubstr("one gives the largest gain"));
+  Row& two = a.rows[2];
+  two.previous.speed->value = 3;
+  two.previous.speed->interval = Interval{0.9, 10};
+  EXPECT_THAT(findings(a), Contains(HasSubstr("one gives the largest certain gain: 1.5")));
+  auto ablation = test::ablation();
+  a = analysis_of(ablation);
+  a.ablation.front().in_stack->interval = Interval{0.5, 9};
+  EXPECT_THAT(findings(a), Contains(HasSubstr("makes the largest certain contribution")));
+}
+
+TEST(Finding, OfATrainingAloneItTellsTheLoss) {
+  test::SyntheticReport report("alone", 1);
+  EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("base trains 1,0"));
+  EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr(" tokens/s to a loss of 4.7"));
+}
+
+TEST(Finding, OfASearchItTellsWhatItKnows) {
+  Analysis a = analysis_of(three_rungs());
+  a.tried = Tried{.best = "flash",
+                  .stages = {{"base", {{"flash", "+ flash", 1.4, 4, true, "1.39x [1.33, 1.45], faster"}}}}};
+  EXPECT_EQ(findings(a).front(),
+            "The search found flash (against base: 1.39x [1.33, 1.45], faster); its time ended before it had "
+            "tried every move, so a longer --at-most may find a faster stack.");
+  a.tried->best = "base";
+  a.tried->finished = true;
+  TriedStack& flash = a.tried->stages[0].stacks[0];
+  flash.faster = false;
+  flash.speed = 0.98;
+  EXPECT_EQ(findings(a).front(), "The search found nothing that is faster than the base.");
+  flash.speed = 1.03;
+  flash.result = "1.030x [0.990, 1.072]";
+  EXPECT_EQ(
+      findings(a).front(),
+      "The search found nothing that is shown to be faster than the base; best so far: flash, 1.030x [0.990, "
+      "1.072].");
+  flash.speed = 1.54;
+  flash.rounds = 2;
+  a.tried->answered = false;
+  a.tried->decides_s = 150;
+  EXPECT_EQ(
+      findings(a).front(),
+      "The search has no answer yet: its time was enough for fewer than 3 rounds; best so far: flash, 1.54x "
+      "as fast as the base in 2 rounds; about 3 min more would decide (--resume --at-most 4m).");
+  flash.speed = 0.9;
+  EXPECT_THAT(findings(a).front(),
+              HasSubstr("fewer than 3 rounds; no stack was faster than the base so far "
+                        "(nearest: flash, 0.90x as fast as the base in 2 rounds); about"));
+}
+
+TEST(Finding, ALadderWhoseTopFailedIsNotCalledWhole) {
+  auto report = three_rungs();
+  report["three"] = {.status = "timeout", .reason = "no end"};
+  EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("The ladder up to two trains"));
+  // Whatever stands after the ladder.
+  report.experiment.parts.push_back(
+      {Arrangement::grid, {}, {{setting("plain", Json::object()), rung("cast", "mixed_precision")}}});
+  EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("The ladder up to two trains"));
+}
+
+TEST(Finding, ARefusedRungMakesNoBranch) {
+  auto report = three_rungs();
+  report.refused = {"two"};
+  report["two"] = {.status = "failed", .reason = "conflict"};
+  report["one"] = {.tokens_per_second = 1200};
+  report["three"] = {.tokens_per_second = 1100, .peak_bytes = 1 << 28};
+  const std::string finding = finding_text(analysis_of(report));
+  EXPECT_THAT(finding, HasSubstr("The whole ladder trains 1.10x"));
+  EXPECT_THAT(finding, HasSubstr("takes 75 % less peak memory"));
+}
+
+TEST(Finding, WhatIsNear1HasTheDigitsThatTellIt) {
+  Analysis a;
+  for (const char* name : {"base", "a", "b"}) {
+    Row row;
+    row.variant = static_cast<int64_t>(a.rows.size());
+    row.name = name;
+    row.group = row.variant == 0 ? "base" : "ladder";
+    row.memory.allocated = row.variant == 2 ? 1 << 20 : 1 << 21;
+    row.tokens_per_second = 1000;
+    row.rounds.resize(3);
+    const double value = row.variant == 1 ? 1.004 : 0.996;
+    if (row.variant > 0) {
+      row.previous = {.variant = row.variant - 1, .name = a.rows.back().name};
+      row.previous.speed =
+          Ratio{.value = value, .interval = Interval{value - 0.002, value + 0.002}, .rounds = 3};
+      row.previous.memory = row.variant == 2 ? 0.5 : 1;
+      row.base = row.previous;
+      row.base.variant = 0;
+    }
+    a.rows.push_back(row);
+    a.variants.push_back(
+        {.index = row.variant, .name = name, .group = row.group, .previous = row.variant - 1});
+  }
+  const std::vector<std::string> parts = findings(a);
+  EXPECT_THAT(parts, Contains(HasSubstr("a gives the largest gain: 1.004x [1.002, 1.006]")));
+  EXPECT_THAT(parts, Contains(HasSubstr("b costs 0.4 % of the speed and saves 50 % of the peak memory")));
+}
+
+TEST(Analysis, AFindingWithoutARivalDoesNotBlameTheRounds) {
+  auto report = three_rungs();
+  for (const char* name : {"one", "two", "three"}) report[name].loss_error = 0.1;
+  const Analysis a = analysis_of(report);
+  EXPECT_THAT(finding_text(a), HasSubstr("Only base succeeded, so there is nothing to compare"));
+  EXPECT_THAT(finding_text(a), Not(HasSubstr("fewer than")));
+}
+
+TEST(Analysis, ACombinationOfAnotherProblemIsNotTheFastest) {
+  EXPECT_THAT(finding_text(analysis_of(test::grid())),
+              HasSubstr("s512 + flash is the fastest combination with the base's problem"));
+}
+
+TEST(Analysis, WhereEveryCombinationIsSlowerNoneIsCalledTheFastest) {
+  auto report = test::grid();
+  report["s512 + flash"].tokens_per_second = 900;
+  EXPECT_THAT(finding_text(analysis_of(report)),
+              HasSubstr("No combination with the base's problem is faster than the base; the nearest is s512 "
+                        "+ flash: 0.9"));
+  report["s512 + flash"].tokens_per_second = 1001;
+  EXPECT_THAT(finding_text(analysis_of(report)),
+              HasSubstr("is shown to be faster than the base; the nearest is"));
+}
+
+TEST(Finding, SaysWhatMakesNoDifferenceAndWhatCantBeTold) {
+  auto report = three_rungs();
+  report["two"] = {.tokens_per_second = 1501};
+  const Analysis a = analysis_of(report);
+  EXPECT_THAT(finding_text(a), HasSubstr("two makes no difference above"));
+  EXPECT_THAT(finding_text(a), HasSubstr("three (1.07x"));
+}
+
+TEST(Finding, AnotherProblemIsNeverTheFastest) {
+  auto report = three_rungs();
+  report.experiment.parts[0].rungs.push_back(setting("batch", {{"train", {{"micro_batch", 8}}}}));
+  report["batch"] = {.tokens_per_second = 3000};
+  const Analysis a = analysis_of(report);
+  EXPECT_THAT(finding_text(a), HasSubstr("one gives the largest gain"));
+  EXPECT_THAT(finding_text(a), HasSubstr("batch trains 1.8"));
+  EXPECT_THAT(finding_text(a),
+              HasSubstr("as many tokens/s as three, on another problem (8 instead of 4 sequences per step)"));
+  report.experiment.rounds = 2;
+  EXPECT_THAT(finding_text(analysis_of(report)), Not(HasSubstr("(batch)")))
+      << "nor has it the fastest median";
+}
+
+TEST(Finding, WhatTrainsWorseIsSaid) {
+  auto report = three_rungs();
+  report.experiment.base.train.steps = 12;
+  report.experiment.parts[0].rungs.push_back(
+      setting("larger steps", {{"train", {{"lr", 0.1}}}}));  // another task: held against its plain form
+  report["larger steps"] = {.tokens_per_second = 3000, .loss_error = 0.1};
+  report["larger steps"].has_extra_runs = false;
+  const Analysis a = analysis_of(report);
+  ASSERT_TRUE(row(a, "larger steps").ok()) << row(a, "larger steps").reason;
+  ASSERT_TRUE(row(a, "larger steps").base.worse);
+  EXPECT_THAT(finding_text(a), HasSubstr("larger steps trains worse than"));
+  EXPECT_THAT(finding_text(a), HasSubstr("one gives the largest gain"));
+  report.experiment.rounds = 2;
+  EXPECT_THAT(finding_text(analysis_of(report)), Not(HasSubstr("(larger steps)")));
+}
+}  // namespace
+}  // namespace optrush

@@ -1,0 +1,192 @@
+// The gate in a report: rungs that are broken, and rungs that nothing was compared with.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/analysis/analysis.h"
+#include "report/sections/document.h"
+#include "report_fixture.h"
+
+namespace optrush {
+namespace {
+using test::analysis_of;
+using test::row;
+using test::rung;
+using test::setting;
+using test::three_rungs;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+TEST(Analysis, ABrokenRungClaimsNothingAndIsNobodysReference) {
+  auto report = three_rungs();
+  report["one"].loss_error = 0.01;  // of the kind `rounding`
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "one").status, Status::broken);
+  EXPECT_THAT(row(a, "one").reason, HasSubstr("1.0e-02"));
+  EXPECT_FALSE(row(a, "one").previous.speed);
+  EXPECT_TRUE(row(a, "one").tokens_per_second) << "what it measured is still there";
+  EXPECT_EQ(row(a, "two").previous.name, "base");
+  EXPECT_EQ(row(a, "two").status, Status::ok);
+  EXPECT_TRUE(a.any_failed());
+  EXPECT_THAT(finding_text(a), HasSubstr("one broke the correctness gate"));
+}
+
+TEST(Analysis, LossesHaveADistanceFromWhatTheyAreComparedWith) {
+  auto report = three_rungs();
+  report["one"].loss_error = 0.01;
+  const Analysis a = analysis_of(report);
+  const auto& one = row(a, "one").losses_apart;
+  ASSERT_EQ(one.size(), row(a, "one").steps.size());
+  EXPECT_NEAR(*std::ranges::max_element(one), row(a, "one").verdict.loss.worst, 1e-12);
+  EXPECT_THAT(row(a, "three").losses_apart, Each(0.0));
+  EXPECT_TRUE(row(a, "base").losses_apart.empty()) << "it is compared with nothing";
+}
+
+TEST(Analysis, ABrokenRungIsNotCuredByABatchThatHidesIt) {
+  auto report = three_rungs();
+  report.experiment.parts[0].rungs.push_back(setting("batch", {{"train", {{"micro_batch", 8}}}}));
+  report["three"].loss_error = 0.1;
+  report["batch"].has_extra_runs = report["twice"].has_extra_runs = false;
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "three").status, Status::broken);
+  EXPECT_EQ(row(a, "batch").status, Status::broken);
+  EXPECT_THAT(row(a, "batch").reason, HasSubstr("builds on 'three'"));
+}
+
+TEST(Analysis, TakingOffWhatBrokeARungCuresIt) {
+  auto report = three_rungs();
+  Rung larger = setting("batch", {{"train", {{"micro_batch", 8}}}});
+  larger.without = {"activation_checkpointing"};
+  report.experiment.parts[0].rungs.push_back(setting("twice", {{"train", {{"micro_batch", 8}}}}));
+  report.experiment.parts[0].rungs.push_back(larger);
+  report["three"].loss_error = 0.1;
+  report["batch"].has_extra_runs = report["twice"].has_extra_runs = false;
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "twice").status, Status::broken);
+  EXPECT_THAT(row(a, "twice").reason, HasSubstr("builds on 'three'"));
+  EXPECT_EQ(row(a, "batch").status, Status::ok) << row(a, "batch").reason;
+  EXPECT_FALSE(row(a, "batch").checked);
+}
+
+TEST(Analysis, EqualBitsAreAskedOfExactRungs) {
+  auto report = three_rungs();
+  report["three"].loss_error = 1e-12;
+  EXPECT_EQ(row(analysis_of(report), "three").status, Status::broken);
+  report["two"].reproducible = false;
+  EXPECT_EQ(row(analysis_of(report), "three").status, Status::ok)
+      << "but not where the machine gives other bits";
+}
+
+TEST(Analysis, WithOneRoundARepeatOfTheReferenceDecides) {
+  auto report = three_rungs();
+  report.experiment.rounds = 1;
+  report["three"].loss_error = 1e-12;
+  EXPECT_EQ(row(analysis_of(report), "three").status, Status::broken) << "the reference repeats its bits";
+  report["two"].reproducible = false;
+  const Analysis elsewhere = analysis_of(report);
+  EXPECT_EQ(row(elsewhere, "three").status, Status::ok) << "here it does not";
+  EXPECT_TRUE(row(elsewhere, "three").checked);
+  report["three"].has_extra_runs = false;
+  const Analysis open = analysis_of(report);
+  EXPECT_EQ(row(open, "three").status, Status::ok);
+  EXPECT_FALSE(row(open, "three").checked) << "nobody knows";
+}
+
+TEST(Analysis, AWrongGradientScaleIsBroken) {
+  auto report = three_rungs();
+  report["one"].norm_factor = 2;  // a sum in place of a mean: AdamW's losses are the same
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "one").status, Status::broken);
+  EXPECT_THAT(row(a, "one").reason,
+              HasSubstr("the gradient norm of step 0 is 3, 2 times the reference's 1.5"));
+  EXPECT_EQ(row(a, "two").status, Status::ok);
+}
+
+TEST(Analysis, AnotherProgramNeedNotReportGradientNorms) {
+  auto report = three_rungs();
+  Rung program = setting("program", Json::object());
+  program.external = External{.command = {"train"}};
+  report.experiment.parts[0].rungs.push_back(program);
+  report["program"].grad_norm = std::nan("");
+  const Analysis a = analysis_of(report);
+  const Row& without = row(a, "program");
+  EXPECT_EQ(without.status, Status::ok) << without.reason;
+  EXPECT_TRUE(without.checked && without.verdict.compared);
+  EXPECT_THAT(without.gate, HasSubstr("reports no gradient norms, so only losses are compared"));
+  report["program"].grad_norm = 3;
+  EXPECT_EQ(row(analysis_of(report), "program").status, Status::broken) << "what it reports is compared";
+  report["program"].grad_norm = std::nan("");
+  report["program"].loss_error = 0.1;
+  EXPECT_EQ(row(analysis_of(report), "program").status, Status::broken);
+}
+
+TEST(Analysis, WhatNothingIsComparedWithIsNotChecked) {
+  test::SyntheticReport report("alone", 3);
+  report.ladder({rung("lora", "lora")});
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "lora").status, Status::ok);
+  EXPECT_FALSE(row(a, "lora").checked);
+  EXPECT_TRUE(row(a, "base").checked);
+  EXPECT_THAT(row(a, "lora").verdict.message, HasSubstr("the check for a falling loss needs 12 steps"));
+  report["lora"].falls = false;
+  EXPECT_EQ(row(analysis_of(report), "lora").status, Status::ok);
+  report.experiment.base.train.steps = 10;
+  EXPECT_EQ(row(analysis_of(report), "lora").status, Status::broken);
+}
+
+TEST(Analysis, NothingTrainsWithoutAGradient) {
+  for (const double norm : {0.0, std::nan("")}) {
+    auto report = three_rungs();
+    report["one"].grad_norm = norm;
+    const Analysis a = analysis_of(report);
+    EXPECT_EQ(row(a, "one").status, Status::failed);
+    EXPECT_THAT(row(a, "one").reason, HasSubstr("gradient norm"));
+  }
+}
+
+TEST(Analysis, AProbeJudgesAccumulation) {
+  auto report = three_rungs();
+  report.experiment.parts[0].rungs.push_back(rung("accumulate", "gradient_accumulation", {{"steps", 4}}));
+  report["accumulate"].loss_error = 0.04;  // at its own batch: nobody's business
+  EXPECT_EQ(row(analysis_of(report), "accumulate").status, Status::ok);
+  report["accumulate"].probe_loss_error = 0.01;
+  EXPECT_EQ(row(analysis_of(report), "accumulate").status, Status::broken);
+}
+
+TEST(Analysis, APlainFormJudgesAnotherFunction) {
+  auto report = three_rungs();
+  report.experiment.parts[0].rungs.push_back(rung("lora", "lora"));
+  EXPECT_EQ(row(analysis_of(report), "lora").status, Status::ok);
+  EXPECT_EQ(row(analysis_of(report), "lora").previous.differs, "another function or task");
+  report["lora"].loss_error = 0.01;
+  EXPECT_EQ(row(analysis_of(report), "lora").status, Status::broken);
+  report["lora"].loss_error = 0;
+  report["lora"].falls = false;
+  EXPECT_EQ(row(analysis_of(report), "lora").status, Status::ok) << "6 steps show no fall";
+  report.experiment.base.train.steps = 10;
+  EXPECT_EQ(row(analysis_of(report), "lora").status, Status::broken);
+}
+
+TEST(Analysis, WhatCouldNotBeComparedIsSaid) {
+  auto report = three_rungs();
+  report.experiment.parts[0].rungs.push_back(rung("lora", "lora"));
+  report["lora"].has_extra_runs = false;
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "lora").status, Status::ok);
+  EXPECT_FALSE(row(a, "lora").checked);
+  EXPECT_THAT(row(a, "lora").notes, Contains(HasSubstr("its reference did not run")));
+}
+
+TEST(Analysis, ALossIsHeldAgainstANamedRung) {
+  auto report = three_rungs();
+  report.experiment.parts[0].rungs.push_back(setting("batch", {{"train", {{"micro_batch", 8}}}}));
+  report["two"].loss_error = 0.1;
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "three").loss_against, "one") << "the row before is broken";
+  EXPECT_EQ(row(a, "batch").loss_against, "its reference run");
+  EXPECT_THAT(loss_section(families_of(a).front()).table->rows[3], Contains(HasSubstr("from one")));
+}
+}  // namespace
+}  // namespace optrush
