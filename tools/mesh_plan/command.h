@@ -5,6 +5,6 @@ class App;
 }
 
 namespace optrush::mesh_plan {
-/// The controller's `plan-mesh`. `code` is the program's exit code.
+/// Adds the command `plan-mesh`. `code` gets the program's exit code.
 void add_command(CLI::App&, int& code);
 }  // namespace optrush::mesh_plan

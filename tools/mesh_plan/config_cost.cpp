@@ -16,8 +16,8 @@ double attention_seconds(const ParallelConfig& mix, const TrainingProblem& probl
   return tokens * work.block_attention(real(problem.seq_len)) / hardware.flops;
 }
 
-/// One pass: each part that arrives over the ring is added to the attention's result, or to the gradient of
-/// its queries. Both are read and written in fp32.
+/// The time to add each part that arrives over the ring to the attention's result, or to the gradient of its
+/// queries, in one pass. Both are read and written in fp32.
 double merging_seconds(const ParallelConfig& mix, const TrainingProblem& problem, const DecoderWork& work,
                        const Hardware& hardware) {
   if (mix.cp == 1) return 0;
@@ -38,7 +38,7 @@ double exposed_rows(const MixTraffic& rows, const ParallelConfig& mix, const Tra
 }
 
 struct Exposed {
-  double in_pass = 0;  ///< every micro-batch waits for it, so the bubble contains it as well
+  double in_pass = 0;  ///< every micro-batch waits for it, so the bubble contains it too
   double beside = 0;   ///< once a step
 };
 
@@ -89,7 +89,7 @@ ConfigCost stage_cost(const ParallelConfig& mix, const TrainingProblem& problem,
                       const StageShare& stage, const Hardware& hardware) {
   const PassSeconds pass = pass_seconds(mix, problem, stage, hardware);
   const double micro_batches = real(mix.accumulation);
-  const double waits = real(mix.pp - 1) / real(mix.chunks);  // micro-batches' worth of them
+  const double waits = real(mix.pp - 1) / real(mix.chunks);  // in micro-batches
   ConfigCost cost;
   cost.traffic = traffic_of(mix, problem, stage, hardware);
   const Exposed exposed = exposed_of(cost.traffic, mix, problem, work, stage, pass, hardware);

@@ -12,27 +12,27 @@ double tokens_of(const ParallelConfig& mix, const TrainingProblem& problem) {
   return real(mix.micro_batch * problem.seq_len) / real(mix.cp);
 }
 
-/// Ranks that share out keys and values. With more ranks than heads, several ranks hold the same head.
+/// Ranks that divide keys and values. With more ranks than heads, several ranks hold the same head.
 double key_cuts(const ParallelConfig& mix, const DecoderWork& work) {
   return std::min(real(mix.tp), work.key_heads);
 }
 
-/// arXiv:2205.05198, section 4.2.3: the first of p stages holds p micro-batches, and with v chunks each a
-/// share (p - 1) / (p v) more.
+/// arXiv:2205.05198, section 4.2.3: the first of p stages holds p micro-batches, and with v chunks per stage
+/// (p - 1) / (p v) more.
 double first_in_flight(const ParallelConfig& mix) {
   const double p = real(mix.pp), chunks = real(mix.chunks);
   const double held = mix.chunks == 1 ? p : p + (p - 1) / chunks;
   return std::min(held, real(mix.accumulation));
 }
 
-/// Whole parameters beside the shards: all of them, or the present unit and the next one.
+/// Whole parameters beside the shards: all of them, or the current unit and the next one.
 double gathered(const ParallelConfig& mix, const DecoderWork& work, const StageShare& stage,
                 const LocalParameters& local, double unit, const NumberBytes& bytes) {
   const double matrices = mix.stage < 3 ? local.matrices : unit + local.block;
   const bool casts = bytes.weight != bytes.operand;  // the gathered tensor is the copy
   const double all = matrices * (bytes.operand + (casts ? 0 : bytes.copy));
   if (!casts || !stage.embedding) return all;
-  // An embedding is not cast. If the head multiplies with it, there is a copy as well.
+  // An embedding is not cast. If the head uses it as its matrix, there is a copy too.
   return all + local.vocabulary * (bytes.weight - (work.tied ? 0 : bytes.operand));
 }
 
@@ -53,8 +53,8 @@ HeadMemory head_memory(const ParallelConfig& mix, const TrainingProblem& problem
   const NumberBytes bytes(problem.precision);
   const double tokens = tokens_of(mix, problem), vocabulary = local.vocabulary / work.width;
   const double chunk = tokens_of_chunk(tokens, vocabulary * bytes.activation);
-  // One kernel overwrites logits by their gradients. With a part of the vocabulary, operators hold the logits
-  // and their softmax in fp32 as well.
+  // One kernel overwrites logits with their gradients. With a part of the vocabulary, operators also hold the
+  // logits and their softmax in fp32.
   const double logit = bytes.activation + (mix.tp == 1 ? 0 : (bytes.activation < 4 ? 4 : 0) + 4);
   const bool sums = mix.tp > 1 || chunk < tokens;  // products of several chunks, in fp32
   return {.kept = tokens * work.width * (bytes.activation + 2 * bytes.stream) +
@@ -62,8 +62,8 @@ HeadMemory head_memory(const ParallelConfig& mix, const TrainingProblem& problem
           .passing = chunk * vocabulary * logit + (sums ? 4 * local.vocabulary : 0)};
 }
 
-/// Memory of the backward of one block besides the saved tensors: gradients inside of its MLP, or of one
-/// expert at a time, and of its input. A mixture also has those of the rows.
+/// Memory of the backward of one block beside the saved tensors: gradients inside its MLP, or inside one
+/// expert at a time, and of its input. A mixture adds the gradients of its rows.
 double block_backward(const ParallelConfig& mix, const TrainingProblem& problem, const DecoderWork& work) {
   const double experts = std::max(1.0, real(problem.model.n_experts) / real(mix.ep));
   const double width = std::max(work.whole_ffn_width, (work.ffn_width - work.whole_ffn_width) / experts);
@@ -99,7 +99,7 @@ ConfigMemory stage_memory(const ParallelConfig& mix, const TrainingProblem& prob
   if (mix.cp > 1)  // keys and values being received, and their gradients
     memory.activations +=
         4 * tokens_of(mix, problem) * work.key_width / key_cuts(mix, work) * bytes.activation;
-  if (mix.pp > 1 && !stage.head)  // its output, until the gradient of that arrives
+  if (mix.pp > 1 && !stage.head)  // its output, until the gradient of the output arrives
     memory.activations += (stage.in_flight + 1) * input;
   return memory;
 }
@@ -145,13 +145,13 @@ double block_activations(const ParallelConfig& mix, const TrainingProblem& probl
   const DecoderWork work(problem.model);
   const NumberBytes bytes(problem.precision);
   const double tp = real(mix.tp);
-  const double stream = 2 * work.width / tp;  // the inputs of both norms, with a number a row beside
+  const double stream = 2 * work.width / tp;  // the inputs of both norms
   // The inputs of attention and of the MLP, which tp gathers; queries and the attention's result; gate, up
   // and their product; keys and values.
   const double inside = 2 * work.width + (2 * work.query_width + 3 * work.ffn_width) / tp +
                         2 * work.key_width / key_cuts(mix, work) +
-                        2 * work.rows * work.width +  // a mixture's rows, and what its experts make of them
-                        work.shared_experts * work.width;    // what its shared expert gives
+                        2 * work.rows * work.width +       // a mixture's rows, and the outputs of its experts
+                        work.shared_experts * work.width;  // the output of its shared expert
   const double statistics = 4 * (2 / tp + work.heads / tp);  // of norms, and attention's log-sum-exps; fp32
   return tokens_of(mix, problem) * (stream * bytes.stream + inside * bytes.activation + statistics);
 }

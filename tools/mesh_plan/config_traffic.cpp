@@ -37,7 +37,7 @@ class Counting {
   void replicas() {
     const LocalParameters local = local_parameters(mix_, work_, stage_);
     const double units = stage_.blocks + (stage_.embedding ? 1 : 0) + (stage_.head ? 1 : 0);
-    // Those of experts are summed, and gathered, over fewer ranks.
+    // Experts are reduced and gathered over fewer ranks.
     const int64_t having = mix_.replicas() / mix_.ep;
     const double one = bytes_.gradients(mix_.accumulation), of_experts = local.experts * one;
     const double kept = local.total * one;
@@ -50,7 +50,8 @@ class Counting {
     const Ring ring = ring_of(hardware_, mix_.tp, mix_.shard_ranks);
     const double gathers = mix_.stage == 3 ? 2 * micro_batches_ : 1;
     const double reductions = mix_.stage >= 2 ? micro_batches_ : 1;
-    // An embedding is gathered as it is kept, and once more for the head where that has the same matrix.
+    // An embedding is gathered in its stored type, and once more for the head if the head has the same
+    // matrix.
     const bool again = mix_.stage == 3 && work_.tied && stage_.embedding && stage_.head;
     const double own = stage_.embedding ? local.vocabulary * (bytes_.weight - bytes_.operand) : 0;
     const double whole = local.total * bytes_.operand + own + (again ? local.vocabulary * bytes_.weight : 0);
@@ -66,7 +67,7 @@ class Counting {
           ring_of(hardware_, mix_.tp * mix_.shard_ranks, copies));
   }
 
-  /// Where routers send each rank as many.
+  /// If routers send the same number of rows to each rank.
   void rows() {
     const double tokens = real(mix_.micro_batch * problem_.seq_len) / real(mix_.cp);
     const double each = tokens * work_.rows * work_.width * bytes_.activation;
@@ -74,7 +75,7 @@ class Counting {
     add("ep", "rows", times * round_of(each, mix_.ep), times, ring_of(hardware_, mix_.tp, mix_.ep));
   }
 
-  /// What a product gives is summed in its type, what a mixture gives and all gradients in that of the
+  /// Results of products are reduced in their type; results of mixtures and all gradients in the type of the
   /// stream.
   void cuts() {
     const double ends = (stage_.embedding ? 1 : 0) + (stage_.head ? 1 : 0);
@@ -96,8 +97,8 @@ class Counting {
   }
 
   void boundaries() {
-    // A chunk sends forward and back. Of two stages one has the model's begin and the other its end, where
-    // nothing is sent.
+    // A chunk sends in both directions. With two stages, one has the model's begin and the other its end,
+    // where nothing is sent.
     const double sides = 2 * real(mix_.chunks) - (mix_.pp == 2 ? 1 : 0);
     const Ring ring = ring_of(hardware_, mix_.devices() / mix_.pp, mix_.pp);
     const double messages = micro_batches_ * sides;

@@ -7,12 +7,12 @@
 #include "report/analysis/analysis.h"
 
 namespace optrush::mesh_plan {
-/// The step of a row of several ranks: estimated from one device's phases and a link, and measured.
+/// The step of a row with several ranks, estimated from the phases of one device and a link, and measured.
 struct Estimate {
-  std::string rung, from;  ///< its name, and that of the row of one device
+  std::string rung, from;  ///< names of the row, and of the row of one device
   PlannedConfig planned;
-  double measured = 0;         ///< seconds of its step
-  std::optional<double> sent;  ///< bytes of a step, counted; of the rank that sends most
+  double measured = 0;         ///< seconds of a step
+  std::optional<double> sent;  ///< bytes counted in a step, of the rank that sends the most
 
   double estimated_sent() const;
 
@@ -20,7 +20,7 @@ struct Estimate {
   double error() const { return estimated() / measured - 1; }
 };
 
-/// Of every row of several ranks that has a row of one device with no plugin that it lacks; of those the one
-/// with the most plugins. Links are those of `hardware`.
+/// Estimates every row of several ranks that has a matching row of one device: one without plugins that the
+/// row lacks. Of these it takes the one with the most plugins. The links are those of `hardware`.
 std::vector<Estimate> estimates_of(const Analysis&, const Hardware&);
 }  // namespace optrush::mesh_plan

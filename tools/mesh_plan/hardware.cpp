@@ -33,7 +33,7 @@ constexpr Preset kPresets[] = {
     {"h100", 989, 1979, 0.45, 79, 3350, 370.8, 50, kHopperShare, kHopperNode},
     {"h200", 989, 1979, 0.45, 139, 4800, 370.8, 50, kHopperShare, kHopperNode},
 };
-// NCCL's own model of a ring with its protocol LL128 (src/graph/tuning.cc), as is the sum over hops.
+// The model of a ring in NCCL with its protocol LL128 (src/graph/tuning.cc); so is the sum over hops.
 constexpr double kNodeHop = 1.9e-6, kNetworkHop = 4.0e-6;
 
 Hardware made(const Preset& preset) {

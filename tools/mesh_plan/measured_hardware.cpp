@@ -21,12 +21,12 @@ double phase(const Row& row, const char* name) {
   return 0;
 }
 
-/// False if it freezes some.
+/// False if the plugin freezes some parameters.
 bool trains_all(const Plan& plan) {
   return !plan.parameters || plan.parameters->count == plan.parameters->trainable;
 }
 
-/// The option of any plugin; 0: none has it.
+/// The option of any plugin in the stack; 0 if none has it.
 int64_t plugin_option(const Plan& plan, const char* name) {
   for (const UsedPlugin& plugin : plan.plugins) {
     const auto found = plugin.options.find(name);
@@ -35,7 +35,7 @@ int64_t plugin_option(const Plan& plan, const char* name) {
   return 0;
 }
 
-/// By the mesh's names; the remaining ranks are dp.
+/// The mix by the mesh's names; the remaining ranks are dp.
 ParallelConfig mesh_of(const Analysis& a, const Row& row) {
   ParallelConfig mix;
   for (const MeshDimension& dim : row.mesh) {
@@ -71,8 +71,8 @@ const Row* fastest_of_one_device(const Analysis& a) {
 bool trained_decoder(const Analysis& a, const Row& row) {
   const RunSpec& spec = a.spec(row);
   const auto& plan = plan_of(a, row);
-  // The formulas are of whole sequences and of all parameters trained: adapters, packed documents and the
-  // reference of preferences are other work.
+  // The formulas are for whole sequences and training of all parameters. Adapters, packed documents and a
+  // reference model for preferences do other work.
   const bool whole = spec.data.kind != "documents" && spec.data.kind != "preferences";
   return row.ok() && !row.external && spec.model_kind == "llama" && !spec.model.contains("checkpoint") &&
          whole && plan && trains_all(*plan);

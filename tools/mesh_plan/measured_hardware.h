@@ -4,7 +4,7 @@
 #include "report/analysis/analysis.h"
 
 namespace optrush::mesh_plan {
-/// Whether a row of the host trained a decoder, given by its dimensions, to the end.
+/// True if the row completed a training of a decoder with given dimensions in the host.
 bool trained_decoder(const Analysis&, const Row&);
 /// The training of one row, as a problem and a configuration. Throws an Error if it trained no decoder.
 struct MeasuredConfig {
@@ -13,13 +13,14 @@ struct MeasuredConfig {
 };
 MeasuredConfig measured_config(const Analysis&, const Row&);
 
-/// The machine of a report: memory, bandwidth and matmul peak of its context. Where a row of one device
-/// trained a decoder, the fastest such row says what a whole step reaches, in whatever types it has.
+/// The machine of a report: memory, bandwidth and matmul peak of its context. If rows of one device trained a
+/// decoder, the fastest of them gives the speed of a whole step, in its types.
 Hardware measured_hardware(const Analysis&, Precision);
-/// The same with what one row of one device reached: FLOP/s from its forward and backward, bytes a second
-/// from its optimizer.
+/// The machine with the speed of one row of one device: FLOP/s from its forward and backward, bytes per
+/// second from its optimizer.
 Hardware reached_by(const Analysis&, const Row&, Hardware);
-/// The link between the ranks of a report of collectives alone (experiments/interconnect.lua): the largest
-/// bus bandwidth, and an all-reduce's shortest time over its hops. An Error where there is none.
+/// The link between the ranks of a report of collectives (experiments/interconnect.lua): the largest bus
+/// bandwidth, and the shortest time of an all-reduce divided by its hops. Throws an Error without a
+/// collective.
 void set_measured_link(const Analysis&, Hardware&);
 }  // namespace optrush::mesh_plan

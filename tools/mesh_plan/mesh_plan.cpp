@@ -9,7 +9,7 @@ bool better(const PlannedConfig& a, const PlannedConfig& b, PlanOrder order) {
   return a.cost.tokens_per_second > b.cost.tokens_per_second;
 }
 
-/// The best schedule that fits; none does: the one that needs least is noted.
+/// The best schedule that fits. If none does, the one that needs the least is noted.
 void add_best(const ParallelConfig& sharded, PlanOrder order, MeshPlan& plan) {
   const double usable = kUsableMemory * plan.hardware.memory;
   std::optional<PlannedConfig> best;
@@ -31,7 +31,7 @@ void add_best(const ParallelConfig& sharded, PlanOrder order, MeshPlan& plan) {
   }
 }
 
-/// A mesh in its plainest schedule: one sequence at a time.
+/// A mesh with the plainest schedule: one sequence at a time.
 ParallelConfig plainest(ParallelConfig mesh, const TrainingProblem& problem) {
   mesh.accumulation = std::max<int64_t>(1, problem.global_batch / mesh.batch_ranks());
   return mesh;

@@ -8,8 +8,8 @@
 #include "mesh_plan/config_cost.h"
 
 namespace optrush::mesh_plan {
-/// Share of a device's memory that a mix may be predicted to take. The rest is for the context, the buffers
-/// of collectives and fragments.
+/// The share of a device's memory that predictions may use. The rest is for the context, the buffers of
+/// collectives and fragmentation.
 inline constexpr double kUsableMemory = 0.92;
 
 struct PlannedConfig {
@@ -20,16 +20,16 @@ struct PlannedConfig {
 
 enum class PlanOrder : uint8_t { tokens, memory };
 
-/// Which mixes of a number of devices fit.
+/// The mixes of a number of devices that fit.
 struct MeshPlan {
   TrainingProblem problem;
   Hardware hardware;
   int64_t devices = 1;
-  /// Each mesh with each sharding once, in its best schedule that fits; best first.
+  /// Each mesh with each sharding once, with its best schedule that fits, in order of speed.
   std::vector<PlannedConfig> fitting;
-  size_t too_large = 0;                   ///< meshes and shardings that fit in no schedule
-  std::optional<PlannedConfig> smallest;  ///< of them, the one that needs the least
-  std::map<std::string, size_t> refused;  ///< meshes by the reason
+  size_t too_large = 0;                   ///< meshes and shardings without a schedule that fits
+  std::optional<PlannedConfig> smallest;  ///< the one of them with the smallest need
+  std::map<std::string, size_t> refused;  ///< number of meshes by reason
 };
 
 MeshPlan plan_mesh(const TrainingProblem&, const Hardware&, int64_t devices, PlanOrder);

@@ -18,7 +18,7 @@ std::string refused_cut(const ParallelConfig& mix, const TrainingProblem& proble
   if (model.n_heads % mix.tp != 0) return "tp does not divide the " + text(model.n_heads) + " heads";
   if (model.n_kv_heads % mix.tp != 0 && mix.tp % model.n_kv_heads != 0)
     return "tp neither divides the " + text(model.n_kv_heads) + " key/value heads nor is a multiple of them";
-  // Causal attention takes equally long where each rank has two parts, one from either end.
+  // Causal attention takes equally long on all ranks if each has two parts, one from either end.
   const int64_t parts = mix.cp == 1 ? mix.tp : 2 * mix.cp * mix.tp;
   if (mix.ep > 1 && (model.n_experts == 0 || model.n_experts % mix.ep != 0))
     return "ep does not divide the " + text(model.n_experts) + " experts";

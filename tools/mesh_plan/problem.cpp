@@ -31,11 +31,11 @@ NumberBytes::NumberBytes(Precision precision) {
   }
   weight = gradient = stream = 2;
   optimizer = 12;
-  if (precision == Precision::fp8) copy = 2;  // a row-wise and a column-wise one, of a byte each
+  if (precision == Precision::fp8) copy = 2;  // a row-wise and a column-wise copy of one byte each
 }
 
 double NumberBytes::update(int64_t micro_batches) const {
-  const double weights = optimizer > 8 ? weight : 2 * weight;  // with masters the weight is only written
+  const double weights = optimizer > 8 ? weight : 2 * weight;  // with masters a weight is only written
   return gradients(micro_batches) + 2 * optimizer + weights;
 }
 

@@ -5,8 +5,8 @@
 
 namespace optrush::mesh_plan {
 namespace {
-/// GPT-3 with the vocabulary of the runs. A SwiGLU of two thirds of the width has the parameters and products
-/// of an MLP with two matrices.
+/// GPT-3 with the vocabulary of the runs. A SwiGLU of two thirds of the width has the same parameters and
+/// products as an MLP with two matrices.
 LlamaSpec gpt_175b() {
   return {.vocab_size = 131072,
           .dim = 12288,
@@ -21,7 +21,7 @@ TrainingProblem problem(const LlamaSpec& model, Precision precision, int64_t bat
   return {.model = model, .precision = precision, .seq_len = seq_len, .global_batch = batch};
 }
 
-/// Tokens a second of a device from an MFU that counts every score.
+/// Tokens per second of a device from an MFU that counts all scores.
 double tokens_of_mfu(double mfu, const TrainingProblem& run) {
   constexpr double peak = 989e12;  // H100 SXM, dense bf16
   return mfu * peak / DecoderWork(run.model).mfu_flops(real(run.seq_len));

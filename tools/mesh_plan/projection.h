@@ -10,31 +10,31 @@ namespace optrush::mesh_plan {
 /// A published training speed with its settings.
 struct PublishedRun {
   std::string source;  ///< repository and file
-  std::string model;   ///< its name there
+  std::string model;   ///< its name in the source
   std::string hardware;
-  std::string note;  ///< what its settings have that the projection lacks, or the other way round
+  std::string note;  ///< the differences between its settings and those of the projection
   TrainingProblem problem;
   int64_t devices = 1;
-  ParallelConfig mix;            ///< of one device where it was not published: the best one is taken
+  ParallelConfig mix;            ///< one device if the mix was not published: the best mix is taken
   double tokens_per_second = 0;  ///< of one device
 
   bool has_config() const { return mix.devices() == devices; }
 };
 const std::vector<PublishedRun>& published_runs();
 
-/// The best mix of a number of devices; none if nothing fits.
+/// The best mix of a number of devices; empty if nothing fits.
 struct ProjectedSize {
   std::string model;
   int64_t devices = 1;
   MeshPlan plan;
 };
 
-/// Published figures, and the estimates of this model of a step for the same settings.
+/// A published figure, and the estimate of a step with the same settings.
 struct ProjectedRun {
   const PublishedRun* published = nullptr;
   ParallelConfig mix;
-  double tokens_per_second = 0;  ///< of one device; 0: no mix fits
-  /// Projected over published, less one.
+  double tokens_per_second = 0;  ///< of one device; 0 if no mix fits
+  /// Projected over published, minus one.
   double error() const { return tokens_per_second / published->tokens_per_second - 1; }
 };
 
