@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Rotary tables in fp32 or in bf16: how far are the scores q k^T / sqrt(K) of heads in bf16 from those of exact
-rotations?
+"""Measures the error of attention scores q k^T / sqrt(K) in bf16 with rotary tables in fp32 and in bf16.
+
+The reference is exact rotations.
 
 usage: bench/rotary_tables.py        (the Python of the build: .venv/bin/python)
 """

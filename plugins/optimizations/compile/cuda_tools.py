@@ -1,6 +1,6 @@
 """Finds what compilation for an NVIDIA GPU needs beside torch: CUDA's headers, a libcuda.so and Python's headers.
 
-A toolkit of torch's own CUDA version is preferred. Without one, the wheels that torch depends on are used. They
+A toolkit with the CUDA version of torch is preferred. Without one, the wheels that torch depends on are used. They
 have no libcuda.so, so a folder with a link to the driver's library replaces the toolkit's stub.
 """
 import contextlib

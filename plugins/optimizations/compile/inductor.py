@@ -6,8 +6,8 @@ Reads FOLDER/request.json and the TorchScript beside it, writes FOLDER/unit.pt2 
 FOLDER/meta.json: the source of each tensor that the backward reads, the inputs that get a gradient, and the FLOPs.
 If this machine lacks a requirement, missing.json in the first folder names it and the remedy.
 
-One half of a unit after the other is lowered, in this thread. The C++ compiler builds what is lowered beside that, in
-as many processes as there are cores.
+This thread lowers the halves of all units in turn. Meanwhile the C++ compiler builds the lowered halves, in as many
+processes as there are cores.
 """
 
 import contextlib
@@ -103,7 +103,7 @@ def defined_pairs(folder, specs):
 
 
 def know_groups(folder, request, known=set()):
-    """Collectives name the process group of the process that will run the code. Here, placeholders have these names."""
+    """Creates placeholders for the process groups that collectives name; the groups exist where the code will run."""
     halves = [spec[half] for spec in request["pairs"] for half in ("forward", "backward")]
     names = set()
     for file in ("unit.pt", *halves):
@@ -238,8 +238,10 @@ def lower_unit(folder, request):
 
 
 def set_options(build, device):
-    """For every unit. They are set and not passed on, as threads that build read them. The libraries by which Inductor
-    tries instruction sets are shared with its other users, so they are made before this."""
+    """Sets Inductor's options for all units. Threads that build read them, so they are set globally.
+
+    Inductor shares its test libraries of instruction sets with its other users, so they are built before this call.
+    """
     options = inductor_config.aot_inductor
     options.output_path = str(build)
     options.package = True
@@ -276,7 +278,7 @@ def built_beside(workers):
 
 
 def show_torch_to_kernels():
-    """As `link_libtorch` is off, kernels that are timed here (max-autotune) find LibTorch in the process."""
+    """Makes LibTorch visible to the kernels that this process times (max-autotune), because `link_libtorch` is off."""
     for name in ("libtorch_cpu.so", "libtorch_cuda.so"):
         library = Path(torch.__file__).parent / "lib" / name
         if library.exists() and (name == "libtorch_cpu.so" or torch.cuda.is_available()):
@@ -284,7 +286,7 @@ def show_torch_to_kernels():
 
 
 def include_types_of_fp8():
-    """Code for a CPU names fp8 types as at::Float8_… and includes nothing that declares them."""
+    """Includes the headers of at::Float8_…, which code for a CPU uses without a declaration."""
     given = CppWrapperCpu.get_device_include_path
     headers = "".join(f"\n#include <c10/util/Float8_{kind}.h>" for kind in ("e4m3fn", "e5m2"))
     declared = headers + "\nnamespace at { using namespace c10; }"
@@ -292,9 +294,12 @@ def include_types_of_fp8():
 
 
 def try_instruction_sets_here():
-    """Inductor loads a library for each set of a CPU in a Python of its own, which imports torch for two seconds.
-    Loading it executes nothing of it, so this process can. The list of sets is in order of preference, and its first
-    one is taken: unless the environment chooses another, the next ones need no test."""
+    """Tests the CPU's instruction sets in this process.
+
+    Inductor loads a library for each set in a new Python, which imports torch for two seconds. Loading executes no code
+    of the library, so this process can load it. Inductor takes the first set of a list in order of preference: unless
+    the environment chooses another set, the next ones need no test.
+    """
     cpu_vec_isa.subprocess = SimpleNamespace(
         check_call=lambda command, **_: exec(command[command.index("-c") + 1], {}), DEVNULL=subprocess.DEVNULL
     )

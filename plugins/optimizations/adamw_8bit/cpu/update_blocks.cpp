@@ -63,8 +63,8 @@ HWY_INLINE float most_of(int64_t count, const float* numbers) {
   return all;
 }
 
-/// Rounded up with the probability of the distance from the lower neighbour, number `i` of a block: what is
-/// cut of the bits, with as many random ones added, carries that often.
+/// Stores number `i` of a block in bf16 with stochastic rounding. Random bits are added to the low bits that
+/// bf16 cuts off, so the probability of rounding up equals the distance from the lower neighbour.
 template <class D>
 HWY_INLINE void store_stochastically(D /*of the value*/, hn::Vec<D> value, lanes::Bf16* to, uint32_t seed,
                                      int64_t i) {
