@@ -1,4 +1,4 @@
-"""Two hosts on one machine: network namespaces joined by a veth pair, which may be slow (a token bucket, tc tbf).
+"""Two hosts on one machine: network namespaces joined by a veth pair. A token bucket (tc tbf) may limit its speed.
 
 Each host's ranks run `optrush run` with torchrun's variables, as on two machines.
 """
@@ -14,7 +14,7 @@ PORT = 29700
 
 
 class NotAllowed(Exception):
-    """This machine makes no network namespaces; the text says why."""
+    """This machine allows no network namespaces; the text gives the reason."""
 
 
 def run(*command):
@@ -56,7 +56,7 @@ class Hosts:
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
     def sent_bytes(self):
-        """Of both hosts together, on the link between them."""
+        """The total of both hosts on the link between them."""
         total = 0
         for name, link in zip(self.names, self.links):
             (counters,) = json.loads(run("ip", "-n", name, "-s", "-j", "link", "show", "dev", link))
@@ -64,7 +64,7 @@ class Hosts:
         return total
 
     def train(self, script, ranks_per_host, reports, label="local", timeout=300):
-        """Runs a script on all ranks; its report's folder. An exception has what rank 0 said."""
+        """Runs a script on all ranks and returns the folder of its report. An exception has the output of all ranks."""
         ranks = []
         size = 2 * ranks_per_host
         for rank in range(size):
@@ -104,7 +104,7 @@ def result_of(report, rung):
 
 
 def script_with(folder, name, rungs, steps, micro_batch=2, dim=128, rounds=1):
-    """An experiment file of `rungs`: Lua text of each."""
+    """Writes an experiment file with these rungs; each rung is Lua text."""
     path = pathlib.Path(folder) / f"{name}.lua"
     path.write_text(
         f"""local rush = require "optrush"

@@ -1,4 +1,4 @@
-"""Two hosts joined by a link: the bytes that the report counts are those that the interface counts."""
+"""Two hosts joined by a link: the report counts the same bytes as the network interface."""
 
 import sys
 
@@ -11,7 +11,7 @@ RUNGS = {
 
 
 def crossed(hosts, folder, rung, steps):
-    """Bytes on the link for a run of so many steps, and what its result says of one step."""
+    """The bytes that a run of `steps` steps sends over the link, and the bytes that its result counts for one step."""
     script = script_with(folder, f"{rung}{steps}", [RUNGS[rung]], steps)
     before = hosts.sent_bytes()
     report = hosts.train(script, ranks_per_host=1, reports=folder)
@@ -28,7 +28,7 @@ def main():
                 with temporary_folder() as few_folder, temporary_folder() as many_folder:
                     few, _ = crossed(hosts, few_folder, rung, 4)
                     many, counted = crossed(hosts, many_folder, rung, 24)
-                # Starting, planning and meeting cost the same in both; each of the two ranks sends.
+                # Start, plan and rendezvous cost the same in both runs. Each of the two ranks sends.
                 measured = (many - few) / 20
                 ratio = measured / (2 * counted)
                 print(f"{rung}: {2 * counted:.0f} bytes a step counted, {measured:.0f} on the link: {ratio:.3f}")

@@ -1,5 +1,6 @@
-"""One script of two ranks, started here, by torchrun and by mpirun, trains the same model; a rank that is killed, or stops,
-is named in its row, and nothing is left running.
+"""One script of two ranks trains the same model whether optrush, torchrun or mpirun starts its ranks.
+
+Where a rank is killed or stopped, the run's row names it, and no process stays.
 
     launchers_test.py CASE: here, torchrun, mpirun, killed, stopped, pipeline_killed or pipeline_stopped.
 """
@@ -37,7 +38,7 @@ def skip(reason):
 
 
 def data_parallel_plugin():
-    """Whichever one this build has."""
+    """The data-parallel plugin of this build."""
     listed = subprocess.run([OPTRUSH, "plugins"], capture_output=True, text=True, check=True).stdout
     for name in ("ddp", "fsdp"):
         if name in listed:
@@ -55,7 +56,7 @@ class Run:
         self.run = self.folder / "reports" / "ranks" / "local" / "runs" / "01-two-r1"
 
     def by(self, *launcher, **variables):
-        """To its end."""
+        """Runs the script to its end and returns the losses."""
         environment = dict(os.environ, **variables)
         done = subprocess.run([*launcher, *self.command], capture_output=True, text=True, env=environment, timeout=150)
         assert (self.run / "result.json").exists(), (done.stdout, done.stderr)
@@ -69,7 +70,7 @@ class Run:
         return json.loads((self.run / "result.json").read_text())
 
     def workers(self):
-        """The process of each rank that is alive."""
+        """{rank: process id} of the ranks that are alive."""
         found = {}
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             try:
@@ -89,7 +90,8 @@ def same_as_here(folder, *launcher, **variables):
 def here(folder):
     run = Run(folder / "here")
     losses = run.by()
-    repeated = subprocess.run([OPTRUSH, "worker", "--spec", run.run / "spec.json"], capture_output=True, text=True, timeout=150)
+    repeat = [OPTRUSH, "worker", "--spec", run.run / "spec.json"]
+    repeated = subprocess.run(repeat, capture_output=True, text=True, timeout=150)
     assert repeated.returncode == 0, repeated.stderr
     assert [step["loss"] for step in json.loads(repeated.stdout)["steps"]] == losses, "a run can be repeated alone"
 
@@ -97,7 +99,7 @@ def here(folder):
 def torchrun(folder):
     if not TORCHRUN.exists():
         skip(f"there is no {TORCHRUN}")
-    # The port after torchrun's own may be another test's.
+    # Another test may use the port after torchrun's own.
     port = str(20001 + os.getpid() % 5000 * 2)
     launcher = (TORCHRUN, "--no-python", "--standalone", "--nproc-per-node=2")
     same_as_here(folder, *launcher, OPTRUSH_CONTROL_PORT=port)
@@ -106,7 +108,7 @@ def torchrun(folder):
 def mpirun(folder):
     if shutil.which("mpirun") is None:
         skip("there is no mpirun: install openmpi-bin")
-    # As root, with more ranks than cores, on whatever machine tests run.
+    # Tests may run as root and on machines with fewer cores than ranks.
     allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     port = str(20000 + os.getpid() % 5000 * 2)
     same_as_here(folder, "mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", MASTER_PORT=port, **allowed)
@@ -128,7 +130,7 @@ def after(number, folder, plugin=None):
         while not (run.run / "result.json").exists():
             assert time.monotonic() < start + 60, "the run ends"
             time.sleep(0.05)
-        assert run.workers() == {}, "nothing of it is left"
+        assert run.workers() == {}, "no worker stays"
     finally:
         controller.send_signal(signal.SIGINT)
         controller.wait(timeout=60)

@@ -1,6 +1,6 @@
-"""A SLURM cluster of two nodes on this machine, by the daemons that Debian has: with Cluster(folder) as cluster: ...
+"""A SLURM cluster of two nodes on this machine, made of Debian's daemons: with Cluster(folder) as cluster: ...
 
-It needs root (slurmd) and the packages slurmctld, slurmd, slurm-client and munge. Nothing of it is outside of its folder.
+It needs root (slurmd) and the packages slurmctld, slurmd, slurm-client and munge. All its files are in `folder`.
 """
 
 import os
@@ -45,16 +45,16 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 class NotHere(Exception):
-    """This machine can't run it; the text says why."""
+    """This machine cannot run the cluster; the text gives the reason."""
 
 
 def search_path():
-    """Debian has the daemons where only root's shells look."""
+    """Debian installs the daemons in folders that only root's shells search."""
     return os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 
 
 def free_ports():
-    """Three in a row that nobody listens at."""
+    """Three free ports in a row."""
     for first in range(10000 + os.getpid() % 1000 * 4, 15000, 4):
         sockets = [socket.socket() for _ in range(3)]
         try:
@@ -97,12 +97,13 @@ class Cluster:
             (munge / "key").chmod(0o400)
             text = CONFIGURATION.format(folder=self.folder, ports=free_ports(), number=os.getpid())
             (self.folder / "slurm.conf").write_text(text)
-            self.run("munged", "--force", f"--key-file={munge}/key", f"--socket={munge}/socket", f"--pid-file={munge}/pid",
-                     f"--log-file={munge}/log", f"--seed-file={munge}/seed")
+            self.run("munged", "--force", f"--key-file={munge}/key", f"--socket={munge}/socket",
+                     f"--pid-file={munge}/pid", f"--log-file={munge}/log", f"--seed-file={munge}/seed")
             self.run("slurmctld", "-i")
             for node in ("127.0.0.2", "127.0.0.3"):
                 self.run("slurmd", "-N", node)
-            self.wait_for(lambda: "2" in self.run("sinfo", "-h", "-t", "idle", "-o", "%D", check=False).stdout, "idle nodes")
+            idle = ("sinfo", "-h", "-t", "idle", "-o", "%D")
+            self.wait_for(lambda: "2" in self.run(*idle, check=False).stdout, "idle nodes")
         except Exception as error:
             logs = "\n".join(file.read_text()[-500:] for file in sorted(self.folder.glob("*.log")))
             self.__exit__()
@@ -115,8 +116,9 @@ class Cluster:
         for file in files:
             try:
                 process = int(file.read_text())
+                proc = pathlib.Path(f"/proc/{process}")
                 os.kill(process, signal.SIGTERM)
-                self.wait_for(lambda process=process: not pathlib.Path(f"/proc/{process}").exists(), "its end", limit=10)
+                self.wait_for(lambda proc=proc: not proc.exists(), "its end", limit=10)
             except (OSError, ValueError, AssertionError):
                 continue
 
@@ -132,7 +134,7 @@ class Cluster:
         return next(word.removeprefix("JobState=") for word in words if word.startswith("JobState="))
 
     def limit(self, job, minutes):
-        """The job may take so much longer than it has taken."""
+        """Sets the job's time limit to the time that it has run plus `minutes`."""
         days, _, clock = self.run("squeue", "-h", "-j", job, "-o", "%M").stdout.strip().rpartition("-")
         taken = 0
         for part in clock.split(":"):

@@ -1,6 +1,8 @@
-"""A real SLURM: steps of two nodes with real workers, several at once; a job that is told to stop saves its state, is
-requeued by experiments/requeue.sbatch and goes on, by SIGTERM, by SIGUSR1 and before its time limit; one that loses a worker
-starts it again; one that is cancelled stays so; one that is killed goes on as well.
+"""Jobs of two nodes with real workers on a real SLURM.
+
+Several steps run at once. A job that gets SIGTERM, SIGUSR1 or the signal before its time limit saves its state;
+experiments/requeue.sbatch requeues it and it continues. A job restarts a lost worker. A cancelled job stays cancelled.
+A killed job continues with --resume.
 """
 
 import json
@@ -67,7 +69,7 @@ class Jobs:
         return [json.loads(line) for line in (self.report(job) / "journal.jsonl").read_text().splitlines()]
 
     def kill_worker(self, job, rank):
-        """By its command line, which names its state's folder below the job's report."""
+        """Finds the worker by its command line, which names the state folder of the job's report."""
         folder = str(self.report(job) / "runs" / RUN)
         for entry in pathlib.Path("/proc").glob("[0-9]*"):
             try:
@@ -85,7 +87,7 @@ class Jobs:
 
 
 def several_steps_at_once(jobs):
-    """Jobs share the two machines, and their ranks find each other."""
+    """Two jobs share the two machines, and the ranks of each job find each other."""
     started = []
     for label in ("one", "two"):
         command = ["srun", "--nodes=2", "--ntasks=2", "--quiet", OPTRUSH, "run", *jobs.options("--label", label)]
@@ -98,11 +100,11 @@ def several_steps_at_once(jobs):
         result = json.loads((jobs.reports / "ranks" / label / "runs" / RUN / "result.json").read_text())
         assert result["status"] == "ok" and [row["rank"] for row in result["ranks"]] == [0, 1], result
         losses.append([step["loss"] for step in result["steps"]])
-    assert losses[0] == losses[1], "alike jobs train alike"
+    assert losses[0] == losses[1], "equal jobs train equally"
 
 
 def told_to_stop(jobs):
-    """As a preemption or a time limit tells it: the state is saved at once, and the requeued job goes on from there."""
+    """SIGTERM, as of a preemption or a time limit: the job saves its state at once and continues when requeued."""
     job = jobs.submit(800)
     jobs.wait_for(lambda: jobs.steps_done(job) > 20, "step", job)
     jobs.cluster.run("scancel", "--signal=TERM", job)
@@ -119,17 +121,18 @@ def told_to_stop(jobs):
     (interrupted,) = [event for event in events if event["event"] == "interrupted"]
     assert interrupted["reason"].startswith("SIGTERM"), interrupted
     assert [event["status"] for event in events if event["event"] == "finished"] == ["ok"], events
-    # Both tasks end alike, and rank 1 says why.
+    # Both tasks end with the same code, and rank 1 gives the reason.
     assert "rank 1 (host " in jobs.output(job) and "ends with exit code 143" in jobs.output(job), jobs.output(job)
 
 
 def told_by_usr1(jobs):
-    """As --signal=B:USR1 tells the batch script alone, which passes it on, and as --signal=USR1 tells the tasks."""
+    """--signal=B:USR1 signals only the batch script, which passes the signal on; --signal=USR1 signals the tasks."""
     for words in (["--batch"], []):
         job = jobs.submit(1000000, "--set", "timeout=60")
         jobs.wait_for(lambda job=job: jobs.steps_done(job) > 20, "step", job)
         jobs.cluster.run("scancel", "--signal=USR1", *words, job)
-        jobs.wait_for(lambda job=job: f"{RUN} continues from its state before step" in jobs.output(job), "requeued job", job, limit=90)
+        continues = f"{RUN} continues from its state before step"
+        jobs.wait_for(lambda job=job: continues in jobs.output(job), "requeued job", job, limit=90)
         (interrupted,) = [event for event in jobs.events(job) if event["event"] == "interrupted"]
         assert interrupted["reason"].startswith("SIGUSR1"), interrupted
         assert "rank 1 (host " in jobs.output(job) and "ends with exit code 138" in jobs.output(job), jobs.output(job)
@@ -138,14 +141,18 @@ def told_by_usr1(jobs):
 
 
 def before_the_time_limit(jobs):
-    """SLURM itself tells the job, by the script's own directive. It looks every 30 s, so the limit is shortened once the job trains."""
+    """The directive of the script makes SLURM send the signal.
+
+    SLURM checks time limits every 30 s, so the test shortens the limit when the job trains.
+    """
     job = jobs.submit(1000000, time="1:00:00", signal="B:USR1@100")
     jobs.wait_for(lambda: jobs.steps_done(job) > 20, "step", job)
     assert all(event["event"] != "interrupted" for event in jobs.events(job)), jobs.events(job)
     jobs.cluster.limit(job, minutes=2)
     jobs.wait_for(lambda: any(event["event"] == "interrupted" for event in jobs.events(job)), "signal", job, limit=90)
-    jobs.cluster.limit(job, minutes=60)  # else it would be told again
-    jobs.wait_for(lambda: f"{RUN} continues from its state before step" in jobs.output(job), "requeued job", job, limit=90)
+    jobs.cluster.limit(job, minutes=60)  # otherwise SLURM would signal the requeued job too
+    continues = f"{RUN} continues from its state before step"
+    jobs.wait_for(lambda: continues in jobs.output(job), "requeued job", job, limit=90)
     (interrupted,) = [event for event in jobs.events(job) if event["event"] == "interrupted"]
     assert interrupted["reason"].startswith("SIGUSR1"), interrupted
     jobs.cluster.run("scancel", job)
@@ -153,7 +160,7 @@ def before_the_time_limit(jobs):
 
 
 def a_worker_is_lost(jobs):
-    """The job goes on with the same tasks: only its workers start again."""
+    """The job continues with the same tasks; only its workers restart."""
     job = jobs.submit(300, "--arg", "every=20", "--max-restarts", "1")
     jobs.wait_for(lambda: jobs.steps_done(job) > 45, "step", job)
     jobs.kill_worker(job, rank=1)
@@ -161,12 +168,13 @@ def a_worker_is_lost(jobs):
     result = jobs.result(job)
     assert result["status"] == "ok" and [step["step"] for step in result["steps"]] == list(range(301)), result["reason"]
     (fault,) = [event for event in jobs.events(job) if event["event"] == "restarted"]
-    assert fault["rank"] == 1 and fault["kept"] % 20 == 0 and fault["kept"] <= fault["made"] <= fault["kept"] + 20, fault
+    assert fault["rank"] == 1 and fault["kept"] % 20 == 0, fault
+    assert fault["kept"] <= fault["made"] <= fault["kept"] + 20, fault
     assert f"{RUN} starts again (1 of at most 1): rank 1 (host " in jobs.output(job), jobs.output(job)
 
 
 def cancelled(jobs):
-    """It saves as well, and is not begun again by itself."""
+    """A cancelled job saves its state too, and is not requeued."""
     job = jobs.submit(1000000)
     jobs.wait_for(lambda: jobs.steps_done(job) > 5, "step", job)
     jobs.cluster.run("scancel", job)
@@ -177,7 +185,7 @@ def cancelled(jobs):
 
 
 def killed(jobs):
-    """Without a word of warning: nothing is recorded of the run, and it goes on from the state that it had saved."""
+    """SIGKILL gives no warning: the run has no result, and --resume continues from its last saved state."""
     job = jobs.submit(1000000, "--arg", "every=10")
     state = jobs.report(job) / "runs" / RUN / "state" / "state.json"
     jobs.wait_for(state.exists, "state", job)
@@ -186,8 +194,8 @@ def killed(jobs):
     result = jobs.result(job)
     assert result is None or result["cause"] == "lost", result
     step = json.loads(state.read_text())["step"]
-    again = jobs.cluster.run("srun", "--nodes=2", "--ntasks=2", "--quiet", OPTRUSH, "run",
-                             *jobs.options("--arg", "every=10", "--arg", "steps=1000000", "--label", f"job-{job}", "--resume"),
+    options = jobs.options("--arg", "every=10", "--arg", "steps=1000000", "--label", f"job-{job}", "--resume")
+    again = jobs.cluster.run("srun", "--nodes=2", "--ntasks=2", "--quiet", OPTRUSH, "run", *options,
                              "--set", "timeout=3", check=False)
     assert again.returncode == 1, again.stderr
     assert f"{RUN} continues from its state before step {step}" in again.stderr, again.stderr
@@ -203,7 +211,8 @@ def main():
             print(reason)
             sys.exit(77)
         try:
-            for test in (several_steps_at_once, told_to_stop, told_by_usr1, before_the_time_limit, a_worker_is_lost, cancelled, killed):
+            for test in (several_steps_at_once, told_to_stop, told_by_usr1, before_the_time_limit, a_worker_is_lost,
+                         cancelled, killed):
                 if sys.argv[1:] and test.__name__ not in sys.argv[1:]:
                     continue
                 jobs_folder = folder / test.__name__

@@ -1,10 +1,11 @@
-"""Faults over real experiments, and what must hold whatever happens.
+"""Injects faults into real experiments and checks the invariants after each fault.
 
     campaign.py LOG [--faults N] [--seed S] [--only FAULT] [--minutes M] [--short]
     campaign.py LOG --tell
 
-Each fault is a line of LOG (JSON); a campaign that was stopped goes on where LOG ends. Faults come in chains of up to five that hit one
-experiment one after the other; `--only` repeats the chain of one fault. `--short` has each kind at least once, as the tests run it.
+Each fault is a line of LOG (JSON). A campaign that was stopped continues where LOG ends. A chain is up to five faults
+that hit one experiment in turn; `--only` repeats the chain of one fault. `--short` injects each kind at least once, as
+the tests do.
 """
 
 import argparse
@@ -25,7 +26,7 @@ PRIVATE = "OPTRUSH_FAULTS_PRIVATE"
 
 
 def enter_namespace():
-    """Mounts of our own, which end with us; without the right to have them, kinds that need them are skipped."""
+    """Enters a private mount namespace. Without the right to have one, the kinds that need it are skipped."""
     if PRIVATE in os.environ:
         return
     for flags in (["--mount"], ["--mount", "--user", "--map-root-user"]):
@@ -35,10 +36,11 @@ def enter_namespace():
 
 
 def mounted(folder):
-    """A small file system, so that it can be full."""
+    """Mounts a small file system, which can become full."""
     if PRIVATE not in os.environ:
         return False
-    return subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300m", "tmpfs", folder], capture_output=True).returncode == 0
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300m", "tmpfs", folder]
+    return subprocess.run(mount, capture_output=True).returncode == 0
 
 
 def read(log):
@@ -49,7 +51,7 @@ def read(log):
         try:
             faults.append(json.loads(line))
         except ValueError:
-            continue  # cut off by a kill of the campaign itself
+            continue  # a kill of the campaign cut this line off
     return faults
 
 
@@ -66,7 +68,7 @@ def run(arguments, folder):
     campaign = Campaign(folder, arguments.seed, mounted(folder))
     plan = orders.short(campaign) if arguments.short else orders.endless(campaign)
     if arguments.short:
-        pathlib.Path(arguments.log).unlink(missing_ok=True)  # a test begins anew
+        pathlib.Path(arguments.log).unlink(missing_ok=True)  # a test starts from an empty log
     faults = [] if arguments.only is not None else read(arguments.log)
     begun = {fault["chain"] for fault in faults}
     end = time.monotonic() + 60 * arguments.minutes

@@ -1,12 +1,10 @@
 """Chains of faults, each over one experiment or one folder of files."""
 
-import itertools
 import json
 import shutil
 import signal
 import time
 
-import fault_files
 import fault_machine
 import fault_plugins
 import fault_signals
@@ -23,12 +21,13 @@ def reference(campaign, name):
         context = campaign.references["ladder"].context if campaign.references else None
         if context is None and name != "ladder":
             context = reference(campaign, "ladder").context
-        campaign.references[name] = scenes.Reference(scenes.Scene(name, campaign.folder / "undisturbed" / name), context)
+        scene = scenes.Scene(name, campaign.folder / "undisturbed" / name)
+        campaign.references[name] = scenes.Reference(scene, context)
     return campaign.references[name]
 
 
 class Going:
-    """An experiment that is disturbed: its controller, which is started again whenever it has ended."""
+    """An experiment under faults and its controller, which is restarted whenever it has ended."""
 
     def __init__(self, campaign, number, name):
         self.campaign, self.mark = campaign, f"chain-{campaign.seed}-{number}"
@@ -63,7 +62,7 @@ class Going:
         return any(entry.get("event") == "ended" for entry in self.scene.journal()[-1:])
 
     def finish(self):
-        """To the end, without faults; runs that a fault broke are given up by removing their folders, as the docs say."""
+        """Runs to the end without faults. Removes the folders of failed runs, as the documentation tells users to."""
         if self.process is not None and self.process.poll() is None:
             self.wait()
         for run, (_, result) in self.scene.results().items():
@@ -84,7 +83,7 @@ def fault(number, position, scene, kind, **more):
 
 
 def struck(going, kind):
-    """One fault, at a random moment. Whether it came in time."""
+    """Injects one fault at a random moment. True if it struck before the experiment ended."""
     going.ends = going.hurt = False
     going.second = None
     module = fault_signals if kind in fault_signals.KINDS else fault_machine
@@ -99,7 +98,7 @@ def struck(going, kind):
 
 
 def after(going, kind):
-    """What the fault has done to what must hold."""
+    """What the fault did to the invariants."""
     ended = going.process is not None and going.process.poll() is not None
     found = {}
     if ended:
@@ -118,7 +117,7 @@ def after(going, kind):
 
 
 def running(campaign, number, name, kinds):
-    """Faults over one experiment, then its end, which must be that of the undisturbed one."""
+    """Faults over one experiment, then its end, which must equal that of the undisturbed experiment."""
     going = Going(campaign, number, name)
     told = []
     try:
@@ -129,7 +128,8 @@ def running(campaign, number, name, kinds):
             going.end = None
             begin = time.monotonic()
             came = struck(going, kind)
-            told.append(fault(number, position, name, kind, **after(going, kind), seconds=round(time.monotonic() - begin, 2)))
+            seconds = round(time.monotonic() - begin, 2)
+            told.append(fault(number, position, name, kind, **after(going, kind), seconds=seconds))
             told[-1]["struck"] = came
             if going.process is None or going.process.poll() is not None:
                 going.process = None
@@ -152,7 +152,7 @@ def running(campaign, number, name, kinds):
 
 
 def plugin(campaign, number, kind):
-    """One experiment with a plugin that goes wrong."""
+    """One experiment with a plugin that misbehaves."""
     context = reference(campaign, "ladder").context
     scene = scenes.Scene("plugin", campaign.folder / "plugin")
     shutil.rmtree(scene.folder / "reports", ignore_errors=True)

@@ -1,14 +1,16 @@
-"""Files that are cut off, flipped, swapped or no files at all, of every kind that is read."""
+"""Damaged files of every kind that optrush reads: cut off, flipped, swapped, or replaced by something else."""
 
 import os
 import shutil
 
-DAMAGES = ("truncated", "emptied", "flipped", "zeroed", "swapped", "of another kind", "removed", "a folder", "a pipe", "a device",
-           "a link to itself")
-REPORT = ("context.json", "experiment.json", "variants.json", "plans.json", "noise.jsonl", "runs/*/spec.json", "runs/*/result.json")
-RESUMED = (*REPORT, "journal.jsonl", "runs/*/external.json", "runs/*/metrics.jsonl", "runs/*/log.txt", "runs/*/ranks/*/result.json")
+DAMAGES = ("truncated", "emptied", "flipped", "zeroed", "swapped", "of another kind", "removed", "a folder", "a pipe",
+           "a device", "a link to itself")
+REPORT = ("context.json", "experiment.json", "variants.json", "plans.json", "noise.jsonl", "runs/*/spec.json",
+          "runs/*/result.json")
+RESUMED = (*REPORT, "journal.jsonl", "runs/*/external.json", "runs/*/metrics.jsonl", "runs/*/log.txt",
+           "runs/*/ranks/*/result.json")
 MODEL = ("config.json", "model.safetensors", "ids.safetensors")
-READ = {  # by which command
+READ = {  # reader: patterns of the files that it reads
     "report": REPORT,
     "resume": RESUMED,
     "forward": MODEL,
@@ -20,7 +22,7 @@ KINDS = tuple(f"{reader}: {damage}" for reader in READ for damage in DAMAGES)
 
 
 def spoil(path, damage, random, others):
-    """`others`: files of the same kind first, then of other kinds."""
+    """Damages the file and returns its old bytes. `others`: files of the same kind, then files of other kinds."""
     data = path.read_bytes()
     same, strange = others
     if damage == "truncated":
@@ -59,7 +61,7 @@ def restore(path, data):
 
 
 def target(reader, folder, random):
-    """A file of the folder, and others to swap it with."""
+    """A file of the folder, and other files to swap it with."""
     patterns = [pattern for pattern in READ[reader] if any(folder.glob(pattern))]
     pattern = random.choice(patterns)
     found = sorted(path for path in folder.glob(pattern) if path.is_file())
@@ -67,4 +69,6 @@ def target(reader, folder, random):
     strange = [other for name in patterns if name != pattern for other in folder.glob(name) if other.is_file()]
     content = path.read_bytes()
     same = [other for other in found if other != path and other.read_bytes() != content]
-    return path, (same, strange or [other for other in sorted(folder.glob("*.*")) if other.is_file() and other != path] or [path])
+    if not strange:
+        strange = [other for other in sorted(folder.glob("*.*")) if other.is_file() and other != path]
+    return path, (same, strange or [path])

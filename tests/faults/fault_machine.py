@@ -1,4 +1,4 @@
-"""A machine that fails: a full disk, no memory, a clock that jumps, folders that can't be written, a second controller."""
+"""Faults of the machine: a full disk, no memory, a clock that jumps, read-only folders, a second controller."""
 
 import contextlib
 import os
@@ -11,12 +11,13 @@ import time
 import processes
 import scenes
 
-KINDS = ("disk full", "disk full, then space", "no memory", "clock jumps", "read-only folder", "two controllers", "SIGCHLD ignored")
+KINDS = ("disk full", "disk full, then space", "no memory", "clock jumps", "read-only folder", "two controllers",
+         "SIGCHLD ignored")
 CLOCK = pathlib.Path(__file__).with_name("clock_jumps.c")
 
 
 def clock_library(folder):
-    """Built once; None where there is no compiler."""
+    """The library, built once; None without a compiler."""
     library = pathlib.Path(folder) / "clock_jumps.so"
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
     if not library.exists() and compiler:
@@ -25,7 +26,7 @@ def clock_library(folder):
 
 
 def filled(folder, left):
-    """A file that leaves `left` bytes of this file system."""
+    """Writes a file that leaves `left` bytes free on this file system."""
     ballast = folder / "ballast"
     free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
     with open(ballast, "wb") as out, contextlib.suppress(OSError):
@@ -46,7 +47,7 @@ def ignore_children():
 
 @contextlib.contextmanager
 def read_only(folder):
-    """By a mount: permissions do not bind root."""
+    """Makes the folder read-only by a mount, because permissions do not bind root."""
     subprocess.run(["mount", "--bind", folder, folder], check=True)
     subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
     try:
@@ -57,16 +58,16 @@ def read_only(folder):
 
 
 def obstacle(kind, campaign):
-    """Why this kind can't be had here; "" where it can."""
+    """The reason why this machine cannot have this kind; "" if it can."""
     if kind.startswith("disk full") or kind == "read-only folder":
-        return "" if campaign.private else "needs a mount namespace of its own (unshare --mount)"
+        return "" if campaign.private else "needs a private mount namespace (unshare --mount)"
     if kind == "clock jumps":
         return "" if clock_library(campaign.folder) else "needs a C compiler"
     return ""
 
 
 def apply(kind, going):
-    """Starts the controller under the fault, or brings it over the one that runs."""
+    """Starts the controller under the fault, or injects the fault into the running controller."""
     scene, mark, random = going.scene, going.mark, going.random
     if kind.startswith("disk full"):
         if going.process.poll() is not None:

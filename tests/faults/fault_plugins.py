@@ -1,6 +1,6 @@
-"""A plugin that misbehaves while it trains: its row says so, the rung beside it and all that was measured stand."""
+"""A plugin that misbehaves while it trains: its row reports the fault, and the other rung and results stay valid."""
 
-HOW = {  # what the row may be
+HOW = {  # the statuses that the row may have
     "throws": ("failed",),
     "crashes": ("crashed",),
     "aborts": ("crashed",),
@@ -23,7 +23,7 @@ KINDS = tuple(f"plugin {how}" for how in HOW)
 
 
 def judge(kind, report):
-    """What is wrong with the rows; "" where nothing is."""
+    """What is wrong with the rows; "" if nothing is."""
     how = kind.removeprefix("plugin ")
     rows = {row["rung"]: row for row in report["rows"]}
     bad = rows["bad"]

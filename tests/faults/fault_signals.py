@@ -5,15 +5,15 @@ import time
 
 import processes
 
-CONDUCTOR = {"controller SIGKILL": signal.SIGKILL, "controller SIGTERM": signal.SIGTERM, "controller SIGINT": signal.SIGINT,
-             "controller SIGHUP": signal.SIGHUP}
+CONDUCTOR = {"controller SIGKILL": signal.SIGKILL, "controller SIGTERM": signal.SIGTERM,
+             "controller SIGINT": signal.SIGINT, "controller SIGHUP": signal.SIGHUP}
 WORKER = {"worker SIGKILL": signal.SIGKILL, "worker SIGTERM": signal.SIGTERM, "worker SIGSEGV": signal.SIGSEGV}
 PAUSE = ("controller SIGSTOP", "worker SIGSTOP", "everything SIGSTOP")
 KINDS = (*CONDUCTOR, *WORKER, *PAUSE)
 
 
 def wait_for_worker(going, mark):
-    """One that trains or plans, chosen by the seed; None where the experiment ends before."""
+    """A worker that trains or plans, chosen by the seed; None if the experiment ends first."""
     while going.process.poll() is None:
         if alive := processes.workers(mark):
             return going.random.choice(sorted(alive))
@@ -22,7 +22,7 @@ def wait_for_worker(going, mark):
 
 
 def apply(kind, going):
-    """Whether the fault struck. What it breaks is told to `going`."""
+    """True if the fault struck. Records in `going` what the fault may break."""
     process, mark = going.process, going.mark
     if kind in CONDUCTOR:
         if process.poll() is not None:

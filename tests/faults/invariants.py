@@ -1,25 +1,26 @@
-"""What must hold whatever happened: results kept and equal, no run twice, no process left, the same report, clear messages."""
+"""Invariants under faults: results kept and equal, no run twice, no process left, the same report, clear messages."""
 
 import json
 import re
 
-RAW = re.compile(r"\[json\.exception|basic_string|terminate called|std::|vector::|filesystem error|map::at|bad optional|"
-                 r"stod|stoi|stol\b|Traceback|core dumped|type_error|parse_error|double free|_M_|Assertion")
+RAW = re.compile(r"\[json\.exception|basic_string|terminate called|std::|vector::|filesystem error|map::at|"
+                 r"bad optional|stod|stoi|stol\b|Traceback|core dumped|type_error|parse_error|double free|_M_|"
+                 r"Assertion")
 OF_RESULTS = ("status", "reason", "plan", "plugins", "flops_per_token", "validation", "turns_taken")
 OF_STEPS = ("step", "timed", "loss", "grad_norm", "tokens")
-OF_ROWS = ("variant", "rung", "group", "status", "reason", "notes", "devices", "rounds", "costs", "predicted_peak", "final_loss",
-           "loss_change", "validation", "validation_loss", "counters", "gate")
+OF_ROWS = ("variant", "rung", "group", "status", "reason", "notes", "devices", "rounds", "costs", "predicted_peak",
+           "final_loss", "loss_change", "validation", "validation_loss", "counters", "gate")
 
 
 def of_result(result):
-    """What of a run no clock decides."""
+    """The parts of a result that do not depend on time."""
     kept = {key: result[key] for key in OF_RESULTS if key in result}
     kept["steps"] = [{key: step.get(key) for key in OF_STEPS} for step in result.get("steps", [])]
     return kept
 
 
 def of_report(folder):
-    """results.json but for times, speeds, memory of the process, dates."""
+    """results.json without times, speeds, process memory and dates."""
     report = json.loads((folder / "results.json").read_text())
     return {
         "missing_runs": report["missing_runs"],
@@ -29,7 +30,7 @@ def of_report(folder):
 
 
 def difference(there, here, where=""):
-    """The first place where two reports differ; "" where none does."""
+    """The first place where two reports differ; "" if they are equal."""
     if isinstance(there, dict) and isinstance(here, dict):
         for key in sorted(set(there) | set(here), key=str):
             if key not in there or key not in here:
@@ -38,17 +39,18 @@ def difference(there, here, where=""):
                 return found
         return ""
     if isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
-        return next(filter(None, (difference(a, b, f"{where}[{i}]") for i, (a, b) in enumerate(zip(there, here)))), "")
+        pairs = enumerate(zip(there, here))
+        return next(filter(None, (difference(a, b, f"{where}[{i}]") for i, (a, b) in pairs)), "")
     return "" if there == here else f"{where}: {str(there)[:80]!r} undisturbed, {str(here)[:80]!r} here"
 
 
 def own_words(text):
-    """Without what is quoted of a worker's log, which is whatever its libraries say."""
+    """The text without quoted lines of a worker's log, which may come from any library."""
     return re.sub(r"last lines of [^\n]*:\n(?:(?!optrush: |warning: |\[\d).*\n?)*", "", text)
 
 
 def unclear(end, file=None, may_fail=True):
-    """Why a message is no good for a user; "" where it is."""
+    """The reason why a message does not help a user; "" if it does."""
     if end.hangs:
         return "hangs"
     if end.code < 0:
@@ -70,9 +72,9 @@ class Ledger:
 
     def __init__(self, scene):
         self.scene = scene
-        self.kept = {}  # of each run that ended well: its bytes
-        self.excused = set()  # runs whose files were damaged or removed
-        self.read = 0  # lines of the journal
+        self.kept = {}  # {run that ended well: bytes of its result}
+        self.excused = set()  # runs with damaged or removed files
+        self.read = 0  # lines of the journal that were read
 
     def round_of(self, run):
         return run.rsplit("-", 1)[1]
@@ -88,7 +90,10 @@ class Ledger:
         return lost, twice
 
     def made_again(self):
-        """Runs that were started though they had ended well, and whether that was wrong: of runs interleaved a whole group is made again."""
+        """{run that started again after it had ended well: whether that is a fault}.
+
+        A group of interleaved runs is repeated as a whole.
+        """
         entries = self.scene.journal()
         again, done = {}, set()
         for i, entry in enumerate(entries):
@@ -96,7 +101,8 @@ class Ledger:
             if entry.get("event") == "finished" and entry.get("status") == "ok":
                 done.add(run)
             if entry.get("event") == "started" and run in done and i >= self.read:
-                group = {other["run"] for other in entries if self.round_of(other.get("run", "-")) == self.round_of(run)}
+                same_round = self.round_of(run)
+                group = {other["run"] for other in entries if self.round_of(other.get("run", "-")) == same_round}
                 again[run] = self.scene.name != "turns" or group <= done
         self.read = len(entries)
         return again

@@ -1,4 +1,4 @@
-"""Which chains a campaign consists of."""
+"""The chains of a campaign."""
 
 import itertools
 
@@ -14,7 +14,7 @@ READERS = {"report": 40, "resume": 5, "forward": 20, "worker": 10, "plugins": 8,
 
 
 def endless(campaign):
-    """In an order that the seed decides, until enough faults have struck."""
+    """Chains in an order set by the seed, until enough faults have struck."""
     for number in itertools.count():
         random = campaign.random(f"order {number}")
         what = random.choices(("experiment", "plugin", "files"), (12, 6, 82))[0]
@@ -32,7 +32,7 @@ def endless(campaign):
 
 
 def short(campaign):
-    """Each signal and each trouble of the machine once; of plugins and of damages to files a few that the seed chooses."""
+    """Each signal and each fault of the machine once; of plugins and damaged files, a few chosen by the seed."""
     random = campaign.random("short")
     kinds = list(OVER_EXPERIMENTS)
     random.shuffle(kinds)

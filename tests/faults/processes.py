@@ -1,4 +1,4 @@
-"""Processes that carry the campaign's mark in their environment, wherever they have gone."""
+"""Processes that carry the campaign's mark in their environment."""
 
 import os
 import pathlib
@@ -9,7 +9,7 @@ from scenes import MARK
 
 
 def marked(mark):
-    """Number and command line of each that is alive, zombies left out."""
+    """{process id: command line} of each marked process that is alive; zombies are left out."""
     wanted = f"{MARK}={mark}\0".encode()
     found = {}
     for process in pathlib.Path("/proc").glob("[0-9]*"):
@@ -26,14 +26,14 @@ def marked(mark):
 
 
 def workers(mark, training=False):
-    """Those that train or plan; of a run alone with `training`."""
+    """Processes that train or plan; with `training`, only those that train."""
     return [pid for pid, words in marked(mark).items()
             if len(words) > 1 and (words[0].endswith("optrush-worker") or "program.py" in words)
             and (not training or words[1] == "run" or "program.py" in words)]
 
 
 def left(mark, patience=5.0):
-    """What is still there after a while; it is ended."""
+    """Marked processes that are alive after `patience` seconds; it kills them."""
     end = time.monotonic() + patience
     while (alive := marked(mark)) and time.monotonic() < end:
         time.sleep(0.05)

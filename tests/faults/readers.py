@@ -1,4 +1,4 @@
-"""Damaged files, and the commands that read them: each says which file is bad, or the damage changes nothing."""
+"""Damaged files and the commands that read them: a command names the bad file, or the damage changes nothing."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ import scenes
 
 
 class Reader:
-    """A folder whose files can be damaged, and a command over it."""
+    """A folder with files to damage, and a command that reads it."""
 
     def __init__(self, campaign, name, mark):
         self.campaign, self.name, self.mark = campaign, name, mark
@@ -69,7 +69,7 @@ class Reader:
                             self.folder / "out.safetensors", "--device", "cpu")
 
     def look(self, end):
-        """What the command found, without times."""
+        """The command's result without times."""
         if end.code != 0:
             return None
         if self.name == "worker":
@@ -80,19 +80,20 @@ class Reader:
 
 
 def judge(reader, path, damage, end):
-    """Message and, where the command went on, whether what it said is still true."""
+    """Checks the message and, if the command succeeded, whether its result is still right."""
     found = {"left": processes.left(reader.mark), "unclear": invariants.unclear(end)}
     if not found["unclear"] and end.code != 0 and path.name not in end.text and path.stem not in end.text:
         found["unclear"] = f"does not name {path.name}: " + end.text[-300:]
-    if end.code == 0 and not found["unclear"] and reader.look(end) != reader.usual and not legitimate(reader, path, damage):
+    silent = end.code == 0 and not found["unclear"]
+    if silent and reader.look(end) != reader.usual and not legitimate(reader, path, damage):
         found["differs"] = f"{damage} {path.relative_to(reader.folder)}: read as if it were whole"
     return found
 
 
 def legitimate(reader, path, damage):
-    """Where other bytes are simply another input, or nothing is there to be read."""
+    """True if the damaged file is valid input, or if a missing file is allowed."""
     if damage == "removed" and reader.name == "report":
-        return True  # a run that is not there is one that is missing, and the report says so
+        return True  # the report lists the run as missing
     return reader.name in ("forward", "worker", "script") and path.suffix in (".safetensors", ".json", ".bin", ".lua") \
         and damage not in ("truncated", "emptied", "a folder", "a pipe", "a device", "a link to itself")
 
@@ -108,13 +109,14 @@ def chain(campaign, number, name, damages):
         begin = time.monotonic()
         found = judge(reader, path, damage, reader.run())
         fault_files.restore(path, data)
-        told.append(chains.fault(number, position, name, f"{name}: {damage}", file=str(path.relative_to(reader.folder)), **found,
+        file = str(path.relative_to(reader.folder))
+        told.append(chains.fault(number, position, name, f"{name}: {damage}", file=file, **found,
                                  seconds=round(time.monotonic() - begin, 2)))
     return told
 
 
 def resumed(campaign, number, damages):
-    """A finished report with damaged files and `--resume`: refused by name, or made again until it is equal."""
+    """`--resume` with damaged files: it names the bad file and refuses, or repeats the run with an equal result."""
     random, told = campaign.random(number), []
     going_reference = chains.reference(campaign, random.choice(chains.RUNNING))
     scene, mark = going_reference.scene, f"chain-{campaign.seed}-{number}"
@@ -129,7 +131,7 @@ def resumed(campaign, number, damages):
             begin = time.monotonic()
             end = scene.run(mark)
             found = {"left": processes.left(mark), "unclear": invariants.unclear(end, path.name)}
-            if end.code != 0:  # it refused: the user puts the file back
+            if end.code != 0:  # optrush refused; the user restores the file
                 fault_files.restore(path, data)
                 end = scene.run(mark)
                 found["unclear"] = found["unclear"] or invariants.unclear(end, may_fail=False)
@@ -137,7 +139,8 @@ def resumed(campaign, number, damages):
                 found["differs"] = invariants.difference(there, invariants.of_report(scene.report))
             except (OSError, ValueError, KeyError) as problem:
                 found["differs"] = f"there is no report: {problem!r}"
-            told.append(chains.fault(number, position, scene.name, f"resume: {damage}", file=str(path.relative_to(scene.report)), **found,
+            file = str(path.relative_to(scene.report))
+            told.append(chains.fault(number, position, scene.name, f"resume: {damage}", file=file, **found,
                                      seconds=round(time.monotonic() - begin, 2)))
             shutil.rmtree(scene.report)
             shutil.copytree(stored, scene.report, symlinks=True)

@@ -1,4 +1,4 @@
-"""The small experiments that faults hit, what they come to undisturbed, and how they are started."""
+"""The small experiments that faults hit, their undisturbed results, and how they start."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import time
 BUILD = pathlib.Path(os.environ.get("OPTRUSH_BUILD_DIR", pathlib.Path(__file__).resolve().parents[2] / "build"))
 OPTRUSH = BUILD / "bin" / "optrush"
 MARK = "OPTRUSH_FAULT_CAMPAIGN"
-HANG = 600  # seconds: a hundred times what a command here takes on a quiet machine, as others may use this one
+HANG = 600  # seconds: a hundred times the duration of a command on a quiet machine, because this one may be shared
 
 HEAD = """
 local rush = require "optrush"
@@ -44,10 +44,12 @@ exp:run({ rounds = 1, interleave = false }):report()""",
 PROGRAM = '''import json, os, time
 train = json.load(open(os.environ["OPTRUSH_SPEC"]))["train"]
 time.sleep(0.2)
-steps = [{"step": i, "timed": i >= train["warmup"], "loss": 4.0 - 0.1 * i, "grad_norm": 1.0, "tokens": 32, "seconds": 0.02, "phases": {}}
+steps = [{"step": i, "timed": i >= train["warmup"], "loss": 4.0 - 0.1 * i, "grad_norm": 1.0, "tokens": 32,
+          "seconds": 0.02, "phases": {}}
          for i in range(train["warmup"] + train["steps"])]
 with open(os.environ["OPTRUSH_OUT"], "w") as out:
-    json.dump({"schema_version": 1, "status": "ok", "reason": "", "steps": steps, "tokens_per_second": 1600.0, "step_seconds": 0.02}, out)
+    json.dump({"schema_version": 1, "status": "ok", "reason": "", "steps": steps, "tokens_per_second": 1600.0,
+               "step_seconds": 0.02}, out)
 '''
 
 
@@ -58,7 +60,7 @@ def tokens():
 
 
 def start(command, mark, environment=None, **options):
-    """In a session of its own; its processes, wherever they go, are known by the mark."""
+    """Starts the command in a new session. The mark identifies its processes in any group or session."""
     values = dict(os.environ, OMP_NUM_THREADS="1", **(environment or {}))
     values[MARK] = mark
     return subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -79,7 +81,7 @@ class Ended:
 
 
 class Scene:
-    """One experiment in a folder: the script, what it reads, and its reports."""
+    """One experiment in a folder: its script, its input files and its reports."""
 
     def __init__(self, name, folder):
         self.name, self.folder = name, pathlib.Path(folder)
@@ -91,14 +93,14 @@ class Scene:
         self.report = self.folder / "reports" / name / "local"
 
     def command(self, *more):
-        return [OPTRUSH, "run", self.script, "--out", self.folder / "reports", "--plugin-path", BUILD / "tests" / "plugins",
-                "--resume", *more]
+        return [OPTRUSH, "run", self.script, "--out", self.folder / "reports",
+                "--plugin-path", BUILD / "tests" / "plugins", "--resume", *more]
 
     def run(self, mark, *more, **options):
         return Ended(start(self.command(*more), mark, **options))
 
     def fresh(self, reference):
-        """Nothing but what was learnt of the machine, which takes ten seconds."""
+        """Removes everything but the measurements of the machine, which take ten seconds."""
         shutil.rmtree(self.folder / "reports", ignore_errors=True)
         self.report.mkdir(parents=True)
         shutil.copy(reference.context, self.report)
@@ -125,7 +127,7 @@ class Scene:
 
 
 class Reference:
-    """A scene that nothing disturbed, made once."""
+    """A scene without faults, run once."""
 
     def __init__(self, scene, context=None):
         self.scene = scene

@@ -1,7 +1,7 @@
-"""What a campaign found, by kind of fault."""
+"""The results of a campaign by kind of fault."""
 
-COLUMNS = {"lost": "results lost", "twice": "runs made twice", "left": "processes left", "differs": "reports that differ",
-           "unclear": "unclear messages"}
+COLUMNS = {"lost": "results lost", "twice": "runs made twice", "left": "processes left",
+           "differs": "reports that differ", "unclear": "unclear messages"}
 
 
 def failed(fault):
