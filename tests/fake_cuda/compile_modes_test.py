@@ -1,8 +1,9 @@
-"""compile_modes_test.py [--all]: the plugin `compile` in each of its modes, with CUDA graphs and without, with the choice `auto` and
-without, whole blocks and parts of them.
+"""compile_modes_test.py [--all]: the plugin `compile` in each mode, with and without CUDA graphs, with and without
+`auto`, for whole blocks and for their parts.
 
-On the stand-in the machine code of each unit is made, loaded and launched. Modes that differ by CUDA graphs alone share it. `max-autotune`
-launches the kernels that it chooses among; their times mean nothing here. A mode with CUDA graphs is refused without them.
+On the stand-in the machine code of each unit is compiled, loaded and launched. Modes that differ only by CUDA graphs
+share the code. `max-autotune` launches the candidate kernels; their times mean nothing here. A mode that needs CUDA
+graphs is refused without them.
 
 --all runs every rung of compile_modes.lua for both architectures."""
 import os
@@ -14,26 +15,29 @@ import compiled_parts
 from compiled_parts import kernels_fit, launched_in, results_of, traces_of
 from on_stand_in import on_stand_in
 
-ALL = {"sm_80": [], "sm_90": []}  # no rungs: every one
+ALL = {"sm_80": [], "sm_90": []}  # an empty list selects every rung
 SELECTED = {
     "sm_80": ["default", "default, graphs", "reduce-overhead, auto, graphs", "reduce-overhead alone"],
     "sm_90": ["max-autotune-no-cudagraphs", "max-autotune-no-cudagraphs, auto, graphs", "max-autotune, graphs"],
 }
 REFUSED = "reduce-overhead alone"
 UNITS = {"default": 2, "max-autotune": 1}  # the block and the head; the MLP of a block
-WITHOUT_POOL = {"AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL": "O0", "TORCHINDUCTOR_COMPILE_THREADS": "1"}  # quicker for small units
+WITHOUT_POOL = {  # quicker for small units
+    "AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL": "O0", "TORCHINDUCTOR_COMPILE_THREADS": "1",
+}
 
 
 def inside(scratch, arch, rungs):
-    """Precompiled headers serve both architectures. The code of each has a cache to itself."""
+    """Both architectures share precompiled headers; each has its own cache of compiled code."""
     out = scratch / arch
     out.mkdir()
-    os.environ |= {"FAKE_CUDA_ARCH": arch, "FAKE_CUDA_TRACE": str(out / "trace.%p"), "OPTRUSH_CACHE": str(out / "cache")}
+    os.environ |= {"FAKE_CUDA_ARCH": arch, "FAKE_CUDA_TRACE": str(out / "trace.%p"),
+                   "OPTRUSH_CACHE": str(out / "cache")}
     compiled_parts.inside(out, "compile_modes.lua", False, [word for rung in rungs for word in ("--only", rung)])
 
 
 def of_last_step(trace):
-    """Kernels of compiled code in the last step, where that is a recorded one."""
+    """Compiled kernels in the last step, if that step is recorded."""
     return launched_in(trace.rsplit("\nreplay\n", 1)[1]) if "\nreplay\n" in trace else set()
 
 
@@ -44,19 +48,20 @@ def each_mode_ran(out, rungs):
               for command, trace in traces_of(out) if "-r1/spec.json" in command}
     for name, result in results.items():
         if name == REFUSED:
-            assert result["status"] == "failed" and "needs CUDA graphs, but no stacked plugin records" in result["reason"], result
+            assert result["status"] == "failed", result
+            assert "needs CUDA graphs, but no stacked plugin records" in result["reason"], result
         elif name != "base":
             notes, trace = "\n".join(result["notes"]), traces[name.replace(", ", "-")]
             recorded, chosen = "graphs" in name.split(", "), "auto" in name.split(", ")
             assert launched_in(trace), f"{name}: no kernel was launched"
             assert ("each step is launched as one CUDA graph" in notes) == recorded, (name, notes)
             assert ("compiled, a forward and backward takes" in notes) == chosen, (name, notes)
-            if not chosen:  # else its eager form may have been taken
+            if not chosen:  # `auto` may have chosen the eager form
                 assert bool(of_last_step(trace)) == recorded, (name, trace[-2000:])
 
 
 def kernels_were_timed(out, mode):
-    """By the process that compiles, which else launches none."""
+    """The compiling process launches kernels only to time them."""
     trace = "".join(trace for command, trace in traces_of(out) if "inductor.py" in command)
     assert ("\nlaunch triton_mm" in trace) == (mode == "max-autotune"), trace[:2000]
 
@@ -64,7 +69,8 @@ def kernels_were_timed(out, mode):
 def compiled(rungs_of):
     words = [word for arch, rungs in rungs_of.items() for word in (arch, ":".join(rungs))]
     with tempfile.TemporaryDirectory() as scratch:
-        done = on_stand_in(Path(scratch) / "counts", sys.executable, __file__, "--inside", scratch, *words, environment=WITHOUT_POOL)
+        done = on_stand_in(Path(scratch) / "counts", sys.executable, __file__, "--inside", scratch, *words,
+                           environment=WITHOUT_POOL)
         print(done.stdout, done.stderr, flush=True)
         assert done.returncode == 0
         compiled_parts.assert_no_faults(Path(scratch) / "counts")
@@ -72,17 +78,18 @@ def compiled(rungs_of):
             each_mode_ran(Path(scratch) / arch, rungs)
             units = kernels_fit(arch, Path(scratch) / arch)
             modes = {mode for mode in UNITS if not rungs or rungs[0].startswith(mode)}
-            assert units == sum(UNITS[mode] for mode in modes), f"{units} units: modes that differ by CUDA graphs share their code"
+            shared = "modes that differ by CUDA graphs share their code"
+            assert units == sum(UNITS[mode] for mode in modes), f"{units} units: {shared}"
             kernels_were_timed(Path(scratch) / arch, max(modes))
 
 
 def main(words):
     if words[:1] == ["--inside"]:
         pairs = zip(words[2::2], words[3::2])
-        for arch, rungs in pairs:  # a rung is refused, so what a run returns says nothing
+        for arch, rungs in pairs:  # one rung is refused, so the exit code of a run is ignored
             inside(Path(words[1]), arch, list(filter(None, rungs.split(":"))))
         return
-    # What was timed for one architecture is not timed again for another.
+    # A kernel timed for one architecture is not timed again for another.
     for rungs in [{arch: rungs} for arch, rungs in ALL.items()] if words == ["--all"] else [SELECTED]:
         compiled(rungs)
 

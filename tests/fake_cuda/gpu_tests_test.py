@@ -1,5 +1,6 @@
-"""The programs that test kernels on a GPU, on the stand-in: what they compare fails, as nothing is computed. Nothing else fails: each
-kernel is compiled, found and launched with the arguments that it has, and what is only copied arrives."""
+"""The GPU tests of kernels on the stand-in: only comparisons of computed values fail, because nothing is computed.
+
+Each kernel is compiled, found and launched with its arguments, and data that is only copied arrives."""
 import json
 import sys
 import tempfile
@@ -11,12 +12,12 @@ sys.path.append(str(HERE.parents[1] / "tools/gpu"))
 sys.path.append(str(HERE.parents[1] / "bench"))
 from first_hour.steps import PROGRAMS  # noqa: E402
 
-ARRIVES = {"UploadToGpu.EveryByteArrives", "UploadToGpu.TheHostTensorMayBeFreedAtOnce"}  # is copied, not computed
-WAITS = "CudaGraphsOnGpu.AStepThatWaitsForTheHostIsAnErrorAndNotAHang"  # a fault that this test plants
+ARRIVES = {"UploadToGpu.EveryByteArrives", "UploadToGpu.TheHostTensorMayBeFreedAtOnce"}  # copied, not computed
+WAITS = "CudaGraphsOnGpu.AStepThatWaitsForTheHostIsAnErrorAndNotAHang"  # this test plants a fault
 
 
 def failures_of(program, folder):
-    """By name of the test: what it said."""
+    """{test: its failure messages}"""
     results, counts = folder / f"{program}.json", folder / f"{program}.jsonl"
     ended = on_stand_in(counts, BUILD / "tests/bin" / program, f"--gtest_output=json:{results}",
                         environment={"FAKE_CUDA_STRICT": "0"})

@@ -1,5 +1,6 @@
-"""`cuda_graphs` with a batch of each kind on the stand-in: a replayed step gives the device exactly what the step as it is gives it, which
-is what the plan counts. Before a replay the tensors of each micro-batch are copied into those of the recorded step."""
+"""`cuda_graphs` with each kind of batch on the stand-in: a replayed step does the same work as an eager step.
+
+The plan counts the same launches. Before a replay the tensors of each micro-batch are copied to the recorded batch."""
 import json
 import tempfile
 from collections import Counter
@@ -9,25 +10,26 @@ from compiled_parts import results_of, traces_of
 from on_stand_in import HERE, OPTRUSH, assert_no_faults, on_stand_in
 
 STEPS = 5  # of graphs.lua: warm-up and timed
-COPIED = {"tokens": 3, "documents": 2 * 3, "activations": 1}  # tokens, labels and positions of each micro-batch; or its input
-OF_THE_BATCH = 3  # launches of its way to the device, which a plan leaves out
+# Copies into the recorded batches: tokens, labels and positions of each micro-batch, or its input.
+COPIED = {"tokens": 3, "documents": 2 * 3, "activations": 1}
+OF_THE_BATCH = 3  # launches that move the batch to the device; a plan leaves them out
 
 
 def write_documents(file):
-    """As many trained tokens in each, behind a prompt, with padding after them."""
+    """Every document has the same number of prompt, trained and padding tokens."""
     lines = [json.dumps({"tokens": [(7 * i + j) % 64 for j in range(24)], "prompt_tokens": 8}) for i in range(64)]
     file.write_text("\n".join(lines) + "\n")
 
 
 def given(lines):
-    """What computes or moves numbers on the device, as a recorded step names it."""
+    """Launches, calls and copies on the device, named as in a recorded step."""
     named = [line if line.startswith(("launch ", "call ")) else "call " + line.rstrip("0123456789 ") for line in lines
              if line.startswith(("launch ", "call ", "copy device to device ", "memset "))]
     return Counter(named)
 
 
 def of_eager_step(trace):
-    """From the mark at the end of its data to the copies of its loss and norm to the host."""
+    """From the mark behind the step's data to the copies of its loss and norm to the host."""
     lines = trace.splitlines()
     marks = [number for number, line in enumerate(lines) if line == "time"]
     each = len(marks) // STEPS
@@ -35,7 +37,7 @@ def of_eager_step(trace):
 
 
 def of_replayed_step(trace):
-    """Up to the copies of its loss and norm, which the next replay would write over; and how many copies are before it."""
+    """The work before the copies of loss and norm, which keep them from the next replay; and the copies before it."""
     before, replay = trace.rsplit("\nreplay\n", 1)
     lines = replay.splitlines()
     end = next(number for number, line in enumerate(lines) if line.startswith("copy device to device "))
@@ -60,7 +62,8 @@ def main(folder):
         eager, (replayed, copies) = of_eager_step(traces[f"{kind}-eager"]), of_replayed_step(traces[f"{kind}-graph"])
         assert eager == replayed and eager.total() > 50, (kind, eager - replayed, replayed - eager)
         assert copies == copied, f"{kind}: {copies} copies into the recorded batches, {copied} were expected"
-        planned, counted = (of["costs"]["total"]["launches"] for of in (plans[f"{kind} + eager"], results[f"{kind} + eager"]))
+        both = (plans[f"{kind} + eager"], results[f"{kind} + eager"])
+        planned, counted = (of["costs"]["total"]["launches"] for of in both)
         assert planned <= counted <= planned + OF_THE_BATCH, (kind, planned, counted)
         print(f"{kind}: {planned} launches planned, {eager.total()} in a replay", flush=True)
 

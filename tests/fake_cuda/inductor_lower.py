@@ -1,7 +1,8 @@
-"""inductor_lower.py CACHE OUT: for each unit that the plugin `compile` keeps in CACHE, Inductor's kernels for a GPU and the calls
-between them as Python, beside the graphs that they are made of. On the stand-in: nothing is computed, so nothing is folded either.
+"""inductor_lower.py CACHE OUT: writes Inductor's GPU kernels and the calls between them as Python, beside their graphs.
 
-OUT/UNIT/HALF.kernels.py, HALF.graph.py and HALF.json (inputs), where HALF is forward or backward: inductor_values.py reads them."""
+It does so for each unit that the plugin `compile` has in CACHE. It runs on the stand-in, which computes nothing, so
+constants are not folded. inductor_values.py reads OUT/UNIT/HALF.kernels.py, HALF.graph.py and HALF.json (inputs),
+where HALF is forward or backward."""
 import importlib.util
 import json
 import sys
@@ -13,7 +14,7 @@ from torch._inductor.graph import GraphLowering
 
 
 def helper_of(folder):
-    """The plugin's own compiler, as this unit was compiled with."""
+    """The plugin's compiler script that compiled this unit."""
     sys.path.insert(0, str(folder))
     spec = importlib.util.spec_from_file_location("helper", folder / "inductor.py")
     module = importlib.util.module_from_spec(spec)
@@ -33,7 +34,8 @@ def lower_unit(folder, out):
         half = next(halves)
         (out / f"{half}.kernels.py").write_text(sources[-1])
         (out / f"{half}.graph.py").write_text(module.code)
-        inputs = [[list(tensor.shape), list(tensor.stride()), str(tensor.dtype).removeprefix("torch.")] for tensor in examples]
+        inputs = [[list(tensor.shape), list(tensor.stride()), str(tensor.dtype).removeprefix("torch.")]
+                  for tensor in examples]
         (out / f"{half}.json").write_text(json.dumps(inputs))
 
     helper.inductor.aot_compile = lower

@@ -1,7 +1,7 @@
-"""inductor_values.py FOLDER: runs what inductor_lower.py wrote by value on a CPU, and compares it with the graphs.
+"""inductor_values.py FOLDER: computes the kernels of inductor_lower.py on a CPU and compares them with the graphs.
 
-Triton's interpreter executes each kernel that Inductor made for a GPU, block by block, on tensors of the CPU. Products are the
-CPU's. So indices, masks, reductions and casts of the kernels are tested, and how a GPU rounds is not."""
+Triton's interpreter executes each kernel that Inductor made for a GPU, block by block, on CPU tensors. The CPU computes
+the matrix products. This tests indices, masks, reductions and casts of the kernels, and not the rounding of a GPU."""
 import contextlib
 import json
 import os
@@ -18,24 +18,26 @@ import torch._inductor.inductor_prims  # noqa: E402, F401: operators of the grap
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 
-TOLERANCE, OF_BF16 = 1e-3, 5e-2  # as the plugin's own check; the graph rounds after each operator, a kernel at its end
+TOLERANCE, OF_BF16 = 1e-3, 5e-2  # of the plugin's check; a graph rounds after each operator, a kernel at its end
 KINDS = ("pointwise", "reduction", "persistent_reduction")
 
 
 class Libdevice:
-    """CUDA's functions, which the interpreter lacks, by Triton's of the same name."""
+    """CUDA's math functions, which the interpreter lacks, mapped to Triton's functions of the same name."""
 
     def __getattr__(self, name):
         return getattr(tl.math, name)
 
 
 def integers(*bounds):
-    """tl.range, whose bounds are tensors in the interpreter."""
-    return range(*[int(bound.handle.data.item()) if hasattr(bound, "handle") else int(getattr(bound, "value", bound)) for bound in bounds])
+    """tl.range with bounds that are tensors in the interpreter."""
+    def value(bound):
+        return int(bound.handle.data.item()) if hasattr(bound, "handle") else int(getattr(bound, "value", bound))
+    return range(*map(value, bounds))
 
 
 class Kernel:
-    """Stands for Inductor's: the same arguments, blocks of any size that the kernel allows."""
+    """Replaces Inductor's kernel: the same arguments, and any block size that the kernel allows."""
 
     launched = 0
 
@@ -46,15 +48,17 @@ class Kernel:
             self.meta = meta
             return lambda function: function
 
-        for line in ("from torch._inductor.runtime import triton_helpers, triton_heuristics", "triton_helpers.set_driver_to_gpu()",
+        for line in ("from torch._inductor.runtime import triton_helpers, triton_heuristics",
+                     "triton_helpers.set_driver_to_gpu()",
                      "from torch._inductor.runtime.triton_helpers import libdevice, math as tl_math"):
             source = source.replace(line, "")
         from torch._inductor.runtime import triton_helpers
 
         file = Path(folder) / f"{name}.py"
         file.write_text(source.replace("tl.range(", "integers("))
-        scope = {"triton_heuristics": SimpleNamespace(**dict.fromkeys(KINDS, keeps_meta)), "libdevice": Libdevice(), "integers": integers,
-                 "triton_helpers": triton_helpers, "tl_math": triton_helpers.math, "__file__": str(file), "__name__": name}
+        scope = {"triton_heuristics": SimpleNamespace(**dict.fromkeys(KINDS, keeps_meta)), "libdevice": Libdevice(),
+                 "integers": integers, "triton_helpers": triton_helpers, "tl_math": triton_helpers.math,
+                 "__file__": str(file), "__name__": name}
         exec(compile(file.read_text(), str(file), "exec"), scope)
         self.function = scope[name]
 
@@ -72,7 +76,7 @@ class Kernel:
 
     @staticmethod
     def block(name, given):
-        """Small ones, so that most kernels take several."""
+        """A small block size, so that most kernels need several blocks."""
         most = {"XBLOCK": 16, "YBLOCK": 16, "R0_BLOCK": 16}[name]
         return min(triton.next_power_of_2(given[{"X": "xnumel", "Y": "ynumel", "R": "r0_numel"}[name[0]]]), most)
 
@@ -90,7 +94,8 @@ def kernels_of(file, folder):
                           ("from torch._C import _cuda_getCurrentRawStream as get_raw_stream", ""),
                           ("guards._empty_strided_cuda", "guards._empty_strided_cpu")):
         source = source.replace(line, instead)
-    compiler = SimpleNamespace(triton=lambda name, source, device_str=None: Kernel(name, source, folder), wait=lambda scope: None)
+    compiler = SimpleNamespace(triton=lambda name, source, device_str=None: Kernel(name, source, folder),
+                               wait=lambda scope: None)
     scope = {"AsyncCompile": lambda: compiler, "get_raw_stream": lambda device: None, "contextlib": contextlib}
     exec(compile(source, str(file), "exec"), scope)
     return scope["call"]
@@ -103,17 +108,22 @@ def graph_of(file):
 
 
 def make_input(shape, strides, dtype):
-    """A matrix as a model has it: what it multiplies keeps its size. Scores of a large size would make an attention that rounding of a
-    score turns from one position to another."""
+    """A random input. A matrix is scaled as in a model, so that a product keeps the size of its input.
+
+    Large attention scores would let rounding move the attention from one position to another.
+    """
     size = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides))
     dtype = getattr(torch, dtype)
     scale = max(shape) ** -0.5 if len(shape) == 2 else 1
-    values = (torch.randn(size) * scale).to(dtype) if dtype.is_floating_point else torch.randint(0, 8, (size,)).to(dtype)
+    if dtype.is_floating_point:
+        values = (torch.randn(size) * scale).to(dtype)
+    else:
+        values = torch.randint(0, 8, (size,)).to(dtype)
     return torch.as_strided(values, shape, strides)
 
 
 def compare(folder, half):
-    """The largest difference of an output, as a share of its largest value."""
+    """The largest difference of an output relative to its largest value."""
     torch.manual_seed(1)
     given = json.loads((folder / f"{half}.json").read_text())
     inputs, graph = [make_input(*each) for each in given], folder / f"{half}.graph.py"
@@ -128,16 +138,16 @@ def compare(folder, half):
             continue
         assert is_.shape == should.shape and is_.dtype == should.dtype, (folder, half, number, is_.shape, should.shape)
         apart = (is_.double() - should.double()).abs().max().item() / max(should.double().abs().max().item(), 1e-12)
-        assert apart <= allowed, (f"{folder.name}: output {number} of the {half} differs by {apart:.1e} of its largest value, "
-                                  f"{allowed:.0e} is allowed")
+        assert apart <= allowed, (f"{folder.name}: output {number} of the {half} differs by {apart:.1e} of its "
+                                  f"largest value, {allowed:.0e} is allowed")
         worst = max(worst, apart)
     return worst
 
 
 def told(folder, half):
-    # With a part of the lanes masked off, additions of the interpreter leave values that change from run to run.
+    # The interpreter's atomic additions with masked lanes give values that change from run to run.
     if "tl.atomic_add(" in (folder / f"{half}.kernels.py").read_text():
-        return f"{half} left out, as it adds atomically"
+        return f"{half} left out, because it adds atomically"
     return f"{half} within {compare(folder, half):.1e}"
 
 

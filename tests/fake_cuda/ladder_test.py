@@ -1,5 +1,6 @@
-"""A ladder of single-GPU plugins through the real path on the stand-in, for each architecture: every rung trains to its end, no
-fault, as many host waits in a step as planned, as much memory as predicted, and no report that could be taken for a measurement."""
+"""A ladder of single-GPU plugins on the stand-in, for each architecture: every rung trains to its end without a fault.
+
+Its host waits and its memory are as planned, and no report looks like one of a measurement."""
 import json
 import subprocess
 import tempfile
@@ -7,18 +8,21 @@ from pathlib import Path
 
 from on_stand_in import HERE, OPTRUSH, assert_no_faults, on_stand_in
 
-BLOCK = 2 << 20  # of small tensors, of the caching allocator
+BLOCK = 2 << 20  # bytes; the caching allocator's block for small tensors
 
 
 def parts_of_the_set_up(metrics, result):
-    """Each is there and not negative; those that contain no others are no more than the whole."""
+    """Each part is present and not negative. Parts that do not contain one another sum to at most the whole."""
     event = next(line for line in map(json.loads, metrics.read_text().splitlines()) if line.get("event") == "setup")
     seconds = event["seconds"]
-    outer = ["device opened", "plugins described", "plugins loaded", "first memory on the GPU", "first kernel on the GPU",
-             "initial values", "parameters to the device", "parameters stored", "waits for the parameters", "plugins, parameters there", "optimizer", "plugins, run ready"]
-    inner = ["memory on the GPU", "pinned memory", "copies to pinned memory", "starts of copies to the GPU", "waits for copies to the GPU"]
+    outer = ["device opened", "plugins described", "plugins loaded", "first memory on the GPU",
+             "first kernel on the GPU", "initial values", "parameters to the device", "parameters stored",
+             "waits for the parameters", "plugins, parameters there", "optimizer", "plugins, run ready"]
+    inner = ["memory on the GPU", "pinned memory", "copies to pinned memory", "starts of copies to the GPU",
+             "waits for copies to the GPU"]
     assert seconds.keys() == {*outer, *inner, "data"}, seconds
-    assert min(seconds.values()) >= 0 and sum(seconds[part] for part in outer) <= result["setup_seconds"], (seconds, result["setup_seconds"])
+    total = result["setup_seconds"]
+    assert min(seconds.values()) >= 0 and sum(seconds[part] for part in outer) <= total, (seconds, total)
     assert sum(seconds[part] for part in inner) <= seconds["parameters to the device"], seconds
     assert event["page_faults"] > 0 and event["user_seconds"] > 0, event
 
@@ -44,7 +48,7 @@ def run(architecture, folder):
         assert result["status"] == "ok", result
         parts_of_the_set_up(file.with_name("metrics.jsonl"), result)
         peak = peaks[file.parent.name.split("-", 1)[1]] = result["memory"]["peak_allocated"]
-        if "graphs" in file.parent.name:  # the allocator does not count what a recorded step uses: compared below
+        if "graphs" in file.parent.name:  # the allocator does not count the memory of a recorded step; checked below
             continue
         forecast = plan["memory"]["peak_bytes"]
         assert abs(forecast - peak) <= BLOCK, f"{file}: {forecast} bytes were predicted, and the allocator had {peak}"

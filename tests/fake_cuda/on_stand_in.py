@@ -1,4 +1,4 @@
-"""What the tests of this folder share: a command on the stand-in, and what its processes counted."""
+"""Helpers of the tests in this folder: run a command on the stand-in, and read the counts of its processes."""
 import json
 import os
 import subprocess
@@ -10,7 +10,7 @@ OPTRUSH = BUILD / "bin/optrush"
 
 
 def on_stand_in(counts, *command, arch="sm_90", memory="", devices=1, environment=None, trace=""):
-    """Runs it; each of its processes appends a line to the file `counts`."""
+    """Runs the command; each of its processes appends a line to the file `counts`."""
     options = ["--arch", arch, "--memory", memory, "--devices", devices, "--report", counts, "--trace", trace]
     words = [sys.executable, HERE / "on_fake_cuda.py", *options, "--", *command]
     return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False,

@@ -1,5 +1,6 @@
-"""Every way to share a training through the real path on the stand-in: each rank is a process with a device of its own. All train to
-their end, what ranks call fits together, no order deadlocks, and each way makes the calls that it is known by."""
+"""Every kind of distributed training on the stand-in: each rank is a process with its own device.
+
+All runs train to their end. The calls of the ranks match, no order deadlocks, and each kind makes its typical calls."""
 import json
 import tempfile
 from collections import Counter
@@ -9,7 +10,7 @@ from on_stand_in import BUILD, HERE, OPTRUSH, assert_no_faults, on_stand_in
 
 
 def calls_of(log):
-    """NCCL's calls: how many of each kind, and between how many ranks."""
+    """{(kind of an NCCL call, number of ranks): number of calls}"""
     sizes, kinds = {}, Counter()
     for line in log.read_text().splitlines():
         what, name, *rest = line.split()
@@ -21,7 +22,7 @@ def calls_of(log):
 
 
 def sent_parts(log):
-    """Of each communicator that exchanged numbers of rows by an all-to-all: how many elements its ranks sent each other."""
+    """{communicator that exchanged row counts by an all-to-all: the numbers of elements that its ranks sent}"""
     exchanging, parts = set(), {}
     for line in log.read_text().splitlines():
         what, name, *rest = line.split()
@@ -34,8 +35,8 @@ def sent_parts(log):
 
 def main(folder):
     counts, log = folder / "counts.jsonl", folder / "nccl"
-    ended = on_stand_in(counts, OPTRUSH, "run", HERE / "ranks.lua", "--out", folder, "--plugin-path", BUILD / "tests/routed",
-                        devices=8, environment={"FAKE_CUDA_NCCL": str(log)})
+    ended = on_stand_in(counts, OPTRUSH, "run", HERE / "ranks.lua", "--out", folder,
+                        "--plugin-path", BUILD / "tests/routed", devices=8, environment={"FAKE_CUDA_NCCL": str(log)})
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert_no_faults(counts)
 
@@ -46,10 +47,11 @@ def main(folder):
     assert not bad, bad
 
     kinds = calls_of(log)
-    for expected in [("AllReduce", 2), ("AllReduce", 4), ("AllGather", 2), ("ReduceScatter", 2), ("Send", 2), ("Recv", 2)]:
+    calls = [("AllReduce", 2), ("AllReduce", 4), ("AllGather", 2), ("ReduceScatter", 2), ("Send", 2), ("Recv", 2)]
+    for expected in calls:
         assert kinds[expected] > 0, f"no {expected[0]} of {expected[1]} ranks: {kinds}"
 
-    # Rows go to experts and back in parts of unequal sizes. That each part is received as it was sent, the stand-in has checked.
+    # Rows go to experts and back in parts of unequal sizes. The stand-in checks that each part is received as sent.
     exchanges = sent_parts(log)
     assert len(exchanges) == 1 + 1 + 2, exchanges.keys()  # a group, a group of four, and one for each rank of tp
     for name, parts in exchanges.items():

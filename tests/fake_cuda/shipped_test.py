@@ -1,7 +1,8 @@
-"""shipped_test.py ["SCRIPT, CARD"...]: shipped experiments in their forms for a GPU and at their own sizes, a few steps of each on the
-stand-in. A rung trains to its end without a fault, its memory is what was predicted, a step waits no more than to read its times, it
-launches beside attention exactly what the plan counts, and gives the device to do what shipped.json says. Compilers and PyTorch's
-programs are run by compiled_test.py and first_hour_test.py. OPTRUSH_UPDATE_GOLDENS=1 writes shipped.json anew."""
+"""shipped_test.py ["SCRIPT, CARD"...]: a few steps of shipped experiments at full size on the stand-in.
+
+A rung trains to its end without a fault and uses the predicted memory. A step waits only to read its times. Beside
+attention it launches exactly what the plan counts, and its calls to the device equal shipped.json. compiled_test.py and
+first_hour_test.py run compilers and PyTorch's programs. OPTRUSH_UPDATE_GOLDENS=1 writes shipped.json anew."""
 import json
 import os
 import sys
@@ -13,14 +14,15 @@ from pathlib import Path
 from on_stand_in import HERE, OPTRUSH, assert_no_faults, on_stand_in
 
 EXPERIMENTS, GOLDEN = HERE.parents[1] / "experiments", HERE / "shipped.json"
-CARDS = {"H100": 79.1, "H200": 139.8}  # GiB that such a card reports
-STEPS = {"train.warmup": 2, "train.steps": 1}  # of the first, tables and caches are made
-KEPT = 1 << 20  # bytes of a parameter: larger ones have no values here, and take no memory of the host
-ACTIVE, RESERVED = 1e-3, 5e-3  # relative differences that a prediction may have
-# Of operators alone: partial sums of a reduction, which a plan leaves out, and one more segment of the allocator.
+CARDS = {"H100": 79.1, "H200": 139.8}  # GiB that the card reports
+STEPS = {"train.warmup": 2, "train.steps": 1}  # the first step makes tables and caches
+KEPT = 1 << 20  # bytes; a larger parameter has no values here and takes no host memory
+ACTIVE, RESERVED = 1e-3, 5e-3  # allowed relative differences of a prediction
+# Allowed in experiments of operators: partial sums of a reduction, which a plan leaves out, and one more segment of the
+# allocator.
 PARTIAL_SUMS, SEGMENT = 8 << 20, 20 << 20
 
-OF_THE_BATCH = {"launches": 3, "copies": 1}  # at most, of its way to the device, which a plan leaves out
+OF_THE_BATCH = {"launches": 3, "copies": 1}  # at most, to move the batch to the device; a plan leaves them out
 
 FULL = ["--preset", "full"]
 UP_TO_BF16_WEIGHTS = ["fused kernels", "fused loss", "bf16 weights"]
@@ -30,28 +32,34 @@ OPERATORS_ALONE = {"hardware", "swiglu_checkpoint"}
 WHOLE_MODELS = {"single_gpu", "versus_pytorch", "flagship", "fsdp"}
 # (script, card): options, rungs beside the base
 THROUGH_A_REPORT = {
-    ("attention", "H100"): ([], [f"S {length} + {form}" for length in (1024, 4096, 16384) for form in ("plain", "flash", "cuDNN")]),
+    ("attention", "H100"): ([], [f"S {length} + {form}" for length in (1024, 4096, 16384)
+                                 for form in ("plain", "flash", "cuDNN")]),
 }
 ONE_BY_ONE = {
     ("single_gpu", "H100"): (FULL, ["bf16 autocast, attention flash", "fused AdamW", "attention cudnn", "micro-batch 2",
                                     *UP_TO_BF16_WEIGHTS, "bf16 weights, micro-batch 8", *LESS_MEMORY]),
-    ("single_gpu", "H200"): (FULL, ["bf16 autocast", "fused AdamW", "attention flash", "attention cudnn", "micro-batch 2",
-                                    "micro-batch 4", *UP_TO_BF16_WEIGHTS, "bf16 weights, micro-batch 16", *LESS_MEMORY]),
+    ("single_gpu", "H200"): (FULL, ["bf16 autocast", "fused AdamW", "attention flash", "attention cudnn",
+                                    "micro-batch 2", "micro-batch 4", *UP_TO_BF16_WEIGHTS,
+                                    "bf16 weights, micro-batch 16", *LESS_MEMORY]),
     ("versus_pytorch", "H100"): (FULL, ["fused AdamW", *UP_TO_BF16_WEIGHTS]),
     ("flagship", "H100"): (FULL, ["micro-batch 8", "float8 by kernels"]),
     ("fsdp", "H100"): ([], ["8 ranks + stage 3"]),  # Llama 3.1 8B
     ("hardware", "H100"): ([], ["4097 + fp32", "8192 + bf16", "norm", "position", "attention", "swiglu", "head_loss"]),
-    ("swiglu_checkpoint", "H100"): ([], [f"{size} + level {level}" for size in ("b16 s512 h1024 i4096 x3", "b16 s4096 h4096 i16384 x5")
+    ("swiglu_checkpoint", "H100"): ([], [f"{size} + level {level}"
+                                         for size in ("b16 s512 h1024 i4096 x3", "b16 s4096 h4096 i16384 x5")
                                          for level in (0, 1)]),
 }
 DEVICES = {"fsdp": 8}
 
 
 def given_to_the_device(folder):
-    """{run: what its second step gave the device to do}, from a step's first mark of time to the next step's; of the first rank."""
+    """{run: summary of the device's work in its second step}, for the first rank.
+
+    A step lasts from its first time mark to that of the next step.
+    """
     steps = {}
     for trace in folder.glob("trace.*"):
-        command, *lines = trace.read_text().rsplit("process ", 1)[1].splitlines()  # of the program that it has become
+        command, *lines = trace.read_text().rsplit("process ", 1)[1].splitlines()  # of the last program it executed
         marks = [number for number, line in enumerate(lines) if line == "time"]
         if "/spec.json" not in command or not marks or ("--rank " in command and "--rank 0 " not in command):
             continue
@@ -71,8 +79,10 @@ def summary(lines):
 
 
 def starts_beside_attention(lines):
-    """Kernels, calls and copies of a step without its attention, whose kernels a library chooses; without its data, the norm of its
-    gradient and what it ends with, which count for no phase."""
+    """Kernels, calls and copies of a step without attention, because a library chooses the kernels of attention.
+
+    Data, the gradient norm and the end of a step count for no phase and are left out.
+    """
     phases = "\n".join(lines).split("\ntime")[1:-2]
     started = [line for phase in phases if "LpNorm" not in phase for line in phase.splitlines()
                if line.startswith(("launch ", "call ", "copy device to device "))]
@@ -80,7 +90,7 @@ def starts_beside_attention(lines):
 
 
 def planned_beside_attention(plan, attention):
-    """FlashAttention 2 sums the gradients of keys and values for heads that share them by kernels of LibTorch."""
+    """The planned launches. Where heads share keys and values, LibTorch's kernels sum FlashAttention 2's gradients."""
     planned = plan["costs"]["total"]["launches"] - plan["costs"]["phases"]["data"]["launches"]
     for name, of in plan["costs"]["operators"].items():
         if "scaled_dot_product" in name:
@@ -96,11 +106,12 @@ def kernel_of_attention(result):
 
 def near(what, predicted, measured, allowed, rest=0):
     apart = abs(predicted - measured)
-    assert apart <= max(allowed * measured, rest), f"{what}: {predicted} bytes were predicted, and the allocator had {measured}"
+    allowed = max(allowed * measured, rest)
+    assert apart <= allowed, f"{what}: {predicted} bytes were predicted, and the allocator had {measured}"
 
 
 def compared(script, card, rung, plan, result, step):
-    """What is kept of a rung; everything else is compared here."""
+    """The part of a rung's step that shipped.json has; the rest is checked here."""
     where = f"{script}, {card}, {rung}"
     if result["status"] == "oom":
         return {"status": "oom"}
@@ -124,15 +135,15 @@ def words_of(options, rungs):
 
 
 def devices(script, card, folder):
-    """Of the stand-in, for one process or several one after the other, or for the ranks of one run."""
+    """Settings of the stand-in for one run or for runs in sequence."""
     return {"memory": int(CARDS[card] * 2**30), "devices": DEVICES.get(script, 1), "trace": folder / "trace.%p",
             "environment": {"FAKE_CUDA_KEEP": str(KEPT)}}
 
 
 def through_a_report(script, card, options, rungs, folder):
-    """One out of memory, and the others go on."""
-    done = on_stand_in(folder / "counts", OPTRUSH, "run", EXPERIMENTS / f"{script}.lua", "--device", "cuda", "--rounds", "1", "--out",
-                       folder, *words_of(options, rungs), **devices(script, card, folder))
+    """One rung runs out of memory, and the others continue."""
+    run = [OPTRUSH, "run", EXPERIMENTS / f"{script}.lua", "--device", "cuda", "--rounds", "1", "--out", folder]
+    done = on_stand_in(folder / "counts", *run, *words_of(options, rungs), **devices(script, card, folder))
     report = folder / script / "local"
     assert (report / "plans.json").exists(), done.stdout + done.stderr
     assert_no_faults(folder / "counts")
@@ -145,9 +156,9 @@ def through_a_report(script, card, options, rungs, folder):
 
 
 def one_by_one(script, card, options, rungs, folder):
-    """From the plans for such a card to each rung's run alone, two at a time: no run of a report beside it."""
-    planned = on_stand_in(folder / "counts", OPTRUSH, "run", EXPERIMENTS / f"{script}.lua", "--dry-run", "--json", "--device", "cuda",
-                          *words_of(options, rungs), **devices(script, card, folder))
+    """Plans all rungs for the card, then runs each rung without a report, two at a time."""
+    dry_run = [OPTRUSH, "run", EXPERIMENTS / f"{script}.lua", "--dry-run", "--json", "--device", "cuda"]
+    planned = on_stand_in(folder / "counts", *dry_run, *words_of(options, rungs), **devices(script, card, folder))
     assert planned.returncode == 0, planned.stderr
     made = json.loads(planned.stdout)[0]
 
@@ -155,7 +166,8 @@ def one_by_one(script, card, options, rungs, folder):
         variant, plan = made["variants"][number], made["plans"][number]
         out = folder / f"rung{number}"
         out.mkdir()
-        variant["spec"]["train"] |= {name.removeprefix("train."): value for name, value in STEPS.items()}  # a rung may have its own
+        # The spec of a rung may set its own steps.
+        variant["spec"]["train"] |= {name.removeprefix("train."): value for name, value in STEPS.items()}
         (out / "spec.json").write_text(json.dumps(variant["spec"]))
         done = on_stand_in(out / "counts", OPTRUSH, "worker", "--spec", out / "spec.json", "--out", out / "result",
                            **devices(script, card, out))
