@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -I -S
-"""An external rung's program: its argument says how it ends. What it was given is in given.json beside the result."""
+"""The program of an external rung: its argument is its end. It writes its arguments and environment to given.json."""
 import json
 import os
 import shutil

@@ -1,7 +1,8 @@
-"""The same script under torchrun, mpirun and with srun's variables: rank 0 reports, the others follow, and whatever
-goes wrong with one of them ends in its row, in bounded time, with nothing left running.
+"""One script under torchrun, mpirun and srun's variables, with a fake worker: rank 0 reports, and the others follow it.
 
-    launchers_test.py CASE: torchrun, mpirun, or one of the functions below; a fake worker trains.
+A fault of any rank ends in the row of its run within a limited time, and no process or file stays.
+
+    launchers_test.py CASE: torchrun, mpirun, or one of the functions below.
 """
 
 import json
@@ -27,7 +28,7 @@ def skip(reason):
 
 
 def free_ports():
-    """The first of two ports in a row that nobody listens at; tests beside this one start elsewhere."""
+    """The first of two free ports in a row. Tests that run beside this one start at other ports."""
     for port in range(20000 + os.getpid() % 5000 * 2, 32000, 2):
         with socket.socket() as first, socket.socket() as second:
             try:
@@ -39,7 +40,7 @@ def free_ports():
 
 
 class Job:
-    """A folder with a script, and an installation whose worker is the fake one."""
+    """A folder with a script, and an installation with the fake worker."""
 
     def __init__(self, folder, rungs):
         self.folder = pathlib.Path(folder)
@@ -47,7 +48,7 @@ class Job:
         binaries.mkdir(parents=True)
         shutil.copy(BUILD / "bin" / "optrush", binaries)
         shutil.copy(BUILD / "installation.json", binaries.parent)
-        shutil.copy(HERE / "fake_worker.py", binaries / "optrush-worker")
+        (binaries / "optrush-worker").symlink_to(HERE / "fake_worker.py")
         self.optrush = binaries / "optrush"
         self.script = self.write_script("job.lua", rungs)
         self.shared = self.folder / "shared"
@@ -65,7 +66,8 @@ class Job:
         lines = [f'rush.rung("{word}", {{ train = {{ world_size = {size} }} }}),' for word, size in rungs]
         script.write_text(
             'local rush = require "optrush"\n'
-            'local exp = rush.experiment { name = "job", model = rush.llama "nano", question = rush.ranks() .. " ranks" }\n'
+            'local exp = rush.experiment {\n'
+            '  name = "job", model = rush.llama "nano", question = rush.ranks() .. " ranks"\n}\n'
             "exp:ladder {\n" + "\n".join(lines) + "\n}\nexp:run({ rounds = 1 }):report()\n"
         )
         return script
@@ -78,7 +80,7 @@ class Job:
         return self.folder / "reports" / "job" / "local"
 
     def results(self):
-        """Status and reason of each run, by the word of its rung."""
+        """{word of a rung: (status, reason) of its run}"""
         found = {}
         for run in sorted(self.report.glob("runs/*-r1")):
             result = json.loads((run / "result.json").read_text())
@@ -86,7 +88,7 @@ class Job:
         return found
 
     def by_slurm(self, rank, size=2, script=None, resume=False, **changes):
-        """One of the processes that srun would start."""
+        """Starts one of the processes that srun would start."""
         variables = {
             "SLURM_PROCID": rank,
             "SLURM_NTASKS": size,
@@ -98,15 +100,16 @@ class Job:
             **changes,
         }
         environment = dict(self.environment, **{name: str(value) for name, value in variables.items()})
+        command = self.command(script) + (["--resume"] if resume else [])
         return subprocess.Popen(
-            self.command(script) + (["--resume"] if resume else []), env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
 
     port = free_ports()
 
 
 def end_of(process, limit=30):
-    """Exit code, stdout and stderr of a process that ends in time."""
+    """Exit code, stdout and stderr of a process that must end in time."""
     try:
         out, error = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
@@ -140,7 +143,7 @@ def workers_of(job):
 
 
 def expect_nothing_left(job):
-    wait_for(lambda: not workers_of(job), f"a worker is left: {workers_of(job)}", limit=10)
+    wait_for(lambda: not workers_of(job), f"a worker still runs: {workers_of(job)}", limit=10)
     left = [path for path in job.temporary.iterdir() if path.name.startswith("optrush")]
     expect(not left, f"the temporary folder has {left}")
 
@@ -155,17 +158,17 @@ def check_whole_job(job, code, out):
         expect(results[word][0] == "ok", f"{word}: {results[word]}")
     status, reason = results["killed"]
     expect(status in ("crashed", "oom") and reason.startswith("rank 1 (host ") and "killed" in reason, reason)
-    expect("the last words" in reason, "the log of another process is told")
+    expect("the last words" in reason, "the reason has the log of another process")
     status, reason = results["large"]
     expect(status == "skipped" and "it needs 4 ranks" in reason and "started 2" in reason, reason)
     good = job.report / "runs" / "01-good-r1" / "ranks"
-    expect(json.loads((good / "1" / "result.json").read_text())["status"] == "ok", "rank 1's result came")
-    expect(out.count("report.md") == 1, f"rank 0 alone reports: {out}")
+    expect(json.loads((good / "1" / "result.json").read_text())["status"] == "ok", "rank 1's result arrived")
+    expect(out.count("report.md") == 1, f"only rank 0 reports: {out}")
     question = json.loads((job.report / "experiment.json").read_text())["question"]
     expect(question == "2 ranks", question)
     hosts = json.loads((job.report / "context.json").read_text())["hosts"]
     expect([(host["name"], host["ranks"]) for host in hosts] == [(socket.gethostname(), [0, 1])], hosts)
-    expect(f"| host {socket.gethostname()} | ranks 0 1" in (job.report / "report.md").read_text(), "hosts are told")
+    expect(f"| host {socket.gethostname()} | ranks 0 1" in (job.report / "report.md").read_text(), "it lists hosts")
     expect_nothing_left(job)
 
 
@@ -184,7 +187,7 @@ def mpirun(job):
     if shutil.which("mpirun") is None:
         skip("there is no mpirun: install openmpi-bin")
     environment = dict(job.environment, MASTER_PORT=str(job.port))
-    # As root, with more ranks than cores, on whatever machine tests run.
+    # Tests may run as root and on machines with fewer cores than ranks.
     environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     launcher = ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none"]
     process = subprocess.Popen(
@@ -202,7 +205,7 @@ def srun(job):
 
 
 def expect_same_code(follower, code):
-    """A launcher learns on every machine how rank 0 ended."""
+    """A launcher gets the exit code of rank 0 on every machine."""
     its_code, out, error = end_of(follower)
     expect(its_code == code and out == "", (its_code, code, error))
     said = f"ends with exit code {code}" in error and "rank 1 (host " in error
@@ -250,7 +253,7 @@ def no_rank_0(job):
 
 
 def taken_port(job):
-    """By a program that takes connections and says nothing: the job goes on to its next port."""
+    """Another program accepts connections and sends nothing: the job uses its next port."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", job.port + 1))
         taken.listen()
@@ -261,14 +264,15 @@ def taken_port(job):
 
 
 def two_jobs(job):
-    """Of one machine and port, at once: each finds its own."""
+    """Two jobs of one machine and port at the same time: the ranks of each find each other."""
     with tempfile.TemporaryDirectory() as folder:
         other = Job(folder, RUNGS)
-        processes = [one.by_slurm(rank, SLURM_JOB_ID=number) for one, number in ((job, 7), (other, 8)) for rank in (1, 0)]
+        order = [(one, number, rank) for one, number in ((job, 7), (other, 8)) for rank in (1, 0)]
+        processes = [one.by_slurm(rank, SLURM_JOB_ID=number) for one, number, rank in order]
         ends = [end_of(process, limit=60) for process in processes]
         check_whole_job(job, ends[1][0], ends[1][1])
         check_whole_job(other, ends[3][0], ends[3][1])
-        expect("another job" not in ends[1][2] + ends[3][2], "nothing is wrong with it")
+        expect("another job" not in ends[1][2] + ends[3][2], "no rank reports another job")
 
 
 def taken_control_port(job):
@@ -283,17 +287,18 @@ def lost_follower(job):
     job.script = job.write_script("job.lua", [("talks", 2), ("good", 2)])
     processes = [job.by_slurm(rank) for rank in range(2)]
     wait_for(lambda: job.started.exists() and "/1\n" in job.started.read_text(), "rank 1 starts")
-    time.sleep(1)  # what its worker says is told
+    time.sleep(1)  # rank 0 gets the output of the worker
     processes[1].kill()
     code, out, error = end_of(processes[0])
     status, reason = job.results()["talks"]
-    expect(status == "crashed" and "was lost: the connection to it was closed, last seen after step 2 of" in reason, reason)
+    lost = "was lost: the connection to it was closed, last seen after step 2 of"
+    expect(status == "crashed" and lost in reason, reason)
     expect(reason.endswith("last lines of ranks/1/log.txt:\nsaid"), reason)
     log = job.report / "runs" / "01-talks-r1" / "ranks" / "1" / "log.txt"
     expect(log.read_text() == "said\n", "the log of a lost rank is kept")
-    expect(job.results()["good"][0] == "failed", "it can't have two ranks")
+    expect(job.results()["good"][0] == "failed", "it cannot have two ranks")
     expect_nothing_left(job)
-    # A run that was not begun for want of a rank is a missing one; the other one has no state to go on from.
+    # A run that did not begin because a rank was missing is repeated. The other run has no state to continue from.
     processes = [job.by_slurm(rank, resume=True) for rank in range(2)]
     end_of(processes[0])
     end_of(processes[1])
@@ -307,13 +312,13 @@ def lost_rank_0(job):
     processes[0].kill()
     code, out, error = end_of(processes[1], limit=10)
     expect(code == 1 and "the connection to rank 0" in error, error)
-    wait_for(lambda: not workers_of(job), "a worker is left", limit=10)
+    wait_for(lambda: not workers_of(job), "a worker still runs", limit=10)
     end_of(job.by_slurm(0, resume=True, OPTRUSH_JOIN_TIMEOUT=1))
-    expect_nothing_left(job)  # the next one has removed what rank 0 left
+    expect_nothing_left(job)  # the next start has removed the files of rank 0
 
 
 def signalled(job, word, signals):
-    """Ends a job by [(seconds to wait, rank, signal)], and expects that nothing but an interruption is recorded."""
+    """Ends a job by [(seconds to wait, rank, signal)], and expects that only an interruption is recorded."""
     job.script = job.write_script("job.lua", [(word, 2)])
     processes = [job.by_slurm(rank) for rank in range(2)]
     wait_for(lambda: job.started.exists() and "/1\n" in job.started.read_text(), "rank 1 starts")
@@ -334,7 +339,7 @@ def signalled(job, word, signals):
 
 
 def signal_heard_by_one(job):
-    """Whichever rank it is: the whole job is interrupted."""
+    """A signal to any one rank interrupts the whole job."""
     reason, error = signalled(job, "slow", [(0, 1, signal.SIGTERM)])
     expect("SIGTERM" in reason and "rank 1 (host " in reason, reason)
     for path in (job.started, job.folder / "reports"):
@@ -344,12 +349,12 @@ def signal_heard_by_one(job):
 
 
 def signal_heard_late(job):
-    """Its worker is ended before rank 1's process hears of it, and rank 0 after that."""
+    """The worker of rank 1 ends before rank 1's process gets the signal, and rank 0 gets it last."""
     signalled(job, "ended:1", [(0.3, 1, signal.SIGTERM), (0.3, 0, signal.SIGTERM)])
 
 
 def signal_insists(job):
-    """A follower that is not ended ends by a second signal; what it says is the job's end all the same."""
+    """A follower that does not end at the first signal ends at the second, and the job has its exit code."""
     job.script = job.write_script("job.lua", [("slow", 2)])
     processes = [job.by_slurm(rank) for rank in range(2)]
     wait_for(lambda: job.started.exists() and "/1\n" in job.started.read_text(), "rank 1 starts")
@@ -367,7 +372,7 @@ def signal_insists(job):
 
 
 def failed_code(job):
-    """Also where rank 0 has no report: a script that can't be read."""
+    """The exit code is the same if rank 0 has no report, as for a script with an error."""
     (job.folder / "job.lua").write_text("local rush = require 'optrush'\nerror('no such thing')\n")
     processes = [job.by_slurm(rank) for rank in range(2)]
     code, out, error = end_of(processes[0])
@@ -381,9 +386,9 @@ def interrupted(job):
     wait_for(lambda: job.started.exists() and "/1\n" in job.started.read_text(), "rank 1 starts")
     for process in processes:
         process.send_signal(signal.SIGINT)
-    expect(end_of(processes[0])[0] == 130, "rank 0 says that it was interrupted")
-    expect(end_of(processes[1], limit=10)[0] == 130, "the other one ends, too")
-    expect((job.report / "report.md").exists(), "what is done is reported")
+    expect(end_of(processes[0])[0] == 130, "rank 0 has the exit code of an interruption")
+    expect(end_of(processes[1], limit=10)[0] == 130, "the other rank ends too")
+    expect((job.report / "report.md").exists(), "the report has the finished runs")
     expect(not (job.report / "runs" / "01-slow-r1" / "result.json").exists(), "an interrupted run has no result")
     expect_nothing_left(job)
 
@@ -392,12 +397,13 @@ def dry_run(job):
     processes = []
     for rank in range(2):
         environment = dict(job.environment, SLURM_PROCID=str(rank), SLURM_NTASKS="2", SLURM_LOCALID=str(rank))
+        command = job.command() + ["--dry-run"]
         processes.append(
-            subprocess.Popen(job.command() + ["--dry-run"], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         )
     code, out, error = end_of(processes[0])
     expect(code == 0 and "job: 5 variants" in out, out + error)
-    expect(end_of(processes[1]) == (0, "", ""), "rank 0 alone shows it")
+    expect(end_of(processes[1]) == (0, "", ""), "only rank 0 prints it")
 
 
 def main():
