@@ -1,5 +1,6 @@
-"""`optrush check` as a user meets it: plugins that fail in each way are named while the others pass; it resumes, it
-keeps to its time, and it ends when it is told to."""
+"""`optrush check` from the command line: it names plugins that fail, each in its way, while the others pass.
+
+It resumes, keeps to its time limit, and ends at a signal."""
 import json
 import os
 import pathlib
@@ -22,7 +23,7 @@ def command(work, *arguments):
 
 
 def check(work, *arguments, code=0):
-    """What the check writes, and what it prints."""
+    """The result file, and the printed text."""
     out = work / "result.json"
     out.unlink(missing_ok=True)
     done = subprocess.run([*command(work, *arguments), "--json", str(out)], capture_output=True, text=True,
@@ -38,15 +39,17 @@ def cases_of(result, plugin):
     return found
 
 
-FAILURES = {  # plugin: the code of its failed cases, and what they must say, by kind
+FAILURES = {  # plugin: (code of its failed cases, {kind of case: words of its detail})
     "crashes_in_backward": ("crashed", {"alone": "SIGSEGV", "gradient": "SIGSEGV"}),
     "forgets_its_momentum": ("wrong_result", {"resume": "trains differently: the loss of step 2"}),
     "hangs_in_slot": ("timeout", {"alone": "timeout: no end within", "gradient": "timeout"}),
     "hides_in_fewer_bits": ("wrong_result", {"gradient": "operator 'same' has a wrong backward"}),
     "not_exact": ("wrong_result", {"alone": "0.0e+00 allowed"}),
-    "throws_in_slot": ("invalid_plugin", {"alone": "plugin 'throws_in_slot' in slot 'linear'", "gradient": "throws in a linear"}),
+    "throws_in_slot": ("invalid_plugin", {"alone": "plugin 'throws_in_slot' in slot 'linear'",
+                                          "gradient": "throws in a linear"}),
     "wrong_backward": ("wrong_result", {"gradient": "operator 'qk_norm' has a wrong backward: input 0"}),
-    "wrong_gradient_norm": ("wrong_result", {"alone": "the gradient norm of step 0", "gradient": "is wrong: in one direction"}),
+    "wrong_gradient_norm": ("wrong_result", {"alone": "the gradient norm of step 0",
+                                             "gradient": "is wrong: in one direction"}),
 }
 
 
@@ -56,7 +59,8 @@ def the_most_telling_cases_come_first(work):
     cases = json.loads(out.read_text())["cases"]
     assert len({case["id"] for case in cases}) == len({case["identity"] for case in cases}) == len(cases)
 
-    listed = json.loads(subprocess.run([OPTRUSH, "plugins", "--json"], capture_output=True, check=True).stdout)["plugins"]
+    listing = subprocess.run([OPTRUSH, "plugins", "--json"], capture_output=True, check=True).stdout
+    listed = json.loads(listing)["plugins"]
     before_pairs = {plugin["name"] for plugin in listed if plugin["effect"] == "precision" or "cuda" in plugin["needs"]}
     assert {"cuda_graphs", "float8"} <= before_pairs
 
@@ -70,17 +74,18 @@ def the_most_telling_cases_come_first(work):
     pairs = {frozenset(case["subjects"]) for case in cases if len(case["subjects"]) > 1}
     plugins = {name for case in cases for name in case["subjects"]}
     assert plugins == {plugin["name"] for plugin in listed}
-    # Every pair, but for what one of the two brings with it.
+    # Every pair is a case, unless one plugin of the pair stacks the other itself.
     missing = {frozenset((a, b)) for a in plugins for b in plugins if a < b} - pairs
     for a, b in missing:
         alone = [case for case in cases if case["subjects"] in ([a], [b])]
         assert any({a, b} <= {use["name"] for use in case["spec"]["plugins"]} for case in alone), (a, b)
 
-    # Cuts of every expert, with every plugin; compilers take too long for a second form.
+    # Mixtures of experts are cut with every plugin. Compiled cases leave them out, because compilers take too long.
     cut = [case for case in cases if "tensor_parallel" in case["subjects"] and case["kind"] != "compiled"]
     for kind in ("alone", "gradient", "types", "resume", "pair"):
-        dense, mixtures = ({tuple(case["subjects"]) for case in cut if case["kind"] == kind and case["spec"]["model"].get("n_experts")
-                            in experts} for experts in ((None,), (3,)))
+        dense, mixtures = ({tuple(case["subjects"]) for case in cut
+                            if case["kind"] == kind and case["spec"]["model"].get("n_experts") == experts}
+                           for experts in (None, 3))
         assert dense <= mixtures, (kind, dense - mixtures)
 
 
@@ -91,13 +96,14 @@ def failures_are_named(work):
     for plugin, (code, kinds) in FAILURES.items():
         for kind, words in kinds.items():
             failed = [case for case in cases_of(result, plugin) if case["kind"] == kind and case["status"] == "failed"]
-            assert any(words in case["detail"] and case["code"] == code for case in failed), f"{plugin} by {kind}: {failed}\n{printed}"
+            named = any(words in case["detail"] and case["code"] == code for case in failed)
+            assert named, f"{plugin} by {kind}: {failed}\n{printed}"
         assert f"{plugin}" in printed and "FAILED" in printed
     for plugin in ("fused_adamw", "lora"):
         bad = [case for case in cases_of(result, plugin) if case["status"] not in ("ok", "refused")]
         assert not bad, bad
     ran = [case for case in result["cases"] if case["status"] == "not run"]
-    assert not ran, f"the check did not go on after a failure: {ran}"
+    assert not ran, f"the check did not continue after a failure: {ran}"
 
 
 def a_refusal_is_no_failure(work):
@@ -112,7 +118,7 @@ def options_of_a_plugin(work):
     assert all("rank=2" in case["id"] and case["status"] in ("ok", "refused") for case in result["cases"]), result
 
 
-def documents_for_a_plugin_that_asks_for_them(work):
+def documents_for_a_plugin_that_needs_them(work):
     result, printed = check(work, "--plugin", "packing", "--kind", "alone", "--kind", "pair")
     by_kind = {kind: [case["status"] for case in result["cases"] if case["kind"] == kind] for kind in ("alone", "pair")}
     assert set(by_kind["alone"]) == {"ok"}, printed
@@ -120,17 +126,17 @@ def documents_for_a_plugin_that_asks_for_them(work):
     assert not [case for case in result["cases"] if ("code" in case) == (case["status"] == "ok")], result
     skipped = [case for case in result["cases"] if case["status"] == "skipped" and "documents" in case["detail"]]
     assert {case["code"] for case in skipped} == {"conflict"}, skipped
-    # Both forms of the one that asks for other data.
+    # dpo needs other data, in both of its forms.
     assert [case["plugins"] for case in skipped] == [["dpo", "packing"]] * 2, printed
 
 
 def one_that_draws_is_right(work):
-    """A mask of each micro-batch, in the type of the activations, and an option without a default."""
+    """A dropout mask for each micro-batch, in the type of the activations, and an option without a default."""
     result, printed = check(work, "--plugin-path", str(BUILD / "tests/checked"), "--plugin", "drops_in_its_type",
                             "--kind", "alone", "--kind", "gradient", "--kind", "resume")
     assert {case["status"] for case in result["cases"]} <= {"ok", "refused"}, printed
     assert all("rate=0.1" in case["id"] for case in result["cases"]), printed
-    # Of its pairs those with the plugins that ship: the others of its folder are wrong on purpose.
+    # Only pairs with the shipped plugins: the other plugins of its folder are wrong on purpose.
     alone = work / "draws"
     alone.mkdir()
     shutil.copy(BUILD / "tests/checked/drops_in_its_type.so", alone)
@@ -150,7 +156,7 @@ def two_ranks_are_planned(work):
     assert "each trained on 1 rank" in printed
 
 
-def what_was_not_checked_is_not_ok(work):
+def an_unchecked_plugin_is_not_ok(work):
     result, printed = check(work, "--plugin", "tf32")
     assert result["counts"]["ok"] == 0, printed
     assert {case["code"] for case in result["cases"]} == {"missing_requirement"}, result
@@ -185,7 +191,7 @@ def resumes_after_a_kill(work):
             time.sleep(0.01)
         process.kill()
     with journal.open("a") as file:
-        file.write('{"end": "cut o')  # as a kill in the middle of a line would leave it
+        file.write('{"end": "cut o')  # a kill in the middle of a line leaves such a rest
     result, printed = check(work, *arguments, "--resume")
     assert 3 <= result["resumed"] < len(result["cases"]), printed
     assert all(case["status"] in ("ok", "refused") for case in result["cases"]), printed
@@ -214,8 +220,10 @@ def ends_when_told_to(work):
 
 
 def main():
-    for case in (bad_options, one_that_draws_is_right, two_ranks_are_planned, what_was_not_checked_is_not_ok, the_most_telling_cases_come_first, options_of_a_plugin, documents_for_a_plugin_that_asks_for_them, failures_are_named, a_refusal_is_no_failure, resumes_after_a_kill,
-                 keeps_to_its_time, ends_when_told_to):
+    for case in (bad_options, one_that_draws_is_right, two_ranks_are_planned, an_unchecked_plugin_is_not_ok,
+                 the_most_telling_cases_come_first, options_of_a_plugin, documents_for_a_plugin_that_needs_them,
+                 failures_are_named, a_refusal_is_no_failure, resumes_after_a_kill, keeps_to_its_time,
+                 ends_when_told_to):
         if sys.argv[1:] and case.__name__ not in sys.argv[1:]:
             continue
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""What compiling for a GPU takes is found, or said to be missing, without a GPU: the driver is a library that stands in."""
+"""The tools to compile for a GPU are found, or named as missing, without a GPU: a stand-in library is the driver."""
 import ctypes.util
 import os
 import pathlib
@@ -8,7 +8,7 @@ import tempfile
 
 SOURCE = pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"])
 DRIVER = os.environ["OPTRUSH_OLD_DRIVER"]
-if os.environ.get("LD_LIBRARY_PATH", "").split(":")[0] != DRIVER:  # the loader reads it at the start only
+if os.environ.get("LD_LIBRARY_PATH", "").split(":")[0] != DRIVER:  # the loader reads it only at the start
     os.environ["LD_LIBRARY_PATH"] = DRIVER
     os.execv(sys.executable, [sys.executable, *sys.argv])
 
@@ -44,7 +44,7 @@ def the_home_is_one_of_the_right_version(work):
     assert cuda_tools.find_home([old, bare], wheel, 13) == wheel
     text = message_of(cuda_tools.find_home, [old], bare, 13)
     assert "nv/target" in text and "pip install 'nvidia-cuda-cccl==13.*'" in text and "CUDA_HOME" in text, text
-    # Since CUDA 13 some headers lie one folder deeper.
+    # CUDA 13 and newer have some headers one folder deeper.
     (bare / "include/cccl/nv").mkdir(parents=True)
     (bare / "include/cccl/nv/target").write_text("")
     assert cuda_tools.find_home([bare], wheel, 13) == bare
@@ -62,21 +62,22 @@ def python_headers_are_asked_for(work):
 
 def can_link(work, environment):
     (work / "empty.cpp").write_text("")
-    return subprocess.run([os.environ["OPTRUSH_CXX"], "-shared", "-fPIC", "empty.cpp", "-lcuda", "-o", "linked.so"], cwd=work,
-                          env=environment, capture_output=True).returncode == 0
+    link = [os.environ["OPTRUSH_CXX"], "-shared", "-fPIC", "empty.cpp", "-lcuda", "-o", "linked.so"]
+    return subprocess.run(link, cwd=work, env=environment, capture_output=True).returncode == 0
 
 
 def the_drivers_library_is_linked_with(work):
     home = make_toolkit(work, VERSION * 1000)
     environment = {**os.environ, "LIBRARY_PATH": "/given"}
     if ctypes.util.find_library("cuda") is None:
-        assert not can_link(work, environment), "there is a libcuda.so to link with anyway"
+        assert not can_link(work, environment), "the system has a libcuda.so to link with"
     with cuda_tools.ready(TORCH, VERSION, work, environment, homes=[home]):
         folder, given = environment["LIBRARY_PATH"].split(":")
-        assert given == "/given" and os.path.realpath(folder + "/libcuda.so") == os.path.realpath(DRIVER + "/libcuda.so.1")
+        assert given == "/given"
+        assert os.path.realpath(folder + "/libcuda.so") == os.path.realpath(DRIVER + "/libcuda.so.1")
         assert can_link(work, environment)
     assert not os.path.exists(folder)
-    # A toolkit's own stub is taken instead.
+    # The stub of a toolkit comes first.
     stub = work / "lib64/stubs/libcuda.so"
     stub.parent.mkdir(parents=True)
     stub.write_text("")
@@ -85,13 +86,15 @@ def the_drivers_library_is_linked_with(work):
 
 
 def inductors_own_builder_makes_cuda_code(work):
-    """The headers that its code includes, and the link, by the wheels alone."""
+    """Inductor's builder finds the headers and links with only the wheels."""
     if cuda_tools.missing_headers(WHEEL):
         print(f"not tried: {WHEEL} lacks {cuda_tools.missing_headers(WHEEL)}")
         return
     from torch._inductor.cpp_builder import CppBuilder, CppTorchDeviceOptions
     (work / "code.cpp").write_text("#include <torch/csrc/inductor/aoti_include/cuda.h>\n"
-                                   "int launch() { return cuLaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr); }\n")
+                                   "int launch() {\n"
+                                   "  return cuLaunchKernel(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr);\n"
+                                   "}\n")
     with cuda_tools.ready(TORCH, VERSION, work, homes=[]):
         options = CppTorchDeviceOptions(device_type="cuda", aot_mode=True, use_relative_path=False)
         CppBuilder("code", str(work / "code.cpp"), options, str(work)).build()

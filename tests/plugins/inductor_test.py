@@ -1,5 +1,6 @@
-"""The helper of the plugin compile: attention is traced with the kernels that the host chose, units that are compiled
-together compute what they are made of."""
+"""The helper of the plugin compile: it traces attention with the kernels that the host chose.
+
+Units that are compiled together compute the same as their modules."""
 import json
 import os
 import pathlib
@@ -33,13 +34,13 @@ def is_fused(calls):
 assert is_fused(calls_of_attention(["flash"]))
 assert is_fused(calls_of_attention(["cudnn", "flash", "efficient", "math"]))
 assert not is_fused(calls_of_attention(["math"]))
-# Code for the fused kernel in double precision could not run.
+# Code for the fused kernel could not run in fp64.
 assert not is_fused(calls_of_attention(["flash"], torch.float64))
-# Every name that the host may send is known, and every slot that it lets through has calls.
+# The helper knows every name that the host may send, and every allowed slot has calls.
 for name in ("math", "flash", "efficient", "cudnn"):
     assert inductor.ATTENTION_KERNELS[name]
 assert set(inductor.CALLS_OF_SLOT) == {"attention", "linear"}
-# The instruction set that is found in this process is the one that Inductor picks by itself.
+# The helper finds the same instruction set as Inductor does without it.
 PICK = "from torch._inductor.cpu_vec_isa import pick_vec_isa; isa = pick_vec_isa(); print(isa, isa.build_arch_flags())"
 alone = subprocess.run([sys.executable, "-c", PICK], capture_output=True, text=True, check=True).stdout.strip()
 inductor.prepare()
@@ -70,7 +71,7 @@ class Product(torch.nn.Module):
 
 
 def gradients_of(folder, inputs, gradient):
-    """By the compiled halves, as the host calls them."""
+    """The results of the compiled halves, called as the host calls them."""
     meta = json.loads((folder / "meta.json").read_text())
     run = {name: load_package(str(folder / "unit.pt2"), name).loader.run for name in ("forward", "backward")}
     with torch.no_grad():
@@ -79,7 +80,7 @@ def gradients_of(folder, inputs, gradient):
         return [outputs[0], *run["backward"]([*saved, gradient])]
 
 
-# Units that are compiled together, in one process, compute what each is made of.
+# Units that are compiled together in one process compute the same as their modules.
 with tempfile.TemporaryDirectory() as scratch:
     units = {"scaled": Scaled(), "product": Product()}
     x, weight = torch.randn(8, 8, requires_grad=True), torch.randn(8, 8, requires_grad=True)
@@ -87,9 +88,10 @@ with tempfile.TemporaryDirectory() as scratch:
     for folder in folders:
         save_unit(folder, units[folder.name], (x, weight))
     build_in, compile_units = [], inductor.compile_units
-    inductor.compile_units = lambda folders, requests, build: (build_in.append(pathlib.Path(build)), compile_units(folders, requests, build))
+    inductor.compile_units = lambda folders, requests, build: (
+        build_in.append(pathlib.Path(build)), compile_units(folders, requests, build))
     inductor.main(folders)
-    # What a killed process leaves is in the folder of the unit, and not in that of the system.
+    # The build folder is in the folder of the unit, not in that of the system, so that a killed process leaves nothing.
     assert [place.parent for place in build_in] == folders[:1] and not build_in[0].exists(), build_in
     for folder in folders:
         (expected,) = units[folder.name](x, weight)
@@ -97,8 +99,9 @@ with tempfile.TemporaryDirectory() as scratch:
         expected = [expected, *torch.autograd.grad(expected, (x, weight), gradient)]
         for is_, should in zip(gradients_of(folder, (x, weight), gradient), expected, strict=True):
             torch.testing.assert_close(is_, should, rtol=1e-5, atol=1e-5)
-# The name of a device is read by hand as torch reads it by an expression.
-NAMES = ["cpu", "cuda", "cuda:0", "cuda:17", "xpu:1", "mps", "", "cpu:", "cuda:x", "cuda:1x", "cpux", "gpu", ":1", "cuda:1:2", "cuda "]
+# Our parser of device names accepts the same names as the regular expression of torch.
+NAMES = ["cpu", "cuda", "cuda:0", "cuda:17", "xpu:1", "mps", "", "cpu:", "cuda:x", "cuda:1x", "cpux", "gpu", ":1",
+         "cuda:1:2", "cuda "]
 PROGRAM = wrappers.DEVICE_WITHOUT_REGEX + """#include <regex>
 #include <iostream>
 int main(int argc, char** argv) {
@@ -111,15 +114,17 @@ int main(int argc, char** argv) {
 """
 with tempfile.TemporaryDirectory() as scratch:
     pathlib.Path(scratch, "devices.cpp").write_text(PROGRAM)
-    subprocess.run([os.environ.get("CXX", "g++"), "-O0", "-w", "-std=c++17", "devices.cpp", "-o", "devices"], cwd=scratch, check=True)
-    told = subprocess.run([f"{scratch}/devices", *NAMES], capture_output=True, text=True, check=True).stdout.splitlines()
+    compiler = os.environ.get("CXX", "g++")
+    subprocess.run([compiler, "-O0", "-w", "-std=c++17", "devices.cpp", "-o", "devices"], cwd=scratch, check=True)
+    parsed = subprocess.run([f"{scratch}/devices", *NAMES], capture_output=True, text=True, check=True)
+    told = parsed.stdout.splitlines()
 for name, line in zip(NAMES, told, strict=True):
     found = re.fullmatch("(cpu|cuda|xpu|mps)(:([0-9]+))?", name)
     assert line == (f"1|{found[1]}|{int(found[3] is not None)}|{found[3] or ''}" if found else "0||0|"), (name, line)
-assert "/optrush_" in codecache._get_cpp_wrapper_header("cpu", aot_mode=True), "this torch reads devices in another way"
-# The headers that are compiled ahead are those that the units are built with: one of wrappers, one of kernels.
+assert "/optrush_" in codecache._get_cpp_wrapper_header("cpu", aot_mode=True), "this torch parses devices differently"
+# Two headers are compiled ahead, that of wrappers and that of kernels, and the units are built with them.
 assert codecache._precompile_header.cache_info().currsize == 2, codecache._precompile_header.cache_info()
-# So is the one object file with the functions that every wrapper begins with; no wrapper was compiled with them.
-assert len(wrappers.BuilderWithInterface.objects) == 4 and len(set(wrappers.BuilderWithInterface.objects.values())) == 1, (
-    wrappers.BuilderWithInterface.objects)
+# One object file has the functions that every wrapper begins with; no wrapper compiled them.
+objects = wrappers.BuilderWithInterface.objects
+assert len(objects) == 4 and len(set(objects.values())) == 1, objects
 print("passed")

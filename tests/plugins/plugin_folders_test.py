@@ -1,6 +1,6 @@
 """Folders become plugins without being listed, and the hash of the SDK's headers follows their contents.
 
-A small project with the real CMake functions stands in for this one; its plugins export one function, and link nothing.
+The test runs the real CMake functions in a small project; its plugins export one function and link nothing.
 """
 import ctypes
 import os
@@ -51,7 +51,7 @@ def folders_are_plugins(work):
     write(work / "optimizations/alone/alone.cpp", answer(1))
     write(work / "optimizations/README.md", "no folder, so no plugin")
     (work / "optimizations/empty/__pycache__").mkdir(parents=True)
-    # Sources below the folder, embedded texts, and a CMakeLists.txt that says what else is needed.
+    # The large plugin has sources below the folder, embedded texts, and a CMakeLists.txt with further settings.
     write(work / "optimizations/large/large.cpp", '#include "deep/part.h"\n' + answer("part()"))
     write(work / "optimizations/large/deep/part.h", "#pragma once\nint part();\n")
     write(work / "optimizations/large/deep/part.cpp",
@@ -66,7 +66,7 @@ def folders_are_plugins(work):
     assert {file.name for file in (build / "plugins").iterdir()} == {"alone.so", "large.so"}
     assert answer_of(build / "plugins/alone.so") == 1 and answer_of(build / "plugins/large.so") == 100 + 5 + 6
 
-    # Added after the configuration: the next build finds the folder, and one of a kind that had none.
+    # The next build finds folders that were added after the configuration, also in a kind that had none.
     write(work / "optimizations/later/later.cpp", answer(2))
     write(work / "parallelism/ranks/ranks.cpp", answer(3))
     run(CMAKE, "--build", build)
@@ -89,7 +89,7 @@ def the_hash_follows_the_headers(work):
     first, written = hash_now(), result.stat().st_mtime_ns
     time.sleep(0.02)
     (headers / "a.h").touch()
-    assert hash_now() == first and result.stat().st_mtime_ns == written, "a header that was only touched counts"
+    assert hash_now() == first and result.stat().st_mtime_ns == written, "a touched header changes nothing"
     seen = {first}
     for change in (lambda: write(headers / "a.h", "int a2;\n"), lambda: (headers / "b.h").rename(headers / "c.h"),
                    lambda: write(headers / "d.h", "")):

@@ -1,4 +1,4 @@
-"""A tokenizer of 256 tokens, one a byte, as a checkpoint of a small model has beside it."""
+"""A tokenizer of 256 tokens, one a byte, for the checkpoint of a small model."""
 import json
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers

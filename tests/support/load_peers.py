@@ -1,4 +1,4 @@
-"""What the peers of experiments/peers import."""
+"""Imports the modules that the peers of experiments/peers import."""
 import torch.distributed.fsdp  # noqa: F401
 import torch.distributed.pipelining  # noqa: F401
 import torch.distributed.run  # noqa: F401

@@ -1,13 +1,16 @@
-"""A Python that has loaded Inductor and lowered two units with it, for tests that start the helper of the plugin compile or a peer
-many times: importing torch takes three seconds of each, transformers three more, and what Inductor makes once for a process two.
+"""A Python that has imported Inductor and lowered two units with it.
 
-  warm_python.py serve SOCKET               loads, says so, and serves in the background
+Tests start the helper of the plugin compile and peers many times. Each start imports torch in three seconds and
+transformers in three more; Inductor's first lowering takes two.
+
+  warm_python.py serve SOCKET               imports, prints "ready", and serves in the background
   warm_python.py stop SOCKET
-  warm_python.py run SOCKET PYTHON WORDS    as `PYTHON WORDS`: a script or torchrun runs in a fork of the server, with the caller's
-                                            folder, environment and output. The options -u and -B may stand before it. Without a
-                                            server, with a library to load first, and for all else, it is PYTHON itself
+  warm_python.py run SOCKET PYTHON WORDS    as `PYTHON WORDS`: a script or torchrun runs in a fork of the server, with
+                                            the caller's folder, environment and output. The options -u and -B may
+                                            come first. Without a server, with LD_PRELOAD, and for all other words,
+                                            PYTHON runs them
 
-Torchrun starts its ranks with PYTHON_EXEC, which may be the third of these.
+Torchrun starts its ranks with PYTHON_EXEC, which may be the third form.
 """
 import contextlib
 import json
@@ -27,8 +30,8 @@ TORCHRUN = ("-m", "torch.distributed.run")
 
 
 def load():
-    """What every script loads and makes."""
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy's, as it is loaded
+    """Imports and lowers the parts that all scripts share."""
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy reads it at its import
     sys.path[0] = str(HELPER)
     sys.path.append(str(pathlib.Path(__file__).parent))
     import inductor
@@ -42,13 +45,13 @@ def load():
     warm_units.lower()
     with contextlib.suppress(ImportError):
         import load_peers  # noqa: F401
-    # The script of a request brings its own.
+    # The script of a request imports its own version of these.
     for name in ("inductor", "cuda_tools", "wrappers"):
         del sys.modules[name]
 
 
 def run_script(request, streams):
-    """In the fork; does not return."""
+    """Runs the script in the fork; does not return."""
     code = 1
     try:
         for stream, number in zip(streams, range(3)):
@@ -56,7 +59,7 @@ def run_script(request, streams):
         os.chdir(request["folder"])
         os.environ.clear()
         os.environ.update(request["environment"])
-        sys.executable = os.environ.get("PYTHON_EXEC", sys.executable)  # a script starts itself again as torchrun
+        sys.executable = os.environ.get("PYTHON_EXEC", sys.executable)  # a script may start itself as torchrun does
         sys.dont_write_bytecode = not request["bytecode"]
         sys.argv = request["words"]
         if sys.argv[0] == "-m":
@@ -81,7 +84,7 @@ def run_script(request, streams):
 
 
 def watch(connection, request, streams):
-    """One request, in a process of its own: the script ends with who asked for it."""
+    """Serves one request in a new process. If the caller ends, the script is killed."""
     child = os.fork()
     if child == 0:
         connection.close()
@@ -105,7 +108,7 @@ def take_ended():
 
 def listen(listener):
     scripts = 0
-    listener.settimeout(LONGEST_IDLE)  # nobody stops it where the tests are killed
+    listener.settimeout(LONGEST_IDLE)  # killed tests do not stop the server
     while True:
         try:
             connection, _ = listener.accept()
@@ -129,7 +132,7 @@ def listen(listener):
 
 @contextlib.contextmanager
 def short(path):
-    """A name of the socket that is no longer than one may be."""
+    """A name of the socket that is within the limit of the length of a name."""
     folder = os.open(os.path.dirname(path), os.O_PATH)
     try:
         yield f"/proc/self/fd/{folder}/{os.path.basename(path)}"
@@ -141,7 +144,7 @@ def serve(path):
     stop(path)
     load()
     threads = len(os.listdir("/proc/self/task"))
-    assert threads == 1, f"{threads} threads: a fork would have one of them"
+    assert threads == 1, f"{threads} threads: a fork has only one of them"
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -170,7 +173,7 @@ def connected(path):
 
 
 def forked(words):
-    """Whether the server can do what is asked for."""
+    """True if the server can run these words."""
     is_known = words[:2] == TORCHRUN or bool(words) and not words[0].startswith("-")
     return is_known and not os.environ.get("LD_PRELOAD")
 

@@ -1,5 +1,6 @@
-"""Units like those of a small model, which Inductor lowers once: it keeps what it simplifies and looks up. Nothing is compiled. There is
-no backward of autograd, which would start threads: a fork lacks them."""
+"""Lowers units like those of a small model, so that Inductor keeps its simplifications and look-ups.
+
+Nothing is compiled. autograd runs no backward, because it would start threads, which a fork lacks."""
 import tempfile
 
 import torch
@@ -51,7 +52,7 @@ def inputs():
 
 
 def lower():
-    tqdm.tqdm.monitor_interval = 0  # its thread
+    tqdm.tqdm.monitor_interval = 0  # no monitor thread
     threads, compile_code = torch.get_num_threads(), codecache.AotCodeCompiler.compile
     torch.set_num_threads(1)
     codecache.AotCodeCompiler.compile = lambda *arguments, **named: []

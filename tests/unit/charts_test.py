@@ -1,4 +1,4 @@
-"""What scripts/charts makes of the data of a report's charts."""
+"""The charts that scripts/charts draws from the data of a report."""
 import math
 import os
 import pathlib
@@ -25,12 +25,12 @@ REPORT = {"experiment": "synthetic", "rungs": ["base", "one"]}
 
 
 class Ticks(unittest.TestCase):
-    def test_logarithmic_ones_are_1_2_and_5(self):
+    def test_logarithmic_ticks_are_1_2_and_5(self):
         self.assertEqual(ticks.logarithmic(3, 160), [2, 5, 10, 20, 50, 100, 200])
-        self.assertEqual(ticks.logarithmic(1, 100), [1, 2, 5, 10, 20, 50, 100], "nothing beyond what is a tick itself")
+        self.assertEqual(ticks.logarithmic(1, 100), [1, 2, 5, 10, 20, 50, 100], "none beyond a limit that is a tick")
         self.assertEqual(ticks.logarithmic(7, 7), [5, 10])
 
-    def test_of_many_decades_they_are_powers_of_ten(self):
+    def test_ticks_of_many_decades_are_powers_of_ten(self):
         marks = ticks.logarithmic(3e-7, 40)
         self.assertLessEqual(len(marks), 9)
         self.assertLessEqual(marks[0], 3e-7)
@@ -39,7 +39,7 @@ class Ticks(unittest.TestCase):
             self.assertAlmostEqual(math.log10(tick), round(math.log10(tick)), delta=1e-9)
         self.assertLessEqual(len(ticks.logarithmic(1e-20, 1e20)), 9)
 
-    def test_of_bytes_they_are_round_in_mebibytes(self):
+    def test_ticks_of_bytes_are_round_in_mebibytes(self):
         self.assertEqual(ticks.linear_bytes(5 * MIB), [i * MIB for i in range(6)])
         self.assertEqual(ticks.linear_bytes(700 * MIB), [i * 128 * MIB for i in range(7)])
         self.assertEqual(ticks.logarithmic_bytes(5 * MIB, 40 * MIB), [i * MIB for i in (4, 8, 16, 32, 64)])
@@ -57,13 +57,13 @@ class Ticks(unittest.TestCase):
 
 
 class Styles(unittest.TestCase):
-    def test_many_lines_are_told_apart_by_colour_and_dash(self):
+    def test_many_lines_differ_by_colour_and_dash(self):
         names = ["name"] * (3 * len(theme.PALETTE))
         colours, dashes = (by("line", names)["scale"]["range"] for by in (parts.colour_by, parts.dash_by))
         styles = {(colour, tuple(dash)) for colour, dash in zip(colours, dashes, strict=True)}
         self.assertEqual(len(styles), len(names))
 
-    def test_the_style_sheet_exchanges_every_colour_that_is_no_line(self):
+    def test_the_style_sheet_exchanges_every_colour_but_those_of_lines(self):
         for colour in (theme.TEXT, theme.MUTED, theme.GRID, theme.BAD):
             self.assertIn(f'[fill="{colour}"]', theme.CSS)
 
@@ -74,8 +74,8 @@ class Styles(unittest.TestCase):
 
 
 class Speed(unittest.TestCase):
-    ROW = {"rung": "base", "status": "ok", "label": "1,000", "speed": 1000, "low": 990, "high": 1010, "same_problem": True,
-           "previous": "—", "base": "—"}
+    ROW = {"rung": "base", "status": "ok", "label": "1,000", "speed": 1000, "low": 990, "high": 1010,
+           "same_problem": True, "previous": "—", "base": "—"}
 
     def legend(self, *rows):
         return speed.chart(REPORT, {"rows": rows})["hconcat"][0]["layer"][0]["encoding"]["color"]["legend"]
@@ -85,19 +85,19 @@ class Speed(unittest.TestCase):
         self.assertIsNone(self.legend(self.ROW, {"rung": "one", "status": "oom", "label": "out of memory"}))
         self.assertEqual(self.legend(self.ROW, {**self.ROW, "rung": "one", "same_problem": False})["orient"], "bottom")
 
-    def test_what_failed_has_a_label_and_no_bar(self):
+    def test_a_failed_rung_has_a_label_and_no_bar(self):
         spec = speed.chart(REPORT, {"rows": [{"rung": "one", "status": "oom", "label": "out of memory"}]})
         self.assertEqual(spec["hconcat"][0]["data"]["values"],
                          [{"rung": "one", "status": "oom", "label": "out of memory", "at": 0}])
-        self.assertEqual(len(spec["hconcat"]), 1, "nothing is known of its memory")
+        self.assertEqual(len(spec["hconcat"]), 1, "a failed rung has no memory")
 
-    def test_memory_stands_beside_it(self):
+    def test_memory_is_beside_the_speed(self):
         held = {**self.ROW, "memory": {"bytes": 3 * MIB, "text": "3.00 MiB"}}
         spec = speed.chart(REPORT, {"rows": [held, {**self.ROW, "rung": "one"}]})
         memory_panel = spec["hconcat"][1]
         self.assertEqual(memory_panel["data"]["values"], [{"rung": "base", "size": 3, "text": "3.00 MiB"}])
         y = memory_panel["layer"][0]["encoding"]["y"]
-        self.assertEqual(y["scale"]["domain"], ["base", "one"], "its rows are those of the speeds")
+        self.assertEqual(y["scale"]["domain"], ["base", "one"], "both panels have the same rows")
 
 
 class Memory(unittest.TestCase):
@@ -110,17 +110,17 @@ class Memory(unittest.TestCase):
         self.assertEqual([(value["part"], value["size"]) for value in spec["data"]["values"]],
                          [("measured peak", 4), ("parameters", 3)])
         self.assertEqual(spec["layer"][0]["encoding"]["x"]["title"], "peak memory in MiB")
-        self.assertEqual(len(spec["layer"]), 2, "nothing was predicted")
+        self.assertEqual(len(spec["layer"]), 2, "there is no prediction")
         row["predicted"] = {"bytes": 5 * MIB, "text": "5 MiB"}
         spec = memory.chart(REPORT, {"rows": [row]})
         self.assertEqual(spec["layer"][2]["data"]["values"][0]["size"], 5)
-        self.assertEqual(spec["layer"][1]["data"]["values"][0]["size"], 5, "the label stands beside both")
+        self.assertEqual(spec["layer"][1]["data"]["values"][0]["size"], 5, "the label is beside both")
 
 
 class Losses(unittest.TestCase):
     LINE = {"name": "base and 1 other", "losses": [[0, 5.0], [1, 4.0]], "validation": []}
 
-    def test_distances_have_a_panel_of_their_own(self):
+    def test_distances_have_a_second_panel(self):
         data = {"lines": [self.LINE], "distances": [], "target": None}
         self.assertEqual(len(loss.chart(REPORT, data)["vconcat"]), 1)
         data["distances"] = [{"rung": "one", "to": "base", "apart": [[1, 1e-5]], "allowed": 1e-4, "last": 1}]
@@ -160,7 +160,7 @@ class Grid(unittest.TestCase):
             self.assertTrue(marks[1] and math.log2(marks[1]).is_integer(), marks)
 
     def test_curves_over_fractions(self):
-        """Settings below 1 are marked as they are, losses not from zero on, and panels share the setting's axis."""
+        """Settings below 1 are marked as given, an axis of losses may start above zero, and panels share the x axis."""
         xs = [0.0005, 0.001, 0.004]
         panels = self.panels(xs, ({"name": "step_time", "title": "step", "unit": "seconds"}, [1, 1.1, 1.2]),
                              ({"name": "loss", "title": "final loss", "unit": "loss"}, [4, 4.1, 4.2]))
@@ -172,7 +172,8 @@ class Grid(unittest.TestCase):
         self.assertEqual([panel["encoding"]["y"]["scale"]["zero"] for panel in panels], [True, False])
 
     def test_powers_of_two_are_whole_and_logarithmic(self):
-        x = self.panels([1024, 2048, 8192], ({"name": "mfu", "title": "MFU", "unit": "share"}, [.1, .2, .3]))[0]["encoding"]["x"]
+        column = {"name": "mfu", "title": "MFU", "unit": "share"}
+        x = self.panels([1024, 2048, 8192], (column, [.1, .2, .3]))[0]["encoding"]["x"]
         self.assertEqual((x["axis"]["format"], x["scale"]["base"]), (",d", 2))
 
 
@@ -182,7 +183,8 @@ class Phases(unittest.TestCase):
                                                       {"name": "backward", "seconds": 0.4, "text": "400 ms"}]},
                           {"rung": "one", "phases": [{"name": "backward", "seconds": 0.3, "text": "300 ms"}]}]}
         spec = phases.chart(REPORT, data)
-        self.assertEqual([(value["rung"], value["phase"], value["order"], value["time"]) for value in spec["data"]["values"]],
+        bars = [(bar["rung"], bar["phase"], bar["order"], bar["time"]) for bar in spec["data"]["values"]]
+        self.assertEqual(bars,
                          [("base", "forward", 0, 200), ("base", "backward", 1, 400), ("one", "backward", 1, 300)])
         self.assertEqual(spec["layer"][0]["encoding"]["x"]["title"], "ms of a step")
         data["rungs"][0]["phases"][0]["seconds"] = 2
@@ -191,7 +193,8 @@ class Phases(unittest.TestCase):
 
 class Others(unittest.TestCase):
     def test_a_series_of_ranks_has_its_ideal(self):
-        points = [{"ranks": ranks, "growth": ranks, "speedup": speedup, "rung": str(ranks), "text": "", "efficiency": ""}
+        points = [{"ranks": ranks, "growth": ranks, "speedup": speedup, "rung": str(ranks), "text": "",
+                   "efficiency": ""}
                   for ranks, speedup in ((1, 1), (2, 1.9), (4, 3.5))]
         spec = scaling.chart(REPORT, {"series": [{"title": "data parallel", "points": points}]})
         self.assertEqual([value["speedup"] for value in spec["layer"][0]["data"]["values"]], [1, 2, 4])

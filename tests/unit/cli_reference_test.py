@@ -1,4 +1,4 @@
-"""docs/reference/cli.md is made from what each command prints for --help. OPTRUSH_UPDATE_GOLDENS=1 writes it."""
+"""docs/reference/cli.md has the --help of each command. OPTRUSH_UPDATE_GOLDENS=1 writes it."""
 
 import difflib
 import os
@@ -12,14 +12,16 @@ PAGE = SOURCE / "docs/reference/cli.md"
 HEAD = """# Command line
 
 This page is generated from `optrush COMMAND --help`. In a clone the program is `./optrush`, which also has the commands
-`setup`, `test`, `wheel` and `docs`: `./optrush --help` lists them. [Running](../guides/running.md) explains the options of `run`.
+`setup`, `test`, `wheel` and `docs`: `./optrush --help` lists them. [Running](../guides/running.md) explains the \
+options of `run`.
 
 """
 
 
 def said(*words):
-    # A terminal's width decides nothing.
-    done = subprocess.run([BUILD / "bin/optrush", *words], capture_output=True, text=True, env={**os.environ, "COLUMNS": "120"})
+    # The output must not depend on the width of the terminal.
+    environment = {**os.environ, "COLUMNS": "120"}
+    done = subprocess.run([BUILD / "bin/optrush", *words], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, f"optrush {' '.join(words)}: exit code {done.returncode}\n{done.stderr}"
     return done.stdout.rstrip()
 
@@ -45,8 +47,9 @@ def main():
         PAGE.write_text(new)
     old = PAGE.read_text()
     if old != new:
-        sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), new.splitlines(True), "cli.md", "the programs"))
-        sys.exit("made anew by OPTRUSH_UPDATE_GOLDENS=1")
+        before, after = old.splitlines(True), new.splitlines(True)
+        sys.stdout.writelines(difflib.unified_diff(before, after, "cli.md", "the programs"))
+        sys.exit("OPTRUSH_UPDATE_GOLDENS=1 writes the page anew")
 
 
 main()

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: `optrush` with its worker, on a model that trains in a moment."""
+"""The command line of `optrush` with its worker, on a model that trains in a moment."""
 import json
 import os
 import pathlib
@@ -28,7 +28,7 @@ exp:run { rounds = 2 }:report()
 
 
 def optrush(*arguments, charts=False):
-    """Without charts: they take a second to draw."""
+    """Draws no charts by default, because they take a second."""
     environment = os.environ if charts else {**os.environ, "OPTRUSH_PYTHON": "/bin/false"}
     return subprocess.run([OPTRUSH, *arguments], capture_output=True, text=True, cwd=work, env=environment)
 
@@ -51,9 +51,11 @@ def usage():
     expect(optrush("--version"), 0, "optrush 0.")
     expect(optrush("--help"), 0, "run an experiment", "optrush run @quickstart")
     expect(optrush("run", "--help"), 0, "--dry-run", "Exit code")
-    expect(optrush("rnu", "tiny.lua"), 2, "optrush: error[unknown_name]: there is no command 'rnu'", "did you mean 'run'?")
+    expect(optrush("rnu", "tiny.lua"), 2, "optrush: error[unknown_name]: there is no command 'rnu'",
+           "did you mean 'run'?")
     expect(optrush("run", "tiny.lua", "--dryrun"), 2, "no option '--dryrun'", "did you mean '--dry-run'?")
-    expect(optrush("run", "tiny.lua", "--turns", "on"), 2, "the option '--turns' of optrush run is now called '--interleave'")
+    expect(optrush("run", "tiny.lua", "--turns", "on"), 2,
+           "the option '--turns' of optrush run is now called '--interleave'")
     expect(optrush("run"), 2, "script is required")
     expect(optrush("run", "tyni.lua"), 2, "there is no script 'tyni.lua'", "did you mean 'tiny.lua'?")
     expect(optrush("run", "tiny.lua", "--rounds", "0"), 2, "--rounds must be a number above 0, but is '0'")
@@ -75,9 +77,10 @@ def usage():
     expect(optrush("report", "halves"), 1, "experiment.json is missing", "labels in this folder: kept")
     expect(optrush("report", "halves/read"), 1, "experiment.json and results.json are missing")
     expect(optrush("run", "tiny.lua", "--set", "steps=1"), 2, "did you mean 'train.steps'?")
-    expect(optrush("run", "@quikstart", "--dry-run"), 2, "no shipped experiment 'quikstart'", "did you mean 'quickstart'?")
+    expect(optrush("run", "@quikstart", "--dry-run"), 2, "no shipped experiment 'quikstart'",
+           "did you mean 'quickstart'?")
     sdk = pathlib.Path(expect(optrush("sdk"), 0).stdout.strip())
-    assert (sdk / "lib/cmake/OptimizationRush/OptimizationRushConfig.cmake").exists(), "a build tree is a prefix, too"
+    assert (sdk / "lib/cmake/OptimizationRush/OptimizationRushConfig.cmake").exists(), "a build tree is a prefix too"
     assert pathlib.Path(expect(optrush("sdk", "--torch"), 0).stdout.strip(), "lib/libtorch_cpu.so").exists()
 
 
@@ -89,14 +92,14 @@ def listings():
     expect(optrush("plugins", "gradient_acumulation"), 1, "did you mean 'gradient_accumulation'?")
     shown = expect(optrush("experiments"), 0, "@quickstart", "Which optimizations pay on this machine?").stdout
     assert "@attention" in shown and "error" not in shown, shown
-    assert "no bf16" not in shown, "the list has not measured the CPU"
+    assert "no bf16" not in shown, "the list does not measure the CPU"
     expect(optrush("stubs"), 0, "---@meta", "gradient_accumulation")
     expect(optrush("doctor", "--help"), 0, "--quick")
     expect(optrush("forward"), 2)
 
 
 def experiments_for_programs():
-    """Of a build tree with experiments of its own: what can't be read has the code of its error."""
+    """A build tree with other experiments: an unreadable one is listed with the code of its error."""
     tree, scripts = work / "tree", pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"]) / "scripts"
     (tree / "bin").mkdir(parents=True)
     shutil.copy(OPTRUSH, tree / "bin")
@@ -104,11 +107,13 @@ def experiments_for_programs():
     (tree / "source/scripts").symlink_to(scripts)
     (tree / "installation.json").write_text(json.dumps({"source": str(tree / "source")}))
     good = re.sub(r"exp:ladder.*?\n}\n", "", SCRIPT, flags=re.DOTALL)
-    for name, text in {"good": good, "lua": "local rush = = 1", "plugins": SCRIPT, "values": good.replace("nano", "nona")}.items():
+    texts = {"good": good, "lua": "local rush = = 1", "plugins": SCRIPT, "values": good.replace("nano", "nona")}
+    for name, text in texts.items():
         (tree / f"source/experiments/{name}.lua").write_text(text)
     done = subprocess.run([tree / "bin/optrush", "experiments", "--json"], capture_output=True, text=True, check=True)
     listed = {entry.pop("name"): entry for entry in json.loads(done.stdout)}
-    good = {"file": str(tree / "source/experiments/good.lua"), "problem": "", "questions": ["Does the command line work?"]}
+    good = {"file": str(tree / "source/experiments/good.lua"), "problem": "",
+            "questions": ["Does the command line work?"]}
     assert listed["good"] == good, listed
     codes = {name: entry["code"] for name, entry in listed.items() if name != "good"}
     assert codes == {"lua": "script_error", "plugins": "unknown_name", "values": "invalid_value"}, listed
@@ -116,33 +121,39 @@ def experiments_for_programs():
 
 
 def plan_mesh():
-    expect(optrush("plan-mesh", "--model", "llama-3.1-8b", "--devices", "8"), 0, "dp 8", "Assumptions", "not a measurement")
+    expect(optrush("plan-mesh", "--model", "llama-3.1-8b", "--devices", "8"), 0, "dp 8", "Assumptions",
+           "not a measurement")
     expect(optrush("plan-mesh", "--model", "llama-3.1-70b", "--devices", "8"), 0, "the smallest needs")
     own = ("--flops", "4T", "--memory", "16GB", "--link", "2GB", "--per-node", "4")
-    text = expect(optrush("plan-mesh", "--model", "tiny", "n_layers=8", "--devices", "4", *own, "--markdown"), 0, "| dp 4 |")
+    planned = optrush("plan-mesh", "--model", "tiny", "n_layers=8", "--devices", "4", *own, "--markdown")
+    text = expect(planned, 0, "| dp 4 |")
     assert "--flops 4T, as given" in text.stdout
-    planned = json.loads(expect(optrush("plan-mesh", "--model", "tiny", "--devices", "4", "--top", "2", "--json"), 0).stdout)
+    best_two = optrush("plan-mesh", "--model", "tiny", "--devices", "4", "--top", "2", "--json")
+    planned = json.loads(expect(best_two, 0).stdout)
     assert len(planned["mixes"]) == 2 and planned["mixes"][0]["seconds"]["step"] > 0
-    expect(optrush("plan-mesh", "--projection", "--global-batch", "64"), 0, "Projection, not a measurement", "torchtitan", "Megatron")
+    expect(optrush("plan-mesh", "--projection", "--global-batch", "64"), 0, "Projection, not a measurement",
+           "torchtitan", "Megatron")
     expect(optrush("plan-mesh"), 2, "--model and --devices")
     expect(optrush("plan-mesh", "--model", "llama-3.1-8", "--devices", "8"), 2, "did you mean 'llama-3.1-8b'?")
     expect(optrush("plan-mesh", "--model", "tiny", "n_layer=8", "--devices", "8"), 2, "did you mean 'n_layers'?")
     expect(optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--hardware", "h20"), 2, "unknown hardware 'h20'")
     expect(optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--dtype", "bf61"), 2, "did you mean 'bf16'?")
     expect(optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--flops", "4 T"), 2, "--flops is '4 T'")
-    expect(optrush("plan-mesh", "--model", "tiny", "--devices", "16", *own), 2, "the network bandwidth of a device is unknown")
+    expect(optrush("plan-mesh", "--model", "tiny", "--devices", "16", *own), 2,
+           "the network bandwidth of a device is unknown")
     expect(optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--by", "speed"), 2, "--by")
 
 
 def dry_run():
-    text = expect(optrush("run", "tiny.lua", "--dry-run", "--set", "train.lr=0.5"), 0, "+ gradient_accumulation { steps = 2 }",
-                  "train.lr = 0.5", "00-base-drift", "parameters")
+    text = expect(optrush("run", "tiny.lua", "--dry-run", "--set", "train.lr=0.5"), 0,
+                  "+ gradient_accumulation { steps = 2 }", "train.lr = 0.5", "00-base-drift", "parameters")
     assert "compared with accumulated" in text.stdout
-    expect(optrush("run", "tiny.lua", "--dry-run", "--set", "gradient_accumulation.steps=4", "--only", "f*s?d", "--only",
-                   "acc*"), 0, "+ gradient_accumulation { steps = 4 }", "--only: fused, accumulated, and the base")
+    options = ("--set", "gradient_accumulation.steps=4", "--only", "f*s?d", "--only", "acc*")
+    expect(optrush("run", "tiny.lua", "--dry-run", *options), 0, "+ gradient_accumulation { steps = 4 }",
+           "--only: fused, accumulated, and the base")
     (work / "compiled.lua").write_text(SCRIPT.replace('"fused", "fused_adamw"', '"compiled", "compile"'))
-    expect(optrush("run", "compiled.lua", "--dry-run"), 0, "; bounds: units compiled by 'compile' are assumed to need no more",
-           "interleaved from round 2 on")
+    expect(optrush("run", "compiled.lua", "--dry-run"), 0,
+           "; bounds: units compiled by 'compile' are assumed to need no more", "interleaved from round 2 on")
     (work / "sized.lua").write_text(SCRIPT.replace("seq_len = 16", 'seq_len = rush.arg("length", 16)'))
     expect(optrush("run", "sized.lua", "--dry-run", "--arg", "length=8"), 0, "argument length = 8", "train.seq_len = 8")
     shown = json.loads(expect(optrush("run", "tiny.lua", "--dry-run", "--json", "--rounds", "1"), 0).stdout)
@@ -163,7 +174,7 @@ def run_and_resume():
     assert "tokens/s" in done.stdout and "reports/tiny/kept/report.md" in done.stdout
     report = work / "reports/tiny/kept"
     charts = sorted(report.glob("*.svg"))
-    assert charts, "the run has drawn them"
+    assert charts, "the run draws charts"
     expect(optrush("run", "tiny.lua", "--label", "kept"), 2, "--resume")
     before = results("kept")
     expect(optrush("run", "tiny.lua", "--label", "kept", "--rounds", "1", "--resume"), 0, "are already complete")
@@ -188,7 +199,7 @@ def repeat_alone():
     expect(optrush("worker", "--spec", spec, "--out", "alone"), 0)
     assert (work / "alone/result.json").exists()
     expect(optrush("worker", "--spec", "none.json"), 1, "none.json")
-    # OpenMP tells what it was given while it is loaded: before the worker has read its spec.
+    # OpenMP prints its settings when it is loaded, before the worker reads its spec.
     told = json.loads((work / spec).read_text())
     told["env"] = {"OMP_DISPLAY_ENV": "true"}
     (work / "told.json").write_text(json.dumps(told))
@@ -201,18 +212,20 @@ def repeat_alone():
 def planned_for_a_gpu():
     expect(optrush("run", "tiny.lua", "--dry-run", "--as-gpu", "h10"), 2, "unknown GPU 'h10'", "did you mean 'h100'?")
     expect(optrush("run", "tiny.lua", "--as-gpu", "h100"), 2, "--as-gpu needs --dry-run")
-    expect(optrush("run", "tiny.lua", "--dry-run", "--as-gpu", "a100-40"), 0, "planned for: A100 40GB, 39.4 GiB (sm_80)",
-           "cuBLAS workspaces 16.2 MiB", " reserved")
+    expect(optrush("run", "tiny.lua", "--dry-run", "--as-gpu", "a100-40"), 0,
+           "planned for: A100 40GB, 39.4 GiB (sm_80)", "cuBLAS workspaces 16.2 MiB", " reserved")
     table = expect(optrush("run", "tiny.lua", "--dry-run", "--costs", "--as-gpu", "80"), 0, "| reserved |").stdout
     assert "CUDA context" in table
-    (work / "too_much.lua").write_text(SCRIPT.replace('"fused", "fused_adamw"', '"wide", { model = { ffn_dim = 400000000 } }'))
+    wide_rung = SCRIPT.replace('"fused", "fused_adamw"', '"wide", { model = { ffn_dim = 400000000 } }')
+    (work / "too_much.lua").write_text(wide_rung)
     shown = json.loads(expect(optrush("run", "too_much.lua", "--dry-run", "--json", "--as-gpu", "80"), 0).stdout)[0]
     assert shown["as_gpu"] == {"name": "H100 80GB", "memory_bytes": round(79.1 * 2**30), "sm": "sm_90"}, shown["as_gpu"]
     plans = {variant["name"]: plan for variant, plan in zip(shown["variants"], shown["plans"])}
     assert plans["base"]["status"] == "planned"
     wide = plans["wide"]
     assert wide["status"] == "skipped" and wide["reason"].startswith("a step needs "), wide["reason"]
-    assert wide["memory"]["least_bytes"] > wide["memory"]["available_bytes"] == shown["as_gpu"]["memory_bytes"], wide["memory"]
+    memory = wide["memory"]
+    assert memory["least_bytes"] > memory["available_bytes"] == shown["as_gpu"]["memory_bytes"], memory
     assert wide["costs"]["total"]["launches"] > 0
 
 
@@ -230,8 +243,9 @@ exp:run { rounds = 1 }:report()
     done = expect(optrush("run", "large.lua"), 0, "wide: skipped")
     assert re.search(r"a step needs [\d.]+ TiB \([\d,]+ bytes\), but this machine has", done.stdout), done.stdout
     expect(optrush("run", "large.lua", "--dry-run"), 0, "predicted peak", "skipped: a step needs")
-    # A base that does not fit: nothing is measured, and the batch that does is named.
-    batch = lambda sequences: ("--set", f"train.micro_batch={sequences}", "--set", "train.seq_len=4096", "--only", "wide")
+    # A base that does not fit: nothing is measured, and the message names a batch that fits.
+    batch = lambda sequences: ("--set", f"train.micro_batch={sequences}", "--set", "train.seq_len=4096",
+                               "--only", "wide")
     done = expect(optrush("run", "large.lua", *batch(3 << 18)), 1, "base: skipped, a step needs",
                   "nothing was measured: base ended as 'skipped'")
     fits = int(re.search(r"train.micro_batch = (\d+) fits, with accumulation = \d+", done.stderr)[1])
@@ -241,7 +255,7 @@ exp:run { rounds = 1 }:report()
 
 
 def mistakes():
-    """What an engineer from another framework writes."""
+    """Habits from other frameworks."""
     (work / "other.lua").write_text(SCRIPT.replace("micro_batch = 2", "batch_size = 2"))
     expect(optrush("run", "other.lua"), 1, "other.lua", "unknown field 'batch_size'", "did you mean 'micro_batch'?")
     expect(optrush("run", "tiny.lua", "--set", "train.learning_rate=1"), 2, "did you mean 'lr'?")
@@ -251,7 +265,7 @@ def mistakes():
 
 
 def time_limit():
-    """A limit that holds no three rounds of all steps: it ends with claims all the same."""
+    """A limit that is too short for three rounds of all steps: the report still has claims."""
     def limited(label, run, steps):
         (work / "limited.lua").write_text(f"""
 local rush = require "optrush"
@@ -262,11 +276,12 @@ exp:run {run}:report()
 """)
         return optrush("run", "limited.lua", "--label", label)
 
-    # The starts of three rounds must fit on a loaded machine as well.
+    # The limit has room for the starts of three rounds on a loaded machine.
     began = time.monotonic()
     expect(limited("short", "{ rounds = 1 }", 4), 0)
     limit = max(10, round(8 * (time.monotonic() - began)))
-    expect(limited("local", f'{{ within = 0.03, at_most = "{limit}s" }}', 20000 * limit), 0, "would take about", "but the limit is ")
+    done = limited("local", f'{{ within = 0.03, at_most = "{limit}s" }}', 20000 * limit)
+    expect(done, 0, "would take about", "but the limit is ")
     runs = [json.loads(path.read_text()) for path in (work / "reports/limited/local").glob("runs/*-r*/result.json")]
     counts = [(run["cut"], len(run["steps"])) for run in runs]
     assert len(runs) >= 6 and all(cut == "time limit" and 4 <= steps < 20000 * limit for cut, steps in counts), counts
@@ -276,7 +291,7 @@ exp:run {run}:report()
 
 
 def equal_stacks():
-    """A ladder and the ablation of the same rungs: what is the same is planned and run once."""
+    """A ladder and the ablation of the same rungs: equal stacks are planned and run once."""
     rungs = '{ rush.rung("fused", "fused_adamw"), rush.rung("flash", "flash_attention") }'
     (work / "both.lua").write_text(f"""
 local rush = require "optrush"
@@ -295,7 +310,7 @@ exp:run {{ rounds = 1 }}:report()
 
 
 def trials():
-    """batch = "max" with runs that confirm it, and what a resumed script remembers of them."""
+    """batch = "max" with runs that confirm it, and their results in a resumed script."""
     (work / "filled.lua").write_text("""
 local rush = require "optrush"
 local exp = rush.experiment { name = "filled", model = rush.llama("nano"),
@@ -309,17 +324,18 @@ exp:run { rounds = 1 }:report()
     answers = [json.loads(line) for line in (work / "reports/trials.jsonl").read_text().splitlines()]
     assert [(answer["micro_batch"], answer["holds"]) for answer in answers] == [(8, True)], answers
     assert 0 < answers[0]["peak_bytes"] < 1e9
-    # As if the run had not fitted: a resumed script believes it, and halves.
+    # The record now says that the run did not fit: a resumed script halves the batch.
     answers[0]["holds"] = False
     (work / "reports/trials.jsonl").write_text(json.dumps(answers[0]))
     expect(optrush("run", "filled.lua", "--resume"), 0, "do not belong to the present experiment")
     spec = json.loads((work / "reports/filled/local/runs/01-fused-r1/spec.json").read_text())
     assert (spec["train"]["micro_batch"], spec["train"]["accumulation"]) == (4, 2)
-    assert len((work / "reports/trials.jsonl").read_text().splitlines()) == 2, "four sequences were tried, eight were not again"
+    lines = (work / "reports/trials.jsonl").read_text().splitlines()
+    assert len(lines) == 2, "four sequences were tried, eight were not tried again"
 
 
 def forks():
-    """The batches that are tried and all variants: LibTorch is loaded once for their plans."""
+    """One process that has loaded LibTorch plans all tried batches and variants."""
     (work / "planned.lua").write_text("""
 local rush = require "optrush"
 local exp = rush.experiment { name = "planned", model = rush.llama("nano"),
@@ -331,22 +347,27 @@ exp:run { rounds = 1 }
     log = expect(optrush("run", "planned.lua", "--dry-run", "--verbose"), 0, "train.micro_batch = 8").stderr
     servers = re.findall(r"started (\d+): \S+/optrush-worker fork-server --plans --room\n", log)
     plans = re.findall(r"forked (\d+): \S+/optrush-worker plan ", log)
-    assert len(servers) == 1 and len(set(plans)) == len(plans) > 3 and "optrush-worker plan" not in re.sub("forked .*", "", log), log
+    assert len(servers) == 1 and len(set(plans)) == len(plans) > 3, log
+    assert "optrush-worker plan" not in re.sub("forked .*", "", log), log
     for pid in servers + plans:
-        assert not pathlib.Path("/proc", pid, "exe").exists(), f"{pid} is left"
+        assert not pathlib.Path("/proc", pid, "exe").exists(), f"{pid} still runs"
 
 
 def searches():
     (work / "search.lua").write_text("""
 local rush = require "optrush"
-local exp = rush.experiment { name = "best", model = rush.llama("nano"), train = { micro_batch = 2, seq_len = 16, steps = 2 } }
+local exp = rush.experiment {
+  name = "best", model = rush.llama("nano"), train = { micro_batch = 2, seq_len = 16, steps = 2 },
+}
 exp:search({ rush.rung("fused", "fused_adamw") }, { at_most = "1m" }):report()
 """)
-    # Without an answer the base runs for its row alone: few steps, and no validation.
+    # Without an answer the base runs only for its row: few steps, and no validation.
     (work / "short.lua").write_text("""
 local rush = require "optrush"
-local exp = rush.experiment { name = "short", model = rush.llama "nano", train = { micro_batch = 2, seq_len = 16, steps = 20000 },
-  validate = { every = 10000, sequences = 2, patience = 2 } }
+local exp = rush.experiment {
+  name = "short", model = rush.llama "nano", train = { micro_batch = 2, seq_len = 16, steps = 20000 },
+  validate = { every = 10000, sequences = 2, patience = 2 },
+}
 exp:search({ rush.rung("fused", "fused_adamw") }, { at_most = "1s" }):report()
 """)
     done = optrush("run", "short.lua")
@@ -359,9 +380,10 @@ exp:search({ rush.rung("fused", "fused_adamw") }, { at_most = "1s" }):report()
 
 
 def interrupt():
-    # Runs interleaved end nearly together, which leaves little to be cut off.
-    with subprocess.Popen([OPTRUSH, "run", "tiny.lua", "--label", "cut", "--set", "train.steps=200", "--interleave", "off"], cwd=work,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    # Interleaved runs end at nearly the same time, which would leave little to interrupt.
+    cut_run = ("run", "tiny.lua", "--label", "cut", "--set", "train.steps=200", "--interleave", "off")
+    with subprocess.Popen([OPTRUSH, *cut_run], cwd=work, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as process:
         deadline = time.monotonic() + 90
         while not results("cut") and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -371,14 +393,14 @@ def interrupt():
     assert "interrupted by SIGINT" in stderr and "--resume" in stderr, stderr
     assert "no result yet" in (work / "reports/tiny/cut/report.md").read_text()
     cut = results("cut")
-    expect(optrush("run", "tiny.lua", "--label", "cut", "--set", "train.steps=200", "--interleave", "off", "--resume"), 0)
+    expect(optrush(*cut_run, "--resume"), 0)
     assert set(cut) < set(results("cut"))
 
 
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder)
     (work / "tiny.lua").write_text(SCRIPT)
-    for case in (usage, listings, experiments_for_programs, plan_mesh, dry_run, run_and_resume, repeat_alone, too_large, mistakes, time_limit, equal_stacks, trials, forks, searches,
-                 interrupt):
+    for case in (usage, listings, experiments_for_programs, plan_mesh, dry_run, run_and_resume, repeat_alone, too_large,
+                 mistakes, time_limit, equal_stacks, trials, forks, searches, interrupt):
         case()
         print(case.__name__, "passed", flush=True)

@@ -1,5 +1,6 @@
-"""The reports in reports/: those with their raw results are rendered again as they are, from a clean commit, and name no path
-of a machine; the others say that they can be read only."""
+"""The reports in reports/: one with raw results renders to the same files, from a clean commit, without local paths.
+
+The other reports say that they can only be read."""
 import json
 import os
 import pathlib
@@ -21,7 +22,8 @@ def rendered_again(results):
         assert done.returncode == 0, f"{results}: {done.stderr}"
         if "tables only" in done.stderr:
             return None
-        return {name: (pathlib.Path(folder) / name).read_text() for name in ("report.md", "results.csv", "summary.json")}
+        files = ("report.md", "results.csv", "summary.json")
+        return {name: (pathlib.Path(folder) / name).read_text() for name in files}
 
 
 def strings_in(value):
@@ -33,9 +35,10 @@ def strings_in(value):
 
 
 def check_paths(results, document):
-    """What a reader gets has the paths of the project, and none of the machine that measured."""
+    """Published reports have paths relative to the project, and no path of the machine."""
     paths = {text for text in strings_in(document) if re.match(r"/[\w.-]+/", text)}
-    assert not paths, f"{results} names paths of a machine, cut them to those of the project here and in report.md: {sorted(paths)[:5]}"
+    cure = "cut them to those of the project here and in report.md"
+    assert not paths, f"{results} names paths of a machine, {cure}: {sorted(paths)[:5]}"
 
 
 def main():
@@ -52,13 +55,14 @@ def main():
         document = json.loads(results.read_text())
         check_paths(results, document)
         commit = document["context"]["commit"]
-        assert not commit.endswith("-dirty"), f"{report} is of uncommitted changes"
+        assert not commit.endswith("-dirty"), f"{report} was made with uncommitted changes"
         files = rendered_again(results)
         if files is None:
             print("vl-convert-python is not installed")
             sys.exit(77)
         for name, expected in files.items():
-            assert (report.parent / name).read_text() == expected, f"{report.parent / name}: render it again with optrush report"
+            there = report.parent / name
+            assert there.read_text() == expected, f"{there}: render it again with optrush report"
         again += 1
     if again == 0:
         print("no report here has its raw results")

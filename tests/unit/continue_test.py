@@ -1,6 +1,8 @@
-"""Runs that save their state and are interrupted, once and again: `--resume` goes on from the last state, and training is
-equal to the bit to a run without a break, on one rank and on two. Who is told to stop saves once more, all ranks after the same
-step, whichever process is told. A run that something else ended goes on by itself, one that came to another bad end by `--retry`."""
+"""Runs that save their state and are interrupted, once and repeatedly: `--resume` continues from the last state.
+
+Training equals an uninterrupted run to the bit, on one rank and on two. A run that gets a stop signal saves once more,
+all ranks after the same step, whichever process gets the signal. `--resume` continues a run that another program ended;
+a run with another bad end needs `--retry`."""
 import json
 import os
 import pathlib
@@ -32,8 +34,8 @@ RUNS = {"00-base-r1": "metrics.jsonl", "01-shards-r1": "ranks/0/metrics.jsonl"}
 
 
 def start(label, *more):
-    return subprocess.Popen([OPTRUSH, "run", "long.lua", "--device", "cpu", "--label", label, *more], cwd=work, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    command = [OPTRUSH, "run", "long.lua", "--device", "cpu", "--label", label, *more]
+    return subprocess.Popen(command, cwd=work, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
 
 def run(label, *more, code=0):
@@ -72,7 +74,7 @@ def saved(label, name):
 
 
 def worker_of(process, rank=None):
-    """A worker that the controller has started."""
+    """The process id of a worker that the controller started."""
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
@@ -88,33 +90,38 @@ def worker_of(process, rank=None):
 def check_equal(label, name, interruptions):
     whole, here = result_of("whole", name), result_of(label, name)
     assert here["status"] == "ok", here["reason"]
-    for key in ("step", "loss", "grad_norm", "learning_rate", "tokens", "processed_tokens", "positions", "attention_pairs"):
+    for key in ("step", "loss", "grad_norm", "learning_rate", "tokens", "processed_tokens", "positions",
+                "attention_pairs"):
         want, have = [[step[key] for step in result["steps"]] for result in (whole, here)]
         assert want == have, (name, key)
     assert [(point["step"], point["loss"]) for point in whole["validation"]] == [
         (point["step"], point["loss"]) for point in here["validation"]], name
-    regular = [point["step"] for point in here["saved"] if point["step"] % EVERY == 0 or point["step"] == STEPS + WARMUP]
-    # Figures are of all timed steps, whoever has made them.
+    regular = [point["step"] for point in here["saved"]
+               if point["step"] % EVERY == 0 or point["step"] == STEPS + WARMUP]
+    # Figures include all timed steps of all processes.
     for flops, value in whole["flops_per_token"].items():
         assert abs(here["flops_per_token"][flops] - value) <= 1e-9 * value, (name, flops)
     assert [point["step"] for point in whole["saved"]] == regular, name
-    # What the metrics say as it goes on is the whole run, too.
+    # The metrics have the whole run too.
     told = lines(label, name)
     assert [line["step"] for line in told if line["event"] == "step"] == list(range(STEPS + WARMUP)), name
-    assert [line["step"] for line in told if line["event"] == "validation"] == [point["step"] for point in here["validation"]]
-    # It warms up wherever it goes on.
+    validations = [line["step"] for line in told if line["event"] == "validation"]
+    assert validations == [point["step"] for point in here["validation"]]
+    # Each process begins with warm-up steps.
     untimed = {step["step"] for step in here["steps"] if not step["timed"]}
-    assert untimed == {at + i for at in (0, *interruptions) for i in range(WARMUP)} - {STEPS + WARMUP, STEPS + WARMUP + 1}, (
+    warmups = {at + i for at in (0, *interruptions) for i in range(WARMUP)}
+    assert untimed == warmups - {STEPS + WARMUP, STEPS + WARMUP + 1}, (
         untimed, interruptions)
     notes = [note for note in here["notes"] if "interrupted" in note]
     if interruptions:
-        assert len(notes) == 1 and "at step " + ", ".join(map(str, interruptions)) + "," in notes[0], (notes, interruptions)
+        at_steps = "at step " + ", ".join(map(str, interruptions)) + ","
+        assert len(notes) == 1 and at_steps in notes[0], (notes, interruptions)
     else:
         assert not notes, notes
 
 
 def cut_once():
-    """The steps before the state keep their times; what was made after it is made again."""
+    """Steps before the state keep their times; later steps are repeated."""
     for name in RUNS:
         process = start("cut", "--resume")
         wait_for(lambda name=name: len(saved("cut", name)) >= 2, process)
@@ -124,7 +131,7 @@ def cut_once():
         assert result_of("cut", name) is None
         state = json.loads((folder_of("cut", name) / "state/state.json").read_text())["step"]
         before = {line["step"]: line["seconds"] for line in lines("cut", name) if line["event"] == "step"}
-        assert max(before) + 1 == state >= 2 * EVERY, "it saves after the step that is under way"
+        assert max(before) + 1 == state >= 2 * EVERY, "it saves after the current step"
         only = ("--only", "base") if name == "00-base-r1" else ()
         text = run("cut", "--resume", *only)
         assert f"{name} continues from its state before step {state}" in text, text
@@ -137,7 +144,7 @@ def cut_once():
 
 
 def killed_again_and_again():
-    """Controller or worker, at any moment: it always comes to the same end."""
+    """SIGKILL to the controller or a worker at any moment: the result is always the same."""
     order = random.Random(7)
     went_on = {name: 0 for name in RUNS}
     kills = 0
@@ -145,7 +152,7 @@ def killed_again_and_again():
         process = start("killed", "--resume", "--retry")
         while process.poll() is None and not worker_of(process):
             time.sleep(0.01)
-        # After some more states, or before the first one; shortly after it or in the middle of the way to the next.
+        # Kill after some more states, or before the first one; then soon after the state or between two states.
         before, states = sum(len(saved("killed", name)) for name in RUNS), order.choice([0, 1, 1, 2])
         while process.poll() is None and sum(len(saved("killed", name)) for name in RUNS) < before + states:
             time.sleep(0.01)
@@ -159,16 +166,17 @@ def killed_again_and_again():
         if process.returncode == 0:
             break
     assert process.returncode == 0, text
-    print(f"{kills} kills, went on: {went_on}")
+    print(f"{kills} kills, continued: {went_on}")
     assert kills >= 3 and sum(went_on.values()) >= 1, (kills, went_on)
     for name in RUNS:
         here = result_of("killed", name)
         for key in ("step", "loss", "grad_norm"):
-            assert [step[key] for step in here["steps"]] == [step[key] for step in result_of("whole", name)["steps"]], (name, key)
+            undisturbed = [step[key] for step in result_of("whole", name)["steps"]]
+            assert [step[key] for step in here["steps"]] == undisturbed, (name, key)
 
 
 def after_the_last_save():
-    """Nothing is trained again where only the result is missing."""
+    """A run that lacks only its result is not trained again."""
     name = "01-shards-r1"
     before = result_of("cut", name)
     (folder_of("cut", name) / "result.json").unlink()
@@ -185,7 +193,7 @@ def state_of(label, name):
 
 
 def bad_end():
-    """A worker that another program kills leaves a bad end that is not its own: --resume goes on."""
+    """Another program kills a worker: --resume continues the run."""
     process = start("bad", "--only", "base")
     wait_for(lambda: saved("bad", "00-base-r1") and worker_of(process), process)
     os.kill(worker_of(process), signal.SIGKILL)
@@ -193,7 +201,7 @@ def bad_end():
     result = result_of("bad", "00-base-r1")
     assert "killed" in text and result["cause"] == "lost", (text, result)
     state = state_of("bad", "00-base-r1")
-    # How long it may take is no part of what it is.
+    # The timeout is no part of a run's identity.
     text = run("bad", "--only", "base", "--resume", "--set", "timeout=1234")
     assert f"00-base-r1 is rerun: it ended as '{result['status']}'" in text, text
     assert f"continues from its state before step {state}" in text, text
@@ -201,7 +209,7 @@ def bad_end():
 
 
 def out_of_time():
-    """It saves before it ends; its row stays, and --retry goes on from there."""
+    """A run saves before its timeout; its row stays, and --retry continues it."""
     name = "00-base-r1"
     text = run("late", "--only", "base", "--set", "train.steps=1000000", "--set", "timeout=6", code=1)
     assert result_of("late", name)["status"] == "timeout" and "cause" not in result_of("late", name), text
@@ -213,14 +221,14 @@ def out_of_time():
 
 
 def told_to_stop():
-    """Each process of two ranks that may be told first; the others are told a little later, or never."""
+    """Each process of a run with two ranks may get the signal first; the others get it later, or never."""
     name = "01-shards-r1"
     interruptions = []
     for first, then in ((1, "controller"), (0, "controller"), ("controller", 1)):
         process = start("told", "--only", "shards", "--resume")
         already = interruptions[-1] if interruptions else 0
-        wait_for(lambda: max([line["step"] for line in lines("told", name) if line["event"] == "step"], default=0) > already + 5,
-                 process)
+        made = lambda: [line["step"] for line in lines("told", name) if line["event"] == "step"]
+        wait_for(lambda: max(made(), default=0) > already + 5, process)
         pid = {"controller": process.pid, **{rank: worker_of(process, rank) for rank in (0, 1)}}
         os.kill(pid[first], signal.SIGTERM)
         time.sleep(0.3)
@@ -234,20 +242,21 @@ def told_to_stop():
         assert max(line["step"] for line in lines("told", name) if line["event"] == "step") + 1 == interruptions[-1]
     run("told", "--only", "shards", "--resume")
     check_equal("told", name, interruptions)
-    # A worker alone that somebody ends: all ranks save, and the run goes on without --retry.
+    # A signal to one worker only: all ranks save, and --resume continues the run without --retry.
     process = start("worker", "--only", "shards")
     wait_for(lambda: [line for line in lines("worker", name) if line["event"] == "step"], process)
     os.kill(worker_of(process, 1), signal.SIGTERM)
     text, _ = process.communicate(timeout=60)
     result = result_of("worker", name)
-    assert process.returncode == 1 and result["cause"] == "lost" and "ended by SIGTERM" in result["reason"], (text, result)
+    assert process.returncode == 1 and result["cause"] == "lost", (text, result)
+    assert "ended by SIGTERM" in result["reason"], (text, result)
     state = state_of("worker", name)
     assert f"continues from its state before step {state}" in run("worker", "--only", "shards", "--resume")
     check_equal("worker", name, [state])
 
 
 def not_its_own():
-    """A state of another spec, of other data or of runs interleaved is not gone on from."""
+    """No run continues from a state of another spec, of other data or of an interleaved run."""
     name = "00-base-r1"
 
     def cut(label):
@@ -272,12 +281,15 @@ def not_its_own():
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     state = folder_of("turns", name) / "state"
-    assert list(state.glob("step-*/*.safetensors")) and not list(state.glob("step-*/*.json")), "no run continues from the state of an interleaved one"
+    assert list(state.glob("step-*/*.safetensors"))
+    assert not list(state.glob("step-*/*.json")), "no run continues from the state of an interleaved one"
 
 
 def another_batch():
-    """A start with another micro-batch, accumulation or number of ranks reads every sequence once; one with other sequences begins with
-    the first of them, and says so."""
+    """A run that starts with another micro-batch, accumulation or number of ranks reads every sequence once.
+
+    With another sequence length it begins with the first sequence and says so.
+    """
     def trained(name, train, more="", seq_len=16):
         (work / f"{name}.lua").write_text(f"""
 local rush = require "optrush"
@@ -287,7 +299,8 @@ local exp = rush.experiment {{
 }}
 exp:run {{ rounds = 1 }}
 """)
-        done = subprocess.run([OPTRUSH, "run", f"{name}.lua", "--device", "cpu"], cwd=work, capture_output=True, text=True, timeout=300)
+        done = subprocess.run([OPTRUSH, "run", f"{name}.lua", "--device", "cpu"], cwd=work, capture_output=True,
+                              text=True, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
         result = json.loads((work / f"reports/{name}/local/runs/00-base-r1/result.json").read_text())
         return [step["loss"] for step in result["steps"]], [note for note in result["notes"] if "sequences" in note]
@@ -299,7 +312,8 @@ exp:run {{ rounds = 1 }}
     pairs = [sum(alone[i:i + 2]) / 2 for i in range(0, 12, 2)]
     first, _ = trained("first", "micro_batch = 2, steps = 2", "save = { every = 2 },")
     second, said = trained("second", "micro_batch = 1, accumulation = 2, steps = 2", after("first"))
-    third, more = trained("third", "micro_batch = 1, world_size = 2, steps = 1", after("second", 'plugins = { "ddp" },'))
+    more = after("second", 'plugins = { "ddp" },')
+    third, more = trained("third", "micro_batch = 1, world_size = 2, steps = 1", more)
     last, _ = trained("last", "micro_batch = 1, steps = 2", after("third"))
     assert not said and not more, (said, more)
     for have, want in zip([*first, *second, *third, *last], [*pairs[:5], *alone[10:]], strict=True):
@@ -313,9 +327,11 @@ exp:run {{ rounds = 1 }}
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder)
     (work / "long.lua").write_text(SCRIPT)
-    (work / "text.txt").write_text("".join(f"line {i * i % 97}: the sum of {i % 7} and {i % 5} is {i % 7 + i % 5}\n" for i in range(3000)))
+    (work / "text.txt").write_text("".join(
+        f"line {i * i % 97}: the sum of {i % 7} and {i % 5} is {i % 7 + i % 5}\n" for i in range(3000)))
     run("whole")
-    for case in (cut_once, after_the_last_save, told_to_stop, bad_end, out_of_time, killed_again_and_again, not_its_own, another_batch):
+    for case in (cut_once, after_the_last_save, told_to_stop, bad_end, out_of_time, killed_again_and_again,
+                 not_its_own, another_batch):
         began = time.monotonic()
         case()
         print(f"{case.__name__} passed after {time.monotonic() - began:.0f} s", flush=True)

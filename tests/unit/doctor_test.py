@@ -1,4 +1,4 @@
-"""`optrush-worker doctor`: its JSON keeps to the schema, its page and its messages are sane."""
+"""`optrush-worker doctor`: its JSON keeps to the schema, and its page and messages have the main facts."""
 import json
 import os
 import pathlib
@@ -44,14 +44,15 @@ assert refused.returncode == 1 and "no GPU can be used" in refused.stderr, refus
 misspelt = doctor("--device", "cdua")
 assert misspelt.returncode != 0 and "did you mean 'cuda'" in misspelt.stderr, misspelt.stderr
 
-# A driver that is too old is said to be so, with the cure: by doctor, and by what asks for the GPU.
+# doctor and a request for the GPU both report a driver that is too old, with the cure.
 old_driver = {**os.environ, "LD_LIBRARY_PATH": os.environ["OPTRUSH_OLD_DRIVER"]}
-refused = subprocess.run([WORKER, "doctor", "--quick", "--device", "cuda"], capture_output=True, text=True, env=old_driver)
+ask_for_gpu = [WORKER, "doctor", "--quick", "--device", "cuda"]
+refused = subprocess.run(ask_for_gpu, capture_output=True, text=True, env=old_driver)
 assert refused.returncode == 1, refused
 for words in ("too old for CUDA", "it has CUDA 12.4", "580 or newer", "--device cpu"):
     assert words in refused.stderr, refused.stderr
 
-# What doctor says of a plugin is what a run of it says.
+# doctor gives the same reason for a plugin as a run with it.
 with tempfile.TemporaryDirectory() as folder:
     spec, context = os.path.join(folder, "spec.json"), os.path.join(folder, "context.json")
     pathlib.Path(spec).write_text(json.dumps({"plugins": [{"name": "tf32"}], "device": "cpu"}))

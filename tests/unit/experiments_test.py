@@ -1,4 +1,4 @@
-"""Experiments that ship run in tiny form, their reports say what was asked, and their forms for a GPU are sound."""
+"""Shipped experiments run in tiny form, their reports have the answers, and their forms for a GPU are sound."""
 import json
 import os
 import pathlib
@@ -12,7 +12,7 @@ from byte_tokenizer import save_byte_tokenizer  # noqa: E402
 
 
 def run(name, rungs, settings, folder, *arguments):
-    """Rows by rung, and the text of the report."""
+    """{rung: row} of the report, and its text."""
     command = [BUILD / "bin/optrush", "run", SOURCE / f"experiments/{name}.lua", "--out", folder, "--rounds", "1",
                "--device", "cpu", "--threads", "1"]
     for key, value in settings.items():
@@ -21,7 +21,7 @@ def run(name, rungs, settings, folder, *arguments):
         command += ["--only", rung]
     for argument in arguments:
         command += ["--arg", argument]
-    # Python is there for a checkpoint's tokenizer. Charts are not looked at, and take a second to draw.
+    # The tokenizer of a checkpoint needs Python. Charts take a second to draw, and no test reads them.
     environment = os.environ if arguments else {**os.environ, "OPTRUSH_PYTHON": "/bin/false"}
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, f"{name}\n{done.stdout}\n{done.stderr}"
@@ -33,9 +33,9 @@ def run(name, rungs, settings, folder, *arguments):
 
 
 def planned_for(name, *options):
-    """The variants that a script makes of these options; of the plans only the base's."""
-    command = [BUILD / "bin/optrush", "run", SOURCE / f"experiments/{name}.lua", "--dry-run", "--json", "--only", "base",
-               *options]
+    """The variants that a script makes with these options; only the base is planned."""
+    script = SOURCE / f"experiments/{name}.lua"
+    command = [BUILD / "bin/optrush", "run", script, "--dry-run", "--json", "--only", "base", *options]
     return subprocess.run([str(word) for word in command], capture_output=True, text=True)
 
 
@@ -49,7 +49,7 @@ def plugins_of(variant):
     return {use["name"]: use["options"] for use in variant["spec"]["plugins"]}
 
 
-# What a script makes of a GPU, without one.
+# The forms of scripts for a GPU, without a GPU.
 for memory, length in (("141", 4096), ("80", 4096), ("48", 2048)):
     for preset in ("short", "full"):
         ladder = variants_for("single_gpu", "--as-gpu", memory, "--preset", preset)
@@ -62,13 +62,13 @@ for memory, length in (("141", 4096), ("80", 4096), ("48", 2048)):
         batch = ladder["compile"]["spec"]["train"]["micro_batch"]
         assert ladder["PyTorch"]["spec"]["train"]["micro_batch"] == batch, "the same problem for both"
         assert not {"mixed_precision", "fused_adamw"} & plugins_of(ladder["bf16 weights"]).keys()
-        # What bf16 weights and the fused loss save is filled again.
+        # A larger micro-batch fills the memory that bf16 weights and the fused loss save.
         larger = {"141": 16, "80": 8, "48": 8}[memory]
         assert larger > batch and ladder["float8"]["previous"] == ladder[f"compile, micro-batch {larger}"]["index"]
         assert ladder["float8"]["spec"]["train"]["micro_batch"] == larger
         recomputing = ladder["full checkpointing"]
         top = ladder[f"bf16 weights, micro-batch {larger}"]
-        assert recomputing["previous"] == top["index"], "it branches off below the compiler"
+        assert recomputing["previous"] == top["index"], "it branches off before the compiler"
         assert "compile" not in plugins_of(recomputing) and "float8" not in plugins_of(recomputing)
         assert ladder[f"sequence {8 * length}, full checkpointing"]["spec"]["train"]["seq_len"] == 8 * length
     assert plugins_of(ladder["float8, row-wise"])["float8"]["recipe"] == "rowwise"
@@ -80,39 +80,49 @@ for name in ("attention", "kernels", "hardware", "swiglu_checkpoint"):
     assert any(form["spec"]["train"]["dtype"] == "bf16" for form in forms), name
 ladder = variants_for("versus_pytorch", "--as-gpu", "141")
 assert "cuda_graphs" in plugins_of(ladder["CUDA graphs"]) and "torch.compile reduce-overhead" in ladder
-assert plugins_of(ladder["base"]).keys() == {"flash_attention", "mixed_precision"}, "as the peers have it"
+assert plugins_of(ladder["base"]).keys() == {"flash_attention", "mixed_precision"}, "as in the peers"
 peer = ladder["torch.compile default, bf16 weights"]
-assert "bf16_weights" in plugins_of(ladder["bf16 weights"]) and "bf16_weights" in peer["external"]["command"], "on both sides"
+assert "bf16_weights" in plugins_of(ladder["bf16 weights"])
+assert "bf16_weights" in peer["external"]["command"], "on both sides"
 
 for memory, larger in (("141", True), ("80", False)):
     ladder = variants_for("flagship", "--as-gpu", memory)
-    assert list(ladder) == ["base", "attention cudnn", "fused kernels", "fused loss", "bf16 weights", "micro-batch 8"], list(ladder)
+    assert list(ladder) == ["base", "attention cudnn", "fused kernels", "fused loss", "bf16 weights",
+                            "micro-batch 8"], list(ladder)
     assert all(rung["spec"]["train"]["seq_len"] == 4096 for rung in ladder.values())
-    assert ladder["bf16 weights"]["spec"]["train"]["micro_batch"] == 4 and ladder["micro-batch 8"]["spec"]["train"]["micro_batch"] == 8
+    assert ladder["bf16 weights"]["spec"]["train"]["micro_batch"] == 4
+    assert ladder["micro-batch 8"]["spec"]["train"]["micro_batch"] == 8
     ladder = variants_for("flagship", "--as-gpu", memory, "--preset", "full")
-    assert ladder["PyTorch"]["spec"]["train"]["micro_batch"] == 4 and "cuda_graphs" in plugins_of(ladder["compile, CUDA graphs"])
+    assert ladder["PyTorch"]["spec"]["train"]["micro_batch"] == 4
+    assert "cuda_graphs" in plugins_of(ladder["compile, CUDA graphs"])
     assert ladder["float8"]["previous"] == ladder["compile"]["index"] and ("micro-batch 16" in ladder) == larger
     by_kernels = ladder["float8 by kernels"]
-    assert by_kernels["previous"] == ladder["micro-batch 8"]["index"] and plugins_of(by_kernels)["fused_kernels"]["largest_values"]
+    assert by_kernels["previous"] == ladder["micro-batch 8"]["index"]
+    assert plugins_of(by_kernels)["fused_kernels"]["largest_values"]
 small = planned_for("flagship", "--as-gpu", "40")
 assert small.returncode == 1 and "need a card of 74 GiB" in small.stderr, small.stderr
 
 ladder = variants_for("memory", "--as-gpu", "80")
-assert ladder["base"]["spec"]["model"]["n_layers"] == 16 and ladder["update in the backward"]["expect"]["memory"] == 0.93
+assert ladder["base"]["spec"]["model"]["n_layers"] == 16
+assert ladder["update in the backward"]["expect"]["memory"] == 0.93
 assert ladder["LoRA"]["previous"] == ladder["checkpointing"]["index"]
-assert "optimizer_in_backward" not in plugins_of(ladder["LoRA"]) and "nf4" in plugins_of(ladder["4-bit matrices, micro-batch 8"])
+assert "optimizer_in_backward" not in plugins_of(ladder["LoRA"])
+assert "nf4" in plugins_of(ladder["4-bit matrices, micro-batch 8"])
 assert variants_for("memory", "--arg", "model=nano", "--device", "cpu")["base"]["spec"]["model"]["n_layers"] == 2
 
 parts = variants_for("ranking", "--as-gpu", "80", "--preset", "compile")
-assert {"full", "without compile", "whole batch alone"} < parts.keys() and parts["base"]["spec"]["model"]["n_layers"] == 16
-assert len({part["spec"]["train"]["micro_batch"] * part["spec"]["train"]["accumulation"] for part in parts.values()}) == 1
+assert {"full", "without compile", "whole batch alone"} < parts.keys()
+assert parts["base"]["spec"]["model"]["n_layers"] == 16
+batches = [part["spec"]["train"]["micro_batch"] * part["spec"]["train"]["accumulation"] for part in parts.values()]
+assert len(set(batches)) == 1, batches
 
 for preset, compiled in (("eager", False), ("compile", True)):
     parts = variants_for("olmo_ranking", "--as-gpu", "80", "--preset", preset)
     assert ("without compile" in parts) == compiled and "FSDP in bf16, limited gathers alone" not in parts
     olmo = parts["base"]["spec"]["model"]
     assert (olmo["vocab_size"], olmo["norm"], olmo["dim"]) == (50257, "layernorm_without_parameters", 2048), olmo
-    assert parts["FlashAttention alone"]["expect"]["speedup"] == 1.12 and not parts["without FlashAttention"].get("expect")
+    assert parts["FlashAttention alone"]["expect"]["speedup"] == 1.12
+    assert not parts["without FlashAttention"].get("expect")
     assert {"low_precision_norm", "vocab_padding", "flash_attention"} < plugins_of(parts["full"]).keys()
 ladder = variants_for("optimizers", "--as-gpu", "80")
 for name in ("Lion", "Adafactor", "Schedule-Free AdamW"):
@@ -120,12 +130,16 @@ for name in ("Lion", "Adafactor", "Schedule-Free AdamW"):
 for ranks, cuts in (("2", "each expert in 2 cuts"), ("4", "experts over 2 pairs of ranks, each in 2 cuts")):
     ladder = variants_for("moe", "--device", "cpu", "--arg", f"ranks={ranks}", "--arg", "peers=true")
     trained = [rung["spec"]["train"] for rung in ladder.values() if rung["spec"]["train"]["world_size"] > 1]
-    groups = {name: {use["name"]: use["options"].get("size") for use in rung["spec"]["plugins"]} for name, rung in ladder.items()}
-    assert {"fused_kernels", "tensor_parallel"} < groups[cuts].keys() and "grouped_experts" not in groups[cuts], groups[cuts]
+    groups = {name: {use["name"]: use["options"].get("size") for use in rung["spec"]["plugins"]}
+              for name, rung in ladder.items()}
+    assert {"fused_kernels", "tensor_parallel"} < groups[cuts].keys(), groups[cuts]
+    assert "grouped_experts" not in groups[cuts], groups[cuts]
     cut = groups[cuts]["tensor_parallel"]
-    assert ladder[cuts]["spec"]["train"]["micro_batch"] * int(ranks) // cut == ladder["base"]["spec"]["train"]["micro_batch"]
+    batch = ladder["base"]["spec"]["train"]["micro_batch"]
+    assert ladder[cuts]["spec"]["train"]["micro_batch"] * int(ranks) // cut == batch
     peer = ladder[f"transformers, experts over {ranks} ranks"]
-    assert peer["previous"] == ladder[f"experts over {ranks} ranks, the rest in shards"]["index"], "the same problem for both"
+    ours = ladder[f"experts over {ranks} ranks, the rest in shards"]
+    assert peer["previous"] == ours["index"], "the same problem for both"
     assert ladder[f"each expert in {ranks} cuts"]["previous"] == ladder["fused kernels"]["index"]
     assert len(trained) == (5 if ranks == "2" else 6), trained
 grid = variants_for("time_to_loss", "--device", "cpu", "--arg", "more=true")
@@ -144,26 +158,29 @@ assert "compile" in parts and "caching allocator" not in parts and parts["base"]
 
 
 def make_checkpoint(folder, tie, positions=96):
-    """A Hugging Face folder of a model that no experiment has by itself."""
+    """A Hugging Face folder of a model that no experiment has by default."""
     folder.mkdir()
     spec = next(iter(variants_for("quickstart", "--device", "cpu").values()))["spec"]
-    spec["model"].update({"dim": 64, "n_layers": 4, "n_heads": 4, "n_kv_heads": 2, "ffn_dim": 96, "tie_embeddings": tie})
+    spec["model"].update({"dim": 64, "n_layers": 4, "n_heads": 4, "n_kv_heads": 2, "ffn_dim": 96,
+                          "tie_embeddings": tie})
     spec["train"].update({"seq_len": positions, "steps": 1, "warmup": 0})
     spec["data"] = {"kind": "random"}
     (folder / "spec.json").write_text(json.dumps(spec))
-    subprocess.run([BUILD / "bin/optrush-worker", "export", "--spec", folder / "spec.json", "--out", folder], check=True)
+    export = [BUILD / "bin/optrush-worker", "export", "--spec", folder / "spec.json", "--out", folder]
+    subprocess.run(export, check=True)
     save_byte_tokenizer(folder)
     return folder
 
 
-OF_OPERATORS = {"attention": "/model/dim", "kernels": "/model/dim", "swiglu_checkpoint": "/model/ffn_dim", "hardware": None}
+OF_OPERATORS = {"attention": "/model/dim", "kernels": "/model/dim", "swiglu_checkpoint": "/model/ffn_dim",
+                "hardware": None}
 WITHOUT_A_MODEL = dict.fromkeys(("interconnect", "published_memory"), "this experiment trains no model")
-OF_A_HEAD_OF_ITS_OWN = {"versus_fsdp2", "versus_parallel"}
+UNTIED = {"versus_fsdp2", "versus_parallel"}  # the peers need a head that is not tied to the embeddings
 ON_RANDOM_TOKENS = {"data_loading", *OF_OPERATORS, *WITHOUT_A_MODEL}
 
 
 def make_corpus(folder):
-    """Some of the texts that experiments read by default: all of them take minutes to tokenize."""
+    """A part of the default texts of experiments, because all texts take minutes to tokenize."""
     texts = pathlib.Path(variants_for("quickstart", "--device", "cpu")["base"]["spec"]["data"]["path"])
     folder.mkdir()
     for text in sorted((texts / "ATen/core").glob("*.h")):
@@ -172,14 +189,17 @@ def make_corpus(folder):
 
 
 def every_experiment_takes_a_checkpoint(work, corpus):
-    """--arg checkpoint: its model and sizes in each experiment that ships, or a refusal in words. Paths start here."""
+    """--arg checkpoint gives each shipped experiment its model and sizes, or a clear refusal.
+
+    Relative paths begin at the working folder.
+    """
     tied, untied = make_checkpoint(work / "tied", True), make_checkpoint(work / "untied", False)
     names = sorted(script.stem for script in (SOURCE / "experiments").glob("*.lua"))
     assert len(names) > 20
     for name in names:
         texts = () if name in ON_RANDOM_TOKENS else ("--set", f"data.path={corpus}")
         done = planned_for(name, "--arg", f"checkpoint={os.path.relpath(tied)}", "--device", "cpu", *texts)
-        if name in WITHOUT_A_MODEL or name in OF_A_HEAD_OF_ITS_OWN:
+        if name in WITHOUT_A_MODEL or name in UNTIED:
             said = WITHOUT_A_MODEL.get(name, "tied embeddings")
             assert done.returncode == 1 and said in done.stderr, (name, done.stderr)
             if name in WITHOUT_A_MODEL:
@@ -193,20 +213,21 @@ def every_experiment_takes_a_checkpoint(work, corpus):
             widths = {variant["spec"]["model"].get("dim") for variant in variants}
             assert 64 in widths, (name, widths)
             continue
-        folder = untied if name in OF_A_HEAD_OF_ITS_OWN else tied
+        folder = untied if name in UNTIED else tied
         for variant in variants:
             assert variant["spec"]["model"] == {"checkpoint": str(folder)}, (name, variant["spec"]["model"])
             assert variant["spec"]["train"]["seq_len"] <= 96, (name, variant["name"])
-    parts = variants_for("olmo_ranking", "--arg", f"checkpoint={tied}", "--device", "cpu", "--set", f"data.path={corpus}")
-    assert "vocab_padding" not in plugins_of(parts["full"]), "256 tokens leave nothing to pad, and the full stack has to run"
-    variants = variants_for("quickstart", "--arg", f"checkpoint={tied}", "--device", "cpu", "--set", f"data.path={corpus}")
+    options = ("--arg", f"checkpoint={tied}", "--device", "cpu", "--set", f"data.path={corpus}")
+    parts = variants_for("olmo_ranking", *options)
+    assert "vocab_padding" not in plugins_of(parts["full"]), "256 tokens need no padding, and the full stack has to run"
+    variants = variants_for("quickstart", *options)
     base = variants["base"]["spec"]["train"]
-    assert (base["micro_batch"], base["seq_len"]) == (4, 96), "so small a model has the experiment's own batch"
+    assert (base["micro_batch"], base["seq_len"]) == (4, 96), "a small model has the batch of the experiment"
     return tied
 
 
 def search(name, settings, folder):
-    """What a search of a few seconds considered: its first stage, whatever the time."""
+    """The stacks that a search of a few seconds considered. Its first stage does not depend on the time."""
     command = [BUILD / "bin/optrush", "run", SOURCE / f"experiments/{name}.lua", "--out", folder, "--at-most", "5s",
                "--device", "cpu", "--threads", "1"]
     for key, value in settings.items():
@@ -230,7 +251,8 @@ with tempfile.TemporaryDirectory() as folder:
     assert rows["fused loss"]["gate"]["compared"] and rows["bf16 weights"]["gate"]["compared"], rows
 
     rows, text = run("ranking", ["full", "without whole batch", "whole batch alone"], tiny, folder)
-    without, full, alone = (rows[name]["memory"]["peak_allocated"] for name in ("without whole batch", "full", "whole batch alone"))
+    names = ("without whole batch", "full", "whole batch alone")
+    without, full, alone = (rows[name]["memory"]["peak_allocated"] for name in names)
     worth = next(line for line in text.splitlines() if line.startswith("| whole batch | "))
     assert f"| {full / without - 1:+.1%} |".replace("%", " %") in worth and alone > full, (worth, without, full, alone)
 
@@ -250,13 +272,13 @@ with tempfile.TemporaryDirectory() as folder:
 
     tried = search("best_stack", tiny, folder)
     assert [row["stack"] for row in tried["stages"][0]["stacks"]] == [
-        "fused AdamW", "SDPA", "fused kernels", "fused loss", "batch x2", "batch x4", "checkpointing", "SwiGLU recompute",
-        "caching allocator"]
+        "fused AdamW", "SDPA", "fused kernels", "fused loss", "batch x2", "batch x4", "checkpointing",
+        "SwiGLU recompute", "caching allocator"]
     assert all(row["speed"] for row in tried["stages"][0]["stacks"]), tried
 
     rows, text = run("attention", ["S 256 + plain", "S 256 + fused", "S 512 + plain", "S 512 + fused"], {}, folder)
     peak = {rung: row["memory"]["peak_allocated"] for rung, row in rows.items()}
-    # A doubled length: four times the scores, twice everything else.
+    # For the doubled length, scores take four times the memory, and everything else twice.
     assert 3 < peak["S 512 + plain"] / peak["S 256 + plain"] < 4
     assert 1.5 < peak["S 512 + fused"] / peak["S 256 + fused"] < 2.2
     assert "| sequence | attention | forward | backward | peak memory |" in text and "## Roofline" in text
@@ -268,7 +290,8 @@ with tempfile.TemporaryDirectory() as folder:
         assert rows[f"{op} + fused"]["gate"]["compared"], rows[f"{op} + fused"]["gate"]
     assert "forward, of the bandwidth" in text
 
-    rows, text = run("hardware", ["255 + fp32", "257 + bf16", "norm", "linear"], {"train.steps": 2, "train.warmup": 1}, folder)
+    rows, text = run("hardware", ["255 + fp32", "257 + bf16", "norm", "linear"],
+                     {"train.steps": 2, "train.warmup": 1}, folder)
     lines = [line for line in text.splitlines() if line.startswith(("| norm | forward", "| linear | forward"))]
     assert "| memory |" in lines[0] and len(lines) == 2, lines
     assert "triad" in text
@@ -282,8 +305,8 @@ with tempfile.TemporaryDirectory() as folder:
     of_adamw = [parts[rung]["optimizer_state"] / parts["fused AdamW"]["optimizer_state"] for rung in beside]
     assert of_adamw[0] == 0.5 and of_adamw[1] < 0.1 and of_adamw[2] == 1, of_adamw
 
-    rows, text = run("olmo_ranking", ["full", "without FlashAttention", "padded vocabulary alone", "low-precision norm alone"],
-                     {**small, "model.vocab_size": 257}, folder)
+    rungs = ["full", "without FlashAttention", "padded vocabulary alone", "low-precision norm alone"]
+    rows, text = run("olmo_ranking", rungs, {**small, "model.vocab_size": 257}, folder)
     assert rows["padded vocabulary alone"]["gate"]["compared"] and "the published ranking of OLMo 1.2B" in text
 
     rows, text = run("data_loading", ["text + when needed", "text + one step ahead"], small, folder)

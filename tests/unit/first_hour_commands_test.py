@@ -1,5 +1,7 @@
-"""Commands of a GPU's first hour fit the programs: a card of 80 GB and one of 141 have the rungs that the stages name, `optrush run`
-and `optrush check` take the options, and a check says how many of its cases its time had no room for."""
+"""The commands of a GPU's first hour fit the programs.
+
+Cards of 80 GB and of 141 GB have the rungs that the stages name, `optrush run` and `optrush check` accept the options,
+and a check reports the number of cases that its time had no room for."""
 import json
 import os
 import subprocess
@@ -12,7 +14,7 @@ sys.path[:0] = [str(SOURCE / "tools/gpu"), str(SOURCE / "bench")]
 from first_hour.findings import cases_left  # noqa: E402
 from first_hour.steps import STAGES, Places  # noqa: E402
 
-CARDS = {"h100": 79.1 * 2**30, "h200": 139.8 * 2**30}  # bytes that such a card reports
+CARDS = {"h100": 79.1 * 2**30, "h200": 139.8 * 2**30}  # bytes that the card reports
 
 
 def optrush(words):
@@ -20,7 +22,7 @@ def optrush(words):
 
 
 def commands(folder, memory_bytes, stand_in=False):
-    """(step, what follows `python -m optimization_rush`) of each step of all stages."""
+    """(step, words after `python -m optimization_rush`) of each step of all stages."""
     at = Places(sys.executable, folder, folder / "reports", folder, memory_bytes, stand_in, ("micro-batch 8",))
     for step in (step for stage in STAGES.values() for step in stage):
         words = [str(word) for word in step.command(at)]
@@ -44,11 +46,12 @@ def has_the_rungs(step, words, card, known):
         done = optrush(planned)
         assert done.returncode == 0, f"{step.name}: {planned}\n{done.stderr}"
         known[planned] = {variant["name"] for variant in json.loads(done.stdout)[0]["variants"]}
-    assert set(rungs) <= known[planned], f"{step.name}, {card}: {set(rungs) - known[planned]} is not in {known[planned]}"
+    missing = set(rungs) - known[planned]
+    assert not missing, f"{step.name}, {card}: {missing} is not in {known[planned]}"
 
 
-def takes_its_options(step, words, folder):
-    """In no time: the cases are listed, and none is run."""
+def accepts_its_options(step, words, folder):
+    """With a time limit of almost zero, all cases are listed and none runs."""
     words[words.index("--device") + 1] = "cpu"
     words[words.index("--for") + 1] = "0.1s"
     done = optrush(words)
@@ -67,4 +70,4 @@ with tempfile.TemporaryDirectory() as scratch:
                     has_the_rungs(step, words, card, variants)
     for step, words in commands(here, CARDS["h100"]):
         if words[0] == "check":
-            takes_its_options(step, words, here)
+            accepts_its_options(step, words, here)

@@ -1,4 +1,4 @@
-"""Parts of the programs for a GPU's first hour: results in archives of limited size, steps that end in time, the table."""
+"""Parts of the programs for a GPU's first hour: archives of limited size, steps that end in time, the table."""
 import json
 import os
 import random
@@ -26,7 +26,7 @@ def contents(folder):
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
-def what_is_packed_is_unpacked(folder):
+def packing_and_unpacking_keep_the_files(folder):
     work, results, fresh = folder / "work", folder / "results", folder / "fresh"
     noise = random.Random(1)
     for i in range(40):
@@ -41,14 +41,14 @@ def what_is_packed_is_unpacked(folder):
     expected = {name: data for name, data in contents(work).items() if not name.startswith("site/")}
     assert contents(fresh) == expected
 
-    # Less is there now: what an earlier packing has left is gone, too.
+    # With fewer files to pack, the archives of the earlier packing are removed.
     for file in (work / "cache").rglob("*.pt2"):
         file.unlink()
     archives.pack(work, results, skipped=("site",))
     assert len(list(results.glob("*"))) == 2, list(results.glob("*"))
 
 
-def what_has_no_place_is_named_and_is_what_matters_least(folder):
+def the_least_important_files_are_left_out_and_named(folder):
     work, results = folder / "work", folder / "results"
     noise = random.Random(2)
     for i in range(30):
@@ -57,7 +57,7 @@ def what_has_no_place_is_named_and_is_what_matters_least(folder):
     write(work / "machines/h100/trace.json", noise.randbytes(20 * KIB))
     write(work / "machines/h100/log.txt", noise.randbytes(archives.BYTES))
     left_out = [str(path) for path in archives.pack(work, results)]
-    assert "machines/h100/log.txt" in left_out, "larger than an archive may be"
+    assert "machines/h100/log.txt" in left_out, "it is larger than the limit of an archive"
     assert "machines/h100/trace.json" in left_out and "machines/h100/findings.md" not in left_out, left_out
     assert len(list(results.glob("*.zip"))) == archives.FILES
 
@@ -68,10 +68,12 @@ def run(folder, script, seconds, runner=None):
 
 
 def sleeps_in_a_group_of_its_own(folder):
-    """A program whose child is of another process group, and ignores SIGTERM; the child says that it is there."""
-    child = (f"import signal, time, pathlib; signal.signal(15, signal.SIG_IGN); pathlib.Path({str(folder / 'there')!r}).touch(); "
+    """A program with a child in another process group that ignores SIGTERM and creates a file when it runs."""
+    there = str(folder / "there")
+    child = (f"import signal, time, pathlib; signal.signal(15, signal.SIG_IGN); pathlib.Path({there!r}).touch(); "
              "time.sleep(600)")
-    return f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {child!r}], process_group=0); time.sleep(600)"
+    return ("import subprocess, sys, time; "
+            f"subprocess.Popen([sys.executable, '-c', {child!r}], process_group=0); time.sleep(600)")
 
 
 def wait_for(file):
@@ -97,12 +99,13 @@ def every_process_of_a_step_is_ended(folder):
 
 def is_sleeper(entry, folder):
     try:
-        return str(folder).encode() in (entry / "cmdline").read_bytes() and "Z" not in (entry / "stat").read_text().rpartition(")")[2][:3]
+        is_zombie = "Z" in (entry / "stat").read_text().rpartition(")")[2][:3]
+        return str(folder).encode() in (entry / "cmdline").read_bytes() and not is_zombie
     except OSError:
         return False
 
 
-def steps_end_as_they_say(folder):
+def each_end_of_a_step_has_its_status(folder):
     assert run(folder / "a", "print('said')", 600)[:2] == ("ok", 0)
     assert "said" in (folder / "a/log.txt").read_text()
     assert run(folder / "b", "raise SystemExit(3)", 600)[:2] == ("failed", 3)
@@ -124,22 +127,24 @@ def the_table(folder, card):
     good = {"status": "ok", "reason": "", "memory": {"peak_allocated": 40 << 30}, "costs": {"total": {"launches": 700}},
             "flops_per_token": {"mfu": 9.12e9}}
     write_run(eager, 0, "base", 1, tokens_per_second=40000, setup_seconds=6.2, **good)
-    event = {"event": "setup", "seconds": {"initial values": 4.5, "pinned memory": 0.01}, "user_seconds": 3, "system_seconds": 9,
-             "page_faults": 262144}
-    write(eager / "runs/00-base-r1/metrics.jsonl", (json.dumps({"event": "phase"}) + "\n" + json.dumps(event) + "\n").encode())
+    event = {"event": "setup", "seconds": {"initial values": 4.5, "pinned memory": 0.01}, "user_seconds": 3,
+             "system_seconds": 9, "page_faults": 262144}
+    lines = json.dumps({"event": "phase"}) + "\n" + json.dumps(event) + "\n"
+    write(eager / "runs/00-base-r1/metrics.jsonl", lines.encode())
     write_run(eager, 5, "micro-batch-8", 1, tokens_per_second=55000, **good)
     write_run(compiled, 6, "compile", 1, tokens_per_second=58000, **good)
     write_run(compiled, 9, "PyTorch", 1, tokens_per_second=45000, **good)
     write_run(compiled, 7, "compile, CUDA graphs", 1, status="oom", reason="out of memory | at step 1")
     write_run(compiled, 7, "compile, CUDA graphs", 2, status="skipped", reason="not run: round 1 failed")
-    write(machine / "outputs/doctor/doctor.json",
-          json.dumps({"peak": {"dtype_flops": {"bf16": 600e12}, "mfu_denominator": 989e12}, "bandwidth_bytes_per_second": 3e12}).encode())
+    doctor = {"peak": {"dtype_flops": {"bf16": 600e12}, "mfu_denominator": 989e12}, "bandwidth_bytes_per_second": 3e12}
+    write(machine / "outputs/doctor/doctor.json", json.dumps(doctor).encode())
     plan = {"memory": {"peak_bytes": 39 << 30}, "problem": {"global_batch": 4, "seq_len": 4096},
             "costs": {"total": {"launches": 690, "matmul_flops": 121.5e12, "noted_flops": 0, "attention_flops": 15.4e12,
                                 "elementwise_bytes": 120e9, "cast_bytes": 0}, "phases": {}, "operators": {}}}
     variant = {"name": "base", "spec": {"plugins": [{"name": "flash_attention", "options": {"kernel": "flash"}}]}}
     write(machine / "outputs/plans/plans.json", json.dumps([{"variants": [variant], "plans": [plan]}]).encode())
-    steps = {"eager": {"status": "ok", "code": 0, "seconds": 100}, "test_gpu_kernel_gpu": {"status": "failed", "code": 1, "seconds": 3}}
+    steps = {"eager": {"status": "ok", "code": 0, "seconds": 100},
+             "test_gpu_kernel_gpu": {"status": "failed", "code": 1, "seconds": 3}}
     assert findings.best_rungs(machine) == ("PyTorch", "compile", "micro-batch-8"), findings.best_rungs(machine)
     return findings.page_of(machine, card, steps)
 
@@ -149,24 +154,27 @@ def rows_of(page):
     return {row[0]: row[1:] for row in cells}
 
 
-def predictions_stand_beside_measurements(folder):
+def predictions_are_beside_measurements(folder):
     page = the_table(folder, "NVIDIA H100 80GB HBM3")
     rows = rows_of(page)
     # 121.5 TFLOP at 650, 15.4 at 226, 120 GB at 2.55 TB/s: 302.1 ms of 16,384 tokens
     assert rows["eager: base, tokens/s"] == ["54,229", "40,000"], rows["eager: base, tokens/s"]
-    assert rows["eager: base, peak memory"] == ["39.0 GiB", "40.0 GiB"] and rows["eager: base, launches counted"] == ["690", "700"]
+    assert rows["eager: base, peak memory"] == ["39.0 GiB", "40.0 GiB"]
+    assert rows["eager: base, launches counted"] == ["690", "700"]
     assert rows["eager: base, MFU"][1] == "37 % (61 % of the products measured here)", rows["eager: base, MFU"]
     assert rows["bf16 products, TFLOP/s"] == ["650 or more", "600"]
-    assert rows["compile, CUDA graphs, over compile"] == ["1.00x", "—"] and rows["float8, over compile"] == ["1.08x to 1.11x", "—"]
+    assert rows["compile, CUDA graphs, over compile"] == ["1.00x", "—"]
+    assert rows["float8, over compile"] == ["1.08x to 1.11x", "—"]
     assert rows["compiled: compile, CUDA graphs"][1] == "oom: out of memory / at step 1"
     assert rows["test_gpu_kernel_gpu: tests that failed"] == ["0", "exit code 1"]
     assert "FAKE" not in page
     assert rows["set-up of a run, s"][1] == "6.20" and rows["set-up: initial values, s"] == ["0.3", "4.50"], rows
-    assert rows["set-up: system time of the processors, s"][1] == "9.00" and rows["set-up: page faults"][1] == "262,144", rows
+    assert rows["set-up: system time of the processors, s"][1] == "9.00", rows
+    assert rows["set-up: page faults"][1] == "262,144", rows
     assert "set-up: pinned memory, s" not in rows, "too short for a row"
 
 
-def nothing_of_a_stand_in_can_be_taken_for_a_measurement(folder):
+def results_of_a_stand_in_do_not_look_like_measurements(folder):
     page = the_table(folder, "FAKE (nothing is computed)")
     table = page.split("| stage |")[0]
     assert findings.NOTHING_COMPUTED in page
@@ -177,15 +185,15 @@ def nothing_of_a_stand_in_can_be_taken_for_a_measurement(folder):
 
 def stages_are_whole(folder):
     names = [step.name for stage in STAGES.values() for step in stage]
-    assert len(names) == len(set(names)), "a step's name is that of its outputs"
+    assert len(names) == len(set(names)), "the outputs of a step have its name"
     assert all(step.minutes <= 9 for stage in STAGES.values() for step in stage)
 
 
 archives.BYTES = 64 * KIB
 running.GRACE = 1
-for case in (what_is_packed_is_unpacked, what_has_no_place_is_named_and_is_what_matters_least, every_process_of_a_step_is_ended,
-             steps_end_as_they_say, predictions_stand_beside_measurements, nothing_of_a_stand_in_can_be_taken_for_a_measurement,
-             stages_are_whole):
+for case in (packing_and_unpacking_keep_the_files, the_least_important_files_are_left_out_and_named,
+             every_process_of_a_step_is_ended, each_end_of_a_step_has_its_status, predictions_are_beside_measurements,
+             results_of_a_stand_in_do_not_look_like_measurements, stages_are_whole):
     with tempfile.TemporaryDirectory() as scratch:
         case(Path(scratch))
         print(case.__name__, "passed", flush=True)

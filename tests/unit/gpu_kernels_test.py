@@ -1,4 +1,4 @@
-"""tools/gpu/kernels: what it reads from machine code is what NVIDIA's cuobjdump says of the same kernels. No GPU is needed."""
+"""tools/gpu/kernels reads the same facts from machine code as NVIDIA's cuobjdump. It needs no GPU."""
 import ctypes
 import hashlib
 import importlib.util
@@ -41,7 +41,10 @@ def skip(why):
 
 def beside_torch(module, pattern):
     found = importlib.util.find_spec(module)
-    places = list(Path(found.origin or next(iter(found.submodule_search_locations))).parent.glob(pattern)) if found else []
+    if not found:
+        return skip(f"{pattern} is not beside {module}")
+    folder = Path(found.origin or next(iter(found.submodule_search_locations))).parent
+    places = list(folder.glob(pattern))
     return places[0] if places else skip(f"{pattern} is not beside {module}")
 
 
@@ -51,7 +54,8 @@ CUOBJDUMP = beside_torch("triton", "backends/nvidia/bin/cuobjdump")
 
 def compiled(arch, *options):
     """A cubin of KERNELS."""
-    program, size, words = ctypes.c_void_p(), ctypes.c_size_t(), [f"--gpu-architecture={arch}".encode(), *map(str.encode, options)]
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    words = [f"--gpu-architecture={arch}".encode(), *map(str.encode, options)]
     assert NVRTC.nvrtcCreateProgram(ctypes.byref(program), KERNELS.encode(), b"kernels.cu", 0, None, None) == 0
     assert NVRTC.nvrtcCompileProgram(program, len(words), (ctypes.c_char_p * len(words))(*words)) == 0
     assert NVRTC.nvrtcGetCUBINSize(program, ctypes.byref(size)) == 0
@@ -78,7 +82,7 @@ def told(*words, **environment):
     return json.loads(kernels("--json", *words, **environment))
 
 
-def says_what_cuobjdump_says(folder):
+def agrees_with_cuobjdump(folder):
     for arch in ("sm_80", "sm_90", "sm_100"):
         file = folder / f"{arch}.cubin"
         file.write_bytes(compiled(arch, "--maxrregcount=32"))
@@ -86,13 +90,15 @@ def says_what_cuobjdump_says(folder):
         assert {name: (kernel["arch"], kernel["registers"], kernel["stack"], kernel["shared"])
                 for name, kernel in found.items()} == expected, (found, expected)
         assert len(found) == 3 and found["spills"]["stack"] > 0 == found["sums"]["stack"], found
-        assert found["sums"]["shared"] == 300 * 4 + (0 if arch == "sm_80" else 1024), found  # and what the system keeps of it
+        reserved = 0 if arch == "sm_80" else 1024  # by the system, of a block's shared memory
+        assert found["sums"]["shared"] == 300 * 4 + reserved, found
         assert [found[name]["threads"] for name in ("_Z5scaleIfEvPT_S0_", "sums")] == [128, 0], found
-    assert told(folder) == [kernel for arch in ("sm_100", "sm_80", "sm_90") for kernel in told(folder / f"{arch}.cubin")]
+    each = [told(folder / f"{arch}.cubin") for arch in ("sm_100", "sm_80", "sm_90")]
+    assert told(folder) == [kernel for kernels_of_file in each for kernel in kernels_of_file]
 
 
 def reads_both_caches(folder):
-    """Without a path: a cubin with its hash and symbol before it, and the two halves of a unit."""
+    """Without a path it reads the cache: a cubin after its hash and symbol, and the two halves of a unit."""
     image = compiled("sm_90")
     content = b"sums\n" + image
     (folder / "kernels").mkdir()
@@ -107,24 +113,27 @@ def reads_both_caches(folder):
     places = [f"{unit}/backward", f"{unit}/forward", str(folder / "kernels/0123.cubin")]
     assert sorted(kernel["place"] for kernel in found) == sorted(3 * places), found
     table = kernels(OPTRUSH_CACHE=str(folder)).splitlines()
-    assert table[0].split() == ["kernel", "arch", "registers", "stack", "shared", "threads", "where"] and len(table) == 10, table
+    assert table[0].split() == ["kernel", "arch", "registers", "stack", "shared", "threads", "where"], table
+    assert len(table) == 10, table
     registers = [int(line.split("sm_90")[1].split()[0]) for line in table[1:]]
     assert registers == sorted(registers, reverse=True) and registers[0] > 32, table
     assert {line.split("  ")[-1] for line in table[1:]} == {"abcdef forward", "abcdef backward", "0123"}, table
 
 
-def refuses_what_it_cannot_read(folder):
+def refuses_other_files(folder):
     (folder / "empty").mkdir()
     assert "does not exist" in kernels(folder / "none", code=2)
     assert "no kernel in" in kernels(folder / "empty", code=2)
     assert "no kernel in the cache" in kernels(code=2, OPTRUSH_CACHE=str(folder / "empty"))
     image = compiled("sm_90")
-    for name, content in (("text.cubin", b"text" * 40), ("host.cubin", Path(sys.executable).read_bytes()), ("cut.cubin", image[:900])):
+    contents = (("text.cubin", b"text" * 40), ("host.cubin", Path(sys.executable).read_bytes()),
+                ("cut.cubin", image[:900]))
+    for name, content in contents:
         (folder / name).write_bytes(content)
         message = kernels(folder / name, code=2)
         assert name in message and "hint: name a cubin" in message, message
 
 
-for test in (says_what_cuobjdump_says, reads_both_caches, refuses_what_it_cannot_read):
+for test in (agrees_with_cuobjdump, reads_both_caches, refuses_other_files):
     with tempfile.TemporaryDirectory() as scratch:
         test(Path(scratch))

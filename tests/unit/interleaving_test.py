@@ -1,4 +1,4 @@
-"""Runs interleaved with real workers: they train as they do alone, rank by rank, and a program that speaks the protocol with them."""
+"""Interleaved runs with real workers train as they do alone, rank by rank, and an external program takes part."""
 import json
 import os
 import pathlib
@@ -19,7 +19,9 @@ local exp = rush.experiment {
 exp:ladder {
   rush.rung("checkpointing", "activation_checkpointing", { policy = "full" }),
   rush.rung("two ranks", "ddp", {}, { train = { world_size = 2 } }),
-  rush.external { name = "program", command = { "%s", "program.py", "{out}" }, interleave = true, train = { world_size = 1 } },
+  rush.external {
+    name = "program", command = { "%s", "program.py", "{out}" }, interleave = true, train = { world_size = 1 },
+  },
 }
 exp:run():report()
 """
@@ -38,12 +40,14 @@ for number in range(10):
     steps.append({"step": number, "timed": timed, "loss": 6 - 0.1 * number, "grad_norm": None, "tokens": 32,
                   "seconds": seconds, "phases": {}})
 with open(sys.argv[1], "w") as out:
-    json.dump({"schema_version": 1, "status": "ok", "reason": "", "tokens_per_second": 32 / seconds, "steps": steps}, out)
+    result = {"schema_version": 1, "status": "ok", "reason": "", "tokens_per_second": 32 / seconds, "steps": steps}
+    json.dump(result, out)
 """
 
 
 def run(label, *options):
-    command = [BUILD / "bin/optrush", "run", "turns.lua", "--rounds", "1", "--device", "cpu", "--label", label, *options]
+    command = [BUILD / "bin/optrush", "run", "turns.lua", "--rounds", "1", "--device", "cpu", "--label", label,
+               *options]
     done = subprocess.run(command, capture_output=True, text=True, cwd=work)
     assert done.returncode in (0, 1) and "error" not in done.stderr, done.stdout + done.stderr
     runs = {path.parent.name: json.loads(path.read_text())
@@ -68,16 +72,16 @@ with tempfile.TemporaryDirectory() as folder:
     alone, text = run("alone", "--interleave", "off", "--only", "checkpointing", "--only", "two ranks")
     assert not any("turns" in result for result in alone.values())
     assert "interleaved step by step" not in text
-    # A nano model predicts its peak and fits, so turns are what is done unless nobody wants them; ddp's is not predicted.
+    # The peak of a nano model is predicted and fits, so its runs are interleaved by default. ddp has no prediction.
     together, text = run("together", "--interleave", "on")
     measured = {name: result for name, result in together.items() if name.endswith("-r1")}
     assert len(measured) == 4 and len({result["turns"] for result in measured.values()}) == 1, measured.keys()
     assert "turns" not in together["00-base-drift"]
     assert "interleaved step by step" in text, text
     for name in ("00-base-r1", "01-checkpointing-r1", "02-two-ranks-r1"):
-        assert curve(together[name]) == curve(alone[name]), f"{name} trains something else interleaved"
+        assert curve(together[name]) == curve(alone[name]), f"{name} trains differently when interleaved"
         assert timed(alone[name]) == list(range(2, 10))
-        # Steps of a nano model are short: two a turn, of which the first is not timed.
+        # Steps of a nano model are short: two in a turn, and the first of them is not timed.
         assert timed(together[name]) == [3, 5, 7, 9], timed(together[name])
     assert timed(together["03-program-r1"]) == [3, 5, 7, 9]
     chosen, text = run("chosen", "--only", "checkpointing")

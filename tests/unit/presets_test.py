@@ -1,4 +1,4 @@
-"""The presets have the published sizes: parameters of each, counted by the worker's plan."""
+"""The presets have the published numbers of parameters, counted by the worker's plan."""
 
 import json
 import os
@@ -34,8 +34,9 @@ def planned_parameters(preset, folder):
         'exp:ladder { rush.rung("fused", "fused_adamw") }\n'
         "exp:run { rounds = 1 }\n"
     )
-    # Planned for a GPU that any of them fits into: a rung that does not fit into its machine has no plan.
-    done = subprocess.run([OPTRUSH, "run", script, "--dry-run", "--json", "--as-gpu", "2000"], capture_output=True, text=True)
+    # Planned for a GPU that has room for all presets, because a rung without room has no plan.
+    command = [OPTRUSH, "run", script, "--dry-run", "--json", "--as-gpu", "2000"]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr
     return {plan["parameters"]["count"] for plan in json.loads(done.stdout)[0]["plans"] if plan}
 

@@ -1,6 +1,6 @@
-"""docs/guides/published_memory.md says what the plans say: `quick` looks at some of its rows, `all` at every one.
+"""docs/guides/published_memory.md agrees with the plans: `quick` checks some of its rows, `all` checks every one.
 
-With `print` as argument the rows of both tables are printed as they should be.
+`print` prints the rows of both tables from the plans.
 """
 import json
 import os
@@ -15,8 +15,9 @@ QUICK = ["torchtune 3B, packed (*", "torchtune 3B, packed, compile*", "torchtune
 
 
 def planned(script, *options):
-    """The plans of a script for an A100 of 80 GB, by rung."""
-    command = [BUILD / "bin/optrush", "run", SOURCE / "experiments" / script, "--dry-run", "--json", "--as-gpu", "a100-80", *options]
+    """{rung: memory} of a script's plans for an A100 of 80 GB."""
+    command = [BUILD / "bin/optrush", "run", SOURCE / "experiments" / script, "--dry-run", "--json",
+               "--as-gpu", "a100-80", *options]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     dry = json.loads(done.stdout)[0]
@@ -31,7 +32,7 @@ def cells(line):
 
 
 def page():
-    """Rows of the page's tables by their first cell."""
+    """{first cell: other cells} of the rows in the page's tables."""
     lines = (SOURCE / "docs/guides/published_memory.md").read_text().splitlines()
     return {cells(line)[0]: cells(line)[1:] for line in lines if line.startswith("| ") and not line.startswith("|---")}
 
@@ -42,12 +43,13 @@ def active(memory):
 
 
 def compare(rows, name, column, text):
-    """The numbers of a cell, to half a percent or one of their last digit."""
+    """Compares the numbers of a cell, to half a percent or one of their last digit."""
     shown, now = ([float(number) for number in re.findall(r"[\d.]+", cell)] for cell in (rows[name][column], text))
     assert len(shown) == len(now), f"{name}: the page says {rows[name][column]}, the plan {text}"
     digit = 10 ** -len(rows[name][column].split(".")[-1].split()[0])
     for a, b in zip(shown, now):
-        assert abs(a - b) <= max(digit * 1.01, 0.005 * b), f"{name}: the page says {rows[name][column]}, the plan {text}"
+        near = abs(a - b) <= max(digit * 1.01, 0.005 * b)
+        assert near, f"{name}: the page says {rows[name][column]}, the plan {text}"
 
 
 def check_published(only):

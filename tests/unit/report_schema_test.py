@@ -28,7 +28,7 @@ for report in (results, scaling, validated):
 
 
 def refused(change, whole=results):
-    """Whether the schema notices what `change` does to the results."""
+    """True if the schema rejects the results after `change`."""
     damaged = copy.deepcopy(whole)
     change(damaged)
     return not validator.is_valid(damaged)

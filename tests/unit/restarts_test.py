@@ -1,5 +1,7 @@
-"""Runs that come back by themselves (max_restarts): killed at any moment, twenty times in a row, a run of three ranks ends with the
-losses of one that nothing has disturbed, to the bit, and no step is lost but those since the last save. What a fault is, and what none."""
+"""Runs with max_restarts: a run of three ranks that is killed twenty times has the losses of an undisturbed run.
+
+The losses are equal to the bit. Only the steps since the last save are repeated. The test also checks which ends count
+as faults."""
 import json
 import os
 import pathlib
@@ -22,8 +24,8 @@ local exp = rush.experiment {
   data = rush.documents "pairs.jsonl",
   device = "cpu",
   threads = 1,
-  train = { micro_batch = 1, accumulation = rush.arg("accumulation", 1), seq_len = 64, steps = rush.arg("steps", 498), warmup = 2,
-            lr = 1e-3, world_size = rush.arg("ranks", 3) },
+  train = { micro_batch = 1, accumulation = rush.arg("accumulation", 1), seq_len = 64, steps = rush.arg("steps", 498),
+            warmup = 2, lr = 1e-3, world_size = rush.arg("ranks", 3) },
   plugins = rush.arg("strategy", "") ~= "" and { { "lora", { rank = 2 } }, rush.arg("strategy", "") }
     or rush.arg("ranks", 3) > 1 and { { "lora", { rank = 2 } }, { "fsdp", { stage = 2 } } } or { "lora" },
   save = { every = rush.arg("every", 20) },
@@ -86,7 +88,7 @@ def wait_for(condition, process, limit=60):
 
 
 def workers_of(process):
-    """Workers that the controller has started, by rank."""
+    """{rank: process id} of the workers that the controller started."""
     found = {}
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -106,7 +108,7 @@ def check_equal(here, whole):
 
 
 def killed_twenty_times():
-    """One rank or another, in any phase, by one signal or another."""
+    """A random rank is killed, in a random phase, by a random signal."""
     run("whole")
     whole = result_of("whole")
     order = random.Random(34)
@@ -118,7 +120,8 @@ def killed_twenty_times():
         if order.random() < 0.2:
             time.sleep(order.uniform(0, 1))  # while the ranks start
         else:
-            wait_for(lambda: metrics("killed", "continued") or kill == 0 or not (folder_of("killed") / "state/state.json").exists(), process)
+            has_state = lambda: (folder_of("killed") / "state/state.json").exists()
+            wait_for(lambda: metrics("killed", "continued") or kill == 0 or not has_state(), process)
             before, more = steps_made("killed"), order.randrange(2 * EVERY)
             wait_for(lambda: steps_made("killed") >= before + more, process)
         rank, number = order.randrange(3), order.choice([signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
@@ -138,15 +141,16 @@ def killed_twenty_times():
     assert note.startswith(f"it started again {KILLS} times after a fault, and made {again} steps again: "), note
     assert note in (work / "reports/tuned/killed/report.md").read_text()
     assert text.count(" starts again (") == KILLS and f"({KILLS} of at most {KILLS})" in text, text
-    # In one place, of every fault: which rank was first, and how the others ended.
+    # One file has the ends of all ranks for every fault, with the rank that failed first.
     ends = json_lines(folder_of("killed") / "rank_ends.jsonl")
     assert [end["rank"] for end in ends if end["end"] == "first"] == killed and len(ends) == 3 * KILLS, ends
     assert all(set(end) == {"time", "rank", "name", "step", "end", "reason"} for end in ends), ends
-    # A line tells its time and rank, but of steps that an earlier process had made.
+    # A line has its time and rank, except for steps of an earlier process.
     for rank in range(3):
         for line in metrics("killed", "step", rank):
             assert line["rank"] == rank and ("time" in line) != line.get("earlier", False), line
-    print(f"{KILLS} kills, {again} steps made again, furthest {max(fault['made'] for fault in faults)} of {len(here['steps'])}")
+    furthest = max(fault["made"] for fault in faults)
+    print(f"{KILLS} kills, {again} steps made again, furthest {furthest} of {len(here['steps'])}")
 
 
 def short(label, *more, **values):
@@ -154,8 +158,10 @@ def short(label, *more, **values):
 
 
 def one_process():
-    """Before it has saved a state it begins again with the first step. More faults than restarts are the run's end, and --resume
-    goes on from there and tells of all."""
+    """Without a saved state the run begins again with its first step. A fault after the last restart ends the run.
+
+    --resume continues there, and the result has the faults of all starts.
+    """
     run("small", *arguments(steps=158, ranks=1))
     process = short("one", restarts=2)
     for kill, made in enumerate((5, EVERY + 5, 2 * EVERY + 5)):
@@ -175,7 +181,7 @@ def one_process():
 
 
 def a_rank_that_hangs():
-    """Is ended with the others, and the run goes on."""
+    """A rank that hangs is ended with the others, and the run continues."""
     process = start("hung", *arguments(steps=98, ranks=2, restarts=1), OPTRUSH_COLLECTIVE_TIMEOUT="3")
     wait_for(lambda: steps_made("hung") > EVERY + 3, process)
     os.kill(workers_of(process)[1], signal.SIGSTOP)
@@ -186,7 +192,7 @@ def a_rank_that_hangs():
 
 
 def asked_to_stop():
-    """A signal is no fault: it saves, and ends with 128 and the signal's number."""
+    """A signal is no fault: the run saves, and ends with 128 plus the signal's number."""
     for label, number in (("usr1", signal.SIGUSR1), ("term", signal.SIGTERM)):
         process = start(label, *arguments(steps=1000000, ranks=2, restarts=3, every=1000000))
         wait_for(lambda label=label: steps_made(label) > 10, process)
@@ -198,7 +204,7 @@ def asked_to_stop():
 
 
 def no_faults():
-    """What the same training would meet again is not repeated; what cannot go on is refused."""
+    """A run whose repetition would fail again is not repeated; a run that cannot continue is refused."""
     text = run("diverged", *arguments(steps=58, ranks=1, restarts=3), "--set", "train.lr=1e30", code=1)
     assert result_of("diverged")["status"] == "failed" and len(journal("diverged", "started")) == 1, text
     text = run("late", *arguments(steps=1000000, ranks=1, restarts=3), "--set", "timeout=4", code=1)
@@ -210,16 +216,18 @@ def no_faults():
     assert "excludes interleaved runs" in text, text
     text = run("refused", *arguments(restarts=-1), code=1)
     assert "tuned.lua:" in text and "max_restarts" in text, text
-    assert "max_restarts = 1 needs" in run("refused", "--max-restarts", "1", "--set", "save.every=0", "--dry-run", code=2)
+    said = run("refused", "--max-restarts", "1", "--set", "save.every=0", "--dry-run", code=2)
+    assert "max_restarts = 1 needs" in said, said
 
 
 def by_torchrun():
-    """A process of the job is lost with its rank: torchrun starts all of them again, and --resume goes on."""
+    """A process of the job is lost with its rank: torchrun restarts all processes, and --resume continues."""
     if not TORCHRUN.exists():
         return print(f"there is no {TORCHRUN}")
     run("two", *arguments(steps=158, ranks=2))
-    command = [TORCHRUN, "--no-python", "--nproc-per-node=2", "--max-restarts=2", "--monitor-interval=0.2", "--master-port=0",
-               "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", OPTRUSH, "run", "tuned.lua", "--label", "torchrun", "--resume",
+    command = [TORCHRUN, "--no-python", "--nproc-per-node=2", "--max-restarts=2", "--monitor-interval=0.2",
+               "--master-port=0", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0",
+               OPTRUSH, "run", "tuned.lua", "--label", "torchrun", "--resume",
                *arguments(steps=158, ranks=2, restarts=1)]
     process = subprocess.Popen(command, cwd=work, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     wait_for(lambda: steps_made("torchrun") > EVERY + 3, process)
@@ -238,7 +246,7 @@ def by_torchrun():
 
 
 def of_job(mark, program):
-    """Processes of a launcher's job that run this program, by rank."""
+    """{rank: process id} of the processes in a launcher's job that run this program."""
     found = {}
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -252,23 +260,27 @@ def of_job(mark, program):
 
 
 def by_mpirun():
-    """Under Open MPI: ranks that are killed start again in the processes of the job; where one of these is lost, mpirun ends the
-    job, and a new start of it with --resume goes on."""
+    """Under Open MPI killed workers restart within the processes of the job.
+
+    If one of these processes is lost, mpirun ends the job, and a new start with --resume continues it.
+    """
     if shutil.which("mpirun") is None:
         return print("there is no mpirun: install openmpi-bin")
     if not folder_of("two").exists():
         run("two", *arguments(steps=158, ranks=2))
-    command = ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", OPTRUSH, "run", "tuned.lua", "--label", "mpirun",
-               *arguments(steps=158, ranks=2, restarts=2)]
+    command = ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", OPTRUSH, "run", "tuned.lua",
+               "--label", "mpirun", *arguments(steps=158, ranks=2, restarts=2)]
 
     def job(*more):
-        return subprocess.Popen([*command, *more], cwd=work, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                env={**os.environ, "RESTARTS_TEST": str(work), "OMPI_ALLOW_RUN_AS_ROOT": "1",
-                                     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+        environment = {**os.environ, "RESTARTS_TEST": str(work), "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                       "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return subprocess.Popen([*command, *more], cwd=work, text=True, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, env=environment)
 
     process = job()
     for kill, rank in enumerate((1, 0)):
-        wait_for(lambda: len(journal("mpirun", "started")) == kill + 1 and steps_made("mpirun") > EVERY * (kill + 1) + 3, process)
+        wait_for(lambda: len(journal("mpirun", "started")) == kill + 1
+                 and steps_made("mpirun") > EVERY * (kill + 1) + 3, process)
         os.kill(of_job(str(work), "optrush-worker")[rank], signal.SIGKILL)
         wait_for(lambda: len(journal("mpirun", "restarted")) == kill + 1, process)
     wait_for(lambda: len(journal("mpirun", "started")) == 3 and steps_made("mpirun") > 3 * EVERY + 3, process)
@@ -279,11 +291,11 @@ def by_mpirun():
     text, _ = process.communicate(timeout=120)
     assert process.returncode == 0 and f"{RUN} continues from its state before step" in text, text
     check_equal(result_of("mpirun"), result_of("two"))
-    assert not of_job(str(work), "optrush-worker") and not of_job(str(work), "optrush"), "nothing is left"
+    assert not of_job(str(work), "optrush-worker") and not of_job(str(work), "optrush"), "no process stays"
 
 
 def stopped_on(label, process):
-    """Asked to stop in the middle, it saves its state."""
+    """Stops the run in the middle by SIGTERM, so that it saves its state. Returns the number of its steps."""
     wait_for(lambda: steps_made(label) > EVERY + 3, process)
     process.send_signal(signal.SIGTERM)
     text, _ = process.communicate(timeout=60)
@@ -292,13 +304,13 @@ def stopped_on(label, process):
 
 
 def shared_by(ranks, accumulation=1, steps=158):
-    """What a script may also take from rush.ranks()."""
+    """Settings for a number of ranks, which a script may also compute from rush.ranks()."""
     return [word for name, value in (("world_size", ranks), ("accumulation", accumulation), ("steps", steps))
             for word in ("--set", f"train.{name}={value}")]
 
 
 def goes_on(label, kept, before, strategy, ranks, accumulation):
-    """Resumed on fewer ranks, to its end."""
+    """Resumes on fewer ranks, and runs to the end."""
     text = run(label, *arguments(strategy=strategy), *shared_by(ranks, accumulation), "--resume")
     instead = f"{ranks} rank{'s' if ranks > 1 else ''} instead of {before}"
     assert f"{RUN} continues from its state before step {kept} on {instead}" in text, text
@@ -306,12 +318,14 @@ def goes_on(label, kept, before, strategy, ranks, accumulation):
     assert [step["tokens"] for step in here["steps"]] == [step["tokens"] for step in whole["steps"]]
     for mine, other in zip(here["steps"], whole["steps"]):
         assert abs(mine["loss"] - other["loss"]) < 1e-4, (mine, other)
-    assert not any(step["timed"] for step in here["steps"][:kept]) and any(step["timed"] for step in here["steps"][kept:])
-    assert any(f"from step {kept} on it trained on {instead}, with the same global batch" in note for note in here["notes"]), here["notes"]
+    assert not any(step["timed"] for step in here["steps"][:kept])
+    assert any(step["timed"] for step in here["steps"][kept:])
+    note = f"from step {kept} on it trained on {instead}, with the same global batch"
+    assert any(note in each for each in here["notes"]), here["notes"]
 
 
 def on_fewer_ranks():
-    """The same training, with the same global batch, goes on from the state of four ranks on two, and then on one."""
+    """Training with the same global batch continues from a state of four ranks on two ranks, and then on one."""
     run("four", *arguments(strategy="ddp"), *shared_by(1, 4))
     for strategy in ("fsdp", "ddp"):
         kept = stopped_on(strategy, start(strategy, *arguments(strategy=strategy), *shared_by(4)))
@@ -324,7 +338,7 @@ def on_fewer_ranks():
         text, _ = process.communicate(timeout=60)
         assert process.returncode == 143 and f"before step {kept} on 2 ranks instead of 4" in text, text
         goes_on(strategy, steps_made(strategy), 2, strategy, 1, 4)
-    # What trains something else, or on more ranks than there are parts, begins anew and says why.
+    # Another training, or more ranks than the state has parts: the run begins anew and gives the reason.
     for first, then, why in ((shared_by(4), shared_by(2), "its global batch of 4 sequences"),
                              (shared_by(4), shared_by(2, 2, 98), "its spec"),
                              (shared_by(2, 2), shared_by(4), "its number of ranks, which was 2,")):
@@ -339,8 +353,10 @@ with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder)
     (work / "tuned.lua").write_text(SCRIPT)
     (work / "pairs.jsonl").write_text("".join(
-        json.dumps({"prompt": f"What is {i % 31} and {i % 17}?", "completion": f" It is {i % 31 + i % 17}."}) + "\n" for i in range(4000)))
-    for case in (no_faults, one_process, asked_to_stop, a_rank_that_hangs, on_fewer_ranks, by_torchrun, by_mpirun, killed_twenty_times):
+        json.dumps({"prompt": f"What is {i % 31} and {i % 17}?", "completion": f" It is {i % 31 + i % 17}."}) + "\n"
+        for i in range(4000)))
+    for case in (no_faults, one_process, asked_to_stop, a_rank_that_hangs, on_fewer_ranks, by_torchrun, by_mpirun,
+                 killed_twenty_times):
         if sys.argv[1:] and case.__name__ not in sys.argv[1:]:
             continue
         began = time.monotonic()

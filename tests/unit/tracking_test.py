@@ -1,4 +1,4 @@
-"""The runs of a report in other tools (`optrush report --to`): csv, tensorboard or wandb, read back by their own means."""
+"""The runs of a report in other tools (`optrush report --to`): the tools read csv, tensorboard and wandb back."""
 import csv
 import importlib.util
 import json
@@ -58,20 +58,21 @@ def check_csv():
         assert float(row["trained_tokens_per_second"]) == result["trained_tokens_per_second"]
         assert float(row["padding"]) == 0
         assert float(row["active_memory_bytes"]) == result["memory"]["peak_allocated"], result["memory"]
-        assert row["reserved_memory_bytes"] == "", "not known on a CPU"
+        assert row["reserved_memory_bytes"] == "", "unknown on a CPU"
     for name, result in results.items():
         mine = [row for row in steps if row["run"] == name]
         assert len(mine) == len(result["steps"])
         for row, step in zip(mine, result["steps"]):
             assert int(row["step"]) == step["step"] and row["timed"] == str(int(step["timed"]))
             for column in ("loss", "grad_norm", "learning_rate", "seconds"):
-                assert float(row[column]) == step[column], "to the last bit"
+                assert float(row[column]) == step[column], "equal to the last bit"
             assert float(row["forward_seconds"]) == step["phases"]["forward"]
-            assert int(row["trained_tokens"]) == step["tokens"], "the schema's word for those that a loss is taken on"
-            assert int(row["processed_tokens"]) == step["processed_tokens"] and int(row["positions"]) == step["positions"]
+            assert int(row["trained_tokens"]) == step["tokens"], "tokens with a loss, as in the schema"
+            assert int(row["processed_tokens"]) == step["processed_tokens"]
+            assert int(row["positions"]) == step["positions"]
     optrush("report", report, "--to", "csv", "--out", "elsewhere")
     assert (work / "elsewhere/steps.csv").read_text() == (folder / "steps.csv").read_text()
-    optrush("report", report, "--to", "csv", "--out", "elsewhere")  # is replaced
+    optrush("report", report, "--to", "csv", "--out", "elsewhere")  # replaces the files
     refused()
 
 
@@ -137,7 +138,7 @@ def check_tensorboard():
 
 
 def records_of(path):
-    """The records of a .wandb file: seven bytes of a head, then LevelDB's log in blocks of 32 KiB."""
+    """The records of a .wandb file: a head of seven bytes, then LevelDB's log in blocks of 32 KiB."""
     from wandb.proto import wandb_internal_pb2
 
     data, at, whole = path.read_bytes(), 7, b""
@@ -198,7 +199,7 @@ exp:run { rounds = 1, max_restarts = 1 }
 
 
 def live_losses(folder, tracker):
-    """Step and loss of what is written so far, of all parts."""
+    """(step, loss) of the lines that are written so far, in all parts; and the steps of validations."""
     if tracker == "tensorboard":
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -224,14 +225,15 @@ def live_losses(folder, tracker):
 
 
 def check_live(tracker):
-    """Steps are there while the run goes on; those that are made again after a fault, and after --resume, are written once."""
+    """Steps are written during the run. Steps that are repeated after a fault or --resume are written once."""
     (work / "training.lua").write_text(TRAINING)
     run = work / "reports/training/kept/runs/00-base-r1"
     live = work / "reports/training/kept/live" / tracker
 
     def start(*more):
-        return subprocess.Popen([BUILD / "bin/optrush", "run", "training.lua", "--device", "cpu", "--label", "kept", "--track", tracker, *more],
-                                cwd=work, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        command = [BUILD / "bin/optrush", "run", "training.lua", "--device", "cpu", "--label", "kept",
+                   "--track", tracker, *more]
+        return subprocess.Popen(command, cwd=work, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                 env={**os.environ, "OPTRUSH_PYTHON": sys.executable})
 
     def wait_for(condition):
@@ -242,7 +244,8 @@ def check_live(tracker):
 
     def worker():
         children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        return [int(child) for child in children if "--out" in pathlib.Path(f"/proc/{child}/cmdline").read_text().split("\0")]
+        command_line = lambda child: pathlib.Path(f"/proc/{child}/cmdline").read_text().split("\0")
+        return [int(child) for child in children if "--out" in command_line(child)]
 
     process = start()
     if tracker == "tensorboard":
@@ -265,7 +268,8 @@ def check_live(tracker):
     steps = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines() if '"event":"step"' in line]
     after, validations = live_losses(live, tracker)
     assert [line["step"] for line in steps] == list(range(len(steps))), steps
-    assert [step for step, _ in after] == list(range(len(steps))), (len(steps), state, sorted(set(range(len(steps))) ^ {step for step, _ in after}))
+    apart = set(range(len(steps))) ^ {step for step, _ in after}
+    assert [step for step, _ in after] == list(range(len(steps))), (len(steps), state, sorted(apart))
     assert all(close(value, line["loss"]) for (_, value), line in zip(after, steps))
     assert validations and all((step + 1) % 50 == 0 for step in validations), validations
 

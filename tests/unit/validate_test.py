@@ -1,4 +1,4 @@
-"""optrush run with validation, a target and traces: real workers of one rank and two, and the report of them."""
+"""`optrush run` with validation, a target and traces: real workers of one rank and of two, and their report."""
 import csv
 import json
 import os
@@ -60,7 +60,7 @@ with tempfile.TemporaryDirectory() as folder:
         for points in validated:
             assert all(abs(a - b) < 1e-4 for a, b in zip(points, base, strict=True)), (rung, points, base)
 
-    # What is refused is refused by name, before it runs.
+    # A plugin that cannot run here is refused by name before it runs.
     assert rows["graphs"]["status"] != "ok" and "cuda_graphs" in rows["graphs"]["reason"], rows["graphs"]
 
     # The report has the columns, the counters and the links.
@@ -69,14 +69,15 @@ with tempfile.TemporaryDirectory() as folder:
         reached = rows[rung]["time_to_loss"]
         assert reached["by"] == "validation loss" and reached["reached"] == (min(base) <= 5.0), reached
     assert rows["checkpointing"]["counters"][0]["name"] == "moved to the host"
-    assert {counter["name"] for counter in rows["shards"]["counters"] if counter["plugin"] == "fsdp"} == {"gathers", "gathered"}
+    counters = {counter["name"] for counter in rows["shards"]["counters"] if counter["plugin"] == "fsdp"}
+    assert counters == {"gathers", "gathered"}
     assert "fsdp: gathered per step" in text
     with open(report / "results.csv", newline="", encoding="utf-8") as file:
         table = {row["rung"]: row for row in csv.DictReader(file)}
     assert abs(float(table["base"]["validation_loss"]) - base[-1]) < 1e-12
     assert "fsdp: gathers=" in table["shards"]["counters"]
 
-    # One trace a rank, of the first round alone.
+    # One trace a rank, only in the first round.
     traces = sorted(path.relative_to(report).as_posix() for path in report.glob("runs/**/trace.json"))
     assert len(traces) == 2 + 2 * 2, traces
     for trace in traces:
