@@ -1,4 +1,4 @@
-"""Writes tests/fixtures/nf4_bitsandbytes.safetensors: numbers, and what bitsandbytes makes of them in NF4.
+"""Writes tests/fixtures/nf4_bitsandbytes.safetensors: values, and their NF4 quantization by bitsandbytes.
 
     pip install bitsandbytes && python tests/parity/bitsandbytes_nf4.py
 
@@ -19,4 +19,5 @@ value[3] = 0
 numbers, state = bitsandbytes.functional.quantize_4bit(value.clone(), blocksize=64, quant_type="nf4")
 decoded = bitsandbytes.functional.dequantize_4bit(numbers, state)
 tensors = {"value": value, "numbers": numbers.flatten(), "scales": state.absmax, "decoded": decoded}
-save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, FILE, {"bitsandbytes": bitsandbytes.__version__})
+metadata = {"bitsandbytes": bitsandbytes.__version__}
+save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, FILE, metadata)

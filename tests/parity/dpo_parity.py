@@ -1,5 +1,6 @@
-"""Plugin dpo through `optrush run`: loss and gradient norm of a step are those that transformers and peft compute of the same
-adapter and pairs, or of the same model where it is trained itself, and other plugins and meshes leave them as they are."""
+"""The plugin dpo in `optrush run`: loss and gradient norm of a step equal those of transformers and peft.
+
+The adapter and the pairs are the same, or the whole model is trained. Other plugins and meshes keep the losses."""
 import contextlib
 import json
 import math
@@ -41,7 +42,7 @@ exp:ladder {
   rush.rung("tensor", "tensor_parallel", { size = 2 }, { without = "fsdp", train = { micro_batch = 8 } }),
 }
 """
-# Weights that are gathered once a step are gathered anew when values change places.
+# A rung whose weights are gathered once a step; a change of values needs a new gather.
 OF_WHOLE = """
 exp:ladder {
   rush.rung("shards of optimizer state", "fsdp", { stage = 1 }, { train = { world_size = 2, micro_batch = 4 } }),
@@ -50,9 +51,10 @@ exp:ladder {
 
 
 def write_pairs(work):
-    """Four to train on, and three that are held out behind them."""
+    """Writes four pairs to train on, followed by three held-out pairs."""
     random.seed(3)
-    pairs = [{name: [random.randrange(256) for _ in range(random.randrange(2, 11))] for name in ("prompt", "chosen", "rejected")}
+    names = ("prompt", "chosen", "rejected")
+    pairs = [{name: [random.randrange(256) for _ in range(random.randrange(2, 11))] for name in names}
              for _ in range(7)]
     for name, part in (("pairs", pairs[:4]), ("more", pairs)):
         (work / f"{name}.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in part))
@@ -62,7 +64,8 @@ def write_pairs(work):
 def run(work, name, steps, more="", parts="", code=0, data="pairs", adapter=ADAPTER):
     head = HEAD % {"name": name, "steps": steps, "more": more, "data": data, "adapter": adapter}
     (work / f"{name}.lua").write_text(head + parts + "exp:run { rounds = 1 }\n")
-    done = subprocess.run([BUILD / "bin/optrush", "run", f"{name}.lua", "--device", "cpu"], capture_output=True, text=True, cwd=work)
+    command = [BUILD / "bin/optrush", "run", f"{name}.lua", "--device", "cpu"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=work)
     assert done.returncode == code, f"{done.returncode}\n{done.stdout}{done.stderr}"
     return work / f"reports/{name}/local", done.stdout + done.stderr
 
@@ -80,7 +83,7 @@ def log_probability(model, prompt, answer):
 
 
 def dpo_loss(model, pairs, first=None):
-    """Mean loss and the margins. `first`: the reference, where it is not the model without its adapter."""
+    """The mean loss and the margins. `first` is the reference model; by default, the model without its adapter."""
     losses, margins = [], []
     for pair in pairs:
         gain = {}
@@ -96,7 +99,7 @@ def dpo_loss(model, pairs, first=None):
 
 
 def dpo(model, pairs, first=None):
-    """Loss, margins and gradient norm of a step of all pairs."""
+    """Loss, margins and gradient norm of one step on all pairs."""
     loss, margins = dpo_loss(model, pairs, first)
     loss.backward()
     norm = torch.stack([param.grad.norm() for param in model.parameters() if param.grad is not None]).norm()
@@ -104,13 +107,13 @@ def dpo(model, pairs, first=None):
 
 
 def curves_of(report):
-    """Steps and validations of each run that did not fail."""
+    """Steps and validations of each run of a report."""
     folders = sorted(path.parent for path in report.glob("runs/*/result.json"))
     return [(folder.name, *steps_of(folder)) for folder in folders]
 
 
 def whole_model(work, pairs, held_out):
-    """Without an adapter: the reference is the model as the run began, also of a run that goes on from saved state."""
+    """Without an adapter the reference is the initial model, also in a run that continues from saved state."""
     validate = "validate = { every = 3, sequences = 6 }, "
     report, _ = run(work, "whole", 6, validate, LADDER + OF_WHOLE, data="more", adapter="")
     base, result = steps_of(report / "runs/00-base-r1")
@@ -127,7 +130,7 @@ def whole_model(work, pairs, held_out):
     went_on, _ = run(work, "whole_on", 3, f'{validate} start = "{of_three}/runs/00-base-r1",', data="more", adapter="")
     others = curves_of(report) + curves_of(went_on)
     assert len(others) > 9, others
-    # Copies of weights in bf16 as well: were they old, the model would be its own reference.
+    # With bf16 copies of weights too: if they were stale, the model would be its own reference.
     in_bf16, _ = run(work, "whole_bf16", 6, adapter='"mixed_precision", ')
     assert steps_of(in_bf16 / "runs/00-base-r1")[0][5]["loss"] < 0.62, in_bf16
     measured = 0
@@ -149,7 +152,7 @@ with tempfile.TemporaryDirectory() as folder:
     counters = {counter["name"]: counter["value"] for counter in result["counters"]["dpo"]}
     assert 0.5 < counters["accuracy"] <= 1 and counters["reward margin"] > 0, counters
 
-    # What transformers and peft make of the adapter after three steps, where the fourth one begins.
+    # The loss that transformers and peft compute with the adapter after three steps, as in the fourth step.
     report_of_three, _ = run(work, "three", 3, "save = { every = 3 },")
     saved = report_of_three / "runs/00-base-r1"
     spec = json.loads((saved / "spec.json").read_text())
@@ -157,14 +160,15 @@ with tempfile.TemporaryDirectory() as folder:
     (work / "spec.json").write_text(json.dumps(spec))
     for command in (["worker", "export", "--spec", "spec.json", "--out", "start"], ["weights", saved, "adapter"]):
         subprocess.run([BUILD / "bin/optrush", *command], check=True, cwd=work)
-    model = PeftModel.from_pretrained(LlamaForCausalLM.from_pretrained(work / "start"), work / "adapter", is_trainable=True).eval()
+    start = LlamaForCausalLM.from_pretrained(work / "start")
+    model = PeftModel.from_pretrained(start, work / "adapter", is_trainable=True).eval()
     loss, _, norm = dpo(model, pairs)
     assert abs(loss - base[3]["loss"]) < 1e-5, (loss, base[3])
     assert abs(norm - base[3]["grad_norm"]) < 1e-4 * norm, (norm, base[3])
 
     whole_model(work, pairs, held_out)
 
-    # Pairs that are held out: rows of nothing fill up the micro-batch.
+    # Held-out pairs: empty rows fill the micro-batch.
     held, _ = run(work, "held", 3, "validate = { every = 3, sequences = 6 },", LADDER, data="more")
     with torch.no_grad():
         truth = dpo_loss(model, held_out)[0].item()
@@ -173,25 +177,27 @@ with tempfile.TemporaryDirectory() as folder:
     measured = 0
     for place in validated:
         steps, result = steps_of(place)
-        assert all(abs(step["loss"] - base[number]["loss"]) < 2e-4 for number, step in steps.items() if number in base), (place, steps)
+        apart = {number: abs(step["loss"] - base[number]["loss"]) for number, step in steps.items() if number in base}
+        assert all(difference < 2e-4 for difference in apart.values()), (place, steps)
         for point in result.get("validation", []):
             assert abs(point["loss"] - truth) < 1e-5, (place, point, truth)
             measured += 1
     assert measured > 7, measured
 
-    # The same pairs by other means and on other meshes.
+    # Other plugins and meshes train the same pairs with the same losses.
     others = [path.parent for path in report.glob("runs/*/result.json")]
     assert len(others) > 8, others
     for other in others:
         steps, _ = steps_of(other)
-        assert all(abs(step["loss"] - base[number]["loss"]) < 2e-4 for number, step in steps.items() if number in base), (other, steps)
+        apart = {number: abs(step["loss"] - base[number]["loss"]) for number, step in steps.items() if number in base}
+        assert all(difference < 2e-4 for difference in apart.values()), (other, steps)
 
-    # What it can't do is refused by name.
+    # Unsupported combinations are refused by name.
     for more, parts, what in (
-            ("", 'exp:ladder { rush.rung("stages", "pipeline_parallel", { size = 2 }, { train = { world_size = 2 } }) }\n',
-             "pipeline parallelism"),
-            ("", 'exp:ladder { rush.rung("parts", "context_parallel", { size = 2 }, { train = { world_size = 2 } }) }\n',
-             "sequences that are split over ranks"),
+            ("", 'exp:ladder { rush.rung("stages", "pipeline_parallel", { size = 2 },'
+                 ' { train = { world_size = 2 } }) }\n', "pipeline parallelism"),
+            ("", 'exp:ladder { rush.rung("parts", "context_parallel", { size = 2 },'
+                 ' { train = { world_size = 2 } }) }\n', "sequences that are split over ranks"),
             ("", 'exp:ladder { rush.rung("odd", { train = { micro_batch = 3 } }) }\n', "micro_batch is 3"),
             ("", 'exp:ladder { rush.rung("alone", { without = "dpo" }) }\n', "stacked plugin trains on pairs"),
             ("validate = { every = 2, data = rush.random() },", "", "validate.data is of kind 'random'")):

@@ -1,4 +1,6 @@
-"""The expert parallelism of transformers beside ours: the same losses and gradient norms on two ranks. It needs a newer transformers."""
+"""Expert parallelism of transformers and ours have the same losses and gradient norms on two ranks.
+
+It needs a newer transformers than the other tests."""
 import os
 import tempfile
 

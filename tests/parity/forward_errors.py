@@ -1,4 +1,4 @@
-"""What `optrush-worker forward` says of bad input: its exit code, and words that name the problem and the cure."""
+"""`optrush-worker forward` with bad input: the exit code, and a message that names the problem and the cure."""
 import json
 import os
 import subprocess
@@ -21,7 +21,7 @@ CONFIG = transformers.LlamaConfig(vocab_size=97, hidden_size=32, intermediate_si
 
 
 class Forward:
-    """Runs the worker on a model and tokens that a case may spoil first."""
+    """Runs the worker on a model and tokens. A case may spoil them first."""
 
     def __init__(self, folder):
         self.folder = Path(folder)
@@ -63,7 +63,7 @@ def add(weights):
     weights["model.layers.1.mlp.up_proj.weight"] = torch.ones(48, 32)
 
 
-# (what is spoiled, arguments, exit code, words of the message)
+# (a function that spoils the input, arguments, exit code, words of the message)
 CASES = [
     (lambda f: f.write_tokens(torch.full((1, 5), 97)), [], 1, ["tokens from 97 to 97", "are 0 to 96"]),
     (lambda f: f.write_tokens(torch.full((1, 5), -1)), [], 1, ["tokens from -1"]),
@@ -75,7 +75,8 @@ CASES = [
     (lambda f: f.tokens.unlink(), [], 1, ["in.safetensors", "No such file"]),
     (lambda f: f.change_weights(swap), [], 1, ["no 'model.norm.weight'", "did you mean 'model.norm.wieght'"]),
     (lambda f: f.change_weights(grow), [], 1, ["[33]", "[32]"]),
-    (lambda f: f.change_weights(add), [], 1, ["'model.layers.1.mlp.up_proj.weight', which the model of its config.json does not"]),
+    (lambda f: f.change_weights(add), [], 1,
+     ["'model.layers.1.mlp.up_proj.weight', which the model of its config.json does not"]),
     (lambda f: f.change_config(hidden_act="relu"), [], 1, ["'hidden_act'", "config.json"]),
     (None, ["--dtype", "fp8"], 1, ["fp8", "bf16, fp32, fp64"]),
     (None, ["--device", "tpu"], 1, ["unknown device 'tpu'"]),

@@ -1,8 +1,7 @@
-"""forward_parity.py [--plain]: `optrush-worker forward` against transformers and peft: small random models, every logit, loss and
-gradient. --plain leaves out what plugins make of them.
+"""forward_parity.py [--plain]: compares `optrush-worker forward` with transformers and peft for small random models.
 
-An error is the largest difference of a tensor over the largest value of the reference's. 0 passed, 1 failed, 77 where
-the packages are missing."""
+It compares every logit, loss and gradient. --plain leaves out plugins. An error is the largest difference of a tensor
+relative to the largest value of the reference. Exit code 0: passed, 1: failed, 77: the packages are missing."""
 import contextlib
 import json
 import os
@@ -25,7 +24,7 @@ WORKER = BUILD / "bin" / "optrush-worker"
 MANY = BUILD / "tests" / "bin" / "forward_many"
 LENGTH = 37
 
-# Effects rounding and none: another order of the same sums. bf16 keeps 8 bits, and a gradient is a long chain of them.
+# fp32 and fp64: another order of the same sums. bf16 has 8 bits, and a gradient is a long chain of roundings.
 LIMITS = {"fp32": 1e-5, "fp64": 1e-12, "bf16": 6e-2, "exact": 0.0}
 
 
@@ -61,7 +60,7 @@ MODELS = {
     "Mistral, a window of all": transformers.MistralConfig(
         vocab_size=97, hidden_size=64, intermediate_size=113, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=4, sliding_window=LENGTH),
-    # Without a padding token, whose row transformers gives no gradient.
+    # Without a padding token: transformers gives its row no gradient.
     "OLMo, tied": transformers.OlmoConfig(vocab_size=97, hidden_size=64, intermediate_size=113, num_hidden_layers=2,
                                           num_attention_heads=4, tie_word_embeddings=True, pad_token_id=None),
     "yarn rope": llama(rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}),
@@ -138,7 +137,7 @@ GATED_BY_GELU = [
     (["flash_attention", "fused_kernels", "fused_projections"], "fp32"),
     (["flash_attention", "activation_checkpointing", "mixed_precision:dtype=bf16"], "bf16"),
 ]
-CAPPED = [  # of attention, too: no fused kernel has that
+CAPPED = [  # attention has a cap too, which no fused kernel has
     (["fused_linear_cross_entropy", "fused_kernels", "fused_projections"], "fp32"),
     (["fused_linear_cross_entropy:chunk=5", "activation_checkpointing", "mixed_precision:dtype=bf16"], "bf16"),
 ]
@@ -178,14 +177,14 @@ def error(ours, theirs):
 
 
 class Forward:
-    """The worker's command `forward`. The first calls start the program itself, the others ask one process that loads LibTorch once."""
+    """The worker's command `forward`. The first calls start the program; the others use one process of forward_many."""
 
     def __init__(self, by_itself):
         self.by_itself = by_itself
         self.many = None
 
     def __call__(self, folder, tokens, dtype, stack=()):
-        """All that it wrote, by name."""
+        """{name: tensor} of the tensors that it wrote."""
         with tempfile.TemporaryDirectory() as scratch:
             given, out = f"{scratch}/in.safetensors", f"{scratch}/out.safetensors"
             save_file({"input_ids": tokens}, given)
@@ -197,8 +196,8 @@ class Forward:
             return load_file(out)
 
     def start(self, folder, given, out, dtype, stack):
-        command = [WORKER, "forward", "--model", folder, "--tokens", given, "--out", out, "--gradients", "--dtype", dtype,
-                   "--device", "cpu"]
+        command = [WORKER, "forward", "--model", folder, "--tokens", given, "--out", out, "--gradients",
+                   "--dtype", dtype, "--device", "cpu"]
         for plugin in stack:
             command += ["--plugin", plugin]
         done = subprocess.run(command, capture_output=True, text=True)
@@ -207,7 +206,8 @@ class Forward:
 
     def ask(self, folder, given, out, dtype, stack):
         if self.many is None:
-            self.many = subprocess.Popen([MANY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            self.many = subprocess.Popen([MANY], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                         stderr=subprocess.DEVNULL, text=True)
         request = {"model": str(folder), "tokens": given, "out": out, "dtype": dtype, "plugins": list(stack)}
         print(json.dumps(request), file=self.many.stdin, flush=True)
         answer = self.many.stdout.readline()
@@ -218,6 +218,11 @@ class Forward:
 forward = Forward(by_itself=4)
 
 
+def precision(dtype):
+    """A context in which transformers computes in this type."""
+    return reference.InDouble() if dtype == "fp64" else contextlib.nullcontext()
+
+
 def missing_plugins(stack):
     return [name for name in (plugin.split(":")[0] for plugin in stack)
             if not (BUILD / "plugins" / f"{name}.so").exists()]
@@ -226,8 +231,8 @@ def missing_plugins(stack):
 def check_model(table, name, config, seed):
     tokens = torch.randint(config.vocab_size, (2, LENGTH), generator=torch.Generator().manual_seed(seed))
     for dtype in ("fp32", "fp64"):
-        # The doubles are drawn as doubles: a path through fp32 would show.
-        with tempfile.TemporaryDirectory() as folder, reference.InDouble() if dtype == "fp64" else contextlib.nullcontext():
+        # fp64 parameters are drawn in fp64, so that a path through fp32 would show.
+        with tempfile.TemporaryDirectory() as folder, precision(dtype):
             model = reference.make(config, seed)
             if name == "stored as bf16":
                 reference.save_rounded(model, folder)
@@ -272,18 +277,21 @@ def check_stacks(table, name, config, seed, stacks):
 
 
 def check_low_precision_norm(table):
-    """OLMo's LayerNorm without parameters: the class of transformers in fp32 and fp64, and under autocast to bf16 OLMo's own option
-    low_precision, which transformers leaves out: input and result in bf16."""
+    """OLMo's LayerNorm without parameters, with input and result in bf16 under autocast.
+
+    In fp32 and fp64 it equals transformers. transformers lacks OLMo's option low_precision, which the patch below adds.
+    """
     name, stack = "OLMo, tied", ["low_precision_norm"]
     if missing_plugins([*stack, "mixed_precision"]):
         return table.skip("low_precision_norm", "not built")
     config, layer_norm = MODELS[name], transformers.models.olmo.modeling_olmo.OlmoLayerNorm
     tokens = torch.randint(config.vocab_size, (2, LENGTH), generator=torch.Generator().manual_seed(60))
     for dtype in ("fp32", "fp64"):
-        with tempfile.TemporaryDirectory() as folder, reference.InDouble() if dtype == "fp64" else contextlib.nullcontext():
+        with tempfile.TemporaryDirectory() as folder, precision(dtype):
             model = reference.make(config, 60)
             reference.save(model, folder)
-            table.compare(name, stack, dtype, forward(folder, tokens, dtype, stack), reference.evaluate(model, tokens), LIMITS[dtype])
+            theirs = reference.evaluate(model, tokens)
+            table.compare(name, stack, dtype, forward(folder, tokens, dtype, stack), theirs, LIMITS[dtype])
 
     def low_precision(self, x):
         with torch.autocast("cpu", enabled=False):
@@ -297,16 +305,17 @@ def check_low_precision_norm(table):
             with torch.autocast("cpu", torch.bfloat16):
                 theirs = reference.evaluate(model, tokens)
             with_norm = forward(folder, tokens, "fp32", [*stack, "mixed_precision:dtype=bf16"])
-            table.compare(name, [*stack, "mixed_precision"], "bf16", with_norm, {key: value.float() for key, value in theirs.items()},
-                          LIMITS["bf16"])
-            if torch.equal(with_norm["logits"], forward(folder, tokens, "fp32", ["mixed_precision:dtype=bf16"])["logits"]):
+            rounded = {key: value.float() for key, value in theirs.items()}
+            table.compare(name, [*stack, "mixed_precision"], "bf16", with_norm, rounded, LIMITS["bf16"])
+            without = forward(folder, tokens, "fp32", ["mixed_precision:dtype=bf16"])
+            if torch.equal(with_norm["logits"], without["logits"]):
                 sys.exit("low_precision_norm does not show in the logits")
     finally:
         layer_norm.forward = in_fp32
 
 
 def check_router_losses(table):
-    """Of one layer: of several, transformers takes the shares of all of them together."""
+    """With one layer: for several, transformers computes the loss from the shares of all layers together."""
     name, balance = "Mixtral, one layer", 0.3
     config = transformers.MixtralConfig(**small(num_hidden_layers=1, num_key_value_heads=2), num_local_experts=4,
                                         num_experts_per_tok=2, output_router_logits=True, router_aux_loss_coef=balance)
@@ -319,12 +328,13 @@ def check_router_losses(table):
         reference.save(model, folder)
         path = Path(folder) / "config.json"
         path.write_text(path.read_text().replace('"output_router_logits": true', '"output_router_logits": false'))
-        ours, plain, theirs = forward(folder, tokens, "fp32", stack), forward(folder, tokens, "fp32"), reference.evaluate(model, tokens)
+        ours, plain = forward(folder, tokens, "fp32", stack), forward(folder, tokens, "fp32")
+        theirs = reference.evaluate(model, tokens)
     gate = "grad.model.layers.0.mlp.gate.weight"
     if error(plain[gate], theirs[gate]) < 100 * LIMITS["fp32"]:
         sys.exit("the load-balancing loss does not show in the gradient of the router")
     for tensors in (ours, theirs):
-        del tensors["loss"]  # that of transformers is with the load-balancing loss
+        del tensors["loss"]  # transformers adds the load-balancing loss
     table.compare(name, stack, "fp32", ours, theirs, LIMITS["fp32"])
 
 
@@ -344,11 +354,10 @@ def main():
 
 def check_plugins(table):
     exact = [stack for stack in FUSED if stack[1] != "bf16"]  # rounding may send a token to another expert
-    for seed, (name, stacks) in enumerate({"2 heads a kv head, tied": STACKS, "Qwen 2, windows of 8": FUSED,
-                                           "Qwen 3, biases, windows": FUSED, "OLMo 2": FUSED,
-                                           "SmolLM3": FUSED, "Qwen 3 MoE": exact, "Gemma 3, linear rope, biases": GATED_BY_GELU,
-                                           "Gemma 2": CAPPED,
-                                           "Granite": FUSED}.items()):
+    stacks_of = {"2 heads a kv head, tied": STACKS, "Qwen 2, windows of 8": FUSED, "Qwen 3, biases, windows": FUSED,
+                 "OLMo 2": FUSED, "SmolLM3": FUSED, "Qwen 3 MoE": exact, "Gemma 3, linear rope, biases": GATED_BY_GELU,
+                 "Gemma 2": CAPPED, "Granite": FUSED}
+    for seed, (name, stacks) in enumerate(stacks_of.items()):
         check_stacks(table, name, MODELS[name], 20 + seed, stacks)
     check_router_losses(table)
     check_low_precision_norm(table)

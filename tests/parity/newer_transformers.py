@@ -1,6 +1,6 @@
-"""newer_transformers.py PROGRAM...: runs a Python program with a newer transformers than the one of the other tests.
+"""newer_transformers.py PROGRAM...: runs a Python program with a newer transformers than that of the other tests.
 
-It has an environment with that version, whose torch is theirs, and which stays in the build folder. Without a package index the test
+The newer version has an environment in the build folder, which uses the tests' torch. Without a package index the test
 is skipped."""
 import os
 import pathlib
@@ -14,23 +14,23 @@ ENVIRONMENT = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]) / "tests" / TRANSFOR
 
 
 def make_environment(folder):
-    """Returns why there is none, or an empty text. Packages of its own come before those of the tests, which have torch."""
+    """Returns "" or the reason of a failure. Its packages come before those of the tests, which include torch."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     site = next(folder.glob("lib/python3.*/site-packages"))
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", "--target", site,
-               TRANSFORMERS]
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile",
+               "--target", site, TRANSFORMERS]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     (site / "tests.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     return done.stderr.strip()[-400:] if done.returncode != 0 else ""
 
 
 def newer_python():
-    """Ends the test as skipped where it can't be installed."""
+    """The environment's Python. Ends the test as skipped if the version cannot be installed."""
     if not ENVIRONMENT.exists():
         with tempfile.TemporaryDirectory(dir=ENVIRONMENT.parent) as scratch:
             made = pathlib.Path(scratch) / "environment"
             if why := make_environment(made):
-                print(f"{TRANSFORMERS} can't be installed: {why}")
+                print(f"{TRANSFORMERS} cannot be installed: {why}")
                 sys.exit(77)
             made.rename(ENVIRONMENT)
     return ENVIRONMENT / "bin/python"

@@ -1,4 +1,4 @@
-"""What tests of external rungs share: an experiment in tiny form, and whether a rung agrees with the one below."""
+"""Helpers of the tests of external rungs: run a tiny form of an experiment, and check that a rung agrees."""
 import json
 import os
 import pathlib
@@ -8,7 +8,7 @@ BUILD, SOURCE = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]), pathlib.Path(os.e
 
 
 def run(folder, name, rungs, rounds=1, label="local", options=(), **settings):
-    """The report of an experiment in so many rounds of these rungs."""
+    """Runs these rungs of an experiment and returns its report."""
     command = [BUILD / "bin/optrush", "run", SOURCE / f"experiments/{name}.lua", "--out", folder, "--rounds", rounds,
                "--threads", "1", "--device", "cpu", "--label", label, *options]
     for key, value in settings.items():

@@ -1,4 +1,4 @@
-"""PyTorch stands beside the host in experiments: the same losses, in the same rounds, in tiny form."""
+"""PyTorch programs as rungs of experiments in tiny form: the same losses, measured in the same rounds."""
 import importlib.metadata
 import json
 import os
@@ -27,7 +27,7 @@ def one_rank(folder):
     jemalloc = rows["PyTorch fp32, jemalloc"]
     assert jemalloc["status"] == "ok" or "libjemalloc.so.2" in jemalloc["reason"], jemalloc
     text = (report / "report.md").read_text()
-    # What no plan predicts runs by itself in the first round, and beside the others once its memory is measured.
+    # The first round runs a rung without a predicted peak alone. Later rounds interleave it, with its measured peak.
     groups = {}
     for path in report.glob("runs/*/result.json"):
         spec = json.loads((path.parent / "spec.json").read_text())
@@ -49,25 +49,26 @@ def two_ranks(folder):
 
 
 def experts_over_two_ranks(folder):
-    """transformers divides experts from a version on (expert_peer_test.py has it); an older one is skipped by name."""
+    """An older transformers has no expert parallelism and is skipped by name; expert_peer_test.py runs a newer one."""
     peer = "transformers, experts over 2 ranks"
     _, _, rows = run(folder, "moe", ["experts over 2 ranks, the rest in shards", peer],
                      options=["--arg", "ranks=2", "--arg", "peers=true"], **{"train.seq_len": 32, "train.steps": 3})
     assert rows["experts over 2 ranks, the rest in shards"]["status"] == "ok", rows
     here = importlib.metadata.version("transformers")
-    assert rows[peer]["status"] == "skipped" and f"version 5.22 or newer, but {here}" in rows[peer]["reason"], rows[peer]
+    assert rows[peer]["status"] == "skipped", rows[peer]
+    assert f"version 5.22 or newer, but {here}" in rows[peer]["reason"], rows[peer]
 
 
-def of_a_checkpoint(folder):
-    """Both sides start from its weights; several ranks of a peer are interleaved as well."""
+def from_a_checkpoint(folder):
+    """Both sides start from the weights of a checkpoint. The ranks of a peer are interleaved too."""
     checkpoint = pathlib.Path(folder) / "checkpoint"
     start = json.loads((pathlib.Path(folder) / "versus_fsdp2/local/runs/00-base-r1/spec.json").read_text())
     start["plugins"], start["train"]["world_size"] = [], 1
     (pathlib.Path(folder) / "start.json").write_text(json.dumps(start))
-    subprocess.run([BUILD / "bin/optrush-worker", "export", "--spec", pathlib.Path(folder) / "start.json", "--out", checkpoint],
-                   check=True)
+    export = [BUILD / "bin/optrush-worker", "export", "--spec", pathlib.Path(folder) / "start.json"]
+    subprocess.run([*export, "--out", checkpoint], check=True)
     save_byte_tokenizer(checkpoint)
-    corpus = pathlib.Path(folder) / "corpus"  # all texts take minutes to tokenize
+    corpus = pathlib.Path(folder) / "corpus"  # a part, because all texts take minutes to tokenize
     corpus.mkdir()
     for text in sorted((pathlib.Path(start["data"]["path"]) / "ATen/core").glob("*.h")):
         (corpus / text.name).write_bytes(text.read_bytes())
@@ -77,27 +78,29 @@ def of_a_checkpoint(folder):
     assert_agrees(rows["FSDP2"])
     spec = json.loads((report / "runs/01-fsdp2-r1/spec.json").read_text())
     assert spec["model"] == {"checkpoint": str(checkpoint)}, spec["model"]
-    groups = [json.loads((report / f"runs/{run}/result.json").read_text()).get("turns") for run in ("00-base-r2", "01-fsdp2-r2")]
+    groups = [json.loads((report / f"runs/{run}/result.json").read_text()).get("turns")
+              for run in ("00-base-r2", "01-fsdp2-r2")]
     assert groups[0] and groups[0] == groups[1], groups
 
 
-def what_is_missing_is_said_first(folder):
-    """Exit code 2 with the command, before anything is measured."""
+def a_missing_package_is_reported_first(folder):
+    """Exit code 2 and the command that installs it, before any measurement."""
     python = pathlib.Path(folder) / "python"
     python.write_text("#!/bin/sh\necho '[\"safetensors>=0.4\"]'\n")
     python.chmod(0o755)
-    command = [BUILD / "bin/optrush", "run", SOURCE / "experiments/versus_pytorch.lua", "--out", pathlib.Path(folder) / "none",
-               "--device", "cpu", "--only", "PyTorch fp32", "--arg", "precision=fp32"]
+    command = [BUILD / "bin/optrush", "run", SOURCE / "experiments/versus_pytorch.lua",
+               "--out", pathlib.Path(folder) / "none", "--device", "cpu",
+               "--only", "PyTorch fp32", "--arg", "precision=fp32"]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
                           env={**os.environ, "OPTRUSH_PYTHON": str(python)})
     assert done.returncode == 2 and "lacks safetensors>=0.4" in done.stderr, done.stderr
     assert "optrush setup peers" in done.stderr and "needed by: PyTorch fp32" in done.stderr, done.stderr
-    assert not (pathlib.Path(folder) / "none").exists(), "nothing was begun"
+    assert not (pathlib.Path(folder) / "none").exists(), "no run has begun"
 
 
 with tempfile.TemporaryDirectory() as folder:
-    what_is_missing_is_said_first(folder)
+    a_missing_package_is_reported_first(folder)
     one_rank(folder)
     two_ranks(folder)
     experts_over_two_ranks(folder)
-    of_a_checkpoint(folder)
+    from_a_checkpoint(folder)

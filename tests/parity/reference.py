@@ -1,4 +1,4 @@
-"""What the transformers and peft packages compute: logits, loss and every gradient of a small random model."""
+"""Reference results of transformers and peft: logits, loss and every gradient of a small random model."""
 import copy
 import json
 from pathlib import Path
@@ -9,12 +9,15 @@ from safetensors.torch import load_file, save_file
 from torch.overrides import TorchFunctionMode
 
 
-FUSED_EXPERTS = int(transformers.__version__.split(".")[0]) >= 5  # those of a layer are one tensor
+FUSED_EXPERTS = int(transformers.__version__.split(".")[0]) >= 5  # one tensor has all experts of a layer
 
 
 class InDouble(TorchFunctionMode):
-    """transformers computes norms, softmax, rotary tables and loss in float32, whatever the model's type. In this mode
-    every float32 that it asks for is float64, so the reference itself is good to 1e-12."""
+    """Makes transformers compute in float64, so that the reference is exact to 1e-12.
+
+    transformers computes norms, softmax, rotary tables and loss in float32 for a model of any type. In this mode it
+    gets float64 wherever it asks for float32.
+    """
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is torch.Tensor.float:
@@ -32,15 +35,15 @@ class InDouble(TorchFunctionMode):
 
 
 def make(config, seed):
-    """A model with every parameter drawn at random, norms too: ones and zeros would hide a mistake."""
+    """A model with random values for every parameter, also of norms: ones and zeros would hide a mistake."""
     torch.manual_seed(seed)
-    # A copy: a model that is saved writes its dtype into its config. The grouped product of experts takes no odd sizes.
+    # A copy, because saving a model writes its dtype into its config. The grouped product of experts needs even sizes.
     plain = {"attn_implementation": "eager"} | ({"experts_implementation": "eager"} if FUSED_EXPERTS else {})
     model = transformers.AutoModelForCausalLM.from_config(copy.deepcopy(config), **plain)
     assert all(parameter.dtype == torch.get_default_dtype() for parameter in model.parameters())
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            # Gemma multiplies with 1 + the weight of a norm.
+            # Gemma multiplies by 1 + the weight of a norm.
             parameter.normal_(1.0 if "norm" in name and "gemma" not in config.model_type else 0.0, 0.1)
     return model.train()
 
@@ -50,7 +53,7 @@ def save(model, folder, max_shard_size="1GB"):
 
 
 def save_rounded(model, folder):
-    """Rounds the parameters to bf16 and stores them so."""
+    """Saves the model with its parameters rounded to bf16."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(parameter.bfloat16())
@@ -58,7 +61,7 @@ def save_rounded(model, folder):
 
 
 def use_rope_parameters(folder):
-    """Rewrites config.json in the form that newer versions of transformers write, unless such a one wrote it."""
+    """Rewrites config.json in the form of newer versions of transformers, unless it has that form."""
     path = Path(folder) / "config.json"
     config = json.loads(path.read_text())
     if "rope_parameters" in config:
@@ -75,14 +78,14 @@ def evaluate(model, tokens):
     tensors = {"logits": result.logits.detach(), "loss": result.loss.detach()}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            # An expert that no token passes has none.
+            # An expert without tokens has no gradient.
             gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
             tensors.update({"grad." + plain_name(part): value for part, value in one_by_one(name, gradient)})
     return tensors
 
 
 def one_by_one(name, tensor):
-    """Matrices of experts each by its name: transformers 5 has those of a layer in one tensor."""
+    """The matrices of experts by their names; transformers 5 has one tensor for a layer."""
     of_experts, _, matrices = name.rpartition(".experts.")
     if tensor.dim() != 3 or not of_experts:
         return [(name, tensor)]
@@ -92,7 +95,7 @@ def one_by_one(name, tensor):
 
 
 def plain_name(name):
-    """The name of a parameter here: without what peft puts around it, and not by Mixtral's own words."""
+    """Our name of a parameter: without peft's wrappers, and without the names of Mixtral."""
     of_mixtral = (("block_sparse_moe", "mlp"), (".w1.", ".gate_proj."), (".w2.", ".down_proj."), (".w3.", ".up_proj."))
     for theirs, ours in (("base_model.model.", ""), (".base_layer.", "."), (".default.", "."), *of_mixtral):
         name = name.replace(theirs, ours)
@@ -100,7 +103,7 @@ def plain_name(name):
 
 
 def add_lora(model, **options):
-    """peft's LoRA with a B that is not zero, so that the gradient of A is not either."""
+    """peft's LoRA with a random B, so that the gradient of A is not zero."""
     import peft
 
     torch.manual_seed(3)
@@ -108,7 +111,7 @@ def add_lora(model, **options):
 
 
 def save_lora(model, base_folder, folder):
-    """The base's folder with A and B beside the weights, named as without peft."""
+    """Writes the base's folder with A and B beside the weights, under names without peft's wrappers."""
     weights = load_file(Path(base_folder) / "model.safetensors")
     for name, parameter in model.named_parameters():
         if "lora_" in name:

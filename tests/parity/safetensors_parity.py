@@ -1,4 +1,4 @@
-"""Files of the safetensors package are read and written back without a changed bit; what it refuses is refused."""
+"""We read and write files of the safetensors package bit for bit, and refuse the files that it refuses."""
 import json
 import os
 import subprocess
@@ -20,7 +20,7 @@ DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int
 
 
 def copy(*pairs):
-    """How each copy ended: None, or the error."""
+    """The outcome of each copy: None, or the error."""
     done = subprocess.run([COPY, *(file for pair in pairs for file in pair)], capture_output=True, text=True)
     assert done.returncode == 0, f"{done.returncode}\n{done.stdout}{done.stderr}"
     ends = [json.loads(line) for line in done.stdout.splitlines()]
@@ -49,7 +49,7 @@ def check_round_trip(folder):
 
 
 def check_refusals(folder):
-    """Damages one byte at a time: the package is the judge of what a valid file is."""
+    """Damages one byte at a time. The package decides whether the file is valid."""
     save_file({"a": torch.ones(2), "b": torch.zeros(1, dtype=torch.int64)}, folder / "valid.safetensors")
     valid = (folder / "valid.safetensors").read_bytes()
     header = int.from_bytes(valid[:8], "little")
@@ -64,7 +64,7 @@ def check_refusals(folder):
         except (SafetensorError, UnicodeDecodeError):
             refused.append(file)
     for file, error in zip(refused, copy(*((file, folder / "out.safetensors") for file in refused))):
-        assert error is not None, f"{file.name}: the package refuses what we read"
+        assert error is not None, f"{file.name}: the package refuses this file, and we read it"
         assert file.name in error, error
     refused = len(refused)
     assert refused > 10, refused

@@ -1,4 +1,4 @@
-"""Writes tests/fixtures/adafactor_torch.safetensors: what torch.optim.Adafactor makes of two parameters in four steps.
+"""Writes tests/fixtures/adafactor_torch.safetensors: two parameters after each of four steps of torch.optim.Adafactor.
 
     python tests/parity/torch_adafactor.py
 
@@ -30,7 +30,7 @@ for case, options in CASES.items():
     optimizer = torch.optim.Adafactor(params.values(), **options)
     for step in range(4):
         for name, param in params.items():
-            # Of unequal size in each row and column, and small in the third step.
+            # Rows and columns of unequal size, and small gradients in the third step.
             scale = torch.logspace(-2, 1, param.numel(), dtype=torch.float64).view_as(param)
             param.grad = torch.randn_like(param) * scale * (1e-6 if step == 2 else 1)
             tensors[f"{case}.{name}.gradient.{step}"] = param.grad.clone()

@@ -1,4 +1,4 @@
-"""The host, the hand-written loop and the Python twin of bench/ do the same work: their losses agree at every step."""
+"""The host, the hand-written loop and the Python twin of bench/ have the same losses at every step."""
 import json
 import os
 import pathlib
@@ -26,7 +26,7 @@ def run(*command):
 
 
 def twin(start, out):
-    """The Python twin in this process, which has loaded transformers after the first of them."""
+    """Runs the Python twin in this process, which imports transformers only once."""
     before = sys.argv, list(sys.path)
     sys.argv, sys.path = ["transformers_twin.py", "--start", str(start), "--out", str(out)], [str(PEERS), *sys.path]
     try:
@@ -71,13 +71,13 @@ with tempfile.TemporaryDirectory() as name:
     by_itself = losses(folder / "twin.json")
     assert_near(ours, by_itself, 2e-5, "Python twin")
     twin(start, folder / "twin.json")
-    assert losses(folder / "twin.json") == by_itself, "the same program in this process"
+    assert losses(folder / "twin.json") == by_itself, "the program has the same losses in this process"
 
-    # The loop knows no accumulation: it takes the whole batch at once.
+    # The loop has no accumulation: it takes the whole batch at once.
     run(BUILD / "bin/hand_written_loop", start, folder / "loop.json")
     assert_near(ours, losses(folder / "loop.json"), 2e-5, "hand-written loop")
 
-    # A learning rate of each step's own.
+    # Learning-rate schedules.
     for decay in ("cosine", "linear"):
         falling = {**SPEC, "train": {**SPEC["train"], "lr_warmup": 2, "lr_decay": decay, "lr_steps": 5, "lr_min": 0.1}}
         (folder / "falling.json").write_text(json.dumps(falling))
@@ -85,9 +85,9 @@ with tempfile.TemporaryDirectory() as name:
         twin(start, folder / "falling-twin.json")
         scheduled = host(folder, "scheduled", falling)
         assert_near(scheduled, losses(folder / "falling-twin.json"), 2e-5, f"Python twin, {decay}")
-        assert max(abs(a - b) / b for a, b in zip(scheduled, ours)) > 1e-3, "another rate trains otherwise"
+        assert max(abs(a - b) / b for a, b in zip(scheduled, ours)) > 1e-3, "another rate has other losses"
 
-    # Muon beside torch's own, which iterates in bf16: ours does so beside autocast, and in fp32 without.
+    # torch's Muon iterates in bf16. Ours does so under autocast, and in fp32 otherwise.
     for name, plugins, tolerance in (("muon", ["muon"], 2e-4), ("muon-bf16", ["mixed_precision", "muon"], 2e-3)):
         muon = {**SPEC, "plugins": [{"name": plugin, "options": {}} for plugin in plugins]}
         (folder / f"{name}.json").write_text(json.dumps(muon))
@@ -95,4 +95,4 @@ with tempfile.TemporaryDirectory() as name:
         twin(start, folder / "twin.json")
         orthogonal = host(folder, name, muon)
         assert_near(orthogonal, losses(folder / "twin.json"), tolerance, f"Python twin, {name}")
-        assert max(abs(a - b) / b for a, b in zip(orthogonal, ours)) > 5e-3, "another optimizer trains otherwise"
+        assert max(abs(a - b) / b for a, b in zip(orthogonal, ours)) > 5e-3, "another optimizer has other losses"
