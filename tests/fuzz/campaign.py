@@ -1,14 +1,14 @@
-"""Runs the libFuzzer targets of tests/fuzz, each for a number of inputs in all, and prints a table of what they did.
+"""Runs the libFuzzer targets of tests/fuzz, each for a total number of inputs, and prints a table of the results.
 
   python tests/fuzz/campaign.py                       10,000,000 inputs of each target
-  python tests/fuzz/campaign.py --for 3600            no longer than an hour; the next call goes on from there
-  python tests/fuzz/campaign.py --table               what was done so far
-  python tests/fuzz/campaign.py --record              that, added to tests/fuzz/campaign.json
+  python tests/fuzz/campaign.py --for 3600            at most an hour; the next call continues from there
+  python tests/fuzz/campaign.py --table               the table, without a run
+  python tests/fuzz/campaign.py --record              adds the results to tests/fuzz/campaign.json
 
-It builds the targets with clang into build-fuzz. Targets are interleaved, so that each has had its share whenever it ends.
-campaign.json counts what was done on every machine; a campaign goes on from there.
-build-fuzz/campaign/NAME has the inputs that reached something new (corpus), those that ended a target (findings) and
-libFuzzer's output (log.txt). A finding is mended first, then its input becomes a file of tests/fuzz/corpus/NAME.
+It builds the targets with clang into build-fuzz. Targets are interleaved, so that each has its share of the time.
+campaign.json has the totals of all machines, and a campaign continues from them.
+build-fuzz/campaign/NAME has the inputs that reached new code (corpus), the inputs that ended a target (findings) and
+libFuzzer's output (log.txt). Fix the cause of a finding first, then move its input to tests/fuzz/corpus/NAME.
 """
 
 import argparse
@@ -30,19 +30,20 @@ SOURCE = Path(__file__).resolve().parent.parent.parent
 FUZZ = SOURCE / "tests" / "fuzz"
 RECORD = FUZZ / "campaign.json"
 NOTHING = {"inputs": 0, "seconds": 0.0, "cpu_seconds": 0.0, "edges": 0, "turns": 0}
-MOST_FINDINGS = 5  # then a target is left alone until they are mended
+MOST_FINDINGS = 5  # a target with so many stops until they are fixed
 LIMITS = ["-timeout=30", "-rss_limit_mb=4096"]
-LENGTHS = {"report": 32768, "run_result": 16384,  # documents that say little in 4 KiB
-           "journal": 1024, "metrics": 1024}  # lines that are read one by one, several times an input
-# What an input costs beside the reader: weighing the corpus anew after each, a stack for every allocation.
+LENGTHS = {"report": 32768, "run_result": 16384,  # 4 KiB of such a document have little content
+           "journal": 1024, "metrics": 1024}  # read line by line, several times an input
+# Without entropic scheduling libFuzzer does not weigh the corpus anew after each input.
 SPEED = ["-entropic=0"]
+# AddressSanitizer keeps no stack of an allocation.
 ASAN = "malloc_context_size=0:quarantine_size_mb=16:allocator_release_to_os_interval_ms=-1"
 
 
 def build(folder, jobs):
     if not (folder / "build.ninja").exists():
-        subprocess.run(["cmake", "-S", SOURCE, "-B", folder, "-G", "Ninja", "-DOPTRUSH_FUZZ=ON", "-DCMAKE_CXX_COMPILER=clang++",
-                        "-DCMAKE_C_COMPILER=clang"], check=True)
+        subprocess.run(["cmake", "-S", SOURCE, "-B", folder, "-G", "Ninja", "-DOPTRUSH_FUZZ=ON",
+                        "-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_C_COMPILER=clang"], check=True)
     subprocess.run(["ninja", "-C", folder, f"-j{max(jobs, 2)}", "optrush-fuzz"], check=True)
 
 
@@ -53,9 +54,9 @@ class Target:
         self.program = build_folder / "tests" / "fuzz" / f"fuzz_{name}"
         self.folder = build_folder / "campaign" / name
         self.state_file = self.folder / "state.json"
-        self.stuck = False  # the same input ends it again
+        self.stuck = False  # a known input ended the target again
         self.lock = threading.Lock()
-        self.under_way = 0  # turns
+        self.under_way = 0  # turns that run now
         self.state = dict(NOTHING)  # since the last record
         if self.state_file.exists():
             self.state = json.loads(self.state_file.read_text())
@@ -74,7 +75,7 @@ class Target:
         return self.stuck or len(self.findings()) >= MOST_FINDINGS
 
     def turn(self, inputs, seconds):
-        """One start of libFuzzer, for so many inputs and no longer than `seconds`."""
+        """Runs libFuzzer once, for `inputs` inputs and at most `seconds` seconds."""
         for part in ("corpus", "findings"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         with self.lock:
@@ -89,12 +90,13 @@ class Target:
                    f"-artifact_prefix={self.folder / 'findings'}/", self.folder / "corpus", FUZZ / "corpus" / self.name]
         memory = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
         files = tempfile.mkdtemp(prefix="optrush-fuzz-", dir=memory)
-        environment = dict(os.environ, TMPDIR=files, OMP_NUM_THREADS="1", ASAN_OPTIONS=f"{ASAN}:{os.environ.get('ASAN_OPTIONS', '')}",
-                           UBSAN_OPTIONS="print_stacktrace=1")
+        environment = dict(os.environ, TMPDIR=files, OMP_NUM_THREADS="1", UBSAN_OPTIONS="print_stacktrace=1",
+                           ASAN_OPTIONS=f"{ASAN}:{os.environ.get('ASAN_OPTIONS', '')}")
         started = time.monotonic()
         output_file = self.folder / f"turn-{seed}.txt"
         with open(output_file, "wb") as output:
-            process = subprocess.Popen([str(word) for word in command], stdout=output, stderr=output, env=environment, cwd=files)
+            words = [str(word) for word in command]
+            process = subprocess.Popen(words, stdout=output, stderr=output, env=environment, cwd=files)
             _, status, usage = os.wait4(process.pid, 0)
         shutil.rmtree(files, ignore_errors=True)
         said = output_file.read_text(errors="replace")
@@ -122,12 +124,13 @@ class Target:
 
 
 def table(targets):
-    lines = ["| target | inputs | seconds | of the CPU | inputs/s of the CPU | edges | findings |", "|---|---|---|---|---|---|---|"]
+    lines = ["| target | inputs | seconds | of the CPU | inputs/s of the CPU | edges | findings |",
+             "|---|---|---|---|---|---|---|"]
     for target in targets:
         state = target.total()
         rate = f"{state['inputs'] / state['cpu_seconds']:,.0f}" if state["cpu_seconds"] > 0 else "—"
-        lines.append(f"| {target.name} | {state['inputs']:,} | {state['seconds']:,.0f} | {state['cpu_seconds']:,.0f} | {rate} | "
-                     f"{state['edges']:,} | {len(target.findings())} |")
+        lines.append(f"| {target.name} | {state['inputs']:,} | {state['seconds']:,.0f} | {state['cpu_seconds']:,.0f} "
+                     f"| {rate} | {state['edges']:,} | {len(target.findings())} |")
     return "\n".join(lines)
 
 
@@ -146,20 +149,21 @@ def run(targets, inputs, turn, limit_s, jobs):
             open_ones = [target for target in targets if target.total()["inputs"] < inputs and not target.stopped()]
             if not open_ones:
                 break
-            together = max(1, jobs // len(open_ones))  # of one target, where there are more jobs than targets
+            together = max(1, jobs // len(open_ones))  # turns of one target at once, if jobs outnumber the targets
             list(pool.map(one_turn, open_ones * together, itertools.repeat(together)))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--inputs", type=int, default=10_000_000, help="of each target, with those of earlier calls and of the record")
-    parser.add_argument("--for", dest="limit_s", type=float, default=float("inf"), help="seconds, for all targets together")
+    parser.add_argument("--inputs", type=int, default=10_000_000,
+                        help="of each target; inputs of earlier calls and of the record count")
+    parser.add_argument("--for", dest="limit_s", type=float, default=float("inf"), help="seconds for all targets")
     parser.add_argument("--turn", type=int, default=250_000, help="inputs of a target before the next one has its turn")
     parser.add_argument("--jobs", type=int, default=1, help="processes that run at once")
     parser.add_argument("--build", type=Path, default=SOURCE / "build-fuzz", help="folder of the build")
     parser.add_argument("--table", action="store_true", help="run nothing")
-    parser.add_argument("--record", action="store_true", help="run nothing; add what was done to campaign.json")
-    parser.add_argument("targets", nargs="*", help="names; all where none is given")
+    parser.add_argument("--record", action="store_true", help="run nothing; add the results to campaign.json")
+    parser.add_argument("targets", nargs="*", help="names; default: all")
     arguments = parser.parse_args()
     folder = arguments.build.resolve()
     names = sorted(path.name for path in (FUZZ / "corpus").iterdir())
@@ -170,7 +174,7 @@ def main():
     targets = [Target(name, folder, recorded.get(name, {})) for name in arguments.targets or names]
     if not arguments.table:
         (folder / "campaign").mkdir(parents=True, exist_ok=True)
-        alone = open(folder / "campaign" / "lock", "w")  # two would count the same inputs
+        alone = open(folder / "campaign" / "lock", "w")  # two campaigns would count the same inputs
         try:
             fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -1,4 +1,4 @@
-"""The wheel, installed into a fresh environment whose torch lies elsewhere and which nobody may write to."""
+"""The wheel in a fresh, read-only environment. Its torch is in another folder."""
 import json
 import os
 import pathlib
@@ -13,7 +13,7 @@ TINY = {"model.dim": 32, "model.n_layers": 1, "model.n_kv_heads": 2, "model.n_he
 
 
 def fresh_environment(wheel, folder):
-    """Its site-packages; torch comes in by a .pth file."""
+    """Installs the wheel and returns its package folder. A .pth file adds torch."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     site = next(folder.glob("lib/python3.*/site-packages"))
     (site / "torch_elsewhere.pth").write_text(f"{SITE}\n")
@@ -27,13 +27,14 @@ def contents(package):
 
 def an_experiment_that_ships(optrush, work):
     settings = [word for key, value in TINY.items() for word in ("--set", f"{key}={value}")]
-    expect(optrush("run", "@quickstart", "--rounds", "1", "--device", "cpu", "--threads", "1", *settings), 0, "checkpointing",
-           "reports/quickstart/local/report.md")
+    quickstart = optrush("run", "@quickstart", "--rounds", "1", "--device", "cpu", "--threads", "1", *settings)
+    expect(quickstart, 0, "checkpointing", "reports/quickstart/local/report.md")
     report = work / "reports/quickstart/local"
     rows = {row["rung"]: row["status"] for row in json.loads((report / "results.json").read_text())["rows"]}
     assert set(rows.values()) == {"ok"} and "FlashAttention" in rows, rows
     context = json.loads((report / "context.json").read_text())
-    head = subprocess.run(["git", "-C", SOURCE, "describe", "--always", "--dirty", "--exclude=*"], capture_output=True, text=True)
+    describe = ["git", "-C", SOURCE, "describe", "--always", "--dirty", "--exclude=*"]
+    head = subprocess.run(describe, capture_output=True, text=True)
     assert context["commit"] == head.stdout.strip(), context["commit"]
     expect(optrush("run", "@quikstart"), 2, "did you mean 'quickstart'?")
 
@@ -55,11 +56,11 @@ def doctor(optrush, work):
 
 
 def a_peer_runs_beside_it(optrush, work):
-    """From its read-only folder, by the Python that the wheel is installed for."""
+    """A peer runs from the read-only folder, with the Python that the wheel is installed for."""
     settings = [word for key, value in TINY.items() for word in ("--set", f"{key}={value}")]
-    done = optrush("run", "@versus_pytorch", "--rounds", "1", "--device", "cpu", "--threads", "1", "--only", "PyTorch fp32",
-                   "--arg", "precision=fp32", *settings)
-    if done.returncode == 2:  # said before anything runs, with a command that works here
+    done = optrush("run", "@versus_pytorch", "--rounds", "1", "--device", "cpu", "--threads", "1",
+                   "--only", "PyTorch fp32", "--arg", "precision=fp32", *settings)
+    if done.returncode == 2:  # a package is missing; the message before the run has a command that works here
         expect(done, 2, "-m pip install -r ", "share/optrush/experiments/peers/requirements.txt")
         assert not (work / "reports/versus_pytorch").exists()
         return
@@ -72,15 +73,17 @@ def a_peer_runs_beside_it(optrush, work):
 def a_plugin_of_ones_own(optrush, work):
     sdk = expect(optrush("sdk"), 0).strip()
     expect(optrush("new-plugin", "wide_swiglu"), 0)
-    # OPTRUSH_PYTHON: whose torch to build against, as nothing says that cmake is run for this environment.
-    cmake = lambda *words: expect(run(CMAKE, *words, cwd=work, OPTRUSH_PYTHON=str(work / "environment/bin/python")), 0)
+    # Nothing tells cmake the environment, so OPTRUSH_PYTHON names the Python whose torch it builds against.
+    python = str(work / "environment/bin/python")
+    cmake = lambda *words: expect(run(CMAKE, *words, cwd=work, OPTRUSH_PYTHON=python), 0)
     cmake("-S", "wide_swiglu", "-B", "wide_swiglu/build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={sdk}")
     cache = (work / "wide_swiglu/build/CMakeCache.txt").read_text()
     commands = (work / "wide_swiglu/build/build.ninja").read_text()
     assert "-O3" in commands or "-O2" in commands, cache
     cmake("--build", "wide_swiglu/build")
     expect(optrush("plugins", "wide_swiglu", "--plugin-path", "wide_swiglu/build/plugins"), 0, "SwiGLU in a wider type")
-    expect(optrush("run", "wide_swiglu/test/ladder.lua", "--plugin-path", "wide_swiglu/build/plugins", "--device", "cpu"), 0)
+    built = ["--plugin-path", "wide_swiglu/build/plugins"]
+    expect(optrush("run", "wide_swiglu/test/ladder.lua", *built, "--device", "cpu"), 0)
     rows = json.loads((work / "reports/wide_swiglu/local/results.json").read_text())["rows"]
     assert {row["rung"]: row["status"] for row in rows}["wide_swiglu"] == "ok", rows
 
@@ -91,13 +94,13 @@ with tempfile.TemporaryDirectory() as folder:
     subprocess.run(["chmod", "-R", "a-w", package], check=True)
     before = contents(package)
     try:
-        # An experiment begins with a measurement of the machine, of 12 s by default.
+        # An experiment first measures the machine, for 12 s by default.
         quick = {"OPTRUSH_PROBE_SECONDS": os.environ["OPTRUSH_PROBE_SECONDS"]}
         optrush = lambda *arguments: run(work / "environment/bin/optrush", *arguments, cwd=work,
                                          **(quick if arguments[0] == "run" else {}))
         for case in (lists, doctor, an_experiment_that_ships, a_peer_runs_beside_it, a_plugin_of_ones_own):
             case(optrush, work)
             print(case.__name__, "passed", flush=True)
-        assert contents(package) == before, "something was written into the installed package"
+        assert contents(package) == before, "a program wrote into the installed package"
     finally:
         subprocess.run(["chmod", "-R", "u+w", package], check=True)

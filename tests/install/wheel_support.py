@@ -1,4 +1,4 @@
-"""A wheel of the build, and programs that run without anything of the source or build tree."""
+"""Makes a wheel of the build, and runs programs that cannot use the source or build tree."""
 import os
 import pathlib
 import subprocess
@@ -21,13 +21,13 @@ def make_wheel(folder):
             skip(f"{tool} is not installed beside {sys.executable}: setup/requirements-wheel.txt")
     if SITE.name not in ("site-packages", "dist-packages"):
         skip("this build's LibTorch is no Python package")
-    subprocess.run([sys.executable, SOURCE / "packaging/make_wheel.py", "--build", BUILD, "--out", folder, "--cmake", CMAKE],
-                   check=True)
+    command = [sys.executable, SOURCE / "packaging/make_wheel.py", "--build", BUILD, "--out", folder, "--cmake", CMAKE]
+    subprocess.run(command, check=True)
     return next(folder.glob("*.whl"))
 
 
 def run(*command, cwd, **environment):
-    """With an environment that has only what is given."""
+    """Runs the command with a basic environment and the given variables."""
     basic = {"PATH": os.environ["PATH"], "HOME": str(cwd), "LANG": "C.UTF-8"}
     return subprocess.run([str(word) for word in command], cwd=cwd, env={**basic, **environment}, capture_output=True,
                           text=True)
@@ -42,6 +42,6 @@ def expect(done, code, *texts):
 
 
 def install(wheel, python, *options):
-    """By pip, without looking for anything anywhere."""
+    """Installs the wheel with pip, without a package index."""
     subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index",
                     "--disable-pip-version-check", *options, wheel], check=True)

@@ -1,4 +1,4 @@
-"""What is in the wheel, and how it starts."""
+"""The contents of the wheel, and its start."""
 import os
 import pathlib
 import re
@@ -10,7 +10,7 @@ import zipfile
 
 from wheel_support import BUILD, SITE, SOURCE, TORCH, expect, install, make_wheel, run, skip
 
-# What every Linux with a C++ runtime has.
+# Libraries that every Linux with a C++ runtime has.
 SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "ld-linux-x86-64.so.2"}
 
 
@@ -24,20 +24,22 @@ def its_size_and_metadata(wheel, work):
     assert re.search(r"^Requires-Dist: torch==2\.11\.\*$", metadata, re.M), metadata
     assert re.search(r"^Requires-Dist: vl-convert-python==\S+; extra == 'charts'$", metadata, re.M), metadata
     assert modes["optimization_rush/bin/optrush"] & 0o111 and modes["optimization_rush/bin/optrush-worker"] & 0o111
-    for part in ("lib/liboptrush.so", "lib/liboptrush_cuda.so", "lib/optrush/plugins/compile.so", "include/optrush/plugin.h",
+    for part in ("lib/liboptrush.so", "lib/liboptrush_cuda.so", "lib/optrush/plugins/compile.so",
+                 "include/optrush/plugin.h",
                  "include/optrush/sdk_hash.h", "include/nlohmann/json.hpp",
                  "lib/cmake/OptimizationRush/OptimizationRushConfig.cmake", "share/optrush/scripts/",
                  "share/optrush/experiments/quickstart.lua", "share/optrush/experiments/peers/transformers_twin.py",
                  "share/optrush/experiments/peers/requirements.txt"):
         assert any(name.startswith("optimization_rush/" + part) for name in names), f"not in the wheel: {part}"
-    # Nothing else of the system came along.
-    assert {name.split("/")[2] for name in names if name.startswith("optimization_rush/include/")} == {"optrush", "nlohmann"}
+    # The wheel has no other headers of the system.
+    headers = [name for name in names if name.startswith("optimization_rush/include/")]
+    assert {name.split("/")[2] for name in headers} == {"optrush", "nlohmann"}
     for library in ("lua", "spdlog", "fmt", "hwy", "nlohmann", "cli11"):
         assert any("/licenses/" in name and library in name for name in names), f"no license of {library}"
 
 
 def libraries_of_the_machine_are_few(wheel, work):
-    """Whatever a file needs is in the wheel, in torch's or NVIDIA's wheels, or on every system."""
+    """Every library that a file needs is in the wheel, in torch's or NVIDIA's wheels, or on every system."""
     site = work / "closure"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
@@ -54,7 +56,7 @@ def libraries_of_the_machine_are_few(wheel, work):
 
 
 def every_python_starts_it(wheel, work):
-    """The one that it was built beside, and others of this machine; torch is found and not imported."""
+    """The Python of the build and others of this machine start it; each finds torch without an import."""
     target = work / "target"
     install(wheel, sys.executable, "--target", target)
     path = f"{target}:{SITE}"
@@ -62,7 +64,7 @@ def every_python_starts_it(wheel, work):
     started = 0
     for python in pythons:
         if subprocess.run([python, "-c", ""], capture_output=True).returncode:
-            continue  # a stand-in for a version that is not installed
+            continue  # a placeholder for a version that is not installed
         expect(run(python, "-m", "optimization_rush", "--version", cwd=work, PYTHONPATH=path), 0, "optrush 0.")
         expect(run(python, "-m", "optimization_rush", "sdk", "--torch", cwd=work, PYTHONPATH=path), 0, str(TORCH))
         started += 1
@@ -70,19 +72,21 @@ def every_python_starts_it(wheel, work):
     expect(run(target / "bin/optrush", "sdk", cwd=work, PYTHONPATH=path), 0, str(target / "optimization_rush"))
 
 
-def bits_that_unpacking_dropped_are_mended(wheel, work):
+def mode_bits_lost_by_unpacking_are_restored(wheel, work):
     folder = work / "unzipped"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)  # drops the modes
     assert not os.access(folder / "optimization_rush/bin/optrush", os.X_OK)
-    expect(run(sys.executable, "-m", "optimization_rush", "plugins", cwd=work, PYTHONPATH=f"{folder}:{SITE}"), 0, "fused_adamw")
+    plugins = [sys.executable, "-m", "optimization_rush", "plugins"]
+    expect(run(*plugins, cwd=work, PYTHONPATH=f"{folder}:{SITE}"), 0, "fused_adamw")
     assert os.access(folder / "optimization_rush/bin/optrush-worker", os.X_OK)
 
 
 def fake_torch(folder, version, cuda, library=True):
     (folder / "torch/lib").mkdir(parents=True)
     (folder / "torch/__init__.py").touch()
-    (folder / "torch/version.py").write_text(f"from typing import Optional\n__version__ = '{version}'\ncuda: Optional[str] = {cuda}\n")
+    lines = ("from typing import Optional", f"__version__ = '{version}'", f"cuda: Optional[str] = {cuda}", "")
+    (folder / "torch/version.py").write_text("\n".join(lines))
     if library:
         (folder / "torch/lib/libtorch_cpu.so").touch()
     return folder
@@ -96,7 +100,7 @@ def a_torch_that_does_not_fit_gets_one_message(wheel, work):
         "is built for CUDA 12.6": fake_torch(work / "cu12", "2.11.0+cu126", "'12.6'"),
         "has no lib/libtorch_cpu.so": fake_torch(work / "bare", "2.11.0+cu130", "'13.0'", library=False),
     }
-    # -S: without the packages of this Python, so without its torch.
+    # -S hides the packages of this Python, so there is no torch.
     done = run(sys.executable, "-S", "-m", "optimization_rush", "doctor", cwd=work, PYTHONPATH=str(target))
     messages = [("has no torch", done)]
     for text, folder in cases.items():
@@ -108,14 +112,16 @@ def a_torch_that_does_not_fit_gets_one_message(wheel, work):
 
 
 def no_file_names_this_machine(wheel, work):
-    # A trailing slash: a folder of this machine as the start of a path, not a word.
-    folders = {f"{folder}/".encode() for folder in (SOURCE, BUILD, SITE, TORCH, pathlib.Path.home()) if folder.parent != folder}
+    # The trailing slash matches a folder at the start of a path, and not a word.
+    own = (SOURCE, BUILD, SITE, TORCH, pathlib.Path.home())
+    folders = {f"{folder}/".encode() for folder in own if folder.parent != folder}
     with zipfile.ZipFile(wheel) as archive:
         found = {(name, folder) for name in archive.namelist() for folder in folders if folder in archive.read(name)}
     if os.environ["OPTRUSH_RELATIVE_FILE_NAMES"] != "ON":
-        # Only __FILE__ of compiled code may name them then.
+        # Only __FILE__ of compiled code may have such names then.
         assert not [name for name, _ in found if not re.search(r"\.so(\.\d+)?$|/bin/", name)], found
-        skip("all but the file names in compiled code passed: configure with -DOPTRUSH_RELATIVE_FILE_NAMES=ON for these")
+        skip("all but the file names in compiled code passed: "
+             "configure with -DOPTRUSH_RELATIVE_FILE_NAMES=ON for these")
     assert not found, sorted(found)
 
 
@@ -123,6 +129,7 @@ with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder)
     wheel = make_wheel(work / "dist")
     for case in (its_size_and_metadata, libraries_of_the_machine_are_few, every_python_starts_it,
-                 bits_that_unpacking_dropped_are_mended, a_torch_that_does_not_fit_gets_one_message, no_file_names_this_machine):
+                 mode_bits_lost_by_unpacking_are_restored, a_torch_that_does_not_fit_gets_one_message,
+                 no_file_names_this_machine):
         case(wheel, work)
         print(case.__name__, "passed", flush=True)

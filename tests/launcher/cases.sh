@@ -1,4 +1,4 @@
-# cases.sh CASE: one behaviour of the launcher each.
+# cases.sh CASE: each case tests one behaviour of the launcher.
 # shellcheck shell=bash
 # shellcheck source-path=SCRIPTDIR source=harness.sh
 source "$(dirname "${BASH_SOURCE[0]}")/harness.sh"
@@ -19,7 +19,7 @@ case_second_start_does_nothing_again() {
   start run x.lua
   expect "the program runs" is "$out" "program: run x.lua"
   expect "only ninja is asked whether something changed" is "$(<"$calls")" "ninja -C $project/build -n"
-  expect "nothing is said" is "$err" ""
+  expect "nothing is printed" is "$err" ""
 }
 
 case_changed_sources_are_built() {
@@ -163,12 +163,13 @@ case_interrupted_set_up_goes_on() {
   start setup
   expect "the next start ends well" is "$status" 0
   expect "packages are not looked at again" lacks "$(<"$calls")" "dpkg-query"
-  expect "a half-installed package is dropped" test ! -e "$project/.venv/lib/python3.11/site-packages/torch-2.11.0.dist-info"
+  expect "a half-installed package is dropped" \
+    test ! -e "$project/.venv/lib/python3.11/site-packages/torch-2.11.0.dist-info"
 }
 
 case_two_starts_at_once() {
   cp "$bin/python3" "$work/python3"
-  # The first start installs for as long as the second has not come to its lock.
+  # The first start installs until the second start waits for its lock.
   stub python3 'case "$*" in *"pip install"*)
   for ((i = 0; i < 200; ++i)); do grep -q waiting "'"$work"'/err" && break; sleep 0.1; done ;; esac
 '"$(sed 1,2d "$work/python3")"
@@ -194,7 +195,7 @@ case_old_driver() {
 case_new_driver() {
   stub nvidia-smi 'echo 580.65.06'
   start setup
-  expect "nothing is said of it" lacks "$err" "driver"
+  expect "nothing mentions the driver" lacks "$err" "driver"
 }
 
 case_set_up_of_peers() {

@@ -1,5 +1,5 @@
-# A copy of the launcher in a temporary folder, with every system command that it may call replaced by a stub that
-# writes down its call. Nothing of the real machine changes, and no network is used.
+# Copies the launcher to a temporary folder and replaces every system command that it may call by a stub, which records
+# its call. Nothing of the real machine changes, and no network is used.
 # shellcheck shell=bash
 set -uo pipefail
 
@@ -10,8 +10,8 @@ mkdir -p "$project" "$bin"
 : >"$calls"
 cp -r "$OPTRUSH_SOURCE_DIR/optrush" "$OPTRUSH_SOURCE_DIR/setup" "$project"
 
-for tool in awk bash basename cat chmod cp date df dirname env flock grep head mkdir mv nproc paste readlink rm sed sleep \
-  tail touch tr uname uniq wc; do
+for tool in awk bash basename cat chmod cp date df dirname env flock grep head mkdir mv nproc paste readlink rm sed \
+  sleep tail touch tr uname uniq wc; do
   ln -s "$(command -v "$tool")" "$bin/$tool"
 done
 
@@ -21,7 +21,7 @@ stub() {
   chmod +x "$bin/$1"
 }
 
-# A machine on which everything works. Each case then takes away or breaks what it is about.
+# A machine where everything works. Each case removes or breaks one part.
 stub id 'echo 1000'
 stub apt-get ''
 stub sudo '[ "$1" = -n ] || [ "$1" = -v ] || exec "$@"'
@@ -39,15 +39,15 @@ stub cmake 'while [ "$1" != -B ]; do shift; done; mkdir -p "$2" && touch "$2/bui
 # shellcheck disable=SC2016
 stub ninja 'case "$*" in
   *" -n"*) [ -x "$2/bin/optrush" ] && echo "ninja: no work to do." || echo "[1/1] program" ;;
-  *) mkdir -p "$2/bin"; printf "#!/bin/bash\necho program: \"\$@\"\nexit 7\n" >"$2/bin/optrush"; chmod +x "$2/bin/optrush" ;;
+  *) mkdir -p "$2/bin"; printf "#!/bin/bash\necho program: \"\$@\"\nexit 7\n" >"$2/bin/optrush"
+     chmod +x "$2/bin/optrush" ;;
 esac'
 
-# make_torch DIR 2 11 0: what the launcher looks at in a LibTorch.
+# make_torch DIR 2 11 0: the files that the launcher reads from a LibTorch.
 make_torch() {
   mkdir -p "$1/lib" "$1/include/torch/headeronly"
   touch "$1/lib/libtorch_cpu.so"
-  printf '#define TORCH_VERSION_MAJOR %s\n#define TORCH_VERSION_MINOR %s\n#define TORCH_VERSION_PATCH %s\n' "$2" "$3" "$4" \
-    >"$1/include/torch/headeronly/version.h"
+  printf '#define TORCH_VERSION_%s %s\n' MAJOR "$2" MINOR "$3" PATCH "$4" >"$1/include/torch/headeronly/version.h"
 }
 make_torch "$work/torch" 2 11 0
 

@@ -1,4 +1,4 @@
-"""setup/summary.py: what is told of a run of ctest."""
+"""setup/summary.py: the summary of a run of ctest."""
 
 import os
 import subprocess

@@ -1,21 +1,20 @@
-"""What would the tests miss? Changes the code in small ways, one at a time, and looks whether a test fails.
+"""Mutation testing: changes the code in small ways, one at a time, and checks whether a test fails.
 
-usage: python tests/mutants/mutants.py LOG [--mutants 200] [--seed 0]    picks, builds, runs; goes on where it was
-       python tests/mutants/mutants.py LOG --tell                        the table, and the mutants that no test noticed
+usage: python tests/mutants/mutants.py LOG [--mutants 200] [--seed 0]    picks, builds, runs; continues where it stopped
+       python tests/mutants/mutants.py LOG --tell                        the table, and the mutants that survived
        python tests/mutants/mutants.py LOG --only 17                     one mutant against every test that reaches it
 
-All mutants are built at once, each behind a condition that an environment variable switches on (mutant.h). A run of every
-test without a mutant tells which mutants it reaches and how long it takes. Then each mutant meets the tests that reach it,
-the quickest and the nearest by name first, until one fails. A test that fails is repeated without the mutant: only if it passes
-there has it noticed the mutant. LOG is a file of JSON lines, added to only.
+All mutants are built at once. An environment variable enables one of them (mutant.h). A run of every test without a
+mutant records which mutants the test reaches and its duration. Then the tests that reach a mutant run with it until one
+fails: quick tests and tests with a related name run first. A failed test is repeated without the mutant; if it passes
+then, it has killed the mutant. LOG is a file of JSON lines and is only appended to.
 
-The sources under test are those of the commit of the first start; tests are those of the working tree, so a test that is
-added later is built, run, and tried with the mutants that no other has noticed.
+The mutated sources are those of the commit at the first start. The tests are those of the working tree: a new test is
+built, run, and tried with the mutants that survived.
 """
 import argparse
 import io
 import json
-import os
 import random
 import re
 import subprocess
@@ -30,10 +29,10 @@ from tests import Runner, tests_of
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-A_FILE = 2  # mutants in one source, so that a campaign does not build every source anew
-# Not mutated: what only a terminal shows, and the log for developers.
+A_FILE = 2  # mutants in one source, so that a campaign does not rebuild every source
+# Not mutated: output that only a terminal shows, and the log for developers.
 NOT_MUTATED = re.compile(r"core/(launch/progress|process/terminal|base/log)\.cpp$")
-# Looked at apart: changes that were once found by hand to pass all tests.
+# Mutants that once passed all tests. They are tried apart from the random ones.
 BY_HAND = [
     ("core/train/train_step.cpp", "gradients.norm() / scale_of_gradients()", "gradients.norm()"),
     ("plugins/optimizations/clip_grad_norm/clip_grad_norm.cpp", "(limit / (gradients.norm() + 1e-6)).clamp_max(1.0)",
@@ -52,7 +51,7 @@ class Log:
             self._take(json.loads(line))
 
     def add(self, **entry):
-        with open(self.path, "ab", buffering=0) as file:  # a line in one piece, as others may add theirs
+        with open(self.path, "ab", buffering=0) as file:  # one write a line, because other processes may append too
             file.write((json.dumps(entry) + "\n").encode())
         self._take(entry)
 
@@ -87,14 +86,16 @@ class Sources:
         archive = subprocess.run(["git", "-C", ROOT, "-c", f"safe.directory={ROOT}", "archive", commit], check=True,
                                  stdout=subprocess.PIPE).stdout
         with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-            self.files = {member.name: (files.extractfile(member).read(), member.mode) for member in files if member.isfile()}
+            members = [member for member in files if member.isfile()]
+            self.files = {member.name: (files.extractfile(member).read(), member.mode) for member in members}
             self.links = {member.name: member.linkname for member in files if member.issym()}
 
     def mutable(self):
-        return [path for path in sorted(self.files) if re.match(r"(core|plugins|tools)/.*\.cpp$", path) and not NOT_MUTATED.search(path)]
+        sources = [path for path in sorted(self.files) if re.match(r"(core|plugins|tools)/.*\.cpp$", path)]
+        return [path for path in sources if not NOT_MUTATED.search(path)]
 
     def write(self, mutants):
-        """Only what differs is written, so that only that is built."""
+        """Writes only files that differ, so that only these are built."""
         chosen = {}
         for mutant in mutants.values():
             chosen.setdefault(mutant["file"], {})[mutant["id"]] = Site(**mutant["site"])
@@ -116,23 +117,24 @@ class Sources:
 
 
 def git(*arguments):
-    return subprocess.run(["git", "-C", str(ROOT), "-c", f"safe.directory={ROOT}", *arguments], check=True, stdout=subprocess.PIPE,
-                          text=True).stdout.strip()
+    command = ["git", "-C", str(ROOT), "-c", f"safe.directory={ROOT}", *arguments]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
 def by_hand(sources):
     for file, original, mutated in BY_HAND:
         source = sources.files[file][0].decode()
         if source.count(original) != 1:
-            sys.exit(f"{file}: the mutant by hand is not there, or not once: {original}")
-        begin = len(source[:source.index(original)].encode())
+            sys.exit(f"{file}: the text of a mutant by hand must occur once: {original}")
+        before = source[:source.index(original)]
+        begin = len(before.encode())
         text = f"(::optrush_mutant(%d) ? ({mutated}) : ({original}))"
-        yield file, Site(begin, begin + len(original.encode()), source[:source.index(original)].count("\n") + 1, "by hand", original,
-                         mutated, text)
+        yield file, Site(begin, begin + len(original.encode()), before.count("\n") + 1, "by hand", original, mutated,
+                         text)
 
 
 class Picker:
-    """A seeded choice: files in proportion to their places, up to A_FILE places of each, one change of a place."""
+    """Seeded random choice: files in proportion to their places, up to A_FILE places a file, one change a place."""
 
     def __init__(self, sources, seed):
         self.places = {}
@@ -160,9 +162,9 @@ class Picker:
 
 
 def choose(log, sources, options):
-    """Writes the mutants into the log; what does not compile is replaced, in its file while that has places left."""
+    """Writes the mutants into the log. A mutant that does not compile is replaced, if possible in the same file."""
     picker = Picker(sources, log.head["seed"])
-    drawn = {}  # places of a file, those that were dropped as well
+    drawn = {}  # {file: its places, with the dropped ones}
 
     def add(path, site):
         drawn.setdefault(path, []).append(site)
@@ -188,7 +190,7 @@ def seeded(log):
 
 
 def blamed(log, sources, file, lines):
-    """The mutants on the lines that the compiler names; all of the file where it names none of theirs."""
+    """The mutants on the lines that the compiler names; if it names none of them, all mutants of the file."""
     mutants = {id: mutant["site"] for id, mutant in log.mutants.items() if sources.copy / mutant["file"] == file}
     named = [id for id, site in mutants.items()
              if any(site["line"] <= line <= site["line"] + site["original"].count("\n") for line in lines)]
@@ -200,8 +202,8 @@ def blamed(log, sources, file, lines):
 def build(options):
     """{source: lines named in its errors}, empty after a build without errors."""
     if not (options.build / "build.ninja").exists():
-        torch = subprocess.run([options.python, "-c", "import torch; print(torch.__path__[0])"], check=True, stdout=subprocess.PIPE,
-                               text=True).stdout.strip()
+        find_torch = [options.python, "-c", "import torch; print(torch.__path__[0])"]
+        torch = subprocess.run(find_torch, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
         subprocess.run(["cmake", "-S", options.source, "-B", options.build, "-G", "Ninja", f"-DOPTRUSH_TORCH={torch}",
                         f"-DOPTRUSH_TEST_PYTHON={options.python}"], check=True)
     said = subprocess.run(["ninja", "-C", options.build, "-k", "0", "-j", str(options.jobs), "all", "optrush-tests"],
@@ -231,17 +233,21 @@ def measure(log, tests, runner):
 
 
 def judge(log, id, tests, runner, budget):
-    """Tries the tests that reach the mutant and have not met it, until one fails or the budget of seconds is spent."""
+    """Runs the tests that reach the mutant and have not run with it, until one fails or the budget is spent."""
     mutant = log.mutants[id]
-    killers = {verdict.get("by") for other, verdict in log.verdicts.items() if log.mutants[other]["file"] == mutant["file"]}
+    killers = {verdict.get("by") for other, verdict in log.verdicts.items()
+               if log.mutants[other]["file"] == mutant["file"]}
     words = {Path(mutant["file"]).stem, Path(mutant["file"]).parent.name}
 
     def cost(test):
         near = 20 if test.name in killers else 8 if any(word in test.name for word in words) else 1
         return log.tests[test.name]["seconds"] / near
 
-    waiting = [test for test in tests
-               if log.tests[test.name]["passes"] and id in log.tests[test.name]["reaches"] and test.name not in log.passed.get(id, ())]
+    def waits(test):
+        entry = log.tests[test.name]
+        return entry["passes"] and id in entry["reaches"] and test.name not in log.passed.get(id, ())
+
+    waiting = [test for test in tests if waits(test)]
     verdict, passed, start = {"outcome": "survived"}, [], time.monotonic()
     for test in sorted(waiting, key=cost):
         usual = log.tests[test.name]["seconds"]
@@ -254,7 +260,7 @@ def judge(log, id, tests, runner, budget):
             passed.append(test.name)
             continue
         plain, plain_seconds, _ = runner.run(test, limit)
-        if seconds >= limit and plain_seconds > limit / 3:  # the machine is too busy to tell
+        if seconds >= limit and plain_seconds > limit / 3:  # the machine is too busy for a verdict
             verdict = {"outcome": "unfinished"}
         elif plain:
             verdict = {"outcome": "killed", "by": test.name, "timeout": seconds >= limit}
@@ -270,12 +276,13 @@ def judge(log, id, tests, runner, budget):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("log", type=Path)
-    parser.add_argument("--mutants", type=int, default=200, help="how many, at the first start")
+    parser.add_argument("--mutants", type=int, default=200, help="number of mutants, at the first start")
     parser.add_argument("--seed", type=int, default=0, help="of the choice of mutants")
-    parser.add_argument("--tell", action="store_true", help="what the log has")
-    parser.add_argument("--only", type=int, nargs="+", default=[], metavar="ID", help="these mutants alone")
+    parser.add_argument("--tell", action="store_true", help="print the results in the log")
+    parser.add_argument("--only", type=int, nargs="+", default=[], metavar="ID", help="only these mutants")
     parser.add_argument("--ids", type=int, nargs=2, metavar=("FIRST", "LAST"), help="mutants with these numbers")
-    parser.add_argument("--part", type=int, nargs=2, default=(0, 1), metavar=("I", "N"), help="every N-th of them, from the I-th")
+    parser.add_argument("--part", type=int, nargs=2, default=(0, 1), metavar=("I", "N"),
+                        help="every N-th mutant, from the I-th")
     parser.add_argument("--slow", action="store_true", help="tests labelled slow as well")
     parser.add_argument("--tests", default="", help="a pattern: only tests with such names")
     parser.add_argument("--without", default="$.", help="a pattern: no tests with such names")
@@ -283,9 +290,9 @@ def main():
     parser.add_argument("--changed", help="a pattern: tests to measure and to try anew")
     parser.add_argument("--budget", type=float, default=120, help="seconds of tests for one mutant")
     parser.add_argument("--jobs", type=int, default=2, help="of the build")
-    parser.add_argument("--source", type=Path, help="the copy that is mutated; default: LOG.work/source")
-    parser.add_argument("--build", type=Path, help="its build; default: LOG.work/build")
-    parser.add_argument("--python", type=Path, default=ROOT / ".venv/bin/python", help="that of the tests, with torch")
+    parser.add_argument("--source", type=Path, help="the copy to mutate; default: LOG.work/source")
+    parser.add_argument("--build", type=Path, help="the build of the copy; default: LOG.work/build")
+    parser.add_argument("--python", type=Path, default=ROOT / ".venv/bin/python", help="the tests' Python, with torch")
     options = parser.parse_args()
     work = options.log.resolve().with_suffix(".work")
     options.source, options.build = options.source or work / "source", options.build or work / "build"
@@ -314,7 +321,8 @@ def main():
             log.add(entry="forgotten", name=test.name)
     runner = Runner(work, max(log.mutants))
     measure(log, tests, runner)
-    for id in options.only or [id for id in sorted(log.mutants) if id in ids][options.part[0]::options.part[1]]:
+    chosen = [id for id in sorted(log.mutants) if id in ids][options.part[0]::options.part[1]]
+    for id in options.only or chosen:
         if log.verdicts.get(id, {}).get("outcome") != "killed" or options.only:
             judge(log, id, tests, runner, options.budget)
 

@@ -1,4 +1,4 @@
-"""Where a C++ source can be changed, and into what: one operator, constant, condition or statement at a time."""
+"""The places where a C++ source can be changed, and the changes: an operator, constant, condition or statement each."""
 import re
 from dataclasses import dataclass
 
@@ -7,28 +7,35 @@ from tree_sitter import Language, Parser
 
 PARSER = Parser(Language(tree_sitter_cpp.language()))
 
-# The operator's kind of change, and what it may become.
+# {operator: (kind of change, replacements)}
 OPERATORS = {
     "<": ("relation", ("<=", ">=")), "<=": ("relation", ("<", ">")), ">": ("relation", (">=", "<=")),
     ">=": ("relation", (">", "<")), "==": ("relation", ("!=",)), "!=": ("relation", ("==", "<")),
     "+": ("arithmetic", ("-",)), "-": ("arithmetic", ("+",)), "*": ("arithmetic", ("/",)), "/": ("arithmetic", ("*",)),
-    "%": ("arithmetic", ("*",)), "<<": ("arithmetic", (">>",)), ">>": ("arithmetic", ("<<",)), "|": ("arithmetic", ("&",)),
+    "%": ("arithmetic", ("*",)), "<<": ("arithmetic", (">>",)), ">>": ("arithmetic", ("<<",)),
+    "|": ("arithmetic", ("&",)),
     "&": ("arithmetic", ("|",)), "&&": ("logic", ("||",)), "||": ("logic", ("&&",)),
-    "+=": ("arithmetic", ("-=",)), "-=": ("arithmetic", ("+=",)), "*=": ("arithmetic", ("/=",)), "/=": ("arithmetic", ("*=",)),
+    "+=": ("arithmetic", ("-=",)), "-=": ("arithmetic", ("+=",)), "*=": ("arithmetic", ("/=",)),
+    "/=": ("arithmetic", ("*=",)),
     "|=": ("arithmetic", ("&=",)), "&=": ("arithmetic", ("|=",)),
 }
 OPPOSITE = {"std::min": "std::max", "std::max": "std::min"}
-# What is settled when the program is compiled can't be chosen when it runs.
-COMPILE_TIME = {"static_assert_declaration", "template_argument_list", "template_parameter_list", "enumerator", "sizeof_expression",
-                "decltype", "noexcept", "alignas_qualifier", "requires_clause", "attribute_declaration", "array_declarator",
-                "bitfield_clause", "preproc_def", "preproc_function_def", "preproc_include", "preproc_call", "ERROR"}
+# A value that the compiler needs cannot be chosen at run time.
+COMPILE_TIME = {"static_assert_declaration", "template_argument_list", "template_parameter_list", "enumerator",
+                "sizeof_expression", "decltype", "noexcept", "alignas_qualifier", "requires_clause",
+                "attribute_declaration", "array_declarator", "bitfield_clause", "preproc_def", "preproc_function_def",
+                "preproc_include", "preproc_call", "ERROR"}
 TEXTS = {"string_literal", "concatenated_string", "raw_string_literal"}
 LOGGING = re.compile(r"(spdlog|log)::|assert\(|static_cast<void>|\(void\)")
 
 
 @dataclass(frozen=True)
 class Site:
-    """Bytes begin..end of a source: `original` becomes `text` with %d for the mutant's number; `mutated` is for people."""
+    """Bytes begin..end of a source. `text` replaces `original`, with %d for the mutant's number.
+
+    `mutated` is the form for people.
+    """
+
     begin: int
     end: int
     line: int
@@ -36,16 +43,17 @@ class Site:
     original: str
     mutated: str
     text: str
-    constant: tuple | None = None  # bytes of a `constexpr` that has to go, and the word in its place
+    constant: tuple | None = None  # (begin, end, replacement) of a `constexpr` that must go
 
 
 def sites(source: bytes):
-    """All sites of a source, each with every change of it, in the order of the text."""
-    return [site for node in _walk(PARSER.parse(source).root_node) for site in _changes(source, node) if _one_line(site)]
+    """All sites of a source in the order of the text, one for each change."""
+    nodes = _walk(PARSER.parse(source).root_node)
+    return [site for node in nodes for site in _changes(source, node) if _one_line(site)]
 
 
 def mutated_source(source: bytes, path, header, chosen):
-    """The source at `path` with {number: site} in it. Lines keep their numbers; warnings are off, as in a system's header."""
+    """The source at `path` with {number: site}. Lines keep their numbers; warnings are off, as in a system header."""
     edits = [(site.begin, site.end, site.text % number) for number, site in chosen.items()]
     edits += {(*site.constant[:2], site.constant[2]) for site in chosen.values() if site.constant}
     for begin, end, text in sorted(edits, reverse=True):
@@ -78,7 +86,7 @@ def _changes(source, node):
         left = source[node.start_byte:operator.start_byte].decode()
         right = source[operator.end_byte:node.end_byte].decode()
         if kind == "arithmetic" and any(child.type in TEXTS for child in node.named_children):
-            return  # joined texts have no other operator
+            return  # concatenated texts have no other operator
         for other in others:
             yield _choice(node, kind, f"{left}{other}{right}")
     elif node.type == "unary_expression" and text.startswith("!"):
@@ -121,7 +129,8 @@ def _choice(node, kind, mutated):
 
 
 def _site(node, kind, mutated, text):
-    return Site(node.start_byte, node.end_byte, node.start_point.row + 1, kind, node.text.decode(), mutated, text, _constant(node))
+    return Site(node.start_byte, node.end_byte, node.start_point.row + 1, kind, node.text.decode(), mutated, text,
+                _constant(node))
 
 
 def _escaped(text):
@@ -129,7 +138,7 @@ def _escaped(text):
 
 
 def _constant(node):
-    """A mutant is no constant expression: the declaration around it is made `const`, a function `inline`."""
+    """A mutant is not a constant expression: the declaration around it becomes `const`, a function `inline`."""
     while node is not None:
         if node.type in ("declaration", "function_definition", "field_declaration"):
             for child in node.children:
@@ -140,5 +149,5 @@ def _constant(node):
 
 
 def _one_line(site):
-    """The changed form stands on one line: no comment and no raw string may be in it."""
+    """The changed form is one line, so it must not have a comment or a raw string."""
     return "\n" not in site.original or ("//" not in site.original and 'R"' not in site.original)

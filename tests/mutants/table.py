@@ -1,4 +1,4 @@
-"""What a log of mutants tells: tables by folder and by kind of change, and the mutants that no test noticed."""
+"""The results in a log of mutants: tables by folder and by kind of change, and the mutants that survived."""
 from collections import Counter
 
 OUTCOMES = ("killed", "survived", "not reached", "unfinished")

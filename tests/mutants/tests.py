@@ -1,4 +1,4 @@
-"""The tests of a build, as ctest names them, run one at a time with or without a mutant."""
+"""The tests of a build by their names in ctest, run one at a time with or without a mutant."""
 import json
 import mmap
 import os
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SKIPPED = 77
-MOST_BYTES = 12 << 30  # of memory, and of a file: a mutant that never ends leaves the machine to others
+MOST_BYTES = 12 << 30  # of memory and of a file, so that a mutant that never ends leaves room for others
 
 
 @dataclass
@@ -33,12 +33,13 @@ def tests_of(build):
         environment = dict(entry.split("=", 1) for entry in given.get("ENVIRONMENT", []))
         if "command" in test and not given.get("DISABLED"):
             found.append(Test(test["name"], test["command"], given.get("WORKING_DIRECTORY", str(build)), environment,
-                              given.get("LABELS", []), "|".join(given.get("SKIP_REGULAR_EXPRESSION", [])), given.get("TIMEOUT", 120)))
+                              given.get("LABELS", []), "|".join(given.get("SKIP_REGULAR_EXPRESSION", [])),
+                              given.get("TIMEOUT", 120)))
     return found
 
 
 class Runner:
-    """Runs tests; what a test leaves running is found by a mark in its environment and ended."""
+    """Runs tests. A mark in the environment identifies the processes that a test leaves, and they are killed."""
 
     def __init__(self, folder, count):
         self.folder = Path(folder)
@@ -50,8 +51,9 @@ class Runner:
         reach = self.folder / f"reach.{os.getpid()}"
         reach.write_bytes(bytes(self.size))
         mark = f"OPTRUSH_MUTANT_RUN={os.getpid()}.{time.monotonic_ns()}"
-        cache = self.folder / "cache"  # kernels that were compiled by a mutant are not for others
-        marks = dict([mark.split("=")], OPTRUSH_MUTANT=str(mutant), OPTRUSH_MUTANT_REACH=str(reach), OPTRUSH_CACHE=str(cache))
+        cache = self.folder / "cache"  # other runs must not use the kernels that a mutant compiled
+        marks = dict([mark.split("=")], OPTRUSH_MUTANT=str(mutant), OPTRUSH_MUTANT_REACH=str(reach),
+                     OPTRUSH_CACHE=str(cache))
         output = self.folder / f"output.{os.getpid()}"
         start = time.monotonic()
         with open(output, "wb") as log:
@@ -71,7 +73,7 @@ class Runner:
 
 
 def settle():
-    """Runs in the test's process: the limits, and no signal that is ignored because the campaign runs in the background."""
+    """Runs in the test's process: sets limits, and restores signals that a campaign in the background ignores."""
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     for kind in (resource.RLIMIT_DATA, resource.RLIMIT_FSIZE):
@@ -79,7 +81,7 @@ def settle():
 
 
 def end_all(mark):
-    """Ends the processes with the mark, until none is left: they may be starting others."""
+    """Kills the processes with the mark until none is left, because they may start others."""
     while marked := [entry for entry in os.listdir("/proc") if entry.isdigit() and _has(entry, mark)]:
         for process in marked:
             try:
