@@ -1,6 +1,6 @@
-"""Each relative link of the documentation leads to a file, and each anchor to a heading of it.
+"""Each relative link of the documentation leads to a file, and each anchor to a heading of the file.
 
-Anchors are those of GitHub, which mkdocs.yml asks of mkdocs, too.
+Anchors are those of GitHub; mkdocs.yml makes mkdocs use the same.
 """
 
 import os
@@ -16,7 +16,7 @@ CODE = re.compile(r"`[^`\n]+`")
 
 
 def anchors(text):
-    """What a forge names the headings of a page; equal ones are numbered."""
+    """The anchors of a page's headings, as GitHub names them; equal ones are numbered."""
     seen = {}
     for heading in HEADING.findall(FENCE.sub("", text)):
         heading = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading)
@@ -48,15 +48,14 @@ def broken(page, known):
 
 def main():
     os.chdir(os.environ.get("OPTRUSH_SOURCE_DIR", "."))
-    tracked = subprocess.run(
-        ["git", "-c", f"safe.directory={pathlib.Path.cwd()}", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
-        capture_output=True, text=True,
-    )
+    git = ["git", "-c", f"safe.directory={pathlib.Path.cwd()}", "ls-files"]
+    options = ["--cached", "--others", "--exclude-standard", "*.md"]
+    tracked = subprocess.run([*git, *options], capture_output=True, text=True)
     if tracked.returncode != 0:
         print("this is not a git checkout")
         return 77
     pages = [pathlib.Path(name) for name in tracked.stdout.splitlines()]
-    # A committed report keeps the links that it was written with; its pictures must be there all the same.
+    # A committed report keeps its links as written. Its pictures must exist.
     pages = [page for page in pages if page.exists() and "fixtures" not in page.parts]
     known = {}
     found = [line for page in pages for line in broken(page, known)]

@@ -1,5 +1,4 @@
-"""docs/reference/environment.md lists each variable OPTRUSH_* that the programs, scripts and the build read or set, and no
-other."""
+"""docs/reference/environment.md lists exactly the variables OPTRUSH_* that programs, scripts and the build use."""
 
 import os
 import pathlib
@@ -10,7 +9,7 @@ ROOT = pathlib.Path(os.environ.get("OPTRUSH_SOURCE_DIR", pathlib.Path(__file__).
 PAGE = "docs/reference/environment.md"
 FOLDERS = ("core", "plugins", "scripts", "packaging", "experiments", "bench", "setup")
 ENDINGS = {".cpp", ".h", ".py", ".sh", ".lua", ".sbatch"}
-# A quoted name alone, or with what is set; a variable of the shell.
+# A quoted name, alone or with its value; a variable of the shell.
 READ = re.compile(r"""["'](OPTRUSH_[A-Z0-9_]+)["'=]|\$\{?(OPTRUSH_[A-Z0-9_]+)""")
 CMAKE = re.compile(r"(?:option\(|set\()(OPTRUSH_[A-Z0-9_]+) (?:\"[^\"]*\" (?:ON|OFF)|\"[^\"]*\" CACHE)")
 OF_TESTS = {"OPTRUSH_SOURCE_DIR", "OPTRUSH_BUILD_DIR", "OPTRUSH_UPDATE_GOLDENS"}
@@ -21,7 +20,8 @@ def read_names(text):
 
 
 def main():
-    files = [ROOT / "optrush"] + [file for folder in FOLDERS for file in (ROOT / folder).rglob("*") if file.suffix in ENDINGS]
+    files = [ROOT / "optrush"]
+    files += [file for folder in FOLDERS for file in (ROOT / folder).rglob("*") if file.suffix in ENDINGS]
     of_code = set().union(*(read_names(file.read_text()) for file in files))
     of_code |= set(CMAKE.findall((ROOT / "CMakeLists.txt").read_text())) | OF_TESTS
     on_page = set(re.findall(r"OPTRUSH_[A-Z0-9_]+", (ROOT / PAGE).read_text()))

@@ -1,4 +1,4 @@
-"""Every Error that core and tools throw names its code (core/include/optrush/error_code.h): only plugins may leave it out."""
+"""Every Error in core and tools names its code (core/include/optrush/error_code.h); only plugins may leave it out."""
 
 import os
 import pathlib
@@ -6,10 +6,10 @@ import re
 import subprocess
 import sys
 
-# Its first argument is a code, the code of another error, or an expression that chooses one.
-THROWN = re.compile(r"\b(?:throw|return)\s+(?:optrush::)?Error\((?!\s*(?:(?:optrush::)?ErrorCode::|e\.code\(\)|kind,|\w+ == ENOENT \?))")
-
-# A class of errors names its code once; with all constructors of Error it would have a plugin's.
+# The first argument is a code, the code of another error, or an expression that chooses a code.
+THROWN = re.compile(r"\b(?:throw|return)\s+(?:optrush::)?Error\("
+                    r"(?!\s*(?:(?:optrush::)?ErrorCode::|e\.code\(\)|kind,|\w+ == ENOENT \?))")
+# A class of errors names its code once. If it inherited all constructors of Error, it would have a plugin's code.
 INHERITED = re.compile(r"\busing Error::Error;")
 
 
@@ -20,7 +20,8 @@ def without_code(text):
 
 def main():
     os.chdir(os.environ.get("OPTRUSH_SOURCE_DIR", "."))
-    listed = subprocess.run(["git", "-c", f"safe.directory={os.getcwd()}", "ls-files", "core", "tools"], capture_output=True, text=True)
+    list_files = ["git", "-c", f"safe.directory={os.getcwd()}", "ls-files", "core", "tools"]
+    listed = subprocess.run(list_files, capture_output=True, text=True)
     if listed.returncode != 0:
         print("this is not a git checkout")
         return 77
@@ -28,8 +29,10 @@ def main():
     assert not list(without_code('throw Error(ErrorCode::usage, "no")'))
     failed = False
     for path in listed.stdout.split():
-        # These make the errors; a renamed file may still be tracked by its old name.
-        if path in ("core/base/error.cpp", "core/include/optrush/error.h") or not path.endswith((".h", ".cpp", ".cu")) or not pathlib.Path(path).exists():
+        # The first two define Error. Git lists a renamed file by its old name until the commit.
+        if path in ("core/base/error.cpp", "core/include/optrush/error.h"):
+            continue
+        if not path.endswith((".h", ".cpp", ".cu")) or not pathlib.Path(path).exists():
             continue
         for line, words in without_code(pathlib.Path(path).read_text()):
             print(f"{path}:{line}: an Error without a code: {words}")

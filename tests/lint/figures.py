@@ -1,13 +1,13 @@
-"""Sizes of the code, to be compared over time: python figures.py [ROOT].
+"""Sizes of the code, to compare over time: python figures.py [ROOT].
 
 - lines and files of core, plugins and tests, without the fuzz corpus: C++, kernels, Python, Lua, CMake and shell
-- circles: folders of core that include each other, directly or over others; a folder is one below core/, and
+- circles: folders of core that include each other, directly or indirectly; a folder is one below core/, and
   core/include is the SDK
-- the headers that optrush/plugin.h includes, directly or over others: what an author of a plugin can see
-- a training step: the sources that the step's own source can reach. Every header of ours that it includes, directly or
-  over others, and the source that belongs to each: it has the same name and includes the header. The step's own source
-  is the one that fires the event `step_begin`.
-- files that name one number of a result, as what a new number touches: `compile_seconds`, outside of tests, docs and reports
+- the headers that optrush/plugin.h includes, directly or indirectly: all that the author of a plugin sees
+- a training step: the sources in reach of the source that fires the event `step_begin`. Counted are the headers that it
+  includes, directly or indirectly, and the source of each header, which has the same name and includes the header
+- the number of files that name `compile_seconds`, outside of tests, docs and reports: the files that a new number of a
+  result would touch
 """
 
 import re
@@ -35,11 +35,12 @@ def lines(texts):
 
 
 class Includes:
-    """Who includes whom within core; names are as they are included, `optrush/...` for the SDK."""
+    """The includes within core. Names are written as they are included: `optrush/...` for the SDK."""
 
     def __init__(self, core):
         self.core = core
-        self.texts = {self.name(file): text for file, text in texts_below(core).items() if file.suffix in {".h", ".cpp"}}
+        sources = {file: text for file, text in texts_below(core).items() if file.suffix in {".h", ".cpp"}}
+        self.texts = {self.name(file): text for file, text in sources.items()}
 
     def name(self, file):
         path = file.relative_to(self.core)
@@ -72,7 +73,7 @@ def folder_of(name):
 
 
 def circles(includes):
-    """Folders each of which reaches the others, and for each step from one to another in such a group the includes that make it."""
+    """Groups of folders that reach each other, each with the includes that lead from one of its folders to another."""
     edges = {}
     for name in includes.texts:
         for included in includes.of(name):
@@ -121,7 +122,8 @@ def main(root):
     print(f"optrush/plugin.h: {len(sdk)} headers, {includes.lines(sdk):,} lines")
     step = files_of_a_step(includes)
     print(f"within reach of a training step: {len(step)} files, {includes.lines(step):,} lines")
-    named = [file for folder in ("core", "plugins", "scripts") for file, text in texts_below(root / folder).items() if NUMBER in text]
+    named = [file for folder in ("core", "plugins", "scripts")
+             for file, text in texts_below(root / folder).items() if NUMBER in text]
     print(f"files that name {NUMBER}: {len(named)}")
     for file in named:
         print(f"  {file.relative_to(root)}")

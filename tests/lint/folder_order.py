@@ -1,5 +1,7 @@
-"""The folders of core have an order: a file includes only what is of its own folder or of one below. So there is no circle,
-and what a folder needs is known by its place. Prints each include that points upward."""
+"""The folders of core have an order: a file includes only files of its folder or of a lower one.
+
+So there is no circle of folders, and the place of a folder bounds its dependencies. Prints each include that points
+upward."""
 
 import os
 import pathlib
@@ -37,7 +39,7 @@ LAYERS = [
     "search",
     "cli",
 ]
-# The same of the subfolders of a folder; what lies beside them is above all.
+# The order of the subfolders of a folder. Files beside the subfolders are above all of them.
 SUBFOLDERS = {"report": ["numbers", "analysis", "sections", "writers"]}
 PLACE = {folder: place for place, folder in enumerate(LAYERS)}
 INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"')
@@ -69,7 +71,8 @@ def upward(path, text):
 
 def main():
     os.chdir(os.environ["OPTRUSH_SOURCE_DIR"])
-    listed = subprocess.run(["git", "-c", f"safe.directory={os.getcwd()}", "ls-files", "core"], capture_output=True, text=True)
+    list_files = ["git", "-c", f"safe.directory={os.getcwd()}", "ls-files", "core"]
+    listed = subprocess.run(list_files, capture_output=True, text=True)
     if listed.returncode != 0:
         print("this is not a git checkout")
         return 77

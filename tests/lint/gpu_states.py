@@ -1,4 +1,4 @@
-"""docs/status.md states for each path for a GPU where it has run, names each plugin there, and the tests that it names exist."""
+"""docs/status.md gives the state of each GPU path, has a row for each plugin, and names only tests that exist."""
 
 import os
 import pathlib
@@ -43,5 +43,5 @@ faults = list(faults_of(page))
 for fault in faults:
     print(f"docs/status.md, What waits for a GPU: {fault}")
 wrong = page.replace("`nf4`, ", "").replace("| host side |", "| perhaps |", 1)
-assert len(list(faults_of(wrong))) == len(faults) + 2, "a plugin that is missing, or an unknown state, is not noticed"
+assert len(list(faults_of(wrong))) == len(faults) + 2, "a missing plugin or an unknown state is not noticed"
 sys.exit(1 if faults else 0)

@@ -1,5 +1,7 @@
-"""Helpers of the files of one folder have different names: `OPTRUSH_UNITY` compiles these files together, and one of two
-overloads that a file was written without could be called silently. Aliases may be repeated where they say the same."""
+"""Helpers in the files of one folder have different names.
+
+`OPTRUSH_UNITY` compiles these files together, so a call could silently choose an overload from another file. Aliases
+may be repeated if they are equal."""
 
 import collections
 import os
@@ -8,7 +10,7 @@ import re
 import subprocess
 import sys
 
-# What a line at the left margin declares: a type, an alias, a constant, a function.
+# A declaration at the left margin: a type, an alias, a constant or a function.
 DECLARED = re.compile(
     r"^(?:template\s*<[^;{]*?>\s*)?(?:\[\[\w+\]\]\s*)?(?:static |inline |constexpr |const )*"
     r"(?:(?:class|struct|enum class|enum|union)\s+(\w+)|(using\s+\w+\s*=.*|namespace\s+\w+\s*=.*)"
@@ -20,7 +22,7 @@ OVERLOADED_FOR_TYPES = {"to_json", "operator"}
 
 
 def helpers(text):
-    """Names of what is in the unnamed namespaces of a file, and its static functions. An alias is its whole line."""
+    """Names in the unnamed namespaces of a file, and its static functions. An alias is left out."""
     inside = False
     for line in text.split("\n"):
         if line.startswith("namespace {"):
@@ -46,18 +48,18 @@ def clashes(files):
     for folder, names in sorted(folders.items()):
         for name, where in sorted(names.items()):
             if len(where) > 1:
-                yield f"{folder}: '{name}' is a helper of {' and of '.join(sorted(where))}: give one another name, or share it by a header"
+                yield (f"{folder}: '{name}' is a helper of {' and of '.join(sorted(where))}: "
+                       "give one another name, or share it by a header")
 
 
 def main():
     os.chdir(os.environ.get("OPTRUSH_SOURCE_DIR", "."))
-    tracked = subprocess.run(
-        ["git", "-c", f"safe.directory={pathlib.Path.cwd()}", "ls-files", *COMPILED_TOGETHER], capture_output=True, text=True
-    )
+    list_files = ["git", "-c", f"safe.directory={pathlib.Path.cwd()}", "ls-files", *COMPILED_TOGETHER]
+    tracked = subprocess.run(list_files, capture_output=True, text=True)
     if tracked.returncode != 0:
         print("this is not a git checkout")
         return 77
-    # A file that was renamed and not yet committed is still tracked by its old name.
+    # Git lists a renamed file by its old name until the commit.
     files = [pathlib.Path(name) for name in tracked.stdout.split()]
     found = list(clashes([file for file in files if file.exists()]))
     print("\n".join(found))

@@ -1,4 +1,4 @@
-# lint.sh CHECK: one check over the tracked files. 77: its tool is not installed.
+# lint.sh CHECK: runs one check over the tracked files. Exit code 77: the tool of the check is not installed.
 # shellcheck shell=bash
 set -euo pipefail
 shopt -s nullglob
@@ -31,17 +31,17 @@ check_shellcheck() {
   tracked '*.sh' | grep -v '^setup/' | xargs -r shellcheck -x -S warning
 }
 
-# Python of the product has lines of at most 120 columns. Python's own count, because grep may count bytes.
+# Lines of Python have at most 120 columns. Python counts them, because grep may count bytes.
 check_python_lines() {
-  tracked '*.py' | grep -v '^tests/' | xargs -r python3 -c '
+  tracked '*.py' | xargs -r python3 -c '
 import sys
 long = [f"{file}:{number}: {len(line)} columns" for file in sys.argv[1:]
         for number, line in enumerate(open(file, encoding="utf-8").read().split("\n"), 1) if len(line) > 120]
 sys.exit("\n".join(long) or None)'
 }
 
-# Techniques come from plugins: no file of core names one. Where a plugin has the name of a phase, which is a word of
-# English, core must not use that phase, nor compare with the name, nor quote it as a plugin's.
+# Techniques come from plugins: no file of core names one. Some plugins have the name of a phase. For these, core must
+# not use the phase, compare with the name, or quote it as a plugin's name.
 check_names_of_techniques() {
   local folder name pattern found=0
   for folder in plugins/optimizations/*/ plugins/parallelism/*/; do
@@ -53,26 +53,27 @@ check_names_of_techniques() {
   return $found
 }
 
-# Views of GCC 12's library are templates that clang 14 can't compile.
+# clang 14 cannot compile the views of GCC 12's library.
 check_clang_14() {
-  ! tracked core plugins tools bench tests | grep -E '[.](h|cpp)$' | xargs grep -nE 'std::(ranges::)?views::|std::ranges::(subrange|partition)\b'
+  local views='std::(ranges::)?views::|std::ranges::(subrange|partition)\b'
+  ! tracked core plugins tools bench tests | grep -E '[.](h|cpp)$' | xargs grep -nE "$views"
 }
 
-# A test that the CMakeLists.txt above it does not name never runs.
+# A test runs only if the CMakeLists.txt above it names it.
 check_every_test_is_run() {
   local file name folder found=0
   while read -r file; do
     name=$(basename "$file") folder=$(dirname "$file")
     [[ -f $folder/CMakeLists.txt ]] || folder=$(dirname "$folder")
-    # By its name, or by the first part of it in a list; what a test depends on does not count. With -q grep would not read
-    # to the end, and perl would fail to write.
+    # The file names a test in full or, in a list, by the first part of its name. Dependencies of a test do not count.
+    # grep has no -q, because it would close the pipe early and perl would fail to write.
     perl -0pe 's/#.*//g; s/add_dependencies\(.*?\)//gs; s/DEPENDS [^)]*//g; s/NAME \S+//g' "$folder/CMakeLists.txt" |
       grep -E "\b${name//./[.]}|(^|[ (])${name%_test.*}([ )]|$)" >/dev/null || { echo "nothing runs $file" && found=1; }
   done < <(tracked tests | grep -E '_(test|parity)[.](cpp|py)$')
   return $found
 }
 
-# mkdocs finds no page that is missing in the navigation, and no link or anchor without a target.
+# mkdocs reports a page that the navigation lacks, and a link or anchor without a target.
 check_documentation() {
   local python=.optrush/docs/bin/python
   [[ -x $python ]] || { echo "mkdocs is not installed: ./optrush docs installs it" && exit 77; }

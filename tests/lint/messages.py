@@ -1,8 +1,8 @@
-"""Every string that a user may read, with its place, to be read in one sitting: python messages.py [FOLDER...].
+"""Prints every string that a user may read, with its place, for a review: python messages.py [FOLDER...].
 
-A line is `file:line: text`. Values of the program stand in braces, and the parts of a message (what is wrong, the cure)
-are apart by ` | `. Read are C++, Python and Lua below core, plugins, scripts, tools and experiments: literals that hold
-a blank between words, the "summary" and "doc" of plugins, and the `---` comments of scripts/meta, which editors show.
+A line is `file:line: text`. Values of the program are in braces, and ` | ` separates the parts of a message (problem,
+cure). It reads C++, Python and Lua below core, plugins, scripts, tools and experiments: literals that have a blank
+between words, the "summary" and "doc" of plugins, and the `---` comments of scripts/meta, which editors show.
 """
 
 import ast
@@ -29,7 +29,7 @@ def line_of(text, position):
 
 
 def described(description, line):
-    """(line, text) of what a plugin's description says to people."""
+    """(line, text) of the texts in a plugin's description."""
     data = json.loads(description)
     yield line, f'{data["name"]}: {data["summary"]}'
     for option in data.get("options", []):
@@ -37,7 +37,7 @@ def described(description, line):
 
 
 def value_of(tokens):
-    """A value between literals in braces: code that only opens a call or a condition is left out."""
+    """The code between two literals as a value in braces, without code that only opens a call or a condition."""
     value = ""
     for text in tokens:
         value += (" " if value[-1:].isalnum() and text[:1].isalnum() else "") + text
@@ -52,7 +52,7 @@ def value_of(tokens):
 
 
 def part(tokens):
-    """One argument of a call: its literals with the values between them; nothing where it has no literal."""
+    """One argument of a call: its literals and the values between them; "" if it has no literal."""
     said, between, prose = "", [], False
     for text, literal in [*tokens, ("", "")]:
         if literal is None:

@@ -1,7 +1,7 @@
-"""The generated parts of docs/plugins: each shipped plugin's facts and options, and the list of all of them.
+"""The generated parts of docs/plugins: the facts and options of each shipped plugin, and the list of all plugins.
 
-Without arguments it compares the pages with the descriptions in the plugins' sources. With --write it writes them, and a
-page to fill in for a plugin that has none.
+Without arguments it compares the pages with the descriptions in the plugins' sources. --write updates the pages, and
+adds a page to fill in for a plugin without one.
 """
 
 import json
@@ -39,7 +39,7 @@ One line, with the report that has it. Not measured yet.
 
 
 def descriptions(kind):
-    """What each plugin of a folder says of itself, by name."""
+    """{name: description} of the plugins in a folder."""
     found = {}
     for source in sorted((ROOT / "plugins" / kind).glob("*/*.cpp")):
         for text in re.findall(r'OPTRUSH_PLUGIN\(\w+, R"json\((.*?)\)json"\)', source.read_text(), re.DOTALL):
@@ -94,7 +94,7 @@ def options_table(description):
 
 
 def facts(description, everyone):
-    """The effect, and what a stack must or must not have beside the plugin."""
+    """The effect, and the plugins that a stack must or must not have with this one."""
     lines = [f"- Effect: [`{description['effect']}`](../concepts.md#effects)"]
     conflicts = set(description.get("conflicts", []))
     conflicts |= {other["name"] for other in everyone.values() if description["name"] in other.get("conflicts", [])}
@@ -116,12 +116,13 @@ def with_generated(page, text):
 
 
 def pages():
-    """Each page's path with the generated text that it should have."""
+    """(path, generated text) of each page."""
     kinds = {kind: descriptions(kind) for kind in ("optimizations", "parallelism")}
     everyone = {**kinds["optimizations"], **kinds["parallelism"]}
     index = ""
     for kind, found in kinds.items():
-        index += f"### {'Optimizations' if kind == 'optimizations' else 'Parallelism'}\n\n| plugin | effect | what it does |\n|---|---|---|\n"
+        title = "Optimizations" if kind == "optimizations" else "Parallelism"
+        index += f"### {title}\n\n| plugin | effect | what it does |\n|---|---|---|\n"
         for name, description in found.items():
             index += f"| [`{name}`](shipped/{name}.md) | `{description['effect']}` | {cell(description['summary'])} |\n"
         index += "\n"

@@ -1,5 +1,6 @@
-"""The README has at most 100 lines, and the figures of its table are those of the report that is named last before it.
-With --update the table is made anew from that report."""
+"""The README has at most 100 lines, and its table has the figures of the last report that is linked above it.
+
+--update writes the table anew from that report."""
 
 import os
 import pathlib
@@ -12,7 +13,7 @@ NUMBER = re.compile(r"\d[\d,.]*")
 
 
 def rows(text):
-    """Rows of the tables of rungs, by the rung."""
+    """{rung: row} of the tables of rungs."""
     found = {}
     for table in TABLE.findall(text):
         for line in table.splitlines()[2:]:
