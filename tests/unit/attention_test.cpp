@@ -1,5 +1,5 @@
-// The plain attention and its halves: a forward with its log-sum-exp, the backward of a part of the keys, the
-// two put together as a ring does, and documents that are packed into rows.
+// The plain attention: the forward with its log-sum-exp, the backward over a part of the keys, both combined
+// as a ring does, and packed documents.
 #include <gtest/gtest.h>
 
 #include "model/operators.h"
@@ -24,7 +24,7 @@ std::vector<AttentionShape> shapes() {
           {.queries = 1, .keys = 1, .causal = true}};
 }
 
-/// Out and gradients under autograd.
+/// The output, and gradients by autograd.
 Attended attend(const AttentionInputs& in, bool lse) {
   const auto leaf = [](const Tensor& x) { return x.detach().clone().requires_grad_(); };
   const Tensor q = leaf(in.q), k = leaf(in.k), v = leaf(in.v);
@@ -84,7 +84,7 @@ TEST(PlainAttention, CapsScoresBeforeTheMask) {
       EXPECT_LT(difference(ring, expected), kRing);
     }
     inputs.args.soft_cap = 0;
-    EXPECT_GT(difference(attend(inputs, true), expected), 1e-2) << "the cap does not show";
+    EXPECT_GT(difference(attend(inputs, true), expected), 1e-2) << "the cap has no effect";
   }
 }
 
@@ -119,7 +119,7 @@ TEST(AttentionForwardBackward, ForwardIsAttentionWithItsLogSumExp) {
     auto inputs = attention_inputs(shape, at::kDouble);
     inputs.args.lse = true;
     const auto whole = plain::attention(inputs.q, inputs.k, inputs.v, inputs.args);
-    inputs.args.lse = false;  // a half gives it anyway
+    inputs.args.lse = false;  // the forward half returns it anyway
     const auto half = halves.forward(inputs.q.requires_grad_(), inputs.k, inputs.v, inputs.args);
     EXPECT_TRUE(at::equal(half.out, whole.out));
     EXPECT_TRUE(at::equal(half.lse, whole.lse));
@@ -161,7 +161,7 @@ TEST(AttentionForwardBackward, ARingOfPartsIsTheWhole) {
 }
 
 TEST(AttentionForwardBackward, ABackwardWithAPartsOwnLogSumExpIsWrong) {
-  // The ring test would not notice that, if nothing depended on the merged ones.
+  // The ring test needs results that depend on the merged values.
   const auto inputs = attention_inputs({.causal = false}, at::kDouble);
   auto halves = plain::attention_forward_backward();
   halves.backward = [whole = halves](const Tensor& gradient, const Tensor& q, const Tensor& k,
@@ -180,7 +180,7 @@ AttentionInputs packed(bool causal) {
   return inputs;
 }
 
-/// Each document by itself, put back where it was.
+/// Each document computed separately, written back to its place.
 Attended documents_alone(const AttentionInputs& in) {
   Attended result{at::zeros_like(in.q), at::zeros({2, 4, 12}, at::kDouble), {}};
   result.gradients = {at::zeros_like(in.q), at::zeros_like(in.k), at::zeros_like(in.v)};

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 const std::string kCall = "plugin 'x' in apply";
 
-/// What arrives at the host as an `Exception`.
+/// The message of an `Exception` at the host.
 template <class Exception>
 std::string arrives_as(const std::function<void()>& code) {
   try {

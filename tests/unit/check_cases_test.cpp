@@ -16,7 +16,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// The cases of plugins that only describe themselves: nothing is run.
+/// The cases of plugin files without code. Nothing runs.
 class CheckCases : public ::testing::Test {
  protected:
   CheckCases() { testing::write_described_plugins(folder_.path()); }
@@ -46,7 +46,7 @@ TEST_F(CheckCases, OptionsThatWereAskedForAreItsOnlyForm) {
   EXPECT_THAT(ids({{"activation_checkpointing"}, {"lora", {{"rank", 4}}}}, {CheckKind::types}),
               ElementsAre("types: activation_checkpointing", "types: activation_checkpointing(policy=every)",
                           "types: lora(rank=4)"))
-      << "options are those of the plugin that they were given with";
+      << "a plugin gets its own options";
 }
 
 TEST_F(CheckCases, APairIsOfAPluginThatWasAskedForAndAnyOther) {
@@ -64,7 +64,7 @@ TEST_F(CheckCases, WithoutValuesIsPartOfEachCase) {
     }
 }
 
-/// A GPU computes what is not compared, since fewer bits send tokens to other experts, as well.
+/// In fewer bits, tokens go to other experts, so values are not compared. A GPU computes these cases as well.
 TEST_F(CheckCases, OnlyADeviceThatComputesNothingSkipsMixturesOfExperts) {
   for (const bool computes : {true, false}) {
     size_t mixtures = 0;
@@ -75,7 +75,7 @@ TEST_F(CheckCases, OnlyADeviceThatComputesNothingSkipsMixturesOfExperts) {
       const bool mixture = each.spec.model.value("n_experts", 0) > 0;
       EXPECT_EQ(skipped, mixture && !computes) << each.id;
       if (!mixture) continue;
-      EXPECT_TRUE(each.without_values) << each.id << " compares what fewer bits change";
+      EXPECT_TRUE(each.without_values) << each.id << " compares values that fewer bits change";
       ++mixtures;
     }
     EXPECT_GT(mixtures, 0U);

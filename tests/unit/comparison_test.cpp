@@ -1,4 +1,4 @@
-// The sentences above a comparison of reports are held against its table.
+// The sentences above a comparison of reports agree with its table.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using test::fits;
 using test::split;
 using Cell = ComparedReports::Cell;
 
-/// What the sentence of one report against the first says, read by a pattern, beside what the table says.
+/// Reads the sentence about one report with a pattern and compares it with the table.
 class Reader {
  public:
   Reader(const ComparedReports& compared, size_t report) : compared_(compared), report_(report) {
@@ -99,7 +99,7 @@ class Reader {
       EXPECT_EQ(m[3], compared_.reports[report_].name);
       ends_.push_back(m[1].str() + " " + m[2].str());
     } else {
-      ADD_FAILURE() << "the reader does not know: " << text;
+      ADD_FAILURE() << "no pattern matches: " << text;
     }
   }
 
@@ -120,7 +120,7 @@ class Reader {
 
   const ComparedReports& compared_;
   size_t report_;
-  std::map<std::string, const Cell*> shared_;  ///< rungs of both that are compared
+  std::map<std::string, const Cell*> shared_;  ///< rungs of both reports that have a comparison
   int64_t faster_ = 0, slower_ = 0, alike_ = 0, undecided_ = 0;
   double memory_ = 0;
   std::vector<std::string> ends_;
@@ -133,7 +133,7 @@ TEST(Comparison, ItsHeadlineSaysWhatItsTableSays) {
     const TemporaryFolder folders;
     std::vector<std::filesystem::path> reports;
     for (int i = 0; i < 2 + dice.up_to(2); ++i) {
-      // Mostly the same rungs on another machine.
+      // Most reports have the same rungs and another machine.
       test::SyntheticReport report = test::random_report(dice.in(6) ? seed + 1000 : seed);
       for (auto& [rung, outcome] : report.outcomes)
         if (i > 0 && dice.in(2)) draw_outcome(outcome, report.experiment.rounds, dice);
@@ -146,7 +146,7 @@ TEST(Comparison, ItsHeadlineSaysWhatItsTableSays) {
     for (size_t i = 1; i < reports.size(); ++i) {
       const std::string next = i + 1 < reports.size() ? ". " : ".";
       const size_t end = i + 1 < reports.size() ? text.find(next) : text.size() - 1;
-      // A ratio has a point without a space, so that this is the end of a sentence.
+      // The point in a ratio has no space after it, so this finds the end of a sentence.
       ASSERT_NE(end, std::string::npos);
       Reader(compared, i).read(text.substr(0, end));
       text.erase(0, std::min(text.size(), end + next.size()));

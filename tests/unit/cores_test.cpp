@@ -22,7 +22,7 @@ class Wishes : public ::testing::Test {
 TEST(ShareOfCores, IsEvenUnlessTheLauncherBound) {
   EXPECT_EQ(share_of_cores(4, 16, 16), 4);
   EXPECT_EQ(share_of_cores(4, 2, 2), 1) << "more ranks than cores";
-  EXPECT_EQ(share_of_cores(4, 4, 16), 4) << "bound to a quarter of the launcher's";
+  EXPECT_EQ(share_of_cores(4, 4, 16), 4) << "bound to a quarter of the launcher's cores";
   EXPECT_EQ(share_of_cores(8, 32, 64), 8) << "bound to one of two sockets, four ranks on each";
   EXPECT_EQ(share_of_cores(2, 1, 64), 1) << "bound to one core";
 }
@@ -36,7 +36,7 @@ TEST_F(Wishes, ForThreadsAreHeard) {
   setenv("OMP_NUM_THREADS", "6,2", 1);
   EXPECT_EQ(asked_threads(), 6);
   EXPECT_EQ(usual_threads(1), 6);
-  EXPECT_EQ(usual_threads(4), 6) << "each rank";
+  EXPECT_EQ(usual_threads(4), 6) << "threads of each rank";
   for (const char* nonsense : {"", "many", "-3", "0"}) {
     setenv("OMP_NUM_THREADS", nonsense, 1);
     EXPECT_EQ(asked_threads(), 0) << nonsense;
@@ -56,7 +56,7 @@ TEST_F(Wishes, ForTheTimeOfACollectiveAreHeard) {
   setenv("OPTRUSH_COLLECTIVE_TIMEOUT", "900", 1);
   EXPECT_EQ(collective_timeout().count(), 900);
   setenv("OPTRUSH_COLLECTIVE_TIMEOUT", "1.5", 1);
-  EXPECT_EQ(collective_timeout().count(), 2) << "whole seconds";
+  EXPECT_EQ(collective_timeout().count(), 2) << "rounded to whole seconds";
   for (const char* nonsense : {"0", "-1", "1 s", "x", "nan", "90000"}) {
     setenv("OPTRUSH_COLLECTIVE_TIMEOUT", nonsense, 1);
     EXPECT_THROW(collective_timeout(), Error) << nonsense;

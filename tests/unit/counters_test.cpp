@@ -1,4 +1,4 @@
-// Numbers that plugins tell of a run: when they are asked, and what is refused.
+// Counters of plugins: when the run reads them, and which it refuses.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -44,7 +44,7 @@ TEST(Counters, OfAStepAreWhatTheTimedStepsAdded) {
             Json({{"name", "steps"}, {"unit", ""}, {"per", "step"}, {"over_ranks", "sum"}, {"value", 1.0}}));
   EXPECT_EQ(counter_of(counters, "test", "all").at("value"), 107);
   EXPECT_EQ(counter_of(counters, "test", "all").at("unit"), "steps");
-  // What validation runs between the steps is none of theirs.
+  // Validation between the steps does not count.
   spec.validate.every = 1;
   EXPECT_EQ(counter_of(counters_of(spec, edit), "test", "forwards").at("value"), 1);
   EXPECT_GT(forwards, 2 * 7);
@@ -118,7 +118,7 @@ TEST(Counters, OffloadTellsWhatItMoves) {
 }
 
 TEST(Counters, LossScaleAndSkippedUpdates) {
-  // So large a scale overflows until it has been halved often enough; the host sees the same steps skipped.
+  // This scale overflows until it has been halved several times. The host sees the same skipped steps.
   RunSpec spec = nano_spec({{"mixed_precision", {{"dtype", "fp16"}, {"initial_scale", 67108864}}}});
   spec.train.warmup = 20;
   const Json result = Trained(spec).train();

@@ -11,7 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 
-/// A machine made of files: /proc and /sys below a folder.
+/// A fake machine: /proc and /sys below a folder.
 class CpuInfoTest : public ::testing::Test {
  protected:
   void file(const std::string& name, const std::string& text) const {

@@ -30,7 +30,7 @@ void append(std::string& out, std::span<const uint32_t> tokens) {
   }
 }
 
-/// In 2 bytes a token where the vocabulary allows it.
+/// Tokens have 2 bytes where the vocabulary allows it.
 void write_token_file(const fs::path& path, uint32_t vocab_size, std::span<const uint32_t> tokens) {
   TokenFileHeader header;
   header.token_bytes = vocab_size <= 65536 ? 2 : 4;

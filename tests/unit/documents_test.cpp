@@ -1,4 +1,4 @@
-// Documents: reading them, and the sequences that are made of them.
+// Documents: reading the files and making sequences.
 #include "data/document_rows.h"
 
 #include <ATen/Functions.h>
@@ -140,9 +140,9 @@ TEST_F(DocumentsTest, ASequenceIsADocumentWithPadding) {
                           one_document_each);
   const Filled filled(rows, 0, 5);
   EXPECT_THAT(filled.tokens, ElementsAre(11, 12, 13, 0, 0));
-  EXPECT_THAT(filled.labels, ElementsAre(-100, 13, 14, -100, -100)) << "what is given is not learned";
+  EXPECT_THAT(filled.labels, ElementsAre(-100, 13, 14, -100, -100)) << "prompt tokens have no label";
   EXPECT_EQ(filled.counted, 2);
-  EXPECT_EQ(filled.content.tokens, 3) << "a prompt is processed, padding is not counted";
+  EXPECT_EQ(filled.content.tokens, 3) << "prompt tokens count, padding does not";
   EXPECT_EQ(filled.content.pairs, 3 * 3);
   EXPECT_EQ(filled.counted, 2);
   EXPECT_EQ(rows.most_documents(), 1);
@@ -157,7 +157,7 @@ TEST_F(DocumentsTest, DocumentsOfASequenceBeginAnew) {
   EXPECT_THAT(filled.labels, ElementsAre(5, 2, 3, -100, -100));
   EXPECT_THAT(filled.positions, ElementsAre(0, 0, 1, 0, 1));
   EXPECT_THAT(filled.documents, ElementsAre(0, 1, 1, 2, 2));
-  EXPECT_EQ(rows.most_documents(), 3) << "padding is one";
+  EXPECT_EQ(rows.most_documents(), 3) << "padding counts as a document";
   EXPECT_EQ(rows.longest(), 2);
 }
 
@@ -230,7 +230,8 @@ TEST_F(DocumentsTest, TextsMakePairsOfTheirHalves) {
     written(std::string("ABsame") + (text[0] == '3' ? "!" : "E"), std::string("alike/") + text);
   const Documents alike(folder_ / "alike", {}, 4, Documents::Form::pairs);  // the last four bytes of each
   EXPECT_THAT(tokens_of(alike, 0), ElementsAre('a', 'm', 'e', 'E'));
-  EXPECT_THAT(tokens_of(alike, 1), ElementsAre('a', 'm', 'e', '!')) << "not the next one, which is the same";
+  EXPECT_THAT(tokens_of(alike, 1), ElementsAre('a', 'm', 'e', '!'))
+      << "the next document is the same and is skipped";
 }
 
 TEST_F(DocumentsTest, PairsStayTogether) {
@@ -243,11 +244,11 @@ TEST_F(DocumentsTest, PairsStayTogether) {
     throw std::logic_error("pairs are not laid");
   };
   const DocumentRows rows(pairs(), 4, 3, never, {.held_out = 4});
-  EXPECT_EQ(rows.count(), 18) << "of 12 pairs two are held out, and the prompt of one fills a sequence";
+  EXPECT_EQ(rows.count(), 18) << "two of 12 pairs are held out, and one prompt fills the sequence";
   std::vector<std::vector<int64_t>> epochs(2);
   for (int64_t i = 0; i < 36; i += 2) {
     const Filled chosen(rows, i, 4), rejected(rows, i + 1, 4);
-    EXPECT_EQ(chosen.tokens[0], rejected.tokens[0]) << "one prompt";
+    EXPECT_EQ(chosen.tokens[0], rejected.tokens[0]) << "both have the same prompt";
     EXPECT_THAT(chosen.labels, ElementsAre(100, 1, -100, -100));
     EXPECT_THAT(rejected.labels, ElementsAre(101, -100, -100, -100));
     epochs[static_cast<size_t>(i / 18)].push_back(chosen.tokens[0]);
@@ -277,7 +278,7 @@ TEST_F(DocumentsTest, PairsThatAreAlikeWithinASequenceAreLeftOut) {
   EXPECT_EQ(at_four.count(), 4) << "a sequence of 4 positions shows 5 tokens";
   EXPECT_THAT(at_four.description(), ::testing::AllOf(HasSubstr("identical answers: 1"),
                                                       HasSubstr("beyond the sequence length: 1")));
-  EXPECT_EQ(at_five.count(), 6) << "the sixth token tells them apart";
+  EXPECT_EQ(at_five.count(), 6) << "the sixth token differs";
   EXPECT_THAT(error_of([&] { rows(cut + "\n" + same, 4); }),
               ::testing::AllOf(HasSubstr("no document is left for training"),
                                HasSubstr("identical answers: "), HasSubstr("beyond the sequence length")));
@@ -347,7 +348,7 @@ TEST_F(DocumentsTest, BatchesCountTheirLabelsAndNameTheirDocuments) {
   EXPECT_TRUE(at::equal(packed.segments.ids, at::tensor({0, 0, 0, 1, 2, 2, 3}, at::kInt).unsqueeze(0)));
   EXPECT_TRUE(at::equal(packed.segments.cu_seqlens, at::tensor({0, 3, 4, 6, 7}, at::kInt)));
   EXPECT_EQ(packed.segments.max_seqlen, 3);
-  EXPECT_EQ(packed.segments.pairs, 9 + 1 + 4 + 1) << "attention computes padding, too";
+  EXPECT_EQ(packed.segments.pairs, 9 + 1 + 4 + 1) << "attention computes padding";
   const StepContent content = Batches(spec, session.model(), session.mesh(), at::kCPU, lay).content(0);
   EXPECT_EQ(content.tokens, 3 + 1 + 2);
   EXPECT_EQ(content.positions, 7);
@@ -356,7 +357,7 @@ TEST_F(DocumentsTest, BatchesCountTheirLabelsAndNameTheirDocuments) {
   for (int64_t step = 0; step < 2; ++step)
     EXPECT_EQ(
         Batches(spec, session.model(), session.mesh(), at::kCPU, two).step(step).at(0).segments.max_seqlen, 4)
-        << "padding is as a document, and every batch has one number";
+        << "padding counts as a document, and all batches have the same number of documents";
 }
 
 TEST_F(DocumentsTest, NoDocumentIsValidatedOnTwice) {

@@ -65,13 +65,13 @@ TEST(Expand, EqualStacksOfDifferentPartsAreRunOnce) {
       expand(with({{.rungs = rungs}, {.arrangement = Arrangement::ablation, .rungs = rungs}}));
   EXPECT_THAT(names(variants),
               ElementsAre("base", "a", "b", "full", "without a", "without b", "a alone", "b alone"));
-  // The full stack is the top of the ladder; without b it is a, which is also a alone.
+  // The full stack is the top of the ladder. "a", "without b" and "a alone" are one stack.
   EXPECT_THAT(owners(variants), ElementsAre(0, 1, 2, 2, 4, 1, 1, 4));
   EXPECT_FALSE(variants[3].has_own_runs());
   EXPECT_EQ(variant_from_json(to_json(variants[3]), "test").same_as, 2);
   Json old = to_json(variants[3]);
   old.erase("same_as");
-  EXPECT_TRUE(variant_from_json(old, "test").has_own_runs()) << "as reports of before say nothing";
+  EXPECT_TRUE(variant_from_json(old, "test").has_own_runs()) << "old reports lack the field";
 }
 
 TEST(Expand, ACombinationOfPlainChoicesIsTheBase) {
@@ -79,7 +79,7 @@ TEST(Expand, ACombinationOfPlainChoicesIsTheBase) {
       expand(with({{.arrangement = Arrangement::grid,
                     .axes = {{rung("plain", {}), rung("a", {"a"})}, {rung("off", {}), rung("b", {"b"})}}},
                    {.rungs = {rung("b first", {"b"}), rung("then a", {"a"})}}}));
-  // The order of plugins is no difference: the second rung of the ladder is the last combination.
+  // The order of plugins does not matter: the second rung of the ladder equals the last combination.
   EXPECT_THAT(owners(variants), ElementsAre(0, 0, 2, 3, 4, 2, 4));
 }
 
@@ -133,10 +133,10 @@ TEST(Expand, AnExternalRungStandsBesideItsLadder) {
   ASSERT_EQ(names(variants), (std::vector<std::string>{"base", "a", "other", "b"}));
   EXPECT_EQ(variants[2].group, "external");
   EXPECT_EQ(variants[2].previous, 1);
-  EXPECT_THAT(stacked(variants[2]), ElementsAre("a")) << "it does the work of the rungs below";
+  EXPECT_THAT(stacked(variants[2]), ElementsAre("a")) << "it keeps the plugins of the rungs below";
   EXPECT_EQ(variants[2].spec.train.steps, 3);
   EXPECT_EQ(variants[2].external->command.back(), "other");
-  EXPECT_EQ(variants[3].previous, 1) << "nothing is put on another program";
+  EXPECT_EQ(variants[3].previous, 1) << "no rung builds on another program";
   EXPECT_EQ(variants[3].spec.train.steps, TrainSpec{}.steps);
   EXPECT_FALSE(variants[3].external);
 }
@@ -181,7 +181,8 @@ TEST(Expand, TheEnvironmentIsPutOverThatOfTheRungsBelow) {
       expand(ladder({rung("a", {}, env({{"A", "1"}})), other, rung("c", {}, env({{"A", "0"}, {"C", ""}}))}));
   using Environment = std::map<std::string, std::string>;
   EXPECT_EQ(variants[1].spec.environment, (Environment{{"A", "1"}}));
-  EXPECT_EQ(variants[2].spec.environment, (Environment{{"A", "1"}, {"B", "2"}})) << "it does the work of a";
+  EXPECT_EQ(variants[2].spec.environment, (Environment{{"A", "1"}, {"B", "2"}}))
+      << "it keeps the environment of a";
   EXPECT_EQ(variants[3].spec.environment, (Environment{{"A", "0"}, {"C", ""}}));
   EXPECT_EQ(variants[3].changed, env({{"A", "0"}, {"C", ""}}));
 }
@@ -219,7 +220,7 @@ TEST(Expand, GridTakesEveryCombination) {
   EXPECT_THAT(stacked(variants[6]), IsEmpty());
 }
 
-/// What a ladder must be, written the slow way: each prefix folded from the base on.
+/// The expected ladder, in the slow way: each prefix folded from the base.
 std::vector<std::string> fold(const std::vector<Rung>& rungs, size_t count, Json& train) {
   std::vector<std::string> plugins;
   for (size_t i = 0; i < count; ++i) {
@@ -232,7 +233,7 @@ std::vector<std::string> fold(const std::vector<Rung>& rungs, size_t count, Json
   return plugins;
 }
 
-/// A ladder whose every replace and without names something that is stacked.
+/// A ladder in which every `replace` and `without` names a stacked plugin.
 std::vector<Rung> random_ladder(std::mt19937& random) {
   const auto below = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random); };
   std::vector<Rung> rungs;
@@ -384,7 +385,7 @@ TEST(CheckStack, NamesBothPluginsAndThePlace) {
     return error_of([&] { check_stack(variants[1], catalogue); });
   };
   EXPECT_THAT(check({"fused_adamw", "lora", "mixed_precision", "grad_scaler"}), IsEmpty());
-  EXPECT_THAT(check({"grad_scaler", "mixed_precision"}), IsEmpty()) << "the order does not count";
+  EXPECT_THAT(check({"grad_scaler", "mixed_precision"}), IsEmpty()) << "the order does not matter";
   for (const auto& both :
        {std::vector<std::string>{"fused_adamw", "eight_bit"}, {"eight_bit", "fused_adamw"}})
     EXPECT_THAT(check(both), is_error("conflict", "r.lua:1", "'r'", "'eight_bit'", "'fused_adamw'"));
@@ -414,15 +415,16 @@ TEST(Expand, WhatCannotBeIsPassedOver) {
   };
   const auto variants = expand(experiment, {"bad"});
   ASSERT_EQ(variants.size(), 6U);
-  EXPECT_EQ(names(variants[2]), (std::vector<std::string>{"one", "two"})) << "its own row stays";
+  EXPECT_EQ(names(variants[2]), (std::vector<std::string>{"one", "two"})) << "the refused rung keeps its row";
   EXPECT_EQ(names(variants[3]), (std::vector<std::string>{"one", "three"}));
   EXPECT_EQ(variants[3].previous, 1);
   EXPECT_EQ(variants[3].passed_over, std::vector<std::string>{"bad"});
   EXPECT_EQ(variants[4].previous, 3);
   EXPECT_TRUE(variants[4].passed_over.empty());
-  EXPECT_EQ(names(variants[5]), (std::vector<std::string>{"one", "five"})) << "also who names it";
+  EXPECT_EQ(names(variants[5]), (std::vector<std::string>{"one", "five"}))
+      << "a rung over the refused one skips its plugin";
   EXPECT_EQ(variant_from_json(to_json(variants[3]), "").passed_over, variants[3].passed_over);
-  EXPECT_EQ(variants[3].index, expand(experiment)[3].index) << "rows keep their numbers";
+  EXPECT_EQ(variants[3].index, expand(experiment)[3].index) << "rows keep their indices";
 }
 
 }  // namespace

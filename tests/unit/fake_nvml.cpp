@@ -1,4 +1,4 @@
-// A libnvidia-ml.so.1 with two GPUs, for machines without one: the second is old and says little.
+// A fake libnvidia-ml.so.1 with two GPUs. The second is old and supports few functions.
 #include <unistd.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Files that may be anything: what is read is a regular file of a bearable size, whoever put it there.
+// Reading files: only regular files up to a size limit.
 #include "base/files.h"
 
 #include <fcntl.h>
@@ -53,8 +53,7 @@ TEST_F(Files, AFolderIsNeitherReadNorReplaced) {
   fs::create_directory(file_);
   EXPECT_THAT(read_error(), HasSubstr("a folder"));
   EXPECT_THAT(error_of([&] { write_file(file_, "x"); }), HasSubstr(file_.string()));
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 1)
-      << "what could not be written is gone";
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 1) << "the temporary file is removed";
 }
 
 TEST_F(Files, TheRestOfAStreamEndsWhereAReadFails) {
@@ -62,13 +61,14 @@ TEST_F(Files, TheRestOfAStreamEndsWhereAReadFails) {
   std::ifstream file(folder_ / "some");
   file.seekg(3);
   EXPECT_EQ(rest_of(file).size(), 9998U);
-  std::ifstream folder(folder_.path());  // opens, and can't be read
+  std::ifstream folder(folder_.path());  // opening succeeds, reading fails
   EXPECT_EQ(rest_of(folder), "");
 }
 
 TEST_F(Files, APipeIsWrittenIntoAndStaysOne) {
   mkfifo(file_.c_str(), 0644);
-  EXPECT_THAT(error_of([&] { write_file(file_, "x"); }), HasSubstr(file_.string())) << "nobody reads it";
+  EXPECT_THAT(error_of([&] { write_file(file_, "x"); }), HasSubstr(file_.string()))
+      << "the FIFO has no reader";
   const int reader = open(file_.c_str(), O_RDONLY | O_NONBLOCK);
   write_file(file_, "text");
   std::string read_back(5, ' ');
@@ -116,7 +116,8 @@ TEST_F(Files, AFileIsListedAsItself) {
   EXPECT_EQ(listed_files(file_, Unreadable::error)[0].path, file_.string());
   EXPECT_TRUE(listed_files(folder_ / "missing", Unreadable::error).empty());
   fs::create_directory_symlink(folder_.path(), folder_ / "itself");
-  EXPECT_EQ(listed_files(folder_ / "itself", Unreadable::error).size(), 1U) << "as it was asked for";
+  EXPECT_EQ(listed_files(folder_ / "itself", Unreadable::error).size(), 1U)
+      << "a folder that was named directly is listed";
 }
 
 TEST_F(Files, WritersThatWereKilledLeaveNothingForGood) {

@@ -1,6 +1,5 @@
-// Every sentence that a report opens with is held against the report's table: random experiments with rungs
-// that pay, cost, fail, break, tie or lack rounds, on several ranks, with a target loss, beside other
-// programs.
+// Checks every opening sentence of a report against its table. Experiments are random: rungs gain, cost,
+// fail, break, tie or lack rounds, on several ranks, with a target loss, with other programs.
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +25,7 @@ TEST(Findings, SayWhatTheTableSays) {
   }
 }
 
-/// Two ways to connect ranks, each on one to four of them, with batches that grow or stay; some fail.
+/// Two parallel strategies on one to four ranks, with weak or strong scaling. Some rungs fail.
 test::SyntheticReport random_scaling(uint64_t seed) {
   Dice dice(seed);
   test::SyntheticReport report("ranks", dice.of(std::vector<int64_t>{1, 3, 3, 5}));
@@ -60,7 +59,7 @@ test::SyntheticReport random_scaling(uint64_t seed) {
   return report;
 }
 
-/// An experiment with a target loss, which its rungs reach at some time, in some rounds or never.
+/// An experiment with a target loss. Its rungs reach it in all rounds, in some, or never.
 Analysis with_random_times(uint64_t seed) {
   Dice dice(seed);
   test::SyntheticReport report = random_report(seed);
@@ -103,7 +102,7 @@ TEST(Findings, OfTheLossSayWhatTheTableSays) {
   }
 }
 
-/// Some stages over "base", then over what they found.
+/// Some search stages: the first over "base", each later one over the best stack so far.
 Tried random_search(Dice& dice) {
   const int64_t rounds = 1 + dice.up_to(5);
   TriedStage stage{"base", {}};
@@ -141,7 +140,7 @@ TEST(Findings, OfASearchSayWhatItsStagesSay) {
   }
 }
 
-/// The reader has to fail.
+/// Expects the reader to fail.
 void expect_noticed(const Analysis& a, const char* wrong) {
   ::testing::TestPartResultArray failures;
   {
@@ -153,7 +152,7 @@ void expect_noticed(const Analysis& a, const char* wrong) {
 }
 
 TEST(Findings, TheReaderNotices) {
-  // What holds of no table.
+  // Statements that are false for every table.
   Analysis a = test::analysis_of(test::three_rungs());
   for (const char* wrong :
        {"three gives the largest gain: 9.99x [9.00, 9.99] as fast as two.",

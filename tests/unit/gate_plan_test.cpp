@@ -11,7 +11,7 @@ using test::rung;
 using test::setting;
 using ::testing::HasSubstr;
 
-/// Variants of a ladder, their plans, and the check of each.
+/// The variants of a ladder, with plans and checks.
 struct PlannedLadder {
   test::SyntheticReport report{"gate", 3};
   std::vector<Variant> variants;
@@ -60,7 +60,7 @@ TEST(GatePlan, PrecisionComparesWithTheLastRungInFullPrecision) {
                                    .where = "x.lua:1"}});
   EXPECT_EQ(ladder.check(2).reference_variant, 1);
   EXPECT_EQ(ladder.check(2).allowed.loss, 2e-2);
-  // In fewer bits even another order of the same sums shows more.
+  // In fewer bits, another order of summation makes larger differences.
   EXPECT_EQ(ladder.check(3).reference_variant, 2);
   EXPECT_EQ(ladder.check(3).effect, Effect::rounding);
   EXPECT_EQ(ladder.check(3).allowed.loss, 5e-3);
@@ -116,7 +116,7 @@ TEST(GatePlan, AccumulationIsProbedAtTheBatchBeforeIt) {
   EXPECT_EQ(check.subject->train.steps + check.subject->train.warmup, 6);
   EXPECT_EQ(check.reference_variant, 0);
   EXPECT_EQ(check.allowed.loss, 1e-4);
-  // Rungs after it are of its problem.
+  // The rungs after it have the same problem.
   EXPECT_EQ(ladder.check(2).reference_variant, 1);
   EXPECT_FALSE(ladder.check(2).subject);
 }
@@ -167,7 +167,7 @@ TEST(GatePlan, AnotherFunctionIsComparedWithItsPlainForm) {
   EXPECT_EQ(check.reference->train.accumulation, 4) << "the same batch without the plugin";
   EXPECT_EQ(check.effect, Effect::precision);
   EXPECT_TRUE(check.must_fall);
-  EXPECT_EQ(ladder.check(4).reference_variant, 3) << "the same function again";
+  EXPECT_EQ(ladder.check(4).reference_variant, 3) << "it computes the same function";
 }
 
 TEST(GatePlan, AFunctionAloneIsItsOwnPlainForm) {
@@ -206,11 +206,12 @@ TEST(GatePlan, CombinationsOfAGridAreComparedWithTheirLike) {
   EXPECT_EQ(grid.check(2).reference_variant, 1);
   EXPECT_EQ(grid.check(2).allowed.loss, 2e-2);
   EXPECT_EQ(grid.check(5).reference_variant, 4);
-  EXPECT_EQ(grid.check(6).reference_variant, 4) << "the first in full precision";
+  EXPECT_EQ(grid.check(6).reference_variant, 4) << "the first variant in full precision";
   EXPECT_EQ(grid.check(6).allowed.loss, 1e-4);
-  EXPECT_FALSE(grid.check(6).subject) << "no run of its own is needed";
+  EXPECT_FALSE(grid.check(6).subject) << "no extra run is needed";
   EXPECT_THAT(grid.check(6).explanation, HasSubstr("'s1024 + fp32', of the same problem"));
-  EXPECT_LT(grid.check(4).reference_variant, 1) << "the first of its length is probed at the base's";
+  EXPECT_LT(grid.check(4).reference_variant, 1)
+      << "the first variant of a length is probed with the base's length";
   grid.plans[4].reset();
   EXPECT_EQ(grid.check(6).reference_variant, 5);
 }
@@ -289,12 +290,13 @@ TEST(Plan, OfAnEarlierBuildKnowsItsRanksFromTheBatch) {
 TEST(GatePlan, TheRepeatIsOneMoreRunOfTheReference) {
   const PlannedLadder ladder(
       {rung("fused", "fused_adamw"), rung("checkpointing", "activation_checkpointing")});
-  EXPECT_FALSE(ladder.check(1).repeat) << "equal bits are not asked for";
+  EXPECT_FALSE(ladder.check(1).repeat) << "the check does not require equal bits";
   const GateCheck exact = ladder.check(2);
   ASSERT_TRUE(exact.repeat);
   EXPECT_EQ(exact.repeat->purpose, Purpose::repeat);
   EXPECT_EQ(exact.repeat->variant, 1);
-  EXPECT_EQ(exact.repeat->train.steps, ladder.variants[1].spec.train.steps) << "of the same length";
+  EXPECT_EQ(exact.repeat->train.steps, ladder.variants[1].spec.train.steps)
+      << "the repeat has the same length";
   EXPECT_EQ(run_id(ladder.variants[1], *exact.repeat), "01-fused-repeat");
 }
 
@@ -317,7 +319,7 @@ TEST(GatePlan, MoreRanksAtAnEqualGlobalBatchAreTheSameTask) {
   for (const int64_t variant : {1, 2}) {
     const GateCheck check = ladder.check(variant);
     EXPECT_EQ(check.reference_variant, variant - 1);
-    EXPECT_FALSE(check.subject || check.reference) << "nothing more has to run";
+    EXPECT_FALSE(check.subject || check.reference) << "no extra run is needed";
     EXPECT_EQ(check.effect, Effect::rounding);
   }
 }
@@ -335,13 +337,13 @@ TEST(GatePlan, AGlobalBatchThatGrowsWithTheRanksIsComparedWithFewerRanks) {
   EXPECT_EQ(four.reference->train.accumulation, 2);
   EXPECT_EQ(plugin_names(*four.reference), std::vector<std::string>{"spread"});
   EXPECT_EQ(four.effect, Effect::rounding);
-  EXPECT_EQ(ladder.check(3).reference_variant, 2) << "strong again";
+  EXPECT_EQ(ladder.check(3).reference_variant, 2) << "strong scaling";
 }
 
 TEST(GatePlan, RanksOverAnAccumulatingPluginAreProbed) {
   const PlannedLadder ladder({rung("accumulate", "gradient_accumulation", {{"steps", 4}}), on_ranks(2, 4)});
   const GateCheck check = ladder.check(2);
-  ASSERT_TRUE(check.subject) << "a plugin decides how often the rung below accumulates";
+  ASSERT_TRUE(check.subject) << "a plugin sets the accumulation of the rung below";
   EXPECT_EQ(check.subject->train.world_size, 2);
   EXPECT_EQ(check.subject->train.micro_batch, 2);
   EXPECT_EQ(check.reference_variant, 1);
@@ -352,20 +354,20 @@ TEST(GatePlan, APlainFormHasTheRanksOfTheBase) {
   const GateCheck check = ladder.check(2);
   ASSERT_TRUE(check.reference);
   EXPECT_EQ(plugin_names(*check.reference), std::vector<std::string>{"lora"});
-  EXPECT_EQ(check.reference->train.world_size, 1) << "what connects ranks is not in it";
+  EXPECT_EQ(check.reference->train.world_size, 1) << "the reference has no parallel plugin";
   EXPECT_EQ(check.reference->train.micro_batch, 4);
   EXPECT_EQ(check.reference->train.accumulation, 4);
   EXPECT_THAT(check.explanation, HasSubstr("on 1 rank"));
 }
 
-// On as many ranks, the plain form has more that train on other data where the stack cuts matrices over some.
+// Where the stack cuts matrices over some ranks, the plain form has more data-parallel ranks.
 TEST(GatePlan, APlainFormMakesTheBatchOfAStackThatLeavesFewerRanksToTheData) {
   RunSpec base = PlannedLadder({}).report.experiment.base;
   base.train.world_size = 4;
   base.train.micro_batch = 2;
   base.plugins = {{"spread", Json::object()}};
   PlannedLadder ladder({rung("cut", "tensor_parallel"), rung("lora", "lora", {{"rank", 8}})}, &base);
-  for (const size_t cut : {1, 2}) ladder.plans[cut]->problem.global_batch = 4;  // 2 ranks have other data
+  for (const size_t cut : {1, 2}) ladder.plans[cut]->problem.global_batch = 4;  // 2 data-parallel ranks
   const GateCheck check = ladder.check(2);
   ASSERT_TRUE(check.reference) << check.explanation;
   EXPECT_EQ(plugin_names(*check.reference), (std::vector<std::string>{"spread", "lora"}));

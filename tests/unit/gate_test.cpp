@@ -9,7 +9,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// A curve of a program that reports no gradient norms.
+/// The losses of a program that reports no gradient norms.
 Curve losses(std::vector<double> values) { return {std::move(values), {}}; }
 Curve norms(std::vector<double> values) {
   return {std::vector<double>(values.size(), 5.0), std::move(values)};
@@ -57,7 +57,8 @@ TEST(GateVerdict, AProbeStandsForTheRung) {
   GateCheck check = compared(1e-4);
   check.subject = RunSpec{};
   const Curve reference = losses({5, 4.5, 4}), own = losses({9, 8, 7});
-  EXPECT_TRUE(judge(check, {{own}, losses({5, 4.5}), {reference}}).passed) << "over the steps that both have";
+  EXPECT_TRUE(judge(check, {{own}, losses({5, 4.5}), {reference}}).passed)
+      << "only the common steps are compared";
   EXPECT_FALSE(judge(check, {{own}, losses({5, 4.6}), {reference}}).passed);
 }
 
@@ -78,13 +79,15 @@ TEST(GateVerdict, AReferenceThatRanOnceIsAskedForARepeat) {
   EXPECT_EQ(open.loss.tolerance, 1e-4);
   EXPECT_THAT(open.message, HasSubstr("ran only once"));
   const auto repeats = judge(compared(0), {{other}, {}, {reference}, reference});
-  EXPECT_FALSE(repeats.passed || repeats.undecided) << "it repeats its own bits, so equal bits are asked for";
+  EXPECT_FALSE(repeats.passed || repeats.undecided)
+      << "a repeat gives the same bits, so the check requires equal bits";
   const auto differs = judge(compared(0), {{other}, {}, {reference}, losses({5, 4.5, 4 * (1 + 1e-7)})});
   EXPECT_TRUE(differs.passed && !differs.undecided);
   EXPECT_THAT(differs.message, HasSubstr("not bit-equal"));
-  EXPECT_FALSE(judge(compared(0), {{reference}, {}, {reference}}).undecided) << "equal bits need no repeat";
+  EXPECT_FALSE(judge(compared(0), {{reference}, {}, {reference}}).undecided)
+      << "no repeat is needed for equal bits";
   EXPECT_FALSE(judge(compared(0), {{losses({5, 4.6, 4})}, {}, {reference}}).passed)
-      << "no repeat could excuse that";
+      << "no repeat can explain this difference";
   EXPECT_FALSE(judge(compared(1e-4), {{other}, {}, {reference}}).undecided);
 }
 
@@ -92,13 +95,13 @@ TEST(GateVerdict, NotANumberNeverPasses) {
   const double nan = std::nan("");
   EXPECT_FALSE(judge(compared(2e-2), {{losses({5, nan, 4})}, {}, {losses({5, 4.5, 4})}}).passed);
   EXPECT_FALSE(judge(compared(2e-2), {{losses({5, 4.5, 4})}, {}, {losses({5, nan, 4})}}).passed);
-  EXPECT_FALSE(judge(compared(2e-2), {{losses({})}, {}, {losses({5, 4.5, 4})}}).passed) << "no step at all";
+  EXPECT_FALSE(judge(compared(2e-2), {{losses({})}, {}, {losses({5, 4.5, 4})}}).passed) << "no common step";
 }
 
 TEST(GateVerdict, AWrongGradientScaleBreaksARungWhoseLossesAgree) {
   const Curve reference = norms({1.5, 1.4, 1.3});
   const auto verdict = judge(compared(1e-4), {{norms({3, 2.8, 2.6})}, {}, {reference}});
-  EXPECT_FALSE(verdict.passed) << "an AdamW update is the same";
+  EXPECT_FALSE(verdict.passed) << "AdamW's update does not depend on the scale";
   ASSERT_TRUE(verdict.norm);
   EXPECT_NEAR(verdict.norm->worst, 1, 1e-12);
   EXPECT_THAT(verdict.message, StartsWith("the gradient norm of step 0 is 3, 2 times the reference's 1.5"));
@@ -123,17 +126,18 @@ TEST(GateVerdict, ExactNormsAreBitEqual) {
   EXPECT_FALSE(verdict.passed);
   EXPECT_THAT(verdict.message,
               HasSubstr("the gradient norm of step 1 is 1.4000000000000001 and that of the reference 1.4"));
-  EXPECT_TRUE(judge(compared(0), {{other}, {}, {reference, other}}).passed) << "the machine gives other bits";
-  EXPECT_TRUE(judge(compared(0), {{other}, {}, {reference}}).undecided) << "a repeat would decide";
+  EXPECT_TRUE(judge(compared(0), {{other}, {}, {reference, other}}).passed)
+      << "the reference's rounds differ";
+  EXPECT_TRUE(judge(compared(0), {{other}, {}, {reference}}).undecided) << "undecided until a repeat";
 }
 
 TEST(GateVerdict, NormsAreComparedUntilOneRunSkipsAnUpdate) {
   const double skipped = std::nan("");
   const auto both = judge(compared(1e-4), {{norms({skipped, 1.4, 1.3})}, {}, {norms({skipped, 1.4, 2.6})}});
-  EXPECT_FALSE(both.passed) << "both skipped the first";
+  EXPECT_FALSE(both.passed) << "both skipped the first update";
   EXPECT_EQ(both.norm->at_step, 2);
   const auto one = judge(compared(1e-4), {{norms({1.5, skipped, 2.6})}, {}, {norms({1.5, 1.4, 1.3})}});
-  EXPECT_TRUE(one.passed) << "then their parameters differ";
+  EXPECT_TRUE(one.passed) << "one skipped an update, so the parameters differ";
   EXPECT_EQ(one.norm->at_step, 0);
   const auto none = judge(compared(1e-4), {{norms({skipped, skipped})}, {}, {norms({1.5, 1.4})}});
   EXPECT_TRUE(none.passed && none.compared);
@@ -170,7 +174,7 @@ TEST(GateVerdict, LossesOfALongRunMayScatterApart) {
   EXPECT_GT(verdict.later->worst, 0);
   EXPECT_THAT(verdict.message,
               StartsWith("losses of the first 24 steps are bit-equal; means of 24 later ones by up to "));
-  EXPECT_FALSE(judged(scattered, reference, 0).passed) << "equal bits stay equal";
+  EXPECT_FALSE(judged(scattered, reference, 0).passed) << "the check requires equal bits";
   for (const size_t step : {size_t{0}, kLossSteps - 1}) {
     auto early = reference;
     early[step] *= 1.01;
@@ -184,7 +188,7 @@ TEST(GateVerdict, LossesOfALongRunMayScatterApart) {
 TEST(GateVerdict, MeansOfLaterLossesMayNot) {
   for (const size_t steps : {kLossSteps + 1, 2 * kLossSteps, size_t{100}, size_t{1000}}) {
     const auto reference = falling(steps);
-    for (const double apart : {-0.3, -0.2, 0.2, 0.3}) {  // 5 % of the first loss are 0.25
+    for (const double apart : {-0.3, -0.2, 0.2, 0.3}) {  // the limit is 0.25, 5 % of the first loss
       auto subject = reference;
       const size_t whole = steps - kLossSteps;  // the last window
       for (size_t i = std::max(whole, kLossSteps); i < steps; ++i)
@@ -220,12 +224,12 @@ TEST(GateTolerance, NormsScatterMoreThanLosses) {
   for (const Effect effect : {Effect::rounding, Effect::precision, Effect::batch, Effect::model})
     for (const Arithmetic arithmetic : {Arithmetic::fp64, Arithmetic::fp32, Arithmetic::reduced}) {
       EXPECT_GT(norm_tolerance_of(effect, arithmetic), tolerance_of(effect, arithmetic));
-      EXPECT_LT(norm_tolerance_of(effect, arithmetic), 0.5) << "half a gradient is never right";
+      EXPECT_LT(norm_tolerance_of(effect, arithmetic), 0.5) << "half of a gradient must fail";
     }
   EXPECT_EQ(norm_tolerance_of(Effect::exact, Arithmetic::reduced), 0);
 }
 
-/// A loss that changes evenly.
+/// A loss that changes linearly.
 Curve slope(size_t steps, double change) {
   std::vector<double> values;
   for (size_t i = 0; i < steps; ++i) values.push_back(5 + change * static_cast<double>(i));
@@ -252,7 +256,7 @@ TEST(GateVerdict, AFallingLoss) {
   EXPECT_FALSE(passes(slope(12, 0))) << "nothing is learned";
   EXPECT_FALSE(passes(losses({5, 5.1, 5.2, 5.4, 5.6, 6, 6.5, 7, 7.5, 8, 8.5, 9})));
   EXPECT_TRUE(passes(losses({5.0, 5.2, 4.9, 5.1, 5.3, 5.0, 5.02, 5.21, 4.95, 5.3, 5.15, 5.0})))
-      << "batches differ more than it rises";
+      << "the rise is within the spread of batches";
 }
 
 TEST(GateVerdict, AFewStepsShowNoFall) {
@@ -267,17 +271,18 @@ TEST(GateVerdict, AFunctionThatAgreesButDoesNotTrainFails) {
   check.must_fall = true;
   const Curve flat = slope(12, 0);
   EXPECT_FALSE(judge(check, {{flat}, {}, {flat}}).passed);
-  EXPECT_TRUE(judge(check, {{slope(6, 0)}, {}, {slope(6, 0)}}).passed) << "too few steps to say so";
+  EXPECT_TRUE(judge(check, {{slope(6, 0)}, {}, {slope(6, 0)}}).passed) << "too few steps to decide";
 }
 
 TEST(GateVerdict, HarderBatchesAreNotHeldAgainstARung) {
   const Curve rises = losses({5, 5.1, 5.05, 5.1, 5.2, 5.3, 5.5, 5.6, 5.7, 5.9, 6, 6.1});
   EXPECT_FALSE(judge(falling(), {{rises}, {}, {}}).passed);
   const auto verdict = judge(falling(), {.own = {rises}, .base = rises});
-  EXPECT_TRUE(verdict.passed) << "the base sees the same batches, and its loss rises alike";
+  EXPECT_TRUE(verdict.passed) << "the base's loss rises as much on the same batches";
   EXPECT_FALSE(verdict.compared);
   EXPECT_FALSE(judge(falling(), {.own = {rises}, .base = slope(12, -0.01)}).passed) << "the base learns";
-  EXPECT_FALSE(judge(falling(), {.own = {rises}, .base = slope(6, 0.2)}).passed) << "of other steps";
+  EXPECT_FALSE(judge(falling(), {.own = {rises}, .base = slope(6, 0.2)}).passed)
+      << "the base has other steps";
   EXPECT_FALSE(judge(falling(), {.own = {slope(12, 0.1)}, .base = slope(12, 0.05)}).passed)
       << "it rises twice as much";
 }
@@ -289,9 +294,9 @@ TEST(GateVerdict, ATrainingThatDivergesIsNotExcusedByItsOwnScatter) {
   Curve noisy = base;
   for (size_t i = 0; i < noisy.losses.size(); ++i) noisy.losses[i] += i % 3 == 0 ? -0.04 : 0.04;
   EXPECT_TRUE(judge(falling(), {.own = {noisy}, .base = slope(12, -1e-4)}).passed)
-      << "it may scatter by itself, as dropout does";
+      << "the loss may be random, as with dropout";
 }
-/// 30 losses that halve from 4 on, down to `last`.
+/// 30 losses that halve from 4 down to `last`.
 Curve memorized(double last) {
   std::vector<double> values;
   for (int step = 0; step < 30; ++step) values.push_back(std::max(last, 4 * std::pow(0.5, step)));
@@ -303,9 +308,9 @@ TEST(GateVerdict, OneBatchHasToBeLearnedByHeart) {
   check.overfit = 0.1;
   EXPECT_TRUE(judge(check, {{memorized(0.05)}, {}, {}}).passed);
   const auto verdict = judge(check, {{memorized(0.05), memorized(0.2)}, {}, {}});
-  EXPECT_FALSE(verdict.passed) << "every round counts";
+  EXPECT_FALSE(verdict.passed) << "all rounds must pass";
   EXPECT_THAT(verdict.message, AllOf(HasSubstr("0.2 after 30 steps"), HasSubstr("less than 0.1")));
-  EXPECT_FALSE(judge(check, {{memorized(0.1)}, {}, {}}).passed) << "below it, not at it";
+  EXPECT_FALSE(judge(check, {{memorized(0.1)}, {}, {}}).passed) << "the loss must be below the limit";
 }
 
 TEST(GateVerdict, LossesNearZeroAreNotHeldAgainstEachOther) {

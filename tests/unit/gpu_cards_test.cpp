@@ -1,4 +1,4 @@
-// Cards that a script is planned for: names, sizes as they are sold, and what such a card reports.
+// GPU cards for planning: names, nominal memory sizes, and the memory that each card reports.
 #include "machine/gpu_cards.h"
 
 #include <gmock/gmock.h>

@@ -83,7 +83,7 @@ TEST_F(GpuKernels, ComeFromTheDiskTheSecondTime) {
   const GpuCode again = compile_gpu_kernel(kScale, "scale<float>", "sm_80");
   EXPECT_EQ(std::filesystem::last_write_time(cached().front()), written);
   EXPECT_EQ(again.image.substr(1, 3), "ELF");
-  // All that the code depends on is part of the name.
+  // The name includes everything that the code depends on.
   GpuSource other = kScale;
   other.headers["factor.cuh"] = "#define FACTOR 3\n";
   compile_gpu_kernel(other, "scale<float>", "sm_80");

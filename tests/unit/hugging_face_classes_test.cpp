@@ -20,7 +20,7 @@ TEST_F(HuggingFace, WritesTheTypeUnderBothNames) {
   EXPECT_EQ(written["rope_theta"], 7.0);
   EXPECT_TRUE(written.at("rope_scaling").is_null());
   EXPECT_EQ(written["model_type"], "llama");
-  EXPECT_EQ(written["vocab_size"], 97) << "the other fields are kept";
+  EXPECT_EQ(written["vocab_size"], 97) << "other fields are kept";
 }
 
 TEST_F(HuggingFace, ReadsTheChoicesOfEachClass) {
@@ -65,7 +65,7 @@ TEST_F(HuggingFace, ReadsTheChoicesOfEachClass) {
   EXPECT_EQ(gemma2.logits_soft_cap, 30);
   EXPECT_EQ(gemma2.window, 4096);
   EXPECT_THAT(gemma2.full_attention_layers, ::testing::ElementsAre(1, 3, 5));
-  Json without_caps = read_json(folder_ / "config.json");  // a patch would take the nulls away
+  Json without_caps = read_json(folder_ / "config.json");  // merge_patch would remove the nulls
   without_caps["attn_logit_softcapping"] = without_caps["final_logit_softcapping"] = nullptr;
   const LlamaSpec uncapped = read_hugging_face_config(ConfigFields(without_caps, "config.json")).llama;
   EXPECT_EQ(uncapped.attention_soft_cap, 0);
@@ -211,8 +211,8 @@ TEST_F(HuggingFace, WritesTheFirstClassThatHasTheChoices) {
     write_json(folder_ / "config.json", config);
     LlamaSpec expected = spec;
     expected.head_dim = spec.head_size();
-    if (spec.rope_scaling.factor != 1) expected.rope_scaling.low_freq_factor = 1;  // of llama3 alone
-    if (!name.starts_with("Qwen")) expected.expert_ffn_dim = 0;                    // as wide as ffn_dim
+    if (spec.rope_scaling.factor != 1) expected.rope_scaling.low_freq_factor = 1;  // only llama3 has it
+    if (!name.starts_with("Qwen")) expected.expert_ffn_dim = 0;                    // equal to ffn_dim
     EXPECT_EQ(read_hugging_face_model(folder_).llama, expected) << config;
   }
 }
@@ -220,7 +220,7 @@ TEST_F(HuggingFace, WritesTheFirstClassThatHasTheChoices) {
 TEST_F(HuggingFace, WarnsOfStatesThatNoClassHas) {
   RunSpec spec;
   spec.model = {{"norm", "layernorm"}};
-  EXPECT_EQ(unwritable(spec), std::nullopt) << "nothing is saved";
+  EXPECT_EQ(unwritable(spec), std::nullopt) << "the run saves no state";
   spec.save.every = 2;
   EXPECT_THAT(unwritable(spec).value_or(""),
               AllOf(HasSubstr("the nearest are"), HasSubstr("norm = "), HasSubstr("adapter")));

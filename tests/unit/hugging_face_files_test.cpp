@@ -31,7 +31,7 @@ TEST_F(HuggingFace, ReadsOneFileOrShards) {
     EXPECT_TRUE(at::equal(shards.read(*p), at::full({2, 3}, static_cast<double>(p->name.size()))));
   EXPECT_TRUE(shards.contains("a"));
   EXPECT_FALSE(shards.contains("d"));
-  // The same weights in one file beside them are no matter, others are.
+  // A single file beside the shards is allowed if it has the same weights.
   shard("model.safetensors", {"a", "bb", "ccc"});
   EXPECT_TRUE(Checkpoint(folder_).contains("ccc"));
   shard("model.safetensors", {"a", "bb", "ccc", "d"});
@@ -40,7 +40,7 @@ TEST_F(HuggingFace, ReadsOneFileOrShards) {
   EXPECT_THAT(error_of([&] { Checkpoint{folder_}; }),
               AllOf(HasSubstr("'bb' of model-2.safetensors"), HasSubstr("'bb' of model.safetensors"),
                     HasSubstr("different values")));
-  // An index that was left behind.
+  // A stale index.
   for (const char* shard : {"model-1.safetensors", "model-2.safetensors"}) fs::remove(folder_ / shard);
   EXPECT_TRUE(Checkpoint(folder_).contains("bb"));
 }
@@ -79,7 +79,7 @@ TEST_F(HuggingFace, ChecksTheIndex) {
   shard("one.safetensors", {"a"});
   shard("two.safetensors", {"a", "b"});
   index({{"a", "one.safetensors"}, {"b", "two.safetensors"}});
-  EXPECT_EQ(open(), "") << "a second copy";
+  EXPECT_EQ(open(), "") << "equal copies are allowed";
   write_safetensors(folder_ / "two.safetensors", {{"a", at::zeros({2, 3})}, {"b", at::zeros({2, 3})}});
   EXPECT_THAT(open(), AllOf(HasSubstr("'a' of one.safetensors"), HasSubstr("'a' of two.safetensors")));
   index({{"a", "one.safetensors"}, {"b", "one.safetensors"}});
@@ -143,7 +143,7 @@ TEST_F(HuggingFace, ComparesAStoredHeadWithTheEmbeddingByValue) {
   EXPECT_THAT(check(tied), AllOf(HasSubstr("tie_word_embeddings"), HasSubstr("'lm_head.weight'"),
                                  HasSubstr("\"tie_word_embeddings\": false")));
   EXPECT_EQ(check(untied), "");
-  // Equal in other types as well: all of these values have few bits.
+  // These values have few bits, so they are equal in other types.
   const Tensor short_values =
       at::tensor({1.5, -0.25, 0.0, 6e-5, -65504.0, HUGE_VAL}).view({2, 3}).to(at::kHalf);
   for (const auto type : {at::kFloat, at::kDouble}) {
@@ -200,7 +200,7 @@ TEST_F(HuggingFace, ChecksAFolderWithoutReadingIt) {
   };
   EXPECT_EQ(write(""), "");
   EXPECT_EQ(write("", at::kHalf), "");
-  EXPECT_EQ(write("model.layers.1.self_attn.q_proj.lora_A.weight"), "") << "a plugin may train it";
+  EXPECT_EQ(write("model.layers.1.self_attn.q_proj.lora_A.weight"), "") << "a plugin may have trained it";
   EXPECT_THAT(write("score.weight"), AllOf(::testing::StartsWith("invalid_file: x.lua:7: "),
                                            HasSubstr("'score.weight'"), HasSubstr(folder_.string())));
   EXPECT_THAT(write("model.layers.2.mlp.up_proj.weight"), HasSubstr("'model.layers.2.mlp.up_proj.weight'"));

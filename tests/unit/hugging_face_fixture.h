@@ -14,10 +14,10 @@
 #include "optrush/param.h"
 
 namespace optrush {
-/// A folder as transformers writes one.
+/// A checkpoint folder as transformers writes it.
 class HuggingFace : public ::testing::Test {
  protected:
-  /// config.json of a small Llama, changed by `patch`: null takes a field away.
+  /// Writes config.json of a small Llama, changed by `patch`. A null removes the field.
   HuggingFaceModel model(const Json& patch = Json::object()) const {
     Json json = {{"architectures", {"LlamaForCausalLM"}},
                  {"vocab_size", 97},
@@ -30,7 +30,7 @@ class HuggingFace : public ::testing::Test {
     return read_hugging_face_model(folder_);
   }
   LlamaSpec config(const Json& patch = Json::object()) const { return model(patch).llama; }
-  /// As config(), of a Mistral that says that it has no window. A patch would take the null away.
+  /// As config(), for a Mistral with "sliding_window": null. merge_patch would remove the null.
   std::filesystem::path mistral_folder(const Json& patch) const {
     config(patch);
     Json json = read_json(folder_ / "config.json");

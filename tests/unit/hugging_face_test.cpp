@@ -1,4 +1,4 @@
-// What is read from config.json.
+// Reading config.json.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -38,7 +38,7 @@ TEST_F(HuggingFace, DefaultsAreThoseOfTheConfigClasses) {
   EXPECT_EQ(mistral.norm, NormKind::rmsnorm);
   EXPECT_EQ(mistral.n_kv_heads, 8);
   EXPECT_EQ(mistral.rope_theta, 10000);
-  // Null is not missing: then there are as many as heads.
+  // Null means as many as heads. It is not the same as a missing field.
   const Json none = {{"num_attention_heads", 16}, {"num_key_value_heads", nullptr}};
   EXPECT_EQ(read_hugging_face_model(mistral_folder(none)).llama.n_kv_heads, 16);
 }
@@ -80,8 +80,8 @@ TEST_F(HuggingFace, ALimitIsRefusedOnlyWhereItMatters) {
     return error_of([&] { check_sequence_length(spec, "x.lua:3"); });
   };
   config({{"architectures", {"MistralForCausalLM"}}, {"num_key_value_heads", 4}, {"sliding_window", 128}});
-  EXPECT_EQ(run(1 << 20), "") << "a window of attention is no limit";
-  config({{"sliding_window", 16}});  // no field of a Llama
+  EXPECT_EQ(run(1 << 20), "") << "a window does not limit the sequence length";
+  config({{"sliding_window", 16}});  // the class Llama has no such field
   EXPECT_EQ(run(1 << 20), "");
   config({{"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}}, {"max_position_embeddings", 64}});
   EXPECT_EQ(run(64), "");
@@ -165,7 +165,7 @@ TEST_F(HuggingFace, ReadsEverySpellingOfRotarySettings) {
     const LlamaSpec llama = config(patch);
     EXPECT_EQ(llama.rope_theta, theta) << patch;
     EXPECT_EQ(llama.rope_scaling, scaling) << patch;
-    // What is written for weights that were trained from it is read as the same, in one spelling.
+    // A configuration that is written and read again is equal. Fields have one spelling.
     const Json written = config_of_checkpoint(folder_);
     EXPECT_FALSE(written.contains("rope_parameters")) << patch;
     write_json(folder_ / "config.json", written);

@@ -41,7 +41,7 @@ TEST(Installation, IsTheBuildTreeThatAProgramLiesIn) {
   EXPECT_EQ(found.plugins, tree / "plugins");
   EXPECT_EQ(found.experiments, "/s/experiments");
 
-  // A plugin that was installed to it makes no prefix of it.
+  // An installed plugin does not make the folder a prefix.
   fs::create_directories(tree / "lib/optrush/plugins");
   fs::create_directories(tree / "bin");
   EXPECT_FALSE(Installation::of_programs_in(tree / "bin").installed);

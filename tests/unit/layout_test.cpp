@@ -1,4 +1,4 @@
-// Layouts against enumeration: whatever is cut, ranged and copied, each logical element arrives once.
+// Layouts against enumeration: with any cuts, ranges and copies, each logical element arrives once.
 #include "optrush/param.h"
 
 #include <ATen/Functions.h>
@@ -28,7 +28,7 @@ Tensor numbered(const std::vector<int64_t>& shape) {
   return at::arange(Layout(shape).numel(), at::kLong).view(shape);
 }
 
-/// What slices alone give.
+/// The expected part, by slices alone.
 Tensor by_slices(const Tensor& logical, const std::vector<std::array<int64_t, 3>>& cuts, int64_t begin,
                  int64_t end) {
   Tensor part = logical;
@@ -38,7 +38,7 @@ Tensor by_slices(const Tensor& logical, const std::vector<std::array<int64_t, 3>
 
 struct RandomLayout {
   Layout layout;
-  Tensor elements;  ///< those that it should hold, flat
+  Tensor elements;  ///< the expected elements, flat
 };
 
 RandomLayout random_layout(std::mt19937_64& random, const std::vector<int64_t>& shape) {

@@ -45,7 +45,7 @@ TEST(MostFlops, LiesAboveWhatProcessorsReachAndBelowWhatABrokenClockTells) {
   EXPECT_GT(most_flops(tiles, at::kFloat), 233e9);  // measured
   EXPECT_GT(most_flops(tiles, at::kBFloat16), 1.3e12);
   const CpuInfo server = cpu_with(256, {"avx2", "avx512f", "amx_tile", "amx_bf16"});
-  EXPECT_GT(most_flops(server, at::kBFloat16), 128 * 3.5e9 * 2048);  // what its maker says
+  EXPECT_GT(most_flops(server, at::kBFloat16), 128 * 3.5e9 * 2048);  // the manufacturer's figure
   constexpr double kBroken = 1e17;
   for (const auto& isa : std::vector<std::vector<std::string>>{
            {"sse4_2"}, {"avx"}, {"avx2"}, {"avx512f"}, {"avx512f", "amx_tile"}, {"asimd"}})
@@ -74,7 +74,7 @@ TEST(MostFlops, AnImpossibleTimingDoesNotCount) {
   EXPECT_EQ(shortest_possible(honest, better, least), better);
   EXPECT_EQ(shortest_possible(better, honest, least), better);
   EXPECT_EQ(shortest_possible(better, impossible, least), better);
-  EXPECT_EQ(shortest_possible(0, 0, 0), 0);  // a clock that stands still, where no limit is known
+  EXPECT_EQ(shortest_possible(0, 0, 0), 0);  // the clock stands still and no limit is known
 }
 
 CpuInfo quiet_cpu() {

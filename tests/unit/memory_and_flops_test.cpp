@@ -11,7 +11,7 @@
 
 namespace optrush::testing {
 namespace {
-/// Matmul parameters of nano_spec: per block q 32x32, k and v 16x32, o 32x32, three of the MLP 48x32; head
+/// Matmul parameters of nano_spec. Each block: q 32x32, k and v 16x32, o 32x32, three 48x32 in the MLP. Head:
 /// 64x32.
 constexpr double kMatmulParameters = 2 * (32 * 32 + 2 * 16 * 32 + 32 * 32 + 3 * 48 * 32) + 64 * 32;
 
@@ -33,7 +33,7 @@ TEST(InitialValue, IsDrawnByManyThreadsAndDependsOnNone) {
     EXPECT_NEAR(part.mean().item<double>(), 0, 1e-4) << "block " << i;
     EXPECT_NEAR(part.std().item<double>(), 0.02, 1e-4) << "block " << i;
     EXPECT_FALSE(at::equal(part, flat.slice(0, (i + 1) * block, (i + 2) * block)))
-        << "a stream for each block";
+        << "each block has its own random stream";
   }
   EXPECT_FALSE(at::equal(one, initial_value(param, /*seed=*/6)));
   param.name = "v";
@@ -126,7 +126,8 @@ TEST(Flops, FormulasAndWhatRuns) {
 TEST(Flops, AFusedCausalKernelRunsHalf) {
   const Json result = Trained(nano_spec({{"flash_attention", Json::object()}})).train();
   const double attention = 12.0 * 2 * 16 * 32;
-  // Of six matmuls two forward, and five backward: it makes the scores again. Half of each.
+  // The plain form has six matmuls. The kernel has two in the forward and five in the backward, since it
+  // recomputes the scores. It computes half of each.
   EXPECT_DOUBLE_EQ(result["flops_per_token"]["hfu"], 6 * kMatmulParameters + attention * 3.5 / 6);
 }
 

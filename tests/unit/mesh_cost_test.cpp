@@ -11,7 +11,7 @@
 namespace optrush::mesh_plan {
 namespace {
 
-/// What a rank of one stage sends for a purpose.
+/// Bytes that a rank with all blocks sends for a purpose.
 double sent(const ParallelConfig& mix, const TrainingProblem& problem, const std::string& what) {
   const DecoderWork work(problem.model);
   const StageShare whole{.blocks = work.blocks, .embedding = true, .head = true};
@@ -33,8 +33,7 @@ TEST(DecoderWork, HasThePublishedNumbersOfParameters) {
 TEST(DecoderWork, CountsTheExpertsThatATokenPasses) {
   const DecoderWork mixtral(mixtral_8x7b());
   EXPECT_EQ(mixtral.parameters(), 46'702'792'704);
-  // 12.9e9 active ones (arXiv:2401.04088), of which the embedding multiplies
-  // nothing.
+  // 12.9e9 active parameters (arXiv:2401.04088). The embedding has no product.
   EXPECT_NEAR(mixtral.mfu_flops(0) / 6 + mixtral.embedding, 12.9e9, 0.05e9);
   LlamaSpec qwen = {.vocab_size = 151936,
                     .dim = 2048,
@@ -53,7 +52,7 @@ TEST(DecoderWork, CountsTheExpertsThatATokenPasses) {
   EXPECT_LT(DecoderWork(qwen).parameters(), 14.3e9);
 }
 
-// The published arithmetic of a token at 8,192: 57.91 GFLOP with every score.
+// The published figure for a token at 8,192 positions: 57.91 GFLOP, counting every score.
 TEST(DecoderWork, CountsFlopsAsTheMfuDoes) {
   EXPECT_NEAR(DecoderWork(llama_preset("llama-3.1-8b")).mfu_flops(8192), 57.91e9, 0.01e9);
 }
@@ -85,7 +84,8 @@ TEST(Volumes, OfShardsInANodeAndCopiesBeyond) {
   EXPECT_DOUBLE_EQ(sent(mix, problem, "pieces"), 2 * psi / 8 * 7 / 8);
 }
 
-// As two ranks over Gloo counted: the tied matrix is gathered for the embedding, and for the head.
+// The numbers are from a run of two ranks over Gloo. The tied matrix is gathered for the embedding and for
+// the head.
 TEST(Volumes, ATiedMatrixIsGatheredTwice) {
   TrainingProblem problem = problem_of("tiny", 8);
   problem.precision = Precision::fp32;
@@ -94,8 +94,8 @@ TEST(Volumes, ATiedMatrixIsGatheredTwice) {
   EXPECT_EQ(sent(mix, problem, "gradients"), 5'935'616);
 }
 
-// Rows go to their experts and back, in the forward and the backward; an
-// expert's gradient is summed over the ranks that have it.
+// Rows go to their experts and back, in the forward and the backward. The gradient of an expert is summed
+// over the ranks that hold it.
 TEST(Volumes, OfExperts) {
   TrainingProblem problem{.model = mixtral_8x7b(), .precision = Precision::fp32};
   const DecoderWork work(problem.model);
@@ -115,7 +115,7 @@ TEST(Volumes, OfCutsPartsAndStages) {
   again.recompute = Recompute::full;
   EXPECT_DOUBLE_EQ(sent(again, problem, "sums"), 32 * (6 * 32 + 2) * 2 * 0.75 * stream);
   const ParallelConfig parts{.cp = 4, .micro_batch = 2, .accumulation = 32};
-  const double keys = 2 * 2.0 * 8192 / 4 * 1024 * 2;  // and values, of a part
+  const double keys = 2 * 2.0 * 8192 / 4 * 1024 * 2;  // keys and values of a part
   EXPECT_DOUBLE_EQ(sent(parts, problem, "keys"), 32.0 * 32 * 3 * (2 + 2) * keys) << "gradients in fp32";
   const auto boundaries = [&](int64_t pp, int64_t chunks) {
     return sent({.pp = pp, .micro_batch = 2, .accumulation = 32, .chunks = chunks}, problem, "boundaries");
@@ -130,13 +130,13 @@ TEST(Rings, UseTheLinksOfTheirRanksInANode) {
   const Hardware h100 = hardware_preset("h100");
   EXPECT_FALSE(ring_of(h100, 1, 8).over_network);
   EXPECT_DOUBLE_EQ(ring_of(h100, 1, 8).bandwidth, h100.node.bandwidth);
-  EXPECT_DOUBLE_EQ(ring_of(h100, 8, 16).bandwidth, h100.network.bandwidth) << "one rank a node";
+  EXPECT_DOUBLE_EQ(ring_of(h100, 8, 16).bandwidth, h100.network.bandwidth) << "one rank per node";
   EXPECT_DOUBLE_EQ(ring_of(h100, 2, 16).bandwidth, 4 * h100.network.bandwidth);
   EXPECT_DOUBLE_EQ(ring_of(h100, 1, 16).bandwidth, h100.node.bandwidth) << "eight links carry more";
   EXPECT_NEAR(ring_of(h100, 1, 16).latency, 14 * 1.9e-6 + 4e-6, 1e-12);
 }
 
-// 16 bytes a parameter, 18 where micro-batches add up (docs/plugins/shipped), and a share of them in shards.
+// 16 bytes per parameter, 18 with accumulation (docs/plugins/shipped). A shard has a share of them.
 TEST(ConfigMemory, OfStatesByStage) {
   const TrainingProblem problem = problem_of("llama-3.2-1b");
   const double parameters = DecoderWork(problem.model).parameters();
@@ -154,8 +154,8 @@ TEST(ConfigMemory, OfStatesByStage) {
   }
 }
 
-// What `optrush run --dry-run --as-gpu 1000` predicts by running each operator on sizes, of Llama 3.2 1B at 2
-// x 4096 tokens with fused operators. GB.
+// Forecasts in GB by `optrush run --dry-run --as-gpu 1000`, which runs each operator on sizes. Llama 3.2 1B
+// at 2 x 4096 tokens with fused operators.
 TEST(ConfigMemory, AgreesWithForecastsOfAStep) {
   struct Case {
     Precision precision;
@@ -194,7 +194,7 @@ TEST(ConfigMemory, OfExpertsFallsByTheirRanks) {
     const ConfigMemory memory = memory_of(mix, problem);
     return memory.parameters + memory.gradients + memory.optimizer;
   };
-  const double apart = 32 * work.experts * 7 / 8 * 16;  // bytes: seven eighths of them are elsewhere
+  const double apart = 32 * work.experts * 7 / 8 * 16;  // bytes on other ranks: seven eighths
   EXPECT_NEAR(states({.dp = 64}) - states({.dp = 8, .ep = 8}), apart, 1e-6 * apart);
 }
 
@@ -207,7 +207,7 @@ TEST(ConfigMemory, OfExpertsFallsByTheRanksThatCutThem) {
   EXPECT_DOUBLE_EQ(4 * (cut.total - cut.experts),
                    work.parameters() - 32 * work.experts +
                        3 * (32 * (work.routers + work.block_vectors) + work.final_norm))
-      << "routers and norms are whole on each";
+      << "each rank has whole routers and norms";
   EXPECT_DOUBLE_EQ(4 * cut.block_products, work.block_products() / 2 + 3 * work.routers);
 }
 
@@ -227,7 +227,7 @@ TEST(ConfigMemory, FallsWithCutsAndRecomputation) {
   EXPECT_LT(activations(full), activations(again));
 }
 
-// Four stages of eight micro-batches wait for three of eleven; two chunks halve that.
+// Four stages with eight micro-batches wait 3 of 11 slots. Two chunks halve the wait.
 TEST(ConfigCost, TheBubbleOfAPipeline) {
   TrainingProblem problem = problem_of("llama-3.1-8b", 8);
   Hardware hardware = hardware_preset("h100");
@@ -244,7 +244,7 @@ TEST(ConfigCost, BlocksMakeUpForTheHead) {
   const auto stages = stages_of({.pp = 8}, work, 8192);
   ASSERT_EQ(stages.size(), 2U);
   EXPECT_EQ(stages[0].blocks, 5);
-  EXPECT_LE(stages[1].blocks, 3) << "the head is worth two blocks";
+  EXPECT_LE(stages[1].blocks, 3) << "the head costs as much as two blocks";
   EXPECT_GE(7 * stages[0].blocks + stages[1].blocks, 32);
 }
 
@@ -262,7 +262,8 @@ TEST(ConfigCost, ExposesWhatComputationCannotHide) {
   EXPECT_LE(slow.exposed, sending * (1 + 1e-9));
 }
 
-// On a slow device everything hides that can, but for the sums at the ends of a step.
+// On a slow device all traffic hides behind computation, except the rows of experts and the sums at the ends
+// of a step.
 TEST(ConfigCost, ASharedExpertHidesHalfOfTheRows) {
   for (const int64_t shared : {0, 4096}) {
     TrainingProblem problem{.model = mixtral_8x7b(), .global_batch = 64};

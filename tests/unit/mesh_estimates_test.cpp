@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 TEST(Estimates, StandBesideTheMeasuredStep) {
   const Analysis a = analysis_of(test::scaling());
   Hardware hardware = measured_hardware(a, Precision::fp32);
-  EXPECT_THROW(estimates_of(a, hardware), UsageError) << "no link is known";
+  EXPECT_THROW(estimates_of(a, hardware), UsageError) << "the bandwidth is unknown";
   hardware.node.bandwidth = 10e9;
   const auto estimates = estimates_of(a, hardware);
   ASSERT_FALSE(estimates.empty());
@@ -28,7 +28,7 @@ TEST(Estimates, StandBesideTheMeasuredStep) {
   EXPECT_THAT(estimates_text(estimates, hardware, TableForm::text), HasSubstr("measured"));
 }
 
-// The row that the phases came from is estimated as it was measured.
+// The estimate of the row that the speed was measured on equals its measurement.
 TEST(Estimates, OneDeviceIsItself) {
   const Analysis a = analysis_of(test::scaling());
   const Row& row = a.rows.at(1);
@@ -41,8 +41,7 @@ TEST(Estimates, OneDeviceIsItself) {
   EXPECT_NEAR(cost.compute, phases, 1e-9 * phases);
 }
 
-// The formulas know neither packed documents nor frozen matrices: phases of such rows say nothing of the
-// others.
+// The formulas cover neither packed documents nor frozen matrices, so such rows give no speed for other rows.
 TEST(Estimates, AreOfWholeSequencesAndAllParameters) {
   Analysis a = analysis_of(test::scaling());
   const Row& row = a.rows.at(1);

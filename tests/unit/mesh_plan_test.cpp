@@ -54,7 +54,7 @@ TEST(Meshes, ShardsAreOverAllReplicasOrThoseOfANode) {
 }
 
 TEST(Refusals, SayWhy) {
-  const TrainingProblem problem = problem_of("llama-3.2-3b");  // 28 blocks, 24 heads, 8 for keys
+  const TrainingProblem problem = problem_of("llama-3.2-3b");  // 28 blocks, 24 heads, 8 key/value heads
   const auto why = [&](ParallelConfig mix) {
     mix.accumulation = std::max<int64_t>(1, problem.global_batch / mix.dp);
     return refusal(mix, problem);
@@ -73,7 +73,7 @@ TEST(Refusals, SayWhy) {
   TrainingProblem longer = problem;
   longer.seq_len = 24 * 1024;
   EXPECT_THAT(refusal({.tp = 24, .accumulation = 64}, longer), IsEmpty())
-      << "three ranks share a head of keys";
+      << "three ranks share a key/value head";
   EXPECT_THAT(refusal({.dp = 4, .accumulation = 3}, problem), HasSubstr("do not add up"));
   EXPECT_THAT(refusal({.pp = 4, .dp = 32, .accumulation = 2, .chunks = 2}, problem),
               HasSubstr("interleaved"));
@@ -98,7 +98,7 @@ TEST(MeshPlan, ShowsWhatFitsBestFirst) {
       EXPECT_GE(plan.fitting[i - 1].cost.tokens_per_second, plan.fitting[i].cost.tokens_per_second);
     }
   }
-  EXPECT_GT(plan.too_large, 0U) << "copies of 8B do not fit";
+  EXPECT_GT(plan.too_large, 0U) << "replicas of the 8B model do not fit";
   const MeshPlan least = plan_mesh(plan.problem, plan.hardware, 8, PlanOrder::memory);
   EXPECT_LE(least.fitting.front().memory.total(), plan.fitting.front().memory.total());
 }

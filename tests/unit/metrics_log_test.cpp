@@ -31,8 +31,8 @@ TEST_F(MetricsLogTest, LinesTellTimeAndRank) {
   constexpr double kThisYear = 1.7e9;
   for (const Json& line : lines) EXPECT_EQ(line.at("rank"), 2);
   EXPECT_GT(lines[1].at("time").get<double>(), kThisYear);
-  EXPECT_FALSE(lines[2].contains("time")) << "when another process made it is not known";
-  EXPECT_EQ(lines[3].at("steps"), 2) << "made by then";
+  EXPECT_FALSE(lines[2].contains("time")) << "the time of another process's step is unknown";
+  EXPECT_EQ(lines[3].at("steps"), 2) << "steps so far";
 }
 
 TEST_F(MetricsLogTest, OfOneRankTellsNoRank) {

@@ -1,4 +1,4 @@
-// The operator that is a layer: MLPs alone, one after the other.
+// The operator "mlp": a model of MLPs alone.
 #include "support/mlp_spec.h"
 
 #include <ATen/Functions.h>

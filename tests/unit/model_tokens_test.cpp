@@ -1,5 +1,5 @@
-// Texts, prompts and chats next to a checkpoint: when they are tokenized, when once is enough, and what is
-// refused. The Python is a script that notes its arguments; tests/parity tokenizes for real.
+// Tokenizing texts, prompts and chats with a checkpoint's tokenizer: when it runs, when the cache is used,
+// and refusals. The Python here is a script that records its arguments. tests/parity uses a real tokenizer.
 #include "launch/model_tokens.h"
 
 #include <gmock/gmock.h>
@@ -87,10 +87,11 @@ TEST_F(ModelTokensTest, TextBesideATokenizerIsTokenizedOnce) {
                                 HasSubstr("--model " + (folder_ / "llama").string())));
   EXPECT_EQ(notes_.back(), "chats.jsonl: 1 line, 2 tokens");
   EXPECT_EQ(tokens(spec({.kind = "documents", .path = chats})).path, made.path);
-  EXPECT_EQ(calls().size(), 1U) << "it is in the cache";
-  EXPECT_EQ(notes_.back(), "chats.jsonl: 1 line, 2 tokens") << "and what is to be known of it is told again";
+  EXPECT_EQ(calls().size(), 1U) << "the tokens are in the cache";
+  EXPECT_EQ(notes_.back(), "chats.jsonl: 1 line, 2 tokens") << "the note is printed again";
   const auto moved = file("deeper/chats.jsonl", read_file(chats));
-  EXPECT_EQ(tokens(spec({.kind = "documents", .path = moved})).path, made.path) << "contents count";
+  EXPECT_EQ(tokens(spec({.kind = "documents", .path = moved})).path, made.path)
+      << "the cache depends on the contents";
   file("chats.jsonl", "{\"text\": \"a\"}\n");
   EXPECT_NE(tokens(spec({.kind = "documents", .path = chats})).path, made.path);
   file("llama/tokenizer.json", "{ }");
@@ -161,7 +162,7 @@ TEST_F(ModelTokensTest, EveryRungHasTokensOfItsModel) {
        .where = "x.lua:6"});
   EXPECT_THAT(error_of([&] { made.of(experiment); }),
               AllOf(HasSubstr("x.lua:6"), HasSubstr("another rung's tokenizer")))
-      << "it stands on documents that the rung before it brought";
+      << "it uses the documents of the rung before it";
 }
 }  // namespace
 }  // namespace optrush

@@ -43,7 +43,7 @@ class NewPluginFiles : public ::testing::Test {
       }
     }
   }
-  // One for each process: tests run side by side.
+  // One folder for each process, because tests run in parallel.
   const fs::path folder_ =
       fs::path(::testing::TempDir()) / ("optrush_new_plugin_test_" + std::to_string(getpid()));
 };
@@ -56,8 +56,8 @@ TEST_F(NewPluginFiles, AreFilledIn) {
   const std::string build = read_file(folder_ / "CMakeLists.txt");
   EXPECT_NE(build.find("optrush_add_plugin(low_bit_2x SOURCES src/low_bit_2x.cpp)"), std::string::npos);
   EXPECT_NE(build.find("set(CMAKE_BUILD_TYPE Release)"), std::string::npos)
-      << "it would be measured unoptimized";
-  // What belongs to CMake stays.
+      << "an unoptimized plugin would be measured";
+  // CMake's files are kept.
   EXPECT_NE(build.find("${CMAKE_BINARY_DIR}/plugins"), std::string::npos);
   expect_no_placeholder();
 }

@@ -63,7 +63,7 @@ TEST(NextRound, EndsAtTheMostRounds) {
   EXPECT_THAT(next_round(late), IsEmpty());
 }
 
-/// A ladder on a machine that is not quiet, measured until it is narrow. Logarithms of speeds.
+/// A ladder on a noisy machine, measured until all intervals are narrow. Speeds are logarithms.
 class Simulation {
  public:
   using Noise = std::function<double(std::mt19937&)>;
@@ -80,7 +80,7 @@ class Simulation {
     RoundState state{{.within = within_, .at_most_s = 1e9}, 1e9, 0, {}, {}};
     for (const int64_t variant : chosen) state.seconds[variant] = 1;
     for (; !chosen.empty(); chosen = next_round(state)) {
-      machine += std::normal_distribution(-0.005, 0.02)(random);  // it slows down as it gets warm
+      machine += std::normal_distribution(-0.005, 0.02)(random);  // the machine slows down as it gets warm
       for (const int64_t variant : chosen) {
         double speed = machine + noise_(random);
         for (int64_t below = 0; below <= variant; ++below) speed += effects_[static_cast<size_t>(below)];
@@ -127,7 +127,7 @@ Simulation::Noise normal(double spread) {
   return [spread](std::mt19937& random) { return std::normal_distribution(0.0, spread)(random); };
 }
 
-/// Student's t with three degrees of freedom, of this standard deviation.
+/// Student's t with three degrees of freedom and this standard deviation.
 Simulation::Noise heavy_tails(double spread) {
   return [spread](std::mt19937& random) {
     return std::student_t_distribution(3.0)(random) * spread / std::sqrt(3.0);
@@ -166,7 +166,7 @@ TEST(StoppingRule, TenEqualRungsAreSeldomCalledDifferent) {
       }
     }
     EXPECT_LE(different, rungs * 5 / 100) << name;
-    EXPECT_GE(alike, rungs * 85 / 100) << name << ": it ended because it knew enough";
+    EXPECT_GE(alike, rungs * 85 / 100) << name << ": it ended too early";
   }
 }
 
@@ -189,7 +189,7 @@ TEST(StoppingRule, FindsThreePercent) {
   }
 }
 
-/// Five runs that start in 2 s; the base makes a step in 1 s, and each of the others in less.
+/// Five runs that start in 2 s. A step of the base takes 1 s, steps of the others take less.
 PaceState short_of_time(double seconds_left) {
   PaceState state{.seconds_left = seconds_left, .rounds = 2, .costs = {}, .leaves_first = {3, 1, 4, 2}};
   for (int64_t variant = 0; variant < 5; ++variant)
@@ -198,7 +198,7 @@ PaceState short_of_time(double seconds_left) {
 }
 
 TEST(Pace, AllStepsWhereTheyFit) {
-  // 2 rounds of 5 starts of 2 s and 20 steps of 1, 0.9, 0.8, 0.7 and 0.6 s.
+  // Two rounds: five starts of 2 s, and 20 steps of 1, 0.9, 0.8, 0.7 and 0.6 s.
   EXPECT_EQ(pace_of(short_of_time(180.001)).steps, 20);
   EXPECT_NEAR(pace_of(short_of_time(180.001)).seconds, 180, 1e-9);
   EXPECT_FALSE(pace_of(short_of_time(180.001)).shortens(short_of_time(180.001)));
@@ -211,10 +211,10 @@ TEST(Pace, FewerStepsThenFewerRungs) {
   EXPECT_TRUE(shorter.shortens(short_of_time(100.001)));
   EXPECT_EQ(pace_of(short_of_time(52.001)).steps, kFewestSteps);
   const Pace fewer = pace_of(short_of_time(51));
-  EXPECT_THAT(fewer.left_out, ElementsAre(3)) << "which leaves first";
-  EXPECT_EQ(fewer.steps, 5) << "and the others make as many as then fit: 16 s of starts, 6.6 s a step";
+  EXPECT_THAT(fewer.left_out, ElementsAre(3)) << "the first that is left out";
+  EXPECT_EQ(fewer.steps, 5) << "the others use the remaining time: 16 s of starts, 6.6 s a step";
   const Pace two = pace_of(short_of_time(24));
-  EXPECT_THAT(two.left_out, ElementsAre(3, 1, 4)) << "the base never leaves";
+  EXPECT_THAT(two.left_out, ElementsAre(3, 1, 4)) << "the base is never left out";
   EXPECT_EQ(two.steps, 4) << "8 s of starts, 3.6 s a step";
 }
 
@@ -232,7 +232,7 @@ TEST(Pace, WhatCantBeCutCountsWhole) {
 }
 
 TEST(Pace, ClaimsAreNotMoreOftenFalse) {
-  // Ten equal rungs; those that seem best in round 1 run twice more, with fewer steps and so twice the noise.
+  // Ten equal rungs. The best of round 1 run twice more, with fewer steps and twice the noise.
   constexpr int kLadders = 3000;
   Experiment open;
   open.until = Until{};

@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// Pieces that take 100 ns but for a spread; a second passes between probes.
+/// Probe times of 100 ns with a spread. A second passes between probes.
 NoiseLine line(int64_t round, double spread = 0.01, double pace = 1, const Json& changes = Json::object()) {
   std::vector<double> pieces;
   for (int i = 0; i <= 100; ++i) pieces.push_back(100 * pace * (1 + spread * (i - 50) / 80.0));
@@ -39,7 +39,7 @@ TEST(Noise, AQuietMachineHasNoWarning) {
 }
 
 TEST(Noise, WhatHappensBetweenTwoCallsIsNotTheExperiments) {
-  NoiseLine resumed = line(1);  // begins where the first call ended, with counters that have grown meanwhile
+  NoiseLine resumed = line(1);  // continues the first line, with larger counters
   for (Json* counters : {&resumed.before, &resumed.after}) (*counters)["throttled"] = 900;
   EXPECT_EQ(noise_of({line(0), line(1), resumed})->throttled, 0);
   resumed.after["throttled"] = 903;
@@ -74,11 +74,12 @@ TEST(PeakLog, TheBestOfEachArithmeticStays) {
   EXPECT_EQ(best.at("peak").at("dtype_flops"), Json({{"fp32", 5.0}, {"bf16", 9.0}}));
   EXPECT_EQ(best.at("peak").at("mfu_denominator"), 9.0);
   EXPECT_EQ(best.at("peak").at("mfu_dtype"), "bf16");
-  EXPECT_EQ(with_best_peaks(best, busy), best) << "what is lower changes nothing";
+  EXPECT_EQ(with_best_peaks(best, busy), best) << "a lower peak changes nothing";
   EXPECT_EQ(with_best_peaks(busy, {{"doctor", "it crashed"}}), busy);
   Json table = busy;
   table["peak"]["source"] = "table";
-  EXPECT_EQ(with_best_peaks(table, quiet).at("peak").at("mfu_denominator"), 5.0) << "the maker's figure";
+  EXPECT_EQ(with_best_peaks(table, quiet).at("peak").at("mfu_denominator"), 5.0)
+      << "the manufacturer's figure";
 }
 
 TEST(Noise, WarningsSayWhatAndWhatHelps) {
@@ -111,7 +112,7 @@ TEST(Noise, TheSectionHasARowForEachFigure) {
   EXPECT_EQ(value_of("transparent huge pages"), "madvise");
 }
 
-/// A run whose timed steps took these times, after a slow step of warm-up.
+/// A run with these times of timed steps, after a slow warm-up step.
 StoredRun stored_run(const std::vector<double>& seconds, bool on_gpu) {
   StoredRun run;
   run.result.device = on_gpu ? "NVIDIA H100" : "EPYC";
@@ -129,7 +130,7 @@ TEST(GpuSteps, TheirSpreadIsTheMedianOverTheRuns) {
       gpu_steps_of({stored_run(kSteady, true), stored_run(kUnsteady, true), stored_run(kUnsteady, true)});
   ASSERT_TRUE(gpu);
   EXPECT_EQ(gpu->runs, 3U);
-  EXPECT_NEAR(gpu->spread.value(), (1.4 - 1.0) / 1.2, 1e-12) << "a tenth and nine tenths of five";
+  EXPECT_NEAR(gpu->spread.value(), (1.4 - 1.0) / 1.2, 1e-12) << "the 10 % and 90 % quantiles of five";
   EXPECT_THAT(gpu_warning(*gpu), HasSubstr("equal steps of a run varied by 33 % in time"));
   EXPECT_THAT(gpu_warning(*gpu_steps_of({stored_run(kSteady, true)})), IsEmpty());
 }
@@ -141,7 +142,7 @@ TEST(GpuSteps, RunsOnACpuHaveNone) {
   unnamed.result.device.clear();
   EXPECT_FALSE(gpu_steps_of({unnamed}));
   EXPECT_TRUE(gpu_steps_of({unnamed, stored_run(kSteady, true)}))
-      << "another program need not name its device";
+      << "an external program need not name its device";
 }
 
 TEST(GpuSteps, StepsOfUnequalWorkSayNothing) {
@@ -149,12 +150,12 @@ TEST(GpuSteps, StepsOfUnequalWorkSayNothing) {
   packed.result.steps.back().tokens = 60;
   const auto gpu = gpu_steps_of({packed, stored_run({1, 2, 1, 2}, true)});
   ASSERT_TRUE(gpu);
-  EXPECT_EQ(gpu->runs, 0U) << "the one differs in its work, the other has too few steps";
+  EXPECT_EQ(gpu->runs, 0U) << "one run has other work, the other has too few steps";
   EXPECT_FALSE(gpu->spread);
   EXPECT_THAT(gpu_warning(*gpu), IsEmpty());
 }
 
-/// A report of timed runs beside a CPU that was not quiet.
+/// A report of timed runs on a noisy CPU.
 Analysis beside_a_busy_cpu(const std::vector<StoredRun>& runs) {
   Analysis a;
   a.rows.emplace_back().tokens_per_second = 64;

@@ -34,7 +34,7 @@ TEST(Nvml, ReadsAGpu) {
   EXPECT_EQ(gpu.power_limit_watts, 500.0);
   EXPECT_THAT(gpu.throttling, ElementsAre("sw_power_cap", "hw_thermal_slowdown"));
   EXPECT_EQ(gpu.other_processes, 20);
-  // The fake has no such function, as an older driver may lack it.
+  // The fake library lacks this function, as an old driver does.
   EXPECT_EQ(gpu.temperature, std::nullopt);
   EXPECT_EQ(gpu.power_watts, std::nullopt);
 }

@@ -1,4 +1,4 @@
-// Loops over CPU tensors: on all threads, and on those of the one OpenMP runtime that LibTorch brings.
+// Loops over CPU tensors use all threads of LibTorch's OpenMP runtime.
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 

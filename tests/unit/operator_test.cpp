@@ -1,4 +1,4 @@
-// The kind of model that is one operator of the block alone.
+// The model kind "operator": one operator of a block.
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
@@ -62,14 +62,14 @@ TEST(Operator, WorkIsThatOfItsFormula) {
   const TrainSpec train{.micro_batch = 2, .accumulation = 3, .seq_len = 8};
   const double n = 2 * 8 * 16, steps = 3, bytes = 4;
   const OperatorWork norm = operator_work({.op = "norm", .dim = 16, .repeat = 5}, train);
-  EXPECT_EQ(norm.forward.bytes, steps * bytes * (5 * 2 * n + n)) << "x, its norm; the loss reads once";
+  EXPECT_EQ(norm.forward.bytes, steps * bytes * (5 * 2 * n + n)) << "x and its norm, and the loss reads once";
   EXPECT_EQ(norm.backward.bytes, steps * bytes * (5 * 3 * n + 2 * n));
   const OperatorWork linear = operator_work({.op = "linear", .dim = 16}, train);
   EXPECT_EQ(linear.forward.flops, steps * (2 * n * 16 + 2 * n));
   EXPECT_EQ(linear.backward.flops, steps * (4 * n * 16 + n));
   const OperatorWork head = operator_work({.op = "head_loss", .dim = 16, .vocab_size = 40}, train);
   EXPECT_EQ(head.forward.bytes, steps * bytes * (n + 16 * 40)) << "no logits";
-  EXPECT_EQ(head.backward.bytes, steps * bytes * (2 * n + 2 * 16 * 40)) << "nor their gradient";
+  EXPECT_EQ(head.backward.bytes, steps * bytes * (2 * n + 2 * 16 * 40)) << "no gradient of logits";
 }
 
 TEST(Operator, WorkOfOneMoreIsThatOfTheOperatorAlone) {

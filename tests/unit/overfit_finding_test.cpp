@@ -1,4 +1,4 @@
-// The sentence and the marks of a report whose stacks are asked to learn one batch.
+// The finding and the marks of a report whose stacks must learn one batch by heart.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr double kRequired = 5.45;  ///< between the last losses of a run that falls and of one that rises
+constexpr double kRequired = 5.45;  ///< between the last loss of a falling run and of a rising run
 
 test::SyntheticReport overfit_report(int64_t rounds, const std::vector<std::string>& names) {
   test::SyntheticReport report("overfit", rounds);
@@ -49,7 +49,7 @@ TEST(OverfitFinding, WithoutTheRequirementItSaysNothing) {
   EXPECT_THAT(test::analysis_of(report).headline, ::testing::Not(HasSubstr("batch:")));
 }
 
-/// Random tables: stacks that learn it, that do not, and that end before they could.
+/// Random tables: stacks that learn the batch, stacks that do not, and stacks with too few steps.
 TEST(OverfitFinding, CountsAndNamesThoseThatDoNot) {
   constexpr uint64_t kTables = 40;
   for (uint64_t seed = 0; seed < kTables && !HasFailure(); ++seed) {
@@ -57,7 +57,7 @@ TEST(OverfitFinding, CountsAndNamesThoseThatDoNot) {
     test::Dice dice(seed);
     const std::vector<std::string> names(test::kNames.begin(), test::kNames.begin() + 1 + dice.up_to(6));
     auto report = overfit_report(1 + dice.up_to(4), names);
-    int64_t asked = 1;  // with the base, which learns it
+    int64_t asked = 1;  // the base, which learns the batch
     std::vector<std::string> failed;
     for (const std::string& name : names) {
       test::Outcome& outcome = report[name];

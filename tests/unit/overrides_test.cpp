@@ -108,7 +108,7 @@ TEST_F(OverridesTest, SettingsOfTheBase) {
   EXPECT_EQ(experiment_.base.device, "cpu");
   EXPECT_EQ(experiment_.base.timeout_s, 7);
   set("timeout_s=8");
-  EXPECT_EQ(experiment_.base.timeout_s, 8) << "as a stored spec has it";
+  EXPECT_EQ(experiment_.base.timeout_s, 8) << "as in a stored spec";
   EXPECT_EQ(experiment_.base.environment.at("SOME_MODE"), "1");
   EXPECT_EQ(experiment_.base.train.seed, 9U);
   EXPECT_EQ(experiment_.base.train.warmup, 5);
@@ -197,7 +197,7 @@ TEST_F(PluginOverrides, RungsThatDifferInTheOptionAreNotMadeAlike) {
   experiment_.parts[0].rungs.push_back(adapters("high rank", 64));
   EXPECT_THAT(error("lora.rank=16"),
               AllOf(HasSubstr("would make these rungs identical"), HasSubstr("'high rank' has 64")));
-  EXPECT_EQ(error("lora.alpha=2"), "") << "in which they do not differ";
+  EXPECT_EQ(error("lora.alpha=2"), "") << "the plugins do not differ in this option";
 }
 
 TEST_F(OverridesTest, MistakesAreNamedWithTheNearestKey) {

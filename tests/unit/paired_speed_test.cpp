@@ -32,7 +32,7 @@ Row row_of(const std::string& group, const std::vector<double>& seconds, double 
 }
 
 TEST(PairedSpeed, StepsOfOneGroupArePaired) {
-  // The machine is slow in the middle, for both; step by step one is twice as fast.
+  // The machine is slow in the middle for both runs. In each step one run is twice as fast.
   const Row fast = row_of("g", {1, 5, 5, 1}, 100), slow = row_of("g", {2, 10, 10, 2}, 10);
   EXPECT_DOUBLE_EQ(paired_speed(fast, slow)->value, 2);
   EXPECT_DOUBLE_EQ(paired_speed(slow, fast)->value, 0.5);
@@ -41,7 +41,7 @@ TEST(PairedSpeed, StepsOfOneGroupArePaired) {
 TEST(PairedSpeed, OneStepThatWasDisturbedDoesNotCount) {
   EXPECT_DOUBLE_EQ(paired_speed(row_of("g", {1, 1, 1}, 1), row_of("g", {2, 2, 50}, 1))->value, 2);
   EXPECT_NEAR(paired_speed(row_of("g", {1, 1}, 1), row_of("g", {2, 8}, 1))->value, 4, 1e-12)
-      << "in the logarithm";
+      << "interval of the logarithm";
 }
 
 TEST(PairedSpeed, StepsOfDocumentsCountByTheMeanOfTheirTokens) {
@@ -62,13 +62,13 @@ TEST(PairedSpeed, OnlyStepsThatBothTimed) {
   std::erase_if(b.turns[0].speed, [](const auto& step) { return step.first == 3; });
   EXPECT_NEAR(paired_speed(a, b)->value, 3, 1e-12);
   EXPECT_TRUE(std::ranges::none_of(a.turns[0].speed, [](const auto& step) { return step.first == 2; }))
-      << "it was warm-up";
+      << "the step was warm-up";
 }
 
 TEST(PairedSpeed, OtherGroupsArePairedByRound) {
   EXPECT_DOUBLE_EQ(paired_speed(row_of("g", {1}, 30), row_of("h", {2}, 10))->value, 3);
   EXPECT_DOUBLE_EQ(paired_speed(row_of("", {1}, 30), row_of("", {2}, 10))->value, 3) << "both ran alone";
-  EXPECT_DOUBLE_EQ(paired_speed(row_of("g", {}, 30), row_of("g", {}, 10))->value, 3) << "no step in common";
+  EXPECT_DOUBLE_EQ(paired_speed(row_of("g", {}, 30), row_of("g", {}, 10))->value, 3) << "no common step";
 }
 
 TEST(PairedSpeed, ARoundIsOneSample) {
@@ -90,7 +90,7 @@ TEST(PairedSpeed, ARoundIsOneSample) {
 }
 
 TEST(PairedSpeed, ThreeRoundsInTurnsDoWithoutTheOnesBefore) {
-  Row a = row_of("", {1, 1}, 70), b = row_of("", {1, 1}, 10);  // the first round: one of them ran alone
+  Row a = row_of("", {1, 1}, 70), b = row_of("", {1, 1}, 10);  // in the first round one run was alone
   const auto add = [&](int64_t round) {
     const std::string group = "g" + std::to_string(round);
     for (auto [to, from] : {std::pair(&a, row_of(group, {1, 1}, 1)), {&b, row_of(group, {2, 2}, 1)}}) {

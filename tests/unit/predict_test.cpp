@@ -1,5 +1,5 @@
-// A step on tensors without values: its peak is the one that is then measured, its operators cost what they
-// cost.
+// Predictions by a step on tensors without values: the peak equals the measured peak, and the operators'
+// costs equal the counted costs.
 #include "worker/predict.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(Predict, ThePeakOfAStepToTheByte) {
   }
 }
 
-/// Kernels of a CPU have small buffers of their own: for a sum, say.
+/// CPU kernels have small buffers, for example for a sum.
 TEST(Predict, SmallBuffersInsideOfAKernelAreMissing) {
   const RunSpec spec = nano_spec({{"fused_linear_cross_entropy", Json::object()}});
   const int64_t peak = measured_peak(spec);
@@ -67,7 +67,7 @@ TEST(Predict, NeedsNeitherMemoryNorData) {
 
 TEST(Predict, SaysNothingOfWhatItCannotRun) {
   RunSpec spec =
-      nano_spec({{"first_owner", Json::object()}});  // an opaque base that does not say that it can
+      nano_spec({{"first_owner", Json::object()}});  // an opaque base that does not declare support
   spec.plugin_path.emplace_back(build_folder() + "/tests/plugins");
   Plan plan;
   add_forecast(plan, spec);
@@ -81,7 +81,7 @@ TEST(Predict, SaysNothingOfWhatItCannotRun) {
   EXPECT_GT(*plan.memory->available, plan.memory->peak);
 }
 
-/// A compiler, and what records steps, are left out: the step without them is the upper bound.
+/// The compiler and plugins that record steps are left out. The step without them is an upper bound.
 TEST(Predict, BoundsWhatACompilerNeeds) {
   const RunSpec eager = nano_spec({{"fused_adamw", Json::object()}});
   for (const auto& wraps : {std::vector<PluginUse>{{"compile", Json::object()}},
@@ -111,9 +111,9 @@ TEST(Predict, BoundsWhatACompilerNeeds) {
   EXPECT_FALSE(plan.memory->bounded_by.empty());
 }
 
-/// Where there is no GPU its forms are predicted all the same; what it has of memory is not known.
+/// Without a GPU, its forms are predicted as well. The available memory is unknown.
 TEST(Predict, AGpuNeedNotBeHere) {
-  if (load_cuda()) GTEST_SKIP() << "there is a GPU here";
+  if (load_cuda()) GTEST_SKIP() << "this machine has a GPU";
   RunSpec spec = nano_spec({{"mixed_precision", Json::object()}, {"flash_attention", Json::object()}});
   spec.device = "cuda";
   Plan plan;
@@ -124,7 +124,7 @@ TEST(Predict, AGpuNeedNotBeHere) {
   EXPECT_EQ(plan.costs["total"]["host_waits"], 0);
 }
 
-/// A plugin that chooses by the GPU's architecture asks for the one that is planned, which need not be here.
+/// A plugin that depends on the GPU's architecture gets the planned architecture.
 TEST(Predict, PluginsSeeTheArchitectureThatIsPlanned) {
   RunSpec experts = nano_spec({{"bf16_weights", Json::object()}, {"grouped_experts", Json::object()}});
   experts.model.update(
@@ -178,11 +178,11 @@ TEST(Predict, OffloadedActivationsAreOnTheHost) {
   EXPECT_EQ(here->pinned_bytes, 0);
   EXPECT_GT(there->pinned_bytes, 0);
   EXPECT_LT(there->parts.tensors, here->parts.tensors);
-  // On a CPU it is the same memory.
+  // On a CPU, both are the same memory.
   EXPECT_EQ(forecast(moved, at::kCPU)->pinned_bytes, 0);
 }
 
-/// The optimizer works on them there.
+/// The optimizer updates them on the host.
 TEST(Predict, OffloadedShardsAreOnTheHost) {
   const PluginUse lora = {"lora", {{"rank", 4}}}, nf4 = {"nf4", Json::object()};
   for (const auto& adapted : {std::vector<PluginUse>{}, {lora}, {lora, nf4}}) {
@@ -203,7 +203,8 @@ TEST(Predict, OffloadedShardsAreOnTheHost) {
   }
 }
 
-/// LibTorch rounds a block of pinned memory up to a power of two: three quarters of one would take all of it.
+/// LibTorch rounds a block of pinned memory up to a power of two, so three quarters of one would take the
+/// whole.
 TEST(Predict, PinnedMemoryIsWhatIsMoved) {
   const auto pinned = [](int64_t sequences) {
     RunSpec spec = nano_spec({{"activation_checkpointing", {{"policy", "offload"}}}});
@@ -215,7 +216,7 @@ TEST(Predict, PinnedMemoryIsWhatIsMoved) {
   EXPECT_NEAR(pinned(3) / pinned(4), 0.75, 0.005);
 }
 
-/// A GPU's softmax multiplies gradient and output into a tensor of their size before it sums.
+/// The GPU's softmax multiplies gradient and output into a tensor of the same size before it sums.
 TEST(Predict, TheBackwardOfASoftmaxTakesAThirdTensorOnAGpu) {
   RunSpec spec = nano_spec();
   spec.train.seq_len = 4096;
@@ -227,7 +228,7 @@ TEST(Predict, TheBackwardOfASoftmaxTakesAThirdTensorOnAGpu) {
               0.05 * static_cast<double>(scores));
 }
 
-/// What the CPU's operators are taken to cost a GPU is what those of a device that is none cost.
+/// The GPU costs that are derived from CPU operators equal the costs on the simulated device.
 TEST(Predict, CostsAreThoseOfTheStepThatRuns) {
   const PluginUse fused = {"fused_adamw", Json::object()}, flash = {"flash_attention", Json::object()};
   for (const auto& stack : {std::vector<PluginUse>{}, {fused}, {fused, flash}, {{"lora", {{"rank", 4}}}}}) {
@@ -254,7 +255,7 @@ Json predicted_costs(const RunSpec& spec, at::DeviceType form = at::kCUDA) {
 }
 
 TEST(Costs, FusedKernelsLaunchWhatTheyClaim) {
-  // One forward; one backward, and one more that adds up the weight's gradient.
+  // One kernel in the forward, one in the backward, and one that sums the weight's gradient.
   for (const auto& [op, launches] : {std::pair("norm", 3), {"add_norm", 3}, {"position", 2}, {"swiglu", 2}}) {
     SCOPED_TRACE(op);
     RunSpec spec = nano_spec({{"fused_kernels", Json::object()}});
@@ -268,7 +269,7 @@ TEST(Costs, FusedKernelsLaunchWhatTheyClaim) {
   }
 }
 
-/// silu of (S, 4096) numbers of 4 bytes: 2 GiB are reached by offsets of 32 bits, a row more is not.
+/// silu of (S, 4096) numbers of 4 bytes: 32-bit offsets reach 2 GiB, but not one row more.
 TEST(Costs, OffsetsOf32BitsCutElementwiseOperators) {
   RunSpec spec = mlp_spec();
   spec.model =
@@ -280,7 +281,7 @@ TEST(Costs, OffsetsOf32BitsCutElementwiseOperators) {
   }
 }
 
-/// Zeros, then one kernel, or a sort whose kernels come before the sums.
+/// Zeros, then one kernel, or a sort with kernels before the sums.
 TEST(Costs, TheGradientOfAnEmbeddingSortsManyTokens) {
   RunSpec spec = nano_spec();
   spec.train.micro_batch = 1;
@@ -297,7 +298,7 @@ TEST(Costs, FusedAdamWLaunchesByChunksInsteadOfByParameters) {
   const Json plain = predicted_costs(spec);
   EXPECT_GE(plain["phases"]["optimizer"]["launches"].get<int64_t>(), 24 * 7);
   spec.plugins = {{"fused_adamw", Json::object()}};
-  // 24 matrices of 64 chunks of 65,536 elements, 320 chunks a launch.
+  // 24 matrices of 64 chunks. A chunk has 65,536 elements, and a launch takes 320 chunks.
   EXPECT_EQ(predicted_costs(spec)["operators"]["aten::_fused_adamw_"]["launches"], (24 * 64 + 319) / 320);
 }
 
@@ -314,7 +315,7 @@ TEST(Costs, EachWeightIsCastOnceAStep) {
     SCOPED_TRACE(spec.plugins.back().name + spec.plugins.back().options.dump());
     const Json costs = predicted_costs(spec);
     EXPECT_EQ(costs["weight_casts"]["most"], 1);
-    EXPECT_GE(costs["weight_casts"]["parameters"].get<int64_t>(), 15);  // seven a block, and the head
+    EXPECT_GE(costs["weight_casts"]["parameters"].get<int64_t>(), 15);  // seven in each block, and the head
   }
 }
 
@@ -322,8 +323,8 @@ int64_t number(const Json& costs, const char* op, const char* what) {
   return costs["operators"].contains(op) ? costs["operators"][op][what].get<int64_t>() : 0;
 }
 
-/// A block adds two gradients of q, k, v and one of gate, up: three passes over (tokens, D), each of which
-/// reads two tensors and writes one.
+/// A block adds two gradients of q, k, v and one of gate, up: three passes over (tokens, D). Each pass reads
+/// two tensors and writes one.
 TEST(Costs, FusedProjectionsAddNoGradientsOfTheirInput) {
   RunSpec spec = nano_spec({{"bf16_weights", Json::object()}, {"fused_kernels", Json::object()}});
   const Json separate = predicted_costs(spec);
@@ -333,7 +334,7 @@ TEST(Costs, FusedProjectionsAddNoGradientsOfTheirInput) {
   EXPECT_EQ(number(separate, "aten::add", "launches") - number(fused, "aten::add", "launches"), 3 * blocks);
   EXPECT_EQ(number(separate, "aten::add", "bytes") - number(fused, "aten::add", "bytes"),
             3 * blocks * 3 * tokens * width * bytes);
-  // Gradients of q, k and v are laid beside each other, and multiplied twice instead of six times.
+  // The gradients of q, k and v are concatenated and multiplied twice instead of six times.
   EXPECT_EQ(number(fused, "aten::cat", "bytes") - number(separate, "aten::cat", "bytes"),
             blocks * 2 * tokens * joined * bytes);
   const auto products = [](const Json& costs) {
@@ -345,8 +346,8 @@ TEST(Costs, FusedProjectionsAddNoGradientsOfTheirInput) {
   EXPECT_EQ(fused["total"]["host_waits"], 0);
 }
 
-/// Of a block's seven linears: x of q, k, v and of gate, up once each, x of o and of down, and seven
-/// gradients, each by two kernels that read 2 x 2 bytes and write 2 x 1; the weights, and their transposes.
+/// Casts of a block's seven linears: x of q, k, v once, x of gate, up once, x of o and of down, and seven
+/// gradients. Two kernels each read 2 x 2 bytes and write 2 x 1. The weights are cast with their transposes.
 TEST(Costs, Float8QuantizesWhatLinearsShareOnce) {
   RunSpec spec = nano_spec({{"bf16_weights", Json::object()}, {"float8", Json::object()}});
   const Json costs = predicted_costs(spec);
@@ -361,8 +362,9 @@ TEST(Costs, Float8QuantizesWhatLinearsShareOnce) {
   EXPECT_EQ(number(costs, "aten::_scaled_mm", "launches"), blocks * (7 + 4 + 7));
 }
 
-/// The norms note the largest values of what q, k, v and gate, up read and of the gradients of o and down;
-/// the gated unit those of what down reads and of the gradients of gate and up. So these are read once.
+/// The norms record the largest values of the inputs of q, k, v and gate, up and of the gradients of o and
+/// down. The gated unit records those of the input of down and of the gradients of gate and up. So each of
+/// these tensors is read once.
 TEST(Costs, Float8ReadsOnceWhatFusedKernelsNote) {
   const auto costs = [](bool noted) {
     return predicted_costs(nano_spec({{"bf16_weights", Json::object()},

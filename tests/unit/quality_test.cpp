@@ -7,7 +7,7 @@
 
 namespace optrush {
 namespace {
-/// Losses that fall from 5 and scatter from batch to batch, the same way for the same seed.
+/// Losses that fall from 5 with noise between batches. Equal seeds give equal noise.
 std::vector<StepResult> curve(int64_t steps, int64_t tokens, double above = 0, unsigned seed = 1,
                               double scatter = 0.1) {
   std::mt19937 random(seed);
@@ -29,14 +29,14 @@ std::optional<Worse> worse(const std::vector<StepResult>& subject, const std::ve
 
 TEST(Quality, TheSameLossIsNotWorse) {
   EXPECT_FALSE(worse(curve(12, 100), curve(12, 100)));
-  EXPECT_FALSE(worse(curve(12, 100, -0.5), curve(12, 100))) << "better is not worse";
+  EXPECT_FALSE(worse(curve(12, 100, -0.5), curve(12, 100))) << "a lower loss is not worse";
 }
 
 TEST(Quality, WhatABatchAddsCancels) {
   const auto found = worse(curve(12, 100, 0.1), curve(12, 100));
   ASSERT_TRUE(found);
   EXPECT_NEAR(found->loss - found->other, 0.1, 1e-9);
-  EXPECT_FALSE(worse(curve(12, 100, 0.02), curve(12, 100))) << "below 1 %";
+  EXPECT_FALSE(worse(curve(12, 100, 0.02), curve(12, 100))) << "the difference is below 1 %";
 }
 
 TEST(Quality, OtherBatchesHaveToDifferByMoreThanTheyScatter) {
@@ -44,7 +44,7 @@ TEST(Quality, OtherBatchesHaveToDifferByMoreThanTheyScatter) {
   EXPECT_TRUE(worse(curve(12, 100, 1, 2), curve(12, 100)));
 }
 
-// Twice the batch after half as many steps has seen as much.
+// With twice the batch, half as many steps process the same number of tokens.
 TEST(Quality, ComparesAfterEqualTokens) {
   EXPECT_FALSE(worse(curve(12, 200, 0, 2, 0.01), curve(24, 100, 0, 1, 0.01)));
   EXPECT_TRUE(worse(curve(12, 200, 0.2, 2, 0.01), curve(24, 100, 0, 1, 0.01)));
@@ -52,7 +52,7 @@ TEST(Quality, ComparesAfterEqualTokens) {
 
 TEST(Quality, FewStepsShowNothing) { EXPECT_FALSE(worse(curve(4, 100, 1), curve(4, 100))); }
 
-// A rung that learns its batches by heart has the lower training loss.
+// A rung that overfits has the lower training loss.
 TEST(Quality, ValidationsDecideWhereBothHaveThem) {
   const std::vector<ValidationPoint> low = {{.step = 6, .loss = 3}, {.step = 12, .loss = 4}};
   const std::vector<ValidationPoint> high = {{.step = 6, .loss = 3}, {.step = 12, .loss = 4.1}};
@@ -61,8 +61,7 @@ TEST(Quality, ValidationsDecideWhereBothHaveThem) {
   EXPECT_TRUE(found->validated);
   EXPECT_EQ(found->loss, 4.1);
   EXPECT_EQ(found->other, 4) << "the point at half of the tokens is not in the last third";
-  EXPECT_FALSE(worse(curve(12, 100, 1), curve(12, 100), low, high))
-      << "the training loss does not count then";
+  EXPECT_FALSE(worse(curve(12, 100, 1), curve(12, 100), low, high)) << "the training loss is not used";
   EXPECT_FALSE(worse(curve(12, 100, 1), curve(12, 100), low, low));
 }
 
@@ -71,18 +70,18 @@ TEST(Quality, ValidationsOfOneAloneDecideNothing) {
   ASSERT_TRUE(found);
   EXPECT_FALSE(found->validated);
   EXPECT_TRUE(worse(curve(12, 100, 1), curve(12, 100), {{.step = 2, .loss = 1}}, {{.step = 2, .loss = 1}}))
-      << "none is in the last third";
+      << "no validation is in the last third";
 }
 
-// What is packed has seen as many tokens after a few of its steps, before its first validation.
+// A packed run has processed as many tokens after a few steps, before its first validation.
 TEST(Quality, WhoIsValidatedLaterIsNotJudgedByItsFirstBatches) {
   const std::vector<ValidationPoint> at_end = {{.step = 24, .loss = 4.1}};
   ASSERT_TRUE(worse(curve(24, 200, 1), curve(24, 100)));
   EXPECT_FALSE(worse(curve(24, 200, 1), curve(24, 100), at_end, at_end));
-  EXPECT_TRUE(worse(curve(24, 200, 1), curve(24, 100), at_end)) << "of one alone it says nothing";
+  EXPECT_TRUE(worse(curve(24, 200, 1), curve(24, 100), at_end)) << "one validation alone decides nothing";
 }
 
-// Losses fall: each is compared with what the other had by then.
+// Losses fall, so each is compared with the other's loss after as many tokens.
 TEST(Quality, ValidationsAfterOtherTokensAreComparedAlongTheLine) {
   std::vector<ValidationPoint> often, seldom = {{.step = 6, .loss = 5}, {.step = 12, .loss = 4}};
   for (int64_t step = 1; step <= 12; ++step)
@@ -93,12 +92,12 @@ TEST(Quality, ValidationsAfterOtherTokensAreComparedAlongTheLine) {
   EXPECT_TRUE(worse(curve(12, 100), curve(12, 100), often, seldom));
 }
 
-// Twice the batch: the points are after other numbers of steps, and after as many tokens.
+// With twice the batch, validations come after other numbers of steps, but after the same number of tokens.
 TEST(Quality, ValidationsAreOfEqualTokens) {
   const std::vector<ValidationPoint> half = {{.step = 6, .loss = 4}}, whole = {{.step = 12, .loss = 3}};
   EXPECT_TRUE(worse(curve(6, 200), curve(12, 100), half, whole));
   EXPECT_FALSE(worse(curve(12, 200), curve(12, 100), {{.step = 12, .loss = 9}}, whole))
-      << "of twice the tokens";
+      << "this run has twice the tokens";
 }
 }  // namespace
 }  // namespace optrush

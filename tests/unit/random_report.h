@@ -1,4 +1,4 @@
-// Random experiments with made-up numbers, the same for a seed on every machine.
+// Random experiments with synthetic numbers. A seed gives the same experiment on every machine.
 #pragma once
 #include <cstdint>
 #include <random>
@@ -8,7 +8,7 @@
 #include "report_fixture.h"
 
 namespace optrush::test {
-/// Of rungs.
+/// Names of rungs.
 inline const std::vector<std::string> kNames = {"alfa", "bravo",   "charlie", "delta",
                                                 "echo", "foxtrot", "golf",    "hotel"};
 
@@ -27,7 +27,7 @@ class Dice {
   std::mt19937_64 random_;
 };
 
-/// A speed, scatter, memory and end of a rung.
+/// Draws the speed, scatter, memory and end of a rung.
 inline void draw_outcome(Outcome& outcome, int64_t rounds, Dice& dice) {
   outcome.tokens_per_second = dice.in(3) ? 1000 : 1000 * dice.between(0.6, 1.8);
   outcome.scatter = dice.of(std::vector{0.0, 0.002, 0.004, 0.02, 0.1, 0.3});
@@ -56,7 +56,7 @@ inline SyntheticReport random_report(uint64_t seed) {
     if (dice.in(10)) rungs.back().settings["train"]["micro_batch"] = 16;
     if (dice.in(8)) rungs.back().settings["model"]["n_experts"] = 2 + i;
   }
-  // Another program, somewhere beside them.
+  // An external program at a random place.
   if (dice.in(4)) {
     Rung program = setting("program", Json::object());
     program.external = External{.command = {"train"}};

@@ -128,7 +128,7 @@ TEST(Slot, ATracerRefusesAWrapThatItCouldNotSee) {
   torch::jit::tracer::abandon();
   EXPECT_NE(refused.find("plugin 'ring' in slot 'linear' of here cannot be compiled"), std::string::npos)
       << refused;
-  EXPECT_EQ(trace({}, false), "");  // it gave the inner function back
+  EXPECT_EQ(trace({}, false), "");  // it returned the inner function
   EXPECT_EQ(trace({.trace = Trace::aten}, true), "");
 }
 

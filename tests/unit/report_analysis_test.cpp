@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
 
-/// base, one, and a grid of which two combinations are those.
+/// The base, "one", and a grid. Two of its combinations equal the base and "one".
 test::SyntheticReport equal_stacks() {
   test::SyntheticReport report("equal", 4);
   report.ladder({rung("one", "fused_adamw")});
@@ -48,7 +48,8 @@ TEST(Analysis, ARunAndItselfAreNoComparison) {
   EXPECT_EQ(describe(verdict_of(*plain.base.speed)), "the same run");
   EXPECT_FALSE(plain.base.speed->claim());
   EXPECT_EQ(fused.same_as, 1);
-  EXPECT_EQ(*fused.base.speed, *row(a, "one").base.speed) << "against the base it is the rung of the ladder";
+  EXPECT_EQ(*fused.base.speed, *row(a, "one").base.speed)
+      << "the comparison with the base equals the one of the shared run";
   EXPECT_THAT(fused.notes, Contains("the same run as 'one'"));
   EXPECT_THAT(finding_text(a), HasSubstr("fused + flash is the fastest combination"));
   EXPECT_THAT(finding_text(a), Not(HasSubstr("plain + off")));
@@ -108,7 +109,7 @@ TEST(Analysis, PublishedFiguresStandBesideTheMeasured) {
   const Analysis a = analysis_of(report);
   ASSERT_TRUE(row(a, "one").published);
   EXPECT_EQ(row(a, "one").published->speedup, 1.75);
-  EXPECT_FALSE(row(a, "one").published_here) << "the synthetic device is none";
+  EXPECT_FALSE(row(a, "one").published_here) << "the synthetic device is not an A100";
   EXPECT_FALSE(row(a, "two").published);
   const Section section = published_section(a);
   ASSERT_TRUE(section.table);
@@ -136,7 +137,7 @@ TEST(Analysis, RunsThatEndedBadlyAreRows) {
   const Analysis a = analysis_of(report);
   EXPECT_EQ(row(a, "one").status, Status::oom);
   EXPECT_FALSE(row(a, "one").tokens_per_second);
-  EXPECT_EQ(row(a, "two").status, Status::crashed) << "one bad round of three";
+  EXPECT_EQ(row(a, "two").status, Status::crashed) << "one of three rounds crashed";
   EXPECT_EQ(row(a, "two").reason, "round 2: SIGSEGV");
   EXPECT_EQ(row(a, "two").samples.size(), 2U);
   EXPECT_EQ(row(a, "three").previous.name, "base");
@@ -176,7 +177,7 @@ TEST(Analysis, MoreThanThePeakIsAnError) {
   EXPECT_NEAR(*row(a, "one").hfu, 0.18, 0.001);
 }
 
-/// Masking a prompt saves no work: what is trained says nothing of the speed.
+/// Masking a prompt saves no work, so speed counts processed tokens, not trained tokens.
 TEST(Analysis, SpeedAndUtilizationAreOfTheTokensThatAreProcessed) {
   auto report = three_rungs();
   const Analysis all = analysis_of(report);
@@ -222,7 +223,7 @@ TEST(Analysis, BothCountsStandSideBySideWhereTheyDiffer) {
   EXPECT_EQ(cells[cells.size() - 2], grouped(*row(a, "two").trained_tokens_per_second));
   EXPECT_EQ(cells.back(), "50.0 %");
   EXPECT_THAT(section.bullets, Contains(HasSubstr("Tokens/s count processed tokens")));
-  // In the table that a report opens with, too.
+  // The first table of the report has both columns as well.
   const Section first = ladder_sections(a).front();
   EXPECT_EQ(titles(first)[1] + ", " + titles(first)[2], "tokens/s, trained tokens/s");
   EXPECT_EQ(first.table->rows.at(2)[2], grouped(*row(a, "two").trained_tokens_per_second));
@@ -237,7 +238,7 @@ TEST(Analysis, EachRoundsFlopsGoWithItsOwnSpeed) {
   const TemporaryFolder folder;
   three_rungs().write(folder.path());
   Stored stored = load_report(folder.path());
-  // Rounds may time other steps: half the tokens a second of twice the FLOPs each are the same work.
+  // Rounds may time other steps: half the tokens/s with twice the FLOPs per token is the same work.
   for (StoredRun& run : stored.runs)
     if (run.spec.rung == "one" && run.spec.purpose == Purpose::measure && run.spec.round > 0) {
       *run.result.mfu_flops *= 2;
@@ -278,7 +279,7 @@ TEST(Analysis, AnInterruptedExperimentIsReportedAsFarAsItWent) {
   EXPECT_THAT(row(a, "two").notes, Contains("1 of 3 rounds ran"));
   EXPECT_EQ(row(a, "two").previous.speed->rounds, 1U) << "paired by round";
   EXPECT_EQ(row(a, "three").status, Status::skipped);
-  EXPECT_FALSE(a.any_failed()) << "not run yet is no failure";
+  EXPECT_FALSE(a.any_failed()) << "missing runs are no failure";
 }
 
 TEST(Analysis, WhenTheBaseFailsAnotherRowStandsInForIt) {

@@ -25,7 +25,7 @@ const Chart& chart(const std::vector<Chart>& charts, const std::string& name) {
 
 TEST(Families, LaddersAblationsAndGridsHaveTablesOfTheirOwn) {
   EXPECT_EQ(families_of(analysis_of(three_rungs())).size(), 1U);
-  EXPECT_EQ(families_of(analysis_of(test::ablation())).size(), 1U) << "the base alone is no ladder";
+  EXPECT_EQ(families_of(analysis_of(test::ablation())).size(), 1U) << "the base alone makes no ladder";
   auto report = three_rungs();
   Part part{.arrangement = Arrangement::ablation, .rungs = {rung("four", "lora"), rung("five", "tf32")}};
   report.experiment.parts.push_back(part);
@@ -57,7 +57,7 @@ TEST(Charts, EachFamilyHasItsOwn) {
   }
 }
 
-// Two rungs of other speeds on the way to a loss; one alone is the curve of its losses.
+// Two rungs with different speeds on the way to a loss. One rung alone has the curve of its losses.
 TEST(Charts, LossesOverTimeAreOfRungsThatAreAskedForATarget) {
   auto report = three_rungs();
   const auto names_of = [](const std::vector<Chart>& charts) {
@@ -121,7 +121,7 @@ TEST(Charts, LossesThatAgreeAreToldApartByTheirDistance) {
   const Json data = chart(charts_of(analysis_of(report)), "loss").data;
   ASSERT_EQ(data.at("lines").size(), 1U);
   EXPECT_EQ(data.at("lines")[0].at("name"), "base and 3 others");
-  ASSERT_EQ(data.at("distances").size(), 1U) << "the others are bit-equal";
+  ASSERT_EQ(data.at("distances").size(), 1U) << "the other rungs are bit-equal";
   const Json& two = data.at("distances")[0];
   EXPECT_EQ(two.at("rung"), "two");
   EXPECT_EQ(two.at("allowed"), 1e-4);
@@ -143,7 +143,7 @@ TEST(Charts, OfManyRungsTheFirstAndTheFastestAreDrawn) {
   report.ladder(rungs);
   for (const Chart& each : charts_of(analysis_of(report))) {
     const Json& data = each.data;
-    if (each.kind == "loss") continue;  // one line: all agree
+    if (each.kind == "loss") continue;  // one line, since all losses agree
     const Json& drawn = data.contains("rows") ? data.at("rows") : data.at("rungs");
     EXPECT_EQ(drawn.size(), 60U) << each.name;
     EXPECT_EQ(drawn.front().at("rung"), "base");

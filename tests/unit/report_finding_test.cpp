@@ -51,7 +51,7 @@ TEST(Finding, ARungIsNotRankedByWhatItDoesTogetherWithOthers) {
   EXPECT_THAT(finding_text(a), HasSubstr("as fast as one"));
   const Section published = published_section(a);
   ASSERT_TRUE(published.table);
-  EXPECT_EQ(published.table->rows.at(0).at(1), kUnknown) << "that is not what was published";
+  EXPECT_EQ(published.table->rows.at(0).at(1), kUnknown) << "the published figure is for another change";
 }
 
 TEST(Finding, SaysMostOnlyOfWhatIsKnown) {
@@ -111,7 +111,7 @@ TEST(Finding, ALadderWhoseTopFailedIsNotCalledWhole) {
   auto report = three_rungs();
   report["three"] = {.status = "timeout", .reason = "no end"};
   EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("The ladder up to two trains"));
-  // Whatever stands after the ladder.
+  // Another part after the ladder changes nothing.
   report.experiment.parts.push_back(
       {Arrangement::grid, {}, {{setting("plain", Json::object()), rung("cast", "mixed_precision")}}});
   EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("The ladder up to two trains"));
@@ -199,14 +199,14 @@ TEST(Finding, AnotherProblemIsNeverTheFastest) {
               HasSubstr("as many tokens/s as three, on another problem (8 instead of 4 sequences per step)"));
   report.experiment.rounds = 2;
   EXPECT_THAT(finding_text(analysis_of(report)), Not(HasSubstr("(batch)")))
-      << "nor has it the fastest median";
+      << "it is not named as the fastest median";
 }
 
 TEST(Finding, WhatTrainsWorseIsSaid) {
   auto report = three_rungs();
   report.experiment.base.train.steps = 12;
   report.experiment.parts[0].rungs.push_back(
-      setting("larger steps", {{"train", {{"lr", 0.1}}}}));  // another task: held against its plain form
+      setting("larger steps", {{"train", {{"lr", 0.1}}}}));  // another task, compared with its plain form
   report["larger steps"] = {.tokens_per_second = 3000, .loss_error = 0.1};
   report["larger steps"].has_extra_runs = false;
   const Analysis a = analysis_of(report);

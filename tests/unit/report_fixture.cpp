@@ -13,7 +13,7 @@
 namespace optrush::test {
 namespace fs = std::filesystem;
 namespace {
-/// Between -1 and 1, the same on every machine.
+/// A number between -1 and 1, the same on every machine.
 double noise(uint64_t a, uint64_t b, uint64_t c) {
   uint64_t x = a * 0x9E3779B97F4A7C15U ^ b * 0xC2B2AE3D27D4EB4FU ^ (c + 1) * 0x165667B19E3779F9U;
   x ^= x >> 31U;
@@ -21,7 +21,7 @@ double noise(uint64_t a, uint64_t b, uint64_t c) {
   return static_cast<double>(x >> 40U) / static_cast<double>(1U << 23U) - 1;
 }
 
-/// So that golden files stay readable.
+/// Keeps golden files readable.
 double rounded(double value, double unit) { return std::round(value / unit) * unit; }
 
 const char* effect_of(const std::string& plugin) {
@@ -58,7 +58,7 @@ Json plan_of(const RunSpec& spec) {
   return {{"schema_version", 1}, {"problem", problem}, {"model", spec.model}, {"plugins", plugins}};
 }
 
-/// Of runs that validate: every validation is 2 % above the step's loss, and two plugins count.
+/// Adds validations, each 2 % above the step's loss, and counters of two plugins.
 void add_validation(const RunSpec& spec, Json& result) {
   if (spec.validate.every == 0 || spec.purpose != Purpose::measure) return;
   const auto steps = static_cast<int64_t>(result["steps"].size());
@@ -77,7 +77,7 @@ void add_validation(const RunSpec& spec, Json& result) {
   }
 }
 
-/// What a result has of several ranks; nothing of one.
+/// Adds the fields of several ranks. A run of one rank has none.
 void add_ranks(const RunSpec& spec, const Outcome& outcome, double seconds, int64_t peak, Json& result) {
   const int64_t size = spec.train.world_size;
   if (size == 1) return;
@@ -206,7 +206,7 @@ Json result_of(const RunSpec& spec, const Outcome& outcome) {
   add_validation(spec, result);
   return result;
 }
-/// Without the flush to the disk that real results get: tests write thousands.
+/// Writes without fsync, because tests write thousands of files.
 void write_quickly(const fs::path& file, const Json& json) {
   fs::create_directories(file.parent_path());
   std::ofstream(file) << json.dump();
@@ -294,7 +294,7 @@ void SyntheticReport::write(const fs::path& folder) const {
     for (int64_t round = 0; round < std::min(experiment.rounds, outcome.rounds); ++round)
       store(variant.spec, Purpose::measure, round, outcome);
   }
-  // As the controller does: what has failed or broke the gate by then is nobody's reference.
+  // As in the controller, a run that failed or broke the gate is not a reference.
   for (const auto& variant : variants)
     if (const Outcome o = outcome_of(variant.name); o.status != "ok" || o.loss_error > 0.05)
       usable[static_cast<size_t>(variant.index)].reset();

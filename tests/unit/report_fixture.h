@@ -11,70 +11,69 @@
 #include "report/analysis/analysis.h"
 
 namespace optrush::test {
-/// What the runs of one rung are to look like.
+/// The runs of one rung.
 struct Outcome {
   double tokens_per_second = 1000;
-  double scatter = 0.004;  ///< of a round's speed
+  double scatter = 0.004;  ///< relative scatter of a round's speed
   double peak_bytes = 1 << 30;
   double loss_error = 0;        ///< relative, from the second step on
-  double probe_loss_error = 0;  ///< the same in its probe
+  double probe_loss_error = 0;  ///< the same, for the probe
   double grad_norm = 1.5;
-  double norm_factor = 1;  ///< on it, but not in its reference
+  double norm_factor = 1;  ///< factor on the norm of the rung, but not of its reference
   double flops_per_token = 1e9;
-  double padding = 0;  ///< part of the positions
-  double trained = 1;  ///< part of the tokens that are processed
+  double padding = 0;  ///< fraction of positions
+  double trained = 1;  ///< fraction of processed tokens
   bool falls = true;
   std::string status = "ok", reason;
   int64_t bad_round = -1;                                ///< the round that has `status`; -1: all
-  int64_t rounds = std::numeric_limits<int64_t>::max();  ///< that were run
+  int64_t rounds = std::numeric_limits<int64_t>::max();  ///< number of finished rounds
   bool has_plan = true, has_extra_runs = true;
   bool reproducible = true;  ///< false: rounds differ in their last digits
-  // Of several ranks:
-  double exposed_share = 0.2;  ///< of a step that is communication which nothing hides
-  double straggler = 1;        ///< how much longer the last rank is busy
-  int64_t threads = 0;         ///< of each rank's operators; 0: it does not tell
+  // For several ranks:
+  double exposed_share = 0.2;  ///< fraction of a step that is exposed communication
+  double straggler = 1;        ///< factor by which the last rank is busy longer
+  int64_t threads = 0;         ///< of each rank's operators; 0: unknown
 };
 
-/// SYNTHETIC: a report's folder with made-up numbers, as if an experiment had run. No number in it was
-/// measured.
+/// SYNTHETIC: a report's folder with made-up numbers. No number in it was measured.
 struct SyntheticReport {
   Experiment experiment;
-  std::set<std::string> refused;  ///< rungs that can't be stacked
-  bool equals_run_once = false;  ///< stacks that are the same have one variant's runs, as the controller does
+  std::set<std::string> refused;  ///< names of refused rungs
+  bool equals_run_once = false;   ///< equal stacks share the runs of one variant, as in the controller
   Json context;
-  std::map<std::string, Outcome> outcomes;  ///< by rung; the default elsewhere
-  double drift_tokens_per_second = 0;       ///< of the base's last run; 0: it did not run
+  std::map<std::string, Outcome> outcomes;  ///< by rung; other rungs have the default
+  double drift_tokens_per_second = 0;       ///< of the base's last run; 0: no such run
 
   SyntheticReport(const std::string& name, int64_t rounds);
   SyntheticReport& ladder(std::vector<Rung> rungs);
-  /// The outcome of a rung, to be changed.
+  /// The outcome of a rung, for changes.
   Outcome& operator[](const std::string& rung) { return outcomes[rung]; }
   void write(const std::filesystem::path& folder) const;
 
   Plans plans(const std::vector<Variant>&) const;
 };
 
-/// Eleven rungs with everything that can happen to a rung.
+/// Eleven rungs with every kind of outcome.
 SyntheticReport long_ladder();
-/// Base, one rung that pays and one that does not.
+/// The base, a rung that gains speed and a rung that does not.
 SyntheticReport short_ladder();
-/// The same with a loss on held-out data, a target that one rung misses, numbers of plugins, and traces.
+/// short_ladder() with validation, a target loss that one rung misses, counters of plugins, and traces.
 SyntheticReport validated();
 SyntheticReport ablation();
-/// Base and "one", "two", "three" on top of each other, three rounds.
+/// The base and "one", "two", "three" on top of each other, with three rounds.
 SyntheticReport three_rungs();
-/// Two strategies over one to four ranks, one of them also with a global batch that stays; a rung with a
-/// straggler and one that failed.
+/// Two strategies on one to four ranks, one of them with strong scaling as well. One rung has a straggler,
+/// and one failed.
 SyntheticReport scaling();
-/// Two choices over four lengths, one of which does not fit; with a view.
+/// Two choices over four lengths, with a view. One combination is out of memory.
 SyntheticReport grid();
 
 Rung rung(std::string name, std::string plugin, Json options = Json::object());
 Rung setting(std::string name, Json settings);
 
-/// Of the report as it is written to a folder.
+/// The analysis of the report after writing it to a folder.
 Analysis analysis_of(const SyntheticReport&);
 
-/// The row of that name; throws where there is none.
+/// The row with this name. Throws if there is none.
 const Row& row(const Analysis&, const std::string& name);
 }  // namespace optrush::test

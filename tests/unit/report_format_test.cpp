@@ -38,7 +38,7 @@ TEST(Format, Ratios) {
   EXPECT_EQ(ratio_text({2.07, std::nullopt, 2}), "2.07x (2 rounds, no claim)");
 }
 
-/// Text with every character that a writer might stumble over.
+/// Text with every character that needs escaping in some format.
 std::string nasty_text(std::mt19937& random) {
   static const std::vector<std::string> kPieces = {
       "|",  "\\", "\n", "\r\n",   "\t",  "<",  ">",         "&",     "\"",   "'",        ",",
@@ -50,7 +50,7 @@ std::string nasty_text(std::mt19937& random) {
   return text;
 }
 
-/// Cells of a row as GitHub splits them: at every bar that no backslash escapes.
+/// The cells of a row as GitHub splits them, at every unescaped bar.
 std::vector<std::string> markdown_cells(const std::string& row) {
   std::vector<std::string> cells(1);
   for (size_t i = 0; i < row.size(); ++i) {
@@ -64,7 +64,7 @@ std::vector<std::string> markdown_cells(const std::string& row) {
   return cells;
 }
 
-/// The text that a reader of the rendered markdown sees.
+/// The text of the rendered markdown.
 std::string rendered(const std::string& cell) {
   std::string text;
   for (size_t i = 0; i < cell.size(); ++i) {
@@ -143,7 +143,7 @@ TEST(Escaping, NoNameEndsAScriptOrATable) {
     for (size_t at = 0; (at = page.find(wanted, at)) != std::string::npos; ++at) ++found;
     return found;
   };
-  EXPECT_EQ(count("<script>"), 1U) << "what sorts tables; charts_test has those of the charts";
+  EXPECT_EQ(count("<script>"), 1U) << "the script that sorts tables; charts_test checks scripts of charts";
   EXPECT_EQ(count("</script>"), 1U);
   EXPECT_EQ(count("</td>"), 50U);
   EXPECT_EQ(count("<b>"), 0U);

@@ -1,4 +1,4 @@
-// The gate in a report: rungs that are broken, and rungs that nothing was compared with.
+// The gate in a report: broken rungs, and rungs without a comparison.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -21,12 +21,12 @@ using ::testing::HasSubstr;
 
 TEST(Analysis, ABrokenRungClaimsNothingAndIsNobodysReference) {
   auto report = three_rungs();
-  report["one"].loss_error = 0.01;  // of the kind `rounding`
+  report["one"].loss_error = 0.01;  // its effect is `rounding`
   const Analysis a = analysis_of(report);
   EXPECT_EQ(row(a, "one").status, Status::broken);
   EXPECT_THAT(row(a, "one").reason, HasSubstr("1.0e-02"));
   EXPECT_FALSE(row(a, "one").previous.speed);
-  EXPECT_TRUE(row(a, "one").tokens_per_second) << "what it measured is still there";
+  EXPECT_TRUE(row(a, "one").tokens_per_second) << "its measurement is kept";
   EXPECT_EQ(row(a, "two").previous.name, "base");
   EXPECT_EQ(row(a, "two").status, Status::ok);
   EXPECT_TRUE(a.any_failed());
@@ -41,7 +41,7 @@ TEST(Analysis, LossesHaveADistanceFromWhatTheyAreComparedWith) {
   ASSERT_EQ(one.size(), row(a, "one").steps.size());
   EXPECT_NEAR(*std::ranges::max_element(one), row(a, "one").verdict.loss.worst, 1e-12);
   EXPECT_THAT(row(a, "three").losses_apart, Each(0.0));
-  EXPECT_TRUE(row(a, "base").losses_apart.empty()) << "it is compared with nothing";
+  EXPECT_TRUE(row(a, "base").losses_apart.empty()) << "it has no reference";
 }
 
 TEST(Analysis, ABrokenRungIsNotCuredByABatchThatHidesIt) {
@@ -75,8 +75,7 @@ TEST(Analysis, EqualBitsAreAskedOfExactRungs) {
   report["three"].loss_error = 1e-12;
   EXPECT_EQ(row(analysis_of(report), "three").status, Status::broken);
   report["two"].reproducible = false;
-  EXPECT_EQ(row(analysis_of(report), "three").status, Status::ok)
-      << "but not where the machine gives other bits";
+  EXPECT_EQ(row(analysis_of(report), "three").status, Status::ok) << "the machine does not reproduce bits";
 }
 
 TEST(Analysis, WithOneRoundARepeatOfTheReferenceDecides) {
@@ -86,17 +85,17 @@ TEST(Analysis, WithOneRoundARepeatOfTheReferenceDecides) {
   EXPECT_EQ(row(analysis_of(report), "three").status, Status::broken) << "the reference repeats its bits";
   report["two"].reproducible = false;
   const Analysis elsewhere = analysis_of(report);
-  EXPECT_EQ(row(elsewhere, "three").status, Status::ok) << "here it does not";
+  EXPECT_EQ(row(elsewhere, "three").status, Status::ok) << "the reference does not repeat its bits";
   EXPECT_TRUE(row(elsewhere, "three").checked);
   report["three"].has_extra_runs = false;
   const Analysis open = analysis_of(report);
   EXPECT_EQ(row(open, "three").status, Status::ok);
-  EXPECT_FALSE(row(open, "three").checked) << "nobody knows";
+  EXPECT_FALSE(row(open, "three").checked) << "the repeat did not run";
 }
 
 TEST(Analysis, AWrongGradientScaleIsBroken) {
   auto report = three_rungs();
-  report["one"].norm_factor = 2;  // a sum in place of a mean: AdamW's losses are the same
+  report["one"].norm_factor = 2;  // a sum instead of a mean, which does not change AdamW's losses
   const Analysis a = analysis_of(report);
   EXPECT_EQ(row(a, "one").status, Status::broken);
   EXPECT_THAT(row(a, "one").reason,
@@ -116,7 +115,7 @@ TEST(Analysis, AnotherProgramNeedNotReportGradientNorms) {
   EXPECT_TRUE(without.checked && without.verdict.compared);
   EXPECT_THAT(without.gate, HasSubstr("reports no gradient norms, so only losses are compared"));
   report["program"].grad_norm = 3;
-  EXPECT_EQ(row(analysis_of(report), "program").status, Status::broken) << "what it reports is compared";
+  EXPECT_EQ(row(analysis_of(report), "program").status, Status::broken) << "reported norms are compared";
   report["program"].grad_norm = std::nan("");
   report["program"].loss_error = 0.1;
   EXPECT_EQ(row(analysis_of(report), "program").status, Status::broken);
@@ -149,7 +148,7 @@ TEST(Analysis, NothingTrainsWithoutAGradient) {
 TEST(Analysis, AProbeJudgesAccumulation) {
   auto report = three_rungs();
   report.experiment.parts[0].rungs.push_back(rung("accumulate", "gradient_accumulation", {{"steps", 4}}));
-  report["accumulate"].loss_error = 0.04;  // at its own batch: nobody's business
+  report["accumulate"].loss_error = 0.04;  // at its own batch, which the gate does not compare
   EXPECT_EQ(row(analysis_of(report), "accumulate").status, Status::ok);
   report["accumulate"].probe_loss_error = 0.01;
   EXPECT_EQ(row(analysis_of(report), "accumulate").status, Status::broken);
@@ -164,7 +163,7 @@ TEST(Analysis, APlainFormJudgesAnotherFunction) {
   EXPECT_EQ(row(analysis_of(report), "lora").status, Status::broken);
   report["lora"].loss_error = 0;
   report["lora"].falls = false;
-  EXPECT_EQ(row(analysis_of(report), "lora").status, Status::ok) << "6 steps show no fall";
+  EXPECT_EQ(row(analysis_of(report), "lora").status, Status::ok) << "6 steps are too few to show a fall";
   report.experiment.base.train.steps = 10;
   EXPECT_EQ(row(analysis_of(report), "lora").status, Status::broken);
 }

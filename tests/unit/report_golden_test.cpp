@@ -1,4 +1,4 @@
-// The report's text against files in tests/fixtures/reports, which OPTRUSH_UPDATE_GOLDENS=1 writes anew. All
+// Compares the report's text with files in tests/fixtures/reports. OPTRUSH_UPDATE_GOLDENS=1 writes them. All
 // numbers in them are synthetic.
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ namespace optrush {
 namespace {
 namespace fs = std::filesystem;
 
-/// 1234.5 as "1.234,5", wherever the locale is asked.
+/// A locale that writes 1234.5 as "1.234,5".
 class DecimalComma {
  public:
   DecimalComma() : before_(std::locale::global(std::locale(std::locale(), new Punctuation))) {
@@ -51,7 +51,7 @@ class DecimalComma {
 
 void expect_text_of(const fs::path& file, const std::string& text) {
   if (std::getenv("OPTRUSH_UPDATE_GOLDENS")) write_file(file, text);
-  // The first line that differs says more than two whole files.
+  // Reports only the first line that differs.
   std::istringstream found(text), expected(read_file(file));
   for (int number = 1; found || expected; ++number) {
     std::string found_line, expected_line;
@@ -80,7 +80,7 @@ void expect_all_golden(const std::string& name, const test::SyntheticReport& rep
   expect_golden(name + "/summary.json", to_json(summary).dump(1) + "\n");
   write_results(folder / "results.json", analysis);
   Json results = read_json(folder / "results.json");
-  // One run of several ranks shows their form.
+  // One run with several ranks, for the fields of ranks.
   if (name == "validated") results["runs"] = {results["runs"].back()};
   if (name == "scaling")
     results["runs"] = {*std::ranges::find_if(
@@ -120,7 +120,7 @@ TEST(ReportGolden, TheSchemaOfTheSummaryIsMadeFromItsFields) {
   EXPECT_EQ(read_json(file), summary_schema()) << "run this test once with OPTRUSH_UPDATE_GOLDENS=1";
 }
 
-// Wherever Markdown is read as it is: in a terminal, in a diff.
+// Markdown is also read as plain text, in a terminal or a diff.
 TEST(ReportGolden, TheTableOfRungsFits120Columns) {
   for (const auto& report :
        {test::short_ladder(), test::validated(), test::ablation(), test::grid(), test::scaling()}) {

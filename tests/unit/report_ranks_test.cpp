@@ -1,4 +1,4 @@
-// Rungs of several ranks: what a report says of each rank, of collectives and of scaling.
+// Rungs of several ranks: the report's sections on ranks, collectives and scaling.
 #include <gmock/gmock.h>
 
 #include "optrush/error.h"
@@ -44,7 +44,7 @@ TEST(Collectives, BandwidthsAndTheTimeOfACall) {
   EXPECT_DOUBLE_EQ(value("algorithm_bandwidth").value(), 1e9);
   EXPECT_DOUBLE_EQ(value("bus_bandwidth").value(), 1.5e9);
   EXPECT_DOUBLE_EQ(value("collective_time").value(), 1e-3);
-  // The other end of a send adds nothing.
+  // The receive of a send adds no bytes.
   row.collectives = {{.name = "receive", .calls = 10, .bytes = 10e6, .sent_bytes = 0},
                      {.name = "send", .calls = 10, .bytes = 10e6, .sent_bytes = 10e6}};
   EXPECT_DOUBLE_EQ(value("bus_bandwidth").value(), 1e9);
@@ -60,7 +60,7 @@ TEST(Scaling, SeriesAreNamedByWhatStaysTheSame) {
               ElementsAre("FlashAttention", "2 ranks, strong", "4 ranks, strong"));
   EXPECT_THAT(rungs_of(a, series(a, "shard, weak scaling")),
               ElementsAre("FlashAttention", "sharded, 2 ranks"))
-      << "what failed is not in it";
+      << "the failed run is left out";
 }
 
 TEST(Scaling, EfficiencyIsSpeedupOverRanks) {
@@ -76,7 +76,7 @@ TEST(Scaling, EfficiencyIsSpeedupOverRanks) {
   EXPECT_EQ(series(a, "spread, strong scaling").largest().global_batch, 4);
 }
 
-/// One rank, and two on the same two cores, both of which the peak was measured on.
+/// One rank, and two ranks on the same two cores. The peak was measured on both cores.
 Analysis on_two_cores(int64_t threads_of_one, int64_t threads_of_two) {
   test::SyntheticReport report("cores", 3);
   report.ladder({ranks(2, 4)});
@@ -89,10 +89,10 @@ Analysis on_two_cores(int64_t threads_of_one, int64_t threads_of_two) {
 }
 
 TEST(Scaling, RanksThatShareACpuAreNoMoreHardware) {
-  const double whole = 900 * 1e9 / 1e13;  // of both cores
+  const double whole = 900 * 1e9 / 1e13;  // MFU of both cores
   for (const int64_t threads : {1, 2}) {
     const Analysis a = on_two_cores(2, threads);
-    EXPECT_EQ(a.scaling.at(0).largest().growth, 1) << "there are two cores";
+    EXPECT_EQ(a.scaling.at(0).largest().growth, 1) << "both runs have the same two cores";
     EXPECT_NEAR(a.scaling[0].largest().efficiency, 1, 0.01);
     EXPECT_NEAR(row(a, "base").mfu.value(), whole, 1e-3);
     EXPECT_NEAR(row(a, "2 x 4").mfu.value(), whole, 1e-3);
@@ -106,16 +106,16 @@ TEST(Scaling, RanksThatShareACpuAreNoMoreHardware) {
 TEST(HardwareUsed, AreGpusOrThreadsThatHaveCores) {
   const Json context = {{"threads", 4}, {"cpu", {{"cores", 8}}}};
   RunResult result;
-  EXPECT_EQ(hardware_used(context, result, 3), 3) << "nobody told";
+  EXPECT_EQ(hardware_used(context, result, 3), 3) << "the result has no number of threads";
   result.threads = 4;
   EXPECT_EQ(hardware_used(context, result, 1), 1);
   EXPECT_EQ(hardware_used(context, result, 2), 2);
-  EXPECT_EQ(hardware_used(context, result, 4), 2) << "eight cores";
+  EXPECT_EQ(hardware_used(context, result, 4), 2) << "4 x 4 threads on eight cores";
   result.ranks = {{.rank = 0, .host = "one"}, {.rank = 1, .host = "two"}};
-  EXPECT_EQ(hardware_used(context, result, 4), 4) << "eight cores each";
+  EXPECT_EQ(hardware_used(context, result, 4), 4) << "each host has eight cores";
   result.threads = 1;
   EXPECT_EQ(hardware_used(context, result, 2), 0.5);
-  EXPECT_EQ(hardware_used({{"threads", 4}}, result, 2), 0.5) << "cores that nobody counted";
+  EXPECT_EQ(hardware_used({{"threads", 4}}, result, 2), 0.5) << "the number of cores is unknown";
   result.on_gpu = true;
   EXPECT_EQ(hardware_used(context, result, 4), 4);
 }
@@ -170,7 +170,7 @@ TEST(Scaling, TheFindingSaysWhereTheTimeGoes) {
   EXPECT_THAT(finding_text(a), HasSubstr("88 % efficient"));
   EXPECT_THAT(finding_text(a), HasSubstr("exposed communication takes 45 % of the step"));
   EXPECT_THAT(finding_text(a), HasSubstr("FlashAttention gives the largest gain"))
-      << "more devices are no gain of a rung";
+      << "a speedup from more devices is not a gain";
   EXPECT_THAT(finding_text(a), HasSubstr("on 4 ranks instead of 1"));
 }
 
@@ -178,7 +178,7 @@ TEST(Scaling, TheHeadlineNamesTheRungThatCosts) {
   const Analysis a = analysis_of(test::scaling());
   EXPECT_THAT(a.headline, HasSubstr("'sharded, 2 ranks' costs 13 % of the speed of 2 ranks"));
   EXPECT_THAT(finding_text(a), HasSubstr("On the same number of ranks, 'sharded, 2 ranks' trains 0.87x ["));
-  // A rung of another batch or as fast is not named.
+  // A rung with equal speed is not named.
   auto equal = test::scaling();
   equal["sharded, 2 ranks"].tokens_per_second = equal["2 ranks"].tokens_per_second;
   EXPECT_THAT(analysis_of(equal).headline, Not(HasSubstr("costs")));
@@ -243,7 +243,7 @@ TEST(Ranks, CollectivesStandBesideTheory) {
   ASSERT_TRUE(section.table);
   EXPECT_THAT(section.table->rows[0], ElementsAre("2 ranks", "all_reduce", "dp", "2", "4", "100 MiB",
                                                   "100 MiB", "100 MiB", "1.000x"));
-  EXPECT_EQ(section.table->rows[1].back(), "—") << "theory says nothing of it";
+  EXPECT_EQ(section.table->rows[1].back(), "—") << "there is no formula for it";
 }
 
 TEST(RunResult, ASpeedIsAboveNothing) {

@@ -1,5 +1,5 @@
-// What a report costs grows with its rungs and steps, and not with their squares. Allocations are counted, as
-// seconds differ from run to run.
+// The cost of a report grows linearly with its rungs and steps. The tests count allocations, because times
+// vary.
 #include <gtest/gtest.h>
 
 #include <malloc.h>
@@ -39,7 +39,7 @@ void operator delete(void* block, size_t) noexcept { release(block); }
 
 namespace optrush {
 namespace {
-/// Of reading, analysing and writing a report.
+/// Allocations to read, analyse and write a report.
 int64_t allocations_of(const test::SyntheticReport& report) {
   const TemporaryFolder folder;
   report.write(folder.path());
@@ -54,7 +54,7 @@ int64_t allocations_of(const test::SyntheticReport& report) {
   return allocations - before;
 }
 
-/// Of one task, each on top of the one before.
+/// Rungs with the same task, on top of each other.
 test::SyntheticReport of_rungs(int count) {
   test::SyntheticReport report("many", 1);
   std::vector<Rung> rungs;
@@ -72,7 +72,7 @@ test::SyntheticReport of_steps(int count) {
   return report;
 }
 
-/// Of planning how the rungs of a ladder are checked.
+/// Allocations to plan the checks of a ladder.
 int64_t allocations_of_gate(int rungs) {
   const test::SyntheticReport report = of_rungs(rungs);
   const std::vector<Variant> variants = expand(report.experiment);
@@ -87,7 +87,7 @@ TEST(SizeOfAReport, PlanningTheGateGrowsWithTheRungs) {
             2.2 * static_cast<double>(allocations_of_gate(120)));
 }
 
-/// Of checking the last rung again, as the gate does after an extra run.
+/// Allocations to check the last rung again, as the gate does after an extra run.
 int64_t allocations_of_a_check(int rungs) {
   const TemporaryFolder folder;
   of_rungs(rungs).write(folder.path());
@@ -114,7 +114,7 @@ TEST(SizeOfAReport, CostGrowsWithTheSteps) {
   EXPECT_LT(static_cast<double>(allocations_of(of_steps(600))),
             2.1 * static_cast<double>(allocations_of(of_steps(300))));
 }
-/// Most bytes that were held at a time to read, analyse and write a report, as its program does.
+/// Peak bytes to read, analyse and write a report, as the program does.
 int64_t memory_of(const test::SyntheticReport& report) {
   const TemporaryFolder folder;
   report.write(folder.path());
@@ -125,7 +125,7 @@ int64_t memory_of(const test::SyntheticReport& report) {
 }
 
 TEST(SizeOfAReport, AStepTakesLessMemoryThanItsText) {
-  constexpr int kFew = 1000, kMany = 2000, kRuns = 13;  // of four rungs, three rounds, and the drift
+  constexpr int kFew = 1000, kMany = 2000, kRuns = 13;  // four rungs, three rounds, and the drift run
   const auto more = static_cast<double>(memory_of(of_steps(kMany)) - memory_of(of_steps(kFew)));
   EXPECT_LT(more / ((kMany - kFew) * kRuns), 250) << "bytes";
 }

@@ -24,7 +24,7 @@ TEST(Stored, ReadsWhatIsNewAlone) {
   three_rungs().write(folder.path());
   const fs::path runs = folder.path() / "runs";
   Stored stored = load_report(folder.path());
-  // A result that was read is not read again: damage is not seen as long as its time is the same.
+  // A result is not read twice: damage goes unnoticed while the file's time is the same.
   const fs::path known = runs / "00-base-r1" / "result.json";
   const auto written = fs::last_write_time(known);
   write_file(known, "damaged");
@@ -42,7 +42,7 @@ TEST(Stored, ReadsWhatIsNewAlone) {
   fs::copy(runs / "02-two-r2" / "result.json", runs / "02-two-r4" / "result.json");
   const size_t before = stored.runs.size();
   load_new_runs(stored);
-  EXPECT_EQ(stored.runs.size(), before) << "one is gone, and one is new";
+  EXPECT_EQ(stored.runs.size(), before) << "one run was removed and one was added";
   const auto of = [&](const std::string& id) { return std::ranges::find(stored.runs, id, &StoredRun::id); };
   EXPECT_NE(of("00-base-r1"), stored.runs.end());
   EXPECT_EQ(of("01-one-r1")->result.tokens_per_second, 7);
@@ -110,7 +110,7 @@ TEST(Stored, WhatIsMissingIsNoError) {
     fs::remove(folder.path() / part);
   const Stored stored = load_report(folder.path());
   EXPECT_EQ(stored.runs.size(), 11U);
-  EXPECT_TRUE(stored.plans[2]) << "the runs know it as well";
+  EXPECT_TRUE(stored.plans[2]) << "the run results have the plan as well";
   fs::remove_all(folder.path() / "runs");
   const Analysis a = analyze(load_report(folder.path()));
   EXPECT_EQ(finding_text(a), "Nothing was measured.");

@@ -23,7 +23,7 @@ TEST(Analysis, DriftIsTheBaseAfterEverythingElse) {
   report.drift_tokens_per_second = 900;
   const Analysis a = analysis_of(report);
   EXPECT_NEAR(a.drift->last / a.drift->first, 0.9, 0.01);
-  EXPECT_EQ(row(a, "base").samples.size(), 3U) << "it is no fourth round";
+  EXPECT_EQ(row(a, "base").samples.size(), 3U) << "the drift run is not a round";
 }
 
 Row measured(const std::string& name, std::vector<double> samples) {
@@ -47,9 +47,10 @@ TEST(DisturbedRounds, AreFarFromTheRowsOthersAndFromTheRoundsOthers) {
   const auto quick = disturbed_rounds({steady, fast, measured("lucky", {100, 100, 250})});
   ASSERT_EQ(quick.size(), 1U);
   EXPECT_EQ(quick[0].round, 2);
-  EXPECT_TRUE(disturbed_rounds({measured("two", {100, 500}), steady, fast}).empty()) << "nobody knows which";
+  EXPECT_TRUE(disturbed_rounds({measured("two", {100, 500}), steady, fast}).empty())
+      << "either round may be disturbed";
   EXPECT_TRUE(disturbed_rounds({measured("a", {100, 500, 520}), measured("b", {200, 1000, 900})}).empty())
-      << "the whole round was slow: it cancels";
+      << "the whole round was slow, so ratios are unaffected";
 }
 
 TEST(DisturbedRounds, AreAWarningThatNamesTheFirst) {

@@ -1,4 +1,4 @@
-// The files of a report, with and without the package that draws.
+// The files of a report, with and without the package that draws charts.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -57,7 +57,7 @@ TEST_F(ReportFiles, WithoutAPythonThereAreTables) {
   EXPECT_THAT(text("report.html"), HasSubstr("2,064"));
 }
 
-/// The warning of a report that is written with this Python, which draws no charts.
+/// The warning when a report is written with a Python that cannot draw charts.
 std::string warning_with(const fs::path& python, const fs::path& folder) {
   setenv("OPTRUSH_PYTHON", python.c_str(), 1);
   std::string warning = write_report(folder).warning;
@@ -117,7 +117,7 @@ TEST_F(ReportFiles, WithChartsInBothThemes) {
   const std::string page = text("report.html");
   EXPECT_THAT(page, HasSubstr("window.vegaEmbed"));
   for (const char* outside : {"src=\"http", "<link", "import("})
-    EXPECT_THAT(page, Not(HasSubstr(outside))) << "self-contained";
+    EXPECT_THAT(page, Not(HasSubstr(outside))) << "the page is self-contained";
 }
 
 TEST(GridChart, IsDrawnWhereALineHasTwoPoints) {
@@ -154,7 +154,7 @@ TEST_F(ReportFiles, AreTheSameWhenWrittenAgain) {
   EXPECT_EQ(before, after);
 }
 
-// What is kept beside a report is enough to write it again.
+// A report can be written again from the files that are kept beside it.
 TEST(ReportOfResults, IsTheSame) {
   setenv("OPTRUSH_PYTHON", "/bin/false", 1);
   for (const auto& report : {test::long_ladder(), test::validated(), test::scaling(), test::grid()}) {
@@ -183,7 +183,7 @@ TEST(ReportOfResults, HaveALineForEachRun) {
   EXPECT_EQ(lines, results.at("runs").size());
   for (const Json& run : results.at("runs"))
     EXPECT_EQ(run.at("result"), read_json(folder / "runs" / run.at("id").get<std::string>() / "result.json"));
-  // It is made again from itself, also where a hand has laid it out.
+  // results.json can be written again from itself, also after a change of its formatting.
   const TemporaryFolder kept;
   write_file(kept / "results.json", results.dump(3));
   write_results(kept / "results.json", analyze(load_report(kept.path())));

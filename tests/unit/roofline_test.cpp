@@ -10,7 +10,8 @@
 
 namespace optrush {
 namespace {
-/// A machine of 10 GB/s and 200 GFLOP/s, and a row that moves 1 GB in 0.2 s forward, 3 GB in 0.5 s backward.
+/// A machine with 10 GB/s and 200 GFLOP/s. A row moves 1 GB in 0.2 s in the forward and 3 GB in 0.5 s in the
+/// backward.
 Analysis with_forward_flops(double forward_flops) {
   Analysis a;
   a.context = {{"peak", {{"dtype_flops", {{"fp32", 200e9}}}}}, {"bandwidth_bytes_per_second", 10e9}};
@@ -34,7 +35,7 @@ TEST(Roofline, FewFlopsAByteAreBoundByMemory) {
   EXPECT_DOUBLE_EQ(points[0].roof.ridge(), 20);
   EXPECT_DOUBLE_EQ(points[0].intensity, 2);
   EXPECT_TRUE(points[0].memory_bound());
-  EXPECT_DOUBLE_EQ(points[0].share(), 0.5) << "10 of 20 GFLOP/s that 10 GB/s allow";
+  EXPECT_DOUBLE_EQ(points[0].share(), 0.5) << "10 GFLOP/s of the 20 GFLOP/s that the bandwidth allows";
   EXPECT_EQ(roofline_section(a).table->rows[0][3], "memory");
 }
 

@@ -50,7 +50,7 @@ TEST(RunEnd, FollowsFromTheValidationsThatThereAre) {
   spec.validate.patience = 2;
   const RunEnd end(spec, 0, 4);
   EXPECT_EQ(RunEnd::best(validations({})), std::nullopt);
-  EXPECT_EQ(RunEnd::best(validations({3, 1, 2, 1})), 1U) << "the first of equal ones";
+  EXPECT_EQ(RunEnd::best(validations({3, 1, 2, 1})), 1U) << "the first of equal losses";
   EXPECT_TRUE(RunEnd::improved(validations({3, 2})));
   EXPECT_FALSE(RunEnd::improved(validations({3, 3})));
   EXPECT_FALSE(end.is_over(validations({3, 1, 2})));
@@ -72,7 +72,7 @@ TEST(RunEnd, EpochsAreWholeStepsAndNoMoreThanTheStepsAskedFor) {
             std::string::npos);
 }
 
-/// Trains on text that repeats itself.
+/// Trains on repetitive text.
 RunSpec text_spec(const TemporaryFolder& folder, const std::string& text, int64_t times) {
   std::string all;
   for (int64_t i = 0; i < times; ++i) all += text;
@@ -109,7 +109,7 @@ TEST(Training, EndsWhereTheValidationLossFallsNoMoreAndKeepsTheBest) {
   const auto& made = result.validation;
   const size_t best = *RunEnd::best(made);
   ASSERT_LT(result.steps.size(), 200U);
-  EXPECT_EQ(made.size(), best + 4) << "three came after the best one";
+  EXPECT_EQ(made.size(), best + 4) << "three validations follow the best one";
   EXPECT_EQ(std::ssize(result.steps), made.back().step);
   ASSERT_TRUE(result.best);
   EXPECT_EQ(result.best->step, made[best].step);
@@ -118,7 +118,7 @@ TEST(Training, EndsWhereTheValidationLossFallsNoMoreAndKeepsTheBest) {
   EXPECT_EQ(kept.step(), made[best].step);
   EXPECT_NE(trained.session().log().notes().back().find("no validation loss was below that of step"),
             std::string::npos);
-  // It is the model of that loss.
+  // The saved model has that loss.
   spec.train.lr = 1e-12;
   spec.train.warmup = 0;
   spec.train.steps = 1;
@@ -134,7 +134,7 @@ TEST(Training, SamplesWhatTheModelHasLearned) {
   RunSpec spec = text_spec(folder, "abcdefgh", 200);
   spec.train.steps = 60;
   spec.sample = {.prompts = {"abcd", "fgh", "cdefghabcdefghab"}, .tokens = 20};
-  // Before the first step: nothing that was trained is lost.
+  // The error comes before the first step, so no training is lost.
   const auto refusal_of = [&](const RunSpec& asked) {
     Trained refused(asked);
     int64_t steps = 0;
@@ -153,7 +153,7 @@ TEST(Training, SamplesWhatTheModelHasLearned) {
   const Json sample = Trained(spec).train()["sample"];
   EXPECT_EQ(sample, (Json{{{"prompt", "abcd"}, {"text", "efghabcdefgh"}},
                           {{"prompt", "fgh"}, {"text", "abcdefghabcde"}}}))
-      << "up to the sequence's length of 16";
+      << "sequences have at most 16 tokens";
 }
 }  // namespace
 }  // namespace optrush::testing

@@ -1,4 +1,4 @@
-// Which end a run has that throws.
+// The status of a run that throws.
 #include "worker/run_failure.h"
 
 #include <c10/util/Exception.h>
@@ -43,7 +43,7 @@ TEST(RunFailure, MemoryThatRunsOutIsOomWhoeverSaysSo) {
     EXPECT_EQ(failure.reason.find("Exception raised from"), std::string::npos);
   }
   EXPECT_EQ(failure_of(std::bad_alloc()).status, Status::oom);
-  // A plugin's place stands in front: the error is then one of the host's.
+  // The error of a plugin arrives as an Error of the host, with the plugin's place in front.
   EXPECT_EQ(failure_of(Error("CUDA out of memory. Tried to allocate 1.00 GiB.")).requested_bytes, 1 << 30);
 }
 

@@ -1,4 +1,4 @@
-// What a run stores: read and written by one declaration, from which the JSON schema is made as well.
+// The stored result of a run. One declaration reads it, writes it and makes the JSON schema.
 #include "results/result_text.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ TEST(ContextSchema, TheFileIsMadeFromTheFields) {
   EXPECT_EQ(read_json(file), context_schema()) << "run this test once with OPTRUSH_UPDATE_GOLDENS=1";
 }
 
-/// Fields that hold nothing may be left out or null.
+/// Empty fields may be missing or null.
 void expect_alike(const Json& before, const Json& after, const std::string& place) {
   if (before.is_object() && after.is_object()) {
     for (const auto& [key, value] : before.items())
@@ -89,7 +89,7 @@ TEST(RunResultText, SaysWhatItsDocumentSays) {
         for (StepResult& step : brief.steps) step.phases = {};
         brief.plan.reset();
         if (brief.costs.is_object()) brief.costs.update({{"phases", nullptr}, {"operators", nullptr}});
-        // A key with an escape is left to the parser of documents.
+        // The document parser reads keys with an escape.
         std::string escaped = text;
         if (const size_t at = text.find("\"steps\""); at != std::string::npos)
           escaped.replace(at, 7, R"("st\u0065ps")");
@@ -173,7 +173,8 @@ TEST(RunResultJson, AnErrorKeepsItsCodeAndPlace) {
   EXPECT_EQ(read.code, ErrorCode::unknown_name);
   EXPECT_EQ(read.where, "mine.lua:7");
   EXPECT_FALSE(to_json(RunResult()).contains("code"));
-  EXPECT_EQ(RunResult({Status::oom, "full"}).code, ErrorCode::out_of_memory) << "what its status says";
+  EXPECT_EQ(RunResult({Status::oom, "full"}).code, ErrorCode::out_of_memory)
+      << "the code follows from the status";
 }
 
 /// docs/reference/errors.md has a line `| `code` | meaning | remedy |` for each code, in their order.
@@ -186,7 +187,7 @@ TEST(ErrorCodes, ThePageListsThemAll) {
   const auto names = names_of(ErrorCode());
   EXPECT_THAT(listed, ::testing::ElementsAreArray(names.begin(), names.end()));
   EXPECT_EQ(to_string(ErrorCode::internal), "internal")
-      << "the last one: the names are in the order of the codes";
+      << "the last code: the names are in the order of the codes";
 }
 
 TEST(RunResultJson, WhatIsWrongIsNamed) {

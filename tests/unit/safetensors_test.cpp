@@ -52,7 +52,7 @@ TEST_P(Refused, NamesTheFileAndTheProblem) {
 
 const std::string kTwo = entry("F32", "[1]", "[0,4]");
 
-// The names are those of the reference implementation's error classes.
+// The names are error classes of the reference implementation.
 INSTANTIATE_TEST_SUITE_P(
     Safetensors, Refused,
     ::testing::Values(

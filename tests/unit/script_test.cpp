@@ -1,5 +1,5 @@
-// What golden scripts cannot show: hosts that throw, links, damaged files, and what is made from the binding
-// table.
+// Cases that golden scripts cannot cover: hosts that throw, links, damaged files, and files that are
+// generated from the binding table.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ using testing::is_error;
 using ::testing::Not;
 const fs::path kRoot = fs::path(testing::tests_folder()).parent_path();
 
-/// Keeps what it is given.
+/// A host that keeps the experiments.
 class KeepingHost final : public ScriptHost {
  public:
   fs::path run(const Experiment& experiment) override {
@@ -117,7 +117,7 @@ std::vector<fs::path> documentation() {
   return pages;
 }
 
-/// Every block of Lua in the documentation runs, apart from not being a whole experiment.
+/// Every block of Lua in the documentation runs. A block may be a part of an experiment.
 TEST_F(Script, TheExamplesOfTheDocumentationAreValid) {
   write("requirements.txt", "");
   write("packages.txt", "");
@@ -137,7 +137,7 @@ TEST_F(Script, TheExamplesOfTheDocumentationAreValid) {
   EXPECT_GE(blocks, 20);
 }
 
-/// As a machine with a GPU would answer.
+/// Answers like a machine with a GPU.
 class GpuHost final : public ScriptHost {
  public:
   fs::path run(const Experiment& experiment) override {
@@ -211,10 +211,10 @@ rush.experiment { name = "x", model = rush.llama("nano", { n_layers = layers }) 
   EXPECT_THAT(refused("layers", "4", kValid), HasSubstr("--set"));
   EXPECT_THAT(refused("layers", "many", "pcall(require 'optrush'.arg, 'layers', 1)\n" + kValid),
               HasSubstr("must be an integer"))
-      << "pcall does not hide it";
+      << "pcall does not hide the error";
 }
 
-/// In another working directory while it lives.
+/// Changes the working directory during its lifetime.
 struct StandingIn {
   explicit StandingIn(const std::filesystem::path& folder) { std::filesystem::current_path(folder); }
   ~StandingIn() { std::filesystem::current_path(before); }
@@ -242,10 +242,11 @@ TEST_F(Script, PathsOfTheCommandLineStartAtTheWorkingDirectory) {
     return std::filesystem::path(host.experiments.at(0).base.data.path);
   };
   const auto absolute = std::filesystem::canonical(user.path());
-  EXPECT_EQ(path_with({}, "file"), folder_ / "same.txt") << "a default is the script's";
+  EXPECT_EQ(path_with({}, "file"), folder_ / "same.txt") << "a default is relative to the script";
   EXPECT_EQ(std::filesystem::canonical(path_with({{"file", "same.txt"}}, "file")), absolute / "same.txt");
   EXPECT_EQ(std::filesystem::canonical(path_with({{"file", "./same.txt"}}, "file")), absolute / "same.txt");
-  EXPECT_EQ(path_with({{"file", "deep"}}, "'same.txt'"), folder_ / "same.txt") << "a literal is the script's";
+  EXPECT_EQ(path_with({{"file", "deep"}}, "'same.txt'"), folder_ / "same.txt")
+      << "a literal is relative to the script";
   EXPECT_EQ(std::filesystem::canonical(path_with({{"file", "deep"}}, "file .. '/more.txt'")),
             absolute / "deep/more.txt");
   EXPECT_EQ(path_with({{"file", (folder_ / "own.txt").string()}}, "file"), folder_ / "own.txt");
@@ -280,7 +281,7 @@ for _ = 1, 3 do assert(not pcall(exp.run, exp)) end
 assert(not coroutine.resume(coroutine.create(function() exp:run() end)))
 )";
   EXPECT_THROW(run(script, host), Interrupted);
-  EXPECT_EQ(host.runs, 1) << "after a failure nothing more is run";
+  EXPECT_EQ(host.runs, 1) << "no run follows a failure";
 }
 
 TEST_F(Script, ErrorsKeepTheirParts) {
@@ -339,9 +340,10 @@ TEST_F(Script, AModuleOfALinkedScriptFolderIsFound) {
   EXPECT_EQ(host.experiments.size(), 1U);
 }
 
-// ---- what is made from the binding table ------------------------------------------------------------------
+// ---- files that are generated from the binding table
+// --------------------------------------------------------
 
-/// `text` is what `file` holds between `begin` and `end`; OPTRUSH_UPDATE_GOLDENS=1 writes it there.
+/// Expects `text` in `file` between `begin` and `end`. OPTRUSH_UPDATE_GOLDENS=1 writes it.
 void expect_in_file(const fs::path& file, const std::string& begin, const std::string& end,
                     const std::string& text) {
   const std::string content = read_file(file);
@@ -353,7 +355,7 @@ void expect_in_file(const fs::path& file, const std::string& begin, const std::s
   if (std::getenv("OPTRUSH_UPDATE_GOLDENS") != nullptr)
     write_file(file, content.substr(0, from) + text + content.substr(to));
   else
-    EXPECT_EQ(content.substr(from, to - from), text) << "made anew by OPTRUSH_UPDATE_GOLDENS=1";
+    EXPECT_EQ(content.substr(from, to - from), text) << "OPTRUSH_UPDATE_GOLDENS=1 writes it";
 }
 
 TEST(BindingTable, CommittedStubsAreThoseOfTheTable) {
@@ -387,7 +389,7 @@ TEST(BindingTable, EveryFunctionAndFieldHasAStubAndADoc) {
   }
 }
 
-/// The surface that scripts rely on. A name that goes breaks them; a new one is added here with its golden
+/// The public names for scripts. Removing a name breaks scripts. A new name is added here with its golden
 /// script.
 TEST(BindingTable, IsWhatScriptsRelyOn) {
   std::vector<std::string> titles;
@@ -401,7 +403,7 @@ TEST(BindingTable, IsWhatScriptsRelyOn) {
                           "report:report", "report.dir"));
 }
 
-/// So that no function is bound without a script that calls it.
+/// Every bound function needs a golden script that calls it.
 TEST(BindingTable, EveryFunctionIsCalledByAGoldenScript) {
   std::string scripts;
   for (const auto& entry : fs::directory_iterator(kRoot / "tests" / "scripts"))

@@ -21,7 +21,7 @@ bool holds(const Picks& stack, size_t axis, size_t choice = 0) {
   return std::ranges::count(stack, Pick{axis, choice}) > 0;
 }
 
-/// Speeds by a formula, claimed where they differ by 1 % or more.
+/// Speeds by a formula. A difference of 1 % or more is a claim.
 class Bench final : public Evaluator {
  public:
   using Speed = std::function<double(const Picks&)>;
@@ -63,7 +63,7 @@ TEST(Search, StacksWhatPaysMostFirst) {
   const Found found = search({1, 1, 1}, bench);
   EXPECT_THAT(found.best, ElementsAre(Pick{2, 0}, Pick{0, 0}));
   EXPECT_TRUE(found.finished);
-  EXPECT_EQ(found.stages.size(), 2U);  // each alone, and no move from there
+  EXPECT_EQ(found.stages.size(), 2U);  // each part alone, then no further move
 }
 
 TEST(Search, OfAnAxisTheBestAlternativeIsTaken) {
@@ -81,19 +81,19 @@ TEST(Search, WhatPaysOnlyTogetherWithAnotherIsPutOnLater) {
 }
 
 TEST(Search, ASlowerAlternativeOfAnAxisDoesNotTakeTheFasterOnesPlace) {
-  // Neither pays alone; on top of the first part both do.
+  // Neither is faster alone. On top of the first part both are.
   Bench bench([](const Picks& stack) {
     const double batch = holds(stack, 1, 0) ? 1.2 : holds(stack, 1, 1) ? 1.3 : 1;
     return holds(stack, 0) ? 1.4 * batch : holds(stack, 1, 0) || holds(stack, 1, 1) ? 0.9 : 1.0;
   });
   const Found found = search({1, 2}, bench);
   EXPECT_THAT(found.best, UnorderedElementsAre(Pick{0, 0}, Pick{1, 1}));
-  EXPECT_EQ(found.stages.size(), 3U) << "at once, not by another stage";
+  EXPECT_EQ(found.stages.size(), 3U) << "the faster alternative is taken at once";
 }
 
 TEST(Search, WhatPaysAloneButNotInTheStackIsTakenOff) {
   Bench bench([](const Picks& stack) {
-    if (holds(stack, 0) && holds(stack, 1)) return 1.3;  // less than the first alone
+    if (holds(stack, 0) && holds(stack, 1)) return 1.3;  // less than the first part alone
     return holds(stack, 0) ? 1.4 : holds(stack, 1) ? 1.2 : 1.0;
   });
   EXPECT_THAT(search({1, 1}, bench).best, ElementsAre(Pick{0, 0}));
@@ -108,7 +108,7 @@ TEST(Search, GainsTooSmallToBeClaimedAreTriedTogether) {
 }
 
 TEST(Search, GainsTooSmallToBeClaimedAreTriedTogetherByWhatTheyAreWorthInTheStack) {
-  // Nothing alone, 0.8 % each on top of the first part.
+  // No gain alone, 0.8 % each on top of the first part.
   Bench bench([](const Picks& stack) {
     const auto others = static_cast<double>(stack.size()) - (holds(stack, 0) ? 1 : 0);
     return holds(stack, 0) ? 1.4 * std::pow(1.008, others) : std::pow(0.999, others);
@@ -156,11 +156,11 @@ TEST(Search, PartsThatPayAloneAndBreakTogetherAreTakenApart) {
   EXPECT_EQ(found.stages.at(1).reference.size(), 3U);
   EXPECT_EQ(found.stages.at(1).stacks.front().reason, "the reference breaks");
   bench.broken = [](const Picks&) { return true; };
-  EXPECT_THAT(search({1, 1, 1}, bench).best, IsEmpty()) << "it ends where nothing trains";
+  EXPECT_THAT(search({1, 1, 1}, bench).best, IsEmpty()) << "the search ends if nothing trains";
 }
 
 TEST(Search, NoStackIsRunTwiceInAStage) {
-  // Two parts that save memory, and each is too large without the other.
+  // Two parts that save memory. Each is out of memory without the other.
   Bench bench([](const Picks&) { return 1.0; });
   bench.forecast_of = [](const Picks& stack) {
     const bool one = holds(stack, 0) != holds(stack, 1);
@@ -199,10 +199,10 @@ TEST(Search, AStageThatCouldClaimNothingIsNoEnd) {
   const Found found = search({1}, hurried);
   EXPECT_FALSE(found.finished);
   EXPECT_FALSE(found.answered);
-  EXPECT_EQ(found.stages.size(), 1U) << "nothing can be built on it";
+  EXPECT_EQ(found.stages.size(), 1U) << "no stack can be built on it";
 }
 
-/// Stages in a time limit: each has a number of rounds, as its share of the time allows.
+/// Stages within a time limit. The share of the time sets the number of rounds of each stage.
 class Limited final : public Evaluator {
  public:
   explicit Limited(std::vector<size_t> rounds) : rounds_(std::move(rounds)) {}
@@ -231,10 +231,10 @@ class Limited final : public Evaluator {
 TEST(Search, WhatTheFirstStageClaimsIsTheAnswerWhereTheNextOneClaimsNothing) {
   Limited evaluator({3, 2});
   const Found found = search({1, 1}, evaluator);
-  EXPECT_EQ(found.best.size(), 2U) << "both pay alone";
+  EXPECT_EQ(found.best.size(), 2U) << "both are faster alone";
   EXPECT_TRUE(found.answered);
   EXPECT_FALSE(found.finished);
-  EXPECT_EQ(found.stages.size(), 2U) << "no third stage is built on one without a claim";
+  EXPECT_EQ(found.stages.size(), 2U) << "no third stage follows a stage without a claim";
 }
 
 TEST(Search, WithoutAClaimItHasNoAnswer) {

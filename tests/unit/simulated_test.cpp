@@ -1,5 +1,5 @@
-// Training on a device that is not the CPU, without hardware: what a GPU would refuse is refused, what it
-// would wait for is counted, and the losses are the CPU's.
+// Training on a simulated device. It refuses operations that a GPU refuses, counts host waits, and gives the
+// losses of the CPU.
 #include "simulated/device.h"
 
 #include <ATen/Functions.h>
@@ -47,7 +47,7 @@ TEST_F(Simulated, CountsWhatTheHostWaitsFor) {
   EXPECT_EQ(simulated::counts().waits, 1);
   EXPECT_EQ(simulated::counts().copies, 1);
   there.to(at::kCPU);
-  at::empty({4}).copy_(there, /*non_blocking=*/true);  // pageable: the driver stages it
+  at::empty({4}).copy_(there, /*non_blocking=*/true);  // pageable memory: the driver stages the copy
   EXPECT_EQ(simulated::counts().waits, 3);
   EXPECT_EQ(simulated::counts().copies, 3);
 }
@@ -65,7 +65,7 @@ TEST_F(Simulated, EveryKindOfModelTrainsAsOnTheCpu) {
   EXPECT_EQ(losses_there(mlp_spec()), losses(Trained(mlp_spec()).train()));
 }
 
-// A check in double sets the values of what is frozen, and has to do so where the run is.
+// A check in double sets the values of frozen parameters on the device of the run.
 TEST_F(Simulated, ChecksRunOnAnotherDeviceThanTheCpu) {
   const CheckContext context{simulated::open(simulated::Values::host),
                              Catalogue::find(nano_spec().plugin_path)};
@@ -94,7 +94,7 @@ TEST_F(Simulated, PluginsMadeOfAtenCallsTrainAsOnTheCpu) {
     SCOPED_TRACE(use.name + use.options.dump());
     EXPECT_EQ(losses_there(nano_spec({use})), losses(Trained(nano_spec({use})).train()));
   }
-  // Autocast's lists of operators are a GPU's, not the CPU's: equal to the precision, not to the bit.
+  // Autocast uses the GPU's lists of operators, so losses agree to the precision, not to the bit.
   for (const char* dtype : {"bf16", "fp16"}) {
     const PluginUse use{"mixed_precision", {{"dtype", dtype}}};
     const auto expected = losses(Trained(nano_spec({use})).train()), got = losses_there(nano_spec({use}));
@@ -102,16 +102,17 @@ TEST_F(Simulated, PluginsMadeOfAtenCallsTrainAsOnTheCpu) {
   }
 }
 
-/// Counted where the step runs and where the device carries it out.
+/// Counts from the step and from the device.
 TEST_F(Simulated, ThePlainStepDoesNotWait) {
   for (const auto& stack : {std::vector<PluginUse>{},
                             {{"fused_adamw", Json::object()}, {"clip_grad_norm", {{"max_norm", 0.5}}}}}) {
     RunSpec spec = nano_spec(stack);
-    spec.train.warmup = 2;  // the second is counted: in the first the rotary frequencies move to the device
+    spec.train.warmup =
+        2;  // the second step is counted, because the first moves the rotary frequencies to the device
     const Json costs = Trained(spec, {}, simulated::open(simulated::Values::host)).train()["costs"];
     for (const auto& [phase, cost] : costs["phases"].items())
       EXPECT_EQ(cost["host_waits"], 0) << phase << costs["operators"].dump();
-    EXPECT_EQ(costs["phases"]["data"]["copies"], 1);         // the tokens, pinned
+    EXPECT_EQ(costs["phases"]["data"]["copies"], 1);         // tokens, from pinned memory
     EXPECT_EQ(costs["phases"]["bookkeeping"]["copies"], 2);  // loss and gradient norm
     EXPECT_EQ(costs["total"]["copies"], 1);
   }
@@ -119,7 +120,7 @@ TEST_F(Simulated, ThePlainStepDoesNotWait) {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-/// The numbers are those of LibTorch 2.11's own allocator.
+/// The numbers are from the allocator of LibTorch 2.11.
 TEST(CachingAllocator, TakesSegmentsAsLibTorchDoes) {
   simulated::CachingAllocator allocator{simulated::CachingAllocator::Settings{}};
   const auto expect = [&](int64_t allocated, int64_t reserved) {
@@ -132,9 +133,9 @@ TEST(CachingAllocator, TakesSegmentsAsLibTorchDoes) {
   expect(512 + kMiB, 2 * kMiB);
   allocator.allocate(kMiB, 0);
   expect(512 + 2 * kMiB, 4 * kMiB);
-  const int64_t middle = allocator.allocate(kMiB + 1, 0);  // the first large one: a part of 20 MiB
+  const int64_t middle = allocator.allocate(kMiB + 1, 0);  // the first large block: a part of 20 MiB
   expect(1024 + 3 * kMiB, 24 * kMiB);
-  const int64_t large = allocator.allocate(11 * kMiB, 0);  // from what is left of them
+  const int64_t large = allocator.allocate(11 * kMiB, 0);  // from the rest of the 20 MiB
   expect(1024 + 14 * kMiB, 24 * kMiB);
   allocator.allocate(11 * kMiB, 0);  // a segment of its size, rounded to 2 MiB; 1 MiB over is not split off
   expect(1024 + 26 * kMiB, 36 * kMiB);
@@ -144,7 +145,7 @@ TEST(CachingAllocator, TakesSegmentsAsLibTorchDoes) {
   expect(14 * kMiB, 36 * kMiB);
   allocator.allocate(20 * kMiB, 0);
   expect(34 * kMiB, 36 * kMiB);
-  allocator.allocate(4 * kMiB, 1);  // another stream does not get what is free here
+  allocator.allocate(4 * kMiB, 1);  // another stream does not use this free memory
   expect(38 * kMiB, 56 * kMiB);
 }
 
@@ -159,7 +160,7 @@ TEST(CachingAllocator, TakesTheSmallestFreeBlockThatFits) {
   EXPECT_EQ(allocator.allocated(), 90 * kMiB);
 }
 
-/// Where sizes change, segments of fixed size are left over and one that grows is not.
+/// When sizes change, fixed segments are left unused. An expandable segment is not.
 TEST(CachingAllocator, ExpandableSegmentsGrow) {
   simulated::CachingAllocator fixed{simulated::CachingAllocator::Settings{}},
       expandable{simulated::CachingAllocator::Settings{.expandable = true}};
@@ -214,7 +215,7 @@ TEST_F(Simulated, AForwardAndABackwardHaveAWorkspaceEach) {
   EXPECT_EQ(simulated::peak().total(), simulated::peak().tensors + simulated::peak().rounding + 64 * kMiB);
 }
 
-/// What was opened before keeps its own count.
+/// Memory of an earlier device is counted separately.
 TEST_F(Simulated, OpensWithNothingInMemory) {
   const at::Device device = simulated::open(simulated::Values::none, at::kCUDA);
   Tensor kept = at::empty({1024}, at::TensorOptions(device));

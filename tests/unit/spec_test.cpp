@@ -183,7 +183,7 @@ TEST(Spec, DefaultsAreThoseOfTheStructs) {
   EXPECT_EQ(to_json(train_from_json(Json::object(), kPlace)), to_json(TrainSpec{}));
   EXPECT_EQ(to_json(llama_from_json(Json::object(), kPlace)), to_json(LlamaSpec{}));
   const RunSpec run = run_spec_from_json(Json::object(), kPlace);
-  EXPECT_EQ(run.model, to_json(LlamaSpec{})) << "a model is complete after reading";
+  EXPECT_EQ(run.model, to_json(LlamaSpec{})) << "reading fills in all fields of the model";
   for (const auto& field : spec_fields("train")) EXPECT_EQ(field.fallback, to_json(TrainSpec{})[field.name]);
 }
 

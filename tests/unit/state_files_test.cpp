@@ -1,4 +1,4 @@
-// What lies beside a saved state, and what a run must be to go on from it.
+// The files of a saved state, and the conditions for a run to go on from it.
 #include "spec/state_files.h"
 
 #include <gtest/gtest.h>
@@ -26,13 +26,13 @@ TEST_F(Records, AreThoseOfTheStateThatCounts) {
   fs::create_directories(state_of_step(folder_, 8));
   write_record(folder_, 4, 0, record_);
   write_record(folder_, 4, 1, {{"rank", 1}});
-  EXPECT_FALSE(saved_record(folder_, 0)) << "no state counts yet";
+  EXPECT_FALSE(saved_record(folder_, 0)) << "there is no state";
   commit(4);
   EXPECT_EQ(saved_record(folder_, 0), record_);
   EXPECT_EQ(saved_record(folder_, 1), (Json{{"rank", 1}}));
   EXPECT_FALSE(saved_record(folder_, 2));
   commit(8);
-  EXPECT_FALSE(saved_record(folder_, 0)) << "nothing lies beside it";
+  EXPECT_FALSE(saved_record(folder_, 0)) << "the record is missing";
 }
 
 TEST_F(Records, ThatHaveChangedAreNone) {
@@ -80,7 +80,7 @@ TEST(RunIdentity, InputsAreTheFilesThatAreRead) {
   RunSpec spec;
   const std::string of_nothing = sum_of_inputs(spec);
   spec.data.path = folder / "text";
-  EXPECT_EQ(sum_of_inputs(spec), of_nothing) << "which is not there";
+  EXPECT_EQ(sum_of_inputs(spec), of_nothing) << "the file is missing";
   fs::create_directories(folder / "text" / "deep");
   write_file(folder / "text" / "deep" / "a.txt", "one");
   const std::string one = sum_of_inputs(spec);

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 class StateFolderTest : public ::testing::Test {
  protected:
-  /// Elements [begin, end) of a tensor of 3 x 4, whose elements are their numbers.
+  /// Elements [begin, end) of a tensor of 3 x 4. Each element equals its index.
   static StatePiece piece(int64_t begin, int64_t end) {
     return {"model/w", Layout({3, 4}).range(begin, end), at::arange(begin, end, at::kDouble)};
   }
@@ -32,7 +32,7 @@ class StateFolderTest : public ::testing::Test {
   void damage(const std::string& file, const std::string& text) const {
     std::ofstream(folder_ / file) << text;
   }
-  /// A rank's file with this index of its one tensor, of 12 elements.
+  /// A rank's file with one tensor of 12 elements and this index.
   std::string error_with_index(const std::string& index) const {
     write_safetensors(folder_ / "step-00000001/rank-00000.safetensors", {{"t", at::zeros({12})}},
                       {{"optrush_state", index}});

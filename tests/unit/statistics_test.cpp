@@ -39,7 +39,7 @@ TEST(Statistics, PairedInterval) {
 }
 
 TEST(Statistics, PairsCancelTheDriftOfAMachine) {
-  // Both halve their speed from the first round to the last; the ratio does not notice.
+  // Both speeds halve from the first round to the last. The ratio does not change.
   const Ratio ratio = paired_ratio({2000, 1500, 1000}, {1000, 750, 500});
   EXPECT_NEAR(ratio.value, 2, 1e-12);
   EXPECT_NEAR(ratio.interval->low, 2, 1e-12);
@@ -69,7 +69,7 @@ TEST(Verdict, NoDifferenceIsSaidWithItsBound) {
   const double mean = std::log(ratio.value), error = ratio.standard_error();
   EXPECT_NEAR(verdict.bound, std::exp(std::abs(mean) + 2.919985580353726 * error) - 1, 1e-9);
   EXPECT_EQ(describe(verdict), "no difference above 2.0 %");
-  // Rounded up: 1.0 % would be less than what is plausible.
+  // Rounded up, because 1.0 % is below the plausible limit.
   EXPECT_EQ(describe({Outcome::alike, 0.01001}), "no difference above 1.1 %");
 }
 
@@ -78,7 +78,7 @@ TEST(Verdict, CantTellSaysWhatItWouldTake) {
   const Verdict verdict = verdict_of(ratio);
   EXPECT_EQ(verdict.outcome, Outcome::undecided);
   ASSERT_TRUE(verdict.more);
-  // The same mean and spread over so many rounds decide, and over one fewer they do not.
+  // With this mean and spread, this number of rounds decides, and one round fewer does not.
   const auto after = [&](size_t rounds) {
     const double mean = std::log(ratio.value), spread = ratio.standard_error() * 2;
     const double half = t_quantile(rounds - 1.0) * spread / std::sqrt(rounds);
@@ -88,8 +88,8 @@ TEST(Verdict, CantTellSaysWhatItWouldTake) {
   EXPECT_EQ(after(3 + *verdict.more), Outcome::undecided);
 }
 
-// With so few rounds it matters that n of them leave n - 1 degrees of freedom: t(3) 0.1 / 2 > 0.14 > t(4) 0.1
-// / sqrt(5).
+// n rounds have n - 1 degrees of freedom, which matters for few rounds: t(3) 0.1 / 2 > 0.14 > t(4) 0.1 /
+// sqrt(5).
 TEST(Verdict, OfThreeRoundsItCountsTheDegreesOfFreedom) {
   const Ratio ratio = paired_ratio({std::exp(0.04), std::exp(0.14), std::exp(0.24)}, {1, 1, 1});
   EXPECT_EQ(verdict_of(ratio).more, 2U);

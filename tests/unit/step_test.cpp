@@ -1,4 +1,5 @@
-// The primitives of a step that schedules compose, and what follows from (seed, step, sequence, unit) alone.
+// The primitives of a step that schedules compose, and random numbers that depend only on (seed, step,
+// sequence, unit).
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
@@ -28,8 +29,8 @@ void cut_into_units(Recipe& recipe) {
   });
 }
 
-/// Runs the chunks as a pipeline would, all micro-batches through one chunk before the next one, and hands
-/// gradients from chunk to chunk.
+/// Runs the chunks like a pipeline: all micro-batches go through a chunk before the next one, and gradients
+/// pass from chunk to chunk.
 void chunk_by_chunk(Step& step, int64_t chunks) {
   const int64_t micros = step.microbatches();
   std::map<std::pair<int64_t, int64_t>, Tensor> outs;
@@ -42,7 +43,7 @@ void chunk_by_chunk(Step& step, int64_t chunks) {
   for (int64_t chunk = chunks - 1; chunk >= 0; --chunk)
     for (int64_t micro = micros - 1; micro >= 0; --micro)
       gradients[micro] = step.backward(chunk, micro, outs.at({chunk, micro}), gradients[micro], micro == 0);
-  EXPECT_FALSE(gradients[0].defined());  // nothing comes before embed
+  EXPECT_FALSE(gradients[0].defined());  // embed has no input gradient
   step.update();
 }
 
@@ -111,7 +112,7 @@ TEST(Step, EveryListenerHearsEachShardOnceAndInTheBackward) {
   EXPECT_EQ(in_backward, steps * static_cast<int>(shards));
 }
 
-/// Where an optimizer steps in the backward, too: it asks the run.
+/// Covers an optimizer that steps in the backward as well: it asks the run for the rate.
 TEST(Step, TheOptimizerIsToldTheRateOfItsStep) {
   RunSpec spec = nano_spec();
   spec.train.lr = 1;
@@ -138,7 +139,7 @@ TEST(Step, TheOptimizerIsToldTheRateOfItsStep) {
   }).train();
   EXPECT_EQ(told, (std::vector<double>{0.5, 1, 0.5}));
   EXPECT_EQ(asked, told);
-  EXPECT_EQ(places.size(), 1) << "a recorded step reads it in one place";
+  EXPECT_EQ(places.size(), 1) << "a recorded step reads it at one address";
 }
 
 TEST(Step, AGradientThatListenersSeeIsTheFinalOne) {
@@ -235,7 +236,7 @@ struct Read {
   std::map<std::string, std::vector<StatePiece>> saved;
 };
 
-/// Goes on from `from` where that is given. What it saves is as the trainer saves it, after its last step.
+/// Goes on from the state `from`, if given. Saves its state after the last step, as the trainer does.
 Read read_of(const RunSpec& spec, const Read* from = nullptr, bool with_position = true) {
   Read read;
   Trained trained(spec, [&](Recipe& recipe) {
@@ -293,7 +294,7 @@ TEST(State, DataGoOnWithTheNextSequenceWhateverTheBatch) {
   const Read second = read_of(spec, &first);
   spec.train.accumulation = 3;
   const Read third = read_of(spec, &second);
-  EXPECT_EQ(sequences_of({&first, &second, &third}), sequences_of({&all})) << "none twice, none left out";
+  EXPECT_EQ(sequences_of({&first, &second, &third}), sequences_of({&all})) << "each sequence once";
   for (const Read* run : {&second, &third}) EXPECT_TRUE(run->notes.empty()) << run->notes.front();
 }
 
@@ -343,7 +344,7 @@ TEST(State, HasTheParametersInAllTheirBits) {
     EXPECT_TRUE(at::equal(value.to(weight.scalar_type()), weight)) << of_plain->name;
     rounded = rounded || !at::equal(value, weight.to(at::kFloat));
   }
-  EXPECT_TRUE(rounded) << "the masters have bits that the weights lack";
+  EXPECT_TRUE(rounded) << "the masters have more bits than the weights";
   for (const auto& [key, pieces] : saved) EXPECT_EQ(key.find("optimizer/master"), std::string::npos);
 }
 

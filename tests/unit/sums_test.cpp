@@ -1,4 +1,4 @@
-// A stored file that was changed after it was written is found, and nothing else is.
+// Checksums detect a stored file that was changed later, and report no other file.
 #include "results/sums.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ TEST_F(SumsTest, AChangedDigitIsFound) {
   EXPECT_THAT(error_of([&] { read(plans_); }), AllOf(HasSubstr(plans_.string()), HasSubstr("remove it")));
 }
 
-/// A controller that was killed between the journal's line and the file has left the file before.
+/// A controller that is killed between the journal's line and the file leaves the old file.
 TEST_F(SumsTest, TheFileBeforeIsRightToo) {
   journal_.write("plans.json", {1});
   const std::string before = read_file(plans_);
@@ -51,7 +51,7 @@ TEST_F(SumsTest, AResultIsThatOfTheLastAttempt) {
   write_json(result_, {2});
   EXPECT_THAT(error_of([&] { read(result_); }), HasSubstr("the folder '" + result_.parent_path().string()));
   journal_.started("a", "spec", "", "");
-  EXPECT_EQ(read(result_), Json({2})) << "the controller was killed before it knew the new one";
+  EXPECT_EQ(read(result_), Json({2})) << "the controller was killed before it recorded the new file";
 }
 }  // namespace
 }  // namespace optrush

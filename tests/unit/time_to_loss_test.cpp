@@ -1,4 +1,4 @@
-// How long a run trains until its loss is at a target.
+// The time that a run trains until its loss reaches a target.
 #include "report/analysis/time_to_loss.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// Steps of two seconds with these losses; the first one is warm-up.
+/// Steps of two seconds with these losses. The first step is warm-up.
 RunResult run_of(const std::vector<double>& losses, const std::vector<ValidationPoint>& validation = {}) {
   RunResult run;
   for (size_t i = 0; i < losses.size(); ++i) {
@@ -42,15 +42,15 @@ TEST(TimeToLoss, IsOfTheStepsBeforeTheFirstValidationThatIsThere) {
 
 TEST(TimeToLoss, WithoutValidationTheMeanOfTenStepsCounts) {
   std::vector<double> losses(20, 4);
-  losses[3] = 0.1;  // one lucky step does not reach it
+  losses[3] = 0.1;  // a single low loss does not count
   for (size_t i = 10; i < losses.size(); ++i) losses[i] = 2;
   const RunResult run = run_of(losses);
   EXPECT_FALSE(time_to_loss(run, 2.0)->validated);
   EXPECT_EQ(time_to_loss(run, 2.0)->seconds, 40);
   EXPECT_EQ(time_to_loss(run, 2.0)->steps, 20);
-  EXPECT_EQ(time_to_loss(run, 3.0)->seconds, 30);  // five of four, five of two
+  EXPECT_EQ(time_to_loss(run, 3.0)->seconds, 30);  // the mean of five fours and five twos
   EXPECT_FALSE(time_to_loss(run, 1.9)->seconds);
-  EXPECT_FALSE(time_to_loss(run_of({1, 1, 1}), 3.0)->seconds);  // fewer steps than it takes
+  EXPECT_FALSE(time_to_loss(run_of({1, 1, 1}), 3.0)->seconds);  // too few steps for the mean
 }
 
 TEST(LossesByTime, HasALossForEveryValidationOrStep) {
@@ -89,7 +89,7 @@ TEST(TimeToLoss, RoundsGiveTheirMedianWhereAllOfThemAreThere) {
   EXPECT_EQ(time_to_loss({&fast, &slow}, 3.0)->since_before, 4);
 }
 
-/// A report whose rows reach the target after these seconds and steps; 0: never.
+/// A report with rows that reach the target after these seconds and steps. 0 means never.
 Analysis reaching(const std::vector<std::pair<double, int64_t>>& needs) {
   Analysis a;
   a.experiment.target_loss = 2.5;
@@ -121,10 +121,10 @@ TEST(TimeToLoss, TheFindingNamesTheFirstRung) {
   near.rows[0].time_to_loss->since_before = 8.5;
   EXPECT_THAT(finding(near), HasSubstr("base is next, after 100 steps and 20.0 s (the difference is less "
                                        "than the 8.50 s between two losses)"));
-  // Equally many steps as the first, and sooner there than the third.
+  // As many steps as the first row, and faster than the third.
   EXPECT_THAT(finding(reaching({{26, 130}, {12, 120}, {14, 120}})),
               HasSubstr("rung 2 is next, after 120 steps"));
-  // What is only faster.
+  // As many steps in less time.
   EXPECT_THAT(finding(reaching({{20, 100}, {12, 100}})), Not(HasSubstr("first")));
 }
 
@@ -143,7 +143,8 @@ TEST(TimeToLoss, TheFindingNamesWhoIsNotThere) {
               HasSubstr("No rung reaches a loss of 2.5: base ends at 2.700, the nearest; train for more"));
 }
 
-/// `validated()`, whose last rung misses the loss: base, bf16 autocast (twice as fast), fused AdamW.
+/// The headline of a report, here of `validated()`: base, bf16 autocast (twice as fast), fused AdamW (misses
+/// the loss).
 std::string headline_of(test::SyntheticReport report) { return test::analysis_of(report).headline; }
 
 TEST(TimeToLoss, TheHeadlineDoesNotPraiseAStackThatMissesTheLoss) {
@@ -152,7 +153,7 @@ TEST(TimeToLoss, TheHeadlineDoesNotPraiseAStackThatMissesTheLoss) {
   EXPECT_THAT(misses, HasSubstr("fused AdamW ends at 4.848, and does not reach it"));
   EXPECT_THAT(misses, HasSubstr("bf16 autocast trains 2.00x as fast with 20 % less memory"));
   EXPECT_THAT(misses, Not(HasSubstr("the full stack")));
-  // Where no rung reaches it, the speeds are comparable again.
+  // If no rung reaches the loss, speeds are comparable.
   auto none = test::validated();
   none.experiment.target_loss = 1;
   EXPECT_THAT(headline_of(none), HasSubstr("no rung reaches a loss of 1"));
@@ -169,7 +170,7 @@ TEST(TimeToLoss, AFastRungThatMissesTheLossIsNoGain) {
   ASSERT_TRUE(misses_loss(a, a.rows[2]));
   EXPECT_THAT(a.headline, HasSubstr("; the stack up to bf16 autocast trains 2.00x as fast"));
   EXPECT_THAT(a.headline, Not(HasSubstr("3.00x")));
-  EXPECT_EQ(result_row(a), &a.rows[1]) << "the badge is of the stack that reaches the loss";
+  EXPECT_EQ(result_row(a), &a.rows[1]) << "the badge shows the stack that reaches the loss";
 }
 
 TEST(TimeToLoss, TheFindingKnowsWhatItCannotTell) {
@@ -186,7 +187,7 @@ TEST(TimeToLoss, TheFindingKnowsWhatItCannotTell) {
   a = reaching({{20, 100}, {12, 80}});
   a.rows[0].time_to_loss.reset();
   a.rows[0].status = Status::timeout;
-  EXPECT_THAT(finding(a), Not(HasSubstr("first"))) << "one rung is no comparison";
+  EXPECT_THAT(finding(a), Not(HasSubstr("first"))) << "one rung alone has no comparison";
 }
 
 TEST(TimeToLoss, OfFewStepsItIsNotKnown) {
@@ -200,7 +201,7 @@ TEST(TimeToLoss, OfFewStepsItIsNotKnown) {
 }
 
 TEST(TimeToLoss, TheFindingComparesWhatIsOfOneKind) {
-  // Of another kind, of another task, of the same run.
+  // Another kind of loss, another task, and the same run are not compared.
   Analysis a = reaching({{20, 100}, {12, 80}});
   a.rows[1].time_to_loss->validated = false;
   EXPECT_THAT(finding(a), Not(HasSubstr("first")));

@@ -1,4 +1,4 @@
-// The trace of one more step: what is in it, and that the timed steps know nothing of it.
+// The trace of an extra step: its content, and timed steps without a profiler.
 #include <gtest/gtest.h>
 #include <torch/csrc/profiler/orchestration/observer.h>
 
@@ -20,7 +20,7 @@ RunSpec traced_spec(std::vector<PluginUse> plugins = {}) {
   return spec;
 }
 
-/// How often each name comes.
+/// The number of events by name.
 std::map<std::string, int> names_in(const Json& trace) {
   std::map<std::string, int> names;
   for (const Json& event : trace.at("traceEvents"))
@@ -33,7 +33,7 @@ TEST(Trace, HasTheOperatorsOfOneStepInRangesOfItsPhases) {
   Trained trained(traced_spec());
   train(trained.session(), [](const Json&) {}, nullptr, {.trace = folder / "trace.json"});
   const auto names = names_in(read_json(folder / "trace.json"));
-  EXPECT_EQ(names.at("forward"), 2);  // a micro-batch each
+  EXPECT_EQ(names.at("forward"), 2);  // one for each micro-batch
   EXPECT_EQ(names.at("backward"), 2);
   EXPECT_EQ(names.at("optimizer"), 1);
   EXPECT_EQ(names.at("data"), 1);

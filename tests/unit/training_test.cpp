@@ -1,4 +1,4 @@
-// Training: what its numbers are equal to, and the checks that refuse a run in which nothing trains.
+// Training: its losses against references, and the checks that refuse a run without training.
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ TEST(Training, ParametersThatStayFail) {
   EXPECT_NE(error_of([&] { Trained(spec).train(); }).find("no parameter changed"), std::string::npos);
 }
 
-/// The warnings of a run that leaves so many bytes behind in the timed step `i`.
+/// The warnings of a run that leaks `bytes(i)` bytes in the timed step `i`.
 std::vector<std::string> warnings_of_leaving(int64_t steps, const std::function<int64_t(int64_t)>& bytes) {
   install_cpu_memory_tracking();
   RunSpec spec = nano_spec();
@@ -55,11 +55,11 @@ TEST(Training, MemoryThatGrowsFromStepToStepIsAWarning) {
     EXPECT_NE(found.front().find("in the host's memory grow by 24 bytes per step"), std::string::npos);
   }
   const auto third = warnings_of_leaving(12, [](int64_t i) { return i % 3 == 0 ? 30 : 0; });
-  ASSERT_EQ(third.size(), 1U) << "every third step leaves something";
+  ASSERT_EQ(third.size(), 1U) << "every third step leaks";
   for (const int64_t steps : {5, 12}) {
     EXPECT_TRUE(warnings_of_leaving(steps, [](int64_t) { return 0; }).empty());
     EXPECT_TRUE(warnings_of_leaving(steps, [](int64_t i) { return i == 4 ? 4096 : 0; }).empty())
-        << "a cache that fills late";
+        << "a cache that fills late is not a leak";
   }
 }
 
@@ -83,10 +83,10 @@ TEST(Training, UpdatesThatFewBitsCannotHoldAreAWarning) {
   EXPECT_TRUE(warnings_of_training("bf16", 1e-2).empty());
   EXPECT_TRUE(warnings_of_training("fp32", 1e-6).empty());
   EXPECT_TRUE(warnings_of_training("fp32", 1e-6, {{"bf16_weights", Json::object()}}).empty())
-      << "masters hold what weights do not";
+      << "masters have more bits than weights";
 }
 
-/// An optimizer that lists what `listed` makes of the plain one's list.
+/// An optimizer with the plain optimizer's list of states, changed by `listed`.
 std::string error_of_listing(const std::function<void(std::vector<OptimizerState>&)>& listed) {
   struct Lister final : Optimizer {
     std::unique_ptr<Optimizer> inner;
@@ -130,7 +130,7 @@ TEST(Training, AnOptimizerThatListsItsStateWronglyFails) {
 TEST(Training, AZeroGradientFails) {
   const auto message = error_of([] {
     Trained(nano_spec(), [](Recipe& recipe) {
-      // The loss is as it was, and what goes back from it is zero.
+      // The loss is unchanged, and its gradient is zero.
       recipe.ops.head_loss.wrap(Phase::measure, [](const Ops::HeadLoss::Fn& inner, const Module&) {
         return Ops::HeadLoss::Fn([inner](const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
           const Tensor loss = inner(x, labels, parts);
@@ -151,7 +151,7 @@ TEST(Training, TheGradientNormIsOfTheLossWhateverTheBackwardStartsFrom) {
     return values;
   };
   const auto scaled = norms([](Recipe& recipe) {
-    constexpr double kScale = 1024;  // a power of two: no bit of a gradient changes
+    constexpr double kScale = 1024;  // a power of two does not change the bits of a gradient
     recipe.loss_gradient.replace([](const Tensor& loss) { return at::full_like(loss, kScale); });
     recipe.gradients.wrap(Phase::precision, [](auto inner, const Module&) -> decltype(inner) {
       return [inner](Gradients& gradients, Update& update) {
@@ -186,7 +186,8 @@ TEST(Training, ThePlainOptimizerAndTheFusedOneAgreeInDouble) {
   plain.train.dtype = fused.train.dtype = "fp64";
   plain.train.steps = fused.train.steps = 6;
   const auto expected = losses(Trained(plain).train()), got = losses(Trained(fused).train());
-  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-7);  // lr travels in fp32
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(got[i], expected[i], 1e-7);  // lr is stored in fp32
 }
 
 TEST(Operators, AttentionIsSoftmaxOfScoresInDouble) {
@@ -205,7 +206,7 @@ TEST(Operators, AttentionIsSoftmaxOfScoresInDouble) {
       }
 }
 
-/// Proof that a custom derivative and an adapter live in one block: SwiGLU as a pair under LoRA.
+/// A custom derivative and an adapter work in one block: SwiGLU as a pair under LoRA.
 TEST(Differentiable, APairAndLoraInOneBlockEqualThePlainForm) {
   const Differentiable swiglu{.name = "swiglu",
                               .forward = [](const Tensors& in) -> Differentiable::Result {

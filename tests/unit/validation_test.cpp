@@ -1,4 +1,4 @@
-// The loss on held-out data: what it reads, what it leaves as it was, and what plugins make of it.
+// The loss on held-out data: its sequences, no effect on training, and plugins.
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ RunSpec validating_spec(std::vector<PluginUse> plugins = {}) {
   RunSpec spec = nano_spec(std::move(plugins));
   spec.train.steps = 5;
   spec.validate.every = 2;
-  spec.validate.sequences = 6;  // of a micro-batch of 4: one batch has rows that do not count
+  spec.validate.sequences = 6;  // with micro-batches of 4, one batch has padding rows
   return spec;
 }
 
@@ -44,7 +44,7 @@ TEST(Validation, ComesEveryNStepsAndAfterTheLast) {
   std::vector<int64_t> steps;
   for (const Json& point : points) {
     steps.push_back(point.at("step"));
-    EXPECT_NEAR(point.at("loss"), std::log(64), 0.3);  // random tokens: nothing to learn
+    EXPECT_NEAR(point.at("loss"), std::log(64), 0.3);  // random tokens cannot be learned
     EXPECT_GT(point.at("seconds"), 0);
   }
   EXPECT_EQ(steps, (std::vector<int64_t>{2, 4, 6}));
@@ -129,7 +129,7 @@ TEST(Validation, IsTheSameWhateverTheMicroBatch) {
 }
 
 TEST(Validation, DropoutRests) {
-  // With dropout of almost everything the adapters' part would be another one in each forward.
+  // With a dropout of 0.9, each forward in training gives another loss.
   RunSpec spec = validating_spec({{"lora", {{"rank", 4}, {"dropout", 0.9}}}});
   Trained trained(spec);
   trained.train();

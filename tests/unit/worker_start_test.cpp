@@ -1,4 +1,4 @@
-// What the start of a run reads: each plugin's description once, and the list of its data once.
+// Files that are read at the start of a run: each plugin's description once, and the list of data once.
 #include <gtest/gtest.h>
 
 #include "../support/folders.h"
@@ -22,7 +22,7 @@ class WorkerStart : public ::testing::Test {
       fs::copy_file(fs::path(testing::build_folder()) / "plugins" / name, folder_ / "plugins" / name);
   }
 
-  /// Of a model that is as small as possible, for two steps.
+  /// A run of the smallest possible model for two steps.
   void run(const Json& changes = Json::object()) const {
     Json spec = {{"model",
                   {{"dim", 16},
@@ -56,7 +56,7 @@ TEST_F(WorkerStart, ReadsADescriptionOnce) {
   testing::Opens plugins(folder_ / "plugins");
   run({{"plugins", {{{"name", "fused_adamw"}}}}});
   EXPECT_EQ(plugins.of("lora.so"), 1);
-  EXPECT_EQ(plugins.of("fused_adamw.so"), 3) << "for its description, for its sum, and to load it";
+  EXPECT_EQ(plugins.of("fused_adamw.so"), 3) << "for its description, for its checksum, and to load it";
 }
 
 TEST_F(WorkerStart, ReadsNoDescriptionForARunWithoutPlugins) {

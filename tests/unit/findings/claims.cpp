@@ -21,7 +21,7 @@ void is(const Groups& g, size_t at, const Measured& m) {
   is(g[at + 2], m.high, "the high end");
   if (m.claim()) {
     const bool holds_1 = std::stod(g[at + 1]) <= 1 && std::stod(g[at + 2]) >= 1;
-    EXPECT_FALSE(holds_1) << "printed, the interval holds 1";
+    EXPECT_FALSE(holds_1) << "the printed interval contains 1";
   }
 }
 

@@ -89,7 +89,7 @@ std::vector<std::string> Facts::ablated() const {
 Measured Facts::worth(const std::string& name) const {
   const auto full = ok_rows([](const Row& r) { return r.group == "full"; });
   const Row& without = row("without " + name);
-  // One without a rung that changes the problem is not compared with the full stack.
+  // If a rung changes the problem, the stack without it is not compared with the full stack.
   const bool compared = !full.empty() && without.ok() && without.previous.variant == full.front()->variant;
   return compared ? ratio(*full.front(), without) : Measured{};
 }

@@ -1,4 +1,4 @@
-// What the table of a report says, found without the code that writes its sentences.
+// Facts from the table of a report, computed independently of the code that writes its sentences.
 #pragma once
 #include <functional>
 #include <string>
@@ -7,7 +7,7 @@
 #include "report/analysis/analysis.h"
 
 namespace optrush::test {
-/// A ratio as the samples of the table give it.
+/// A ratio computed from the samples in the table.
 struct Measured {
   size_t rounds = 0;
   double value = 1, low = 0, high = 0;
@@ -18,7 +18,7 @@ struct Measured {
   bool claim() const { return faster() || slower(); }
 };
 
-/// Looks things up in the table of an analysis, which has to stay.
+/// Looks facts up in the table of an analysis. The analysis must outlive it.
 class Facts {
  public:
   explicit Facts(const Analysis& analysis) : a_(analysis) {}
@@ -26,31 +26,32 @@ class Facts {
 
   const Row& row(const std::string& name) const;
   Measured ratio(const Row& subject, const Row& reference) const;
-  /// Of a row with the one that its cell "vs previous" or "vs base" is about.
+  /// A row against the row in its cell "vs previous" or "vs base".
   Measured to_previous(const Row& r) const;
   Measured to_base(const Row& r) const;
   std::vector<const Row*> ok_rows(const std::function<bool(const Row&)>& wanted) const;
-  /// Rows of a ladder with a cell against the row right below, of one problem and on as many ranks.
+  /// Rows of a ladder that are compared with the row right below, with the same problem and number of ranks.
   std::vector<const Row*> ladder() const;
-  /// The logarithm of the largest difference that is not excluded, by two one-sided tests.
+  /// The logarithm of the largest difference that two one-sided tests do not exclude.
   double farthest(const Measured& m) const;
   bool undecided(const Measured& m) const;
-  /// Of "the full stack", "the stack up to X" or a rung.
+  /// The row of "the full stack", "the stack up to X" or a rung.
   const Row& stack(const std::string& name) const;
-  /// Names of the rungs that a row of the table leaves out of the full stack.
+  /// Names of the rungs that a row leaves out of the full stack.
   std::vector<std::string> ablated() const;
-  /// The full stack over the one without it; no rounds where one of them did not end well.
+  /// The full stack over the stack without this rung. No rounds if one of them failed.
   Measured worth(const std::string& name) const;
-  /// Of a grid, what can be called the fastest.
+  /// The combinations of a grid that can be called the fastest.
   std::vector<const Row*> rivals() const;
   const ScalingSeries& series(const std::string& title) const;
-  /// Of a series, the most ranks that have an interval over the fewest; null: none have.
+  /// The largest number of ranks in a series with an interval against the smallest number. Null if there is
+  /// none.
   const Row* most_ranks(const ScalingSeries& series) const;
   /// Rows whose losses can be compared with the target.
   std::vector<const Row*> timed() const;
-  /// Does not reach the target loss, which another row does.
+  /// Whether the row misses the target loss and another row reaches it.
   bool misses(const Row& r) const;
-  /// Runs without a result yet.
+  /// Number of runs without a result.
   size_t missing() const;
   const Row& last_of_ladder() const;
   std::string table() const;

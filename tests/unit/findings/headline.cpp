@@ -9,7 +9,7 @@
 
 namespace optrush::test {
 namespace {
-/// The stack of the headline's first clause.
+/// The stack in the headline's first clause.
 const Row& end_of_told_stack(const Facts& f) {
   std::smatch m;
   const std::string text = f.analysis().headline;

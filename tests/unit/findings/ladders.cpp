@@ -32,7 +32,7 @@ void each_gains(const Facts& f, const Groups& g) {
 
 const Row& end_of_ladder(const Facts& f, const Groups& g) {
   if (g[1] == "whole ladder") return f.last_of_ladder();
-  // Where a rung stands beside others, no rung has all of them.
+  // With branches, no rung includes all others.
   const bool branches = std::ranges::any_of(f.analysis().variants, [](const Variant& variant) {
     return variant.group == "ladder" && variant.previous != variant.index - 1;
   });

@@ -13,7 +13,7 @@ void ended(const Facts& f, const std::vector<std::string>& names, const std::str
     if (r.status == ended_so(how) && r.started) expected.push_back(r.name);
   EXPECT_THAT(names, ::testing::ElementsAreArray(expected));
 }
-/// A larger ratio of another problem is in the table, so the sentence says which rows it is about.
+/// The table has a larger ratio of another problem, so the sentence names its rows.
 void like_for_like(const Facts& f, const std::string& begin, const Measured& best) {
   bool larger = false;
   for (const Row* r : f.ok_rows([](const Row& one) { return one.base.speed.has_value(); }))

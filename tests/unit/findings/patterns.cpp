@@ -4,7 +4,7 @@
 
 namespace optrush::test {
 namespace {
-/// Made once: to compile a pattern takes a thousand times as long as to match it.
+/// Compiled once: compiling a pattern takes a thousand times as long as matching it.
 const std::regex& compiled(const std::string& pattern) {
   static std::map<std::string, std::regex> all;
   const auto known = all.find(pattern);

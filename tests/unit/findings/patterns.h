@@ -1,4 +1,4 @@
-// Sentences as patterns, and what is checked of each.
+// Patterns of sentences, and a check for each.
 #pragma once
 #include <functional>
 #include <regex>
@@ -12,20 +12,20 @@ inline const std::string kValue = R"((\d+\.\d+)x)", kRatio = kValue + R"( \[(\d+
 inline const std::string kName = R"(([A-Za-z]+(?: [a-z]+)?(?: \+ [A-Za-z]+)*))";
 
 using Groups = std::vector<std::string>;
-/// Patterns, and what has to hold of their groups, which begin with the whole sentence.
+/// Patterns with a check of their groups. Group 0 is the whole sentence.
 using Sentences = std::vector<std::pair<std::string, std::function<void(const Groups&)>>>;
 
-// Templates of the library, which take seconds to compile: patterns.cpp alone has them.
+// Only patterns.cpp instantiates std::regex_match and the like: they take seconds to compile.
 
-/// Whether all of the text is of this pattern; its groups.
+/// Whether the whole text matches the pattern. Sets `groups`.
 bool fits(const std::string& text, std::smatch& groups, const std::string& pattern);
 bool fits(const std::string& text, const std::string& pattern);
-/// Whether a part of the text is of this pattern; the groups of the first one.
+/// Whether a part of the text matches the pattern. Sets the groups of the first match.
 bool has(const std::string& text, std::smatch& groups, const std::string& pattern);
-/// The groups of every part of the text that is of this pattern.
+/// The groups of every match in the text.
 std::vector<Groups> all_in(const std::string& text, const std::string& pattern);
-/// The text less every part of this pattern.
+/// The text without all matches of the pattern.
 std::string without(const std::string& text, const std::string& pattern);
-/// Checks a text by the first pattern that it matches; false: it matches none.
+/// Checks the text by the first pattern that matches. False if none does.
 bool check_by(const Sentences&, const std::string& text);
 }  // namespace optrush::test

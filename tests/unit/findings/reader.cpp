@@ -42,11 +42,10 @@ class Reader {
       EXPECT_EQ(std::stoul(m[1]), facts_.missing());
       text = m[2];
     }
-    if (!check_by(sentences_, without_capital(text)))
-      ADD_FAILURE() << "the reader does not know this sentence";
+    if (!check_by(sentences_, without_capital(text))) ADD_FAILURE() << "no pattern matches this sentence";
   }
 
-  /// As in the middle of a sentence.
+  /// Lower case, as in the middle of a sentence.
   std::string without_capital(std::string text) const {
     if (std::ranges::none_of(a_.rows, [&](const Row& r) { return text.starts_with(r.name); }))
       text.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(text.front())));
@@ -58,8 +57,8 @@ class Reader {
     return without(text, R"( \[[\d.,]+, [\d.,]+\])");
   }
 
-  /// The sentence that a report opens with: clauses of its own, and findings without their intervals, which
-  /// are read with those.
+  /// The headline: its own clauses, and findings without their intervals. Findings are read with the
+  /// intervals.
   void read_headline() const {
     SCOPED_TRACE("headline: " + a_.headline);
     if (a_.headline == without_intervals(a_.findings.front())) return;
@@ -78,12 +77,12 @@ class Reader {
     for (size_t end = 0; (end = rest.find("; ")) != std::string::npos; rest.erase(0, end + 2), ++clauses)
       read_clause(rest.substr(0, end));
     EXPECT_EQ(rest, "");
-    EXPECT_LE(clauses, 6U) << "nobody can repeat it";
+    EXPECT_LE(clauses, 6U) << "too many clauses to remember";
   }
 
   void read_clause(const std::string& clause) const {
     SCOPED_TRACE(clause);
-    if (!check_by(clauses_, clause)) ADD_FAILURE() << "the reader does not know this clause";
+    if (!check_by(clauses_, clause)) ADD_FAILURE() << "no pattern matches this clause";
   }
 
   const Analysis& a_;

@@ -1,9 +1,9 @@
-// Reads the sentences that a report opens with against its table, and knows nothing of the code that wrote
-// them. A sentence that it does not know is an error.
+// Checks the opening sentences of a report against its table, independently of the code that writes them. An
+// unknown sentence is an error.
 #pragma once
 #include "report/analysis/analysis.h"
 
 namespace optrush::test {
-/// The findings and the headline of an analysis; a failure of the test for each thing that is not so.
+/// Checks the findings and the headline of an analysis. Each wrong statement fails the test.
 void read_findings(const Analysis&);
 }  // namespace optrush::test

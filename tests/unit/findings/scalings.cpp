@@ -35,7 +35,7 @@ Sentences of_scalings(const Facts& f) {
          is(g, 2, speed);
          EXPECT_EQ(g[8].empty(), speed.claim());
          if (!g[8].empty()) verdict(f, g[8], speed);
-         bool faster = false;  // of which too few rounds are there
+         bool faster = false;  // with too few rounds for a claim
          for (const OtherProgram& program : f.analysis().programs) {
            if (*f.analysis().row(program.variant)->tokens_per_second <= *other.tokens_per_second) continue;
            faster = true;

@@ -9,7 +9,7 @@
 
 namespace optrush::test {
 namespace {
-/// "X ends at 2.700" or "X reaches it only in some rounds", of the row whose loss is the lowest.
+/// "X ends at 2.700" or "X reaches it only in some rounds", where X has the lowest loss.
 void nearest(const Facts& f, const std::string& text, const std::vector<const Row*>& rows) {
   std::smatch m;
   ASSERT_TRUE(

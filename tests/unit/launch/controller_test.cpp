@@ -1,4 +1,4 @@
-// The runs of an experiment: their order, their ends, and what a report's folder has of them.
+// The runs of an experiment: their order, their ends, and their files in the report's folder.
 #include <gmock/gmock.h>
 
 #include <unistd.h>
@@ -44,7 +44,8 @@ TEST_F(Controller, EqualStacksAreTrainedOnce) {
   const Row &full = a.rows.at(3), &without_b = a.rows.at(5);
   EXPECT_EQ(full.samples, a.rows.at(2).samples);
   EXPECT_THAT(without_b.notes, Contains("the same run as 'a'"));
-  EXPECT_FALSE(without_b.previous.speed->same_run) << "the full stack is b's run, and this one is a's";
+  EXPECT_FALSE(without_b.previous.speed->same_run)
+      << "the full stack shares the run of b, and this row the run of a";
   run(e, resuming());
   EXPECT_THAT(starts(), IsEmpty());
 }
@@ -75,7 +76,7 @@ TEST_F(Controller, WhatIsStackedOnARefusedRungStandsOnTheOneBelow) {
   EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-a-r1", "03-b-r1", "04-c-r1", "00-base-drift"));
   const Stored stored = load_report(report());
   EXPECT_EQ(stored.variants[3].previous, 1);
-  EXPECT_EQ(stored.variants[3].spec.train.warmup, 3) << "without what was refused";
+  EXPECT_EQ(stored.variants[3].spec.train.warmup, 3) << "the refused rung's settings are left out";
   EXPECT_EQ(stored.variants[4].previous, 3);
   const Analysis a = analyze(stored);
   EXPECT_EQ(a.rows[2].status, Status::failed);
@@ -83,7 +84,7 @@ TEST_F(Controller, WhatIsStackedOnARefusedRungStandsOnTheOneBelow) {
               ::testing::Contains("it builds on 'a', because unplanned could not be stacked"));
   EXPECT_THAT(a.rows[4].notes, IsEmpty());
   run(e, resuming());
-  EXPECT_THAT(starts(), IsEmpty()) << "the runs of the new stacks are no strangers";
+  EXPECT_THAT(starts(), IsEmpty()) << "the runs of the new stacks count as known";
 }
 
 TEST_F(Controller, OnlyStandsOnTheRungBelowARefusedOneToo) {
@@ -93,7 +94,7 @@ TEST_F(Controller, OnlyStandsOnTheRungBelowARefusedOneToo) {
   e.parts[0].rungs[1].settings = {{"train", {{"warmup", 2}}}};
   RunRequest only = request();
   only.only = {"b"};
-  EXPECT_TRUE(run(e, only).all_ok) << "what it does not stand on is no failure of this run";
+  EXPECT_TRUE(run(e, only).all_ok) << "a failed rung that this one does not build on is no failure";
   EXPECT_THAT(starts(), ElementsAre("00-base-r1", "03-b-r1", "00-base-drift"));
   EXPECT_EQ(load_report(report()).variants.at(3).spec.train.warmup, 3);
   run(e, resuming());
@@ -101,7 +102,7 @@ TEST_F(Controller, OnlyStandsOnTheRungBelowARefusedOneToo) {
   only = resuming();
   only.only = {"a"};
   run(e, only);
-  EXPECT_THAT(starts(), IsEmpty()) << "and runs above it stay what they are";
+  EXPECT_THAT(starts(), IsEmpty()) << "runs of later rungs are kept";
   EXPECT_FALSE(fs::exists(report() / "replaced"));
 }
 
@@ -110,13 +111,13 @@ TEST_F(Controller, LooksAtTheMachineBetweenRounds) {
   probing.probe_s = 0.01;
   run(experiment({"a"}, 2), probing);
   const Stored stored = load_report(report());
-  ASSERT_EQ(stored.noise.size(), 3U) << "before, between and after";
+  ASSERT_EQ(stored.noise.size(), 3U) << "measured before, between and after the runs";
   EXPECT_EQ(stored.noise.back().round, 2);
   EXPECT_GT(stored.noise.front().median, 0);
   EXPECT_TRUE(stored.noise.front().before.contains("steal_ticks"));
   probing.resume = true;
   run(experiment({"a"}, 2), probing);
-  EXPECT_EQ(load_report(report()).noise.size(), 3U) << "nothing was left to run";
+  EXPECT_EQ(load_report(report()).noise.size(), 3U) << "there was nothing to run";
 }
 
 TEST_F(Controller, FolderHoldsWhatTheReportReads) {
@@ -231,14 +232,15 @@ TEST_F(Controller, TheGatesRunsFollowTheFirstRound) {
 }
 
 TEST_F(Controller, AReferenceThatRanOnceIsRepeatedWhereBitsDiffer) {
-  // The second rung changes nothing, and its losses differ in the last digits.
+  // The second rung keeps the function. Its losses differ in the last digits.
   run(experiment({"plain", "jitter"}));
   EXPECT_THAT(starts(),
               ElementsAre("00-base-r1", "01-plain-r1", "02-jitter-r1", "01-plain-repeat", "00-base-drift"));
   EXPECT_EQ(analyze(load_report(report())).rows[2].status, Status::broken)
       << "the reference repeats its bits";
   run(experiment({"plain", "jitter"}, 2));
-  EXPECT_THAT(starts(), ::testing::Not(::testing::Contains(HasSubstr("repeat")))) << "its rounds show it";
+  EXPECT_THAT(starts(), ::testing::Not(::testing::Contains(HasSubstr("repeat"))))
+      << "several rounds need no repeat";
 }
 
 TEST_F(Controller, OnlyKeepsTheBaseAndTheStacking) {
@@ -309,8 +311,8 @@ TEST_F(Controller, TheProgressMayBeReadByNobody) {
 
 TEST_F(Controller, AnInterruptKeepsWhatIsDone) {
   const auto e = experiment({"slow", "b"});
-  // The signal comes once the slow run is under way; this process has one more thread than it, so it is sent
-  // to itself.
+  // The signal comes while the slow run is under way. This process has another thread, so the signal goes to
+  // the whole process.
   std::thread interrupter;
   {
     sigset_t held;

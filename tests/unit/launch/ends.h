@@ -6,7 +6,7 @@
 #include <string>
 
 namespace optrush::testing {
-/// Waits for a process that was killed: it is gone once somebody has reaped it, until then it is a zombie.
+/// Waits for a killed process to end: it is a zombie until it is reaped, and then it is gone.
 inline bool ends(pid_t pid) {
   for (int i = 0; i < 10000; ++i, usleep(1000)) {
     std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
@@ -16,8 +16,8 @@ inline bool ends(pid_t pid) {
   return false;
 }
 
-/// A shell script that ends and leaves a process `sleep` in a session of its own. The process writes its id
-/// to `number` first.
+/// A shell script that ends and leaves a process `sleep` in a new session. The process writes its id to
+/// `number` first.
 inline std::string leaves_a_sleep(const std::filesystem::path& number) {
   return "setsid sh -c 'echo $$ > " + number.string() + "; exec sleep 1000' & while ! test -s " +
          number.string() + "; do sleep 0.01; done";

@@ -29,8 +29,8 @@ TEST_F(Estimate, CountsRunsOfTheSameSpec) {
   e.rounds = 3;
   const TimeEstimate again = estimate_time(jobs_of(e), stored);
   EXPECT_EQ(again.all, 9U);
-  EXPECT_EQ(again.known, 6U) << "nothing is known of the rung that failed";
-  // The base ran twice: the median of both.
+  EXPECT_EQ(again.known, 6U) << "the failed rung has no estimate";
+  // The base ran twice, so its estimate is the median of both runs.
   const double base = (seconds_of("00-base-r1", 13) + seconds_of("00-base-drift", 13)) / 2;
   EXPECT_NEAR(again.seconds, 3 * (base + seconds_of("01-a-r1", 13)), 1e-9);
 

@@ -1,4 +1,4 @@
-// External rungs: what a program is given, and what becomes of each of its ends.
+// External rungs: the input of the program, and the result for each way that it ends.
 #include <gmock/gmock.h>
 
 #include "fixture.h"
@@ -19,7 +19,7 @@ class ExternalRung : public testing::Launch {
     rung.external = External{.command = {kProgram, end}};
     return rung;
   }
-  /// Base, then one rung for each end.
+  /// The base, then one rung for each way to end.
   static Experiment programs(const std::vector<std::string>& ends, int64_t rounds = 1) {
     Experiment e = experiment({}, rounds);
     e.parts.emplace_back();
@@ -50,7 +50,7 @@ TEST_F(ExternalRung, EveryEndBecomesAStatus) {
   EXPECT_EQ(status("07-rateless-r1"), "crashed");
   EXPECT_THAT(reason("07-rateless-r1"), HasSubstr("without tokens_per_second"));
   EXPECT_EQ(status("08-lossless-r1"), "ok");
-  EXPECT_EQ(status("09-wrong-r1"), "ok") << "the gate is the report's";
+  EXPECT_EQ(status("09-wrong-r1"), "ok") << "the report applies the gate";
   EXPECT_EQ(status("10-skip-r1"), "skipped");
   EXPECT_EQ(reason("10-skip-r1"), "no such framework");
   EXPECT_EQ(status("11-crash-r1"), "crashed");
@@ -66,7 +66,7 @@ TEST_F(ExternalRung, EveryEndBecomesAStatus) {
   EXPECT_TRUE(a.rows[8].ok() && !a.rows[8].checked);
   EXPECT_THAT(a.rows[8].notes, ElementsAre("not checked: the program reports no losses"));
   EXPECT_EQ(a.rows[9].status, Status::broken);
-  ASSERT_EQ(a.programs.size(), 4U) << "a broken one is no rival";
+  ASSERT_EQ(a.programs.size(), 4U) << "a broken program is left out";
   EXPECT_EQ(a.programs[0].fastest, 0);
   EXPECT_DOUBLE_EQ(a.programs[0].comparison.speed->value, 2);
 }
@@ -75,7 +75,7 @@ TEST_F(ExternalRung, ARemovedFolderIsThatRunsEnd) {
   EXPECT_FALSE(run(programs({"removes", "write"})).all_ok);
   EXPECT_EQ(status("01-removes-r1"), "crashed");
   EXPECT_EQ(status("02-write-r1"), "ok");
-  EXPECT_EQ(analysis().rows[1].status, Status::crashed) << "the report can be read";
+  EXPECT_EQ(analysis().rows[1].status, Status::crashed) << "the report is still readable";
 }
 
 TEST_F(ExternalRung, RunsInTheSameRounds) {
@@ -107,7 +107,8 @@ TEST_F(ExternalRung, IsGivenSpecOutMetricsAndItsSettings) {
                   (folder / "metrics.jsonl").string(), testing::kFakeWorker.string(), "--ranks=1"}));
   EXPECT_EQ(told.at("folder"), folder_.path().string());
   EXPECT_EQ(told.at("environment").at("FAKE_MODE"), "fast");
-  EXPECT_EQ(told.at("environment").at("OMP_WAIT_POLICY"), "active") << "the rung has the last word";
+  EXPECT_EQ(told.at("environment").at("OMP_WAIT_POLICY"), "active")
+      << "the rung's environment overrides the machine's";
   EXPECT_EQ(told.at("environment").at("OMP_NUM_THREADS"), "3");
   EXPECT_EQ(told.at("environment").at("OPTRUSH_WORLD_SIZE"), "1");
   EXPECT_EQ(read_json(folder / "spec.json").at("threads"), 3);
@@ -124,12 +125,13 @@ TEST_F(ExternalRung, RunsThatStartAlikeShareOneExport) {
     return given(id).at("arguments").at(1).get<std::string>();
   };
   EXPECT_EQ(start_of("01-write-r1"), start_of("01-write-r2"));
-  EXPECT_EQ(start_of("01-write-r1"), start_of("02-print-r1")) << "threads start nothing else";
-  EXPECT_NE(start_of("01-write-r1"), start_of("03-pretty-r1")) << "other tokens";
+  EXPECT_EQ(start_of("01-write-r1"), start_of("02-print-r1"))
+      << "the number of threads does not change the start";
+  EXPECT_NE(start_of("01-write-r1"), start_of("03-pretty-r1")) << "another batch has other tokens";
   const auto begun = starts();
   EXPECT_EQ(std::ranges::count_if(begun, [](const auto& line) { return line.ends_with(".tmp"); }), 3)
-      << "one export for each start: two batches, and the gate's probe";
-  EXPECT_FALSE(fs::exists(report() / "starts")) << "gigabytes are not kept";
+      << "one export for each start: two batches and the gate's probe";
+  EXPECT_FALSE(fs::exists(report() / "starts")) << "exported weights are removed";
 }
 
 TEST_F(ExternalRung, AMissingProgramIsSkippedAndTheRestGoesOn) {
@@ -145,13 +147,13 @@ TEST_F(ExternalRung, AMissingLibraryIsSkipped) {
   Experiment e = programs({"write", "print"});
   e.parts[0].rungs[0].external->preload = {"libno-such-thing.so.7"};
   e.parts[0].rungs[1].external->preload = {"libc.so.6"};
-  EXPECT_TRUE(run(e).all_ok) << "what a machine lacks is no failure";
+  EXPECT_TRUE(run(e).all_ok) << "a missing requirement of the machine is no failure";
   EXPECT_EQ(status("01-write-r1"), "skipped");
   EXPECT_THAT(reason("01-write-r1"), HasSubstr("the library libno-such-thing.so.7 is missing"));
   EXPECT_EQ(given("02-print-r1").at("environment").at("LD_PRELOAD"), "libc.so.6");
 }
 
-/// What a start of these rungs says of what this machine lacks; empty: nothing.
+/// The message about requirements that this machine lacks, when these rungs start. Empty if there are none.
 class Needed : public ExternalRung {
  protected:
   Needed() {
@@ -173,7 +175,7 @@ class Needed : public ExternalRung {
     Interrupts interrupts;
     return testing::error_of([&] { require_what_is_needed(Expanded(experiment_), only, interrupts); });
   }
-  /// A file in the script's folder.
+  /// Writes a file to the script's folder.
   std::string file(const std::string& name, const std::string& text) const {
     write_file(folder_ / name, text);
     return name;
@@ -208,7 +210,7 @@ TEST_F(Needed, OnlyWantedRungsCount) {
 }
 
 TEST_F(Needed, AnotherVersionIsNotEnough) {
-  // Versions are compared where Python's own package for that is there, as pip and transformers bring it.
+  // Versions are compared if Python's package `packaging` is installed, as pip and transformers require it.
   write_file(folder_ / "packaging/__init__.py", "");
   write_file(folder_ / "packaging/requirements.py",
              "class Requirement:\n  marker = None\n  def __init__(self, line): self.specifier = self\n"

@@ -22,23 +22,24 @@ namespace optrush::testing {
 inline const std::filesystem::path kFakeWorker =
     std::filesystem::path(tests_folder()) / "unit/launch/fake_worker.py";
 
-/// What is said of a SIGKILL that is not the kernel's, as far as it can be told here.
+/// The message for a SIGKILL that does not come from the kernel. It depends on the counters that this system
+/// has.
 inline BadEnd killed_by_hand() {
   const OomKills now = OomKills::read();
   return describe_bad_end(
       {.kind = ProcessEnd::Kind::signalled, .signal = SIGKILL, .out_of_memory = now.rose_since(now)}, {});
 }
 
-/// Experiments whose runs a fake worker makes, in a folder of their own.
+/// Runs experiments with a fake worker in a temporary folder.
 class Launch : public ::testing::Test {
  protected:
   Launch() {
     setenv("FAKE_WORKER_STARTS", starts_file_.c_str(), 1);
     unsetenv("FAKE_CPU");
-    unsetenv("OMP_NUM_THREADS");  // a wish of whoever starts the tests
+    unsetenv("OMP_NUM_THREADS");  // the caller of the tests may have set it
   }
 
-  /// A ladder of rungs that change nothing but their name tells the fake worker how to end.
+  /// A ladder of rungs without settings. The name of a rung tells the fake worker how to end.
   static Experiment experiment(const std::vector<std::string>& rungs, int64_t rounds = 1) {
     Experiment e;
     e.name = "fake";
@@ -51,7 +52,7 @@ class Launch : public ::testing::Test {
     return e;
   }
 
-  /// A ladder of a and b, and the ablation of the same.
+  /// A ladder of a and b, and the ablation of both.
   static Experiment ladder_and_ablation(Experiment e) {
     std::vector<Rung> rungs;
     for (const char* name : {"a", "b"})
@@ -60,7 +61,7 @@ class Launch : public ::testing::Test {
     return e;
   }
 
-  /// The runs of the entries of this kind in the journal.
+  /// The runs of the journal's entries with this event.
   std::vector<std::string> events(const std::string& event) const {
     std::vector<std::string> runs;
     std::istringstream lines(read_file(report() / "journal.jsonl"));
@@ -98,7 +99,7 @@ class Launch : public ::testing::Test {
   std::string status(const std::string& id) const { return result(id).at("status"); }
   std::string reason(const std::string& id) const { return result(id).at("reason"); }
 
-  /// No terminal: what it writes goes nowhere.
+  /// A terminal that discards its output.
   static Terminal silent() { return {.fd = -1}; }
 
   const TemporaryFolder folder_;

@@ -22,7 +22,7 @@ using testing::JobTest;
 using testing::kMuch;
 using testing::soon;
 
-/// A follower in a process of its own; this test is its rank 0.
+/// A follower in a child process. The test is its rank 0.
 class OfAFollower : public JobTest {
  protected:
   OfAFollower() : listener_(listen_at(port_, true)) {}
@@ -195,7 +195,8 @@ TEST_F(OfAFollower, WhatItsWorkerSaysIsToldMeanwhile) {
   EXPECT_EQ(seen.phase, "warmup");
 }
 
-/// Of another job, of another program, silent, closed: the job's own rank 0 is at one of its other ports.
+/// The first port belongs to another job, to another program, or to a silent server. Rank 0 listens at a
+/// later port.
 TEST_F(OfAFollower, ItLooksForRank0AtEveryPortOfItsJob) {
   for (const char* answer :
        {R"({"type":"refused","reason":"it is of another job","other_job":true})", "HTTP/1.1 400", ""}) {

@@ -26,7 +26,7 @@ using testing::soon;
 class OfRank0 : public JobTest {
  protected:
   Hello hello(int64_t rank) const { return hello_of(place(rank), "sha"); }
-  /// A peer that has said something, and the answer to it.
+  /// Sends a message and returns the answer.
   Json answer_to(Channel& channel, const Json& message) {
     channel.send(message);
     Json answer;
@@ -64,7 +64,7 @@ TEST_F(JobTest, FollowersAreToldThatItIsDone) {
     Interrupts interrupts;
     followers.join(5, interrupts);
     ASSERT_EQ(next(channel).at("type"), "welcome");
-    // The goodbye waits for a follower to close its end.
+    // Rank 0 waits until the follower closes the connection.
     peer = std::jthread([&heard, channel = std::move(channel)]() mutable {
       soon([&] {
         while (const auto message = channel.receive()) heard.push_back(message->at("type"));
@@ -102,7 +102,7 @@ TEST_F(OfRank0, ASignalThatAFollowerWasSentIsTheJobs) {
     return interrupts_.signal() == SIGTERM;
   }));
   EXPECT_THAT(interrupts_.describe(), HasSubstr("which rank 2 (host "));
-  EXPECT_FALSE(rank->poll()) << "it goes on until it is told";
+  EXPECT_FALSE(rank->poll()) << "the rank goes on until rank 0 ends it";
   peer.send({{"type", "leave"}, {"code", 143}, {"reason", "rank 0 did not end the job"}});
   const auto end = end_of(*rank);
   ASSERT_TRUE(end);
@@ -201,9 +201,9 @@ TEST_F(OfRank0, WhoIsNotOfTheJobIsRefused) {
     const auto notes = followers_.take_notes();
     if (!answer.value("other_job", false))
       EXPECT_THAT(notes.empty() ? "" : notes.front(), HasSubstr(answer.value("reason", "?")))
-          << "both sides say it";
+          << "both sides report it";
     else
-      EXPECT_THAT(notes, IsEmpty()) << "it finds its own rank 0 elsewhere";
+      EXPECT_THAT(notes, IsEmpty()) << "its rank 0 is at another port";
     return answer.value("reason", "");
   };
   EXPECT_THAT(refused([](Hello& h) { h.script_sha256 = "other"; }), HasSubstr("different script"));
@@ -213,7 +213,7 @@ TEST_F(OfRank0, WhoIsNotOfTheJobIsRefused) {
   EXPECT_THAT(refused([](Hello& h) { h.rank = 7; }), HasSubstr("different number of ranks"));
   EXPECT_THAT(refused([](Hello& h) { h.job = "k"; }), HasSubstr("another job"));
   Channel first = connected();
-  EXPECT_EQ(answer_to(first, to_json(hello(1))).at("type"), "welcome") << "a refused rank may come again";
+  EXPECT_EQ(answer_to(first, to_json(hello(1))).at("type"), "welcome") << "a refused rank may join later";
   EXPECT_THAT(refused([](Hello&) {}), HasSubstr("rank 1 has already joined"));
 }
 
@@ -245,7 +245,7 @@ TEST_F(OfRank0, ALineHasALimit) {
   EXPECT_TRUE(soon([&] {
     followers_.join(0, interrupts_);
     return send(socket.get(), much.data(), much.size(), MSG_NOSIGNAL) < 0 && errno != EAGAIN;
-  })) << "it is cut off";
+  })) << "the connection is closed";
 }
 
 TEST_F(OfRank0, ALostFollowerIsALostRank) {

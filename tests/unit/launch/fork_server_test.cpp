@@ -1,4 +1,4 @@
-// Plans and runs by forks of one worker: the same results, ends and messages as by a process for each.
+// Plans and runs in forks of one worker: results, ends and messages equal those of separate processes.
 #include "launch/fork_server.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ class Forks : public testing::Launch {
     for (pid_t number = 0; in >> number;) numbers.push_back(number);
     return numbers;
   }
-  /// The processes that served plans or runs, and those that planned.
+  /// The server processes, and the processes that planned.
   std::vector<pid_t> servers() const { return numbers_in(servers_file_); }
   std::vector<pid_t> run_servers() const { return numbers_in(run_servers_file_); }
   std::vector<pid_t> plans() const { return numbers_in(plans_file_); }
@@ -53,7 +53,7 @@ class Forks : public testing::Launch {
     return r;
   }
 
-  /// Of a spec whose rung tells the fake worker how to plan.
+  /// The plan of a rung whose name tells the fake worker what to do.
   ProcessEnd plan(ForkServer& workers, const std::string& rung, const Limits& limits = {},
                   const Environment& environment = {}) {
     RunSpec spec;
@@ -94,7 +94,7 @@ TEST_F(Forks, ARoundLoadsTheWorkerOnce) {
   }
 }
 
-/// However the server fails, the runs end as processes that were started as usual.
+/// If the server fails, the runs are started as separate processes.
 TEST_F(Forks, RunsNeedNoServer) {
   const auto results = [&](const std::string& how) {
     fault(how);
@@ -143,7 +143,7 @@ TEST_F(Forks, ABadPlanLeavesTheOthersAlone) {
   EXPECT_EQ(status("07-a-r1"), "ok");
 }
 
-/// However the server fails, the answer is that of a process for each plan.
+/// If the server fails, each plan is made in a separate process.
 TEST_F(Forks, WithoutAServerEverythingIsAsWithOne) {
   const auto e = experiment({"plancrash", "unplanned", "planskip", "plannothing"});
   const auto answers = [&](const std::string& how) {
@@ -263,7 +263,7 @@ TEST_F(Forks, NothingOfAPlanOutlivesIt) {
   EXPECT_TRUE(testing::ends(read_json(folder_ / "plan.json.child").get<pid_t>()));
 }
 
-/// In a process of its own, as what adopts orphans ends all of its children but the server.
+/// Runs in a separate process: the process that adopts orphans ends all of its children except the server.
 TEST_F(Forks, AServerIsNoOrphanOfRuns) {
   const pid_t controller = fork();
   if (controller == 0) {

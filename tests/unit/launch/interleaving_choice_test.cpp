@@ -22,7 +22,7 @@ TEST(StartOrder, EachRoundHasOneOfItsOwnAndTheFirstTheScripts) {
   for (int64_t round = 0; round < 12; round += 2) {
     auto back = start_order(6, round + 1);
     std::ranges::reverse(back);
-    EXPECT_EQ(back, start_order(6, round)) << "who was early is late next time";
+    EXPECT_EQ(back, start_order(6, round)) << "the next round has the reverse order";
   }
   std::set<std::vector<size_t>> orders;
   std::vector<double> places(6, 0);
@@ -35,7 +35,7 @@ TEST(StartOrder, EachRoundHasOneOfItsOwnAndTheFirstTheScripts) {
     EXPECT_EQ(order, first);
   }
   EXPECT_GT(orders.size(), 50U);
-  for (const double place : places) EXPECT_NEAR(place, 2.5, 1e-9) << "on average in the middle";
+  for (const double place : places) EXPECT_NEAR(place, 2.5, 1e-9) << "the mean place is the middle";
 }
 
 TEST(TurnOrder, EachCycleBeginsOneLater) {
@@ -47,14 +47,14 @@ TEST(TurnOrder, EachCycleBeginsOneLater) {
 
 TEST(StepsOfATurn, LastAQuarterOfASecondAndLeaveFourTurns) {
   EXPECT_EQ(steps_of_a_turn({1.0, 2.0}, 10), 1);
-  EXPECT_EQ(steps_of_a_turn({1.0, 0.1}, 100), 3) << "by the fastest";
-  EXPECT_EQ(steps_of_a_turn({0.001}, 20), 5) << "four turns at least";
-  EXPECT_EQ(steps_of_a_turn({0.001}, 6), 2) << "the first of them is not timed";
+  EXPECT_EQ(steps_of_a_turn({1.0, 0.1}, 100), 3) << "the fastest run decides";
+  EXPECT_EQ(steps_of_a_turn({0.001}, 20), 5) << "at least four turns";
+  EXPECT_EQ(steps_of_a_turn({0.001}, 6), 2) << "the first turn is not timed";
   EXPECT_EQ(steps_of_a_turn({0.001}, 4), 2);
   EXPECT_EQ(steps_of_a_turn({0.001}, 3), 1);
   EXPECT_EQ(steps_of_a_turn({0.2, 0.3}, 6), 2);
-  EXPECT_EQ(steps_of_a_turn({0.3}, 6), 1) << "too long to show cold caches";
-  EXPECT_EQ(steps_of_a_turn({0, 0}, 20), 1) << "nobody knows";
+  EXPECT_EQ(steps_of_a_turn({0.3}, 6), 1) << "cold caches do not matter in long steps";
+  EXPECT_EQ(steps_of_a_turn({0, 0}, 20), 1) << "unknown step time";
   EXPECT_EQ(steps_of_a_turn({1e-300}, 1 << 20), 1 << 18);
 }
 
@@ -90,8 +90,8 @@ class Choice : public ::testing::Test {
 TEST_F(Choice, WhatFitsTogether) {
   EXPECT_THAT(chosen({plan(1e9), plan(1e9), plan(2e9)}), ElementsAre("0", "1", "2"));
   EXPECT_THAT(chosen({plan(2e9), plan(6e9), plan(2e9)}), ElementsAre("0", "2"))
-      << "each as long as there is room";
-  EXPECT_THAT(chosen({plan(7e9), plan(2e9)}), IsEmpty()) << "one alone takes no turns";
+      << "a run that does not fit is left out";
+  EXPECT_THAT(chosen({plan(7e9), plan(2e9)}), IsEmpty()) << "one run is not interleaved";
   EXPECT_THAT(chosen({plan(1e9), plan(1e9), Plan{}}), ElementsAre("0", "1")) << "not predicted";
   EXPECT_THAT(chosen({plan(1, "cuda"), plan(1, "cuda")}), IsEmpty());
 }
@@ -106,7 +106,7 @@ TEST_F(Choice, RanksCountEach) {
   EXPECT_THAT(chosen({plan(1e9), plan(3e9)}), IsEmpty()) << "1.5 + 2 * 3.5 is more than 8";
   EXPECT_THAT(chosen({plan(1e9), plan(2e9)}), ElementsAre("0", "1"));
   EXPECT_THAT(chosen({plan(1e9), plan(2e9)}, Interleave::on, /*launched=*/true), IsEmpty())
-      << "they may be elsewhere";
+      << "other ranks may be on other hosts";
 }
 
 TEST_F(Choice, WhoSavesStatesIsAsked) {
@@ -136,15 +136,15 @@ TEST_F(Choice, WhatIsNotForeseenIsMeasuredFirst) {
   EXPECT_THAT(chosen({plan(1e9), plan(1e9), unpredicted}), ElementsAre("0", "1")) << "1.5 + 1.5 + 5.5 > 8";
   several_ = 2;
   measured_ = {{2, 2.1e9}};
-  EXPECT_THAT(chosen({plan(1e9), plan(1e9), unpredicted}), ElementsAre("0", "1")) << "two processes of it";
+  EXPECT_THAT(chosen({plan(1e9), plan(1e9), unpredicted}), ElementsAre("0", "1")) << "it has two processes";
   measured_ = {{0, 1e9}, {1, 1e9}, {2, 1e9}};
   several_ = 99;
-  EXPECT_THAT(chosen({unpredicted, unpredicted, unpredicted}), IsEmpty()) << "nothing is free";
+  EXPECT_THAT(chosen({unpredicted, unpredicted, unpredicted}), IsEmpty()) << "no free memory is known";
   free_ = 4e9;
   EXPECT_THAT(chosen({unpredicted, unpredicted, unpredicted}), ElementsAre("0", "1"))
       << "3 * 1.5 is more than 3.2";
   EXPECT_THAT(chosen({plan(1, "cuda"), unpredicted, unpredicted}), IsEmpty())
-      << "a GPU's memory is another one";
+      << "the memory of a GPU does not count";
 }
 
 TEST_F(Choice, ThePeaksAreThoseOfGoodMeasurementsOnACPU) {
@@ -164,13 +164,14 @@ TEST_F(Choice, ThePeaksAreThoseOfGoodMeasurementsOnACPU) {
   };
   EXPECT_EQ(noted(result(Status::ok, "cpu", 3e9)), 3e9);
   EXPECT_EQ(noted(result(Status::ok, "cpu", 1e9)), 2e9) << "the highest of all rounds";
-  EXPECT_EQ(noted(result(Status::ok, "cuda", 3e9)), 2e9) << "that is a GPU's memory";
+  EXPECT_EQ(noted(result(Status::ok, "cuda", 3e9)), 2e9) << "the memory of a GPU does not count";
   EXPECT_EQ(noted(result(Status::crashed, "cpu", 3e9)), 2e9);
   EXPECT_EQ(noted(result(Status::ok, "cpu", std::nullopt)), 2e9);
   EXPECT_EQ(noted(result(Status::ok, "cpu", 3e9), Purpose::probe), 2e9);
   const Json program = {
       {"schema_version", 1}, {"status", "ok"}, {"reason", ""}, {"memory", {{"process", 3e9}}}};
-  EXPECT_EQ(noted(run_result_from_json(program, "a program")), 3e9) << "it need not name a device";
+  EXPECT_EQ(noted(run_result_from_json(program, "a program")), 3e9)
+      << "an external program need not name a device";
 }
 }  // namespace
 }  // namespace optrush

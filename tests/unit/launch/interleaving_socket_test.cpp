@@ -1,5 +1,4 @@
-// The socket over which the ranks of an interleaved run say that they are ready and hear that it is their
-// turn.
+// The socket of an interleaved run: ranks send "ready" and "done", the controller sends "go".
 #include "launch/interleaving/interleaving_socket.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +18,7 @@ namespace fs = std::filesystem;
 using testing::error_of;
 using ::testing::HasSubstr;
 
-/// A client that says what a test wants.
+/// A client that sends arbitrary lines.
 class Client {
  public:
   explicit Client(const fs::path& path) : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -53,7 +52,7 @@ TEST_F(Socket, TheTurnIsEveryRanks) {
   zero.say(R"({"type":"ready","rank":0,"ranks":2,"seconds":0.5})");
   socket_.poll();
   EXPECT_TRUE(socket_.spoke());
-  EXPECT_FALSE(socket_.waits()) << "the other one still works";
+  EXPECT_FALSE(socket_.waits()) << "the other rank is not ready";
   one.say(R"({"type":"ready","rank":1,"ranks":2,"seconds":0.75})");
   socket_.poll();
   EXPECT_TRUE(socket_.waits());

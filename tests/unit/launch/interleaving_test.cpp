@@ -24,7 +24,7 @@ class Interleaving : public testing::Launch {
     unsetenv("FAKE_WORKER_TURNS");
     unsetenv("FAKE_STEP_SECONDS");
   }
-  /// Four timed steps of a second each, as the fake worker says, so a turn is one.
+  /// Four timed steps. The fake worker reports one second for each, so a turn is one step.
   static Experiment interleaved(const std::vector<std::string>& rungs, int64_t rounds = 1) {
     Experiment e = experiment(rungs, rounds);
     e.base.train.steps = 4;
@@ -42,7 +42,7 @@ class Interleaving : public testing::Launch {
     for (std::string line; std::getline(text, line);) all.push_back(line);
     return all;
   }
-  /// Who had the turn, in order: "base 1" had it for one step.
+  /// The turns in order. "base 1" is a turn of the base with one step.
   std::vector<std::string> turns() const {
     std::vector<std::string> all;
     for (const auto& line : lines())
@@ -75,7 +75,7 @@ TEST_F(Interleaving, WhatIsNotForeseenJoinsFromTheSecondRoundOn) {
     EXPECT_NE(group("02-unpredicted-" + round), "");
     EXPECT_EQ(group("02-unpredicted-" + round), group("00-base-" + round));
   }
-  // The same choice where what is there is only read again.
+  // --resume chooses the same runs from the stored results.
   const std::string before = group("02-unpredicted-r2");
   fs::remove_all(report() / "runs/00-base-r3");
   EXPECT_TRUE(run(e, resuming()).all_ok);
@@ -93,7 +93,7 @@ TEST_F(Interleaving, OnlyOneWorks) {
       EXPECT_EQ(working, name) << line;
       working.clear();
     } else {
-      // A run that has made its last steps ends with the turn.
+      // A run ends with its last turn.
       EXPECT_TRUE(working.empty() || what == "has 1") << line << ", while " << working << " works";
       working = name;
     }
@@ -107,7 +107,7 @@ TEST_F(Interleaving, ShortStepsHaveSeveralInATurn) {
   EXPECT_TRUE(run(e).all_ok);
   EXPECT_THAT(turns(), ElementsAre("base 3", "a 3", "a 3", "base 3", "base 3", "a 3", "a 3", "base 3",
                                    "base 2", "a 2"))
-      << "the last turn has the steps that are left";
+      << "the last turn has the remaining steps";
 }
 
 TEST_F(Interleaving, AGroupOfARoundHasAName) {
@@ -130,7 +130,7 @@ TEST_F(Interleaving, TheRestGoesOnWithoutWhoCrashed) {
   EXPECT_THAT(std::vector(all.begin(), all.begin() + 11),
               ElementsAre("base 1", "turncrash 1", "b 1", "turncrash 1", "b 1", "base 1", "base 1", "b 1",
                           "b 1", "base 1", "b 1"))
-      << "round 2 starts them in the reverse order";
+      << "round 2 starts in the reverse order";
 }
 
 TEST_F(Interleaving, AHangIsATimeout) {
@@ -143,7 +143,7 @@ TEST_F(Interleaving, AHangIsATimeout) {
 }
 
 TEST_F(Interleaving, WaitingIsNotOnTheClock) {
-  // Three turns of 0.4 s each: alone a run has its time, and with the others it would not.
+  // Each run has three turns of 0.4 s. Its own turns fit into the time limit, all turns together do not.
   auto e = interleaved({"turnslow 1", "turnslow 2", "turnslow 3", "turnslow 4", "turnslow 5", "turnslow 6"});
   e.base.timeout_s = 6;
   const auto start = std::chrono::steady_clock::now();
@@ -165,7 +165,7 @@ TEST_F(Interleaving, OutOfMemoryBesideOthersIsTriedAlone) {
   EXPECT_TRUE(run(interleaved({"turnoom", "b"}, 2)).all_ok);
   EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-turnoom-r1", "02-b-r1", "01-turnoom-r1", "02-b-r2",
                                     "00-base-r2", "01-turnoom-r2", "00-base-drift"))
-      << "from then on it runs by itself";
+      << "it runs alone in later rounds";
   EXPECT_EQ(group("01-turnoom-r1"), "");
   EXPECT_EQ(group("00-base-r1"), group("02-b-r1"));
 }
@@ -202,7 +202,7 @@ TEST_F(Interleaving, ASignalCutsARoundToTheStepsThatAllHaveMade) {
   }
   EXPECT_FALSE(fs::exists(report() / "runs/00-base-r2/result.json"));
   const auto again = run(e, resuming());
-  EXPECT_THAT(starts(), Not(Contains(HasSubstr("-r1")))) << "what is complete counts";
+  EXPECT_THAT(starts(), Not(Contains(HasSubstr("-r1")))) << "complete rounds are kept";
   EXPECT_THAT(starts(), Contains("02-b-r2"));
 }
 
@@ -210,12 +210,12 @@ TEST_F(Interleaving, WhatIsWantedWholeIsNotCutByASignal) {
   Experiment e = interleaved({"turnstop", "b"}, 1);
   e.base.train.steps = 10;
   EXPECT_EQ(run(e).signal, SIGINT);
-  EXPECT_FALSE(fs::exists(report() / "runs/00-base-r1/result.json")) << "one round claims nothing";
+  EXPECT_FALSE(fs::exists(report() / "runs/00-base-r1/result.json")) << "one round gives no claim";
   e = interleaved({"turnstop", "b"}, 3);
   e.base.train.steps = 10;
   e.target_loss = 1;
   EXPECT_EQ(run(e).signal, SIGINT);
-  EXPECT_FALSE(fs::exists(report() / "runs/00-base-r1/result.json")) << "a loss is to be reached";
+  EXPECT_FALSE(fs::exists(report() / "runs/00-base-r1/result.json")) << "the experiment has a target loss";
 }
 
 TEST_F(Interleaving, ResumeRunsAGroupThatLacksOneAgain) {
@@ -226,12 +226,12 @@ TEST_F(Interleaving, ResumeRunsAGroupThatLacksOneAgain) {
   EXPECT_THAT(starts(), IsEmpty());
   fs::remove(report() / "runs/01-a-r2/result.json");
   run(e, resuming());
-  EXPECT_THAT(starts(), ElementsAre("01-a-r2", "00-base-r2")) << "what crashed in round 1 stays as it is";
+  EXPECT_THAT(starts(), ElementsAre("01-a-r2", "00-base-r2")) << "the crashed run of round 1 is kept";
   EXPECT_EQ(group("00-base-r1"), first);
   EXPECT_NE(group("00-base-r2"), second);
   EXPECT_EQ(group("00-base-r2"), group("01-a-r2"));
   EXPECT_EQ(parse_json(read_file(report() / "replaced/00-base-r2/result.json"), "old").at("turns"), second)
-      << "what was finished is kept";
+      << "finished results are kept";
 }
 
 TEST_F(Interleaving, RanksHaveTheTurnTogether) {

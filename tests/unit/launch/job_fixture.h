@@ -13,7 +13,7 @@
 namespace optrush::testing {
 constexpr size_t kMuch = 1U << 20;
 
-/// Whether something happens within some seconds.
+/// Waits some seconds until `happens` is true. Whether it became true.
 inline bool soon(const std::function<bool()>& happens) {
   for (int i = 0; i < 2000; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(5)))
     if (happens()) return true;
@@ -38,7 +38,7 @@ class JobTest : public Launch {
     EXPECT_GE(socket.get(), 0) << problem;
     return {std::move(socket), kMuch};
   }
-  /// The next message; null where the other side closed.
+  /// The next message. Null if the other side closed the connection.
   static Json next(Channel& channel) {
     for (int i = 0; i < 2000 && channel.is_open();
          ++i, std::this_thread::sleep_for(std::chrono::milliseconds(5)))

@@ -50,7 +50,7 @@ TEST(Journal, KnowsTheFaultsOfARunUntilItBeginsAnew) {
     Journal again(folder.path());
     again.started("a", "spec", "", "", 60);
     const auto restarts = again.restarts_of("a");
-    ASSERT_EQ(restarts.size(), 2) << "it goes on";
+    ASSERT_EQ(restarts.size(), 2) << "a run that goes on keeps its faults";
     EXPECT_EQ(restarts[1].reason, after_one.reason);
     EXPECT_EQ(restarts[1].rank, 1);
     EXPECT_EQ(restarts[1].made - restarts[0].made, 39);
@@ -59,7 +59,7 @@ TEST(Journal, KnowsTheFaultsOfARunUntilItBeginsAnew) {
               "it started again 2 times after a fault, and made 13 steps again: from the beginning: ended by "
               "SIGSEGV; from the state after step 40: rank 1: did not come");
     again.started("a", "spec", "", "");
-    EXPECT_TRUE(again.restarts_of("a").empty()) << "it begins anew";
+    EXPECT_TRUE(again.restarts_of("a").empty()) << "a run that starts from the beginning has no faults";
   }
   EXPECT_TRUE(Journal(folder.path()).restarts_of("a").empty());
 }

@@ -1,4 +1,4 @@
-// A controller that is killed at any moment, then resumed, makes the same runs as one that is not, each once.
+// A controller that is killed at any moment and then resumed makes each run once, as without a kill.
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 
@@ -15,7 +15,7 @@ namespace optrush {
 namespace {
 class Kill : public testing::Launch {
  protected:
-  // A controller that is killed leaves its temporary files; they go with this folder.
+  // A killed controller leaves its temporary files. They are removed with this folder.
   Kill() { setenv("TMPDIR", folder_.path().c_str(), 1); }
   ~Kill() override { unsetenv("TMPDIR"); }
 
@@ -33,7 +33,7 @@ class Kill : public testing::Launch {
     for (const auto& run : load_report(report()).runs) ids.push_back(run.id);
     return ids;
   }
-  /// Runs in a child that is killed after some time. Whether it came to its end before that.
+  /// Runs in a child process that is killed after some time. Whether it ended before the kill.
   bool run_killed(const Experiment& e, std::chrono::microseconds after) {
     const pid_t child = fork();
     if (child == 0) {
@@ -65,7 +65,7 @@ TEST_F(Kill, ResumeMakesEveryRunOnce) {
   size_t kills = 0;
   while (kills < 30 && !run_killed(e, std::chrono::microseconds(moment(random)))) {
     ++kills;
-    // What is there is whole at every moment, or this throws.
+    // Throws if a file is incomplete.
     if (std::filesystem::exists(report() / "variants.json")) load_report(report());
   }
   Progress progress(silent());
@@ -73,7 +73,7 @@ TEST_F(Kill, ResumeMakesEveryRunOnce) {
   EXPECT_GT(kills, 0U);
   EXPECT_EQ(done(), expected);
   for (const auto& [run, count] : finished()) EXPECT_EQ(count, 1) << run;
-  // Every kill cuts off one run at most; what was done is not started again.
+  // A kill cuts off at most one run. Finished runs are not started again.
   std::set<std::string> started;
   for (const auto& id : starts()) started.insert(id);
   EXPECT_LE(starts().size(), started.size() + kills);
@@ -86,14 +86,14 @@ TEST_F(Kill, AGroupOfRunsInTurnsIsMadeWhole) {
   run(e);
   const auto expected = done();
   std::filesystem::remove_all(report());
-  // Later each time, so that a run of the second round is cut off, too.
+  // Each kill is later than the last, so some kill cuts off a run of the second round.
   for (int i = 1; i < 6 && !run_killed(e, std::chrono::milliseconds(i * 700)); ++i) continue;
   Progress progress(silent());
   run_experiment(Expanded(e), resuming(), progress);
   unsetenv("FAKE_WORKER_TURNS");
   EXPECT_EQ(done(), expected);
-  // A kill may come between a result and the name of its group, so one may lack that; two in a round never
-  // are.
+  // A kill may come between a result and the name of its group, so a name may be missing. A round never has
+  // two different names.
   std::map<int64_t, std::set<std::string>> groups;
   for (const auto& run : load_report(report()).runs) {
     EXPECT_EQ(run.result.status, Status::ok) << run.id;

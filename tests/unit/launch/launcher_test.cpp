@@ -35,9 +35,9 @@ const Variables kTorchrun = {{"RANK", "5"},
 
 TEST(Launcher, NoneIsFoundWhereAProcessIsAlone) {
   EXPECT_FALSE(of({}));
-  EXPECT_FALSE(of({{"RANK", "3"}})) << "some other program's variable";
+  EXPECT_FALSE(of({{"RANK", "3"}})) << "another program may set this variable";
   EXPECT_FALSE(of({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}}))
-      << "one process may start ranks itself";
+      << "a single process may start ranks itself";
 }
 
 TEST(Launcher, Torchrun) {
@@ -49,7 +49,7 @@ TEST(Launcher, Torchrun) {
   EXPECT_EQ(found->local_rank, 1);
   EXPECT_EQ(found->local_size, 4);
   EXPECT_EQ(found->address, "node0");
-  EXPECT_EQ(found->port, 29401) << "torchrun itself listens at MASTER_PORT";
+  EXPECT_EQ(found->port, 29401) << "torchrun listens at MASTER_PORT";
   EXPECT_EQ(found->job, "job:29400");
   EXPECT_EQ(of(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "2"}}))->job, "job:29400:2");
 }
@@ -89,7 +89,7 @@ TEST(Launcher, Mpirun) {
   EXPECT_EQ(found->rank, 1);
   EXPECT_EQ(found->local_size, 2);
   EXPECT_EQ(found->address, "127.0.0.1");
-  EXPECT_GE(found->port, 15000) << "it follows from the job";
+  EXPECT_GE(found->port, 15000) << "the port depends on the job";
   EXPECT_LT(found->port, 25000);
   EXPECT_EQ(of(with(kMpirun, {{"MASTER_PORT", "29500"}}))->port, 29501);
   EXPECT_EQ(found->job, "12");
@@ -123,8 +123,7 @@ TEST(Launcher, Srun) {
             "123456.0:1:c");
 }
 
-/// Two jobs on one machine never have all their ports in common, and no processes of one job disagree on
-/// them.
+/// Two jobs on one machine never share all ports. All processes of a job choose the same ports.
 TEST(Launcher, PortsFollowFromTheJob) {
   std::set<std::vector<uint16_t>> all;
   for (int job = 0; job < 300; ++job)
@@ -152,10 +151,10 @@ TEST(Launcher, AGivenPortComesFirst) {
   EXPECT_EQ(found->more_ports.size(), 8U);
   const auto control = of(with(kSrun, {{"OPTRUSH_CONTROL_PORT", "4000"}}));
   EXPECT_EQ(control->port, 4000);
-  EXPECT_TRUE(control->more_ports.empty()) << "no other one is open";
+  EXPECT_TRUE(control->more_ports.empty()) << "there is only one port";
   Variables by_hand = kTorchrun;
   by_hand.erase("TORCHELASTIC_RUN_ID");
-  EXPECT_TRUE(of(by_hand)->more_ports.empty()) << "whose job another port is can't be told";
+  EXPECT_TRUE(of(by_hand)->more_ports.empty()) << "the job of another port is unknown";
 }
 
 TEST(Launcher, AStepOfSrunIsNotItsJob) {
@@ -178,7 +177,7 @@ TEST(Launcher, TasksByNodeMayBeOneNumber) {
 TEST(Launcher, ABatchScriptIsNoTaskOfItsJob) {
   const auto batch = with(kSrun, {{"SLURM_PROCID", "0"}, {"ENVIRONMENT", "BATCH"}});
   EXPECT_FALSE(of(batch));
-  EXPECT_TRUE(of(with(batch, {{"SLURM_STEP_NUM_TASKS", "4"}}))) << "srun inside of it";
+  EXPECT_TRUE(of(with(batch, {{"SLURM_STEP_NUM_TASKS", "4"}}))) << "srun inside of the batch job";
 }
 
 TEST(Launcher, TheInnermostLauncherCounts) {

@@ -1,4 +1,4 @@
-// What counts as the end of a run where a signal, its own end and its time come in any order.
+// The status of a run when a signal, its own end and its time limit come in any order.
 #include "launch/run/live_run.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 class LiveRunTest : public ::testing::Test {
  protected:
-  /// A run of a shell; "$OUT" is its folder, and GOOD writes a good result there.
+  /// Runs a shell script. "$OUT" is the run's folder, and GOOD writes a good result there.
   std::optional<RunResult> run(const std::string& script, std::optional<milliseconds> signal_after = {},
                                int signal = SIGTERM, bool external = false) {
     fs::remove_all(folder_ / "run");
@@ -25,7 +25,7 @@ class LiveRunTest : public ::testing::Test {
     Job job{.id = "run", .spec = {}};
     if (external) job.external = External{.command = {"sh"}};
     if (saves_) job.spec.save.every = 1;
-    const Interrupts held;  // so that it waits for who takes it
+    const Interrupts held;  // keeps the signal pending
     std::jthread sender;
     if (signal_after)
       sender = std::jthread([=] {
@@ -60,27 +60,31 @@ TEST_F(LiveRunTest, WithoutASignalAnEndIsItsEnd) {
   EXPECT_EQ(status(run("GOOD")), "ok");
   EXPECT_EQ(status(run("exit 3")), "crashed");
   const auto result = run("kill -TERM $$");
-  EXPECT_EQ(status(result), "crashed") << "somebody ended it, and not the job";
+  EXPECT_EQ(status(result), "crashed") << "only the worker got the signal";
   EXPECT_EQ(result->cause, Cause::lost);
   EXPECT_THAT(result->reason, HasSubstr("ended by SIGTERM"));
 }
 
-/// A launcher's signal goes to every process of a job: the worker's end may be seen before it.
+/// A launcher sends a signal to every process of a job, so the worker may end before the controller gets the
+/// signal.
 TEST_F(LiveRunTest, ABadEndBesideASignalIsTheSignals) {
   for (const char* end : {"kill -TERM $$", "kill -KILL $$", "kill -USR1 $$", "exit 143", "exit 130"})
     for (const int after : {0, 100, 700}) {
       EXPECT_EQ(status(run(end, milliseconds(after))), "none") << end << ", after " << after;
       EXPECT_EQ(heard_, SIGTERM);
     }
-  EXPECT_EQ(status(run("sleep 0.3; exit 3", milliseconds(0))), "none") << "who knows why it failed";
-  EXPECT_EQ(status(run("exit 1", milliseconds(100))), "none") << "as a program that catches the signal";
+  EXPECT_EQ(status(run("sleep 0.3; exit 3", milliseconds(0))), "none")
+      << "the cause of the failure is unknown";
+  EXPECT_EQ(status(run("exit 1", milliseconds(100))), "none") << "as a program that handles the signal";
   EXPECT_EQ(status(run("sleep 1000", milliseconds(0), SIGUSR1)), "none");
   EXPECT_EQ(heard_, SIGUSR1);
 }
 
 TEST_F(LiveRunTest, AGoodEndStaysOne) {
-  EXPECT_EQ(status(run("trap '' TERM; sleep 2; GOOD", milliseconds(800))), "ok") << "it was about to end";
-  EXPECT_EQ(status(run("GOOD; kill -TERM $$", milliseconds(100))), "none") << "it is not seen to end well";
+  EXPECT_EQ(status(run("trap '' TERM; sleep 2; GOOD", milliseconds(800))), "ok")
+      << "it ends within the grace period";
+  EXPECT_EQ(status(run("GOOD; kill -TERM $$", milliseconds(100))), "none")
+      << "a signal ended the run after the good result";
 }
 
 TEST_F(LiveRunTest, AProgramThatIsAskedToStopDidNotRunToItsEnd) {
@@ -93,7 +97,7 @@ TEST_F(LiveRunTest, ASignalComesBeforeTheEndOfTheTime) {
   timeout_s_ = 0.5;
   EXPECT_EQ(status(run("sleep 1000")), "timeout");
   EXPECT_EQ(status(run("sleep 1000", milliseconds(0))), "none");
-  EXPECT_EQ(status(run("sleep 1000", milliseconds(1500))), "timeout") << "its time was over before";
+  EXPECT_EQ(status(run("sleep 1000", milliseconds(1500))), "timeout") << "its time limit came first";
 }
 
 TEST_F(LiveRunTest, ARunThatSavesHasTimeToDoSo) {
@@ -101,7 +105,7 @@ TEST_F(LiveRunTest, ARunThatSavesHasTimeToDoSo) {
   saves_ = true;
   EXPECT_EQ(status(run(saves, milliseconds(300))), "none");
   EXPECT_THAT(read_file(folder_ / "run" / "log.txt"), HasSubstr("saved\n"))
-      << "more than the 5 s of another run";
+      << "longer than the 5 s of another run";
   setenv("OPTRUSH_SAVE_TIMEOUT", "0.2", 1);
   EXPECT_EQ(status(run(saves, milliseconds(300))), "none");
   unsetenv("OPTRUSH_SAVE_TIMEOUT");
@@ -113,11 +117,11 @@ TEST_F(LiveRunTest, ASignalIsOneHoweverOftenALauncherSendsIt) {
   raise(SIGTERM);
   EXPECT_TRUE(interrupts.wait(milliseconds(0)));
   raise(SIGTERM);
-  EXPECT_FALSE(interrupts.wait(milliseconds(0))) << "the same one";
+  EXPECT_FALSE(interrupts.wait(milliseconds(0))) << "the same signal again";
   std::this_thread::sleep_for(milliseconds(2100));
   raise(SIGINT);
-  EXPECT_TRUE(interrupts.wait(milliseconds(0))) << "it insists";
-  EXPECT_EQ(interrupts.signal(), SIGTERM) << "the first one counts";
+  EXPECT_TRUE(interrupts.wait(milliseconds(0))) << "a second signal after the pause";
+  EXPECT_EQ(interrupts.signal(), SIGTERM) << "the first signal is kept";
 }
 
 TEST_F(LiveRunTest, WhatAnotherProcessWasSentIsToldWithItsName) {

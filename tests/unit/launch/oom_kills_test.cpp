@@ -1,4 +1,4 @@
-// An end for want of memory is told from every other SIGKILL by the kernel's counters.
+// The kernel's counters distinguish an out-of-memory kill from other SIGKILLs.
 #include "process/oom_kills.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ class OomKillsTest : public ::testing::Test {
 TEST_F(OomKillsTest, WithoutCountersNothingIsKnown) {
   EXPECT_EQ(read().rose_since(read()), std::nullopt);
   write("proc/vmstat", "nr_free_pages 7\n");
-  EXPECT_EQ(read().rose_since(read()), std::nullopt) << "of an old kernel";
+  EXPECT_EQ(read().rose_since(read()), std::nullopt) << "an old kernel has no counter";
 }
 
 TEST_F(OomKillsTest, OfCgroupV2) {
@@ -43,8 +43,8 @@ TEST_F(OomKillsTest, OfCgroupV2) {
   write("sys/fs/cgroup/a/b/memory.events", "low 0\nhigh 0\nmax 9\noom 2\noom_kill 2\n");
   EXPECT_EQ(read().rose_since(read()), false);
   EXPECT_EQ(after("sys/fs/cgroup/a/b/memory.events", "max 9\noom 3\noom_kill 3\noom_group_kill 0\n"), true);
-  EXPECT_EQ(after("sys/fs/cgroup/a/memory.events", "oom_kill 30\n"), false) << "another program's";
-  EXPECT_EQ(after("proc/vmstat", "oom_kill 12\n"), false) << "the cgroup's own counter tells";
+  EXPECT_EQ(after("sys/fs/cgroup/a/memory.events", "oom_kill 30\n"), false) << "another program was killed";
+  EXPECT_EQ(after("proc/vmstat", "oom_kill 12\n"), false) << "the cgroup's counter takes precedence";
 }
 
 TEST_F(OomKillsTest, OfCgroupV1) {
@@ -56,7 +56,7 @@ TEST_F(OomKillsTest, OfCgroupV1) {
   EXPECT_EQ(
       after("sys/fs/cgroup/memory/a/memory.oom_control", "oom_kill_disable 1\nunder_oom 1\noom_kill 1\n"),
       false)
-      << "only kills count";
+      << "only oom_kill counts";
 }
 
 TEST_F(OomKillsTest, OfAJobsCgroup) {
@@ -88,7 +88,7 @@ TEST_F(OomKillsTest, WithoutACgroupTheMachinesCounterTells) {
   EXPECT_EQ(after("proc/vmstat", "oom_kill 6\n"), true);
 }
 
-/// By the kernel itself, in a cgroup of its own with little memory.
+/// A real kill by the kernel, in a cgroup with little memory.
 TEST(OomKills, TheKernelsKillerIsTold) {
   fs::path group;
   for (const char* mount : {"/sys/fs/cgroup/memory", "/sys/fs/cgroup"}) {
@@ -139,10 +139,10 @@ TEST(OomKills, TheKernelsKillerIsTold) {
     return goes_on ? end : ProcessEnd{};
   });
   for (int i = 0; i < 100 && rmdir(group.c_str()) != 0; ++i) usleep(20'000);
-  if (for_memory == 2) GTEST_SKIP() << "memory has no limit in a cgroup here";
+  if (for_memory == 2) GTEST_SKIP() << "cgroups do not limit memory on this system";
   EXPECT_EQ(for_memory, 1);
   EXPECT_EQ(by_hand, 0);
-  EXPECT_EQ(forked, 1) << "and the server makes the next plan";
+  EXPECT_EQ(forked, 1) << "the server makes the next plan";
 }
 }  // namespace
 }  // namespace optrush

@@ -1,4 +1,4 @@
-// Rounds until every interval is narrow, or until a time is over.
+// Rounds until every interval is narrow or the time is over.
 #include <gmock/gmock.h>
 
 #include "fixture.h"
@@ -31,9 +31,9 @@ class OpenRounds : public testing::Launch {
 
 TEST_F(OpenRounds, GoOnUntilEveryIntervalIsNarrow) {
   run(open({"a", "b", "noisy"}));
-  EXPECT_EQ(rounds_of("01-a"), 6) << "which is the least, and nothing scatters";
+  EXPECT_EQ(rounds_of("01-a"), 6) << "the minimum, since nothing scatters";
   EXPECT_GT(rounds_of("03-noisy"), 6);
-  EXPECT_EQ(rounds_of("00-base"), rounds_of("03-noisy")) << "pairs need both";
+  EXPECT_EQ(rounds_of("00-base"), rounds_of("03-noisy")) << "pairs need rounds of both";
   EXPECT_EQ(rounds_of("02-b"), rounds_of("03-noisy"));
   EXPECT_EQ(starts().back(), "00-base-drift");
   const Analysis a = analyze(load_report(report()));
@@ -62,12 +62,12 @@ TEST_F(OpenRounds, OfARaceThatCameToItsEndAreNotGoneOnWith) {
   EXPECT_EQ(rounds_of("01-noisy"), 1) << "the time was over";
   race.until->at_most_s = 600;
   run(race, resuming());
-  EXPECT_GT(rounds_of("01-noisy"), 3) << "it had no claim";
+  EXPECT_GT(rounds_of("01-noisy"), 3) << "without a claim it needs more rounds";
   run(race, resuming());
   EXPECT_THAT(starts(), IsEmpty());
   fs::remove(report() / "runs/01-noisy-r1/result.json");
   run(race, resuming());
-  EXPECT_GT(rounds_of("01-noisy"), 0) << "something of it is missing, so it is run";
+  EXPECT_GT(rounds_of("01-noisy"), 0) << "a missing run is made";
 }
 
 TEST_F(OpenRounds, CountEqualStacksOnce) {
@@ -81,10 +81,10 @@ TEST_F(OpenRounds, EndWhenTheTimeIsOver) {
   Experiment e = open({"a"});
   e.until->at_most_s = 0.001;
   run(e);
-  EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-a-r1")) << "nor is there time for the drift";
+  EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-a-r1")) << "there is no time for the drift run";
 }
 
-/// Time limits where a step takes a second, by what its runs say, and no time passes.
+/// Time limits with simulated time: runs report a second for each step, and no time passes.
 class ShortOfTime : public OpenRounds {
  protected:
   ShortOfTime() { setenv("FAKE_STEP_SECONDS", "1", 1); }
@@ -112,15 +112,15 @@ TEST_F(ShortOfTime, NothingIsCutWhereTheLimitIsLong) {
 
 TEST_F(ShortOfTime, RunsMakeFewerStepsSoThatThereAreThreeRounds) {
   run(within(120, {"a", "b"}));
-  // Three rounds of three runs: 12 steps and a little for the starts fit into 114 s.
+  // Three rounds of three runs: 12 steps and the starts fit into 114 s.
   EXPECT_THAT(timed("00-base-r1"), ::testing::AllOf(::testing::Ge(9), ::testing::Le(12)));
   EXPECT_EQ(cut("00-base-r1"), "time limit");
-  // Then two rounds of 3 + n steps each, which is 15 less what has passed.
+  // Then two rounds of 3 + n steps each fit into the remaining time.
   EXPECT_THAT(timed("00-base-r2"), ::testing::AllOf(::testing::Ge(9), ::testing::Le(15)));
   for (const char* round : {"-r1", "-r2", "-r3"})
     for (const char* rung : {"01-a", "02-b"})
       EXPECT_EQ(timed(std::string(rung) + round), timed(std::string("00-base") + round))
-          << "all runs of a round make equally many";
+          << "all runs of a round make the same number of steps";
   EXPECT_THAT(finding(), Not(HasSubstr("o claim")));
   EXPECT_THAT(starts(), Not(Contains("00-base-drift")));
 }
@@ -169,8 +169,8 @@ TEST_F(OpenRounds, ResumeGoesOnFromWhatIsStored) {
   run(open({"a", "noisy"}));
   const auto all = rounds_of("02-noisy");
   run(open({"a", "noisy"}), resuming());
-  EXPECT_THAT(starts(), IsEmpty()) << "everything is narrow";
-  // As if it had been interrupted in the fourth round.
+  EXPECT_THAT(starts(), IsEmpty()) << "all intervals are narrow";
+  // As after an interrupt in the fourth round.
   for (int64_t round = 5; round <= all; ++round)
     for (const char* rung : {"00-base", "01-a", "02-noisy"})
       fs::remove_all(report() / "runs" / (rung + ("-r" + std::to_string(round))));

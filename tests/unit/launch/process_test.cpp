@@ -26,7 +26,7 @@ class ProcessTest : public ::testing::Test {
  protected:
   Command shell(const std::string& script) const { return {{"sh", "-c", script}, {}, log_}; }
   std::string log() const { return read_file(log_); }
-  /// Waits for a number that the child writes to a file.
+  /// Waits until the child has written a number to a file.
   static pid_t number_in(const fs::path& file) {
     for (pid_t number = 0;; usleep(1000))
       if (std::ifstream(file) >> number) return number;
@@ -75,7 +75,7 @@ TEST_F(ProcessTest, ALogThatGrowsTooLongKeepsItsBeginningAndItsEnd) {
   EXPECT_THAT(twice, HasSubstr("[" + std::to_string(2000 * 11 - kept) + " bytes of this log"));
 }
 
-/// The cut shortens the first part by a line that is longer than the marker.
+/// The cut removes a line from the first part that is longer than the marker.
 TEST_F(ProcessTest, ALogThatIsCutTwiceHasOneMarker) {
   BoundedLog bounded(log_, 4096);
   const std::string line = std::string(299, 'x') + "\n";
@@ -189,7 +189,7 @@ TEST_F(ProcessTest, ChildrenDieWithTheirParent) {
   EXPECT_TRUE(ends(child));
   EXPECT_TRUE(ends(parent));
 }
-/// An orphan that has left its group and its session.
+/// An orphan that left its process group and its session.
 TEST_F(ProcessTest, AnOrphanOutsideItsGroupIsEndedAndNamed) {
   adopt_orphans();
   const auto end = run_process(shell(testing::leaves_a_sleep(number_)), {}, interrupts_);
@@ -198,7 +198,7 @@ TEST_F(ProcessTest, AnOrphanOutsideItsGroupIsEndedAndNamed) {
   EXPECT_THAT(end.orphans.front(), HasSubstr("sleep ("));
 }
 
-/// The orphans of a run end with the run, and the tracker does not.
+/// The orphans of a run end with the run. The tracker does not.
 TEST_F(ProcessTest, AnOrphanOfARunEndsBesideALiveTracker) {
   adopt_orphans();
   const fs::path python = folder_ / "python";

@@ -27,7 +27,7 @@ TEST(Fit, CutsByColumnsNotBytes) {
   EXPECT_EQ(fit("héllo wörld", 6), "héllo…");
   EXPECT_EQ(fit("日本語", 6), "日本語");
   EXPECT_EQ(fit("日本語", 5), "日本…");
-  EXPECT_EQ(fit("日本語", 4), "日…") << "half of a wide character is none";
+  EXPECT_EQ(fit("日本語", 4), "日…") << "a wide character is not cut";
   EXPECT_EQ(fit("anything", 1), "…");
   EXPECT_EQ(fit("anything", 0), "");
 }
@@ -62,7 +62,7 @@ class Metrics : public ::testing::Test {
 
 TEST_F(Metrics, AreReadAsTheyCome) {
   MetricsTail tail(file_);
-  EXPECT_EQ(tail.update().phase, "") << "there is no file yet";
+  EXPECT_EQ(tail.update().phase, "") << "the file does not exist";
   append_line(file_, R"({"event":"phase","name":"warmup"})");
   append_line(file_, R"({"event":"step","step":0,"timed":false,"loss":6.0,"tokens":100,"seconds":9.0})");
   EXPECT_EQ(tail.update().phase, "warmup");
@@ -101,7 +101,7 @@ TEST_F(Metrics, AFileThatBeginsAgainGoesOnFromItsFirstLine) {
   append_line(file_, R"({"event":"phase","name":"warmup"})");
   for (int i = 0; i < 4; ++i) append_line(file_, R"({"event":"step","loss":1.5})");
   EXPECT_EQ(tail.update().steps, 4);
-  append_line(file_, R"({"event":"step","loss":1.5})");  // which this reader never sees
+  append_line(file_, R"({"event":"step","loss":1.5})");  // the reader does not see this line
   write_file(file_, "{\"event\":\"progress\",\"steps\":5,\"phase\":\"measuring\"}\n");
   append_line(file_, R"({"event":"step","loss":1.4})");
   EXPECT_EQ(tail.update().steps, 6);
@@ -120,12 +120,12 @@ RunSpec spec_of(int64_t variant, Purpose purpose = Purpose::measure) {
 
 TEST(TimeLeftTest, IsGuessedFromWhatIsDone) {
   TimeLeft left;
-  EXPECT_FALSE(left.remaining({{spec_of(0), 5, 0}}, {})) << "nothing is known";
-  EXPECT_EQ(left.remaining({{spec_of(0), 5, 5}}, {}), 5) << "half of the steps are done";
+  EXPECT_FALSE(left.remaining({{spec_of(0), 5, 0}}, {})) << "no run has finished";
+  EXPECT_EQ(left.remaining({{spec_of(0), 5, 5}}, {}), 5) << "half of the steps are made";
   EXPECT_EQ(left.remaining({{spec_of(0), 5, 5}}, {{work_of(spec_of(1)), 1}}), 15)
-      << "the next one may take as long";
+      << "the next run may take as long";
   EXPECT_EQ(left.remaining({{spec_of(0), 5, 5}, {spec_of(1), 2, 0}}, {}), 5 + 8) << "both are under way";
-  EXPECT_EQ(left.remaining({{spec_of(0), 5, 1, 8}}, {}), 5) << "eight of ten were made before";
+  EXPECT_EQ(left.remaining({{spec_of(0), 5, 1, 8}}, {}), 5) << "eight of ten steps were made before";
   left.done(work_of(spec_of(0)), 10);
   left.done(work_of(spec_of(1)), 20);
   EXPECT_EQ(left.remaining({{spec_of(0), 4, 0}}, {{work_of(spec_of(1)), 1}, {work_of(spec_of(2)), 1}}),
@@ -135,14 +135,14 @@ TEST(TimeLeftTest, IsGuessedFromWhatIsDone) {
   RunSpec shorter = spec_of(0, Purpose::drift);
   shorter.train.steps -= (shorter.train.warmup + shorter.train.steps) / 2;
   EXPECT_EQ(left.expected(work_of(shorter)), 5) << "half as many steps";
-  EXPECT_FALSE(left.expected(work_of(spec_of(0, Purpose::probe)))) << "of another length";
+  EXPECT_FALSE(left.expected(work_of(spec_of(0, Purpose::probe)))) << "a probe has another length";
 }
 
 TEST(LaterRunsTest, AreCountedByKind) {
   LaterRuns later;
   const Job first{"00-r1", spec_of(0)}, second{"00-r2", spec_of(0)}, other{"01-r1", spec_of(1)};
   for (const Job& job : {first, second, other, first}) later.add(job);
-  EXPECT_EQ(later.size(), 3U) << "each once";
+  EXPECT_EQ(later.size(), 3U) << "each run once";
   EXPECT_EQ(later.counts(), (std::map<Work, int64_t>{{work_of(spec_of(0)), 2}, {work_of(spec_of(1)), 1}}));
   later.remove(first);
   later.remove(first);
@@ -150,7 +150,7 @@ TEST(LaterRunsTest, AreCountedByKind) {
   EXPECT_EQ(later.counts(), (std::map<Work, int64_t>{{work_of(spec_of(0)), 1}}));
 }
 
-/// A pseudo-terminal of some width; what is written to it can be read as a screen.
+/// A pseudo-terminal with a width. Its content can be read as a screen.
 class Screen {
  public:
   explicit Screen(unsigned short columns) : master_(posix_openpt(O_RDWR | O_NOCTTY)) {
@@ -165,7 +165,7 @@ class Screen {
     close(master_);
   }
   int fd() const { return slave_; }
-  /// All that was written until `end` has been.
+  /// The output up to `end`.
   std::string written_until(const std::string& end) const {
     std::string text;
     std::array<char, 1024> buffer{};
@@ -255,8 +255,8 @@ TEST_F(ProgressTest, PlainLinesWithoutATerminal) {
   EXPECT_EQ(std::string(buffer.data(), static_cast<size_t>(n)), "a note\n[1/2] a, round 1/1: ok, 0.0 s\n");
 }
 
-// Of an interleaved round the base may end last: lines have the order of the runs, and its speed beside
-// theirs.
+// In an interleaved round the base may end last. Lines have the order of the runs, with speeds against the
+// base.
 TEST_F(ProgressTest, RunsThatAreInterleavedAreToldInOrder) {
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe(ends.data()), 0);
@@ -282,7 +282,7 @@ TEST_F(ProgressTest, RunsThatAreInterleavedAreToldInOrder) {
     progress.begin(job_of(4), {8, 8, "round 2/2"}, file_, {});
     progress.begin(job_of(5), {9, 9, "round 2/2"}, file_, {});
     progress.end(job_of(5), result_of(2000));
-  }  // what has ended is told though another has not
+  }  // ended runs are shown while another runs
   close(ends[1]);
   std::array<char, 1000> buffer{};
   const ssize_t n = read(ends[0], buffer.data(), buffer.size());

@@ -1,4 +1,4 @@
-// Runs of several processes by a fake worker: how each kind of failure ends in its row.
+// Runs of several processes with a fake worker: the result of each kind of failure.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -18,7 +18,7 @@ using ::testing::StartsWith;
 
 class RankRun : public testing::Launch {
  protected:
-  /// Every rung, but not the base, with so many ranks.
+  /// Gives every rung this number of ranks. The base keeps one.
   static Experiment with_ranks(int64_t ranks, const std::vector<std::string>& rungs, int64_t rounds = 1) {
     Experiment e = experiment(rungs, rounds);
     for (auto& rung : e.parts.at(0).rungs) rung.settings = {{"train", {{"world_size", ranks}}}};
@@ -27,7 +27,7 @@ class RankRun : public testing::Launch {
   fs::path rank(const std::string& id, int64_t number) const {
     return report() / "runs" / id / "ranks" / std::to_string(number);
   }
-  /// Processes with a log in a run's folder: its ranks, and what they have started.
+  /// Processes whose log is in a run's folder: ranks and their children.
   std::vector<std::string> processes_of(const std::string& id) const {
     const std::string run = fs::canonical(report()) / "runs" / id / "";
     std::vector<std::string> found;
@@ -67,7 +67,7 @@ TEST_F(RankRun, RanksAreStartedWithTheirPlaces) {
     EXPECT_EQ(started.at("environment").at("OMP_WAIT_POLICY"), "passive");
     EXPECT_TRUE(fs::exists(rank("01-good-r1", i) / "log.txt"));
   }
-  EXPECT_FALSE(fs::exists(report() / "runs/00-base-r1/ranks")) << "one rank is no other run than before";
+  EXPECT_FALSE(fs::exists(report() / "runs/00-base-r1/ranks")) << "a run of one rank has no folder `ranks`";
 }
 
 TEST_F(RankRun, ThreadsOfTheSpecAreEachRanks) {
@@ -99,7 +99,7 @@ TEST_F(RankRun, AKilledRankIsNamedBeforeThoseThatMissedIt) {
   }
   EXPECT_FALSE(fs::exists(report() / "runs/02-good-r1/rank_ends.jsonl"));
   expect_all_ended("01-killed-2-r1");
-  EXPECT_EQ(status("02-good-r1"), "ok") << "the next rung goes on";
+  EXPECT_EQ(status("02-good-r1"), "ok") << "the next rung runs";
 }
 
 TEST_F(RankRun, AFailureThatIsToldLateStillComesFirst) {
@@ -215,7 +215,7 @@ TEST_F(RankRun, WithoutTheRunsResultARunIsMissing) {
   fs::remove(report() / "runs/01-good-r1/result.json");
   auto e = with_ranks(4, {"good"});
   run(e, resuming());
-  EXPECT_EQ(starts().size(), 4) << "the results of its ranks do not count";
+  EXPECT_EQ(starts().size(), 4) << "results of the ranks do not count";
 }
 
 TEST_F(RankRun, NoRankOfAnEarlierRunIsLeft) {

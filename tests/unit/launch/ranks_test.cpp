@@ -1,4 +1,4 @@
-// Which rank explains a run, and that nothing of it is left.
+// The rank that explains a failed run, and the end of all its processes.
 #include "launch/ranks/ranks.h"
 
 #include <gmock/gmock.h>
@@ -19,11 +19,11 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using Clock = std::chrono::steady_clock;
 
-/// A rank that ends when its time has come, or by SIGKILL, or by SIGTERM where it listens to that.
+/// A fake rank. It ends after a time, by SIGKILL, or by SIGTERM if it handles it.
 class ScriptedRank : public RunningRank {
  public:
   struct Script {
-    std::optional<milliseconds> after;  ///< none: never by itself
+    std::optional<milliseconds> after;  ///< none: only by a signal
     RankEnd end;
     bool listens = true;  ///< to SIGTERM
     bool answers = true;  ///< when it has ended
@@ -114,7 +114,7 @@ class Ranks : public ::testing::Test {
   /// As watch(), with a SIGTERM to this process after some time.
   RanksEnd::Kind signalled(std::vector<Script> scripts, milliseconds after,
                            const RankLimits& limits = kLimits) {
-    const Interrupts held;  // the thread that signals does not die of it
+    const Interrupts held;  // the signalling thread survives
     std::jthread sender([after] {
       std::this_thread::sleep_for(after);
       kill(getpid(), SIGTERM);
@@ -161,7 +161,7 @@ TEST_F(Ranks, WhoFailedByItselfComesBeforeItsPeers) {
   EXPECT_EQ(end.kind, RanksEnd::Kind::failed);
   EXPECT_EQ(end.rank, 2);
   const Json result = concluded(end);
-  EXPECT_EQ(result.at("status"), "oom") << "where no counter of the kernel tells";
+  EXPECT_EQ(result.at("status"), "oom") << "without a counter of the kernel";
   EXPECT_EQ(result.at("rank"), 2);
   EXPECT_THAT(
       result.at("reason").get<std::string>(),
@@ -190,7 +190,7 @@ TEST_F(Ranks, WhoDidNotArriveIsWhoHasNotEnded) {
   const auto end = watch({{milliseconds(0), ended("timeout", "timeout")},
                           hung,
                           {milliseconds(120), ended("timeout", "timeout")},
-                          // It comes to the collective later than the others, and waits as they do.
+                          // It reaches the collective after the others and waits like them.
                           {milliseconds(240), ended("timeout", "timeout")}});
   EXPECT_EQ(end.kind, RanksEnd::Kind::absent);
   EXPECT_EQ(end.rank, 1);
@@ -233,7 +233,7 @@ TEST_F(Ranks, NobodyLingersAfterRank0) {
   EXPECT_THAT(concluded(end).at("reason"), HasSubstr("after rank 0"));
   EXPECT_EQ(watch({{milliseconds(400), ended("ok")}, {milliseconds(0), ended("ok")}}).kind,
             RanksEnd::Kind::ok)
-      << "rank 0 has more to do at the end than the others";
+      << "rank 0 takes longer to end";
 }
 
 TEST_F(Ranks, ALateFailureReplacesAGoodResult) {
@@ -274,8 +274,8 @@ TEST_F(Ranks, ARanksOwnFailureComesBeforeOneFromOutside) {
   EXPECT_FALSE(concluded(end).contains("cause"));
 }
 
-/// One signal to a whole job is heard at one rank before the other: whatever ends first, and whenever the
-/// signal comes here within the time that it is waited for, the run has no end of its own.
+/// A signal to a whole job reaches one rank before another. Whichever rank ends first, if the signal comes
+/// within the grace period, the run counts as interrupted.
 TEST_F(Ranks, AnEndFromOutsideIsASignalsWhereverThatIsHeardFirst) {
   const RankEnd exited{.end = {.code = 128 + SIGTERM}, .problem = "wrote no result"};
   const RankEnd killed{
@@ -311,7 +311,7 @@ TEST_F(Ranks, ARunThatSavesHasTimeToDoSo) {
   EXPECT_EQ(last_.ends[0].end.signal, SIGTERM);
   limits.stop_grace_s = 0.2;
   EXPECT_EQ(signalled({saving, saving}, milliseconds(0), limits), RanksEnd::Kind::interrupted);
-  EXPECT_EQ(last_.ends[0].end.signal, SIGKILL) << "and another run has not";
+  EXPECT_EQ(last_.ends[0].end.signal, SIGKILL) << "the grace period is shorter than the save";
 }
 
 TEST_F(Ranks, ASignalEndsAll) {

@@ -1,4 +1,4 @@
-// What is run again with --resume, and after a fault.
+// Runs that --resume makes again, and restarts after a fault.
 #include <gmock/gmock.h>
 
 #include "../../support/opens.h"
@@ -22,7 +22,7 @@ TEST_F(Resume, OfAWholeReportRunsNothing) {
   run(experiment({"a", "crash"}, 2));
   const std::string before = read_file(report() / "runs/01-a-r1/result.json");
   EXPECT_FALSE(run(experiment({"a", "crash"}, 2), resuming()).all_ok)
-      << "what failed before is still not well";
+      << "a failed result still counts as failed";
   EXPECT_THAT(starts(), IsEmpty());
   EXPECT_EQ(read_file(report() / "runs/01-a-r1/result.json"), before);
 }
@@ -79,7 +79,7 @@ TEST_F(Resume, ReadsPluginsAndResultsOnce) {
   run(e, resuming());
   EXPECT_THAT(starts(), IsEmpty());
   EXPECT_EQ(plugins.of("plugin.so"), 1);
-  EXPECT_EQ(results.of("result.json"), 2) << "to see that it is done, and for the gate";
+  EXPECT_EQ(results.of("result.json"), 2) << "once to see that the run is done, once for the gate";
 }
 
 TEST_F(Resume, AfterDataChangedRunsItAgain) {
@@ -125,7 +125,8 @@ TEST_F(Resume, OnlyWithResumeKeepsThePlansOfTheOthers) {
   Experiment changed = experiment({"a", "b"}, 2);
   changed.parts[0].rungs[1].settings = {{"train", {{"lr", 0.5}}}};
   run(changed, only);
-  EXPECT_TRUE(read_json(report() / "plans.json").at(2).is_null()) << "that was another rung's";
+  EXPECT_TRUE(read_json(report() / "plans.json").at(2).is_null())
+      << "the plan of the old settings is dropped";
 }
 
 TEST_F(Resume, RunsOfTwoBuildsAreSaidToBeThat) {
@@ -156,7 +157,7 @@ TEST_F(Resume, KeepsTheArguments) {
   run(e);
   e.arguments = {{"layers", 4}, {"new", true}};
   run(e, resuming());
-  EXPECT_THAT(starts(), IsEmpty()) << "the script reads one more";
+  EXPECT_THAT(starts(), IsEmpty()) << "a new argument is allowed";
   e.arguments["layers"] = 8;
   EXPECT_THAT(error_of([&] { run(e, resuming()); }), HasSubstr("started with layers = 4, not 8"));
   EXPECT_EQ(load_report(report()).experiment.arguments.at("layers"), 4);
@@ -187,7 +188,7 @@ TEST_F(Resume, ATornJournalIsPassedOver) {
   run(experiment({"a"}));
   const fs::path journal = report() / "journal.jsonl";
   const std::string whole = read_file(journal);
-  // Torn in the middle of the line that says that 01-a-r1 was started.
+  // The journal is cut in the line about the start of 01-a-r1.
   const size_t start = whole.find("01-a-r1");
   write_file(journal, whole.substr(0, start + 3));
   run(experiment({"a"}), resuming());
@@ -215,8 +216,8 @@ TEST_F(Restarts, AFaultStartsARunAgainWhichATooOftenLostOneEnds) {
             (std::vector<std::string>{"01-crash-r1", "01-crash-r1", "02-exit3-r1", "02-exit3-r1"}));
   EXPECT_THAT(result("01-crash-r1").at("notes"),
               Contains(AllOf(HasSubstr("started again 2 times"), HasSubstr("made 2 steps again"))))
-      << "each had made one step";
-  EXPECT_EQ(analyze(load_report(report())).missing_runs, 0) << "the sum of the noted result is the journal's";
+      << "each run had made one step";
+  EXPECT_EQ(analyze(load_report(report())).missing_runs, 0) << "the result has the checksum from the journal";
 }
 
 TEST_F(Restarts, WhatARunSaysOfItselfIsNoFault) {

@@ -56,7 +56,8 @@ TEST_F(ScheduleTest, TheBaseRunsOnceMoreOnlyWhereItsSpeedIsCompared) {
   auto training = experiment();
   training.base.save.every = 10;
   const auto variants = expand(training);
-  EXPECT_THAT(ids(Schedule(variants, 1, {}).all(plans())), Not(Contains("00-base-drift"))) << "as long again";
+  EXPECT_THAT(ids(Schedule(variants, 1, {}).all(plans())), Not(Contains("00-base-drift")))
+      << "a drift run would take as long as the training";
 }
 
 TEST_F(ScheduleTest, NothingForAVariantWithoutAPlan) {
@@ -81,7 +82,7 @@ TEST_F(ScheduleTest, OnlyTakesPatterns) {
   auto starred = experiment();
   starred.parts[0].rungs[0].name = "s*";
   const auto variants = expand(starred);
-  EXPECT_THAT(Schedule(variants, 1, {"s*"}).only(), ElementsAre("s*")) << "a name is no pattern";
+  EXPECT_THAT(Schedule(variants, 1, {"s*"}).only(), ElementsAre("s*")) << "a name is not read as a pattern";
 }
 
 TEST_F(ScheduleTest, SpecsSayWhichOfTheRunsTheyAre) {
@@ -90,7 +91,7 @@ TEST_F(ScheduleTest, SpecsSayWhichOfTheRunsTheyAre) {
   EXPECT_EQ(schedule.describe(jobs.front().spec), "round 1/3");
   EXPECT_EQ(schedule.describe(jobs[3].spec), "gate reference");
   EXPECT_EQ(schedule.describe(jobs.back().spec), "drift");
-  EXPECT_EQ(jobs.back().spec.round, 3) << "more rounds make it another run: it comes after all of them";
+  EXPECT_EQ(jobs.back().spec.round, 3) << "with more rounds the drift run comes later";
 }
 
 TEST_F(ScheduleTest, EverySpecHasItsOwnHash) {

@@ -1,4 +1,4 @@
-// Nothing is left in the temporary folder, by whatever a program ends.
+// Temporary folders are removed, however the program ends.
 #include "base/temporary_folder.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class TemporaryFolders : public ::testing::Test {
   int64_t count() const {
     return std::distance(fs::directory_iterator(all_.path()), fs::directory_iterator());
   }
-  /// A process that holds a folder until it is killed.
+  /// A process that keeps a temporary folder until it is killed.
   pid_t holder() const {
     const int64_t before = count();
     const pid_t pid = fork();
@@ -37,7 +37,7 @@ class TemporaryFolders : public ::testing::Test {
       while (true) pause();
     }
     for (int i = 0; i < 5000 && count() == before; ++i) usleep(1000);
-    usleep(50'000);  // and holds its lock
+    usleep(50'000);  // the child holds the folder's lock
     return pid;
   }
   static void end(pid_t pid) {
@@ -55,7 +55,7 @@ TEST_F(TemporaryFolders, AKilledProgramsFolderIsRemovedByTheNextOne) {
   end(dead);
   EXPECT_EQ(count(), 2);
   { const TemporaryFolder another; }
-  EXPECT_EQ(count(), 1) << "that of a program that lives is kept";
+  EXPECT_EQ(count(), 1) << "the folder of a running program is kept";
   end(alive);
   remove_abandoned_folders();
   EXPECT_EQ(count(), 0);
