@@ -1,5 +1,5 @@
--- `compile` in each of its modes, for compile_modes_test.py. Nothing is computed here, so units are not compared with
--- eager code.
+-- `compile` in each of its modes, for compile_modes_test.py. The stand-in computes nothing, so units are not compared
+-- with eager code.
 local rush = require "optrush"
 
 local exp = rush.experiment {

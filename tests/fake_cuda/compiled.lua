@@ -1,7 +1,7 @@
--- `compile` over each plugin that changes what a unit computes, for compiled_test.py. Nothing is computed here, so
--- units are not compared with eager code.
+-- `compile` over each plugin that changes the computation of a unit, for compiled_test.py. The stand-in computes
+-- nothing, so units are not compared with eager code.
 --
---   --arg width=real    one block of Llama 3.2 1B at 4,096 tokens: what its kernels take of a multiprocessor
+--   --arg width=real    one block of Llama 3.2 1B at 4,096 tokens, for the resources of its kernels
 local rush = require "optrush"
 
 local real = rush.arg("width", "small", { "small", "real" }) == "real"

@@ -1,4 +1,4 @@
--- A mixture of experts with one product for all of them. Nothing is computed here.
+-- A mixture of experts with one product for all experts. The stand-in computes nothing.
 local rush = require "optrush"
 
 local exp = rush.experiment {

@@ -1,6 +1,6 @@
--- A recorded step with a batch of each kind, beside the same step as it is, for graphs_test.py. Nothing is computed.
+-- A recorded step and the same eager step with a batch of each kind, for graphs_test.py. The stand-in computes nothing.
 --
---   --arg documents=FILE    documents of one length, of which as many tokens are trained in each
+--   --arg documents=FILE    documents of one length with the same number of trained tokens
 local rush = require "optrush"
 
 local documents = rush.documents(rush.arg("documents", "documents.jsonl"))

@@ -1,4 +1,4 @@
--- Every plugin of one GPU in a rung, at the smallest size that each allows. Nothing is computed here.
+-- Every single-GPU plugin in a rung, at the smallest size that it allows. The stand-in computes nothing.
 local rush = require "optrush"
 
 local exp = rush.experiment {

@@ -1,11 +1,11 @@
--- Every way to share a training among GPUs, alone and mixed, at the smallest size that each allows: four sequences a
--- step everywhere. Nothing is computed here.
+-- Every kind of distributed training, alone and mixed, at the smallest size that it allows. Each step has four
+-- sequences. The stand-in computes nothing.
 local rush = require "optrush"
 
 local exp = rush.experiment {
   name = "ranks",
   device = "cuda",
-  -- Copies of a tied embedding have no values here that could agree.
+  -- Copies of a tied embedding could not agree, because they have no values here.
   model = rush.llama("tiny", { n_layers = 6, tie_embeddings = false }),
   data = rush.random(),
   plugins = { "bf16_weights", "flash_attention" },
@@ -13,7 +13,7 @@ local exp = rush.experiment {
 }
 
 local ways = {}
---- `copies`: ranks that have sequences of their own.
+--- `copies`: ranks with different sequences.
 local function way(name, ranks, copies, plugins, settings)
   settings = settings or {}
   local accumulation = settings.accumulation or 1
@@ -42,7 +42,7 @@ for _, schedule in ipairs { "gpipe", "1f1b", "interleaved", "zero_bubble" } do
 end
 way("pipeline, tensor, ddp", 8, 2, { "pipeline_parallel", "tensor_parallel", "ddp" }, { accumulation = 2 })
 way("ring, fsdp", 4, 2, { "context_parallel", "fsdp" })
--- The plugin says how many rows each expert gets, as no router does here.
+-- No router computes here, so the plugin sets the number of rows of each expert.
 local experts = { n_experts = 8, expert_ffn_dim = 344, shared_expert_ffn_dim = 344 }
 local function of_experts(name, ranks, copies, plugins)
   way(name, ranks, copies, plugins, { model = experts })

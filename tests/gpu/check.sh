@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The acceptance test of a GPU: what `optrush check` gets done in eight minutes, the most telling cases first.
+# The acceptance test of a GPU: the cases of `optrush check` that fit into eight minutes, the most telling ones first.
 set -euo pipefail
 bin=$OPTRUSH_BUILD_DIR/bin
 out=$(mktemp -d)

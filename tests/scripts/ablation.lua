@@ -1,4 +1,4 @@
--- The whole stack, the stack less one rung at a time, each rung alone. `replace` finds its plugin gone without an error.
+-- The whole stack, the stack without one rung at a time, and each rung alone. `replace` may lack its plugin.
 -- expect: run ablation/local, rounds 1
 -- expect: base 0 'base': /model/dim=64 /model/n_layers=2 /model/n_heads=4 /model/n_kv_heads=2 /model/ffn_dim=172
 -- expect: full 1 'full' over 0: +mixed_precision {"dtype":"bf16"} +eight_bit train={"micro_batch":8} (ablation.lua:17)

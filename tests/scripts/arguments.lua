@@ -1,4 +1,4 @@
--- Arguments that the command line did not give, and how a script may ask for them.
+-- Arguments with defaults, and all ways to read them.
 -- expect: 4	0.5	fast	true
 -- expect: false	arguments.lua:22: rush.arg: 'n layers' is not a valid argument name
 -- expect:   hint: use lower-case letters, digits and '_', as in --arg layers=8
@@ -16,7 +16,7 @@ local layers = rush.arg("layers", 4)
 print(layers, rush.arg("share", 0.5), rush.arg("mode", "fast", { "fast", "slow" }), rush.arg("flag", true))
 assert(rush.arg("layers", 4) == layers)
 
--- Each is refused at its own line.
+-- Each bad argument is refused at its line.
 local pcall = pcall
 
 print(pcall(rush.arg, "n layers", 4))

@@ -1,4 +1,4 @@
--- Each kind of bad argument: the line, what is wrong, the cure.
+-- Each kind of bad argument: the error has the line, the problem and the cure.
 -- expect: == rush
 -- expect: bad_arguments.lua:241: optrush has no "rugn"
 -- expect:   hint: did you mean 'rung'?

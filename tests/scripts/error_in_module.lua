@@ -1,4 +1,4 @@
--- The line of the module's mistake, not of the require.
+-- The error has the line of the mistake in the module, and not the line of the require.
 -- expect-error: modules/broken.lua:2: no plugin 'fused_adam'
 -- expect-error:   hint: did you mean 'fused_adamw'?
 require "modules.broken"

@@ -1,4 +1,4 @@
--- A string that doubles for ever.
+-- A string that doubles without end.
 -- expect-error: error_memory.lua: the script needs more than 256 MiB of memory
 -- expect-error:   hint: check for a table or string that grows in a loop: a script only describes runs
 local text = "x"

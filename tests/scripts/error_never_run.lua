@@ -1,4 +1,4 @@
--- An experiment that is described and not run.
+-- A script that describes an experiment and does not run it.
 -- expect-error: error_never_run.lua:5: experiment 'idle' is not run
 -- expect-error:   hint: end the script with exp:run():report()
 local rush = require "optrush"

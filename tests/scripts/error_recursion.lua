@@ -1,4 +1,4 @@
--- A function that calls itself for ever.
+-- A function that calls itself without end.
 -- expect-error: error_recursion.lua:13: stack overflow
 -- expect-error:   error_recursion.lua:13: in upvalue 'again'
 -- expect-error:   error_recursion.lua:13: in upvalue 'again'

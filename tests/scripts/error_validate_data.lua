@@ -1,4 +1,4 @@
--- What training reads is not held out.
+-- Data that training reads cannot be held out.
 -- expect-error: error_validate_data.lua:6: validate.data is the training data
 -- expect-error:   hint: leave it out to hold out the end of the data
 local rush = require "optrush"

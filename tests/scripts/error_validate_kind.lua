@@ -1,4 +1,4 @@
--- A model that reads no tokens has no loss on held-out ones.
+-- A model that reads no tokens has no loss on held-out tokens.
 -- expect-error: error_validate_kind.lua:5: validate: a model of kind 'operator' does not train on tokens
 -- expect-error:   hint: leave validate out, or train a Llama
 local rush = require "optrush"

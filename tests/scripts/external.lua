@@ -1,4 +1,4 @@
--- Rungs that another program trains.
+-- Rungs that run another program.
 -- expect: run external/local, rounds 5
 -- expect: base 0 'base': /model/dim=64 /model/n_layers=2 /model/n_heads=4 /model/n_kv_heads=2 /model/ffn_dim=172
 -- expect: ladder 1 'fused' over 0: +fused_adamw (external.lua:42)

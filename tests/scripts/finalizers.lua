@@ -1,4 +1,4 @@
--- Finalizers run at odd moments; their errors do no harm, and neither do calls from them.
+-- Finalizers run at any moment; their errors and their calls have no effect.
 -- expect: run finalizer/local, rounds 5
 -- expect: base 0 'base': /model/dim=64 /model/n_layers=2 /model/n_heads=4 /model/n_kv_heads=2 /model/ffn_dim=172
 local rush = require "optrush"

@@ -1,4 +1,4 @@
--- Every combination; named axes come in the order of their names, listed axes as they are listed.
+-- Every combination; named axes are in alphabetical order, listed axes in the order of the list.
 -- expect: false	grid.lua:38: exp:grid: columns must be a list of strings from 'tokens_per_second', 'step_time', 'peak_memory', 'activations', 'flops_per_second', 'mfu', 'hfu', 'data_time', 'forward_time', 'backward_time', 'optimizer_time', 'exposed_time', 'loss', 'validation_loss', 'time_to_loss', 'steps_to_loss', 'compile_time', 'forward_bandwidth', 'backward_bandwidth', 'forward_bandwidth_share', 'backward_bandwidth_share', 'forward_flops', 'backward_flops', 'intensity', 'algorithm_bandwidth', 'bus_bandwidth', 'collective_time', but is ["forward_tim"]
 -- expect:   hint: did you mean 'forward_time'?
 -- expect: false	grid.lua:39: exp:grid: against names 'c', which is not a rung of the grid

@@ -1,4 +1,4 @@
--- What a script asks about the machine, rungs that branch, and published figures.
+-- Questions about the machine, rungs that branch, and published figures.
 -- expect: cpu	nil
 -- expect: short
 -- expect: 8	0	4	nil

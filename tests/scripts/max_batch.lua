@@ -1,4 +1,4 @@
--- Each rung of a ladder at the largest micro-batch that its stack holds; the forecast here is a byte for each token.
+-- Each rung of a ladder at the largest micro-batch that fits; the forecast here is one byte a token.
 -- expect: 4	8	0	4
 -- expect: nil
 -- expect: run max_batch/local, rounds 5

@@ -1,10 +1,10 @@
--- Every call with hardly any memory left: it works or fails cleanly, and works again when there is memory.
+-- Every call with very little memory: it works or fails with an error, and works again when there is memory.
 -- expect: true	true
 -- expect: run memory/local, rounds 5
 -- expect: base 0 'base': /model/dim=64 /model/n_layers=2 /model/n_heads=4 /model/n_kv_heads=2 /model/ffn_dim=172
 local rush = require "optrush"
 
---- A table of pieces that take all the memory that is left, the largest of `size` bytes.
+--- Fills the remaining memory with a table of pieces, the largest of `size` bytes.
 local function hoard(size)
   local pieces, count = {}, 0
   for i = 1, 300 do pieces[i] = false end

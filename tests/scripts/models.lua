@@ -1,4 +1,4 @@
--- Presets, overrides, fields by hand.
+-- Presets, overrides, and models without a preset.
 -- expect: run model1/local, rounds 5
 -- expect: base 0 'base': /model/dim=64 /model/n_layers=2 /model/n_heads=4 /model/n_kv_heads=2 /model/ffn_dim=172
 -- expect: run model2/local, rounds 5

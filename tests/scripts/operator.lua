@@ -1,4 +1,4 @@
--- One operator alone.
+-- An experiment with one operator.
 -- expect: run operator/local, rounds 5
 -- expect: base 0 'base': /model_kind="operator" /model/vocab_size=32000 /model/dim=64 /model/n_layers gone /model/n_heads=16 /model/n_kv_heads gone /model/head_dim gone /model/ffn_dim=4096 /model/activation gone /model/norm gone /model/norm_placement gone /model/norm_eps gone /model/qk_norm gone /model/attention_bias gone /model/attention_scale gone /model/embedding_scale gone /model/residual_scale gone /model/logits_divisor gone /model/attention_soft_cap gone /model/logits_soft_cap gone /model/position gone /model/rope_theta gone /model/rope_scaling gone /model/layers_without_rope gone /model/window gone /model/full_attention_layers gone /model/window_rope_theta gone /model/n_experts gone /model/experts_per_token gone /model/expert_ffn_dim gone /model/shared_expert_ffn_dim gone /model/normalize_router gone /model/dense_layers gone /model/tie_embeddings gone /model/init_std gone /model/op="norm" /model/repeat=1 /train/lr=0.01
 -- expect: ladder 1 'wider' over 0: model={"dim":128} (operator.lua:20)

@@ -1,4 +1,4 @@
--- MLPs alone: by their fields, changed by a rung, in the place of a Llama and back.
+-- An experiment with MLPs: their fields, changes by a rung, and a change from a Llama and back.
 -- expect: operator_mlp.lua:28: rush.operator: unknown field 'n_layers'
 -- expect:   hint: one of: dim, ffn_dim, n_heads, repeat, vocab_size
 -- expect: operator_mlp.lua:28: rush.operator: unknown field 'dime'

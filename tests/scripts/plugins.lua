@@ -1,4 +1,4 @@
--- rush.plugins lists what can be stacked.
+-- rush.plugins lists the plugins that a stack may have.
 -- expect: activation_checkpointing	1.0	optimization	exact	what activation_checkpointing does
 -- expect: 	policy	string	full	which
 -- expect: 	every	integer	2	n

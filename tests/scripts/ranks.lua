@@ -1,4 +1,4 @@
--- Sweeps over numbers of ranks: a setting of the training step like any other.
+-- Sweeps over numbers of ranks, which are settings of the training step.
 -- expect: 8
 -- expect: run ranks/local, rounds 5
 -- expect: base 0 'base': /model/dim=64 /model/n_layers=2 /model/n_heads=4 /model/n_kv_heads=2 /model/ffn_dim=172

@@ -1,4 +1,4 @@
--- Modules are found beside the script and in the library, run once, and may fail without harm.
+-- Modules are found beside the script and in the library, run once, and may fail without an effect on the script.
 -- expect: loaded once
 -- expect: modules/broken.lua:2: no plugin 'fused_adam'
 -- expect:   hint: did you mean 'fused_adamw'? Your own plugins need --plugin-path FOLDER

@@ -1,4 +1,4 @@
--- What a script cannot reach, and what it cannot break.
+-- The limits of a script: unreachable functions, and values that it cannot change.
 -- expect: _G _VERSION assert coroutine error getmetatable ipairs load math next os pairs pcall print rawequal rawget rawlen rawset require select setmetatable string table tonumber tostring type utf8 xpcall
 -- expect: clock date time
 -- expect: nil	attempt to load a binary chunk (mode is 't')
@@ -55,7 +55,7 @@ print(table.concat(names, " "))
 assert(string.dump == nil and ("").dump == nil)
 assert(type(os.time()) == "number" and type(os.clock()) == "number" and #os.date() > 0)
 
--- Binary code, by every way in.
+-- Binary code, in all ways to load it.
 local bytecode = "\27Lua\x54\0\x19\x93\r\n\x1a\n"
 print(load(bytecode))
 print(load(bytecode, "x", "b"))
@@ -79,7 +79,7 @@ table.concat = nil
 local exp = rush.experiment { name = "still-works", model = rush.llama "nano" }
 exp:ladder { rung }
 
--- Memory and depth, survived.
+-- A script survives the limits of memory and depth.
 print(pcall(string.rep, "x", 1 << 40))
 print(pcall(string.rep, "x", 1 << 28))
 local function again() return 1 + again() end

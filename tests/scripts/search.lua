@@ -1,4 +1,4 @@
--- A search: what it refuses, and its first stage for who measures nothing.
+-- Errors of a search, and its first stage where nothing is measured.
 -- expect: false	search.lua:32: exp:search has no parts
 -- expect:   hint: put rush.rung(...) between the braces
 -- expect: false	search.lua:33: exp:search: part 1 has no rung

@@ -1,4 +1,4 @@
--- Held-out data, a target, and a trace.
+-- Held-out data, a target loss, and a trace.
 -- expect: run to_three/local, rounds 5
 -- expect: target loss: 3.25
 -- expect: traced
