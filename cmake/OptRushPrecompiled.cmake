@@ -1,3 +1,9 @@
+# optrush_precompile(TARGET <a> <b>...): the target's files read these headers, and the JSON library, precompiled.
+function(optrush_precompile target)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/precompiled)
+  target_precompile_headers(${target} PRIVATE <json_without_literals.h> ${ARGN})
+endfunction()
+
 # Headers that many files of one kind read are parsed once. GCC takes a precompiled header only where code is generated with
 # the same options, so one target makes it for its kind:
 #
@@ -9,5 +15,5 @@ function(optrush_precompiled_headers name)
   file(CONFIGURE OUTPUT ${source} CONTENT "")
   add_library(${name} OBJECT EXCLUDE_FROM_ALL ${source})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} optrush_warnings)
-  target_precompile_headers(${name} PRIVATE ${ARG_HEADERS})
+  optrush_precompile(${name} ${ARG_HEADERS})
 endfunction()
