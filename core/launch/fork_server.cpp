@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "base/log.h"
@@ -46,6 +47,14 @@ Json request_of(const Command& command) {
   Json late = Json::object();
   for (const auto& [name, value] : selected(command.environment, true)) late[name] = value;
   return {{"arguments", command.arguments}, {"log", command.log.string()}, {"environment", late}};
+}
+
+/// Signals to a number below 2 would reach init, a group, or every process.
+std::optional<pid_t> pid_of(const Json& value) {
+  if (!value.is_number_integer()) return std::nullopt;
+  const auto number = value.get<int64_t>();
+  if (number < 2 || number > std::numeric_limits<pid_t>::max()) return std::nullopt;
+  return static_cast<pid_t>(number);
 }
 }  // namespace
 
@@ -139,18 +148,18 @@ std::optional<pid_t> ForkServer::ask(Server& server, const Json& request, Time s
                       {server.channel.descriptor()});
     }
   };
-  Json pid = wait_for("pid");
-  if (pid.is_number_integer() && wait_for("begun") == true) {
+  std::optional<pid_t> child = pid_of(wait_for("pid"));
+  if (child && wait_for("begun") == true) {
     server.has_answered = true;
-    return pid.get<pid_t>();
+    return child;
   }
   server.process.reset();
   log::debug("the fork server has ended");
-  if (const auto told = pid.is_null() ? answer() : std::nullopt; told && told->is_object())
-    pid = told->value("pid", Json());
-  if (pid.is_number_integer()) {  // it begins nothing without the server
-    kill(pid.get<pid_t>(), SIGKILL);
-    waitpid(pid.get<pid_t>(), nullptr, 0);
+  if (!child)
+    if (const auto last = answer(); last && last->is_object()) child = pid_of(last->value("pid", Json()));
+  if (child) {  // it begins nothing without the server
+    kill(*child, SIGKILL);
+    waitpid(*child, nullptr, 0);
   }
   return std::nullopt;
 }

@@ -29,6 +29,9 @@ def fork_server(main):
         if fault == "threads":
             channel.sendall(b'{"refused": "it has 2 threads"}\n')
             continue
+        if fault == "group":
+            channel.sendall(b'{"pid": -4711}\n{"begun": true}\n')
+            continue
         if fault == "junk":
             channel.sendall(b"pid 4711\n")
             continue

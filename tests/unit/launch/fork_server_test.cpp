@@ -165,8 +165,8 @@ TEST_F(Forks, WithoutAServerEverythingIsAsWithOne) {
   const Json by_forks = answers("");
   EXPECT_THAT(servers(), SizeIs(1));
   EXPECT_THAT(by_forks.back().dump(), AllOf(HasSubstr("exit code 3"), HasSubstr("the last words of a plan")));
-  const std::map<std::string, size_t> faults = {
-      {"exit", 1}, {"threads", 1}, {"junk", 1}, {"untold", 1}, {"once", 5}};
+  const std::map<std::string, size_t> faults = {{"exit", 1},  {"threads", 1}, {"junk", 1},
+                                                {"group", 1}, {"untold", 1},  {"once", 5}};
   for (const auto& [how, started] : faults) {
     EXPECT_EQ(answers(how), by_forks) << how;
     EXPECT_THAT(plans(), SizeIs(5)) << how;
