@@ -332,6 +332,26 @@ TEST_F(CompiledTraining, AChangedShapeIsCompiledAgainAndSaidSo) {
   }));
 }
 
+TEST_F(CompiledTraining, AUnitThatCannotBeTracedAheadIsCompiledAtItsCall) {
+  // The second call is the trace of the second block, ahead of its first call.
+  int64_t calls = 0;
+  Trained trained(with_compile({}), [&calls](Recipe& recipe) {
+    recipe.ops.swiglu.replace(
+        [&calls](const Tensor& gate, const Tensor& up) {
+          TORCH_CHECK(++calls != 2, "not with such an input");
+          return plain::swiglu(gate, up);
+        },
+        {.trace = Trace::aten});
+  });
+  const Json result = trained.train();
+  EXPECT_EQ(graphs(result), graphs(Trained(with_compile({})).train()));
+  EXPECT_NE(
+      Json(trained.session().log().notes())
+          .dump()
+          .find("compile: model.layers.1 is compiled at its first call, not ahead: not with such an input"),
+      std::string::npos);
+}
+
 TEST_F(CompiledTraining, ValidationTakesTheCodeOfTraining) {
   RunSpec spec = with_compile({});
   const auto alone = losses(Trained(spec).train());
