@@ -12,7 +12,7 @@
 #   optrush_test(NAME muon PROGRAM optimizer_tests SOURCES muon_test.cpp)
 #   optrush_test(NAME lion PROGRAM optimizer_tests SOURCES lion_test.cpp)
 #
-# Common options: LABELS (unit by default, slow, threads, lint, parity, distributed, gpu), TIMEOUT seconds (120; 900 for `slow`), SERIAL where
+# Common options: LABELS (unit by default, slow, threads, lint, parity, distributed, gpu), TIMEOUT seconds (300; 900 for `slow`), SERIAL where
 # the test needs the machine for itself, COST seconds of a long test: long ones start first. DEPENDS: targets that are built before it.
 #
 # LOCK name: tests of one name run one at a time. For those that compile the same units: the others would wait for the first.
@@ -37,7 +37,7 @@ macro(_optrush_test_limits)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)  # gtest_discover_tests drops an empty value: TIMEOUT would become the label
   endif()
-  set(timeout 120)
+  set(timeout 300)
   if("slow" IN_LIST ARG_LABELS)
     set(timeout 900)
   endif()

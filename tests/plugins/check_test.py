@@ -90,20 +90,28 @@ def the_most_telling_cases_come_first(work):
 
 
 def failures_are_named(work):
-    asked = [argument for plugin in [*FAILURES, "fused_adamw", "lora"] for argument in ("--plugin", plugin)]
-    result, printed = check(work, "--plugin-path", str(BUILD / "tests/checked"), *asked, "--kind", "alone", "--kind",
-                            "gradient", "--kind", "resume", "--limit", "20", code=1)
-    for plugin, (code, kinds) in FAILURES.items():
-        for kind, words in kinds.items():
-            failed = [case for case in cases_of(result, plugin) if case["kind"] == kind and case["status"] == "failed"]
-            named = any(words in case["detail"] and case["code"] == code for case in failed)
-            assert named, f"{plugin} by {kind}: {failed}\n{printed}"
-        assert f"{plugin}" in printed and "FAILED" in printed
-    for plugin in ("fused_adamw", "lora"):
-        bad = [case for case in cases_of(result, plugin) if case["status"] not in ("ok", "refused")]
-        assert not bad, bad
-    ran = [case for case in result["cases"] if case["status"] == "not run"]
-    assert not ran, f"the check did not continue after a failure: {ran}"
+    # Each case of a plugin that hangs takes the whole limit. The others must not reach theirs on a busy machine.
+    hangs = [plugin for plugin, (code, _) in FAILURES.items() if code == "timeout"]
+    others = [plugin for plugin in FAILURES if plugin not in hangs]
+    good = ["fused_adamw", "lora"]
+    for plugins, limit in ((hangs, "5"), (others + good, "60")):
+        asked = [argument for plugin in plugins for argument in ("--plugin", plugin)]
+        asked += ["--kind", "alone", "--kind", "gradient", "--kind", "resume"]
+        result, printed = check(work, "--plugin-path", str(BUILD / "tests/checked"), *asked, "--limit", limit, code=1)
+        for plugin in plugins:
+            code, expected = FAILURES.get(plugin, (None, {}))
+            cases = cases_of(result, plugin)
+            for kind, words in expected.items():
+                failed = [case for case in cases if case["kind"] == kind and case["status"] == "failed"]
+                named = any(words in case["detail"] and case["code"] == code for case in failed)
+                assert named, f"{plugin} by {kind}: {failed}\n{printed}"
+            if plugin in good:
+                bad = [case for case in cases if case["status"] not in ("ok", "refused")]
+                assert not bad, bad
+            else:
+                assert plugin in printed and "FAILED" in printed
+        left = [case for case in result["cases"] if case["status"] == "not run"]
+        assert not left, f"the check did not continue after a failure: {left}"
 
 
 def a_refusal_is_no_failure(work):
