@@ -1,4 +1,4 @@
-// The kind of model that is one collective alone: what is sent, and that it is a run like any other.
+// The model kind "collective": the bytes that it sends, and its run results.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ RunSpec collective(const std::string& op, int64_t ranks, int64_t bytes) {
 
 class CollectiveAlone : public ::testing::TestWithParam<std::string> {};
 
-// Values are checked by the run itself, which fails where one is wrong.
+// The run checks the values and fails if one is wrong.
 TEST_P(CollectiveAlone, SendsWhatTheorySays) {
   for (const int64_t ranks : {2, 3}) {
     const auto trained = train_on(pool(), {.spec = collective(GetParam(), ranks, 1200)});

@@ -1,5 +1,5 @@
-// Compiled blocks on several ranks: sums over ranks inside of them are part of the compiled code, and
-// counted; other exchanges inside of a block are refused by name.
+// Compiled blocks on several ranks. Sums over ranks inside a block are compiled and counted. Other exchanges
+// inside a block are refused by name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ TEST(CompiledParallel, TrainsAsWithoutACompilerAndCountsWhatItSends) {
   }
 }
 
-/// What is faster differs by rank here; the ranks' losses would still agree to rounding.
+/// The faster form differs by rank here. Losses would agree to rounding even if ranks chose differently.
 TEST(CompiledParallel, RanksChooseAlike) {
   if (project_python().empty()) GTEST_SKIP() << "there is no Python environment to compile with";
   const auto cache = std::filesystem::temp_directory_path() / "optrush_auto_of_ranks";
@@ -54,7 +54,7 @@ TEST(CompiledParallel, RanksChooseAlike) {
   const Json& graphs = chosen.result.at("counters").at("compile").at(1);
   EXPECT_EQ(graphs.at("name"), "graphs");
   EXPECT_EQ(graphs.at("value"), 0)
-      << "the most of any rank: all follow the first, where eager code is faster";
+      << "the maximum over ranks: all follow the first rank, where eager code is faster";
   EXPECT_EQ(chosen.losses, eager.losses);
   std::filesystem::remove_all(cache);
 }
@@ -80,7 +80,7 @@ TEST(CompiledParallel, OtherExchangesInsideOfABlockAreRefused) {
 }  // namespace optrush::testing
 
 int main(int argc, char** argv) {
-  // A rank waits for the others while they compile, which takes minutes where sanitizers look on.
+  // A rank waits while the others compile. With sanitizers this takes minutes.
   setenv("OPTRUSH_COLLECTIVE_TIMEOUT", "600", /*overwrite=*/0);
   return optrush::testing::main_of_ranks(argc, argv);
 }

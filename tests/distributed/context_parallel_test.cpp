@@ -1,6 +1,5 @@
-// Context parallelism on several ranks equals one process: through the real trainer, for seeded random models
-// and meshes, and whatever is stacked with it. Bytes sent and held are those of theory, and what is sent is
-// under way while a kernel runs.
+// Context parallelism on several ranks equals one process. The tests use the real trainer with random models,
+// meshes and stacks. Bytes sent and held equal theory, and sends overlap with kernels.
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,7 +40,8 @@ TEST(ContextSlices, ZigzagGivesEachRankAsManyPairsOfQueryAndKey) {
   }
 }
 
-/// What the blocks of all steps let a rank's queries see, by their places; pairs that they compute in all.
+/// The pairs of positions that a rank's queries attend to in all ring steps, and the number of computed
+/// pairs.
 struct Seen {
   std::vector<std::pair<int64_t, int64_t>> pairs;  ///< positions of query and key
   int64_t computed = 0;
@@ -92,8 +92,8 @@ TEST(RingBlocks, EachVisiblePairIsInOneBlock) {
 }
 
 TEST(RingBlocks, AShortWindowLeavesOutWhatItHides) {
-  // 4 ranks of 2 x 8 positions: of a window of 4 a rank computes its two stretches, and the corner of 3
-  // before each; the first rank has none before its first.
+  // 4 ranks with 2 x 8 positions and a window of 4. A rank computes its two stretches and a corner of 3
+  // before each. The first stretch of the first rank has no corner.
   for (int64_t rank = 0; rank < 4; ++rank) {
     const Seen seen = seen_by(rank, {.ranks = 4, .length = 16, .window = 4});
     EXPECT_EQ(seen.computed, 2 * 8 * 8 + (rank == 0 ? 1 : 2) * 3 * 3) << rank;
@@ -143,8 +143,8 @@ TEST(ContextParallel, FewerBitsLoseNoMoreThanOnOneProcess) {
     }
 }
 
-/// (N - 1) times keys and values in the forward, them and their gradients in the backward; or q, k, v and the
-/// output once each way.
+/// A ring sends keys and values N - 1 times in the forward, and with their gradients in the backward. An
+/// exchange sends q, k, v and the output once each way.
 TEST(ContextParallel, SendsWhatTheorySays) {
   for (const int64_t ranks : {2, 4})
     for (const bool ring : {true, false}) {
@@ -167,7 +167,7 @@ TEST(ContextParallel, SendsWhatTheorySays) {
 
 }  // namespace
 
-/// A ring by itself, with kernels that note how many sends had begun when they ran.
+/// A ring alone. Its kernels record how many sends had begun when they ran.
 Json ring_job(const Ranks& ranks, const Json&) {
   RunSpec spec = small_spec(ranks.size, {context_parallel(ranks.size), {"ddp", Json::object()}});
   spec.train.seq_len = 2 * ranks.size;
@@ -202,14 +202,14 @@ namespace {
 TEST(ContextParallel, KeysAndValuesAreUnderWayWhileAKernelRuns) {
   for (const Json& seen : pool().run("ring", 4, {})) {
     ASSERT_FALSE(seen.contains("error")) << seen.dump();
-    // The next keys and values have been sent before each kernel but the last.
+    // The next keys and values are sent before each kernel except the last.
     EXPECT_EQ(seen.at("forward"), Json({1, 2, 3, 3}));
-    // Three of them again, and from the second kernel on gradients, each sent when it is made.
+    // Three sends of keys and values again, and sends of gradients from the second kernel on.
     EXPECT_EQ(seen.at("backward"), Json({3 + 1, 3 + 2, 3 + 4, 3 + 5}));
   }
 }
 
-/// Activations, which are most of it, fall by the number of ranks.
+/// Activations are most of the memory. They fall by the number of ranks.
 TEST(ContextParallel, KeepsItsPartOfTheActivations) {
   const auto peak = [](int64_t ranks) {
     std::vector<PluginUse> plugins = {{"fused_linear_cross_entropy", {{"chunk", 8}}},
@@ -226,7 +226,7 @@ TEST(ContextParallel, KeepsItsPartOfTheActivations) {
   EXPECT_LT(peak(4), 0.33 * whole);
 }
 
-/// Held-out sequences are cut as training's are, and counted once.
+/// Held-out sequences are cut like training sequences, and counted once.
 TEST(ContextParallel, ValidatesAsOneProcess) {
   const PluginUse ddp = {"ddp", Json::object()}, cut = {"tensor_parallel", {{"size", 2}}};
   const std::vector<std::vector<PluginUse>> stacks = {{context_parallel(2), ddp},
@@ -235,7 +235,7 @@ TEST(ContextParallel, ValidatesAsOneProcess) {
     RunSpec spec = small_spec(std::ssize(stack) > 2 ? 4 : 2, stack, {{"n_kv_heads", 4}});
     spec.validate.every = 4;
     spec.validate.sequences = 5;
-    spec.train.micro_batch = 2;  // one row is left over
+    spec.train.micro_batch = 2;  // one row is left for the last batch
     const auto many = train_on(pool(), {.spec = spec});
     const auto one = train_on(pool(), {.spec = one_process_of(spec, 1)});
     ASSERT_EQ(validation_losses(many).size(), 3U);

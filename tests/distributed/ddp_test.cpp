@@ -1,5 +1,5 @@
-// Distributed data parallelism: through the real trainer, several ranks equal one process that takes their
-// micro-batches one after the other; what is sent, when, and what is kept in memory.
+// Distributed data parallelism. With the real trainer, several ranks equal one process with their
+// micro-batches one after the other. Also: bytes sent, the time of sends, and memory.
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace optrush::testing {
 namespace {
 using ::testing::HasSubstr;
 
-/// Buckets far smaller than the model, so that there are many.
+/// Buckets are much smaller than the model, so there are many.
 PluginUse ddp(const Json& options = Json::object()) {
   Json all = {{"bucket_mb", 0.008}, {"first_bucket_mb", 0.001}};
   all.update(options);
@@ -42,7 +42,7 @@ RunSpec with_ddp(RunSpec spec, const Json& options = Json::object()) {
   return spec;
 }
 
-/// What one process has to give for it.
+/// The same training on one process.
 RunSpec reference(RunSpec spec) {
   std::erase_if(spec.plugins, [](const PluginUse& use) { return use.name == "ddp"; });
   return on_one_process(spec, spec.train.world_size);
@@ -54,7 +54,7 @@ Json all_reduce_of(const TrainedRanks& trained) {
   return nullptr;
 }
 
-/// What theory says that a rank sends: 2 (N - 1) / N of the gradients.
+/// The bytes that a rank sends by theory: 2 (N - 1) / N of the gradients.
 double theory_of_ddp(const TrainedRanks& trained, int64_t ranks) {
   const double n = static_cast<double>(ranks);
   return 2 * (n - 1) / n * trained.result.at("memory").at("parts").at("gradients").get<double>();
@@ -140,7 +140,7 @@ TEST(Ddp, LossesInSinglePrecisionEqualOneProcess) {
   EXPECT_LT(difference(several.losses, one.losses), 1e-5);
 }
 
-// An overflow on any rank is one on all: they skip the same steps, and find the same scale.
+// An overflow on any rank counts on all: they skip the same steps and find the same scale.
 TEST(Ddp, LossScalingSkipsTheSameSteps) {
   RunSpec spec = with_ddp(ddp_spec(2, {{"mixed_precision", {{"dtype", "fp16"}, {"initial_scale", 1e7}}}}));
   spec.train.dtype = "fp32";
@@ -152,7 +152,7 @@ TEST(Ddp, LossScalingSkipsTheSameSteps) {
   for (size_t i = 0; i < one.norms.size(); ++i) EXPECT_EQ(several.norms[i] < 0, one.norms[i] < 0) << i;
 }
 
-// Gradients of bf16 weights add up in fp32 over micro-batches, and are summed over the ranks as they are.
+// Gradients of bf16 weights accumulate in fp32 over micro-batches, and are summed over the ranks in fp32.
 TEST(Ddp, ReducesTheTypeInWhichGradientsAddUp) {
   for (const int64_t accumulation : {1, 2}) {
     RunSpec spec = with_ddp(ddp_spec(2, {{"bf16_weights", Json::object()}}));
@@ -182,12 +182,12 @@ TEST(Ddp, CompressionHalvesTheBytesAndRoundsTheGradients) {
   EXPECT_LT(difference(compressed.losses, plain.losses), 1e-2);
 }
 
-// Between the steps and in a forward there is one copy of the gradients, that in the buckets.
+// Between steps and in a forward there is one copy of the gradients, in the buckets.
 TEST(Ddp, KeepsOneCopyOfTheGradients) {
   RunSpec spec = ddp_spec(2);
   spec.model["vocab_size"] = 1024;
   spec.model["ffn_dim"] = 256;
-  spec.train.accumulation = 2;  // one process, too, has gradients during the second forward
+  spec.train.accumulation = 2;  // so one process also has gradients during the second forward
   RunSpec alone = spec;
   alone.train.world_size = 1;
   const auto several = train_on(pool(), {.spec = with_ddp(spec)});
@@ -232,9 +232,9 @@ TEST(Ddp, RefusesWhatRecordsAStep) {
               HasSubstr("cuda_graphs"));
 }
 
-// ---- What the ranks do by themselves ----
+// ---- Jobs of the ranks ----
 
-/// A session of this rank with edits of the test's own, and its steps.
+/// A session of this rank with edits of the test.
 class Steps {
  public:
   Steps(const Ranks& ranks, const Json& arguments, const std::function<void(Recipe&)>& edit)
@@ -251,7 +251,7 @@ class Steps {
   Json train() {
     return to_json(optrush::train(*session_, [](const Json&) {}));
   }
-  /// All-reduces of gradients since the run began.
+  /// The number of gradient all-reduces since the run began.
   int64_t sent() const {
     const auto found = session_->groups().traffic().find({"all_reduce", "dp"});
     return found == session_->groups().traffic().end() ? 0 : found->second.calls;
@@ -263,7 +263,7 @@ class Steps {
 
 bool is_block(const Unit& unit, int64_t layer) { return unit.role == "block" && unit.layer == layer; }
 
-/// How many buckets were under way when the backward of each micro-batch came to the first block.
+/// For each micro-batch, the number of buckets sent when its backward reaches the first block.
 Json order_job(const Ranks& ranks, const Json& arguments) {
   Json seen = Json::array();
   Steps* steps = nullptr;
@@ -294,7 +294,7 @@ TEST(Ddp, SendsWhileTheBackwardGoesOnAndOnlyInTheLastMicroBatch) {
   for (const Json& rank : pool().run("order", 2, {{"spec", to_json(spec)}})) {
     ASSERT_EQ(rank.size(), 8U) << rank.dump();
     EXPECT_EQ(rank[0], 0);
-    EXPECT_LE(rank[1], 1);  // the first step finds out how often each gradient grows
+    EXPECT_LE(rank[1], 1);  // the first step counts how often each gradient is accumulated
     for (size_t step = 1; step < 4; ++step) {
       EXPECT_EQ(rank[2 * step], 0) << "first micro-batch of step " << step;
       EXPECT_GT(rank[2 * step + 1], 1) << "last micro-batch of step " << step;
@@ -302,7 +302,7 @@ TEST(Ddp, SendsWhileTheBackwardGoesOnAndOnlyInTheLastMicroBatch) {
   }
 }
 
-/// A parameter that only every second sequence uses, and one that nobody uses.
+/// A parameter that every second sequence uses, and one that is unused.
 Json sometimes_used_job(const Ranks& ranks, const Json& arguments) {
   std::map<std::string, int64_t> told;
   Param *gain = nullptr, *idle = nullptr;
@@ -345,7 +345,7 @@ TEST(Ddp, ParametersThatSomeOrNoRanksUse) {
   const Json one = pool().run("sometimes_used", 1, {{"spec", to_json(reference(spec))}}).front();
   ASSERT_FALSE(one.contains("error")) << one.dump();
   EXPECT_NE(one.at("gain"), 1);
-  EXPECT_EQ(one.at("idle"), 3);  // the optimizer leaves it alone, weight decay and all
+  EXPECT_EQ(one.at("idle"), 3);  // neither the optimizer nor weight decay changes it
   for (const Json& rank : several) {
     ASSERT_FALSE(rank.contains("error")) << rank.dump();
     EXPECT_NEAR(rank.at("gain").get<double>(), one.at("gain").get<double>(), 1e-9);

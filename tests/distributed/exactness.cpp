@@ -78,8 +78,8 @@ void expect_state_goes_on(RankPool& pool, RunSpec from, RunSpec to, RunSpec one,
 
 void expect_equal_training(RankPool& pool, RunSpec many, RunSpec one, double tolerance, bool states,
                            bool rests) {
-  // Six steps with the two of warm-up. Resting parameters rest twice. Each step reads the optimizer's state
-  // of the previous steps.
+  // Six steps, two of them warm-up. Resting parameters rest twice. Each step reads the optimizer's state of
+  // the previous steps.
   for (RunSpec* spec : {&many, &one}) spec->train.steps = std::min<int64_t>(spec->train.steps, 4);
   const TemporaryFolder folder;
   const std::string saved = states ? (folder / "many").string() : "";

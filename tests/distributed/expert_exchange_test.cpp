@@ -1,5 +1,5 @@
-// What is computed while rows are on their way to experts on other ranks, and what is not: shown by the order
-// of events and by a rank that waits for what another one does meanwhile.
+// Overlap of computation with the exchange of rows between ranks, shown by the order of events and by a rank
+// that waits for the other's computation.
 #include "expert_exchange.h"
 
 #include <ATen/Functions.h>
@@ -30,12 +30,12 @@ struct Pair {
   explicit Pair(const Ranks& ranks) : store(rendezvous(ranks, "pair")) {
     groups.connect(ranks, store, at::kCPU);
     group = &groups.make("pair", {0, 1}, ranks.rank);
-    static std::vector<c10::intrusive_ptr<c10d::Store>> kept;  // the first rank may end before the other
+    static std::vector<c10::intrusive_ptr<c10d::Store>> kept;  // the store must outlive the first rank
     kept.push_back(store);
   }
 
   void tell(const std::string& what) const { store->add(what, 1); }
-  /// Until the other rank has told. It never does where it waits for this one.
+  /// Waits for a message of the other rank. It never comes if that rank waits for this one.
   void await(const std::string& what) const {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (store->add(what, 0) == 0) {
@@ -45,7 +45,7 @@ struct Pair {
   }
 };
 
-/// Gives back `x`, and tells the other rank that it ran, and in the backward that this ran.
+/// Returns `x`, and tells the other rank when its forward and its backward ran.
 Differentiable told(const Pair& pair) {
   return {.name = "told",
           .forward = [&pair](const Tensors& in) -> Differentiable::Result {
@@ -63,7 +63,7 @@ std::vector<double> doubles(const Tensor& tensor) {
   return {flat.const_data_ptr<double>(), flat.const_data_ptr<double>() + flat.numel()};
 }
 
-/// Four rows, of which one stays and three go to the other rank; two come from it.
+/// Four rows: one stays, and three go to the other rank. Two rows come from it.
 Json exchanging(const Pair& pair) {
   const expert_parallel::ExpertExchange exchange(*pair.group);
   const Tensor rows = at::arange(8, at::kDouble).view({4, 2}).requires_grad_();
@@ -77,8 +77,8 @@ Json exchanging(const Pair& pair) {
   return {{"out", doubles(out)}, {"gradient", doubles(rows.grad())}, {"rows", exchange.computed_rows()}};
 }
 
-/// The other side by hand. Rows and their gradients are only sent once the first rank has done meanwhile what
-/// it does meanwhile.
+/// The other side. It sends rows and gradients only after the first rank has finished its overlapped
+/// computation.
 Json answering(const Pair& pair) {
   const std::vector<int64_t> to = {2, 1}, from = {3, 1};
   const auto send = [&](const Tensor& rows, bool to_experts) {
@@ -104,7 +104,7 @@ Json meanwhile(const Ranks& ranks, const Json&) {
   return ranks.rank == 0 ? exchanging(pair) : answering(pair);
 }
 
-/// What happens in the first mixture of the first micro-batch, in its order.
+/// The order of events in the first mixture of the first micro-batch.
 Json order(const Ranks& ranks, const Json& spec) {
   at::set_num_threads(1);
   std::vector<std::string> events;
@@ -131,8 +131,8 @@ Json order(const Ranks& ranks, const Json& spec) {
   const auto session =
       RunSetup::open(run_spec_from_json(spec, "test"), at::kCPU, ranks, [&](RunRecipe& recipe) {
         recipe.edit_as("test");
-        around(Phase::base, "experts", recipe);     // with the rows that have arrived
-        around(Phase::context, "mixture", recipe);  // with those of this rank
+        around(Phase::base, "experts", recipe);     // with rows of other ranks
+        around(Phase::context, "mixture", recipe);  // with rows of this rank
         recipe.unit.wrap(Phase::base,
                          [=](UnitFunction inner, const Unit& unit) -> UnitFunction {
                            if (!unit.path.ends_with("shared_expert")) return inner;

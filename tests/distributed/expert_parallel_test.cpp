@@ -1,5 +1,5 @@
-// Expert parallelism on several ranks equals one process: through the real trainer, with every strategy that
-// it can be stacked with, for seeded random models and meshes. Bytes sent and held are those of theory.
+// Expert parallelism on several ranks equals one process. The tests use the real trainer with every
+// compatible strategy and random models and meshes. Bytes sent and held equal theory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ TEST(ExpertParallel, EqualsOneProcessWithEveryStrategy) {
   }
 }
 
-/// Ranks have different numbers of rows, and choose the same operators all the same.
+/// Ranks have different numbers of rows, but choose the same operators.
 TEST(ExpertParallel, ABudgetOfActivationsIsThatOfAllRanks) {
   for (const double budget : {0.3, 0.6, 0.8}) {
     const PluginUse keep = use("activation_checkpointing", {{"policy", "budget"}, {"budget", budget}});
@@ -71,7 +71,7 @@ RandomTraining draw_experts(Draws& draws, uint64_t /*seed*/) {
       {"n_experts", experts},
       {"experts_per_token", per_token},
       {"expert_ffn_dim", draws.one_of<int>({0, 7, 16})},
-      {"normalize_router", per_token > 1 && draws.sometimes()},  // the weight of one would always be 1
+      {"normalize_router", per_token > 1 && draws.sometimes()},  // a single weight would always be 1
       {"shared_expert_ffn_dim", draws.one_of<int>({0, 9})}};
   if (draws.sometimes()) model["dense_layers"] = {1};
   RunSpec spec = small_spec(size * copies, plugins, model);
@@ -83,8 +83,8 @@ TEST(ExpertParallel, RandomConfigurationsEqualOneProcess) {
   expect_equal_for_seeds(pool(), 14, draw_experts);
 }
 
-/// Every token passes every expert, so each rank sends as many rows: to the experts and back, in the forward
-/// and the backward, and the numbers of rows before them.
+/// Every token passes every expert, so each rank sends the same number of rows: to the experts and back, in
+/// the forward and the backward. The counts of rows are sent before.
 TEST(ExpertParallel, SendsWhatTheorySays) {
   for (const int64_t copies : {1, 2}) {
     RunSpec spec = small_spec(2 * copies, {experts_over(2), use("ddp")}, mixture(4, 4));
@@ -99,7 +99,7 @@ TEST(ExpertParallel, SendsWhatTheorySays) {
   }
 }
 
-/// Of what a router sends elsewhere, all is counted, and a forecast expects equal shares.
+/// All rows that a router sends to other ranks are counted. A forecast expects equal shares.
 TEST(ExpertParallel, TrafficFollowsTheRouter) {
   RunSpec spec = small_spec(2, {experts_over(2), use("ddp")}, mixture(8, 2));
   spec.train.seq_len = 96;
@@ -110,7 +110,7 @@ TEST(ExpertParallel, TrafficFollowsTheRouter) {
 
 TEST(ExpertParallel, AForecastKnowsThePeak) {
   const double attention = 2 * 24 * 24 + 2 * 24 * 12 + 4 * 24 + 2 * 24, experts = 2 * 3 * 24 * 12;
-  const double gathered = 8 * (attention + experts);  // the most that fsdp has on its way at once
+  const double gathered = 8 * (attention + experts);  // the most that fsdp gathers at once
   for (const auto& [data, copies] : {std::pair("ddp", 0.0), {"fsdp", gathered}}) {
     RunSpec spec = small_spec(4, {experts_over(2), use(data)}, mixture(4, 4));
     spec.train.micro_batch = 4;
@@ -118,7 +118,7 @@ TEST(ExpertParallel, AForecastKnowsThePeak) {
   }
 }
 
-/// Parameters, gradients and the optimizer's state of experts fall by the number of ranks.
+/// Parameters, gradients and optimizer states of experts fall by the number of ranks.
 TEST(ExpertParallel, ARankHoldsItsExpertsAlone) {
   const auto peak = [&](const Stack& plugins) {
     Json model = mixture(8, 1);
@@ -127,7 +127,8 @@ TEST(ExpertParallel, ARankHoldsItsExpertsAlone) {
     return static_cast<double>(train_on(pool(), {.spec = spec}).peaks.front());
   };
   const double experts = 2.0 * 8 * 3 * 24 * 256 * 8, whole = peak({use("ddp")});
-  // Value, gradient and two moments of half of them are elsewhere, and the rows of an exchange are here.
+  // Another rank holds the values, gradients and two moments of half of the experts. This rank holds the rows
+  // of an exchange.
   const double elsewhere = 4 * experts / 2;
   EXPECT_NEAR(peak({experts_over(2), use("ddp")}), whole - elsewhere, 0.03 * elsewhere);
 }

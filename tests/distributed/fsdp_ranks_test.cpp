@@ -1,6 +1,6 @@
-// Sharded training on several ranks equals one process: through the real trainer, for every stage, seeded
-// random configurations, and whatever is stacked with it. Bytes sent and held are those of theory, and state
-// that some ranks saved others go on from.
+// Sharded training on several ranks equals one process. The tests use the real trainer with every stage and
+// random configurations and stacks. Bytes sent and held equal theory. Another number of ranks can go on from
+// a saved state.
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ void expect_equals_one_process(const RunSpec& spec, double tolerance, bool state
   expect_equal_training(pool(), spec, without_fsdp(spec), tolerance, states);
 }
 
-/// The names of its stages and what else it draws, to repeat it.
+/// A text with all drawn choices, to reproduce a failure.
 struct Drawn {
   RunSpec spec;
   std::string what;
@@ -85,7 +85,7 @@ TEST(Fsdp, EveryStageEqualsOneProcessWithEveryPolicyOfCheckpointing) {
     }
 }
 
-/// Parameters that rest in some steps, on every rank or on some, are updated and decayed as in one process.
+/// Parameters that are unused in some steps, on some or all ranks, are updated and decayed as in one process.
 void expect_rests_as_one_process(int64_t ranks, int64_t batch_ranks, std::vector<PluginUse> plugins,
                                  double tolerance = 1e-9, int64_t accumulation = 1) {
   RunSpec spec = small_spec(ranks, std::move(plugins));
@@ -130,7 +130,7 @@ TEST(Resting, EqualsOneProcessWithMomentsInEightBits) {
   }
 }
 
-/// Units that return a tensor which is not theirs: their backward begins where it should.
+/// Units that return another unit's tensor: their backward begins at the right place.
 TEST(Fsdp, UnitsThatReturnTheTensorOfAnotherEqualOneProcess) {
   const auto trained = [](const RunSpec& spec) {
     return train_on(pool(), {.spec = spec, .passes = true, .save = "", .load = ""});
@@ -149,7 +149,7 @@ TEST(Fsdp, UnitsThatReturnTheTensorOfAnotherEqualOneProcess) {
     }
 }
 
-/// Ranks end a run together, where one process ends it, and continue prompts alike.
+/// Ranks end a run together, at the same step as one process, and generate the same samples.
 TEST(Tuning, RanksEndAndSampleAsOneProcess) {
   const TemporaryFolder folder;
   std::string text;
@@ -189,10 +189,10 @@ TEST(Replicas, ThatDriftApartAreNamed) {
     EXPECT_THAT(error({{"ddp", Json::object()}}, every),
                 ::testing::HasSubstr(
                     "the copies of 'model.norm.weight' differ: ranks 0, 2 and rank 1 have diverged"));
-  EXPECT_EQ(error({fsdp()}, 0), "") << "there is one copy";
+  EXPECT_EQ(error({fsdp()}, 0), "") << "with one copy there is nothing to compare";
 }
 
-/// Shards hold norms and matrices side by side, and no rank has all of them.
+/// Shards hold norms and matrices together. No rank has all of them.
 TEST(MovedElements, OfAllRanksAreOneWarning) {
   for (const int stage : {1, 3}) {
     RunSpec spec = small_spec(3, {fsdp({{"stage", stage}})});
@@ -235,7 +235,7 @@ TEST(Fsdp, FewerBitsLoseNoMoreThanOnOneProcess) {
   }
 }
 
-/// Padding is small beside these.
+/// Sizes at which padding is small.
 const Json kWide = {
     {"vocab_size", 256}, {"dim", 64}, {"ffn_dim", 160}, {"n_layers", 4}, {"tie_embeddings", false}};
 
@@ -270,7 +270,7 @@ TEST(Fsdp, SendsWhatTheorySays) {
     }
 }
 
-/// One kernel each, in a plan that sends nothing as well.
+/// One kernel for each collective, also in a plan, which sends nothing.
 TEST(Fsdp, APlanCountsTheCollectivesOfAStep) {
   for (const int stage : {2, 3}) {
     RunSpec spec = small_spec(2, {fsdp({{"stage", stage}})}, kWide);
@@ -303,15 +303,15 @@ TEST(Fsdp, MixedPrecisionGathersMatricesInHalfTheBytes) {
   spec.train.dtype = "fp32";
   spec.train.warmup = spec.train.steps = 1;
   const Json result = train_on(pool(), {.spec = spec}).result;
-  // The embedding is read as it is, and gradients are summed in the type of the masters.
+  // The embedding is gathered in its own type. Gradients are summed in the type of the masters.
   const double psi = parameter_bytes(spec), embedding = 256 * 64 * 4;
   EXPECT_NEAR(sent(result, "all_gather"), 2 * ((psi - embedding) / 2 + embedding) / 2, 0.02 * psi);
   EXPECT_NEAR(sent(result, "reduce_scatter"), psi / 2, 0.01 * psi);
 }
 
-/// Bytes of tensors at a rank's peak, from theory: state, and in the backward of a block what is gathered and
-/// what is on its way. Autograd makes a matrix's gradient and a copy in the matrix's order before it is
-/// taken.
+/// Bytes of tensors at a rank's peak by theory: the state, and in the backward of a block its gathered
+/// tensors and pending collectives. Autograd makes a matrix's gradient and a copy in the matrix's order
+/// before it is taken.
 TEST(Fsdp, HoldsWhatTheorySays) {
   const Json model = {{"vocab_size", 64}, {"dim", 192},    {"n_heads", 4},           {"n_kv_heads", 4},
                       {"ffn_dim", 512},   {"n_layers", 6}, {"tie_embeddings", false}};
@@ -326,12 +326,12 @@ TEST(Fsdp, HoldsWhatTheorySays) {
     const auto trained = train_on(pool(), {.spec = spec});
     const double psi = parameter_bytes(spec);
     const double state = 3 * psi / n;  // parameters and both moments
-    // A sum on its way on a CPU: what is sent, what arrives, and the piece.
+    // A pending sum on a CPU: the sent tensor, the received tensor, and the piece.
     const double sum = 2 * block + block / n;
-    // The second block is in its backward: its gradients, and those of the block before it.
+    // The second block is in its backward: its gradients, and the gradients of the block before it.
     const double reducing = block + sum + 2 * widest;
-    // At stage 3 two blocks are gathered, and Gloo has another copy of the one that is on its way, which may
-    // have come and gone before the peak.
+    // At stage 3 two blocks are gathered. Gloo has a copy of the pending one, which may be freed before the
+    // peak.
     const double expected = stage == 1   ? state + 2 * psi + block + block / n + 2 * widest
                             : stage == 2 ? state + psi + psi / n + reducing
                                          : state + 3 * block + (psi - 3 * block) / n + reducing;
@@ -364,7 +364,7 @@ TEST(Fsdp, StateSavedOnSomeRanksGoesOnOnOthers) {
   }
 }
 
-/// Held-out logits of one row have 5,856 bytes, a gathered block has more, and the indices that ddp's reducer
+/// Held-out logits of one row have 5,856 bytes. A gathered block has more. The indices that ddp's reducer
 /// sends have 120.
 void expect_equal_between_steps(const std::vector<std::vector<int64_t>>& with,
                                 const std::vector<std::vector<int64_t>>& without) {
@@ -376,12 +376,13 @@ void expect_equal_between_steps(const std::vector<std::vector<int64_t>>& with,
   }
 }
 
-/// Ranks that share held-out sequences tell the loss of one process, and their steps know nothing of it.
+/// Ranks that share held-out sequences give the validation loss of one process. Validation does not change
+/// their steps.
 void expect_validates_as_one_process(RunSpec spec) {
   SCOPED_TRACE(spec.plugins.front().name + spec.plugins.front().options.dump());
   const auto without = train_on(pool(), {.spec = spec, .save = "", .load = ""});
   spec.validate.every = 4;
-  spec.validate.sequences = 7;  // what is left over is another number of rows on each rank
+  spec.validate.sequences = 7;  // the last batch has a different number of rows on each rank
   const auto with = train_on(pool(), {.spec = spec, .save = "", .load = ""});
   RunSpec alone = on_one_process(spec, spec.train.world_size);
   alone.plugins.clear();
@@ -420,7 +421,7 @@ TEST(Fsdp, CountsItsGathers) {
     return counters.at("fsdp").at(0).at("value").get<double>();
   };
   const double once = counted({{"stage", 1}}, 1);
-  EXPECT_EQ(counted({{"stage", 1}}, 3), once);  // whole for the step
+  EXPECT_EQ(counted({{"stage", 1}}, 3), once);  // gathered for the whole step
   EXPECT_GT(counted({{"stage", 3}}, 1), once);
   EXPECT_EQ(counted({{"stage", 3}}, 3), 3 * counted({{"stage", 3}}, 1));
 }

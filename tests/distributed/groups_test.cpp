@@ -1,4 +1,4 @@
-// What the ranks of a mesh send each other: values, counted bytes, and what happens when one is missing.
+// Collectives of the ranks of a mesh: values, counted bytes, and errors when a rank is missing.
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,8 +33,8 @@ struct Connected {
     wait_for_all(ranks.size);
   }
 
-  /// A rank that left before the others are connected would end their connections, and with rank 0 the store
-  /// that they ask.
+  /// A rank that leaves before the others are connected closes their connections. Rank 0 would end their
+  /// store as well.
   void wait_for_all(int64_t size) const {
     static std::vector<c10::intrusive_ptr<c10d::Store>> kept;
     kept.push_back(store);
@@ -48,7 +48,7 @@ std::vector<double> numbers(const Tensor& tensor) {
   return {wide.const_data_ptr<double>(), wide.const_data_ptr<double>() + wide.numel()};
 }
 
-/// Every collective once, on tensors of a type; rank r holds r + 1 and the like.
+/// Runs every collective once on tensors of a type. Rank r holds numbers like r + 1.
 Json collectives(const Ranks& ranks, const Json& arguments) {
   Connected connected(ranks);
   Group& world = *connected.world;
@@ -82,7 +82,7 @@ Json collectives(const Ranks& ranks, const Json& arguments) {
   const Tensor unequal = at::empty({n * (n - 1) / 2, 2}, options);
   world.all_to_all(unequal, from, at::cat(rows), to).wait();
   result["unequal"] = numbers(unequal);
-  // Nobody sends anything.
+  // No rank sends rows.
   const Tensor nothing = at::empty({0, 2}, options);
   world.all_to_all(nothing, std::vector<int64_t>(to.size(), 0), nothing, std::vector<int64_t>(to.size(), 0))
       .wait();
@@ -99,7 +99,7 @@ Json collectives(const Ranks& ranks, const Json& arguments) {
   return result;
 }
 
-/// Rank 1 goes away, or does not come.
+/// Rank 1 leaves, or comes too late.
 Json lonely(const Ranks& given, const Json& arguments) {
   Ranks ranks = given;
   ranks.timeout = std::chrono::seconds(2);
@@ -119,13 +119,13 @@ Json lonely(const Ranks& given, const Json& arguments) {
 
 Json meeting(const Ranks& given, const Json& arguments) {
   Ranks ranks = given;
-  ranks.timeout = std::chrono::seconds(arguments == "missing" ? 5 : 60);  // the one that is waited for
+  ranks.timeout = std::chrono::seconds(arguments == "missing" ? 5 : 60);  // the missing rank must time out
   if (ranks.rank == 2 && arguments == "missing") return "stays away";
   Connected connected(ranks, ranks.rank == 2 && arguments == "other" ? "another script" : "this script");
   return "met";
 }
 
-/// Ranks whose GPUs are named by `gpus`, in their order.
+/// Ranks with the GPUs `gpus`, in their order.
 Json with_gpus(const Ranks& given, const Json& gpus) {
   Ranks ranks = given;
   ranks.gpu = gpus.at(static_cast<size_t>(ranks.rank)).get<std::string>();
@@ -212,7 +212,7 @@ TEST(Rendezvous, NamesTheRankThatRunsSomethingElse) {
 
 TEST(Rendezvous, NoTwoRanksHaveOneGpu) {
   EXPECT_EQ(pool().run("with_gpus", 3, {"host gpu-0", "host gpu-1", "other gpu-0"}).front(), "");
-  EXPECT_EQ(pool().run("with_gpus", 3, {"", "", ""}).front(), "") << "a CPU has room for all";
+  EXPECT_EQ(pool().run("with_gpus", 3, {"", "", ""}).front(), "") << "ranks may share a CPU";
   EXPECT_THAT(
       pool().run("with_gpus", 3, {"host gpu-0", "host gpu-1", "host gpu-1"}).front().get<std::string>(),
       HasSubstr("rank 1 and rank 2 use the same GPU (host gpu-1)"));
@@ -224,7 +224,8 @@ TEST(Rendezvous, SaysThatAPortIsTaken) {
   const auto held = rendezvous(holder, "test");
   const Json got = pool().run("taken_port", 1, holder.port).front();
   EXPECT_THAT(got.value("error", "none"), HasSubstr("port " + std::to_string(holder.port) + " is in use"));
-  EXPECT_THAT(got.value("error", "none"), HasSubstr("EADDRINUSE")) << "by which the controller knows it";
+  EXPECT_THAT(got.value("error", "none"), HasSubstr("EADDRINUSE"))
+      << "the controller recognizes the error by this word";
 }
 
 const bool kGroupJobs = add_jobs({{"collectives", collectives},

@@ -1,6 +1,5 @@
-// Every choice of a decoder with every strategy for several ranks: training equals that of one process, or
-// the stack is refused with a reason before anything runs. docs/guides/models_and_data.md has the table that
-// comes of it.
+// Every variant of a decoder with every parallel strategy: training equals one process, or the stack is
+// refused with a reason before anything runs. docs/guides/models_and_data.md has the resulting table.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -70,7 +69,7 @@ std::vector<ModelStrategy> model_strategies() {
           {"pipeline_parallel", {{"1f1b", 2, 1, {{"pipeline_parallel", {{"size", 2}}}}}}}};
 }
 
-/// "" where training equals that of one process, else the refusal.
+/// Empty if training equals one process, else the refusal.
 std::string refusal_of_model(const Choice& choice, const Form& form, bool fused) {
   std::vector<PluginUse> plugins = form.plugins;
   if (fused) plugins.insert(plugins.end(), {{"flash_attention"}, {"fused_kernels"}, {"clip_grad_norm"}});
@@ -91,7 +90,7 @@ std::string model_cell(const Choice& choice, const ModelStrategy& strategy) {
   std::string refused;
   size_t count = 0;
   for (const auto& form : strategy.forms) {
-    // No fused attention has these.
+    // Fused attention does not support these.
     const bool plain = choice.model.contains("position") || choice.model.contains("attention_soft_cap");
     if (refusal_of_model(choice, form, /*fused=*/!plain).empty()) continue;
     refused += (++count == 1 ? "`" : ", `") + form.label + "`";

@@ -1,5 +1,5 @@
-// Muon on several ranks trains as on one process: whole matrices are put together of parts, copies share the
-// work, and both send what theory says.
+// Muon on several ranks trains as on one process. Parts are gathered into whole matrices, and copies share
+// the work. Bytes sent equal theory.
 #include <gtest/gtest.h>
 
 #include "mesh_runs.h"
@@ -8,7 +8,7 @@ namespace optrush::testing {
 namespace {
 PluginUse cut_matrices(int64_t size) { return use("tensor_parallel", {{"size", size}}); }
 
-/// Three layers: the matrices of most shapes fill no round.
+/// Three layers, so the matrices of most shapes do not fill a round.
 RunSpec muon_spec(int64_t ranks, Stack stack, Json muon = Json::object()) {
   stack.push_back(use("muon", std::move(muon)));
   RunSpec spec = small_spec(ranks, std::move(stack));
@@ -33,7 +33,7 @@ TEST(MuonOnRanks, EqualsOneProcess) {
            {{3, 3, {ddp}}, {{"distributed", false}, {"nesterov", false}}},
            {{4, 4, {fsdp}}},
            {{3, 3, {use("fsdp", {{"stage", 1}})}}, {{"scale", "spectral"}}},
-           {{8, 8, {use("fsdp", {{"shard_ranks", 4}})}}},  // some ranks have nothing of a matrix
+           {{8, 8, {use("fsdp", {{"shard_ranks", 4}})}}},  // some ranks have no part of a matrix
            {{2, 2, {use("fsdp", {{"offload", true}})}}},
            {{2, 1, {cut_matrices(2)}}},
            {{4, 2, {cut_matrices(2), ddp}}},
@@ -70,7 +70,7 @@ Json result_of(int64_t ranks, Stack stack) {
   return train_on(pool(), {.spec = spec}).result;
 }
 
-/// A rank of n sends a whole matrix to each of the others, and as much to collect parts of its own.
+/// Each of n ranks sends a whole matrix to the others, and as many bytes to collect parts.
 TEST(MuonOnRanks, SendsWhatTheorySays) {
   const double matrices = 8 * 4 * (2 * 24 * 24 + 2 * 24 * 12 + 3 * 24 * 36);  // bytes in fp64
   for (const int64_t ranks : {2, 4}) {
@@ -89,7 +89,7 @@ TEST(MuonOnRanks, SendsWhatTheorySays) {
   }
 }
 
-/// By the operations of a step, of which the iteration is what differs.
+/// Compares the operations of a step. Only the iteration differs.
 TEST(MuonOnRanks, ShareTheWork) {
   const auto operations = [&](Stack stack) {
     return result_of(4, std::move(stack)).at("flops_per_token").at("hfu").get<double>();

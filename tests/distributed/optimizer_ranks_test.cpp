@@ -1,5 +1,5 @@
-// Optimizers on several ranks train as on one process, send what theory says, and go on from a state that
-// other ranks saved.
+// Optimizers on several ranks train as on one process, send the bytes that theory gives, and go on from a
+// state of another number of ranks.
 #include <gtest/gtest.h>
 
 #include "mesh_runs.h"
@@ -45,7 +45,7 @@ TEST_P(OptimizerOnRanks, StateSavedOnSomeRanksGoesOnOnOthers) {
 INSTANTIATE_TEST_SUITE_P(All, OptimizerOnRanks, ::testing::Values("lion", "adafactor", "schedule_free"),
                          [](const auto& info) { return std::string(info.param); });
 
-/// R + C + 1 numbers of a matrix, one of a vector, and one more of each for its update.
+/// R + C + 1 numbers for a matrix, one for a vector, and one more of each for the update.
 TEST(AdafactorOnRanks, SendsWhatTheorySays) {
   for (const int64_t ranks : {2, 4}) {
     const auto result_of = [&](Stack stack) {

@@ -1,6 +1,5 @@
-// Every plugin with every strategy for several ranks: three steps equal those of one process with the same
-// plugin, or the stack is refused with a reason before anything runs. docs/plugins/compatibility.md has the
-// table that comes of it.
+// Every plugin with every parallel strategy: three steps equal one process with the same plugin, or the stack
+// is refused with a reason before anything runs. docs/plugins/compatibility.md has the resulting table.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +24,7 @@ struct Strategy {
     std::vector<PluginUse> plugins;
   };
   std::vector<Form> forms;
-  Json model = Json::object();  ///< that it needs
+  Json model = Json::object();  ///< required fields of the model
 };
 
 std::vector<Strategy> strategies() {
@@ -52,13 +51,13 @@ std::vector<Strategy> strategies() {
             {"zero_bubble", 2, 1, {pipeline("zero_bubble")}}}}};
 }
 
-/// A row: a plugin in several forms, and how far it may be from one process with it.
+/// A row: a plugin in several forms, and its allowed distance from one process.
 struct Row {
   std::string name;
   std::vector<Json> options = {Json::object()};
   std::string dtype = "fp64";
   double tolerance = 1e-9;
-  std::vector<PluginUse> with = {};  ///< what it needs below it
+  std::vector<PluginUse> with = {};  ///< required plugins below it
 };
 
 std::vector<Row> rows() {
@@ -84,7 +83,7 @@ std::vector<Row> rows() {
       {"low_precision_norm"},
       {"mixed_precision", {Json::object()}, "fp32", 2e-2},
       {"muon", {Json::object(), {{"distributed", false}}}},
-      // Ranks that cut a matrix by columns encode other blocks than one process does.
+      // Ranks with columns of a matrix encode other blocks than one process.
       {"nf4", {Json::object()}, "fp32", 5e-2, {use("lora", {{"rank", 3}})}},
       {"onednn_matmul", {{{"processors", "all"}}}},
       {"optimizer_in_backward"},
@@ -127,7 +126,7 @@ std::string preferences() {
   return path;
 }
 
-/// Sequences of a step: at least two micro-batches for each rank that has its own.
+/// Sequences of a step: at least two micro-batches for each data-parallel rank.
 int64_t sequences_of(const Row& row, int64_t batch_ranks) {
   return batch_ranks > 2 || row.name == "dpo" ? 8 : 4;
 }
@@ -146,7 +145,7 @@ RunSpec spec_of(const Row& row, const Json& options, const Json& needed, int64_t
   spec.train.warmup = 1;
   spec.train.steps = 2;
   spec.train.accumulation = sequences / batch_ranks;
-  if (row.name == "optimizer_in_backward") {  // one micro-batch for each of several ranks with their own data
+  if (row.name == "optimizer_in_backward") {  // one micro-batch for each data-parallel rank
     const int64_t together = std::min(sequences / 2, spec.train.accumulation);
     spec.train.micro_batch *= together;
     spec.train.accumulation /= together;
@@ -164,7 +163,7 @@ RunSpec spec_of(const Row& row, const Json& options, const Json& needed, int64_t
   return spec;
 }
 
-/// What all ranks hold together is what one process holds: split sequences, padding and uneven documents
+/// All ranks together count as many tokens as one process: split sequences, padding and uneven documents
 /// count once.
 void expect_same_work(const Json& many, const Json& one) {
   for (const char* count : {"tokens", "processed_tokens", "positions", "attention_pairs"})
@@ -174,7 +173,7 @@ void expect_same_work(const Json& many, const Json& one) {
   EXPECT_EQ(many.at("tokens_per_step"), one.at("tokens_per_step"));
 }
 
-/// "" where the plugin trains with this form as one process does, else the refusal.
+/// Empty if the plugin with this strategy trains as one process, else the refusal.
 std::string refusal_of_row(const Row& row, const Strategy::Form& form, const Json& model) {
   for (const Json& options : row.options) {
     const int64_t sequences = sequences_of(row, form.batch_ranks);
@@ -195,7 +194,7 @@ std::string refusal_of_row(const Row& row, const Strategy::Form& form, const Jso
   return "";
 }
 
-/// What the table says of a plugin with a strategy.
+/// The table's cell for a plugin with a strategy.
 std::string cell(const Row& row, const Strategy& strategy) {
   std::string refused;
   size_t count = 0;

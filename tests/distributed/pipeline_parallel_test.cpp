@@ -1,6 +1,6 @@
-// Pipelines of several ranks equal one process: through the real trainer, for seeded random models, meshes
-// and schedules, and whatever is stacked with them. Bytes sent are those of theory, activations held follow
-// the schedule, and state that some ranks saved others go on from.
+// Pipelines of several ranks equal one process. The tests use the real trainer with random models, meshes,
+// schedules and stacks. Bytes sent equal theory, and activations held follow the schedule. Another number of
+// ranks can go on from a saved state.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ PluginUse pipeline(int64_t size, const std::string& schedule = "1f1b", const Jso
   return {"pipeline_parallel", options};
 }
 
-/// A mesh of pipelines with whatever else splits the ranks: at most 8.
+/// A mesh of pipelines, possibly with other strategies, of at most 8 ranks.
 RandomTraining draw_stages(Draws& draws, uint64_t seed) {
   const auto schedule = std::vector<std::string>{"1f1b", "gpipe", "interleaved", "zero_bubble"}.at(seed % 4);
   const bool interleaved = schedule == "interleaved", late = schedule == "zero_bubble";
@@ -72,7 +72,7 @@ RunSpec deep_spec(int64_t ranks, const PluginUse& plugin, int64_t micros) {
   return spec;
 }
 
-/// An activation forth and a gradient back for each boundary and micro-batch.
+/// One activation forward and one gradient backward for each boundary and micro-batch.
 TEST(PipelineParallel, SendsWhatTheorySays) {
   for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zero_bubble"})
     for (const int64_t ranks : {2, 4}) {
@@ -84,7 +84,7 @@ TEST(PipelineParallel, SendsWhatTheorySays) {
     }
 }
 
-/// A rank keeps as many micro-batches' activations as its schedule has in flight.
+/// A rank holds the activations of the micro-batches that its schedule has in flight.
 TEST(PipelineParallel, KeepsTheActivationsInFlight) {
   const auto kept = [](const char* schedule, int64_t micros) {
     RunSpec spec = deep_spec(4, pipeline(4, schedule, {{"blocks", "2,2,2,2"}}), micros);
@@ -96,7 +96,7 @@ TEST(PipelineParallel, KeepsTheActivationsInFlight) {
   };
   const auto few = kept("gpipe", 4), many = kept("gpipe", 8);
   const auto of_four = kept("1f1b", 4), of_eight = kept("1f1b", 8), late = kept("zero_bubble", 8);
-  // What one more micro-batch in flight costs a rank in the middle.
+  // The memory of one more micro-batch in flight, on a rank in the middle.
   const double of_one = (many[1] - few[1]) / 4;
   EXPECT_GT(of_one, 12.0 * 24 * 8);
   EXPECT_NEAR(of_eight[1], of_four[1], 0.05 * of_one);
@@ -114,7 +114,7 @@ TEST(PipelineParallel, APlanForeseesThePeak) {
   }
 }
 
-/// Whichever rank of a pipeline needs the most: by micro-batches in flight, by its blocks, or by the logits.
+/// The rank with the largest memory: because of micro-batches in flight, of its blocks, or of the logits.
 TEST(PipelineParallel, APlanNamesTheRankWithTheLargestPeak) {
   struct Case {
     int64_t ranks, vocabulary;

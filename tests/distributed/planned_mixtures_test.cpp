@@ -1,5 +1,5 @@
-// What `optrush plan-mesh` says of mixtures of experts beside what a step needs: memory as a forecast has it,
-// which runs each operator on sizes, and bytes as ranks count them.
+// `optrush plan-mesh` of mixtures of experts against a step: memory against a forecast, which runs each
+// operator on sizes, and bytes against counts of the ranks.
 #include <gtest/gtest.h>
 
 #include "mesh_plan/mesh_plan.h"
@@ -15,7 +15,7 @@ StageShare first_stage(const ParallelConfig& mix, const TrainingProblem& problem
   return stages_of(mix, DecoderWork(problem.model), real(problem.seq_len)).front();
 }
 
-/// The pipeline whose stages have the blocks that the plan gives them.
+/// A pipeline with the plan's blocks per stage.
 PluginUse pipeline_of(const ParallelConfig& mix, const TrainingProblem& problem) {
   Json options = {{"size", mix.pp}};
   if (mix.chunks > 1) {
@@ -29,7 +29,7 @@ PluginUse pipeline_of(const ParallelConfig& mix, const TrainingProblem& problem)
   return use("pipeline_parallel", options);
 }
 
-/// The strategies of a mesh, as plan-mesh means it.
+/// The plugins of a mesh of plan-mesh.
 Stack strategies_of(const ParallelConfig& mix, const TrainingProblem& problem) {
   Stack plugins;
   if (mix.pp > 1) plugins.push_back(pipeline_of(mix, problem));
@@ -128,7 +128,7 @@ double planned_bytes(const ParallelConfig& mix, const TrainingProblem& problem,
   return bytes;
 }
 
-/// Of a group, by name: "tp", or all that is sent by collectives of data parallelism.
+/// The bytes sent in a group: "tp", or all collectives of data parallelism.
 double counted_bytes(const Json& result, const std::string& group, const std::string& collective = "") {
   double bytes = 0;
   for (const Json& row : result.at("collectives")) {
@@ -147,7 +147,7 @@ void expect_counted_volume(const ParallelConfig& mix, Precision precision) {
                                           .n_kv_heads = 4,
                                           .ffn_dim = 64,
                                           .n_experts = 4,
-                                          .experts_per_token = 4,  // each expert has as many rows
+                                          .experts_per_token = 4,  // each expert has the same number of rows
                                           .expert_ffn_dim = 64,
                                           .shared_expert_ffn_dim = 64},
                                 .precision = precision,
@@ -156,7 +156,7 @@ void expect_counted_volume(const ParallelConfig& mix, Precision precision) {
   ASSERT_EQ(refusal(mix, problem), "");
   RunSpec spec =
       spec_of_plan(mix, problem, precision == Precision::mixed ? Stack{use("mixed_precision")} : Stack());
-  spec.train.warmup = spec.train.steps = 1;  // every step sends the same
+  spec.train.warmup = spec.train.steps = 1;  // every step sends the same bytes
   const Json result = train_on(pool(), {.spec = spec}).result;
   SCOPED_TRACE(to_string(precision) + " " + mesh_text(mix) + ": " + result.at("collectives").dump());
   const auto expect_near = [&](double counted, const std::string& dimension) {

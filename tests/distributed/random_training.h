@@ -7,7 +7,7 @@
 #include "exactness.h"
 
 namespace optrush::testing {
-/// Choices that follow from a seed.
+/// Random choices from a seed.
 class Draws {
  public:
   explicit Draws(uint64_t seed) : random_(seed) {}
@@ -21,21 +21,21 @@ class Draws {
   std::mt19937_64 random_;
 };
 
-/// ddp, or a stage of fsdp.
+/// Draws ddp or a stage of fsdp.
 PluginUse some_data_parallelism(Draws&);
-/// Plugins of one device, each of them or not.
+/// Adds a random subset of single-device plugins.
 void add_some_plugins(Draws&, std::vector<PluginUse>&);
 
 struct RandomTraining {
   RunSpec spec;
-  int64_t batch_ranks = 1;  ///< that have other sequences
+  int64_t batch_ranks = 1;  ///< data-parallel ranks
 };
 
-/// For each seed from 0 on, six steps of what `draw` gives equal one process to 1e-9 in double. A step has at
-/// least three sequences: of fewer, none might have a label that counts.
+/// For each seed from 0, expects six steps of the drawn run to equal one process to 1e-9 in double. A step
+/// has at least three sequences, because with fewer all labels might be masked.
 void expect_equal_for_seeds(RankPool&, uint64_t seeds,
                             const std::function<RandomTraining(Draws&, uint64_t seed)>& draw);
 
-/// Why a run ends before it trains, for is_error(); empty: it trains.
+/// The error of a run before it trains, for is_error(). Empty if it trains.
 std::string refusal_of(RankPool&, const RunSpec&);
 }  // namespace optrush::testing

@@ -30,7 +30,7 @@ void write_line(int socket, const std::string& text) {
   }
 }
 
-/// A line, or an empty string where the other end is gone or `milliseconds` have passed.
+/// Reads a line. Empty if the other end is closed or after `milliseconds`.
 std::string read_line(int socket, std::string& received, int milliseconds) {
   for (;;) {
     if (const size_t end = received.find('\n'); end != std::string::npos) {
@@ -54,9 +54,9 @@ RankJobs& jobs() {
 
 int play_rank(int socket) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // Gloo's thread polls in a loop while another thread holds the lock of a connection. Where there are more
-  // ranks than cores, a rank that wakes up often interrupts the holder, and the loop takes 40 % of the CPU
-  // time. A batch process does not interrupt others when it wakes up.
+  // Gloo's thread polls in a loop while another thread holds the lock of a connection. With more ranks than
+  // cores, a rank that wakes up often preempts the holder, and the loop takes 40 % of the CPU time. A batch
+  // process does not preempt others when it wakes up.
   const sched_param any{};
   ::sched_setscheduler(0, SCHED_BATCH, &any);
   std::string received;
@@ -150,8 +150,8 @@ int main_of_ranks(int argc, char** argv) {
 }
 
 uint16_t free_port() {
-  // Below the ports that the system gives to sockets of clients, and from a block of this process: between
-  // now and the rank that listens nobody else takes it.
+  // The port is below the system's ephemeral ports and in a block of this process, so no other process takes
+  // it before the rank listens.
   constexpr int kFirst = 10000, kBlocks = 190, kPorts = 100;
   static int next = 0;
   for (int tries = 0; tries < kPorts; ++tries) {

@@ -9,12 +9,12 @@
 #include "optrush/json.h"
 
 namespace optrush::testing {
-/// What a rank does: its place, the arguments of the call, and what it answers.
+/// The function of a rank: takes its place and the arguments of the call, returns the answer.
 using RankJob = std::function<Json(const Ranks&, const Json& arguments)>;
 using RankJobs = std::map<std::string, RankJob>;
 
-/// Processes that play the ranks of one run after the other, so that hundreds of runs on several ranks pay
-/// for starting a process once. Each is this test program, started again, when a run first needs so many.
+/// A pool of processes for the ranks of runs, so that hundreds of runs share the cost of starting processes.
+/// Each process is another instance of this test program. It starts when a run first needs it.
 class RankPool {
  public:
   explicit RankPool(std::chrono::seconds longest = std::chrono::minutes(2)) : longest_(longest) {}
@@ -22,8 +22,8 @@ class RankPool {
   RankPool(const RankPool&) = delete;
   RankPool& operator=(const RankPool&) = delete;
 
-  /// Runs the job on `size` ranks; their answers by rank. A rank that threw answers {"error": "..."}; one
-  /// that died or took longer than `longest` ends the pool with an exception.
+  /// Runs the job on `size` ranks and returns their answers by rank. A rank that throws answers {"error":
+  /// "..."}. A rank that dies or takes longer than `longest` ends the pool with an exception.
   std::vector<Json> run(const std::string& job, int64_t size, const Json& arguments);
 
  private:
@@ -37,17 +37,16 @@ class RankPool {
   std::chrono::milliseconds longest_;
 };
 
-/// The pool of this program's tests.
+/// The pool of this program.
 RankPool& pool();
 
-/// Adds what the ranks of this program can do, at its start: `const bool kJobs = add_jobs({{"ring",
-/// ring_job}});`
+/// Registers jobs at the start of the program: `const bool kJobs = add_jobs({{"ring", ring_job}});`
 bool add_jobs(const RankJobs& jobs);
 
-/// The main function of a test program with a pool: plays a rank where the pool started it, else runs the
+/// The main function of a test program with a pool. Serves as a rank if the pool started it, else runs the
 /// tests.
 int main_of_ranks(int argc, char** argv);
 
-/// A port of the loopback that nobody listens on.
+/// A free port of the loopback interface.
 uint16_t free_port();
 }  // namespace optrush::testing

@@ -1,5 +1,5 @@
-// Mixtures of experts under tensor parallelism equal one process: every rank of tp has a cut of every expert
-// that its rank of ep has, and routes the same tokens. Bytes sent and held are those of theory.
+// Mixtures of experts under tensor parallelism equal one process. Every rank of tp has a cut of each expert
+// of its rank of ep, and routes the same tokens. Bytes sent and held equal theory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -72,7 +72,7 @@ RandomTraining draw_cut_experts(Draws& draws, uint64_t /*seed*/) {
       {"n_experts", experts},
       {"experts_per_token", per_token},
       {"expert_ffn_dim", draws.one_of<int>({7, 16, 29})},
-      {"normalize_router", per_token > 1 && draws.sometimes()},  // the weight of one would always be 1
+      {"normalize_router", per_token > 1 && draws.sometimes()},  // a single weight would always be 1
       {"shared_expert_ffn_dim", draws.one_of<int>({0, 9})}};
   if (draws.sometimes()) model["dense_layers"] = {1};
   RunSpec spec = small_spec(size * ep * copies, plugins, model);
@@ -92,7 +92,7 @@ TEST(TensorExperts, OptimizersAndRouterLossesSeeTheWholeModel) {
   }
 }
 
-/// A mixture is summed once behind its experts, like an MLP, and its rows are sent whole to the ranks of ep.
+/// A mixture is summed once after its experts, like an MLP. Whole rows are sent to the ranks of ep.
 TEST(TensorExperts, SendWhatTheorySays) {
   for (const bool sequence : {false, true})
     for (const int64_t shared : {0, 16}) {
@@ -105,7 +105,7 @@ TEST(TensorExperts, SendWhatTheorySays) {
       const double rows = 12 * 4, sums = 4 * 2 + 2, activations = 3.0 * 12 * 24 * 8;
       EXPECT_EQ(sent(result, "all_to_all"), 3.0 * 2 / 2 * (4 * rows * 24 * 8 + 4 * 8));
       EXPECT_EQ(theory(result, "all_to_all"), sent(result, "all_to_all"));
-      // Gradients of what every rank of tp has whole: of routers, and with parts of the sequence of norms.
+      // Gradients of parameters that every rank of tp holds whole: routers, and norms if the sequence is cut.
       const double routers = 2.0 * (4 + (shared > 0 ? 1 : 0)) * 24 * 8, norms = sequence ? 5 * 24 * 8 : 0;
       EXPECT_NEAR(sent(result, "all_reduce") - theory(result, "all_reduce"), routers + norms, 1);
       EXPECT_NEAR(sent(result, "all_gather"), sequence ? sums * activations / 2 : 0, 1);
@@ -124,7 +124,7 @@ TEST(TensorExperts, APlanForeseesThePeak) {
     }
 }
 
-/// Parameters, gradients and moments of the experts fall by the ranks of both.
+/// Parameters, gradients and moments of the experts fall by the ranks of tp and ep.
 TEST(TensorExperts, ARankHoldsACutOfItsExperts) {
   const auto peak = [](int64_t ranks, Stack plugins) {
     plugins.push_back(use("fused_adamw"));

@@ -1,6 +1,5 @@
-// Tensor parallelism on several ranks equals one process: through the real trainer, for seeded random models
-// and meshes, and whatever is stacked with it. Bytes sent and held are those of theory, and state that some
-// ranks saved others go on from.
+// Tensor parallelism on several ranks equals one process. The tests use the real trainer with random models,
+// meshes and stacks. Bytes sent and held equal theory. Another number of ranks can go on from a saved state.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +52,7 @@ TEST(TensorParallel, FewerBitsLoseNoMoreThanOnOneProcess) {
   }
 }
 
-/// Sequences long enough that what else is sent is small.
+/// Sequences are long, so other traffic is small.
 RunSpec wide_spec(int64_t ranks, std::vector<PluginUse> plugins) {
   RunSpec spec =
       small_spec(ranks, std::move(plugins),
@@ -82,7 +81,7 @@ TEST(TensorParallel, SendsWhatTheorySays) {
     }
 }
 
-/// Parameters and both moments fall by the number of ranks; the norms alone are whole.
+/// Parameters and both moments fall by the number of ranks. Only norms are whole.
 TEST(TensorParallel, KeepsItsPartOfTheState) {
   const auto peak = [](int64_t ranks) {
     std::vector<PluginUse> plugins = {{"fused_adamw", Json::object()}};
@@ -104,7 +103,7 @@ TEST(TensorParallel, APlanForeseesThePeak) {
     expect_predicted_peak(pool(), wide_spec(2, {tensor_parallel(2, sequence)}));
 }
 
-/// With long sequences and parts of them, so do activations.
+/// Activations fall as well if the sequences are long and cut.
 TEST(TensorParallel, KeepsItsPartOfTheActivations) {
   const auto peak = [](int64_t ranks) {
     std::vector<PluginUse> plugins = {{"fused_linear_cross_entropy", {{"chunk", 8}}},

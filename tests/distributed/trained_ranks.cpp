@@ -25,7 +25,7 @@
 namespace optrush::testing {
 namespace fs = std::filesystem;
 namespace {
-/// Labels of a sequence after a number that follows from the sequence's own are not counted.
+/// Masks the labels of a sequence after a position that depends on the sequence's number.
 void punch_holes(Recipe& recipe) {
   recipe.data.wrap(
       Phase::base,
@@ -34,7 +34,7 @@ void punch_holes(Recipe& recipe) {
           auto batches = inner(step);
           for (Batch& batch : batches) {
             const int64_t rows = batch.labels.size(0), length = batch.labels.size(1);
-            batch.labels = batch.labels.clone();  // of one sequence they share memory with the tokens
+            batch.labels = batch.labels.clone();  // with one sequence they share memory with the tokens
             for (int64_t row = 0; row < rows; ++row) {
               const auto valid =
                   static_cast<int64_t>(random_at(17, static_cast<uint64_t>(batch.first_sample + row)) %
@@ -59,7 +59,7 @@ void add_resting_parameters(Recipe& recipe) {
   recipe.on(Event::meta_initialized, Phase::adapter, [added](optrush::Run& run) {
     const auto ones = [](Tensor& value, at::Generator&) { value.fill_(1); };
     const auto small = [](Tensor& value, at::Generator& generator) { value.normal_(0, 0.02, generator); };
-    // The block's own: those of attention and MLP belong to what ranks may cut.
+    // The block's own modules. Ranks may cut those of attention and MLP.
     Unit& block = **std::ranges::find_if(run.units(), [](const auto& unit) { return unit->role == "block"; });
     Module& module = block.modules.emplace_back(Module{block.path + ".rests", "rests", block.layer, {}});
     const Param& like = *run.modules("linear").front()->params.front();
@@ -91,7 +91,7 @@ void add_resting_parameters(Recipe& recipe) {
                    {.trace = Trace::aten});
 }
 
-/// See RanksRun::passes. The second one does so where it is recomputed, too.
+/// See RanksRun::passes. The second block also does so when it is recomputed.
 void pass_through_blocks(Recipe& recipe) {
   recipe.unit.wrap(Phase::adapter,
                    [](UnitFunction inner, const Unit& unit) -> UnitFunction {
@@ -122,7 +122,7 @@ void drift_apart(Recipe& recipe) {
   });
 }
 
-/// Each tensor whole, with NaN where this rank saves nothing.
+/// Each whole tensor, with NaN for elements that this rank does not save.
 void save(Session& session, int64_t next_step, const fs::path& file) {
   const EvaluatedParameters evaluated(session);
   std::map<std::string, Tensor> whole;
@@ -135,7 +135,7 @@ void save(Session& session, int64_t next_step, const fs::path& file) {
   write_safetensors(file, {whole.begin(), whole.end()});
 }
 
-/// Every tensor of all ranks' files; an exception where an element is in none or in two.
+/// Every tensor of all ranks' files. Throws if an element is missing or saved twice.
 std::map<std::string, Tensor> merged(const fs::path& folder) {
   std::map<std::string, Tensor> whole;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -148,7 +148,7 @@ std::map<std::string, Tensor> merged(const fs::path& folder) {
         continue;
       }
       const Tensor given = part.isnan().logical_not();
-      // The count of steps is one for every rank that holds a piece of the parameter.
+      // All ranks with a piece of the parameter share its count of steps.
       if (tensor.dim() > 0 && given.logical_and(tensor.isnan().logical_not()).any().item<bool>())
         throw std::runtime_error("an element of '" + name + "' was saved twice");
       tensor = at::where(given, part, tensor);
@@ -211,7 +211,7 @@ TrainedRanks train_on(RankPool& pool, const RanksRun& run) {
                                  {"save", run.save},
                                  {"load", run.load}});
   std::string errors;
-  std::optional<ErrorCode> code;  // of the first that is no consequence
+  std::optional<ErrorCode> code;  // code of the first error that is not a consequence of another
   for (const Json& answer : answers) {
     if (!answer.contains("error")) continue;
     errors += answer.at("error").get<std::string>() + "\n";

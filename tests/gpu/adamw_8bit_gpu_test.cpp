@@ -1,4 +1,4 @@
-// The update of 8-bit moments on a GPU: as on a CPU.
+// The update of 8-bit moments on a GPU equals the update on a CPU.
 #include <ATen/Functions.h>
 
 #include <deque>
@@ -10,14 +10,14 @@ namespace optrush::testing {
 namespace {
 class AdamW8bitOnGpu : public OnGpu {};
 
-/// More shards than one launch takes, odd sizes, addresses that are not at 16 bytes, vectors among them.
+/// More shards than one launch takes, with odd sizes, unaligned addresses and vectors.
 struct Kept8bit {
   std::deque<Param> params;
   std::vector<Shard> shards;
   std::unique_ptr<Optimizer> optimizer;
   TrainSpec spec;
 
-  /// `packed`: every address is at 16 bytes, as in training.
+  /// `packed`: every address is aligned to 16 bytes, as in training.
   explicit Kept8bit(at::Device device, bool packed) {
     spec.lr = 1e-2;
     spec.weight_decay = 0.1;
@@ -35,7 +35,7 @@ struct Kept8bit {
     }
     optimizer = adamw_8bit::make_optimizer(spec, shards);
   }
-  /// `skip`: whether the step does not count.
+  /// `skip`: the step is skipped.
   void step(int64_t seed, bool skip) {
     at::manual_seed(static_cast<uint64_t>(seed));
     const auto on_device = at::TensorOptions(at::kFloat).device(shards.front().data.device());
@@ -53,8 +53,7 @@ void expect_equal_8bit_updates(bool packed) {
   for (int64_t step = 0; step < 6; ++step) {
     cpu.step(step, step == 3);
     gpu.step(step, step == 3);
-    // A number beside a border may get the code next to it, so the devices start each step from equal
-    // moments.
+    // A number near a border may get the adjacent code, so both devices start each step from equal moments.
     for (size_t i = 0; i < cpu.shards.size(); ++i) {
       EXPECT_TRUE(at::allclose(gpu.shards[i].data.cpu(), cpu.shards[i].data, 1e-4, 1e-5)) << i;
       const auto expected = cpu.optimizer->state(cpu.shards[i]), got = gpu.optimizer->state(gpu.shards[i]);

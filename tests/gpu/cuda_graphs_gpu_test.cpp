@@ -1,4 +1,4 @@
-// Recorded steps against the eager ones: the same losses, bit for bit.
+// Recorded steps have the losses of eager steps, bit for bit.
 #include "on_gpu.h"
 #include "support/training.h"
 
@@ -34,7 +34,7 @@ TEST_F(CudaGraphsOnGpu, ReplayedStepsHaveTheBitsOfEagerOnes) {
     EXPECT_TRUE(got["phases"]["forward"].is_null());
     EXPECT_GT(got["step_seconds"].get<double>(), 0);
     const auto peak_of = [](const Json& result) { return result["memory"]["peak_allocated"].get<double>(); };
-    // The stream of the recording has workspaces of cuBLAS beside those of the eager steps.
+    // The recording stream has additional workspaces of cuBLAS.
     EXPECT_GT(peak_of(got), peak_of(expected) - kMiB);
     EXPECT_LT(peak_of(got), peak_of(expected) + 65 * kMiB);
   }

@@ -1,5 +1,5 @@
-// flash_attention on a GPU: the kernel that the architecture asks for runs, and its losses are the plain
-// form's; its halves in a ring are the whole, and packed documents are attended to as they are alone.
+// flash_attention on a GPU. The kernel for the architecture runs, and its losses equal the plain form's. Its
+// halves in a ring equal the whole, and packed documents equal separate ones.
 #include "model/binder.h"
 #include "on_gpu.h"
 #include "optrush/gpu_kernel.h"
@@ -17,7 +17,7 @@ class FlashAttentionOnGpu : public OnGpu {
   static Outcome run(std::vector<PluginUse> attention) {
     attention.push_back({"mixed_precision", Json::object()});
     RunSpec spec = nano_spec(std::move(attention));
-    spec.model["dim"] = 256;  // heads of 64, which every kernel takes
+    spec.model["dim"] = 256;  // every kernel supports heads of 64
     spec.train.seq_len = 128;
     spec.device = "cuda";
     Trained trained(spec, {}, at::Device(at::kCUDA, 0));
@@ -50,7 +50,7 @@ TEST_F(FlashAttentionOnGpu, AutoTakesCudnnOnHopperAndFlashOnAmpereAndAda) {
   }
 }
 
-/// What the plugin gives to the first block of a model on the GPU.
+/// The attention of the first block of a model on the GPU.
 class Resolved {
  public:
   explicit Resolved(const char* kernel)

@@ -1,4 +1,4 @@
-// The fused GPU kernels, the loss among them, against the plain forms.
+// The fused GPU kernels, including the loss, against the plain forms.
 #include "kernel_parts/largest.h"
 #include "on_gpu.h"
 #include "plugins/fused_cases.h"

@@ -1,4 +1,4 @@
-// Launching kernels of one's own on a GPU.
+// Launching custom kernels on a GPU.
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 

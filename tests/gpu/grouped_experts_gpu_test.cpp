@@ -1,4 +1,4 @@
-// The grouped product of experts on a GPU beside products one by one in fp64, groups without rows among them.
+// The grouped product of experts on a GPU against separate products in fp64. Some groups have no rows.
 #include <ATen/Functions.h>
 
 #include "grouped_experts/grouped_product.h"

@@ -1,5 +1,5 @@
-// What GPUs send each other by NCCL: that its library opens wherever LibTorch has it, a group of one rank,
-// and every collective of as many ranks as there are GPUs.
+// Communication of GPUs by NCCL: opening the library of LibTorch, a group of one rank, and every collective
+// with one rank per GPU.
 #include <ATen/Functions.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <dlfcn.h>
@@ -26,7 +26,7 @@ std::vector<double> numbers(const Tensor& tensor) {
   return {wide.const_data_ptr<double>(), wide.const_data_ptr<double>() + wide.numel()};
 }
 
-/// Straight through c10d: a Group of one rank would send nothing.
+/// Calls c10d directly, because a Group of one rank sends nothing.
 Json alone(const Ranks& ranks, const Json&) {
   const at::Device device = open_device("cuda", ranks.local_rank);
   const auto group = make_process_group("alone", rendezvous(ranks, "test"), 0, 1, device, ranks);
@@ -47,7 +47,7 @@ Json alone(const Ranks& ranks, const Json&) {
   return result;
 }
 
-/// Rank r holds r + 1 and the like.
+/// Rank r holds numbers like r + 1.
 Json collectives(const Ranks& ranks, const Json&) {
   const at::Device device = open_device("cuda", ranks.local_rank);
   const auto store = rendezvous(ranks, "test");
@@ -75,8 +75,8 @@ Json collectives(const Ranks& ranks, const Json&) {
   return result;
 }
 
-/// A word goes round once, so that every pair is connected; then all ranks ask the one before for its number
-/// first and send theirs afterwards, which in one stream would be a wait of each for the next.
+/// A message goes round once and connects every pair. Then each rank first receives from the previous rank
+/// and then sends. In a single stream, each rank would wait for the next forever.
 Json ring(const Ranks& ranks, const Json&) {
   const at::Device device = open_device("cuda", ranks.local_rank);
   Groups groups;
@@ -98,7 +98,7 @@ Json ring(const Ranks& ranks, const Json&) {
   return {{"word", numbers(word)}, {"arrived", numbers(arrived)}};
 }
 
-/// More would say nothing new.
+/// More ranks would add no coverage.
 int64_t ranks_here() { return std::min<int64_t>(4, at::detail::getCUDAHooks().deviceCount()); }
 
 class NcclOnGpu : public OnGpu {};
@@ -149,7 +149,7 @@ TEST_F(NcclOnGpu, ReceivesHoldNothingUpThatIsSentAfterwards) {
 TEST(NcclLibrary, OpensAndHasWhatTheCoreCalls) {
   const auto of_torch = torch_folder() / "lib" / "libtorch_cuda.so";
   if (!std::filesystem::exists(of_torch)) GTEST_SKIP() << "this LibTorch has no CUDA";
-  // As load_cuda() does, which asks for a GPU before.
+  // As load_cuda(), which requires a GPU.
   if (dlopen(of_torch.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) GTEST_SKIP() << dlerror();
   void* library = dlopen((build_folder() + "/lib/liboptrush_cuda.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();

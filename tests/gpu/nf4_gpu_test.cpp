@@ -1,4 +1,4 @@
-// Matrices in 4 bits on a GPU: encoded and decoded as on a CPU.
+// Matrices in 4 bits on a GPU are encoded and decoded as on a CPU.
 #include <ATen/Functions.h>
 
 #include "nf4/codec.h"
@@ -21,8 +21,8 @@ TEST_F(Nf4OnGpu, EncodesAndDecodesAsACpu) {
         EXPECT_TRUE(
             at::equal(codec.decode_as(type, on_gpu, {count}).cpu(), codec.decode_as(type, stored, {count})))
             << count << " " << type;
-      // A number in the middle between two may be given either: nothing but rounding of a scale decides,
-      // whose means a GPU adds up in another order.
+      // A number halfway between two codes may get either: the rounding of a scale decides, and a GPU sums
+      // its mean in another order.
       const Tensor here = codec.decode(stored, {count});
       const Tensor apart = (codec.decode(codec.encode(value.to(at::kCUDA)), {count}).cpu() - here).abs();
       EXPECT_LT(apart.gt(1e-5 * here.abs().max()).to(at::kDouble).mean().item<double>(), 1e-3);

@@ -4,7 +4,7 @@
 #include "measure/cuda_library.h"
 
 namespace optrush::testing {
-/// Skips where there is no CUDA device, with the reason.
+/// Skips without a CUDA device and names the reason.
 class OnGpu : public ::testing::Test {
  protected:
   void SetUp() override {

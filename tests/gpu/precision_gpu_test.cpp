@@ -1,4 +1,4 @@
-// The update of bf16 weights and the products in fp8 on a GPU: as on a CPU.
+// The update of bf16 weights and the products in fp8 on a GPU equal those on a CPU.
 #include <ATen/Functions.h>
 
 #include <deque>
@@ -13,15 +13,14 @@ namespace optrush::testing {
 namespace {
 class PrecisionOnGpu : public OnGpu {};
 
-/// Shards of every kind on a device: more of them than one launch takes, odd sizes, addresses that are not at
-/// 16 bytes.
+/// Shards of every kind on a device: more than one launch takes, with odd sizes and unaligned addresses.
 struct Kept {
   std::deque<Param> params;
   std::vector<Shard> shards;
   std::unique_ptr<Optimizer> optimizer;
   TrainSpec spec;
 
-  /// `packed`: every address is at 16 bytes, as in training.
+  /// `packed`: every address is aligned to 16 bytes, as in training.
   explicit Kept(at::Device device, bool packed) {
     spec.lr = 1e-2;
     spec.weight_decay = 0.1;
@@ -38,7 +37,7 @@ struct Kept {
     }
     optimizer = master_adamw::make_optimizer(spec, shards, {});
   }
-  /// `skip`: whether the step does not count.
+  /// `skip`: the step is skipped.
   void step(int64_t seed, bool skip) {
     at::manual_seed(static_cast<uint64_t>(seed));
     const at::Device device = shards.front().data.device();
@@ -80,7 +79,7 @@ bool multiplies_fp8() {
   return std::stoi(gpu.substr(gpu.find('_') + 1)) >= 89;
 }
 
-/// q, k and v: one matrix, and one of their gradients.
+/// q, k and v share one quantized matrix, and one for their gradients.
 TEST_F(PrecisionOnGpu, LinearsOfOneInputInFp8AreThoseOfACpu) {
   if (!multiplies_fp8()) GTEST_SKIP() << gpu_architecture() << " does not multiply fp8";
   at::manual_seed(3);
@@ -127,7 +126,7 @@ TEST_F(PrecisionOnGpu, ANotedLargestValueGivesTheBitsOfOneThatIsFound) {
 
 TEST_F(PrecisionOnGpu, ProductsInFp8AreThoseOfACpu) {
   if (!multiplies_fp8()) GTEST_SKIP() << gpu_architecture() << " does not multiply fp8";
-  // An expert has any number of tokens.
+  // An expert may have any number of tokens.
   for (const auto& [scaling, length] :
        {std::pair(float8::Scaling::tensorwise, 64), std::pair(float8::Scaling::rowwise, 64),
         std::pair(float8::Scaling::tensorwise, 35), std::pair(float8::Scaling::rowwise, 35)}) {
@@ -138,7 +137,7 @@ TEST_F(PrecisionOnGpu, ProductsInFp8AreThoseOfACpu) {
     const auto run = [&, scaling = scaling](at::Device device) {
       float8::StepWeights weights;
       const auto pair = float8::make_linear_function(scaling, gradients, &weights, {true});
-      // A tensor that is there already is given back itself: x would become a leaf.
+      // A tensor on the same device is returned itself, so x would become a leaf.
       const Tensor in = x.to(device).detach().requires_grad_(),
                    weight = w.to(device).detach().requires_grad_();
       const Tensor out = call(pair, {in, weight}).front();
@@ -148,7 +147,7 @@ TEST_F(PrecisionOnGpu, ProductsInFp8AreThoseOfACpu) {
     const Tensors expected = run(at::kCPU), got = run(at::kCUDA);
     for (size_t i = 0; i < got.size(); ++i) {
       const Tensor apart = (got[i].to(at::kDouble) - expected[i].to(at::kDouble)).norm();
-      // The forward's fast sums keep fewer bits.
+      // The forward's fast accumulation keeps fewer bits.
       EXPECT_LT((apart / expected[i].to(at::kDouble).norm()).item<double>(), 1e-2) << i;
     }
   }

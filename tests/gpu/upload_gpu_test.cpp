@@ -1,4 +1,4 @@
-// Parameters on their way to the GPU: every byte arrives, in tensors of any size and type.
+// The upload of parameters to the GPU copies every byte of tensors of any size and type.
 #include <ATen/Functions.h>
 
 #include "on_gpu.h"
@@ -10,7 +10,7 @@ class UploadToGpu : public OnGpu {};
 
 TEST_F(UploadToGpu, EveryByteArrives) {
   Upload upload(at::Device(at::kCUDA, 0));
-  // Fewer and more bytes than a buffer has, whole and broken pieces, and one buffer filled many times.
+  // Tensors smaller and larger than a buffer, whole and split pieces, and a buffer that is filled many times.
   for (const int64_t numbers : {0, 1, 8'388'607, 8'388'608, 8'388'609, 60'000'000}) {
     const Tensor host = at::arange(numbers, at::kInt);
     EXPECT_TRUE(at::equal(upload(host).cpu(), host)) << numbers;

@@ -1,7 +1,7 @@
-// The first include of every source with mutants in it: says which mutant is on, and notes which are reached.
-//   OPTRUSH_MUTANT=17           the mutant 17 is on, in this process and in those it starts
-//   OPTRUSH_MUTANT_REACH=FILE   byte 17 of FILE becomes 1 when a process comes to the place of mutant 17
-// The file is mapped and shared, so that it is right after a crash or _exit, too.
+// The first include of every source with mutants. Selects the active mutant and records the reached ones.
+//   OPTRUSH_MUTANT=17           activates mutant 17 in this process and its children
+//   OPTRUSH_MUTANT_REACH=FILE   byte 17 of FILE becomes 1 when a process reaches the place of mutant 17
+// The file is a shared mapping, so it is correct after a crash or _exit.
 #pragma once
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ struct OptrushMutants {
   }
 };
 
-/// Static: a copy a source, so that no plugin or library is bound to another by it.
+/// Static: each source has a copy, so that no plugin or library is linked to another by it.
 static inline bool optrush_mutant(int id) {
   static const OptrushMutants mutants;
   if (id < mutants.known) mutants.reached[id] = 1;

@@ -1,5 +1,6 @@
-// `optrush-worker forward` many times in one process, for forward_parity.py: loading LibTorch takes longer
-// than a small model. Reads requests (a line of JSON each) and answers each with a line: null, or the error.
+// Runs `optrush-worker forward` many times in one process for forward_parity.py, because loading LibTorch
+// takes longer than a small model. Reads a request per line, in JSON, and answers each with a line: null, or
+// the error.
 #include <nlohmann/json.hpp>
 
 #include <iostream>

@@ -1,6 +1,6 @@
-// Reads every tensor of safetensors files and writes them to others: the round trip that
-// safetensors_parity.py checks. One process for all, as loading LibTorch takes longer than a file. A line
-// (JSON) for each pair says how it ended: null, or the error.
+// Reads every tensor of safetensors files and writes them to other files, for the round trip of
+// safetensors_parity.py. One process copies all files, because loading LibTorch takes longer than a file.
+// Prints a line of JSON for each pair: null, or the error.
 #include <nlohmann/json.hpp>
 
 #include <iostream>
