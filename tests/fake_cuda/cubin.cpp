@@ -13,7 +13,8 @@ namespace fake_cuda {
 namespace {
 constexpr unsigned kMachine = 190;  // EM_CUDA
 constexpr unsigned kMaxThreads = 0x05, kParameter = 0x17, kSizedValue = 4;
-/// Bytes of shared memory that the system has in each kernel's section from sm_90 on. No limit counts them.
+/// Bytes of shared memory that the system reserves in each kernel's section from sm_90 on. Limits exclude
+/// them.
 constexpr unsigned kReserved = 1024, kFirstWithReserved = 90;
 
 template <class T>
@@ -23,7 +24,7 @@ T read(const char* at) {
   return value;
 }
 
-/// 90 of a cubin for sm_90.
+/// The architecture of a cubin: 90 for sm_90.
 unsigned architecture_of(const Elf64_Ehdr& header) {
   return (header.e_ident[EI_ABIVERSION] >= 8 ? header.e_flags >> 8 : header.e_flags) & 0xff;
 }
@@ -61,7 +62,7 @@ std::map<std::string, Kernel*> read_cubin(const void* image) {
     return read<Elf64_Shdr>(bytes + header.e_shoff + static_cast<size_t>(i) * header.e_shentsize);
   };
   const char* names = bytes + section(header.e_shstrndx).sh_offset;
-  /// What follows the prefix in the name of section i, or nothing.
+  /// The name of section i after the prefix, or nothing.
   const auto kernel_named = [&](int i, std::string_view prefix) -> std::string {
     const std::string_view name = names + section(i).sh_name;
     return name.starts_with(prefix) ? std::string(name.substr(prefix.size())) : std::string();

@@ -1,4 +1,4 @@
-// cuBLASLt: what torch's products with epilogues and in 8 bits ask for.
+// cuBLASLt: the functions that torch's products with epilogues and in 8 bits call.
 #include <cublasLt.h>
 
 #include <cstring>
@@ -14,7 +14,7 @@
 using namespace fake_cuda;
 
 namespace {
-/// What the caller's opaque descriptors stand for.
+/// The content of the caller's opaque descriptors.
 struct Description {
   std::map<int, std::vector<char>> attributes;
 

@@ -1,5 +1,6 @@
-// cuDNN: a handle, and the graph interface with one engine that takes every graph. So attention in cuDNN is
-// chosen where LibTorch would choose it; whether a real cuDNN has a kernel for the graph is not known here.
+// cuDNN: a handle, and the graph interface with one engine that accepts every graph. LibTorch therefore
+// chooses cuDNN's attention as usual. The library does not know whether a real cuDNN has a kernel for the
+// graph.
 #include <cudnn.h>
 
 #include <algorithm>
@@ -58,7 +59,7 @@ Descriptor* below(Descriptor* d, int attribute) {
   const auto it = d->attributes.find(attribute);
   return it == d->attributes.end() ? nullptr : pointer_at(it->second, 0);
 }
-/// "cudnn graph of" and the types of its operations.
+/// The name of a graph: "cudnn graph of" and the types of its operations.
 std::string text_of(Descriptor* plan) {
   Descriptor* config = below(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
   Descriptor* graph = below(below(config, CUDNN_ATTR_ENGINECFG_ENGINE), CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
@@ -74,14 +75,14 @@ bool is_number_without_value(int attribute) {
          attribute == CUDNN_ATTR_ENGINE_GLOBAL_INDEX || attribute == CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE ||
          attribute == CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED;
 }
-/// The answer of a heuristic: a configuration of the one engine for the graph that it was asked about.
+/// The answer of a heuristic: a configuration of the only engine for its graph.
 void configure(Descriptor& heuristic, Descriptor& config) {
   auto engine = std::make_unique<Descriptor>();
   engine->type = CUDNN_BACKEND_ENGINE_DESCRIPTOR;
   engine->attributes[CUDNN_ATTR_ENGINE_OPERATION_GRAPH] =
       heuristic.attributes[CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH];
   Attribute pointer{1, std::vector<char>(8)};
-  const Descriptor* kept = engine.release();  // as long as plans: until the process ends
+  const Descriptor* kept = engine.release();  // never freed, like plans
   std::memcpy(pointer.bytes.data(), &kept, 8);
   config.attributes[CUDNN_ATTR_ENGINECFG_ENGINE] = pointer;
 }
@@ -121,7 +122,7 @@ FAKE_CUDA_API cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorT
   *d = reinterpret_cast<cudnnBackendDescriptor_t>(made.release());
   return CUDNN_STATUS_SUCCESS;
 }
-// Plans look at the descriptors that they were made of, so none is freed.
+// Plans refer to their descriptors, so none is freed.
 FAKE_CUDA_API cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t) {
   return CUDNN_STATUS_SUCCESS;
 }

@@ -2,7 +2,7 @@
 #include <library_types.h>
 
 namespace fake_cuda {
-/// Of a cudaDataType.
+/// The size of a cudaDataType.
 inline const char* name_of_type(int type) {
   switch (type) {
     case CUDA_R_64F:

@@ -1,6 +1,5 @@
 #pragma once
 namespace fake_cuda {
-/// Of the architecture that the settings name; the numbers of cudaDeviceAttr and CUdevice_attribute are the
-/// same.
+/// Attributes of the architecture in the settings. cudaDeviceAttr and CUdevice_attribute have equal numbers.
 int device_attribute(int attribute);
 }  // namespace fake_cuda

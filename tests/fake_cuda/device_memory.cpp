@@ -19,8 +19,8 @@ constexpr uint64_t kBase = 0x380000000000, kRange = 1ULL << 40, kMostDevices = 8
                    kShadow = kMostDevices * kRange;
 constexpr size_t kGranularity = 2 << 20;
 constexpr size_t kCopiedOnDevice = 1 << 20;  // larger blocks are only counted
-constexpr size_t kMostRead = 256 << 20;      // by one copy to the host; more is only counted
-constexpr size_t kContextBytes = 560 << 20;  // what a context and its libraries take of a card
+constexpr size_t kMostRead = 256 << 20;      // largest copy to the host; a larger one is only counted
+constexpr size_t kContextBytes = 560 << 20;  // memory of a context and its libraries
 
 struct Heap {
   uint64_t next = 0;
@@ -30,7 +30,7 @@ struct Heap {
 
 struct Memory {
   std::vector<Heap> heaps;
-  std::map<uint64_t, size_t> known;  // what copies and memsets wrote since the last kernel
+  std::map<uint64_t, size_t> known;  // ranges that copies and memsets wrote since the last kernel
   uint32_t reads = 0;
 
   Memory() : heaps(kMostDevices) {
@@ -60,14 +60,14 @@ Heap& heap(int device) { return memory().heaps.at(static_cast<size_t>(device)); 
 void* shadow(uint64_t address) { return reinterpret_cast<void*>(address + kShadow); }
 size_t rounded(size_t bytes) { return (bytes + kGranularity - 1) / kGranularity * kGranularity; }
 
-/// Pieces of a block that are known as a whole.
+/// Known ranges of a block.
 bool is_known(uint64_t from, size_t bytes) {
   auto it = memory().known.upper_bound(from);
   if (it == memory().known.begin()) return false;
   --it;
   return from + bytes <= it->first + it->second;
 }
-/// With what it touches it is one piece: a tensor may be copied in several.
+/// Merges the range with adjacent ones, because a tensor may be copied in several pieces.
 void know(uint64_t at, size_t bytes) {
   auto& known = memory().known;
   uint64_t end = at + bytes;
@@ -104,7 +104,7 @@ uint64_t reserve_addresses(int device, size_t bytes) {
   }
   const uint64_t address = h.next;
   if (address + bytes > kBase + static_cast<uint64_t>(device + 1) * kRange) return 0;
-  h.next += bytes + kGranularity;  // a gap: an overrun meets nobody's memory
+  h.next += bytes + kGranularity;  // a gap, so an overrun hits no allocation
   return address;
 }
 
@@ -153,7 +153,7 @@ Allocation allocation_at(uint64_t address) {
   if (it == live.begin()) return {};
   --it;
   if (address >= it->first + it->second) return {};
-  // Pages that are mapped one after the other are one range: between allocations there is a gap.
+  // Adjacent mapped pages are one range. Allocations have a gap between them.
   uint64_t begin = it->first, end = it->first + it->second;
   for (auto next = std::next(it); next != live.end() && next->first == end; ++next) end += next->second;
   while (it != live.begin() && std::prev(it)->first + std::prev(it)->second == begin) begin = (--it)->first;
@@ -182,7 +182,7 @@ void fill_shadow(uint64_t to, uint32_t value, size_t width, size_t count) {
   const size_t bytes = width * count;
   if (bytes > kCopiedOnDevice) {
     if (value != 0) return;
-    // Whole pages that are given back read as zero.
+    // Whole pages that are released read as zero.
     const uint64_t first = (to + 4095) & ~4095ULL, last = (to + bytes) & ~4095ULL;
     madvise(shadow(first), last - first, MADV_DONTNEED);
     std::memset(shadow(to), 0, first - to);
@@ -205,7 +205,7 @@ void read_shadow(void* to, uint64_t from, size_t bytes) {
     std::memcpy(to, shadow(from), bytes);
     return;
   }
-  // A number for each usual width; the last bits change, so that no curve stands still.
+  // A number for each usual width. The last bits change, so curves are not constant.
   uint32_t word = 0;
   const float value = Settings::get().unknown;
   std::memcpy(&word, &value, sizeof word);

@@ -1,5 +1,5 @@
-// Memory of the devices: addresses in a range that the host can't touch. A shadow at a fixed distance holds
-// what copies and memsets write, until a kernel may have written there.
+// Memory of the devices: addresses in a range that the host cannot access. A shadow at a fixed offset holds
+// the bytes of copies and memsets, until a kernel may have written there.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,13 +11,13 @@ struct Allocation {
   explicit operator bool() const { return address != 0; }
 };
 
-/// 0: out of memory. Bytes are rounded up to 2 MiB, as the driver does.
+/// Returns 0 if out of memory. Rounds bytes up to 2 MiB, as the driver does.
 uint64_t allocate(int device, size_t bytes);
 bool release(uint64_t address);
-/// -1: no address of a device.
+/// Returns -1 if the address is not on a device.
 int device_of(uint64_t address);
 inline int device_of(const void* p) { return device_of(reinterpret_cast<uint64_t>(p)); }
-/// The live allocation, or the mapped range, that holds the address, or none.
+/// The live allocation or mapped range at the address, or none.
 Allocation allocation_at(uint64_t address);
 
 struct MemoryInfo {
@@ -26,23 +26,23 @@ struct MemoryInfo {
 MemoryInfo memory_info(int device);
 size_t peak_bytes();  ///< of all devices
 
-/// Expandable segments: addresses, bytes and their meeting are three calls.
+/// Expandable segments: separate calls reserve addresses, take bytes and map them.
 uint64_t reserve_addresses(int device, size_t bytes);
 bool take_bytes(int device, size_t bytes);
 void give_bytes(int device, size_t bytes);
 void map_range(uint64_t address, size_t bytes);
 void unmap_range(uint64_t address, size_t bytes);
 
-/// Write to and read from the shadow; large blocks are counted and not copied.
+/// Writes to and reads from the shadow. Large blocks are counted and not copied.
 void write_shadow(uint64_t to, const void* from, size_t bytes);
 void fill_shadow(uint64_t to, uint32_t value, size_t width, size_t count);
 void copy_shadow(uint64_t to, uint64_t from, size_t bytes);
-/// What a kernel may have written reads as FAKE_CUDA_UNKNOWN, a little different at each read.
+/// Unknown values read as FAKE_CUDA_UNKNOWN, slightly different at each read.
 void read_shadow(void* to, uint64_t from, size_t bytes);
-/// False: not all of it is known.
+/// Returns false if a part is unknown.
 bool read_known(void* to, uint64_t from, size_t bytes);
-/// Something is written there that is unknown.
+/// Marks a range as unknown.
 void forget(uint64_t from, size_t bytes);
-/// A kernel ran: what memory holds is unknown.
+/// Marks all values as unknown, after a kernel.
 void forget_values();
 }  // namespace fake_cuda

@@ -1,4 +1,4 @@
-// CUDA's driver interface, as LibTorch, Triton, Inductor's code and this project call it.
+// CUDA's driver interface: the functions that LibTorch, Triton, Inductor's code and this project call.
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -24,7 +24,7 @@ using namespace fake_cuda;
 namespace {
 const CUcontext kContext = reinterpret_cast<CUcontext>(0xC0DE);
 
-/// Errors of the driver have the runtime's numbers, and are not what cudaGetLastError() gives.
+/// Errors of the driver have the runtime's numbers, but cudaGetLastError() does not return them.
 CUresult result_of(cudaError_t error) {
   last_error = cudaSuccess;
   return static_cast<CUresult>(error);
@@ -136,7 +136,7 @@ FAKE_CUDA_API CUresult cuGetProcAddress(const char* name, void** function, int, 
   if (result) *result = *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
-// Runtimes that are linked into other libraries ask for this first, and go without.
+// Runtimes that are linked into other libraries ask for this first, and work without it.
 FAKE_CUDA_API CUresult cuGetExportTable(const void**, const CUuuid*) { return CUDA_ERROR_NOT_FOUND; }
 
 FAKE_CUDA_API CUresult cuModuleLoadData(CUmodule* out, const void* image) {
@@ -174,7 +174,7 @@ FAKE_CUDA_API CUresult cuModuleGetFunction(CUfunction* out, CUmodule handle, con
     if (module->second->is_cubin)
       return result_of(
           fault(cudaErrorSymbolNotFound, "cuModuleGetFunction", std::string("no kernel ") + name));
-    kernel = new_kernel(name);  // PTX, which is not read
+    kernel = new_kernel(name);  // PTX is not parsed
   }
   *out = reinterpret_cast<CUfunction>(kernel);
   return CUDA_SUCCESS;
@@ -239,7 +239,7 @@ FAKE_CUDA_API CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned g
   return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream,
                         arguments, nullptr);
 }
-/// Descriptors of Hopper's tensor memory accelerator: the rules of its tiles.
+/// Checks descriptors of Hopper's tensor memory accelerator by the rules for tiles.
 FAKE_CUDA_API CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_t rank,
                                               void* address, const cuuint64_t* sizes,
                                               const cuuint64_t* strides, const cuuint32_t* box,

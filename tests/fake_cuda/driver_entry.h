@@ -1,5 +1,5 @@
 #pragma once
 namespace fake_cuda {
-/// The driver's function by its name, of its newest version that this library has; null where it has none.
+/// The driver's function by its name, in the newest version of this library. Null if there is none.
 void* driver_entry(const char* name);
 }  // namespace fake_cuda

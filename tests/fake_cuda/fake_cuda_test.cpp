@@ -1,5 +1,5 @@
-// Faults that are planted, each found by its name, and what a sound program does, found sound. Kernels are
-// real machine code, compiled by NVRTC.
+// Planted faults are reported by name, and correct programs have no faults. Kernels are real machine code,
+// compiled by NVRTC.
 #include "fake_cuda.h"
 
 #include <cuda.h>
@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Before the first call: the stand-in refuses to be used by chance.
+// Before the first call, because the fake library refuses accidental use.
 const bool chosen = setenv("FAKE_CUDA", "1", 1) == 0 && setenv("FAKE_CUDA_DEVICES", "2", 1) == 0;
 
 std::string faults() {
@@ -69,7 +69,7 @@ class FakeCuda : public ::testing::Test {
   }
   void TearDown() override {
     for (void* p : made_) cudaFree(p);
-    fake_cuda_reset();  // a process with faults fails
+    fake_cuda_reset();  // because a process with faults fails
     cudaGetLastError();
   }
   float* memory(size_t bytes = 4096) {
@@ -102,10 +102,10 @@ TEST_F(FakeCuda, CountsWhatASoundProgramDoes) {
   float back = 0;
   EXPECT_EQ(cudaMemcpy(x, &sent, 4, cudaMemcpyHostToDevice), cudaSuccess);
   EXPECT_EQ(cudaMemcpy(&back, x, 4, cudaMemcpyDeviceToHost), cudaSuccess);
-  EXPECT_EQ(back, 3) << "what a copy wrote is known until a kernel runs";
+  EXPECT_EQ(back, 3) << "copied bytes are known until a kernel runs";
   EXPECT_EQ(set(x), CUDA_SUCCESS);
   EXPECT_EQ(cudaMemcpy(&back, x, 4, cudaMemcpyDeviceToHost), cudaSuccess);
-  EXPECT_NEAR(back, 1, 1e-4) << "what a kernel wrote is not";
+  EXPECT_NEAR(back, 1, 1e-4) << "bytes that a kernel wrote are unknown";
   EXPECT_EQ(counts().launches, 1U);
   EXPECT_EQ(counts().copies_to_device, 1U);
   EXPECT_EQ(counts().copies_to_host, 2U);
@@ -175,10 +175,10 @@ TEST_F(FakeCuda, TooMuchSharedMemory) {
   EXPECT_EQ(set(memory(), nullptr, 256, 1, 60 << 10), CUDA_SUCCESS);
   EXPECT_EQ(cuFuncSetAttribute(kernel(), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 228 << 10),
             CUDA_ERROR_INVALID_VALUE);
-  EXPECT_THAT(faults(), IsEmpty()) << "a program may ask for more than there is, and gets an error";
+  EXPECT_THAT(faults(), IsEmpty()) << "asking for too much memory is an error, not a fault";
 }
 
-/// 48 KiB need no question, and the 1 KiB of the system in a cubin for sm_90 is not of them.
+/// 48 KiB need no opt-in. The system's 1 KiB in a cubin for sm_90 does not count.
 TEST_F(FakeCuda, SharedMemoryOfTheSystemIsInNoLimit) {
   const CUfunction reversed = load(R"(
 template <class T>
@@ -231,7 +231,7 @@ TEST_F(FakeCuda, OutOfMemoryIsAnErrorAndNoFault) {
   EXPECT_EQ(total, 85017493504U);
 }
 
-/// A capture of `work` on a stream; gives what ending it gave.
+/// Captures `work` on a stream. Returns the result of ending the capture.
 template <class F>
 cudaError_t captured(cudaStream_t s, F&& work) {
   EXPECT_EQ(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal), cudaSuccess);
@@ -320,7 +320,7 @@ TEST_F(FakeCuda, TensorsThatAreFreedWhileAnotherStreamUsesThem) {
   fake_cuda_block_allocated(x, 1024, nullptr);
   EXPECT_THAT(faults(), HasSubstr("still uses it (a tensor was freed without record_stream)"));
 
-  fake_cuda_reset();  // an event between the streams makes it sound
+  fake_cuda_reset();  // an event between the streams orders them
   set(x, side);
   fake_cuda_block_freed(x);
   cudaEvent_t done{};
@@ -330,7 +330,7 @@ TEST_F(FakeCuda, TensorsThatAreFreedWhileAnotherStreamUsesThem) {
   fake_cuda_block_allocated(x, 1024, nullptr);
   EXPECT_THAT(faults(), IsEmpty());
 
-  set(x, side);  // and so does a host that has waited
+  set(x, side);  // a wait of the host orders them as well
   fake_cuda_block_freed(x);
   cudaStreamSynchronize(side);
   fake_cuda_block_allocated(x, 1024, nullptr);

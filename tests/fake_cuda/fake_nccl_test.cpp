@@ -1,5 +1,5 @@
-// Faults of several ranks that are planted, each found by its name, and what sound ranks do, found sound.
-// Most ranks are devices of this process; some are processes of their own.
+// Planted faults of several ranks are reported by name, and correct ranks have no faults. Most ranks are
+// devices of this process. Some are separate processes.
 #include <cuda_runtime_api.h>
 #include <gmock/gmock.h>
 #include <nccl.h>
@@ -53,7 +53,7 @@ class FakeNccl : public ::testing::Test {
  protected:
   void SetUp() override { fake_cuda_reset(); }
   void TearDown() override {
-    fake_cuda_reset();  // a process with faults fails
+    fake_cuda_reset();  // because a process with faults fails
     cudaGetLastError();
     unlink(log_file.c_str());
   }
@@ -129,7 +129,7 @@ TEST_F(FakeNccl, Counts) {
   sum(c[1], 1, 1023);
   EXPECT_THAT(faults(), AllOf(HasSubstr("ranks differ: AllReduce 1023 fp32 sum (call 0 of communicator"),
                               HasSubstr("rank 1), AllReduce 1024 fp32 sum (call 0"), HasSubstr("rank 0)")));
-  EXPECT_EQ(waits(0), cudaSuccess) << "the program goes on and ends with the fault";
+  EXPECT_EQ(waits(0), cudaSuccess) << "the program goes on, and the fault is reported at its end";
 }
 
 TEST_F(FakeNccl, TypesReductionsRootsAndKinds) {
@@ -183,7 +183,7 @@ TEST_F(FakeNccl, Memory) {
   cudaFree(freed);
   gives(freed, at(0).out, 8, "what is sent lies in freed device memory");
   EXPECT_EQ(ncclAllReduce(at(0).out, at(0).out, 8, ncclFloat, ncclSum, c[0], at(0).stream), ncclSuccess)
-      << "a refused call leaves nothing behind";
+      << "a refused call has no effect";
 }
 
 TEST_F(FakeNccl, StreamsOfAnotherDevice) {
@@ -242,7 +242,7 @@ TEST_F(FakeNccl, ARingOfSendsBeforeReceivesDeadlocks) {
     ncclGroupEnd();
   }
   for (size_t r = 0; r < 3; ++r) EXPECT_EQ(waits(r), cudaSuccess);
-  EXPECT_THAT(faults(), IsEmpty()) << "in a group they are one kernel";
+  EXPECT_THAT(faults(), IsEmpty()) << "calls of a group are one kernel";
 }
 
 TEST_F(FakeNccl, ReductionsThatMultiplyFirst) {
@@ -303,7 +303,7 @@ TEST_F(FakeNccl, ARankThatDoesNotCome) {
   EXPECT_THAT(faults(), HasSubstr("came in 1 s: rank 0 has not come; rank 1 has called nothing"));
 }
 
-/// Ranks in processes of their own; gives the faults of each.
+/// Runs ranks in separate processes. Returns the faults of each.
 std::vector<std::string> in_processes(int ranks, const std::function<void(int rank, ncclComm_t comm)>& work) {
   ncclUniqueId id{};
   ncclGetUniqueId(&id);
@@ -320,7 +320,7 @@ std::vector<std::string> in_processes(int ranks, const std::function<void(int ra
       work(rank, comm);
       const std::string text = faults();
       if (write(ends[1], text.data(), text.size()) < 0) abort();
-      exit(0);  // NOLINT: the stand-in looks at what is left
+      exit(0);  // NOLINT: the fake library checks for unfinished calls at exit
     }
     close(ends[1]);
     started.emplace_back(process, ends[0]);

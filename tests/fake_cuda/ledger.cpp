@@ -24,7 +24,7 @@ struct State {
   Counts counts;
   std::map<std::string, uint64_t> faults;
 };
-// Never destroyed: other libraries call until the process has ended.
+// Never destroyed, because other libraries call until the process ends.
 State& state() {
   static auto* const state = new State;
   return *state;
@@ -72,8 +72,8 @@ std::string command_line() {
   return line;
 }
 
-/// Each process appends a line of JSON; one with faults ends with code 86, so nothing that ran on a fault
-/// looks well.
+/// Each process appends a line of JSON. A process with faults exits with code 86, so it does not look
+/// successful.
 void at_end() {
   if (!Settings::in_use()) return;
   const Lock lock(mutex());
@@ -83,7 +83,7 @@ void at_end() {
     if (FILE* file = std::fopen(settings.report.c_str(), "a")) {
       const std::string text = report();
       std::setvbuf(file, nullptr, _IONBF,
-                   0);  // one write: the lines of processes that end together stay whole
+                   0);  // one write keeps lines of concurrent processes whole
       std::fwrite(text.data(), 1, text.size(), file);
       std::fclose(file);
     }

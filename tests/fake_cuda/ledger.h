@@ -1,4 +1,4 @@
-// What happened in a process: counts, and the faults that a GPU would have answered with garbage or a crash.
+// Counts of a process, and faults, for which a GPU would return garbage or crash.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 
 namespace fake_cuda {
-/// One lock for all of the library: calls are short.
+/// One lock for the whole library, because calls are short.
 using Lock = std::lock_guard<std::recursive_mutex>;
 std::recursive_mutex& mutex();
 
@@ -24,16 +24,15 @@ Counts& counts();
 
 thread_local extern cudaError_t last_error;
 
-/// Remembers the error as cudaGetLastError() gives it; an error that a GPU gives as well, such as out of
-/// memory.
+/// Records an error for cudaGetLastError(). For errors that a GPU also returns, such as out of memory.
 cudaError_t fail(cudaError_t error);
-/// A fault: said at once on stderr and listed in the report. `where` is the function that was called.
+/// Prints a fault on stderr and lists it in the report. `where` is the called function.
 cudaError_t fault(cudaError_t error, const std::string& where, const std::string& why);
 const std::map<std::string, uint64_t>& faults();
 void forget_counts_and_faults();
 
-/// A line of FAKE_CUDA_TRACE, where there is one.
+/// Writes a line to FAKE_CUDA_TRACE, if set.
 void trace(const std::string& line);
-/// Ends the process: a function that is not written.
+/// Ends the process, for a function that is not implemented.
 [[noreturn]] void missing(const char* name);
 }  // namespace fake_cuda

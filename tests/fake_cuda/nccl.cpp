@@ -1,4 +1,4 @@
-// NCCL: communicators, and what is no call of all ranks.
+// NCCL: communicators, and functions that are not collective.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -25,7 +25,7 @@ thread_local std::string last_text;
 
 bool blocks(const ncclConfig_t* config) { return !config || config->blocking != 0; }
 
-/// Until `come`, or the time is over.
+/// Waits until `come` is true or the time is over.
 template <class Come>
 bool comes_in_time(Come&& come) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(Settings::get().nccl_seconds);
@@ -149,7 +149,7 @@ FAKE_CUDA_API ncclResult_t ncclCommInitAll(ncclComm_t* comms, int size, const in
   for (int rank = 0; rank < size; ++rank) {
     if (set_device(devices ? devices[rank] : rank) != cudaSuccess)
       return refuse(nullptr, "ncclCommInitAll", "no such device", ncclUnhandledCudaError);
-    join(&comms[rank], id.internal, size, rank, /*blocking=*/false);  // nobody else comes
+    join(&comms[rank], id.internal, size, rank, /*blocking=*/false);  // all ranks are in this process
     comms[rank]->blocking = true;
   }
   set_device(before);

@@ -1,5 +1,5 @@
-// NCCL: the calls that ranks make together. Each is checked alone here, and with those of other ranks in
-// ranks_calls.h. Nothing is sent.
+// NCCL: collective calls. This file checks each call alone. ranks_calls.h checks it against other ranks.
+// Nothing is sent.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -14,7 +14,7 @@
 using namespace fake_cuda;
 
 namespace {
-constexpr size_t kKept = 4096;  // bytes that are handed on where they are known
+constexpr size_t kKept = 4096;  // largest known buffer whose bytes are delivered
 
 struct Buffer {
   const void* p = nullptr;
@@ -63,7 +63,7 @@ std::string wrong_memory(const ncclComm& comm, const void* p, size_t bytes) {
   return "";
 }
 
-/// In place is allowed where a rank's own part lies in what all give or get.
+/// In place is allowed if a rank's own part lies in the buffer of all ranks.
 bool overlap_wrongly(const Call& call, int rank, Buffer in, Buffer out, size_t width) {
   const auto from = reinterpret_cast<uint64_t>(in.p), to = reinterpret_cast<uint64_t>(out.p);
   const bool apart = from + in.elements * width <= to || to + out.elements * width <= from;
@@ -74,7 +74,7 @@ bool overlap_wrongly(const Call& call, int rank, Buffer in, Buffer out, size_t w
   return call.kind == "AlltoAll" || from != to;
 }
 
-/// The calls of a group begin together, and what comes after them on a stream waits for all of them.
+/// The calls of a group begin together. Later work on the stream waits for all of them.
 void issue(const std::vector<Queued>& calls) {
   std::vector<std::vector<CallId>> after(calls.size());
   for (size_t i = 0; i < calls.size(); ++i) {
@@ -141,7 +141,7 @@ ncclResult_t take(const Call& call, ncclComm_t handle, cudaStream_t stream, nccl
   if (in.elements > 0 && out.elements > 0 && overlap_wrongly(call, comm->rank, in, out, width))
     return wrong("what is sent overlaps what arrives");
   const int before = present_device();
-  set_device(comm->device);  // whose default stream it may be
+  set_device(comm->device);  // the stream may be the default stream of this device
   const Stream* s = stream_of(stream);
   set_device(before);
   if (!s) return wrong("no such stream");
@@ -162,7 +162,7 @@ ncclResult_t take(const Call& call, ncclComm_t handle, cudaStream_t stream, nccl
   return group().depth > 0 ? ncclSuccess : end_of_group();
 }
 
-/// Empty, with a fault: no reduction of this communicator and type.
+/// Empty, with a fault, if the communicator has no such reduction for the type.
 std::string reduction_of(ncclComm_t comm, ncclRedOp_t op, ncclDataType_t type) {
   constexpr const char* kNames[] = {"sum", "product", "max", "min", "mean"};
   const Lock lock(mutex());

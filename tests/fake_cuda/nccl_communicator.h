@@ -15,18 +15,18 @@ struct ncclComm {
   int rank = 0, size = 1, device = 0;
   bool blocking = true, finalized = false;
   uint64_t splits = 0;
-  std::map<int, ncclDataType_t> sums;  ///< reductions that multiply first, by handle
+  std::map<int, ncclDataType_t> sums;  ///< reductions with a factor, by handle
   int next_sum = ncclNumOps;
-  std::vector<fake_cuda::CallId> last;  ///< calls of one communicator run one after the other
+  std::vector<fake_cuda::CallId> last;  ///< calls of a communicator run in order
   std::string error;
 };
 
 namespace fake_cuda {
-/// Null, and a fault: there is no such communicator.
+/// Null, with a fault, if there is no such communicator.
 ncclComm* live(ncclComm_t comm, const char* where);
-/// Said as a fault and kept for ncclGetLastError.
+/// Reports a fault and keeps it for ncclGetLastError.
 ncclResult_t refuse(ncclComm* comm, const std::string& where, const std::string& why,
                     ncclResult_t result = ncclInvalidArgument);
-/// In a group waits are done at its end.
+/// Waits inside a group happen at its end.
 ncclResult_t now_or_at_group_end(std::function<ncclResult_t()> wait);
 }  // namespace fake_cuda

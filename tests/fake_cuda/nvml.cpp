@@ -1,5 +1,5 @@
-// NVML, as measure/nvml.h opens it: one more library, libnvidia-ml.so.1. Its numbers are the settings', none
-// is measured.
+// NVML in a separate library, libnvidia-ml.so.1, as measure/nvml.h opens it. Its numbers come from the
+// settings.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -35,7 +35,7 @@ FAKE_NVML int nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** device) {
   if (std::sscanf(bus, "%x:%x", &domain, &number) != 2 || number == 0) return kNotFound;
   return nvmlDeviceGetHandleByIndex_v2(number - 1, device);
 }
-// LibTorch asks for these where a device is out of memory, and for expandable segments.
+// LibTorch calls these when a device is out of memory, and for expandable segments.
 FAKE_NVML int nvmlSystemGetCudaDriverVersion_v2(int* version) {
   constexpr int kCuda13 = 13000;
   *version = kCuda13;

@@ -5,7 +5,7 @@
 
 namespace fake_cuda {
 namespace {
-/// By stream and by the number of its work. Work of a stream ends in its order.
+/// Calls by stream and number of work. Work of a stream ends in order.
 std::map<int, std::map<uint64_t, std::vector<CallId>>>& waiting() {
   static auto* const waiting = new std::map<int, std::map<uint64_t, std::vector<CallId>>>;
   return *waiting;

@@ -1,4 +1,4 @@
-// Work of this process's streams that ends only when other ranks have done their part.
+// Work on this process's streams that waits for other ranks.
 #pragma once
 #include <unistd.h>
 
@@ -9,13 +9,13 @@
 #include "streams.h"
 
 namespace fake_cuda {
-/// The last work that the stream began is a call that ranks make together.
+/// Marks the last work of the stream as a collective call.
 void wait_for_peers(const Stream& stream, CallId call);
-/// Calls that are not done, of the work that the clock reaches: the last ones of each stream.
+/// The last unfinished call of each stream up to the clock.
 std::vector<CallId> unfinished_calls(const Clock& clock);
 
-/// Ends when `done`, which is asked under the lock, says so. The lock must not be held: another thread may be
-/// the peer.
+/// Waits until `done` returns true under the lock. The caller must not hold the lock, because another thread
+/// may be the peer.
 template <class Done>
 void await(Done&& done) {
   constexpr useconds_t kPause = 200;
@@ -27,6 +27,6 @@ void await(Done&& done) {
     usleep(kPause);
   }
 }
-/// Ends when the stream's work is done.
+/// Waits until the stream's work is done.
 void await_peers(cudaStream_t stream);
 }  // namespace fake_cuda

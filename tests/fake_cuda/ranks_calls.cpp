@@ -217,7 +217,7 @@ void RanksCalls::add_member(std::istream& text, bool own) {
   }
   c.size = size;
   c.members[rank] = member;
-  ended_.erase(member.process);  // numbers of processes are used again
+  ended_.erase(member.process);  // process ids are reused
 }
 
 void RanksCalls::add_call(std::istream& text, bool own) {
@@ -242,7 +242,7 @@ void RanksCalls::add_call(std::istream& text, bool own) {
   find_deadlock(id);
 }
 
-/// Whoever comes later compares, so each difference is found once.
+/// The later call is compared with the earlier one, so each difference is found once.
 void RanksCalls::compare(CallId id) {
   const Issued& mine = calls_[id];
   for (const CallId other_id : meeting(mine).first) {
@@ -258,7 +258,7 @@ void RanksCalls::compare(CallId id) {
   }
 }
 
-/// Calls whose kernels wait for each other in a circle.
+/// Finds calls that wait for each other in a cycle.
 void RanksCalls::find_deadlock(CallId id) {
   std::vector<CallId> path;  // each waits for the next
   std::set<CallId> seen;
@@ -302,7 +302,7 @@ bool RanksCalls::settle(CallId id) {
   return true;
 }
 
-/// To a call of this process, what others sent it.
+/// Delivers the values that others sent to a call of this process.
 void RanksCalls::deliver(CallId id, const std::vector<CallId>& meeting) const {
   const Call& call = calls_[id].call;
   std::string arrived;
@@ -345,7 +345,7 @@ std::string RanksCalls::described(CallId id) const {
          ", rank " + std::to_string(issued.rank) + ")";
 }
 
-/// Its calls are done from now on, so that the program goes on and ends with the fault.
+/// Counts its calls as done, so that the program goes on and ends with the fault.
 void RanksCalls::give_up(const std::string& communicator) {
   if (std::exchange(communicators_[communicator].given_up, true)) return;
   given_up_.push_back(communicator);

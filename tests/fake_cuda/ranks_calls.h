@@ -1,6 +1,6 @@
-// The calls of all ranks of all communicators, as the shared log tells them: whether they fit together, and
-// which are done. Kernels of NCCL wait for each other on a GPU; here a call is done when each rank has made
-// its own and all work before it is done.
+// The calls of all ranks of all communicators, from the shared log. Checks that they match and tracks which
+// are done. On a GPU, NCCL's kernels wait for each other. Here a call is done when each rank has made it and
+// all work before it is done.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -19,47 +19,46 @@ struct Call {
   std::string kind;  ///< "AllReduce"
   uint64_t count = 0;
   std::string type, reduction = "-";
-  int peer = -1;  ///< of a send or receive, or the root
+  int peer = -1;  ///< the peer of a send or receive, or the root
 
   std::string text() const;
   bool between_two() const { return kind == "Send" || kind == "Recv"; }
   bool operator==(const Call&) const = default;
 };
 
-/// What a rank sends where its memory is small and known (a size, not a gradient), and where what it gets
-/// belongs.
+/// The sent bytes if they are few and known (a size, not a gradient), and the address for the received bytes.
 struct Values {
   std::string sent;  ///< bytes; empty: unknown
   uint64_t arrives_at = 0;
 };
 
-/// Ids of calls are the same in all processes.
+/// The id of a call. All processes have the same ids.
 using CallId = size_t;
 
 class RanksCalls {
  public:
   static RanksCalls& get();
 
-  /// A rank has come to a communicator.
+  /// A rank joins a communicator.
   void join(const std::string& communicator, int size, int rank, int device);
   bool all_have_come(const std::string& communicator);
-  /// A rank says what part it wants of a communicator's `number`-th split.
+  /// A rank joins a communicator's `number`-th split with a color and a key.
   void split(const std::string& communicator, uint64_t number, int rank, int color, int key);
   bool all_said_their_split(const std::string& communicator, uint64_t number);
-  /// Ranks of the color in the new order.
+  /// The ranks of the color in the new order.
   std::vector<int> parts_of_split(const std::string& communicator, uint64_t number, int color);
 
-  /// Compared with what others called, then with all orders that have been seen.
+  /// Adds a call. Compares it with the calls of other ranks, and checks the order for deadlocks.
   CallId call(const std::string& communicator, int rank, const Call& call, const std::vector<CallId>& after,
               Values values = {});
-  /// Past FAKE_CUDA_NCCL_SECONDS the missing ranks are a fault, and the call counts as done.
+  /// After FAKE_CUDA_NCCL_SECONDS, missing ranks are a fault and the call counts as done.
   bool is_done(CallId id);
-  /// In this process nothing waits for its calls any more.
+  /// Counts the communicator's calls as done in this process.
   void abort(const std::string& communicator);
-  void forget();  ///< all of them are done: what a test left on purpose is no fault
-  bool has_lost_a_rank(const std::string& communicator);  ///< a process has ended, by itself or not
+  void forget();  ///< counts all calls as done, so that a test's unfinished calls are no fault
+  bool has_lost_a_rank(const std::string& communicator);  ///< a process of a rank has ended
   std::string missing_ranks(const std::string& communicator);
-  /// The process ends: what no rank will join any more is a fault.
+  /// Reports unfinished calls as faults when the process ends.
   void end();
 
  private:
@@ -78,7 +77,7 @@ class RanksCalls {
     std::string communicator;
     int rank = 0;
     Call call;
-    size_t number = 0;  // in its sequence
+    size_t number = 0;  // position in the rank's sequence
     std::vector<CallId> after;
     Values values;
     bool done = false;
@@ -93,7 +92,7 @@ class RanksCalls {
   void find_deadlock(CallId id);
   bool settle(CallId id);
   void deliver(CallId id, const std::vector<CallId>& meeting) const;
-  /// Calls that meet in one kernel's work; whether they are all there.
+  /// The calls of all ranks that belong to this one, and whether all are made.
   std::pair<std::vector<CallId>, bool> meeting(const Issued& issued) const;
   std::string described(CallId id) const;
   void give_up(const std::string& communicator);
@@ -104,10 +103,10 @@ class RanksCalls {
   std::map<std::string, Communicator> communicators_;
   std::vector<Issued> calls_;
   std::set<int> ended_;
-  std::vector<std::string> given_up_;  // what the log does not say yet
+  std::vector<std::string> given_up_;  // communicators that are not yet in the log
   SharedLog log_;
 };
-/// At the end of a process, and when its faults are forgotten; nothing where it has not called NCCL.
+/// Called at the end of a process, and when its faults are reset. No effect if it has not called NCCL.
 void end_calls_of_ranks();
 void forget_calls_of_ranks();
 }  // namespace fake_cuda

@@ -1,4 +1,4 @@
-// CUDA runtime: kernels that a program was linked with.
+// CUDA runtime: kernels that are linked into a program.
 #include <cuda.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::map<const void*, Kernel*>& linked() {
   static auto* const kernels = new std::map<const void*, Kernel*>;
   return *kernels;
 }
-/// By the host's stub, or a handle that this library gave.
+/// The kernel of a host stub, or of a handle from this library.
 Kernel* kernel_of(const void* handle) {
   if (const auto it = linked().find(handle); it != linked().end()) return it->second;
   return is_kernel(handle) ? static_cast<Kernel*>(const_cast<void*>(handle)) : nullptr;
@@ -95,7 +95,7 @@ FAKE_CUDA_API cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAtt
   if (!kernel) return fault(cudaErrorInvalidDeviceFunction, "cudaFuncSetAttribute", "no such kernel");
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
   if (value > Settings::get().architecture.shared_per_block)
-    return fail(cudaErrorInvalidValue);  // a program may try
+    return fail(cudaErrorInvalidValue);  // an error, not a fault
   kernel->dynamic_shared = value;
   return cudaSuccess;
 }
@@ -130,5 +130,5 @@ FAKE_CUDA_API cudaError_t cudaGetDriverEntryPointByVersion(const char* name, voi
                                                            cudaDriverEntryPointQueryResult* result) {
   *function = driver_entry(name);
   if (result) *result = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
-  return cudaSuccess;  // a name that a driver lacks is no error: the result says so
+  return cudaSuccess;  // a missing name is no error: the result reports it
 }

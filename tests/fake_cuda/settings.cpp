@@ -64,7 +64,7 @@ bool used = false;
 }  // namespace
 
 const Settings& Settings::get() {
-  // Never destroyed: what a process counted is written when its other objects are gone.
+  // Never destroyed, because the counts are written after other objects are destroyed.
   static const Settings& settings = *new Settings([] {
     used = true;
     return read();

@@ -11,24 +11,24 @@ struct Architecture {
   int major, minor;
   int multiprocessors;
   int shared_per_multiprocessor;  ///< bytes
-  int shared_per_block;           ///< bytes, at most, for a kernel that asks (opt-in)
+  int shared_per_block;           ///< largest bytes with opt-in
   int l2_bytes;
-  size_t memory_bytes;  ///< what a card of 80 GB (sm_80, sm_90) or 192 GB (sm_100) reports
+  size_t memory_bytes;  ///< reported memory of a card of 80 GB (sm_80, sm_90) or 192 GB (sm_100)
 };
 
-/// Read once from the environment; a wrong value ends the process with the allowed ones.
+/// Read once from the environment. An invalid value ends the process with a list of valid values.
 struct Settings {
-  Architecture architecture;  ///< FAKE_CUDA_ARCH: sm_80, sm_90 (standard), sm_100
-  size_t memory_bytes;        ///< FAKE_CUDA_MEMORY, of each device; standard: the architecture's
+  Architecture architecture;  ///< FAKE_CUDA_ARCH: sm_80, sm_90 (default), sm_100
+  size_t memory_bytes;        ///< FAKE_CUDA_MEMORY, of each device; default: the architecture's
   int devices = 1;            ///< FAKE_CUDA_DEVICES: 1 to 8
   size_t kept_bytes = 0;      ///< FAKE_CUDA_KEEP: larger copies from the host are counted and not kept
-  float unknown = 1;          ///< FAKE_CUDA_UNKNOWN: what memory that a kernel wrote reads as
-  std::string report, trace;  ///< FAKE_CUDA_REPORT, FAKE_CUDA_TRACE: files, empty for none
-  std::string nccl;           ///< FAKE_CUDA_NCCL: the file in which ranks say what they call
-  int nccl_seconds = 120;     ///< FAKE_CUDA_NCCL_SECONDS: a rank that comes later does not come
+  float unknown = 1;          ///< FAKE_CUDA_UNKNOWN: the value of memory that a kernel wrote
+  std::string report, trace;  ///< FAKE_CUDA_REPORT, FAKE_CUDA_TRACE: files; empty: none
+  std::string nccl;           ///< FAKE_CUDA_NCCL: the shared log of the ranks' calls
+  int nccl_seconds = 120;     ///< FAKE_CUDA_NCCL_SECONDS: a later rank counts as missing
   bool strict = true;         ///< FAKE_CUDA_STRICT=0: a process with faults keeps its exit code
 
   static const Settings& get();
-  static bool in_use();  ///< get() was called: something used the stand-in
+  static bool in_use();  ///< whether get() was called
 };
 }  // namespace fake_cuda

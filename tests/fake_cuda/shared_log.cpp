@@ -23,7 +23,7 @@ SharedLog::SharedLog(Reader reader) : reader_(std::move(reader)) {
 }
 SharedLog::~SharedLog() { close(file_); }
 
-/// Of this process, which a fork does not inherit.
+/// The lock belongs to this process. A fork does not inherit it.
 void SharedLog::lock(int16_t kind) const {
   struct flock range {};
   range.l_type = kind;

@@ -1,4 +1,4 @@
-// A file that the processes of a run append lines to. All read them in one order.
+// A file to which the processes of a run append lines. All processes read the lines in the same order.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,17 +8,18 @@
 namespace fake_cuda {
 class SharedLog {
  public:
-  /// Called with each line in its order, those of this process included; `own` in the process that wrote it.
+  /// Called with each line in order, including lines of this process. `own` is true in the process that wrote
+  /// the line.
   using Reader = std::function<void(const std::string& line, bool own)>;
-  /// FAKE_CUDA_NCCL names the file. Without it the log is of this process alone.
+  /// FAKE_CUDA_NCCL names the file. Without it, the log is local to this process.
   explicit SharedLog(Reader reader);
   SharedLog(const SharedLog&) = delete;
   SharedLog& operator=(const SharedLog&) = delete;
   ~SharedLog();
 
-  /// Reads what others wrote.
+  /// Reads new lines.
   void read();
-  /// No line of another process comes between what is read before and this line.
+  /// Appends a line atomically: reads all earlier lines first.
   void append(const std::string& line);
 
  private:
@@ -28,6 +29,6 @@ class SharedLog {
   Reader reader_;
   int file_ = -1;
   size_t position_ = 0;
-  std::string rest_;  // of a line that is not whole yet
+  std::string rest_;  // an incomplete line
 };
 }  // namespace fake_cuda

@@ -17,10 +17,10 @@ struct All {
   std::set<Event*> events;
   std::set<Graph*> graphs;
   std::set<std::unique_ptr<Capture>> captures;
-  std::vector<Stream*> defaults;  // of each device
+  std::vector<Stream*> defaults;  // by device
   int next_stream = 0;
   uint64_t next_capture = 1;
-  Clock host;  // what the host has waited for
+  Clock host;  // work that the host has waited for
 };
 All& all() {
   static auto* const all = new All;
@@ -126,7 +126,7 @@ cudaError_t begin_work(Stream* stream, const char* where) {
   if (stream->capture) {
     if (stream->capture->broken) return fail(cudaErrorStreamCaptureInvalidated);
     if (stream != stream->capture->origin) stream->capture->unjoined.insert(stream);
-  } else if (is_default(stream)) {  // it would wait for a stream that captures
+  } else if (is_default(stream)) {  // the default stream would wait for a capturing stream
     for (const auto& capture : all().captures)
       for (Stream* member : capture->members)
         if (!(member->flags & cudaStreamNonBlocking)) {
@@ -171,7 +171,7 @@ cudaError_t wait(Stream* stream, Event* event) {
       stream->capture->broken = capture->broken = true;
       return fault(cudaErrorStreamCaptureMerge, "cudaStreamWaitEvent", "the event is of another capture");
     }
-    if (!stream->capture) {  // a fork: the stream captures, too
+    if (!stream->capture) {  // a fork: the stream joins the capture
       stream->capture = capture;
       capture->members.insert(stream);
     }
@@ -226,7 +226,7 @@ cudaError_t query(Event* event, const char* where) {
   if (event->capture != 0) return fault(cudaErrorCapturedEvent, where, "the event was recorded in a capture");
   if (const cudaError_t bad = forbidden_in_capture(where); bad != cudaSuccess) return bad;
   if (!unfinished_calls(event->clock).empty()) return fail(cudaErrorNotReady);
-  merge(all().host, event->clock);  // other work is done at once, so the answer is yes
+  merge(all().host, event->clock);  // other work is done at once, so the event is ready
   return cudaSuccess;
 }
 cudaError_t synchronize(Event* event, const char* where) {

@@ -1,5 +1,5 @@
-// Streams, events, captures and graphs. Work is done at once; what is kept is the order that a program asked
-// for.
+// Streams, events, captures and graphs. Work is done at once. The library tracks the order that the program
+// requests.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -14,13 +14,13 @@ namespace fake_cuda {
 struct Kernel;
 struct Stream;
 
-/// How much of each stream's work is known to be done before a point: streams by number.
+/// The number of works that are done before a point, by the number of the stream.
 using Clock = std::map<int, uint64_t>;
 void merge(Clock& into, const Clock& other);
 
 struct Work {  ///< a launch, a library's call, a copy or a memset
   Kernel* kernel = nullptr;
-  std::string name;  ///< of what is no kernel
+  std::string name;  ///< name of work without a kernel
   dim3 grid, block;
   size_t shared = 0;
 };
@@ -35,7 +35,7 @@ struct Capture {
   bool broken = false;
   Stream* origin = nullptr;
   std::unique_ptr<Graph> graph;
-  std::set<Stream*> members, unjoined;  ///< unjoined: forks whose last work no event has brought back
+  std::set<Stream*> members, unjoined;  ///< unjoined: forks that no event has joined
 };
 
 struct Stream {
@@ -52,12 +52,12 @@ struct Event {
   double ms = 0;
   Clock clock;
   Stream* stream = nullptr;
-  uint64_t capture = 0;  ///< the capture's id where it was recorded in one
+  uint64_t capture = 0;  ///< id of the capture in which it was recorded
 };
 
 Stream* new_stream(int device, unsigned flags, int priority);
 bool destroy_stream(Stream* stream);
-/// Null: not a live stream. Handles 0, 1 and 2 are the default stream of the present device.
+/// Null if the stream is not live. Handles 0, 1 and 2 are the default stream of the current device.
 Stream* stream_of(cudaStream_t handle);
 Event* new_event(unsigned flags);
 bool destroy_event(Event* event);
@@ -70,19 +70,19 @@ int present_device();
 cudaError_t set_device(int device);
 cudaStreamCaptureMode exchange_capture_mode(cudaStreamCaptureMode mode);
 
-/// Before any work on a stream: captures, devices, the default stream's rules. On success the stream's clock
-/// has advanced.
+/// Called before any work on a stream. Checks captures, devices and the default stream's rules. Advances the
+/// stream's clock on success.
 cudaError_t begin_work(Stream* stream, const char* where);
 cudaError_t record(Event* event, Stream* stream);
 cudaError_t wait(Stream* stream, Event* event);
-/// The host waits; each is counted.
+/// Waits of the host. Each is counted.
 cudaError_t synchronize(Stream* stream, const char* where);
 cudaError_t synchronize(Event* event, const char* where);
 cudaError_t synchronize_device(const char* where);
-/// All work of the current device, its captures apart.
+/// All work of the current device except captures.
 Clock clock_of_device();
 cudaError_t query(Event* event, const char* where);
-/// What a capture forbids to its thread, or to all: an allocation, a wait.
+/// Fails if a capture forbids the call, such as an allocation or a wait, to this thread or to all.
 cudaError_t forbidden_in_capture(const char* where);
 bool host_has_waited_for(int stream, uint64_t work, const Stream* also_on);
 

@@ -12,7 +12,7 @@ namespace {
 struct Block {
   size_t bytes = 0;
   bool live = false;
-  Clock uses;  // the last work of each stream on it
+  Clock uses;  // the last work of each stream on the block
 };
 std::map<uint64_t, Block>& blocks() {
   static auto* const blocks = new std::map<uint64_t, Block>;

@@ -56,7 +56,7 @@ void count(const Work& work) {
   note(work);
 }
 
-/// Into the capture of the stream, or done at once.
+/// Adds work to the capture of the stream, or does it at once.
 void submit(Stream& stream, const Work& work) {
   if (stream.capture)
     stream.capture->graph->work.push_back(work);
@@ -70,7 +70,7 @@ bool inside_an_allocation(const void* p, size_t bytes) {
   return a && address + bytes <= a.address + a.bytes;
 }
 
-/// Empty: the memory can be used by the stream's device.
+/// Empty if the stream's device can use the memory, else the reason.
 std::string wrong_memory(const void* p, const Stream& stream) {
   if (device_of(p) >= 0) {
     if (!allocation_at(reinterpret_cast<uint64_t>(p))) return "freed device memory";
@@ -82,7 +82,7 @@ std::string wrong_memory(const void* p, const Stream& stream) {
   return is_pinned(p) ? "" : "memory of the host";
 }
 
-/// Arguments of 8 bytes that are addresses must be of memory that the kernel can reach.
+/// Arguments of 8 bytes that are addresses must point to memory that the kernel can access.
 std::string wrong_argument(const Kernel& kernel, void** arguments, const Stream& stream) {
   for (size_t i = 0; i < kernel.parameters.size(); ++i) {
     if (!arguments[i]) return "argument " + std::to_string(i) + " is missing";
@@ -243,7 +243,7 @@ void* allocate_pinned(size_t bytes) {
   void* p = mmap(nullptr, std::max<size_t>(bytes, 1), PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return nullptr;
-  madvise(p, bytes, MADV_HUGEPAGE);  // drawing a large model's values is mostly page faults otherwise
+  madvise(p, bytes, MADV_HUGEPAGE);  // avoids page faults when a large model is initialized
   all().pinned[reinterpret_cast<uint64_t>(p)] = {std::max<size_t>(bytes, 1), false};
   return p;
 }

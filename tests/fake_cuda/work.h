@@ -1,4 +1,4 @@
-// What a program gives a device to do: checked as a GPU or its driver checks it, counted, and not done.
+// Work for a device. It is checked as a GPU or its driver does, counted, and not executed.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -15,12 +15,12 @@ struct Kernel {
   std::string symbol;
   int max_threads = 1024;
   int static_shared = 0;   ///< bytes
-  int dynamic_shared = 0;  ///< bytes, at most: what cudaFuncSetAttribute asked for
+  int dynamic_shared = 0;  ///< largest bytes, as set by cudaFuncSetAttribute
   bool parameters_known = false;
   struct Parameter {
     size_t offset = 0, bytes = 0;
   };
-  std::vector<Parameter> parameters;  ///< of kernels that a cubin brought
+  std::vector<Parameter> parameters;  ///< for kernels from a cubin
 };
 Kernel* new_kernel(const std::string& symbol);
 bool is_kernel(const void* handle);
@@ -32,7 +32,7 @@ cudaError_t fill(void* to, uint32_t value, size_t width, size_t count, cudaStrea
                  const char* where);
 cudaError_t launch(Kernel* kernel, dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
                    void** arguments, const char* where);
-/// Memory whose values a call changes.
+/// Memory that a call writes.
 struct Written {
   uint64_t address = 0;
   size_t bytes = 0;
@@ -42,7 +42,7 @@ cudaError_t library_call(const std::string& what, cudaStream_t stream, const std
                          const std::optional<Written>& written = {});
 void replay(const Graph& graph, Stream& stream);
 
-/// Memory that page-locks the host's: a copy from other memory waits, and can't be captured.
+/// Pinned host memory. A copy from other host memory waits and cannot be captured.
 void* allocate_pinned(size_t bytes);
 bool release_pinned(void* p);
 void register_pinned(void* p, size_t bytes);

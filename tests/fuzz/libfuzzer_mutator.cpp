@@ -1,4 +1,4 @@
-// libFuzzer's own changes, and one in four of those that know JSON.
+// libFuzzer's mutations, and in one of four cases a mutation of JSON.
 #include <algorithm>
 
 #include "mutate.h"

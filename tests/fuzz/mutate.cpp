@@ -39,7 +39,7 @@ bool Mutator::change_json_of_a_line(std::string& text) {
   return true;
 }
 
-/// One value somewhere below replaced, removed, or given another key.
+/// Replaces or removes one nested value, or changes its key.
 void Mutator::change_value(Json& json) {
   if (!json.is_structured() || json.empty() || below(5) == 0) {
     json = value();
@@ -93,7 +93,7 @@ Json Mutator::value() {
   return json.is_discarded() ? Json(word) : json;
 }
 
-/// Often near one of the ends, where formats have their headers and tables.
+/// Often near an end, because formats have headers and tables there.
 size_t Mutator::position(size_t size) {
   constexpr size_t kHeader = 64;
   const size_t near = below(std::min(size, kHeader) + 1);

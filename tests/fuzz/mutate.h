@@ -7,12 +7,12 @@
 #include "optrush/json.h"
 
 namespace optrush::fuzz {
-/// Makes inputs of inputs by small damage, the same for the same seed on every machine: bytes, words of a
-/// dictionary, and where the input or a line of it is JSON, values in it.
+/// Mutates inputs: bytes, words of a dictionary, and values of JSON if the input or a line of it is JSON. A
+/// seed gives the same mutations on every machine.
 class Mutator {
  public:
   Mutator(uint64_t seed, const std::vector<std::string>& words) : random_(seed), words_(words) {}
-  /// With one to four changes.
+  /// The input with one to four changes.
   std::string operator()(std::string input);
 
  private:

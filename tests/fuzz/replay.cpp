@@ -1,7 +1,6 @@
-// Runs a target without libFuzzer: every input of its corpus, then inputs that are made of them, the same
-// ones on every machine. Both outcomes have to occur, or the loop would show nothing; takes-all is said for
-// readers that pass over what they do not know. Many targets share a program, so that they are compiled
-// together and linked once.
+// Runs a target without libFuzzer: every input of its corpus, then mutated inputs, the same on every machine.
+// Some inputs must be accepted and some refused. `takes-all` is for readers that ignore unknown input. Many
+// targets share a program, so they are compiled together and linked once.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -55,14 +54,14 @@ std::vector<std::string> words_of(const fs::path& dictionary) {
   return words;
 }
 
-/// Files of targets lie in memory where there is such a folder: a disk would get tens of thousands of them.
+/// Targets write their files to memory if possible, because there are tens of thousands of files.
 void keep_files_in_memory() {
   const fs::path memory = "/dev/shm";
   if (fs::is_directory(memory)) ::setenv("TMPDIR", memory.c_str(), 0);
 }
 
-/// A file with the input on which a target ends the process, to become part of the corpus. It stays open:
-/// where a file is closed after each input, the disk gets each of them.
+/// A file with the input that ended the process, for the corpus. It stays open, because closing it after each
+/// input would write each to the disk.
 class LastInput {
  public:
   explicit LastInput(fs::path path)

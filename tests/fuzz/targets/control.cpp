@@ -1,4 +1,4 @@
-// Messages between the processes of a launcher's job, as either side takes them: lines of JSON over a socket.
+// Messages between the processes of a launcher's job, read by both sides: lines of JSON over a socket.
 #include "launch/run/control.h"
 
 #include <sys/socket.h>
@@ -10,7 +10,7 @@
 namespace {
 using namespace optrush;
 
-/// Both sides pass over a Json::exception as no message.
+/// Both sides treat a Json::exception as an invalid message.
 void take(const Json& message) try {
   const std::string type = message.at("type");
   if (type == "hello") {

@@ -1,4 +1,4 @@
-// Documents, a JSON object a line.
+// Documents: one JSON object per line.
 #include "sequences.h"
 
 FUZZ_TARGET(documents) {

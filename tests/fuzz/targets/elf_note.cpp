@@ -1,4 +1,4 @@
-// A plugin file: the note of a shared object and the description in it, read before anything of it is loaded.
+// A plugin file: the note of a shared object and its description, read without loading the file.
 #include "plugin/elf_note.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// experiment.json: what a script described, read again by reports and --resume.
+// experiment.json: the experiment of a script, read by reports and --resume.
 #include "experiment/experiment.h"
 
 #include "target.h"

@@ -1,4 +1,4 @@
-// installation.json, which a build tree or a prefix has.
+// installation.json of a build tree or a prefix.
 #include "machine/installation.h"
 
 #include "target.h"

@@ -1,4 +1,4 @@
-// What the controller tells a rank about turns, read in the rank.
+// Messages about turns from the controller, read by a rank.
 #include "train/interleaving.h"
 
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-// What a training program tells the controller about turns: lines of JSON over a socket.
+// Messages about turns from a training program, read by the controller: lines of JSON over a socket.
 #include "launch/interleaving/interleaving_socket.h"
 
 #include <sys/socket.h>
@@ -17,7 +17,7 @@ optrush::Descriptor connected(const std::filesystem::path& path) {
 }
 }  // namespace
 
-/// The first byte says after how many lines the controller gives a turn, the rest is what it hears.
+/// The first byte is the number of lines before the controller gives a turn. The rest is the received text.
 FUZZ_TARGET(interleaving_socket) {
   using namespace optrush;
   static const fuzz::Files files;

@@ -1,4 +1,4 @@
-// journal.jsonl of a report, which any kill may cut and a later run goes on with.
+// journal.jsonl of a report. A kill may cut it anywhere, and a later run continues it.
 #include "launch/journal.h"
 
 #include "results/run_result.h"
@@ -10,7 +10,7 @@ FUZZ_TARGET(journal) {
   files.write("journal.jsonl", fuzz::text_of(data, size));
   fuzz::feed([&] {
     Journal journal(files.path());
-    if (size % 8 != 0) return;  // writing costs ten times what reading does
+    if (size % 8 != 0) return;  // writing is ten times as slow as reading
     journal.started("run", "spec", "sum", "inputs");
     journal.finished("run", "spec", RunResult(), "result");
     const Journal again(files.path());

@@ -1,4 +1,4 @@
-// The environment that torchrun, mpirun or srun gave a process: lines NAME=VALUE.
+// The environment of a process of torchrun, mpirun or srun: lines NAME=VALUE.
 #include "launch/ranks/launcher.h"
 
 #include <map>

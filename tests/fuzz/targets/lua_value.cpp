@@ -1,4 +1,4 @@
-// A Lua value that a script gives, as data: the input is an expression.
+// Conversion of a Lua value to data. The input is a Lua expression.
 #include "script/lua_value.h"
 
 #include <lua.hpp>
@@ -10,7 +10,7 @@ namespace {
 constexpr int kMostInstructions = 20'000;
 
 void stop(lua_State* lua, lua_Debug*) {
-  lua_sethook(lua, stop, LUA_MASKCOUNT, 1);  // what catches the error gets it again
+  lua_sethook(lua, stop, LUA_MASKCOUNT, 1);  // a handler that catches the error gets it again
   luaL_error(lua, "too many instructions");
 }
 }  // namespace

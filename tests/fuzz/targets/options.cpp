@@ -1,4 +1,4 @@
-// Options of a plugin: {"schemas": what its description lists, "given": what a script gave}.
+// Options of a plugin: {"schemas": from its description, "given": from a script}.
 #include "optrush/options.h"
 
 #include "target.h"

@@ -3,7 +3,7 @@
 #include "target.h"
 
 namespace optrush::fuzz {
-/// A folder of plugin files that are a description each, made once for the process.
+/// A folder of plugin files with descriptions only, made once for the process.
 inline const std::filesystem::path& plugins_folder() {
   static const Files files;
   static const bool written = (testing::write_described_plugins(files.path()), true);

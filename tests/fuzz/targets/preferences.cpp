@@ -1,4 +1,4 @@
-// Pairs of answers, a JSON object a line.
+// Pairs of answers: one JSON object per line.
 #include "sequences.h"
 
 FUZZ_TARGET(preferences) {

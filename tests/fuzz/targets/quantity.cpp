@@ -1,4 +1,4 @@
-// Words of the command line and of scripts with a unit: "5m", "512 MiB", and values by their look.
+// Quantities with a unit in the command line and in scripts: "5m", "512 MiB". And values of any type as text.
 #include "experiment/until.h"
 #include "script/byte_size.h"
 #include "spec/text_value.h"

@@ -1,4 +1,4 @@
-// The environment of a rank that trains: lines NAME=VALUE, and STORE=HOST:PORT for --store.
+// The environment of a training rank: lines NAME=VALUE, and STORE=HOST:PORT for --store.
 #include "distributed/ranks.h"
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// A report's folder, as `optrush report` and `optrush compare` read it. The input has its files as one
+// A report's folder, read as in `optrush report` and `optrush compare`. The input has its files in one
 // document:
 // {"experiment", "variants", "plans", "context", "tried", "noise": [lines], "runs": [{"spec", "result"}]}.
 #include "report/report.h"

@@ -1,4 +1,4 @@
-// result.json: what a run measured, as a worker or a program of somebody else wrote it.
+// result.json: the result of a run, from a worker or an external program.
 #include "results/result_text.h"
 
 #include "target.h"
@@ -14,7 +14,7 @@ FUZZ_TARGET(run_result) {
     fuzz::hold(curve.losses.size() == result.steps.size() && curve.norms.size() == result.steps.size(),
                "the curve has a point for each step");
     fuzz::hold(result.timed_tokens() >= 0, "no step has a negative number of tokens");
-    // Without gradient norms another program's run is sound, but not a worker's.
+    // An external program need not report gradient norms. A worker must.
     if (unhealthy(result, TrainedBy::worker).empty())
       fuzz::hold(unhealthy(result, TrainedBy::other_program).empty(), "a worker's sound run is sound");
     fuzz::hold(!to_string(result.status).empty(), "a status has a name");

@@ -1,4 +1,4 @@
-// spec.json: what a worker is told to train.
+// spec.json: the run of a worker.
 #include "spec/spec_json.h"
 #include "target.h"
 

@@ -1,4 +1,4 @@
-// A script in its sandbox, from its text to the experiments that it describes. Nothing is run.
+// A script in its sandbox, from its text to its experiments. Nothing runs.
 #include "script/host.h"
 
 #include "plugins_folder.h"

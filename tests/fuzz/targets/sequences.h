@@ -1,4 +1,4 @@
-// Sequences of what a line each of a file holds, read as training does.
+// Sequences from a file with one entry per line, read as in training.
 #pragma once
 #include <vector>
 

@@ -1,4 +1,4 @@
-// --set key=value of the command line, one a line, over an experiment with a rung.
+// --set key=value of the command line, one per line, on an experiment with a rung.
 #include "cli/overrides.h"
 
 #include <sstream>

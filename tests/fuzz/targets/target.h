@@ -1,5 +1,5 @@
-// What the targets share. Each is one reader: FUZZ_TARGET(NAME) is given the bytes of a file, a message or an
-// argument, reads them as the program does and holds against the value what has to be true of it.
+// Shared code of the targets. Each target tests one reader: FUZZ_TARGET(NAME) gets the bytes of a file, a
+// message or an argument, reads them as the program does, and checks invariants of the value.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
@@ -14,8 +14,8 @@
 #include "base/temporary_folder.h"
 #include "optrush/error.h"
 
-/// Begins the function of a target. A program of libFuzzer has one target; one that replays has many and
-/// knows them by name.
+/// Begins the function of a target. A libFuzzer program has one target. A replay program has many and finds
+/// them by name.
 #ifdef OPTRUSH_LIBFUZZER
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 #define FUZZ_TARGET(name) extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size)
@@ -33,7 +33,7 @@ inline std::map<std::string, Target>& targets() {
   return all;
 }
 
-/// How the inputs of this process ended: in a value, or in an Error.
+/// Counts of inputs that gave a value and of inputs that gave an Error.
 struct Outcomes {
   size_t accepted = 0, refused = 0;
 };
@@ -46,7 +46,7 @@ inline std::string text_of(const uint8_t* data, size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-/// Something that is true of every input is not of this one.
+/// Reports a violated invariant and aborts.
 [[noreturn]] inline void fail(const std::string& what) {
   std::cerr << "fuzz: " << what << std::endl;
   std::abort();
@@ -55,7 +55,7 @@ inline void hold(bool truth, const std::string& what) {
   if (!truth) fail(what);
 }
 
-/// Runs `read`, which gives a value or throws an Error. Whatever else it throws ends the process.
+/// Runs `read`, which returns a value or throws an Error. Any other exception ends the process.
 template <class Read>
 void feed(const Read& read) {
   try {
@@ -66,7 +66,7 @@ void feed(const Read& read) {
   }
 }
 
-/// A document: `read` gives what is written of its value. That has to be read again, as the same.
+/// A document: `read` returns the written form of its value. Reading it again must give the same.
 template <class Read>
 void feed_document(const std::string& text, const Read& read) {
   std::optional<Json> once;
@@ -74,19 +74,19 @@ void feed_document(const std::string& text, const Read& read) {
   if (!once) return;
   const std::string first = json_text(*once);
   try {
-    const std::string second = json_text(read(parse_json(first, "what was written")));
-    hold(second == first, "what was written is read as another value:\n" + first + "\n" + second);
+    const std::string second = json_text(read(parse_json(first, "the written form")));
+    hold(second == first, "the written form is read as another value:\n" + first + "\n" + second);
   } catch (const Error& e) {
-    fail(std::string("what was written is refused: ") + e.what() + "\n" + first);
+    fail(std::string("the written form is refused: ") + e.what() + "\n" + first);
   }
 }
 
-/// Files for readers that take paths. The folder is that of TMPDIR: one in memory makes a campaign faster.
+/// Files for readers that take paths. The folder is in TMPDIR. A folder in memory makes a campaign faster.
 class Files {
  public:
   std::filesystem::path operator/(const std::string& name) const { return folder_ / name; }
   const std::filesystem::path& path() const { return folder_.path(); }
-  /// Without fsync, unlike write_file(): there are thousands of them a second.
+  /// Without fsync, unlike write_file(), because there are thousands of files per second.
   void write(const std::string& name, const std::string& content) const {
     std::ofstream(folder_ / name, std::ios::binary | std::ios::trunc) << content;
   }

@@ -1,4 +1,4 @@
-// A token file, opened as training does, and samples of it.
+// A token file, opened as in training, and its samples.
 #include <algorithm>
 
 #include "data/token_source.h"

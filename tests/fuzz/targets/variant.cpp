@@ -1,4 +1,4 @@
-// One entry of variants.json: a line of the report, with the command of an external rung.
+// One entry of variants.json: a row of the report, with the command of an external rung.
 #include "experiment/experiment.h"
 #include "target.h"
 
