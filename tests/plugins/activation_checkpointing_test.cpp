@@ -1,5 +1,5 @@
-// Activation checkpointing: every policy gives the bits of the plain gradients, whatever is stacked with it,
-// and keeps the bytes that it says.
+// Activation checkpointing: every policy gives the bits of the plain gradients in every stack, and keeps the
+// expected bytes.
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -39,8 +39,7 @@ RunSpec spec_of(std::vector<PluginUse> stack, int64_t layers = 3) {
   return spec;
 }
 
-/// The gradient of every trainable parameter in one step of two micro-batches; `change` has the last word on
-/// each.
+/// The gradient of every trainable parameter in one step of two micro-batches. `change` may edit each batch.
 Tensors gradients(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {},
                   const std::function<void(Batch&, int64_t micro)>& change = {}) {
   Trained trained(spec, edit);
@@ -79,7 +78,7 @@ TEST(ActivationCheckpointing, EveryPolicyGivesTheBitsOfThePlainGradients) {
   for (const auto& stack : stacks) {
     const Tensors expected = gradients(spec_of(stack));
     const auto all = policies();
-    // Every second one in bf16, which is slow on many CPUs.
+    // Every second stack in bf16, because bf16 is slow on many CPUs.
     const bool narrow = !stack.empty() && stack.front().name == "mixed_precision";
     for (size_t i = 0; i < all.size(); i += narrow ? 2 : 1) {
       const auto& policy = all[i];
@@ -156,8 +155,8 @@ TEST(ActivationCheckpointing, RecomputationSeesThePackedDocuments) {
   }
 }
 
-/// Activation bytes that a run with these options keeps at its peak, by the host's count. With the large
-/// vocabulary the peak is at the head, when every block holds what it keeps.
+/// Activation bytes of a run at its peak, counted on the host. With the large vocabulary the peak is at the
+/// head, when every block holds its saved tensors.
 int64_t activations(std::vector<PluginUse> stack, int64_t layers = 3, int64_t vocabulary = 2048) {
   RunSpec spec = spec_of(std::move(stack), layers);
   spec.model["vocab_size"] = vocabulary;
@@ -189,10 +188,10 @@ TEST(ActivationCheckpointing, SelectiveKeepsTheBytesOfItsSlots) {
   const int64_t input = 4 * kModel;
   EXPECT_EQ(per_block({checkpointing({{"policy", "full"}})}), input);
   EXPECT_EQ(selective(Json::array()), input);
-  // q, k, v, o, gate and up; nothing after down_proj needs its output again.
+  // q, k, v, o, gate and up. The backward does not need the output of down_proj.
   const int64_t linear = 4 * (kModel + 2 * kKeys + kModel + 2 * kFfn);
   EXPECT_EQ(selective({"linear"}), input + linear);
-  // What attention computed: the scaled q, k and v copied for the matmuls, the weights, and its output.
+  // Tensors of attention: the scaled q, k and v copied for the matmuls, the weights, and the output.
   const int64_t attention = selective({"attention"}) - input;
   EXPECT_GE(attention, 4 * (kScores + kModel));
   EXPECT_LE(attention, 4 * (kScores + 2 * kModel + 2 * kKeys));
@@ -206,7 +205,7 @@ TEST(ActivationCheckpointing, CastsOfInputsAreNotKept) {
                                           {"mixed_precision", {{"dtype", "bf16"}}}};
     return activations(stack, 4) - activations(stack, 3);
   };
-  // Outputs in bf16. The weights in bf16 are copies of the step and count as parameters.
+  // Outputs are in bf16. The weights in bf16 are copies for the step and count as parameters.
   EXPECT_EQ(per_block({"linear"}) - per_block(Json::array()), 2 * (kModel + 2 * kKeys + kModel + 2 * kFfn));
 }
 
@@ -262,14 +261,15 @@ TEST(ActivationCheckpointing, OffloadMovesEachStorageOnceAndComesBack) {
   EXPECT_EQ(losses(result), losses(Trained(spec_of({})).train()));
   const std::string note = trained.session().log().notes().at(0);
   EXPECT_NE(note.find("on a CPU, this is the same memory"), std::string::npos) << note;
-  // Two of three blocks: every saved storage once, so as many bytes as these blocks add to the plain count.
+  // Two of three blocks. Every saved storage counts once, so the bytes equal the share of these blocks in the
+  // plain count.
   const int64_t moved = std::stoll(note.substr(note.find("moves ") + 6));
   const int64_t plain = activations({}, 4) - activations({}, 3);
   EXPECT_EQ(moved, 2 * plain);
 }
 
 TEST(ActivationCheckpointing, QuantizedActivationsTakeAByteAndAScaleForEachBlock) {
-  at::set_num_threads(1);  // many tiny runs, on a machine that may be busy
+  at::set_num_threads(1);  // the runs are tiny, and the machine may be busy
   const auto per_block = [](std::vector<PluginUse> stack) {
     return activations(stack, 4) - activations(stack, 3);
   };
@@ -280,7 +280,8 @@ TEST(ActivationCheckpointing, QuantizedActivationsTakeAByteAndAScaleForEachBlock
     auto both = stack;
     both.push_back(quantize.front());
     const int64_t plain = per_block(stack), quantized = per_block(both);
-    // Statistics in fp32 stay: of two norms a number a token, of attention a number a token and head.
+    // Statistics stay in fp32: a number per token for each of two norms, and a number per token and head for
+    // attention.
     const int64_t statistics = 4 * kTokens * (2 + (stack.empty() ? 0 : 4));
     const int64_t numbers = (plain - statistics) / 4;
     const int64_t blocks = numbers / 256;
@@ -308,7 +309,7 @@ TEST(ActivationCheckpointing, QuantizedActivationsGiveNearbyGradients) {
     EXPECT_TRUE(differs);
     EXPECT_EQ(gradients(spec_of(both)).front().sum().item<double>(), got.front().sum().item<double>());
     EXPECT_EQ(losses(Trained(spec_of(both)).train()).front(), losses(Trained(spec_of(stack)).train()).front())
-        << "the forward is that of the plain form";
+        << "the forward equals the plain form";
   }
 }
 

@@ -1,4 +1,4 @@
-// Adafactor against torch.optim.Adafactor, and what it keeps.
+// Adafactor against torch.optim.Adafactor, and its state.
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ TEST(Adafactor, IsThatOfTorch) {
       const std::string number = std::to_string(step);
       shards[0].grad = saved("matrix.gradient." + number);
       shards[1].grad = saved("vector.gradient." + number);
-      // A part of the shards at a time: each counts its own steps.
+      // Steps with a part of the shards, because each shard counts its own steps.
       optimizer->step(std::span(shards).first(1), {.lr = settings.second});
       optimizer->step(std::span(shards).last(1), {.lr = settings.second});
       for (const auto& [shard, param] : {std::pair(shards[0], "matrix"), {shards[1], "vector"}}) {
@@ -64,7 +64,7 @@ TEST(Adafactor, StatisticsOfBf16AreInFp32AndAnOverflowIsNoStep) {
   EXPECT_EQ(state_named(*optimizer, shard, "row_var").scalar_type(), at::kFloat);
   EXPECT_EQ(state_named(*optimizer, shard, "row_var").sizes(), at::IntArrayRef({4}));
   EXPECT_EQ(state_named(*optimizer, shard, "col_var").sizes(), at::IntArrayRef({6}));
-  // Equal numbers: an update of one root mean square, times the rate.
+  // With equal numbers, the update has a root mean square of 1, times the rate.
   EXPECT_NEAR(shard.data[0][0].item<double>(), 0.5, 0x1p-8);
   const Tensor before = shard.data.clone(), rows = state_named(*optimizer, shard, "row_var").clone();
   shard.grad = at::full_like(shard.data, INFINITY);

@@ -1,4 +1,4 @@
-// The GPU's update of 8-bit moments, run by threads of the host, is that of a CPU.
+// The GPU's update of 8-bit moments, run by threads of the host, equals the CPU's.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -106,13 +106,13 @@ void check_update(size_t count, bool shifted) {
   size_t other = 0;
   for (size_t i = 0; i < count; ++i) {
     if (kLow) {
-      // A number beside a border of the random bits may be rounded to the neighbour.
+      // A number near a border of the random bits may be rounded to its neighbour.
       ASSERT_LE(std::abs(int{device.low[i]} - int{cpu.low[i]}), 1) << i;
       other += device.low[i] != cpu.low[i] ? 1 : 0;
     } else {
       ASSERT_NEAR(device.data[i], cpu.data[i], 1e-5F * std::max(1.0F, std::abs(cpu.data[i]))) << i;
     }
-    // Sums are rounded in another order: a number beside a border may get the code next to it.
+    // Sums are rounded in another order, so a number near a border may get the adjacent code.
     ASSERT_LE(std::abs(int{device.first[i]} - int{cpu.first[i]}), 1) << i;
     ASSERT_LE(std::abs(int{device.second[i]} - int{cpu.second[i]}), 1) << i;
   }

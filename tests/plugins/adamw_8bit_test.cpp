@@ -1,4 +1,4 @@
-// AdamW with moments in 8 bits: the codes, the update, what it keeps, and a training.
+// AdamW with moments in 8 bits: the codes, the update, the state, and a training.
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 
@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 const PluginUse kAdamW8bit = {"adamw_8bit", Json::object()};
 
-/// By looking at all 256.
+/// The nearest code, by a search over all 256.
 int64_t nearest(const Code& code, float value) {
   const auto distance_to = [&](float other) { return std::abs(double{other} - value); };
   const auto found = std::ranges::min_element(code.values, {}, distance_to);
@@ -33,7 +33,7 @@ TEST(EightBitCode, IsThePublishedOne) {
   const Code &with_sign = adamw_8bit::signed_code(), &without = adamw_8bit::unsigned_code();
   for (const Code* code : {&with_sign, &without})
     EXPECT_TRUE(std::ranges::is_sorted(code->values, std::less_equal())) << "each number once";
-  // The middles of 2^6 (2^7) equal parts of [0.1, 1], and so on down to 1 (2) of [1e-7, 1e-6].
+  // The midpoints of 2^6 (2^7) equal parts of [0.1, 1], and so on down to 1 (2) of [1e-7, 1e-6].
   EXPECT_FLOAT_EQ(with_sign.values[255], 1);
   EXPECT_FLOAT_EQ(with_sign.values[254], 1 - 0.9F / 128);
   EXPECT_FLOAT_EQ(with_sign.values[128], 0.55e-6F);
@@ -77,7 +77,7 @@ Tensor decoded(Optimizer& optimizer, const Shard& shard, const std::string& name
   return values * scales.repeat_interleave(kBlock).narrow(0, 0, codes.numel());
 }
 
-/// What a block's largest number comes to in 8 bits, of a moment in [0, 1].
+/// The value of a block's largest number after 8-bit encoding, for a moment in [0, 1].
 Tensor through_8_bits(const Code& code, const Tensor& moment) {
   Tensor result = moment.flatten().clone();
   for (int64_t begin = 0; begin < result.numel(); begin += kBlock) {
@@ -110,7 +110,7 @@ TEST(AdamW8bit, IsAdamWWhoseMomentsGoThroughTheCode) {
             ((v / (1 - std::pow(spec.beta2, t))).sqrt() + spec.eps);
   };
   for (int64_t step = 1; step <= 6; ++step) {
-    // Rows of very different size, in both of the types that gradients may have.
+    // Rows of very different magnitude, with both types of gradients.
     const Tensor scale = at::logspace(-4, 1, 37).unsqueeze(1);
     shards[0].grad = (at::randn({37, 53}) * scale).to(step % 2 == 0 ? at::kFloat : at::kBFloat16);
     shards[1].grad = at::randn({19});
@@ -118,8 +118,7 @@ TEST(AdamW8bit, IsAdamWWhoseMomentsGoThroughTheCode) {
     plain(vector_value, vector_first, vector_second, shards[1].grad, false, step);
     optimizer->step(std::span(shards).first(1), update);
     optimizer->step(std::span(shards).last(1), update);
-    // A sum of rounded numbers may lie on the other side of a border: one code apart, 1 % of the number at
-    // most here.
+    // A sum of rounded numbers may cross a border. It is then one code apart, at most 1 % of the number here.
     EXPECT_LT(distance(shards[0].data, value), 1e-4) << step;
     first = through_8_bits(adamw_8bit::signed_code(), first);
     second = through_8_bits(adamw_8bit::unsigned_code(), second);
@@ -142,8 +141,8 @@ TEST(AdamW8bit, ASmallSecondMomentDoesNotBecomeNothing) {
   Param param{.name = "w"};
   std::vector<Shard> shards = {shard_of(param, at::zeros({1, kBlock}))};
   const auto optimizer = adamw_8bit::make_optimizer(spec, shards);
-  // One gradient is 10,000 times as large as the others: its square 1e8 times, more than the code has
-  // decades.
+  // One gradient is 10,000 times as large as the others. Its square is 1e8 times as large, which exceeds the
+  // decades of the code.
   shards[0].grad = at::full({1, kBlock}, 1e-4);
   shards[0].grad[0][0] = 1;
   for (int step = 0; step < 20; ++step)
@@ -168,7 +167,7 @@ TEST(AdamW8bit, TrainsAsTheWideOne) {
   EXPECT_NE(losses(narrow), losses(wide));
 }
 
-/// Data in bf16 is the fp32 update of it, rounded to one of its two neighbours.
+/// Data in bf16 is the fp32 update, rounded to one of two neighbours.
 TEST(AdamW8bit, Bf16IsRoundedToANeighbour) {
   at::manual_seed(1);
   TrainSpec spec;
@@ -180,12 +179,12 @@ TEST(AdamW8bit, Bf16IsRoundedToANeighbour) {
   const auto narrow = adamw_8bit::make_optimizer(spec, of_low),
              wide = adamw_8bit::make_optimizer(spec, of_full);
   for (int64_t step = 1; step <= 4; ++step) {
-    of_full[0].data.copy_(of_low[0].data);  // the same start, so that one update is compared
+    of_full[0].data.copy_(of_low[0].data);  // the same start, so that the test compares one update
     of_low[0].grad = of_full[0].grad = at::randn({37, 53}).to(step % 2 == 0 ? at::kFloat : at::kBFloat16);
     narrow->step(of_low, {.lr = spec.lr, .lr_tensor = at::full({}, spec.lr)});
     wide->step(of_full, {.lr = spec.lr, .lr_tensor = at::full({}, spec.lr)});
     const Tensor exact = of_full[0].data, got = of_low[0].data.to(at::kFloat);
-    // bf16 has 8 bits: neighbours are at most 2^-7 of a number apart.
+    // bf16 has 8 bits, so neighbours are at most 2^-7 of a number apart.
     EXPECT_TRUE((got - exact).abs().le(exact.abs() / 128).all().item<bool>()) << step;
     const Tensor nearest = exact.to(at::kBFloat16).to(at::kFloat);
     const auto share = got.ne(nearest).to(at::kFloat).mean().item<double>();
@@ -194,7 +193,7 @@ TEST(AdamW8bit, Bf16IsRoundedToANeighbour) {
   }
 }
 
-/// A step of 2^-12 of the number is lost by rounding to the nearest, and adds up here.
+/// Rounding to nearest would lose a step of 2^-12 of the number. Here the steps add up.
 TEST(AdamW8bit, SmallUpdatesOfBf16AddUp) {
   TrainSpec spec;
   spec.lr = 1.0 / 4096;
@@ -206,12 +205,13 @@ TEST(AdamW8bit, SmallUpdatesOfBf16AddUp) {
   constexpr int kSteps = 64;
   for (int step = 0; step < kSteps; ++step)
     optimizer->step(shards, {.lr = spec.lr, .lr_tensor = at::full({}, spec.lr)});
-  // Each number's steps are drawn by themselves: 16,384 of them are 1e-4 of the whole way apart.
+  // The steps of each number are drawn independently. The mean of 16,384 numbers is within 1e-4 of the
+  // distance.
   const double moved = 1 - shards[0].data.to(at::kDouble).mean().item<double>();
   EXPECT_NEAR(moved, kSteps * spec.lr, 0.02 * kSteps * spec.lr);
 }
 
-/// Chances follow from the seed, the shard, the step and the place: not from threads or from what else runs.
+/// Random bits depend on the seed, the shard, the step and the position, and not on threads or other work.
 TEST(AdamW8bit, ReplicasRoundAlike) {
   const auto trained = [](uint64_t seed) {
     TrainSpec spec;
@@ -228,7 +228,7 @@ TEST(AdamW8bit, ReplicasRoundAlike) {
   };
   const auto first = trained(1), again = trained(1), other = trained(2);
   EXPECT_TRUE(at::equal(first.first, again.first) && at::equal(first.second, again.second));
-  EXPECT_FALSE(at::equal(first.first, first.second)) << "shards draw by themselves";
+  EXPECT_FALSE(at::equal(first.first, first.second)) << "shards have independent random bits";
   EXPECT_FALSE(at::equal(first.first, other.first));
 }
 

@@ -1,4 +1,4 @@
-// What is said of plugin files that are broken, strange or built for another host, before any is loaded.
+// Errors for plugin files that are broken, invalid or built for another host. No file is loaded.
 #include <elf.h>
 #include <gmock/gmock.h>
 
@@ -30,7 +30,7 @@ std::string refused(const fs::path& file) {
   return error_of([&] { check_compatible(read_description(file)); });
 }
 
-/// What is said of these bytes as a file.
+/// The error for a file with these bytes.
 std::string refused_bytes(std::string_view bytes) {
   const TemporaryFolder folder;
   write_file(folder / "x.so", bytes);
@@ -100,7 +100,7 @@ TEST(BadPlugin, OfOtherHeaders) {
                 "  hint: rebuild it with optrush_add_plugin() against this build (docs/plugins/abi.md)");
 }
 
-/// A plugin's tag is put together from the facts that the compiler has, not from what CMake believes.
+/// A plugin's tag is made from the compiler's macros, not from CMake's variables.
 TEST(Abi, HoldsWhatTheCompilerSays) {
   const std::string abi = host_abi();
   EXPECT_THAT(abi, HasSubstr(", c++ " + std::to_string(__cplusplus) + "L, "));
@@ -142,7 +142,7 @@ TEST(BadPlugin, WithABadDescription) {
   EXPECT_THAT(refused(fixture("bad_schema")), is_error("invalid_value", "'default'", "'rank'", "1", "0"));
 }
 
-/// What is said of a description that follows this build's identity.
+/// The error for a description after this build's identity.
 std::string described(const std::string& json) {
   const Json identity = {{"api", host_api()}, {"abi", host_abi()}};
   return error_of([&] { parse_description(identity.dump() + "\n" + json, "p.so"); });

@@ -1,4 +1,4 @@
-// bf16 weights follow their fp32 masters.
+// bf16 weights equal their rounded fp32 masters.
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
@@ -45,12 +45,12 @@ TEST(MasterAdamW, IsTheFormulaInDoubleAndWeightsAreRoundedMasters) {
   ASSERT_EQ(states.back().name, "master");
   Update update{.lr = spec.lr};
   for (int64_t step = 1; step <= 10; ++step) {
-    // In both of the types that gradients of a matrix may have.
+    // With both types of a matrix's gradients.
     shards[0].grad = at::randn({37, 53}).to(step % 2 == 0 ? at::kFloat : at::kBFloat16);
     shards[1].grad = at::randn({19});
     of_matrix.step(shards[0].grad, spec, true, step);
     of_vector.step(shards[1].grad, spec, false, step);
-    // A part of the shards at a time: each counts its own steps.
+    // Steps with a part of the shards, because each shard counts its own steps.
     optimizer->step(std::span(shards).first(1), update);
     optimizer->step(std::span(shards).last(1), update);
   }
@@ -59,7 +59,7 @@ TEST(MasterAdamW, IsTheFormulaInDoubleAndWeightsAreRoundedMasters) {
   EXPECT_LT(distance(states[1].value, of_matrix.second), 1e-6);
   EXPECT_LT(distance(shards[1].data, of_vector.value), 1e-6);
   EXPECT_EQ(optimizer->state(shards[1]).size(), 3U)
-      << "moments and steps: a vector in fp32 is its own master";
+      << "moments and steps only, because a vector in fp32 is its own master";
   EXPECT_TRUE(at::equal(shards[0].data, states.back().value.to(at::kBFloat16)));
 
   const Tensor before = shards[0].data.clone();
@@ -70,7 +70,7 @@ TEST(MasterAdamW, IsTheFormulaInDoubleAndWeightsAreRoundedMasters) {
 
 TEST(MasterAdamW, SmallUpdatesAreNotLost) {
   TrainSpec spec;
-  spec.lr = 1e-4;  // a 256th of what bf16 can tell from 1
+  spec.lr = 1e-4;  // 1/256 of the resolution of bf16 at 1
   spec.weight_decay = 0;
   Param param{.name = "w"};
   std::vector<Shard> shards = {shard_of(param, at::ones({8, 8}, at::kBFloat16))};

@@ -16,7 +16,7 @@ using testing::error_of;
 using ::testing::HasSubstr;
 using testing::is_error;
 
-/// Folders with copies of fixtures, and a search path that ends with the test.
+/// Folders with copies of fixtures, and a search path for the duration of the test.
 class CatalogueTest : public ::testing::Test {
  protected:
   CatalogueTest() {

@@ -1,4 +1,4 @@
-// The compile plugin, as far as the tracer: what becomes of a block, its pairs, its constants.
+// The tracer of the compile plugin: the traced block, its pairs and its constants.
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
@@ -36,7 +36,7 @@ class Blocks {
   UnitGraph trace(size_t layer) { return trace_unit(function(layer), unit(layer), x_, batch_); }
   Batch& batch() { return batch_; }
   Tensor eager(size_t layer) { return function(layer)(x_, batch_); }
-  /// What the graph computes of the batch as it is now.
+  /// The result of the graph for the current batch.
   Tensor run(const UnitGraph& graph, size_t layer) {
     torch::jit::GraphExecutor executor(graph.graph, "unit");
     torch::jit::Stack stack;
@@ -60,7 +60,7 @@ size_t count(const std::string& text, const std::string& word) {
   return found;
 }
 
-/// y = 2 x whose backward says 5: no derivative, so that it shows which of the two a compiler kept.
+/// y = 2 x with a backward of 5. The wrong factor shows whether a compiler kept the pair's backward.
 const Differentiable kTwice = {
     .name = "twice",
     .forward =
@@ -125,7 +125,7 @@ TEST(CompileTrace, ConstantsAreToldApartByTheirValues) {
   EXPECT_NE(Blocks({}, shifted_by(1)).trace(0).text(), Blocks({}, shifted_by(2)).trace(0).text());
 }
 
-/// q and k scaled by what a plugin put into the batch under two names.
+/// q and k scaled by tensors that a plugin put into the batch under two names.
 void read_named(Recipe& recipe) {
   recipe.ops.position.replace(
       [](const Tensor& q, const Tensor& k, const Batch& batch) -> std::array<Tensor, 2> {
@@ -138,7 +138,7 @@ TEST(CompileTrace, NamedTensorsOfABatchAreInputs) {
   const auto random = [] { return at::rand({2, 1, 16, 1}) + 0.5; };
   Blocks blocks({}, read_named);
   const Tensor one = random();
-  blocks.batch().named = {{"a", one}, {"b", one}};  // one tensor under two names, this time
+  blocks.batch().named = {{"a", one}, {"b", one}};  // one tensor under two names
   const UnitGraph graph = blocks.trace(0);
   EXPECT_TRUE(at::allclose(blocks.run(graph, 0), blocks.eager(0)));
   const Tensor before = blocks.eager(0);
@@ -147,7 +147,7 @@ TEST(CompileTrace, NamedTensorsOfABatchAreInputs) {
   EXPECT_FALSE(at::allclose(before, blocks.eager(0)));
 }
 
-/// Of a unit without parameters.
+/// The signature of a unit without parameters.
 compile::Signature signature_of_call(const Tensor& x, const Batch& batch) {
   Tensors inputs = {x};
   for (const Tensor& tensor : batch.tensors())
@@ -192,7 +192,8 @@ TEST(CompileSelfCheck, GivesEveryTensorOfABatchOtherValues) {
   batch.segments = segments_of({1, 3, 4}, 2);
   batch.named = {{"strided", at::arange(8, at::kFloat).view({4, 2}).t()}, {"scale", at::full({}, 2.0)}};
   const Batch other = compile::other_batch(batch);
-  EXPECT_EQ(signature_of_call(batch.tokens, other), signature_of_call(batch.tokens, batch)) << "strides, too";
+  EXPECT_EQ(signature_of_call(batch.tokens, other), signature_of_call(batch.tokens, batch))
+      << "strides are part of the signature";
   for (const auto& [is, was] :
        {std::pair(other.tokens, batch.tokens), std::pair(other.segments.ids, batch.segments.ids),
         std::pair(other.named.at("strided"), batch.named.at("strided")),

@@ -1,5 +1,5 @@
-// Training with the compile plugin, Inductor and its C++ compiler included: half a minute for each distinct
-// unit. Stacks with every other plugin are cases of `optrush check --kind compiled`.
+// Training with the compile plugin, with Inductor and its C++ compiler: half a minute for each distinct unit.
+// `optrush check --kind compiled` has stacks with every other plugin.
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ namespace optrush::testing {
 namespace {
 namespace fs = std::filesystem;
 
-/// Kept between runs of the tests: a unit is compiled once for each version of what it is made of.
+/// The cache is kept between runs of the tests: a unit is compiled once for each version of its inputs.
 const fs::path kCache = build_folder() + "/tests/inductor";
 
 PluginUse compile(Json options = Json::object()) {
@@ -40,7 +40,7 @@ class CompiledTraining : public ::testing::Test {
  protected:
   void SetUp() override {
     if (project_python().empty()) GTEST_SKIP() << "there is no Python environment to compile with";
-    // Loading Inductor takes seconds of each process that compiles.
+    // Loading Inductor takes seconds in each process that compiles.
     setenv("OPTRUSH_PYTHON", (build_folder() + "/tests/bin/warm_python").c_str(), 1);
   }
 };
@@ -62,7 +62,7 @@ TEST_F(CompiledTraining, FollowsEagerInDoublePrecision) {
   expect_equal_losses(compiled, eager, 1e-12);
 }
 
-/// The bounds that a forecast gives of a compiled step hold.
+/// The forecast's bounds of a compiled step hold.
 TEST_F(CompiledTraining, NeedsWhatTheForecastAllows) {
   for (const auto& stack :
        {std::vector<PluginUse>{}, {{"flash_attention", Json::object()}, {"fused_kernels", Json::object()}}}) {
@@ -78,7 +78,7 @@ TEST_F(CompiledTraining, NeedsWhatTheForecastAllows) {
   }
 }
 
-/// The compiled head multiplies with the padded matrix, and trains the vocabulary as it is.
+/// The compiled head multiplies with the padded matrix and trains the unpadded vocabulary.
 TEST_F(CompiledTraining, PadsTheVocabularyInTheCompiledHead) {
   const PluginUse padding = {"vocab_padding", {{"multiple", 64}}};
   const auto spec_of = [](RunSpec spec) {
@@ -101,14 +101,14 @@ TEST_F(CompiledTraining, PadsTheVocabularyInTheCompiledHead) {
   }
 }
 
-/// None is counted twice where a call of compiled code passes the dispatcher.
+/// No kernel is counted twice when compiled code calls the dispatcher.
 TEST_F(CompiledTraining, CountsTheFlopsOfEagerCode) {
   const std::vector<PluginUse> stack = {{"flash_attention", Json::object()},
                                         {"fused_kernels", Json::object()}};
   const Json compiled = Trained(with_compile(stack)).train(), eager = Trained(nano_spec(stack)).train();
   EXPECT_EQ(compiled["flops_per_token"]["hfu"], eager["flops_per_token"]["hfu"]);
   EXPECT_EQ(compiled["costs"]["operators"]["optrush::compiled_unit"]["calls"], 6)
-      << "2 blocks and the head, there and back";
+      << "2 blocks and the head, forward and backward";
 }
 
 TEST_F(CompiledTraining, AnotherModeIsOtherCodeWithTheSameResults) {
@@ -147,7 +147,7 @@ TEST_F(CompiledTraining, ALossWithAKernelOfItsOwnStaysEagerUnlessItIsNamed) {
   }
 }
 
-/// Outside of a compiled unit the kernels of a plugin run as without a compiler.
+/// Outside of a compiled unit, a plugin's kernels run as without a compiler.
 TEST_F(CompiledTraining, NormsBetweenCompiledPartsKeepTheirKernels) {
   const std::vector<PluginUse> stack = {{"fused_kernels", Json::object()}};
   const auto norms = [&](const Json& units) {
@@ -169,7 +169,7 @@ TEST(Compile, UnitsThatExcludeEachOtherOrLeaveAPolicyToNobodyAreRefused) {
 }
 
 TEST_F(CompiledTraining, KeepsTheBackwardThatAPairWasGiven) {
-  // y = 2 x whose backward says 5: Inductor would derive 2 again if it saw the forward alone.
+  // y = 2 x with a backward of 5. Inductor would derive 2 from the forward.
   static const Differentiable twice = {
       .name = "twice",
       .forward =
@@ -211,7 +211,7 @@ TEST_F(CompiledTraining, AValueThatTheTracerTookForAConstantIsRefused) {
   }
 }
 
-/// Artifacts of a cache, and the Python processes that made them: each writes one log.
+/// The numbers of artifacts in a cache and of Python processes that made them. Each process writes one log.
 std::pair<size_t, size_t> artifacts_and_processes(const fs::path& cache) {
   size_t artifacts = 0, processes = 0;
   for (const auto& entry : fs::directory_iterator(cache)) {
@@ -225,12 +225,12 @@ std::pair<size_t, size_t> artifacts_and_processes(const fs::path& cache) {
 TEST_F(CompiledTraining, CompilesOnceForBlocksThatAreAlikeAndNeverForWhatTheCacheHolds) {
   static const fs::path cache = fs::temp_directory_path() / "optrush_compiles_once";
   fs::remove_all(cache);
-  unsetenv("OPTRUSH_PYTHON");  // by a Python that starts for it, as outside of tests
+  unsetenv("OPTRUSH_PYTHON");  // starts a new Python, as outside of tests
   const RunSpec spec = nano_spec({{"compile", {{"cache", cache.string()}}}});
   Trained first(spec);
   first.train();
-  EXPECT_EQ(artifacts_and_processes(cache), std::pair(2UL, 1UL)) << "two blocks that are alike, and the head";
-  setenv("OPTRUSH_PYTHON", "/bin/false", 1);  // what the cache holds needs no Python
+  EXPECT_EQ(artifacts_and_processes(cache), std::pair(2UL, 1UL)) << "two equal blocks, and the head";
+  setenv("OPTRUSH_PYTHON", "/bin/false", 1);  // cached units need no Python
   Trained second(spec);
   second.train();
   unsetenv("OPTRUSH_PYTHON");
@@ -291,7 +291,7 @@ TEST_F(CompiledTraining, AutoCompilesWhatIsFasterCompiled) {
         << notes_at_the_end(trained);
     EXPECT_EQ(losses(result), losses(eager)) << "measuring changes no value and no gradient";
   }
-  // The choice is stored with the code: a later run makes the same one, whatever it would measure.
+  // The choice is stored with the code. A later run makes the same choice, independent of its measurements.
   for (const auto& entry : fs::directory_iterator(cache / "choices")) {
     Json choice = Json::parse(std::ifstream(entry.path()));
     std::swap(choice["compiled_seconds"], choice["eager_seconds"]);
@@ -304,7 +304,7 @@ TEST_F(CompiledTraining, AutoCompilesWhatIsFasterCompiled) {
 
 TEST_F(CompiledTraining, AChangedShapeIsCompiledAgainAndSaidSo) {
   Trained trained(with_compile({}), [](Recipe& recipe) {
-    // Half of the sequence in the third step.
+    // The third step has half of the sequence.
     recipe.data.wrap(Phase::prefetch, [](auto inner, const Module&) -> decltype(inner) {
       return [inner](int64_t step) {
         auto batches = inner(step);
@@ -363,7 +363,7 @@ TEST_F(CompiledTraining, ValidationTakesTheCodeOfTraining) {
     EXPECT_EQ(note.find("recompiled"), std::string::npos) << note;
   const Json& counters = result.at("counters").at("compile");
   EXPECT_EQ(counters.at(1).at("name"), "graphs");
-  EXPECT_EQ(counters.at(1).at("value"), 2);  // a block, and the head
+  EXPECT_EQ(counters.at(1).at("value"), 2);  // the block and the head
   spec.plugins.clear();
   const Json eager = Trained(spec).train();
   for (size_t i = 0; i < eager.at("validation").size(); ++i)

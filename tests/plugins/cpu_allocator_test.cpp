@@ -76,7 +76,7 @@ TEST(Pool, MemoryThatTheSystemDoesNotHaveIsTheHostsOutOfMemory) {
   }
 }
 
-/// Allocates, frees and checks at random: every live block holds its own mark from end to end.
+/// Allocates, frees and checks at random. Every live block is filled with its own mark.
 void hammer(Pool& pool, uint32_t seed, int rounds) {
   struct Live {
     unsigned char* data;
@@ -136,7 +136,7 @@ TEST(Pool, OneThreadFreesWhatAnotherMade) {
   EXPECT_EQ(pool.reserved(), reserved);
 }
 
-/// Last: from here on this process takes its tensors from the pool.
+/// The last test, because the process takes its tensors from the pool afterwards.
 TEST(PoolOfARun, CountsAndLossesAreThoseOfTheRunWithoutIt) {
   install_cpu_memory_tracking();
   const auto run = [](std::vector<PluginUse> stack) {
@@ -155,7 +155,7 @@ TEST(PoolOfARun, CountsAndLossesAreThoseOfTheRunWithoutIt) {
     EXPECT_TRUE(plain["memory"]["peak_reserved"].is_null());
     EXPECT_GE(pooled["memory"]["peak_reserved"].get<int64_t>(), pooled["peak"].get<int64_t>());
   }
-  // Blocks of the former source live on and go back to it.
+  // Blocks of the former allocator stay valid and are freed by it.
   EXPECT_EQ(older.sum().item<double>(), 7000);
 }
 }  // namespace

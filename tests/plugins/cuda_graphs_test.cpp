@@ -1,5 +1,5 @@
-// CUDA graphs as far as a CPU goes: what can't be recorded is refused by name before anything runs, and
-// batches reach the recorded step's tensors. tests/gpu holds the rest.
+// CUDA graphs on a CPU. Plugins that cannot be recorded are refused by name before anything runs, and batches
+// are copied to the recorded step's tensors. tests/gpu has the other tests.
 #include "cuda_graphs/static_batches.h"
 
 #include <ATen/Functions.h>
@@ -55,7 +55,7 @@ TEST(CudaGraphs, TakeWhatIsCapturableAndThenNeedAGpu) {
       {"fused_adamw", Json::object()},          {"gradient_accumulation", {{"steps", 2}}},
       {"mixed_precision", {{"dtype", "fp16"}}}, {"lora", Json::object()}};
   EXPECT_THROW(Trained{spec_with(stack)}, Skip);
-  // What wraps the schedule further out runs outside of the graph.
+  // Outer wrappers of the schedule run outside of the graph.
   EXPECT_THROW(Trained(spec_with(stack),
                        [](Recipe& recipe) {
                          recipe.schedule.wrap(Phase::measure,
@@ -89,7 +89,8 @@ TEST(CudaGraphs, NeedWarmupStepsBeforeTheRecordedOne) {
   EXPECT_NE(error_of([&] { Trained{spec}; }).find("train.warmup is 2"), std::string::npos);
 }
 
-/// Each of a pair starts without the other: cuda_graphs on a dense model, the other on one with experts.
+/// Each plugin of a pair runs without the other: cuda_graphs on a dense model, the other on a model with
+/// experts.
 TEST(CudaGraphs, APairWhoseModelIsTheOthersIsRefusedAndNotBroken) {
   CheckCase c{.id = "pair", .kind = CheckKind::pair, .subjects = {"cuda_graphs", "router_losses"}};
   c.spec = spec_with({{"router_losses", {{"balance", 0.05}}}, {"fused_adamw", Json::object()}});
@@ -97,7 +98,7 @@ TEST(CudaGraphs, APairWhoseModelIsTheOthersIsRefusedAndNotBroken) {
   EXPECT_THROW(open_case(c, c.spec, {at::kCPU, Catalogue::find(c.spec.plugin_path)}), Refused);
 }
 
-/// A step of given batches that runs nothing.
+/// A step with given batches that computes nothing.
 class FakeStep final : public Step {
  public:
   explicit FakeStep(std::vector<Batch> batches) : batches_(std::move(batches)) {}
@@ -150,7 +151,7 @@ TEST(StaticBatches, AStepThatTheGraphCannotRunIsAnError) {
   EXPECT_NE(refusal_of({positions}).find("shape of its batch"), std::string::npos);
 }
 
-/// What the host counts of a micro-batch is a constant of the graph, also where the step's sum is the same.
+/// Host counts of a micro-batch are constants of the graph, even if the step's sum is the same.
 TEST(StaticBatches, TokensThatMoveBetweenMicroBatchesAreAnError) {
   const auto counting = [](int64_t tokens) {
     Batch batch = batch_of(1);

@@ -1,4 +1,4 @@
-// The plugins that docs/plugins shows whole are these, and they do what the pages say.
+// The complete plugins in docs/plugins equal these files, and work as the pages say.
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ TEST(DocumentedPlugin, SignumMovesEachParameterByTheLearningRate) {
   const auto after = values_of(trained);
   for (const auto& [name, value] : before) {
     const Tensor moved = (after.at(name) - value * (value.dim() == 2 ? 1 - lr * 0.5 : 1)).abs();
-    // A row of the embedding whose token no batch has is left.
+    // A row of the embedding without a token in the batches is unchanged.
     EXPECT_TRUE(at::logical_or((moved - lr).abs() < 1e-6, moved < 1e-6).all().item<bool>()) << name;
     EXPECT_GT(moved.mean().item<double>(), lr / 3) << name;
   }

@@ -5,11 +5,11 @@
 #include "data/batches.h"
 #include "support/training.h"
 
-// What the tests of fused projections and of recomputed MLPs share.
+// Shared by the tests of fused projections and of recomputed MLPs.
 namespace optrush::testing {
 inline const PluginUse kCheckpointing = {"activation_checkpointing", Json::object()};
 
-/// Loss and every gradient of the first step, by name.
+/// The loss and every gradient of the first step, by name.
 inline std::map<std::string, Tensor> first_step(const RunSpec& spec) {
   Trained trained(spec);
   Session& session = trained.session();

@@ -1,5 +1,5 @@
-// flash_attention: which kernel is tried first, that no tensor around it has to be copied, and that its
-// log-sum-exp, its halves and what it does with packed documents are those of the formula.
+// flash_attention: the order of kernels, no copies of tensors around it, and its log-sum-exp, halves and
+// packed documents against the formula.
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(FlashAttention, SaysWhichKernelsNeedAHeadWidthOfEight) {
     try {
       return error_of([&] { flash::FusedKernel(kernel, nullptr).forward(x, x, x, {}); });
     } catch (const std::exception&) {
-      return "";  // of LibTorch: these kernels are for GPUs
+      return "";  // LibTorch's kernels are for GPUs
     }
   };
   for (const auto kernel : {flash::Kernel::flash, flash::Kernel::cudnn})
@@ -42,8 +42,8 @@ TEST(FlashAttention, SaysWhichKernelsNeedAHeadWidthOfEight) {
   for (const auto kernel : {flash::Kernel::efficient, flash::Kernel::cpu}) EXPECT_EQ(refusal(kernel), "");
 }
 
-/// (B, H, S, K) in memory as (B, S, H, K), axes of one element aside: what linears before and after take as
-/// it is.
+/// (B, H, S, K) in memory as (B, S, H, K), except axes of one element. Linears before and after use it
+/// without a copy.
 bool is_heads_of_rows(const Tensor& x) { return x.transpose(1, 2).is_contiguous(); }
 
 TEST(FlashAttention, NeitherInputsNorGradientsHaveToBeCopied) {
@@ -90,7 +90,7 @@ Tensors heads_of(const HeadSizes& sizes, bool rows_first, double spread = 1) {
   return made;
 }
 
-/// Output and gradients of a weighted sum of it.
+/// The output, and the gradients of a weighted sum of it.
 Tensors outcome_of(const std::function<Tensor(const Tensors&)>& attention, const Tensors& given,
                    const Tensor& weights) {
   Tensors in;
@@ -100,9 +100,8 @@ Tensors outcome_of(const std::function<Tensor(const Tensors&)>& attention, const
   return {out.detach(), in[0].grad(), in[1].grad(), in[2].grad()};
 }
 
-/// The largest error of the output or of a gradient, over the largest value of it or 1, for sequences that
-/// end inside of a tile, heads of their own or shared keys, and scores up to `spread` times as large as
-/// usual.
+/// The largest error of the output or of a gradient, relative to the largest value or 1. Sequences end inside
+/// of a tile, heads have separate or shared keys, and scores are up to `spread` times as large as usual.
 double largest_error(at::ScalarType type, double spread) {
   const double scale = 0.3;
   const Differentiable own = flash::cpu::attention(scale);
@@ -134,7 +133,7 @@ double largest_error(at::ScalarType type, double spread) {
   return largest;
 }
 
-/// With many threads the tiles of a head of keys are dealt to several of them.
+/// With many threads, several of them share the tiles of a key/value head.
 class Threads {
  public:
   explicit Threads(int count) { at::set_num_threads(count); }
@@ -188,7 +187,7 @@ TEST(CausalAttention, LeavesWhatItDoesNotComputeToLibTorch) {
   EXPECT_TRUE(takes({}));
   EXPECT_FALSE(takes({.causal = false}));
   EXPECT_FALSE(takes({.window = 8}));
-  EXPECT_TRUE(takes({.window = 512})) << "it hides nothing";
+  EXPECT_TRUE(takes({.window = 512})) << "this window hides nothing";
   EXPECT_FALSE(takes({}, at::kDouble));
   EXPECT_EQ(takes({}, at::kBFloat16), flash::cpu::supports(at::kBFloat16));
   EXPECT_FALSE(flash::cpu::takes(in[0].narrow(2, 0, 400), in[1], in[2], {})) << "fewer queries than keys";
@@ -222,7 +221,7 @@ TEST(CausalAttention, TrainsAsThePlainFormDoes) {
     const double allowed = type == at::kFloat ? 1e-4 : 2e-2;
     for (size_t i = 0; i < losses(plain).size(); ++i) EXPECT_NEAR(losses(own)[i], losses(plain)[i], allowed);
     const auto hfu = [](const Json& result) { return result["flops_per_token"]["hfu"].get<double>(); };
-    EXPECT_LT(hfu(own), hfu(plain)) << "half of the pairs are left out, and counted so";
+    EXPECT_LT(hfu(own), hfu(plain)) << "half of the pairs are skipped and not counted";
   }
 }
 
@@ -238,7 +237,7 @@ TEST(FlashAttention, SaysWhichKernelRanAndWhy) {
   EXPECT_THROW(notes({{"kernel", "cudnn"}}), Skip);
 }
 
-/// What the plugin gives to the first block.
+/// The attention of the first block.
 class Resolved {
  public:
   explicit Resolved(Json options = Json::object()) : trained_(nano_spec({{"flash_attention", options}})) {}
@@ -306,7 +305,7 @@ TEST(FlashAttentionHalves, HaveAWindowCausalOrNot) {
       }
 }
 
-/// Out, lse and gradients under autograd.
+/// The output, lse, and gradients by autograd.
 Attended attend(Resolved& resolved, const AttentionInputs& in) {
   const auto leaf = [](const Tensor& x) { return x.detach().clone().requires_grad_(); };
   const Tensor q = leaf(in.q), k = leaf(in.k), v = leaf(in.v);
@@ -330,7 +329,7 @@ TEST(FlashAttention, GivesItsLogSumExp) {
 TEST(FlashAttention, TakesInTheBitsOfAutocastWhereItsOwnOperatorsAreCalled) {
   Resolved resolved;
   auto inputs = attention_inputs({}, at::kFloat);
-  inputs.v = inputs.v.to(at::kBFloat16);  // as a linear gives it, where the position's rotation is in fp32
+  inputs.v = inputs.v.to(at::kBFloat16);  // as from a linear, if the rotation is in fp32
   inputs.args.lse = true;
   const Autocast autocast(at::kCPU, at::kBFloat16);
   EXPECT_EQ(resolved.attention()(inputs.q, inputs.k, inputs.v, inputs.args).out.scalar_type(), at::kBFloat16);

@@ -1,4 +1,4 @@
-// The GPU's kernels of float8, run by threads of the host, have the bits of the operators that they replace.
+// The GPU kernels of float8, run by threads of the host, give the bits of the operators that they replace.
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
@@ -82,8 +82,7 @@ TEST(Float8Kernel, RoundsAsTheOperatorsDoBothWays) {
     expect_each_type(at::randn({rows, columns}));
 }
 
-/// Matrices side by side share a scale, and each writes its columns of one matrix and its rows of the
-/// transpose.
+/// Concatenated matrices share a scale. Each writes its columns of one matrix and its rows of the transpose.
 TEST(Float8Kernel, MatricesSideBySideAreOneMatrix) {
   at::manual_seed(2);
   constexpr int64_t kRows = 80;
@@ -114,7 +113,8 @@ TEST(Float8Kernel, MatricesSideBySideAreOneMatrix) {
   EXPECT_TRUE(at::equal(scale, expected.rows.scale));
 }
 
-/// A scale from the parts that the kernel of a norm or of a gated unit notes has the bits of one from a pass.
+/// A scale from the maxima that the kernel of a norm or of a gated unit records has the bits of a scale from
+/// a separate pass.
 TEST(Float8Kernel, NotedPartsGiveTheSameScale) {
   at::manual_seed(3);
   const Tensor x = at::randn({16, 272}).to(at::kBFloat16);
@@ -129,7 +129,7 @@ TEST(Float8Kernel, NotedPartsGiveTheSameScale) {
   EXPECT_EQ(parts.max().item<float>(), x.abs().max().item<float>());
 }
 
-/// What is noted of a tensor ends with the tensor's next change, and is not of its copies.
+/// The record of a tensor is dropped at its next change, and does not apply to its copies.
 TEST(Float8Kernel, WhatIsNotedIsOfTheTensorAsItWasWritten) {
   const Tensor x = at::ones({4}), parts = optrush::fused::new_largest_parts(x);
   EXPECT_FALSE(optrush::fused::noted_largest(x).defined());
@@ -144,8 +144,7 @@ TEST(Float8Kernel, WhatIsNotedIsOfTheTensorAsItWasWritten) {
   EXPECT_FALSE(optrush::fused::noted_largest(alias).defined());
 }
 
-/// Each finite number of 16 bits, below a largest one of any size: normal, subnormal, ties, zeros of both
-/// signs.
+/// Every finite number of 16 bits up to a largest one: normal, subnormal, ties, and zeros of both signs.
 TEST(Float8Kernel, RoundsEveryNumberOf16Bits) {
   const Tensor all = at::arange(0, 1 << 16, at::kInt).to(at::kShort).view(at::kBFloat16);
   const Tensor finite = at::where(all.isfinite(), all, at::zeros_like(all)).view({256, 256});

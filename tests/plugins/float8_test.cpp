@@ -1,4 +1,4 @@
-// fp8 products are those of the rounded numbers.
+// fp8 products equal products of the rounded numbers.
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(Float8, AScaleFillsTheRangeAndRoundsOnce) {
   EXPECT_EQ(meant(zero).abs().max().item<double>(), 0);
 }
 
-/// The pair's output and gradients against fp64 products of the numbers that it rounds to.
+/// The pair's output and gradients against fp64 products of the rounded numbers.
 TEST(Float8, EveryProductIsThatOfTheRoundedNumbers) {
   at::manual_seed(3);
   for (const auto& [scaling, length] : {std::pair(Scaling::tensorwise, 16), std::pair(Scaling::rowwise, 16),
@@ -51,7 +51,7 @@ TEST(Float8, EveryProductIsThatOfTheRoundedNumbers) {
     const auto type = scaling == Scaling::rowwise ? at::kFloat8_e4m3fn : at::kFloat8_e5m2;
     float8::StepWeights weights;
     const auto pair = float8::make_linear_function(scaling, type, &weights, {true});
-    const int64_t tokens = 2 * length;  // a multiple of 16, fewer and more
+    const int64_t tokens = 2 * length;  // a multiple of 16, and other numbers
     const Tensor x = at::randn({2, length, 48}).to(at::kBFloat16).requires_grad_();
     const Tensor w = at::randn({64, 48}).requires_grad_();
     const Tensor out = call(pair, {x, w}).front();
@@ -67,7 +67,7 @@ TEST(Float8, EveryProductIsThatOfTheRoundedNumbers) {
     EXPECT_LT(distance(out.view({tokens, 64}), rounded(rows).mm(rounded(plain).t())), kBf16);
     EXPECT_LT(distance(x.grad().view({tokens, 48}), rounded(d_out, type).mm(rounded(plain.t()).t())), kBf16);
     EXPECT_LT(distance(w.grad(), rounded(d_out.t(), type).mm(rounded(rows.t()).t())), kBf16);
-    // And near the product of the numbers themselves: 3 bits of fraction in one factor, 3 or 2 in the other.
+    // Also near the product of the original numbers: one factor has 3 bits of fraction, the other 3 or 2.
     EXPECT_LT(distance(out.view({tokens, 64}), rows.to(at::kDouble).mm(plain.to(at::kDouble).t())), 0.05);
     EXPECT_LT(distance(w.grad(), d_out.to(at::kDouble).t().mm(rows.to(at::kDouble))), 0.08);
     EXPECT_EQ(w.grad().scalar_type(), at::kFloat);
@@ -75,15 +75,15 @@ TEST(Float8, EveryProductIsThatOfTheRoundedNumbers) {
   }
 }
 
-/// Linears that share an input: their matrices are rounded as one, their gradients as another, and the
-/// gradient of x is one product of the two.
+/// Linears that share an input: their matrices are rounded as one matrix, their gradients as another, and the
+/// gradient of x is the product of both.
 TEST(Float8, LinearsOfOneInputAreOneMatrix) {
   at::manual_seed(6);
   constexpr double kBf16 = 4e-3;
   const Tensors w = {at::randn({64, 48}), 5 * at::randn({32, 48}), at::randn({32, 48})};
   const auto together = [](const Tensors& parts, int64_t axis) { return at::cat(parts, axis); };
   for (const auto scaling : {Scaling::tensorwise, Scaling::rowwise})
-    for (const size_t without : {3, 1, 0}) {  // an output that nobody reads
+    for (const size_t without : {3, 1, 0}) {  // an unused output
       const Tensor x = at::randn({2, 16, 48}).to(at::kBFloat16).requires_grad_();
       Tensors in = {x}, g;
       for (const Tensor& each : w) in.push_back(each.clone().requires_grad_());
@@ -146,8 +146,8 @@ TEST(Float8, TrainingFollowsFp32WhateverIsBelow) {
   EXPECT_LT(difference("rowwise", autocast), kTolerance);
 }
 
-/// So few steps of so small a model say little by their losses. Gradient norms, which `optrush check`
-/// compares as well, tell a scale that is lost on the way from rounding.
+/// Losses of a few steps of a small model show little. Gradient norms distinguish a lost scale from rounding.
+/// `optrush check` compares them as well.
 TEST(Float8, ALostScaleShowsInTheGradientNorm) {
   const auto norm = [](const Stack& stack, double factor = 1) {
     const auto scaled = [factor](Ops::Linear::Fn inner, const Module& module) -> Ops::Linear::Fn {

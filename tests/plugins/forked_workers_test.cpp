@@ -1,5 +1,5 @@
-// Plans and runs by forks of a worker that has loaded LibTorch: the same results, ends and messages as by a
-// process for each.
+// Plans and runs in forks of a worker that has loaded LibTorch: results, ends and messages equal those of
+// separate processes.
 #include "launch/fork_server.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace optrush {
 namespace {
 namespace fs = std::filesystem;
 
-/// Plans and trains a model that is as small as possible.
+/// Plans and trains the smallest possible model.
 class ForkedWorkers : public ::testing::Test {
  protected:
   static RunSpec small_spec(const std::vector<std::string>& plugins = {}) {
@@ -25,7 +25,7 @@ class ForkedWorkers : public ::testing::Test {
     spec.model = {{"dim", 16}, {"n_layers", 1}, {"n_heads", 2}, {"n_kv_heads", 1}, {"ffn_dim", 16}};
     spec.train.micro_batch = 1;
     spec.train.seq_len = 8;
-    spec.device = "cuda";  // whose memory is not that of this moment
+    spec.device = "cuda";  // its memory does not depend on the moment
     spec.threads = 1;
     spec.plugin_path = {testing::build_folder() + "/plugins", testing::build_folder() + "/tests/plugins"};
     for (const auto& plugin : plugins) spec.plugins.push_back({.name = plugin});
@@ -139,7 +139,8 @@ TEST_F(ForkedWorkers, TrainToTheSameLosses) {
     EXPECT_EQ(losses(forked), losses(started));
     EXPECT_EQ(forked.at("memory").at("peak_allocated"), started.at("memory").at("peak_allocated"));
     const double process = started.at("memory").at("process");
-    EXPECT_NEAR(forked.at("memory").at("process"), process, 0.1 * process) << "with its libraries";
+    EXPECT_NEAR(forked.at("memory").at("process"), process, 0.1 * process)
+        << "the process's memory includes its libraries";
   }
 }
 

@@ -1,5 +1,5 @@
-// What one process can show of sharding: where elements lie, memory that comes and goes under autograd, what
-// is gathered when, and what a plan predicts of memory and traffic. tests/distributed holds the ranks.
+// Sharding in one process: the places of elements, memory under autograd, the order of gathers, and a plan's
+// predictions of memory and traffic. tests/distributed has tests with several ranks.
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ RunSpec ranks_spec(int64_t ranks, Json options, const Json& model = Json::object
   return spec;
 }
 
-/// As far as plans go: rank `rank` knows what it keeps.
+/// Rank `rank` of a planned mesh.
 std::unique_ptr<RunSetup> declared(const RunSpec& spec, int64_t rank,
                                    const std::function<void(Recipe&)>& edit = {}) {
   auto session =
@@ -138,10 +138,10 @@ TEST(FsdpStorage, ViewsSeeTheMemoryThatIsThere) {
   EXPECT_TRUE(at::equal(x.grad(), again.grad()));
   const auto version = weight._version();
   flat.renew();
-  EXPECT_GT(weight._version(), version) << "copies of old values would be taken for new ones";
+  EXPECT_GT(weight._version(), version) << "cached copies of old values must be detected";
 }
 
-/// A step of a plan on tensors without values; `edit` as of Session::open.
+/// A step of a plan on tensors without values. `edit` as in Session::open.
 class Predicted {
  public:
   explicit Predicted(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {})
@@ -187,7 +187,7 @@ class Predicted {
   int64_t number_ = 0;
 };
 
-/// What is whole or on its way when a unit computes, in the order in which units do.
+/// The gathered groups and pending collectives when each unit computes, in order.
 struct Watched {
   Sharded* sharded = nullptr;
   struct Moment {
@@ -210,7 +210,7 @@ struct Watched {
   bool anything_present() const {
     return std::ranges::any_of(sharded->groups(), [](const FlatGroup& group) { return group.present(); });
   }
-  /// The engine by hand, seen from inside of each unit.
+  /// The engine, observed from each unit.
   std::function<void(Recipe&)> edits(const Policy& policy) {
     return [this, policy](Recipe& recipe) {
       recipe.data_parallel.replace(
@@ -229,7 +229,7 @@ struct Watched {
           look(unit, false);
           const Tensor out = inner(x, batch);
           out.register_hook([this, &unit](const Tensor&) { look(unit, true); });
-          return out * 1;  // its backward comes first, and then the unit's own
+          return out * 1;  // its backward runs before the unit's
         };
       });
     };
@@ -286,14 +286,14 @@ TEST(FsdpGathers, ParametersStayWholeWhereThePolicySaysSo) {
   Predicted whole(four_blocks(), stage_two.edits({.stage = 2}));
   whole.step();
   EXPECT_EQ(stage_two.moments.back().present, range(0, 5));
-  EXPECT_FALSE(stage_two.anything_present()) << "the update makes them old";
+  EXPECT_FALSE(stage_two.anything_present()) << "the update invalidates them";
   Predicted without_reshard(four_blocks(), kept.edits({.stage = 3, .reshard_after_forward = false}));
   without_reshard.step();
   EXPECT_EQ(kept.moments[5].present, range(0, 5)) << "in the last forward";
   EXPECT_EQ(kept.moments.back().present, range(0, 0)) << "in the last backward";
 }
 
-/// Large matrices beside few tokens: what is left is the state.
+/// Large matrices and few tokens, so the state dominates the memory.
 const Json kHeavy = {{"vocab_size", 64}, {"dim", 512},    {"n_heads", 4},           {"n_kv_heads", 4},
                      {"ffn_dim", 1536},  {"n_layers", 8}, {"tie_embeddings", false}};
 constexpr double kBlock = (4.0 * 512 * 512 + 3.0 * 512 * 1536 + 2 * 512) * 4, kWidest = 512.0 * 1536 * 4;
@@ -315,8 +315,8 @@ TEST(FsdpForecast, MemoryOfARankIsThatOfTheory) {
           forecast(heavy_spec(static_cast<int64_t>(n), {{"stage", stage}}, stage == 3 ? 1 : 2), at::kCUDA);
       ASSERT_TRUE(found);
       const double state = 3 * kPsi / n;  // parameters and two moments
-      // A block's gradients, those of the block before it on their way, and a matrix's as autograd makes it,
-      // twice.
+      // A block's gradients, the pending gradients of the block before it, and two copies of a matrix's
+      // gradient from autograd.
       const double reducing = 2 * kBlock + kBlock / n + 2 * kWidest;
       const double expected = stage == 1   ? state + 2 * kPsi + 2 * kWidest
                               : stage == 2 ? state + kPsi + kPsi / n + reducing
@@ -329,7 +329,7 @@ TEST(FsdpForecast, MemoryOfARankIsThatOfTheory) {
 TEST(FsdpForecast, TrafficOfARankIsThatOfTheory) {
   struct Case {
     Json options;
-    double gathers, sums;  ///< of psi, for three micro-batches
+    double gathers, sums;  ///< multiples of psi, for three micro-batches
   };
   for (const auto& [options, gathers, sums] :
        {Case{{{"stage", 1}}, 1, 1}, Case{{{"stage", 2}}, 1, 3}, Case{{{"stage", 3}}, 6, 3},
@@ -364,7 +364,7 @@ TEST(FsdpForecast, TrafficIsForeseenWhereUnitsShareParametersOrHaveNoBackward) {
         }
 }
 
-/// One byte for each two elements, and a scale for each eight.
+/// One byte for two elements, and a scale for eight.
 class HalfBytes final : public Codec {
  public:
   std::vector<Field> fields() const override { return {{"codes", at::kByte, 2}, {"scales", at::kFloat, 8}}; }

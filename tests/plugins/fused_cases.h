@@ -12,7 +12,7 @@
 #include "model/operators.h"
 #include "pairs.h"
 
-/// The fused pairs beside their plain forms, and how they are compared: on a CPU and on a GPU.
+/// The fused pairs and their plain forms, with comparisons on a CPU and a GPU.
 namespace optrush::testing {
 inline constexpr double kEps = 1e-5;
 using Function = std::function<Tensors(const Tensors&)>;
@@ -32,7 +32,7 @@ inline Tensors default_geglu(const Tensors& in) {
   return {plain::geglu(in[0], in[1], Activation::gelu_tanh)};
 }
 
-/// A pair beside its plain form. The tables of `position` are no inputs to derive by.
+/// A pair and its plain form. The tables of `position` have no gradients.
 struct Case {
   std::string name;
   Differentiable pair;
@@ -101,7 +101,8 @@ inline void expect_near(const Tensors& got, const Tensors& expected, double tole
   }
 }
 
-/// The pair on `device`, beside the plain form in fp64 on the same numbers with its results in their type.
+/// Compares the pair on `device` with the plain form in fp64 on the same numbers. Results are converted to
+/// their type.
 inline void expect_like_plain(const Case& c, const Tensors& in, double tolerance,
                               at::Device device = at::kCPU) {
   const auto type = in[0].scalar_type();
@@ -124,9 +125,9 @@ inline void expect_like_plain(const Case& c, const Tensors& in, double tolerance
   expect_near(fused.gradients, plain.gradients, tolerance, "gradient");
 }
 
-/// What one rounding of the result leaves: half a unit in the last place, more for sums of rounded values.
+/// The error of one rounding of the result: half a unit in the last place, more for sums of rounded values.
 inline constexpr std::pair<at::ScalarType, double> kTypes[] = {
     {at::kDouble, 1e-12}, {at::kFloat, 1e-5}, {at::kBFloat16, 1.0 / 128}, {at::kHalf, 1.0 / 1024}};
-// 64 fills vectors, 67 and 3 leave rests, 1 is less than any vector.
+// 64 fills vectors, 67 and 3 have remainders, 1 is less than any vector.
 inline constexpr int64_t kWidths[] = {64, 67, 3, 1, 256};
 }  // namespace optrush::testing

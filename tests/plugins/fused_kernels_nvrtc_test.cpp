@@ -1,5 +1,5 @@
-// Every GPU kernel of the plugins compiles for the architectures that matter, on a machine without a GPU too,
-// and what it works with stays in registers.
+// Every GPU kernel of the plugins compiles for all supported architectures, also without a GPU, and does not
+// spill registers.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -20,12 +20,12 @@ constexpr int64_t kWidth = 2048;
 struct Instance {
   const GpuProgram* program;
   std::string kernel;
-  /// Moves 16 bytes at a time and computes in fp32: fp64 has twice the registers a number, and rows of an odd
-  /// width twice the loops.
+  /// Only kernels that move 16 bytes at a time and compute in fp32: fp64 needs twice the registers per
+  /// number, and rows of an odd width twice the loops.
   bool fast = true;
 };
 
-/// As they are launched for rows of kWidth, and for rows of an odd width.
+/// Launch shapes for rows of kWidth and for rows of an odd width.
 std::vector<Instance> every_kernel() {
   std::vector<Instance> all;
   const auto norms = [&](Type x, Type delta, Type out, int64_t lanes) {
@@ -72,7 +72,7 @@ std::vector<Instance> every_kernel() {
 
 class FusedKernelsNvrtc : public ::testing::Test {
  protected:
-  // Not the user's cache; one that lasts as long as the build, since what changed has another name in it.
+  // A cache in the build folder instead of the user's. Changed sources have other names in it.
   void SetUp() override { setenv("OPTRUSH_CACHE", (testing::build_folder() + "/tests/cache").c_str(), 1); }
   void TearDown() override { unsetenv("OPTRUSH_CACHE"); }
 };
@@ -106,7 +106,7 @@ TEST_F(FusedKernelsNvrtc, ARowTooWideForItsRegistersSpillsAndTheCodeSaysSo) {
         gpu::norm_program().source(),
         gpu::norm_backward_name(Type::fp32, Type::fp32, Type::fp32, shape, true, false), "sm_90");
     const auto resources = testing::resources_of(code.image);
-    EXPECT_LE(resources.registers * shape.threads, 65536);  // else it could not be launched
+    EXPECT_LE(resources.registers * shape.threads, 65536);  // otherwise the launch would fail
     EXPECT_GT(resources.local_bytes, 0);
   } catch (const Error& error) {
     if (std::string(error.what()).find("was not found") != std::string::npos) GTEST_SKIP() << error.what();

@@ -64,12 +64,13 @@ TEST(FusedKernels, TablesMayServeTheWholeBatch) {
   Tensors in = inputs(c, at::kDouble, 16);
   in[2] = in[2].slice(0, 0, 1), in[3] = in[3].slice(0, 0, 1);
   expect_like_plain(c, in, 1e-12);
-  // Halves that differ: the backward is the transpose, not the rotation by the negative angle.
+  // The halves of the tables differ, so the backward is the transpose and not a rotation by the negative
+  // angle.
   in[2] = random({2, 1, 3, 16}, at::kDouble), in[3] = random({2, 1, 3, 16}, at::kDouble);
   expect_like_plain(c, in, 1e-12);
 }
 
-/// Largest errors of q kᵀ over 256 positions at and below `position`, of heads in bf16 that were rotated by
+/// The largest errors of q kᵀ over 256 positions up to `position`, for heads in bf16 that are rotated by
 /// tables in `type`.
 double score_error(int64_t position, at::ScalarType type) {
   constexpr int64_t kPositions = 256, kWidth = 64;
@@ -93,7 +94,8 @@ TEST(FusedKernels, TablesInFp32AreWorthTheirBytesAtEveryPosition) {
   const double near = score_error(512, at::kFloat);
   for (const int64_t position : {512, 131072}) {
     const double wide = score_error(position, at::kFloat), low = score_error(position, at::kBFloat16);
-    EXPECT_LT(wide, 1.5 * near) << position;  // angles are made in fp64: distance costs next to nothing
+    EXPECT_LT(wide, 1.5 * near)
+        << position;  // angles are computed in fp64, so distance costs little accuracy
     EXPECT_GT(low, 1.15 * wide) << position;
   }
 }
@@ -119,7 +121,7 @@ TEST(FusedKernels, ExtremesOfTheSigmoidStayFinite) {
   expect_like_plain(c, {gate.to(at::kDouble), at::ones_like(gate, at::kDouble)}, 1e-12);
   const Case geglu = cases()[4];
   expect_like_plain(geglu, {gate, at::ones_like(gate)}, 2e-6);
-  // Its cube is beyond fp32, its slope 0 or 1.
+  // The cube of this number overflows fp32. The slope is 0 or 1.
   const Tensor far = at::tensor({-1e15, 1e15}, at::kFloat).requires_grad_();
   const Tensor out = call(geglu.pair, {far, at::ones_like(far)})[0];
   out.sum().backward();
@@ -150,7 +152,7 @@ TEST(FusedKernels, TheWeightGradientIsTheSameBitsEachTimeAndCloseToDouble) {
 }
 
 TEST(FusedKernels, LargeResultsAreStoredPastTheCacheAndAreTheSame) {
-  // Large enough for streaming stores, whose rows start at cache lines.
+  // Large enough for streaming stores. Rows start at cache lines.
   const Tensor gate = at::randn({5000, 4096}), up = at::randn({5000, 4096});
   const Tensor out = call(fused::swiglu(), {gate, up})[0];
   EXPECT_TRUE(at::allclose(out, plain::swiglu(gate, up), 1e-5, 1e-6));
@@ -177,7 +179,7 @@ TEST(FusedKernels, SaveNoMoreThanThePlainForms) {
           saved_bytes([&](const Tensors& given) { return call(c.pair, given); }, in, c.derived);
       EXPECT_LE(fused, saved_bytes(c.plain, in, c.derived));
       const int64_t rows = 2 * 3, sum = rows * 64 * static_cast<int64_t>(c10::elementSize(type));
-      // Beside the inputs, which live anyway here: a number a row, and the new residual stream.
+      // In addition to the inputs: one number per row, and the new residual stream.
       const int64_t expected = c.name == "norm" ? rows * 4 : c.name == "add_norm" ? rows * 4 + sum : 0;
       EXPECT_EQ(fused, expected);
     }

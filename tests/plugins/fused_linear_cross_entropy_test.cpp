@@ -1,4 +1,5 @@
-// fused_linear_cross_entropy: loss and gradients of the plain form, and how little of the logits exists.
+// fused_linear_cross_entropy: loss and gradients equal the plain form, and only a part of the logits exists
+// at a time.
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
@@ -88,7 +89,7 @@ TEST(FusedLinearCrossEntropy, WhatATracerSeesIsTheSame) {
 }
 
 TEST(FusedLinearCrossEntropy, ALongSumDoesNotOverflowInFp16) {
-  // 400 tokens push the same way: the gradient of the matrix is about 80,000, more than fp16 holds.
+  // 400 tokens push in the same direction. The gradient of the matrix is about 80,000, which overflows fp16.
   const Tensor x = at::full({400, 1}, 400.0, at::kHalf), weight = at::zeros({2, 1}, at::kHalf);
   for (const int64_t chunk : {0, 100}) {
     const auto saved =
@@ -155,11 +156,11 @@ TEST(FusedLinearCrossEntropy, ChunksFillTheDeviceAndAreBoundedInBytes) {
   constexpr int64_t kMiB = int64_t{1} << 20;
   const int64_t llama = 128256 * 2;  // bytes of a row in bf16
   EXPECT_EQ(automatic_chunk(llama, 16384, at::kCUDA), 4096);
-  EXPECT_EQ(automatic_chunk(llama * 2, 16384, at::kCUDA), 4096);       // fp32: 2 GiB at most
+  EXPECT_EQ(automatic_chunk(llama * 2, 16384, at::kCUDA), 4096);       // fp32: at most 2 GiB
   EXPECT_EQ(automatic_chunk(llama * 4, 16384, at::kCUDA), 16384 / 8);  // fp64: fewer rows
   EXPECT_EQ(automatic_chunk(32000 * 2, 16384, at::kCUDA), 16384);      // a small vocabulary: all at once
   EXPECT_LE(automatic_chunk(llama, 1000, at::kCPU) * llama, 64 * kMiB);
-  EXPECT_EQ(automatic_chunk(llama, 300, at::kCPU), 150);  // evenly: 261 would leave 39
+  EXPECT_EQ(automatic_chunk(llama, 300, at::kCPU), 150);  // equal chunks: with 261, the last would have 39
   EXPECT_EQ(automatic_chunk(128 * kMiB, 10, at::kCPU), 1);
 }
 
@@ -194,7 +195,7 @@ TEST(FusedLinearCrossEntropy, AFrozenMatrixCostsNoWork) {
   EXPECT_TRUE(x.grad().defined());
 }
 
-/// Peak bytes of a loss and its backward beyond what is there before and what they leave behind.
+/// Peak bytes of a loss and its backward, without inputs and results.
 template <class Loss>
 int64_t peak_of_loss(const Loss& loss, const Problem& problem) {
   const int64_t before = cpu_allocated();
@@ -222,7 +223,7 @@ TEST(FusedLinearCrossEntropy, KeepsATenthOfLogitsAndTheirGradientAtALargeVocabul
   const int64_t logits = kTokens * kVocabulary * 4;
   EXPECT_GE(plain, 2 * logits);
   EXPECT_LE(fused, 2 * logits / 10);
-  // One chunk of logits is all of that size: their gradient takes their place.
+  // Only one chunk of logits exists, because the gradient overwrites it.
   EXPECT_LE(fused, 2 * kVocabulary * 4 + 16384);
 }
 

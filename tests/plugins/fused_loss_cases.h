@@ -8,9 +8,9 @@
 #include "loss_function.h"
 #include "model/operators.h"
 
-/// The fused loss beside its plain form: on a CPU and on a GPU.
+/// The fused loss and its plain form, on a CPU and on a GPU.
 namespace optrush::testing {
-/// Largest difference over the largest value.
+/// The largest difference, relative to the largest value.
 inline double apart(const Tensor& is, const Tensor& expected) {
   const Tensor a = is.detach().cpu().to(at::kDouble), b = expected.detach().to(at::kDouble);
   return (a - b).abs().max().item<double>() / b.abs().max().item<double>();
@@ -23,7 +23,8 @@ struct LossCase {
   double soft_cap = 0;
 };
 
-/// The pair on `device`, beside the plain form in fp64 on the same numbers: loss and both gradients.
+/// Compares the pair on `device` with the plain form in fp64 on the same numbers: the loss and both
+/// gradients.
 inline void expect_plain_loss(const LossCase& given, at::Device device = at::kCPU) {
   const auto& [type, tolerance, vocabulary, chunk, soft_cap] = given;
   SCOPED_TRACE(std::string(c10::toString(type)) + ", vocabulary " + std::to_string(vocabulary) + ", chunk " +

@@ -1,5 +1,5 @@
-// fused_projections: the forward has the bits of separate linears, the backward their gradients with
-// fewer passes; parameters and states stay those of separate matrices.
+// fused_projections. The forward gives the bits of separate linears, and the backward their gradients in
+// fewer passes. Parameters and states are separate matrices.
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using namespace fused_projections;
 const PluginUse kFused = {"fused_projections", Json::object()};
 const PluginUse kBf16 = {"mixed_precision", {{"dtype", "bf16"}}};
 
-/// x (2, 5, D) and matrices of so many rows, which are rows of one where `together`.
+/// x (2, 5, D) and matrices with these numbers of rows. If `together`, they are rows of one matrix.
 Tensors projection_inputs(const std::vector<int64_t>& rows, int64_t columns, at::ScalarType type,
                           bool together) {
   int64_t all = 0;
@@ -43,7 +43,7 @@ Tensors separate_linears(const Tensors& in) {
   return out;
 }
 
-/// Outputs, and the gradients of a weighted sum of them.
+/// The outputs, and the gradients of a weighted sum of them.
 std::pair<Tensors, Tensors> outputs_and_gradients(const std::function<Tensors(const Tensors&)>& function,
                                                   const Tensors& in, const Tensors& weights) {
   Tensors out = function(in);
@@ -65,7 +65,7 @@ double relative(const Tensor& got, const Tensor& expected) {
   return ((got - expected).abs().max() / expected.abs().max().clamp_min(1e-30)).item<double>();
 }
 
-/// Of q, k, v with few key and value heads, which join, and of gate, up, which do not.
+/// q, k, v with few key/value heads are joined. gate, up are not.
 const std::vector<std::vector<int64_t>> kShapes = {{16, 8, 8}, {32, 32}, {16, 16, 16}};
 
 TEST(FusedProjections, TheForwardHasTheBitsOfSeparateLinearsAndTheBackwardTheirGradients) {
@@ -98,7 +98,7 @@ TEST(FusedProjections, PassGradcheck) {
       const Tensors in = projection_inputs(rows, 16, at::kDouble, together);
       const Differentiable op = make_projections(all_of(in));
       gradcheck([&](const Tensors& given) { return call(op, given); }, in);
-      // An output that nobody used has no gradient.
+      // An unused output has no gradient.
       const auto second = [&](const Tensors& given) {
         Tensors all = in;
         all[0] = given[0], all[2] = given[1];
@@ -132,8 +132,8 @@ TEST(FusedProjections, AnInputIsMultipliedOnceForAllThatShareIt) {
   parts.take(0, x, make);
   EXPECT_EQ(parts.take(1, x, make).item<double>(), 1);
   EXPECT_EQ(made, 1);
-  parts.take(0, x, make);  // a second call of all
-  parts.take(0, x, make);  // of one alone
+  parts.take(0, x, make);  // a second call of all parts
+  parts.take(0, x, make);  // a call of one part
   EXPECT_EQ(made, 3);
   parts.take(1, y, make);  // another tensor
   EXPECT_EQ(made, 4);
@@ -195,7 +195,7 @@ TEST(FusedProjections, MatricesAreRowsOfOneAndStillParametersOfTheirOwn) {
   EXPECT_EQ(names(trained.session()), names(plain.session()));
   for (const Param* param : params.all())
     EXPECT_TRUE(at::equal(param->leaf, plain.session().params().at(param->name).leaf)) << param->name;
-  // The optimizer writes to what the products read.
+  // The optimizer writes to the memory that the products read.
   const auto got = losses(trained.train()), expected = losses(plain.train());
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-6 * expected[i]) << i;
   EXPECT_TRUE(rows_of_one(matrices()).defined());

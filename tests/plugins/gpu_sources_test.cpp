@@ -1,4 +1,4 @@
-// What the GPU kernels compute, without a GPU: their sources run by threads of the host, beside the formulas.
+// The results of GPU kernels without a GPU: threads of the host run their sources, compared with formulas.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -36,7 +36,7 @@ T narrowed(double x) {
     return static_cast<T>(x);
 }
 
-/// Numbers in memory as a kernel takes them, with an address of 16 bytes.
+/// Numbers in memory for a kernel, aligned to 16 bytes.
 template <class T>
 class Memory {
  public:
@@ -119,7 +119,7 @@ void check_loss(int width, unsigned int threads) {
   }
   expect_near(losses.numbers(), expected_losses, sizeof(T) == 8 ? 1e-12 : 2e-6);
   Numbers got = logits.numbers();
-  for (int row = 0; row < kRows; ++row)  // what is behind the end of a row does not count
+  for (int row = 0; row < kRows; ++row)  // bytes after the end of a row are ignored
     for (int i = width; i < stride; ++i)
       got[static_cast<size_t>(row * stride + i)] = expected[static_cast<size_t>(row * stride + i)];
   expect_near(got, expected, kTolerance<T>);
@@ -140,8 +140,7 @@ TEST(GpuSources, TheLossAndItsGradientInPlace) {
   }
 }
 
-/// RMSNorm of x + delta (or of x), forward and backward, as launch.cpp launches them; blocks take several
-/// rows.
+/// RMSNorm of x + delta (or of x), forward and backward, launched as in launch.cpp. A block has several rows.
 template <class S, class D, class O, int N, int steps, bool adds>
 void check_norm(int width) {
   SCOPED_TRACE("width " + std::to_string(width) + (adds ? ", residual" : ""));

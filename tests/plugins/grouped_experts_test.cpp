@@ -1,5 +1,5 @@
-// grouped_experts: products of groups are those of one expert after the other, by a loop and by LibTorch's
-// grouped product; training is that of the plain form; what it would leave out is refused.
+// grouped_experts. Products of groups equal separate products of each expert, by a loop and by LibTorch's
+// grouped product. Training equals the plain form. Stacks that it would ignore are refused.
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using namespace grouped_experts;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// Groups of these lengths, one of them without rows: x (N, K), ends, and matrices (F, K) of one memory.
+/// Groups of these lengths: x (N, K), ends, and matrices (F, K) in one memory. One group has no rows.
 Tensors grouped_inputs(at::ScalarType type, const std::vector<int>& lengths = {3, 0, 5, 1}, int64_t width = 8,
                        int64_t out = 16) {
   at::manual_seed(3);
@@ -29,7 +29,7 @@ Tensors grouped_inputs(at::ScalarType type, const std::vector<int>& lengths = {3
   return in;
 }
 
-/// Each group's rows by themselves.
+/// The product of each group's rows separately.
 Tensor separate(const Tensors& in) {
   Tensors parts;
   int64_t begin = 0;
@@ -41,7 +41,7 @@ Tensor separate(const Tensors& in) {
   return at::cat(parts);
 }
 
-/// The output, and the gradients of a weighted sum of it: of x and of each matrix.
+/// The output, and the gradients of a weighted sum of it for x and each matrix.
 Tensors output_and_gradients(const std::function<Tensor(const Tensors&)>& function, const Tensors& given) {
   Tensors in = given;
   for (size_t i = 0; i < in.size(); ++i)
@@ -65,7 +65,7 @@ TEST(GroupedProduct, IsTheProductOfEachGroup) {
   const Tensors is = output_and_gradients(by(op), in), expected = output_and_gradients(separate, in);
   ASSERT_EQ(is.size(), expected.size());
   for (size_t i = 0; i < is.size(); ++i) EXPECT_TRUE(at::allclose(is[i], expected[i], 1e-12, 1e-12)) << i;
-  EXPECT_EQ(is[3].abs().max().item<double>(), 0) << "the matrix without rows";
+  EXPECT_EQ(is[3].abs().max().item<double>(), 0) << "the matrix of the empty group";
   Tensors checked = in;
   for (size_t i = 0; i < checked.size(); ++i)
     if (i != 1) checked[i].requires_grad_();
@@ -131,7 +131,7 @@ TEST(GroupedProduct, OnAGpuItIsOneProductWithoutAWaitOfTheHost) {
   EXPECT_EQ(gradients[0].sizes(), in[0].sizes());
   EXPECT_EQ(gradients[2].sizes(), in[2].sizes());
   constexpr double kFlops = 2.0 * kRows * kWidth * kOut;
-  // A product is a kernel that finds where the groups are, and the product itself.
+  // A product has two kernels: one finds the groups, one multiplies.
   EXPECT_EQ(costs.of(Bucket::forward).launches, 2);
   EXPECT_EQ(costs.of(Bucket::backward).launches, 4);
   EXPECT_EQ(costs.of(Bucket::forward).matmul_flops, kFlops);
@@ -195,7 +195,8 @@ TEST(GroupedExperts, TheMatricesLieInOneMemoryAndStayParameters) {
   EXPECT_TRUE(stack_of(gates).defined());
   const Tensor before = stack_of(gates).clone();
   trained.train();
-  EXPECT_FALSE(at::equal(stack_of(gates), before)) << "the optimizer changes what the product reads";
+  EXPECT_FALSE(at::equal(stack_of(gates), before))
+      << "the optimizer changes the memory that the product reads";
 }
 
 TEST(GroupedExperts, WhatTheyWouldLeaveOutIsRefusedByName) {

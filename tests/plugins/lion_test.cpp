@@ -1,4 +1,4 @@
-// Lion: its formula, one number a parameter, and state that goes on.
+// Lion: its formula, one number per parameter, and continuing from a saved state.
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ struct OneShard {
   }
 };
 
-/// A rate that every type has exactly.
+/// A rate that every type represents exactly.
 Update rate(double lr) { return {.lr = lr, .lr_tensor = at::scalar_tensor(lr, at::kFloat)}; }
 
 TEST(Lion, IsTheFormula) {
@@ -62,7 +62,7 @@ TEST(Lion, AnOverflowedGradientIsNoStepAndNoGradientIsNoDecay) {
     one.shard.grad = Tensor();
     optimizer->step({&one.shard, 1}, rate(0.125));
     EXPECT_TRUE(at::equal(one.shard.data, value));
-    // A step that is not skipped is the same where a skip was possible.
+    // A step that may be skipped but is not equals a plain step.
     OneShard other(type);
     const auto plain = lion::make_optimizer({.weight_decay = 0.3}, {&other.shard, 1});
     other.shard.grad = at::cos(other.shard.data);
@@ -82,7 +82,7 @@ TEST(Lion, KeepsOneNumberForEachParameter) {
   EXPECT_EQ(adamw["optimizer_state"].get<int64_t>(), 2 * lion["optimizer_state"].get<int64_t>());
 }
 
-/// Each parameter has moved by the learning rate, or by nothing where it had no gradient.
+/// Each parameter moves by the learning rate, or not at all without a gradient.
 TEST(Lion, TrainsByTheRateOfTheSpec) {
   RunSpec spec = nano_spec({use("lion")});
   spec.train.lr = 0x1p-6;

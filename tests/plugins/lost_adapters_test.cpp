@@ -1,5 +1,5 @@
-// A base that multiplies with a linear's matrix itself, beside an adapter on that linear: refused where the
-// adapter would be left out, and only there.
+// A base that multiplies with a linear's matrix, stacked with an adapter on that linear. The stack is refused
+// only if the base would ignore the adapter.
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 
@@ -39,7 +39,7 @@ TEST(LostAdapters, NothingIsLostOfOtherLinears) {
   for (size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(got[i], plain[i], 1e-5 * plain[i]);
 }
 
-/// An MLP made of its parts, with or without saying that it keeps what was done to them.
+/// An MLP that calls its parts. `offers` declares whether it keeps edits of the parts.
 std::function<void(Recipe&)> mlp_of_parts(std::vector<std::string> offers) {
   return [offers = std::move(offers)](Recipe& recipe) {
     recipe.ops.mlp.replace(
@@ -58,7 +58,7 @@ TEST(LostAdapters, ABaseMadeOfThePartsSaysThatItKeepsThem) {
       HasSubstr("plugin 'test' replaces mlp and would ignore 'model.layers.0.mlp.up_proj.lora_A.weight'"));
   EXPECT_EQ(error_of([] { Trained(nano_spec({lora({"o_proj"})}), mlp_of_parts({})); }), "");
 }
-/// The plain loss and the mean square of the log of the softmax's denominator, as PaLM adds it
+/// The plain loss plus PaLM's term: the mean square of the log of the softmax's denominator
 /// (arXiv:2204.02311).
 std::function<void(Recipe&)> z_loss(double weight) {
   return [weight](Recipe& recipe) {
@@ -77,7 +77,7 @@ TEST(LostAdapters, AHeadLossMadeOfThePartsTrainsTheAdapterOfTheHead) {
   const auto plain = losses(Trained(spec).train());
   const auto with_nothing_added = losses(Trained(spec, z_loss(0)).train());
   for (size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(with_nothing_added[i], plain[i], 1e-5 * plain[i]);
-  EXPECT_LT(plain.back(), plain.front());  // nothing but the adapter can make it fall
+  EXPECT_LT(plain.back(), plain.front());  // only the adapter can make the loss fall
   EXPECT_GT(losses(Trained(spec, z_loss(1e-2)).train()).front(), plain.front() * 1.001);
 }
 }  // namespace

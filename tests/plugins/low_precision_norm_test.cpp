@@ -1,4 +1,4 @@
-// Norms in low precision: their types, their values against the formula in double, and training with them.
+// Norms in low precision: types, values against the formula in double, and training.
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ const PluginUse kNorm{"low_precision_norm", Json::object()};
 const PluginUse kAutocast{"mixed_precision", Json::object()};
 const char* const kKinds[] = {"rmsnorm", "layernorm", "layernorm_without_parameters"};
 
-/// The formula in double, with weight and bias of the module as they are.
+/// The formula in double, with the module's weight and bias.
 Tensor formula(const Tensor& x, const Module& module, const NormArgs& args) {
   Tensor wide = x.to(at::kDouble);
   if (args.kind != NormKind::rmsnorm) wide = wide - wide.mean(-1, true);
@@ -22,7 +22,8 @@ Tensor formula(const Tensor& x, const Module& module, const NormArgs& args) {
   return normed;
 }
 
-/// Trains, and sees the input and the result of every norm. `apart` is the largest distance to the formula.
+/// Trains and records the input and the result of every norm. `apart` is the largest distance from the
+/// formula.
 struct Seen {
   std::set<at::ScalarType> streams, results;
   double apart = 0;
@@ -58,7 +59,7 @@ Seen seen_in(const RunSpec& spec) {
           };
         });
   });
-  // Weights and biases that a mistake shows in.
+  // Weights and biases that reveal a mistake.
   for (Param* param : trained.session().params().all())
     if (param->shape.size() == 1) {
       const at::NoGradGuard no_grad;
@@ -69,7 +70,7 @@ Seen seen_in(const RunSpec& spec) {
 }
 
 RunSpec spec_with_norm(const char* kind, Stack stack) {
-  at::set_num_threads(1);  // many tiny runs, on a machine that may be busy
+  at::set_num_threads(1);  // the runs are tiny, and the machine may be busy
   RunSpec spec = nano_spec(std::move(stack));
   spec.model["norm"] = kind;
   return spec;

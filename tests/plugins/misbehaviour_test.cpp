@@ -1,4 +1,4 @@
-// Plugins that throw, crash, hang or chatter, stacked in real runs: each becomes a row with its reason.
+// Plugins that throw, crash, hang or print, in real runs. Each gives a row with the reason.
 #include <gmock/gmock.h>
 
 #include "base/files.h"
@@ -16,7 +16,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// One run of a tiny model, as the controller makes it.
+/// A run of a tiny model, started as by the controller.
 class Misbehaviour : public ::testing::Test {
  protected:
   Json run(const std::vector<std::string>& plugins, double timeout_s = 100) {
@@ -33,7 +33,7 @@ class Misbehaviour : public ::testing::Test {
     const fs::path program = fs::path(testing::build_folder()) / "bin/optrush-worker";
     const Command worker = {
         {program, "run", "--spec", out / "spec.json", "--out", out},
-        {{"ASAN_OPTIONS", "handle_segv=0"}},  // a sanitizer would end the process its own way
+        {{"ASAN_OPTIONS", "handle_segv=0"}},  // a sanitizer would handle the signal itself
         out / "log.txt"};
     Interrupts interrupts;
     const ProcessEnd end = run_process(worker, {.timeout_s = timeout_s, .grace_s = 1}, interrupts);

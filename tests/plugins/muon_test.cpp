@@ -1,4 +1,4 @@
-// Muon: what the iteration makes of singular values, which parameters it updates, and how far.
+// Muon: the singular values after the iteration, the parameters that it updates, and the size of updates.
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 
@@ -24,7 +24,7 @@ Tensor random(const std::vector<int64_t>& shape, at::ScalarType type) {
   return at::randn(shape, at::kDouble).to(type);
 }
 
-/// What five iterations make of a singular value: they act on each by itself.
+/// A singular value after five iterations. They act on each singular value separately.
 Tensor iterated(Tensor singular_values, int64_t steps) {
   for (int64_t i = 0; i < steps; ++i) {
     const Tensor cube = singular_values.pow(3);
@@ -33,7 +33,7 @@ Tensor iterated(Tensor singular_values, int64_t steps) {
   return singular_values;
 }
 
-/// By the decomposition, not by products of the matrix with itself.
+/// Computed by the decomposition, not by products of the matrix with itself.
 Tensor orthogonalized(const Tensor& matrix, int64_t steps) {
   const auto [u, s, v] = at::linalg_svd(matrix, /*full_matrices=*/false);
   return at::mm(u * iterated(s / matrix.norm(), steps), v);
@@ -89,7 +89,7 @@ TEST(Muon, UpdatesByItsMomentumMadeOrthogonal) {
         EXPECT_LT((shard.data - expected).abs().max().item<double>(), 1e-12) << step;
       }
       EXPECT_LT((optimizer->state(shard).at(0).value - momentum).abs().max().item<double>(), 1e-14);
-      // An overflowed gradient is no step.
+      // A step with an overflowed gradient is skipped.
       const Tensor before = shard.data.clone();
       shard.grad = at::full_like(shard.data, INFINITY);
       optimizer->step({&shard, 1}, {.lr = lr, .skip = at::ones({})});
@@ -100,7 +100,7 @@ TEST(Muon, UpdatesByItsMomentumMadeOrthogonal) {
     }
 }
 
-/// Parameters after the first step of a run, by name.
+/// The parameters after the first step of a run, by name.
 std::map<std::string, Tensor> after_a_step(RunSpec spec) {
   spec.train.warmup = 0;
   spec.train.steps = 1;
@@ -151,7 +151,7 @@ TEST(Muon, KeepsOneNumberForEachOfItsOwn) {
   EXPECT_EQ(bytes(spec), adamw - 4 * hidden);
 }
 
-/// Against AdamW at the rate that suits AdamW best.
+/// Compared with AdamW at AdamW's best rate.
 TEST(Muon, ReachesALossInFewerSteps) {
   const TemporaryFolder folder;
   std::ofstream text(folder / "text");

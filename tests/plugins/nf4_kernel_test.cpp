@@ -1,4 +1,4 @@
-// The GPU's decoding of numbers in 4 bits, run by threads of the host, has the bits of a CPU's.
+// The GPU's decoding of 4-bit numbers, run by threads of the host, gives the bits of the CPU's.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Matrices in 4 bits: the numbers, the codec, the product, and trainings of adapters over them.
+// Matrices in 4 bits: the numbers, the codec, the product, and training of adapters over them.
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 
@@ -23,8 +23,8 @@ using ::testing::HasSubstr;
 
 const PluginUse kLora = {"lora", {{"rank", 4}}}, kNf4 = {"nf4", Json::object()};
 
-/// Quantiles of the normal distribution at `count` equally far probabilities from 0.9677083 down to above a
-/// half.
+/// Quantiles of the normal distribution at `count` equally spaced probabilities from 0.9677083 down to above
+/// 0.5.
 Tensor quantiles(int64_t count) {
   const Tensor p = at::linspace(0.9677083, 0.5, count + 1, at::kDouble).narrow(0, 0, count);
   return at::erfinv(2 * p - 1) * std::sqrt(2.0);
@@ -107,7 +107,7 @@ TEST(Nf4, KernelsAndCallsDecodeToTheSameBits) {
     for (const int64_t count : {1L, 15L, 64L, 777L, kBlock * kScales + 129}) {
       const Nf4Codec codec(twice);
       const Tensors stored = codec.encode(at::randn({count}));
-      // In double there is no kernel: the numbers are made in fp32 by calls of ATen, as for a tracer.
+      // There is no kernel for double. ATen calls compute the numbers in fp32, as for a tracer.
       const Tensor by_calls = codec.decode_as(at::kDouble, stored, {count});
       EXPECT_TRUE(at::equal(codec.decode_as(at::kFloat, stored, {count}).to(at::kDouble), by_calls)) << count;
       for (const auto type : {at::kBFloat16, at::kHalf})
@@ -178,7 +178,8 @@ TEST(Nf4, TheMemoryOfParametersIsThatOfTheCodes) {
   const auto parameters = [](const Json& result) {
     return result["memory"]["parts"]["parameters"].get<int64_t>();
   };
-  // Of each block 2 x (32 x 32 + 16 x 32) + 3 x 48 x 32 numbers lose 4 bytes each, and gain their codes'.
+  // In each block, 2 x (32 x 32 + 16 x 32) + 3 x 48 x 32 numbers lose 4 bytes each and gain the bytes of
+  // their codes.
   int64_t saved = 0;
   for (const int64_t count : {1024, 512, 512, 1024, 1536, 1536, 1536})
     saved += 2 * (4 * count - count / 2 - count / kBlock - 8);

@@ -1,5 +1,5 @@
-// onednn_matmul: products of every form and their sums are right, those that it leaves are LibTorch's to the
-// bit, and it ends with the run.
+// onednn_matmul. Products of every form and their sums are correct. Products that it does not replace have
+// LibTorch's bits. The replacement ends with the run.
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ struct Operands {
   Tensor a, b;
 };
 
-/// (m, k) and (k, n), each as it is in memory or transposed.
+/// (m, k) and (k, n), each plain or transposed in memory.
 Operands operands(bool a_transposed, bool b_transposed, at::ScalarType type = at::kFloat) {
   const Tensor a = a_transposed ? at::randn({kInner, kRows}).t() : at::randn({kRows, kInner});
   const Tensor b = b_transposed ? at::randn({kColumns, kInner}).t() : at::randn({kInner, kColumns});
@@ -28,7 +28,7 @@ std::vector<Operands> every_form() {
   return {operands(false, false), operands(false, true), operands(true, false), operands(true, true)};
 }
 
-/// Of a sum of kInner products of numbers near 1.
+/// The tolerance for a sum of kInner products of numbers near 1.
 void expect_near_exact(const Tensor& product, const Tensor& exact) {
   EXPECT_LE((product.to(at::kDouble) - exact).abs().max().item<double>(), 1e-3);
 }
@@ -101,7 +101,7 @@ TEST(OneDnnMatmul, WhatItLeavesHasTheBitsOfLibTorch) {
   }
   const Tensor bias = at::randn({kColumns}), plain = at::addmm(bias, a, b);
   const Products products;
-  EXPECT_TRUE(at::addmm(bias, a, b).equal(plain)) << "a bias of each column";
+  EXPECT_TRUE(at::addmm(bias, a, b).equal(plain)) << "a bias for each column";
 }
 
 TEST(OneDnnMatmul, EndsWithItsRun) {

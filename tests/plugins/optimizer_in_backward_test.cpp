@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using Stack = std::vector<PluginUse>;
 const PluginUse kInBackward = use("optimizer_in_backward");
 
-/// Losses and gradient norms of a training, and its parameters after it.
+/// The losses, gradient norms and final parameters of a training.
 struct Training {
   explicit Training(const RunSpec& spec) : before(tracked()), run(spec), result(run.train()) {
     for (const Json& step : result["steps"]) curve.emplace_back(step["loss"], step["grad_norm"]);
@@ -27,7 +27,7 @@ struct Training {
     install_cpu_memory_tracking();
     return cpu_allocated();
   }
-  /// Bytes of a step.
+  /// The bytes of a step.
   int64_t peak() const { return result["memory"]["peak_allocated"].get<int64_t>() - before; }
   int64_t gradients() const { return result["memory"]["parts"]["gradients"]; }
 
@@ -72,7 +72,7 @@ TEST(OptimizerInBackward, TrainsToTheSameBitsWithEveryOptimizer) {
 }
 
 TEST(OptimizerInBackward, UpdatesOneParameterAfterTheOtherFromTheFirstStepOn) {
-  // How many gradients there are each time one is final, in two steps.
+  // The number of gradients in memory each time one is final, in two steps.
   std::vector<int64_t> held;
   RunSpec spec = nano_spec({kInBackward});
   spec.train.warmup = 0;
@@ -103,7 +103,7 @@ TEST(OptimizerInBackward, SavesTheGradientsOfAllOtherParameters) {
   const int64_t largest = 4 * 128 * 384;
   EXPECT_EQ(in_backward.gradients(), largest);
   const int64_t saved = plain.gradients() - largest;
-  // The peak comes earlier in the backward, where activations are there beside it.
+  // The peak comes earlier in the backward, when activations are in memory as well.
   EXPECT_LT(in_backward.peak(), plain.peak() - saved * 3 / 4);
   EXPECT_GE(in_backward.peak(), plain.peak() - saved);
 }
@@ -115,7 +115,7 @@ TEST(OptimizerInBackward, SumsOverMicroBatchesFirst) {
   spec.plugins.push_back(kInBackward);
   Training in_backward(spec);
   expect_the_same(in_backward, plain);
-  EXPECT_EQ(in_backward.gradients(), plain.gradients()) << "all are there until the last micro-batch";
+  EXPECT_EQ(in_backward.gradients(), plain.gradients()) << "all gradients exist until the last micro-batch";
   EXPECT_THAT(in_backward.run.session().log().notes(),
               ElementsAre(HasSubstr("3 micro-batches are accumulated")));
 }
@@ -146,7 +146,7 @@ TEST(OptimizerInBackward, AGradientInABufferStaysThere) {
   shard.grad_in_buffer = true;
   Gradients::release(shard);
   EXPECT_TRUE(shard.grad.defined());
-  EXPECT_TRUE(shard.released.empty()) << "it would be counted as saved";
+  EXPECT_TRUE(shard.released.empty()) << "a released gradient would count as saved memory";
   shard.grad_in_buffer = false;
   const double norm = trained.session().gradients().norm().item<double>();
   Gradients::release(shard);
@@ -154,7 +154,7 @@ TEST(OptimizerInBackward, AGradientInABufferStaysThere) {
   EXPECT_EQ(trained.session().gradients().norm().item<double>(), norm);
 }
 
-/// What adds to a gradient after it was used would be lost: an error names the parameter.
+/// An addition to a gradient after its use would be lost, so an error names the parameter.
 TEST(OptimizerInBackward, ABackwardInPartsIsAnError) {
   const auto backward_twice = [](Recipe& recipe) {
     recipe.schedule.wrap(Phase::measure, [](auto inner, const Module&) -> decltype(inner) {

@@ -4,11 +4,11 @@
 #include "optrush/param.h"
 #include "support/training.h"
 
-// What the tests of optimizers share.
+// Shared by the tests of optimizers.
 namespace optrush::testing {
 inline PluginUse use(const char* name, Json options = Json::object()) { return {name, std::move(options)}; }
 
-/// The parameter takes the shape and the type of `value`, which becomes its only shard.
+/// Gives the parameter the shape and the type of `value`, and makes `value` its only shard.
 inline Shard shard_of(Param& param, const Tensor& value) {
   param.shape = value.sizes().vec();
   param.dtype = value.scalar_type();

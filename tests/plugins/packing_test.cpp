@@ -1,4 +1,4 @@
-// Packing: the rows, and that a document trains packed as it does alone.
+// Packing: the rows, and equal training of packed and separate documents.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,8 @@ TEST(Pack, EveryDocumentOnceAndNoTwoRowsFitOne) {
 
 class PackingTest : public ::testing::Test {
  protected:
-  /// Eight documents of 9 and 7 tokens, 8 and 6 positions: a step of all of them, alone or two in a sequence.
+  /// Eight documents of 9 and 7 tokens, with 8 and 6 positions. A step has all of them, one or two in a
+  /// sequence.
   RunSpec spec(Stack stack, bool packed) const {
     std::ofstream file(folder_ / "data.jsonl");
     for (int i = 0; i < 8; ++i) {
@@ -88,7 +89,7 @@ TEST_F(PackingTest, ADocumentTrainsAsItDoesAlone) {
   }
 }
 
-/// A field of the timed steps, added up.
+/// The sum of a field over the timed steps.
 double sum_of(const Json& result, const char* field) {
   double sum = 0;
   for (const Json& step : result["steps"])
@@ -97,7 +98,7 @@ double sum_of(const Json& result, const char* field) {
 }
 
 /// FLOPs of a token of the nano model, and of a pair of positions: 12 L heads head_dim. A fused causal kernel
-/// has seven products where the plain form has six, and half of each.
+/// has seven products where the plain form has six, and computes half of each.
 constexpr double kMatmuls = 2 * (2 * 32 * 32 + 2 * 16 * 32 + 3 * 48 * 32) + 64 * 32;
 constexpr double kDense = 6 * kMatmuls, kPair = 12.0 * 2 * 32, kFused = 3.5 / 6;
 const Stack kFlash = {{"flash_attention", Json::object()}};
@@ -119,8 +120,8 @@ TEST_F(PackingTest, FlopsAreOfTheDocumentsThatAreThere) {
     }
     EXPECT_DOUBLE_EQ(alone["tokens_per_step"]["padding"], 0.5) << "eight rows of 14";
     EXPECT_DOUBLE_EQ(packed["tokens_per_step"]["padding"], 0);
-    // Alone, padding is computed. Packed, the plain form computes whole rows and hides what is between
-    // documents, the kernel computes documents.
+    // With separate documents, padding is computed. With packed documents, the plain form computes whole rows
+    // and masks pairs of different documents. The kernel computes only the documents.
     EXPECT_DOUBLE_EQ(alone["flops_per_token"]["hfu"], (kDense * 8 * 14 + computed * 8 * 14 * 14) / tokens);
     EXPECT_DOUBLE_EQ(packed["flops_per_token"]["hfu"],
                      kDense + computed * (flash ? pairs : 4 * 14 * 14) / tokens);
@@ -128,7 +129,7 @@ TEST_F(PackingTest, FlopsAreOfTheDocumentsThatAreThere) {
 }
 
 TEST_F(PackingTest, UtilizationDoesNotDependOnWhichTokensAreTrained) {
-  // The step whose operations are counted trains one token, or all of them: its share must not matter.
+  // The counted step trains one token, or all of them. The fraction must not matter.
   for (const int64_t first : {0, 1}) {
     std::ofstream file(folder_ / "uneven.jsonl");
     for (int64_t i = 0; i < 16; ++i) {
@@ -162,14 +163,15 @@ TEST_F(PackingTest, StepsOfOtherWorkAreAddedUp) {
   run.train.micro_batch = 1;
   run.train.seq_len = 12;
   run.train.warmup = 3;
-  run.train.steps = 3;  // each row once
+  run.train.steps = 3;  // each row is used once
   const Json fused = Trained(run).train();
   EXPECT_DOUBLE_EQ(fused["flops_per_token"]["hfu"], kDense + kPair * kFused * (144 + 72 + 48) / 36);
   EXPECT_DOUBLE_EQ(fused["flops_per_token"]["mfu"], kDense + kPair * (144 + 72 + 48) / 36);
   EXPECT_DOUBLE_EQ(fused["tokens_per_second"], 36 / sum_of(fused, "seconds"));
   run.plugins = {{"packing", Json::object()}};
   const Json plain = Trained(run).train();
-  EXPECT_DOUBLE_EQ(plain["flops_per_token"]["hfu"], kDense + kPair * 12) << "whole rows, whatever they hold";
+  EXPECT_DOUBLE_EQ(plain["flops_per_token"]["hfu"], kDense + kPair * 12)
+      << "whole rows, independent of their documents";
   EXPECT_DOUBLE_EQ(plain["flops_per_token"]["mfu"], kDense + kPair * (144 + 72 + 48) / 36);
   EXPECT_NEAR(plain["tokens_per_second"].get<double>() * plain["step_seconds"].get<double>(), 12, 1e-9);
 }

@@ -1,5 +1,5 @@
-// What the ranks of a pipeline do in a step, and when: against the papers' figures, and for every small
-// shape.
+// The order of work of a pipeline's ranks in a step, compared with the papers' figures and checked for every
+// small shape.
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -91,8 +91,8 @@ TEST(PipelineOrder, EverythingIsDoneOnceAndGradientsAddUpInOrder) {
     }
 }
 
-/// Each rank goes through its order; before it sends a message it asks for those of the other that come
-/// before it, and before it needs one it has sent what comes before that.
+/// Each rank goes through its order. Before it sends a message, it has requested all earlier messages of the
+/// other rank. Before it needs a message, it has sent all its earlier ones.
 TEST(PipelineTimeline, RanksAgreeOnAnOrderOfMessagesThatNobodyWaitsInForEver) {
   for (const Shape& shape : shapes()) {
     SCOPED_TRACE(named(shape));
@@ -102,7 +102,7 @@ TEST(PipelineTimeline, RanksAgreeOnAnOrderOfMessagesThatNobodyWaitsInForEver) {
         if (rank == other) continue;
         const auto order = timeline.between(rank, other);
         EXPECT_EQ(order, timeline.between(other, rank));
-        size_t sent = 0;  // how far this rank has come in the order, by what it sent
+        size_t sent = 0;  // this rank's position in the order, by its sends
         const auto number = [&](const Message& message) {
           return static_cast<size_t>(std::ranges::find(order, message) - order.begin());
         };
@@ -134,14 +134,14 @@ TEST(PipelineTimeline, RanksAgreeOnAnOrderOfMessagesThatNobodyWaitsInForEver) {
   }
 }
 
-/// (p - 1) / (m v + p - 1) for whole backwards.
+/// (p - 1) / (m v + p - 1), if backwards are not split.
 TEST(PipelineTimeline, TheBubbleIsThatOfThePapers) {
   for (const Shape& shape : shapes()) {
     SCOPED_TRACE(named(shape));
     const double waits = static_cast<double>(shape.ranks - 1), m = static_cast<double>(shape.micros);
     const Timeline timeline(shape);
     if (shape.schedule == Schedule::zero_bubble) {
-      // (p - 1) (F + B - W), where there are micro-batches enough to fill the waits with.
+      // (p - 1) (F + B - W), if there are enough micro-batches to fill the waits.
       if (shape.micros >= 2 * shape.ranks)
         EXPECT_NEAR(timeline.length(), 3 * m + waits, 1e-9);
       else
@@ -169,7 +169,8 @@ TEST(PipelineTimeline, ActivationsInFlightAreThoseOfThePapers) {
   }
 }
 
-/// The backward gives the gradient of the input alone; that of the weight comes when the schedule says.
+/// The backward computes the gradient of the input only. The schedule decides when the weight's gradient is
+/// computed.
 TEST(DeferredWeights, WaitForTheirMicroBatch) {
   Param weight{.name = "w", .shape = {3, 2}};
   weight.leaf = at::randn({3, 2}, at::kDouble).requires_grad_();
@@ -191,10 +192,10 @@ TEST(DeferredWeights, WaitForTheirMicroBatch) {
     EXPECT_TRUE(at::allclose(weight.leaf.grad(), sum)) << micro;
   }
   late.run(0);
-  EXPECT_TRUE(at::allclose(weight.leaf.grad(), sum)) << "once";
+  EXPECT_TRUE(at::allclose(weight.leaf.grad(), sum)) << "each gradient is added once";
 }
 
-/// Every way to cut is tried.
+/// The best partition, by trying all.
 double best_by_trial(const std::vector<double>& costs, int64_t parts) {
   if (parts == 1) return std::accumulate(costs.begin(), costs.end(), 0.0);
   double best = std::numeric_limits<double>::infinity(), sum = 0;

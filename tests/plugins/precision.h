@@ -8,9 +8,10 @@
 #include "experiment/gate.h"
 #include "support/training.h"
 
-// What the tests of training in fewer bits share.
+// Shared by the tests of training in low precision.
 namespace optrush::testing {
-/// Counts calls of an operator on parameters while it lives. Callbacks of RecordFunction have no context.
+/// Counts calls of an operator on parameters during its lifetime. Callbacks of RecordFunction have no
+/// context.
 class CallCount {
  public:
   explicit CallCount(Params& params, std::string_view op = "aten::_to_copy") {
@@ -51,7 +52,7 @@ class CallCount {
   at::CallbackHandle handle_ = 0;
 };
 
-/// A run takes a norm of each trained parameter in double, before and after all steps.
+/// A run computes a norm of each trained parameter in double, before and after all steps.
 inline int64_t norms_of_a_run(Session& session) {
   return 2 * static_cast<int64_t>(session.data_parallel().shards().size());
 }
@@ -65,7 +66,7 @@ inline const PluginUse kBf16Weights = {"bf16_weights", Json::object()};
 
 inline PluginUse checkpointing(Json options) { return {"activation_checkpointing", std::move(options)}; }
 
-/// Largest relative difference of the losses of two runs.
+/// The largest relative difference of the losses of two runs.
 inline double apart(const Json& a, const Json& b) {
   const auto x = losses(a), y = losses(b);
   EXPECT_EQ(x.size(), y.size());

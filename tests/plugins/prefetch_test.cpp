@@ -1,4 +1,4 @@
-// Batches made ahead: the same training to the bit, from another thread, one step early.
+// Prefetching: another thread makes batches one step ahead, and training has the same bits.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -43,20 +43,19 @@ TEST(Prefetch, TrainsToTheSameBits) {
     EXPECT_EQ(ahead["validation"][i]["loss"], plain["validation"][i]["loss"]);
 }
 
-/// Step 0 is needed at once; each other one is asked for while the one before it runs, and awaited if it
-/// must.
+/// Step 0 is made at once. Each other step is requested while the previous one runs.
 TEST(Prefetch, MakesTheNextStepWhileThisOneRuns) {
   RunSpec spec = nano_spec({kPrefetch});
   spec.train.warmup = 1;
   spec.train.steps = 2;
   const auto trains = std::this_thread::get_id();
-  std::vector<std::pair<int64_t, bool>> asked;  // ordered by the hand-over of each step
+  std::vector<std::pair<int64_t, bool>> asked;  // each hand-over of a step orders the accesses
   std::latch begun(1), made(1);
   Trained trained(spec, [&](Recipe& recipe) {
     on_data([&](const Data& data, int64_t step) {
       asked.emplace_back(step, std::this_thread::get_id() == trains);
       if (step == 1) {
-        begun.wait();  // only a schedule that runs beside it ends this
+        begun.wait();  // only a concurrent schedule ends this wait
         made.count_down();
       }
       return data(step);
@@ -92,7 +91,7 @@ TEST(Prefetch, AMistakeInTheDataEndsTheStepThatNeedsIt) {
   EXPECT_THAT(trained_steps, ElementsAre(0, 1));
 }
 
-/// What is made for a step that never comes reads the data until it is there.
+/// The batches of a step after the last one are still made, and the run waits for them.
 TEST(Prefetch, ARunThatEndsAwaitsWhatItAskedFor) {
   RunSpec spec = nano_spec({kPrefetch});
   std::atomic<int64_t> under_way{0};
@@ -107,7 +106,7 @@ TEST(Prefetch, ARunThatEndsAwaitsWhatItAskedFor) {
   EXPECT_EQ(under_way, 0);
 }
 
-/// Of a run whose steps begin when the batches of the next one are there, however slow their thread is.
+/// The peak of a run. With `awaits_the_next`, each step begins after the next step's batches are made.
 int64_t peak_of_steps(const RunSpec& spec, bool awaits_the_next) {
   install_cpu_memory_tracking();
   const int64_t before = cpu_allocated();

@@ -1,4 +1,4 @@
-// The gradients that router_losses adds are those of its losses.
+// The gradients that router_losses adds equal the gradients of its losses.
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
@@ -22,14 +22,14 @@ TEST(RouterLosses, GradientsAreThoseOfTheLosses) {
 }
 
 TEST(RouterLosses, BalancedRoutersHaveTheSmallestLoss) {
-  // Each expert is the first choice of as many tokens, with the same certainty.
+  // Each expert is the first choice of the same number of tokens, with the same probability.
   const Tensor balanced = at::eye(4, at::kDouble).repeat({3, 1}) * 10;
   EXPECT_NEAR(losses_of(balanced, 1).balance.item<double>(), 1, 1e-12);
   EXPECT_NEAR(losses_of(balanced, 1).busiest.item<double>(), 1, 1e-12);
   const Tensor one_alone = at::eye(4, at::kDouble).narrow(0, 0, 1).repeat({12, 1}) * 10;
   EXPECT_NEAR(losses_of(one_alone, 1).balance.item<double>(), 4, 1e-2);
   EXPECT_NEAR(losses_of(one_alone, 1).busiest.item<double>(), 4, 1e-12);
-  // Each of the experts per token counts, as in transformers.
+  // Every chosen expert of a token counts, as in transformers.
   EXPECT_NEAR(losses_of(balanced, 4).balance.item<double>(), 4, 1e-12);
 }
 }  // namespace

@@ -1,4 +1,4 @@
-// Schedule-Free AdamW: its three sequences, and that what is validated and saved is the average.
+// Schedule-Free AdamW: its three sequences, and validation and saving of the average.
 #include "schedule_free_adamw.h"
 
 #include <ATen/Functions.h>
@@ -16,7 +16,7 @@ namespace optrush::testing {
 namespace {
 double largest_distance(const Tensor& a, const Tensor& b) { return (a - b).abs().max().item<double>(); }
 
-/// x, y and z as the paper's algorithm 1 has them, with a warm-up.
+/// x, y and z as in algorithm 1 of the paper, with a warm-up.
 TEST(ScheduleFree, IsTheAlgorithmOfThePaper) {
   TrainSpec spec;
   spec.beta1 = 0.8;
@@ -78,7 +78,7 @@ TEST(ScheduleFree, SavesTheAverage) {
       EXPECT_LT(largest_distance(x.flatten(), (y - (1 - beta1) * z.flatten()) / beta1), 1e-13) << param->name;
       apart = std::max(apart, largest_distance(x.flatten(), y));
     }
-    EXPECT_GT(apart, 1e-4) << "the average is another model than the one in training";
+    EXPECT_GT(apart, 1e-4) << "the average differs from the model in training";
   }
 }
 

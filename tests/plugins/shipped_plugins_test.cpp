@@ -1,5 +1,5 @@
-// The plugins that ship: the order of stacking does not matter, and what each promises beyond what `optrush
-// check` holds every plugin to.
+// The shipped plugins: the order of stacking does not matter. And properties of single plugins that `optrush
+// check` does not cover.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace optrush::testing {
 namespace {
-/// A large stack: every slot that plugins edit on a CPU has an edit.
+/// A large stack that edits every slot that plugins edit on a CPU.
 std::vector<PluginUse> stack() {
   return {{"activation_checkpointing", Json::object()},
           {"clip_grad_norm", {{"max_norm", 0.5}}},
@@ -71,8 +71,8 @@ TEST(ShippedPlugins, AnOverflowingLossScaleSkipsTheStepAndBacksOff) {
   const Json result = Trained(spec).train();
   EXPECT_TRUE(result["steps"][0]["grad_norm"].is_null());
   EXPECT_TRUE(result["steps"].back()["grad_norm"].is_number());
-  // The scale is of the backward alone: the first loss is that of a scale that fits. The second is not, as
-  // the skipped update left the parameters where they were.
+  // The scale affects only the backward, so the first loss equals the loss with a scale that fits. The second
+  // differs, because the update was skipped.
   spec.plugins[0].options["initial_scale"] = 1024;
   spec.train.steps = 1;
   const auto fitting = losses(Trained(spec).train());
@@ -81,7 +81,7 @@ TEST(ShippedPlugins, AnOverflowingLossScaleSkipsTheStepAndBacksOff) {
 }
 
 TEST(ShippedPlugins, ClippingScalesDownAndNeverUp) {
-  /// The gradients of the first step as the optimizer gets them.
+  /// The gradients of the first step that the optimizer receives.
   const auto gradients = [](std::vector<PluginUse> plugins) {
     Tensors seen;
     Trained trained(nano_spec(std::move(plugins)), [&](Recipe& recipe) {

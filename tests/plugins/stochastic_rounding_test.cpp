@@ -1,4 +1,4 @@
-// Stochastic rounding: its chances, that they do not depend on the mesh, and training with it.
+// Stochastic rounding: its probabilities, independence of the mesh, and training.
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ using stochastic_rounding::round_by_chance;
 
 const PluginUse kRounding{"stochastic_rounding", Json::object()};
 
-/// This layout's elements of a whole tensor, rounded.
+/// The rounded elements of a layout.
 Tensor rounded(const Tensor& whole, const Layout& layout, uint64_t key = 5) {
   const Segment segment{nullptr, layout, 0};
   const Tensor wide = layout.take(whole).contiguous().flatten(), narrow = at::zeros_like(wide, at::kBFloat16);
@@ -75,7 +75,7 @@ TEST(StochasticRounding, KeysDifferBySeedStepAndParameter) {
   EXPECT_EQ(keys.size(), 7U);
 }
 
-/// Every update is a 32nd of the last bit; rounded to the nearest, all of them would be lost.
+/// Every update is 1/32 of the last bit. Rounding to nearest would lose all updates.
 TEST(StochasticRounding, SmallUpdatesAddUp) {
   at::set_num_threads(1);
   RunSpec spec = nano_spec({kRounding, use("lion")});
@@ -90,7 +90,7 @@ TEST(StochasticRounding, SmallUpdatesAddUp) {
         for (const Shard& shard : run.data_parallel().shards())
           if (shard.data.dim() == 2) shard.data.fill_(0.75);
       });
-      // The same sign in every step.
+      // The gradient has the same sign in every step.
       recipe.gradients.wrap(Phase::measure, [](auto inner, const Module&) -> decltype(inner) {
         return [inner](Gradients& gradients, Update& update) {
           inner(gradients, update);
@@ -125,7 +125,7 @@ TEST(StochasticRounding, FollowsFp32WithEveryOptimizer) {
     const Json rounding = Trained(spec).train();
     EXPECT_LT(apart(rounding, fp32), kTolerance);
     spec.plugins.push_back(use("optimizer_in_backward"));
-    EXPECT_EQ(losses(Trained(spec).train()), losses(rounding)) << "whenever a parameter is updated";
+    EXPECT_EQ(losses(Trained(spec).train()), losses(rounding)) << "independent of the time of an update";
   }
 }
 

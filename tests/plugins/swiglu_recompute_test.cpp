@@ -1,5 +1,4 @@
-// swiglu_recompute: the gradients of the formula, whatever is stacked with it; exact bytes; no matmul
-// too many.
+// swiglu_recompute: the gradients of the formula in every stack, exact bytes, and the number of matmuls.
 #include <gtest/gtest.h>
 
 #include "data/batches.h"
@@ -90,7 +89,7 @@ TEST(SwigluRecompute, EveryGradientIsThePlainOneInDoubleWhateverIsStacked) {
   }
 }
 
-/// B is zero at first, so a LoRA that is trained for some steps says more than its first gradient.
+/// B is zero at first, so the test trains LoRA for some steps instead of comparing the first gradient.
 TEST(SwigluRecompute, TrainsTheSameInDouble) {
   RunSpec spec = mlp_spec({kLoraOfMlp});
   spec.train.dtype = "fp64";
@@ -134,14 +133,14 @@ TEST(SwigluRecompute, Level1KeepsItsInputOnlyAndLevel0ThreeTensorsMore) {
     return Trained(mlp_of(shape, {use})).train()["memory"]["parts"]["activations"].get<int64_t>();
   };
   for (const Shape& shape : kMlpShapes) {
-    // The input of each layer, and the output of the last, which the loss keeps.
+    // The input of each layer, and the output of the last for the loss.
     EXPECT_EQ(activations(shape, level(1)), (shape.layers + 1) * shape.input_bytes());
     EXPECT_EQ(activations(shape, level(0)),
               (shape.layers + 1) * shape.input_bytes() + shape.layers * 3 * shape.hidden_bytes());
   }
 }
 
-/// Peak of the forward and the backward of a micro-batch; of the second one, gradients are there already.
+/// The peak of the forward and the backward of a micro-batch. In the second one, gradients exist already.
 int64_t peak_of(const RunSpec& spec, int64_t micro_batch = 1) {
   install_cpu_memory_tracking();
   Trained trained(spec);
@@ -164,7 +163,7 @@ TEST(SwigluRecompute, PeaksDifferByThreeTensorsOfEveryLayerButOne) {
               (shape.layers - 1) * 3 * shape.hidden_bytes());
 }
 
-/// Level 0 peaks at the last layer, level 1 at the first, when the gradients of all others are there.
+/// Level 0 peaks at the last layer. Level 1 peaks at the first, when the gradients of all others exist.
 TEST(SwigluRecompute, GradientsThatComeToLifeTakePartOfTheDifference) {
   for (const Shape& shape : kMlpShapes)
     EXPECT_EQ(peak_of(mlp_of(shape, {level(0)}), 0) - peak_of(mlp_of(shape, {level(1)}), 0),
@@ -172,8 +171,8 @@ TEST(SwigluRecompute, GradientsThatComeToLifeTakePartOfTheDifference) {
                   (3 * shape.hidden_bytes() + shape.input_bytes() - 3 * shape.dim * shape.ffn * 4));
 }
 
-/// In chunks the hidden activations are never whole: six tensors of one chunk live at once, and the rows of
-/// the gradient of x before they are joined.
+/// In chunks, the whole hidden activations never exist. Six tensors of one chunk exist at a time, and the
+/// rows of the gradient of x before they are joined.
 TEST(SwigluRecompute, AChunkIsAllThatIsRecomputedAtOnce) {
   const Shape& shape = kMlpShapes[0];
   const int64_t whole = peak_of(mlp_of(shape, {level(1)})), chunks = 8;
@@ -191,7 +190,7 @@ TEST(SwigluRecompute, Level1RunsTwoMatmulsMoreAndNeverDown) {
   EXPECT_DOUBLE_EQ(hfu({level(0)}), hfu({}));
   EXPECT_DOUBLE_EQ(hfu({level(1)}) - hfu({}), 2 * matmul);
   EXPECT_DOUBLE_EQ(hfu({level(1, 7)}) - hfu({}), 2 * matmul);
-  // A and B of gate and up run again with them.
+  // The products with A and B of gate and up are recomputed as well.
   const auto updates = static_cast<double>(2 * 4 * (shape.dim + shape.ffn) * shape.layers);
   EXPECT_DOUBLE_EQ(hfu({kLoraOfMlp, level(0)}), hfu({kLoraOfMlp}));
   EXPECT_DOUBLE_EQ(hfu({kLoraOfMlp, level(1)}) - hfu({kLoraOfMlp}), 2 * matmul + 2 * updates);

@@ -1,4 +1,4 @@
-// vocab_padding: the head's product is wider, and nothing else changes: loss, gradients, parameters, state.
+// vocab_padding widens the head's product. Loss, gradients, parameters and state do not change.
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <ATen/record_function.h>
@@ -16,7 +16,7 @@ using Stack = std::vector<PluginUse>;
 PluginUse padding(int64_t multiple) { return {"vocab_padding", {{"multiple", multiple}}}; }
 
 RunSpec odd_vocabulary(Stack stack, bool tied = false) {
-  at::set_num_threads(1);  // many tiny runs, on a machine that may be busy
+  at::set_num_threads(1);  // the runs are tiny, and the machine may be busy
   RunSpec spec = nano_spec(std::move(stack));
   spec.model["vocab_size"] = 61;
   spec.model["tie_embeddings"] = tied;
@@ -24,7 +24,7 @@ RunSpec odd_vocabulary(Stack stack, bool tied = false) {
   return spec;
 }
 
-/// Widths of the matrices that a linear product was given for the logits.
+/// The widths of the matrices in the linear products for the logits.
 std::vector<int64_t>& widths() {
   static std::vector<int64_t> widths;
   return widths;

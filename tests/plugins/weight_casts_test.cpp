@@ -1,4 +1,4 @@
-// Of mixed precision: matrices are cast once a step.
+// Mixed precision casts each matrix once per step.
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
@@ -15,14 +15,14 @@ int64_t matrices_of(Run& run) {
   return static_cast<int64_t>(found.size());
 }
 
-/// As autocast does without the copies: at each use.
+/// Casts at each use, as autocast does without the copies.
 void without_copies(Recipe& recipe) {
   recipe.on(Event::materialized, Phase::measure, [](Run& run) {
     for (Param* param : run.params().all()) param->compute_dtype.reset();
   });
 }
 
-/// Casts in all steps of a short run against `steps` x matrices, and its losses against casts at each use.
+/// Compares the casts of a short run with `steps` x matrices, and its losses with casts at each use.
 void expect_one_cast_a_step(const Stack& beside, const std::string& dtype = "bf16", bool tied = false) {
   Stack stack = {{"mixed_precision", {{"dtype", dtype}}}};
   stack.insert(stack.end(), beside.begin(), beside.end());
@@ -100,12 +100,12 @@ TEST(WeightCasts, ACopyIsMadeAgainWhereTheLeafChanged) {
     first = param.compute_value();
     EXPECT_TRUE(param.compute_value().is_same(first));
   }
-  EXPECT_TRUE(first.requires_grad()) << "made without gradients, used with them";
+  EXPECT_TRUE(first.requires_grad()) << "the cast is made without gradients and used with them";
   param.compute_value().sum().backward();
   param.compute_value().sum().backward();
   EXPECT_EQ(param.leaf.grad().scalar_type(), at::kFloat);
   EXPECT_TRUE(at::equal(param.leaf.grad(), at::full({2, 2}, 2)));
-  param.leaf.detach().mul_(3);  // as an optimizer does
+  param.leaf.detach().mul_(3);  // as an optimizer changes it
   EXPECT_EQ(param.compute_value()[0][0].item<double>(), 3);
   param.leaf = at::zeros({2, 2});
   EXPECT_EQ(param.compute_value()[0][0].item<double>(), 0);
