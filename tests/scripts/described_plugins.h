@@ -2,9 +2,9 @@
 #include <filesystem>
 
 namespace optrush::testing {
-/// Writes plugin files that only describe themselves (an ELF header and a note, no code): what a script can
-/// check of a plugin, it reads from there. mixed_precision, fused_adamw, flash_attention, checkpointing,
-/// lora, eight_bit (conflicts with fused_adamw), grad_scaler (requires mixed_precision), accumulation and
-/// freeze_blocks, the plugin of the documentation (their option must be given).
+/// Writes plugin files without code: an ELF header and a note with the description, which a script reads. The
+/// plugins are mixed_precision, fused_adamw, flash_attention, checkpointing, lora, eight_bit (conflicts with
+/// fused_adamw), grad_scaler (requires mixed_precision), accumulation and the documentation's freeze_blocks
+/// (both require their option).
 void write_described_plugins(const std::filesystem::path& folder);
 }  // namespace optrush::testing

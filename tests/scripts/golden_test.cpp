@@ -1,6 +1,6 @@
-// Runs every script of this folder against the comments at its head:
+// Runs every script of this folder and checks the expectations in the comments at its head:
 //   -- expect: LINE           the whole output, line by line
-//   -- expect-error: TEXT     it fails, and the error, with its code in front, holds TEXT
+//   -- expect-error: TEXT     it fails, and the error, with its code in front, contains TEXT
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// The comments of one kind at the head of a script.
+/// The comments of a kind at the head of a script.
 std::vector<std::string> expectations(const std::string& script, const std::string& kind) {
   std::vector<std::string> found;
   for (const auto& line : lines_of(script)) {
@@ -39,7 +39,7 @@ std::vector<std::string> expectations(const std::string& script, const std::stri
   return found;
 }
 
-/// Paths of this machine, replaced by what they stand for.
+/// Replaces paths of this machine by their names.
 std::string portable(std::string text) {
   for (const auto& [path, name] : {std::pair<std::string, std::string>{kScripts, "<scripts>"},
                                    {kLibrary, "<library>"},

@@ -7,7 +7,7 @@ namespace optrush::testing {
 namespace {
 void print(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
-/// How the base differs from a base without any setting.
+/// The differences of the base from a base without settings.
 std::string settings_of(const RunSpec& spec) {
   RunSpec plain;
   plain.experiment = spec.experiment;

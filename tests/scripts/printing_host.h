@@ -5,13 +5,13 @@
 #include "script/host.h"
 
 namespace optrush::testing {
-/// Prints what a script asks for instead of measuring it: the expanded experiment, a line for each variant.
+/// Prints the expanded experiment instead of running it: one line for each variant.
 class PrintingHost final : public ScriptHost {
  public:
   std::filesystem::path run(const Experiment&) override;
   void report(const std::filesystem::path& folder) override;
   int64_t ranks(bool) override { return 8; }
-  /// A byte for each token of a micro-batch; nothing is predicted of a rung with LoRA.
+  /// Predicts a byte for each token of a micro-batch, and nothing for a rung with LoRA.
   std::optional<int64_t> predicted_peak(const RunSpec&) override;
 };
 

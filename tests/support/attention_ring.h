@@ -8,13 +8,13 @@
 #include "optrush/ops.h"
 
 namespace optrush::testing {
-/// Out and lse of attention, and the gradients of q, k and v for an upstream gradient.
+/// The output and lse of attention, and the gradients of q, k and v for an upstream gradient.
 struct Attended {
   Tensor out, lse;
   std::array<Tensor, 3> gradients;
 };
 
-/// Inputs of one attention; key/value heads are shared by `heads / groups` query heads each.
+/// Inputs of an attention. `heads / groups` query heads share a key/value head.
 struct AttentionInputs {
   Tensor q, k, v, gradient;
   AttentionArgs args;
@@ -26,7 +26,7 @@ struct AttentionShape {
 inline AttentionInputs attention_inputs(const AttentionShape& shape, const at::TensorOptions& options) {
   at::manual_seed(7);
   const auto random = [&](int64_t heads, int64_t positions) {
-    // In memory as a linear leaves it: (B, S, H, K).
+    // In memory as the output of a linear: (B, S, H, K).
     return at::randn({shape.batch, positions, heads, shape.width}, at::kDouble).to(options).transpose(1, 2);
   };
   AttentionInputs inputs{random(shape.heads, shape.queries),
@@ -39,7 +39,7 @@ inline AttentionInputs attention_inputs(const AttentionShape& shape, const at::T
   return inputs;
 }
 
-/// Rows that hold documents of these lengths, which sum to a whole number of rows.
+/// Rows with documents of these lengths. The lengths add up to whole rows.
 inline Segments segments_of(const std::vector<int64_t>& lengths, int64_t rows, at::Device device = at::kCPU) {
   Segments segments;
   std::vector<int> starts = {0};
@@ -54,8 +54,8 @@ inline Segments segments_of(const std::vector<int64_t>& lengths, int64_t rows, a
   return segments;
 }
 
-/// Attention as its formula says, in the inputs' type, with heads repeated and every score masked by itself;
-/// gradients by autograd. It shares nothing with what is tested.
+/// Attention by its formula in the inputs' type, with repeated heads and a mask for each score. Gradients are
+/// by autograd. It shares no code with the tested forms.
 inline Attended attention_by_formula(const AttentionInputs& inputs) {
   const auto leaf = [](const Tensor& x) { return x.detach().clone().requires_grad_(); };
   const Tensor q = leaf(inputs.q), k = leaf(inputs.k), v = leaf(inputs.v);
@@ -68,10 +68,10 @@ inline Attended attention_by_formula(const AttentionInputs& inputs) {
     hidden = hidden.logical_or(ids.unsqueeze(-1).ne(ids.unsqueeze(-2)).unsqueeze(1));
   const auto places = q.options().dtype(at::kLong);
   const Tensor distance = at::arange(q.size(2), places).unsqueeze(1) -
-                          at::arange(k.size(2), places).unsqueeze(0);  // of a query to a key
+                          at::arange(k.size(2), places).unsqueeze(0);  // distance of a query to a key
   if (inputs.args.window != 0) hidden = hidden.logical_or(distance.ge(inputs.args.window));
   if (inputs.args.alibi) {
-    // arXiv:2108.12409, section 3; 6 heads as its authors' code interpolates them.
+    // arXiv:2108.12409, section 3. For 6 heads, as the authors' code interpolates.
     const std::vector<double> slopes =
         q.size(1) == 6 ? std::vector{1.0 / 4, 1.0 / 16, 1.0 / 64, 1.0 / 256, 1.0 / 2, 1.0 / 8}
                        : std::vector{1.0 / 4, 1.0 / 16, 1.0 / 64, 1.0 / 256};
@@ -89,9 +89,9 @@ inline Attended attention_by_forward_backward(const AttentionForwardBackward& ha
   return {out, lse, halves.backward(in.gradient, in.q, in.k, in.v, out, lse, in.args)};
 }
 
-/// As a ring of `parts` ranks computes it, on one: keys in parts, outputs merged by their log-sum-exps, and
-/// each part's backward with the merged ones. Where it is causal, queries are in parts, too: a part of
-/// queries sees the parts of keys before it whole, its own causally, and the others not at all.
+/// Computes attention as a ring of `parts` ranks does, in one process: keys are split, outputs are merged by
+/// their log-sum-exps, and each part's backward uses the merged values. Causal attention also splits queries:
+/// a part of queries attends to all earlier parts of keys, causally to its own part, and not to later ones.
 inline Attended attention_by_ring(const AttentionForwardBackward& halves, const AttentionInputs& in,
                                   int64_t parts) {
   const auto chunks = [](const Tensor& x, int64_t count) { return x.chunk(count, 2); };
@@ -133,7 +133,7 @@ inline Attended attention_by_ring(const AttentionForwardBackward& halves, const 
   return {at::cat(outs, 2), at::cat(lses, 2), {at::cat(dq, 2), at::cat(dk, 2), at::cat(dv, 2)}};
 }
 
-/// The largest difference of any element, in units of the largest element of what it is compared with, or 1.
+/// The largest difference of any element, relative to the largest element of the reference, or 1.
 inline double difference(const Attended& is, const Attended& expected) {
   double worst = 0;
   const auto compare = [&](const Tensor& a, const Tensor& b) {

@@ -6,14 +6,14 @@
 #include <string>
 
 namespace optrush::testing {
-/// What a kernel takes of a multiprocessor, as its machine code says.
+/// The resources of a kernel, from its machine code.
 struct KernelResources {
   int registers = 0;
-  int local_bytes = 0;  ///< of a thread's stack: spilled registers, or arrays that are no registers
+  int local_bytes = 0;  ///< stack of a thread: spilled registers or local arrays
 };
 
-/// Of a cubin that holds one kernel. It is an ELF file; the section .nv.info is a list of (format, attribute,
-/// size, values), where format 4 has values: the number of a symbol and what is said of it.
+/// The resources in a cubin with one kernel. A cubin is an ELF file. Its section .nv.info is a list of
+/// (format, attribute, size, values). Format 4 has values: the index of a symbol, and its value.
 inline KernelResources resources_of(const std::string& image) {
   const auto read = [&]<class T>(size_t at, T value) {
     if (at + sizeof(T) > image.size()) throw std::runtime_error("the cubin is cut short");

@@ -12,11 +12,10 @@
 #include <thread>
 #include <vector>
 
-/// As much of CUDA C++ as the kernels of the plugins use, carried out by threads of the host: a block is as
-/// many threads as it has, one block after the other. Their sources are included as they are, each in a
-/// namespace of its own, and run where there is no GPU. It shows that they compute what they should, not that
-/// they are fast, and no race that a GPU's order would bring out. Rounds as a GPU does; __expf is the exact
-/// one.
+/// The part of CUDA C++ that the plugins' kernels use, run by threads of the host. A block has as many
+/// threads as on a GPU, and blocks run one after the other. Tests include the kernels' sources unchanged,
+/// each in a separate namespace, and need no GPU. They check results, but neither speed nor races that depend
+/// on a GPU's order. Rounding is as on a GPU. __expf is exact.
 // NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier): the names are CUDA's.
 // NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables)
 #define __global__
@@ -53,7 +52,7 @@ inline thread_local Place threadIdx, blockIdx;
 inline Place blockDim, gridDim;
 
 namespace optrush::testing {
-/// Of the block that runs.
+/// State of the current block.
 struct Block {
   explicit Block(unsigned int threads) : barrier(threads), exchanged(threads) {}
   std::barrier<> barrier;
@@ -61,8 +60,8 @@ struct Block {
 };
 inline std::unique_ptr<Block> block;
 
-/// kernel<<<blocks, threads>>>. The threads of one block are those of the next: to start them takes longer
-/// than all they do.
+/// kernel<<<blocks, threads>>>. All blocks use the same threads, because starting threads takes longer than
+/// their work.
 inline void launch(unsigned int blocks, Place threads, const std::function<void()>& kernel) {
   const unsigned int count = threads.x * threads.y;
   gridDim = {blocks, 1, 1}, blockDim = {threads.x, threads.y, 1};

@@ -6,8 +6,7 @@
 #include "optrush/error.h"
 
 namespace optrush::testing {
-/// "CODE: PLACE: message\n  hint: cure" of the optrush::Error that `action` throws; empty where it throws
-/// none.
+/// "CODE: PLACE: message\n  hint: cure" of the optrush::Error that `action` throws. Empty if it throws none.
 template <class Action>
 std::string error_of(Action&& action) {
   try {
@@ -18,8 +17,8 @@ std::string error_of(Action&& action) {
   return {};
 }
 
-/// Matches what error_of() returns: an error of this code that speaks of all `parts`: its place, names and
-/// values. The words between them may change.
+/// Matches the text of error_of(): an error with this code that contains all `parts`, such as its place,
+/// names and values. The words between them may change.
 template <class... Parts>
 auto is_error(const std::string& code, const Parts&... parts) {
   return ::testing::AllOf(::testing::StartsWith(code + ": "), ::testing::HasSubstr(parts)...);

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 namespace optrush::testing {
-/// Chooses the vectors for Highway's kernels, and lets them choose again at the end.
+/// Selects the instruction set of Highway's kernels during its lifetime.
 class InstructionSet {
  public:
   explicit InstructionSet(int64_t target) { choose(target); }

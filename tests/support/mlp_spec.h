@@ -3,7 +3,7 @@
 #include "support/training.h"
 
 namespace optrush::testing {
-/// Three small MLPs alone.
+/// A model of three small MLPs.
 inline RunSpec mlp_spec(std::vector<PluginUse> plugins = {}) {
   RunSpec spec = nano_spec(std::move(plugins));
   spec.model_kind = "operator";

@@ -13,11 +13,11 @@
 #include "base/descriptor.h"
 
 namespace optrush::testing {
-/// How often files of a folder were opened since it was made, by any process.
+/// Counts how often any process opens files of a folder.
 class Opens {
  public:
   explicit Opens(const std::filesystem::path& folder) : events_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
-    // With the closes between them no two opens are alike: the kernel joins events that are.
+    // Watches closes as well, because the kernel merges equal consecutive events.
     if (inotify_add_watch(events_.get(), folder.c_str(), IN_OPEN | IN_CLOSE) < 0)
       throw std::runtime_error("cannot watch " + folder.string() + ": " + std::strerror(errno));
   }

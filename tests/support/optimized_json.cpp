@@ -1,6 +1,6 @@
-// The JSON library, optimized. Tests are not, and of an inline function that several files have, the linker
-// takes the one of the first file: every test is linked with this one first, or the libraries that it calls
-// would get the test's.
+// The JSON library with optimization. Tests are not optimized, and the linker takes an inline function from
+// the first file that has it. Every test links this file first, so that the libraries do not get the test's
+// unoptimized functions.
 #include "optrush/json.h"
 
 template class nlohmann::basic_json<nlohmann::ordered_map>;

@@ -9,7 +9,7 @@
 #include "train/state.h"
 
 namespace optrush::testing {
-/// Everything that a run would save before its step `next_step`, by key.
+/// The state that a run saves before its step `next_step`, by key.
 inline std::map<std::string, Tensor> saved_state(Session& session, int64_t next_step) {
   const at::NoGradGuard no_grad;
   const EvaluatedParameters evaluated(session);

@@ -8,7 +8,7 @@
 #include "optrush/tensor.h"
 
 namespace optrush::testing {
-/// `x`, with billions of operations in a graph that is traced of this, and none in eager mode.
+/// Returns `x`. A traced graph has billions of operations, eager mode none.
 inline Tensor slow_compiled(const Tensor& x) {
   if (!torch::jit::tracer::isTracing()) return x;
   Tensor work = x.detach().sum().tanh() * at::ones({512, 512}, x.options().requires_grad(false));
@@ -16,7 +16,7 @@ inline Tensor slow_compiled(const Tensor& x) {
   return x + work.sum() * 1e-30;
 }
 
-/// `x`, after a rest of 50 ms in eager mode alone.
+/// Returns `x` after a pause of 50 ms in eager mode. A traced graph has no pause.
 inline Tensor slow_eager(const Tensor& x) {
   if (!torch::jit::tracer::isTracing()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   return x;

@@ -24,7 +24,7 @@ bool is_in(std::string_view list, std::string_view path) {
   return false;
 }
 
-/// Environment variables that a case sets end with the case, as they would in a process for each.
+/// Restores environment variables after each case, as if each case had its own process.
 class KeptEnvironment final : public ::testing::EmptyTestEventListener {
   using Variables = std::map<std::string, std::string>;
 
@@ -50,7 +50,7 @@ class KeptEnvironment final : public ::testing::EmptyTestEventListener {
   Variables before_;
 };
 
-/// Adds the cases of all other files to what the filter leaves out.
+/// Excludes the cases of all other files from the filter.
 void leave_out_other_files(std::string_view files) {
   std::string others;
   bool some = false;

@@ -10,12 +10,12 @@
 #include "train/trainer.h"
 
 namespace optrush::testing {
-// Out of line: what a header calls of the JSON library is instantiated in every file that reads it.
+// Out of line, because inline calls of the JSON library are instantiated in every file.
 
-/// A Llama of two blocks on seeded random tokens; small enough for hundreds of runs in a test.
+/// A Llama with two blocks on seeded random tokens, small enough for hundreds of runs in a test.
 RunSpec nano_spec(std::vector<PluginUse> plugins = {});
 
-/// A run that is ready to train, opened as the worker opens it; `edit` may add edits of its own.
+/// A run that is ready to train, opened as by the worker. `edit` may add edits.
 class Trained {
  public:
   explicit Trained(const RunSpec& spec, const std::function<void(Recipe&)>& edit = {},

@@ -19,7 +19,7 @@
 namespace optrush::testing {
 namespace {
 RunSpec validating_spec(std::vector<PluginUse> plugins = {}) {
-  at::set_num_threads(1);  // many tiny runs, on a machine that may be busy
+  at::set_num_threads(1);  // the runs are tiny, and the machine may be busy
   RunSpec spec = nano_spec(std::move(plugins));
   spec.train.steps = 5;
   spec.validate.every = 2;

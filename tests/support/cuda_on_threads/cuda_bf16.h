@@ -1,1 +1,1 @@
-// In its place: support/cuda_on_threads.h.
+// Replaced by support/cuda_on_threads.h.
