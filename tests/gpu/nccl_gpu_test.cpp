@@ -76,7 +76,7 @@ Json collectives(const Ranks& ranks, const Json&) {
 }
 
 /// A message goes round once and connects every pair. Then each rank first receives from the previous rank
-/// and then sends. In a single stream, each rank would wait for the next forever.
+/// and then sends. In a single stream, each rank would wait for the previous one forever.
 Json ring(const Ranks& ranks, const Json&) {
   const at::Device device = open_device("cuda", ranks.local_rank);
   Groups groups;

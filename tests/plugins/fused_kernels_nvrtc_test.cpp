@@ -20,8 +20,8 @@ constexpr int64_t kWidth = 2048;
 struct Instance {
   const GpuProgram* program;
   std::string kernel;
-  /// Only kernels that move 16 bytes at a time and compute in fp32: fp64 needs twice the registers per
-  /// number, and rows of an odd width twice the loops.
+  /// Whether the kernel moves 16 bytes at a time and computes in fp32. fp64 needs twice the registers per
+  /// number, and rows of an odd width need twice the loops.
   bool fast = true;
 };
 
