@@ -219,7 +219,6 @@ void Execution::abandoned(const Job& job) {
 
 std::vector<StoredRun> Execution::execute(const std::vector<Job>& jobs) {
   std::vector<StoredRun> runs;
-  starter_.begin_round();
   for (const auto& job : jobs) {
     interrupts_.take();
     if (interrupts_.signal() != 0) break;
