@@ -1,11 +1,11 @@
 # The installed tree: bin/ (optrush, optrush-worker), lib/ (liboptrush.so, optrush/plugins, cmake/OptimizationRush),
-# include/ (the SDK, with the JSON library that its headers show), share/optrush (the Lua library, experiments). It finds
-# itself by $ORIGIN, and LibTorch where installation.json says; a wheel (packaging/) is this tree without that file, and
-# finds the torch of the Python that it is installed for.
+# include/ (the SDK, with the JSON library that its headers include), share/optrush (the Lua library, experiments). Libraries
+# are found by $ORIGIN, and LibTorch by installation.json. A wheel (packaging/) is this tree without that file, and uses the
+# torch of the Python that starts it.
 include(CMakePackageConfigHelpers)
 
-# The same run path in the build tree, which has the same layout: CMake would pad another one with empty entries, and the
-# loader takes those for the working directory.
+# The build tree has the same layout and the same run path. CMake would pad another run path with empty entries, which the
+# loader treats as the working directory.
 set_target_properties(optrush optrush-worker optrush_core PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
 set_target_properties(optrush-worker PROPERTIES INSTALL_RPATH "$ORIGIN/../lib;${OPTRUSH_TORCH_RPATH}")
 set_target_properties(optrush_core PROPERTIES INSTALL_RPATH "${OPTRUSH_TORCH_RPATH}")
@@ -17,14 +17,14 @@ install(FILES ${OPTRUSH_GENERATED_SDK}/optrush/sdk_hash.h DESTINATION ${CMAKE_IN
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/scripts ${PROJECT_SOURCE_DIR}/experiments DESTINATION ${OPTRUSH_INSTALL_DATA}
         FILES_MATCHING PATTERN "*.lua" PATTERN "*.py" PATTERN "*.txt" PATTERN "__pycache__" EXCLUDE)
 
-# What the programs of the build tree and of a prefix have to be told (machine/installation.h).
+# installation.json of the build tree and of a prefix (machine/installation.h).
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/installation.json
      CONTENT "{\"source\": \"@PROJECT_SOURCE_DIR@\", \"torch\": \"@OPTRUSH_TORCH_DIR@\"}\n" @ONLY)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/installation.json
      CONTENT "{\"torch\": \"@OPTRUSH_TORCH_DIR@\"}\n" @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/generated/installation.json DESTINATION ${OPTRUSH_INSTALL_DATA})
 
-# Small libraries and headers that the machine which runs it may lack.
+# Small libraries and headers that may be missing where the program runs.
 install(IMPORTED_RUNTIME_ARTIFACTS hwy::hwy LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 find_path(OPTRUSH_JSON_INCLUDE nlohmann/json.hpp REQUIRED)
 install(DIRECTORY ${OPTRUSH_JSON_INCLUDE}/nlohmann TYPE INCLUDE FILES_MATCHING PATTERN "*.hpp")
@@ -44,8 +44,8 @@ set(_sdk_files
 install(FILES ${PROJECT_BINARY_DIR}/generated/OptimizationRushConfig.cmake ${_sdk_files} DESTINATION ${OPTRUSH_INSTALL_CMAKE})
 install(EXPORT OptimizationRushTargets NAMESPACE OptimizationRush:: DESTINATION ${OPTRUSH_INSTALL_CMAKE})
 
-# The build tree is a prefix for find_package, too: headers are those of the source tree, the JSON library is the system's,
-# and a plugin that is installed to it lies among its own.
+# The build tree is a prefix for find_package, too: it uses the headers of the source tree and the JSON library of the
+# system. Plugins that are installed to it are in the same folder as the shipped ones.
 set(_sdk ${PROJECT_BINARY_DIR}/${OPTRUSH_INSTALL_CMAKE})
 set(OPTRUSH_SDK_PLUGINS plugins)
 set(OPTRUSH_SDK_FINDS "find_package(nlohmann_json 3.10 REQUIRED)")

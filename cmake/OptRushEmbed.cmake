@@ -1,7 +1,7 @@
 # optrush_embed(TARGET FILE [CONSTANT])
 # Makes the text of FILE a constant of the target's sources: #include "<name of FILE without its ending>_<ending>.h"
-# gives `constexpr char CONSTANT[]`, which is kNormCu for norm.cu where no name is given. A change of FILE builds what
-# includes it again.
+# gives `constexpr char CONSTANT[]`. The default name for norm.cu is kNormCu. When FILE changes, the sources that include the
+# header are compiled again.
 function(optrush_embed target file)
   get_filename_component(_path ${file} ABSOLUTE)
   get_filename_component(_name ${file} NAME)

@@ -1,6 +1,6 @@
 # optrush_add_plugin(NAME SOURCES file... [LIBS target...] [NO_INSTALL])
-# Builds lib NAME.so: linked against optrush::core, with no undefined symbols, hidden visibility, the identity note kept.
-# The same function serves the project's own plugins and, installed, everybody else's.
+# Builds the library NAME.so: linked against optrush::core, without undefined symbols, with hidden visibility and the identity
+# note. The project's plugins use this function, and so do other plugins, from the installed SDK.
 function(optrush_add_plugin name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "NO_INSTALL" "" "SOURCES;LIBS")
   if(NOT ARG_SOURCES)

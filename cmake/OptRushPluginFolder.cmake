@@ -1,7 +1,7 @@
 # optrush_folder_library(NAME FOLDER [EXCEPT file])
 # A static library of the sources in FOLDER and below, with its texts (.py, .cu, .cuh) embedded: `norm.cu` is the constant
-# kNormCu of "norm_cu.h". Headers are found from FOLDER and from the folder around it. Files in a folder cpu/ are loops over
-# elements: they get -O2. Nothing is made where there are no sources.
+# kNormCu of "norm_cu.h". Include paths are FOLDER and its parent. Files in a folder cpu/ contain loops over elements, and get
+# -O2. Without sources there is no target.
 function(optrush_folder_library name folder)
   cmake_parse_arguments(PARSE_ARGV 2 ARG "" "EXCEPT" "")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.cpp)
@@ -10,7 +10,7 @@ function(optrush_folder_library name folder)
     set(loops ${sources})
     list(FILTER loops INCLUDE REGEX "/cpu/[^/]*$")
     if(loops)
-      # GCC 12 crashes where a precompiled header has another level.
+      # GCC 12 crashes if the precompiled header has another optimization level.
       set_source_files_properties(${loops} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O2> SKIP_PRECOMPILE_HEADERS ON)
     endif()
     add_library(${name} STATIC ${sources})
@@ -27,7 +27,7 @@ function(optrush_folder_library name folder)
   endif()
 endfunction()
 
-# The precompiled headers of plugins/, where that made some.
+# The precompiled headers of plugins/, if there are any.
 function(_optrush_share_headers target)
   if(TARGET plugin_headers)
     target_precompile_headers(${target} REUSE_FROM plugin_headers)
@@ -42,9 +42,9 @@ function(optrush_embed_folder target folder)
 endfunction()
 
 # optrush_add_plugin_folders(FOLDER)
-# Makes each folder FOLDER/NAME with sources a plugin of that name, from NAME/NAME.cpp. What else is in it becomes the library
-# NAME_parts, which tests and bench/ call without the plugin around. A CMakeLists.txt in it comes afterwards and says what
-# more these two need.
+# Makes each folder FOLDER/NAME with sources a plugin of that name, from NAME/NAME.cpp. The other sources become the library
+# NAME_parts, which tests and bench/ call without the plugin. The folder's CMakeLists.txt, if there is one, is read afterwards
+# and adds settings to these two targets.
 function(optrush_add_plugin_folders folder)
   get_filename_component(folder ${folder} ABSOLUTE)
   file(GLOB entries CONFIGURE_DEPENDS LIST_DIRECTORIES true ${folder}/*)

@@ -1,11 +1,11 @@
-# optrush_precompile(TARGET <a> <b>...): the target's files read these headers, and the JSON library, precompiled.
+# optrush_precompile(TARGET <a> <b>...): precompiles these headers and the JSON library for the target's files.
 function(optrush_precompile target)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/precompiled)
   target_precompile_headers(${target} PRIVATE <json_without_literals.h> ${ARGN})
 endfunction()
 
-# Headers that many files of one kind read are parsed once. GCC takes a precompiled header only where code is generated with
-# the same options, so one target makes it for its kind:
+# Headers that many files include are parsed once. GCC accepts a precompiled header only with the same options for code
+# generation, so one target makes it for all targets with these options:
 #
 #   optrush_precompiled_headers(NAME HEADERS <a> <b>... [LIBS targets])
 #   target_precompile_headers(other REUSE_FROM NAME)

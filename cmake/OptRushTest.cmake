@@ -1,26 +1,27 @@
-# How a test is declared. Every test is built by the target `optrush-tests`, not by `all`: who only runs experiments
-# does not pay for them.
+# Functions that declare tests. The target `optrush-tests` builds all tests. The target `all` does not, because experiments
+# do not need them.
 #
 #   optrush_test(NAME files SOURCES files_test.cpp LIBS optrush_base)     GoogleTest, torch-free
 #   optrush_test(NAME rope SOURCES rope_test.cpp TORCH LABELS slow)       GoogleTest, linked with liboptrush.so
 #   optrush_command_test(NAME schema COMMAND ${OPTRUSH_TEST_PYTHON} check.py)    any program: 0 passed, 77 skipped
 #
-# Tests of one subject share a program. Its files are compiled together (OPTRUSH_UNITY) and linked once; each test is still one of
-# ctest, which runs the cases of its files, and a target test_NAME. Five to eight files: all are compiled again when one of them has changed.
+# Tests of one subject share a program. Its files are compiled together (OPTRUSH_UNITY) and linked once. Each test is a separate
+# test of ctest, which runs the cases of its files, and a target test_NAME. A program should have five to eight files, because
+# a change of one file compiles all of them again.
 #
 #   optrush_test_program(optimizer_tests LIBS muon_parts lion_parts DEPENDS muon lion TORCH)
 #   optrush_test(NAME muon PROGRAM optimizer_tests SOURCES muon_test.cpp)
 #   optrush_test(NAME lion PROGRAM optimizer_tests SOURCES lion_test.cpp)
 #
-# Common options: LABELS (unit by default, slow, threads, lint, parity, distributed, gpu), TIMEOUT seconds (300; 900 for `slow`), SERIAL where
-# the test needs the machine for itself, COST seconds of a long test: long ones start first. DEPENDS: targets that are built before it.
+# Common options: LABELS (unit by default, slow, threads, lint, parity, distributed, gpu), TIMEOUT seconds (300; 900 for `slow`), SERIAL if
+# no other test may run at the same time, COST seconds of a long test: long ones start first. DEPENDS: targets that are built before it.
 #
-# LOCK name: tests of one name run one at a time. For those that compile the same units: the others would wait for the first.
-# WARM_PYTHON: what it compiles starts in a Python that has loaded Inductor (tests/support/warm_python.py).
+# LOCK name: only one test with this name runs at a time. For tests that compile the same units and would wait for each other.
+# WARM_PYTHON: its compilations are forks of a Python that has loaded Inductor (tests/support/warm_python.py).
 #
-# A process that links LibTorch takes half a second to start, so all cases of such a test share one, as the test NAME; so do those
-# of a test in a PROGRAM. APART gives each case a process and a test NAME.SUITE.CASE, as every other case has: for cases that
-# change what the whole process is.
+# A process that links LibTorch takes half a second to start. All cases of such a test therefore share one process and are one
+# test, NAME. The cases of a test in a PROGRAM do so, too. In other tests, and with APART, each case has a separate process and
+# is the test NAME.SUITE.CASE. Use APART for cases that change the state of the whole process.
 include(GoogleTest)
 find_package(GTest 1.11 REQUIRED)
 
@@ -64,7 +65,7 @@ macro(_optrush_test_limits)
   endif()
 endmacro()
 
-# Its files are known when all tests of the folder are declared.
+# Deferred: the files are known when all tests of the folder are declared.
 function(optrush_test_program name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "TORCH" "" "LIBS;DEPENDS")
   if(ARG_UNPARSED_ARGUMENTS)
@@ -107,12 +108,12 @@ function(optrush_test)
   endif()
   set(target test_${program})
   target_sources(${target} PRIVATE ${ARG_SOURCES})
-  # Fakes that are scripts are started by hundreds. A `python3` of a version manager is a shell script that takes longer than
-  # what it starts.
+  # Tests start hundreds of fake programs, which are Python scripts. A `python3` of a version manager is a shell script, and
+  # takes longer than the fake program itself.
   set(environment ENVIRONMENT_MODIFICATION PATH=path_list_prepend:${OPTRUSH_TEST_PYTHON_FOLDER})
   get_target_property(torch ${target} OPTRUSH_TORCH)
   if(torch)
-    # Threads of OpenMP that wait by spinning take the cores from other tests: steps of a small model then last 20 times as long.
+    # OpenMP threads that spin while they wait use the cores of other tests. Steps of a small model then take 20 times as long.
     list(APPEND environment ENVIRONMENT OMP_WAIT_POLICY=passive)
   endif()
   set(properties TIMEOUT ${timeout} RUN_SERIAL ${serial} COST ${cost} ${environment} ${more})

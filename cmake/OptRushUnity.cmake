@@ -1,8 +1,8 @@
-# optrush_unity(TARGET...): with OPTRUSH_UNITY the files of one folder are compiled together, at most sixteen at a time, so
-# headers are read and templates instantiated once for them: a third of the CPU. Helpers of the files of a folder must then have
-# different names. Called where all sources of the target are known.
+# optrush_unity(TARGET...): with OPTRUSH_UNITY the files of one folder are compiled together, at most sixteen at a time. Headers
+# are then read once, and templates instantiated once, which takes a third of the CPU time. Helpers of the files of a folder must
+# have different names. Call it when all sources of the target are known.
 #
-# CMake's own UNITY_BUILD names the files by absolute paths, so that ccache could give no clone what another one compiled.
+# CMake's UNITY_BUILD includes files by absolute paths, so clones of the repository could not share a ccache.
 function(optrush_unity)
   if(NOT OPTRUSH_UNITY)
     return()
@@ -49,7 +49,7 @@ function(optrush_unity)
         math(EXPR index "${index} + 1")
       endwhile()
     endforeach()
-    # GCC takes the classes of an included .cpp for those of a header.
+    # GCC treats the classes of an included .cpp as classes of a header.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endforeach()
 endfunction()

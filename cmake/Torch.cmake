@@ -1,8 +1,8 @@
 # LibTorch as imported targets, without find_package(Torch), which demands a CUDA toolkit.
 #   Torch::cpu     c10, torch_cpu, torch
 #   Torch::cuda    c10_cuda, libcudart and CUDA's headers: enough to compile every GPU path. libtorch_cuda itself is
-#                  opened at run time where a driver is found: a CPU run must not pay 350 MB and 0.1 s for it.
-#   Torch::torch_cuda  libtorch_cuda, where NCCL's header is there too (OPTRUSH_HAS_NCCL): for what is opened after it
+#                  opened at run time if there is a driver, because it takes 350 MB and 0.1 s, which a CPU run does not need.
+#   Torch::torch_cuda  libtorch_cuda, if NCCL's header exists (OPTRUSH_HAS_NCCL): for libraries that are opened after it
 # Input: OPTRUSH_TORCH, a LibTorch folder or the folder of a Python torch package. Default: the project's .venv.
 if(NOT OPTRUSH_TORCH)
   file(GLOB _torch_candidates ${CMAKE_SOURCE_DIR}/.venv/lib/python3.*/site-packages/torch)
@@ -38,7 +38,7 @@ if(_cuda_line MATCHES "([0-9]+\\.[0-9]+)")
 endif()
 string(REGEX MATCH "^[0-9]+" _compiler_major "${CMAKE_CXX_COMPILER_VERSION}")
 string(TOLOWER "${CMAKE_CXX_COMPILER_ID}" _compiler_id)
-# What a plugin's build can be told before it compiles; optrush/host/abi.h has all of it, from the compiler itself.
+# The part of the ABI that a plugin's build can check before it compiles; optrush/host/abi.h has all of it.
 set(OPTRUSH_BUILT_WITH "${_compiler_id} ${_compiler_major}, torch ${OPTRUSH_TORCH_VERSION}, cuda ${OPTRUSH_CUDA_VERSION}")
 message(STATUS "LibTorch ${OPTRUSH_TORCH_VERSION} (CUDA ${OPTRUSH_CUDA_VERSION}) in ${OPTRUSH_TORCH_DIR}")
 
@@ -58,9 +58,9 @@ target_include_directories(
 target_compile_definitions(Torch::cpu INTERFACE USE_DISTRIBUTED USE_C10D_GLOO USE_RPC _GLIBCXX_USE_CXX11_ABI=1)
 target_link_libraries(Torch::cpu INTERFACE Torch::torch_cpu Torch::c10)
 
-# at::parallel_for is a template that uses the threads of OpenMP only where its caller is compiled with -fopenmp. It is
-# linked with the runtime that LibTorch brings: threads of a second one in the process would compete for the cores.
-# Clang's code needs another runtime (libomp), and ThreadSanitizer does not see the barriers of libgomp: one thread there.
+# at::parallel_for is a template that uses OpenMP threads only if its caller is compiled with -fopenmp. It is linked with the
+# runtime of LibTorch, because the threads of a second runtime in the process would compete for the cores. Clang's code needs
+# another runtime (libomp), and ThreadSanitizer does not see the barriers of libgomp. With these two, loops run on one thread.
 file(GLOB _openmp_runtime ${OPTRUSH_TORCH_DIR}/lib/libgomp*.so*)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND _openmp_runtime AND NOT OPTRUSH_SANITIZE STREQUAL thread)
   list(GET _openmp_runtime 0 _openmp_runtime)
@@ -78,7 +78,7 @@ set(OPTRUSH_HAS_NCCL OFF)
 if(NOT OPTRUSH_CUDA_VERSION STREQUAL none)
   get_filename_component(_site ${OPTRUSH_TORCH_DIR} DIRECTORY)
   set(_cuda_includes ${_site}/nvidia/cu13/include ${_site}/nvidia/cuda_runtime/include /usr/local/cuda/include)
-  # What the runtime's headers include comes in wheels of their own: cuda-toolkit[crt,cccl].
+  # The headers that the runtime's headers include are in separate wheels: cuda-toolkit[crt,cccl].
   find_path(OPTRUSH_CUDA_INCLUDE cuda_runtime_api.h PATHS ${_cuda_includes} NO_DEFAULT_PATH)
   find_path(OPTRUSH_CUDA_CRT_INCLUDE crt/host_defines.h PATHS ${_cuda_includes} NO_DEFAULT_PATH)
   find_path(OPTRUSH_CUDA_CCCL_INCLUDE nv/target PATHS ${_cuda_includes} PATH_SUFFIXES cccl NO_DEFAULT_PATH)

@@ -8,16 +8,16 @@ build_jobs() {
   echo $((memory < 1 ? 1 : memory < most ? memory : most))
 }
 
-# The program is built, and ninja finds nothing newer than it.
+# True if the program is built and up to date.
 build_current() {
   [[ -x $build/bin/optrush ]] && stamp_is "configure-${build##*/}" "$(configure_inputs)" &&
     [[ $(ninja -C "$build" -n "$@" 2>/dev/null) == *"no work to do"* ]]
 }
 
-# What CMake finds follows from the environment, so a change there configures afresh.
+# The results of CMake depend on the environment, so a change of it configures again.
 configure_inputs() { printf '%s\n' "$root" "$(python_inputs requirements)" "${configure_options[@]}"; }
 
-# What one clone compiled, another one takes from the cache: paths below the root count as relative ones.
+# Clones share the cache, because paths below the root are relative in it.
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 
 configure() {

@@ -18,17 +18,16 @@ duration() {
   if (($1 < 60)); then printf '%d s' "$1"; else printf '%d min %02d s' $(($1 / 60)) $(($1 % 60)); fi
 }
 
-# Seconds between two signs of life where there is no terminal.
+# Seconds between two lines of progress without a terminal.
 : "${OPTRUSH_TELL_EVERY:=60}"
 
-# Copies a command's output into the log. Its newest line shows that the command is alive: at once on a terminal, once a minute
-# elsewhere.
+# Copies a command's output into the log, and shows its newest line: at once on a terminal, otherwise once a minute.
 progress() {
   local line part='' newest='' width=${COLUMNS:-80} told=$SECONDS status=0
   until ((status == 1)); do
     status=0
     IFS= read -r -t 1 line || status=$?
-    part+=$line # of a line that took longer than the wait
+    part+=$line # the first part of a line, when the wait ended before the line
     if ((status == 0)) || [[ $status == 1 && -n $part ]]; then
       printf '%s\n' "$part" >>"$log"
       newest=${part//[$'\t\r']/ } part=''
@@ -42,7 +41,7 @@ progress() {
   if on_terminal; then printf '\r\033[K' >&2; fi
 }
 
-# logged COMMAND...: quiet where it works, the end of its output where it doesn't.
+# logged COMMAND...: prints nothing if the command succeeds, and the end of its output if it fails.
 logged() {
   local before=0
   [[ ! -f $log ]] || before=$(wc -l <"$log")
@@ -60,11 +59,11 @@ step() {
   shift
   "$@"
   steps_taken+=("$label $(duration $((SECONDS - start)))")
-  # Each start asks ninja; that it had nothing to do is no news.
+  # Each start calls ninja. If ninja had nothing to do, nothing is printed.
   [[ $label == build* ]] && ((SECONDS - start < 2)) || say "${steps_taken[-1]}"
 }
 
-# A stamp is a copy of what a step was made from: it is current as long as that is the same.
+# A stamp is a copy of the inputs of a step. It is current as long as the inputs are the same.
 stamp_is() { [[ -f $state/$1.stamp && $(<"$state/$1.stamp") == "$2" ]]; }
 stamp() {
   printf '%s\n' "$2" >"$state/$1.stamp.tmp"

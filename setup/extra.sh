@@ -1,4 +1,4 @@
-# ./optrush setup NAME: what the programs in experiments/NAME need, by its requirements.txt and packages.txt.
+# ./optrush setup NAME: installs requirements.txt and packages.txt of experiments/NAME.
 # shellcheck shell=bash
 
 extra_names() {
@@ -10,7 +10,7 @@ extra_names() {
   printf '%s\n' "${names[*]}"
 }
 
-# Versions are those that the tests use, where they name one.
+# If the tests pin a version, it is used.
 extra_python_packages() {
   requirements requirements-test >"$state/constraints.txt"
   logged "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off -r "$1" -c "$state/constraints.txt"

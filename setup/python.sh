@@ -8,13 +8,13 @@ has_torch() {
   "$1" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is None)' >/dev/null 2>&1
 }
 
-# Which torch to use, from the environment or as it was chosen before: sets own_torch and own_python. A variable that
-# is set but empty goes back to the project's own.
+# Chooses the torch, from the environment or from the stored choice: sets own_torch and own_python. An empty variable goes
+# back to the torch of the project.
 choose_torch() {
   own_torch='' own_python=''
   if [[ -n ${OPTRUSH_TORCH+set} || -n ${OPTRUSH_PYTHON+set} ]]; then
     own_torch=${OPTRUSH_TORCH:-} own_python=${OPTRUSH_PYTHON:-}
-    # Said before anything is changed for it.
+    # Fails before anything is changed.
     [[ -z $own_python ]] || ! python_fits "$own_python" || has_torch "$own_python" ||
       fail "OPTRUSH_PYTHON=$own_python has no torch" "install torch $tested_torch there, or leave OPTRUSH_PYTHON out"
   elif [[ -f $state/torch ]]; then
@@ -92,7 +92,7 @@ requirements() {
 
 python_inputs() { printf '%s\n%s' "$torch_choice" "$(<"$root/setup/$1.txt")"; }
 
-# A package without INSTALLER was being unpacked when an earlier set-up was ended: pip must not take it for installed.
+# If a package has no INSTALLER, an earlier set-up ended while pip unpacked it, and pip must not treat it as installed.
 drop_half_installed() {
   local info
   for info in "$venv"/lib/python3.*/site-packages/*.dist-info; do
@@ -106,7 +106,7 @@ warn_if_disk_is_short() {
   ((free > 9000000)) || say "warning: $((free / 1000000)) GB are free here; torch with its CUDA libraries and the build take about 8"
 }
 
-# A virtual environment belongs to one choice of torch; a new choice gets a new one.
+# Each choice of torch has a separate virtual environment.
 venv_current() {
   local choice="torch= python="
   [[ ! -f $venv/torch_choice ]] || choice=$(<"$venv/torch_choice")
@@ -119,7 +119,7 @@ make_venv() {
   logged "$python" -m venv --clear "$venv"
   printf '%s\n' "$torch_choice" >"$venv/torch_choice"
   if [[ -n $own_python ]]; then
-    # The environment sees the packages of the chosen Python behind its own.
+    # The environment also uses the packages of the chosen Python, after its own packages.
     "$own_python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
       >"$(echo "$venv"/lib/python3.*/site-packages)/own_torch.pth"
   fi
@@ -132,7 +132,7 @@ install_requirements() {
   drop_half_installed
   requirements "$1" >"$state/$1.txt"
   say "installing into .venv: $(sed 's/[;=].*//' "$state/$1.txt" | uniq | paste -sd ' ')"
-  # Python compiles a file where it is imported: all 10,000 would take half a minute here.
+  # Python compiles a file when it is first imported. To compile all 10,000 files here would take half a minute.
   logged "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off --no-compile -r "$state/$1.txt"
   stamp "$1" "$(python_inputs "$1")"
 }

@@ -13,7 +13,7 @@ find_missing_packages() {
   done < <(listed "$1")
 }
 
-# How this user may install: nothing in front (root), sudo, or not at all.
+# The prefix for commands that install: none (root), sudo, or an error.
 apt_prefix() {
   if (($(id -u) == 0)); then
     privileges=()

@@ -12,7 +12,7 @@ usage: ./optrush test [--quick] [--sanitize[=thread]] [CTEST ARGUMENTS]
 TEXT
 }
 
-# The style checks skip themselves where their programs can't be installed: they say nothing about the build.
+# If a program of a style check cannot be installed, the check is skipped, because it does not test the build.
 style_packages() {
   local missing
   [[ -z ${OPTRUSH_NO_APT:-} ]] && command -v apt-get >/dev/null || return 0
@@ -35,13 +35,13 @@ set_up_tests() {
   build_current all optrush-tests || step "build with tests:" build all optrush-tests
 }
 
-# sanitized_build KIND SUFFIX: every kind has a build of its own.
+# sanitized_build KIND SUFFIX: every kind has a separate build folder.
 sanitized_build() {
   build=$root/build-sanitize$2
   configure_options=(-DCMAKE_BUILD_TYPE=RelWithDebInfo "-DOPTRUSH_SANITIZE=$1" -DOPTRUSH_UNITY=ON)
 }
 
-# Does not return: exits as ctest does.
+# Does not return: exits with the exit code of ctest.
 test_command() {
   local start=$SECONDS status=0 arguments=() sanitizer=()
   while (($#)); do
@@ -67,8 +67,8 @@ test_command() {
   set_up_tests
   unlock
   unset OPTRUSH_PYTHON OPTRUSH_TORCH
-  # Each test takes two threads, so that many of them at once don't fight for the cores. Some wait for processes that they
-  # stop or kill, and for time limits: there are half as many more tests than cores.
+  # Each test uses two threads, so that tests that run at the same time do not compete for the cores. Some tests wait for
+  # processes or time limits, so 1.5 tests per core run at the same time.
   env "${sanitizer[@]}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}" ctest --test-dir "$build" -j "$(build_jobs $(($(nproc) * 3 / 2)))" \
     --output-on-failure --no-tests=error --test-output-size-passed 1000000 --output-junit "$build/tests.xml" "${arguments[@]}" || status=$?
   "$venv/bin/python" "$root/setup/summary.py" "$build/tests.xml" "$(duration $((SECONDS - start)))" || status=$?
