@@ -15,6 +15,7 @@
 #include "measure/cuda_library.h"
 #include "measure/gpus.h"
 #include "measure/matmul_peak.h"
+#include "results/context.h"
 #include "spec/spec_json.h"
 #ifdef USE_C10D_NCCL
 #include <nccl.h>
@@ -149,7 +150,6 @@ std::optional<double> published_bf16_peak(std::string_view device_name) {
 
 std::vector<std::string> machine_warnings(const CpuInfo& cpu, double busy, const std::vector<GpuInfo>& gpus,
                                           const std::string& driver) {
-  constexpr double kBusyShare = 0.1;
   constexpr int kLeastDriver = 580;  // the oldest driver for CUDA 13
   std::vector<std::string> warnings;
   if (busy > kBusyShare * static_cast<double>(cpu.threads))

@@ -177,6 +177,20 @@ TEST(Analysis, MoreThanThePeakIsAnError) {
   EXPECT_NEAR(*row(a, "one").hfu, 0.18, 0.001);
 }
 
+TEST(Analysis, MoreThanAPeakOfABusyMachineLeavesTheMfuOut) {
+  auto report = three_rungs();
+  report["two"].flops_per_token = 1e10;
+  report.context["cpu"].update({{"threads", 2}, {"busy", 1.5}});
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(row(a, "two").status, Status::ok);
+  EXPECT_FALSE(row(a, "two").mfu || row(a, "two").mfu_causal || row(a, "two").hfu);
+  EXPECT_THAT(row(a, "two").warnings,
+              ::testing::Contains(HasSubstr("above 100 %: other programs used the machine")));
+  EXPECT_NEAR(*row(a, "one").mfu, 0.15, 0.001);
+  report.context["peak"]["source"] = "table";
+  EXPECT_EQ(row(analysis_of(report), "two").status, Status::failed) << "the load changes no published peak";
+}
+
 /// Masking a prompt saves no work, so speed counts processed tokens, not trained tokens.
 TEST(Analysis, SpeedAndUtilizationAreOfTheTokensThatAreProcessed) {
   auto report = three_rungs();

@@ -6,6 +6,7 @@
 #include "report/analysis/checked_rows.h"
 #include "report/analysis/problem.h"
 #include "report/analysis/variant_runs.h"
+#include "results/context.h"
 #include "spec/read_fields.h"
 #include "spec/spec_json.h"
 
@@ -136,6 +137,13 @@ std::optional<double> mfu_denominator(const Json& context) {
   if (peak == context.end()) return std::nullopt;
   const auto flops = number(*peak, "mfu_denominator");
   return flops && *flops > 0 ? flops : std::nullopt;
+}
+
+bool peak_is_doubtful(const Json& context) {
+  const auto peak = context.find("peak"), cpu = context.find("cpu");
+  if (peak == context.end() || cpu == context.end() || !peak->is_object()) return false;
+  return peak->value("source", "") == "measured" &&
+         number(*cpu, "busy").value_or(0) > kBusyShare * number(*cpu, "threads").value_or(1);
 }
 
 std::optional<double> peak_of_dtype(const Json& context, const std::string& dtype) {

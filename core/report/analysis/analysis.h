@@ -182,6 +182,8 @@ std::vector<AblationLine> rank_ablation(const Experiment&, const std::vector<Row
 
 /// The peak FLOP/s of a device by which every MFU of the report divides.
 std::optional<double> mfu_denominator(const Json& context);
+/// Whether the peak was measured while other programs used the machine, so the true one may be higher.
+bool peak_is_doubtful(const Json& context);
 /// The measured peak FLOP/s of a device for a dtype: "fp32", "bf16".
 std::optional<double> peak_of_dtype(const Json& context, const std::string& dtype);
 
