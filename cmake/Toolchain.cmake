@@ -13,7 +13,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
 endif()
 find_program(MOLD_PROGRAM mold)
 if(MOLD_PROGRAM)
-  add_link_options(-fuse-ld=mold)
+  # Segments on separate pages: otherwise mold 1.10 links some files that cannot be loaded (tests/install/loadable_test.py).
+  add_link_options(-fuse-ld=mold -Wl,-z,separate-code)
 endif()
 
 add_library(optrush_warnings INTERFACE)
