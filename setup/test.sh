@@ -68,8 +68,8 @@ test_command() {
   unlock
   unset OPTRUSH_PYTHON OPTRUSH_TORCH
   # Each test uses two threads, so that tests that run at the same time do not compete for the cores. Some tests wait for
-  # processes or time limits, so 1.5 tests per core run at the same time.
-  env "${sanitizer[@]}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}" ctest --test-dir "$build" -j "$(build_jobs $(($(nproc) * 3 / 2)))" \
+  # processes or time limits, so two tests per core run at the same time.
+  env "${sanitizer[@]}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}" ctest --test-dir "$build" -j "$(build_jobs $(($(nproc) * 2)))" \
     --output-on-failure --no-tests=error --test-output-size-passed 1000000 --output-junit "$build/tests.xml" "${arguments[@]}" || status=$?
   "$venv/bin/python" "$root/setup/summary.py" "$build/tests.xml" "$(duration $((SECONDS - start)))" || status=$?
   exit "$status"

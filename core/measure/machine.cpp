@@ -15,7 +15,6 @@
 #include "measure/cuda_library.h"
 #include "measure/gpus.h"
 #include "measure/matmul_peak.h"
-#include "results/context.h"
 #include "spec/spec_json.h"
 #ifdef USE_C10D_NCCL
 #include <nccl.h>

@@ -8,9 +8,6 @@
 #include "spec/record.h"
 
 namespace optrush {
-/// Timings vary where other programs use a larger share of the processors.
-constexpr double kBusyShare = 0.1;
-
 struct CpuContext {
   std::string name;
   std::optional<int64_t> cores, threads;  ///< physical and logical cores that the process may use

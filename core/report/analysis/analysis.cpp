@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "measure/cpu_info.h"
 #include "report/analysis/checked_rows.h"
 #include "report/analysis/problem.h"
 #include "report/analysis/variant_runs.h"
-#include "results/context.h"
 #include "spec/read_fields.h"
 #include "spec/spec_json.h"
 
