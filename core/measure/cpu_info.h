@@ -30,8 +30,8 @@ struct CpuTimes {
 CpuTimes read_cpu_times(const std::filesystem::path& root = "/");
 /// The mean number of busy processors between two readings.
 double busy_processors(const CpuTimes& before, const CpuTimes& after);
-/// A machine is busy if other programs use a larger share of its processors.
-constexpr double kBusyShare = 0.1;
+/// Whether other programs use so many of the machine's processors that timings vary: more than a tenth.
+inline bool is_busy(double busy, double processors) { return busy > 0.1 * processors; }
 
 /// For example "Debian GNU/Linux 12 (bookworm)".
 std::string operating_system(const std::filesystem::path& root = "/");

@@ -151,7 +151,7 @@ std::vector<std::string> machine_warnings(const CpuInfo& cpu, double busy, const
                                           const std::string& driver) {
   constexpr int kLeastDriver = 580;  // the oldest driver for CUDA 13
   std::vector<std::string> warnings;
-  if (busy > kBusyShare * static_cast<double>(cpu.threads))
+  if (is_busy(busy, static_cast<double>(cpu.threads)))
     warnings.push_back("the machine is busy: other programs use " + one_decimal(busy) + " of " +
                        std::to_string(cpu.threads) + " processors; timings will vary");
   // With Intel's and AMD's own drivers, "powersave" does not slow the CPU down.

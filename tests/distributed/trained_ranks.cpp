@@ -59,7 +59,7 @@ void add_resting_parameters(Recipe& recipe) {
   recipe.on(Event::meta_initialized, Phase::adapter, [added](optrush::Run& run) {
     const auto ones = [](Tensor& value, at::Generator&) { value.fill_(1); };
     const auto small = [](Tensor& value, at::Generator& generator) { value.normal_(0, 0.02, generator); };
-    // The block's own modules. Ranks may cut those of attention and MLP.
+    // The block's own modules. Ranks may cut the modules of attention and MLP.
     Unit& block = **std::ranges::find_if(run.units(), [](const auto& unit) { return unit->role == "block"; });
     Module& module = block.modules.emplace_back(Module{block.path + ".rests", "rests", block.layer, {}});
     const Param& like = *run.modules("linear").front()->params.front();

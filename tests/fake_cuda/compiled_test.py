@@ -4,7 +4,7 @@ On the stand-in Inductor compiles each unit's halves for sm_80 and sm_90; the co
 registers, stack and shared memory of each kernel are read from its code. Triton's interpreter then computes the kernels
 on the CPU.
 
---all runs every stack of compiled.lua for both architectures, and that of experiments/flagship.lua at full width."""
+--all runs every stack of compiled.lua for both architectures, and the flagship's stack at full width."""
 import shutil
 import subprocess
 import sys

@@ -55,7 +55,7 @@ DEVICES = {"fsdp": 8}
 def given_to_the_device(folder):
     """{run: summary of the device's work in its second step}, for the first rank.
 
-    A step lasts from its first time mark to that of the next step.
+    A step lasts from its first time mark to the first mark of the next step.
     """
     steps = {}
     for trace in folder.glob("trace.*"):

@@ -117,7 +117,7 @@ def after(going, kind):
 
 
 def running(campaign, number, name, kinds):
-    """Faults over one experiment, then its end, which must equal that of the undisturbed experiment."""
+    """Faults over one experiment, then its end, which must equal the end without faults."""
     going = Going(campaign, number, name)
     told = []
     try:

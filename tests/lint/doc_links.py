@@ -1,6 +1,6 @@
 """Each relative link of the documentation leads to a file, and each anchor to a heading of the file.
 
-Anchors are those of GitHub; mkdocs.yml makes mkdocs use the same.
+Anchors follow GitHub's rules; mkdocs.yml makes mkdocs follow them as well.
 """
 
 import os

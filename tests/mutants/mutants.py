@@ -9,8 +9,8 @@ mutant records which mutants the test reaches and its duration. Then the tests t
 fails: quick tests and tests with a related name run first. A failed test is repeated without the mutant; if it passes
 then, it has killed the mutant. LOG is a file of JSON lines and is only appended to.
 
-The mutated sources are those of the commit at the first start. The tests are those of the working tree: a new test is
-built, run, and tried with the mutants that survived.
+The mutated sources belong to the commit at the first start. The tests belong to the working tree: a new test is built,
+run, and tried with the mutants that survived.
 """
 import argparse
 import io

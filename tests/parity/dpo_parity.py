@@ -1,4 +1,4 @@
-"""The plugin dpo in `optrush run`: loss and gradient norm of a step equal those of transformers and peft.
+"""The plugin dpo in `optrush run`: transformers and peft compute the same loss and gradient norm of a step.
 
 The adapter and the pairs are the same, or the whole model is trained. Other plugins and meshes keep the losses."""
 import contextlib

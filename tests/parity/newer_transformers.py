@@ -1,4 +1,4 @@
-"""newer_transformers.py PROGRAM...: runs a Python program with a newer transformers than that of the other tests.
+"""newer_transformers.py PROGRAM...: runs a Python program with a newer transformers than the other tests.
 
 The newer version has an environment in the build folder, which uses the tests' torch. Without a package index the test
 is skipped."""
@@ -14,7 +14,7 @@ ENVIRONMENT = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]) / "tests" / TRANSFOR
 
 
 def make_environment(folder):
-    """Returns "" or the reason of a failure. Its packages come before those of the tests, which include torch."""
+    """Returns "" or the reason of a failure. Its packages come before the tests' packages, which include torch."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     site = next(folder.glob("lib/python3.*/site-packages"))
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile",

@@ -1,4 +1,4 @@
-"""`optrush tokenize`: tokens and trained spans equal those of transformers for the same chats.
+"""`optrush tokenize`: transformers makes the same tokens and trained spans of the same chats.
 
 A run on the tokens has the loss that transformers computes."""
 import contextlib

@@ -1,5 +1,4 @@
-// Plans and runs in forks of a worker that has loaded LibTorch: results, ends and messages equal those of
-// separate processes.
+// Plans and runs have the same results, ends and messages in forks of a worker as in separate processes.
 #include "launch/fork_server.h"
 
 #include <gtest/gtest.h>

@@ -91,7 +91,7 @@ with tempfile.TemporaryDirectory() as scratch:
     inductor.compile_units = lambda folders, requests, build: (
         build_in.append(pathlib.Path(build)), compile_units(folders, requests, build))
     inductor.main(folders)
-    # The build folder is in the folder of the unit, not in that of the system, so that a killed process leaves nothing.
+    # The build folder is in the folder of the unit, not in the system's, so that a killed process leaves nothing.
     assert [place.parent for place in build_in] == folders[:1] and not build_in[0].exists(), build_in
     for folder in folders:
         (expected,) = units[folder.name](x, weight)
@@ -122,7 +122,7 @@ for name, line in zip(NAMES, told, strict=True):
     found = re.fullmatch("(cpu|cuda|xpu|mps)(:([0-9]+))?", name)
     assert line == (f"1|{found[1]}|{int(found[3] is not None)}|{found[3] or ''}" if found else "0||0|"), (name, line)
 assert "/optrush_" in codecache._get_cpp_wrapper_header("cpu", aot_mode=True), "this torch parses devices differently"
-# Two headers are compiled ahead, that of wrappers and that of kernels, and the units are built with them.
+# Two headers are compiled ahead, for wrappers and for kernels, and the units are built with them.
 assert codecache._precompile_header.cache_info().currsize == 2, codecache._precompile_header.cache_info()
 # One object file has the functions that every wrapper begins with; no wrapper compiled them.
 objects = wrappers.BuilderWithInterface.objects

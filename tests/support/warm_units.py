@@ -1,4 +1,4 @@
-"""Lowers units like those of a small model, so that Inductor keeps its simplifications and look-ups.
+"""Lowers the units of a small model, so that Inductor keeps its simplifications and look-ups.
 
 Nothing is compiled. autograd runs no backward, because it would start threads, which a fork lacks."""
 import tempfile

@@ -34,13 +34,13 @@ struct LocalParameters {
 };
 LocalParameters local_parameters(const ParallelConfig&, const DecoderWork&, const StageShare&);
 
-/// Bytes of the device that needs the most memory. Activations are those of the project's attention without
-/// scores, fused norms and SwiGLU, and loss without whole logits. tp cuts the residual stream and the norms
-/// along the sequence (arXiv:2205.05198).
+/// Bytes of the device that needs the most memory. Activations are counted with the project's attention,
+/// without scores, fused norms and SwiGLU, and loss without whole logits. tp cuts the residual stream and the
+/// norms along the sequence (arXiv:2205.05198).
 struct ConfigMemory {
   double parameters = 0, gradients = 0, optimizer = 0, activations = 0;
   double working = 0;  ///< part of the activations: temporary tensors in the backward of one block
-  /// True if gradients exist beside activations: those of earlier micro-batches, or the buckets of copies.
+  /// True if gradients exist beside activations: from earlier micro-batches, or in the buckets of copies.
   /// Otherwise they reuse the memory of freed activations.
   bool together = true;
   double total() const {

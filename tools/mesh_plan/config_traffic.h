@@ -19,7 +19,7 @@ struct MixTraffic {
 };
 
 /// The traffic of a rank of this stage, where Psi is the bytes of the parameters in the type that is sent, N
-/// the number of replicas and k that of micro-batches.
+/// the number of replicas and k the number of micro-batches.
 ///
 /// - Replicas, times (N - 1) / N: 2 Psi at stages 0 and 1, (k + 1) Psi at stage 2, 3 k Psi at stage 3
 ///   (arXiv:1910.02054).

@@ -21,6 +21,6 @@ struct Estimate {
 };
 
 /// Estimates every row of several ranks that has a matching row of one device: one without plugins that the
-/// row lacks. Of these it takes the one with the most plugins. The links are those of `hardware`.
+/// row lacks. Of these it takes the one with the most plugins. The links are `hardware`'s.
 std::vector<Estimate> estimates_of(const Analysis&, const Hardware&);
 }  // namespace optrush::mesh_plan

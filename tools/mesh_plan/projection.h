@@ -12,7 +12,7 @@ struct PublishedRun {
   std::string source;  ///< repository and file
   std::string model;   ///< its name in the source
   std::string hardware;
-  std::string note;  ///< the differences between its settings and those of the projection
+  std::string note;  ///< the differences between its settings and the projection's
   TrainingProblem problem;
   int64_t devices = 1;
   ParallelConfig mix;            ///< one device if the mix was not published: the best mix is taken

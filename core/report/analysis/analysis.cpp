@@ -143,7 +143,7 @@ bool peak_is_doubtful(const Json& context) {
   const auto peak = context.find("peak"), cpu = context.find("cpu");
   if (peak == context.end() || cpu == context.end() || !peak->is_object()) return false;
   return peak->value("source", "") == "measured" &&
-         number(*cpu, "busy").value_or(0) > kBusyShare * number(*cpu, "threads").value_or(1);
+         is_busy(number(*cpu, "busy").value_or(0), number(*cpu, "threads").value_or(1));
 }
 
 std::optional<double> peak_of_dtype(const Json& context, const std::string& dtype) {

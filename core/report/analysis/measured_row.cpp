@@ -254,17 +254,19 @@ void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
   row.hfu = utilization(flops_per_second(row, runs, &RunResult::hfu_flops, {}));
   // Not `mfu`, whose formula also counts the half that a causal kernel skips.
   const double limit = reduces_precision(plan) ? 2 : 1;
-  if (peak_is_doubtful(stored.context) && std::max(row.mfu_causal.value_or(0), row.hfu.value_or(0)) > limit) {
-    row.mfu = row.mfu_causal = row.hfu = row.mfu_of_dtype = std::nullopt;
-    row.warnings.push_back("its MFU is left out, as it is above " + percent(limit, 0) +
-                           ": other programs used the machine while the peak was measured");
+  for (const auto& [name, value] : {std::pair("MFU (causal)", row.mfu_causal), std::pair("HFU", row.hfu)}) {
+    if (value.value_or(0) <= limit) continue;
+    if (peak_is_doubtful(stored.context)) {
+      row.mfu = row.mfu_causal = row.hfu = row.mfu_of_dtype = std::nullopt;
+      row.warnings.push_back("its MFU is left out, as it is above " + percent(limit, 0) +
+                             ": other programs used the machine while the peak was measured");
+      return;
+    }
+    row.end_badly(Status::failed,
+                  std::string("an ") + name + " of " + percent(*value) + " is above " + percent(limit, 0) +
+                      ": the peak or the count of operations is wrong",
+                  ErrorCode::internal);
   }
-  for (const auto& [name, value] : {std::pair("MFU (causal)", row.mfu_causal), std::pair("HFU", row.hfu)})
-    if (value.value_or(0) > limit)
-      row.end_badly(Status::failed,
-                    std::string("an ") + name + " of " + percent(*value) + " is above " + percent(limit, 0) +
-                        ": the peak or the count of operations is wrong",
-                    ErrorCode::internal);
 }
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Plans and runs in forks of one worker: results, ends and messages equal those of separate processes.
+// Plans and runs have the same results, ends and messages in forks of one worker as in separate processes.
 #include "launch/fork_server.h"
 
 #include <gmock/gmock.h>
