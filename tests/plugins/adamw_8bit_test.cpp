@@ -22,11 +22,19 @@ using ::testing::HasSubstr;
 
 const PluginUse kAdamW8bit = {"adamw_8bit", Json::object()};
 
-/// The nearest code, by a search over all 256.
+/// The nearest code, by a search over all 256. Of two that are equally near, the one nearer to 0.
 int64_t nearest(const Code& code, float value) {
-  const auto distance_to = [&](float other) { return std::abs(double{other} - value); };
+  const auto distance_to = [&](float other) {
+    return std::pair(std::abs(double{other} - value), std::abs(other));
+  };
   const auto found = std::ranges::min_element(code.values, {}, distance_to);
   return found - code.values.begin();
+}
+
+void expect_the_nearest(const Code& code, float value) {
+  const int64_t expected = nearest(code, value);
+  const bool kept_above_0 = !code.has_sign && expected == 0 && value > 0;
+  ASSERT_EQ(encode(code, value), kept_above_0 ? 1 : expected) << std::hexfloat << value;
 }
 
 TEST(EightBitCode, IsThePublishedOne) {
@@ -50,13 +58,17 @@ TEST(EightBitCode, IsThePublishedOne) {
 TEST(EightBitCode, EachNumberGetsTheNearest) {
   for (const Code* code : {&adamw_8bit::signed_code(), &adamw_8bit::unsigned_code()}) {
     for (int64_t i = 0; i < 256; ++i) EXPECT_EQ(encode(*code, code->values[static_cast<size_t>(i)]), i);
+    // Around each border, float by float.
+    for (size_t i = 0; i < 255; ++i) {
+      float value = (code->values[i] + code->values[i + 1]) / 2;
+      for (int steps = 0; steps < 3; ++steps) value = std::nextafter(value, -2.0F);
+      for (int steps = 0; steps < 7; ++steps, value = std::nextafter(value, 2.0F))
+        expect_the_nearest(*code, value);
+    }
     const at::Tensor exponents = at::rand({20000}, at::kDouble) * 9 - 9;
     for (int64_t i = 0; i < exponents.numel(); ++i) {
-      auto value = static_cast<float>(std::pow(10.0, exponents[i].item<double>()));
-      if (code->has_sign && i % 2 == 0) value = -value;
-      const int64_t expected = nearest(*code, value);
-      const bool kept_above_0 = !code->has_sign && expected == 0;
-      ASSERT_EQ(encode(*code, value), kept_above_0 ? 1 : expected) << value;
+      const auto value = static_cast<float>(std::pow(10.0, exponents[i].item<double>()));
+      expect_the_nearest(*code, code->has_sign && i % 2 == 0 ? -value : value);
     }
   }
   EXPECT_EQ(encode(adamw_8bit::signed_code(), -1.0F), 0) << "there is no -1";

@@ -265,7 +265,8 @@ def mistakes():
 
 
 def time_limit():
-    """A limit that is too short for three rounds of all steps: the report still has claims."""
+    """A limit that is too short for three rounds of all steps: runs are shortened, and the report says so.
+    The unit test OpenRounds has simulated time and requires three rounds."""
     def limited(label, run, steps):
         (work / "limited.lua").write_text(f"""
 local rush = require "optrush"
@@ -284,9 +285,10 @@ exp:run {run}:report()
     expect(done, 0, "would take about", "but the limit is ")
     runs = [json.loads(path.read_text()) for path in (work / "reports/limited/local").glob("runs/*-r*/result.json")]
     counts = [(run["cut"], len(run["steps"])) for run in runs]
-    assert len(runs) >= 6 and all(cut == "time limit" and 4 <= steps < 20000 * limit for cut, steps in counts), counts
+    assert len(runs) >= 4 and all(cut == "time limit" and 4 <= steps < 20000 * limit for cut, steps in counts), counts
     text = (work / "reports/limited/local/report.md").read_text()
-    assert "no claim" not in text.split("##")[0], text
+    # A machine that becomes several times slower in the second round has no time for a third one.
+    assert ("no claim" in text.split("##")[0]) == (len(runs) < 6), text
     assert f"The time limit was too short for 3 rounds of {20000 * limit} steps." in text, text
 
 

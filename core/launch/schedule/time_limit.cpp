@@ -12,6 +12,9 @@ namespace optrush {
 namespace {
 /// Share of the remaining time that is planned, because rounds differ.
 constexpr double kShareOfLimit = 0.95;
+/// A round that can be longer than the one before takes half of the gain while more rounds are required: the
+/// machine can become slower again.
+constexpr int64_t kGainDivisor = 2;
 
 /// Enough steps for the gate to require a falling loss.
 int64_t fewest_of_first_round(const TrainSpec& train) {
@@ -103,8 +106,10 @@ std::vector<int64_t> TimeLimit::next(const Analysis& now, int64_t round,
       pace = pace_of(without_drift);
     }
     if (pace.fits) {
+      const int64_t before = steps_.value_or(pace.steps);
       steps_.reset();
       if (pace.shortens(without_drift)) steps_ = pace.steps;
+      if (before < pace.steps && wanted.rounds > 1) steps_ = before + (pace.steps - before) / kGainDivisor;
       left_out_.insert(pace.left_out.begin(), pace.left_out.end());
       std::erase_if(state.pairs, [&](const Pair& pair) {
         return left_out_.contains(pair.subject) || left_out_.contains(pair.reference);

@@ -27,6 +27,13 @@ std::vector<float> magnitudes(bool has_sign) {
 /// The smallest magnitude of a bucket.
 float start_of(int32_t bucket) { return std::bit_cast<float>((bucket + kFirstBucket) << 16); }
 
+/// The largest float whose nearest number is `low`. A midpoint is nearest to both and counts as `low`.
+float border_between(float low, float high) {
+  const double middle = (double{low} + high) / 2;
+  const auto rounded = static_cast<float>(middle);
+  return rounded <= middle ? rounded : std::nextafter(rounded, 0.0F);
+}
+
 Code make_code(bool has_sign) {
   const auto ranks = magnitudes(has_sign);
   Code code{.has_sign = has_sign};
@@ -40,8 +47,9 @@ Code make_code(bool has_sign) {
   int32_t low = 0;
   for (int32_t bucket = 0; bucket < kBuckets; ++bucket) {
     const auto border = [&] {
-      return low < code.highest ? (ranks[static_cast<size_t>(low)] + ranks[static_cast<size_t>(low) + 1]) / 2
-                                : std::numeric_limits<float>::infinity();
+      return low < code.highest
+                 ? border_between(ranks[static_cast<size_t>(low)], ranks[static_cast<size_t>(low) + 1])
+                 : std::numeric_limits<float>::infinity();
     };
     if (border() < start_of(bucket)) ++low;
     code.buckets[static_cast<size_t>(bucket)] = {border(), low};
