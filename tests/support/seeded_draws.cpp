@@ -8,7 +8,12 @@
 namespace optrush::testing {
 namespace {
 class SeededDraws final : public ::testing::EmptyTestEventListener {
-  void OnTestStart(const ::testing::TestInfo&) override { at::manual_seed(1); }
+  // at::manual_seed also asks for GPUs, which fixes the answer before a test has loaded LibTorch's CUDA
+  // library.
+  void OnTestStart(const ::testing::TestInfo&) override {
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    generator.set_current_seed(1);
+  }
 };
 
 const bool registered = [] {
