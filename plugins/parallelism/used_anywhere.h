@@ -10,10 +10,10 @@
 #include "optrush/run.h"
 
 namespace optrush {
-/// Which of `params` got a gradient on any rank in this step, given those that got one on this rank. An
-/// optimizer skips the others, as in one process. All ranks that have a parameter (all dimensions but
-/// Param::absent_over) must call it once a step, with the same parameters in the same order. Only hosts wait
-/// for each other.
+/// Which of `params` got a gradient on any rank in this step. `used_here` has the answer for this
+/// rank alone. An optimizer skips the other parameters, as in one process. All ranks that have a parameter
+/// (all dimensions but Param::absent_over) must call this once a step, with the same parameters in the same
+/// order. Only hosts wait for each other.
 inline std::vector<char> used_anywhere(Run& run, std::span<const Param* const> params,
                                        std::vector<char> used_here) {
   if (is_forecast(run.device())) return used_here;

@@ -75,7 +75,7 @@ def summary(lines):
         copies = [int(word[4]) for word in words if word[0] == "copy" and " ".join(word[1:4]) == way]
         counts[way] = {"copies": len(copies), "bytes": sum(copies)}
     counts = {name: count for name, count in counts.items() if count and count != {"copies": 0, "bytes": 0}}
-    return counts | {"of what a plan counts": starts_beside_attention(lines)}
+    return counts | {"plan": starts_beside_attention(lines)}
 
 
 def starts_beside_attention(lines):
@@ -125,7 +125,7 @@ def compared(script, card, rung, plan, result, step):
     for what, most in OF_THE_BATCH.items() if script in WHOLE_MODELS else ():
         assert planned[what] <= counted[what] <= planned[what] + most, (where, what, planned[what], counted[what])
     beside = planned_beside_attention(plan, attention)
-    assert step["of what a plan counts"] == beside, f"{where}: {beside} launches were planned, the device got {step}"
+    assert step["plan"] == beside, f"{where}: {beside} launches were planned, the device got {step}"
     return step | {"attention": attention}
 
 

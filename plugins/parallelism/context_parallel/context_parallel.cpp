@@ -6,12 +6,12 @@
 // has. A layer sends N - 1 times a rank's keys and values in the forward, and in the backward also their
 // gradients (in fp32). Only the sequence bounds the number of ranks. The transfers overlap with the
 // kernel if a rank's part of the sequence is long. kind = "all_to_all" (arXiv:2309.14509): ranks exchange
-// parts of the sequence for heads before attention, and back after it. It sends less, (N - 1) / N of a
-// rank's q, k, v and output once each, but waits for it. The number of ranks must divide query and
+// parts of the sequence for heads before attention, and back after it. It sends less, (N - 1) / N of a rank's
+// q, k, v and output once each, but a rank waits for the exchange. The number of ranks must divide query and
 // key/value heads.
 //
-// It pays where one sequence does not fit a device, after checkpointing. For short sequences data parallelism
-// sends nothing in the forward, and does the same work.
+// It pays if one sequence does not fit on a device even with checkpointing. For short sequences, data
+// parallelism does the same work and sends nothing in the forward.
 #include <memory>
 #include <optional>
 
@@ -65,7 +65,7 @@ class ContextParallel final : public Plugin {
           "use position = \"rope\", or remove context_parallel from the stack");
   }
 
-  /// What the model demands of attention.
+  /// Demands the features of the separate forward and backward that the model needs.
   static void demand_of_halves(Recipe& recipe, const LlamaSpec& model) {
     SlotInfo& halves = recipe.ops.attention_forward_backward;
     if (model.window != 0 && model.window < recipe.spec().train.seq_len) halves.demand("window");
@@ -87,7 +87,7 @@ class ContextParallel final : public Plugin {
                   "use kind = \"all_to_all\", or a plugin that provides attention_forward_backward as well");
   }
 
-  /// Of those that are left to a rank where matrices are cut, too.
+  /// Counts the heads of this rank: tensor parallelism may have cut the matrices before.
   void refuse_uneven_heads(Run& run) const {
     const LlamaSpec model = llama_of(run.spec());
     for (const char* name : {"q_proj", "k_proj"}) {
@@ -128,7 +128,8 @@ class ContextParallel final : public Plugin {
         {.trace = Trace::opaque, .predictable = true});
   }
 
-  /// Its kernel is the halves of the replaced attention, which are known at the first call.
+  /// The kernel of the ring is the separate forward and backward of the replaced attention. They are known at
+  /// the first call.
   static Ops::Attention::Fn ring(Group& ranks) {
     return [&ranks, made = std::make_shared<std::optional<Ring>>()](
                const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
@@ -157,7 +158,7 @@ class ContextParallel final : public Plugin {
     };
   }
 
-  /// Not where a forward is computed again, and again sends.
+  /// Expects nothing under recomputation, because a recomputed forward sends again.
   void expect_traffic(Run& run, const Recipe& recipe) const {
     if (recipe.activations().policy != ActivationPolicy::Kind::save) return;
     const TrainSpec& train = run.spec().train;

@@ -3,9 +3,9 @@
 #include "optrush/mesh.h"
 
 namespace optrush::context_parallel {
-/// Between all heads of a part of the sequence and some heads of the whole of it, by one all-to-all
-/// (DeepSpeed-Ulysses, arXiv:2309.14509). N ranks; H, the number of heads, is a multiple of N. Lives as long
-/// as the run.
+/// Converts between all heads of a part of the sequence and some heads of the whole sequence, by one
+/// all-to-all (DeepSpeed-Ulysses, arXiv:2309.14509). N ranks; H, the number of heads, is a multiple of N.
+/// Lives as long as the run.
 class HeadsExchange {
  public:
   explicit HeadsExchange(Group& ranks);

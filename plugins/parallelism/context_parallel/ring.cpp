@@ -17,12 +17,12 @@ Tensor queries_of(const Tensor& x, const Block& block) {
 /// Softmax over several sets of keys, each with a separate output and log-sum-exp.
 class Merged {
  public:
-  /// Of no keys yet.
+  /// The result for an empty set of keys.
   explicit Merged(const Tensor& q)
       : out_(at::zeros(q.sizes(), q.options().dtype(sum_type(q)))),
         lse_(at::full({q.size(0), q.size(1), q.size(2)}, -std::numeric_limits<double>::infinity(),
                       out_.options())) {}
-  /// Of keys that all queries see.
+  /// The result for a first set of keys, which all queries see.
   explicit Merged(const AttentionOut& first)
       : out_(first.out.to(sum_type(first.out), /*non_blocking=*/false, /*copy=*/true)),
         lse_(first.lse.to(out_.scalar_type(), /*non_blocking=*/false, /*copy=*/true)) {}
@@ -43,7 +43,7 @@ class Merged {
   Tensor out_, lse_;
 };
 
-/// Of keys and values (2, B, G, S / N, K), or their gradients.
+/// The block's part of keys and values (2, B, G, S / N, K), or of their gradients.
 Tensor keys_of(const Tensor& both, const Block& block) { return both.narrow(3, block.first_key, block.keys); }
 }  // namespace
 
@@ -117,7 +117,7 @@ Tensors Ring::backward(const Tensors& saved, const Tensor& gradient) const {
   const auto type = sum_type(q);
   Tensor here = at::stack({k, v}), next;
   const Tensor of_queries = at::zeros(q.sizes(), q.options().dtype(type));
-  Tensor of_own, travelling, coming;  // of keys and values
+  Tensor of_own, travelling, coming;  // gradients of keys and values
   WorkHandle comes;
   for (int64_t i = 0; i < steps; ++i) {
     WorkHandle arrives;

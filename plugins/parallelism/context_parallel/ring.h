@@ -9,18 +9,19 @@
 #include "ring_blocks.h"
 
 namespace optrush::context_parallel {
-/// Ring attention (arXiv:2310.01889): queries stay, keys and values go around. At each of N steps a rank
-/// computes attention of its queries to the keys that are there, by the forward half of its kernel, while the
-/// next ones arrive; outputs are merged by their log-sum-exps. The backward goes around once more, and the
-/// gradients of keys and values go with them, one rank further at each step until they are home.
+/// Ring attention (arXiv:2310.01889): each rank keeps its queries, and keys and values travel around the
+/// ring. In each of N steps a rank computes the attention of its queries to the keys that it holds, with the
+/// forward of its kernel, while the next keys arrive. Outputs are merged by their log-sum-exps. In the
+/// backward keys and values travel around once more, together with their gradients, which move one rank
+/// further in each step and end at the rank that owns the keys.
 ///
 /// Positions are cut in zigzag (slices.h), so under a causal mask a step needs all queries and the first half
-/// of the keys, or the second half of the queries and all keys: as much work on each rank. With a sliding
-/// window it computes the pairs of stretches that the window reaches (ring_blocks.h). Lives as long as the
-/// run.
+/// of the keys, or the second half of the queries and all keys. The work is equal on all ranks. With a
+/// sliding window it computes the pairs of stretches that the window reaches (ring_blocks.h). Lives as long
+/// as the run.
 class Ring {
  public:
-  /// `args` of the module; its segments and lse are not looked at.
+  /// `args`: of the module. Its segments and lse are ignored.
   Ring(Group& ranks, const AttentionArgs& args);
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
@@ -29,7 +30,7 @@ class Ring {
   AttentionOut operator()(const Tensor& q, const Tensor& k, const Tensor& v) const;
 
  private:
-  /// The computation of a step with the keys and values that are here.
+  /// The computation of one step with the keys and values that this rank holds.
   std::vector<Block> blocks_at(int64_t step, int64_t length) const;
   AttentionArgs args_of(const Block&) const;
   /// Sends `tensor` to the next rank, and receives the previous rank's tensor in the result.

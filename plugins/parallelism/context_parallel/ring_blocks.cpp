@@ -13,7 +13,8 @@ std::vector<Block> without_window(int64_t length, int64_t rank, int64_t owner) {
   return {{.first_query = half, .queries = half, .keys = length}};
 }
 
-/// Adds what queries see of a stretch of keys of their length, `distance` positions before them.
+/// Adds the block that `pair` needs. Queries and keys are stretches of equal length, and the keys lie
+/// `distance` positions before the queries.
 void add_pair(std::vector<Block>& blocks, Block pair, int64_t distance, int64_t window) {
   const int64_t length = pair.queries;
   const int64_t nearest = distance - (length - 1), furthest = distance + length - 1;
@@ -22,7 +23,7 @@ void add_pair(std::vector<Block>& blocks, Block pair, int64_t distance, int64_t 
   if (pair.causal) {
     pair.window = window;
   } else if (furthest >= window) {
-    // The last `corner` keys are all that the first queries see.
+    // The window hides all keys but the last `corner` ones, and only the first queries see these.
     const int64_t hidden = std::max<int64_t>(0, distance - window + 1), corner = length - hidden;
     pair.queries = pair.keys = corner;
     pair.first_key += hidden;

@@ -4,8 +4,8 @@
 
 namespace optrush::context_parallel {
 /// One call of the kernel of a ring: queries of this rank and keys of another, by their places in the parts
-/// of the sequence that the ranks have. Not causal: a query at place i sees the keys from place i - window +
-/// 1 on, all where there is no window.
+/// of the sequence that the ranks have. If it is not causal, a query at place i sees the keys from place i -
+/// window + 1 on, or all keys without a window.
 struct Block {
   int64_t first_query = 0, queries = 0, first_key = 0, keys = 0;
   bool causal = false;
@@ -19,8 +19,9 @@ struct RingShape {
   int64_t window = 0;  ///< positions that a query sees, its own among them; 0: all before it
 };
 
-/// What `rank` computes with the keys of `owner`, each visible pair in one block; none where the window hides
-/// all of them. Without a window it is one block, as large on each rank. With one, a block is a pair of
-/// stretches or the corner of it that the window reaches.
+/// The blocks that `rank` computes with the keys of `owner`. Each visible pair of a query and a key is in one
+/// block. The list is empty if the window hides all pairs. Without a window there is one block, of equal size
+/// on all ranks. With a window, a block is a pair of stretches, or the corner of the pair that the window
+/// reaches.
 std::vector<Block> blocks_of(const RingShape&, int64_t rank, int64_t owner);
 }  // namespace optrush::context_parallel

@@ -11,12 +11,12 @@
 namespace optrush::ddp {
 /// How gradients are put into buckets, and what goes over the wire.
 struct BucketOptions {
-  int64_t first_bytes = 0;  ///< of the first bucket to be sent: small, so that sending begins early
+  int64_t first_bytes = 0;  ///< of the first bucket that is sent: small, so that sending begins early
   int64_t bytes = 0;        ///< of the others
   std::optional<at::ScalarType> wire = {};  ///< none: the gradients' own type
 };
 
-/// The sums of a step's buckets over the ranks, in flight while the backward goes on.
+/// The sums of a step's buckets over the ranks, in flight while the backward continues.
 class BucketSums {
  public:
   /// Called with a gradient's number when its sum is there.

@@ -4,10 +4,10 @@
 // bucket while the backward continues. Gradients lie in the buckets, so there is one copy of them. With
 // gradient accumulation only the last micro-batch of a step sends.
 //
-// A rank sends 2 (N - 1) / N times the gradients' bytes per step, whatever the batch. It does not pay
-// where the link takes longer for that than the backward of a rank's sequences (slow links, small
-// micro-batches: accumulate first). It does not help where parameters, gradients and optimizer state do
-// not fit on one device: shard them instead. Larger buckets use the link better and begin later.
+// A rank sends 2 (N - 1) / N times the gradients' bytes per step, whatever the batch. It does not pay if the
+// link needs more time for these bytes than the backward of a rank's sequences takes (slow links, small
+// micro-batches: accumulate first). It does not help if parameters, gradients and optimizer state do not fit
+// on one device: shard them instead. Larger buckets use the link better but are sent later.
 //
 // compress = "bf16" sends half the bytes of fp32 gradients. It rounds each rank's gradient, and each
 // partial sum, to 8 bits: relative errors of about 2^-9 per rank in every gradient.

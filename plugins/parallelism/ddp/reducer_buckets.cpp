@@ -22,9 +22,9 @@ void within_a_backward(const std::function<void()>& work) {
   leaf.clone().backward();
 }
 
-/// The Reducer is given stand-ins for the parameters and told of each gradient by hand. Autograd's own calls
-/// would tell it too early of a parameter that several backwards add to in one step, as recomputation does,
-/// and could not put the gradients of a bf16 parameter into an fp32 bucket.
+/// Gives the Reducer stand-ins for the parameters, and marks each gradient as ready itself. With the real
+/// parameters, autograd would mark a parameter as ready too early if several backwards add to it in one step,
+/// as under recomputation. It could also not put the gradients of a bf16 parameter into an fp32 bucket.
 class ReducerBuckets final : public Buckets {
  public:
   ReducerBuckets(const std::vector<GradientForm>& forms, Group& group, const BucketOptions& options,
@@ -84,8 +84,8 @@ class ReducerBuckets final : public Buckets {
         flat.is_cpu() ? std::vector<c10::Device>{} : std::vector{flat.device()};
     auto future = c10::make_intrusive<Future>(c10::TensorType::get(), devices);
     sent_.emplace_back(future, flat);
-    // The Reducer waits in a callback of its own, which is queued after this one: here the wait is seen as
-    // communication.
+    // The Reducer waits in a separate callback, which is queued after this one. Waiting here counts the time
+    // as communication.
     if (bucket.isLast()) torch::autograd::Engine::get_default_engine().queue_callback([this] { wait(); });
     return future;
   }
@@ -95,7 +95,7 @@ class ReducerBuckets final : public Buckets {
     for (auto& [future, flat] : std::exchange(sent_, {})) future->markCompleted(flat);
   }
 
-  /// The Reducer takes the gradients that it finds into its buckets: zeros without memory of their own.
+  /// Sets gradients, which the Reducer takes over into its buckets: zeros that need no separate memory.
   void forget_gradients() {
     for (Tensor& param : params_) param.mutable_grad() = at::zeros({}, param.options()).expand(param.sizes());
   }

@@ -27,7 +27,7 @@ class Replicated final : public DataParallel {
 
   void before_backward(const Tensor&, bool last) override {
     last_ = last;
-    if (last && !sums_.empty()) begin();  // a rank may have frozen parameters alone
+    if (last && !sums_.empty()) begin();  // a rank may have only frozen parameters
   }
 
   void finish() override {
@@ -40,7 +40,8 @@ class Replicated final : public DataParallel {
         if (local_[i].sums == &sums) here.push_back(local_[i].number);
       sums.buckets->complete(here);
     }
-    agree_on_used();  // after all buckets: how many of them the backward sent differs between the ranks
+    // After all buckets, because ranks differ in the number of buckets that the backward sent.
+    agree_on_used();
     for (size_t i = 0; i < shards_.size(); ++i) finish(i);
     for (Local& each : local_) {
       each.expected = std::max(each.expected, each.added);
@@ -70,7 +71,7 @@ class Replicated final : public DataParallel {
   /// This rank's part of a shard's gradient, in the present step.
   struct Local {
     Sums* sums = nullptr;
-    size_t number = 0;  ///< there
+    size_t number = 0;  ///< of the gradient in `sums`
     /// How often autograd adds to the leaf in the last backward of a step. The number is not known in
     /// advance, because a recomputation has a separate backward, so the first step counts, and sends when it
     /// has ended.
@@ -145,14 +146,14 @@ class Replicated final : public DataParallel {
               "' changed after it was sent: the backward added to it once more than in the previous steps",
           "remove the plugin that changes the autograd graph between steps, or report this error");
     if (++here.added == 1) arrived_.push_back(i);
-    // With several chunks the last backward of one is not the last that adds.
+    // With several chunks, the last backward of one chunk may not be the last one that adds.
     if (here.added != here.expected || run_.chunks().size() > 1) return;
     here.sent = true;
     here.sums->buckets->ready(here.number);
   }
 
-  /// Those that the backward did not send, in the order in which they came. Parameters without a gradient are
-  /// zeros in the sum.
+  /// The gradients that the backward did not send, in the order in which they arrived. Parameters without a
+  /// gradient are zeros in the sum.
   std::vector<size_t> not_sent() {
     std::vector<size_t> others;
     for (const size_t i : arrived_)
@@ -167,7 +168,7 @@ class Replicated final : public DataParallel {
   }
 
   /// A parameter that no rank used in this step has no gradient, as in one process: the optimizer leaves it
-  /// alone. Where another rank used it, this one's zeros are in the sum.
+  /// alone. If another rank used it, this rank adds zeros to the sum.
   void agree_on_used() {
     std::vector<char> used;
     std::vector<const Param*> params;

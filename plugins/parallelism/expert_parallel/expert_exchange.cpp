@@ -17,12 +17,12 @@ Counts numbers(const Tensor& on_host) {
   return {on_host.const_data_ptr<int64_t>(), on_host.const_data_ptr<int64_t>() + on_host.numel()};
 }
 
-/// Rows that go to each rank, and that come from each, as an input of an operator.
+/// The numbers of rows that go to each rank and come from each rank, as an input of an operator.
 Tensor as_tensor(const Counts& to, const Counts& from) {
   return at::stack({at::tensor(to, at::kLong), at::tensor(from, at::kLong)});
 }
 
-/// Begins to send rows. Where others will be.
+/// Starts sending rows, and returns the tensor that will hold the arriving rows.
 Tensor started(Group& ranks, const Tensor& rows, const Counts& to, const Counts& from,
                std::vector<UnderWay>& under_way) {
   const Tensor in = rows.contiguous();
@@ -31,7 +31,7 @@ Tensor started(Group& ranks, const Tensor& rows, const Counts& to, const Counts&
   return out;
 }
 
-/// Those of the last exchange that began.
+/// The rows of the exchange that was started last. Waits for them.
 Tensor arrived(std::vector<UnderWay>& under_way) {
   UnderWay last = std::move(under_way.back());
   under_way.pop_back();
@@ -54,13 +54,13 @@ Differentiable half_of_exchange(std::string name,
           .cast = Cast::lower};
 }
 
-/// Rows of each expert, for each rank that sends them: (R, L), rank by rank.
+/// Numbers of rows. `counts`: for each sending rank and each expert (R, L), rank by rank.
 struct Arriving {
-  Counts leaving;  ///< (E) of this rank's own rows
+  Counts leaving;  ///< (E): rows that this rank sends to each expert
   Counts counts;
   size_t experts;  ///< L
 
-  /// (L) of all ranks together.
+  /// (L): sums over all ranks.
   Counts by_expert() const {
     Counts sums(experts, 0);
     for (size_t i = 0; i < counts.size(); ++i) sums[i % experts] += counts[i];
@@ -89,7 +89,7 @@ Counts transposed(const Counts& sizes, size_t inner) {
   return sorted;
 }
 
-/// A forecast has no values: all experts are equally busy, on every rank.
+/// For a forecast, which has no values: all experts of all ranks get equally many rows.
 Arriving planned(int64_t rows, const Group& ranks, size_t experts) {
   const auto all = experts * static_cast<size_t>(ranks.size());
   Counts equal(all, rows / static_cast<int64_t>(all));
@@ -118,7 +118,9 @@ ExpertExchange::ExpertExchange(Group& ranks)
           },
           [this](const Tensor& gradient, const Tensor& sizes) {
             started(ranks_, gradient, numbers(sizes[1]), numbers(sizes[0]), under_way_);
-            return gradient;  // what arrives has another size, and the other half gives it
+            // A placeholder: the backward of start_ returns the gradient that arrives, which has another
+            // size.
+            return gradient;
           })) {}
 
 Tensor ExpertExchange::exchanged(const Tensor& rows, const Tensor& sizes,

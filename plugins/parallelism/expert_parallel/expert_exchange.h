@@ -7,25 +7,27 @@
 #include "optrush/ops.h"
 
 namespace optrush::expert_parallel {
-/// Rows that are sent.
+/// Rows in transit.
 struct UnderWay {
   WorkHandle work;
-  Tensor arriving;  ///< in their place, once the work is done
+  Tensor arriving;  ///< valid when `work` is done
 };
 
-/// Rows of a mixture on their way to the ranks that have their experts, and back, by two all-to-alls of
-/// unequal parts; before them the ranks tell each other how many rows come (GShard, arXiv:2006.16668; without
-/// dropped tokens, arXiv:2211.15841). The backward sends the gradients the other way. What is computed while
-/// rows are on their way in the forward has its backward while their gradients are on theirs. R ranks, each
-/// with L of E experts in their order. Lives as long as the run.
+/// Sends the rows of a mixture to the ranks that have their experts, and sends the results back, by two
+/// all-to-alls of unequal parts. Before that, the ranks exchange the numbers of rows (GShard,
+/// arXiv:2006.16668; without dropped tokens, arXiv:2211.15841). The backward sends the gradients in the
+/// opposite direction. An operator that is computed while rows are in transit has its backward while their
+/// gradients are in transit. There are R ranks; each has L of the E experts, in order. Lives as long as the
+/// run.
 class ExpertExchange {
  public:
   explicit ExpertExchange(Group& ranks);
   ExpertExchange(const ExpertExchange&) = delete;
   ExpertExchange& operator=(const ExpertExchange&) = delete;
 
-  /// `rows` (N, D) by experts, `counts` (E): what they are behind `experts` (the L of this rank). `meanwhile`
-  /// is called while the rows are on their way to their experts.
+  /// Returns the results of the experts for `rows` (N, D), which are sorted by expert; `counts` (E): rows of
+  /// each expert. `experts` computes the L experts of this rank. `meanwhile` is called while the rows are in
+  /// transit to their experts.
   Tensor operator()(
       const Ops::Experts::Fn& experts, const Tensor& rows, const Tensor& counts, const Batch&,
       const std::function<void()>& meanwhile = [] {}) const;
@@ -37,7 +39,7 @@ class ExpertExchange {
   Tensor exchanged(const Tensor& rows, const Tensor& sizes, const std::function<void()>& meanwhile) const;
 
   Group& ranks_;
-  Differentiable start_, finish_;  ///< of an exchange; in the backward each does the work of the other
+  Differentiable start_, finish_;  ///< the backward of one does the work of the other's forward
   mutable std::vector<UnderWay> under_way_;
   mutable double computed_rows_ = 0;
 };

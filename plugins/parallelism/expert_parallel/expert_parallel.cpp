@@ -1,21 +1,20 @@
 // Expert parallelism (GShard, arXiv:2006.16668; DeepSpeed-MoE, arXiv:2201.05596): ranks train on different
-// sequences. Each has some of the experts of every mixture whole, with their gradients and optimizer
-// state. An all-to-all of unequal parts sends each token to the ranks that have its experts, and another
-// one sends it back. No token is dropped. Everything else is the same on all of these ranks, and a plugin
-// for data parallelism sums its gradients over them. Gradients of an expert are summed over the ranks that
-// have it.
+// sequences. Each rank has some whole experts of every mixture, with their gradients and optimizer state. An
+// all-to-all of unequal parts sends each token to the ranks that have its experts, and another one sends it
+// back. No token is dropped. Everything else is the same on all of these ranks, and a plugin for data
+// parallelism sums its gradients over them. Gradients of an expert are summed over the ranks that have it.
 //
 // With R ranks a mixture sends (R - 1) / R of the rows of its experts (tokens times experts per token)
 // four times per step: to the experts and back, in the forward and the backward. Replicas send 2 (R - 1) /
-// R times the gradients of all experts once per step. So expert parallelism sends less where the rows of a
-// rank in a step are fewer than half the parameters of the experts divided by the model's width. It keeps
-// 1 / R of them.
+// R times the gradients of all experts once per step. So expert parallelism sends less if the rows of a rank
+// in a step are fewer than half the parameters of the experts divided by the model's width. A rank keeps 1 /
+// R of these parameters.
 //
-// The shared expert of a mixture is computed, forward and backward, while rows are on their way.
+// The shared expert of a mixture is computed, forward and backward, while rows are in transit.
 //
-// It pays where the experts do not fit on one device, or where summing their gradients takes long. It does
-// not pay where routers send most tokens to the experts of one rank, because the others wait for it. A
-// loss that balances the load helps.
+// It pays if the experts do not fit on one device, or if summing their gradients takes long. It does not pay
+// if routers send most tokens to the experts of one rank, because the others wait for it. A loss that
+// balances the load helps.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -65,7 +64,7 @@ class ExpertParallel final : public Plugin {
                               };
                             },
                             {.trace = Trace::opaque, .predictable = true});
-    // Around what others make of a shared expert.
+    // Outside of the wraps of other plugins around a shared expert.
     recipe.unit.wrap(
         Phase::prefetch,
         [this](UnitFunction inner, const Unit& unit) { return shared_.wrapped(std::move(inner), unit); },
@@ -88,7 +87,7 @@ class ExpertParallel final : public Plugin {
     }
     unit.children = std::move(kept);
     for (const auto& expert : unit.children) {
-      expert->share_of_tokens *= static_cast<double>(size_);  // those of every rank
+      expert->share_of_tokens *= static_cast<double>(size_);  // it gets the tokens of every rank
       for (Param* param : expert->params()) {
         param->sharded_over.emplace_back(kDim);
         param->absent_over.emplace_back(kDim);
@@ -96,7 +95,8 @@ class ExpertParallel final : public Plugin {
     }
   }
 
-  /// Where the routers send each rank as many rows. Not where a forward is computed again, and again sends.
+  /// Assumes that the routers send equally many rows to each rank. Expects nothing under recomputation,
+  /// because a recomputed forward sends again.
   void expect_traffic(Run& run, const Recipe& recipe) const {
     if (recipe.activations().policy != ActivationPolicy::Kind::save) return;
     const auto mixtures = run.modules("experts");

@@ -10,17 +10,17 @@ namespace optrush::expert_parallel {
 /// and its mixture gets the result.
 class SharedExperts {
  public:
-  /// Takes note of a shared expert among the children of a unit. Before functions are made.
+  /// Records a shared expert among the children of a unit. To be called before functions are made.
   void find(const Unit&);
-  /// The function of a mixture or of its shared expert, or `inner` of other units.
+  /// The wrapped function of a mixture or of its shared expert; `inner` for other units.
   UnitFunction wrapped(UnitFunction inner, const Unit&);
-  /// Computes the shared expert of the mixture that runs in this layer; nothing where there is none.
+  /// Computes the shared expert of the mixture that runs in this layer; does nothing if it has none.
   void compute(int64_t layer, const Batch&);
 
  private:
   struct Expert {
     UnitFunction function;
-    Tensor input, output;  ///< of the mixture that runs
+    Tensor input, output;  ///< of the mixture that is running
   };
   UnitFunction noting_input(UnitFunction inner, Expert&);
   UnitFunction computed_before(UnitFunction inner, Expert&);

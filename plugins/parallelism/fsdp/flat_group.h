@@ -6,8 +6,8 @@
 #include "optrush/shard.h"
 
 namespace optrush::fsdp {
-/// The tensors of a plan: this rank's piece, which stays, and the whole, which is gathered and freed. A codec
-/// has one pair per field.
+/// The tensors of a plan: this rank's piece, which stays in memory, and the whole tensor, which is gathered
+/// and freed. With a codec, each field has such a pair.
 class FlatGroup {
  public:
   /// `ranks`: the group of plan.dims. Sets the parameters' layout to what this rank keeps. The first stored
@@ -17,11 +17,11 @@ class FlatGroup {
   const FlatPlan& plan() const { return plan_; }
   /// The elements that this rank keeps, as an optimizer sees them. They lie in piece().
   const std::vector<Segment>& segments() const { return segments_; }
-  /// The segment of a parameter of which this rank keeps an element.
+  /// The segment of a parameter. This rank must keep an element of it.
   const Segment& segment_of(const Param&) const;
-  /// Mesh dimensions whose ranks keep other elements.
+  /// Mesh dimensions along which ranks keep different elements.
   const std::vector<std::string>& sharded_over() const { return split_over_; }
-  /// For a group without a codec.
+  /// Requires a group without a codec.
   const Tensor& piece() const { return fields_.front().piece; }
   Group& ranks() const { return ranks_; }
   /// Mesh dimensions over which the flat tensor is cut.
@@ -34,7 +34,7 @@ class FlatGroup {
   void start_gather();
   void wait();
   void free();
-  /// Whether the whole is gathered, or is being gathered.
+  /// Whether the whole tensor is gathered, or is being gathered.
   bool present() const { return fields_.front().whole.allocated(); }
   /// Whether the piece was written after the last gather.
   bool outdated() const;

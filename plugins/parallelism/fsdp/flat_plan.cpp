@@ -13,7 +13,8 @@ constexpr int64_t kAlignment = 16;
 
 int64_t rounded_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-/// Parameters that something else than a matrix product reads: an embedding, a norm. They keep their bits.
+/// Parameters that an operator other than a matrix product reads: an embedding, a norm. They are not
+/// gathered in compute_dtype.
 std::set<const Param*> read_as_they_are(const std::vector<const Unit*>& units) {
   std::set<const Param*> found;
   const std::function<void(const Unit&)> look = [&](const Unit& unit) {
@@ -27,7 +28,7 @@ std::set<const Param*> read_as_they_are(const std::vector<const Unit*>& units) {
 }
 
 at::ScalarType gather_type_of(const Param& param, const Policy& policy, bool matrix_alone) {
-  if (param.codec) return at::kByte;  // fields have types of their own
+  if (param.codec) return at::kByte;  // each field has a separate type
   if (policy.parameter_type == "bf16") return at::kBFloat16;
   return param.compute_dtype && matrix_alone ? *param.compute_dtype : param.dtype;
 }

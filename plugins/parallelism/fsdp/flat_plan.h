@@ -20,7 +20,7 @@ struct Policy {
   bool gathers_each_unit() const { return stage == 3; }
 };
 
-/// A parameter in a flat tensor: its box lies there without gaps from element `at` on.
+/// A parameter in a flat tensor. Its box begins at element `at` and has no gaps.
 struct Placed {
   Param* param = nullptr;
   Layout box;
@@ -49,9 +49,10 @@ struct FlatPlan {
   int64_t at_in_piece(const Placed&, int64_t rank) const;
 };
 
-/// Plans for all trainable parameters, at stage 3 also for frozen ones. `units` are the top units of every
-/// chunk in order of the forward. A piece begins at a multiple of 16 elements and cuts no block of an
-/// optimizer or a codec. `dims`: the dimensions over which parameters are cut that all of them have.
+/// Plans for all trainable parameters. At stage 3 they include frozen parameters. `units` are the top units
+/// of every chunk in order of the forward. A piece begins at a multiple of 16 elements and cuts no block of
+/// an optimizer or a codec. `dims`: the mesh dimensions over which a parameter is cut if all ranks
+/// along them have it.
 std::vector<FlatPlan> make_plans(const std::vector<const Unit*>& units, const Policy&, const Mesh&,
                                  const Mesh::Names& dims);
 }  // namespace optrush::fsdp

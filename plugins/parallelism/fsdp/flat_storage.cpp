@@ -28,7 +28,7 @@ Tensor FlatStorage::view(int64_t at, const std::vector<int64_t>& shape) const {
   for (const int64_t extent : shape) numel *= extent;
   c10::StorageImpl& storage = storage_of(flat_);
   const size_t present = storage.nbytes();
-  // Views are checked against the size of the memory, and read nothing of it.
+  // Making a view checks the size of the memory, but does not read it.
   storage.set_nbytes(flat_.nbytes());
   Tensor made = flat_.narrow(0, at, numel).view(shape).detach();
   storage.set_nbytes(present);

@@ -10,11 +10,11 @@
 // gathered. shard_ranks = n shards over n ranks that are close together; the other ranks hold copies
 // (hybrid sharding).
 //
-// It pays where a model or its optimizer does not fit on one device. Where it fits, replicas (ddp) send
-// less: stage 3 moves 1.5 times as much for each micro-batch. It waits where a unit computes faster than
-// the next parameters arrive: small micro-batches, slow links. Matrices that mixed_precision multiplies in
-// bf16 are gathered in bf16. parameter_type = "bf16" gathers every parameter so, which is the arithmetic
-// of bf16 weights.
+// It pays if a model or its optimizer does not fit on one device. If it fits, replicas (ddp) send less: stage
+// 3 moves 1.5 times as much for each micro-batch. A rank waits if a unit computes faster than the next
+// parameters arrive: with small micro-batches or slow links. Matrices that mixed_precision multiplies in bf16
+// are gathered in bf16. parameter_type = "bf16" gathers every parameter in bf16, which is the arithmetic of
+// bf16 weights.
 #include "host_piece.h"
 #include "optrush/forecast.h"
 #include "optrush/plugin.h"

@@ -4,7 +4,7 @@
 #include "flat_group.h"
 
 namespace optrush::fsdp {
-/// The groups that are whole now. At most `limit` gathers run at once.
+/// Tracks the groups that are gathered. At most `limit` gathers run at once.
 class Gathers {
  public:
   explicit Gathers(int64_t limit) : limit_(static_cast<size_t>(limit)) {}

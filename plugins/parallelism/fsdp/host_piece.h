@@ -8,7 +8,7 @@ Tensor new_piece(int64_t elements, const at::TensorOptions&, at::Device run);
 Tensor moved(const Tensor& tensor, const at::TensorOptions&);
 void copy_to_piece(const Tensor& piece, const Tensor& values);
 
-/// An Error where the plan of a run would need `bytes` of host memory for an optimizer on the CPU, which
-/// works on real tensors in a forecast as well.
+/// Throws an Error if the plan of a run would need `bytes` of host memory for an optimizer on the CPU, which
+/// uses real tensors even in a forecast.
 void refuse_large_forecast(double bytes);
 }  // namespace optrush::fsdp

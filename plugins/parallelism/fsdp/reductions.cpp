@@ -37,7 +37,7 @@ void Reductions::add_group(FlatGroup& group, std::vector<Shard*> shards) {
                      .told = none});
 }
 
-/// Autograd's, unless a plugin asked for another one, as for sums of several micro-batches.
+/// Autograd's type, unless a plugin requested another one, for example for sums over several micro-batches.
 at::ScalarType Reductions::gradient_type(const FlatGroup& group) const {
   const Tensor& leaf = group.plan().first().leaf;
   const auto asked = leaf.grad_dtype();
@@ -76,7 +76,7 @@ void Reductions::take(size_t number, size_t index, const Tensor& gradient) {
   }
 }
 
-/// Padding, and parameters that got no gradient.
+/// Sets padding, and parameters that got no gradient, to zero.
 void Reductions::fill_gaps(State& state) const {
   const FlatPlan& plan = state.group->plan();
   int64_t filled = 0;
@@ -107,8 +107,8 @@ void Reductions::start(size_t number, bool last) {
   sums_[scatter].push_back(std::move(sum));
 }
 
-/// The oldest sum of a hop is there and goes on. Ranks do so at the same points of a step, whatever the time:
-/// collectives have to start in one order everywhere.
+/// Waits for the oldest sum of a hop, and starts its next hop. Ranks call this at the same points of a step,
+/// not when a sum happens to be complete, because all ranks must start collectives in the same order.
 void Reductions::arrive(size_t hop) {
   Sum sum = std::move(sums_.at(hop).front());
   sums_.at(hop).pop_front();
@@ -137,7 +137,7 @@ void Reductions::add_to_piece(const Sum& sum) {
   }
   if (!sum.last) return;
   state.piece = state.piece.to(gradient_type(*state.group));
-  complete(state, state.used);  // of the others it is not known whether another rank used them
+  complete(state, state.used);  // it is unknown whether another rank used the other ones
 }
 
 void Reductions::complete(State& state, const std::vector<char>& used) {

@@ -15,7 +15,7 @@ class Reductions {
   /// Calls `final` with each shard whose gradient is complete.
   Reductions(const Policy& policy, Run& run, std::function<void(Shard&)> final);
 
-  /// `shards` has this rank's shard of each parameter of the group; null where it has no element.
+  /// `shards` has this rank's shard of each parameter of the group; null if it has no element.
   void add_group(FlatGroup& group, std::vector<Shard*> shards);
   /// Copies the gradient of the `index`-th parameter of a group.
   void take(size_t group, size_t index, const Tensor& gradient);
@@ -38,7 +38,7 @@ class Reductions {
     FlatGroup* group;
     Mesh::Names replicas;
     std::vector<Shard*> shards;  ///< by parameter
-    Tensor buffer;               ///< flat; undefined where nothing was taken
+    Tensor buffer;               ///< flat; undefined if no gradient was taken
     std::vector<char> taken;     ///< by parameter, since the last sum
     std::vector<char> used;      ///< by parameter, in this step on this rank
     Tensor piece;                ///< sums that arrived in this step
@@ -49,7 +49,7 @@ class Reductions {
   struct Sum {
     State* state;
     WorkHandle pending;
-    Tensor whole, piece;  ///< what this rank adds, and what it keeps of the sum
+    Tensor whole, piece;  ///< what this rank adds, and its part of the sum
     bool last;
   };
   /// The stages of a sum, in order.
@@ -63,7 +63,7 @@ class Reductions {
   void add_to_piece(const Sum&);
   /// Another rank may have used parameters that this rank did not.
   void agree_on_used();
-  /// Gives the shards of these parameters their gradients, unless they have them.
+  /// Gives the shards of these parameters their gradients, unless they already have them.
   void complete(State&, const std::vector<char>& used);
 
   const Policy& policy_;

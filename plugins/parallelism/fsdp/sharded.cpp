@@ -131,7 +131,8 @@ Tensor Sharded::leave_forward(Place& place, Tensor out) {
   } else {
     place.out = {};
   }
-  // A leaf's gradient may be there before those of the parameters that were used with it.
+  // If the output is a leaf, its gradient may be ready before the gradients of parameters that were used with
+  // it.
   place.has_backward = at::GradMode::is_enabled() && out.requires_grad() && !out.is_leaf();
   if (policy_.gathers_each_unit() && (policy_.reshard_after_forward || !place.has_backward))
     for (FlatGroup* group : place.groups) gathers_.drop(*group);
@@ -165,8 +166,8 @@ void Sharded::leave_backward() {
   in_backward_ = false;
 }
 
-/// Frees what units read whose backward is over, but for what `next` reads, or a later one still has of the
-/// forward.
+/// Frees the groups of units whose backward is over. Keeps groups that `next` reads, and groups that a later
+/// unit of the backward still has from the forward.
 void Sharded::drop(const std::vector<Place*>& over, const Place* next) {
   if (!policy_.gathers_each_unit()) return;
   const auto reads = [](const Place& place, const FlatGroup* group) {
@@ -183,7 +184,7 @@ void Sharded::drop(const std::vector<Place*>& over, const Place* next) {
     }
 }
 
-/// At stage 1 the gradients of all micro-batches add up first.
+/// At stage 1 the gradients of all micro-batches are added up before they are sent.
 void Sharded::sum_gradients(const std::vector<Place*>& over) {
   if (policy_.stage == 1 && !last_) return;
   for (const Place* each : over)

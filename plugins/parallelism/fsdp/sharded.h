@@ -14,7 +14,7 @@ namespace optrush::fsdp {
 /// are gathered before they are used, and its gradients are summed so that each rank keeps a piece.
 class Sharded final : public DataParallel {
  public:
-  /// `dims`: the dimensions of the mesh over which parameters are cut that all of these ranks have.
+  /// `dims`: the mesh dimensions over which a parameter is cut if all ranks along them have it.
   Sharded(Run&, Policy, const Mesh::Names& dims);
 
   void store(Param&, Tensors values) override;
@@ -30,31 +30,32 @@ class Sharded final : public DataParallel {
   const std::deque<FlatGroup>& groups() const { return groups_; }
   const Gathers& gathers() const { return gathers_; }
   const Reductions& reductions() const { return reductions_; }
-  /// How often a group was gathered so far, and the bytes of the parameters that were.
+  /// The number of gathers so far, and the bytes of the gathered parameters.
   int64_t gathered_groups() const;
   double gathered_bytes() const;
   /// Theoretical bytes that this rank sends in a step.
   void expect_traffic(Run&) const;
 
  private:
-  /// Where autograd has a tensor from. The node is not kept alive.
+  /// The autograd node that produced a tensor. The node is not kept alive.
   struct Origin {
     std::weak_ptr<torch::autograd::Node> node;
     uint32_t output = 0;
   };
   /// A top unit of this rank.
   struct Place {
-    std::vector<FlatGroup*> groups;  ///< that it reads
+    std::vector<FlatGroup*> groups;  ///< groups that it reads
     std::vector<size_t> owned;       ///< trainable groups whose gradients end with it, by number
     Place *before = nullptr, *after = nullptr;
     bool has_backward = false;  ///< in the last forward
-    Origin out = {};            ///< of what it returned in the last forward
+    Origin out = {};            ///< of its output in the last forward
   };
 
   void make_places(const Run&);
   void listen();
   void enter_forward(Place&);
-  /// Returns the unit's output, as a tensor of its own where the unit returned that of one before it.
+  /// Returns the unit's output. If it is the tensor that an earlier unit returned, it becomes a separate
+  /// tensor object.
   Tensor leave_forward(Place&, Tensor out);
   void enter_backward(Place&);
   /// Ends the current backward, if there is one.
@@ -67,13 +68,13 @@ class Sharded final : public DataParallel {
   std::deque<FlatGroup> groups_;
   std::vector<Shard> shards_;
   std::vector<size_t> trainable_;            ///< groups of reductions_, by their number there
-  std::map<const Param*, size_t> shard_of_;  ///< of each parameter of which this rank keeps elements
+  std::map<const Param*, size_t> shard_of_;  ///< for each parameter of which this rank keeps elements
   std::map<const Param*, size_t> group_of_;
   std::deque<Place> places_;
   std::map<const Unit*, Place*> place_of_;
   Gathers gathers_;
   Reductions reductions_;
-  std::vector<Place*> entered_;  ///< their backward has begun and is not known to be over
+  std::vector<Place*> entered_;  ///< units whose backward has begun and may not be over
   bool in_backward_ = false, last_ = false, listening_ = false;
 };
 }  // namespace optrush::fsdp

@@ -10,7 +10,7 @@ bool reads(const UnitUse& unit, const FlatGroup* group) {
   return std::ranges::find(unit.groups, group) != unit.groups.end();
 }
 
-/// Units from the first one with something to train on, chunk by chunk: the others have no backward.
+/// Whether each unit has a backward: in each chunk, the units from the first trainable one on.
 std::vector<bool> with_backward(const std::vector<UnitUse>& units) {
   std::vector<bool> backward;
   bool seen = false;
@@ -23,7 +23,7 @@ std::vector<bool> with_backward(const std::vector<UnitUse>& units) {
   return backward;
 }
 
-/// How often a group is gathered for one micro-batch where each unit gathers what it reads.
+/// How often a group is gathered for one micro-batch if each unit gathers the groups that it reads.
 int64_t gathers_of(const FlatGroup* group, const std::vector<UnitUse>& units, bool reshard) {
   const auto backward = with_backward(units);
   int64_t gathers = 0;

@@ -24,7 +24,7 @@ Ops::Linear::Fn DeferredWeights::linear(const Module& module) {
       .traits = {.trace = Trace::opaque, .capturable = false, .offers = {"double"}, .predictable = true},
       .cast = Cast::lower});
   return [&pair, weight](const Tensor& x) {
-    // If no gradient goes further back, no rank waits for the first half.
+    // If x needs no gradient, no rank waits for it, and the backward is not split.
     if (!x.requires_grad()) return at::linear(x, weight->compute_value());
     return call(pair, {x, weight->compute_value().detach()}).at(0);
   };
@@ -43,7 +43,8 @@ void DeferredWeights::run(int64_t micro) {
     }
     half.x.reset();
     half.gradient.reset();
-    // Through the cast that the step shares, if there is one, to the listener of the parameter.
+    // The gradient passes the shared cast of the step, if there is one, and reaches the listener of the
+    // parameter.
     half.weight->compute_value().backward(of_weight, /*retain_graph=*/true);
   }
 }

@@ -13,11 +13,11 @@ namespace optrush::pipeline_parallel {
 /// of the output are kept until then. Must live as long as the run.
 class DeferredWeights {
  public:
-  /// x Wᵀ, in place of the plain linear.
+  /// x Wᵀ. Replaces the plain linear.
   Ops::Linear::Fn linear(const Module&);
   /// The following backwards belong to this micro-batch.
   void begin(int64_t micro) { micro_ = micro; }
-  /// Adds a micro-batch's gradients to those of the weights.
+  /// Computes the weight gradients of a micro-batch and adds them.
   void run(int64_t micro);
 
  private:

@@ -66,7 +66,7 @@ void Mail::ask(int64_t rank, Link& link, size_t end) {
   }
 }
 
-/// Where nothing that came before is unused, and its form is known.
+/// Posts the next receive of each link that has no unused message, if the form is known.
 void Mail::ask_ahead() {
   for (auto& [rank, link] : links_) {
     const bool waits = std::ranges::any_of(
@@ -76,7 +76,7 @@ void Mail::ask_ahead() {
   }
 }
 
-/// Before the first activation that a rank sends to another. A forecast has values on the host only.
+/// Sends the form before the first activation to a rank. A forecast has values on the host only.
 void Mail::tell_form(int64_t to, Link& link) {
   if (std::exchange(link.told, true)) return;
   std::vector<int64_t> numbers = {static_cast<int64_t>(form_->type), std::ssize(form_->sizes)};

@@ -37,9 +37,9 @@ class Mail {
  private:
   struct Link {
     std::vector<Message> order;
-    size_t next = 0;       ///< the first message that is neither sent nor asked for
+    size_t next = 0;       ///< the first message that is neither sent nor requested
     bool told = false;     ///< the other rank knows the form
-    bool greeted = false;  ///< this one has it from there
+    bool greeted = false;  ///< this rank has received the form from the other rank
   };
   struct Arriving {
     Tensor tensor;

@@ -11,8 +11,9 @@ std::vector<Action> all_forwards_first(const Shape& shape) {
   return order;
 }
 
-/// Number k of a rank's forwards, or backwards: groups of as many micro-batches as there are ranks pass chunk
-/// after chunk, forwards from the first and backwards from the last. With one chunk that is micro-batch k.
+/// Number k of a rank's forwards, or backwards: a group has one micro-batch for each rank. It passes one
+/// chunk after another, forwards from the first chunk and backwards from the last. With one chunk that is
+/// micro-batch k.
 Action numbered(const Shape& shape, Work work, int64_t k) {
   const int64_t group = shape.stages();
   const int64_t chunk = k % group / shape.ranks, micro = k / group * shape.ranks + k % shape.ranks;
@@ -33,8 +34,9 @@ std::vector<Action> one_for_one(const Shape& shape, int64_t rank) {
   return order;
 }
 
-/// Rank r is r gradients of weights behind: what they need to be kept for is as much as its forwards are
-/// fewer, and at the end of a step they fill its waits.
+/// Rank r delays the weight gradients of r micro-batches. It keeps the tensors for them, and has r forwards
+/// fewer in flight than rank 0, so all ranks need similar memory. At the end of a step these gradients fill
+/// its waits.
 std::vector<Action> weights_later(const Shape& shape, int64_t rank) {
   std::vector<Action> order;
   for (const Action& action : one_for_one(shape, rank)) {

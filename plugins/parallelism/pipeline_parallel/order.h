@@ -6,12 +6,13 @@ namespace optrush::pipeline_parallel {
 /// The schedule of a rank of the pipeline.
 enum class Schedule : uint8_t {
   gpipe,        ///< all forwards, then all backwards (arXiv:1811.06965)
-  one_f_one_b,  ///< a backward as soon as there is one (PipeDream-Flush; arXiv:2104.04473, figure 4, top)
+  one_f_one_b,  ///< a backward as soon as possible (PipeDream-Flush; arXiv:2104.04473, figure 4, top)
   interleaved,  ///< the same with several chunks a rank (arXiv:2104.04473, figure 4, bottom)
-  zero_bubble   ///< gradients of weights where a rank would wait (ZB-H1; arXiv:2401.10241, figure 2)
+  zero_bubble   ///< gradients of weights fill the waits (ZB-H1; arXiv:2401.10241, figure 2)
 };
 
-/// backward: of weights, too, but in a zero-bubble schedule, where `weights` follows.
+/// `backward` includes the gradients of weights, except in a zero-bubble schedule, in which `weights`
+/// follows.
 enum class Work : uint8_t { forward, backward, weights };
 
 struct Action {
@@ -30,6 +31,6 @@ struct Shape {
   int64_t stage_of(int64_t rank, int64_t chunk) const { return chunk * ranks + rank; }
 };
 
-/// The actions of a rank in a step, in order. Interleaved schedules take a multiple of `ranks` micro-batches.
+/// The actions of a rank in a step, in order. Interleaved schedules need a multiple of `ranks` micro-batches.
 std::vector<Action> order_of(const Shape&, int64_t rank);
 }  // namespace optrush::pipeline_parallel

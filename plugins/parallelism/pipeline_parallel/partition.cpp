@@ -23,7 +23,8 @@ void add_products(const Unit& unit, double tokens, double& flops) {
   for (const auto& child : unit.children) add_products(*child, tokens, flops);
 }
 
-/// Numbers between commas; an Error names what is not one.
+/// The numbers of a list that is separated by commas. Throws an Error that names the first part that is not a
+/// number.
 std::vector<int64_t> numbers_of(const std::string& text) {
   std::vector<int64_t> numbers;
   std::istringstream in(text);
@@ -66,8 +67,8 @@ UnitCost cost_of(const Unit& unit, const RunSpec& spec) {
   add_products(unit, tokens, cost.flops);
   if (unit.role == "block" && spec.model_kind == "llama") {
     const LlamaSpec model = llama_of(spec);
-    // q kᵀ and its product with v, each pair of positions once under the causal mask, and twice that
-    // backward.
+    // q kᵀ and its product with v. Under the causal mask each pair of positions counts once. The backward
+    // takes twice as many.
     cost.flops += 6.0 * static_cast<double>(model.n_heads * model.head_size() * train.seq_len) * tokens;
   }
   for (const Param* param : unit.params()) {
@@ -100,7 +101,7 @@ std::vector<int64_t> even_parts(const std::vector<double>& costs, int64_t parts)
   std::vector<int64_t> counts;
   int64_t from = 0;
   for (size_t left = largest.size() - 1; left > 0; --left) {
-    // As many as fit below the best largest sum, so that what is left is light.
+    // Takes as many as fit below the best largest sum, so that later parts are light.
     const double limit = largest.back()[0] * (1 + 1e-9);
     int64_t end = from + 1;
     for (int64_t more = end; more < count; ++more)

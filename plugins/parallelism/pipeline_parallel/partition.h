@@ -19,8 +19,8 @@ UnitCost cost_of(const Unit&, const RunSpec&);
 std::vector<int64_t> even_parts(const std::vector<double>& costs, int64_t parts);
 
 /// The number of units of each stage. `blocks`: the number of blocks of each stage ("3,5"). If it is empty,
-/// the cut is by cost, where a byte counts as the FLOPs that a device of this kind makes while it moves one.
-/// Throws an Error where there are too few units.
+/// the cut is by cost: a byte counts as the FLOPs that a device of this kind computes while it moves one
+/// byte. Throws an Error if there are too few units.
 std::vector<int64_t> units_of_stages(const std::vector<std::unique_ptr<Unit>>& units, const RunSpec&,
                                      int64_t stages, const std::string& blocks, bool gpu);
 }  // namespace optrush::pipeline_parallel

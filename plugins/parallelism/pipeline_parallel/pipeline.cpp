@@ -81,8 +81,8 @@ void Pipeline::expect_traffic() const {
   run_.expect_traffic("send", {"pp"}, bytes);
 }
 
-/// A step begins on all ranks at about one time, as the update before asked all of them for the gradients'
-/// norm, but for what the optimizer takes longer on some. It ends with the rank that is last.
+/// A step begins on all ranks at about the same time, because the previous update computed the gradient norm
+/// over all ranks; only the time of the optimizer differs. It ends when the last rank ends.
 double Pipeline::bubble_percent() const {
   if (lengths_.empty()) return 0;
   const Tensor lengths = at::tensor(lengths_, at::kDouble);

@@ -10,22 +10,23 @@
 #include "order.h"
 
 namespace optrush::pipeline_parallel {
-/// One rank's part of the pipeline: it does what its order says, hands activations on and gradients back.
+/// One rank's part of the pipeline. It executes its actions in order, sends activations forward, and sends
+/// gradients back.
 class Pipeline {
  public:
-  /// After Event::mesh_initialized. `late`: null but for zero-bubble schedules.
+  /// To be made after Event::mesh_initialized. `late`: null except for zero-bubble schedules.
   Pipeline(Run&, const Shape&, DeferredWeights* late);
 
   void step(Step&);
 
   /// Part of the time of forwards and backwards, from the first on any rank to the last, in which this rank
-  /// had nothing to do: median of the steps so far, in percent. Every rank has to ask.
+  /// was idle: median of the steps so far, in percent. Every rank must call this.
   double bubble_percent() const;
 
  private:
   void forward(Step&, const Action&);
   void backward(Step&, const Action&);
-  /// Once the form of a boundary is known.
+  /// Requires that the form of a boundary is known.
   void expect_traffic() const;
   int64_t next_rank() const { return (rank_ + 1) % shape_.ranks; }
   int64_t previous_rank() const { return (rank_ + shape_.ranks - 1) % shape_.ranks; }
@@ -37,7 +38,7 @@ class Pipeline {
   Mail mail_;
   DeferredWeights* late_;
   using Key = std::pair<int64_t, int64_t>;  ///< chunk and micro-batch
-  std::map<Key, Tensor> outputs_;           ///< of forwards whose backward is to come
+  std::map<Key, Tensor> outputs_;           ///< of forwards that have had no backward yet
   std::vector<double> lengths_, busy_;      ///< seconds of each step
 };
 }  // namespace optrush::pipeline_parallel

@@ -1,20 +1,21 @@
 // Pipeline parallelism: ranks have different layers of one model. A step's micro-batches pass through
 // them one after the other, activations forwards and gradients back. All ranks work at the same time
 // except for the bubble at a step's begin and end. Parameters, gradients and optimizer state shrink by
-// the number of ranks. Each boundary sends one activation (B, S, D) a micro-batch each way, the least of
-// all strategies.
+// the number of ranks. Each boundary sends one activation (B, S, D) and one gradient of this size for each
+// micro-batch, which is the least of all strategies.
 //
 // With p ranks and m micro-batches (train.accumulation) a rank waits for (p - 1) / (m + p - 1) of the time:
 //   gpipe (arXiv:1811.06965) keeps the activations of all m micro-batches;
-//   1f1b (arXiv:2104.04473) waits as long and keeps those of p at most;
+//   1f1b (arXiv:2104.04473) waits as long, and keeps the activations of at most p micro-batches;
 //   interleaved (the same paper), with v chunks a rank, waits for (p - 1) / (m v + p - 1), and sends v times
-//   as often; it takes a multiple of p micro-batches; zero_bubble (ZB-H1, arXiv:2401.10241) splits the
-//   backward of linears in that of their input, which other stages wait for, and that of their weight, which
-//   fills waits: about a third of the bubble, the memory of 1f1b.
+//   as often; it needs a multiple of p micro-batches;
+//   zero_bubble (ZB-H1, arXiv:2401.10241) splits the backward of linears into the gradient of the input,
+//   which other stages wait for, and the gradient of the weight, which fills waits: about a third of the
+//   bubble, with the memory of 1f1b.
 //
-// It pays across slow links, and where a model does not fit. It does not with few micro-batches, and a stage
-// that takes longer than the others makes all of them wait: units are cut by FLOPs and bytes, or as `blocks`
-// says.
+// It pays across slow links, and if a model does not fit on one device. It does not pay with few
+// micro-batches. A stage that takes longer than the others makes all of them wait, so units are cut by FLOPs
+// and bytes, or by the option `blocks`.
 #include <ATen/Context.h>
 
 #include <map>
@@ -119,7 +120,7 @@ class PipelineParallel final : public Plugin {
     return chunks;
   }
 
-  /// Ranks have parameters of their own, but for a tied one, which both ends have.
+  /// Each rank has different parameters, except for a tied one, which both ends have.
   void place(Param& param, const std::set<int64_t>& stages, int64_t rank) {
     param.sharded_over.emplace_back(kDim);
     param.absent_over.emplace_back(kDim);
@@ -134,7 +135,8 @@ class PipelineParallel final : public Plugin {
   }
 
   void count_bubble(Recipe& recipe) {
-    // A GPU's host does not wait for it: there the exposed communication of the report shows the bubble.
+    // The host does not wait for a GPU, so it cannot time the bubble. There the bubble is part of the exposed
+    // communication in the report.
     if (recipe.spec().device == "cpu" || !at::hasCUDA())
       recipe.counter({.name = "pipeline bubble", .unit = "%", .over_ranks = OverRanks::mean},
                      [this] { return pipeline_->bubble_percent(); });
@@ -145,7 +147,7 @@ class PipelineParallel final : public Plugin {
   Shape shape_;
   std::string blocks_;
   std::vector<TiedParam> tied_;
-  std::unique_ptr<DeferredWeights> late_;  ///< null but for zero-bubble schedules
+  std::unique_ptr<DeferredWeights> late_;  ///< null except for zero-bubble schedules
   std::optional<Pipeline> pipeline_;
 };
 }  // namespace

@@ -81,7 +81,7 @@ class TiedEnds final : public DataParallel {
   std::unique_ptr<DataParallel> inner_;
   std::vector<TiedParam> tied_;
   Run& run_;
-  bool told_ = false;  ///< what theory says was told
+  bool told_ = false;  ///< the expected traffic was reported
 };
 }  // namespace
 

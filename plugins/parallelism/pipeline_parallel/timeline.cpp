@@ -50,7 +50,7 @@ void Timeline::run(const Costs& costs) {
   std::map<std::tuple<Work, int64_t, int64_t>, double> done;
   std::vector<size_t> next(orders_.size(), 0);
   std::vector<double> free(orders_.size(), 0);
-  // Ranks take turns until none can go on.
+  // Ranks take turns until none can continue.
   for (bool moved = true; moved;) {
     moved = false;
     for (size_t rank = 0; rank < orders_.size(); ++rank)

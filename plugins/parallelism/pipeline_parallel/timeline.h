@@ -16,7 +16,7 @@ Costs usual_costs(const Shape&);
 /// The output of a stage for the next one, or a gradient for the previous one.
 struct Message {
   bool gradient = false;
-  int64_t stage = 0;  ///< that made it
+  int64_t stage = 0;  ///< the stage that made it
   int64_t micro = 0;
   bool operator==(const Message&) const = default;
 };
@@ -31,11 +31,11 @@ class Timeline {
   double length() const { return length_; }
   /// Part of the ranks' time in which they wait, 0 to 1.
   double bubble() const;
-  /// Everything that two ranks send each other, in order of the time at which it is made. It is the same on
-  /// both, and each has made what it sends before a message of the other before it needs that one.
+  /// All messages between two ranks, in order of the time at which they are made. Both ranks compute the same
+  /// list. A rank that waits for a message has already made every message that it sends before that one.
   std::vector<Message> between(int64_t rank, int64_t other) const;
-  /// The most micro-batches whose forward a rank has done, and whose last backward it has not: of all its
-  /// chunks together.
+  /// The largest number of micro-batches whose forward a rank has computed and whose last backward it has
+  /// not, summed over its chunks.
   int64_t in_flight(int64_t rank) const;
 
  private:

@@ -33,7 +33,7 @@ void visit(const Unit& unit, const std::function<void(const Unit&)>& see) {
   see(unit);
   for (const auto& child : unit.children) visit(*child, see);
 }
-/// Regions, and the experts and the shared expert inside of one.
+/// Whether the unit is a region, or the experts or the shared expert inside of one.
 bool is_part_of_region(const Unit& unit) {
   static const std::set<std::string> kRoles = {"attention", "mlp", "experts", "mixture"};
   return kRoles.contains(unit.role);

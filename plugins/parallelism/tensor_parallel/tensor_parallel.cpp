@@ -2,24 +2,27 @@
 // of every matrix: some of the heads, of the feed-forward width and of the vocabulary. Attention and MLP
 // begin with matrices that are cut by outputs and end with one that is cut by inputs, so a rank's part of
 // either is a summand, and one sum over the ranks makes it whole. Parameters, gradients, optimizer state and
-// the activations inside of attention and MLP fall by the number of ranks. A layer sends four sums of a
-// micro-batch's activations (B, S, D), 2 (N - 1) / N times their bytes each: two in the forward, two in the
+// the activations inside of attention and MLP are divided by the number of ranks. A layer sends four sums of
+// a micro-batch's activations (B, S, D), 2 (N - 1) / N times their bytes each: two in the forward, two in the
 // backward.
 //
-// overlap = n hides forward sums behind the product that they follow, in the manner of arXiv:2410.01359: it
-// is cut into n along the sequence. Smaller products use a device less well, and the backward's sums are
-// still waited for.
+// overlap = n hides forward sums behind the product that they follow, in the manner of arXiv:2410.01359: the
+// product is cut into n parts along the sequence. Smaller products use a device less well, and the backward's
+// sums are still waited for.
 //
-// It pays where a model, or its activations, does not fit a device and ranks are as near as NVLink makes
-// them; every sum is waited for. It does not pay over slow links, nor where the cut matrices get too small to
-// keep a device busy. sequence = true (arXiv:2205.05198) keeps the activations between, the residual stream
-// and the norms, in parts of the sequence as well; its gathers and reduce-scatters send what the sums did.
+// It pays if a model, or its activations, does not fit on one device and the ranks are connected by links as
+// fast as NVLink, because a rank waits for every sum. It does not pay over slow links, or if the cut matrices
+// are too small to keep a device busy. sequence = true (arXiv:2205.05198) also splits the activations between
+// attention and MLP (the residual stream and the norms) along the sequence; its gathers and reduce-scatters
+// send as many bytes as the sums.
 //
-// Ranks route the tokens of a mixture of experts alike. Each has a cut of every expert and of the shared one,
-// and sums their outputs for a token, so a mixture needs the two sums of an MLP (arXiv:2303.06318).
+// All ranks route the tokens of a mixture of experts alike. Each rank has a cut of every expert and of the
+// shared expert, and sums their outputs for a token, so a mixture needs the two sums of an MLP
+// (arXiv:2303.06318).
 //
-// Key and value heads that are fewer than the ranks are copied: groups of ranks share one, and add up its
-// gradient. An output of the head is never whole: the loss needs its log-sum-exps alone.
+// If there are fewer key and value heads than ranks, the heads are copied: a group of ranks shares one head
+// and adds up its gradient. The logits are never whole on one rank: the loss needs only the log-sum-exps of
+// the parts.
 #include <ATen/Functions.h>
 
 #include <algorithm>
@@ -102,7 +105,7 @@ class TensorParallel final : public Plugin {
       cut_parameters(run, cuts_, ranks_, by_sequence_);
       region_.emplace(run.mesh().group(ranks_), by_sequence_);
     });
-    // Compiled code can start a sum over ranks, and no other collective.
+    // Compiled code can start a sum over ranks, but no other collective.
     const bool sums_alone = !by_sequence_ && overlap_ == 1;
     const Traits traits{.trace = sums_alone ? Trace::aten : Trace::opaque, .predictable = true};
     recipe.unit.wrap(
@@ -143,8 +146,8 @@ class TensorParallel final : public Plugin {
     recipe.on(Event::ready, Phase::tensor, [this, &recipe](Run& run) { expect_traffic(run, recipe); });
   }
 
-  /// Whether the last linear of attention or MLP sums already. An `mlp` of a plugin may not call it, and of a
-  /// mixture the sum of all experts is sent.
+  /// Whether the last linear of attention or MLP already sums over the ranks. It does not if a plugin edits
+  /// `mlp`, which may not call the linear, or in a mixture, which sends the sum of all experts.
   bool leaves_in_parts(const Recipe& recipe, const std::string& role, int64_t layer) const {
     if (overlap_ == 1) return false;
     return role == "attention" || (!model_.has_experts(layer) && !recipe.ops.mlp.edited());
@@ -164,7 +167,7 @@ class TensorParallel final : public Plugin {
                            {.trace = Trace::opaque, .predictable = true});
   }
 
-  /// Of a sequence that are left to these ranks.
+  /// The positions of a sequence that these ranks have.
   static int64_t positions(Run& run) {
     return run.spec().train.seq_len / run.mesh().size(run.mesh().sequence());
   }
@@ -187,16 +190,17 @@ class TensorParallel final : public Plugin {
     return {begin, end, widest, &mesh.group(ranks_)};
   }
 
-  /// A sum behind each region of what matrix products give, or of what a mixture makes of it, and one of
-  /// gradients, one behind the embedding and one before the head, and the sums of the loss. Not where a
-  /// forward is computed again, and again sends.
+  /// Expects one sum of outputs after each region, in the type of matrix products or, for a mixture, of the
+  /// residual stream; one sum of gradients before each region and before the head; one sum after the
+  /// embedding; and the sums of the loss. Expects nothing under recomputation, because a recomputed forward
+  /// sends again.
   void expect_traffic(Run& run, const Recipe& recipe) const {
     if (recipe.activations().policy != ActivationPolicy::Kind::save) return;
     const TrainSpec& train = run.spec().train;
     double products = static_cast<double>(run.modules("attention").size());
     for (const Module* mlp : run.modules("mlp")) products += model_.has_experts(mlp->layer) ? 0 : 1;
     const auto mixtures = static_cast<double>(run.modules("router").size());
-    // Of a linear, or on a rank that has the embedding alone of that: (.., D) either way.
+    // The matrix of a linear, or of the embedding on a rank that has no linear. Both are (.., D).
     const auto linears = run.modules("linear");
     const Param& matrix = *(linears.empty() ? run.modules("embedding") : linears).front()->params.at(0);
     const auto product = static_cast<double>(at::elementSize(matrix.compute_dtype.value_or(matrix.dtype)));
