@@ -41,7 +41,7 @@ bool lay_together(const std::vector<Param*>& matrices, Run& run) {
     for (Shard& each : run.data_parallel().shards())
       if (each.data.is_alias_of(param->leaf)) shard = &each;
     param->leaf.set_data(place.detach());
-    // Shares the leaf's count of changes as well.
+    // Also shares the leaf's version counter.
     if (shard != nullptr) shard->data = param->leaf.detach();
   }
   return true;

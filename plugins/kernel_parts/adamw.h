@@ -5,7 +5,7 @@
 /// Common code of the AdamW kernels (arXiv:1711.05101). It does not include torch, so that files of vector
 /// code can use it.
 namespace optrush::fused {
-/// The update of one shard as it is at one step.
+/// The factors of the update of one shard at one step.
 struct AdamWFactors {
   float beta1, beta2, eps;
   float keep;       ///< 1 - lr * weight decay

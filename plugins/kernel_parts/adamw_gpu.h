@@ -8,24 +8,24 @@
 
 /// Launches of the kernels that include adamw.cuh, on the current stream of the current GPU.
 namespace optrush::fused::gpu {
-/// `Numbers`: addresses, and at the end how many numbers there are.
+/// `Numbers`: addresses, followed by the count of numbers.
 template <class Numbers>
 struct ShardPiece {
   Numbers numbers;
-  int32_t shard = 0;  ///< where its step count and factors are
+  int32_t shard = 0;  ///< index of its step count and factors
   bool decays = false;
 };
 
-/// On the device. `Step` is const where the steps are counted before.
+/// Memory on the device. `Step` is const if the steps are counted before.
 template <class Step>
 struct AdamWState {
   Step* steps;        ///< one a shard
   float* factors;     ///< three a shard: scratch
   const float* lr;    ///< one number
-  const float* skip;  ///< one number, not 0 where the step does not count; null: never
+  const float* skip;  ///< one number, not 0 if the step is skipped; null: never skipped
 };
 
-/// As the kernels declare them.
+/// Has the same layout as in the kernels.
 template <class Numbers, int64_t size>
 struct Pieces {
   struct {
@@ -35,8 +35,8 @@ struct Pieces {
   int32_t count;
 };
 
-/// Calls for each `size` pieces the kernel `prepare`, which makes what all numbers of a shard share, and
-/// `update(pieces, blocks, some)`, where a block has `per_block` numbers of one piece.
+/// For each `size` pieces, launches the kernel `prepare`, which computes the factors that all numbers of a
+/// shard share, and calls `update(pieces, blocks, some)`. A block has `per_block` numbers of one piece.
 template <int64_t size, class Numbers, class Step>
 void launch_by_pieces(const GpuProgram& program, std::span<const ShardPiece<Numbers>> all,
                       const AdamWState<Step>& state, const AdamWRates& rates, int64_t per_block,
@@ -60,7 +60,7 @@ void launch_by_pieces(const GpuProgram& program, std::span<const ShardPiece<Numb
   }
 }
 
-/// How many launches that takes.
+/// The number of launches that this takes.
 template <int64_t size>
 int64_t launches_by_pieces(int64_t pieces) {
   return 2 * ((pieces + size - 1) / size);

@@ -12,9 +12,9 @@ namespace optrush::fused {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// e^x in fp32 for |x| <= 80, where no result is denormal, to an ulp or two; operators spend their time here,
-/// and Highway's, which serves every x, has twice the instructions. It is 2^n e^r with |r| <= ln(2) / 2; the
-/// polynomial is the best of its degree, 3e-9 off.
+/// e^x in fp32 for |x| <= 80, where no result is denormal, with an error of one or two ulps. Operators spend
+/// most of their time here. Highway's version supports every x and has twice as many instructions. The result
+/// is 2^n e^r with |r| <= ln(2) / 2. The polynomial is the best one of its degree, with an error of 3e-9.
 template <class D>
 HWY_INLINE hn::Vec<D> exp_of_moderate(D d, hn::Vec<D> x) {
   const hn::RebindToSigned<D> integers;

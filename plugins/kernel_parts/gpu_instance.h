@@ -5,7 +5,7 @@
 #include "kernel_parts/type.h"
 #include "optrush/gpu_kernel.h"
 
-/// Instances of the templates in .cu files: by type, and by how many numbers move together.
+/// Instances of the templates in .cu files: by type, and by the number of elements per load.
 namespace optrush::fused::gpu {
 /// A source that may include lanes.cuh and adamw.cuh.
 GpuSource source(const char* file, const char* text);

@@ -13,7 +13,8 @@ class Recipe;
 using LinearGroup = std::vector<const Module*>;
 
 /// The groups of two and more linears in these units and their children, in order of the forward. They are
-/// found by what the columns of their matrices stand for, the width of the model, which the unit's input has.
+/// found by the axis label of the columns of their matrices: the width of the model, which the unit's input
+/// has.
 std::vector<LinearGroup> linear_groups(const std::vector<std::unique_ptr<Unit>>& units);
 
 /// The parts that all linears of a group need of one input. The first linear that is called with the input
@@ -23,7 +24,7 @@ class PartsOfInput {
   using Make = std::function<Tensors()>;
   /// `make` gives one tensor for each linear of the group.
   Tensor take(size_t linear, const Tensor& x, const Make& make);
-  /// Frees parts that no linear took.
+  /// Frees the parts that no linear took.
   void drop();
 
  private:
@@ -32,7 +33,8 @@ class PartsOfInput {
   Tensors parts_;
 };
 
-/// Drops at the end of each call of a unit what is left of its group's parts: a recomputation may leave out
-/// linears. `parts_of` gives null where a unit has no group; it is asked after Event::materialized.
+/// Frees the remaining parts of a unit's group at the end of each call of the unit, because a recomputation
+/// may leave out linears. `parts_of` returns null if a unit has no group. It is called after
+/// Event::materialized.
 void drop_after_units(Recipe&, const std::function<PartsOfInput*(const Unit&)>& parts_of);
 }  // namespace optrush

@@ -67,7 +67,7 @@ class ActivationCheckpointing final : public Plugin {
     only("budget", "budget", options.number("budget") == 0.5);
   }
 
-  /// Calls every block through `call` where gradients are wanted.
+  /// Calls every block through `call` if gradients are enabled.
   static void wrap_blocks(Recipe& recipe, Phase phase, bool gives_way_to_a_compiler, Call call) {
     recipe.unit.wrap(phase, [=, &recipe](UnitFunction inner, const Unit& unit) -> UnitFunction {
       if (unit.role != "block" || (gives_way_to_a_compiler && compiled(recipe))) return inner;
@@ -126,7 +126,7 @@ class ActivationCheckpointing final : public Plugin {
     wrap_blocks(
         recipe, Phase::offload, false,
         [this](const auto& inner, const Tensor& x, const Batch& batch, const Unit& unit) {
-          // The last block's tensors would come back at once.
+          // The backward would need the last block's tensors at once.
           if (unit.layer == layers_.back()) return (*inner)(x, batch);
           offload_.begin_block();
           const SavedTensorScope scope([this](const Tensor& tensor) { return offload_.pack(tensor); });
@@ -181,7 +181,7 @@ class ActivationCheckpointing final : public Plugin {
   Operators operators_;
   std::optional<BudgetPlan> plan_;
   Offload offload_;
-  bool told_ = false;  ///< how much it moves
+  bool told_ = false;  ///< the moved bytes were reported
   Quantize quantize_;
 };
 }  // namespace

@@ -20,7 +20,7 @@ double flops_of(const std::string& slot, const Tensors& inputs, const Tensors& o
   return elements(outputs.at(0));
 }
 
-/// Sees every storage of one forward, by the outermost operator that made it.
+/// Records every storage of one forward, by the outermost operator that made it.
 class Probe final : public Watcher {
  public:
   Probe(const Tensor& x, const Batch& batch, const Tensors& resident) {
@@ -140,7 +140,8 @@ BudgetPlan spend(double budget, const BlockCost& cost, int64_t blocks) {
       kept[i] += op.bytes;
       plan.bytes += op.bytes;
     }
-  // What is left of a block is what no operator saved; without it the block is the plain one.
+  // The remaining tensors of a block were saved by no operator. A block that keeps them too is the plain
+  // block.
   for (size_t i = 0; i < kept.size() && plan.bytes + cost.plain - kept[i] <= limit; ++i) {
     plan.blocks[i].plain = true;
     plan.bytes += cost.plain - kept[i];

@@ -10,8 +10,8 @@ struct BlockCost {
   struct Operator {
     std::string slot;
     int64_t number = 0;  ///< of the call in the block
-    int64_t bytes = 0;   ///< that keeping what it computed adds
-    double flops = 0;    ///< that running it takes, by its shapes
+    int64_t bytes = 0;   ///< additional memory if its results are kept
+    double flops = 0;    ///< of one run, from its shapes
   };
   std::vector<Operator> operators;
   int64_t input = 0;  ///< bytes of the block's input, which are always kept
@@ -29,8 +29,8 @@ void agree_on(BlockCost&, const Mesh&);
 
 /// The choice for one block.
 struct BlockChoice {
-  bool plain = false;      ///< everything: nothing runs again
-  std::set<int64_t> kept;  ///< else: numbers of the operator calls that keep what they computed
+  bool plain = false;      ///< keeps everything: nothing is recomputed
+  std::set<int64_t> kept;  ///< otherwise: numbers of the operator calls that keep their results
 };
 
 /// For `blocks` equal blocks: the most FLOPs per byte first, until `budget` is spent. It uses counts and no
@@ -39,7 +39,7 @@ struct BudgetPlan {
   std::vector<BlockChoice> blocks;
   int64_t bytes = 0;  ///< that the blocks keep
 };
-/// `budget`: up to 1 a fraction of what the plain blocks keep, above it bytes; an Error where not even the
-/// blocks' inputs fit.
+/// `budget`: up to 1 a fraction of the bytes that the plain blocks keep; above 1, bytes. Throws an Error if
+/// not even the blocks' inputs fit.
 BudgetPlan spend(double budget, const BlockCost&, int64_t blocks);
 }  // namespace optrush::checkpointing

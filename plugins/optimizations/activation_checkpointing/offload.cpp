@@ -19,7 +19,7 @@ Tensor as_bytes(const c10::Storage& storage, at::Device device) {
       .set_(storage, 0, {static_cast<int64_t>(storage.nbytes())}, {1});
 }
 
-/// Sizes whose sum is `bytes`: powers of two, and a rest of at most 1 MiB. LibTorch rounds each block of
+/// Sizes that add up to `bytes`: powers of two, and a rest of at most 1 MiB. LibTorch rounds each block of
 /// pinned memory up to a power of two, so one block of a size just above one would take twice the memory.
 std::vector<int64_t> pinned_blocks(int64_t bytes) {
   constexpr int64_t kRest = int64_t{1} << 20;
@@ -30,7 +30,7 @@ std::vector<int64_t> pinned_blocks(int64_t bytes) {
   return sizes;
 }
 
-/// Copies that run beside the computing stream; in order with it where the device has no streams.
+/// Copies on a stream beside the computing stream. Without streams they run in order with the computation.
 class Beside {
  public:
   explicit Beside(at::Device device) : device_(device) {}
@@ -48,13 +48,13 @@ class Beside {
     done.emplace(device_.type());
     done->record(beside);
   }
-  /// What is enqueued from now on sees the copy.
+  /// Later work on the computing stream waits for the copy.
   void join(const std::optional<c10::Event>& done) const {
     if (done) done->block(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
   }
 
  private:
-  /// One for the device of this process, from LibTorch's pool.
+  /// One stream for the device of this process, from LibTorch's pool.
   c10::Stream side_stream(const c10::impl::VirtualGuardImpl& streams) const {
     static const c10::Stream stream = streams.getStreamFromGlobalPool(device_, /*isHighPriority=*/true);
     return stream;
@@ -88,13 +88,13 @@ class HostCopy {
   HostCopy& operator=(const HostCopy&) = delete;
 
   const Tensor& first_block() const { return host_.front(); }
-  /// Frees the device's memory after the work that is enqueued so far and the copy.
+  /// Frees the device's memory after the enqueued work and the copy.
   void let_go() {
     if (!source_.defined()) return;
     beside_.join(out_);
     source_.reset();
   }
-  /// The storage on the device again, until its last saved tensor is freed.
+  /// Copies the storage back to the device, where it stays until its last saved tensor is freed.
   const c10::Storage& back() {
     fetch();
     beside_.join(in_);
@@ -131,8 +131,8 @@ class HostCopy {
 
   Beside beside_;
   at::Device device_;
-  std::weak_ptr<HostCopy> before_;  ///< moved before this one, and so needed after it
-  Tensor source_;                   ///< on its way to the host
+  std::weak_ptr<HostCopy> before_;  ///< moved before this one, so the backward needs it later
+  Tensor source_;                   ///< until it is copied to the host
   Tensors host_;                    ///< its bytes in order
   Tensor fetched_;
   std::optional<c10::Event> out_, in_;

@@ -14,7 +14,7 @@ class HostCopy;
 /// of pending copies.
 class Offload {
  public:
-  /// Before the forward of each block.
+  /// To be called before the forward of each block.
   void begin_block();
   PackedTensor pack(const Tensor& tensor);
   /// Bytes that were moved to the host so far.
@@ -24,7 +24,7 @@ class Offload {
   std::shared_ptr<HostCopy> copy_of(const Tensor& tensor);
 
   struct Entry {
-    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  ///< keeps its address from being another's
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  ///< no other storage can get its address
     std::weak_ptr<HostCopy> copy;
   };
   static constexpr size_t kBlocksInFlight = 2;

@@ -5,7 +5,7 @@
 
 namespace optrush::checkpointing {
 /// How a saved tensor follows from an input of the operator that saved it: as a view, or as a view of the
-/// input in another type (autocast's cast). It need not be kept, because the input gives it back.
+/// input in another type (autocast's cast). It need not be kept, because it can be made from the input.
 class Origin {
  public:
   /// None if `saved` does not follow from an input.

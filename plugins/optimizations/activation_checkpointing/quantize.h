@@ -25,7 +25,7 @@ class Quantize {
   std::shared_ptr<Quantized> quantized(const Tensor& tensor);
 
   struct Entry {
-    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  ///< keeps its address from being another's
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  ///< no other storage can get its address
     at::ScalarType type;
     std::weak_ptr<Quantized> quantized;
   };

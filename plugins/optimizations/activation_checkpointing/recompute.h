@@ -14,7 +14,7 @@ class Recompute {
                     const Scopes&);
 
  private:
-  /// Requires a gradient, so that the node exists where `x` does not (a frozen embedding below it).
+  /// Requires a gradient, so that the node exists even if `x` requires none (a frozen embedding below it).
   Tensor anchor_;
 };
 }  // namespace optrush::checkpointing

@@ -10,7 +10,7 @@
 #include "origin.h"
 
 namespace optrush::checkpointing {
-/// Whether the `number`-th operator call of a block keeps what it computed.
+/// Whether the `number`-th operator call of a block keeps its results.
 using Keep = std::function<bool(const std::string& slot, int64_t number)>;
 
 /// One forward of a block that keeps its input and the outputs of chosen operators. Tensors that
@@ -21,7 +21,7 @@ class SelectiveCall final : public std::enable_shared_from_this<SelectiveCall> {
  public:
   SelectiveCall(std::shared_ptr<const UnitFunction> forward, const Tensor& x, Batch batch,
                 const Scopes& scopes, Operators::Block& block);
-  /// `x` is the tensor that it was made for.
+  /// `x` must be the tensor that the constructor got.
   Tensor run(const Tensor& x, const Keep& keep);
 
  private:
@@ -36,7 +36,7 @@ class SelectiveCall final : public std::enable_shared_from_this<SelectiveCall> {
     bool wanted = true;  ///< until autograd lets go of it
   };
   struct KeptOutput {
-    std::optional<Saved> value;  ///< empty where nothing that was dropped comes after it
+    std::optional<Saved> value;  ///< empty if no later tensor was dropped
     std::vector<int64_t> sizes;
     at::TensorOptions options;
     bool requires_grad = false;
@@ -44,12 +44,12 @@ class SelectiveCall final : public std::enable_shared_from_this<SelectiveCall> {
   struct KeptCall {
     std::vector<std::optional<KeptOutput>> outputs;  ///< empty: undefined
     std::deque<Dropped> inputs;
-    Tensor random_after;  ///< where its random numbers ended; undefined where the block draws none
+    Tensor random_after;  ///< the generator's state at its end; undefined if the block draws none
     int64_t calls_inside = 0;
     size_t dropped_before_end = 0;
   };
 
-  /// The block's input and the batch.
+  /// Whether it is the block's input or of the batch.
   bool lives_anyway(const Tensor& tensor) const;
   /// Held like a tensor that autograd saves, so that the counts include it.
   Saved hold(const Tensor& tensor);

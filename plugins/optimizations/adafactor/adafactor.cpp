@@ -1,9 +1,9 @@
 // Adafactor (arXiv:1804.04235): the second moments of a matrix (R, C) are R means over rows and C means
 // over columns. There is no first moment. So the state has R + C numbers instead of AdamW's 2 R C. The
 // length of a step is the learning rate times the root mean square of the parameter. An update whose root
-// mean square is above 1 is scaled down. Arithmetic and defaults equal torch.optim.Adafactor, where
-// the learning rate bounds the relative step size and scales the weight decay. It pays where the optimizer
-// state does not fit. Without momentum it needs more steps than AdamW.
+// mean square is above 1 is scaled down. Arithmetic and defaults equal torch.optim.Adafactor, in which the
+// learning rate bounds the relative step size and scales the weight decay. It pays if the optimizer state
+// does not fit. Without momentum it needs more steps than AdamW.
 //
 // Ranks that have parts of parameters (fsdp, tensor_parallel) send R + C + 2 numbers per matrix and step.
 #include "adafactor_optimizer.h"

@@ -13,8 +13,8 @@ namespace optrush::adafactor {
 namespace {
 bool is_matrix(const Param& param) { return param.shape.size() == 2; }
 
-/// Sums of a step over all of a parameter: squares of the gradient by row and by column, where it is a
-/// matrix, then those of its values.
+/// The number of sums of a step over a whole parameter: for a matrix, the squares of the gradient by row and
+/// by column; then the squares of the values.
 int64_t sums_of(const Param& param) { return (is_matrix(param) ? param.shape[0] + param.shape[1] : 0) + 1; }
 int64_t one_sum(const Param&) { return 1; }
 
@@ -22,7 +22,7 @@ int64_t one_sum(const Param&) { return 1; }
 struct Moments {
   int64_t steps = 0;
   Tensor rows, columns;  ///< of a matrix: (R), (C)
-  Tensor each;           ///< else: one for each element of the shard
+  Tensor each;           ///< of another shape: one for each element of the shard
 };
 
 class Adafactor final : public Optimizer {
@@ -49,8 +49,8 @@ class Adafactor final : public Optimizer {
     for (const Part& part : parts) sums[part.param] = sums_here(part);
     sum_over_ranks(split_, sums, sums_of);
     for (Part& part : parts) part.length = move_moments(part, sums.at(part.param), update.lr);
-    // Where ranks need an update's length, the update is made twice. Keeping all updates would take as much
-    // memory as the gradients.
+    // If ranks need the length of an update, the update is computed twice. Keeping all updates would take as
+    // much memory as the gradients.
     Numbers squares;
     if (!split_.empty()) {
       for (const Part& part : parts) squares[part.param] = direction(part).square().sum();
@@ -98,8 +98,8 @@ class Adafactor final : public Optimizer {
     return {.rows = at::zeros({param.shape[0]}, options), .columns = at::zeros({param.shape[1]}, options)};
   }
 
-  /// Calls `see` with each box of a matrix that lies here: its first row and column, and its elements of a
-  /// flat tensor (rows, columns).
+  /// Calls `see` with each box of a matrix that this rank has: its first row and column, and its elements in
+  /// `flat` as (rows, columns).
   static void for_boxes(const Part& part, const Tensor& flat,
                         const std::function<void(int64_t row, int64_t column, const Tensor&)>& see) {
     for (const Layout::Piece& piece : part.layout->pieces()) {

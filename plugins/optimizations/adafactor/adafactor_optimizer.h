@@ -13,10 +13,10 @@ struct Settings {
   double weight_decay = 0;
 };
 
-/// Adafactor as torch.optim.Adafactor has it: second moments of a matrix (R, C) are kept as R means over rows
-/// and C over columns, those of other shapes as they are. Steps are relative to the root mean square of the
-/// parameter. Statistics are in fp32 at least. Ranks that have parts of a parameter sum what they have of the
-/// statistics, twice a step for all parameters together.
+/// Adafactor as in torch.optim.Adafactor: the second moments of a matrix (R, C) are kept as R means over rows
+/// and C means over columns. Parameters of other shapes have one second moment per element. Steps are
+/// relative to the root mean square of the parameter. Statistics are in fp32 at least. Ranks that have parts
+/// of a parameter sum their parts of the statistics, twice a step for all parameters together.
 std::unique_ptr<Optimizer> make_optimizer(const Settings&, std::span<Shard>, std::vector<SplitOver>);
 /// Bytes that a rank of the group sends in a step.
 double bytes_of_sums(const SplitOver&);

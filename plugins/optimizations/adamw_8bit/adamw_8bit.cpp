@@ -1,7 +1,8 @@
 // AdamW whose moments take 8 bits instead of 32 (arXiv:2110.02861): 2 bytes a parameter and 8 for each block
-// of 256, where fp32 moments take 8. Each block of a moment has a scale, so that one large number spoils no
-// other block, and codes that are densest where moments are: near 0, over seven decades. Memory is what it
-// buys. On a GPU it also moves fewer bytes; on a CPU decoding and encoding cost more than that saves.
+// of 256; fp32 moments take 8 bytes a parameter. Each block of a moment has a scale, so a large number does
+// not affect other blocks. The codes are densest near 0, where most moments are, and cover seven decades. The
+// gain is memory. On a GPU it also moves fewer bytes; on a CPU decoding and encoding cost more than this
+// saves.
 //
 // Parameters in bf16 are updated without an fp32 copy: 4 bytes a parameter and its moments. Rounding to
 // nearest would always lose an update below half of the last bit. Stochastic rounding (as in torchao's

@@ -10,13 +10,13 @@ namespace optrush::adamw_8bit {
 namespace {
 constexpr int kDecades = 7;
 
-/// 0, the numbers above it, and 1: by rank.
+/// The magnitudes by rank: 0, the numbers between, and 1.
 std::vector<float> magnitudes(bool has_sign) {
   std::vector<float> all = {0};
   for (int decade = 0; decade < kDecades; ++decade) {
     const double scale = std::pow(10.0, decade + 1 - kDecades);
     const int steps = 1 << (has_sign ? decade : decade + 1);
-    // In the middle of equal parts of [0.1, 1].
+    // The middles of equal parts of [0.1, 1].
     for (int i = 0; i < steps; ++i)
       all.push_back(static_cast<float>(scale * (0.1 + 0.9 * (i + 0.5) / steps)));
   }

@@ -2,8 +2,8 @@
 #include <array>
 #include <cstdint>
 
-/// The values of the 8-bit codes of a moment. The file of vector code includes this header, so it has no
-/// torch.
+/// The values of the 8-bit codes of a moment. The file of vector code includes this header, so it does not
+/// include torch.
 namespace optrush::adamw_8bit {
 /// Consecutive numbers that share a scale, which is their largest magnitude (arXiv:2110.02861, section 2.1).
 inline constexpr int64_t kBlock = 256;

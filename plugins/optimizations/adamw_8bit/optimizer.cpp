@@ -24,7 +24,7 @@ int64_t blocks_of(int64_t numbers) { return (numbers + kBlock - 1) / kBlock; }
 
 /// Moments of a shard: codes and their scales, or fp32 numbers without scales.
 struct Moments {
-  int32_t number = 0;  ///< where its count of steps is
+  int32_t number = 0;  ///< index of its count of steps
   Tensor first, second, first_scales, second_scales, steps;
   bool narrow() const { return first_scales.defined(); }
 };
@@ -78,7 +78,7 @@ class AdamW8bit final : public Optimizer {
     Moments* moments;
     Tensor gradient;
   };
-  /// As the kernels read it: dense, in bf16 or fp32.
+  /// In the form that the kernels read: dense, in bf16 or fp32.
   static Tensor readable(const Tensor& gradient) {
     const bool known = gradient.scalar_type() == at::kBFloat16 || gradient.scalar_type() == at::kFloat;
     return (known ? gradient : gradient.to(at::kFloat)).contiguous();
@@ -138,7 +138,7 @@ class AdamW8bit final : public Optimizer {
       step_on_gpu(all, update);
     else
       step_on_cpu(all, update);
-    // Written behind autograd's back.
+    // Autograd does not see the write.
     for (const Updated& one : all) one.shard->data.unsafeGetTensorImpl()->bump_version();
   }
 

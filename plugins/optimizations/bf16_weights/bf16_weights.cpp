@@ -10,9 +10,9 @@
 // ten-thousandth of the bytes. bf16 costs precision in two places: the residual stream is rounded at each
 // addition, and the two gradients of a tied matrix are added in bf16.
 //
-// It does not pay on processors without bf16 matrix instructions, nor where matmuls dominate. Models with
-// many layers and a small residual update lose the most precision. The first masters are the exact values
-// of a checkpoint.
+// It does not pay on processors without bf16 matrix instructions, or if matmuls dominate. Models with many
+// layers and a small residual update lose the most precision. The first masters are the exact values of a
+// checkpoint.
 #include <ATen/Functions.h>
 
 #include "master_adamw.h"
@@ -44,7 +44,7 @@ class Bf16Weights final : public Plugin {
   }
 
  private:
-  /// Which parameters are cut to bf16, and what their masters start from.
+  /// The parameters that are rounded to bf16, and the initial values of their masters.
   void declare(Params& params) {
     for (Param* param : params.all()) {
       if (param->codec) continue;

@@ -20,8 +20,8 @@ namespace optrush::master_adamw {
 namespace {
 constexpr int64_t kNumbersPerThread = 32768;
 
-/// The masters of a shard: those of its parameters where they lie in it. A shard that is one whole parameter
-/// takes its tensor over.
+/// The masters of a shard, from the masters of its parameters where these exist. A shard that is one whole
+/// parameter uses the tensor of its master without a copy.
 Tensor master_of(const Shard& shard, const Masters& masters) {
   if (shard.data.scalar_type() == at::kFloat) return shard.data;
   const Segment& first = shard.segments.front();
@@ -70,7 +70,7 @@ class MasterAdamW final : public Optimizer {
     } else {
       step_on_cpu(all, update);
     }
-    // Written behind autograd's back.
+    // Autograd does not see the write.
     for (const Updated& one : all) one.shard->data.unsafeGetTensorImpl()->bump_version();
   }
 
@@ -86,14 +86,14 @@ class MasterAdamW final : public Optimizer {
  private:
   struct State {
     int32_t number = 0;
-    int64_t steps = 0;  ///< on a CPU; a GPU counts itself
+    int64_t steps = 0;  ///< on a CPU; a GPU counts its own steps
     Tensor master, first, second;
   };
   static bool writes_weight(const Shard& shard) { return shard.data.scalar_type() == at::kBFloat16; }
   static Type type_of(const Tensor& gradient) {
     return gradient.scalar_type() == at::kBFloat16 ? Type::bf16 : Type::fp32;
   }
-  /// As the kernels read it: dense, in bf16 or fp32.
+  /// In the form that the kernels read: dense, in bf16 or fp32.
   static Tensor readable(const Tensor& gradient) {
     const bool known = gradient.scalar_type() == at::kBFloat16 || gradient.scalar_type() == at::kFloat;
     return (known ? gradient : gradient.to(at::kFloat)).contiguous();

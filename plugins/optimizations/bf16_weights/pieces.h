@@ -9,8 +9,8 @@ namespace optrush::master_adamw {
 using fused::Type;
 using Factors = fused::AdamWFactors;
 
-/// `count` numbers of one shard. fp32, but for the gradient and for `weight`: the master in bf16, or null
-/// where operators read the master itself.
+/// `count` numbers of one shard. They are in fp32, except for the gradient and for `weight`: the master in
+/// bf16, or null if operators read the master itself.
 struct Piece {
   const void* gradient;
   float *master, *first, *second;

@@ -1,5 +1,5 @@
-// Gradient clipping by global norm (arXiv:1211.5063): all gradients scaled by max_norm / norm where the norm
-// is larger. It costs one pass over the gradients and makes training steadier, never faster.
+// Gradient clipping by global norm (arXiv:1211.5063): all gradients are scaled by max_norm / norm if the norm
+// is larger than max_norm. It costs one pass over the gradients and makes training steadier, never faster.
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 

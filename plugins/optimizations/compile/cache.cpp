@@ -117,7 +117,7 @@ std::vector<std::string> enabled_attention_kernels() {
 Cache::Cache(const std::string& root) : root_(root.empty() ? cache_folder("inductor") : fs::path(root)) {}
 
 std::string Cache::key_of(const UnitGraph& graph, const Request& request) {
-  // The GPUs of one machine read one copy: code is told its device when it is loaded.
+  // The GPUs of one machine read one copy, because the loader sets the device of the code.
   static const std::regex number("cuda:[0-9]+");
   const std::string asked = std::regex_replace(graph.text() + to_json(request).dump(), number, "cuda");
   return c10::sha1(asked + kInductorPy + kCudaToolsPy + kWrappersPy +
@@ -160,7 +160,7 @@ void Cache::compile(std::vector<Job> jobs) const {
   if (works.empty()) return;
   const fs::path& first = works.front();
   const fs::path log = first / "log.txt";
-  // The compiler makes inputs of its own there.
+  // The compiler creates separate inputs there.
   if (const auto device = jobs.front().request->inputs.front().device(); device.is_cuda())
     at::getDeviceAllocator(device.type())->emptyCache();
   const int code = run_python(words, log);

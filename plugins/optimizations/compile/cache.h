@@ -24,24 +24,25 @@ struct Job {
   const Request* request = nullptr;
 };
 
-/// The kernels that are enabled in LibTorch's context now, as Request::attention has them.
+/// The kernels that are enabled in LibTorch's context, for Request::attention.
 std::vector<std::string> enabled_attention_kernels();
 
-/// Compiled units on disk, each in a folder named by the hash of all that its code depends on.
+/// Compiled units on disk. The folder of a unit has the hash of everything that its code depends on as its
+/// name.
 class Cache {
  public:
   /// `root` empty: cache_folder("inductor").
   explicit Cache(const std::string& root);
 
   static std::string key_of(const UnitGraph&, const Request&);
-  /// Where the artifact of `key` lies, complete or not yet.
+  /// The folder of the artifact of `key`, which may be incomplete.
   std::filesystem::path folder_of(const std::string& key) const { return root_ / key; }
   bool holds(const std::string& key) const;
   /// The file that stores whether the compiled unit is faster. Its eager code depends on the whole stack.
   std::filesystem::path choice_file(const std::string& key, const RunSpec&) const;
-  /// Compiles into folder_of(key) what the cache lacks, in one Python process for all jobs. Of several
-  /// processes that ask for one key, one compiles and the others wait. Skip where this machine lacks
-  /// something that it takes.
+  /// Compiles the jobs that the cache lacks into folder_of(key), in one Python process for all jobs. If
+  /// several processes need one key, one compiles and the others wait. Throws a Skip if this machine lacks a
+  /// requirement.
   void compile(std::vector<Job>) const;
 
  private:

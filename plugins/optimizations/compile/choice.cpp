@@ -21,11 +21,11 @@
 namespace optrush::compile {
 namespace fs = std::filesystem;
 namespace {
-/// The same number on each rank: a unit may have sums over ranks.
+/// Equal on all ranks, because a unit may have sums over ranks.
 constexpr int kWarmups = 2, kTimed = 7;
 
-/// Leaves that share the values of a unit's parameters, in their place as long as this lives. What techniques
-/// do when a gradient reaches a parameter is tied to the leaf that they saw.
+/// While this lives, other leaves with the same values replace a unit's parameters. The hooks of techniques
+/// are registered on the original leaves, so they do not run when a gradient reaches a parameter.
 class StandInLeaves {
  public:
   explicit StandInLeaves(const Unit& unit) : params_(unit.params()) {
@@ -111,7 +111,7 @@ std::optional<Choice> read_choice(const fs::path& file) {
 
 void write_choice(const fs::path& file, const Choice& choice) {
   fs::create_directories(file.parent_path());
-  std::array<char, 256> host{};  // machines may share the folder
+  std::array<char, 256> host{};  // because machines may share the folder
   ::gethostname(host.data(), host.size() - 1);
   const fs::path part = file.string() + "." + host.data() + "." + std::to_string(::getpid());
   std::ofstream out(part);

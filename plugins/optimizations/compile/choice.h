@@ -13,13 +13,13 @@ struct Choice {
   bool takes_compiled() const { return compiled < eager; }
 };
 
-/// Times both forms in turn on this call's input. Parameters and their gradients stay as they are.
+/// Times both forms alternately on this call's input. Parameters and their gradients stay as they are.
 Choice measure(const CompiledUnit&, const UnitFunction& eager, const Unit&, const Tensor& x, const Batch&);
 
 /// The choice of the first rank that has this unit, on all its ranks; none if that rank has none.
 std::optional<Choice> of_first_rank(const std::optional<Choice>& mine, Run&);
 
-/// None where there is no such file.
+/// None if the file does not exist.
 std::optional<Choice> read_choice(const std::filesystem::path&);
 void write_choice(const std::filesystem::path&, const Choice&);
 }  // namespace optrush::compile

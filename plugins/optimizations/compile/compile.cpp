@@ -1,11 +1,11 @@
 // Compilation by Inductor (PyTorch 2, ASPLOS 2024, doi:10.1145/3620665.3640366), without Python in the
 // training loop. Each block, and the head with its loss unless a plugin has a kernel for it, is traced in C++
-// at its first call, with whatever the plugins below have made of its operators; Inductor compiles forward
-// and backward to native code that reads and writes each tensor once where eager code has an operator for
-// each step (norms, rotations, SwiGLU, residuals, casts), and chooses what to save for the backward. Blocks
-// that are alike share one artifact, kept in a cache on disk. It pays where operators are small or bound by
-// memory; with large matmuls it has little left to win, and in a short run the minutes of compiling are never
-// earned back.
+// at its first call, with the edits of the other plugins to its operators. Inductor compiles forward and
+// backward to native code, and chooses the tensors to save for the backward. The code reads and writes each
+// tensor once where eager code has an operator for each step (norms, rotations, SwiGLU, residuals, casts).
+// Equal blocks share one artifact, which is kept in a cache on disk. It pays if operators are small or
+// limited by memory. With large matmuls the gain is small. A short run does not earn back the minutes of
+// compiling.
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
@@ -33,13 +33,14 @@ std::string first_line_of(const std::string& text) { return text.substr(0, text.
 using namespace optrush;
 using namespace optrush::compile;
 
-/// Slots whose work is a call that the traced graph still shows; inductor.py knows which.
+/// Slots that are one call in the traced graph; inductor.py knows these calls.
 constexpr std::array kSlotsToKeep = {"attention", "linear"};
-/// Offered by a base of `head_loss` whose kernel does less than code that is compiled from its operators.
+/// Offered by a base of `head_loss` if its kernel does less work than code that is compiled from its
+/// operators.
 constexpr const char* kOwnKernel = "kernel";
 constexpr const char* kAuto = "auto";
 
-/// CUDA graphs are not Inductor's here, so a mode with them has the code of the mode without.
+/// Inductor does not record CUDA graphs here, so a mode with them has the same code as the mode without them.
 std::string mode_of_code(const std::string& mode) {
   if (mode == "reduce-overhead") return "default";
   if (mode == "max-autotune") return "max-autotune-no-cudagraphs";
@@ -132,7 +133,8 @@ class Compile final : public Plugin {
     for (const auto& child : unit.children) find_experts(*child);
   }
 
-  /// A mixture of experts computes parts whose sizes follow from values, which a graph cannot.
+  /// Finds the experts. A mixture computes parts whose sizes depend on values, which a graph does not
+  /// support.
   void find_experts(Run& run) {
     for (const auto& unit : run.units()) find_experts(*unit);
     if (compiles_blocks() && !chosen_.empty() && !with_experts_.empty())
@@ -146,8 +148,8 @@ class Compile final : public Plugin {
     return chosen_.empty() ? with_experts_.empty() : std::ranges::find(chosen_, "block") != chosen_.end();
   }
 
-  /// Where nobody chose, each block, or its attention where it has experts; and the head, whose code would
-  /// write logits and their gradient in more passes than a kernel of the loss does.
+  /// By default each block, or only the attention of a block with experts; and the head, unless the loss has
+  /// a kernel: compiled code would write logits and their gradient in more passes than the kernel.
   bool compiles(const Unit& unit, const Recipe& recipe) const {
     if (experts_.contains(&unit)) return false;
     if (!chosen_.empty()) return std::ranges::find(chosen_, unit.role) != chosen_.end();
@@ -156,7 +158,8 @@ class Compile final : public Plugin {
     return unit.role == (with_experts_.contains(unit.layer) ? "attention" : "block");
   }
 
-  /// In torch.compile two of the modes record CUDA graphs; here these are a technique over the whole step.
+  /// In torch.compile two of the modes record CUDA graphs. Here the plugin cuda_graphs records the whole
+  /// step.
   void check_graphs(const Recipe& recipe, const Run& run) const {
     if (!run.device().is_cuda() || (mode_ != "reduce-overhead" && mode_ != "max-autotune")) return;
     for (const Edit& wrap : recipe.schedule.wraps())
@@ -166,21 +169,21 @@ class Compile final : public Plugin {
                 "stack the plugin cuda_graphs, or use mode \"default\" or \"max-autotune-no-cudagraphs\"");
   }
 
-  /// A unit as the tracer saw it for inputs of one signature, and what its code depends on.
+  /// The trace of a unit for inputs of one signature, and everything that its code depends on.
   struct Traced {
     UnitGraph graph;
     Request request;
     std::string key;
   };
 
-  /// A place of the model that is compiled, and its code so far; that of the last call is looked at first.
+  /// A compiled place of the model, and its code so far. The code of the last call is tried first.
   struct Site {
     UnitFunction eager;
     const Unit* unit = nullptr;
     Signature last = {};
     const CompiledUnit* compiled = nullptr;
     std::map<Signature, const CompiledUnit*> all = {};
-    std::map<Signature, Traced> ahead = {};  ///< before its first call
+    std::map<Signature, Traced> ahead = {};  ///< traced before its first call
     std::string key = {};                    ///< of its first call
     bool stays_eager = false;
     bool x_has_gradient = false;  ///< in training
@@ -188,7 +191,7 @@ class Compile final : public Plugin {
 
   Tensor run(Site& site, const Tensor& given, const Batch& batch) {
     if (site.stays_eager) return site.eager(given, batch);
-    // Its forward is the same with a gradient and without: what training has compiled serves.
+    // The forward is the same with and without a gradient, so an evaluation uses the code of training.
     if (!evaluating()) site.x_has_gradient = given.requires_grad();
     const Tensor x = evaluating() ? given.detach().requires_grad_(site.x_has_gradient) : given;
     const Tensors inputs = unit_inputs(*site.unit, x, batch);
@@ -237,8 +240,8 @@ class Compile final : public Plugin {
     return *compiled;
   }
 
-  /// Every rank that has this unit takes part, and each comes to the same choice. It is stored, so that later
-  /// runs compute the same.
+  /// Every rank that has this unit takes part, and all make the same choice. It is stored, so that later runs
+  /// compute the same.
   void choose(Site& site, const Traced& traced, const Tensor& x, const Batch& batch) {
     if (choices_.contains(traced.key)) return;
     const auto file = cache_->choice_file(traced.key, run_->spec());
@@ -278,9 +281,9 @@ class Compile final : public Plugin {
     return traced;
   }
 
-  /// One process compiles what the cache lacks of a unit and of those that will be called after it: a Python
-  /// that starts for each would import torch each time and leave cores without work. They are traced whatever
-  /// the cache holds: a trace may have sums over ranks, and the caches of ranks may differ.
+  /// One process compiles a unit and the later units, if the cache lacks them. One Python process for each
+  /// unit would import torch each time and leave cores idle. All units are traced even if the cache has them,
+  /// because a trace may have sums over ranks, and the caches of ranks may differ.
   void compile_with_the_next(Site& first, const Traced& traced, const Tensor& x, const Batch& batch) {
     std::vector<Traced*> others;
     Tensor next = next_input(first, x, traced);
@@ -293,9 +296,9 @@ class Compile final : public Plugin {
           Traced& other = site.ahead[std::move(signature)] = trace(site, next, batch);
           next = next_input(site, next, other);
           others.push_back(&other);
-        } catch (const Error&) {  // it cannot be compiled, and reports the reason at its call
+        } catch (const Error&) {  // the unit cannot be compiled; its call reports the reason
           break;
-        } catch (const c10::Error& e) {  // the inputs of its call may be different ones
+        } catch (const c10::Error& e) {  // the inputs of its call may differ
           run_->note("compile: " + site.unit->path + " is compiled at its first call, not ahead: " +
                      first_line_of(e.what_without_backtrace()));
           break;
@@ -328,8 +331,8 @@ class Compile final : public Plugin {
     });
   }
 
-  /// What the next unit will be called with, as far as code depends on it. Each part of a block reads the
-  /// output of a norm; a block or the head reads that of the unit before it.
+  /// The input of the next unit, as far as its code depends on it. Each part of a block reads the output of a
+  /// norm. A block or the head reads the output of the unit before it.
   static Tensor next_input(const Site& site, const Tensor& x, const Traced& traced) {
     const Tensor& output = traced.graph.output;
     if (!is_part(*site.unit)) return output;

@@ -14,9 +14,9 @@ class CompiledUnit {
   /// `folder` holds unit.pt2 and meta.json, as inductor.py writes them.
   explicit CompiledUnit(const std::filesystem::path& folder);
 
-  /// The unit's output for the inputs of unit_inputs(), under autograd where it is enabled.
+  /// The unit's output for the inputs of unit_inputs(), under autograd if it is enabled.
   Tensor operator()(const Tensors& inputs) const;
-  /// One gradient for each input, undefined where there is none. Takes `saved` so that each tensor is freed
+  /// One gradient for each input, undefined if there is none. Takes `saved` so that each tensor is freed
   /// after its last use.
   Tensors backward(Tensors saved, const Tensor& gradient) const;
 

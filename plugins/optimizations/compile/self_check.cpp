@@ -14,7 +14,7 @@
 
 namespace optrush::compile {
 namespace {
-/// The tolerance allows another order of sums, but not another formula.
+/// The tolerance allows a different order of sums, but not a different formula.
 double tolerance(at::ScalarType type) {
   switch (type) {
     case at::kDouble:
@@ -26,8 +26,8 @@ double tolerance(at::ScalarType type) {
   }
 }
 
-/// Numbers of 8 bits round to a neighbour that is up to a quarter away where what they are rounded from
-/// differs in its last bit.
+/// If a value differs in its last bit, it may be rounded to another number of 8 bits, which is up to a
+/// quarter away.
 constexpr double kToleranceOfFp8 = 0.25;
 
 bool multiplies_fp8(const UnitGraph& graph) {

@@ -33,7 +33,7 @@ class NoAutocastCache {
   bool before_;
 };
 
-/// `function` over tensors as a graph with one output: its tensors as a tuple.
+/// Traces `function` as a graph with one output, a tuple of its tensors.
 std::shared_ptr<Graph> trace(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& function) {
   Stack stack(inputs.begin(), inputs.end());
   const auto on_stack = [&](const Stack& arguments) {
@@ -60,8 +60,8 @@ Tensors detached(const Tensors& tensors) {
   return result;
 }
 
-/// The same batch of other tensor objects: the tracer tells inputs apart by these, and two that are one
-/// tensor in this batch may be two in the next.
+/// The same batch with separate tensor objects. The tracer distinguishes inputs by their objects, and two
+/// inputs that share an object in this batch may not share one in the next.
 Batch with_tensors_of_its_own(Batch batch) {
   const auto renew = [](Tensor& tensor) {
     if (tensor.defined()) tensor = tensor.detach().requires_grad_(tensor.requires_grad());

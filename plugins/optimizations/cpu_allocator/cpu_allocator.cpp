@@ -1,9 +1,9 @@
 // A caching allocator for CPU tensors, like LibTorch's for GPUs. Lists of size classes hand out the blocks of
 // a step again in the next step. So no page is faulted in, no heap is searched, and a reused block is still
-// in the cache. Large blocks can use pages of 2 MiB, which avoids TLB misses. It pays where a step makes many
-// tensors of medium and large size; not where matmuls dominate. It holds more memory than tensors request: up
-// to a fifth by size classes, and blocks of sizes that are not requested again (the report shows both).
-// jemalloc and tcmalloc work alike:
+// in the cache. Large blocks can use pages of 2 MiB, which avoids TLB misses. It pays if a step makes many
+// tensors of medium and large size, and not if matmuls dominate. It holds more memory than tensors request:
+// up to a fifth by size classes, and blocks of sizes that are not requested again (the report shows both).
+// jemalloc and tcmalloc work in the same way:
 // https://people.freebsd.org/~jasone/jemalloc/bsdcan2006/jemalloc.pdf
 #include "optrush/plugin.h"
 #include "pool.h"

@@ -3,8 +3,9 @@
 #include <cstddef>
 
 namespace optrush::cpu_allocator {
-/// Four sizes an octave, so that a block wastes at most a fifth. In front of what tensors ask for stands the
-/// host's header of 64 bytes: sizes are powers of two plus that, because that is what is asked for.
+/// Four size classes per power of two, so that a block wastes at most a fifth. The host puts a header of 64
+/// bytes before the memory of a tensor, so requested sizes are often powers of two plus 64 bytes, and so are
+/// the size classes.
 struct SizeClass {
   static constexpr size_t kUnit = 64, kHeader = 64;
   static constexpr size_t kCount = 4 * 40;

@@ -4,12 +4,11 @@
 
 namespace optrush::cuda_graphs {
 namespace {
-/// The first steps run as they are: libraries make their workspaces, and the host counts what is kept and
-/// run.
+/// The first steps run eagerly: libraries allocate their workspaces, and the host counts saved tensors and
+/// operators.
 constexpr int64_t kWarmup = 3;
 
-/// Batches are made, units assigned and held-out losses computed outside of a step; so is what wraps the
-/// schedule further out.
+/// Whether the slot runs outside of a step: it makes batches, assigns units, or computes held-out losses.
 bool outside_of_step(const SlotInfo& slot) {
   return slot.name() == "data" || slot.name() == "stages" || slot.name() == "evaluation";
 }

@@ -1,7 +1,7 @@
 // CUDA graphs (https://pytorch.org/blog/accelerating-pytorch-with-cuda-graphs/): the whole step, with
 // forwards, backwards and update, is recorded once and then launched as one graph. This saves the host's work
-// for each kernel. It pays where kernels are short: small models and batches. It does not pay where the GPU
-// is busy anyway, and nothing else can use the graph's memory between steps. A function that may wait for the
+// for each kernel. It pays if kernels are short: with small models and batches. It does not pay if the GPU is
+// busy anyway, and nothing else can use the graph's memory between steps. A function that may wait for the
 // host cannot be recorded; it is refused by name before anything runs. Batches are copied into the recorded
 // step's batches. The number of tokens is a constant of the graph; the learning rate is read from a tensor. A
 // replayed step has no phases.
@@ -44,7 +44,7 @@ class CudaGraphs final : public Plugin {
 
  private:
   void run_step(Step& step, const StepGraph::Schedule& schedule) {
-    // Of the steps that this process makes: a run may go on from a saved state.
+    // Counts the steps of this process, because a run may continue from a saved state.
     const int64_t recorded = run_->spec().train.warmup - 1, made = steps_++;
     if (made < recorded) {
       graph_->run_eagerly(step, schedule);

@@ -36,7 +36,7 @@ class StepGraph::Implementation {
 
   void record(Step& step, const Schedule& schedule) {
     batches_.emplace(step);
-    // Recording allocates from a pool of its own: what the eager steps left in the cache would stay reserved
+    // Recording allocates from a separate pool. The cached memory of the eager steps would stay reserved
     // beside it. Blocks return to the driver when the work that used them is done.
     c10::cuda::device_synchronize();
     c10::cuda::CUDACachingAllocator::emptyCache();

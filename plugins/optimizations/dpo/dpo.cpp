@@ -1,16 +1,15 @@
 // Direct preference optimization (arXiv:2305.18290). The data are pairs of answers to a prompt: the chosen
-// answer, then the rejected one. p is the probability of an answer under the model, p_ref that under the
-// reference. The margin of a pair is
+// answer, then the rejected one. p is the probability of an answer under the model, and p_ref its probability
+// under the reference. The margin of a pair is
 //   m = (log p(chosen) - log p_ref(chosen)) - (log p(rejected) - log p_ref(rejected)),
 // and its loss is -log sigmoid(beta m). `label_smoothing` s assumes a wrong label with probability s: -(1
 // - s) log sigmoid(beta m) - s log sigmoid(-beta m). The loss of a step is the mean over its pairs.
 //
-// The reference is the model without its adapter, which takes no memory. Where the model itself is
-// trained, the reference is a copy of the first values (a rank has its shards of it). The copy changes
-// places with the present values during the reference's forward. Each micro-batch costs one more forward,
-// without gradients. The log-probability of an answer is minus the sum of the cross entropies of its row.
-// So this loss works with every form of the head's loss, also with a fused one or one in parts of the
-// vocabulary.
+// The reference is the model without its adapter, which takes no memory. If the model itself is trained, the
+// reference is a copy of the initial values (a rank has its shards of it). The copy and the current values
+// are exchanged during the reference's forward. Each micro-batch costs one more forward, without gradients.
+// The log-probability of an answer is minus the sum of the cross entropies of its row. So this loss works
+// with every form of the head's loss, also with a fused one or one in parts of the vocabulary.
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
@@ -53,7 +52,7 @@ class Dpo final : public Plugin {
             "use an even train.micro_batch");
       trains_model_ = trains_model(run);
     });
-    // Before the run continues from a saved state.
+    // Before the run loads a saved state.
     recipe.on(Event::ready, Phase::measure, [this](Run& run) {
       if (trains_model_) keep_first_values(run);
     });
@@ -68,8 +67,8 @@ class Dpo final : public Plugin {
                              };
                            },
                            {.trace = Trace::aten});
-    // Inside the wrap that gathers a unit's parameters, and outside the compiler's, which then sees the head
-    // alone.
+    // Inside the wrap that gathers a unit's parameters, and outside the compiler's wrap, which then compiles
+    // only the head.
     recipe.unit.wrap(Phase::checkpoint, [this](auto inner, const Unit& unit) { return on_head(inner, unit); },
                      {.trace = Trace::aten});
     recipe.learn_from("preferences");
@@ -118,13 +117,13 @@ class Dpo final : public Plugin {
         for (int64_t micro = 0; micro < step.microbatches(); ++micro)
           reference_[step.batch(micro).first_sample] = step.forward(0, micro, {});
       });
-      // Each step counts by its share, whatever its micro-batches.
+      // The counters of a step are means over its micro-batches.
       share_ = 1 / static_cast<double>(step.microbatches());
       inner(step);
     };
   }
 
-  /// Forwards that give log-probabilities under the reference.
+  /// Runs forwards that return log-probabilities under the reference.
   void as_reference(const std::function<void()>& forwards) {
     exchange_values();
     {
@@ -155,7 +154,7 @@ class Dpo final : public Plugin {
     };
   }
 
-  /// Of each row's answer, one after the other: the head gives a sum.
+  /// The log-probability of each row's answer. The head is called row by row, because it returns a sum.
   static Tensor log_probabilities(const UnitFunction& head, const Tensor& x_BSD, const Batch& batch) {
     const Tensors x_1SD = x_BSD.split(1), labels_1S = batch.labels.split(1);
     Tensors rows;
@@ -167,14 +166,15 @@ class Dpo final : public Plugin {
     return at::stack(rows);
   }
 
-  /// `gain_B`: of each answer's log-probability over the reference's.
+  /// `gain_B`: log-probability of each answer minus its log-probability under the reference.
   Tensor loss(const Tensor& gain_B, const Batch& batch) {
     const Tensor gain_P2 = gain_B.view({-1, 2});
     const Tensor margin_P = (gain_P2.select(1, 0) - gain_P2.select(1, 1)) * beta_;
-    // -log sigmoid(m) is softplus(-m), which has a forecast; linear where that is exact in double.
+    // -log sigmoid(m) is softplus(-m), which has a forecast; it is linear above 50, where that is exact in
+    // double.
     const auto softplus = [](const Tensor& m) { return at::softplus(m, 1, /*threshold=*/50); };
     Tensor loss_P = (1 - label_smoothing_) * softplus(-margin_P) + label_smoothing_ * softplus(margin_P);
-    if (evaluating()) {  // the last micro-batch may have rows of nothing
+    if (evaluating()) {  // the last micro-batch may have empty rows
       const Tensor counts_P2 = batch.labels.ge(0).any(1).view({-1, 2});
       loss_P = loss_P * counts_P2.select(1, 0).to(loss_P.scalar_type());
     } else {
@@ -194,14 +194,14 @@ class Dpo final : public Plugin {
   }
   static double total(const Tensor& counted) { return counted.defined() ? counted.item<double>() : 0; }
 
-  /// Of a shard: those that the model computes with, and those that it will after an exchange.
+  /// Values of a shard: those in use by the model, and the others, which an exchange puts into use.
   struct Values {
     Tensor in_use, other;
   };
 
   double beta_ = 0, label_smoothing_ = 0, share_ = 1;
   bool trains_model_ = false;
-  std::vector<Values> values_;           ///< none where the reference is the model without its adapter
+  std::vector<Values> values_;           ///< empty if the reference is the model without its adapter
   std::map<int64_t, Tensor> reference_;  ///< of the step's micro-batches, by their first sequence
   Tensor accuracy_, margin_;             ///< sums over steps, on the device
 };

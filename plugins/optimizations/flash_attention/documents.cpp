@@ -18,7 +18,7 @@ Tensor heads_of(const Tensor& positions, int64_t batch) {
   return positions.unflatten(0, {batch, -1}).transpose(1, 2);
 }
 
-/// Of those that have any position.
+/// The lengths of documents that are not empty.
 std::vector<int64_t> lengths_of(const Segments& segments) {
   const Tensor lengths = segments.cu_seqlens.diff().to(at::kLong);
   std::vector<int64_t> all(lengths.const_data_ptr<int64_t>(),
@@ -39,7 +39,8 @@ Tensor together(Tensors parts, int64_t batch) {
   return heads_of(at::cat(parts), batch);
 }
 
-/// Where the memory-efficient kernel keeps the lse of each position: (documents, H, longest, padded).
+/// The places where the memory-efficient kernel keeps the lse of each position: (documents, H, longest padded
+/// length).
 class PlacesOfLse {
  public:
   PlacesOfLse(const Segments& segments, int64_t positions) : segments_(segments) {
@@ -75,15 +76,16 @@ double flops_of(int64_t products, const Tensor& q, const AttentionArgs& args) {
   return 2 * static_cast<double>(products) * pairs * width / (args.causal ? 2 : 1);
 }
 
-/// These FLOPs follow from the documents' lengths (docs/plugins/gpu_kernel.md). On a GPU the sizes of one
-/// operator for all of them do not tell any; on a CPU each document is a call, which is counted.
+/// Notes FLOPs that follow from the documents' lengths (docs/plugins/gpu_kernel.md). On a GPU one operator
+/// computes all documents, and its sizes do not show these FLOPs. On a CPU each document is one call, which
+/// is counted.
 void note_products(double flops, bool on_gpu) {
   if (on_gpu) note_flops(flops);
   const std::array<c10::IValue, 1> inputs = {c10::IValue(flops)};
   RECORD_FUNCTION("optrush::document_flops", c10::ArrayRef<const c10::IValue>(inputs.data(), inputs.size()));
 }
 
-/// Of a forward, and of the backward that autograd calls for it, when it does.
+/// Notes the FLOPs of a forward, and the FLOPs of its backward when autograd runs it.
 AttentionOut noted(AttentionOut result, const Tensor& q, const AttentionArgs& args, bool on_gpu) {
   note_products(flops_of(2, q, args), on_gpu);
   if (result.out.requires_grad())

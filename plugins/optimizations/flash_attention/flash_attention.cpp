@@ -1,11 +1,11 @@
 // FlashAttention (arXiv:2205.14135, 2307.08691): attention in tiles with a running softmax, so the S x S
-// matrix is never stored: memory linear in S, and far less traffic. LibTorch's scaled_dot_product_attention
-// is told the kernel: flash, memory-efficient (arXiv:2112.05682), cuDNN's; kernel_order.h says which one
-// "auto" tries first. cuDNN makes a plan for each new shape, so shapes that change cost time in each step;
-// here they stay. Below a few hundred positions there is little to win.
+// matrix is never stored: memory linear in S, and far less traffic. The plugin sets the kernel of LibTorch's
+// scaled_dot_product_attention: flash, memory-efficient (arXiv:2112.05682) or cuDNN's; kernel_order.h has the
+// order in which "auto" tries them. cuDNN makes a plan for each new shape. Here shapes stay the same, so this
+// costs no time in a step. Below a few hundred positions the gain is small.
 //
-// Where the log-sum-exp is asked for, for packed documents and in the halves of a ring, the kernel's own
-// operators are called (fused_kernel.h), with the kernel that was found at the first call.
+// If the log-sum-exp is requested, for packed documents, and in a ring, the plugin calls the kernel's own
+// operators (fused_kernel.h). The kernel is found at the first call.
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
@@ -36,20 +36,21 @@ int64_t number_of(const std::string& kernel) {
   return std::ranges::find(kKernels, kernel) - kKernels.begin();
 }
 
-/// As autocast does with scaled_dot_product_attention; it does not know the operators of the kernels.
+/// Casts x as autocast does for scaled_dot_product_attention. Autocast does not know the operators of the
+/// kernels.
 Tensor lowered(const Tensor& x) {
   if (x.scalar_type() == at::kDouble) return x;
   return x.to(autocast_type(x.device().type()).value_or(x.scalar_type()));
 }
 
-/// Keys or values (B, H_kv, S, K), a copy for each of the heads that share them.
+/// Copies keys or values (B, H_kv, S, K) for each of the heads that share them.
 Tensor for_each_head(const Tensor& x, int64_t heads) { return x.repeat_interleave(heads / x.size(1), 1); }
 /// The sum of the copies' gradients.
 Tensor of_shared(const Tensor& gradient, int64_t shared) {
   return gradient.unflatten(1, {shared, -1}).sum(2);
 }
 
-/// Where a query sees a key: (S, S), or (B, 1, S, S) where rows are packed.
+/// True where a query sees a key: (S, S), or (B, 1, S, S) for packed rows.
 Tensor visible(const AttentionArgs& args, int64_t positions, const at::TensorOptions& options) {
   Tensor mask;
   if (args.segments.defined()) {
@@ -62,7 +63,7 @@ Tensor visible(const AttentionArgs& args, int64_t positions, const at::TensorOpt
   return args.has_window(positions) ? mask.triu(1 - args.window) : mask;
 }
 
-/// The same as a summand of the scores.
+/// The same mask as a summand of the scores.
 Tensor added_to_scores(const Tensor& visible, const Tensor& q) {
   const double never = -std::numeric_limits<double>::infinity();
   return at::zeros(visible.sizes(), q.options()).masked_fill(visible.logical_not(), never);
@@ -168,8 +169,8 @@ class FlashAttention final : public Plugin {
     return {forward, backward};
   }
 
-  /// The order of `auto` on a GPU. LibTorch sets one of its own at the first choice of a process, over any
-  /// that was set before.
+  /// Sets the order of `auto` on a GPU. At the first choice of a process, LibTorch overwrites the order with
+  /// its default.
   std::string put_in_order() const {
     const auto architecture = gpu_architecture();
     const auto names = kernel_order(architecture);
@@ -194,7 +195,7 @@ class FlashAttention final : public Plugin {
       try {
         return at::_fused_sdp_choice(q, keys, values, {}, 0.0, args.causal, args.scale,
                                      q.size(1) != keys.size(1));
-      } catch (const c10::Error&) {  // on a GPU LibTorch throws where no kernel takes them
+      } catch (const c10::Error&) {  // on a GPU LibTorch throws if no kernel supports them
         return 0;
       }
     };

@@ -17,10 +17,11 @@ namespace {
 /// The memory-efficient kernel reads the lse in blocks of so many rows.
 constexpr int64_t kRowsOfLse = 32;
 
-/// As (B, S, H, K) in memory, which the kernels write and some take for granted.
+/// In memory as (B, S, H, K). The kernels write this order, and some require it.
 Tensor by_rows(const Tensor& x) { return x.transpose(1, 2).contiguous().transpose(1, 2); }
 
-/// A forecast has no values, so no lengths of documents: a row counts as one, which keeps as much.
+/// A forecast has no values, so it does not know the lengths of documents. A row counts as one document,
+/// which keeps as many bytes.
 bool by_document(const Tensor& q, const AttentionArgs& args) {
   return args.segments.defined() && !is_forecast(q);
 }
@@ -33,7 +34,8 @@ void check_type_of_window(const Tensor& q) {
                 "stack mixed_precision or bf16_weights, or remove flash_attention from the stack");
 }
 
-/// By FlashAttention, whatever kernel other layers run: the others have no window.
+/// Computed by FlashAttention, even if other layers run another kernel, because only FlashAttention has a
+/// window.
 AttentionOut window_on_gpu(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
   check_type_of_window(q);
   const auto [left, right] = window_of(args);

@@ -16,7 +16,7 @@ enum class Kernel : uint8_t { cpu, flash, efficient, cudnn };
 /// One of LibTorch's fused kernels, called by its operators: a forward with the log-sum-exp, and a backward
 /// that takes any out and lse. Segments separate documents: a CPU gets one call per document, a GPU one call
 /// for all (flash computes them in place of cuDNN's kernel). A sliding window is a mask on a CPU, so hidden
-/// products are computed as well. On a GPU it bounds the loop of flash. On a CPU the plugin's kernel
+/// products are also computed. On a GPU it bounds the loop of flash. On a CPU the plugin's kernel
 /// (cpu/attention.h) computes the inputs that it takes.
 class FusedKernel {
  public:
@@ -27,7 +27,7 @@ class FusedKernel {
   /// Whether the plugin's kernel runs: on a CPU, for inputs that it takes (a document, or a whole row). A
   /// compiler gets LibTorch's operator.
   bool runs_own(const Tensor& q, const Tensor& k, const Tensor& v, AttentionArgs) const;
-  /// With autograd where it is enabled. The lse has no derivative.
+  /// With autograd if it is enabled. The lse has no derivative.
   AttentionOut forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
   /// {dq, dk, dv}. `out` and `lse` may include more keys than k.
   std::array<Tensor, 3> backward(const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
@@ -40,7 +40,7 @@ class FusedKernel {
                                        const Tensor& v, const Tensor& out, const Tensor& lse,
                                        const AttentionArgs&);
 
-  /// (queries, keys) in q's type: 0 where a query sees a key. None where the window hides nothing.
+  /// (queries, keys) in q's type: 0 where a query sees a key. None if the window hides nothing.
   std::optional<Tensor> window_mask(const Tensor& q, const Tensor& k, const AttentionArgs&);
 
   Kernel kernel_;

@@ -27,7 +27,7 @@ namespace {
 using namespace optrush;
 using namespace optrush::float8;
 
-constexpr int64_t kMultiple = 16;  // of every width that _scaled_mm takes
+constexpr int64_t kMultiple = 16;  // _scaled_mm needs widths that are multiples of this
 constexpr int kOldestGpu = 89;
 
 class Float8 final : public Plugin {
@@ -48,7 +48,7 @@ class Float8 final : public Plugin {
   }
 
  private:
-  /// Linears that share an input, and what one call made for all of them. It stays where it is.
+  /// Linears that share an input, and the parts that one call makes for all of them. Its address is stable.
   struct Group {
     std::vector<const Param*> params;
     StepWeights weights;
@@ -86,7 +86,7 @@ class Float8 final : public Plugin {
     }
   }
 
-  /// Of linears that share an input.
+  /// The parts of a unit's linears that share an input. Null if there are none.
   PartsOfInput* parts_of(const Unit& unit) {
     for (const Module& module : unit.modules)
       if (const auto found = places_.find(&module);

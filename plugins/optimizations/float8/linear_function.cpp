@@ -13,10 +13,11 @@ namespace {
 constexpr auto kValues = at::kFloat8_e4m3fn;
 constexpr auto kOut = at::kBFloat16;
 
-/// A gradient of a weight sums over tokens, and GPUs sum fp8 over multiples of 16.
+/// The gradient of a weight is a sum over tokens, and GPUs sum fp8 over multiples of 16.
 constexpr int64_t kTokens = 16;
 
-/// (T, K) of (.., K), with rows of zeros up to a multiple of kTokens: an expert has any number of tokens.
+/// (.., K) to (T, K). Adds rows of zeros up to a multiple of kTokens, because an expert may have any number
+/// of tokens.
 Tensor matrix_of(const Tensor& x) {
   const Tensor matrix = x.reshape({-1, x.size(-1)});
   const int64_t missing = (kTokens - matrix.size(0) % kTokens) % kTokens;
@@ -25,7 +26,7 @@ Tensor matrix_of(const Tensor& x) {
   return whole;
 }
 
-/// (.., K) of the rows (.., N) that `like` has.
+/// The matrix as (.., K), with the leading sizes of `like` (.., N).
 Tensor shaped_as(const Tensor& matrix, const Tensor& like) {
   auto sizes = like.sizes().vec();
   sizes.back() = matrix.size(-1);
@@ -89,7 +90,7 @@ Differentiable::Result Linears::forward(const Tensors& in) const {
     first += matrix.size(0);
     result.outputs.push_back(shaped_as(multiply(quantized.rows, part, kOut, /*fast_sums=*/true), in[0]));
   }
-  result.saved.push_back(at::empty({0}, in[0].options()));  // tells the backward the type of x
+  result.saved.push_back(at::empty({0}, in[0].options()));  // gives the backward the type of x
   if (any_trained()) {
     result.saved.push_back(quantized.columns.values);
     result.saved.push_back(quantized.columns.scale);

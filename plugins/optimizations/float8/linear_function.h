@@ -5,13 +5,14 @@
 #include "scaled.h"
 
 namespace optrush::float8 {
-/// Matrices of one input in fp8 as both products of a step read them; quantized when they are first asked
-/// for, again where one has changed, and dropped after each step. A trace quantizes inside.
+/// The matrices of one input in fp8, in the layouts of the forward and the backward. They are quantized at
+/// the first request, again if one has changed, and dropped after each step. A trace contains the
+/// quantization.
 class StepWeights {
  public:
-  /// Of the matrices (N_i, K) below each other: for the forward.
+  /// The matrices (N_i, K) below each other, for the forward.
   Scaled rows(at::TensorList weights, Scaling);
-  /// Of the transpose (K, ΣN_i): for the gradient of x.
+  /// Their transpose (K, ΣN_i), for the gradient of x.
   Scaled columns(at::TensorList weights, Scaling);
   void drop() { *this = {}; }
 
@@ -26,9 +27,9 @@ class StepWeights {
 /// x W_iᵀ for linears of one input, with every product in fp8: inputs x (.., K) and W_i (N_i, K) in bf16 or
 /// fp32; the outputs (.., N_i) are in bf16. x is quantized once for all, and the W_i and the outputs'
 /// gradients as one matrix each, so that the gradient of x is one product. x and W_i are e4m3; the outputs'
-/// gradients are `gradient_type`. What the gradients of W_i multiply with is kept in fp8, one byte a number;
-/// nothing of x is where no W_i is trained. K, N_i and, where a W_i is trained, the number of rows are
-/// multiples of 16. `weights` lives as long as the pair; `trained`: for each W_i.
+/// gradients are `gradient_type`. The factor x of the gradients of W_i is kept in fp8, one byte a number; it
+/// is not kept if no W_i is trained. K and N_i must be multiples of 16. If a W_i is trained, so must the
+/// number of rows. `weights` lives as long as the pair; `trained`: for each W_i.
 Differentiable make_linear_function(Scaling, at::ScalarType gradient_type, StepWeights* weights,
                                     std::vector<bool> trained);
 }  // namespace optrush::float8

@@ -38,7 +38,7 @@ Tensor power_of_two_below(const Tensor& positive) {
   return positive.view(at::kInt).bitwise_and(kExponent).view(at::kFloat);
 }
 
-/// What each matrix is multiplied with: one for all where they share it.
+/// The factor of each matrix; one factor if all matrices share it.
 Tensors factors_of(at::TensorList matrices, at::ScalarType type, Scaling scaling, Stacking stacking) {
   Tensors largest;
   for (const Tensor& matrix : matrices) largest.push_back(largest_in(matrix, scaling));
@@ -76,7 +76,7 @@ bool has_kernel(at::TensorList matrices, Scaling scaling) {
 /// Parts of the largest value of all matrices. If they are not noted, a pass over each matrix finds them.
 struct LargestParts {
   Tensor parts;
-  double bytes = 0;  ///< that are read for it
+  double bytes = 0;  ///< that are read to find it
   int64_t launches = 0;
 };
 LargestParts largest_parts(at::TensorList given, const Tensors& matrices) {
@@ -182,7 +182,7 @@ Tensor multiply(const Scaled& a, const Scaled& b, at::ScalarType out, bool fast_
   if (one_each || form_of(a.values) == at::kCUDA)
     return at::_scaled_mm(a.values, b.values.t(), a.scale, b.scale.t(), /*bias=*/{}, /*scale_result=*/{}, out,
                           fast_sums);
-  // CPUs have the product with one scale alone. Those of rows may as well be applied to the sums, in fp32.
+  // On a CPU the product supports only one scale. Scales of rows are applied to the sums, in fp32.
   const Tensor one = at::ones({1, 1}, a.scale.options());
   const Tensor sums = at::_scaled_mm(a.values, b.values.t(), one, one, {}, {}, at::kFloat, fast_sums);
   return (sums * a.scale * b.scale.t()).to(out);

@@ -7,7 +7,7 @@ namespace optrush::float8 {
 /// The range of one scale.
 enum class Scaling : uint8_t { tensorwise, rowwise };
 
-/// A matrix (R, C) in fp8: `values` times `scale` is what it stands for.
+/// A matrix (R, C) in fp8. It represents `values` times `scale`.
 struct Scaled {
   Tensor values;  ///< (R, C), rows dense
   Tensor scale;   ///< fp32, (1, 1) or (R, 1)
@@ -21,12 +21,12 @@ enum class Stacking : uint8_t { vertical, horizontal };
 
 /// Scaled so that the largest absolute value, of all matrices or of each row, is the largest of `type`
 /// (arXiv:2209.05433); a scale of rows is a power of two below that, which rounds nothing. Any strides. On a
-/// GPU a matrix whose largest value is noted (kernel_parts/largest.h) is read once, else twice.
+/// GPU a matrix whose largest value is noted (kernel_parts/largest.h) is read once, otherwise twice.
 Scaled quantize(at::TensorList, at::ScalarType type, Scaling, Stacking = Stacking::vertical);
-/// The transpose of quantize(matrices), from it: with one scale it is the same numbers.
+/// The transpose of quantize(matrices). With one scale it has the same numbers, and is made from it.
 Scaled quantize_transposed(at::TensorList, const Scaled& quantized, Scaling, Stacking = Stacking::vertical);
 
-/// A matrix as products along either of its axes read it.
+/// A matrix in the two layouts that products along its axes read.
 struct BothWays {
   Scaled rows;     ///< of the matrix
   Scaled columns;  ///< of its transpose

@@ -1,5 +1,5 @@
-// Fused AdamW: LibTorch's multi-tensor kernel reads and writes each parameter, gradient and moment once,
-// where the plain update makes about ten passes. Pays most where parameters are many and steps short; the
+// Fused AdamW: LibTorch's multi-tensor kernel reads and writes each parameter, gradient and moment once. The
+// plain update makes about ten passes. It pays most if a model has many parameters and steps are short. The
 // arithmetic is the same up to rounding. Update rule: arXiv:1711.05101.
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>

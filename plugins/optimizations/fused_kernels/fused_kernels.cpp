@@ -4,9 +4,8 @@
 // a few FLOPs per byte, so the passes are their cost. Norms keep their input and one number per row;
 // rotations keep only the tables. The backward of a norm also adds the gradient of the residual stream.
 // The kernels of a CPU use the widest vectors that are found at run time. Those of a GPU are compiled for
-// its architecture when they first run. It pays least where matmuls dominate (wide models on slow matrix
-// units), and not at all on operators that a compiler fuses: under `compile` a traced block takes the
-// plain forms.
+// its architecture when they first run. It pays least if matmuls dominate (wide models on slow matrix units).
+// It has no effect on operators that a compiler fuses: under `compile` a traced block uses the plain forms.
 
 #include <map>
 #include <mutex>

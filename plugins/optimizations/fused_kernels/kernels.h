@@ -6,8 +6,8 @@
 /// Arguments of the kernels: plain pointers, so that the files of vector code do not include torch. A CPU
 /// kernel does a range of rows; a GPU kernel is launched over all.
 namespace optrush::fused {
-/// out = s * rstd * weight with s = x + delta, or s = x where there is no delta; rstd = 1 / sqrt(mean(s^2) +
-/// eps). Weight and rstd are in the type of the arithmetic: fp64 where x is, else fp32.
+/// out = s * rstd * weight with s = x + delta, or s = x without delta; rstd = 1 / sqrt(mean(s^2) + eps).
+/// Weight and rstd are in the type of the arithmetic: fp64 if x is, otherwise fp32.
 struct NormForward {
   Type x_type, delta_type, out_type;
   const void *x, *delta, *weight;
@@ -18,12 +18,12 @@ struct NormForward {
   float* largest = nullptr;  ///< on a GPU parts of the largest |out| (kernel_parts/largest.h), or null
 };
 
-/// gradient = d out / d s + sum_gradient; also in delta's type where that is another one. The gradient of the
+/// gradient = d out / d s + sum_gradient; also in delta's type if it is another one. The gradient of the
 /// weight is a sum over rows: each call adds its rows' part to `weight_part`.
 struct NormBackward {
   Type x_type, delta_type, out_type;
-  const void *s, *rstd, *weight, *out_gradient, *sum_gradient;  ///< sum_gradient: null where there is none
-  void *gradient, *delta_gradient;                              ///< delta_gradient: null where of x's type
+  const void *s, *rstd, *weight, *out_gradient, *sum_gradient;  ///< sum_gradient: may be null
+  void *gradient, *delta_gradient;                              ///< delta_gradient: null if of x's type
   int64_t rows, width;
   bool stream;
   float* largest = nullptr;  ///< as above, of delta's gradient
@@ -83,7 +83,7 @@ void glu_backward(const GluBackward&, int64_t begin, int64_t end);
 /// On the current stream of the current device.
 namespace gpu {
 void norm_forward(const NormForward&);
-/// How many blocks norm_backward has; each needs `width` numbers of `weight_parts`.
+/// The number of blocks of norm_backward. Each needs `width` numbers of `weight_parts`.
 int64_t norm_backward_blocks(const NormBackward&);
 void norm_backward(const NormBackward&, void* weight_parts, int64_t blocks, void* weight_gradient,
                    Type weight_type);

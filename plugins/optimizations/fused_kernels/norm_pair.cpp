@@ -78,8 +78,8 @@ struct Gradients {
 
 /// Runs the kernel; returns the gradient of the weight.
 Tensor on_cpu(const NormBackward& p, const Tensor& weight) {
-  // Rows are cut by the number of threads alone and the parts added in their order: the same bits in each
-  // run.
+  // The parts of the rows depend only on the number of threads, and are added in order. So each run gives the
+  // same bits.
   const int64_t parts = std::max<int64_t>(1, std::min<int64_t>(at::get_num_threads(), p.rows));
   const Tensor weight_parts = at::zeros({parts, p.width}, at::kDouble);
   auto* sums = weight_parts.mutable_data_ptr<double>();
@@ -100,7 +100,7 @@ Tensor on_gpu(const NormBackward& p, const Tensor& weight, const Tensor& wide_we
 }
 
 /// Either of the output gradients may be undefined. `delta_type`: of the residual's other term; the two share
-/// one gradient tensor where they share a type.
+/// one gradient tensor if they share a type.
 Gradients norm_backward(const std::string& op, const Tensor& s_given, const Tensor& rstd,
                         const Tensor& weight, const Tensor& out_gradient_given,
                         const Tensor& sum_gradient_given, at::ScalarType delta_type, Largest largest) {

@@ -7,11 +7,11 @@
 /// The operators of a block, forward and backward in one pass over memory each. Arithmetic is in fp32 (fp64
 /// for fp64) whatever the tensors' type, and rounded once.
 namespace optrush::fused {
-/// Whether a GPU kernel also finds the largest absolute value of what it writes (kernel_parts/largest.h): of
-/// the outputs that linears read, and of the gradients of linears' outputs.
+/// Whether a GPU kernel also finds the largest absolute value of a tensor that it writes
+/// (kernel_parts/largest.h): of outputs that linears read, and of gradients of linears' outputs.
 enum class Largest : uint8_t { unknown, noted };
 
-/// {x, weight} to {x, RMSNorm of it}, in `low` where x is in fp32 and a `low` is given, else in x's type. The
+/// {x, weight} to {x, RMSNorm of it}, in `low` if x is in fp32 and `low` is given, otherwise in x's type. The
 /// backward adds the gradients of both.
 Differentiable norm(double eps, std::optional<at::ScalarType> low = {}, Largest = Largest::unknown);
 /// {x, delta, weight} to {x + delta, RMSNorm of it}.

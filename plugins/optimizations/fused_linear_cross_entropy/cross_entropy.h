@@ -5,23 +5,23 @@
 #include "kernel_parts/type.h"
 #include "optrush/gpu_kernel.h"
 
-/// Softmax, cross entropy and gradient of rows of logits in one kernel. It is given plain pointers, so that
-/// the file of vector code sees no torch.
+/// Softmax, cross entropy and gradient of rows of logits in one kernel. Arguments are plain pointers, so that
+/// the file of vector code does not include torch.
 namespace optrush::fused {
 inline constexpr int64_t kIgnored = -100;
 
-/// Of each row, the cross entropy against its label; the row becomes the gradient, softmax - one-hot, where
-/// it is wanted. Where the label is kIgnored both are 0. Reads each logit twice, the second time to put its
-/// gradient there. Running maximum and sum: arXiv:1805.02867. With a soft cap the logits are those before it,
-/// and so is the gradient.
+/// Computes the cross entropy of each row against its label. If the gradient is requested, it replaces the
+/// row: softmax - one-hot. If the label is kIgnored, both are 0. Reads each logit twice, the second time to
+/// write its gradient. Running maximum and sum: arXiv:1805.02867. With a soft cap, `logits` are the values
+/// before the cap, and the gradient is with respect to them.
 struct CrossEntropy {
   Type type;
   void* logits;           ///< (rows, width), `stride` numbers from row to row
   const int64_t* labels;  ///< (rows)
-  void* losses;           ///< (rows), in the type of the arithmetic: fp64 where the logits are, else fp32
+  void* losses;           ///< (rows), in the type of the arithmetic: fp64 if the logits are, otherwise fp32
   int64_t rows, width, stride;
   bool gradient;
-  double soft_cap = 0;  ///< a logit counts as soft_cap tanh(logit / soft_cap); 0: as it is
+  double soft_cap = 0;  ///< a logit counts as soft_cap tanh(logit / soft_cap); 0: no cap
 };
 
 namespace cpu {

@@ -1,11 +1,11 @@
-// The head's matmul and its cross entropy in one (Liger Kernel, arXiv:2410.10989; Cut Cross-Entropy,
-// arXiv:2411.09009): logits are made for one chunk of tokens at a time. The loss is the end of the
-// network, so the gradient of the logits is computed at once, and neither tensor is ever whole. A chunk in
-// the type of the matmul replaces several tensors of tokens x vocabulary. One kernel reads the logits of a
-// chunk twice and writes the gradient in their place: 6 bytes per logit in bf16. It pays with a large
-// vocabulary, where the logits are the largest tensor of a step; the matmuls are the same. It does not pay
-// with a small vocabulary: each chunk adds to the gradient of the matrix. The forward computes the
-// gradients, so an evaluation should run without them.
+// The head's matmul and its cross entropy as one operator (Liger Kernel, arXiv:2410.10989; Cut Cross-Entropy,
+// arXiv:2411.09009): logits are made for one chunk of tokens at a time. The loss is the end of the network,
+// so the gradient of the logits is computed at once, and neither tensor is ever whole. A chunk in the type of
+// the matmul replaces several tensors of tokens x vocabulary. One kernel reads the logits of a chunk twice
+// and writes the gradient in their place: 6 bytes per logit in bf16. It pays with a large vocabulary, where
+// the logits are the largest tensor of a step; the matmuls are the same. It does not pay with a small
+// vocabulary: each chunk adds to the gradient of the matrix. The forward computes the gradients, so an
+// evaluation should run without them.
 #include <ATen/core/grad_mode.h>
 
 #include <deque>

@@ -18,12 +18,12 @@ namespace {
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kBytesOnCpu = 64 * kMiB, kBytesOnGpu = 1024 * kMiB, kMostBytesOnGpu = 2048 * kMiB;
 constexpr int64_t kRowsOnGpu = 4096;
-/// Rows that start there are moved and multiplied in whole vectors by a GPU.
+/// A GPU moves and multiplies rows in whole vectors if they start at multiples of so many bytes.
 constexpr int64_t kAlignment = 16;
 
 int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// `width`: of the vocabulary here.
+/// `width`: entries of the vocabulary on this rank.
 int64_t rows_of_chunk(int64_t chunk, const Tensor& weight, int64_t width, int64_t tokens) {
   if (chunk > 0) return std::min(chunk, tokens);
   return automatic_chunk(width * weight.element_size(), tokens, form_of(weight));
@@ -31,7 +31,7 @@ int64_t rows_of_chunk(int64_t chunk, const Tensor& weight, int64_t width, int64_
 
 at::ScalarType wide_of(const Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
-/// Logits (rows, V), on a GPU with rows that start at whole vectors: an odd vocabulary is no slow one.
+/// Logits (rows, V), on a GPU with rows that start at whole vectors, so that an odd vocabulary is not slower.
 Tensor empty_logits(int64_t rows, const Tensor& weight) {
   const int64_t width = weight.size(0), together = kAlignment / weight.element_size();
   const int64_t stride = form_of(weight) == at::kCUDA ? ceil_of(width, together) * together : width;
@@ -49,7 +49,7 @@ void check_labels(const Tensor& labels, int64_t vocabulary) {
           "labels must be 0 to " + std::to_string(vocabulary - 1) + ", or -100 for positions without a loss");
 }
 
-/// Losses of the rows; the logits become their gradient where one is wanted.
+/// Writes the losses of the rows. If `gradient`, the gradient replaces the logits.
 void cross_entropy(const Tensor& logits, const Tensor& labels, const Tensor& losses, bool gradient,
                    double soft_cap) {
   const NotedKernel kernel("cross_entropy",
@@ -77,12 +77,13 @@ Tensor soft_capped(const Tensor& logits, double cap) {
   return cap == 0 ? logits : (logits / cap).tanh() * cap;
 }
 
-/// The gradient of logits before the cap, of that of logits behind it.
+/// The gradient with respect to the logits before the cap, from the gradient with respect to the capped
+/// logits.
 Tensor before_cap(const Tensor& gradient, const Tensor& capped, double cap) {
   return cap == 0 ? gradient : gradient * (1 - (capped / cap).square());
 }
 
-/// Cross entropies of rows of logits, and what makes their gradient.
+/// Cross entropies of rows of logits, and the gradient of the logits.
 struct Rows {
   Tensor losses, gradient;
 };
@@ -105,7 +106,7 @@ Rows rows_of_part(const Tensor& logits, const Tensor& labels, bool gradient, con
           gradient ? gradient_of_part(logits, labels, lse, part) : Tensor()};
 }
 
-/// The sum of products aᵀ b, of a and b in the type of the matmul, in `type`.
+/// The sum in `type` of products aᵀ b; a and b have the type of the matmul.
 class Accumulator {
  public:
   Accumulator(const Tensor& weight, at::ScalarType type)
@@ -116,7 +117,7 @@ class Accumulator {
   void add(const Tensor& a, const Tensor& b) {
     if (by_parts_)
       add_part(a, b);
-    else if (widens_)  // LibTorch's own product with an fp32 result, on a GPU only: no pass to add it
+    else if (widens_)  // on a GPU LibTorch's product has an fp32 result, so no pass is needed to add it
       empty_ ? at::mm_out(sum_, a.t(), b, at::kFloat) : at::addmm_out(sum_, sum_, a.t(), b, at::kFloat);
     else
       empty_ ? at::mm_out(sum_, a.t(), b) : at::addmm_out(sum_, sum_, a.t(), b);
@@ -136,8 +137,8 @@ class Accumulator {
   bool widens_, by_parts_, empty_ = true;
 };
 
-/// The gradient of the weight has the type of the matmul, as that of the plain form, but not fp16, which a
-/// sum over all tokens can overflow.
+/// The gradient of the weight has the type of the matmul, as in the plain form, except fp16, which a sum over
+/// all tokens can overflow.
 at::ScalarType type_of_sum(const Tensor& weight) {
   return weight.scalar_type() == at::kHalf ? at::kFloat : weight.scalar_type();
 }
@@ -205,7 +206,7 @@ Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const 
         part ? rows_of_part(logits, given, gradient, *part) : rows_of(logits, given, gradient);
     loss = loss + losses.sum();
     if (!gradient) continue;
-    if (form.soft_cap == 0) logits.reset();  // before the products ask for memory
+    if (form.soft_cap == 0) logits.reset();  // before the products allocate memory
     const Tensor d_logits = before_cap(of_logits, logits, form.soft_cap).to(products.scalar_type());
     if (wanted.x) d_rows.push_back(at::mm(d_logits, weight));
     if (!wanted.weight) continue;

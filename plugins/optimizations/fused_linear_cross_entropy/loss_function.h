@@ -11,8 +11,8 @@ struct LossGradients {
 };
 
 /// Default number of rows of logits (.., V) that exist at a time: on a CPU as many as fit 64 MiB. On a GPU as
-/// many as are 1 GiB, but 4,096 where those are at most 2 GiB: fewer leave multiprocessors without work in
-/// the product that is the gradient of x. `tokens` are cut evenly, so that the last chunk is not a small one.
+/// many as are 1 GiB, but 4,096 if those are at most 2 GiB: with fewer rows, the product for the gradient of
+/// x leaves multiprocessors idle. `tokens` are cut evenly, so that the last chunk is not small.
 int64_t automatic_chunk(int64_t row_bytes, int64_t tokens, at::DeviceType);
 
 /// The form of a loss.
@@ -22,14 +22,15 @@ struct LossForm {
   double soft_cap = 0;        ///< logits are soft_cap tanh(x Wᵀ / soft_cap); 0: x Wᵀ
 };
 
-/// The sum of the cross entropies of x Wᵀ against labels, with the gradients that were asked for: outputs
-/// {the sum}, saved {of x, of the weight}, each where asked for. x (.., D), labels (..) with -100 ignored,
-/// weight (V, D) of x's type.
+/// The sum of the cross entropies of x Wᵀ against labels, with the requested gradients: outputs {the sum},
+/// saved {the gradient of x, the gradient of the weight}, each if requested. x (.., D), labels (..) with -100
+/// ignored, weight (V, D) of x's type.
 Differentiable::Result linear_cross_entropy(const Tensor& x, const Tensor& labels, const Tensor& weight,
                                             const LossForm&);
 
-/// The same made of ATen calls: what a tracer sees, and what devices without a kernel run. Where ranks split
-/// the vocabulary, `weight` has this one's rows, the sum is that of all, and the gradients are the part's.
+/// The same as ATen calls, for a tracer and for devices without a kernel. If ranks split the vocabulary,
+/// `weight` has the rows of this rank, the sum is over the whole vocabulary, and the gradients are the
+/// gradients of this part.
 Differentiable::Result linear_cross_entropy_by_operators(const Tensor& x, const Tensor& labels,
                                                          const Tensor& weight, const LossForm&,
                                                          const std::optional<VocabularyPart>& part = {});

@@ -6,8 +6,8 @@
 // memory. They remain separate parameters, so checkpoints, states and adapters see no difference. The forward
 // has the bits of separate linears.
 //
-// It pays least where the products are so large that the passes are negligible, or where a compiler fuses
-// these: in blocks that `compile` compiles, the plain linears are traced.
+// It pays least if the products are so large that the passes are negligible, or if a compiler fuses the
+// passes: in blocks that `compile` compiles, the plain linears are traced.
 #include <algorithm>
 #include <deque>
 #include <map>

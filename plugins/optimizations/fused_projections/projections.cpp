@@ -50,7 +50,7 @@ Tensors joined_product(const Tensor& joined, const Tensor& x, const Tensors& mat
   return parts;
 }
 
-/// `x` is undefined where no matrix is wanted.
+/// `x` is undefined if no gradient of a matrix is requested.
 Tensors backward(const Tensor& x, const Tensors& matrices, const Tensors& gradients, const Wanted& wanted) {
   const Tensors d_out = matrices_of(gradients);
   const bool complete = std::ranges::all_of(d_out, [](const Tensor& d) { return d.defined(); });

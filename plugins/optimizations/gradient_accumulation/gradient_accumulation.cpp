@@ -1,5 +1,5 @@
 // Gradient accumulation: one update for `steps` micro-batches. The optimizer and, with several ranks, the
-// reduction run once for more tokens, with the activations of one micro-batch. It does not pay where a larger
+// reduction run once for more tokens, with the activations of one micro-batch. It does not pay if a larger
 // micro_batch fits in memory: larger matmuls beat repeated ones.
 #include "optrush/plugin.h"
 

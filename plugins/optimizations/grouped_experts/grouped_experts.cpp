@@ -5,8 +5,8 @@
 // gated unit is still one call, and autograd has three nodes for all experts. The matrices of the experts
 // lie in one memory, where the kernel reads them. They stay separate parameters.
 //
-// It pays with many experts that have few rows each. Where each expert has enough rows to fill the device,
-// the products take most of the time, and they are the same.
+// It pays with many experts that have few rows each. If each expert has enough rows to fill the device, the
+// products take most of the time, and the plugin does not change them.
 #include <ATen/Functions.h>
 
 #include <algorithm>
@@ -149,7 +149,7 @@ class GroupedExperts final : public Plugin {
     };
   }
 
-  std::map<const Module*, Mixture> mixtures_;  // addresses last
+  std::map<const Module*, Mixture> mixtures_;  // addresses are stable
   std::map<const Module*, std::function<Tensor(const Tensor&, const Tensor&)>> gated_units_;
 };
 }  // namespace

@@ -10,7 +10,7 @@
 
 namespace optrush::grouped_experts {
 namespace {
-/// Rows of a group.
+/// The rows of a group.
 struct Stretch {
   int64_t begin = 0, length = 0;
   Tensor of(const Tensor& x) const { return x.narrow(0, begin, length); }
@@ -39,7 +39,7 @@ Tensor forward_one_by_one(const Tensor& x, const Tensor& ends, const Tensors& ma
   return out;
 }
 
-/// {dx, dW of each group}; `x` is undefined where the matrices get no gradients.
+/// {dx, dW of each group}; `x` is undefined if the matrices get no gradients.
 Tensors backward_one_by_one(const Tensor& d_out, const Tensor& x, const Tensor& ends,
                             const Tensors& matrices) {
   const Tensor d_x = at::empty({d_out.size(0), matrices.front().size(1)}, d_out.options());

@@ -1,6 +1,6 @@
-// LoRA (arXiv:2106.09685): the model is frozen, and beside chosen linears W x an update B A x alpha / rank is
-// trained, with A (rank, in) and B (out, rank). Gradients and optimizer state shrink to those of A and B; the
-// backward loses a third of its matmuls. B starts at zero, so the first forward is the model's own. It trains
+// LoRA (arXiv:2106.09685): the model is frozen. An update B A x alpha / rank is added to chosen linears W x
+// and trained, with A (rank, in) and B (out, rank). Gradients and optimizer state exist only for A and B. The
+// backward has a third fewer matmuls. B starts at zero, so the first forward is the model's own. It trains
 // another function than full fine-tuning, and so is compared with its own plain form.
 #include <ATen/Functions.h>
 
@@ -101,8 +101,8 @@ class Lora final : public Plugin {
       const Tensor dropped = dropout > 0 && !evaluating() ? at::dropout(x, dropout, /*train=*/true) : x;
       const Tensor out = inner(x);
       const Tensor low = at::linear(dropped, pair.down->compute_value());
-      // One product that adds to the output: the update alone, and scaled, would be two more tensors of the
-      // output's size, in the backward as well.
+      // One product adds to the output. A separate update, and its scaled form, would be two more tensors of
+      // the output's size, also in the backward.
       return at::addmm(out.flatten(0, -2), low.flatten(0, -2), pair.up->compute_value().t(), /*beta=*/1,
                        scale)
           .view_as(out);

@@ -1,8 +1,8 @@
 // Norms in low precision, like OLMo's option low_precision of LayerNorm: a norm reads and writes bf16 or
-// fp16, where the plain one converts to fp32 first. The type is autocast's under autocast, else the type of
-// the activations. One ATen kernel computes each norm; it sums in fp32, but x, weight and result are rounded.
-// It moves half of the bytes, and the next linear needs no cast. It does not pay under a compiler, which
-// fuses the casts of the plain form into one pass as well.
+// fp16. The plain norm converts to fp32 first. The type is autocast's type under autocast, otherwise the type
+// of the activations. One ATen kernel computes each norm; it sums in fp32, but x, weight and result are
+// rounded. It moves half of the bytes, and the next linear needs no cast. It does not pay under a compiler,
+// which also fuses the casts of the plain form into one pass.
 #include <ATen/Functions.h>
 
 #include "optrush/param.h"
@@ -23,7 +23,7 @@ Tensor value_of(const Module& module, size_t index, at::ScalarType type) {
 
 Tensor norm(const Tensor& x, const Module& module, const NormArgs& args) {
   const auto type = type_of_norm(x);
-  // Autocast would take a norm back to fp32.
+  // Autocast would compute a norm in fp32.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const Tensor low = x.to(type), weight = value_of(module, 0, type);
   const auto optional = [](const Tensor& value) {

@@ -13,7 +13,7 @@
 namespace {
 using namespace optrush;
 
-/// Dynamic loss scale, on the device throughout: no host waits for an overflow.
+/// Dynamic loss scale. It stays on the device, so no host waits for an overflow.
 class LossScaler {
  public:
   LossScaler(double initial, int64_t growth_interval, at::Device device) : growth_interval_(growth_interval) {
@@ -25,14 +25,14 @@ class LossScaler {
   }
   Tensor scale() const { return scale_; }
   Tensor growth_tracker() const { return growth_tracker_; }
-  /// Updates that were skipped so far.
+  /// The number of skipped updates so far.
   Tensor skipped() const { return skipped_; }
   Tensor scaled_root(const Tensor& loss) const { return scale_.to(loss.scalar_type()); }
   void unscale(const Gradients& gradients, Update& update) {
     const at::NoGradGuard no_grad;
     overflow_.zero_();
     for (const Tensors& same : alike(gradients.tensors())) {
-      Tensor seen = overflow_.to(same.front().device());  // itself, unless gradients lie elsewhere
+      Tensor seen = overflow_.to(same.front().device());  // itself, unless gradients are on another device
       at::_amp_foreach_non_finite_check_and_unscale_(same, seen, scale_.reciprocal().to(seen.device()));
       overflow_.copy_(seen);
     }
@@ -75,7 +75,7 @@ class MixedPrecision final : public Plugin {
             Run& run) { scaler_ = std::make_unique<LossScaler>(initial, interval, run.device()); });
     recipe.keep("scale", [this] { return scaler_->scale(); });
     recipe.keep("growth_tracker", [this] { return scaler_->growth_tracker(); });
-    // Every rank has the same.
+    // It is equal on all ranks.
     recipe.counter({.name = "loss scale at the end", .over_ranks = OverRanks::max},
                    [this] { return scaler_->scale().item<double>(); });
     recipe.counter({.name = "skipped updates", .over_ranks = OverRanks::max},

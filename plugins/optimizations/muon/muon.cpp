@@ -1,14 +1,13 @@
 // Muon (https://kellerjordan.github.io/posts/muon/, arXiv:2502.16982): the update of a matrix is its
 // momentum, made nearly orthogonal. So directions that are rare in the gradients count as much as frequent
 // ones. It pays in steps: it reaches a loss after fewer steps than AdamW. It costs matrix products: about
-// 30 d^3 FLOPs for a square matrix of width d per step, beside 6 d^2 per token. This is little where a
-// step has many more than 5 d tokens, and much where it has few. The state is one number per parameter;
-// AdamW has two.
+// 30 d^3 FLOPs for a square matrix of width d per step, beside 6 d^2 per token. This is little if a step has
+// many more than 5 d tokens, and much if it has few. The state is one number per parameter; AdamW has two.
 //
 // Ranks share the work in rounds: each rank orthogonalizes one matrix of a shape and sends the result to
-// the others. Where ranks have parts of the matrices (fsdp, tensor_parallel), a reduce-scatter collects
-// the parts first, and an all-gather spreads the result. Where they have copies (ddp), there is only the
-// all-gather. `distributed = false` is for interconnects that are too slow for it.
+// the others. If ranks have parts of the matrices (fsdp, tensor_parallel), a reduce-scatter collects the
+// parts first, and an all-gather spreads the result. If they have copies (ddp), there is only the all-gather.
+// `distributed = false` is for interconnects that are too slow for it.
 //
 // The iteration computes in the type of the model's products with the matrix: bf16, as published, or the
 // matrix's type. The optimizer below in the stack updates the embedding, the head and vectors, at

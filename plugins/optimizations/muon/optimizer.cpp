@@ -80,7 +80,8 @@ class Muon final : public Optimizer {
                                                : std::sqrt(std::max(1.0, rows / columns));
   }
 
-  /// The momentum by the gradient, the values by their decay; what is left is in `parts`.
+  /// Updates the momentum by the gradient, and applies the weight decay to the values. Puts the directions
+  /// and values into `parts`.
   void move(const Shard& shard, Tensor& momentum, double lr, Parts& parts) const {
     const Tensor gradient = shard.grad.to(momentum.scalar_type());
     momentum.lerp_(gradient, 1 - settings_.momentum);
@@ -112,7 +113,7 @@ class Muon final : public Optimizer {
   double weight_decay_;
   Settings settings_;
   std::vector<Round> rounds_;
-  std::unordered_set<const Param*> shared_;  ///< those of the rounds
+  std::unordered_set<const Param*> shared_;  ///< parameters of the rounds
   std::unordered_map<const void*, Tensor> momenta_;
   std::unique_ptr<Optimizer> others_;
 };

@@ -12,7 +12,8 @@ int64_t columns(const Round& round) { return round.matrices.front()->shape[1]; }
 
 at::TensorOptions sent(const Round& round) { return at::TensorOptions(round.sent_as).device(round.device); }
 
-/// A round in progress: `whole` has the matrices of all ranks, one below the other, `mine` this rank's.
+/// A round in progress: `whole` has the matrices of all ranks, one below the other; `mine` has the matrix of
+/// this rank.
 struct Flight {
   const Round* round;
   Tensor whole, mine;
@@ -24,7 +25,7 @@ Tensor matrix_of(const Flight& flight, size_t rank) {
   return flight.whole.narrow(0, static_cast<int64_t>(rank) * count, count);
 }
 
-/// This rank's matrix is on its way here.
+/// The transfer of this rank's matrix to this rank.
 Flight collected(const Round& round, const Parts& parts) {
   const int64_t ranks = round.group->size();
   Flight flight{&round, {}, {}, {}};

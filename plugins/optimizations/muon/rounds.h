@@ -28,7 +28,7 @@ struct Round {
   at::ScalarType sent_as = at::kFloat;  ///< in both directions
   at::Device device = at::kCPU;
 
-  /// Bytes that a rank sends to collect its matrix. Spreading the result takes as many.
+  /// Bytes that a rank sends to collect its matrix. Spreading the result sends as many.
   double bytes() const;
 };
 

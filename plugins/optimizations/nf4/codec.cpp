@@ -18,13 +18,13 @@ namespace optrush::nf4 {
 namespace {
 constexpr int64_t kBlocksPerThread = 512;
 
-/// Middles between neighbours: where the nearest number changes.
+/// The middles between neighbouring numbers, at which the nearest number changes.
 Tensor borders_on(at::Device device) {
   const Tensor numbers = at::tensor(at::ArrayRef<float>(kNumbers.data(), kNumbers.size()));
   return ((numbers.narrow(0, 0, 15) + numbers.narrow(0, 1, 15)) / 2).to(device);
 }
 
-/// Of codes (n) the numbers, by their bits: a tracer sees sixteen constants and no table.
+/// The numbers of codes (n), selected bit by bit, so that a tracer sees sixteen constants and no table.
 Tensor numbers_of(const Tensor& codes, int64_t bit = 3, size_t first = 0) {
   const Tensor upper = codes.bitwise_and(int64_t{1} << bit).ne(0);
   if (bit == 0) return at::where(upper, kNumbers[first + 1], kNumbers[first]).to(at::kFloat);
@@ -111,7 +111,7 @@ Tensors Nf4Codec::encode(const Tensor& value) const {
   Tensors stored = {Tensor()};
   for (const Tensor& part : double_quantization_ ? encode_scales(largest) : Tensors{largest})
     stored.push_back(part);
-  // The nearest number by the scale that decoding will use.
+  // The nearest number for the scale that decoding uses.
   const Tensor scales = scales_of(stored);
   const Tensor inverse = at::where(scales > 0, scales.reciprocal(), at::zeros_like(scales));
   const Tensor codes =

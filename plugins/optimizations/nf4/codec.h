@@ -4,7 +4,7 @@
 namespace optrush::nf4 {
 /// Two numbers per byte, the first in the upper half. Each block of 64 has a scale: fp32, or 8 bits with the
 /// mean and step of 256 scales. A number takes 4.5 or 4.127 bits. Mean and step depend only on their group,
-/// so a shard gets the codes of the whole.
+/// so a shard gets the same codes as the whole matrix.
 class Nf4Codec final : public Codec {
  public:
   explicit Nf4Codec(bool double_quantization) : double_quantization_(double_quantization) {}

@@ -5,7 +5,7 @@
 
 /// Arguments of the decoding kernels: plain pointers.
 namespace optrush::nf4 {
-/// A scale is scales[block], or means[group] + codes[block] * steps[group] where `scales` is null.
+/// A scale is scales[block], or means[group] + codes[block] * steps[group] if `scales` is null.
 struct Encoded {
   const uint8_t* numbers;  ///< two a byte, the first one in the upper half
   const float* scales;
@@ -15,7 +15,8 @@ struct Encoded {
 };
 
 namespace cpu {
-/// Numbers of the blocks [begin, end) into `to`, which has all of them; in fp32, bf16 or fp16.
+/// Writes the numbers of the blocks [begin, end) to their place in `to`, which has room for all numbers, in
+/// fp32, bf16 or fp16.
 void decode(const Encoded&, fused::Type, void* to, int64_t begin, int64_t end);
 }  // namespace cpu
 namespace gpu {

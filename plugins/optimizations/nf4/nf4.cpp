@@ -1,8 +1,8 @@
 // Frozen matrices of the blocks in 4 bits (QLoRA, arXiv:2305.14314): NormalFloat numbers in blocks of 64,
-// each with an 8-bit scale. That is 4.13 bits a parameter, where bf16 has 16. Trained parameters are added
-// beside them: with `lora` this is QLoRA. The forward and the backward each decode a matrix into the type of
-// its product and free it afterwards, so models of four times the size fit. It costs one pass over each
-// matrix for each product, which is little beside products of many tokens.
+// each with an 8-bit scale. That is 4.13 bits a parameter; bf16 has 16. Trained parameters are added by other
+// plugins: with `lora` this is QLoRA. The forward and the backward each decode a matrix into the type of its
+// product and free it afterwards, so models of four times the size fit. It costs one pass over each matrix
+// for each product, which is little beside products of many tokens.
 //
 // The head and the embedding are not quantized, as is usual: they read and write single
 // tokens. Codes are rounded, so the trained model differs from the loaded one by the error of

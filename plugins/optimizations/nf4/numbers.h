@@ -2,10 +2,10 @@
 #include <array>
 #include <cstdint>
 
-/// The values of the 4-bit codes of a matrix (arXiv:2305.14314, section 3 and appendix E). No torch here: the
-/// kernels read it, too.
+/// The values of the 4-bit codes of a matrix (arXiv:2305.14314, section 3 and appendix E). This header does
+/// not include torch, because the kernels read it.
 namespace optrush::nf4 {
-/// Consecutive numbers that share a scale, the largest magnitude among them.
+/// Consecutive numbers that share a scale, which is their largest magnitude.
 inline constexpr int64_t kBlock = 64;
 /// Consecutive scales that are quantized together.
 inline constexpr int64_t kScales = 256;

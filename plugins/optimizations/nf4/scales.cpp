@@ -8,7 +8,7 @@ namespace optrush::nf4 {
 namespace {
 constexpr double kHighest = 127;
 
-/// Of each group, for each of its scales: (groups) to (count).
+/// Repeats the value of each group for each of its scales: (groups) to (count).
 Tensor for_each_scale(const Tensor& of_groups, int64_t count) {
   return of_groups.unsqueeze(1).expand({of_groups.size(0), kScales}).reshape({-1}).narrow(0, 0, count);
 }
@@ -16,7 +16,7 @@ Tensor for_each_scale(const Tensor& of_groups, int64_t count) {
 
 Tensors encode_scales(const Tensor& scales) {
   const int64_t count = scales.size(0), missing = (kScales - count % kScales) % kScales;
-  // A group that is not whole is filled by one of its own, so that its mean stays among them.
+  // Repeats the last scale to fill an incomplete group, so that the mean stays within its range.
   const Tensor groups =
       at::cat({scales, scales.narrow(0, count - 1, 1).expand({missing})}).view({-1, kScales});
   const Tensor means = groups.mean(1);

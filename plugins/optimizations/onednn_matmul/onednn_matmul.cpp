@@ -1,8 +1,8 @@
 // fp32 matrix products on a CPU by oneDNN, which generates kernels for the processor at run time. LibTorch
-// calls MKL for them, whose AVX-512 kernels run only on Intel's processors. The kernels replace LibTorch's
-// in the dispatcher, so autograd, other plugins and compiled blocks call them as well. Products in 16 bits
-// use oneDNN already. It pays where products are most of a step, and not on Intel's processors, for which
-// MKL's kernels were made.
+// calls MKL for them, and MKL's AVX-512 kernels run only on Intel's processors. The kernels replace
+// LibTorch's in the dispatcher, so autograd, other plugins and compiled blocks also call them. Products in 16
+// bits use oneDNN already. It pays if products are most of a step. It does not pay on Intel's processors, for
+// which MKL's kernels were made.
 #include <optional>
 
 #include "optrush/forecast.h"

@@ -12,8 +12,9 @@
 
 namespace optrush::onednn_matmul {
 namespace {
-/// out = beta out + alpha a b, whatever the orders of a and b. LibTorch calls it for types of 16 bits. It is
-/// no part of the documented interface, so it is looked up, and the plugin does without where it is missing.
+/// out = beta out + alpha a b, for any memory order of a and b. LibTorch calls it for types of 16 bits. It is
+/// not part of the documented interface, so it is looked up by name. If it is missing, the plugin does not
+/// replace products.
 using Product = void (*)(const Tensor& a, const Tensor& b, const Tensor& out, float beta, float alpha);
 
 Product find_product() {
@@ -24,10 +25,10 @@ Product product() {
   return found;
 }
 
-/// Below, finding the kernel for a shape takes a good part of the product's time.
+/// For fewer FLOPs, finding the kernel for a shape takes a large part of the product's time.
 constexpr double kLeastFlops = 4e6;
 constexpr int64_t kLeastSize = 16;
-/// Of a result that is wider oneDNN's kernels make less than MKL's.
+/// For wider results oneDNN's kernels are slower than MKL's.
 constexpr int64_t kMostColumns = 16384;
 
 bool dense(const Tensor& x) {
@@ -58,7 +59,7 @@ Tensor& mm_out(const Tensor& a, const Tensor& b, Tensor& out) {
   return out;
 }
 
-/// A sum of the result's own shape: a bias is left to LibTorch.
+/// Whether `sum` has the shape of the result. LibTorch adds a bias.
 bool adds(const Tensor& sum, const Tensor& a, const Tensor& b) {
   return multiplies(a, b) && takes(sum) && sum.size(0) == a.size(0) && sum.size(1) == b.size(1);
 }
@@ -124,7 +125,7 @@ struct Products::Registered {
   }
   torch::Library library{torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__};
 
-  /// One for all runs of this process that ask for it.
+  /// One for all runs of this process that use it.
   static std::shared_ptr<Registered> shared() {
     static std::mutex mutex;
     static std::weak_ptr<Registered> present;

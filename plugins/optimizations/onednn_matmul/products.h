@@ -6,15 +6,16 @@
 #include "optrush/tensor.h"
 
 namespace optrush::onednn_matmul {
-/// Whether oneDNN has faster fp32 kernels for the processor than the BLAS that LibTorch calls, by what was
-/// measured: MKL has AVX-512 kernels for Intel's processors alone, oneDNN for all that have AVX-512.
+/// Whether oneDNN has faster fp32 kernels for the processor than the BLAS that LibTorch calls, according to
+/// measurements: MKL has AVX-512 kernels only for Intel's processors, and oneDNN for all processors with
+/// AVX-512.
 bool expected_faster();
 
-/// Whether this LibTorch exports its call of oneDNN's matmul.
+/// Whether this LibTorch exports the function that calls oneDNN's matmul.
 bool available();
 
-/// Whether matrices (m, k) and (k, n) are multiplied by oneDNN: fp32, dense in one of the two orders, and so
-/// much work that the call counts for little.
+/// Whether matrices (m, k) and (k, n) are multiplied by oneDNN: fp32, dense in one of the two orders, and
+/// with so much work that the cost of the call is small.
 bool multiplies(const Tensor& a, const Tensor& b);
 
 /// Passes warnings on. Drops only LibTorch's warning that a kernel overrides one of LibTorch's kernels.
@@ -27,8 +28,8 @@ class WithoutOverrides final : public c10::WarningHandler {
   c10::WarningHandler& others_;
 };
 
-/// While it lives, fp32 products of matrices on this process's CPU, those of autograd and of compiled code
-/// among them, are oneDNN's where `multiplies` holds. All others stay LibTorch's.
+/// While it lives, oneDNN computes the fp32 products of matrices on the CPU of this process for which
+/// `multiplies` is true, including products of autograd and of compiled code. LibTorch computes all others.
 class Products {
  public:
   Products();

@@ -3,9 +3,9 @@
 // all gradients exist at once: at most the largest one on one device, and the shards of the units in flight
 // under fsdp.
 //
-// It saves the bytes of the gradients where the peak of a step is in the backward or the update, as in full
-// fine-tuning with small batches: 4 bytes a parameter in fp32. It saves nothing where micro-batches
-// accumulate, because their sum needs all gradients, or under ddp, whose buckets stay. It costs launches: the
+// It saves the bytes of the gradients if the peak of a step is in the backward or the update, as in full
+// fine-tuning with small batches: 4 bytes a parameter in fp32. It saves nothing if micro-batches accumulate,
+// because their sum needs all gradients, or under ddp, which keeps its buckets. It costs launches: the
 // optimizer is called once for each parameter. It excludes plugins that need all gradients before the update:
 // clipping by the global norm, the loss scale of fp16.
 #include "optrush/data_parallel.h"

@@ -1,8 +1,7 @@
 // Several documents in one sequence, to reduce padding (arXiv:2107.02027). Attention stays inside
 // each document and positions restart, so a document's loss is the same as alone. But other
 // documents share a step, so the losses of a step differ from other rungs, and its effect
-// counts as a different task. The gain is the share of padding: nothing where documents fill a
-// sequence.
+// counts as a different task. The gain is the share of padding. There is none if documents fill a sequence.
 #include "optrush/plugin.h"
 #include "pack.h"
 

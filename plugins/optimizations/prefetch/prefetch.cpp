@@ -1,9 +1,9 @@
 // Data loading: while a step runs, a separate thread makes the next step's batches, like the workers of
-// PyTorch's DataLoader, one step ahead. It saves at most the `data` part of a step: much where batches are
-// decoded, tokenized or read from slow storage, little where tokens are mapped from a file. If making them
-// takes longer than the step, its end waits, and the time counts for its last phase. One more step's batches
-// are in memory. No other thread may allocate during the recording of a CUDA graph, so the two exclude each
-// other.
+// PyTorch's DataLoader, one step ahead. It saves at most the `data` part of a step: much if batches are
+// decoded, tokenized or read from slow storage, little if tokens are mapped from a file. If making them takes
+// longer than the step, the step waits at its end, and the time counts for its last phase. One more step's
+// batches are in memory. No other thread may allocate during the recording of a CUDA graph, so the two
+// exclude each other.
 #include <ATen/record_function.h>
 #include <c10/core/DeviceGuard.h>
 
@@ -26,7 +26,7 @@ using Data = std::function<std::vector<Batch>(int64_t step)>;
 class Ahead {
  public:
   Ahead(Data data, at::Device device) : data_(std::move(data)), device_(device) {
-    // The simulated device knows one thread.
+    // The simulated device supports only one thread.
     if (!device.is_privateuseone())
       thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
   }
@@ -35,7 +35,8 @@ class Ahead {
     std::vector<Batch> batches = next_.valid() && step_ == step ? next_.get() : data_(step);
     step_ = step + 1;
     Task task([this, step = step_] {
-      const at::DisableRecordFunctionGuard uncounted;  // what counts a step's operators sees every thread
+      const at::DisableRecordFunctionGuard
+          uncounted;  // the count of a step's operators includes every thread
       const c10::DeviceGuard guard(device_);
       return data_(step);
     });
@@ -80,7 +81,7 @@ class Ahead {
   std::mutex mutex_;
   std::condition_variable_any asked_;
   Task task_;
-  std::jthread thread_;  ///< last: it ends before what it uses
+  std::jthread thread_;  ///< the last member, so that it ends before the members that it uses
 };
 
 class Prefetch final : public Plugin {

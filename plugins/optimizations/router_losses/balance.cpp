@@ -4,7 +4,7 @@
 
 namespace optrush::router_losses {
 namespace {
-/// Tokens of each expert, per token (E); they add up to the experts that a token passes.
+/// Tokens of each expert divided by all tokens (E). They add up to the number of experts per token.
 Tensor shares_of(const Tensor& probabilities, int64_t per_token) {
   const Tensor chosen = std::get<1>(at::topk(probabilities, per_token, -1));
   return at::zeros_like(probabilities).scatter(1, chosen, 1.0).mean(0);
@@ -23,7 +23,7 @@ Losses losses_of(const Tensor& logits, int64_t per_token) {
 Tensor gradient_of(const Tensor& logits, int64_t per_token, const Coefficients& coefficients) {
   const Tensor probabilities = at::softmax(logits, -1);
   const auto tokens = static_cast<double>(logits.size(0)), experts = static_cast<double>(logits.size(1));
-  // f has no derivative: it counts.
+  // f is a count and has no derivative.
   const Tensor shares = shares_of(probabilities, per_token);
   const Tensor mean = (probabilities * shares).sum(-1, /*keepdim=*/true);
   const Tensor balance = probabilities * (shares - mean) * (experts / tokens);

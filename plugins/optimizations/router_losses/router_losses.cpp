@@ -1,6 +1,6 @@
 // Two losses that keep the router of a mixture of experts usable. The load-balancing loss (arXiv:2101.03961,
-// equations 4 to 6) is smallest where each expert gets as many tokens: without it a router learns to send all
-// tokens to a few experts. The z loss (arXiv:2202.08906) keeps its logits small. Both are means over the
+// equations 4 to 6) is smallest if all experts get equally many tokens. Without it a router learns to send
+// all tokens to a few experts. The z loss (arXiv:2202.08906) keeps its logits small. Both are means over the
 // layers and the tokens of a micro-batch. They are added as gradients of the logits, so they reach every
 // layer in its own backward, under recomputation and in a pipeline. The reported loss is without them.
 //
@@ -49,7 +49,7 @@ class RouterLosses final : public Plugin {
   }
 
  private:
-  /// Ranks with the same tokens whose gradients of the logits are summed. Each adds its share.
+  /// The number of ranks with the same tokens that sum their gradients of the logits. Each adds a share.
   static double adding_up(const Param& router, const Mesh& mesh) {
     return static_cast<double>(mesh.size(router.partial_over));
   }

@@ -2,8 +2,8 @@
 // number of steps need not be known in advance. There are three sequences. z takes the steps of AdamW
 // without momentum, x is the average of z, and gradients are taken at y = (1 - beta1) z + beta1 x. The
 // parameters hold y in training. Validation, samples and saved weights use x, which is computed from y and
-// z on demand; y is then kept beside it. The state has two numbers per parameter, as AdamW's, and a third
-// one while x is used. It pays where one would otherwise tune a schedule. train.lr_decay has to be "none".
+// z on demand; y is then kept beside it. The state has two numbers per parameter, as in AdamW, and a third
+// one while x is used. It pays if a schedule would otherwise have to be tuned. train.lr_decay must be "none".
 #include "optrush/plugin.h"
 #include "schedule_free_adamw.h"
 

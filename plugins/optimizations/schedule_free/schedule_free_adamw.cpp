@@ -41,7 +41,7 @@ class ScheduleFree final : public Optimizer {
     return all;
   }
 
-  /// x = y + (1 - 1 / beta1) (z - y). Made of x, y would not have all of its bits.
+  /// x = y + (1 - 1 / beta1) (z - y). y is kept, because y computed from x would not have the same bits.
   void evaluates(std::span<Shard> shards, bool does) override {
     const at::NoGradGuard no_grad;
     for (const Shard& shard : shards) {
@@ -63,7 +63,7 @@ class ScheduleFree final : public Optimizer {
     double weight_sum = 0, largest_lr = 0;
   };
 
-  /// Moves z by the gradient at y, then y as x and z have moved, without making x.
+  /// Moves z by the gradient at y. Then moves y by the changes of x and z, without computing x.
   void update_one(const Shard& shard, Kept& kept, double lr) const {
     const auto steps = static_cast<double>(++kept.steps);
     kept.largest_lr = std::max(kept.largest_lr, lr);

@@ -29,7 +29,7 @@ void mix(Tensor& x) {
   fold(x, 31);
 }
 
-/// Row-major places in the whole tensor of the elements of a box, in the shape of the box.
+/// The row-major indices, in the whole tensor, of the elements of a box. They have the shape of the box.
 Tensor places(const Layout::Box& box, const std::vector<int64_t>& shape, const at::TensorOptions& options) {
   Tensor all = at::zeros({}, options);
   int64_t stride = 1;
@@ -49,7 +49,7 @@ void round_box(const Tensor& wide, const Tensor& narrow, Tensor random, uint64_t
   mix(random);
   const Tensor added = random.bitwise_and_(kMask).to(at::kInt).view_as(wide).mul_(wide.isfinite());
   const Tensor bits = (wide.view(at::kInt) + added).bitwise_and_(~kMask);
-  // A NaN whose bits are all dropped would be an infinity.
+  // A NaN would become an infinity if only dropped bits are set.
   bits.bitwise_or_(wide.ne(wide).to(at::kInt).mul_(kQuietNaN));
   narrow.copy_(bits.view(at::kFloat));
 }
@@ -66,7 +66,7 @@ void round_by_chance(const Tensor& wide, const Tensor& narrow, const Segment& se
   const int64_t most = wide.is_cpu() ? kCachedNumbers : kNumbersOnGpu;
   for (const Layout::Piece& piece : segment.layout.pieces()) {
     const auto& shape = segment.layout.shape();
-    // Along the first axis, a part at a time.
+    // One part at a time, along the first axis.
     const int64_t rows = shape.empty() ? 1 : piece.box.end[0] - piece.box.begin[0];
     const int64_t row = piece.box.numel() / std::max<int64_t>(rows, 1);
     const int64_t together = std::max<int64_t>(1, most / std::max<int64_t>(row, 1));

@@ -9,6 +9,6 @@ namespace optrush::stochastic_rounding {
 /// `key` and the place of an element in the whole parameter alone, so every mesh rounds alike.
 void round_by_chance(const Tensor& wide, const Tensor& narrow, const Segment& segment, uint64_t key);
 
-/// Of the numbers of a parameter in a step.
+/// The key of the random numbers of a parameter in a step.
 uint64_t key_of(uint64_t seed, int64_t step, const std::string& parameter);
 }  // namespace optrush::stochastic_rounding

@@ -57,7 +57,7 @@ class Rounding final : public Optimizer {
     return inner_->state(as_inner_sees(shard));
   }
 
-  /// What is evaluated is rounded to the nearest; the parameters in training have come from bf16.
+  /// Evaluated parameters are rounded to nearest. The parameters of training are already bf16 values.
   void evaluates(std::span<Shard> shards, bool does) override {
     const at::NoGradGuard no_grad;
     for (const Shard& shard : shards) {

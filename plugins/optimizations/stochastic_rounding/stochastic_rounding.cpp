@@ -1,10 +1,10 @@
 // bf16 parameters without fp32 copies (arXiv:2010.06192): an update is computed in fp32 and rounded to bf16
 // stochastically, up with the probability of its distance from the lower neighbour. Rounding to nearest would
 // always lose an update below half of the last bit; stochastic rounding keeps their sum correct on average.
-// AdamW takes 12 bytes a parameter, with masters 16. It works with any optimizer: the fp32 copy for an update
-// exists for one parameter at a time. It costs noise of the size of the last bit, and passes over the
-// parameters to draw random numbers, which are slow on a CPU. Vectors, such as norm weights, stay in fp32:
-// they are a ten-thousandth of the bytes, and their rounding error would be the same in every token.
+// AdamW then takes 12 bytes a parameter; with masters it takes 16. It works with any optimizer: the fp32 copy
+// for an update exists for one parameter at a time. It costs noise of the size of the last bit, and passes
+// over the parameters to draw random numbers, which are slow on a CPU. Vectors, such as norm weights, stay in
+// fp32: they are a ten-thousandth of the bytes, and their rounding error would be the same in every token.
 #include "optrush/plugin.h"
 #include "rounding_optimizer.h"
 

@@ -43,12 +43,12 @@ void accumulate(Tensor& sum, const Tensor& a, const Tensor& b) {
   }
 }
 
-/// Gradients of the matrices, summed over chunks; undefined where they are frozen.
+/// Gradients of the matrices, summed over chunks; undefined for frozen matrices.
 struct WeightGradients {
   Tensor gate, up, down;
 };
 
-/// The gradient of x for some rows; those of the matrices are added to `sums`.
+/// Returns the gradient of x for some rows, and adds the gradients of the matrices to `sums`.
 Tensor backward_of(const Tensor& x, const Weights& w, const Inner& inner, const Tensor& d_out,
                    const TrainedMatrices& trained, WeightGradients& sums) {
   if (trained.down) accumulate(sums.down, d_out.t(), inner.hidden);

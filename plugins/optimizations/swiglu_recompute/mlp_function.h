@@ -17,6 +17,6 @@ struct TrainedMatrices {
 /// level 1 both halves work on `chunk` rows at a time, so that tensors of width F are never whole; 0 chooses.
 Differentiable make_mlp_function(Keep, int64_t chunk, TrainedMatrices);
 
-/// SiLU(gate) * up that keeps its two inputs alone; the formula by itself keeps SiLU(gate) as well.
+/// SiLU(gate) * up that keeps only its two inputs. The plain formula also keeps SiLU(gate).
 Differentiable make_swiglu_function();
 }  // namespace optrush

@@ -32,7 +32,7 @@ class Replay final : public torch::CustomClassHolder {
     return hidden_;
   }
 
-  /// The gradient of x; those of parameters go where autograd puts them.
+  /// Returns the gradient of x. Autograd adds the gradients of parameters to their leaves.
   Tensor backward(const Tensor& saved_x, const Tensor& gradient) {
     hidden(saved_x);
     const Tensor out = std::move(hidden_), x = std::move(x_);
@@ -68,7 +68,7 @@ struct Hidden : torch::autograd::Function<Hidden> {
 
 Tensor recomputed_mlp(const Tensor& x, const Ops::MlpParts& parts, const Scopes& scopes) {
   const auto replay = c10::make_intrusive<Replay>(parts, Recomputation(scopes, x.device()));
-  // Requires a gradient so that the node exists even where x does not: parameters of gate and up may.
+  // Requires a gradient, so that the node exists even if only parameters of gate and up require one.
   const Tensor anchor = at::empty({0}, x.options()).requires_grad_();
   const Tensor hidden = Hidden::apply(replay, x, anchor);
   const void* const storage = hidden.storage().unsafeGetStorageImpl();

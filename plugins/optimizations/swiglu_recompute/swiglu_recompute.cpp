@@ -1,11 +1,10 @@
 // The SwiGLU MLP with a choice of saved tensors (docs/plugins/shipped/swiglu_recompute.md derives
 // gradients and bytes). Level 0 keeps x, gate, up and hidden: three tensors of tokens x ffn_dim. The plain
 // formula keeps a fourth, SiLU(gate). Level 1 keeps only x. Its backward runs the matmuls of gate and up
-// again (two beside its six), but never the matmul of down. It pays where activations limit the batch: the
-// MLP keeps the larger part of a Llama block's activations, and recomputing it costs less than recomputing
-// the block (activation checkpointing, arXiv:1604.06174). With memory to spare it only costs time. Where
-// linears or the swiglu operator are edited (adapted, quantized), the MLP calls what these slots resolve
-// to.
+// again (two beside its six), but never the matmul of down. It pays if activations limit the batch: the MLP
+// keeps the larger part of a Llama block's activations, and recomputing it costs less than recomputing the
+// block (activation checkpointing, arXiv:1604.06174). With memory to spare it only costs time. If linears or
+// the swiglu operator are edited (adapted, quantized), the MLP calls what these slots resolve to.
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
@@ -31,7 +30,8 @@ class SwigluRecompute final : public Plugin {
         [this, keep, chunk, &recipe](const Module& module) {
           return is_plain(recipe, module) ? paired(keep, chunk, module) : of_parts(keep, recipe);
         },
-        // A recorded step may not read the generator, as what is made of the parts does before it runs again.
+        // A recorded step must not read the random generator, which the form made of the parts does before it
+        // recomputes.
         {.trace = Trace::pair, .capturable = keep == Keep::everything, .offers = {"adapters", "double"}});
   }
 

@@ -1,10 +1,10 @@
 // Vocabulary padding: the head multiplies with a matrix whose rows are padded with zeros to a multiple, and
-// the logits of these rows are cut off. GPUs move and multiply rows of logits in whole vectors only where
-// their length is a multiple of 8 or 16 (bf16), so a vocabulary such as GPT-2's 50257 = 29 x 1733 is slow, in
-// the product and in both of its backward products; OLMo and nanoGPT train with 50304 = 64 x 786 entries
-// instead. The parameter keeps its shape, so the loss, saved states and exported weights do not change, nor
-// do labels, samples and ranks that split the vocabulary. It costs a padded copy of the matrix for each
-// micro-batch. It does not pay where the vocabulary is a multiple already, nor on CPUs.
+// the logits of these rows are cut off. GPUs move and multiply rows of logits in whole vectors only if their
+// length is a multiple of 8 or 16 (bf16), so a vocabulary such as GPT-2's 50257 = 29 x 1733 is slow in the
+// product and in both products of its backward. OLMo and nanoGPT train with 50304 = 64 x 786 entries instead.
+// The parameter keeps its shape, so the loss, saved states and exported weights do not change, nor do labels,
+// samples and ranks that split the vocabulary. It costs a padded copy of the matrix for each micro-batch. It
+// does not pay if the vocabulary is already a multiple, or on CPUs.
 #include <ATen/Functions.h>
 
 #include <algorithm>

@@ -9,15 +9,15 @@
 /// The update of many shards, in two launches for each 48 of them.
 namespace optrush::adamw_8bit::gpu {
 using Piece = fused::gpu::ShardPiece<adamw_8bit::Piece>;
-using State = fused::gpu::AdamWState<const float>;  ///< steps are counted, this one among them
+using State = fused::gpu::AdamWState<const float>;  ///< the count of steps includes this one
 
 /// Both codes as the kernel reads them.
 Tensor tables_on(at::Device);
-/// Pieces whose numbers are of these types.
-/// `tables`: tables_on() of their device. `seed`: of the stochastic rounding of data in bf16.
+/// The types of the numbers of the pieces. `tables`: tables_on() of their device. `seed`: of the stochastic
+/// rounding of data in bf16.
 void update(std::span<const Piece>, Types, const State&, const fused::AdamWRates&, const void* tables,
             uint64_t seed);
-/// How many launches that takes.
+/// The number of launches that this takes.
 int64_t launches_for(int64_t pieces);
 
 /// For tests that compile without a GPU.

@@ -10,9 +10,9 @@ namespace optrush::master_adamw::gpu {
 using Piece = fused::gpu::ShardPiece<master_adamw::Piece>;
 using State = fused::gpu::AdamWState<int32_t>;  ///< steps are counted here
 
-/// Pieces whose gradients are of one type, and that all have a weight or all have none.
+/// Pieces whose gradients have the same type. Either all of them have a weight, or none has.
 void update(std::span<const Piece>, Type gradient, const State&, const fused::AdamWRates&);
-/// How many launches that takes.
+/// The number of launches that this takes.
 int64_t launches_for(int64_t pieces);
 
 /// For tests that compile without a GPU.

@@ -14,7 +14,7 @@ namespace {
 /// Sequence lengths at which this kernel was measured to be faster than LibTorch's.
 constexpr int64_t kShortest = 64, kLongest = 8192;
 
-/// The positions of a head, of a tensor (B, H, S, K).
+/// The positions of one head of a tensor (B, H, S, K).
 template <class T>
 Rows<T> rows_of(const Tensor& x, int64_t b, int64_t head) {
   auto* data = const_cast<std::remove_const_t<T>*>(x.const_data_ptr<std::remove_const_t<T>>());
@@ -32,7 +32,7 @@ struct MatrixUnit {
   }
 };
 
-/// The memory of a thread in the forward.
+/// The workspace of a thread in the forward.
 template <class T>
 struct ForwardWorkspace {
   TransposedSecond<T> keys;
@@ -78,7 +78,7 @@ void forward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Tens
   });
 }
 
-/// The memory of a thread in the backward.
+/// The workspace of a thread in the backward.
 template <class T>
 struct BackwardWorkspace {
   TransposedSecond<T> turned_keys, turned_values;
@@ -208,7 +208,7 @@ Tensor dense_rows(const Tensor& x) {
   return x.stride(3) == 1 && apart ? x : x.contiguous();
 }
 
-/// FLOPs of so many products of queries with the keys that they see, half of all.
+/// FLOPs of `products` products of queries with the keys that they see, which are half of all keys.
 double flops_of(const Sizes& sizes, double products) {
   const auto all =
       static_cast<double>(sizes.batch * sizes.heads * sizes.positions * sizes.positions * sizes.width);

@@ -23,7 +23,7 @@ using fused::HWY_NAMESPACE::load;
 using fused::HWY_NAMESPACE::store;
 using fused::HWY_NAMESPACE::sum_of;
 
-/// e^x for x <= 0; below -80 it is as good as nothing.
+/// e^x for x <= 0. Below -80 it is negligible.
 template <class D>
 HWY_INLINE hn::Vec<D> exp_of_negative(D d, hn::Vec<D> x) {
   return exp_of_moderate(d, hn::Max(x, hn::Set(d, -80.0F)));

@@ -5,7 +5,7 @@
 #include "kernel_parts/type.h"
 #include "optrush/gpu_kernel.h"
 
-/// The GPU's kernels, given plain pointers.
+/// The GPU's kernels. Arguments are plain pointers.
 namespace optrush::float8::gpu {
 using fused::Type;
 
@@ -17,10 +17,12 @@ struct Numbers {
 };
 /// Floats that find_largest() needs for the largest values of parts.
 int64_t parts_of(const Numbers&);
-/// One kernel on the current stream, as each of these. No numbers have the largest 0.
+/// Launches one kernel on the current stream, like each function here. Without numbers the largest value is
+/// 0.
 void find_largest(const Numbers&, float* parts);
 
-/// A dense matrix and where its 8 bits go. Columns are a multiple of 16, and rows where a transpose is made.
+/// A dense matrix and the addresses of its 8-bit values. The number of columns is a multiple of 16, and so is
+/// the number of rows if a transpose is made.
 struct Quantize {
   Numbers x;
   int64_t mantissa;  ///< bits: 3 of e4m3, 2 of e5m2

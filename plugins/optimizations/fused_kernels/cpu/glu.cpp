@@ -42,7 +42,8 @@ HWY_INLINE Sigmoid<D> sigmoid(D d, hn::Vec<D> x) {
   }
 }
 
-/// argument: of the sigmoid. slope: d argument / d x. x: in whose place the slope of the activation is taken.
+/// argument: of the sigmoid. slope: d argument / d x. x: the point at which the slope of the activation is
+/// taken.
 template <class D>
 struct Argument {
   hn::Vec<D> value, slope, x;

@@ -32,7 +32,7 @@ void forward_rows(const NormForward& p, int64_t begin, int64_t end) {
         static_cast<const std::conditional_t<kAdds, D, S>*>(p.delta) + (kAdds ? row * width : 0);
     auto* sum = static_cast<S*>(p.sum) + (kAdds ? row * width : 0);
     auto* out = static_cast<O*>(p.out) + row * width;
-    // Added again in the second look: reading back what was just streamed would go to memory.
+    // The second pass adds again: reading the streamed sum back would go to memory.
     const auto value = [&](auto d, int64_t i) HWY_ATTR {
       if constexpr (kAdds)
         return rounded<S>(d, hn::Add(load(d, x + i), load(d, delta + i)));
@@ -47,7 +47,7 @@ void forward_rows(const NormForward& p, int64_t begin, int64_t end) {
     static_cast<W*>(p.rstd)[row] = rstd;
     const bool more = row + 1 < end;
     each_vector<W>(0, width, [&](auto d, int64_t i) HWY_ATTR {
-      if (more) {  // memory would idle during this second look
+      if (more) {  // memory would idle during the second pass
         hwy::Prefetch(x + width + i);
         if constexpr (kAdds) hwy::Prefetch(delta + width + i);
       }

@@ -9,7 +9,7 @@
 
 namespace optrush::fused {
 namespace {
-/// As the kernel declares it.
+/// Has the same layout as in the kernel.
 struct RotateHeads {
   const void* in;
   void* out;

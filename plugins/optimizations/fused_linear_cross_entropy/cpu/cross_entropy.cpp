@@ -1,5 +1,5 @@
 // Softmax cross entropy and its gradient in place on a CPU: a part of a row that fits the first cache is
-// looked at for its maximum and then summed, so that memory is read once for both.
+// first searched for its maximum and then summed, so memory is read once for both.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,7 +18,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace optrush::fused {
 namespace HWY_NAMESPACE {
-/// e^x for x <= 0, a NaN for a NaN; in fp32 0 below e^-80, which is nothing beside a sum that has a 1 in it.
+/// e^x for x <= 0, a NaN for a NaN; in fp32 it is 0 below e^-80, which is negligible in a sum that contains
+/// 1.
 template <class D>
 HWY_INLINE hn::Vec<D> exp_of_nonpositive(D d, hn::Vec<D> x) {
   if constexpr (std::is_same_v<hn::TFromD<D>, float>) {
@@ -33,7 +34,7 @@ HWY_INLINE hn::Vec<D> exp_of_nonpositive(D d, hn::Vec<D> x) {
 /// Numbers of a row that stay in the first cache.
 constexpr int64_t kPart = 2048;
 
-/// Logits as they are.
+/// Logits without a cap.
 template <bool capped>
 struct Cap {
   explicit Cap(double) {}
@@ -41,7 +42,8 @@ struct Cap {
   HWY_INLINE hn::Vec<D> operator()(D, hn::Vec<D> logits) const {
     return logits;
   }
-  /// The gradient of logits before the cap, of that of logits behind it.
+  /// The gradient with respect to the logits before the cap, from the gradient with respect to the capped
+  /// logits.
   template <class D>
   HWY_INLINE hn::Vec<D> before(D, hn::Vec<D> gradient, hn::Vec<D>) const {
     return gradient;

@@ -9,7 +9,7 @@
 
 namespace optrush::fused {
 namespace {
-/// As the kernel has them.
+/// Have the same layout as in the kernel.
 constexpr int64_t kThreads = 1024, kTogether = 4;
 }  // namespace
 
