@@ -9,7 +9,7 @@
 #include "optrush/json.h"
 
 namespace optrush {
-/// Whether this path exists. A broken link exists as well.
+/// Whether this path exists. A broken link also exists.
 bool is_there(const std::filesystem::path&);
 /// Reads a whole file. Throws an Error with the path if it can't be read, is not a regular file, or has more
 /// than 1 GiB.

@@ -7,7 +7,7 @@
 #include "train/session.h"
 
 namespace optrush {
-/// What the cases of a check share.
+/// The data that the cases of a check share.
 struct CheckContext {
   at::Device device;
   Catalogue catalogue;  ///< of the plugin path of all cases, read once

@@ -20,14 +20,15 @@ class TokenSource {
   virtual void sample(int64_t index, std::span<int64_t> tokens) const = 0;
 };
 
-/// Opens what a spec names for a model of `vocab_size` tokens; an Error says what is missing and the cure.
+/// Opens the data of a spec for a model of `vocab_size` tokens. Throws an Error with the missing part and the
+/// remedy.
 std::unique_ptr<TokenSource> open_source(const DataSpec&, uint64_t seed, int64_t vocab_size,
                                          int64_t sample_length, const Share& share = {});
-/// An Error where data with tokens below `tokens` does not suit a model of `vocab_size` of them.
+/// Throws an Error if data with tokens below `tokens` do not fit a model of `vocab_size` tokens.
 void check_vocabulary(const DataSpec&, int64_t tokens, int64_t vocab_size);
 /// The training data of a run, in samples of seq_len + 1 tokens, without the held-out part.
 std::unique_ptr<TokenSource> open_training(const RunSpec&, int64_t vocab_size);
-/// Which data a run validates on: its own, or another.
+/// The data on which a run validates: its training data, or others.
 const DataSpec& validation_data(const RunSpec&);
 /// The validation data: samples 0 to validate.sequences - 1.
 std::unique_ptr<TokenSource> open_validation(const RunSpec&, int64_t vocab_size);

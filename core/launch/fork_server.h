@@ -11,7 +11,7 @@
 namespace optrush {
 /// Starts commands of the worker without loading its libraries for each: a server loads them and is forked
 /// for every command. Each command is a child of this process in a process group, with its log and its
-/// limits, as any other. Libraries read their environment while they load, so each environment has its own
+/// limits, like any other. Libraries read their environment while they load, so each environment has its own
 /// server. If a server cannot start or fork, the command is started as usual. (docs/internals/controller.md)
 class ForkServer {
  public:
@@ -25,10 +25,10 @@ class ForkServer {
   const std::filesystem::path& worker() const { return worker_; }
   /// The first of the command's arguments is the worker.
   std::unique_ptr<Process> start(const Command&, Interrupts&);
-  /// As run_process().
+  /// Like run_process().
   ProcessEnd run(const Command&, const Limits&, Interrupts&);
-  /// Ends the servers. Processes of one server have their libraries at the same addresses; those that start
-  /// from now on have them elsewhere.
+  /// Ends the servers. Processes of one server have their libraries at the same addresses. Later processes
+  /// have them at other addresses.
   void renew();
 
  private:

@@ -36,7 +36,7 @@ struct Kernels {
   int64_t in_pieces = 0;  ///< elementwise kernels and sums: once per piece with 32-bit offsets
 };
 constexpr Kernels kElementwise = {.whole = 0, .in_pieces = 1};
-/// Operators that have kernels of their own on a GPU, even if a CPU composes them of others.
+/// Operators that have separate kernels on a GPU, even if a CPU composes them of others.
 const std::map<std::string_view, Kernels> kWhole = {
     {"aten::mean", kElementwise},
     {"aten::silu_backward", kElementwise},

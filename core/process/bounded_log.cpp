@@ -48,10 +48,10 @@ void BoundedLog::bound() {
   left_out_ += now.st_size - first_ - static_cast<int64_t>(last.size() + marker_.size());
   marker_ = "[" + std::to_string(left_out_) + " bytes of this log are left out here]\n";
   std::string text = marker_ + last;
-  // What has been added in the meantime.
+  // The output that was added in the meantime.
   for (int64_t read = now.st_size; fstat(file_.get(), &now) == 0 && now.st_size > read; read = now.st_size)
     text += part_of(reading.get(), read, std::min(part, now.st_size - read));
-  // The first part stays where it is, so a line that the process writes now comes after it.
+  // The first part stays in place, so a line that the process writes meanwhile comes after it.
   if (ftruncate(file_.get(), first_) != 0) return;
   for (size_t done = 0; done < text.size();) {
     const ssize_t written = write(file_.get(), text.data() + done, text.size() - done);

@@ -10,12 +10,12 @@ namespace optrush {
 /// quarter of the limit: its beginning and its end. A line between them states how much is left out.
 class BoundedLog {
  public:
-  /// Not open.
+  /// A log that is not open.
   BoundedLog() = default;
   /// Starts empty. Throws an Error if the file cannot be written.
   BoundedLog(std::filesystem::path file, int64_t limit_bytes);
 
-  /// For the process to append to; -1: not open.
+  /// The descriptor to which the process appends; -1: not open.
   int descriptor() const { return file_.get(); }
   /// Cuts the file if it is too long. Output that the process writes meanwhile may be lost.
   void bound();

@@ -7,7 +7,7 @@ namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
-/// Of lines "key value".
+/// The value of a key in lines "key value".
 std::optional<int64_t> kills_in(const fs::path& file) {
   std::ifstream in(file);
   std::string key;
@@ -17,8 +17,8 @@ std::optional<int64_t> kills_in(const fs::path& file) {
 }
 
 struct MemoryCgroup {
-  std::vector<fs::path> mounts;  ///< where its hierarchy may be mounted
-  std::string path;              ///< below that
+  std::vector<fs::path> mounts;  ///< folders where its hierarchy may be mounted
+  std::string path;              ///< path below the mount
   std::string counters;          ///< name of the file
 };
 

@@ -30,7 +30,7 @@ struct Child {
   bool ended = false;
 };
 
-/// By /proc/PID/stat: "4711 (a name) S PARENT GROUP ...".
+/// Reads /proc/PID/stat: "4711 (a name) S PARENT GROUP ...".
 std::vector<Child> children() {
   std::vector<Child> found;
   std::error_code gone;

@@ -5,11 +5,11 @@
 #include <vector>
 
 namespace optrush {
-/// From now on processes that outlive the one that started them become children of this process, wherever
-/// they have gone: other process groups, other sessions. So nothing that a run started can hide.
+/// After this call, processes whose parent ends become children of this process, even if they are in another
+/// process group or session. So this process finds everything that a run has started.
 void adopt_orphans();
 
-/// The same, while the object lives.
+/// The same while the object lives.
 class AdoptsOrphans {
  public:
   AdoptsOrphans();
@@ -21,8 +21,8 @@ class AdoptsOrphans {
   bool before_;
 };
 
-/// Once no run is alive: ends what was adopted, all children but `others`. Tells which were in another group
-/// than the run's, where its end had not reached them: "sleep (4711)". Without adopt_orphans() nothing is
-/// done.
+/// To be called when no run is alive: ends the adopted processes, which are all children except `others`.
+/// Returns those that were in another group than the run's `group`, and so did not end with it: "sleep
+/// (4711)". Does nothing without adopt_orphans().
 std::vector<std::string> end_orphans(pid_t group, const std::vector<pid_t>& others);
 }  // namespace optrush

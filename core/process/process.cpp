@@ -41,10 +41,10 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  signal(SIGPIPE, SIG_DFL);  // what this program ignores would be ignored by that one, too
+  signal(SIGPIPE, SIG_DFL);  // otherwise the program would ignore it, as this one does
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(127);  // it died before the line above
+  if (getppid() != parent) _exit(127);  // the parent died before the line above
   dup2(input >= 0 ? input : open("/dev/null", O_RDONLY), STDIN_FILENO);
   if (log >= 0) {
     dup2(log, STDOUT_FILENO);
@@ -91,7 +91,7 @@ Process::Process(const Command& command) : helper_(command.helper) {
   if (pid_ == 0)
     become(argument_pointers.data(), environment_pointers.data(), parent, command.input, log_.descriptor(),
            command.folder.c_str(), writing.get());
-  setpgid(pid_, pid_);  // whichever of the two comes first
+  setpgid(pid_, pid_);  // in parent and child, because either may come first
   writing.close();
   int error = 0;
   if (read(reading.get(), &error, sizeof error) == static_cast<ssize_t>(sizeof error)) {

@@ -34,7 +34,7 @@ Interrupts::Interrupts() {
   for (const int number : kStopping) {
     struct sigaction present {};
     sigaction(number, nullptr, &present);
-    // nohup and the like have set "ignore", which a held-back signal would lose.
+    // A program such as nohup has set "ignore", which blocking the signal would override.
     if (present.sa_handler != SIG_IGN) sigaddset(&stopping_, number);
   }
   awaited_ = stopping_;

@@ -11,8 +11,9 @@ namespace optrush {
 /// before a time limit.
 bool asks_to_stop(int signal);
 
-/// Ctrl-C and its kin as values. While an object lives, the signals that ask to stop are held back and seen
-/// by wait() and take() alone, so no run is cut off at a bad place and no handler needs global state.
+/// Receives the signals that ask to stop, such as Ctrl-C. While an object lives, these signals are blocked,
+/// and only wait() and take() receive them. So no run is interrupted at an arbitrary place, and no signal
+/// handler needs global state.
 class Interrupts {
  public:
   Interrupts();
@@ -20,14 +21,14 @@ class Interrupts {
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  /// Sleeps until a child ends, a signal comes or the time is over. True where a signal to stop came during
-  /// this call: the first one, or one that insists. A launcher may send one signal twice, so what comes
-  /// within two seconds of the first is the first.
+  /// Sleeps until a child ends, a signal arrives or the time is over. Returns true if a signal to stop
+  /// arrived during this call: the first one, or a later one. A launcher may send one signal twice, so a
+  /// signal within two seconds of the first counts as the first.
   bool wait(std::chrono::milliseconds);
-  /// Also until one of these can be read.
+  /// The same, but also returns when one of these descriptors can be read.
   bool wait(std::chrono::milliseconds, const std::vector<int>& descriptors);
-  /// Takes signals that have come, without waiting. A process asks this before it judges how something else
-  /// has ended: one signal to a whole job ends others, and their ends may be seen before the signal is.
+  /// Takes signals that have arrived, without waiting. To be called before the end of another process is
+  /// judged: a signal to a whole job ends other processes, and their ends may be noticed before the signal.
   void take();
   /// Another process of the job was asked to stop, so this one stops as well. `who` is reported with the
   /// signal.
@@ -41,12 +42,13 @@ class Interrupts {
   bool note(int signal);
 
   sigset_t stopping_{}, awaited_{}, before_{};
-  Descriptor arrivals_;  ///< can be read when one of `awaited_` has come
+  Descriptor arrivals_;  ///< can be read when one of `awaited_` has arrived
   int signal_ = 0;
   std::string heard_by_;  ///< "": this process
   std::chrono::steady_clock::time_point first_;
 };
 
-/// From here on this process only ends: signals that ask to stop no longer change how.
+/// To be called when this process is about to end. Blocks signals that ask to stop, so that they do not
+/// change its end.
 void hold_signals_until_exit();
 }  // namespace optrush

@@ -11,15 +11,15 @@ struct Terminal {
   bool live = false;  ///< a line may be redrawn
   bool colour = false;
 
-  /// Of an open descriptor: a terminal that is not "dumb" is live, and coloured unless NO_COLOR is set.
+  /// The terminal of an open descriptor. It is live if it is not "dumb", and coloured unless NO_COLOR is set.
   static Terminal of(int fd);
-  /// Columns now; 80 where unknown.
+  /// The present number of columns; 80 if unknown.
   int columns() const;
   std::string paint(Colour, std::string_view text) const;
-  /// In one system call, so that nothing comes between.
+  /// Writes in one system call, so that no other output is mixed in.
   void write(std::string_view text) const;
 };
 
-/// Printable, and cut to `columns`, the last of them "…" where something was cut.
+/// The text with printable characters only, cut to `columns`. A cut text ends with "…".
 std::string fit(std::string_view utf8, int columns);
 }  // namespace optrush

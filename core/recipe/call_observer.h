@@ -4,9 +4,8 @@
 #include "optrush/differentiable.h"
 
 namespace optrush {
-/// While it lives, it is told of each `call` of a Differentiable on this thread, with the inputs that its
-/// forward gets. A check finds out in this way which Differentiables a plugin uses. Calls under a tracer are
-/// not reported.
+/// While it lives, it is called for each `call` of a Differentiable on this thread, with the inputs of the
+/// forward. A check uses it to find the Differentiables of a plugin. Calls under a tracer are not reported.
 class CallObserver {
  public:
   using See = std::function<void(const Differentiable&, const Tensors& inputs)>;

@@ -10,7 +10,7 @@
 #include "optrush/scopes.h"
 
 namespace optrush {
-/// What plugins record, except for the edits of slots.
+/// The records of plugins, except for the edits of slots.
 struct Recipe::Record {
   struct Handler {
     Event event;

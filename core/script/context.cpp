@@ -123,7 +123,7 @@ void ScriptContext::check_options() {
 }
 
 namespace {
-/// Gives a plain Error a place. Derived classes have a meaning and are passed on.
+/// Adds a place to a plain Error. Derived classes have a meaning and are passed on.
 template <class Body>
 auto placed_at(const std::string& where, const Body& body) try {
   return body();

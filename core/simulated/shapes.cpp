@@ -1,5 +1,5 @@
 // Shape rules for operators that LibTorch has only in Python or not at all. Temporary memory of such kernels
-// is allocated here as well, so that it counts for the peak.
+// is also allocated here, so that it counts for the peak.
 #include "simulated/shapes.h"
 
 #include <ATen/ExpandUtils.h>
@@ -133,7 +133,7 @@ void embedding_dense_backward(Call& call) {
   const Tensor sums = at::empty({parts, width}, gradient.options().dtype(wide));
   call.give({sum});
 }
-/// mm and similar operators with another result type than that of the operands.
+/// mm and similar operators if the result has another type than the operands.
 void matmul_into(Call& call, const Tensor& a, const Tensor& b, const c10::IValue& type) {
   const auto result = type.isNone() ? a.scalar_type() : type.toScalarType();
   call.give({at::empty({a.size(0), b.size(1)}, a.options().dtype(result))});

@@ -39,7 +39,7 @@ struct Pipe {
   Descriptor reading, writing;
 };
 
-/// Of this process.
+/// The number of threads of this process.
 int64_t threads() {
   const std::filesystem::directory_iterator tasks("/proc/self/task");
   return std::distance(begin(tasks), end(tasks));
@@ -51,10 +51,11 @@ void answer(const Json& message) {
     throw Error(ErrorCode::network, "the controller has ended");
 }
 
-/// What a process that was executed by the host has: its death with the host, no input, its output in a log.
+/// Gives this process the properties of one that the host has executed: it dies with the host, has no input,
+/// and writes to a log.
 bool take_place(pid_t host, const std::string& log) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != host) return false;  // it died before the line above
+  if (getppid() != host) return false;  // the host died before the line above
   const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
   const int file = open(log.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   return dup2(null, STDIN_FILENO) >= 0 && dup2(file, STDOUT_FILENO) >= 0 && dup2(file, STDERR_FILENO) >= 0 &&
@@ -72,7 +73,7 @@ void show(const std::vector<std::string>& arguments, std::span<char> room) {
   }
 }
 
-/// What the server gives to each fork.
+/// The data that the server passes to each fork.
 struct Given {
   pid_t host = 0;
   std::span<char> command_line;
@@ -98,7 +99,7 @@ struct Given {
 }
 
 /// The process between this one and the new one ends at once, so that the new one is the child of the host,
-/// which adopts orphans. The new one begins when the host has been told its number.
+/// which adopts orphans. The new one begins when the host has received its process id.
 void start(const Json& request, const Given& given, const ExecuteCommand& execute) {
   Pipe number, go;
   const pid_t between = fork();
@@ -117,7 +118,7 @@ void start(const Json& request, const Given& given, const ExecuteCommand& execut
   const bool forked =
       between > 0 && read(number.reading.get(), &child, sizeof child) == static_cast<ssize_t>(sizeof child) &&
       child > 0;
-  if (between > 0) waitpid(between, nullptr, 0);  // from here on the child is the host's
+  if (between > 0) waitpid(between, nullptr, 0);  // the child is then a child of the host
   if (!forked) return answer({{"refused", "it cannot fork"}});
   answer({{"pid", child}});
   if (write(go.writing.get(), "", 1) == 1) answer({{"begun", true}});
@@ -132,7 +133,7 @@ int fork_server_command(const ForkServerRequest& server, const ExecuteCommand& e
     given.pages = resident_file_pages();
   for (std::string line; std::getline(std::cin, line);) {
     const Json request = Json::parse(line);
-    // Other threads would not be in the forked process, but what they hold would be.
+    // A forked process does not have the other threads, but keeps the locks that they hold.
     if (const int64_t count = threads(); count != 1)
       answer({{"refused", "it has " + std::to_string(count) + " threads"}});
     else

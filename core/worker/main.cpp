@@ -18,7 +18,7 @@
 #include "worker/run_failure.h"
 
 namespace {
-/// The process that has started anew: once is enough.
+/// The variable with the id of a process that has restarted, so that it restarts only once.
 constexpr const char* kMark = "OPTRUSH_STARTED_ANEW";
 
 bool has(const std::string& name, const std::string& value) {
@@ -26,8 +26,8 @@ bool has(const std::string& name, const std::string& value) {
   return present != nullptr && value == present;
 }
 
-/// Makes sure that this process has these environment variables. Libraries read theirs while the program is
-/// loaded, so where one differs the program starts anew as this process, with `arguments`, and this does not
+/// Makes sure that this process has these environment variables. Libraries read their variables during
+/// loading. If one differs, the program restarts in this process with `arguments`, and this function does not
 /// return.
 void own_environment(const std::map<std::string, std::string>& variables, char** arguments) {
   const std::string self = std::to_string(getpid());
@@ -53,7 +53,7 @@ void own_environment_of(const std::filesystem::path& spec, char** argv) {
   own_environment(run.environment, argv);
 }
 
-/// The caller finds the reason in the file of the answer.
+/// Runs `command`. If it fails, writes the reason to the file `out` for the caller.
 int answering(const std::filesystem::path& out, const std::function<int()>& command) {
   try {
     return command();

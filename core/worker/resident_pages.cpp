@@ -15,7 +15,7 @@ namespace optrush {
 namespace {
 constexpr uint64_t kPresent = uint64_t{1} << 63;  // of an entry of pagemap: proc_pid_pagemap(5)
 
-/// Which pages from `begin` on are in memory; empty if the kernel does not tell.
+/// Whether each page from `begin` on is in memory; empty if the kernel does not report it.
 std::vector<uint64_t> entries_of(int pagemap, uint64_t begin, uint64_t end, uint64_t page) {
   std::vector<uint64_t> entries((end - begin) / page);
   const size_t bytes = entries.size() * sizeof(uint64_t);

@@ -44,7 +44,7 @@ class DataParallel {
 };
 
 /// Calls `added` each time autograd has accumulated into the gradient of a leaf. `added` may remove the
-/// gradient. A leaf has one listener, that of the DataParallel that owns the leaf.
+/// gradient. A leaf has one listener: the DataParallel that owns the leaf registers it.
 void after_accumulation(const Tensor& leaf, std::function<void(const Tensor& leaf)> added);
 
 /// For a DataParallel that stores a parameter whole: its values become the leaf, or the encoded tensors of

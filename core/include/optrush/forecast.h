@@ -15,12 +15,12 @@ bool is_forecast(at::Device);
 bool is_forecast(const Tensor&);
 
 /// The device type that decides the implementation of an operator (kernel, chunk size): the type of the
-/// device, or in a forecast that of the predicted run, kCPU or kCUDA.
+/// device, or in a forecast the type of the predicted run's device, kCPU or kCUDA.
 at::DeviceType form_of(at::Device);
 at::DeviceType form_of(const Tensor&);
 
 /// The host counts the calls that pass LibTorch's dispatcher. Other work (compiled code, custom kernels) must
-/// be noted with the functions below, on every device and in a forecast as well, where nothing is launched.
+/// be noted with the functions below, on every device, and also in a forecast, in which nothing is launched.
 
 /// FLOPs of matmuls, with multiply and add counted as two. `hfu` includes them.
 void note_flops(double flops);

@@ -46,7 +46,7 @@ struct AttentionForwardBackward {
   /// causal.
   std::function<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&)>
       forward;
-  /// {dq, dk, dv} of this part; `out` and `lse` are those of all keys.
+  /// {dq, dk, dv} of this part; `out` and `lse` belong to the attention over all keys.
   std::function<std::array<Tensor, 3>(const Tensor& gradient, const Tensor& q, const Tensor& k,
                                       const Tensor& v, const Tensor& out, const Tensor& lse,
                                       const AttentionArgs&)>
@@ -64,13 +64,13 @@ struct VocabularyPart {
 /// (arXiv:1909.08053).
 struct VocabularySums {
   Tensor lse;       ///< (rows): log-sum-exp over the whole vocabulary
-  Tensor of_label;  ///< (rows): logit of the row's label; 0 where it is ignored
+  Tensor of_label;  ///< (rows): logit of the row's label; 0 if it is ignored
 };
 /// logits (rows, end - begin) in fp32 or fp64; labels (rows) of the whole vocabulary, with -100 ignored.
 /// Needs one all-reduce of (ranks + 1) x rows numbers, which a tracer records as an operator.
 VocabularySums over_vocabulary(const Tensor& logits, const Tensor& labels, const VocabularyPart&);
 /// The gradient of the sum of lse - of_label with respect to the logits of the part: softmax - one-hot, and 0
-/// where the label is ignored.
+/// if the label is ignored.
 Tensor gradient_of_part(const Tensor& logits, const Tensor& labels, const Tensor& lse, const VocabularyPart&);
 
 struct NormArgs {
@@ -85,19 +85,19 @@ struct Ops {
 
   using Embedding = Slot<Tensor(const Tensor& tokens)>;  ///< (B, S) to (B, S, D)
   using Router = Slot<Tensor(const Tensor& x)>;          ///< (T, D) to the logits of the experts (T, E)
-  /// The experts of a mixture: rows (N, D), those of the first expert first, to (N, D). `counts` (E) in
-  /// int64: rows of each expert, on the device of the rows. A forecast takes all experts for equally busy.
+  /// The experts of a mixture: rows (N, D), sorted by expert, to (N, D). `counts` (E) in int64: rows of each
+  /// expert, on the device of the rows. A forecast assumes that all experts get equally many rows.
   using Experts = Slot<Tensor(const Tensor& rows, const Tensor& counts, const Batch&)>;
   using Linear = Slot<Tensor(const Tensor& x)>;  ///< (.., in) to (.., out); the model adds the bias, if any
   using Norm = Slot<Tensor(const Tensor& x, const NormArgs&)>;  ///< (B, S, D), or heads (B, S, H, K)
-  /// {x + delta, norm of it}; where delta is undefined, as at the top of a block, {x, norm of it}
+  /// {x + delta, norm of it}; if delta is undefined, as at the top of a block, {x, norm of it}
   using AddNorm = Slot<std::array<Tensor, 2>(const Tensor& x, const Tensor& delta, const NormArgs&)>;
   /// q (B, H, S, K), k (B, G, S, K): both with positions applied
   using Position = Slot<std::array<Tensor, 2>(const Tensor& q, const Tensor& k, const Batch&)>;
   /// q (B, H, S, K), k and v (B, G, S, K)
   using Attention =
       Slot<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&)>;
-  /// A plugin that replaces `attention` replaces this slot as well, if its kernel supports it.
+  /// A plugin that replaces `attention` also replaces this slot, if its kernel supports it.
   using HalvesOfAttention = Slot<AttentionForwardBackward()>;
   using Swiglu = Slot<Tensor(const Tensor& gate, const Tensor& up)>;  ///< (B, S, F): SiLU(gate) * up
   using Geglu = Slot<Tensor(const Tensor& gate, const Tensor& up)>;   ///< (B, S, F): GELU(gate) * up
@@ -108,7 +108,7 @@ struct Ops {
   };
   /// down(glu(gate(x), up(x))). Its module has the matrices of gate, up and down, which count as part of
   /// these linears: a base that calls the parts keeps their edits. A base that offers "geglu" computes an MLP
-  /// whose gate has another activation than SiLU.
+  /// whose gate has an activation other than SiLU.
   using Mlp = Slot<Tensor(const Tensor& x, const MlpParts&)>;
   /// The resolved operators of a head, including adapters: `logits` maps (B, S, D) to (B, S, V), or to the
   /// entries of `part`, and applies the soft cap.
@@ -120,7 +120,7 @@ struct Ops {
   /// x (B, S, D), labels (B, S): the sum, not the mean, of the cross entropies, in fp32 or fp64. Its module
   /// has the output matrix (V, D), which counts as part of the linear: see Mlp. A base that offers
   /// "vocabulary" supports `part`: labels refer to the whole vocabulary, the loss covers all of it and is
-  /// equal on every rank of the group, and the gradient of x is that of the part. A base that offers
+  /// equal on every rank of the group, and the gradient of x is the gradient of this part. A base that offers
   /// "soft_cap" calls `logits` or applies the cap itself.
   using HeadLoss = Slot<Tensor(const Tensor& x, const Tensor& labels, const HeadParts&)>;
 

@@ -42,7 +42,7 @@ class Layout {
   Layout in_blocks(int64_t block) const;
 
   const std::vector<int64_t>& shape() const { return shape_; }  ///< logical
-  /// The shape of the local tensor: that of the box, or {numel()} if only a range of it is local.
+  /// The shape of the local tensor: the shape of the box, or {numel()} if only a range of it is local.
   std::vector<int64_t> local_shape() const;
   /// The shape of the box from which the range was taken.
   std::vector<int64_t> box_shape() const;
@@ -130,9 +130,10 @@ struct Param {
   /// The elements that this rank stores between steps: all, unless a plugin cuts axes in
   /// Event::meta_initialized or data parallelism takes a range.
   Layout layout = {};
-  /// Mesh dimensions whose ranks store different elements of it.
+  /// Mesh dimensions along which ranks store different elements of it.
   std::vector<std::string> sharded_over = {};
-  /// Those of sharded_over whose other ranks do not have it: they have other layers, or other experts.
+  /// The dimensions of sharded_over along which other ranks do not have it: they have other layers, or other
+  /// experts.
   std::vector<std::string> absent_over = {};
   /// Mesh dimensions except data() over which its gradient is partial.
   std::vector<std::string> partial_over = {};
@@ -164,7 +165,7 @@ struct Param {
 /// Every parameter of the model, in order of the forward. Addresses are stable.
 class Params {
  public:
-  /// Throws an Error if the name exists. Its layout is that of a whole tensor.
+  /// Throws an Error if the name exists. Its layout is the layout of a whole tensor.
   Param& add(Param);
   Param& at(std::string_view name);
   bool contains(std::string_view name) const;

@@ -92,7 +92,7 @@ class Recipe {
   Slot<std::unique_ptr<Optimizer>(Run&, std::span<Shard>)> optimizer;
   Slot<void(Step&)> schedule;
   /// The loss of a held-out micro-batch, without gradients; plain: the model's forward. A plugin that wraps
-  /// `schedule` for a different loss must wrap this slot as well.
+  /// `schedule` for a different loss must also wrap this slot.
   Slot<Tensor(const Batch&)> evaluation;
 
   const RunSpec& spec() const { return spec_; }
@@ -129,7 +129,7 @@ class Recipe {
   /// wait for the device. A value that is not finite throws an Error with the plugin's name.
   void counter(Counter, std::function<double()> read);
 
-  /// In order of the forward, then those of the run.
+  /// The slots in order of the forward, then the slots of the run.
   std::vector<const SlotInfo*> slots() const;
 
  private:

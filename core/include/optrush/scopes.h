@@ -54,14 +54,14 @@ class Autocast {
   at::ScalarType dtype_before_;
 };
 
-/// The type to which autocast casts on this device, in this thread; none where autocast is off.
+/// The type to which autocast casts on this device, in this thread; none if autocast is off.
 std::optional<at::ScalarType> autocast_type(at::DeviceType);
 
 /// Whether this thread's forward is an evaluation, without gradients and training. Dropout, and code that
 /// adapts to activations, must check it at each call and do nothing.
 bool evaluating();
-/// Whether the evaluation is also that of the reference model, without the parameters that plugins add: an
-/// adapter must check it at each call and do nothing.
+/// Whether the evaluation is of the reference model, without the parameters that plugins add: an adapter must
+/// check it at each call and do nothing.
 bool of_reference();
 
 /// During its lifetime, forwards of this thread evaluate the reference model, as preference training needs.

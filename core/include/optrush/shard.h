@@ -25,7 +25,7 @@ struct Shard {
   bool grad_in_buffer = false;  ///< part of a buffer that is kept across steps
   bool decay = true;
   std::vector<Segment> segments;
-  /// Mesh dimensions whose ranks have different elements. Along the others they have copies.
+  /// Mesh dimensions along which ranks have different elements. Along the others they have copies.
   std::vector<std::string> sharded_over;
 
   /// A key that is constant during a run, for optimizer state by shard.

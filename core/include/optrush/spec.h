@@ -35,7 +35,7 @@ enum class Activation : uint8_t { silu, gelu, gelu_tanh };
 /// RMSNorm of queries and keys before their rotation. per_head: of each head, as Qwen 3 (arXiv:2505.09388).
 /// whole: of all heads together, as OLMo 2.
 enum class QkNorm : uint8_t { none, per_head, whole };
-/// Biases of attention. qkv: of queries, keys and values, as Qwen 2. all: of the output projection as well.
+/// Biases of attention. qkv: of queries, keys and values, as Qwen 2. all: also of the output projection.
 enum class AttentionBias : uint8_t { none, qkv, all };
 /// rope: rotary embedding (arXiv:2104.09864). alibi: scores fall linearly with the distance
 /// (arXiv:2108.12409).
@@ -109,7 +109,7 @@ struct TrainSpec {
   /// Maximum number of passes over the training data; 0: `steps` alone ends the run.
   int64_t epochs = 0;
   /// Every step trains on the first batch, and the last loss has to be below this: a stack that can't learn
-  /// one batch by heart is wrong. 0: each step has a batch of its own.
+  /// one batch by heart is wrong. 0: each step has a separate batch.
   double overfit = 0;
   uint64_t seed = 1;
   double lr = 3e-4;               ///< peak learning rate: see lr_warmup and lr_decay

@@ -17,9 +17,11 @@ namespace optrush {
 //   leave     {code, reason}: last, if the process ends without `done`
 // From rank 0:
 //   welcome   the process belongs to the job
-//   refused   {reason, other_job}: it does not, and the connection ends; of another job, it tries another
-//   port start     {run, spec, store, state, local_size}: start the worker of this rank terminate, kill
-//   signals for that worker done      {code, reason}: the job is over; end with rank 0's exit code
+//   refused   {reason, other_job}: it does not, and the connection ends; if it belongs to another job, it
+//             tries another port
+//   start     {run, spec, store, state, local_size}: start the worker of this rank
+//   terminate, kill   signals for that worker
+//   done      {code, reason}: the job is over; end with rank 0's exit code
 
 /// Identity of a process of a job, and the values that all processes must share.
 struct Hello {

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 Planned failed_plan(BadEnd end) { return {.failure = std::move(end)}; }
 
-/// Leaves plan.json and log.txt in the folder.
+/// Writes plan.json and log.txt in the folder.
 ProcessEnd run_plan(const RunSpec& spec, ForkServer& workers, const fs::path& folder, const Limits& limits,
                     Interrupts& interrupts, const std::optional<PlannedGpu>& as_gpu) {
   write_json(folder / "spec.json", to_json(spec));
@@ -30,7 +30,7 @@ ProcessEnd run_plan(const RunSpec& spec, ForkServer& workers, const fs::path& fo
   return workers.run({std::move(words), worker_environment(spec), folder / "log.txt"}, limits, interrupts);
 }
 
-/// Why the variant does not fit into this machine; empty where it may, or nothing was predicted.
+/// Why the variant does not fit into this machine; empty if it may fit, or if nothing was predicted.
 std::string lacking_memory(const Plan& plan, int64_t ranks) {
   const auto& memory = plan.memory;
   if (!memory || !memory->available || memory->least <= *memory->available) return "";
@@ -43,7 +43,7 @@ std::string lacking_memory(const Plan& plan, int64_t ranks) {
          (memory->device == "cuda" ? " on its GPU" : " free");
 }
 
-/// What is made of a worker's answer.
+/// Converts a worker's answer.
 Planned planned(WorkerAnswer answer, const Variant& variant, const std::optional<PlannedGpu>& as_gpu) {
   if (answer.failure)
     return {.failure = *answer.failure, .refused = answer.failure->status == Status::failed};
@@ -62,11 +62,11 @@ bool changes_batch(const Variant& variant) {
   return train != variant.changed.end() && (train->contains("micro_batch") || train->contains("seq_len"));
 }
 
-/// The largest micro-batch below that of a spec whose step fits, as advice.
+/// Advice: the largest micro-batch that is smaller than the spec's and fits.
 std::string smaller_batch(RunSpec spec, double available, const PlanRequest& request,
                           Interrupts& interrupts) {
   const int64_t sequences = spec.train.micro_batch * spec.train.accumulation;
-  int high = 1;  // exponents of two: the first fits, this one need not
+  int high = 1;  // exponent of two; `low` fits, `high` may not
   while ((int64_t{1} << high) < spec.train.micro_batch) ++high;
   const auto fits = [&](int64_t batch) {
     spec.train.micro_batch = batch;
@@ -85,8 +85,8 @@ std::string smaller_batch(RunSpec spec, double available, const PlanRequest& req
                                  : "");
 }
 
-/// Rungs of a ladder that are not wanted but lie below one that is: whether they can be decides what it
-/// stands on.
+/// The rungs of a ladder that are not wanted but are below a wanted one. If they are refused, the wanted rung
+/// is stacked on others.
 std::set<int64_t> only_stood_on(const std::vector<Variant>& variants, const Schedule& schedule) {
   std::set<int64_t> below;
   for (const Variant& variant : variants) {
@@ -108,8 +108,8 @@ std::optional<Planned> plan_variant(const Variant& variant, ForkServer& workers,
   if (end.kind == ProcessEnd::Kind::interrupted) return std::nullopt;
 
   try {
-    // A plan is written whole, before its worker predicts memory: what becomes of that process then is no
-    // matter.
+    // The worker writes the complete plan before it predicts memory, so a later failure of the process does
+    // not matter.
     if (is_there(out)) return planned(read_answer(out), variant, as_gpu);
   } catch (const Error& e) {
     return failed_plan(failed(e, "while planning: " + e.message()));
@@ -152,7 +152,7 @@ std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::v
       }
       planned.refused = refused.contains(variant.same_as);
     }
-    // Of a rung that keeps the base's batch, something else is too large.
+    // If a rung keeps the base's batch, the batch is not the cause.
     if (wanted && planned.lacks_memory && variant.has_own_runs() &&
         (variant.index == 0 || changes_batch(variant)))
       planned.failure.reason +=
@@ -187,7 +187,8 @@ Environment worker_environment(const RunSpec& spec, int64_t cores) {
   if (const int64_t threads = spec.threads > 0 ? spec.threads : otherwise; threads > 0)
     for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"})
       environment.emplace_back(name, std::to_string(threads));
-  // NCCL's watchdog would write a dump for a minute before it ends a rank that waits in vain.
+  // Otherwise NCCL's watchdog would write a dump for a minute before it ends a rank that waits without
+  // success.
   for (const auto& [name, value] :
        {std::pair("TORCH_NCCL_DUMP_ON_TIMEOUT", "0"), {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1000"}})
     if (std::getenv(name) == nullptr) environment.emplace_back(name, value);

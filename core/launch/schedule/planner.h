@@ -19,13 +19,13 @@ namespace optrush {
 struct Planned {
   std::optional<Plan> plan;
   BadEnd failure = {};
-  std::optional<Plan> skipped_plan;  ///< of one that lacks memory
-  bool refused = false;  ///< the worker said what is wrong with it: it can't be, whatever is stacked on it
-  bool lacks_memory = false;  ///< what it predicts does not fit into this machine
+  std::optional<Plan> skipped_plan;  ///< the plan of a variant that lacks memory
+  bool refused = false;              ///< the worker found an error that rungs above it cannot remove
+  bool lacks_memory = false;         ///< the predicted memory does not fit into this machine
 };
 
-/// `optrush-worker plan` for one variant, in a process of its own: a plugin may throw, crash or hang. None
-/// where a signal came first. `as_gpu`: that is planned for and need not be there.
+/// Runs `optrush-worker plan` for one variant in a separate process, because a plugin may throw, crash or
+/// hang. Returns none if a signal came first. `as_gpu`: the GPU to plan for, which need not exist here.
 std::optional<Planned> plan_variant(const Variant&, ForkServer&, const Limits&, Interrupts&,
                                     const std::optional<PlannedGpu>& as_gpu = std::nullopt);
 
@@ -33,32 +33,33 @@ std::optional<Planned> plan_variant(const Variant&, ForkServer&, const Limits&, 
 struct PlanRequest {
   ForkServer& workers;
   Limits limits;
-  std::optional<PlannedGpu> as_gpu = {};  ///< that is planned for and need not be there
-  /// Rungs that an earlier call found refused: those stay it that are not planned now.
+  std::optional<PlannedGpu> as_gpu = {};  ///< the GPU to plan for, which need not exist here
+  /// Rungs that an earlier call found refused. They stay refused if this call does not plan them.
   std::set<std::string> refused_before = {};
 };
 /// Why a variant has no plan.
 struct NoPlan {
   int64_t variant = 0;
   BadEnd failure;
-  std::optional<Plan> skipped_plan;  ///< of one that lacks memory, which is not run
+  std::optional<Plan> skipped_plan;  ///< the plan of a variant that lacks memory and is not run
 };
 
-/// Plans of the variants that are wanted, into `plans` by variant. What a ladder stacks on a refused rung is
-/// put on the one below that, for which rungs below a wanted one are planned as well: `variants`, which the
-/// schedule is of, change. `begins` is told of each variant
-/// that a worker is started for; one whose runs are another's has its plan. None where a signal came first.
+/// Plans the wanted variants and stores the plans in `plans` by variant. If a rung of a ladder is refused,
+/// the rungs above it are stacked on the rung below it, so `variants`, to which the schedule refers, change.
+/// Therefore rungs below a wanted one are also planned. `begins` is called for each variant for which a
+/// worker is started. A variant that shares the runs of another variant gets its plan. Returns none if a
+/// signal came first.
 std::optional<std::vector<NoPlan>> plan_all(const Experiment&, std::vector<Variant>& variants,
                                             const Schedule&, Plans& plans, const PlanRequest&, Interrupts&,
                                             const std::function<void(const Variant&)>& begins);
 
-/// The peak of a step in bytes, or what it takes at most, as the plan of this spec predicts it; none where it
-/// does not, or there is no plan.
+/// The peak of a step in bytes, or an upper bound of it, as the plan of this spec predicts it. None if there
+/// is no prediction or no plan.
 std::optional<int64_t> predicted_peak(const RunSpec&, ForkServer&, const Limits&, Interrupts&,
                                       const std::optional<PlannedGpu>& as_gpu = std::nullopt);
 
-/// Environment of a worker: OpenMP's threads from the spec, otherwise from OMP_NUM_THREADS, otherwise `cores`
-/// (0: OpenMP's own choice), sleeping while they wait, so that the threads of two OpenMP runtimes do not spin
-/// against each other, and the variables of the spec.
+/// The environment of a worker, with the variables of the spec. The number of OpenMP's threads is from the
+/// spec, otherwise from OMP_NUM_THREADS, otherwise `cores` (0: OpenMP's default). Threads sleep while they
+/// wait, so that the threads of two OpenMP runtimes do not compete for the cores.
 Environment worker_environment(const RunSpec&, int64_t cores = 0);
 }  // namespace optrush

@@ -28,6 +28,6 @@ struct RooflinePoint {
 };
 std::vector<RooflinePoint> roofline_points(const Analysis&);
 
-/// Which limit each phase has, and how close it is.
+/// The limit of each phase, and how close the phase is to it.
 Section roofline_section(const Analysis&);
 }  // namespace optrush
