@@ -1,4 +1,4 @@
--- What a step of Llama 3.2 1B costs a GPU beside its matrix products and attention, counted by plans: nothing runs.
+-- The cost of a step of Llama 3.2 1B on a GPU, besides matrix products and attention, counted by plans. Nothing runs.
 --
 --   ./optrush run bench/on_paper.lua --dry-run --json --as-gpu h100 > plans.json
 --   bench/predicted_parts.py plans.json --bandwidth 2.85e12

@@ -1,9 +1,9 @@
 -- When does the S × S matrix stop paying?
 --
--- Attention alone, forward and backward, over sequence lengths: plain, with the scores in memory, and fused, which
--- never holds them. Memory grows with the square of the length or with the length itself; time with the square in both,
--- but at another rate. On a GPU in bf16, where the fused kernels are FlashAttention 2 and cuDNN's, with 16,384 tokens a
--- step and sequences of up to 65,536; a plain form that does not fit into the card is a row that says what it needs.
+-- Attention alone, forward and backward, over sequence lengths: plain, with the scores in memory, and fused, without
+-- them. Memory grows with the square of the length if plain, with the length if fused; time grows with the square in
+-- both, at different rates. On a GPU it is in bf16, with FlashAttention 2 and cuDNN's kernel, 16,384 tokens a step and
+-- sequences of up to 65,536. A plain form that does not fit into the card is a row with the memory that it needs.
 --
 --   ./optrush run experiments/attention.lua
 --   ./optrush run experiments/attention.lua --arg checkpoint=FOLDER     width and heads of this Hugging Face folder

@@ -2,8 +2,8 @@
 --
 -- exp:search measures each part alone, stacks those that pay, and then tries every single change (remove, add or
 -- exchange one part) until none is measurably faster. It measures the result once more as a ladder, the most effective
--- part first. The report lists everything that was tried. All parts train the same model in the same precision: bf16
--- where that is faster here, else fp32. It stacks at most one choice each for the batch, the loss and the memory of the
+-- part first. The report lists everything that was tried. All parts train the same model in the same precision: bf16 if
+-- it is faster here, otherwise fp32. It stacks at most one choice each for the batch, the loss and the memory of the
 -- blocks. On a CPU the model is small, so that all of it takes minutes on two cores; on a GPU it has blocks of Llama
 -- 3.2 1B.
 --

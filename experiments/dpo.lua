@@ -1,8 +1,8 @@
 -- What does learning from preferences cost, and what pays in it?
 --
 -- Direct preference optimization beside an adapter: each step is a forward of the reference, which is the model without
--- its adapter, and a forward and a backward of the model, on pairs of answers. Without a file of your own the pairs are
--- made of the C++ headers of LibTorch: a text's second half is preferred to another one's.
+-- its adapter, and a forward and a backward of the model, on pairs of answers. Without your own file, the pairs are
+-- made from the C++ headers of LibTorch: the second half of a text is preferred to that of another text.
 --
 --   ./optrush run experiments/dpo.lua
 --   ./optrush run experiments/dpo.lua --arg data=pairs.jsonl --arg checkpoint=path/to/hf-folder

@@ -1,8 +1,8 @@
 -- How fast does Llama 3.2 1B train at 4,096 tokens on one GPU, and what does each change on the way there bring?
 --
 -- Six rungs for any card from 79 GB on. The base is a usual fast step: bf16 autocast, fused AdamW, FlashAttention and
--- four sequences. Cuts in memory come before the larger batch that they make room for. The full form adds the compiler,
--- CUDA graphs, float8 and PyTorch's own best. On a CPU a small model goes up the same ladder.
+-- four sequences. Rungs that save memory come before the larger batch for which they make room. The full form adds the
+-- compiler, CUDA graphs, float8 and PyTorch's own best. On a CPU a small model goes up the same ladder.
 --
 --   ./optrush run experiments/flagship.lua                    one round of six rungs, about three minutes
 --   ./optrush run experiments/flagship.lua --preset full      three rounds of everything

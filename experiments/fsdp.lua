@@ -1,9 +1,9 @@
 -- How should parameters be sharded over these devices, and does the link keep up?
 --
--- Sharded data parallelism over the numbers of ranks that this machine has: gradients sharded or parameters, too, how
--- far ahead parameters are gathered, and whether they stay from forward to backward. The batch of a step is the same
--- everywhere, so more ranks have less work each. On GPUs it is Llama 3.1 8B with bf16 weights, which no single one of
--- them trains; on a CPU a small Llama whose ranks share the cores.
+-- Sharded data parallelism over the numbers of ranks that this machine has: only gradients sharded or also parameters,
+-- how far ahead parameters are gathered, and whether they stay from forward to backward. The batch of a step is the
+-- same everywhere, so more ranks have less work each. On GPUs it is Llama 3.1 8B with bf16 weights, which does not fit
+-- on one of them; on a CPU it is a small Llama, and the ranks share the cores.
 --
 -- The report's tables of ranks and collectives show how much of a step waits for parameters. GPUs with NVLink or PCIe
 -- peer access run once more through host memory, which shows the value of the link.

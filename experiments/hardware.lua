@@ -1,8 +1,8 @@
 -- What can this machine do, and which limit applies to each operator of the block?
 --
--- Square matrix products by size and type, at powers of two and next to one, then every operator of the block with
--- its FLOPs per byte against the ridge where bandwidth and arithmetic meet: in bf16 on a GPU, in fp32 on a CPU. The
--- context of the report has the bandwidth of reading, writing, copying and of a triad.
+-- Square matrix products by size and type, at powers of two and next to one, then every operator of the block with its
+-- FLOPs per byte and the ridge at which bandwidth and arithmetic are equal limits: in bf16 on a GPU, in fp32 on a CPU.
+-- The context of the report has the bandwidth of reading, writing, copying and of a triad.
 --
 --   ./optrush run experiments/hardware.lua
 --   ./optrush run experiments/hardware.lua --arg checkpoint=FOLDER     operators as wide as in this Hugging Face folder

@@ -3,8 +3,8 @@
 -- Each collective alone, over sizes, among all ranks that run here (or that the launcher started), its result checked
 -- by value. As nccl-tests defines them: the algorithm bandwidth is the size over the time of a call; the bus bandwidth
 -- is that times 2 (N - 1) / N for an all-reduce, (N - 1) / N for all-gather, reduce-scatter and all-to-all, 1 for a
--- ring of sends, so that it is the link's own whatever the collective and the number of ranks. The time of the smallest
--- message is the latency. PCIe, NVLink and Ethernet are told apart by the bus bandwidth of the largest one.
+-- ring of sends, so that it is the bandwidth of the link for any collective and number of ranks. The time of the
+-- smallest message is the latency. The bus bandwidth of the largest message distinguishes PCIe, NVLink and Ethernet.
 --
 --   ./optrush run experiments/interconnect.lua
 --   ./optrush run experiments/interconnect.lua --preset full      every size from 4 KiB on, and all-to-all

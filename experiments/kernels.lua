@@ -1,9 +1,9 @@
 -- What does fusing each operator of the block buy, and how near is it to the memory's limit?
 --
 -- Norm, residual and norm, rotary embedding and SwiGLU, each alone: made of LibTorch's operators, and as one kernel
--- forward and one backward. They do little arithmetic, so the bytes that any implementation has to move, over the
--- measured bandwidth, are the least time that they can take. What a step keeps is several times a last-level cache. On
--- a GPU activations are bf16, as in a training step there, and each is 128 or 256 MiB, by the card's memory.
+-- forward and one backward. They do little arithmetic, so their least time is the bytes that any implementation must
+-- move, divided by the measured bandwidth. The tensors that a step keeps are several times as large as a last-level
+-- cache. On a GPU activations are bf16, as in a training step there, and each is 128 or 256 MiB, by the card's memory.
 --
 --   ./optrush run experiments/kernels.lua
 --   ./optrush run experiments/kernels.lua --arg checkpoint=FOLDER     width and heads of this Hugging Face folder

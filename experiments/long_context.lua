@@ -2,12 +2,12 @@
 --
 -- One sequence a step, longer and longer: on one rank, with checkpointing, on a GPU with activations offloaded, and cut
 -- over the ranks by context_parallel, as a ring or by heads (all_to_all), without and with checkpointing. A rank keeps
--- the activations of its part of the sequence, so they fall with the ranks; parameters are whole on each of them.
+-- the activations of its part of the sequence, so they fall with the ranks; each rank has all parameters.
 --
--- The ladder has for each way the longest of these sequences that `memory` of a rank holds by prediction. On a GPU that
--- is nine tenths of the card's, on a CPU so little that a run ends soon. A way that cannot hold the shortest, or whose
--- memory has no prediction, is in the grid alone. The grid has memory, speed and exposed communication of all ways over
--- the lengths. A length that does not fit a GPU is a row with the memory that it needs.
+-- For each way, the ladder has the longest of these sequences that is predicted to fit into `memory` of a rank. On a
+-- GPU that is nine tenths of the card's memory, on a CPU so little that a run is short. A way is only in the grid if
+-- the shortest sequence does not fit, or if its memory has no prediction. The grid has memory, speed and exposed
+-- communication of all ways over the lengths. A length that does not fit a GPU is a row with the memory that it needs.
 --
 --   ./optrush run experiments/long_context.lua
 --   ./optrush run experiments/long_context.lua --arg memory=300MB --arg ranks=4

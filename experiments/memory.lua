@@ -3,8 +3,8 @@
 -- From a plain fp32 step to a QLoRA: logits in chunks, moments in 8 bits, each parameter updated in the backward,
 -- products in bf16, recomputed activations, then adapters beside frozen matrices, and those in 4 bits. The saved memory
 -- is used twice, for a micro-batch of 8: on the rung that trains every parameter in least memory, and on the last one.
--- The published figures are those of torchtune's README for its own steps of this kind; it trains bf16 weights on
--- packed documents.
+-- The published figures are from torchtune's README, for its own steps of this kind. It trains bf16 weights on packed
+-- documents.
 --
 --   ./optrush run experiments/memory.lua                            Llama 3.2 1B on a GPU, a small Llama on a CPU
 --   ./optrush run experiments/memory.lua --arg model=llama-3.2-1b   the 1B on a CPU, with 23 GiB and half an hour

@@ -4,11 +4,11 @@
 -- width, or 4 of 16 of a quarter. They hold four times the parameters of the MLPs, which cost memory and the update,
 -- and the products are cut into one per expert. On top of the second mixture, optimizations are added one by one; the
 -- last of them computes the experts as three products. The last two rungs are the same optimizations on the dense
--- model, without the one of experts. With a checkpoint, its model takes the optimizations.
--- With several ranks the optimized mixture is also trained on them: each with all experts, each with some of them, to
--- which the tokens are sent, and each with a cut of every expert; from four ranks on also with a cut of some. A step
--- has the same sequences, so the gate compares the losses. --arg peers=true adds the expert parallelism of
--- transformers, from version 5.22 on (docs/guides/comparing_with_pytorch.md).
+-- model, without the one for experts. With a checkpoint, its model takes the optimizations. With several ranks the
+-- optimized mixture is also trained on them: each with all experts, each with some of them, to which the tokens are
+-- sent, and each with a cut of every expert; from four ranks on also with cuts of some experts. A step has the same
+-- sequences, so the gate compares the losses. --arg peers=true adds the expert parallelism of transformers, from
+-- version 5.22 on (docs/guides/comparing_with_pytorch.md).
 --
 --   ./optrush run experiments/moe.lua
 --   ./optrush run experiments/moe.lua --arg ranks=2

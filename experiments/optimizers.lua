@@ -3,7 +3,7 @@
 -- AdamW in fp32 keeps 12 bytes a parameter beside the parameter: two moments and the gradient. The same Llama with the
 -- plain optimizer, with a fused one, then with each parameter updated in the backward, so that gradients are freed one
 -- by one, and with moments in 8 bits, a quarter of their memory. Activations are recomputed and the loss is fused, as
--- where a model just fits, so that the peak of a step is in the update. Loss curves are held against those of the rung
+-- where a model just fits, so that the peak of a step is in the update. Loss curves are compared with those of the rung
 -- below. On a CPU decoding costs more than fewer bytes save; a GPU waits for memory here.
 --
 -- Three other optimizers stand beside the fused AdamW: Lion keeps one moment, Adafactor sums of rows and columns, and

@@ -1,11 +1,11 @@
 -- How should this machine's ranks be split over data, matrices, layers and sequence?
 --
--- Every way to make the ranks from dp x tp x pp x cp, parts that are powers of two: data parallelism (dp),
--- tensor_parallel (tp), pipeline_parallel (pp) and context_parallel's ring (cp). What dp and cp ranks have copies of is
--- summed by ddp, or sharded by fsdp. Splits that the model can't have (too few heads or layers) are left out. A step
--- has the same sequences everywhere, two for each rank, so that the gate compares the losses of all splits with those
--- of plain data parallelism, which is the base. A pipeline takes its part in two micro-batches for each of its ranks,
--- everything else in one.
+-- Every factorization of the ranks into dp x tp x pp x cp, with powers of two: data parallelism (dp), tensor_parallel
+-- (tp), pipeline_parallel (pp) and context_parallel's ring (cp). Parameters are copied over the dp and cp ranks by
+-- ddp, or sharded over them by fsdp. Splits that the model can't have (too few heads or layers) are left out.
+--
+-- A step has the same sequences everywhere, two for each rank, so that the gate compares the losses of all splits with
+-- plain data parallelism, which is the base. A pipeline has two micro-batches for each of its ranks; others have one.
 --
 -- Read the table by tokens/s for the fastest split, by peak memory for the one that leaves most room, and by exposed
 -- communication for why; results.csv has the rows to sort.

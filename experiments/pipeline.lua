@@ -1,12 +1,12 @@
 -- Which schedule of a pipeline waits least, with how many micro-batches, and does its bubble agree with theory?
 --
--- The same step (so many sequences, whatever the micro-batch) through a pipeline of all ranks under each schedule, cut
--- into more and more micro-batches. "What plugins count" has the bubble that was measured, the mean over the ranks of
--- the time in which they wait for each other, beside the theoretical bubble, which assumes equal stages, backwards as
--- long as two forwards, and messages that take no time. A larger bubble comes from uneven stages, messages, and ranks
--- that share cores with other programs. "Grid" has what a bubble costs, and what a schedule keeps in memory: gpipe all
--- micro-batches, the others as many as there are ranks. Smaller micro-batches have a smaller bubble and smaller matrix
--- products. On a GPU the host does not wait, so the bubble is the exposed communication.
+-- The same step, with equally many sequences, passes a pipeline of all ranks under each schedule, cut into more and
+-- more micro-batches. "What plugins count" has the measured bubble (the mean over the ranks of the time in which they
+-- wait for each other) and the theoretical bubble, which assumes equal stages, backwards as long as two forwards, and
+-- messages that take no time. A larger bubble comes from uneven stages, messages, and ranks that share cores with other
+-- programs. "Grid" has the cost of a bubble, and the memory of a schedule: gpipe keeps all micro-batches, the others
+-- keep one for each rank. Smaller micro-batches have a smaller bubble and smaller matrix products. On a GPU the host
+-- does not wait, so the bubble is the exposed communication.
 --
 --   ./optrush run experiments/pipeline.lua
 --   ./optrush run experiments/pipeline.lua --arg checkpoint=FOLDER

@@ -2,7 +2,7 @@
 --
 -- The same Llama from fp32 on: matmuls in bf16 between fp32 weights (autocast), weights and activations that are bf16
 -- themselves with fp32 masters in the optimizer, and linears that multiply in fp8 with one scale a tensor or one a row.
--- Each loss curve is held against the last rung in fp32. A CPU multiplies fp8 by converting it, so there those two
+-- Each loss curve is compared with the last rung in fp32. A CPU multiplies fp8 by converting it, so there those two
 -- rungs show numerics and no speed: --only leaves them out.
 --
 --   ./optrush run experiments/precision.lua

@@ -1,12 +1,12 @@
 -- How near are the memory forecasts to figures that others published?
 --
--- Each rung is a run of another program as nearly as this one can describe it, with the published figure in its name.
--- Nothing has to be run: the plans hold the forecast of active and of reserved memory.
+-- Each rung describes a run of another program as exactly as possible, with the published figure in its name. Nothing
+-- has to be run: the plans contain the forecast of active and of reserved memory.
 --
 --   ./optrush run experiments/published_memory.lua --dry-run --costs --as-gpu a100-80
 --
--- docs/guides/published_memory.md has the table, with the kind of each figure (active or reserved memory), what the
--- other program did that this one does not, and who published it.
+-- docs/guides/published_memory.md has the table, with the kind of each figure (active or reserved memory), the
+-- differences between the programs, and the source.
 local rush = require "optrush"
 local own = require "own_model"
 
@@ -25,7 +25,7 @@ local function add(name, published, model, train, plugins)
   ladder[#ladder + 1] = rush.rung(named, { over = "base", model = model, train = train, plugins = plugins })
 end
 
--- Some of the plugins of a list, and what is stacked on them.
+-- The named plugins of a list, and the plugins that are stacked on them.
 local function with(list, ...)
   local all = { table.unpack(list) }
   for _, plugin in ipairs { ... } do

@@ -1,8 +1,8 @@
 -- How little memory does fine-tuning take, and what does that cost?
 --
 -- From full fine-tuning down: adapters instead of every matrix (LoRA), frozen matrices in 4 bits (QLoRA), and
--- recomputed activations. Where there are several devices, shards of what is left over two of them (FSDP + QLoRA), at
--- the same number of sequences a step. On a GPU it is Llama 3.2 1B, with your own weights by --arg checkpoint=FOLDER.
+-- recomputed activations. With several devices, two of them also share shards (FSDP + QLoRA), with the same number of
+-- sequences a step. On a GPU it is Llama 3.2 1B, with your own weights by --arg checkpoint=FOLDER.
 --
 --   ./optrush run experiments/qlora.lua
 --   ./optrush run experiments/qlora.lua --arg checkpoint=path/to/hf-folder

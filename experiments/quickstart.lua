@@ -1,7 +1,7 @@
 -- Which optimizations pay on this machine?
 --
--- A small Llama is trained on real text, the C++ headers of the installed LibTorch, from a plain fp32 step on: one
--- optimization after the other, each on top of the last. Under five minutes on two cores:
+-- A small Llama is trained on real text, the C++ headers of the installed LibTorch, from a plain fp32 step on, with one
+-- optimization after the other, each on top of the last. It takes less than five minutes on two cores:
 --
 --   ./optrush run experiments/quickstart.lua
 --   ./optrush run experiments/quickstart.lua --arg checkpoint=FOLDER     does it pay for MY model?

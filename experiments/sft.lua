@@ -1,9 +1,9 @@
 -- What does fine-tuning on documents cost, and how much of it is padding?
 --
 -- Documents of very different lengths, one in each sequence and then packed, several in one; then adapters instead of
--- every matrix (LoRA), and frozen matrices in 4 bits (QLoRA). Tokens a second are those that the model processes, so
--- padding does not count; the table also lists trained tokens. Without your own file the documents are the C++ headers
--- of LibTorch.
+-- every matrix (LoRA), and frozen matrices in 4 bits (QLoRA). Tokens per second count the processed tokens without
+-- padding; the table also lists trained tokens. Without your own file the documents are the C++ headers of LibTorch
+-- that the program uses.
 --
 --   ./optrush run experiments/sft.lua
 --   ./optrush run experiments/sft.lua --arg data=chats.jsonl --arg checkpoint=path/to/hf-folder

@@ -1,12 +1,11 @@
 -- Which optimizations pay for Llama 3.2 1B on one GPU, in which order?
 --
 -- From a plain fp32 step up, one optimization on top of the other, with PyTorch's own best beside them in the same
--- rounds. On a GPU with 79 GB or more sequences have 4,096 tokens, on a smaller one 2,048; the micro-batch is the
--- largest that the plans say fits, chosen again once less memory is needed. Below 100 GB the bf16 rung has fused
+-- rounds. On a GPU with 79 GB or more, sequences have 4,096 tokens, on a smaller one 2,048. The micro-batch is the
+-- largest that fits by the plans. It is chosen again when less memory is needed. Below 100 GB the bf16 rung has fused
 -- attention, without which a sequence of 4,096 takes 78 GiB. The smallest card has 44 GB: one sequence of 2,048 takes
--- 38 GB there by its plan.
--- On a CPU a small model goes up the same ladder. Tokens are bytes of real text, so only 256 of the 128,256 entries of
--- the vocabulary occur; the work of a step does not depend on that, the loss does.
+-- 38 GB there by its plan. On a CPU a small model goes up the same ladder. Tokens are bytes of real text, so only 256
+-- of the 128,256 entries of the vocabulary occur; the work of a step does not depend on it, but the loss does.
 --
 --   ./optrush run experiments/single_gpu.lua                   one round of the most informative rungs
 --   ./optrush run experiments/single_gpu.lua --preset full     three rounds of every rung
@@ -89,7 +88,8 @@ else
   attention(kernels[2], { replace = "flash_attention" })
 end
 
--- The micro-batch that fits by now. Counted by hand where no plan predicts it: 22 GB and, for 4,096 tokens, 16 GB more.
+-- The micro-batch that fits at this rung. If no plan predicts it: 22 GB and, for 4,096 tokens, 16 GB more, as
+-- estimated.
 local function largest_batch()
   if not on_gpu then return own.given and own.train(model, { micro_batch = 8, seq_len = length }).micro_batch or 8 end
   local limit = 0.9 * memory
@@ -119,13 +119,13 @@ if full then
   add(rush.rung("compile, max-autotune", "compile", autotuned, { replace = "compile" }))
 end
 
--- PyTorch's own: transformers, SDPA, fused AdamW, autocast.
+-- PyTorch: transformers, SDPA, fused AdamW, autocast.
 local with = precision.with { "sdpa", "fused" }
 add(pytorch { name = "PyTorch", with = with })
 add(pytorch { name = "PyTorch, torch.compile", with = with, compile = "default" })
 if full then add(pytorch { name = "PyTorch, max-autotune", with = with, compile = "max-autotune" }) end
 
--- The optimizer's traffic over more tokens.
+-- More tokens for the same traffic of the optimizer.
 local compiled = "compile"
 if larger > batch then
   local function with_more(below)
@@ -151,8 +151,8 @@ if full then
   checkpointing("checkpointing by budget", { policy = "budget", budget = 0.5 }, instead)
 end
 
--- Eight times the sequence, and as many of them as can't fit while every block keeps what it computed: by hand, half of
--- what a sequence took above.
+-- Eight times the sequence, in a number that does not fit if every block keeps its activations: an estimate, half of
+-- the memory of a sequence above.
 local long = 8 * length
 local most_positions = own.given and own.sizes().max_positions or 0
 local long_batch = 1

@@ -1,13 +1,13 @@
 -- What does it cost to keep less of a SwiGLU MLP, and what does it save?
 --
--- A stack of MLPs alone, at two levels: 0 keeps x, gate, up and hidden for the backward, 1 keeps x and computes the
--- others again (docs/plugins/shipped/swiglu_recompute.md derives the bytes). On a GPU the sizes are those of a
--- published table and one that fills a card, in bf16; on a CPU smaller ones of the same depth, in fp32. A row whose
--- step would not fit into the machine is skipped, with the bytes that it needs.
+-- A stack of MLPs alone, at two levels: 0 keeps x, gate, up and hidden for the backward; 1 keeps x and recomputes the
+-- others (docs/plugins/shipped/swiglu_recompute.md derives the bytes). On a GPU the sizes are from a published table,
+-- with one that fills a card, in bf16. On a CPU they are smaller, with the same depth, in fp32. A row is skipped if its
+-- step does not fit into the machine, with the bytes that it needs.
 --
 -- form=published repeats the published table row by row. It is in fp32, and level 1 recomputes a whole layer at once
 -- (chunk = all tokens). Gradients of an earlier backward are in memory while one is measured, so each step here has two
--- micro-batches; the peak is that of the second.
+-- micro-batches. The peak is in the second one.
 --
 --   ./optrush run experiments/swiglu_checkpoint.lua
 --   ./optrush run experiments/swiglu_checkpoint.lua --arg checkpoint=FOLDER     MLPs of this Hugging Face folder

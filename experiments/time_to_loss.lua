@@ -1,8 +1,8 @@
 -- Which optimizer reaches a loss first, and at which learning rate?
 --
--- Speed alone does not say how soon a model is good: an optimizer may take longer for a step and need fewer of them.
--- The same Llama on text, by AdamW and by Muon, each at several learning rates, until the loss on held-out sequences is
--- at the target. The time is that of training alone.
+-- Speed alone does not show how soon a model is good: an optimizer may take longer for a step and need fewer steps.
+-- AdamW and Muon train the same Llama on text, each at several learning rates, until the loss on held-out sequences is
+-- at the target. The time is the training time alone.
 --
 --   ./optrush run experiments/time_to_loss.lua
 --   ./optrush run experiments/time_to_loss.lua --arg target=2.2 --set train.steps=600

@@ -1,14 +1,14 @@
 -- Are tensor, pipeline and context parallelism as fast and as small as PyTorch's own?
 --
 -- The same Llama in the same precision, with fused AdamW and fused attention on both sides, on two ranks, from the same
--- values, on the same tokens, in the same rounds, over the same backend: Gloo on CPUs, NCCL on GPUs. Beside
--- our tensor_parallel stands torch's parallelize_module with loss_parallel; beside our pipeline_parallel stand its
--- ScheduleGPipe and Schedule1F1B, cut at the same block. Beneath is the step of one rank. "vs previous" in a row of
--- torch's is torch over ours.
+-- values, on the same tokens, in the same rounds, over the same backend: Gloo on CPUs, NCCL on GPUs. Our
+-- tensor_parallel is compared with torch's parallelize_module with loss_parallel, and our pipeline_parallel with its
+-- ScheduleGPipe and Schedule1F1B, cut at the same block. The base is the step of one rank. "vs previous" in a row of
+-- torch is its speed divided by ours.
 --
--- Torch's context_parallel stands beside our ring on GPUs only. Of attention's kernels it knows those of CUDA; on a
--- CPU torch 2.11 says "NotImplementedError: Operator aten._scaled_dot_product_flash_attention_for_cpu.default does not
--- have a sharding strategy registered."
+-- Torch's context_parallel is compared with our ring on GPUs only, because it supports only attention kernels of CUDA.
+-- On a CPU torch 2.11 reports "NotImplementedError: Operator aten._scaled_dot_product_flash_attention_for_cpu.default
+-- does not have a sharding strategy registered."
 --
 --   ./optrush run experiments/versus_parallel.lua
 --   ./optrush run experiments/versus_parallel.lua --arg checkpoint=FOLDER --arg precision=bf16

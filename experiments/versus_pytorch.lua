@@ -2,8 +2,8 @@
 --
 -- The stack of the host beside transformers + SDPA + fused AdamW + torch.compile, with the default malloc and with
 -- jemalloc: the same initial values, tokens and threads, in the same rounds. Both sides run bf16 autocast, and bf16
--- weights with fp32 masters, on a GPU and on a CPU with faster matmuls in bf16, else fp32; --arg precision sets it.
--- Attention is what LibTorch chooses on both sides: cuDNN's kernel on sm_90. On a CPU the model is a Llama that
+-- weights with fp32 masters, on a GPU and on a CPU with faster matmuls in bf16, otherwise fp32; --arg precision sets
+-- it. Attention is what LibTorch chooses on both sides: cuDNN's kernel on sm_90. On a CPU the model is a Llama that
 -- fills two cores; on a GPU it has the blocks of Llama 3.2 1B, four of them in the short form and all sixteen in the
 -- full one, and the base is in bf16 with fused attention, without which the full form takes 92 GiB.
 --
@@ -12,7 +12,7 @@
 --   ./optrush run experiments/versus_pytorch.lua --preset full    six, every mode of torch.compile, the whole model
 --   ./optrush run experiments/versus_pytorch.lua --arg checkpoint=FOLDER --arg precision=bf16
 --
--- In the first round compile and PyTorch run by themselves; from the second on their memory is known, and all rows are
+-- In the first round compile and PyTorch run alone. From the second round on their memory is known, and all rows are
 -- interleaved step by step. Three such rounds make a claim.
 local rush = require "optrush"
 local own = require "own_model"
@@ -33,7 +33,7 @@ local exp = rush.experiment {
   plugins = gpu and precision.plugins { "flash_attention" } or {},
 }
 
--- Ours, one on top of the other. The compiler fuses operators by itself, from their plain form.
+-- Ours, one on top of the other. The compiler fuses operators itself, from their plain form.
 local ladder = gpu and {} or precision.rungs "bf16 autocast"
 ladder[#ladder + 1] = rush.rung("fused AdamW", "fused_adamw")
 if not gpu then ladder[#ladder + 1] = rush.rung("SDPA", "flash_attention") end

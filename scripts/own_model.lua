@@ -5,8 +5,8 @@
 --   train = own.train(model, { micro_batch = 4, seq_len = 512, steps = 8 }, plugins, data)
 --
 -- Sequences are no longer than those that the model was trained on. The micro-batch is the largest power of two, up to
--- the experiment's, whose step fits into the memory; sequences are halved where a single one does not fit. On a CPU a
--- step has as many tokens as its cores compute in some seconds.
+-- the experiment's, whose step fits into the memory; sequences are halved if a single one does not fit. On a CPU a step
+-- has as many tokens as its cores compute in some seconds.
 local rush = require "optrush"
 
 local SHORTEST = 64
@@ -15,7 +15,7 @@ local FLOPS_OF_A_CORE = 5e11 -- in a step
 local folder = rush.arg("checkpoint", "")
 local own = { given = folder ~= "" }
 
---- The checkpoint's model where one is given, else `default`.
+--- The checkpoint's model if one is given, otherwise `default`.
 function own.model(default)
   return own.given and rush.checkpoint(folder) or default
 end
