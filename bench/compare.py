@@ -51,7 +51,7 @@ def problem(arguments, torch_dir):
 
 
 class Program:
-    """Something to run: its command writes a RunResult to `out`."""
+    """A program to run. Its command writes a RunResult to `out`."""
 
     def __init__(self, name, stack, command, environment=None):
         self.name, self.stack, self.command, self.environment = name, stack, command, environment or {}
@@ -107,7 +107,7 @@ def programs(folder, build, python):
 
 
 def mean_ratio(logs):
-    """Of the logarithms of a ratio in each round: the geometric mean, and its interval where there is one."""
+    """The geometric mean of ratios, from their logarithms in each round, and its interval if there is one."""
     mean = statistics.fmean(logs)
     if len(logs) < 3:
         return math.exp(mean), None
@@ -124,7 +124,7 @@ def ratio_text(logs):
 
 
 def faster(ours, theirs):
-    """Logarithms of how many times as fast as theirs ours is, by seconds in each round."""
+    """Logarithms of the speed of ours divided by theirs, from the seconds of each round."""
     return [math.log(other / own) for own, other in zip(ours, theirs, strict=True)]
 
 
@@ -133,7 +133,7 @@ def speedup_text(program, other):
 
 
 def same_work(a, b):
-    """Largest relative difference of the two loss curves; ends the comparison where it is not rounding."""
+    """The largest relative difference of the two loss curves. Ends the comparison if rounding does not explain it."""
     worst = max(abs(x - y) / abs(y) for x, y in zip(a.losses(), b.losses(), strict=True))
     allowed = TOLERANCE["naive" if a.stack == "naive" else "bf16"]
     if worst > allowed:

@@ -1,6 +1,6 @@
 // Each fused CPU kernel against its plain form: time, and the share of the memory bandwidth that its
-// compulsory bytes take (each input read once, each result written once). Rounds are interleaved, the
-// bandwidth among them; the best of the rounds counts, for each alike: other programs only ever slow it down.
+// compulsory bytes take (each input read once, each result written once). Rounds are interleaved, including
+// the bandwidth. The best round of each counts, because other programs can only slow it down.
 //   build/bench/fused_kernels [MiB of inputs and results] [rounds]
 // Default: four times the last-level cache, 5 rounds.
 #include <ATen/Functions.h>
@@ -42,7 +42,7 @@ struct Operator {
   Differentiable pair;
   std::function<Tensors(const Tensors&)> plain;
   std::function<Tensors(int64_t bytes, at::TensorOptions)> inputs;
-  /// Tensors of full size that a call reads and writes, forward and backward: the rest is small.
+  /// Tensors of full size that a call reads and writes, forward and backward: the others are small.
   int64_t forward_moves, backward_moves;
 };
 
@@ -107,7 +107,7 @@ void measure(const Operator& op, at::ScalarType type, int64_t bytes, int rounds)
   Tensors in = op.inputs(bytes, at::TensorOptions(type));
   const size_t derived = op.pair.name == "fused_position" ? 2 : in.size();
   Times times;
-  for (int round = -1; round < rounds; ++round) {  // the first warms up
+  for (int round = -1; round < rounds; ++round) {  // the first round is a warm-up
     Tensors out, gradients;
     Times once;
     Tensors leaves;

@@ -1,6 +1,6 @@
 // The fused loss on a CPU beside the plain one, and beside the same chunks made of LibTorch's operators: time
-// of forward and backward, and the bytes that they need at a time. Rounds are interleaved; the best of the
-// rounds counts, for each alike: other programs only ever slow it down.
+// of forward and backward, and the bytes that they need at a time. Rounds are interleaved. The best round of
+// each counts, because other programs can only slow it down.
 //   build/bench/fused_loss [tokens] [width] [vocabulary] [rounds] [chunk]
 // Default: 2048 tokens, width 256, vocabulary 32000, 5 rounds, automatic chunks.
 #include <ATen/Functions.h>
@@ -63,7 +63,7 @@ void measure(at::ScalarType type, const Problem& given, int rounds, int64_t chun
        }}};
   for (int round = -1; round < rounds; ++round)
     for (Form& form : forms) {
-      if (round == 0) form.seconds = std::numeric_limits<double>::infinity();  // the first warms up
+      if (round == 0) form.seconds = std::numeric_limits<double>::infinity();  // the first round is a warm-up
       run(form, p);
     }
   for (const Form& form : forms)

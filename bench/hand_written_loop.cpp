@@ -1,6 +1,6 @@
-// The training loop that a user of LibTorch would write by hand for this one model: no host, no plugins, no
-// measurement inside the step but the clock. bench/compare.py and bench/host_overhead.py hold the host's
-// plain step against it. It takes turns as a run of the host does, where OPTRUSH_TURNS names a controller.
+// The training loop that a user of LibTorch would write by hand for this one model: no host, no plugins, and
+// only the clock inside the step. bench/compare.py and bench/host_overhead.py compare the host's plain step
+// with it. It takes turns like a run of the host, if OPTRUSH_TURNS names a controller.
 // usage: hand_written_loop FOLDER OUT [--keep-memory | --track-memory]
 //   FOLDER is what `optrush-worker export` wrote; OUT takes the RunResult; --keep-memory gives malloc the
 //   host's settings; --track-memory allocates tensors as the host does, which counts their bytes.

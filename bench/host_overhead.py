@@ -67,7 +67,7 @@ class Taker:
         return json.loads(line)
 
     def cpu_seconds(self):
-        """Of all its threads."""
+        """CPU seconds of all its threads."""
         seconds = 0.0
         for task in pathlib.Path(f"/proc/{self.pid}/task").iterdir():
             with contextlib.suppress(OSError):  # the thread has just ended
@@ -94,7 +94,7 @@ class Taker:
 
 
 def round_of(commands, folder, turns, sampled):
-    """Turns of the host and of the loop, in pairs."""
+    """The turns of the host and of the loop, in pairs."""
     takers = []
     for name, command in commands.items():
         (folder / name).mkdir(parents=True)
@@ -112,14 +112,14 @@ def round_of(commands, folder, turns, sampled):
 
 
 def name_of(symbol):
-    """Of a kernel of LibTorch the name alone, not the types of its loop."""
+    """The name of a kernel of LibTorch, without the types of its loop."""
     symbol = re.sub(r"^\[.\] ", "", symbol)
     kernel = re.search(r"\w+_kernel\b", symbol)
     return kernel[0] if kernel and "native" in symbol else re.sub(r"<.*|\(.*", "", symbol) or symbol[:60]
 
 
 def samples_by_function(file):
-    """Of all threads of a process, from its start to its end."""
+    """Samples of all threads of a process, from its start to its end."""
     lines = subprocess.run(
         ["perf", "report", "-i", file, "--stdio", "--no-children", "-g", "none", "-F", "sample,sym", "-w", "10,4000"],
         check=True,

@@ -42,7 +42,7 @@ class Line:
 
 
 def in_cell(text):
-    """A bar would end the cell of a Markdown table."""
+    """Escapes the bars of a text, which would end the cell of a Markdown table."""
     return text.replace("|", "\\|")
 
 
@@ -88,7 +88,7 @@ def benchmark(name, rounds, filter_):
 
 
 def sum_of(times, starts):
-    """Of all benchmarks whose name begins so, in each round."""
+    """The sum over all benchmarks with names that begin with `starts`, in each round."""
     return [sum(each) for each in zip(*(values for name, values in times.items() if name.startswith(starts)))]
 
 

@@ -1,9 +1,8 @@
-// What `optrush run` costs beside its workers: an experiment of RUNGS rungs and ROUNDS rounds, whose runs
-// this program itself answers at once with made-up results.
+// The cost of `optrush run` without its workers: an experiment of RUNGS rungs and ROUNDS rounds. This program
+// answers its runs at once, with made-up results.
 //
 //   build/bench/many_runs RUNGS ROUNDS [FOLDER] [--resume]
-//
-// It prints the conductor's CPU milliseconds per run, without the workers' time, and its largest resident
+// It prints the controller's CPU milliseconds per run, without the workers' time, and its largest resident
 // memory. With --resume nothing is left to run. It then prints the cost of checking every stored run.
 #include <sys/resource.h>
 

@@ -17,7 +17,7 @@ LOSS = ("log_softmax", "nll_loss", "cross_entropy", "scatter_add_", "aten::exp")
 
 
 def fp8_flops(variant, plan):
-    """Of the products of a step that float8 computes: all but the head's three."""
+    """FLOPs of the products of a step that float8 computes: all except the head's three."""
     spec, problem = variant["spec"], plan["problem"]
     if all(use["name"] != "float8" for use in spec["plugins"]):
         return 0
@@ -26,7 +26,7 @@ def fp8_flops(variant, plan):
 
 
 def parts_of(costs, rates, in_fp8=0):
-    """Seconds by part."""
+    """The seconds of each part."""
     total, phases = costs["total"], costs["phases"]
     products = total["matmul_flops"] + total["noted_flops"]
     loss = sum(of["bytes"] for name, of in costs["operators"].items() if any(word in name for word in LOSS))

@@ -77,7 +77,7 @@ def grid_part(axes, rounds):
 
 
 def run(options, folder, script, name, turns):
-    """The report's folder, and the seconds that it took."""
+    """Runs a script. Returns the report's folder and the seconds that it took."""
     file = folder / f"{name}.lua"
     file.write_text(script)
     command = [options.build / "bin/optrush", "run", file, "--out", folder, "--device", "cpu", "--interleave", turns]
@@ -90,13 +90,13 @@ def run(options, folder, script, name, turns):
 
 
 def runs_in(report):
-    """Measured runs, those of a search's stages among them; the gate's short ones are extra."""
+    """The number of measured runs, including those of a search's stages. The gate's short runs do not count."""
     ids = [file.parent.name for file in report.glob("**/runs/*/result.json") if "replaced" not in file.parts]
     return sum(name.rsplit("-", 1)[-1][:1] == "r" and name.rsplit("-", 1)[-1][1:].isdigit() for name in ids)
 
 
 def speeds_of(report):
-    """Tokens per second over the base's, round by round, of each combination that is sound."""
+    """Tokens per second divided by those of the base, round by round, for each combination that trains correctly."""
     rows = json.loads((report / "results.json").read_text())["rows"]
     combinations = [row for row in rows if row["group"] == "grid"]
     sound = {row["rung"]: row["vs_base"]["speed"] for row in combinations if row["status"] == "ok"}
@@ -104,7 +104,7 @@ def speeds_of(report):
 
 
 def combination(axes, best):
-    """What the grid calls the stack that a search found."""
+    """The grid's name of the stack that a search found."""
     found = set() if best == "base" else set(best.split(" + "))
     chosen = [next((name for name, _ in axis if name in found), plain(axis)) for axis in axes]
     unknown = found - set(chosen)
@@ -113,7 +113,7 @@ def combination(axes, best):
 
 
 def fitted(speeds):
-    """Of each combination the speed that parts and pairs of parts explain."""
+    """The speed of each combination, as parts and pairs of parts explain it."""
     names = {combination: combination.split(" + ") for combination in speeds}
     effects = sorted(
         {effect for parts in names.values() for effect in (*parts, *itertools.combinations(parts, 2))}, key=str
@@ -134,7 +134,7 @@ def quoted(names):
 
 
 def parts_of(axes, combination):
-    """The plugins of a combination, and its micro-batch over the base's."""
+    """The plugins of a combination, and its micro-batch divided by the base's."""
     changes = [
         change
         for axis, name in zip(axes, combination.split(" + "), strict=True)
@@ -147,7 +147,7 @@ def parts_of(axes, combination):
 
 
 def final_part(axes, found, rivals, seconds):
-    """A rung for each rival, over the stack that was found."""
+    """A rung for each rival, on top of the stack that was found."""
     own, _ = parts_of(axes, found)
     lines = []
     for i, rival in enumerate(rivals):
@@ -161,7 +161,7 @@ def final_part(axes, found, rivals, seconds):
 
 
 def final(options, head, axes, folder, found, rivals):
-    """The speed of the stack that was found over that of each rival, with its interval."""
+    """The speed of the stack that was found divided by the speed of each rival, with its interval."""
     plugins, factor = parts_of(axes, found)
     script = SCRIPT.format(
         name="final", **{**head, "steps": options.final_steps}, factor=factor, plugins=quoted(plugins)
@@ -178,7 +178,7 @@ def final(options, head, axes, folder, found, rivals):
 
 
 def kept(folder, name, measure):
-    """The report, and the seconds that it took; measured where the folder lacks it."""
+    """The report and the seconds that it took. Measures it if the folder lacks it."""
     seconds = folder / f"{name}_seconds.json"
     if seconds.exists():
         return folder / name / "local", json.loads(seconds.read_text())

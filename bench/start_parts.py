@@ -33,7 +33,7 @@ def start_process(words):
 
 
 class ForkServer:
-    """As the controller's (core/machine/fork_protocol.h)."""
+    """A fork server, used like the controller's (core/machine/fork_protocol.h)."""
 
     def __init__(self, worker):
         ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: the forks become children of this process

@@ -70,7 +70,7 @@ def elements(dims):
 
 
 def tensors(event):
-    """(elements, bytes of one) of each tensor that is given."""
+    """The number of elements and the bytes of an element, for each tensor argument."""
     arguments = event.get("args", {})
     for dims, kind in zip(arguments.get("Input Dims", []), arguments.get("Input type", [])):
         if kind in BYTES and dims:
@@ -81,7 +81,8 @@ def tensors(event):
 
 
 def moved(event):
-    """Bytes: each tensor that is given is read once, and a result of the size of the largest one is written."""
+    """Bytes that an operator moves: each tensor argument is read once, and a result of the size of the largest one is
+    written."""
     given = list(tensors(event))
     if event["name"].startswith(KERNEL):  # the event contains the bytes
         return float(event["args"]["Concrete Inputs"][0])
@@ -102,7 +103,7 @@ def form(dims, strides):
 
 
 def product_of(event):
-    """Its name, and its FLOPs."""
+    """The name of a product and its FLOPs."""
     first, second = PRODUCTS[event["name"]]
     dims, strides = event["args"]["Input Dims"], event["args"]["Input Strides"]
     a, b = dims[first], dims[second]
@@ -113,7 +114,7 @@ def product_of(event):
 
 
 class Reader:
-    """Parts of one trace."""
+    """Reads the parts of one trace."""
 
     def __init__(self, path, vocabulary):
         self.vocabulary, self.parts, self.of_vocabulary = vocabulary, collections.defaultdict(Part), False
@@ -196,7 +197,7 @@ class Program:
 
 
 def measure_waiting(program, short, long, threads):
-    """How many threads waited, on average over a step."""
+    """The number of threads that waited, on average over a step."""
     (few, few_cpu), (many, many_cpu) = (program.run(command, OMP_WAIT_POLICY="passive") for command in (short, long))
     wall = sum(step["seconds"] for step in many["steps"]) - sum(step["seconds"] for step in few["steps"])
     program.waiting = max(0.0, threads - (many_cpu - few_cpu) / wall)

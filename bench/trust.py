@@ -57,7 +57,7 @@ def loaded(processes):
 
 
 def measure(options, kind, turns):
-    """What a ladder says of its rungs, and the seconds that it took."""
+    """The verdicts of a ladder on its rungs, and the seconds that it took."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         # Rungs must differ; a share of 1e-9 of a step is negligible.
@@ -97,7 +97,8 @@ def ladders(log):
 
 
 def over_base(logs):
-    """Geometric mean of ratios, by their logarithms, one a ladder: rungs of one ladder share their base."""
+    """The geometric mean of ratios, from their logarithms, with one value per ladder, because the rungs of a ladder
+    share their base."""
     mean = statistics.fmean(logs) if logs else 0
     if len(logs) < 4:
         return f"{math.exp(mean):.3f}" if logs else "none"
@@ -117,9 +118,9 @@ def student_t(degrees):
 
 
 def tell(log):
-    """Of each condition and planted share: verdicts, the median half width of the intervals, rounds, seconds of a
-    ladder, and how fast the rungs of a ladder are together, over its base: the mean over ladders and its 95 %
-    interval."""
+    """Prints for each condition and planted share: verdicts, the median half width of the intervals, rounds, the
+    seconds of a ladder, and the common speed of the rungs of a ladder relative to its base (the mean over ladders and
+    its 95 % interval)."""
     rungs, seconds, together = (
         collections.defaultdict(list),
         collections.defaultdict(list),

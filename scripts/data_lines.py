@@ -1,4 +1,4 @@
-"""Reads what is tokenized: files of JSON objects, one a line or in one array, and files of text."""
+"""Reads the data to tokenize: files of JSON objects, one a line or in one array, and files of text."""
 
 import json
 import os
@@ -21,7 +21,7 @@ WORDS = {
 
 
 class Refused(Exception):
-    """What is wrong and the cure."""
+    """Refused data, with the reason and the remedy."""
 
     def __init__(self, what, cure=FORMS):
         super().__init__(what)
@@ -42,7 +42,7 @@ DECODER = json.JSONDecoder(object_pairs_hook=without_repeats)
 
 
 def broken(error, text, begin=0):
-    """What is wrong with JSON, and where in its line."""
+    """The error in JSON, and its place in the line."""
     line_begin = text.rfind("\n", 0, error.pos) + 1
     rest = text[error.pos:].split("\n", 1)[0].strip()
     if not text[error.pos:].strip():
@@ -55,7 +55,7 @@ def broken(error, text, begin=0):
 
 
 def parsed(text, begin=0):
-    """The value that begins there, and where it ends."""
+    """The value that begins at `begin`, and its end."""
     try:
         return DECODER.raw_decode(text, begin)
     except json.JSONDecodeError as error:
@@ -87,7 +87,7 @@ def at(where, error):
 
 
 def opened(path, newline=None):
-    """A byte order mark is no text."""
+    """Opens a file without its byte order mark."""
     return open(path, encoding="utf-8-sig", newline=newline)
 
 
@@ -101,7 +101,7 @@ def not_utf8(path, error):
 
 
 def elements(text):
-    """(number of its line, value) of an array."""
+    """(number of its line, value) for each element of an array."""
     place, line, counted = text.index("[") + 1, 1, 0
     first = True
     while True:
@@ -130,7 +130,7 @@ def elements(text):
 
 
 def objects(path):
-    """(where it stands, object) of a file with one object a line, or with one array of objects."""
+    """(place, object) for a file with one object a line, or with one array of objects."""
     try:
         with opened(path) as file:
             begin = file.read(1)
@@ -162,7 +162,7 @@ def objects(path):
 
 
 def text_of(path):
-    """All of it: line ends stay as they are."""
+    """The whole text, with its line ends unchanged."""
     try:
         with opened(path, newline="") as file:
             return file.read()
@@ -171,7 +171,7 @@ def text_of(path):
 
 
 def files_of(source, extensions=()):
-    """A file, or those of a folder that end so, in the order of their paths."""
+    """A file, or the files of a folder with these extensions, in the order of their paths."""
     if not os.path.isdir(source):
         return [source]
     paths = (os.path.join(folder, name) for folder, _, names in os.walk(source) for name in names)

@@ -1,4 +1,4 @@
-"""Documents and pairs as tokens of a model: what a tokenizer and a chat template make of one line."""
+"""Converts documents and pairs to a model's tokens, with its tokenizer and its chat template."""
 
 from chat_template import ChatTemplate
 from conversations import (
@@ -14,7 +14,7 @@ from conversations import (
 )
 from data_lines import Refused
 
-AGREED = 32  # tokens in a row that two parts of a text have alike where they are joined
+AGREED = 32  # number of equal consecutive tokens at which two parts of a text are joined
 LOST = {
     ("thought", True): "thoughts of trained answers",
     ("content", True): "texts of trained answers",
@@ -27,12 +27,12 @@ LOST = {
 
 
 def common(first, second):
-    """How many elements two lists begin with alike."""
+    """The number of equal elements at the beginning of two lists."""
     return next((i for i, (a, b) in enumerate(zip(first, second)) if a != b), min(len(first), len(second)))
 
 
 class Texts:
-    """A tokenizer's view of texts: lists of tokens."""
+    """Converts texts to lists of tokens with a tokenizer."""
 
     def __init__(self, tokenizer, notes):
         self.tokenizer, self.notes = tokenizer, notes
@@ -55,8 +55,8 @@ class Texts:
         return tokens
 
     def framed(self, tokens, ends=True):
-        """Tokens of a text with the special tokens of the tokenizer, and its end of a text behind them. A text that has
-        its begin or its end gets no second one."""
+        """Adds the tokenizer's special tokens before a text and its end-of-text token after it, unless the text already
+        has them."""
         begin, close = self.begin, self.close
         if begin and tokens[:2 * len(begin)] == begin * 2:
             self.notes(
@@ -76,8 +76,8 @@ class Texts:
         return self.framed(self.ids(text), ends)
 
     def long_text(self, text, most=1 << 20):
-        """The tokens of text() of a text of any length. What is longer than `most` characters is tokenized in parts
-        that overlap, which are joined where both have the same tokens for a while."""
+        """text() for a text of any length. Texts longer than `most` characters are tokenized in overlapping parts,
+        which are joined at a place where both have the same tokens for a while."""
         if len(text) <= most or not self.tokenizer.is_fast:
             return self.text(text)
         done, held, begin, at, overlap = [], [], 0, 0, most // 16
@@ -98,8 +98,8 @@ class Texts:
 
     @staticmethod
     def agreement(before, after, begin, end):
-        """Places in two lists of (place in the text, token) from which on the second one goes on as the first one does:
-        in the middle of the longest run of alike entries."""
+        """The places in two lists of (place in the text, token) at which they are joined: in the middle of the longest
+        run of equal entries."""
         first = len(before)
         while first > 0 and before[first - 1][0] >= begin:
             first -= 1
@@ -119,7 +119,7 @@ class Texts:
 
 
 class Tokens(Texts):
-    """A line as tokens, with what is learned of it."""
+    """A line as tokens, with the parts that have a loss."""
 
     def __init__(self, tokenizer, notes, losses, turns="all", template=None, arguments=None, date=None):
         super().__init__(tokenizer, notes)
@@ -130,13 +130,13 @@ class Tokens(Texts):
         return self.ids(self.template.written(messages, tools, asks, more), add_special_tokens=False)
 
     def begins(self, shorter, whole):
-        """Whether a conversation begins as its first messages alone do. Some templates end every chat as a text ends,
-        and a token may take in what follows."""
+        """Whether a conversation begins like its first messages alone. Some templates end every chat like a text, and a
+        token may merge with the following text."""
         ended = bool(shorter) and shorter[-1] == self.end
         return common(shorter, whole) >= len(shorter) - ended - (0 if shorter and shorter[-1] in self.special else 1)
 
     def asked(self, before, tools, more, wholes):
-        """How many tokens of each of these conversations stand before the answer to their first messages."""
+        """The number of tokens of each of these conversations before the answer to their first messages."""
         asking = self.chat(before, tools, more, asks=True)
         if not all(self.begins(self.chat(before, tools, more), whole) for whole in wholes):
             raise Refused(
@@ -167,7 +167,7 @@ class Tokens(Texts):
         return [begin, end]
 
     def fitted(self, messages, tools, more, learned):
-        """The messages in the form that the template takes. What it leaves out is counted."""
+        """The messages in the form that the template accepts. Content that it leaves out is counted."""
         self.template.clock.was_read = False
         form, lost = self.template.fitting(messages, tools, more)
         for number, kind, text in lost:
@@ -195,8 +195,8 @@ class Tokens(Texts):
         return any(mark in text for mark in self.marks)
 
     def conversation(self, messages, tools, more=None, first=0):
-        """[document]: all of it, and the loss is taken on the assistant's turns from message `first` on, each an answer
-        to what is before it; or a document for each of these answers, which ends with it."""
+        """[document]: the whole conversation, with a loss on the assistant's turns from message `first` on, each of
+        which is an answer to the messages before it; or a document for each of these answers, which ends with it."""
         answers = [i for i in range(max(first, 1), len(messages)) if messages[i]["role"] == "assistant"]
         if not answers:
             raise Refused("there is no assistant answer to train on")
@@ -244,7 +244,7 @@ class Tokens(Texts):
         return [{"tokens": whole, "prompt_tokens": common(self.quiet_text(prompt), whole)}]
 
     def quiet_text(self, text):
-        """Tokens of the begin of a text that is counted itself."""
+        """The tokens of text() without notes, for the beginning of a text that is counted elsewhere."""
         notes, self.notes = self.notes, lambda what: None
         tokens = self.text(text, ends=False)
         self.notes = notes
@@ -286,7 +286,7 @@ class Tokens(Texts):
         return [{"prompt": answers[0][:given], "chosen": answers[0][given:], "rejected": answers[1][given:]}]
 
     def answers(self, prompt, pair, tools, more):
-        """The tokens of two conversations, and how many of them are the prompt."""
+        """The tokens of two conversations, and the number of them in the prompt."""
         if not prompt or not all(pair):
             raise Refused("a pair has a prompt and two answers")
         whole = []
@@ -322,7 +322,7 @@ class Tokens(Texts):
         raise unknown_form(line)
 
     def line(self, line):
-        """[{"tokens", ...}] or [{"prompt", "chosen", "rejected"}]; empty: it is left out, which is counted."""
+        """[{"tokens", ...}] or [{"prompt", "chosen", "rejected"}]; empty: the line is left out, which is counted."""
         line = Line(line)
         if "chosen" in line or "rejected" in line:
             made = self.preference(line)

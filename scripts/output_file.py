@@ -1,4 +1,4 @@
-"""What is written: all of a file or nothing, of tokens that the model has."""
+"""Writes output files: a complete file or none, with tokens that the model has."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ def mask():
 
 @contextlib.contextmanager
 def whole_file(target, mode, prefix):
-    """A file that appears under its name when all of it is written. A process that is told to end leaves nothing."""
+    """A file that gets its name when it is complete. A process that is ended by a signal leaves no file."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     with tempfile.NamedTemporaryFile(
         mode, dir=os.path.dirname(os.path.abspath(target)), prefix=prefix, delete=False
@@ -39,7 +39,7 @@ def whole_file(target, mode, prefix):
 
 
 def check_vocabulary(made, tokenizer, vocabulary):
-    """A model's own tokenizer may know more tokens than the model has rows for."""
+    """Refuses tokens that the model does not have. A tokenizer may have more tokens than the model has rows."""
     largest = max(max(made[name]) for name in ("tokens", "prompt", "chosen", "rejected") if name in made)
     if vocabulary is not None and largest >= vocabulary:
         raise Refused(

@@ -1,6 +1,8 @@
-"""Texts to the tokens of a Hugging Face folder's tokenizer, or tokens to texts: text_tokens.py FOLDER QUESTION ANSWER.
+"""Converts texts to tokens by the tokenizer of a Hugging Face folder, or tokens to texts.
 
-The question is {"texts": [...]} or {"tokens": [[...], ...]}, the answer the other one, with the token that ends a text.
+usage: text_tokens.py FOLDER QUESTION ANSWER
+
+The question is {"texts": [...]} or {"tokens": [[...], ...]}. The answer is the other one, with the end-of-text token.
 """
 
 import json

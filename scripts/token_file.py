@@ -1,8 +1,8 @@
 """Writes texts as one token file (docs/reference/formats.md), for rush.tokens.
 
-A file of JSON objects has a text a line; any other file, and each file of a folder, is a text itself. One follows the
-other, each with the special tokens that the tokenizer puts before a text and its end of a text behind it. The header's
-vocabulary is the largest token that occurs and one: a tokenizer may know more tokens than its model.
+A file of JSON objects has one text per line. Any other file, and each file of a folder, is one text. Texts follow one
+another. The tokenizer's special tokens are before each text, and its end-of-text token is after it. The header's
+vocabulary is the largest token plus one, because a tokenizer may have more tokens than its model.
 """
 
 import array
@@ -18,7 +18,7 @@ PART = 1 << 20  # characters of a long text that are tokenized at a time
 
 
 def texts_of(source, extensions, notes):
-    """(where it stands, text)"""
+    """(place, text) for each text."""
     if os.path.isdir(source) or not data_lines.is_json(source):
         for path in data_lines.files_of(source, extensions):
             notes.where = path
@@ -34,7 +34,7 @@ def texts_of(source, extensions, notes):
 
 
 def write(source, target, tokens, extensions=(), vocabulary=None):
-    """The numbers of texts and of tokens."""
+    """Writes the file. Returns the numbers of texts and of tokens."""
     tokenizer = tokens.tokenizer
     known = max(len(tokenizer), 1 + max(tokenizer.get_vocab().values(), default=0))
     kind = "H" if known <= 1 << 16 else "I"

@@ -1,10 +1,10 @@
 """Turns texts, conversations and preferences into tokens for rush.documents and rush.preferences.
 
-`optrush tokenize` starts it; docs/guides/fine_tuning.md, has the forms of a line. The tokenizer and
-the chat template are those of a Hugging Face folder, used through transformers. The loss is taken on what the assistant
-says: of a conversation on its turns, each with the token that ends it; of a prompt and its completion on the
-completion. With --token-file all texts are one file of tokens, for rush.tokens (token_file.py). What the chat template
-leaves out is counted, and refused where it is to be learned.
+`optrush tokenize` starts it; docs/guides/fine_tuning.md has the forms of a line. The tokenizer and the chat template
+are from a Hugging Face folder and used through transformers. The assistant's text has the loss: in a conversation its
+turns, each with the token that ends it; in a prompt with a completion, the completion. With --token-file all texts
+become one file of tokens, for rush.tokens (token_file.py). Content that the chat template leaves out is counted, and
+refused if it has a loss.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from output_file import check_apart, check_vocabulary, whole_file
 
 
 class Notes:
-    """How often something was met, and where first."""
+    """Counts of events, with the place of the first one."""
 
     def __init__(self):
         self.counts = {}
@@ -37,8 +37,8 @@ class Notes:
 
 
 class Losses(Notes):
-    """What the chat template leaves out. Of what is to be learned nothing may be missing; of earlier answers it may, as
-    the model does not see it in use either; the rest may be allowed."""
+    """Content that the chat template leaves out. Content with a loss must be complete. Content of earlier answers may
+    be missing, because the model does not see it in use either. The rest may be allowed."""
 
     def __init__(self, allowed):
         super().__init__()
@@ -83,7 +83,7 @@ class Losses(Notes):
 
 
 class Counts:
-    """What came of a file."""
+    """The counts of a file."""
 
     def __init__(self):
         self.lines = self.tokens = self.trained = self.longest = self.largest = 0
@@ -111,7 +111,7 @@ class Counts:
 
 
 def lines_of(source, extensions):
-    """(where it stands, line)"""
+    """(place, line) for each line."""
     if not os.path.isdir(source):
         yield from data_lines.objects(source)
         return
@@ -121,7 +121,7 @@ def lines_of(source, extensions):
 
 
 def write(source, target, tokens, extensions=(), vocabulary=None):
-    """All of a file, or nothing."""
+    """Writes a complete file, or none."""
     counts, kinds = Counts(), set()
     with whole_file(target, "w", ".tokenize-") as out:
         for where, line in lines_of(source, extensions):
@@ -143,8 +143,9 @@ def write(source, target, tokens, extensions=(), vocabulary=None):
 
 
 def pairs_of_texts(source, target, tokens, extensions, most):
-    """Pairs of plain texts: of each text's last `most` tokens the first half is the prompt, the second one the chosen
-    answer, and as much of the second half of the next text that has another one is the rejected one."""
+    """Makes pairs from plain texts. Of the last `most` tokens of each text, the first half is the prompt and the
+    second half the chosen answer. An equally long part of the second half of the next different text is the rejected
+    answer."""
     texts = []
     for where, line in lines_of(source, extensions):
         tokens.notes.where = where
@@ -188,7 +189,7 @@ def load(model):
 
 
 def vocabulary_of(model):
-    """Of the model beside the tokenizer; None where there is none."""
+    """The vocabulary size of the model of the tokenizer; None if there is no model."""
     try:
         with open(os.path.join(model, "config.json"), encoding="utf-8") as file:
             size = json.load(file).get("vocab_size")
@@ -243,7 +244,7 @@ def parse(words):
 
 
 def make(asked, notes, losses):
-    """What was made, in words."""
+    """Makes the file. Returns a description of it."""
     check_apart(asked.source, asked.target)
     tokenizer = load(asked.model)
     template = data_lines.text_of(asked.chat_template) if asked.chat_template else None

@@ -5,7 +5,7 @@ state=$root/.optrush
 log=$state/setup.log
 
 say() { printf 'optrush: %s\n' "$*" >&2; }
-# fail WHAT [HINT]: the set-up can't go on.
+# fail WHAT [HINT]: ends the set-up with a message.
 fail() {
   printf 'optrush: %s\n' "$1" >&2
   [[ -z ${2:-} ]] || printf '  hint: %s\n' "$2" >&2

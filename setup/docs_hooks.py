@@ -1,8 +1,7 @@
 """Hooks of mkdocs (mkdocs.yml).
 
-Links of the pages to files outside of docs/ (experiments, reports, the README) work in a checkout and on a forge. In
-what is built these files are copied to `source/`, Markdown files as pages. A folder in the navigation stands for its
-pages.
+Links of the pages to files outside of docs/ (experiments, reports, the README) work in a checkout and on a forge. The
+build copies these files to `source/`, Markdown files as pages. A folder in the navigation stands for its pages.
 """
 
 import pathlib
@@ -17,7 +16,7 @@ FENCE = re.compile(r"(^```.*?^```[^\n]*$)", re.MULTILINE | re.DOTALL)
 
 
 def outside(page, link):
-    """The path of a file of the repository that a link of a page leads to, if it is not below docs/."""
+    """The path of a file of the repository to which a link of a page leads, if it is not below docs/."""
     if re.match(r"[a-z]+:", link):
         return None
     path = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), link))
@@ -34,7 +33,7 @@ def place(path):
 
 
 def on_files(files, config):
-    """Adds what pages link to, and what the pages among that link to."""
+    """Adds the files to which pages link, and the files to which these pages link."""
     todo = [(file.src_uri, file.content_string) for file in files if file.src_uri.endswith(".md")]
     added = set()
     while todo:
@@ -59,7 +58,7 @@ def on_config(config):
 
 
 def expanded(entry, docs):
-    """`Plugins: plugins/` as the pages of that folder, index.md first, and folders in it as sections."""
+    """Expands `Plugins: plugins/` to the pages of that folder, with index.md first, and its folders to sections."""
     if isinstance(entry, dict):
         ((title, content),) = entry.items()
         if isinstance(content, list):

@@ -1,4 +1,4 @@
-"""What a run of ctest did: python summary.py TESTS.xml TIME. Exits 1 where a test failed."""
+"""Summarizes a run of ctest: python summary.py TESTS.xml TIME. Exits with 1 if a test failed."""
 
 import re
 import sys
@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 from collections import Counter
 
 SLOWEST = 10
-# A line of GoogleTest for a case that has ended; what the case printed stands above it.
+# A line of GoogleTest for a case that has ended; the output of the case is above it.
 CASE = re.compile(r"^\[ +(OK|FAILED|SKIPPED) +\] ([\w/]+\.[\w/]+)\S*(?:, .*)? \(\d+ ms\)$", re.MULTILINE)
 
 

@@ -27,12 +27,12 @@ import sys
 import time
 
 STARTED = time.perf_counter()
-# torchrun takes --start for one of its own options: the arguments travel by a variable.
+# torchrun would read --start as one of its own options, so a variable passes the arguments.
 GIVEN = "DISTRIBUTED_TWIN_ARGUMENTS"
 
 
 def own_arguments(words):
-    """Those of this program; transformers_twin reads the rest."""
+    """The arguments of this program. transformers_twin reads the others."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--by", choices=["ddp", "fsdp", "ep", "tp", "pp", "cp"], required=True,
                         help="kind of parallelism")
@@ -57,7 +57,7 @@ def start_ranks(words):
             "that has it, beside the same torch"
         )
     os.environ[GIVEN] = json.dumps(words)
-    # torchrun would say 1.
+    # torchrun would set 1.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) // own.ranks)))
     os.execv(sys.executable, [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
                               str(own.ranks), os.path.abspath(__file__)])
@@ -98,7 +98,8 @@ def mean_loss(logits, labels, count):
 
 
 class Parts:
-    """Micro-batches one after the other, gradients added up; each kind of parallelism changes what it has to."""
+    """Processes micro-batches one after the other and adds up gradients. Each kind of parallelism overrides its
+    differences."""
 
     averaged = 1  # what the ranks' sum of gradients is divided by
     shares = 1  # parts that a step's sequences are cut into
@@ -109,7 +110,7 @@ class Parts:
         self.parts, self.precision = plan["accumulation"], precision
 
     def step(self, samples, count, clock):
-        """This rank's summand of the loss, a mean over `count` tokens; gradients are those of all ranks."""
+        """This rank's part of the loss, a mean over `count` tokens. The gradients are sums over all ranks."""
         total = torch.zeros((), device=samples.device)
         parts = samples.tensor_split(self.parts)
         for number, part in enumerate(parts, 1):
@@ -135,7 +136,7 @@ class Parts:
 
 
 def by_mesh(tensors, tensor_of=lambda tensor: tensor):
-    """Lists of those that are cut over the same ranks: one operator takes no others together."""
+    """Groups tensors by the ranks over which they are cut, because one operator cannot mix them."""
     groups = {}
     for each in tensors:
         groups.setdefault(getattr(tensor_of(each), "device_mesh", None), []).append(each)
@@ -143,7 +144,7 @@ def by_mesh(tensors, tensor_of=lambda tensor: tensor):
 
 
 def norm_of(model):
-    """Of this rank's gradients, cut ones whole."""
+    """The norm of this rank's gradients. Cut gradients are made whole."""
     groups = by_mesh(parameter.grad for parameter in model.parameters())
     norms = [torch.nn.utils.get_total_norm(gradients) for gradients in groups]
     return torch.stack([norm.full_tensor() if isinstance(norm, DTensor) else norm for norm in norms]).norm()
@@ -175,7 +176,7 @@ class Sharded(Parts):
 
 
 class Experts(Parts):
-    """What it divides, it divides as it loads."""
+    """Expert parallelism. The model is divided while it is loaded."""
 
     averaged = shares = RANKS
 
@@ -211,7 +212,7 @@ class Cut(Parts):
 
 
 class Stage(torch.nn.Module):
-    """Equally many blocks; the first stage has the embedding, too, the last one norm and head."""
+    """A stage with equally many blocks. The first one also has the embedding, the last one norm and head."""
 
     def __init__(self, model, precision):
         super().__init__()
@@ -265,20 +266,20 @@ class Ring(Replicated):
     def __init__(self, model, *others):
         super().__init__(model, *others)
         self.mesh = mesh_of(model)
-        # transformers' own would take a rank's positions, which are not contiguous, for packed documents.
+        # transformers' mask would treat a rank's positions, which are not contiguous, as packed documents.
         ALL_ATTENTION_FUNCTIONS.register("ring", causal_attention)
         model.config._attn_implementation = "ring"
 
     def part(self, inputs, labels, *arguments):
         positions = torch.arange(inputs.shape[1], device=inputs.device).expand_as(inputs)
-        # It cuts them in place.
+        # context_parallel cuts them in place.
         cut = [x.clone(memory_format=torch.contiguous_format) for x in (inputs, labels, positions)]
         with context_parallel(self.mesh, buffers=cut, buffer_seq_dims=[1, 1, 1], no_restore_buffers=set(cut)):
             return super().part(*cut[:2], *arguments, position_ids=cut[2])
 
 
 KINDS = {"ddp": Replicated, "fsdp": Sharded, "ep": Experts, "tp": Cut, "pp": Piped, "cp": Ring}
-# The host's plugins that they are the counterparts of.
+# The host's plugins to which they correspond.
 PLUGINS = {"ddp": {"ddp"}, "fsdp": {"fsdp"}, "ep": {"expert_parallel", "fsdp"}, "tp": {"tensor_parallel"},
            "pp": {"pipeline_parallel"}, "cp": {"context_parallel", "ddp"}}
 
@@ -293,7 +294,7 @@ def train(spec, start, techniques, device, journal):
     precision = (lambda: torch.autocast(device, torch.bfloat16)) if "bf16" in techniques else contextlib.nullcontext
     kind = KINDS[OWN.by](model, plan, precision)
     optimizer = kind.optimizer(plan, techniques)
-    # In the order in which steps take them.
+    # In the order in which steps use them.
     tokens = twin.load_file(os.path.join(start, "tokens.safetensors"))["tokens"].flatten(0, 1)
     sequences = plan["micro_batch"] * plan["accumulation"]  # of a share
     count = sequences * kind.shares * (tokens.shape[1] - 1)

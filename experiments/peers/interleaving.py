@@ -25,8 +25,8 @@ class Interleaving:
             self.stream = connection.makefile("rw")
 
     def step(self, seconds=0.0):
-        """Before each timed step. Whether it counts: the first one of a turn of several does not, as it fills the
-        caches."""
+        """To be called before each timed step. Returns whether the step counts. The first step of a turn with several
+        steps does not, because it fills the caches."""
         if self.stream is None:
             return True
         first = self.left == 0
@@ -36,7 +36,8 @@ class Interleaving:
         return not first or self.left == 0 or self.alone
 
     def next(self, seconds):
-        """Hands the turn on. How many steps the next one has; 0: the run ends with those that it has made."""
+        """Passes the turn on. Returns the number of steps of the next turn; 0: the run ends with the steps that it has
+        made."""
         say = {"type": "ready", **self.place} if self.place else {"type": "done"}
         self.place = None
         print(json.dumps({**say, "seconds": seconds}), file=self.stream, flush=True)

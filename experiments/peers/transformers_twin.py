@@ -23,7 +23,8 @@ STARTED = time.perf_counter()
 
 
 def avoid_broken_amx(cpuinfo="/proc/cpuinfo"):
-    """Some virtual machines announce AMX and hide its tiles (CPUID leaf 1Dh): oneDNN would crash. As the host does."""
+    """Disables AMX in oneDNN, like the host, if a virtual machine announces AMX without its tiles (CPUID leaf 1Dh).
+    oneDNN would crash."""
     with open(cpuinfo) as lines:
         fields = dict(line.split(":", 1) for line in lines.read().split("\n\n")[0].splitlines() if ":" in line)
     fields = {key.strip(): value.strip() for key, value in fields.items()}
@@ -93,7 +94,8 @@ def device_of(spec):
 
 
 def techniques_of(spec, beside=frozenset()):
-    """Those of --with, else what the spec's plugins mean here; those in `beside` are somebody else's."""
+    """The techniques of --with, otherwise the counterparts of the spec's plugins. Those in `beside` are handled
+    elsewhere."""
     if ARGUMENTS.techniques is not None:
         return set(ARGUMENTS.techniques)
     found = set()
@@ -111,7 +113,7 @@ def techniques_of(spec, beside=frozenset()):
 
 
 def learning_rate(train, step):
-    """That of a step of the spec: docs/reference/lua.md, TrainSettings."""
+    """The learning rate of a step of the spec (docs/reference/lua.md, TrainSettings)."""
     warmup, decay = train.get("lr_warmup", 0), train.get("lr_decay", "none")
     if step < warmup:
         return train["lr"] * (step + 1) / (warmup + 1)
@@ -128,7 +130,7 @@ def set_learning_rate(optimizer, train, step):
 
 
 class Together:
-    """Several optimizers of one model, with the calls of one."""
+    """Several optimizers of one model, with the interface of one."""
 
     def __init__(self, *optimizers):
         self.optimizers = optimizers
@@ -144,7 +146,7 @@ class Together:
 
 
 class OfMasters:
-    """An optimizer of fp32 copies: it takes the gradients of the model's bf16 parameters, and writes them anew."""
+    """An optimizer of fp32 copies. It reads the gradients of the model's bf16 parameters, and writes the parameters."""
 
     def __init__(self, model, make):
         self.parameters = list(model.parameters())
@@ -166,14 +168,15 @@ class OfMasters:
 
 
 def make_optimizer(model, train, techniques):
-    """Of the model's parameters, or with "bf16_weights" of their masters."""
+    """The optimizer of the model's parameters, or with "bf16_weights" of their masters."""
     if "bf16_weights" in techniques:
         return OfMasters(model, lambda masters: optimizer_of(masters, train, techniques | {"fused"}))
     return optimizer_of(dict(model.named_parameters()), train, techniques)
 
 
 def optimizer_of(parameters, train, techniques):
-    """AdamW, without decay of vectors; with "muon" Muon for what is neither a vector, the embedding nor the head."""
+    """AdamW without decay of vectors. With "muon", Muon for all parameters except vectors, the embedding and the
+    head."""
     matrices = [(name, p) for name, p in parameters.items() if p.dim() > 1]
     vectors = [p for p in parameters.values() if p.dim() <= 1]
     inside = [
@@ -190,8 +193,8 @@ def optimizer_of(parameters, train, techniques):
 
 
 class Clock:
-    """Seconds by phase, measured as the host does: by its clock on a CPU, by CUDA events on a GPU, where nothing waits
-    until a step is read. What is not in a phase (the gradient norm, logging) does not count."""
+    """Seconds by phase, measured like the host does: by its clock on a CPU, and by CUDA events on a GPU, so that
+    nothing waits until a step is read. Time outside of a phase (gradient norm, logging) does not count."""
 
     def __init__(self, device):
         self.device, self.spans = device, []
@@ -211,7 +214,7 @@ class Clock:
         return event
 
     def take(self):
-        """The phases since the last call; on a GPU it waits for the end of the step, once."""
+        """The phases since the last call. On a GPU it waits once, for the end of the step."""
         if self.device == "cuda":
             torch.cuda.synchronize()
         phases = {}
@@ -223,7 +226,7 @@ class Clock:
 
 
 class Journal:
-    """The lines that the host's progress line is fed by."""
+    """Writes the lines that the host's progress line reads."""
 
     def __init__(self, path):
         self.file = open(path, "a") if path else None
@@ -234,7 +237,8 @@ class Journal:
 
 
 def write_trace(step, path):
-    """Of one step, as the host writes it with --trace: operators with the sizes of their inputs, and the phases."""
+    """Writes a trace of one step like the host with --trace: operators with the sizes of their inputs, and the
+    phases."""
     with torch.profiler.profile(record_shapes=True) as profile:
         step()
     profile.export_chrome_trace(path)
@@ -294,8 +298,8 @@ def train(spec, start, techniques, compiled, device, journal, turns):
 
 
 def memory_peaks(device):
-    """By the measures of the host: the caching allocator's peaks over the timed steps, or the resident set of a CPU.
-    torch can't tell what the process holds of a GPU's memory."""
+    """Memory, measured like the host does: the caching allocator's peaks over the timed steps, or the resident set on a
+    CPU. torch does not report the GPU memory of the whole process."""
     if device == "cuda":
         stats = torch.cuda.memory_stats()
         return {"peak_allocated": stats["active_bytes.all.peak"], "peak_reserved": stats["reserved_bytes.all.peak"]}
@@ -305,7 +309,7 @@ def memory_peaks(device):
 def result_of(steps, threads, device, compiled, setup_seconds):
     timed = [step for step in steps if step["timed"]]
     median = statistics.median(step["seconds"] for step in timed)
-    # Inductor compiles in the first step, and again where it finds that shapes change.
+    # Inductor compiles in the first step, and again if shapes change.
     compile_seconds = sum(step["seconds"] - median for step in steps if not step["timed"]) if compiled else 0
     return {"schema_version": 1, "status": "ok", "reason": "",
             "device": {"type": device, "name": "", "threads": threads},

@@ -1,4 +1,4 @@
-"""Starts the program `optrush` with the torch of this Python. Nothing is imported of torch: its files say enough."""
+"""Starts the program `optrush` with the torch of this Python. It reads the files of torch and does not import torch."""
 import importlib.util
 import json
 import os
@@ -19,7 +19,8 @@ def package_folders(name):
 
 
 def torch_of_this_python(wanted, cuda):
-    """Its folder. Ends the program where torch is missing or is not the one that the programs were built for."""
+    """The folder of torch. Ends the program if torch is missing or has another version than the programs were built
+    for."""
     cure = f"{sys.executable} -m pip install 'torch=={wanted}.*'"
     folders = package_folders("torch")
     if not folders:
@@ -50,7 +51,7 @@ def check_c_library(needed):
 
 
 def make_executable(program):
-    """Some tools that unpack drop the bits."""
+    """Sets the executable bits, which some unpacking tools drop."""
     if os.access(program, os.X_OK):
         return
     try:
@@ -60,7 +61,7 @@ def make_executable(program):
 
 
 def nvidia_folders_elsewhere(torch):
-    """Libraries of NVIDIA's wheels that do not lie beside torch, where its own run path would find them."""
+    """Folders of NVIDIA's wheels that are not beside torch, so that torch's run path does not find them."""
     beside = torch.parent / "nvidia"
     return [str(lib) for root in package_folders("nvidia") if root != beside for lib in sorted(root.glob("*/lib"))]
 

@@ -3,14 +3,14 @@
 // graph.
 #include "lanes.cuh"
 
-/// As the host fills it (kernel_parts/adamw_gpu.h): at most 4 KB, the limit of a kernel's arguments. A Piece ends with the
-/// number of its shard and that of its first block.
+/// Filled by the host (kernel_parts/adamw_gpu.h): at most 4 KB, the limit of a kernel's arguments. A Piece ends with
+/// the number of its shard and the number of its first block.
 template <class Piece, int size>
 struct PiecesOf {
   Piece pieces[size];
   int count;
 };
-/// Of one shard at one step.
+/// The factors of one shard at one step.
 struct Factors {
   float keep, step_size, root;
 };

@@ -32,7 +32,7 @@ __device__ inline __nv_bfloat16 narrow<__nv_bfloat16>(float x) {
   return __float2bfloat16_rn(x);
 }
 
-/// What one instruction moves: up to 16 bytes.
+/// The data that one instruction moves: up to 16 bytes.
 template <int bytes>
 struct MoveOf {
   using type = uint4;
@@ -55,7 +55,7 @@ __device__ inline void put_at(Move* to, Move v) {
   *to = v;
 }
 #ifdef __CUDA_ARCH__
-/// Stores of vectors as one instruction each: an assignment may be taken apart into stores of single numbers.
+/// Stores a vector by one instruction. The compiler may split an assignment into stores of single numbers.
 template <>
 __device__ inline void put_at(uint4* to, uint4 v) {
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
@@ -105,7 +105,7 @@ __device__ inline void store(T* to, const Wide<T> (&from)[N]) {
   Pack<T, N>::of(from).put(to);
 }
 
-/// join(join(a, b), c)... over the block, in every thread. Always in the same order. Every thread of the block's
+/// Returns join(join(a, b), c)... over the block to every thread, always in the same order. Every thread of the block's
 /// warps takes part.
 template <class W, class Join>
 __device__ inline W block_join(W value, const Join& join) {
@@ -137,10 +137,10 @@ __device__ inline W largest_of(const W (&numbers)[N]) {
   return largest;
 }
 
-/// Of a tensor whose largest absolute value is wanted: each part takes what some of the blocks find.
+/// The parts of a tensor's largest absolute value. Some of the blocks share a part.
 constexpr int kLargestParts = 512;
 
-/// `largest`: absolute, of what this thread wrote as T. Every thread of the block takes part.
+/// `largest`: the largest absolute value that this thread wrote as T. Every thread of the block takes part.
 template <class T>
 __device__ inline void note_largest(float* __restrict__ parts, Wide<T> largest) {
   largest = block_max(largest);

@@ -35,7 +35,7 @@ KINDS = {module.__name__: module.chart
 
 
 def write(path, data):
-    """By a temporary file and a rename, as every result."""
+    """Writes a temporary file and renames it, like every result."""
     unfinished = f"{path}.{os.getpid()}.tmp"
     with open(unfinished, "wb") as out:
         out.write(data)
@@ -43,7 +43,7 @@ def write(path, data):
 
 
 def library(cache):
-    """The charts' library, whose making takes seconds: one file for each version of vl-convert."""
+    """The charts' library, which takes seconds to make: one file for each version of vl-convert."""
     path = os.path.join(cache, f"vega-{vl_convert.__version__}.js")
     try:
         with open(path, encoding="utf-8") as file:
@@ -68,7 +68,8 @@ def draw(name, spec, job):
 
 
 def wait_for_job():
-    """Until the standard input ends. The first chart starts a JavaScript engine, so one is drawn meanwhile."""
+    """Waits until the standard input ends. Draws a chart meanwhile, because the first one starts a JavaScript
+    engine."""
     if not select.select([sys.stdin], [], [], 0)[0]:
         vl_convert.vegalite_to_svg({"mark": "point", "data": {"values": []}})
     sys.stdin.buffer.read()

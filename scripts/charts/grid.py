@@ -22,7 +22,7 @@ def _wide(low, high):
 
 
 def _y(column, values):
-    """Scale and axis of what a panel shows."""
+    """Scale and axis of a panel."""
     low, high = min(values), max(values)
     marks = None
     if _wide(low, high):

@@ -1,6 +1,5 @@
 """Peak memory of each rung: {"rows": [{"rung", "label", "allocated", "predicted", "parts": {name: amount}}]}. An amount
-is
-{"bytes", "text"}, or null where it is not known."""
+is {"bytes", "text"}, or null if it is not known."""
 
 from parts import layered, legend_below, quantity, rung_axis, tooltip
 from theme import PALETTE, TEXT
@@ -24,7 +23,7 @@ def _bars(rows, unit):
 
 
 def _label(row, unit):
-    """Beside the measured bar: its size, and how far the prediction is from it."""
+    """The text beside the measured bar: its size, and the error of the prediction."""
     end = max(amount["bytes"] for amount in (row["allocated"], row["predicted"]) if amount)
     return {"rung": row["rung"], "bar": MEASURED, "size": end / unit, "label": row["label"]}
 

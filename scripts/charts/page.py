@@ -24,7 +24,7 @@ function fit(part) {{
 
 
 def interactive(specs, library):
-    """What a page needs beside the places of its charts. No text of a chart ends the script element."""
+    """The scripts that a page needs besides the places of its charts. No text of a chart can end the script element."""
     charts = json.dumps(specs, separators=(",", ":")).replace("<", "\\u003c")
     return (f"<style>{theme.CSS}</style>\n<script>{library}</script>\n<script>\nconst charts = {charts};{_FIT}\n"
             "for (const [name, spec] of Object.entries(charts)) {\n"

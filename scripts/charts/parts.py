@@ -72,7 +72,7 @@ def where(test):
 
 
 def target_line(target):
-    """Dashed, across the picture of a loss, with its name."""
+    """A dashed line across a chart of losses, with its name."""
     y = {"datum": target["loss"]}
     text = {
         "type": "text",
@@ -88,7 +88,7 @@ def target_line(target):
 
 
 def legend_below():
-    """Side by side."""
+    """A legend with entries side by side."""
     return {"title": None, "orient": "bottom", "columns": 5, "columnPadding": 34}
 
 
@@ -99,18 +99,18 @@ def _by(field, names, values):
 
 
 def colour_by(field, names):
-    """Tells the lines of a chart apart, together with dash_by()."""
+    """Distinguishes the lines of a chart by colour, together with dash_by()."""
     return _by(field, names, [theme.PALETTE[i % len(theme.PALETTE)] for i in range(len(names))])
 
 
 def dash_by(field, names):
-    """Dashes where the colours come again."""
+    """Uses dashes if colours are repeated."""
     dashes = [[1, 0], [5, 3], [2, 2], [8, 3, 2, 3]]
     return _by(field, names, [dashes[i // len(theme.PALETTE) % len(dashes)] for i in range(len(names))])
 
 
 def strips(field, names, layers):
-    """A panel for each name, one below the other, so that nothing covers anything: `layers` in a strip each."""
+    """A panel for each name, one below the other, so that lines do not overlap. Each strip has `layers`."""
     header = {"labelAngle": 0, "labelAlign": "left", "labelPadding": 24, "labelLimit": NAME_WIDTH}
     return {"facet": {"row": {"field": field, "type": "nominal", "sort": names, "title": None, "header": header}},
             "spacing": 16,
@@ -118,5 +118,5 @@ def strips(field, names, layers):
 
 
 def distinct(values):
-    """Each once, in the order of the first."""
+    """Each value once, in the order of first use."""
     return list(dict.fromkeys(values))

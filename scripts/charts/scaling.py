@@ -7,7 +7,7 @@ from theme import MUTED
 
 
 def _place(index, count, ranks):
-    """The series stand side by side, so that their intervals don't cover each other."""
+    """Offsets series so that their intervals don't overlap."""
     apart = 0.02  # of a doubling
     return ranks * 2 ** (apart * (index - (count - 1) / 2))
 
@@ -21,7 +21,8 @@ def _values(series):
 
 
 def _ideal(series):
-    """How much more hardware there is, from the fewest ranks on; a line for all series that start with these."""
+    """The factor of additional hardware from the fewest ranks on. All series that start with this number of ranks share
+    a line."""
     lines = {}
     for line in series:
         growths = lines.setdefault(line["points"][0]["ranks"], {})

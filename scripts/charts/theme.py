@@ -1,8 +1,8 @@
 """Colours and type of the charts.
 
-A chart is drawn in the light colours; the style sheet exchanges them where the reader prefers dark, in an SVG file as
-well as in the page. The palette is readable on both, and people who see no red, no green or no blue can tell its
-colours apart (six of Okabe and Ito's, a little lighter or darker).
+A chart is drawn in the light colours. The style sheet exchanges them if the reader prefers dark, in an SVG file and in
+the page. The palette is readable on both. People with a colour vision deficiency can distinguish its colours (six of
+Okabe and Ito's, a little lighter or darker).
 """
 
 TEXT = "#1f2328"
@@ -55,7 +55,7 @@ CONFIG = {
 
 
 def _exchange(light, dark):
-    """The rule that shows a colour as another, wherever it fills or strokes."""
+    """The CSS rule that replaces a colour by another in fills and strokes."""
     return f'svg.marks [fill="{light}"]{{fill:{dark}}}svg.marks [stroke="{light}"]{{stroke:{dark}}}'
 
 

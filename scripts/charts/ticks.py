@@ -20,8 +20,7 @@ def _powers(base, stride, low, high):
 
 
 def logarithmic(low, high):
-    """1, 2 and 5 times powers of ten; over many decades powers of ten alone, or every second of them. 0 < low <=
-    high."""
+    """1, 2 and 5 times powers of ten. Over many decades only powers of ten, or every second one. 0 < low <= high."""
     ticks = _around([step * decade for decade in _powers(10, 1, low / 10, high) for step in (1, 2, 5)], low, high)
     stride = 0
     while len(ticks) > MOST:
@@ -41,7 +40,7 @@ def logarithmic_bytes(low, high):
 
 
 def linear_bytes(high):
-    """From zero on, in steps of a power of two."""
+    """From zero, in steps of a power of two."""
     step = 1
     while high / step > 6:
         step *= 2
@@ -66,7 +65,7 @@ def steps(first, last):
 
 
 def byte_unit(largest):
-    """The unit that the largest size of a chart is best read in: its bytes and its name."""
+    """The best unit for the largest size of a chart: its bytes and its name."""
     for size, name in ((1 << 30, "GiB"), (1 << 20, "MiB")):
         if largest >= size:
             return size, name

@@ -1,5 +1,4 @@
-"""Reads what each kernel of a cubin takes of a multiprocessor. A cubin is an ELF file with machine code for one kind of
-GPU."""
+"""Reads the resources of each kernel of a cubin. A cubin is an ELF file with machine code for one kind of GPU."""
 
 import struct
 from dataclasses import dataclass
@@ -8,8 +7,8 @@ MAGIC = b"\x7fELF"
 MACHINE = 190  # EM_CUDA
 SECTION = "<IIQQQQIIQQ"
 SYMBOL = "<IBBHQQ"
-# Sections .nv.info are lists of (format, attribute, size), where format 4 is followed by `size` bytes. In the one of
-# the whole file they are the number of a symbol and a value; in those of a kernel, values alone.
+# Sections .nv.info are lists of (format, attribute, size), where format 4 is followed by `size` bytes. In the section
+# of the whole file the bytes are the number of a symbol and a value; in the section of a kernel, only values.
 SIZED, REGISTERS, FRAME = 4, 0x2F, 0x11
 THREADS = (0x05, 0x10)  # at most, exactly
 
@@ -51,7 +50,7 @@ class Elf:
         return f"sm_{flags >> 8 & 0xFF if version >= 8 else flags & 0xFF}"
 
     def symbols(self):
-        """Names by number."""
+        """The names of symbols by number."""
         table = next(section for section, name in zip(self.sections, self.names) if name == ".symtab")
         step = struct.calcsize(SYMBOL)
         return [
@@ -69,7 +68,7 @@ class Elf:
 
 
 def kernels_of(image):
-    """Raises NoCubin where the bytes are none."""
+    """The kernels of a cubin. Raises NoCubin if the bytes are not a cubin."""
     elf = Elf(image)
     kernels = {name.removeprefix(".text."): Kernel(name.removeprefix(".text."), elf.arch())
                for name in elf.names if name.startswith(".text.")}

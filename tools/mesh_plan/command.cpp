@@ -32,7 +32,7 @@ struct MeshPlanRequest {
   TableForm form() const { return markdown ? TableForm::markdown : TableForm::text; }
 };
 
-/// A preset, or a file of fields; then fields one by one: {"llama-3.1-8b", "n_layers=16"}.
+/// Parses a preset, or a file of fields, followed by single fields: {"llama-3.1-8b", "n_layers=16"}.
 Json fields_of(const std::vector<std::string>& words) {
   Json fields = to_json(LlamaSpec{});
   for (const std::string& word : words) {

@@ -26,7 +26,7 @@ double merging_seconds(const ParallelConfig& mix, const TrainingProblem& problem
   return real(mix.cp - 1) * tokens * work.query_width * bytes / hardware.memory_bandwidth;
 }
 
-/// One micro-batch. A shared expert, or its backward, overlaps every second exchange.
+/// Seconds of one micro-batch. A shared expert, or its backward, overlaps every second exchange.
 double exposed_rows(const MixTraffic& rows, const ParallelConfig& mix, const TrainingProblem& problem,
                     const DecoderWork& work, const StageShare& stage, const Hardware& hardware) {
   const double tokens = real(mix.micro_batch * problem.seq_len) / real(mix.cp * mix.tp);
@@ -38,8 +38,8 @@ double exposed_rows(const MixTraffic& rows, const ParallelConfig& mix, const Tra
 }
 
 struct Exposed {
-  double in_pass = 0;  ///< every micro-batch waits for it, so the bubble contains it too
-  double beside = 0;   ///< once a step
+  double in_pass = 0;  ///< every micro-batch waits for it, so the bubble also contains it
+  double beside = 0;   ///< once per step
 };
 
 /// Parameters and gradients of the replicas. Forward gathers hide behind forwards, the rest behind backwards.

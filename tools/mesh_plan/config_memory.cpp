@@ -32,7 +32,7 @@ double gathered(const ParallelConfig& mix, const DecoderWork& work, const StageS
   const bool casts = bytes.weight != bytes.operand;  // the gathered tensor is the copy
   const double all = matrices * (bytes.operand + (casts ? 0 : bytes.copy));
   if (!casts || !stage.embedding) return all;
-  // An embedding is not cast. If the head uses it as its matrix, there is a copy too.
+  // An embedding is not cast. If the head uses it as its matrix, there is also a copy.
   return all + local.vocabulary * (bytes.weight - (work.tied ? 0 : bytes.operand));
 }
 
@@ -45,8 +45,8 @@ double tokens_of_chunk(double tokens, double row_bytes) {
 
 /// The loss computes the gradients of its input and of its matrix in the forward.
 struct HeadMemory {
-  double kept = 0;     ///< for the backward
-  double passing = 0;  ///< while the loss is computed
+  double kept = 0;     ///< kept for the backward
+  double passing = 0;  ///< held while the loss is computed
 };
 HeadMemory head_memory(const ParallelConfig& mix, const TrainingProblem& problem, const DecoderWork& work,
                        const LocalParameters& local) {

@@ -67,7 +67,7 @@ class Counting {
           ring_of(hardware_, mix_.tp * mix_.shard_ranks, copies));
   }
 
-  /// If routers send the same number of rows to each rank.
+  /// Assumes that routers send the same number of rows to each rank.
   void rows() {
     const double tokens = real(mix_.micro_batch * problem_.seq_len) / real(mix_.cp);
     const double each = tokens * work_.rows * work_.width * bytes_.activation;

@@ -8,7 +8,7 @@
 namespace optrush::mesh_plan {
 /// The traffic of a rank in a step for one purpose.
 struct MixTraffic {
-  std::string dimension;  ///< "dp", "cp", "ep", "tp", "pp"; dp x cp x ep is "dp" too
+  std::string dimension;  ///< "dp", "cp", "ep", "tp", "pp"; dp x cp x ep is also "dp"
   std::string what;       ///< "gradients", "parameters", "pieces", "sums", "keys", "rows", "boundaries"
   double bytes = 0;
   double rounds = 0;  ///< passes round the ring, or messages

@@ -9,7 +9,7 @@ bool better(const PlannedConfig& a, const PlannedConfig& b, PlanOrder order) {
   return a.cost.tokens_per_second > b.cost.tokens_per_second;
 }
 
-/// The best schedule that fits. If none does, the one that needs the least is noted.
+/// Finds the best schedule that fits. If none fits, records the one with the smallest need.
 void add_best(const ParallelConfig& sharded, PlanOrder order, MeshPlan& plan) {
   const double usable = kUsableMemory * plan.hardware.memory;
   std::optional<PlannedConfig> best;

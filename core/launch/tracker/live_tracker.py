@@ -1,12 +1,12 @@
 """Shows the steps of runs in TensorBoard or Weights & Biases while they are made: it follows metrics.jsonl of every run
 of a report.
 
-    live_tracker.py TRACKER REPORT FOLDER EXPERIMENT     until there is a file FOLDER/end; what is there then is written
-    first live_tracker.py TRACKER                              exits with 3 where the tracker's package is missing,
-    whose name it prints
+    live_tracker.py TRACKER REPORT FOLDER EXPERIMENT     runs until FOLDER/end exists, and writes the remaining steps
+    live_tracker.py TRACKER                              exits with 3 if the tracker's package is missing, and prints
+                                                         its name
 
-A step that a run makes again after a fault or a --resume is written once: logged.json keeps, by run, the last one
-written.
+A step that a run repeats after a fault or a --resume is written once: logged.json has the last written step of each
+run.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ class WeightsAndBiases:
     def __init__(self, folder, run, identity, experiment, spec):
         import wandb
 
-        # One offline run after another of the same id is one run where they are synchronized.
+        # When offline runs with the same id are synchronized, they become one run.
         self.run = wandb.init(mode="offline", dir=str(folder), project=experiment, name=run, group=spec.get("rung", ""),
                               id=identity, resume="allow",
                               reinit="create_new", config=spec,
@@ -80,7 +80,7 @@ def number(value):
 
 
 def values_of(line):
-    """What a line of metrics.jsonl says of a step."""
+    """The values of a step in a line of metrics.jsonl."""
     if line.get("event") == "validation":
         return {"validation_loss": line["loss"]} if number(line.get("loss")) else {}
     values = {name: line[name] for name in VALUES if number(line.get(name))}
@@ -94,7 +94,7 @@ def values_of(line):
 
 
 class Run:
-    """One run of the report, over all of its starts."""
+    """One run of the report, including all of its starts."""
 
     def __init__(self, folder, out, logged):
         self.folder, self.out, self.logged = folder, out, logged
@@ -103,7 +103,7 @@ class Run:
         self.mark, self.spec, self.writer = None, None, None
 
     def lines(self):
-        """Whole lines that were added; of a start that has ended first those that it left."""
+        """The new complete lines. If a start has ended, its remaining lines come first."""
         present = self.present()
         if self.file is None or (present is not None and not os.path.samestat(present, os.fstat(self.file.fileno()))):
             if self.file is not None:
@@ -122,7 +122,7 @@ class Run:
         return None
 
     def opened(self):
-        """Kept open: the number of a file that is removed may be that of the next one."""
+        """The file. It is kept open, because a new file could get the inode number of a removed one."""
         for file in self.files:
             try:
                 return open(file, "rb")
@@ -142,7 +142,7 @@ class Run:
                 yield line
 
     def read_spec(self):
-        """Another spec in the same folder is another run, and gets a name of its own."""
+        """Reads the spec. A run with another spec in the same folder is a new run with a new name."""
         try:
             spec = json.loads((self.folder / "spec.json").read_text())
         except (OSError, ValueError):
@@ -171,7 +171,7 @@ class Run:
             if self.writer is None:
                 self.writer = kind(self.out, name, identity=last["id"], experiment=experiment, spec=self.spec)
             if values:
-                # A validation is of the parameters after the step before.
+                # A validation uses the parameters after the previous step.
                 self.writer.log(line["step"] - (what == "validation"), values, line.get("time", time.time()))
             last[what] = line["step"]
             wrote = True

@@ -30,7 +30,7 @@ def tensorboard(job):
         missing("torch")
     for run in job["runs"]:
         writer = SummaryWriter(os.path.join(job["folder"], run["id"]))
-        # The relative time that TensorBoard shows is then that of the training.
+        # The relative time in TensorBoard is then the training time.
         at = time.time() - sum(step["seconds"] for step in run["steps"])
         for step in run["steps"]:
             at += step["seconds"]

@@ -245,7 +245,7 @@ def set_options(build, device):
     options = inductor_config.aot_inductor
     options.output_path = str(build)
     options.package = True
-    # The process that loads the code has opened LibTorch's libraries. "libtorch.so" would load those of the GPU too.
+    # The process that loads the code has opened LibTorch's libraries. "libtorch.so" would also load the GPU's.
     options.link_libtorch = False
     # The code between the kernels is long and computes nothing, but a GPU may wait for it.
     if device == "cpu":

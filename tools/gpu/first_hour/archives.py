@@ -1,4 +1,5 @@
-"""The results of the calls so far as a few archives of limited size, which the next call unpacks on a bare machine."""
+"""Packs the results of the calls so far into a few archives of limited size, which the next call unpacks on a new
+machine."""
 import functools
 import os
 import zipfile
@@ -13,7 +14,7 @@ GROUPS = ("findings", "cache", "traces")
 
 
 def group_of(path):
-    """Of a path below the work folder."""
+    """The group of a path below the work folder."""
     if path.parts[0] == "cache":
         return "cache"
     return "traces" if path.name.startswith("trace.json") else "findings"
@@ -26,8 +27,7 @@ def compressed_bytes(file):
 
 @functools.cache
 def compressed_bytes_of(file, _changed, _size):
-    """A file that has not changed is not compressed again to know its size: most of what a call keeps is compiled
-    code."""
+    """The compressed size. It is cached for unchanged files, because most files of a call are compiled code."""
     packer, size = zlib.compressobj(6, zlib.DEFLATED, -15), 0
     with open(file, "rb") as data:
         while piece := data.read(1 << 20):
@@ -36,7 +36,7 @@ def compressed_bytes_of(file, _changed, _size):
 
 
 def planned(work, skipped):
-    """Lists of files, one for each archive, and the files that have no place."""
+    """Lists of files, one for each archive, and the files for which there is no room."""
     by_group = {group: [] for group in GROUPS}
     for folder, folders, names in os.walk(work):
         folders[:] = sorted(name for name in folders if Path(folder, name).relative_to(work).parts[0] not in skipped)
@@ -64,8 +64,8 @@ def planned(work, skipped):
 
 
 def pack(work, results, skipped=()):
-    """Writes the archives of all below `work` except the folders `skipped`. Returns the files that have no place in
-    them."""
+    """Writes the archives of all files below `work` except the folders `skipped`. Returns the files for which there is
+    no room."""
     results.mkdir(parents=True, exist_ok=True)
     archives, left_out = planned(work, skipped)
     for number, files in enumerate(archives):
@@ -81,7 +81,7 @@ def pack(work, results, skipped=()):
 
 
 def unpack(results, work):
-    """Returns how many archives there were."""
+    """Unpacks the archives. Returns their number."""
     found = [results / NAME.format(number) for number in range(FILES) if (results / NAME.format(number)).exists()]
     for archive in found:
         with zipfile.ZipFile(archive) as opened:

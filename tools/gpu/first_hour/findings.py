@@ -1,4 +1,4 @@
-"""What is known now: the table of predictions and measurements, from what the steps have left."""
+"""The table of predictions and measurements, from the results of the steps."""
 import json
 import re
 import statistics
@@ -25,7 +25,7 @@ def read(file):
 
 
 def runs_of(report):
-    """Results of a report's runs by the name of the rung; also where no report was written."""
+    """The results of a report's runs by the name of the rung, also if no report was written."""
     variants = read(report / "variants.json") or []
     names = {variant["index"]: variant["name"] for variant in variants}
     found = defaultdict(list)
@@ -41,7 +41,7 @@ def speed_of(results):
 
 
 def rungs_of(report):
-    """The last word on each rung: its speed, memory and launches, or why there is none."""
+    """The final result of each rung: its speed, memory and launches, or the reason why there is none."""
     rungs = {}
     for name, results in runs_of(report).items():
         good = [result for result in results if result["status"] == "ok" and result.get("tokens_per_second")]
@@ -57,7 +57,8 @@ def rungs_of(report):
 
 
 def best_rungs(machine):
-    """Of the flagship: the fastest of ours without a compiler, of ours with one, and of PyTorch's own; what has run."""
+    """The best rungs of the flagship that have run: the fastest of ours without a compiler, of ours with one, and of
+    PyTorch's."""
     speeds = {}
     for label in ("eager", "compiled"):
         for name, rung in rungs_of(machine / "reports/flagship" / label).items():
@@ -84,7 +85,7 @@ def shown(quantity, value):
 
 
 class Table:
-    """Rows (what, predicted, measured). On a stand-in speeds are left out and each row says what it is of."""
+    """Rows (name, predicted, measured). On a stand-in, speeds are left out and each row states its source."""
 
     def __init__(self, card):
         self.stand_in = card.startswith(STAND_IN)
@@ -152,7 +153,7 @@ def rung_rows(table, step, rungs, predicted, peak):
 
 
 def setup_rows(table, report):
-    """Where the time of a run goes before its first step, by the median of the runs that have not compiled."""
+    """The time of a run before its first step by part, as the median of the runs that have not compiled."""
     seconds, whole = defaultdict(list), []
     for file in sorted(report.glob("runs/*-r*/metrics.jsonl")):
         event = next(
@@ -190,7 +191,7 @@ def trace_rows(table, report, predicted):
 
 
 def bandwidth_rows(table, report):
-    """Of kernels.lua: what a whole forward and backward of each form takes."""
+    """Rows for kernels.lua: the time of a whole forward and backward of each form."""
     for name, rung in rungs_of(report).items():
         if rung["status"] == "ok":
             table.add(
@@ -201,13 +202,13 @@ def bandwidth_rows(table, report):
 
 
 def cases_left(outputs):
-    """Of a check: how many cases its time had no room for."""
+    """The number of cases for which a check had no time."""
     check = read(outputs / "check.json")
     return check["counts"]["not run"] if check else 0
 
 
 def count_rows(table, step, folder, state):
-    """Of test programs, checks and checkers."""
+    """Rows for test programs, checks and checkers."""
     for what, expected in step.expected.items():
         found = None
         if what == "tests that failed" and (tests := read(folder / "tests.json")):
@@ -223,7 +224,7 @@ def count_rows(table, step, folder, state):
 
 
 def table_of(machine, card, steps):
-    """Of a machine's folder; `steps`: what became of each."""
+    """The table of a machine's folder. `steps`: the outcome of each step."""
     table = Table(card)
     predicted = predicted_rungs(machine / "outputs/plans/plans.json", card)
     page = read(machine / "outputs/doctor/doctor.json")
@@ -251,7 +252,7 @@ def table_of(machine, card, steps):
 
 
 def page_of(machine, card, steps):
-    """findings.md."""
+    """The text of findings.md."""
     lines = [f"# {card}", ""]
     if card.startswith(STAND_IN):
         lines += [NOTHING_COMPUTED, ""]

@@ -1,5 +1,4 @@
-"""What a card should do with the flagship, by its plans: times of parts over the rates that are expected of the
-card."""
+"""Predicts the flagship on a card from its plans: the work of each part divided by the expected rate of the card."""
 
 import json
 from types import SimpleNamespace
@@ -18,7 +17,7 @@ LAUNCH = 4.5e-6  # seconds of the host for each kernel
 
 
 def rates_of(card):
-    """Of the name that the driver gives it; None: nothing is expected of its speed."""
+    """The rates for the name that the driver gives the card; None: there is no expectation of its speed."""
     return next((rates for name, rates in RATES.items() if name in card), None)
 
 
@@ -45,7 +44,7 @@ def predicted_rung(variant, plan, rates):
 
 
 def predicted_rungs(plans_file, card):
-    """By name of the rung; none where the plans are not there."""
+    """Predictions by name of the rung; empty if there are no plans."""
     try:
         experiments = json.loads(plans_file.read_text())
     except (OSError, ValueError):

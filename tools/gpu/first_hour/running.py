@@ -1,4 +1,4 @@
-"""Runs a step's program with a time limit and ends all that it started."""
+"""Runs the program of a step with a time limit, and ends all processes that it started."""
 import contextlib
 import os
 import signal
@@ -10,7 +10,8 @@ GRACE = 20  # seconds for a program to save its results
 
 
 def processes_of(session):
-    """Programs may have started others in groups of their own; all have the session of the step."""
+    """The processes of a session. Programs may have started others in separate groups, but all are in the session of
+    the step."""
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -23,7 +24,7 @@ def processes_of(session):
 
 
 def kill_all_of(session):
-    """Returns when none is left; a process that waits for a device may take a while."""
+    """Kills them. Returns when none is left; a process that waits for a device may take a while."""
     until = time.monotonic() + GRACE
     while (processes := list(processes_of(session))) and time.monotonic() < until:
         for process in processes:
@@ -33,7 +34,7 @@ def kill_all_of(session):
 
 
 class Runner:
-    """One program at a time. `stop` may be called from a signal handler."""
+    """Runs one program at a time. `stop` may be called from a signal handler."""
 
     def __init__(self):
         self.stopped_by = 0  # the number of a signal
@@ -42,7 +43,8 @@ class Runner:
         self.stopped_by = self.stopped_by or number
 
     def run(self, command, environment, folder, seconds, stdout=""):
-        """What became of it: "ok", "failed", "time limit" or "stopped", its exit code and the seconds that it took."""
+        """Runs a program. Returns "ok", "failed", "time limit" or "stopped", its exit code and the seconds that it
+        took."""
         started = time.monotonic()
         with open(folder / "log.txt", "ab") as log, open(
             folder / (stdout or "log.txt"), "wb" if stdout else "ab"
@@ -74,7 +76,7 @@ class Runner:
         return ("stopped" if self.stopped_by else "time limit"), code, spent
 
     def _wait(self, process, until, whatever=False):
-        """Whether it has ended by itself."""
+        """Waits for the end of the program. Returns False at the time limit, or if the step is stopped."""
         while process.poll() is None:
             if time.monotonic() >= until or (self.stopped_by and not whatever):
                 return False

@@ -1,8 +1,9 @@
-"""The stages of a GPU's first hour: what runs in which call, how long it may take, and what is expected of it.
+"""The stages of a GPU's first hour: the steps of each call, their time limits, and the expected results.
 
-A stage is a call of `stage N` that ends within its minutes. Each step is a program with a time limit. A step that a
-limit or a signal has ended goes on in the next call where the program can (`optrush run --resume`), else it begins
-again."""
+A stage is a call of `stage N` that ends within its minutes. Each step is a program with a time limit. If a limit or a
+signal has ended a step, the next call continues it if the program can (`optrush run --resume`), and otherwise repeats
+it.
+"""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ LARGE = 100e9  # bytes of a card: as flagship.lua
 
 @dataclass(frozen=True)
 class Places:
-    """What a step is run with: where it reads and writes, and on which card."""
+    """The environment of a step: its folders and the card."""
     python: str
     package: Path       # the installed wheel
     reports: Path
@@ -49,7 +50,7 @@ class Step:
 
 
 def not_compared(at):
-    """A stand-in computes nothing that compiled code could be compared with."""
+    """Options for the stand-in, which computes no values to compare compiled code with."""
     return ["--set", "compile.self_check=false"] if at.stand_in else []
 
 
@@ -80,7 +81,7 @@ def memcheck_step(program, minutes):
 
 
 def check_step(name, title, minutes, *selected, without_values=()):
-    """Its cases are kept, so that the next call goes on. `without_values`: also said on the stand-in."""
+    """A check. Its cases are kept, so the next call continues it. `without_values` is added on the stand-in."""
     def command(at):
         words = ["--without-values", *without_values] if at.stand_in else []
         return at.optrush(
@@ -102,7 +103,7 @@ def check_step(name, title, minutes, *selected, without_values=()):
 
 
 def larger(at):
-    """On a large card larger batches; else the tuned compilers of both sides."""
+    """Larger batches on a large card, otherwise the tuned compilers of both sides."""
     if at.memory_bytes >= LARGE:
         return ["micro-batch 8", "compile", "micro-batch 16"]
     return ["compile", "compile, max-autotune", "torch.compile max-autotune"]

@@ -3,7 +3,7 @@
 #include "adamw.cuh"
 
 constexpr int kPieces = 48, kWarps = 8, kRounds = 4, kLanes = 8, kBlock = 32 * kLanes;
-// As code.h has them.
+// The same as in code.h.
 constexpr int kFirstBucket = (127 - 23) << 7, kBuckets = (127 << 7) + 1 - kFirstBucket;
 
 struct Piece {
@@ -58,14 +58,14 @@ __device__ inline float warp_max(float value) {
   return value;
 }
 
-/// As pieces.h has them.
+/// The same as in pieces.h.
 __device__ inline unsigned mixed(unsigned bits) {
   bits = (bits ^ (bits >> 16)) * 0x85EBCA6Bu;
   bits = (bits ^ (bits >> 13)) * 0xC2B2AE35u;
   return bits ^ (bits >> 16);
 }
 
-/// As it is in memory: of bf16 rounded up with the probability of the distance from the lower neighbour.
+/// The value for memory. For bf16 it is rounded up with the probability of its distance from the lower neighbour.
 template <class W>
 __device__ inline float stochastically_rounded(float value, unsigned) {
   return value;
@@ -76,7 +76,8 @@ __device__ inline float stochastically_rounded<__nv_bfloat16>(float value, unsig
   return __int_as_float(static_cast<int>((static_cast<unsigned>(__float_as_int(value)) + (mixed(random) & 0xFFFFu)) & 0xFFFF0000u));
 }
 
-/// G: type of the gradients, W: of the data. Whole packs where every address starts at one, else number by number.
+/// G: type of the gradients, W: of the data. Moves whole packs if every address is aligned to one, otherwise single
+/// numbers.
 template <class G, class W, bool packed>
 __global__ void update(Pieces all, const Factors* factors, const float* skip, const Tables* tables, float beta1, float beta2,
                        float eps, const float* steps, unsigned seed) {

@@ -28,7 +28,7 @@ __device__ inline void update_one(float g, float& master, float& first, float& s
   master = master * f.keep - f.step_size * (first / (sqrtf(second) * f.root + eps));
 }
 
-/// G: type of the gradients. Whole packs where every address starts at 16 bytes, else number by number.
+/// G: type of the gradients. Moves whole packs if every address is aligned to 16 bytes, otherwise single numbers.
 template <class G, bool writes_weight, bool packed>
 __global__ void update(Pieces all, const Factors* factors, const float* skip, float beta1, float beta2, float eps) {
   if (skipped(skip)) return;

@@ -1,6 +1,6 @@
-// A matrix in 8 bits (arXiv:2209.05433): the largest value, then the numbers over the scale that it gives,
-// row by row and, where they are wanted so, as the transpose, in one pass. A block has a tile, which it turns
-// round in shared memory.
+// A matrix in 8 bits (arXiv:2209.05433): one kernel finds the largest value. Another divides the numbers by the scale,
+// and writes them row by row and, on request, as the transpose, in one pass. A block has a tile, which it transposes in
+// shared memory.
 #include "lanes.cuh"
 
 constexpr int kThreads = 256;
@@ -10,7 +10,7 @@ constexpr int kStride = kTileRows + 4;
 // Below this a matrix counts as zero, and its scale stays finite.
 constexpr float kSmallest = 1e-12f;
 
-/// The nearest number of 1 + exponent + mantissa bits, ties to even. x is none beyond the largest.
+/// The nearest number of 1 + exponent + mantissa bits, ties to even. x is not beyond the largest number.
 template <int mantissa>
 __device__ inline unsigned char to_8_bits(float x) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
@@ -25,8 +25,8 @@ __device__ inline unsigned char to_8_bits(float x) {
   const unsigned int all = static_cast<unsigned int>(__float_as_int(x)), sign = all >> 24 & 0x80u,
                      bits = all & 0x7FFFFFFFu;
   if (bits > 0x7F800000u) return 0x7Fu;
-  // Smaller than the smallest normal number: beside this one the last bit of a sum is the smallest number
-  // there is.
+  // Smaller than the smallest normal number: added to this one, the last bit of the sum is the smallest number of the
+  // type.
   constexpr unsigned int kNormal = static_cast<unsigned int>(128 - kBias) << 23;
   constexpr unsigned int kAligned = static_cast<unsigned int>(128 - kBias + kShift) << 23;
   if (bits < kNormal) {
@@ -41,7 +41,7 @@ __device__ inline unsigned char to_8_bits(float x) {
 #endif
 }
 
-/// The columns of a block's tile, which is in shared memory column by column, as rows of the transpose.
+/// Writes the columns of a block's tile, which are in shared memory column by column, as rows of the transpose.
 __device__ inline void write_columns(const unsigned int* tile, unsigned char* __restrict__ transposed,
                                      long long first_row, long long first_column, long long rows,
                                      long long columns) {
@@ -55,7 +55,7 @@ __device__ inline void write_columns(const unsigned int* tile, unsigned char* __
   }
 }
 
-/// Of |x|, by block. `count` is a multiple of N.
+/// The largest |x| of each block. `count` is a multiple of N.
 template <class T, int N>
 __global__ void largest_parts(const T* __restrict__ x, float* __restrict__ parts, long long count) {
   float largest = 0;
@@ -70,9 +70,9 @@ __global__ void largest_parts(const T* __restrict__ x, float* __restrict__ parts
   if (threadIdx.x == 0) parts[blockIdx.x] = largest;
 }
 
-/// x (rows, columns) to values (rows, columns), whose rows are all_columns apart, and, where `turns`, to
-/// transposed (columns, rows). Columns are multiples of 16, and rows where `turns`. values and transposed times
-/// scale are x.
+/// x (rows, columns) to values (rows, columns), whose rows are all_columns apart, and, if `turns`, to transposed
+/// (columns, rows). The number of columns is a multiple of 16, and if `turns`, so is the number of rows. values and
+/// transposed times scale are x.
 template <class T, int N, int mantissa, bool turns>
 __global__ void quantize(const T* __restrict__ x, const float* __restrict__ parts, int part_count,
                          unsigned char* __restrict__ values, unsigned char* __restrict__ transposed,

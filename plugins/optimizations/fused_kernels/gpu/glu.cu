@@ -3,13 +3,13 @@
 
 __device__ inline double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 
-/// Two instructions of the special-function unit in place of some thirty. The exponential is off by at most 2 +
-/// 1.2 |x| units in the last place, the quotient by 2, so the sigmoid by 1e-6 of itself for |x| < 10, by 7e-6 where
-/// it is 1e-38; below that it is 0.
+/// Two instructions of the special-function unit instead of about thirty. The exponential is off by at most 2 + 1.2 |x|
+/// units in the last place, the quotient by 2, so the sigmoid by 1e-6 of itself for |x| < 10, by 7e-6 where it is
+/// 1e-38; below that it is 0.
 __device__ inline float sigmoid(float x) { return __fdividef(1.0f, 1.0f + __expf(-x)); }
 
-/// The activation of the gate is x * sigmoid(argument of x): see Gate. `x` is bounded where the cube may overflow;
-/// the sigmoid is 0 or 1 there.
+/// The activation of the gate is x * sigmoid(argument of x): see Gate. `x` is clamped if the cube may overflow; the
+/// sigmoid is then 0 or 1.
 template <class W, bool kGelu>
 struct Argument {
   W x, value, slope;
@@ -40,7 +40,7 @@ __global__ void glu_forward(const T* __restrict__ gate, const T* __restrict__ up
   if (largest != nullptr) note_largest<T>(largest, most);
 }
 
-/// `largest`: the parts of the gate's gradient, then those of up's.
+/// `largest`: the parts for the gate's gradient, then the parts for up's gradient.
 template <class T, int N, bool kGelu>
 __global__ void glu_backward(const T* __restrict__ gate, const T* __restrict__ up,
                                 const T* __restrict__ out_gradient, T* __restrict__ gate_gradient,

@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(threads, 1)
   Pack<D, N> deltas[adds ? steps : 1];
   Pack<W, N> weights[steps];
 #pragma unroll
-  for (int step = 0; step < steps; ++step) {  // every load is under way before the first is waited for
+  for (int step = 0; step < steps; ++step) {  // all loads start before the thread waits for the first one
     const int column = (step * threads + static_cast<int>(threadIdx.x)) * N;
     if (column >= width) continue;
     given[step] = Pack<S, N>::at(x + row + column);
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(threads, 1)
 }
 
 /// Each block takes every gridDim.x-th row and keeps its part of the weight's gradient in registers. `largest`: of
-/// delta's gradient, whose type D is S where the two gradients are one.
+/// delta's gradient. Its type D is S if the two gradients are one tensor.
 template <class S, class D, class O, int N, int steps, int threads, bool adds, bool lowers>
 __global__ void __launch_bounds__(threads, 1)
     norm_backward(const S* __restrict__ s, const Wide<S>* __restrict__ rstd, const Wide<S>* __restrict__ weight,
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(threads, 1)
     W along = 0;
     if constexpr (adds) {
 #pragma unroll
-      for (int step = 0; step < steps; ++step) {  // wanted at the end only, but under way before the sum
+      for (int step = 0; step < steps; ++step) {  // needed only at the end, but started before the sum
         const int column = (step * threads + static_cast<int>(threadIdx.x)) * N;
         if (column < width) residuals[step] = Pack<S, N>::at(sum_gradient + row + column);
       }

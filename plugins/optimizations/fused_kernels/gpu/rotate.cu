@@ -1,4 +1,4 @@
-// Rotary position embedding (arXiv:2104.09864): a block takes the query and key heads of one token, a thread N
+// Rotary position embedding (arXiv:2104.09864): a block rotates the query and key heads of one token, and a thread N
 // neighbours of both halves of a head. Rotating back is the same with the sines exchanged.
 #include "lanes.cuh"
 

@@ -1,21 +1,21 @@
 // Softmax cross entropy and its gradient in place (running maximum and sum: arXiv:1805.02867): a block takes a
-// row, N neighbours a load. The second look at the row begins where the first one ended: what was read last is
-// most likely still in the second cache.
+// row, N neighbours a load. The second pass over the row begins at the end of the first one, because the last numbers
+// are most likely still in the L2 cache.
 #include "lanes.cuh"
 
 __device__ inline double exponential(double x) { return exp(x); }
-/// Off by at most 2 + 1.2 |x| units in the last place, where e^x is the less the larger that is.
+/// Its error is at most 2 + 1.2 |x| units in the last place. The larger the error, the smaller e^x.
 __device__ inline float exponential(float x) { return __expf(x); }
 
 __device__ inline double hyperbolic_tangent(double x) { return tanh(x); }
 __device__ inline float hyperbolic_tangent(float x) { return tanhf(x); }
 
-/// Logits as they are.
+/// Logits without a cap.
 template <class W, bool capped>
 struct Cap {
   __device__ explicit Cap(double) {}
   __device__ W operator()(W logit) const { return logit; }
-  /// Of the cap at a logit behind it.
+  /// The derivative of the cap at a capped logit.
   __device__ W slope(W) const { return W(1); }
 };
 /// cap tanh(logit / cap)
@@ -31,7 +31,7 @@ struct Cap<W, true> {
 };
 
 constexpr int kThreads = 1024;
-/// Packs of a thread whose loads are under way at a time.
+/// The number of packs that a thread loads at the same time.
 constexpr int kTogether = 4;
 
 template <class T, int N, bool gradient, bool capped>
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         W larger = top;
 #pragma unroll
         for (int j = 0; j < N; ++j) {
-          values[j] = column + j < width ? cap(values[j]) : lowest;  // behind the end of the row
+          values[j] = column + j < width ? cap(values[j]) : lowest;  // beyond the end of the row
           larger = max(larger, values[j]);
         }
         sum *= exponential(top - larger);

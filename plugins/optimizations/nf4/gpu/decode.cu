@@ -1,9 +1,9 @@
 // Decoding numbers of 4 bits (arXiv:2305.14314). A thread has 16 of them, which lie in one block: it reads 8 bytes and a scale,
-// and looks the numbers up in a table that has each of them in a bank of shared memory of its own.
+// and looks the numbers up in a table with each number in a separate bank of shared memory.
 #include "lanes.cuh"
 
 constexpr int kThreads = 256, kLanes = 16;
-// As numbers.h has them.
+// The same as in numbers.h.
 constexpr int kBlock = 64, kScales = 256;
 __device__ const float kNumbers[16] = {-1.0f,
                                        -0.6961928009986877f,
@@ -22,7 +22,7 @@ __device__ const float kNumbers[16] = {-1.0f,
                                        0.7229568362236023f,
                                        1.0f};
 
-/// As the host fills it.
+/// Filled by the host.
 struct Encoded {
   const unsigned char* numbers;
   const float* scales;
@@ -38,7 +38,7 @@ __device__ inline float scale_of(const Encoded& from, long long block) {
   return __fadd_rn(from.scale_means[group], __fmul_rn(static_cast<float>(from.scale_codes[block]), from.scale_steps[group]));
 }
 
-/// Whole packs where both addresses start at one, else number by number.
+/// Moves whole packs if both addresses are aligned to one, otherwise single numbers.
 template <class T, bool packed>
 __global__ void decode(Encoded from, T* to) {
   __shared__ float table[16];
