@@ -88,7 +88,7 @@ def moved(event):
         return float(event["args"]["Concrete Inputs"][0])
     if not given:
         return 0.0
-    if event["name"] == "aten::_fused_adamw_":  # parameters and two moments are written as well
+    if event["name"] == "aten::_fused_adamw_":  # parameters and two moments are also written
         return 7 / 4 * sum(count * size for count, size in given)
     reduces = event["name"] in ("aten::sum", "aten::mean", "aten::linalg_vector_norm", "aten::_foreach_norm")
     fills = event["name"] in ("aten::fill_", "aten::zero_")

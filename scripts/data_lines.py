@@ -15,8 +15,8 @@ WORDS = {
     "Invalid \\escape": "a backslash precedes a character that JSON does not escape",
     "Invalid \\uXXXX escape": "\\u needs four hexadecimal digits",
     "Extra data": "text follows the object",
-    "Illegal trailing comma before end of object": "a comma stands before the closing bracket",
-    "Illegal trailing comma before end of array": "a comma stands before the closing bracket",
+    "Illegal trailing comma before end of object": "there is a comma before the closing bracket",
+    "Illegal trailing comma before end of array": "there is a comma before the closing bracket",
 }
 
 

@@ -1,4 +1,4 @@
--- A model of your own in the place of an experiment's: --arg checkpoint=FOLDER names its Hugging Face folder.
+-- Your own model instead of an experiment's: --arg checkpoint=FOLDER names its Hugging Face folder.
 --
 --   local own = require "own_model"
 --   local model = own.model(rush.llama "tiny")

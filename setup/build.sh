@@ -34,7 +34,7 @@ configure() {
 build() {
   if [[ ! -f $build/build.ninja ]] || ! stamp_is "configure-${build##*/}" "$(configure_inputs)"; then configure; fi
   if on_terminal; then
-    ninja -C "$build" -j "$(build_jobs)" "$@" >&2 || fail "the build failed" "the first error stands after the first line FAILED"
+    ninja -C "$build" -j "$(build_jobs)" "$@" >&2 || fail "the build failed" "the first error is after the first line FAILED"
   else
     logged ninja -C "$build" -j "$(build_jobs)" "$@"
   fi

@@ -48,7 +48,7 @@ logged() {
   printf -- '--- %s\n' "$*" >>"$log"
   if ! "$@" 2>&1 | progress; then
     tail -n "+$((before + 2))" "$log" | tail -n 40 >&2
-    fail "this command failed: $*" "the whole output is in $log; once the cause is gone, the same start goes on from here"
+    fail "this command failed: $*" "the whole output is in $log; once the cause is gone, the same start continues from here"
   fi
 }
 

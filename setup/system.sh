@@ -30,7 +30,7 @@ install_listed() {
   find_missing_packages "$1"
   if ((${#missing[@]})); then
     if ! apt_prefix; then
-      say "system packages are missing, and installing them takes root or sudo. Let somebody run this, then start again:"
+      say "system packages are missing, and installing them takes root or sudo. Ask an administrator to run this, then start again:"
       printf '  apt-get update && apt-get install -y --no-install-recommends %s\n' "${missing[*]}" >&2
       return 1
     fi

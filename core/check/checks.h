@@ -13,11 +13,11 @@ namespace optrush {
 std::string check_gradients(const CheckCase&, const CheckContext&);
 
 /// Runs each Differentiable of the stack in each type that training uses, and compares it with fp64 on the
-/// same numbers. Returns a list of what was compared. Throws a Skip if the stack calls none.
+/// same numbers. Returns a list of the comparisons. Throws a Skip if the stack calls none.
 std::string check_types(const CheckCase&, const CheckContext&);
 
 /// Trains the stack, saves its state in memory, and continues from it in a second run. Each step must equal
-/// that of the uninterrupted run, bit by bit if the device is deterministic. Also throws an Error if
+/// the step of the uninterrupted run, bit by bit if the device is deterministic. Also throws an Error if
 /// Optimizer::state() has a tensor of the wrong size or two with one name.
 std::string check_resume(const CheckCase&, const CheckContext&);
 }  // namespace optrush

@@ -72,8 +72,8 @@ std::string checked(const CheckCase& c, const CheckContext& context, StackCheck&
   if (c.kind == CheckKind::types) return check_types(c, context);
   if (c.kind == CheckKind::resume) return check_resume(c, context);
   std::string found = stacks.run(c);
-  // While the simulated device is open, LibTorch treats it as the process's accelerator, and autograd no
-  // longer finds the streams of a GPU.
+  // While the simulated device is open, LibTorch treats it as the process's accelerator, and autograd does
+  // not find the streams of a GPU.
   if (!context.device.is_cpu()) return found;
   const OnTwoRanks ranks = on_two_ranks(c, context.catalogue);
   if (const auto& e = ranks.refusal) throw Refused(Error(e->code(), std::string("on 2 ranks: ") + e->what()));

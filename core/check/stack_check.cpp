@@ -89,9 +89,9 @@ struct Tolerance {
   double later_norm = 0;
 };
 
-/// Tolerances for losses are those of the gate. Gradients are compared as well, because AdamW's updates do
-/// not depend on their scale. In low precision a matrix shows individual roundings, which a loss averages
-/// over all tokens.
+/// Losses have the tolerances of the gate. Gradients are also compared, because AdamW's updates do not depend
+/// on their scale. In low precision a matrix shows individual roundings, which a loss averages over all
+/// tokens.
 Tolerance tolerance_for(Effect effect) {
   switch (effect) {
     case Effect::exact:

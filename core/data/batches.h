@@ -30,7 +30,7 @@ class Batches {
   /// `lay`: places documents in sequences, for data of documents.
   Batches(const RunSpec&, const Model&, const Mesh&, at::Device, const LayRows& lay = one_document_each);
   std::vector<Batch> step(int64_t step) const;
-  /// Makes step `step` start with sample `sample`, whatever was read before.
+  /// Makes step `step` start with sample `sample`, independent of earlier reads.
   void go_on(int64_t step, int64_t sample);
   /// The number of the first sample of a step, over all ranks.
   int64_t first_sample(int64_t step) const;

@@ -142,7 +142,7 @@ std::span<const TokenSpan> Documents::trained(int64_t document) const {
   return part_of(trained_, trained_begins_, document);
 }
 
-/// Adds one token per byte and a final 0, because the end of a text is learned as well.
+/// Adds one token per byte and a final 0, because the end of a text is also learned.
 void Documents::add_text(const std::string& prompt, const std::string& completion) {
   for (const std::string& part : {prompt, completion})
     for (const char c : part) add(static_cast<unsigned char>(c));

@@ -161,7 +161,7 @@ struct Group::State {
     pending.state_->groups = groups;
     pending.state_->kept = std::move(kept);
     pending.state_->then = std::move(then);
-    // A GPU starts one kernel, in a plan as well. Flags on which hosts agree stay on the host.
+    // A GPU starts one kernel, also in a plan. Flags on which hosts agree stay on the host.
     std::optional<NotedKernel> kernel;
     if (is_forecast(tensor) || tensor.device().type() == groups->device_.type()) {
       double moved = 0;

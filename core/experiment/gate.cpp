@@ -72,9 +72,9 @@ constexpr size_t kNormSteps = 12;
 /// % in fp8.
 constexpr double kLaterTolerance = 0.05;
 
-/// The loss must fall: the mean of the last third of the curve is below that of the first, or above it by at
-/// most this number of standard errors, because batches differ by more than a short run learns. A constant
-/// loss exceeds this after 12 steps (6 degrees of freedom) once in 280 times.
+/// The loss must fall: the mean of the last third of the curve is below the mean of the first third, or above
+/// it by at most this number of standard errors, because batches differ by more than a short run learns. A
+/// constant loss exceeds this after 12 steps (6 degrees of freedom) once in 280 times.
 constexpr double kRiseInStandardErrors = 4;
 
 template <class... How>
@@ -283,9 +283,9 @@ Rise rise_of(const std::vector<double>& losses) {
   return {last - first, std::sqrt(first_error + last_error)};
 }
 
-/// How far a loss may rise. Harder batches at the end raise the base's loss as well, so they are not blamed
-/// on a rung. The base also shows the scatter of batches: scatter of a rung above a hundredth of its loss
-/// comes from a diverging training and must not excuse it.
+/// How far a loss may rise. Harder batches at the end also raise the base's loss, so they are not blamed on a
+/// rung. The base also shows the scatter of batches: scatter of a rung above a hundredth of its loss comes
+/// from a diverging training and must not excuse it.
 double allowed_rise(const std::vector<double>& losses, const std::optional<Curve>& base) {
   constexpr double kOwnScatter = 0.01;
   const double own = rise_of(losses).error;

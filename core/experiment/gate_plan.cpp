@@ -227,7 +227,7 @@ class Planner {
     if (train.world_size == world && plain.data_ranks() == ranks) return true;
     if (train.global_batch % ranks != 0) return false;
     const int64_t on_each = train.global_batch / ranks;
-    if (plain.uses(Effect::batch)) {  // its plugin accumulates in the plain form as well
+    if (plain.uses(Effect::batch)) {  // its plugin also accumulates in the plain form
       if (on_each % train.accumulation != 0) return false;
       train.micro_batch = on_each / train.accumulation;
     } else {

@@ -54,7 +54,7 @@ class EntryReader {
       fail("has data_offsets that are not a pair: " + shown(offsets));
     return {natural(offsets[0], "an offset"), natural(offsets[1], "an offset")};
   }
-  /// For the overflow check, zeros count as ones, because strides of an empty tensor are products as well.
+  /// For the overflow check, zeros count as ones, because strides of an empty tensor are also products.
   uint64_t byte_size(const std::vector<int64_t>& shape, int64_t element) const {
     int64_t bytes = element;
     bool empty = false;

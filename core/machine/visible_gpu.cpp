@@ -9,7 +9,7 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-/// nvidia0, nvidia1, ..., but not nvidiactl and others, which exist without a GPU as well.
+/// nvidia0, nvidia1, ..., but not nvidiactl and others, which also exist without a GPU.
 bool is_gpu_device(const std::string& name) {
   constexpr std::string_view kStart = "nvidia";
   const auto digit = [](unsigned char c) { return std::isdigit(c) != 0; };

@@ -30,8 +30,7 @@ class Interrupts {
   /// Takes signals that have arrived, without waiting. To be called before the end of another process is
   /// judged: a signal to a whole job ends other processes, and their ends may be noticed before the signal.
   void take();
-  /// Another process of the job was asked to stop, so this one stops as well. `who` is reported with the
-  /// signal.
+  /// Another process of the job was asked to stop, so this one also stops. `who` is reported with the signal.
   void hear(int signal, const std::string& who);
   /// The first signal that asked to stop; 0: none so far.
   int signal() const { return signal_; }

@@ -29,7 +29,7 @@ struct Form {
 /// call.
 void register_device();
 /// Opens "simulated:0" with this kind and form and resets its memory counters. Tensors of another kind must
-/// no longer exist.
+/// not exist.
 at::Device open(Values, Form = {});
 
 Values values();

@@ -199,7 +199,7 @@ class Record {
         [member](const void* object) { return &(static_cast<const T*>(object)->*member); }, std::move(use));
     return *this;
   }
-  /// Members of T that JSON groups in an object of their own.
+  /// Members of T that JSON groups in a separate object.
   Record& part(const char* name, Record fields, FieldUse use) {
     use.schema = fields.schema();
     return custom({name, std::move(use), [=](T& object, const Json& json) { fields.read_into(object, json); },

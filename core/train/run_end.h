@@ -8,7 +8,7 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// Decides when a run ends before its last step: its epochs are over, or its validation loss no longer falls.
+/// Decides when a run ends before its last step: its epochs are over, or its validation loss does not fall.
 /// Both depend only on the spec and the recorded validations, so a continued run ends at the same step.
 class RunEnd {
  public:

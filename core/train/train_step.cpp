@@ -61,7 +61,7 @@ Tensor TrainStep::backward(int64_t chunk, int64_t micro, const Tensor& out, cons
   return found.empty() ? Tensor() : found.mapped().grad();
 }
 
-/// A rank without the head gets the scale from the slot as well.
+/// A rank without the head also gets the scale from the slot.
 Tensor TrainStep::scale_of_gradients() const {
   if (loss_gradient_.defined()) return loss_gradient_;
   return session_.loss_gradient(at::zeros({}, at::TensorOptions(at::kFloat).device(session_.device())));

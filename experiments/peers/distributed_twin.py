@@ -72,7 +72,7 @@ from interleaving import Interleaving  # noqa: E402
 
 RANK, RANKS, LOCAL_RANK = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
 
-import torch  # noqa: E402  after transformers_twin has set what it reads
+import torch  # noqa: E402  after transformers_twin has set the variables that it reads
 import torch.distributed as dist  # noqa: E402
 from torch.distributed import pipelining  # noqa: E402
 from torch.distributed.fsdp import FSDPModule, fully_shard  # noqa: E402

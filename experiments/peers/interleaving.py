@@ -6,7 +6,7 @@
         timed = turns.step(seconds)      # of the last step; sleeps until it is this program's turn
         if turns.ended:                  # only for Interleaving(ends=True): write the result of the steps so far
             break
-        ...                              # a step, to its very end: nothing of it may still run on a device
+        ...                              # a complete step: it must have ended on the device
 
 Without a controller that asks for turns, every step is timed and nothing waits.
 """

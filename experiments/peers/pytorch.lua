@@ -5,11 +5,11 @@
 --   pytorch { name = "FSDP2", by = "fsdp", with = { "sdpa", "fused" } }
 --
 --   with      any of "bf16" (autocast), "sdpa", "fused" (AdamW), and on one rank "muon" and "bf16_weights" (weights in
---             bf16, which AdamW updates from masters in fp32); none: what the naive base does
+--             bf16, which AdamW updates from masters in fp32); none: as the naive base
 --   by        of several ranks: "ddp" (DistributedDataParallel), "fsdp" (fully_shard), "tp" (parallelize_module), "pp"
 --             (PipelineStage), "cp" (context_parallel, on GPUs) or "ep" (experts over ranks and fully_shard, by
---             transformers 5.22 or newer), over the backend of ours, with the ranks and the batch of the rung that it
---             stands on; tp and pp want tie_embeddings = false
+--             transformers 5.22 or newer), over the backend of ours, with the ranks and the batch of the rung below;
+--             tp and pp need tie_embeddings = false
 --   keep      fsdp: parameters stay whole from forward to backward
 --   schedule  pp: "GPipe" or "1F1B"
 --   compile   of one rank: a mode of torch.compile; nil: eager

@@ -9,7 +9,7 @@
 namespace optrush::fused {
 /// An Error names the operator and the type, or the device, if no kernel supports it.
 Type type_of(const at::Tensor&, const std::string& op);
-/// fp64 if x is fp64, else fp32.
+/// fp64 if x is fp64, otherwise fp32.
 at::ScalarType wide_type(const at::Tensor& x);
 /// Whether a CPU kernel should store past the caches: the results do not fit there, and each row of
 /// `row_bytes` starts at a cache line.

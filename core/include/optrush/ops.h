@@ -16,7 +16,7 @@ struct AttentionForwardBackward;
 
 struct AttentionArgs {
   bool causal = true;
-  double scale = 1;        ///< of the scores, before the softmax
+  double scale = 1;        ///< factor of the scores, before the softmax
   bool lse = false;        ///< also return the log-sum-exp of the scores; needs a base that offers "lse"
   Segments segments = {};  ///< of the batch; needs a base that offers "segments"
   /// A query sees its own position and window - 1 before it; 0: all. Needs a base that offers "window".

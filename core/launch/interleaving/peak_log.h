@@ -33,6 +33,6 @@ class PeakLog {
   double takes_s_;  ///< duration of a measurement
 };
 
-/// `context` with the maximum of its own and the other measured peaks.
+/// `context` with the maximum of its peaks and the other measured peaks.
 Json with_best_peaks(Json context, const Json& other);
 }  // namespace optrush

@@ -219,7 +219,7 @@ class Follower {
   const fs::path worker_;
   std::vector<uint16_t> ports_;  ///< possible ports of rank 0
   size_t port_ = 0;              ///< index of the present port
-  std::string why_not_;          ///< what is wrong with the last port that answered
+  std::string why_not_;          ///< why the last port that answered does not fit
   Interrupts interrupts_;
   Channel channel_{Descriptor(), kMostBytesOfAFile};
   Clock::time_point start_ = Clock::now(), asked_, told_;

@@ -42,7 +42,7 @@ class Schedule {
   const std::vector<std::string>& only() const { return only_; }
   /// The jobs of a round: every variant once (A B C A B C), so that a machine's drift cancels.
   std::vector<Job> round(int64_t round, const Plans& plans) const;
-  /// With an open number of rounds: a round of these variants, which is part of all() from now on.
+  /// With an open number of rounds: a round of these variants, which all() then includes.
   std::vector<Job> begin_round(int64_t round, const std::vector<int64_t>& chosen, const Plans& plans);
   /// The additional runs of the gate for a variant, which must have a plan; none if the variant shares
   /// another's runs, where they are checked.

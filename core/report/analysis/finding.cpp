@@ -34,8 +34,7 @@ bool is_rival(const Analysis& a, const Row& row) {
 namespace {
 using Lines = std::vector<const AblationLine*>;
 
-/// Adds rungs that train worse, whatever their speed. Rungs of grids and ablations are compared with the
-/// base.
+/// Adds rungs that train worse, at any speed. Rungs of grids and ablations are compared with the base.
 void add_quality(const Analysis& a, Sentences& parts) {
   // By reference, kind of loss, and loss of the reference.
   std::map<std::tuple<std::string, bool, std::string>, Rows> worse;

@@ -37,12 +37,12 @@ std::string what_happened(Status);
 /// Whether a row misses the experiment's target loss while another row reaches it. Its speed is then not a
 /// gain.
 bool misses_loss(const Analysis&, const Row&);
-/// Whether a row may be called fastest: it solves the base's problem and trains as well.
+/// Whether a row may be called fastest: it solves the base's problem and does not train worse.
 bool is_rival(const Analysis&, const Row&);
 
 constexpr double kWorthNaming = 0.05;  ///< smaller changes of memory are not mentioned
 
-/// The rows of a ladder that ended well, by what is known about them.
+/// The rows of a ladder that ended well, by the available figures.
 struct Ladder {
   Rows all;     ///< rows with a speed relative to the row before
   Rows known;   ///< of `all`, the rows with an interval

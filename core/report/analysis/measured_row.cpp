@@ -176,7 +176,7 @@ void take_rounds_of_rank(RankResult& rank, const RunsOfRow& runs) {
     if (const auto peaks = values_of(member); !peaks.empty()) rank.*member = std::ranges::max(peaks);
 }
 
-/// Uses the largest memory of each rank over its rounds, and for the row that of the largest rank.
+/// Uses the largest memory of each rank over its rounds, and for the row the memory of the largest rank.
 void take_ranks(Row& row, const RunsOfRow& runs) {
   const RunResult& first = runs.front()->result;
   row.mesh = first.mesh;

@@ -72,7 +72,7 @@ std::string markdown_cell(std::string_view text) {
   const auto in_word = [&](size_t i) {
     return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i])) != 0;
   };
-  // Escapes only where needed, because people read the file as well.
+  // Escapes only where needed, because people also read the file.
   const auto special = [&](size_t i) {
     const char next = i + 1 < text.size() ? text[i + 1] : '\0';
     switch (text[i]) {

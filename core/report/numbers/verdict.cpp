@@ -9,7 +9,7 @@
 
 namespace optrush {
 namespace {
-constexpr size_t kMostUsefulRounds = 1000;  ///< nobody runs more rounds to distinguish two rungs
+constexpr size_t kMostUsefulRounds = 1000;  ///< more rounds are not practical
 
 /// The largest difference, as a logarithm, that two one-sided tests do not exclude.
 double farthest(double mean, double standard_error, double degrees, const Standard& standard) {

@@ -15,7 +15,7 @@ std::optional<Bars::Place> Bars::place(size_t row) const {
   };
   const auto& shown = intervals.at(row);
   if (!usable(shown)) return std::nullopt;
-  constexpr double kLeast = 0.01;  // around 1.00, so that equal runs have an axis as well
+  constexpr double kLeast = 0.01;  // around 1.00, so that equal runs also have an axis
   double low = -kLeast, high = kLeast;
   for (const auto& interval : intervals)
     if (usable(interval)) {

@@ -75,7 +75,7 @@ std::vector<LossLine> loss_lines(const std::vector<const Row*>&);
 /// The table of each family: rung | tokens/s | vs previous | total | peak memory | check. If every row is
 /// compared with the base, one column shows both ratios.
 std::vector<Section> ladder_sections(const Analysis&);
-/// "✓", or what is wrong with a row; "—" for the base, which is the reference.
+/// "✓", or the failure of a row; "—" for the base, which is the reference.
 std::string loss_check(const Row&);
 /// The change of the loss relative to the gate's reference: "+4.7e-03 to base (4.7386)".
 std::string loss_cell(const Row&);

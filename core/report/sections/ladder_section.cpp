@@ -209,7 +209,7 @@ void explain_table(const Analysis& a, const std::vector<const Row*>& rows, Secti
 /// Whether the reason alone states what happened: "out of memory in the backward".
 bool says_itself(Status status) { return status == Status::oom || status == Status::skipped; }
 
-/// States what is wrong with each row that failed.
+/// States the failure of each row that failed.
 void tell_failures(const std::vector<const Row*>& rows, Section& section) {
   for (const Row* row : rows)
     if (!row->ok())

@@ -8,7 +8,7 @@
 
 namespace optrush {
 namespace {
-/// How many of the compared rows follow their reference.
+/// The number of compared rows that follow their reference.
 std::string loss_lead(const std::vector<const Row*>& rows) {
   std::vector<std::string> broken;
   int64_t sound = 0;

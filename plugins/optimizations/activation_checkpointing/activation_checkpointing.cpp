@@ -1,12 +1,12 @@
 // Activation checkpointing (arXiv:1604.06174): blocks keep fewer tensors for the backward, and recompute
-// or fetch the others. It pays where memory limits the batch. Elsewhere it only costs time.
+// or fetch the others. It pays if memory limits the batch. Otherwise it only costs time.
 //   full          a block keeps only its input and runs its forward again. Memory: one input per block,
 //                 and one whole block. Time: one more forward.
 //   every         the same for block 0, n, 2n, ...
 //   selective     outputs of the slots in `keep` stay, the others are recomputed (arXiv:2205.05198). With
 //                 attention and linear kept, only cheap elementwise operators run again.
 //   budget        keeps the outputs with the most FLOPs per byte (the idea: arXiv:2206.14148)
-//   offload       saved tensors wait in host memory. It pays where the bus moves them while a GPU computes.
+//   offload       saved tensors wait in host memory. It pays if the bus moves them while a GPU computes.
 //                 On a CPU it only costs time.
 //   quantize      saved tensors are kept in 8 bits (arXiv:2104.14129): a quarter of fp32, half of bf16, for
 //                 one pass to encode and one to decode. The backward reads rounded activations.

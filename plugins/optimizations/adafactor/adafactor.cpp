@@ -35,7 +35,7 @@ class AdafactorPlugin final : public Plugin {
 OPTRUSH_PLUGIN(AdafactorPlugin, R"json({
   "name": "adafactor", "version": "0.1.0", "kind": "optimization", "effect": "model",
   "summary": "Adafactor: second moments by row and column, no momentum; almost no optimizer state",
-  "doc": "It stands in the place of another optimizer: replace = {\"fused_adamw\"}. The learning rate is relative to the parameters: start from 0.01.",
+  "doc": "It replaces another optimizer: replace = {\"fused_adamw\"}. The learning rate is relative to the parameters: start from 0.01.",
   "conflicts": ["adamw_8bit", "bf16_weights", "fused_adamw", "lion"],
   "options": [
     {"name": "beta2_decay", "type": "number", "default": -0.8, "min": -1, "max": 0, "doc": "exponent of the step in the weight of a new gradient"},

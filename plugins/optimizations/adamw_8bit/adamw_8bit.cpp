@@ -50,7 +50,7 @@ class AdamW8bitPlugin final : public Plugin {
 OPTRUSH_PLUGIN(AdamW8bitPlugin, R"json({
   "name": "adamw_8bit", "version": "0.1.0", "kind": "optimization", "effect": "precision",
   "summary": "AdamW with 8-bit moments, quantized in blocks of 256: 2 bytes per parameter instead of 8",
-  "doc": "It stands in the place of another optimizer: replace = {\"fused_adamw\"}. With train.dtype = \"bf16\" matrices have no fp32 copy: updates are rounded by chance.",
+  "doc": "It replaces another optimizer: replace = {\"fused_adamw\"}. With train.dtype = \"bf16\" matrices have no fp32 copy: updates are rounded stochastically.",
   "conflicts": ["fused_adamw", "bf16_weights"],
   "options": []
 })json");

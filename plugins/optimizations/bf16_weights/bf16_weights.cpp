@@ -78,7 +78,7 @@ class Bf16Weights final : public Plugin {
 OPTRUSH_PLUGIN(Bf16Weights, R"json({
   "name": "bf16_weights", "version": "0.1.0", "kind": "optimization", "effect": "precision",
   "summary": "bf16 weights, gradients and residual stream; fp32 master weights and moments in a fused AdamW",
-  "doc": "It stands in the place of mixed_precision and of the optimizer: replace = {\"mixed_precision\", \"fused_adamw\"}.",
+  "doc": "It replaces mixed_precision and the optimizer: replace = {\"mixed_precision\", \"fused_adamw\"}.",
   "conflicts": ["mixed_precision", "fused_adamw"],
   "options": []
 })json");

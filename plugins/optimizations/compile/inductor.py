@@ -202,7 +202,7 @@ def example_inputs(module):
 def lower_unit(folder, request):
     """Returns what package_aoti() takes, and the unit's meta.json."""
     torch.set_num_threads(request["threads"])
-    torch._C._jit_set_profiling_executor(False)  # the graph as it was traced, whatever calls of it come
+    torch._C._jit_set_profiling_executor(False)  # keeps the graph as it was traced
     inputs = tuple(make_input(spec) for spec in request["inputs"])
 
     activations = request["activations"]

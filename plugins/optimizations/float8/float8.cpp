@@ -145,7 +145,7 @@ OPTRUSH_PLUGIN(Float8, R"json({
   "name": "float8", "version": "0.1.0", "kind": "optimization", "effect": "precision",
   "summary": "linear layers of the blocks computed in 8-bit floating point, forward and backward",
   "check": [{}, {"options": {"recipe": "rowwise"}}],
-  "doc": "On a GPU it needs compute capability 8.9 (Ada, Hopper or newer); a CPU runs the same numbers, slowly.",
+  "doc": "On a GPU it needs compute capability 8.9 (Ada, Hopper or newer); a CPU computes the same numbers, slowly.",
   "options": [
     {"name": "recipe", "type": "string", "default": "tensorwise", "choices": ["tensorwise", "rowwise"],
      "doc": "tensorwise: one scale per tensor; rowwise: one per row, which is slower and more accurate"}

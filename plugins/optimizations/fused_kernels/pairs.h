@@ -5,7 +5,7 @@
 #include "optrush/differentiable.h"
 
 /// The operators of a block, forward and backward in one pass over memory each. Arithmetic is in fp32 (fp64
-/// for fp64) whatever the tensors' type, and rounded once.
+/// for fp64) for any type of the tensors, and rounded once.
 namespace optrush::fused {
 /// Whether a GPU kernel also finds the largest absolute value of a tensor that it writes
 /// (kernel_parts/largest.h): of outputs that linears read, and of gradients of linears' outputs.

@@ -24,7 +24,7 @@ class LionPlugin final : public Plugin {
 OPTRUSH_PLUGIN(LionPlugin, R"json({
   "name": "lion", "version": "0.1.0", "kind": "optimization", "effect": "model",
   "summary": "Lion: updates by the sign of a mean of gradients; 4 bytes of state per parameter instead of 8",
-  "doc": "It stands in the place of another optimizer: replace = {\"fused_adamw\"}. Use a learning rate of a third to a tenth of AdamW's.",
+  "doc": "It replaces another optimizer: replace = {\"fused_adamw\"}. Use a learning rate of a third to a tenth of AdamW's.",
   "conflicts": ["adamw_8bit", "bf16_weights", "fused_adamw"],
   "options": [
     {"name": "beta1", "type": "number", "default": 0.9, "min": 0, "max": 0.9999, "doc": "weight of the mean in the direction of a step"},

@@ -58,7 +58,7 @@ class LowPrecisionNorm final : public Plugin {
 OPTRUSH_PLUGIN(LowPrecisionNorm, R"json({
   "name": "low_precision_norm", "version": "0.1.0", "kind": "optimization", "effect": "precision",
   "summary": "RMSNorm and LayerNorm read and write the low-precision type, instead of fp32",
-  "doc": "With mixed_precision the type of autocast, with bf16 weights that of the activations. In fp32 it only fuses each norm into one kernel.",
+  "doc": "The type is autocast's type with mixed_precision, and the type of the activations with bf16 weights. In fp32 it only fuses each norm into one kernel.",
   "check": [{}, {"with": ["mixed_precision"]}],
   "options": []
 })json");

@@ -65,7 +65,7 @@ class MuonPlugin final : public Plugin {
 OPTRUSH_PLUGIN(MuonPlugin, R"json({
   "name": "muon", "version": "0.1.0", "kind": "optimization", "effect": "model",
   "summary": "matrices updated with orthogonalized momentum, which reaches a loss in fewer steps",
-  "doc": "Embedding, head and vectors are left to the optimizer below it.",
+  "doc": "The optimizer below it updates the embedding, the head and vectors.",
   "conflicts": ["bf16_weights"],
   "check": [{}, {"options": {"scale": "spectral"}, "with": ["fused_adamw", "mixed_precision"]}],
   "options": [

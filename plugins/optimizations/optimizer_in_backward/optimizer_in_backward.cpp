@@ -75,7 +75,7 @@ class OptimizerInBackward final : public Plugin {
 OPTRUSH_PLUGIN(OptimizerInBackward, R"json({
   "name": "optimizer_in_backward", "version": "0.1.0", "kind": "optimization", "effect": "exact",
   "summary": "each parameter is updated in the backward as soon as its gradient is final; the gradient is then freed",
-  "doc": "Saves the memory of the gradients where one micro-batch makes a step.",
+  "doc": "Saves the memory of the gradients if a step has one micro-batch.",
   "conflicts": ["clip_grad_norm", "cuda_graphs"],
   "options": []
 })json");

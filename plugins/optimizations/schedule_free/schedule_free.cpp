@@ -29,7 +29,7 @@ class ScheduleFreePlugin final : public Plugin {
 OPTRUSH_PLUGIN(ScheduleFreePlugin, R"json({
   "name": "schedule_free", "version": "0.1.0", "kind": "optimization", "effect": "model",
   "summary": "Schedule-Free AdamW: weights are averaged, so no learning-rate schedule is needed",
-  "doc": "It stands in the place of another optimizer: replace = {\"fused_adamw\"}. Validation, samples and saved weights are the averaged ones.",
+  "doc": "It replaces another optimizer: replace = {\"fused_adamw\"}. Validation, samples and saved weights use the averaged weights.",
   "conflicts": ["adafactor", "adamw_8bit", "bf16_weights", "fused_adamw", "lion"],
   "options": [
     {"name": "weight_lr_power", "type": "number", "default": 2, "min": 0, "max": 10, "doc": "a step weighs in the average as this power of the largest learning rate so far"}

@@ -47,7 +47,7 @@ class StochasticRounding final : public Plugin {
 OPTRUSH_PLUGIN(StochasticRounding, R"json({
   "name": "stochastic_rounding", "version": "0.1.0", "kind": "optimization", "effect": "precision",
   "summary": "bf16 parameters without fp32 copies: updates are rounded at random, so that small ones add up",
-  "doc": "It goes with any optimizer, which updates in fp32. It stands in the place of mixed_precision: replace = {\"mixed_precision\"}.",
+  "doc": "It works with any optimizer, which then updates in fp32. It replaces mixed_precision: replace = {\"mixed_precision\"}.",
   "conflicts": ["adamw_8bit", "bf16_weights", "mixed_precision"],
   "check": [{}, {"with": ["lion"]}],
   "options": []

@@ -188,7 +188,7 @@ class ContextParallel final : public Plugin {
 OPTRUSH_PLUGIN(ContextParallel, R"json({
   "name": "context_parallel", "version": "0.1.0", "kind": "parallelism", "effect": "rounding",
   "summary": "each rank has a part of every sequence; attention exchanges keys and values, or heads",
-  "doc": "With train.world_size = 1 it changes nothing. Of more ranks, `size` share each sequence. Gradients are summed over them, too, by ddp or fsdp, which has to be stacked with it.",
+  "doc": "With train.world_size = 1 it changes nothing. With more ranks, `size` of them share each sequence. ddp or fsdp must be stacked with it, and also sums gradients over them.",
   "conflicts": ["cuda_graphs"],
   "options": [
     {"name": "size", "type": "integer", "default": 2, "min": 1, "max": 65536, "doc": "ranks that share a sequence"},

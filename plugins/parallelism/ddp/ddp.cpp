@@ -4,8 +4,8 @@
 // bucket while the backward continues. Gradients lie in the buckets, so there is one copy of them. With
 // gradient accumulation only the last micro-batch of a step sends.
 //
-// A rank sends 2 (N - 1) / N times the gradients' bytes per step, whatever the batch. It does not pay if the
-// link needs more time for these bytes than the backward of a rank's sequences takes (slow links, small
+// A rank sends 2 (N - 1) / N times the gradients' bytes per step, for any batch. It does not pay if the link
+// needs more time for these bytes than the backward of a rank's sequences takes (slow links, small
 // micro-batches: accumulate first). It does not help if parameters, gradients and optimizer state do not fit
 // on one device: shard them instead. Larger buckets use the link better but are sent later.
 //

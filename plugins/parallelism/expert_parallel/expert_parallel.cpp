@@ -131,7 +131,7 @@ class ExpertParallel final : public Plugin {
 OPTRUSH_PLUGIN(ExpertParallel, R"json({
   "name": "expert_parallel", "version": "0.1.0", "kind": "parallelism", "effect": "rounding",
   "summary": "each rank has some of the experts of every mixture; tokens go to their experts and back",
-  "doc": "With train.world_size = 1 it changes nothing. Of more ranks, `size` divide the experts among them. They train on different sequences, and ddp or fsdp has to be stacked with it.",
+  "doc": "With train.world_size = 1 it changes nothing. With more ranks, `size` of them divide the experts. They train on different sequences, and ddp or fsdp must be stacked with it.",
   "conflicts": ["cuda_graphs"],
   "check": [{"model": "experts"}],
   "options": [

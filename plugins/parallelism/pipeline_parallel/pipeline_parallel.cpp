@@ -155,7 +155,7 @@ class PipelineParallel final : public Plugin {
 OPTRUSH_PLUGIN(PipelineParallel, R"json({
   "name": "pipeline_parallel", "version": "0.1.0", "kind": "parallelism", "effect": "rounding",
   "summary": "each rank has different layers; micro-batches pass through them, so that all ranks work at the same time",
-  "doc": "With train.world_size = 1 it changes nothing. Of more ranks, `size` form a pipeline. Its micro-batches are those of gradient_accumulation.",
+  "doc": "With train.world_size = 1 it changes nothing. With more ranks, `size` of them form a pipeline. Its micro-batches are those of gradient_accumulation.",
   "conflicts": ["cuda_graphs"],
   "options": [
     {"name": "size", "type": "integer", "default": 2, "min": 1, "max": 65536, "doc": "number of ranks in a pipeline"},

@@ -236,7 +236,7 @@ class TensorParallel final : public Plugin {
 OPTRUSH_PLUGIN(TensorParallel, R"json({
   "name": "tensor_parallel", "version": "0.1.0", "kind": "parallelism", "effect": "rounding",
   "summary": "each rank has a part of every matrix: of the heads, the feed-forward width and the vocabulary",
-  "doc": "With train.world_size = 1 it changes nothing. Of more ranks, `size` train on the same sequences; the others are left to data parallelism.",
+  "doc": "With train.world_size = 1 it changes nothing. With more ranks, `size` of them train on the same sequences; the others are for data parallelism.",
   "conflicts": ["cuda_graphs"],
   "check": [{}, {"model": "experts"}],
   "options": [
