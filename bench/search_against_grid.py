@@ -3,14 +3,15 @@
     python bench/search_against_grid.py [--models nano tiny long] [--rounds 6] [--steps 6] [--choices 7] [--keep FOLDER]
     [--json FILE]
 
-For each model, `optrush run` measures every combination of the same parts, each in some rounds, and then searches in a
-quarter of the seconds that this took, gate and report included. A run has the same steps in both. What the search found
-is looked up in the grid: its speed there over that of the best combination, twice. Once as measured, where the best of
-hundreds of noisy figures is one that was lucky, too; once as a fit of the grid has it (least squares on the logarithms:
-each part, and each pair of parts), where hundreds of runs stand behind each figure. Then the stack that was found meets
-the best --rivals combinations of each kind in one experiment, interleaved, until the intervals are ±2 % or --final is
-over: its speed over that of the fastest of them is what counts. --choices leaves parts out from the end. A grid or a
-search that lies in --keep is taken as it is.
+For each model, `optrush run` measures every combination of the same parts, each in some rounds. Then it searches, in a
+quarter of the seconds that this took, gate and report included. A run has the same number of steps in both. The stack
+that the search found is compared with the best combination of the grid in three ways. The first uses the measured
+speeds of the grid, where the best of hundreds of noisy figures is also a lucky one. The second uses a fit of the grid
+(least squares on the logarithms: each part, and each pair of parts), in which each figure comes from hundreds of runs.
+The third, which decides, is a separate experiment: the stack and the best --rivals combinations of both kinds run
+interleaved, until the intervals are ±2 % or --final seconds are over. Its result is the speed of the stack over that of
+the fastest rival. --choices N takes only the first N parts. A grid or a search that is already in the folder --keep is
+not measured again.
 """
 
 import argparse
@@ -257,19 +258,19 @@ def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     options.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
-    options.add_argument("--rounds", type=int, default=6, help="of the grid")
+    options.add_argument("--rounds", type=int, default=6, help="rounds of the grid")
     options.add_argument("--steps", type=int, default=6)
-    options.add_argument("--choices", type=int, default=len(AXES), help="how many of the parts")
+    options.add_argument("--choices", type=int, default=len(AXES), help="number of parts: the first ones count")
     options.add_argument(
         "--rivals", type=int, default=3, help="number of best combinations, measured and fitted, to compare with"
     )
-    options.add_argument("--final", type=float, default=240, help="seconds of that")
+    options.add_argument("--final", type=float, default=240, help="most seconds of that comparison")
     options.add_argument("--final-steps", type=int, default=20)
     options.add_argument(
         "--turns",
         choices=["auto", "on", "off"],
         default="auto",
-        help="of the search; so many workers as a grid has are never alive at once",
+        help="--interleave of the search; the grid has off, because it has too many workers",
     )
     options.add_argument("--keep", type=pathlib.Path, help="folder for scripts and reports; default: none is kept")
     options.add_argument("--json", type=pathlib.Path)

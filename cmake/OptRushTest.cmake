@@ -20,8 +20,8 @@
 # WARM_PYTHON: its compilations are forks of a Python that has loaded Inductor (tests/support/warm_python.py).
 #
 # A process that links LibTorch takes half a second to start. All cases of such a test therefore share one process and are one
-# test, NAME. The cases of a test in a PROGRAM do so, too. In other tests, and with APART, each case has a separate process and
-# is the test NAME.SUITE.CASE. Use APART for cases that change the state of the whole process.
+# test, NAME. The cases of a test in a PROGRAM also share it. In other tests, and with APART, each case has a separate
+# process and is the test NAME.SUITE.CASE. Use APART for cases that change the state of the whole process.
 include(GoogleTest)
 find_package(GTest 1.11 REQUIRED)
 

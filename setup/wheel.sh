@@ -10,7 +10,7 @@ for machines without root or packages. pip install it beside torch 2.11 there.
 TEXT
 }
 
-# Installs the packing tools into .venv, because the tests make a wheel, too.
+# Installs the packing tools into .venv, because the tests also make a wheel.
 wheel_packages() {
   stamp_is requirements-wheel "$(python_inputs requirements-wheel)" ||
     step "Python packages for the wheel:" install_requirements requirements-wheel

@@ -48,8 +48,8 @@ struct Pace {
 Pace pace_of(const PaceState&);
 
 /// The order in which variants are left out, from the rounds so far: the slowest rows relative to the base
-/// first. In an ablation, rungs alone are left out before other rows, then stacks that lose least without
-/// their rung; the full stack is last.
+/// first. In an ablation, the rows of one rung alone are left out before other rows, then stacks that lose
+/// least without their rung; the full stack is last.
 std::vector<int64_t> leaving_order(const Analysis&);
 
 /// The duration of a run of each row that is ok, from its latest run. None is `whole`.

@@ -21,7 +21,7 @@ Tensor root_of(const Tensor& tensor) { return tensor.is_view() ? Tensor(tensor._
 
 bool lives_anyway(const Tensor& tensor) {
   const Tensor root = root_of(tensor);
-  // Outputs of a custom derivative are leaves here, too, but their views have that derivative's node.
+  // Outputs of a custom derivative are also leaves here, but their views have that derivative's node.
   if (root.is_leaf()) return root.requires_grad() || !tensor.grad_fn();
   const auto& made_by = root.grad_fn();
   const auto source = made_by->num_outputs() == 1 ? made_by->next_edge(0).function : nullptr;

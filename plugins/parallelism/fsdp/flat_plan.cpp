@@ -8,7 +8,7 @@
 
 namespace optrush::fsdp {
 namespace {
-/// Compiled and vector kernels assume aligned matrices; a shard that begins at such an element is one, too.
+/// Compiled and vector kernels assume aligned matrices, so shards begin at multiples of this.
 constexpr int64_t kAlignment = 16;
 
 int64_t rounded_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }

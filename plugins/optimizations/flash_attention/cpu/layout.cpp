@@ -56,7 +56,7 @@ void transpose_words(const uint8_t* in, int64_t in_row, int64_t rows, int64_t wo
       std::copy_n(in + r * in_row + w * 4, 4, reinterpret_cast<uint8_t*>(out + w * out_row + r));
 }
 
-/// words[i] = low[i] in its lower half, high[i] in the upper one; nothing where a row is missing.
+/// words[i] = low[i] in the lower half, high[i] in the upper half; zeros if there is no high row.
 HWY_INLINE void interleave(const uint16_t* low, const uint16_t* high, int64_t count, uint32_t* words) {
   const hn::ScalableTag<uint32_t> d;
   const hn::Rebind<uint16_t, decltype(d)> half;
