@@ -27,7 +27,7 @@ RunSpec collective(const std::string& op, int64_t ranks, int64_t bytes) {
 class CollectiveAlone : public ::testing::TestWithParam<std::string> {};
 
 // The run checks the values and fails if one is wrong.
-TEST_P(CollectiveAlone, SendsWhatTheorySays) {
+TEST_P(CollectiveAlone, SentBytesMatchTheory) {
   for (const int64_t ranks : {2, 3}) {
     const auto trained = train_on(pool(), {.spec = collective(GetParam(), ranks, 1200)});
     EXPECT_LT(trained.losses.back(), trained.losses.front());
@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(Each, CollectiveAlone,
                          ::testing::Values("all_reduce", "all_gather", "reduce_scatter", "all_to_all",
                                            "send_recv"));
 
-TEST(CollectiveAlone, TakesSeveralRanks) {
+TEST(CollectiveAlone, RequiresAtLeastTwoRanks) {
   const RunSpec spec = collective("all_reduce", 1, 1024);
   EXPECT_THAT(error_of([&] { RunSetup::open(spec, at::kCPU); }), HasSubstr("at least two ranks"));
 }

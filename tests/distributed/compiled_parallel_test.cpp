@@ -27,7 +27,7 @@ RunSpec compiled_spec(int64_t ranks, std::vector<PluginUse> plugins, bool compil
   return spec;
 }
 
-TEST(CompiledParallel, TrainsAsWithoutACompilerAndCountsWhatItSends) {
+TEST(CompiledParallel, MatchesEagerTrainingAndCountsSentBytes) {
   if (project_python().empty()) GTEST_SKIP() << "there is no Python environment to compile with";
   const std::vector<PluginUse> strategies = {{"tensor_parallel", Json::object()},
                                              {"pipeline_parallel", Json::object()}};
@@ -42,7 +42,7 @@ TEST(CompiledParallel, TrainsAsWithoutACompilerAndCountsWhatItSends) {
 }
 
 /// The faster form differs by rank here. Losses would agree to rounding even if ranks chose differently.
-TEST(CompiledParallel, RanksChooseAlike) {
+TEST(CompiledParallel, AllRanksChooseTheSameForm) {
   if (project_python().empty()) GTEST_SKIP() << "there is no Python environment to compile with";
   const auto cache = std::filesystem::temp_directory_path() / "optrush_auto_of_ranks";
   std::filesystem::remove_all(cache);
@@ -59,7 +59,7 @@ TEST(CompiledParallel, RanksChooseAlike) {
   std::filesystem::remove_all(cache);
 }
 
-TEST(CompiledParallel, OtherExchangesInsideOfABlockAreRefused) {
+TEST(CompiledParallel, OtherExchangesInsideABlockAreRefused) {
   if (project_python().empty()) GTEST_SKIP() << "there is no Python environment to compile with";
   const std::vector<std::vector<PluginUse>> stacks = {
       {{"tensor_parallel", {{"sequence", true}}}},

@@ -19,7 +19,7 @@ PluginUse context_parallel(int64_t size, const char* kind = "ring") {
   return {"context_parallel", {{"size", size}, {"kind", kind}}};
 }
 
-TEST(ContextSlices, ZigzagGivesEachRankAsManyPairsOfQueryAndKey) {
+TEST(ContextSlices, ZigzagBalancesPairsOfQueryAndKey) {
   for (const int64_t ranks : {2, 3, 4, 8}) {
     const int64_t length = 4 * ranks;
     std::vector<int64_t> seen;
@@ -91,7 +91,7 @@ TEST(RingBlocks, EachVisiblePairIsInOneBlock) {
         }
 }
 
-TEST(RingBlocks, AShortWindowLeavesOutWhatItHides) {
+TEST(RingBlocks, ShortWindowSkipsHiddenPairs) {
   // 4 ranks with 2 x 8 positions and a window of 4. A rank computes its two stretches and a corner of 3
   // before each. The first stretch of the first rank has no corner.
   for (int64_t rank = 0; rank < 4; ++rank) {
@@ -132,7 +132,7 @@ TEST(ContextParallel, RandomConfigurationsEqualOneProcess) {
   expect_equal_for_seeds(pool(), 18, draw_context);
 }
 
-TEST(ContextParallel, FewerBitsLoseNoMoreThanOnOneProcess) {
+TEST(ContextParallel, LowPrecisionErrorIsNoLargerThanOnOneProcess) {
   for (const char* kind : {"ring", "all_to_all"})
     for (const char* attention : {"", "flash_attention"}) {
       RunSpec spec = small_spec(
@@ -145,7 +145,7 @@ TEST(ContextParallel, FewerBitsLoseNoMoreThanOnOneProcess) {
 
 /// A ring sends keys and values N - 1 times in the forward, and with their gradients in the backward. An
 /// exchange sends q, k, v and the output once each way.
-TEST(ContextParallel, SendsWhatTheorySays) {
+TEST(ContextParallel, SentBytesMatchTheory) {
   for (const int64_t ranks : {2, 4})
     for (const bool ring : {true, false}) {
       RunSpec spec =
@@ -199,7 +199,7 @@ Json ring_job(const Ranks& ranks, const Json&) {
 }
 
 namespace {
-TEST(ContextParallel, KeysAndValuesAreUnderWayWhileAKernelRuns) {
+TEST(ContextParallel, KeysAndValuesAreSentWhileAKernelRuns) {
   for (const Json& seen : pool().run("ring", 4, {})) {
     ASSERT_FALSE(seen.contains("error")) << seen.dump();
     // The next keys and values are sent before each kernel except the last.
@@ -210,7 +210,7 @@ TEST(ContextParallel, KeysAndValuesAreUnderWayWhileAKernelRuns) {
 }
 
 /// Activations are most of the memory. They fall by the number of ranks.
-TEST(ContextParallel, KeepsItsPartOfTheActivations) {
+TEST(ContextParallel, EachRankKeepsItsShareOfTheActivations) {
   const auto peak = [](int64_t ranks) {
     std::vector<PluginUse> plugins = {{"fused_linear_cross_entropy", {{"chunk", 8}}},
                                       {"flash_attention", Json::object()}};
@@ -227,7 +227,7 @@ TEST(ContextParallel, KeepsItsPartOfTheActivations) {
 }
 
 /// Held-out sequences are cut like training sequences, and counted once.
-TEST(ContextParallel, ValidatesAsOneProcess) {
+TEST(ContextParallel, ValidationEqualsOneProcess) {
   const PluginUse ddp = {"ddp", Json::object()}, cut = {"tensor_parallel", {{"size", 2}}};
   const std::vector<std::vector<PluginUse>> stacks = {{context_parallel(2), ddp},
                                                       {context_parallel(2, "all_to_all"), cut, ddp}};
@@ -244,7 +244,7 @@ TEST(ContextParallel, ValidatesAsOneProcess) {
   }
 }
 
-TEST(ContextParallel, APlanForeseesThePeak) {
+TEST(ContextParallel, PeakIsPredicted) {
   for (const char* kind : {"ring", "all_to_all"}) {
     RunSpec spec = small_spec(2, {context_parallel(2, kind), {"ddp", Json::object()}});
     spec.train.seq_len = 128;
@@ -252,7 +252,7 @@ TEST(ContextParallel, APlanForeseesThePeak) {
   }
 }
 
-TEST(ContextParallel, StateSavedOnSomeRanksGoesOnOnOthers) {
+TEST(ContextParallel, SavedStateContinuesOnOtherRanks) {
   const auto spec_of = [](int64_t ranks, std::vector<PluginUse> plugins) {
     RunSpec spec = small_spec(ranks, std::move(plugins));
     spec.train.micro_batch = 2;
@@ -264,7 +264,7 @@ TEST(ContextParallel, StateSavedOnSomeRanksGoesOnOnOthers) {
     expect_state_goes_on(pool(), many, to, one);
 }
 
-TEST(ContextParallel, WhatCannotBeCutIsRefused) {
+TEST(ContextParallel, ShapesThatCannotBeCutAreRefused) {
   const auto refusal = [](const RunSpec& spec) { return refusal_of(pool(), spec); };
   const PluginUse ddp = {"ddp", Json::object()};
   RunSpec odd = small_spec(2, {context_parallel(2), ddp});

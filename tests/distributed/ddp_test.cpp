@@ -153,7 +153,7 @@ TEST(Ddp, LossScalingSkipsTheSameSteps) {
 }
 
 // Gradients of bf16 weights accumulate in fp32 over micro-batches, and are summed over the ranks in fp32.
-TEST(Ddp, ReducesTheTypeInWhichGradientsAddUp) {
+TEST(Ddp, ReducesGradientsInTheirAccumulationType) {
   for (const int64_t accumulation : {1, 2}) {
     RunSpec spec = with_ddp(ddp_spec(2, {{"bf16_weights", Json::object()}}));
     spec.train.dtype = "fp32";
@@ -197,7 +197,7 @@ TEST(Ddp, KeepsOneCopyOfTheGradients) {
     EXPECT_NEAR(static_cast<double>(peak), static_cast<double>(one.peaks.front()), 0.05 * gradients);
 }
 
-TEST(Ddp, AForecastOfARankIsWhatARankTakes) {
+TEST(Ddp, ForecastOfARankMatchesItsMeasuredPeak) {
   RunSpec spec = with_ddp(ddp_spec(2));
   spec.model["vocab_size"] = 1024;
   spec.model["ffn_dim"] = 256;
@@ -210,7 +210,7 @@ TEST(Ddp, AForecastOfARankIsWhatARankTakes) {
   EXPECT_NEAR(static_cast<double>(planned->peak_bytes), peak, 0.05 * peak);
 }
 
-TEST(Ddp, TheOperationsOfAllRanksAreThoseOfOneProcess) {
+TEST(Ddp, FlopsPerTokenEqualOneProcess) {
   const auto operations = [](const RunSpec& spec) {
     return train_on(pool(), {.spec = spec}).result.at("flops_per_token").at("hfu").get<double>();
   };
@@ -220,13 +220,13 @@ TEST(Ddp, TheOperationsOfAllRanksAreThoseOfOneProcess) {
   }
 }
 
-TEST(Ddp, OneProcessIsLeftAlone) {
+TEST(Ddp, SingleProcessIsUnchanged) {
   Trained trained(with_ddp(ddp_spec(1)));
   EXPECT_EQ(trained.session().recipe().data_parallel.base().plugin, "plain");
   EXPECT_EQ(losses(trained.train()), losses(Trained(ddp_spec(1)).train()));
 }
 
-TEST(Ddp, RefusesWhatRecordsAStep) {
+TEST(Ddp, RefusesPluginsThatRecordAStep) {
   const RunSpec spec = with_ddp(ddp_spec(2, {{"cuda_graphs", Json::object()}}));
   EXPECT_THAT(error_of([&] { RunSetup::open(spec, at::kCPU, Ranks::planned(0, 2)); }),
               HasSubstr("cuda_graphs"));
@@ -286,7 +286,7 @@ Json order_job(const Ranks& ranks, const Json& arguments) {
   return seen;
 }
 
-TEST(Ddp, SendsWhileTheBackwardGoesOnAndOnlyInTheLastMicroBatch) {
+TEST(Ddp, SendsDuringTheBackwardOfTheLastMicroBatchOnly) {
   RunSpec spec = with_ddp(ddp_spec(2));
   spec.train.accumulation = 2;
   spec.train.warmup = 1;
@@ -338,7 +338,7 @@ Json sometimes_used_job(const Ranks& ranks, const Json& arguments) {
   return result;
 }
 
-TEST(Ddp, ParametersThatSomeOrNoRanksUse) {
+TEST(Ddp, HandlesParametersThatSomeOrNoRanksUse) {
   RunSpec spec = with_ddp(ddp_spec(3));  // a rank uses the gain in every second step
   spec.train.weight_decay = 0.1;
   const auto several = pool().run("sometimes_used", 3, {{"spec", to_json(spec)}});
@@ -354,7 +354,7 @@ TEST(Ddp, ParametersThatSomeOrNoRanksUse) {
   }
 }
 
-TEST(Ddp, ListenersHearOfEachGradientOnceAStep) {
+TEST(Ddp, ListenersGetEachGradientOncePerStep) {
   RunSpec spec = with_ddp(ddp_spec(2));
   for (const Json& rank : pool().run("sometimes_used", 2, {{"spec", to_json(spec)}, {"listen", true}})) {
     ASSERT_FALSE(rank.contains("error")) << rank.dump();

@@ -152,7 +152,7 @@ Json order(const Ranks& ranks, const Json& spec) {
   return events;
 }
 
-TEST(ExpertExchange, RowsAreOnTheirWayWhileOtherThingsAreComputed) {
+TEST(ExpertExchange, RowsAreSentDuringOtherComputation) {
   const auto answers = pool().run("meanwhile", 2, {});
   for (const Json& answer : answers) ASSERT_FALSE(answer.contains("error")) << answer;
   EXPECT_EQ(answers[0].at("out"), Json({0, 2, 6, 9, 12, 15, 18, 21}));
@@ -170,7 +170,7 @@ std::vector<std::string> order_of(Stack plugins) {
   return events.is_array() ? events.get<std::vector<std::string>>() : std::vector<std::string>{};
 }
 
-TEST(ExpertExchange, TheSharedExpertIsComputedBetweenSendingAndTheExperts) {
+TEST(ExpertExchange, SharedExpertIsComputedWhileRowsAreSent) {
   EXPECT_THAT(order_of({use("expert_parallel"), use("ddp")}),
               ElementsAre("mixture begin", "shared expert", "experts begin", "experts end", "mixture end",
                           "experts gradient", "shared expert gradient", "mixture gradient"));

@@ -41,7 +41,7 @@ TEST(ExpertParallel, EqualsOneProcessWithEveryStrategy) {
 }
 
 /// Ranks have different numbers of rows, but choose the same operators.
-TEST(ExpertParallel, ABudgetOfActivationsIsThatOfAllRanks) {
+TEST(ExpertParallel, AllRanksKeepTheSameOperatorsUnderABudget) {
   for (const double budget : {0.3, 0.6, 0.8}) {
     const PluginUse keep = use("activation_checkpointing", {{"policy", "budget"}, {"budget", budget}});
     RunSpec spec = small_spec(2, {experts_over(2), use("ddp"), keep}, mixture(4, 2));
@@ -49,7 +49,7 @@ TEST(ExpertParallel, ABudgetOfActivationsIsThatOfAllRanks) {
   }
 }
 
-TEST(ExpertParallel, OptimizersAndClippingSeeTheWholeModel) {
+TEST(ExpertParallel, OptimizersAndClippingUseTheWholeModel) {
   for (const char* plugin :
        {"adafactor", "muon", "lion", "schedule_free", "clip_grad_norm", "optimizer_in_backward"})
     for (const char* data : {"ddp", "fsdp"}) {
@@ -85,7 +85,7 @@ TEST(ExpertParallel, RandomConfigurationsEqualOneProcess) {
 
 /// Every token passes every expert, so each rank sends the same number of rows: to the experts and back, in
 /// the forward and the backward. The counts of rows are sent before.
-TEST(ExpertParallel, SendsWhatTheorySays) {
+TEST(ExpertParallel, SentBytesMatchTheory) {
   for (const int64_t copies : {1, 2}) {
     RunSpec spec = small_spec(2 * copies, {experts_over(2), use("ddp")}, mixture(4, 4));
     spec.train.accumulation = 3;
@@ -108,7 +108,7 @@ TEST(ExpertParallel, TrafficFollowsTheRouter) {
   EXPECT_NEAR(sent(result, "all_to_all"), theory(result, "all_to_all"), 0.2 * theory(result, "all_to_all"));
 }
 
-TEST(ExpertParallel, AForecastKnowsThePeak) {
+TEST(ExpertParallel, PeakIsPredicted) {
   const double attention = 2 * 24 * 24 + 2 * 24 * 12 + 4 * 24 + 2 * 24, experts = 2 * 3 * 24 * 12;
   const double gathered = 8 * (attention + experts);  // the most that fsdp gathers at once
   for (const auto& [data, copies] : {std::pair("ddp", 0.0), {"fsdp", gathered}}) {
@@ -119,7 +119,7 @@ TEST(ExpertParallel, AForecastKnowsThePeak) {
 }
 
 /// Parameters, gradients and optimizer states of experts fall by the number of ranks.
-TEST(ExpertParallel, ARankHoldsItsExpertsAlone) {
+TEST(ExpertParallel, EachRankHoldsOnlyItsExperts) {
   const auto peak = [&](const Stack& plugins) {
     Json model = mixture(8, 1);
     model["expert_ffn_dim"] = 256;
@@ -133,7 +133,7 @@ TEST(ExpertParallel, ARankHoldsItsExpertsAlone) {
   EXPECT_NEAR(peak({experts_over(2), use("ddp")}), whole - elsewhere, 0.03 * elsewhere);
 }
 
-TEST(ExpertParallel, StateSavedOnSomeRanksGoesOnOnOthers) {
+TEST(ExpertParallel, SavedStateContinuesOnOtherRanks) {
   const MeshOfRanks many{4, 4, {experts_over(2), use("fsdp")}}, one{1, 1, {}},
       other{2, 2, {experts_over(2), use("ddp")}};
   expect_states_go_on(pool(), {{many, one}, {one, many}, {many, other}},
@@ -142,7 +142,7 @@ TEST(ExpertParallel, StateSavedOnSomeRanksGoesOnOnOthers) {
                       });
 }
 
-TEST(ExpertParallel, RefusesWhatItCannotDo) {
+TEST(ExpertParallel, UnsupportedModelsAndRanksAreRefused) {
   const auto refusal = [&](int64_t ranks, Stack plugins, const Json& model) {
     return refusal_of(pool(), small_spec(ranks, std::move(plugins), model));
   };

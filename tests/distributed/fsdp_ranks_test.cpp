@@ -131,7 +131,7 @@ TEST(Resting, EqualsOneProcessWithMomentsInEightBits) {
 }
 
 /// Units that return another unit's tensor: their backward begins at the right place.
-TEST(Fsdp, UnitsThatReturnTheTensorOfAnotherEqualOneProcess) {
+TEST(Fsdp, UnitsThatReturnATensorOfAnotherUnitEqualOneProcess) {
   const auto trained = [](const RunSpec& spec) {
     return train_on(pool(), {.spec = spec, .passes = true, .save = "", .load = ""});
   };
@@ -150,7 +150,7 @@ TEST(Fsdp, UnitsThatReturnTheTensorOfAnotherEqualOneProcess) {
 }
 
 /// Ranks end a run together, at the same step as one process, and generate the same samples.
-TEST(Tuning, RanksEndAndSampleAsOneProcess) {
+TEST(Tuning, RanksStopAndSampleLikeOneProcess) {
   const TemporaryFolder folder;
   std::string text;
   for (int i = 0; i < 60; ++i) text += "what is learned here is of no use there; ";
@@ -174,7 +174,7 @@ TEST(Tuning, RanksEndAndSampleAsOneProcess) {
   }
 }
 
-TEST(Replicas, ThatDriftApartAreNamed) {
+TEST(Replicas, DriftIsReportedByName) {
   const auto error = [](std::vector<PluginUse> plugins, int64_t validate_every) -> std::string {
     RunSpec spec = small_spec(3, std::move(plugins));
     if (validate_every > 0) spec.validate.every = validate_every;
@@ -193,7 +193,7 @@ TEST(Replicas, ThatDriftApartAreNamed) {
 }
 
 /// Shards hold norms and matrices together. No rank has all of them.
-TEST(MovedElements, OfAllRanksAreOneWarning) {
+TEST(MovedElements, AllRanksGiveOneWarning) {
   for (const int stage : {1, 3}) {
     RunSpec spec = small_spec(3, {fsdp({{"stage", stage}})});
     spec.train.dtype = "bf16";
@@ -223,7 +223,7 @@ RunSpec in_fewer_bits(PluginUse precision, Json options, int64_t accumulation) {
   return spec;
 }
 
-TEST(Fsdp, FewerBitsLoseNoMoreThanOnOneProcess) {
+TEST(Fsdp, LowPrecisionErrorIsNoLargerThanOnOneProcess) {
   for (const int stage : {1, 2, 3}) {
     const Json options = {{"stage", stage}};
     expect_equals_one_process(in_fewer_bits({"mixed_precision", Json::object()}, options, 2), 1e-4, false);
@@ -248,7 +248,7 @@ double parameter_bytes(const RunSpec& spec) {
   return all * (spec.train.dtype == "fp64" ? 8 : 4);
 }
 
-TEST(Fsdp, SendsWhatTheorySays) {
+TEST(Fsdp, SentBytesMatchTheory) {
   const double k = 3;
   for (const int64_t ranks : {2, 4})
     for (const auto& [options, gathers, sums] : std::vector<std::tuple<Json, double, double>>{
@@ -287,7 +287,7 @@ TEST(Fsdp, APlanCountsTheCollectivesOfAStep) {
   }
 }
 
-TEST(Fsdp, HybridShardingSendsItsPieceBetweenTheCopies) {
+TEST(Fsdp, HybridShardingSendsPiecesBetweenCopies) {
   RunSpec spec = small_spec(4, {fsdp({{"shard_ranks", 2}})}, kWide);
   spec.train.warmup = spec.train.steps = 1;
   const Json result = train_on(pool(), {.spec = spec}).result;
@@ -312,7 +312,7 @@ TEST(Fsdp, MixedPrecisionGathersMatricesInHalfTheBytes) {
 /// Bytes of tensors at a rank's peak by theory: the state, and in the backward of a block its gathered
 /// tensors and pending collectives. Autograd makes a matrix's gradient and a copy in the matrix's order
 /// before it is taken.
-TEST(Fsdp, HoldsWhatTheorySays) {
+TEST(Fsdp, PeakMemoryMatchesTheory) {
   const Json model = {{"vocab_size", 64}, {"dim", 192},    {"n_heads", 4},           {"n_kv_heads", 4},
                       {"ffn_dim", 512},   {"n_layers", 6}, {"tie_embeddings", false}};
   const double d = 192, f = 512, n = 4, bytes = 4;
@@ -343,7 +343,7 @@ TEST(Fsdp, HoldsWhatTheorySays) {
   }
 }
 
-TEST(Fsdp, StateSavedOnSomeRanksGoesOnOnOthers) {
+TEST(Fsdp, SavedStateContinuesOnOtherRanks) {
   struct Mesh {
     int64_t ranks;
     Json options;
@@ -412,7 +412,7 @@ TEST(Validation, RanksEqualOneProcess) {
   }
 }
 
-TEST(Fsdp, CountsItsGathers) {
+TEST(Fsdp, CountsGathers) {
   // Embedding, three blocks and the head (tied to the embedding).
   const auto counted = [](const Json& options, int64_t accumulation) {
     RunSpec spec = small_spec(2, {fsdp(options)});

@@ -145,7 +145,7 @@ Json taken_port(const Ranks& ranks, const Json& port) {
   return "met";
 }
 
-TEST(Groups, EveryCollectiveGivesWhatItShould) {
+TEST(Groups, EveryCollectiveGivesTheRightResult) {
   for (const char* type : {"fp32", "bf16"})
     for (const int64_t n : {2, 3, 4}) {
       const auto answers = pool().run("collectives", n, type);
@@ -173,7 +173,7 @@ TEST(Groups, EveryCollectiveGivesWhatItShould) {
     }
 }
 
-TEST(Groups, BytesAreCountedWhereTheyAreSent) {
+TEST(Groups, SentBytesAreCountedByTheSender) {
   const double n = 4;
   const Json traffic = pool().run("collectives", 4, "fp32").at(2).at("traffic");
   EXPECT_EQ(traffic["all_reduce"], Json({2, 2 * 12.0, 2 * 12.0 * 2 * (n - 1) / n, 4}));
@@ -184,25 +184,25 @@ TEST(Groups, BytesAreCountedWhereTheyAreSent) {
   EXPECT_EQ(traffic["receive"], Json({1, 8.0, 0.0, 4}));
 }
 
-TEST(Groups, ARankThatIsLateIsNamedAsLate) {
+TEST(Groups, LateRankIsNamed) {
   const Json got = pool().run("lonely", 2, "late").front();
   EXPECT_TRUE(got["late"]) << got;
   EXPECT_THAT(got["what"].get<std::string>(), HasSubstr("all_reduce of 16 bytes in group 'world'"));
 }
 
-TEST(Groups, ARankThatWentAwayIsAConsequenceAndNoCause) {
+TEST(Groups, LostRankIsNotReportedAsLate) {
   const Json got = pool().run("lonely", 2, "gone").front();
   EXPECT_FALSE(got.at("late")) << got;
   EXPECT_THAT(got["what"].get<std::string>(), HasSubstr("lost a rank"));
 }
 
-TEST(Rendezvous, NamesTheRankThatDoesNotCome) {
+TEST(Rendezvous, NamesTheMissingRank) {
   const auto answers = pool().run("meeting", 3, "missing");
   EXPECT_THAT(answers[0]["error"].get<std::string>(), HasSubstr("rank 2 of 3 did not join within 5 s"));
   EXPECT_THAT(answers[1]["error"].get<std::string>(), HasSubstr("rank 2 of 3 did not join"));
 }
 
-TEST(Rendezvous, NamesTheRankThatRunsSomethingElse) {
+TEST(Rendezvous, NamesTheRankWithAnotherScript) {
   const auto answers = pool().run("meeting", 3, "other");
   for (const Json& answer : answers) {
     EXPECT_THAT(answer["error"].get<std::string>(), HasSubstr("rank 2 (another script)"));
@@ -210,7 +210,7 @@ TEST(Rendezvous, NamesTheRankThatRunsSomethingElse) {
   }
 }
 
-TEST(Rendezvous, NoTwoRanksHaveOneGpu) {
+TEST(Rendezvous, TwoRanksOnOneGpuAreRefused) {
   EXPECT_EQ(pool().run("with_gpus", 3, {"host gpu-0", "host gpu-1", "other gpu-0"}).front(), "");
   EXPECT_EQ(pool().run("with_gpus", 3, {"", "", ""}).front(), "") << "ranks may share a CPU";
   EXPECT_THAT(
@@ -218,7 +218,7 @@ TEST(Rendezvous, NoTwoRanksHaveOneGpu) {
       HasSubstr("rank 1 and rank 2 use the same GPU (host gpu-1)"));
 }
 
-TEST(Rendezvous, SaysThatAPortIsTaken) {
+TEST(Rendezvous, TakenPortIsReported) {
   Ranks holder{.rank = 0, .size = 1};
   holder.meet_at("127.0.0.1:" + std::to_string(free_port()));
   const auto held = rendezvous(holder, "test");

@@ -99,7 +99,7 @@ std::string model_cell(const Choice& choice, const ModelStrategy& strategy) {
   return count == 0 ? "yes" : "not " + refused;
 }
 
-TEST(ModelsOnRanks, TrainAsOneProcessOrAreRefusedAndTheDocsSaySo) {
+TEST(ModelsOnRanks, TrainAsOneProcessOrAreRefusedAsDocumented) {
   std::string table = "| |";
   for (const ModelStrategy& strategy : model_strategies()) table += " `" + strategy.name + "` |";
   table += "\n|---|";

@@ -48,7 +48,7 @@ TEST(MuonOnRanks, EqualsOneProcess) {
   }
 }
 
-TEST(MuonOnRanks, InFewerBitsRanksAgreeWithOneProcess) {
+TEST(MuonOnRanks, LowPrecisionAgreesWithOneProcess) {
   for (const PluginUse& strategy : {use("ddp"), use("fsdp")}) {
     RunSpec spec = muon_spec(2, {strategy, use("mixed_precision")});
     spec.train.dtype = "fp32";
@@ -56,7 +56,7 @@ TEST(MuonOnRanks, InFewerBitsRanksAgreeWithOneProcess) {
   }
 }
 
-TEST(MuonOnRanks, LorasFactorsAreMatrices) {
+TEST(MuonOnRanks, LoraFactorsAreUpdatedAsMatrices) {
   for (const PluginUse& strategy : {use("ddp"), use("fsdp")}) {
     const RunSpec spec = muon_spec(2, {strategy, use("lora", {{"rank", 3}})});
     expect_equal_training(pool(), spec, one_process_of(spec, 2), 1e-9, /*states=*/false);
@@ -71,7 +71,7 @@ Json result_of(int64_t ranks, Stack stack) {
 }
 
 /// Each of n ranks sends a whole matrix to the others, and as many bytes to collect parts.
-TEST(MuonOnRanks, SendsWhatTheorySays) {
+TEST(MuonOnRanks, SentBytesMatchTheory) {
   const double matrices = 8 * 4 * (2 * 24 * 24 + 2 * 24 * 12 + 3 * 24 * 36);  // bytes in fp64
   for (const int64_t ranks : {2, 4}) {
     const double share = matrices * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
@@ -90,7 +90,7 @@ TEST(MuonOnRanks, SendsWhatTheorySays) {
 }
 
 /// Compares the operations of a step. Only the iteration differs.
-TEST(MuonOnRanks, ShareTheWork) {
+TEST(MuonOnRanks, RanksShareTheWork) {
   const auto operations = [&](Stack stack) {
     return result_of(4, std::move(stack)).at("flops_per_token").at("hfu").get<double>();
   };
@@ -101,7 +101,7 @@ TEST(MuonOnRanks, ShareTheWork) {
   EXPECT_NEAR(operations({use("fsdp"), use("muon")}) - fsdp, iterations / 4, 1e-6 * iterations);
 }
 
-TEST(MuonOnRanks, StateSavedOnSomeRanksGoesOnOnOthers) {
+TEST(MuonOnRanks, SavedStateContinuesOnOtherRanks) {
   const PluginUse ddp = use("ddp"), fsdp = use("fsdp");
   expect_states_go_on(pool(),
                       {{{4, 4, {fsdp}}, {1, 1, {}}},
@@ -110,7 +110,7 @@ TEST(MuonOnRanks, StateSavedOnSomeRanksGoesOnOnOthers) {
                       [](const MeshOfRanks& mesh, const Stack& on_top) { return on(mesh, on_top); });
 }
 
-TEST(MuonOnRanks, PartsAreNotUpdatedOneByOne) {
+TEST(MuonOnRanks, OptimizerInBackwardIsRefusedForParts) {
   expect_parts_are_not_updated_one_by_one(
       pool(), {{2, 2, {use("fsdp")}}, {2, 1, {cut_matrices(2)}}},
       [](const MeshOfRanks& mesh, const Stack& on_top) { return on(mesh, on_top); });

@@ -36,7 +36,7 @@ TEST_P(OptimizerOnRanks, EqualsOneProcess) {
   }
 }
 
-TEST_P(OptimizerOnRanks, StateSavedOnSomeRanksGoesOnOnOthers) {
+TEST_P(OptimizerOnRanks, SavedStateContinuesOnOtherRanks) {
   const MeshOfRanks fsdp{4, 4, {use("fsdp")}}, one{1, 1, {}}, ddp{2, 2, {use("ddp")}},
       tensor{4, 2, {use("tensor_parallel", {{"size", 2}}), use("fsdp")}};
   expect_states_go_on(pool(), {{fsdp, one}, {one, tensor}, {tensor, ddp}}, with(GetParam()));
@@ -46,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(All, OptimizerOnRanks, ::testing::Values("lion", "adafa
                          [](const auto& info) { return std::string(info.param); });
 
 /// R + C + 1 numbers for a matrix, one for a vector, and one more of each for the update.
-TEST(AdafactorOnRanks, SendsWhatTheorySays) {
+TEST(AdafactorOnRanks, SentBytesMatchTheory) {
   for (const int64_t ranks : {2, 4}) {
     const auto result_of = [&](Stack stack) {
       RunSpec spec = small_spec(ranks, std::move(stack));
@@ -63,7 +63,7 @@ TEST(AdafactorOnRanks, SendsWhatTheorySays) {
   }
 }
 
-TEST(AdafactorOnRanks, PartsAreNotUpdatedOneByOne) {
+TEST(AdafactorOnRanks, OptimizerInBackwardIsRefusedForParts) {
   expect_parts_are_not_updated_one_by_one(pool(), {{2, 2, {use("fsdp")}}}, with("adafactor"));
 }
 }  // namespace

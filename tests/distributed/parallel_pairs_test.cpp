@@ -206,7 +206,7 @@ std::string cell(const Row& row, const Strategy& strategy) {
   return count == 0 ? "yes" : "not " + refused;
 }
 
-TEST(ParallelPairs, TrainAsOneProcessOrAreRefusedAndTheDocsSaySo) {
+TEST(ParallelPairs, TrainAsOneProcessOrAreRefusedAsDocumented) {
   std::string table = "| |";
   for (const Strategy& strategy : strategies()) table += " `" + strategy.name + "` |";
   table += "\n|---|";

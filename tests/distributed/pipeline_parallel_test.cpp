@@ -48,12 +48,12 @@ TEST(PipelineParallel, RandomConfigurationsEqualOneProcess) {
   expect_equal_for_seeds(pool(), 24, draw_stages);
 }
 
-TEST(PipelineParallel, DropoutDrawsWhatOneProcessDraws) {
+TEST(PipelineParallel, DropoutEqualsOneProcess) {
   const RunSpec spec = small_spec(2, {pipeline(2), {"lora", {{"rank", 2}, {"dropout", 0.4}}}});
   expect_equal_training(pool(), spec, one_process_of(spec, 1), 1e-9);
 }
 
-TEST(PipelineParallel, FewerBitsLoseNoMoreThanOnOneProcess) {
+TEST(PipelineParallel, LowPrecisionErrorIsNoLargerThanOnOneProcess) {
   for (const char* schedule : {"1f1b", "zero_bubble"})
     for (const char* precision : {"mixed_precision", "bf16_weights"}) {
       RunSpec spec = small_spec(2, {pipeline(2, schedule), {precision, Json::object()}});
@@ -73,7 +73,7 @@ RunSpec deep_spec(int64_t ranks, const PluginUse& plugin, int64_t micros) {
 }
 
 /// One activation forward and one gradient backward for each boundary and micro-batch.
-TEST(PipelineParallel, SendsWhatTheorySays) {
+TEST(PipelineParallel, SentBytesMatchTheory) {
   for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zero_bubble"})
     for (const int64_t ranks : {2, 4}) {
       const Json result = train_on(pool(), {.spec = deep_spec(ranks, pipeline(ranks, schedule), 4)}).result;
@@ -85,7 +85,7 @@ TEST(PipelineParallel, SendsWhatTheorySays) {
 }
 
 /// A rank holds the activations of the micro-batches that its schedule has in flight.
-TEST(PipelineParallel, KeepsTheActivationsInFlight) {
+TEST(PipelineParallel, RanksHoldOnlyActivationsInFlight) {
   const auto kept = [](const char* schedule, int64_t micros) {
     RunSpec spec = deep_spec(4, pipeline(4, schedule, {{"blocks", "2,2,2,2"}}), micros);
     spec.train.seq_len = 256;
@@ -105,7 +105,7 @@ TEST(PipelineParallel, KeepsTheActivationsInFlight) {
   EXPECT_LT(late[1], of_eight[0] + of_one);
 }
 
-TEST(PipelineParallel, APlanForeseesThePeak) {
+TEST(PipelineParallel, PeakIsPredicted) {
   for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zero_bubble"}) {
     SCOPED_TRACE(schedule);
     RunSpec spec = deep_spec(2, pipeline(2, schedule), 4);
@@ -144,7 +144,7 @@ TEST(PipelineParallel, APlanNamesTheRankWithTheLargestPeak) {
   }
 }
 
-TEST(PipelineParallel, CountsItsBubble) {
+TEST(PipelineParallel, BubbleIsCounted) {
   RunSpec spec = deep_spec(2, pipeline(2), 4);
   const Json result = train_on(pool(), {.spec = spec}).result;
   const auto counter = [&](const std::string& name) -> double {
@@ -157,7 +157,7 @@ TEST(PipelineParallel, CountsItsBubble) {
   EXPECT_LT(counter("pipeline bubble"), 100);
 }
 
-TEST(PipelineParallel, StateSavedOnSomeRanksGoesOnOnOthers) {
+TEST(PipelineParallel, SavedStateContinuesOnOtherRanks) {
   const PluginUse ddp = {"ddp", Json::object()}, fsdp = {"fsdp", Json::object()};
   struct Mesh {
     int64_t ranks, batch_ranks;
@@ -181,7 +181,7 @@ TEST(PipelineParallel, StateSavedOnSomeRanksGoesOnOnOthers) {
     }
 }
 
-TEST(PipelineParallel, WhatCannotBeCutIsRefused) {
+TEST(PipelineParallel, ModelsThatCannotBeCutAreRefused) {
   const auto refusal = [](const RunSpec& spec) { return refusal_of(pool(), spec); };
   EXPECT_THAT(refusal(small_spec(8, {pipeline(8)})), is_error("unsupported", "5 units", "8"));
   RunSpec odd = small_spec(2, {pipeline(2, "interleaved")});

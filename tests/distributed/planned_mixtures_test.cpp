@@ -174,7 +174,7 @@ void expect_counted_volume(const ParallelConfig& mix, Precision precision) {
   expect_near(gradients, "dp");
 }
 
-TEST(PlannedMixtures, VolumeIsThatWhichRanksCount) {
+TEST(PlannedMixtures, PlannedVolumeMatchesCountedBytes) {
   const std::vector<ParallelConfig> mixes = {
       {.ep = 2, .micro_batch = 2},
       {.dp = 2, .ep = 2, .micro_batch = 2, .accumulation = 2},

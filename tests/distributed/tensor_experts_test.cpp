@@ -84,7 +84,7 @@ TEST(TensorExperts, RandomConfigurationsEqualOneProcess) {
   expect_equal_for_seeds(pool(), 14, draw_cut_experts);
 }
 
-TEST(TensorExperts, OptimizersAndRouterLossesSeeTheWholeModel) {
+TEST(TensorExperts, OptimizersAndRouterLossesUseTheWholeModel) {
   for (const char* plugin : {"adafactor", "muon", "schedule_free", "clip_grad_norm", "router_losses"}) {
     const RunSpec spec = small_spec(4, {cuts(2), experts_over(2), use("fsdp"), use(plugin)}, odd_mixture());
     SCOPED_TRACE(plugin);
@@ -93,7 +93,7 @@ TEST(TensorExperts, OptimizersAndRouterLossesSeeTheWholeModel) {
 }
 
 /// A mixture is summed once after its experts, like an MLP. Whole rows are sent to the ranks of ep.
-TEST(TensorExperts, SendWhatTheorySays) {
+TEST(TensorExperts, SentBytesMatchTheory) {
   for (const bool sequence : {false, true})
     for (const int64_t shared : {0, 16}) {
       RunSpec spec = small_spec(4, {cuts(2, sequence), experts_over(2), use("ddp")},
@@ -114,7 +114,7 @@ TEST(TensorExperts, SendWhatTheorySays) {
     }
 }
 
-TEST(TensorExperts, APlanForeseesThePeak) {
+TEST(TensorExperts, PeakIsPredicted) {
   for (const bool sequence : {false, true})
     for (const int64_t shared : {0, 24}) {
       RunSpec spec = small_spec(4, {cuts(2, sequence), experts_over(2), use("ddp")},
@@ -125,7 +125,7 @@ TEST(TensorExperts, APlanForeseesThePeak) {
 }
 
 /// Parameters, gradients and moments of the experts fall by the ranks of tp and ep.
-TEST(TensorExperts, ARankHoldsACutOfItsExperts) {
+TEST(TensorExperts, EachRankHoldsASliceOfItsExperts) {
   const auto peak = [](int64_t ranks, Stack plugins) {
     plugins.push_back(use("fused_adamw"));
     RunSpec spec =
@@ -141,7 +141,7 @@ TEST(TensorExperts, ARankHoldsACutOfItsExperts) {
   EXPECT_NEAR(peak(4, {cuts(2), experts_over(2), use("ddp")}), experts / 4 + others / 2, 0.02 * experts);
 }
 
-TEST(TensorExperts, StateSavedOnSomeRanksGoesOnOnOthers) {
+TEST(TensorExperts, SavedStateContinuesOnOtherRanks) {
   const MeshOfRanks both{4, 2, {cuts(2), experts_over(2), use("fsdp")}}, one{1, 1, {}}, cut{4, 1, {cuts(4)}},
       apart{2, 2, {experts_over(2), use("ddp")}};
   expect_states_go_on(
@@ -151,7 +151,7 @@ TEST(TensorExperts, StateSavedOnSomeRanksGoesOnOnOthers) {
       });
 }
 
-TEST(TensorExperts, WhatCannotBeCutIsRefused) {
+TEST(TensorExperts, ShapesThatCannotBeCutAreRefused) {
   EXPECT_THAT(refusal_of(pool(), small_spec(2, {cuts(2)}, odd_mixture({{"expert_ffn_dim", 1}}))),
               is_error("unsupported", "experts.0.gate_proj", "1 parts for 2 ranks"));
   EXPECT_THAT(refusal_of(pool(), small_spec(2, {cuts(2)}, odd_mixture({{"shared_expert_ffn_dim", 1}}))),

@@ -42,7 +42,7 @@ RandomTraining draw_cuts(Draws& draws, uint64_t seed) {
 
 TEST(TensorParallel, RandomConfigurationsEqualOneProcess) { expect_equal_for_seeds(pool(), 18, draw_cuts); }
 
-TEST(TensorParallel, FewerBitsLoseNoMoreThanOnOneProcess) {
+TEST(TensorParallel, LowPrecisionErrorIsNoLargerThanOnOneProcess) {
   for (const bool sequence : {false, true}) {
     RunSpec spec = small_spec(2, {tensor_parallel(2, sequence), {"mixed_precision", Json::object()}});
     spec.train.dtype = "fp32";
@@ -63,7 +63,7 @@ RunSpec wide_spec(int64_t ranks, std::vector<PluginUse> plugins) {
   return spec;
 }
 
-TEST(TensorParallel, SendsWhatTheorySays) {
+TEST(TensorParallel, SentBytesMatchTheory) {
   for (const int64_t ranks : {2, 4})
     for (const bool sequence : {false, true}) {
       const RunSpec spec = wide_spec(ranks, {tensor_parallel(ranks, sequence)});
@@ -82,7 +82,7 @@ TEST(TensorParallel, SendsWhatTheorySays) {
 }
 
 /// Parameters and both moments fall by the number of ranks. Only norms are whole.
-TEST(TensorParallel, KeepsItsPartOfTheState) {
+TEST(TensorParallel, EachRankKeepsItsShareOfTheState) {
   const auto peak = [](int64_t ranks) {
     std::vector<PluginUse> plugins = {{"fused_adamw", Json::object()}};
     if (ranks > 1) plugins.push_back(tensor_parallel(ranks));
@@ -98,13 +98,13 @@ TEST(TensorParallel, KeepsItsPartOfTheState) {
   EXPECT_NEAR(peak(4), whole / 4, 0.05 * whole / 4);
 }
 
-TEST(TensorParallel, APlanForeseesThePeak) {
+TEST(TensorParallel, PeakIsPredicted) {
   for (const bool sequence : {false, true})
     expect_predicted_peak(pool(), wide_spec(2, {tensor_parallel(2, sequence)}));
 }
 
 /// Activations fall as well if the sequences are long and cut.
-TEST(TensorParallel, KeepsItsPartOfTheActivations) {
+TEST(TensorParallel, EachRankKeepsItsShareOfTheActivations) {
   const auto peak = [](int64_t ranks) {
     std::vector<PluginUse> plugins = {{"fused_linear_cross_entropy", {{"chunk", 8}}},
                                       {"flash_attention", Json::object()}};
@@ -120,7 +120,7 @@ TEST(TensorParallel, KeepsItsPartOfTheActivations) {
   EXPECT_LT(peak(4), 0.40 * whole);
 }
 
-TEST(TensorParallel, StateSavedOnSomeRanksGoesOnOnOthers) {
+TEST(TensorParallel, SavedStateContinuesOnOtherRanks) {
   struct Mesh {
     int64_t ranks, size;
     std::vector<PluginUse> plugins;
@@ -142,7 +142,7 @@ TEST(TensorParallel, StateSavedOnSomeRanksGoesOnOnOthers) {
   }
 }
 
-TEST(TensorParallel, WhatCannotBeCutIsRefused) {
+TEST(TensorParallel, ShapesThatCannotBeCutAreRefused) {
   const auto refusal = [](const RunSpec& spec) { return refusal_of(pool(), spec); };
   EXPECT_THAT(refusal(small_spec(3, {tensor_parallel(3)})), is_error("unsupported", "4 heads"));
   EXPECT_THAT(refusal(small_spec(4, {tensor_parallel(4)}, {{"dim", 48}, {"n_heads", 12}, {"n_kv_heads", 6}})),

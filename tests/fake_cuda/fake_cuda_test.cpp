@@ -86,7 +86,7 @@ class FakeCuda : public ::testing::Test {
   std::vector<void*> made_;
 };
 
-TEST_F(FakeCuda, SaysThatItIsOne) {
+TEST_F(FakeCuda, DeviceNameSaysThatItIsFake) {
   cudaDeviceProp properties{};
   cudaGetDeviceProperties(&properties, 0);
   EXPECT_STREQ(properties.name, "FAKE (nothing is computed)");
@@ -96,7 +96,7 @@ TEST_F(FakeCuda, SaysThatItIsOne) {
   EXPECT_EQ(devices, 2);
 }
 
-TEST_F(FakeCuda, CountsWhatASoundProgramDoes) {
+TEST_F(FakeCuda, CorrectProgramIsCountedWithoutFaults) {
   float* x = memory();
   const float sent = 3;
   float back = 0;
@@ -121,7 +121,7 @@ TEST_F(FakeCuda, ReadsTheParametersOfACubin) {
   EXPECT_EQ(cuFuncGetParamInfo(kernel(), 3, &offset, &bytes), CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_F(FakeCuda, PointersOfTheHost) {
+TEST_F(FakeCuda, HostPointers) {
   std::vector<float> host(1024);
   EXPECT_EQ(set(host.data()), CUDA_ERROR_ILLEGAL_ADDRESS);
   EXPECT_THAT(faults(), HasSubstr("argument 0 points at memory of the host"));
@@ -151,7 +151,7 @@ TEST_F(FakeCuda, AStreamOfAnotherDevice) {
   EXPECT_THAT(faults(), HasSubstr("device 1 is current, the stream is of device 0"));
 }
 
-TEST_F(FakeCuda, ArgumentsThatAreMissing) {
+TEST_F(FakeCuda, MissingArguments) {
   void* x = memory();
   void* arguments[] = {&x, nullptr, nullptr};
   EXPECT_EQ(cuLaunchKernel(kernel(), 1, 1, 1, 256, 1, 1, 0, nullptr, arguments, nullptr),
@@ -179,7 +179,7 @@ TEST_F(FakeCuda, TooMuchSharedMemory) {
 }
 
 /// 48 KiB need no opt-in. The system's 1 KiB in a cubin for sm_90 does not count.
-TEST_F(FakeCuda, SharedMemoryOfTheSystemIsInNoLimit) {
+TEST_F(FakeCuda, SystemSharedMemoryDoesNotCountTowardsTheLimit) {
   const CUfunction reversed = load(R"(
 template <class T>
 __global__ void reversed(T* x) {
@@ -211,17 +211,17 @@ TEST_F(FakeCuda, CopiesBeyondAnAllocation) {
   EXPECT_THAT(faults(), HasSubstr("destination is not inside an allocation"));
 }
 
-TEST_F(FakeCuda, HostsThatReadDeviceMemory) {
+TEST_F(FakeCuda, HostReadsOfDeviceMemory) {
   const volatile float* x = memory();
   EXPECT_EXIT({ [[maybe_unused]] const float value = *x; }, ::testing::KilledBySignal(SIGSEGV), "");
 }
 
-TEST_F(FakeCuda, StreamsThatAreNotOne) {
+TEST_F(FakeCuda, InvalidStreams) {
   EXPECT_EQ(set(memory(), reinterpret_cast<cudaStream_t>(0x1234)), CUDA_ERROR_INVALID_HANDLE);
   EXPECT_THAT(faults(), HasSubstr("no such stream"));
 }
 
-TEST_F(FakeCuda, OutOfMemoryIsAnErrorAndNoFault) {
+TEST_F(FakeCuda, OutOfMemoryIsAnErrorButNotAFault) {
   void* p = nullptr;
   EXPECT_EQ(cudaMalloc(&p, 1ULL << 40), cudaErrorMemoryAllocation);
   EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
@@ -290,7 +290,7 @@ TEST_F(FakeCuda, PageableCopiesInACapture) {
   EXPECT_THAT(faults(), IsEmpty());
 }
 
-TEST_F(FakeCuda, ForksThatNothingJoins) {
+TEST_F(FakeCuda, UnjoinedForks) {
   const cudaStream_t s = stream(), side = stream();
   float* x = memory();
   cudaEvent_t fork{}, join{};
@@ -311,7 +311,7 @@ TEST_F(FakeCuda, ForksThatNothingJoins) {
   EXPECT_THAT(faults(), IsEmpty());
 }
 
-TEST_F(FakeCuda, TensorsThatAreFreedWhileAnotherStreamUsesThem) {
+TEST_F(FakeCuda, TensorsFreedWhileAnotherStreamUsesThem) {
   const cudaStream_t side = stream();
   float* x = memory();
   fake_cuda_block_allocated(x, 1024, nullptr);
@@ -337,7 +337,7 @@ TEST_F(FakeCuda, TensorsThatAreFreedWhileAnotherStreamUsesThem) {
   EXPECT_THAT(faults(), IsEmpty());
 }
 
-TEST_F(FakeCuda, MemoryThatIsNeverFreed) {
+TEST_F(FakeCuda, LeakedMemory) {
   const FakeCudaCounts before = counts();
   void* p = nullptr;
   for (int step = 0; step < 3; ++step) cudaMalloc(&p, 4096), made_.push_back(p);

@@ -76,7 +76,7 @@ class FakeNccl : public ::testing::Test {
   std::vector<Rank> ranks_;
 };
 
-TEST_F(FakeNccl, EveryCallOfSoundRanks) {
+TEST_F(FakeNccl, EveryCallOfCorrectRanks) {
   const auto c = communicator(2);
   for (size_t r = 0; r < 2; ++r) {
     Rank& a = at(r);
@@ -108,7 +108,7 @@ TEST_F(FakeNccl, EveryCallOfSoundRanks) {
   EXPECT_THAT(faults(), IsEmpty());
 }
 
-TEST_F(FakeNccl, ACallIsDoneWhenEachRankHasMadeIt) {
+TEST_F(FakeNccl, CallCompletesWhenEveryRankHasMadeIt) {
   const auto c = communicator(2);
   sum(c[0], 0);
   cudaEvent_t done{};
@@ -123,7 +123,7 @@ TEST_F(FakeNccl, ACallIsDoneWhenEachRankHasMadeIt) {
   EXPECT_THAT(faults(), IsEmpty());
 }
 
-TEST_F(FakeNccl, Counts) {
+TEST_F(FakeNccl, MismatchedCounts) {
   const auto c = communicator(2);
   sum(c[0], 0, 1024);
   sum(c[1], 1, 1023);
@@ -132,7 +132,7 @@ TEST_F(FakeNccl, Counts) {
   EXPECT_EQ(waits(0), cudaSuccess) << "the program goes on, and the fault is reported at its end";
 }
 
-TEST_F(FakeNccl, TypesReductionsRootsAndKinds) {
+TEST_F(FakeNccl, MismatchedTypesReductionsRootsAndKinds) {
   for (int which = 0; which < 4; ++which) {
     fake_cuda_reset();
     const auto c = communicator(2);
@@ -147,7 +147,7 @@ TEST_F(FakeNccl, TypesReductionsRootsAndKinds) {
   }
 }
 
-TEST_F(FakeNccl, SendsAndReceivesThatDoNotFit) {
+TEST_F(FakeNccl, MismatchedSendsAndReceives) {
   const auto c = communicator(3);
   ncclSend(at(0).in, 8, ncclFloat, 1, c[0], at(0).stream);
   ncclRecv(at(1).out, 9, ncclFloat, 0, c[1], at(1).stream);
@@ -166,7 +166,7 @@ TEST_F(FakeNccl, SendsAndReceivesThatDoNotFit) {
                 "fp32 from rank 2 last; rank 2 has called nothing"));
 }
 
-TEST_F(FakeNccl, Memory) {
+TEST_F(FakeNccl, InvalidBuffers) {
   const auto c = communicator(2);
   std::vector<float> host(8);
   const auto gives = [&](const void* in, void* out, size_t count, const char* why) {
@@ -193,7 +193,7 @@ TEST_F(FakeNccl, StreamsOfAnotherDevice) {
   EXPECT_THAT(faults(), HasSubstr("the stream is of device 1, the communicator of device 0"));
 }
 
-TEST_F(FakeNccl, OrdersOfTwoCommunicatorsThatDeadlock) {
+TEST_F(FakeNccl, OrdersOfTwoCommunicatorsDeadlock) {
   const auto a = communicator(2), b = communicator(2);
   sum(a[0], 0, 11), sum(b[0], 0, 22);
   sum(b[1], 1, 22), sum(a[1], 1, 11);
@@ -245,7 +245,7 @@ TEST_F(FakeNccl, ARingOfSendsBeforeReceivesDeadlocks) {
   EXPECT_THAT(faults(), IsEmpty()) << "calls of a group are one kernel";
 }
 
-TEST_F(FakeNccl, ReductionsThatMultiplyFirst) {
+TEST_F(FakeNccl, PremultipliedSums) {
   const auto c = communicator(2);
   float half = 0.5F;
   std::vector<ncclRedOp_t> ops(2);
@@ -265,7 +265,7 @@ TEST_F(FakeNccl, ReductionsThatMultiplyFirst) {
   EXPECT_THAT(faults(), HasSubstr("the factor lies in memory of the host"));
 }
 
-TEST_F(FakeNccl, CommunicatorsThatHaveEnded) {
+TEST_F(FakeNccl, FinalizedAndDestroyedCommunicators) {
   const auto c = communicator(2);
   EXPECT_EQ(ncclCommFinalize(c[0]), ncclSuccess);
   EXPECT_EQ(sum(c[0], 0), ncclInvalidArgument);
@@ -275,7 +275,7 @@ TEST_F(FakeNccl, CommunicatorsThatHaveEnded) {
   EXPECT_THAT(faults(), HasSubstr("no such communicator, or destroyed already"));
 }
 
-TEST_F(FakeNccl, AnAbortEndsWhatWaits) {
+TEST_F(FakeNccl, AbortEndsWaitingCalls) {
   const auto c = communicator(2);
   sum(c[0], 0);
   EXPECT_EQ(ncclCommAbort(c[0]), ncclSuccess);
@@ -295,7 +295,7 @@ TEST_F(FakeNccl, TwoRanksOnOneDevice) {
   EXPECT_THAT(faults(), HasSubstr("rank 0 has the same device"));
 }
 
-TEST_F(FakeNccl, ARankThatDoesNotCome) {
+TEST_F(FakeNccl, MissingRank) {
   ncclUniqueId id{};
   ncclGetUniqueId(&id);
   ncclComm_t comm{};
@@ -339,7 +339,7 @@ std::vector<std::string> in_processes(int ranks, const std::function<void(int ra
   return found;
 }
 
-TEST_F(FakeNccl, ProcessesThatSplitTheirCommunicator) {
+TEST_F(FakeNccl, SplitCommunicatorsOfProcesses) {
   const auto found = in_processes(4, [](int rank, ncclComm_t comm) {
     const Rank mine(rank);
     ncclComm_t half{};
@@ -354,7 +354,7 @@ TEST_F(FakeNccl, ProcessesThatSplitTheirCommunicator) {
   EXPECT_THAT(found, ::testing::Each(IsEmpty()));
 }
 
-TEST_F(FakeNccl, SmallNumbersThatAreKnownArrive) {
+TEST_F(FakeNccl, KnownSmallNumbersArrive) {
   const auto found = in_processes(2, [](int rank, ncclComm_t comm) {
     const Rank mine(rank);
     const int own = 40 + rank;
@@ -381,7 +381,7 @@ TEST_F(FakeNccl, SmallNumbersThatAreKnownArrive) {
   EXPECT_THAT(found, ::testing::Each(IsEmpty()));
 }
 
-TEST_F(FakeNccl, ProcessesWhoseCallsDiffer) {
+TEST_F(FakeNccl, ProcessesWithDifferentCalls) {
   const auto found = in_processes(2, [](int rank, ncclComm_t comm) {
     const Rank mine(rank);
     for (int call = 0; call < 3; ++call)
@@ -405,7 +405,7 @@ TEST_F(FakeNccl, AProcessThatDies) {
   EXPECT_THAT(found[0], HasSubstr("rank 1 has called nothing and has ended"));
 }
 
-TEST_F(FakeNccl, WhatNobodyJoinsIsFoundAtTheEnd) {
+TEST_F(FakeNccl, UnmatchedCallsAreReportedAtTheEnd) {
   const auto found = in_processes(2, [](int rank, ncclComm_t comm) {
     const Rank mine(rank);
     if (rank == 1) ncclAllReduce(mine.in, mine.out, 8, ncclFloat, ncclSum, comm, mine.stream);

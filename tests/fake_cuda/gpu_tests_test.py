@@ -13,7 +13,7 @@ sys.path.append(str(HERE.parents[1] / "bench"))
 from first_hour.steps import PROGRAMS  # noqa: E402
 
 ARRIVES = {"UploadToGpu.EveryByteArrives", "UploadToGpu.TheHostTensorMayBeFreedAtOnce"}  # copied, not computed
-WAITS = "CudaGraphsOnGpu.AStepThatWaitsForTheHostIsAnErrorAndNotAHang"  # this test plants a fault
+WAITS = "CudaGraphsOnGpu.StepThatWaitsForTheHostFailsInsteadOfHanging"  # this test plants a fault
 
 
 def failures_of(program, folder):

@@ -69,7 +69,7 @@ void expect_equal_8bit_updates(bool packed) {
   }
 }
 
-TEST_F(AdamW8bitOnGpu, TheUpdateIsThatOfACpu) { expect_equal_8bit_updates(/*packed=*/false); }
-TEST_F(AdamW8bitOnGpu, TheUpdateInWholePacksIsThatOfACpu) { expect_equal_8bit_updates(/*packed=*/true); }
+TEST_F(AdamW8bitOnGpu, UpdateMatchesCpu) { expect_equal_8bit_updates(/*packed=*/false); }
+TEST_F(AdamW8bitOnGpu, PackedUpdateMatchesCpu) { expect_equal_8bit_updates(/*packed=*/true); }
 }  // namespace
 }  // namespace optrush::testing

@@ -18,7 +18,7 @@ RunSpec spec_of(std::vector<PluginUse> stack) {
   return spec;
 }
 
-TEST_F(CudaGraphsOnGpu, ReplayedStepsHaveTheBitsOfEagerOnes) {
+TEST_F(CudaGraphsOnGpu, ReplayedStepsAreBitEqualToEagerSteps) {
   const std::vector<std::vector<PluginUse>> stacks = {
       {},
       {{"gradient_accumulation", {{"steps", 2}}}, {"clip_grad_norm", {{"max_norm", 0.5}}}},
@@ -40,7 +40,7 @@ TEST_F(CudaGraphsOnGpu, ReplayedStepsHaveTheBitsOfEagerOnes) {
   }
 }
 
-TEST_F(CudaGraphsOnGpu, AStepThatWaitsForTheHostIsAnErrorAndNotAHang) {
+TEST_F(CudaGraphsOnGpu, StepThatWaitsForTheHostFailsInsteadOfHanging) {
   const auto waits = [](Recipe& recipe) {
     recipe.ops.swiglu.wrap(Phase::adapter,
                            [](auto inner, const Module&) -> decltype(inner) {

@@ -38,7 +38,7 @@ TEST_F(FlashAttentionOnGpu, EveryKernelTrainsLikeThePlainForm) {
   }
 }
 
-TEST_F(FlashAttentionOnGpu, AutoTakesCudnnOnHopperAndFlashOnAmpereAndAda) {
+TEST_F(FlashAttentionOnGpu, AutoChoosesCudnnOnHopperAndFlashOnAmpereAndAda) {
   const auto notes = run({{"flash_attention", Json::object()}}).notes;
   const auto architecture = gpu_architecture();
   if (architecture == "sm_90") {
@@ -87,7 +87,7 @@ AttentionInputs in_double(AttentionInputs inputs) {
 
 constexpr double kBf16 = 5e-2;
 
-TEST_F(FlashAttentionOnGpu, HalvesInARingAreTheWhole) {
+TEST_F(FlashAttentionOnGpu, RingOfHalvesEqualsTheWhole) {
   for (const char* kernel : {"flash", "efficient", "cudnn"}) {
     SCOPED_TRACE(kernel);
     Resolved resolved(kernel);
@@ -102,7 +102,7 @@ TEST_F(FlashAttentionOnGpu, HalvesInARingAreTheWhole) {
   }
 }
 
-TEST_F(FlashAttentionOnGpu, HalvesHaveAWindowCausalOrNot) {
+TEST_F(FlashAttentionOnGpu, HalvesApplyCausalAndNonCausalWindows) {
   for (const char* kernel : {"flash", "efficient"})
     for (const bool causal : {true, false})
       for (const int64_t window : {1, 30, 100}) {
@@ -116,7 +116,7 @@ TEST_F(FlashAttentionOnGpu, HalvesHaveAWindowCausalOrNot) {
       }
 }
 
-TEST_F(FlashAttentionOnGpu, PackedDocumentsAreAttendedToAsTheyAreAlone) {
+TEST_F(FlashAttentionOnGpu, PackedDocumentsEqualSeparateDocuments) {
   for (const char* kernel : {"auto", "flash", "efficient"})
     for (const bool causal : {true, false}) {
       SCOPED_TRACE(std::string(kernel) + (causal ? " causal" : ""));

@@ -18,7 +18,7 @@ TEST_F(FusedKernelsOnGpu, EqualThePlainFormInEachType) {
       }
 }
 
-TEST_F(FusedKernelsOnGpu, TakeEmptyBatchesAndAnyStrides) {
+TEST_F(FusedKernelsOnGpu, AcceptEmptyBatchesAndAnyStrides) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
     expect_like_plain(c, inputs(c, at::kDouble, 24, /*batch=*/0), 1e-12, at::kCUDA);
@@ -30,7 +30,7 @@ TEST_F(FusedKernelsOnGpu, TakeEmptyBatchesAndAnyStrides) {
   }
 }
 
-TEST_F(FusedKernelsOnGpu, TheWeightGradientIsTheSameBitsEachTime) {
+TEST_F(FusedKernelsOnGpu, WeightGradientIsBitReproducible) {
   const auto options = at::TensorOptions(at::kBFloat16).device(at::kCUDA);
   const Tensor x = at::randn({8192, 1024}, options), g = at::randn({8192, 1024}, options);
   const Tensor weight = at::randn({1024}, options.dtype(at::kFloat));
@@ -40,7 +40,7 @@ TEST_F(FusedKernelsOnGpu, TheWeightGradientIsTheSameBitsEachTime) {
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(at::equal(gradient(), first));
 }
 
-TEST_F(FusedKernelsOnGpu, TheLargestValuesAreThoseOfWhatWasWritten) {
+TEST_F(FusedKernelsOnGpu, NotedLargestValuesMatchTheWrittenTensor) {
   const auto expect_noted = [](const Tensor& written) {
     const Tensor parts = fused::noted_largest(written);
     ASSERT_TRUE(parts.defined());
@@ -69,7 +69,7 @@ TEST_F(FusedKernelsOnGpu, TheLargestValuesAreThoseOfWhatWasWritten) {
     }
 }
 
-TEST_F(FusedKernelsOnGpu, ALowerDeltaJoinsAnFp32Stream) {
+TEST_F(FusedKernelsOnGpu, LowPrecisionDeltaAddsToAnFp32Stream) {
   const Case c = cases()[1];
   const auto options = at::TensorOptions(at::kFloat).device(at::kCUDA);
   const Tensors in = {at::randn({2, 3, 64}, options), at::randn({2, 3, 64}, options.dtype(at::kBFloat16)),
@@ -83,7 +83,7 @@ TEST_F(FusedKernelsOnGpu, ALowerDeltaJoinsAnFp32Stream) {
         at::allclose(got.gradients[i].to(at::kFloat), expected.gradients[i].to(at::kFloat), 1e-2, 1e-2));
 }
 
-TEST_F(FusedKernelsOnGpu, TheFastSigmoidIsAsCloseAsItSays) {
+TEST_F(FusedKernelsOnGpu, FastSigmoidIsWithinItsErrorBound) {
   const Tensor gate = at::linspace(-86, 86, 100001, at::kFloat), one = at::ones_like(gate);
   const Tensor got = call(fused::swiglu(), {gate.cuda(), one.cuda()})[0].cpu().to(at::kDouble);
   const Tensor exact = at::silu(gate.to(at::kDouble));
@@ -92,7 +92,7 @@ TEST_F(FusedKernelsOnGpu, TheFastSigmoidIsAsCloseAsItSays) {
   EXPECT_LE(off.nan_to_num().max().item<double>(), 1e-5);
 }
 
-TEST_F(FusedKernelsOnGpu, TheLossIsThePlainOneInEachTypeAtAnyVocabulary) {
+TEST_F(FusedKernelsOnGpu, LossEqualsThePlainFormInEachTypeAtAnyVocabulary) {
   for (const auto& [type, tolerance] : kLossTypes)
     for (const int64_t vocabulary : {2, 64, 131, 5001, 40961})
       for (const int64_t chunk : {0, 4})
@@ -101,7 +101,7 @@ TEST_F(FusedKernelsOnGpu, TheLossIsThePlainOneInEachTypeAtAnyVocabulary) {
                             at::kCUDA);
 }
 
-TEST_F(FusedKernelsOnGpu, TheLossIsTheSameBitsEachTimeAndOfWholeChunks) {
+TEST_F(FusedKernelsOnGpu, LossIsBitReproducibleAndEqualInChunks) {
   const auto options = at::TensorOptions(at::kBFloat16).device(at::kCUDA);
   const Tensor x = at::randn({4096, 256}, options), weight = at::randn({128256, 256}, options);
   const Tensor labels = at::randint(128256, {4096}, options.dtype(at::kLong));

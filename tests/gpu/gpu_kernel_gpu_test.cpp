@@ -31,7 +31,7 @@ TEST_F(GpuKernelsOnGpu, RunInTheOrderOfTheStream) {
   EXPECT_GE(add.resident_blocks(256), 1);
 }
 
-TEST_F(GpuKernelsOnGpu, RefuseArgumentsOfOtherSizes) {
+TEST_F(GpuKernelsOnGpu, RefuseArgumentsOfWrongSizes) {
   const at::Tensor x = at::zeros({8}, at::TensorOptions(at::kFloat).device(at::kCUDA));
   const GpuKernel& add = program().kernel("add<float>");
   EXPECT_THAT(error_of([&] { add.launch({}, x.data_ptr(), 1.5, int64_t{8}); }),

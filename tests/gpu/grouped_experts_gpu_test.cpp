@@ -9,7 +9,7 @@ namespace optrush::testing {
 namespace {
 class GroupedExpertsOnGpu : public OnGpu {};
 
-TEST_F(GroupedExpertsOnGpu, TheProductOfGroupsIsThatOfEachGroup) {
+TEST_F(GroupedExpertsOnGpu, GroupedProductEqualsSeparateProducts) {
   using namespace grouped_experts;
   const std::string gpu = gpu_architecture();
   if (std::stoi(gpu.substr(gpu.find('_') + 1)) < 90)

@@ -103,7 +103,7 @@ int64_t ranks_here() { return std::min<int64_t>(4, at::detail::getCUDAHooks().de
 
 class NcclOnGpu : public OnGpu {};
 
-TEST_F(NcclOnGpu, AGroupOfOneRankGivesBackWhatItHas) {
+TEST_F(NcclOnGpu, SingleRankGetsItsOwnData) {
   RankPool pool;
   const Json got = pool.run("alone", 1, {}).front();
   ASSERT_FALSE(got.contains("error")) << got;
@@ -113,7 +113,7 @@ TEST_F(NcclOnGpu, AGroupOfOneRankGivesBackWhatItHas) {
   EXPECT_EQ(got["on a CPU"], Json({3, 3}));
 }
 
-TEST_F(NcclOnGpu, EveryCollectiveOfSeveralGpusGivesWhatItShould) {
+TEST_F(NcclOnGpu, EveryCollectiveOfSeveralGpusGivesTheRightResult) {
   const int64_t n = ranks_here();
   if (n < 2) GTEST_SKIP() << "one GPU: several ranks need one each";
   RankPool pool;
@@ -132,7 +132,7 @@ TEST_F(NcclOnGpu, EveryCollectiveOfSeveralGpusGivesWhatItShould) {
   }
 }
 
-TEST_F(NcclOnGpu, ReceivesHoldNothingUpThatIsSentAfterwards) {
+TEST_F(NcclOnGpu, ReceivesDoNotDelayLaterSends) {
   const int64_t n = ranks_here();
   if (n < 3) GTEST_SKIP() << "fewer than three GPUs: two ranks make no ring";
   RankPool pool;
@@ -146,7 +146,7 @@ TEST_F(NcclOnGpu, ReceivesHoldNothingUpThatIsSentAfterwards) {
   }
 }
 
-TEST(NcclLibrary, OpensAndHasWhatTheCoreCalls) {
+TEST(NcclLibrary, OpensAndExportsWhatTheCoreCalls) {
   const auto of_torch = torch_folder() / "lib" / "libtorch_cuda.so";
   if (!std::filesystem::exists(of_torch)) GTEST_SKIP() << "this LibTorch has no CUDA";
   // As load_cuda(), which requires a GPU.

@@ -8,7 +8,7 @@ namespace optrush::testing {
 namespace {
 class Nf4OnGpu : public OnGpu {};
 
-TEST_F(Nf4OnGpu, EncodesAndDecodesAsACpu) {
+TEST_F(Nf4OnGpu, EncodesAndDecodesLikeCpu) {
   at::manual_seed(1);
   for (const bool twice : {false, true})
     for (const int64_t count : {1L, 1001L, 100'003L, 4096L * 512}) {

@@ -71,8 +71,8 @@ void expect_equal_updates(bool packed) {
   }
 }
 
-TEST_F(PrecisionOnGpu, TheUpdateIsThatOfACpu) { expect_equal_updates(/*packed=*/false); }
-TEST_F(PrecisionOnGpu, TheUpdateInWholePacksIsThatOfACpu) { expect_equal_updates(/*packed=*/true); }
+TEST_F(PrecisionOnGpu, UpdateMatchesCpu) { expect_equal_updates(/*packed=*/false); }
+TEST_F(PrecisionOnGpu, PackedUpdateMatchesCpu) { expect_equal_updates(/*packed=*/true); }
 
 bool multiplies_fp8() {
   const std::string gpu = gpu_architecture();
@@ -80,7 +80,7 @@ bool multiplies_fp8() {
 }
 
 /// q, k and v share one quantized matrix, and one for their gradients.
-TEST_F(PrecisionOnGpu, LinearsOfOneInputInFp8AreThoseOfACpu) {
+TEST_F(PrecisionOnGpu, Fp8LinearsOfOneInputMatchCpu) {
   if (!multiplies_fp8()) GTEST_SKIP() << gpu_architecture() << " does not multiply fp8";
   at::manual_seed(3);
   const std::vector<int64_t> sizes = {256, 64, 64};
@@ -111,7 +111,7 @@ TEST_F(PrecisionOnGpu, LinearsOfOneInputInFp8AreThoseOfACpu) {
   }
 }
 
-TEST_F(PrecisionOnGpu, ANotedLargestValueGivesTheBitsOfOneThatIsFound) {
+TEST_F(PrecisionOnGpu, NotedLargestValueIsBitEqualToAComputedOne) {
   at::manual_seed(4);
   const Tensor x = at::randn({160, 272}, at::TensorOptions(at::kBFloat16).device(at::kCUDA));
   const Tensor noted = x.clone(), parts = fused::new_largest_parts(x);
@@ -124,7 +124,7 @@ TEST_F(PrecisionOnGpu, ANotedLargestValueGivesTheBitsOfOneThatIsFound) {
   EXPECT_TRUE(at::equal(got.rows.scale, found.rows.scale));
 }
 
-TEST_F(PrecisionOnGpu, ProductsInFp8AreThoseOfACpu) {
+TEST_F(PrecisionOnGpu, Fp8ProductsMatchCpu) {
   if (!multiplies_fp8()) GTEST_SKIP() << gpu_architecture() << " does not multiply fp8";
   // An expert may have any number of tokens.
   for (const auto& [scaling, length] :
