@@ -67,7 +67,7 @@ void expect_equal_bits(const Tensors& got, const Tensors& expected) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(at::equal(got[i], expected[i])) << "parameter " << i;
 }
 
-TEST(ActivationCheckpointing, EveryPolicyGivesTheBitsOfThePlainGradients) {
+TEST(ActivationCheckpointing, EveryPolicyGivesBitEqualGradients) {
   const std::vector<std::vector<PluginUse>> stacks = {
       {},
       {{"flash_attention", Json::object()}, {"swiglu_recompute", {{"level", 1}}}},
@@ -90,7 +90,7 @@ TEST(ActivationCheckpointing, EveryPolicyGivesTheBitsOfThePlainGradients) {
   }
 }
 
-TEST(ActivationCheckpointing, EveryPolicyGivesTheBitsOfAPairsGradients) {
+TEST(ActivationCheckpointing, EveryPolicyGivesBitEqualGradientsOfAPair) {
   const Differentiable swiglu{.name = "swiglu",
                               .forward = [](const Tensors& in) -> Differentiable::Result {
                                 return {{at::silu(in[0]) * in[1]}, {in[0], in[1]}};
@@ -114,7 +114,7 @@ TEST(ActivationCheckpointing, EveryPolicyGivesTheBitsOfAPairsGradients) {
   }
 }
 
-TEST(ActivationCheckpointing, RecomputationSeesWhatABatchCarriesByName) {
+TEST(ActivationCheckpointing, RecomputationUsesNamedTensorsOfItsBatch) {
   const auto scaled = [](Recipe& recipe) {
     recipe.ops.position.replace(
         [](const Tensor& q, const Tensor& k, const Batch& batch) -> std::array<Tensor, 2> {
@@ -137,7 +137,7 @@ TEST(ActivationCheckpointing, RecomputationSeesWhatABatchCarriesByName) {
   }
 }
 
-TEST(ActivationCheckpointing, RecomputationSeesThePackedDocuments) {
+TEST(ActivationCheckpointing, RecomputationUsesPackedDocuments) {
   const auto packed = [](Batch& batch, int64_t micro) {
     batch.segments =
         micro == 0 ? segments_of({16, 3, 13, 8, 8, 16}, 4) : segments_of({5, 11, 16, 16, 15, 1}, 4);
@@ -214,7 +214,7 @@ int64_t budgeted(const Json& result) {
   return std::stoll(note.substr(note.find("keep ") + 5));
 }
 
-TEST(ActivationCheckpointing, ABudgetKeepsWhatItPredictsAndNotMore) {
+TEST(ActivationCheckpointing, BudgetKeepsNoMoreThanPredicted) {
   const auto run = [](double budget) {
     RunSpec spec = spec_of({checkpointing({{"policy", "budget"}, {"budget", budget}})}, 4);
     spec.model["vocab_size"] = 2048;
@@ -243,7 +243,7 @@ TEST(ActivationCheckpointing, ABudgetKeepsWhatItPredictsAndNotMore) {
   EXPECT_NE(error_of([&] { run(100); }).find("a budget of 100 bytes is less than"), std::string::npos);
 }
 
-TEST(ActivationCheckpointing, ABudgetSparesTheRecomputationOfMatmulsFirst) {
+TEST(ActivationCheckpointing, BudgetAvoidsRecomputationOfMatmulsFirst) {
   const auto flops = [](std::vector<PluginUse> stack) {
     return Trained(spec_of(std::move(stack))).train()["flops_per_token"]["hfu"].get<double>();
   };
@@ -255,7 +255,7 @@ TEST(ActivationCheckpointing, ABudgetSparesTheRecomputationOfMatmulsFirst) {
   EXPECT_EQ(flops({checkpointing({{"policy", "selective"}})}), plain);
 }
 
-TEST(ActivationCheckpointing, OffloadMovesEachStorageOnceAndComesBack) {
+TEST(ActivationCheckpointing, OffloadMovesEachStorageOnceAndRestoresIt) {
   Trained trained(spec_of({checkpointing({{"policy", "offload"}})}));
   const Json result = trained.train();
   EXPECT_EQ(losses(result), losses(Trained(spec_of({})).train()));
@@ -289,7 +289,7 @@ TEST(ActivationCheckpointing, QuantizedActivationsTakeAByteAndAScaleForEachBlock
   }
 }
 
-TEST(ActivationCheckpointing, QuantizedActivationsGiveNearbyGradients) {
+TEST(ActivationCheckpointing, QuantizedActivationsGiveCloseGradients) {
   at::set_num_threads(1);
   const std::vector<std::vector<PluginUse>> stacks = {
       {},
@@ -313,7 +313,7 @@ TEST(ActivationCheckpointing, QuantizedActivationsGiveNearbyGradients) {
   }
 }
 
-TEST(ActivationCheckpointing, ThePeakWithQuantizedActivationsIsForeseen) {
+TEST(ActivationCheckpointing, PeakWithQuantizedActivationsIsPredicted) {
   install_cpu_memory_tracking();
   RunSpec spec = spec_of({checkpointing({{"policy", "quantize"}}), {"fused_adamw", Json::object()}});
   spec.train.seq_len = 64;
@@ -327,7 +327,7 @@ TEST(ActivationCheckpointing, ThePeakWithQuantizedActivationsIsForeseen) {
               0.02 * static_cast<double>(measured));
 }
 
-TEST(ActivationCheckpointing, ACompilerCarriesOutThePolicy) {
+TEST(ActivationCheckpointing, CompilerAppliesThePolicy) {
   int calls = 0;
   const auto count_forwards = [&](Recipe& recipe) {
     recipe.unit.wrap(Phase::compile, [&](UnitFunction inner, const Unit& unit) -> UnitFunction {

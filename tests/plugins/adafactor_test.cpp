@@ -21,7 +21,7 @@ Tensor state_named(Optimizer& optimizer, const Shard& shard, const std::string& 
 }
 
 /// tests/parity/torch_adafactor.py has the options.
-TEST(Adafactor, IsThatOfTorch) {
+TEST(Adafactor, MatchesTorch) {
   const SafetensorsFile file(tests_folder() + "/fixtures/adafactor_torch.safetensors");
   const std::map<std::string, std::pair<adafactor::Settings, double>> cases = {
       {"default", {{.eps1 = 0x1p-52}, 0.01}},
@@ -55,7 +55,7 @@ TEST(Adafactor, IsThatOfTorch) {
   }
 }
 
-TEST(Adafactor, StatisticsOfBf16AreInFp32AndAnOverflowIsNoStep) {
+TEST(Adafactor, Bf16StatisticsAreInFp32AndAnOverflowSkipsTheStep) {
   Param param{.name = "w"};
   Shard shard = shard_of(param, at::ones({4, 6}, at::kBFloat16));
   const auto optimizer = adafactor::make_optimizer({}, {&shard, 1}, {});
@@ -74,7 +74,7 @@ TEST(Adafactor, StatisticsOfBf16AreInFp32AndAnOverflowIsNoStep) {
   EXPECT_EQ(state_named(*optimizer, shard, "step").item<int64_t>(), 1);
 }
 
-TEST(Adafactor, KeepsANumberForEachRowAndColumn) {
+TEST(Adafactor, KeepsOneNumberPerRowAndColumn) {
   Trained trained(nano_spec({use("adafactor")}));
   int64_t numbers = 0;
   for (const Param* param : trained.session().params().all())

@@ -132,6 +132,6 @@ void check_sizes() {
   check_update<W>(8192 + 300, false);
 }
 
-TEST(AdamW8bitKernel, IsTheUpdateOfACpu) { check_sizes<float>(); }
-TEST(AdamW8bitKernel, RoundsDataInBf16AsACpu) { check_sizes<__nv_bfloat16>(); }
+TEST(AdamW8bitKernel, UpdateMatchesCpu) { check_sizes<float>(); }
+TEST(AdamW8bitKernel, Bf16RoundingMatchesCpu) { check_sizes<__nv_bfloat16>(); }
 }  // namespace

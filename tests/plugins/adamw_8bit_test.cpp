@@ -37,7 +37,7 @@ void expect_the_nearest(const Code& code, float value) {
   ASSERT_EQ(encode(code, value), kept_above_0 ? 1 : expected) << std::hexfloat << value;
 }
 
-TEST(EightBitCode, IsThePublishedOne) {
+TEST(EightBitCode, MatchesThePublishedCode) {
   const Code &with_sign = adamw_8bit::signed_code(), &without = adamw_8bit::unsigned_code();
   for (const Code* code : {&with_sign, &without})
     EXPECT_TRUE(std::ranges::is_sorted(code->values, std::less_equal())) << "each number once";
@@ -55,7 +55,7 @@ TEST(EightBitCode, IsThePublishedOne) {
   EXPECT_FLOAT_EQ(without.values[0], 0);
 }
 
-TEST(EightBitCode, EachNumberGetsTheNearest) {
+TEST(EightBitCode, NumbersRoundToTheNearestCode) {
   for (const Code* code : {&adamw_8bit::signed_code(), &adamw_8bit::unsigned_code()}) {
     for (int64_t i = 0; i < 256; ++i) EXPECT_EQ(encode(*code, code->values[static_cast<size_t>(i)]), i);
     // Around each border, float by float.
@@ -101,7 +101,7 @@ Tensor through_8_bits(const Code& code, const Tensor& moment) {
   return result.view_as(moment);
 }
 
-TEST(AdamW8bit, IsAdamWWhoseMomentsGoThroughTheCode) {
+TEST(AdamW8bit, EqualsAdamWWithQuantizedMoments) {
   at::manual_seed(1);
   TrainSpec spec;
   spec.lr = 1e-2;
@@ -146,7 +146,7 @@ TEST(AdamW8bit, IsAdamWWhoseMomentsGoThroughTheCode) {
   EXPECT_EQ(optimizer->state(shards[0])[2].value.item<float>(), 6) << "a skipped step does not count";
 }
 
-TEST(AdamW8bit, ASmallSecondMomentDoesNotBecomeNothing) {
+TEST(AdamW8bit, SmallSecondMomentIsNotRoundedToZero) {
   TrainSpec spec;
   spec.lr = 1e-3;
   spec.weight_decay = 0;
@@ -162,7 +162,7 @@ TEST(AdamW8bit, ASmallSecondMomentDoesNotBecomeNothing) {
   EXPECT_LE(shards[0].data.abs().max().item<float>(), 20 * spec.lr * 1.01);
 }
 
-TEST(AdamW8bit, TwoBytesAParameterAndEightABlock) {
+TEST(AdamW8bit, TakesTwoBytesPerParameterAndEightPerBlock) {
   Trained trained(nano_spec({kAdamW8bit}));
   int64_t bytes = 0;
   for (const Param* param : trained.session().params().all()) {
@@ -173,7 +173,7 @@ TEST(AdamW8bit, TwoBytesAParameterAndEightABlock) {
   EXPECT_EQ(trained.train()["memory"]["parts"]["optimizer_state"], bytes);
 }
 
-TEST(AdamW8bit, TrainsAsTheWideOne) {
+TEST(AdamW8bit, TrainsLikeAdamW) {
   const Json wide = Trained(ten_steps({})).train(), narrow = Trained(ten_steps({kAdamW8bit})).train();
   EXPECT_LT(apart(narrow, wide), kTolerance);
   EXPECT_NE(losses(narrow), losses(wide));
@@ -224,7 +224,7 @@ TEST(AdamW8bit, SmallUpdatesOfBf16AddUp) {
 }
 
 /// Random bits depend on the seed, the shard, the step and the position, and not on threads or other work.
-TEST(AdamW8bit, ReplicasRoundAlike) {
+TEST(AdamW8bit, ReplicasRoundIdentically) {
   const auto trained = [](uint64_t seed) {
     TrainSpec spec;
     spec.lr = 1e-3;
@@ -244,7 +244,7 @@ TEST(AdamW8bit, ReplicasRoundAlike) {
   EXPECT_FALSE(at::equal(first.first, other.first));
 }
 
-TEST(AdamW8bit, Bf16ParametersTrainAsWideOnes) {
+TEST(AdamW8bit, Bf16ParametersTrainLikeFp32) {
   const auto run = [](Stack stack, const std::string& dtype) {
     RunSpec spec = ten_steps(std::move(stack));
     spec.train.dtype = dtype;
@@ -256,7 +256,7 @@ TEST(AdamW8bit, Bf16ParametersTrainAsWideOnes) {
   EXPECT_LT(apart(low.train(), run({}, "fp32").train()), kTolerance);
 }
 
-TEST(AdamW8bit, SaysWhatItCannotBeStackedWith) {
+TEST(AdamW8bit, IncompatiblePluginsAreNamed) {
   const auto message = [](Stack stack, const std::string& dtype = "fp32") {
     RunSpec spec = nano_spec(std::move(stack));
     spec.train.dtype = dtype;
@@ -267,7 +267,7 @@ TEST(AdamW8bit, SaysWhatItCannotBeStackedWith) {
   EXPECT_THAT(message({kAdamW8bit}, "fp64"), HasSubstr("set train.dtype to fp32 or bf16"));
 }
 
-TEST(AdamW8bit, GpuKernelsCompileAndKeepTheirNumbersInRegisters) {
+TEST(AdamW8bit, GpuKernelsCompileWithoutSpillingRegisters) {
   setenv("OPTRUSH_CACHE", (build_folder() + "/tests/cache").c_str(), 1);
   std::vector<std::string> kernels = {"prepare"};
   for (const auto gradient : {fused::Type::bf16, fused::Type::fp32})

@@ -67,7 +67,7 @@ TEST(ReadDescription, ReadsEveryField) {
   EXPECT_EQ(refused(fixture("described")), "");
 }
 
-TEST(BadPlugin, OfAnotherApi) {
+TEST(BadPlugin, AnotherApiIsRefused) {
   const auto file = fixture("other_api").string();
   EXPECT_EQ(refused(file),
             "invalid_plugin: " + file +
@@ -77,7 +77,7 @@ TEST(BadPlugin, OfAnotherApi) {
   EXPECT_EQ(read_description(file).version, "9.0");
 }
 
-TEST(BadPlugin, OfAnotherAbiListsEveryDifferenceAtOnce) {
+TEST(BadPlugin, AnotherAbiIsRefusedWithEveryDifference) {
   const std::string message = refused(fixture("other_abi"));
   EXPECT_THAT(message, AllOf(HasSubstr("compiler: plugin clang 99, this program "),
                              HasSubstr("libstdc++'s C++11 ABI: plugin 0, this program 1"),
@@ -90,7 +90,7 @@ TEST(BadPlugin, OfAnotherAbiListsEveryDifferenceAtOnce) {
   EXPECT_THAT(message, Not(HasSubstr("plugin API:")));
 }
 
-TEST(BadPlugin, OfOtherHeaders) {
+TEST(BadPlugin, OtherHeadersAreRefused) {
   const auto file = fixture("other_headers").string();
   EXPECT_EQ(refused(file),
             "invalid_plugin: " + file +
@@ -101,14 +101,14 @@ TEST(BadPlugin, OfOtherHeaders) {
 }
 
 /// A plugin's tag is made from the compiler's macros, not from CMake's variables.
-TEST(Abi, HoldsWhatTheCompilerSays) {
+TEST(Abi, TagHasTheValuesOfTheCompiler) {
   const std::string abi = host_abi();
   EXPECT_THAT(abi, HasSubstr(", c++ " + std::to_string(__cplusplus) + "L, "));
   EXPECT_THAT(abi, HasSubstr(", cxx11abi " + std::to_string(_GLIBCXX_USE_CXX11_ABI) + ", "));
   EXPECT_THAT(abi, ::testing::EndsWith(", sdk " OPTRUSH_SDK_HASH));
 }
 
-TEST(BadPlugin, ThatIsNoPlugin) {
+TEST(BadPlugin, OtherFilesAreRefused) {
   EXPECT_THAT(refused(fixture("no_note")), is_error("invalid_plugin", "note.optrush"));
   EXPECT_THAT(refused(fixture("two_notes")), HasSubstr("describes 2 plugins"));
   EXPECT_THAT(refused_bytes("#!/bin/sh\necho hello\n"), HasSubstr("not an ELF file"));
@@ -117,7 +117,7 @@ TEST(BadPlugin, ThatIsNoPlugin) {
   EXPECT_THAT(refused(fixture("absent")), HasSubstr("cannot be read"));
 }
 
-TEST(BadPlugin, OfAnotherMachineOrKind) {
+TEST(BadPlugin, AnotherMachineOrFileTypeIsRefused) {
   EXPECT_THAT(with_header(&Elf64_Ehdr::e_machine, Elf64_Half{EM_RISCV}),
               HasSubstr("built for another machine (ELF machine 243"));
   EXPECT_THAT(with_header(&Elf64_Ehdr::e_type, Elf64_Half{ET_REL}), HasSubstr("not a shared object"));
@@ -129,7 +129,7 @@ TEST(BadPlugin, OfAnotherMachineOrKind) {
               AnyOf(HasSubstr("truncated"), HasSubstr("damaged")));
 }
 
-TEST(BadPlugin, CutAnywhere) {
+TEST(BadPlugin, TruncatedFilesAreRefused) {
   const std::string whole = read_file(fixture("described"));
   EXPECT_THAT(refused_bytes(whole.substr(0, 3)), HasSubstr("not an ELF file"));
   for (const size_t size :
@@ -137,7 +137,7 @@ TEST(BadPlugin, CutAnywhere) {
     EXPECT_THAT(refused_bytes(whole.substr(0, size)), HasSubstr("truncated")) << size << " bytes";
 }
 
-TEST(BadPlugin, WithABadDescription) {
+TEST(BadPlugin, InvalidDescriptionIsRefused) {
   EXPECT_THAT(refused(fixture("duplicate_keys")), is_error("invalid_file", "duplicate_keys.so", "'name'"));
   EXPECT_THAT(refused(fixture("bad_schema")), is_error("invalid_value", "'default'", "'rank'", "1", "0"));
 }
@@ -148,7 +148,7 @@ std::string described(const std::string& json) {
   return error_of([&] { parse_description(identity.dump() + "\n" + json, "p.so"); });
 }
 
-TEST(ParseDescription, RefusesWhatCannotBeMeant) {
+TEST(ParseDescription, RefusesInvalidFields) {
   const std::string start =
       R"({"name": "a", "version": "1", "summary": "s", "kind": "optimization", "effect": "exact")";
   EXPECT_EQ(described(start + "}"), "");
@@ -174,7 +174,7 @@ TEST(ParseDescription, RefusesWhatCannotBeMeant) {
       HasSubstr("did you mean 'exact'?"));
 }
 
-TEST(ParseDescription, ChecksTheFormsThatAreToBeChecked) {
+TEST(ParseDescription, ValidatesFormsOfTheCheck) {
   const std::string start =
       R"({"name": "a", "version": "1", "summary": "s", "kind": "optimization", "effect": "exact",
           "options": [{"name": "rank", "type": "integer", "min": 1, "doc": "d"}], "check": )";
@@ -187,13 +187,13 @@ TEST(ParseDescription, ChecksTheFormsThatAreToBeChecked) {
               HasSubstr("must be an integer of at least 1"));
 }
 
-TEST(ParseDescription, NeedsAnIdentity) {
+TEST(ParseDescription, RequiresAnIdentity) {
   EXPECT_THAT(error_of([] { parse_description("{}\n{}", "p.so"); }),
               is_error("missing_value", "identity.api"));
   EXPECT_THAT(error_of([] { parse_description("", "p.so"); }), HasSubstr("not valid JSON"));
 }
 
-TEST(ReadDescription, RunsNothingOfThePlugin) {
+TEST(ReadDescription, DoesNotRunThePlugin) {
   const TemporaryFolder folder;
   const fs::path mark = folder / "mark";
   ::setenv("OPTRUSH_FIXTURE_MARK", mark.c_str(), 1);

@@ -31,7 +31,7 @@ struct Reference {
   }
 };
 
-TEST(MasterAdamW, IsTheFormulaInDoubleAndWeightsAreRoundedMasters) {
+TEST(MasterAdamW, MatchesTheFormulaInDoubleAndWeightsAreRoundedMasters) {
   at::manual_seed(1);
   TrainSpec spec;
   spec.lr = 1e-2;
@@ -80,7 +80,7 @@ TEST(MasterAdamW, SmallUpdatesAreNotLost) {
   EXPECT_NEAR(shards[0].data[0][0].item<double>(), 0.99, 4e-3);
 }
 
-TEST(MasterAdamW, GpuKernelsCompileAndKeepTheirNumbersInRegisters) {
+TEST(MasterAdamW, GpuKernelsCompileWithoutSpillingRegisters) {
   setenv("OPTRUSH_CACHE", (build_folder() + "/tests/cache").c_str(), 1);
   for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
     std::vector<std::string> kernels = {"prepare"};
@@ -103,7 +103,7 @@ TEST(MasterAdamW, GpuKernelsCompileAndKeepTheirNumbersInRegisters) {
   unsetenv("OPTRUSH_CACHE");
 }
 
-TEST(Bf16Weights, FollowsFp32AndAutocast) {
+TEST(Bf16Weights, TrainsLikeFp32AndAutocast) {
   const Json fp32 = Trained(ten_steps({})).train(),
              autocast = Trained(ten_steps({{"mixed_precision", Json::object()}})).train(),
              weights = Trained(ten_steps({kBf16Weights})).train();
@@ -112,7 +112,7 @@ TEST(Bf16Weights, FollowsFp32AndAutocast) {
   EXPECT_NE(losses(weights), losses(autocast));
 }
 
-TEST(Bf16Weights, EveryKindOfModelTakesActivationsInBf16) {
+TEST(Bf16Weights, EveryKindOfModelHasBf16Activations) {
   const auto in_both = [](RunSpec spec) {
     spec.plugins.clear();
     const Json fp32 = Trained(spec).train();
@@ -145,7 +145,7 @@ TEST(Bf16Weights, EveryKindOfModelTakesActivationsInBf16) {
   }
 }
 
-TEST(Bf16Weights, BytesOfEachPart) {
+TEST(Bf16Weights, BytesOfEachPartAreAsExpected) {
   Trained trained(nano_spec({kBf16Weights}));
   int64_t matrices = 0, vectors = 0;
   for (const Param* param : trained.session().params().all()) {
@@ -173,7 +173,7 @@ TEST(Bf16Weights, MastersStartUnrounded) {
   }
 }
 
-TEST(Bf16Weights, MicroBatchesAddUpInFp32AndNormsAreTakenInFp32) {
+TEST(Bf16Weights, AccumulationAndNormsAreInFp32) {
   for (const int64_t steps : {1, 2}) {
     RunSpec spec = nano_spec({kBf16Weights});
     spec.train.accumulation = steps;
@@ -198,7 +198,7 @@ TEST(Bf16Weights, MicroBatchesAddUpInFp32AndNormsAreTakenInFp32) {
   }
 }
 
-TEST(Bf16Weights, RecomputationKeepsTheBitsAndAdaptersHaveMasters) {
+TEST(Bf16Weights, RecomputationIsBitEqualAndAdaptersHaveMasters) {
   const auto with = [](Stack beside) {
     beside.push_back(kBf16Weights);
     return losses(Trained(nano_spec(beside)).train());
@@ -211,7 +211,7 @@ TEST(Bf16Weights, RecomputationKeepsTheBitsAndAdaptersHaveMasters) {
   EXPECT_LT(apart(lora.train(), Trained(nano_spec({{"lora", {{"rank", 4}}}})).train()), kTolerance);
 }
 
-TEST(Bf16Weights, SaysWhatItCannotBeStackedWith) {
+TEST(Bf16Weights, IncompatiblePluginsAreNamed) {
   const auto message = [](Stack stack, const std::string& dtype = "fp32") {
     RunSpec spec = nano_spec(std::move(stack));
     spec.train.dtype = dtype;

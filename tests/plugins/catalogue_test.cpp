@@ -43,7 +43,7 @@ class CatalogueTest : public ::testing::Test {
   const fs::path first_ = folder_ / "first", second_ = folder_ / "second";
 };
 
-TEST_F(CatalogueTest, GivenFoldersComeBeforeTheEnvironments) {
+TEST_F(CatalogueTest, GivenFoldersPrecedeThoseOfTheEnvironment) {
   const auto winner = copy("described", first_), loser = copy("described", second_);
   ::setenv("OPTRUSH_PLUGIN_PATH", (":" + second_.string() + ":").c_str(), 1);
   const auto catalogue = Catalogue::find({first_.string()});
@@ -52,14 +52,14 @@ TEST_F(CatalogueTest, GivenFoldersComeBeforeTheEnvironments) {
   EXPECT_EQ(Catalogue::find({}).at("described").file, loser);
 }
 
-TEST_F(CatalogueTest, AFolderGivenTwiceIsNoConflict) {
+TEST_F(CatalogueTest, FolderGivenTwiceIsNotAConflict) {
   const auto file = copy("described", first_);
   const auto catalogue = Catalogue::find({first_.string(), first_.string()});
   EXPECT_EQ(catalogue.at("described").file, file);
   EXPECT_EQ(reason(catalogue, file), "");
 }
 
-TEST_F(CatalogueTest, TheEnvironmentNeedsAbsolutePaths) {
+TEST_F(CatalogueTest, EnvironmentRequiresAbsolutePaths) {
   copy("described", first_);
   const auto before = fs::current_path();
   fs::current_path(first_);
@@ -70,7 +70,7 @@ TEST_F(CatalogueTest, TheEnvironmentNeedsAbsolutePaths) {
   EXPECT_THAT(error_of([&] { catalogue.at("described"); }), HasSubstr("no plugin 'described'"));
 }
 
-TEST_F(CatalogueTest, FoldersThatAnybodyMayWriteAreRefused) {
+TEST_F(CatalogueTest, WorldWritableFoldersAreRefused) {
   const auto file = copy("described", first_);
   fs::permissions(first_, fs::perms::others_write, fs::perm_options::add);
   const auto catalogue = Catalogue::find({first_.string()});
@@ -79,14 +79,14 @@ TEST_F(CatalogueTest, FoldersThatAnybodyMayWriteAreRefused) {
                                          first_.string() + "'");
 }
 
-TEST_F(CatalogueTest, FilesThatAnybodyMayWriteAreRefused) {
+TEST_F(CatalogueTest, WorldWritableFilesAreRefused) {
   const auto file = copy("described", first_);
   fs::permissions(file, fs::perms::others_write, fs::perm_options::add);
   EXPECT_THAT(reason(Catalogue::find({first_.string()}), file),
               HasSubstr("every user may write to '" + file.string()));
 }
 
-TEST_F(CatalogueTest, ALinkIsTrustedAsItsTarget) {
+TEST_F(CatalogueTest, LinkIsTrustedLikeItsTarget) {
   copy("described", second_);
   fs::permissions(second_, fs::perms::others_write, fs::perm_options::add);
   fs::create_symlink(second_ / "described.so", first_ / "link.so");
@@ -97,7 +97,7 @@ TEST_F(CatalogueTest, ALinkIsTrustedAsItsTarget) {
   EXPECT_THAT(reason(catalogue, first_ / "nowhere.so"), HasSubstr("No such file"));
 }
 
-TEST_F(CatalogueTest, SaysWhyAFileCannotBeUsed) {
+TEST_F(CatalogueTest, UnusableFileHasAReason) {
   write_file(first_ / "text.so", "not a plugin");
   copy("other_abi", first_);
   const auto catalogue = Catalogue::find({first_.string(), (folder_ / "third").string()});

@@ -75,13 +75,13 @@ void use_pair(Recipe& recipe) {
       {.trace = Trace::pair});
 }
 
-TEST(CompileTrace, BlocksThatAreAlikeHaveOneText) {
+TEST(CompileTrace, EqualBlocksHaveEqualText) {
   Blocks blocks;
   EXPECT_EQ(blocks.trace(0).text(), blocks.trace(1).text());
   EXPECT_EQ(blocks.trace(0).text(), Blocks().trace(0).text());
 }
 
-TEST(CompileTrace, WhatAPluginChangesInABlockChangesItsText) {
+TEST(CompileTrace, PluginThatChangesABlockChangesItsText) {
   const auto plain = Blocks().trace(0).text();
   EXPECT_NE(Blocks({{"flash_attention", Json::object()}}).trace(0).text(), plain);
   EXPECT_NE(Blocks({{"lora", {{"rank", 4}}}}).trace(0).text(), plain);
@@ -95,7 +95,7 @@ TEST(CompileTrace, RandomNumbersAreRefused) {
                     ::testing::HasSubstr("dropout to 0")));
 }
 
-TEST(CompileTrace, AnOpaqueBaseGivesWayToThePlainOne) {
+TEST(CompileTrace, OpaqueBaseIsReplacedByThePlainForm) {
   const auto opaque = [](Recipe& recipe) {
     recipe.ops.swiglu.replace([](const Tensor& gate, const Tensor& up) { return at::tanh(gate) * up; },
                               {.trace = Trace::opaque});
@@ -103,7 +103,7 @@ TEST(CompileTrace, AnOpaqueBaseGivesWayToThePlainOne) {
   EXPECT_EQ(Blocks({}, opaque).trace(0).text(), Blocks().trace(0).text());
 }
 
-TEST(CompileTrace, APairIsOneNodeAndItsHalvesAreKept) {
+TEST(CompileTrace, PairIsOneNodeAndKeepsItsForwardAndBackward) {
   const UnitGraph graph = Blocks({}, use_pair).trace(0);
   EXPECT_EQ(count(graph.graph->toString(), "optrush::call"), 1);
   EXPECT_EQ(graph.pairs.size(), 1);
@@ -112,7 +112,7 @@ TEST(CompileTrace, APairIsOneNodeAndItsHalvesAreKept) {
   EXPECT_NE(graph.pairs[0].backward->toString().find("value=5"), std::string::npos);
 }
 
-TEST(CompileTrace, ConstantsAreToldApartByTheirValues) {
+TEST(CompileTrace, ConstantsAreDistinguishedByTheirValues) {
   const auto shifted_by = [](double value) {
     return [value](Recipe& recipe) {
       recipe.ops.swiglu.replace(
@@ -185,7 +185,7 @@ TEST(CompileTrace, DocumentsOfPackedRowsAreInputs) {
   }
 }
 
-TEST(CompileSelfCheck, GivesEveryTensorOfABatchOtherValues) {
+TEST(CompileSelfCheck, ChangesTheValuesOfEveryTensorOfABatch) {
   Batch batch;
   batch.tokens = at::arange(8).view({2, 4});
   batch.positions = at::arange(4).expand({2, 4});
@@ -217,7 +217,7 @@ TEST(CompileTrace, ARawKernelInAPairIsRefusedByName) {
   }
 }
 
-TEST(CompileRequest, CarriesTheKernelsThatAttentionMayTake) {
+TEST(CompileRequest, HasTheAllowedKernelsOfAttention) {
   using ::testing::ElementsAre;
   const UnitGraph graph = Blocks().trace(0);
   compile::Request request{.mode = "default", .activations = {}, .inputs = {at::zeros({1})}};
@@ -247,7 +247,7 @@ TEST(CompileRequest, SlotsThatACompilerCantKeepAreRefused) {
                                ::testing::HasSubstr("\"attention\", \"linear\" or both")));
 }
 
-TEST(CompileTrace, CallsDifferBySizeTypeAndWhoNeedsAGradient) {
+TEST(CompileTrace, CallsDifferByShapeTypeAndRequiredGradients) {
   const Tensor x = at::randn({2, 3});
   EXPECT_EQ(compile::signature_of({x}), compile::signature_of({x.clone()}));
   EXPECT_NE(compile::signature_of({x}), compile::signature_of({x.t().contiguous().t()}));

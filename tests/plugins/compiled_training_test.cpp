@@ -54,7 +54,7 @@ void expect_equal_losses(const RunSpec& compiled, const RunSpec& eager, double t
     EXPECT_LE(std::abs(got[i] - expected[i]) / expected[i], tolerance) << "step " << i;
 }
 
-TEST_F(CompiledTraining, FollowsEagerInDoublePrecision) {
+TEST_F(CompiledTraining, MatchesEagerInDoublePrecision) {
   RunSpec compiled = with_compile({{"flash_attention", Json::object()}});
   RunSpec eager = nano_spec({{"flash_attention", Json::object()}});
   compiled.train.dtype = eager.train.dtype = "fp64";
@@ -63,7 +63,7 @@ TEST_F(CompiledTraining, FollowsEagerInDoublePrecision) {
 }
 
 /// The forecast's bounds of a compiled step hold.
-TEST_F(CompiledTraining, NeedsWhatTheForecastAllows) {
+TEST_F(CompiledTraining, PeakIsWithinTheForecastBounds) {
   for (const auto& stack :
        {std::vector<PluginUse>{}, {{"flash_attention", Json::object()}, {"fused_kernels", Json::object()}}}) {
     const RunSpec spec = with_compile(stack);
@@ -111,7 +111,7 @@ TEST_F(CompiledTraining, CountsTheFlopsOfEagerCode) {
       << "2 blocks and the head, forward and backward";
 }
 
-TEST_F(CompiledTraining, AnotherModeIsOtherCodeWithTheSameResults) {
+TEST_F(CompiledTraining, AnotherModeGivesOtherCodeAndTheSameResults) {
   expect_equal_losses(with_compile({}, {{"mode", "max-autotune"}}), nano_spec(), 1e-5);
 }
 
@@ -128,7 +128,7 @@ int64_t launches(const Json& result, const char* kernel) {
   return operators.contains(kernel) ? operators[kernel]["launches"].get<int64_t>() : 0;
 }
 
-TEST_F(CompiledTraining, ALossWithAKernelOfItsOwnStaysEagerUnlessItIsNamed) {
+TEST_F(CompiledTraining, LossWithItsOwnKernelStaysEagerUnlessNamed) {
   const std::vector<PluginUse> stack = {{"fused_linear_cross_entropy", {{"chunk", 20}}}};
   const auto expected = losses(Trained(nano_spec(stack)).train());
   for (const auto& [units, kernels, noted] :
@@ -158,7 +158,7 @@ TEST_F(CompiledTraining, NormsBetweenCompiledPartsKeepTheirKernels) {
   EXPECT_EQ(norms({"block"}), 1);
 }
 
-TEST(Compile, UnitsThatExcludeEachOtherOrLeaveAPolicyToNobodyAreRefused) {
+TEST(Compile, ConflictingUnitsAndUnusedPoliciesAreRefused) {
   EXPECT_THROW(
       Trained(with_compile({{"activation_checkpointing", {{"policy", "selective"}}}}, {{"units", {"auto"}}})),
       Error);
@@ -168,7 +168,7 @@ TEST(Compile, UnitsThatExcludeEachOtherOrLeaveAPolicyToNobodyAreRefused) {
       Error);
 }
 
-TEST_F(CompiledTraining, KeepsTheBackwardThatAPairWasGiven) {
+TEST_F(CompiledTraining, UsesTheGivenBackwardOfAPair) {
   // y = 2 x with a backward of 5. Inductor would derive 2 from the forward.
   static const Differentiable twice = {
       .name = "twice",
@@ -195,7 +195,7 @@ TEST_F(CompiledTraining, KeepsTheBackwardThatAPairWasGiven) {
   expect_equal_losses(with_compile({}), nano_spec(), 1e-5, two_pairs);
 }
 
-TEST_F(CompiledTraining, AValueThatTheTracerTookForAConstantIsRefused) {
+TEST_F(CompiledTraining, ValueThatWasTracedAsAConstantIsRefused) {
   const auto data_dependent = [](Recipe& recipe) {
     recipe.ops.swiglu.replace(
         [](const Tensor& gate, const Tensor& up) {
@@ -222,7 +222,7 @@ std::pair<size_t, size_t> artifacts_and_processes(const fs::path& cache) {
   return {artifacts, processes};
 }
 
-TEST_F(CompiledTraining, CompilesOnceForBlocksThatAreAlikeAndNeverForWhatTheCacheHolds) {
+TEST_F(CompiledTraining, EqualBlocksAreCompiledOnceAndCachedUnitsNever) {
   static const fs::path cache = fs::temp_directory_path() / "optrush_compiles_once";
   fs::remove_all(cache);
   unsetenv("OPTRUSH_PYTHON");  // starts a new Python, as outside of tests
@@ -267,7 +267,7 @@ std::function<void(Recipe&)> swiglu_that_is(Slow* slow) {
   };
 }
 
-TEST_F(CompiledTraining, AutoCompilesWhatIsFasterCompiled) {
+TEST_F(CompiledTraining, AutoCompilesUnitsThatBecomeFaster) {
   const fs::path cache = fs::temp_directory_path() / "optrush_auto";
   fs::remove_all(cache);
   const RunSpec spec = nano_spec({{"compile", {{"cache", cache.string()}, {"units", {"block", "auto"}}}}});
@@ -302,7 +302,7 @@ TEST_F(CompiledTraining, AutoCompilesWhatIsFasterCompiled) {
   fs::remove_all(cache);
 }
 
-TEST_F(CompiledTraining, AChangedShapeIsCompiledAgainAndSaidSo) {
+TEST_F(CompiledTraining, ChangedShapeIsCompiledAgainAndReported) {
   Trained trained(with_compile({}), [](Recipe& recipe) {
     // The third step has half of the sequence.
     recipe.data.wrap(Phase::prefetch, [](auto inner, const Module&) -> decltype(inner) {
@@ -352,7 +352,7 @@ TEST_F(CompiledTraining, AUnitThatCannotBeTracedAheadIsCompiledAtItsCall) {
       std::string::npos);
 }
 
-TEST_F(CompiledTraining, ValidationTakesTheCodeOfTraining) {
+TEST_F(CompiledTraining, ValidationUsesTheCodeOfTraining) {
   RunSpec spec = with_compile({});
   const auto alone = losses(Trained(spec).train());
   spec.validate.every = 1;

@@ -17,7 +17,7 @@ namespace {
 using cpu_allocator::Pool;
 using cpu_allocator::SizeClass;
 
-TEST(SizeClasses, AreWideEnoughAndWasteAFifthAtMost) {
+TEST(SizeClasses, FitTheRequestAndWasteAtMostAFifth) {
   size_t before = 0;
   for (size_t bytes = 65; bytes < (size_t{1} << 34); bytes += 1 + bytes / 37) {
     const SizeClass size = SizeClass::of(bytes);
@@ -30,7 +30,7 @@ TEST(SizeClasses, AreWideEnoughAndWasteAFifthAtMost) {
   }
 }
 
-TEST(Pool, BlocksAreAlignedAndComeBackLastInFirstOut) {
+TEST(Pool, BlocksAreAlignedAndReusedLastInFirstOut) {
   Pool pool(false);
   for (const size_t bytes : {1, 64, 200, 4096, 100'000, 1 << 20, 5 << 20}) {
     void* const a = pool.allocate(bytes);
@@ -44,7 +44,7 @@ TEST(Pool, BlocksAreAlignedAndComeBackLastInFirstOut) {
   }
 }
 
-TEST(Pool, HoldsWhatTheSystemGaveUntilItIsTrimmed) {
+TEST(Pool, KeepsReservedMemoryUntilItIsTrimmed) {
   Pool pool(true);
   constexpr size_t kBytes = 10 << 20;
   void* const block = pool.allocate(kBytes);
@@ -63,7 +63,7 @@ TEST(Pool, HoldsWhatTheSystemGaveUntilItIsTrimmed) {
   EXPECT_EQ(pool.peak_reserved(), 0);
 }
 
-TEST(Pool, MemoryThatTheSystemDoesNotHaveIsTheHostsOutOfMemory) {
+TEST(Pool, ImpossibleAllocationIsOutOfMemory) {
   Pool pool(false);
   for (const size_t bytes : {size_t{1} << 50, size_t{1} << 62}) {
     try {
@@ -112,7 +112,7 @@ TEST(Pool, LiveBlocksNeverOverlap) {
   for (uint32_t seed = 0; seed < 4; ++seed) hammer(pool, seed, 4000);
 }
 
-TEST(Pool, ThreadsShareIt) {
+TEST(Pool, ThreadsShareThePool) {
   Pool pool(false);
   std::vector<std::thread> threads;
   for (uint32_t seed = 0; seed < 4; ++seed)
@@ -120,7 +120,7 @@ TEST(Pool, ThreadsShareIt) {
   for (auto& thread : threads) thread.join();
 }
 
-TEST(Pool, OneThreadFreesWhatAnotherMade) {
+TEST(Pool, BlocksMayBeFreedByAnotherThread) {
   Pool pool(false);
   std::vector<void*> blocks;
   std::thread maker([&] {
@@ -137,7 +137,7 @@ TEST(Pool, OneThreadFreesWhatAnotherMade) {
 }
 
 /// The last test, because the process takes its tensors from the pool afterwards.
-TEST(PoolOfARun, CountsAndLossesAreThoseOfTheRunWithoutIt) {
+TEST(PoolOfARun, CountsAndLossesEqualARunWithoutThePool) {
   install_cpu_memory_tracking();
   const auto run = [](std::vector<PluginUse> stack) {
     const int64_t before = cpu_allocated();

@@ -25,7 +25,7 @@ std::string refusal(std::vector<PluginUse> stack) {
   return error_of([&] { Trained{spec_with(std::move(stack))}; });
 }
 
-TEST(CudaGraphs, RefuseWhatMayWaitForTheHostByName) {
+TEST(CudaGraphs, OperationsThatMayWaitForTheHostAreRefusedByName) {
   EXPECT_NE(refusal({}).find("a CUDA graph cannot record operations that wait for the host or differ from "
                              "step to step: the plain optimizer"),
             std::string::npos);
@@ -41,7 +41,7 @@ TEST(CudaGraphs, RefuseWhatMayWaitForTheHostByName) {
   EXPECT_NE(message.find("'test' in norm, 'test' in schedule"), std::string::npos) << message;
 }
 
-TEST(CudaGraphs, RefuseAnMlpThatRunsAgain) {
+TEST(CudaGraphs, RecomputedMlpIsRefused) {
   const auto with_level = [](int level) {
     return std::vector<PluginUse>{{"fused_adamw", Json::object()}, {"swiglu_recompute", {{"level", level}}}};
   };
@@ -49,7 +49,7 @@ TEST(CudaGraphs, RefuseAnMlpThatRunsAgain) {
   EXPECT_THROW(Trained{spec_with(with_level(0))}, Skip);
 }
 
-TEST(CudaGraphs, TakeWhatIsCapturableAndThenNeedAGpu) {
+TEST(CudaGraphs, CapturableStacksRequireAGpu) {
   const std::vector<PluginUse> stack = {
       {"clip_grad_norm", Json::object()},       {"flash_attention", Json::object()},
       {"fused_adamw", Json::object()},          {"gradient_accumulation", {{"steps", 2}}},
@@ -64,7 +64,7 @@ TEST(CudaGraphs, TakeWhatIsCapturableAndThenNeedAGpu) {
                Skip);
 }
 
-TEST(CudaGraphs, RefusePackedDocumentsAndPairsOfAnswersByName) {
+TEST(CudaGraphs, PackedDocumentsAndPairsOfAnswersAreRefusedByName) {
   const TemporaryFolder folder;
   write_small_data(folder.path());
   const CheckContext context{at::kCPU, Catalogue::find(spec_with({}).plugin_path)};
@@ -83,7 +83,7 @@ TEST(CudaGraphs, RefusePackedDocumentsAndPairsOfAnswersByName) {
   }
 }
 
-TEST(CudaGraphs, NeedWarmupStepsBeforeTheRecordedOne) {
+TEST(CudaGraphs, WarmupStepsAreRequiredBeforeRecording) {
   RunSpec spec = spec_with({{"fused_adamw", Json::object()}});
   spec.train.warmup = 2;
   EXPECT_NE(error_of([&] { Trained{spec}; }).find("train.warmup is 2"), std::string::npos);
@@ -91,7 +91,7 @@ TEST(CudaGraphs, NeedWarmupStepsBeforeTheRecordedOne) {
 
 /// Each plugin of a pair runs without the other: cuda_graphs on a dense model, the other on a model with
 /// experts.
-TEST(CudaGraphs, APairWhoseModelIsTheOthersIsRefusedAndNotBroken) {
+TEST(CudaGraphs, PairWithAModelOfTheOtherPluginIsRefusedNotBroken) {
   CheckCase c{.id = "pair", .kind = CheckKind::pair, .subjects = {"cuda_graphs", "router_losses"}};
   c.spec = spec_with({{"router_losses", {{"balance", 0.05}}}, {"fused_adamw", Json::object()}});
   c.spec.model.update({{"n_experts", 3}, {"experts_per_token", 2}});
@@ -138,7 +138,7 @@ TEST(StaticBatches, EachStepIsCopiedIntoTheRecordedTensors) {
       EXPECT_TRUE(at::equal(recorded.batch(micro).tensors()[i], fresh.batch(micro).tensors()[i]));
 }
 
-TEST(StaticBatches, AStepThatTheGraphCannotRunIsAnError) {
+TEST(StaticBatches, StepThatTheGraphCannotRunIsAnError) {
   const cuda_graphs::StaticBatches batches(FakeStep({batch_of(1)}));
   const auto refusal_of = [&](std::vector<Batch> step) {
     return error_of([&] { batches.copy_from(FakeStep(std::move(step))); });
@@ -182,7 +182,7 @@ TEST(StaticBatches, TensorsOfPluginsAreCopiedByName) {
         << other;
 }
 
-TEST(Steps, OneThatIsTimedAsAWholeHasNoPhases) {
+TEST(Steps, StepTimedAsAWholeHasNoPhases) {
   const Json result =
       Trained(nano_spec(), [](Recipe& recipe) {
         recipe.schedule.wrap(Phase::capture, [](auto inner, const Module&) -> decltype(inner) {

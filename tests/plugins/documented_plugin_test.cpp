@@ -45,7 +45,7 @@ TEST(DocumentedPlugin, SignumMovesEachParameterByTheLearningRate) {
   }
 }
 
-TEST(DocumentedPlugin, SignumGoesDownhill) {
+TEST(DocumentedPlugin, SignumReducesTheLoss) {
   const TemporaryFolder folder;
   std::ofstream text(folder / "text");
   for (int i = 0; i < 500; ++i) text << "the same words again, ";
@@ -60,7 +60,7 @@ TEST(DocumentedPlugin, SignumGoesDownhill) {
   EXPECT_LT(curve.back(), 0.8 * curve.front());
 }
 
-TEST(DocumentedPlugin, FreezesWhatItSays) {
+TEST(DocumentedPlugin, FreezeBlocksFreezesTheGivenBlocks) {
   RunSpec spec = nano_spec({{"freeze_blocks", {{"blocks", 1}}}});
   spec.model["tie_embeddings"] = false;
   spec.plugin_path = {build_folder() + "/tests/documented"};

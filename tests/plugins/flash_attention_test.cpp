@@ -20,7 +20,7 @@ namespace optrush::testing {
 namespace {
 using ::testing::ElementsAre;
 
-TEST(FlashAttention, TriesCudnnFirstOnHopperAndFlashWhereItWasFoundFaster) {
+TEST(FlashAttention, PrefersCudnnOnHopperAndFlashWhereItIsFaster) {
   EXPECT_THAT(kernel_order("sm_90"), ElementsAre("cudnn", "flash", "efficient"));
   for (const char* architecture : {"sm_80", "sm_86", "sm_89", "sm_120"})
     EXPECT_EQ(kernel_order(architecture).front(), "flash") << architecture;
@@ -28,7 +28,7 @@ TEST(FlashAttention, TriesCudnnFirstOnHopperAndFlashWhereItWasFoundFaster) {
     EXPECT_TRUE(kernel_order(architecture).empty()) << architecture;
 }
 
-TEST(FlashAttention, SaysWhichKernelsNeedAHeadWidthOfEight) {
+TEST(FlashAttention, KernelsThatNeedAHeadWidthOfEightAreNamed) {
   const Tensor x = at::randn({1, 2, 4, 12});
   const auto refusal = [&](flash::Kernel kernel) -> std::string {
     try {
@@ -46,7 +46,7 @@ TEST(FlashAttention, SaysWhichKernelsNeedAHeadWidthOfEight) {
 /// without a copy.
 bool is_heads_of_rows(const Tensor& x) { return x.transpose(1, 2).is_contiguous(); }
 
-TEST(FlashAttention, NeitherInputsNorGradientsHaveToBeCopied) {
+TEST(FlashAttention, InputsAndGradientsNeedNoCopies) {
   for (const int64_t batch : {1, 4})
     for (const bool fused_position : {false, true}) {
       SCOPED_TRACE("batch " + std::to_string(batch) + (fused_position ? ", fused position" : ""));
@@ -145,14 +145,14 @@ class Threads {
   int before_ = at::get_num_threads();
 };
 
-TEST(CausalAttention, FollowsTheFormulaInDouble) {
+TEST(CausalAttention, MatchesTheFormulaInDouble) {
   for (const int count : {1, 2, 12}) {
     const Threads threads(count);
     for (const double spread : {1.0, 30.0}) EXPECT_LE(largest_error(at::kFloat, spread), 2e-5 * spread);
   }
 }
 
-TEST(CausalAttention, FollowsItInBf16) {
+TEST(CausalAttention, MatchesTheFormulaInBf16) {
   if (!flash::cpu::supports(at::kBFloat16)) GTEST_SKIP() << "this processor does not multiply bf16";
   for (const int count : {1, 2, 12}) {
     const Threads threads(count);
@@ -160,7 +160,7 @@ TEST(CausalAttention, FollowsItInBf16) {
   }
 }
 
-TEST(CausalAttention, RepeatsItsBitsAndSeesNothingBehindAPosition) {
+TEST(CausalAttention, IsBitReproducibleAndIgnoresLaterPositions) {
   const Differentiable own = flash::cpu::attention(0.2);
   const Threads threads(12);
   const HeadSizes sizes{2, 4, 2, 150, 16};
@@ -177,7 +177,7 @@ TEST(CausalAttention, RepeatsItsBitsAndSeesNothingBehindAPosition) {
   EXPECT_FALSE(changed.narrow(2, 100, 50).equal(once[0].narrow(2, 100, 50)));
 }
 
-TEST(CausalAttention, LeavesWhatItDoesNotComputeToLibTorch) {
+TEST(CausalAttention, LeavesUnsupportedInputsToLibTorch) {
   if (!flash::cpu::supports(at::kFloat)) GTEST_SKIP() << "this processor has no AVX-512";
   const auto of = [](int64_t positions) { return heads_of({2, 4, 2, positions, 16}, true); };
   const Tensors in = of(512);
@@ -201,7 +201,7 @@ TEST(CausalAttention, LeavesWhatItDoesNotComputeToLibTorch) {
   }
 }
 
-TEST(CausalAttention, TrainsAsThePlainFormDoes) {
+TEST(CausalAttention, TrainsLikeThePlainForm) {
   const PluginUse autocast{"mixed_precision", {{"dtype", "bf16"}}};
   for (const auto type : {at::kFloat, at::kBFloat16}) {
     if (!flash::cpu::supports(type)) GTEST_SKIP() << "this processor does not multiply " << type;
@@ -225,7 +225,7 @@ TEST(CausalAttention, TrainsAsThePlainFormDoes) {
   }
 }
 
-TEST(FlashAttention, SaysWhichKernelRanAndWhy) {
+TEST(FlashAttention, ReportsTheKernelAndTheReason) {
   const auto notes = [](Json options) {
     Trained trained(nano_spec({{"flash_attention", std::move(options)}}));
     trained.train();
@@ -270,7 +270,7 @@ AttentionInputs in_double(AttentionInputs inputs) {
   return inputs;
 }
 
-TEST(FlashAttentionHalves, InARingTheyAreTheWhole) {
+TEST(FlashAttentionHalves, RingEqualsTheWhole) {
   Resolved resolved;
   const auto halves = resolved.halves();
   for (const auto& [type, of_whole, of_ring] : kPrecisions)
@@ -290,7 +290,7 @@ TEST(FlashAttentionHalves, InARingTheyAreTheWhole) {
   EXPECT_THAT(resolved.notes().dump(), ::testing::HasSubstr("the kernel 'flash'"));
 }
 
-TEST(FlashAttentionHalves, HaveAWindowCausalOrNot) {
+TEST(FlashAttentionHalves, ApplyCausalAndNonCausalWindows) {
   Resolved resolved;
   const auto halves = resolved.halves();
   for (const auto& precision : kPrecisions)
@@ -317,7 +317,7 @@ Attended attend(Resolved& resolved, const AttentionInputs& in) {
   return {result.out.detach(), result.lse, {q.grad(), k.grad(), v.grad()}};
 }
 
-TEST(FlashAttention, GivesItsLogSumExp) {
+TEST(FlashAttention, ReturnsItsLogSumExp) {
   Resolved resolved;
   for (const auto& [type, of_whole, of_ring] : kPrecisions) {
     const auto inputs = attention_inputs({}, type);
@@ -326,7 +326,7 @@ TEST(FlashAttention, GivesItsLogSumExp) {
   }
 }
 
-TEST(FlashAttention, TakesInTheBitsOfAutocastWhereItsOwnOperatorsAreCalled) {
+TEST(FlashAttention, CastsInputsToTheTypeOfAutocast) {
   Resolved resolved;
   auto inputs = attention_inputs({}, at::kFloat);
   inputs.v = inputs.v.to(at::kBFloat16);  // as from a linear, if the rotation is in fp32
@@ -335,7 +335,7 @@ TEST(FlashAttention, TakesInTheBitsOfAutocastWhereItsOwnOperatorsAreCalled) {
   EXPECT_EQ(resolved.attention()(inputs.q, inputs.k, inputs.v, inputs.args).out.scalar_type(), at::kBFloat16);
 }
 
-TEST(FlashAttention, AttendsToPackedDocumentsAsIfTheyWereAlone) {
+TEST(FlashAttention, PackedDocumentsEqualSeparateDocuments) {
   Resolved resolved;
   const std::vector<int64_t> few = {5, 7, 1, 10, 1},
                              long_enough_for_the_own_kernel = {90, 20, 82, 1, 65, 118, 8};
@@ -355,7 +355,7 @@ TEST(FlashAttention, AttendsToPackedDocumentsAsIfTheyWereAlone) {
   EXPECT_EQ(resolved.notes().dump().find("own kernel") != std::string::npos, own);
 }
 
-TEST(FlashAttention, SaysThatCudnnTakesNoDocuments) {
+TEST(FlashAttention, CudnnIsRefusedForPackedDocuments) {
   const auto demanding = [](const Json& options, const char* feature) {
     return error_of([&] {
       Trained(nano_spec({{"flash_attention", options}}),

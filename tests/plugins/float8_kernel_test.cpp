@@ -76,14 +76,14 @@ void expect_each_type(const Tensor& x) {
   expect_both_formats<__half, 8>(x.to(at::kHalf));
 }
 
-TEST(Float8Kernel, RoundsAsTheOperatorsDoBothWays) {
+TEST(Float8Kernel, RowsAndColumnsRoundLikeTheOperators) {
   at::manual_seed(1);
   for (const auto& [rows, columns] : {std::pair(16, 16), {64, 128}, {80, 144}, {144, 272}})
     expect_each_type(at::randn({rows, columns}));
 }
 
 /// Concatenated matrices share a scale. Each writes its columns of one matrix and its rows of the transpose.
-TEST(Float8Kernel, MatricesSideBySideAreOneMatrix) {
+TEST(Float8Kernel, ConcatenatedMatricesEqualOneMatrix) {
   at::manual_seed(2);
   constexpr int64_t kRows = 80;
   const at::Tensor left = at::randn({kRows, 144}), right = 3 * at::randn({kRows, 48});
@@ -115,7 +115,7 @@ TEST(Float8Kernel, MatricesSideBySideAreOneMatrix) {
 
 /// A scale from the maxima that the kernel of a norm or of a gated unit records has the bits of a scale from
 /// a separate pass.
-TEST(Float8Kernel, NotedPartsGiveTheSameScale) {
+TEST(Float8Kernel, NotedMaximaGiveTheSameScale) {
   at::manual_seed(3);
   const Tensor x = at::randn({16, 272}).to(at::kBFloat16);
   const Tensor parts = at::zeros({float8_cu::kLargestParts});
@@ -130,7 +130,7 @@ TEST(Float8Kernel, NotedPartsGiveTheSameScale) {
 }
 
 /// The record of a tensor is dropped at its next change, and does not apply to its copies.
-TEST(Float8Kernel, WhatIsNotedIsOfTheTensorAsItWasWritten) {
+TEST(Float8Kernel, NotedMaximaAreDroppedWhenTheTensorChanges) {
   const Tensor x = at::ones({4}), parts = optrush::fused::new_largest_parts(x);
   EXPECT_FALSE(optrush::fused::noted_largest(x).defined());
   optrush::fused::note_largest(x, parts);
@@ -154,7 +154,7 @@ TEST(Float8Kernel, RoundsEveryNumberOf16Bits) {
   }
 }
 
-TEST(Float8Kernel, NothingAndWhatIsNoNumber) {
+TEST(Float8Kernel, HandlesZerosAndNaN) {
   expect_each_type(at::zeros({16, 32}));
   Tensor x = at::randn({16, 32});
   x[3][5] = std::numeric_limits<double>::quiet_NaN();

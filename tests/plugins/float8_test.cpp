@@ -44,7 +44,7 @@ TEST(Float8, AScaleFillsTheRangeAndRoundsOnce) {
 }
 
 /// The pair's output and gradients against fp64 products of the rounded numbers.
-TEST(Float8, EveryProductIsThatOfTheRoundedNumbers) {
+TEST(Float8, ProductsEqualThoseOfTheRoundedNumbers) {
   at::manual_seed(3);
   for (const auto& [scaling, length] : {std::pair(Scaling::tensorwise, 16), std::pair(Scaling::rowwise, 16),
                                         std::pair(Scaling::tensorwise, 1), std::pair(Scaling::rowwise, 19)}) {
@@ -77,7 +77,7 @@ TEST(Float8, EveryProductIsThatOfTheRoundedNumbers) {
 
 /// Linears that share an input: their matrices are rounded as one matrix, their gradients as another, and the
 /// gradient of x is the product of both.
-TEST(Float8, LinearsOfOneInputAreOneMatrix) {
+TEST(Float8, LinearsOfOneInputShareOneMatrix) {
   at::manual_seed(6);
   constexpr double kBf16 = 4e-3;
   const Tensors w = {at::randn({64, 48}), 5 * at::randn({32, 48}), at::randn({32, 48})};
@@ -121,7 +121,7 @@ TEST(Float8, LinearsOfOneInputAreOneMatrix) {
     }
 }
 
-TEST(Float8, AnOutlierCostsItsOwnRow) {
+TEST(Float8, OutlierAffectsOnlyItsRow) {
   at::manual_seed(4);
   Tensor x = at::randn({32, 64});
   x[0][0] = 1e6;
@@ -132,7 +132,7 @@ TEST(Float8, AnOutlierCostsItsOwnRow) {
   EXPECT_GT(error(Scaling::tensorwise), 0.5);
 }
 
-TEST(Float8, TrainingFollowsFp32WhateverIsBelow) {
+TEST(Float8, TrainingFollowsFp32OnEveryStack) {
   const Json fp32 = Trained(ten_steps({})).train();
   const auto difference = [&](const char* recipe, Stack stack,
                               const std::function<void(Recipe&)>& edit = {}) {
@@ -166,7 +166,7 @@ TEST(Float8, ALostScaleShowsInTheGradientNorm) {
   }
 }
 
-TEST(Float8, WeightsAreQuantizedOnceAStepAndFlopsCount) {
+TEST(Float8, WeightsAreQuantizedOncePerStepAndFlopsAreCounted) {
   RunSpec spec = nano_spec({{"float8", Json::object()},
                             {"mixed_precision", Json::object()},
                             {"gradient_accumulation", {{"steps", 2}}},
@@ -183,7 +183,7 @@ TEST(Float8, WeightsAreQuantizedOnceAStepAndFlopsCount) {
   EXPECT_EQ(result["flops_per_token"]["hfu"], Trained(spec).train()["flops_per_token"]["hfu"]);
 }
 
-TEST(Float8, FrozenMatricesKeepNothingOfTheirInput) {
+TEST(Float8, FrozenMatricesKeepNoInput) {
   const Stack lora = {{"lora", {{"rank", 4}}}, {"mixed_precision", Json::object()}};
   Stack both = lora;
   both.push_back({"float8", Json::object()});
@@ -192,7 +192,7 @@ TEST(Float8, FrozenMatricesKeepNothingOfTheirInput) {
   EXPECT_EQ(got["flops_per_token"]["hfu"], plain["flops_per_token"]["hfu"]);
 }
 
-TEST(Float8, SaysWhatItLeavesAloneAndWhatItNeeds) {
+TEST(Float8, UnchangedLayersAndUnmetNeedsAreReported) {
   RunSpec spec = nano_spec({{"float8", Json::object()}});
   spec.model["ffn_dim"] = 40;
   Trained odd(spec);

@@ -85,7 +85,7 @@ class ForkedWorkers : public ::testing::Test {
   Interrupts interrupts_;
 };
 
-TEST_F(ForkedWorkers, PlansTheSameBytes) {
+TEST_F(ForkedWorkers, PlansAreByteEqual) {
   for (const auto& plugins : std::vector<std::vector<std::string>>{
            {}, {"flash_attention", "fused_adamw"}, {"lora", "mixed_precision"}, {}}) {
     const RunSpec spec = small_spec(plugins);
@@ -94,7 +94,7 @@ TEST_F(ForkedWorkers, PlansTheSameBytes) {
   }
 }
 
-TEST_F(ForkedWorkers, FailsWithTheSameWords) {
+TEST_F(ForkedWorkers, FailedPlansHaveTheSameMessage) {
   for (const char* plugin : {"throws", "skips", "missing_symbol", "absent", "segfault"}) {
     SCOPED_TRACE(plugin);
     expect_the_same(small_spec({plugin}));
@@ -104,7 +104,7 @@ TEST_F(ForkedWorkers, FailsWithTheSameWords) {
   expect_the_same(odd);
 }
 
-TEST_F(ForkedWorkers, LoadsItsLibrariesOnce) {
+TEST_F(ForkedWorkers, LibrariesAreLoadedOnce) {
   // Other tests load the libraries of the build folder, so this test watches copies.
   const fs::path build = testing::build_folder(), copy = folder_.path() / "copy";
   for (const char* file : {"bin/optrush-worker", "lib/liboptrush.so"}) {
@@ -126,7 +126,7 @@ TEST_F(ForkedWorkers, LoadsItsLibrariesOnce) {
   EXPECT_EQ(libraries.of("liboptrush.so"), 2);
 }
 
-TEST_F(ForkedWorkers, TrainToTheSameLosses) {
+TEST_F(ForkedWorkers, TrainingGivesTheSameLosses) {
   for (const auto& plugins : std::vector<std::vector<std::string>>{
            {}, {"mixed_precision", "flash_attention", "fused_kernels", "fused_adamw"}}) {
     SCOPED_TRACE(plugins.size());
@@ -143,7 +143,7 @@ TEST_F(ForkedWorkers, TrainToTheSameLosses) {
   }
 }
 
-TEST_F(ForkedWorkers, FailsToTrainWithTheSameWords) {
+TEST_F(ForkedWorkers, FailedRunsHaveTheSameMessage) {
   for (const char* plugin : {"throws", "segfault", "absent"}) {
     SCOPED_TRACE(plugin);
     const std::string name = plugin;

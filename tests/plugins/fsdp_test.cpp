@@ -116,7 +116,7 @@ TEST(FsdpLayout, FrozenParametersAreShardedAtStageThreeOnly) {
   }
 }
 
-TEST(FsdpStorage, ViewsSeeTheMemoryThatIsThere) {
+TEST(FsdpStorage, ViewsUseTheAllocatedMemory) {
   fsdp::FlatStorage flat(48, at::TensorOptions(at::kDouble));
   Tensor weight = flat.view(16, {4, 3}).requires_grad_(true);
   EXPECT_FALSE(flat.allocated());
@@ -248,7 +248,7 @@ std::set<size_t> range(size_t from, size_t to) {
   return all;
 }
 
-TEST(FsdpGathers, TheNextUnitsAreGatheredWhileThePresentOneComputesAndFreedAfterIt) {
+TEST(FsdpGathers, NextUnitsAreGatheredDuringComputationAndFreedAfterUse) {
   for (const int64_t prefetch : {0, 1, 2}) {
     Watched watched;
     Predicted run(four_blocks(), watched.edits({.stage = 3, .prefetch = prefetch, .limit = 8}));
@@ -270,7 +270,7 @@ TEST(FsdpGathers, TheNextUnitsAreGatheredWhileThePresentOneComputesAndFreedAfter
   }
 }
 
-TEST(FsdpGathers, NoMoreAreUnderWayThanTheLimit) {
+TEST(FsdpGathers, PendingGathersStayWithinTheLimit) {
   for (const int64_t limit : {1, 2, 3}) {
     Watched watched;
     Predicted run(four_blocks(), watched.edits({.stage = 3, .prefetch = 4, .limit = limit}));
@@ -281,7 +281,7 @@ TEST(FsdpGathers, NoMoreAreUnderWayThanTheLimit) {
   }
 }
 
-TEST(FsdpGathers, ParametersStayWholeWhereThePolicySaysSo) {
+TEST(FsdpGathers, ParametersStayWholeIfThePolicyKeepsThem) {
   Watched stage_two, kept;
   Predicted whole(four_blocks(), stage_two.edits({.stage = 2}));
   whole.step();
@@ -308,7 +308,7 @@ RunSpec heavy_spec(int64_t ranks, Json options, int64_t accumulation) {
   return spec;
 }
 
-TEST(FsdpForecast, MemoryOfARankIsThatOfTheory) {
+TEST(FsdpForecast, MemoryOfARankMatchesTheory) {
   for (const double n : {4.0, 8.0})
     for (const int stage : {1, 2, 3}) {
       const auto found =
@@ -326,7 +326,7 @@ TEST(FsdpForecast, MemoryOfARankIsThatOfTheory) {
     }
 }
 
-TEST(FsdpForecast, TrafficOfARankIsThatOfTheory) {
+TEST(FsdpForecast, TrafficOfARankMatchesTheory) {
   struct Case {
     Json options;
     double gathers, sums;  ///< multiples of psi, for three micro-batches
@@ -346,7 +346,7 @@ TEST(FsdpForecast, TrafficOfARankIsThatOfTheory) {
     }
 }
 
-TEST(FsdpForecast, TrafficIsForeseenWhereUnitsShareParametersOrHaveNoBackward) {
+TEST(FsdpForecast, TrafficIsPredictedForSharedParametersAndUnitsWithoutBackward) {
   for (const bool tied : {false, true})
     for (const bool lora : {false, true})
       for (const bool reshard : {false, true})
@@ -389,7 +389,7 @@ class HalfBytes final : public Codec {
   }
 };
 
-TEST(Fsdp, EncodedParametersAreGatheredAsTheyAre) {
+TEST(Fsdp, EncodedParametersAreGatheredEncoded) {
   const auto encode = [](Recipe& recipe) {
     recipe.on(Event::meta_initialized, Phase::quantize, [](optrush::Run& run) {
       const auto codec = std::make_shared<HalfBytes>();
@@ -406,7 +406,7 @@ TEST(Fsdp, EncodedParametersAreGatheredAsTheyAre) {
   EXPECT_EQ(losses(Trained(spec, encode).train()), plain);
 }
 
-TEST(Fsdp, AValueThatIsReadOutsideOfItsUnitIsAnErrorWithBothNames) {
+TEST(Fsdp, ValueReadOutsideItsUnitIsAnErrorWithBothNames) {
   for (const Event event : {Event::materialized, Event::step_end}) {
     const auto error = error_of([&] {
       Trained(nano_spec({fsdp_with()}), [&](Recipe& recipe) {
@@ -422,14 +422,14 @@ TEST(Fsdp, AValueThatIsReadOutsideOfItsUnitIsAnErrorWithBothNames) {
   }
 }
 
-TEST(Fsdp, OptionsThatWouldDoNothingAreRefused) {
+TEST(Fsdp, OptionsWithoutEffectAreRefused) {
   const auto message = error_of([] {
     declared(ranks_spec(2, {{"stage", 2}, {"reshard_after_forward", false}}), 0);
   });
   EXPECT_THAT(message, HasSubstr("option 'reshard_after_forward' has no effect at stage 2"));
 }
 
-TEST(Fsdp, ShardRanksHaveToDivideTheRanks) {
+TEST(Fsdp, ShardRanksMustDivideTheRanks) {
   const auto message = error_of([] { declared(ranks_spec(6, {{"shard_ranks", 4}}), 0); });
   EXPECT_THAT(message, HasSubstr("the mesh (fsdp 4) has 4 places, but the run has 6 ranks"));
   const auto session = declared(ranks_spec(6, {{"shard_ranks", 3}}), 4);

@@ -79,7 +79,7 @@ class FusedKernelsNvrtc : public ::testing::Test {
 
 class FusedKernelsForEach : public FusedKernelsNvrtc, public ::testing::WithParamInterface<const char*> {};
 
-TEST_P(FusedKernelsForEach, CompileAndStayInRegisters) {
+TEST_P(FusedKernelsForEach, CompileWithoutSpillingRegisters) {
   for (const auto& [program, kernel, fast] : every_kernel()) {
     try {
       const GpuCode code = compile_gpu_kernel(program->source(), kernel, GetParam());
@@ -98,7 +98,7 @@ TEST_P(FusedKernelsForEach, CompileAndStayInRegisters) {
 INSTANTIATE_TEST_SUITE_P(Architectures, FusedKernelsForEach, ::testing::Values("sm_80", "sm_90", "sm_100"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST_F(FusedKernelsNvrtc, ARowTooWideForItsRegistersSpillsAndTheCodeSaysSo) {
+TEST_F(FusedKernelsNvrtc, RowTooWideForRegistersSpillsAndIsReported) {
   const auto shape = gpu::row_shape(4, 16384);
   EXPECT_EQ(shape.threads, 1024);
   try {

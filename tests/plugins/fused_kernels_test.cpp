@@ -44,7 +44,7 @@ TEST(FusedKernels, PassGradcheck) {
     }
 }
 
-TEST(FusedKernels, TakeEmptyBatchesAndAnyStrides) {
+TEST(FusedKernels, AcceptEmptyBatchesAndAnyStrides) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
     expect_like_plain(c, inputs(c, at::kDouble, 24, /*batch=*/0), 1e-12);
@@ -90,7 +90,7 @@ double score_error(int64_t position, at::ScalarType type) {
   return (got - exact).square().mean().sqrt().item<double>();
 }
 
-TEST(FusedKernels, TablesInFp32AreWorthTheirBytesAtEveryPosition) {
+TEST(FusedKernels, Fp32TablesAreMoreAccurateAtEveryPosition) {
   const double near = score_error(512, at::kFloat);
   for (const int64_t position : {512, 131072}) {
     const double wide = score_error(position, at::kFloat), low = score_error(position, at::kBFloat16);
@@ -100,7 +100,7 @@ TEST(FusedKernels, TablesInFp32AreWorthTheirBytesAtEveryPosition) {
   }
 }
 
-TEST(FusedKernels, ALowerDeltaJoinsAnFp32Stream) {
+TEST(FusedKernels, LowPrecisionDeltaAddsToAnFp32Stream) {
   const Case c = cases()[1];
   for (const auto low : {at::kBFloat16, at::kHalf}) {
     Tensors in = inputs(c, at::kFloat, 67);
@@ -129,7 +129,7 @@ TEST(FusedKernels, ExtremesOfTheSigmoidStayFinite) {
   EXPECT_TRUE(at::allclose(far.grad(), at::tensor({0.0, 1.0}, at::kFloat), 1e-6, 1e-12));
 }
 
-TEST(FusedKernels, NotANumberStaysOne) {
+TEST(FusedKernels, NaNStaysNaN) {
   for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     const Tensor x = at::full({2, 40}, std::nan(""), at::kFloat).to(type), one = at::ones_like(x);
     EXPECT_TRUE(call(fused::swiglu(), {x, one})[0].isnan().all().item<bool>());
@@ -138,7 +138,7 @@ TEST(FusedKernels, NotANumberStaysOne) {
   }
 }
 
-TEST(FusedKernels, TheWeightGradientIsTheSameBitsEachTimeAndCloseToDouble) {
+TEST(FusedKernels, WeightGradientIsBitReproducibleAndCloseToDouble) {
   const int64_t rows = 20000, width = 48;
   const Tensor x = random({rows, width}, at::kFloat) + 1, weight = random({width}, at::kFloat);
   const Tensor g = random({rows, width}, at::kFloat) + 0.1;
@@ -151,7 +151,7 @@ TEST(FusedKernels, TheWeightGradientIsTheSameBitsEachTimeAndCloseToDouble) {
   EXPECT_LE(((first - exact).abs() / exact.abs().max()).max().item<double>(), 2e-7);
 }
 
-TEST(FusedKernels, LargeResultsAreStoredPastTheCacheAndAreTheSame) {
+TEST(FusedKernels, LargeResultsBypassTheCacheAndAreEqual) {
   // Large enough for streaming stores. Rows start at cache lines.
   const Tensor gate = at::randn({5000, 4096}), up = at::randn({5000, 4096});
   const Tensor out = call(fused::swiglu(), {gate, up})[0];
@@ -223,7 +223,7 @@ TEST(FusedKernelsPlugin, TrainsLikeThePlainFormInDoubleKernelByKernel) {
   }
 }
 
-TEST(FusedKernelsPlugin, FusesTheGegluByTanhAndLeavesTheExactOne) {
+TEST(FusedKernelsPlugin, FusesTanhGegluButNotExactGeglu) {
   for (const char* activation : {"gelu_tanh", "gelu"}) {
     const auto with = [&](std::vector<PluginUse> plugins) {
       return fp64_spec(std::move(plugins), {{"activation", activation}});
@@ -259,7 +259,7 @@ TEST(FusedKernelsPlugin, KeepsLessForTheBackward) {
   EXPECT_LT(fused, activations({mixed, fused_with({{"autocast_output", false}})}));
 }
 
-TEST(FusedKernelsPlugin, LowOutputsUnderAutocastTrainAlike) {
+TEST(FusedKernelsPlugin, LowPrecisionOutputsUnderAutocastTrainTheSame) {
   const PluginUse mixed = {"mixed_precision", Json::object()};
   const auto expected = losses(Trained(nano_spec({mixed})).train());
   for (const bool low : {true, false}) {
@@ -268,7 +268,7 @@ TEST(FusedKernelsPlugin, LowOutputsUnderAutocastTrainAlike) {
   }
 }
 
-TEST(FusedKernelsPlugin, LeavesLayerNormPlainAndSaysWhenNothingIsLeft) {
+TEST(FusedKernelsPlugin, LayerNormStaysPlainAndNothingToFuseIsAnError) {
   for (const char* kind : {"layernorm", "layernorm_without_parameters"}) {
     const Json model = {{"norm", kind}};
     const auto expected = losses(Trained(fp64_spec({}, model)).train());

@@ -29,7 +29,7 @@ Problem random_problem(at::ScalarType dtype = at::kDouble) {
   return problem;
 }
 
-TEST(FusedLinearCrossEntropy, IsThePlainLossWithItsGradientsAtEveryChunk) {
+TEST(FusedLinearCrossEntropy, EqualsThePlainLossAndGradientsAtEveryChunk) {
   for (const int64_t chunk : {0, 1, 3, 14, 100})
     for (const double soft_cap : {0.0, 2.0}) {
       SCOPED_TRACE(std::to_string(chunk) + ", soft cap " + std::to_string(soft_cap));
@@ -50,7 +50,7 @@ TEST(FusedLinearCrossEntropy, IsThePlainLossWithItsGradientsAtEveryChunk) {
     }
 }
 
-TEST(FusedLinearCrossEntropy, IsThePlainLossInEachTypeAtAnyVocabulary) {
+TEST(FusedLinearCrossEntropy, EqualsThePlainLossInEachTypeAtAnyVocabulary) {
   for (const auto& [type, tolerance] : kLossTypes)
     for (const int64_t vocabulary : {2, 64, 131, 5001})
       for (const int64_t chunk : {0, 4})
@@ -58,7 +58,7 @@ TEST(FusedLinearCrossEntropy, IsThePlainLossInEachTypeAtAnyVocabulary) {
           expect_plain_loss({type, tolerance, vocabulary, chunk, soft_cap});
 }
 
-TEST(FusedLinearCrossEntropy, IsThePlainLossWithEachInstructionSetOfThisMachine) {
+TEST(FusedLinearCrossEntropy, EqualsThePlainLossWithEachInstructionSet) {
   for (int64_t rest = hwy::SupportedTargets(); rest != 0; rest &= rest - 1) {
     const InstructionSet chosen(rest & -rest);
     SCOPED_TRACE(hwy::TargetName(rest & -rest));
@@ -70,7 +70,7 @@ TEST(FusedLinearCrossEntropy, IsThePlainLossWithEachInstructionSetOfThisMachine)
   }
 }
 
-TEST(FusedLinearCrossEntropy, WhatATracerSeesIsTheSame) {
+TEST(FusedLinearCrossEntropy, TracedOperatorsEqualTheKernel) {
   for (const double soft_cap : {0.0, 1.5})
     for (const auto& [type, tolerance] : kLossTypes) {
       const LossForm form{.chunk = 20, .soft_cap = soft_cap};
@@ -98,7 +98,7 @@ TEST(FusedLinearCrossEntropy, ALongSumDoesNotOverflowInFp16) {
   }
 }
 
-TEST(FusedLinearCrossEntropy, IsTheSameBitsEachTime) {
+TEST(FusedLinearCrossEntropy, IsBitReproducible) {
   const Tensor x = at::randn({300, 16}), weight = at::randn({1000, 16}),
                labels = at::randint(1000, {300}, at::kLong);
   const auto run = [&] { return make_loss_function({.chunk = 64}).forward({x, labels, weight}); };
@@ -110,7 +110,7 @@ TEST(FusedLinearCrossEntropy, IsTheSameBitsEachTime) {
   }
 }
 
-TEST(FusedLinearCrossEntropy, NoTokensAreNoLoss) {
+TEST(FusedLinearCrossEntropy, NoTokensGiveZeroLoss) {
   const auto result =
       make_loss_function({}).forward({at::empty({0, 4}), at::empty({0}, at::kLong), at::ones({7, 4})});
   EXPECT_EQ(result.outputs[0].item<double>(), 0);
@@ -128,7 +128,7 @@ TEST(FusedLinearCrossEntropy, ALabelBeyondTheVocabularyIsAnError) {
   }
 }
 
-TEST(FusedLinearCrossEntropy, OnAGpuItMovesSixBytesALogitInBf16AndNoHostWaits) {
+TEST(FusedLinearCrossEntropy, GpuFormMovesSixBytesPerBf16LogitWithoutHostWaits) {
   const at::Device gpu = simulated::open(simulated::Values::none, at::kCUDA);
   constexpr int64_t kTokens = 8192, kWidth = 64, kVocabulary = 32001;
   const auto options = at::TensorOptions(at::kBFloat16).device(gpu);
@@ -164,7 +164,7 @@ TEST(FusedLinearCrossEntropy, ChunksFillTheDeviceAndAreBoundedInBytes) {
   EXPECT_EQ(automatic_chunk(128 * kMiB, 10, at::kCPU), 1);
 }
 
-TEST(FusedLinearCrossEntropy, IgnoredLabelsCountForNothing) {
+TEST(FusedLinearCrossEntropy, IgnoredLabelsDoNotCount) {
   const Differentiable op = make_loss_function({.chunk = 3});
   const auto [x, labels, weight] = random_problem();
   const Tensor loss = call(op, {x, at::full_like(labels, -100), weight}).at(0);
@@ -181,7 +181,7 @@ TEST(FusedLinearCrossEntropy, LogitsFarApartStayFinite) {
   EXPECT_FLOAT_EQ(loss.item<float>(), 2e4F);
 }
 
-TEST(FusedLinearCrossEntropy, AFrozenMatrixCostsNoWork) {
+TEST(FusedLinearCrossEntropy, FrozenMatrixCostsNoWork) {
   const auto [x, labels, weight] = random_problem();
   const auto saved = [&x = x, &labels = labels, &weight = weight](bool trained) {
     return make_loss_function({.chunk = 4, .wanted = {.weight = trained}})
@@ -242,7 +242,7 @@ TEST(FusedLinearCrossEntropy, TrainsTheSameInDoubleTiedOrNotAndWithASoftCap) {
   }
 }
 
-TEST(FusedLinearCrossEntropy, MixedPrecisionIsThatOfThePlainForm) {
+TEST(FusedLinearCrossEntropy, MixedPrecisionMatchesThePlainForm) {
   for (const char* dtype : {"bf16", "fp16"}) {
     const PluginUse mixed = {"mixed_precision", {{"dtype", dtype}}};
     const Json expected = Trained(nano_spec({mixed})).train(),
@@ -255,7 +255,7 @@ TEST(FusedLinearCrossEntropy, MixedPrecisionIsThatOfThePlainForm) {
   }
 }
 
-TEST(FusedLinearCrossEntropy, WithoutLabelsOrGradientsTheHeadIsAsBefore) {
+TEST(FusedLinearCrossEntropy, HeadIsUnchangedWithoutLabelsOrGradients) {
   const auto in_double = [](RunSpec spec) {
     spec.train.dtype = "fp64";
     return spec;

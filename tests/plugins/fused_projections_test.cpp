@@ -68,7 +68,7 @@ double relative(const Tensor& got, const Tensor& expected) {
 /// q, k, v with few key/value heads are joined. gate, up are not.
 const std::vector<std::vector<int64_t>> kShapes = {{16, 8, 8}, {32, 32}, {16, 16, 16}};
 
-TEST(FusedProjections, TheForwardHasTheBitsOfSeparateLinearsAndTheBackwardTheirGradients) {
+TEST(FusedProjections, ForwardIsBitEqualAndBackwardMatchesSeparateLinears) {
   for (const auto& rows : kShapes)
     for (const bool together : {false, true}) {
       SCOPED_TRACE(std::to_string(rows[0]) + (together ? " together" : " apart"));
@@ -108,7 +108,7 @@ TEST(FusedProjections, PassGradcheck) {
     }
 }
 
-TEST(FusedProjections, WhatIsFrozenGetsNoGradientAndKeepsNoInput) {
+TEST(FusedProjections, FrozenMatricesGetNoGradientAndKeepNoInput) {
   const Tensors in = projection_inputs({16, 8, 8}, 16, at::kFloat, true);
   const Differentiable some = make_projections({.x = true, .matrices = {false, true, false}});
   const Tensors out = call(some, in);
@@ -121,7 +121,7 @@ TEST(FusedProjections, WhatIsFrozenGetsNoGradientAndKeepsNoInput) {
   EXPECT_TRUE(some.forward(in).saved.at(0).defined());
 }
 
-TEST(FusedProjections, AnInputIsMultipliedOnceForAllThatShareIt) {
+TEST(FusedProjections, SharedInputIsMultipliedOnce) {
   PartsOfInput parts;
   int64_t made = 0;
   const auto make = [&] {
@@ -142,7 +142,7 @@ TEST(FusedProjections, AnInputIsMultipliedOnceForAllThatShareIt) {
   EXPECT_EQ(made, 5);
 }
 
-TEST(FusedProjections, EveryGradientIsThatOfSeparateLinearsWhateverIsStacked) {
+TEST(FusedProjections, GradientsMatchSeparateLinearsInEveryStack) {
   const PluginUse lora = {"lora", {{"rank", 4}, {"target_modules", {"q_proj", "v_proj", "up_proj"}}}};
   for (const RunSpec& plain : {nano_spec(), mlp_spec()})
     for (const auto& stack : std::vector<std::vector<PluginUse>>{
@@ -172,7 +172,7 @@ TEST(FusedProjections, EveryGradientIsThatOfSeparateLinearsWhateverIsStacked) {
   for (const auto& [name, value] : got) EXPECT_LE(relative(value, expected.at(name)), 3e-2) << name;
 }
 
-TEST(FusedProjections, MatricesAreRowsOfOneAndStillParametersOfTheirOwn) {
+TEST(FusedProjections, MatricesAreRowsOfOneTensorButSeparateParameters) {
   Trained trained(nano_spec({kFused, {"fused_adamw", Json::object()}}));
   Trained plain(nano_spec({{"fused_adamw", Json::object()}}));
   auto& params = trained.session().params();

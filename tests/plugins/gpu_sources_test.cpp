@@ -125,7 +125,7 @@ void check_loss(int width, unsigned int threads) {
   expect_near(got, expected, kTolerance<T>);
 }
 
-TEST(GpuSources, TheLossAndItsGradientInPlace) {
+TEST(GpuSources, LossAndGradientInPlace) {
   for (const int width : {1, 5, 64, 131, 3001}) {
     check_loss<float, 4>(width, 64);
     check_loss<float, 1>(width, 32);
@@ -198,7 +198,7 @@ void check_norm(int width) {
   EXPECT_EQ(largest_of(largest_back.numbers()), largest_of(kLowers ? d_delta.numbers() : d_x.numbers()));
 }
 
-TEST(GpuSources, NormsAndTheirResidual) {
+TEST(GpuSources, NormsWithResidual) {
   check_norm<float, float, float, 4, 2, true>(132);
   check_norm<float, float, float, 4, 2, false>(256);
   check_norm<float, float, float, 1, 3, true>(67);
@@ -247,7 +247,7 @@ void check_rotation() {
   expect_near(k_back.numbers(), k.numbers(), 4 * kTolerance<T>);
 }
 
-TEST(GpuSources, RotationsThereAndBack) {
+TEST(GpuSources, RotationsForwardAndBackward) {
   check_rotation<float, 4>();
   check_rotation<float, 1>();
   check_rotation<double, 2>();

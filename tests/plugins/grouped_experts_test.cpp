@@ -59,7 +59,7 @@ std::function<Tensor(const Tensors&)> by(const Differentiable& op) {
   return [&op](const Tensors& in) { return call(op, in).at(0); };
 }
 
-TEST(GroupedProduct, IsTheProductOfEachGroup) {
+TEST(GroupedProduct, EqualsSeparateProducts) {
   const Tensors in = grouped_inputs(at::kDouble);
   const Differentiable op = make_grouped_product({});
   const Tensors is = output_and_gradients(by(op), in), expected = output_and_gradients(separate, in);
@@ -72,7 +72,7 @@ TEST(GroupedProduct, IsTheProductOfEachGroup) {
   gradcheck([&](const Tensors& given) { return call(op, given); }, checked);
 }
 
-TEST(GroupedProduct, ByLibTorchsProductOfGroupsItIsTheSame) {
+TEST(GroupedProduct, LibTorchGroupedProductGivesTheSame) {
   for (const auto& [type, tolerance] : {std::pair(at::kFloat, 1e-5), std::pair(at::kBFloat16, 2e-2)})
     for (const bool apart : {false, true}) {
       Tensors in = grouped_inputs(type, {3, 0, 5, 1, 0});
@@ -88,7 +88,7 @@ TEST(GroupedProduct, ByLibTorchsProductOfGroupsItIsTheSame) {
     }
 }
 
-TEST(GroupedProduct, OfNoRowsIsNothing) {
+TEST(GroupedProduct, NoRowsGiveAnEmptyResult) {
   const Tensors in = grouped_inputs(at::kFloat, {0, 0, 0});
   for (const auto products : {Products::one_by_one, Products::grouped}) {
     const Differentiable op = make_grouped_product({.products = products});
@@ -100,7 +100,7 @@ TEST(GroupedProduct, OfNoRowsIsNothing) {
   }
 }
 
-TEST(GroupedProduct, OfFrozenMatricesItKeepsNoRowsAndMakesNoGradients) {
+TEST(GroupedProduct, FrozenMatricesKeepNoRowsAndGetNoGradients) {
   const Tensors in = grouped_inputs(at::kFloat);
   for (const auto products : {Products::one_by_one, Products::grouped}) {
     const Differentiable frozen = make_grouped_product({.products = products, .trains = false});
@@ -113,7 +113,7 @@ TEST(GroupedProduct, OfFrozenMatricesItKeepsNoRowsAndMakesNoGradients) {
   }
 }
 
-TEST(GroupedProduct, OnAGpuItIsOneProductWithoutAWaitOfTheHost) {
+TEST(GroupedProduct, GpuFormIsOneProductWithoutHostWaits) {
   const at::Device gpu = simulated::open(simulated::Values::none, at::kCUDA);
   constexpr int64_t kRows = 4096, kWidth = 64, kOut = 128, kGroups = 8;
   const auto options = at::TensorOptions(at::kBFloat16).device(gpu);
@@ -139,7 +139,7 @@ TEST(GroupedProduct, OnAGpuItIsOneProductWithoutAWaitOfTheHost) {
   EXPECT_EQ(costs.of(Bucket::forward).host_waits + costs.of(Bucket::backward).host_waits, 0);
 }
 
-TEST(JoinedMemory, MatricesOfOtherDistancesAreNoStack) {
+TEST(JoinedMemory, UnevenlySpacedMatricesAreNotAStack) {
   const Tensor all = at::randn({5, 4, 8});
   const auto at_places = [&](std::initializer_list<int64_t> places) {
     Tensors matrices;
@@ -164,7 +164,7 @@ RunSpec mixture(std::vector<PluginUse> plugins = {}, const Json& choices = Json:
   return spec;
 }
 
-TEST(GroupedExperts, TrainAsThePlainFormDoes) {
+TEST(GroupedExperts, TrainLikeThePlainForm) {
   const std::vector<Json> choices = {Json::object(),
                                      {{"shared_expert_ffn_dim", 16}},
                                      {{"dense_layers", {0}}, {"normalize_router", false}},
@@ -184,7 +184,7 @@ TEST(GroupedExperts, TrainAsThePlainFormDoes) {
     }
 }
 
-TEST(GroupedExperts, TheMatricesLieInOneMemoryAndStayParameters) {
+TEST(GroupedExperts, MatricesShareOneAllocationAndStayParameters) {
   Trained trained(mixture({kGrouped}));
   Tensors gates;
   for (int i = 0; i < 5; ++i)
@@ -199,7 +199,7 @@ TEST(GroupedExperts, TheMatricesLieInOneMemoryAndStayParameters) {
       << "the optimizer changes the memory that the product reads";
 }
 
-TEST(GroupedExperts, WhatTheyWouldLeaveOutIsRefusedByName) {
+TEST(GroupedExperts, PluginsThatWouldBeIgnoredAreRefusedByName) {
   const auto refusal = [](std::vector<PluginUse> plugins, const char* dtype = "fp32") {
     plugins.push_back(kGrouped);
     RunSpec spec = mixture(std::move(plugins));

@@ -24,7 +24,7 @@ struct OneShard {
 /// A rate that every type represents exactly.
 Update rate(double lr) { return {.lr = lr, .lr_tensor = at::scalar_tensor(lr, at::kFloat)}; }
 
-TEST(Lion, IsTheFormula) {
+TEST(Lion, MatchesTheFormula) {
   constexpr double kLr = 0x1p-6, kDecay = 0.25;
   for (const bool decay : {true, false}) {
     OneShard one(at::kDouble, decay);
@@ -44,7 +44,7 @@ TEST(Lion, IsTheFormula) {
   }
 }
 
-TEST(Lion, AnOverflowedGradientIsNoStepAndNoGradientIsNoDecay) {
+TEST(Lion, OverflowSkipsTheStepAndMissingGradientSkipsDecay) {
   for (const auto type : {at::kDouble, at::kFloat, at::kBFloat16}) {
     OneShard one(type);
     const auto optimizer = lion::make_optimizer({.weight_decay = 0.3}, {&one.shard, 1});
@@ -73,7 +73,7 @@ TEST(Lion, AnOverflowedGradientIsNoStepAndNoGradientIsNoDecay) {
   }
 }
 
-TEST(Lion, KeepsOneNumberForEachParameter) {
+TEST(Lion, KeepsOneNumberPerParameter) {
   const auto parts = [](const char* optimizer) {
     return Trained(nano_spec({use(optimizer)})).train()["memory"]["parts"];
   };
@@ -83,7 +83,7 @@ TEST(Lion, KeepsOneNumberForEachParameter) {
 }
 
 /// Each parameter moves by the learning rate, or not at all without a gradient.
-TEST(Lion, TrainsByTheRateOfTheSpec) {
+TEST(Lion, UsesTheLearningRateOfTheSpec) {
   RunSpec spec = nano_spec({use("lion")});
   spec.train.lr = 0x1p-6;
   spec.train.warmup = 0;

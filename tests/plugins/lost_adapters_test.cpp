@@ -23,7 +23,7 @@ RunSpec with_the_fixture(std::vector<PluginUse> plugins) {
   return spec;
 }
 
-TEST(LostAdapters, OfAHeadLossThatReadsTheMatrixAreRefused) {
+TEST(LostAdapters, HeadLossThatIgnoresAdaptersIsRefused) {
   EXPECT_THAT(error_of([] {
                 Trained(with_the_fixture({lora({"q_proj", "lm_head"})}));
               }),
@@ -32,7 +32,7 @@ TEST(LostAdapters, OfAHeadLossThatReadsTheMatrixAreRefused) {
                     HasSubstr("remove 'lm_head' from the adapter's targets")));
 }
 
-TEST(LostAdapters, NothingIsLostOfOtherLinears) {
+TEST(LostAdapters, AdaptersOfOtherLinearsAreKept) {
   const RunSpec spec = with_the_fixture({lora({"q_proj", "down_proj"})});
   const auto got = losses(Trained(spec).train());
   const auto plain = losses(Trained(nano_spec({lora({"q_proj", "down_proj"})})).train());
@@ -50,7 +50,7 @@ std::function<void(Recipe&)> mlp_of_parts(std::vector<std::string> offers) {
   };
 }
 
-TEST(LostAdapters, ABaseMadeOfThePartsSaysThatItKeepsThem) {
+TEST(LostAdapters, BaseThatDeclaresAdaptersIsAccepted) {
   const RunSpec spec = nano_spec({lora({"up_proj"})});
   EXPECT_EQ(losses(Trained(spec, mlp_of_parts({"adapters"})).train()), losses(Trained(spec).train()));
   EXPECT_THAT(
@@ -72,7 +72,7 @@ std::function<void(Recipe&)> z_loss(double weight) {
   };
 }
 
-TEST(LostAdapters, AHeadLossMadeOfThePartsTrainsTheAdapterOfTheHead) {
+TEST(LostAdapters, HeadLossMadeOfPartsTrainsTheAdapterOfTheHead) {
   const RunSpec spec = nano_spec({lora({"lm_head"})});
   const auto plain = losses(Trained(spec).train());
   const auto with_nothing_added = losses(Trained(spec, z_loss(0)).train());

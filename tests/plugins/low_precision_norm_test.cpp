@@ -76,7 +76,7 @@ RunSpec spec_with_norm(const char* kind, Stack stack) {
   return spec;
 }
 
-TEST(LowPrecisionNorm, UnderAutocastReadsTheStreamInFp32AndWritesTheLowType) {
+TEST(LowPrecisionNorm, ReadsFp32AndWritesTheLowTypeUnderAutocast) {
   for (const char* kind : kKinds)
     for (const auto& [dtype, type] : {std::pair("bf16", at::kBFloat16), {"fp16", at::kHalf}}) {
       SCOPED_TRACE(std::string(kind) + " " + dtype);
@@ -92,7 +92,7 @@ TEST(LowPrecisionNorm, UnderAutocastReadsTheStreamInFp32AndWritesTheLowType) {
     }
 }
 
-TEST(LowPrecisionNorm, WithBf16WeightsIsInTheTypeOfTheStream) {
+TEST(LowPrecisionNorm, UsesTheTypeOfTheStreamWithBf16Weights) {
   for (const char* kind : kKinds) {
     const Seen low = seen_in(spec_with_norm(kind, {{"bf16_weights", Json::object()}, kNorm}));
     EXPECT_EQ(low.streams, std::set<at::ScalarType>{at::kBFloat16});
@@ -101,7 +101,7 @@ TEST(LowPrecisionNorm, WithBf16WeightsIsInTheTypeOfTheStream) {
   }
 }
 
-TEST(LowPrecisionNorm, IsTheSameTrainingInFp64) {
+TEST(LowPrecisionNorm, TrainingInFp64IsUnchanged) {
   for (const char* kind : kKinds) {
     SCOPED_TRACE(kind);
     const auto curve = [&](Stack stack, const char* dtype) {
@@ -114,7 +114,7 @@ TEST(LowPrecisionNorm, IsTheSameTrainingInFp64) {
   }
 }
 
-TEST(LowPrecisionNorm, FollowsAutocastAndBf16Weights) {
+TEST(LowPrecisionNorm, TrainsLikeAutocastAndBf16Weights) {
   for (const char* kind : kKinds)
     for (const PluginUse& low : {kAutocast, PluginUse{"bf16_weights", Json::object()}}) {
       SCOPED_TRACE(kind + low.name);

@@ -53,11 +53,11 @@ TEST_F(Misbehaviour, ThrowsInApply) {
   expect(run({"throws"}), "failed", HasSubstr("plugin 'throws' in apply: the fixture throws"));
 }
 
-TEST_F(Misbehaviour, ThrowsWhatIsNoException) {
+TEST_F(Misbehaviour, ThrowsANonException) {
   expect(run({"throws_a_number"}), "failed", HasSubstr("plugin 'throws_a_number' in apply"));
 }
 
-TEST_F(Misbehaviour, ThrowsWhenMade) {
+TEST_F(Misbehaviour, ThrowsInTheConstructor) {
   expect(run({"throws_when_made"}), "failed",
          AllOf(HasSubstr("plugin 'throws_when_made'"), HasSubstr("the fixture's constructor throws")));
 }
@@ -68,7 +68,7 @@ TEST_F(Misbehaviour, ThrowsInStep) {
                HasSubstr("the fixture throws after a step")));
 }
 
-TEST_F(Misbehaviour, SkipsWhatTheMachineLacks) {
+TEST_F(Misbehaviour, SkipsForMissingHardware) {
   expect(run({"skips"}), "skipped", HasSubstr("the fixture needs a machine that is not made"));
 }
 
@@ -76,7 +76,7 @@ TEST_F(Misbehaviour, Segfaults) { expect(run({"segfault"}), "crashed", StartsWit
 
 TEST_F(Misbehaviour, Hangs) { expect(run({"hang"}, 5), "timeout", StartsWith("did not end within")); }
 
-TEST_F(Misbehaviour, ChattersOnStdout) {
+TEST_F(Misbehaviour, WritesToStdout) {
   const Json result = run({"junk"});
   expect(result, "ok", HasSubstr(""));
   EXPECT_LT(result["tokens_per_second"], 1e9);
@@ -94,7 +94,7 @@ TEST_F(Misbehaviour, TwoOwnersOfOneSlot) {
          AllOf(HasSubstr("first_owner"), HasSubstr("second_owner"), HasSubstr("swiglu")));
 }
 
-TEST_F(Misbehaviour, FilesThatCannotBeUsedAreNamed) {
+TEST_F(Misbehaviour, UnusableFilesAreNamed) {
   expect(run({"other_api"}), "failed", HasSubstr("plugin API: plugin 999, this program 0"));
   expect(run({"other_abi"}), "failed", HasSubstr("torch: plugin 1.0.0"));
   expect(run({"no_note"}), "failed", HasSubstr("not a plugin of Optimization Rush"));

@@ -39,7 +39,7 @@ Tensor orthogonalized(const Tensor& matrix, int64_t steps) {
   return at::mm(u * iterated(s / matrix.norm(), steps), v);
 }
 
-TEST(Orthogonalize, ActsOnSingularValuesAlone) {
+TEST(Orthogonalize, ChangesOnlySingularValues) {
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{12, 12}, {20, 7}, {7, 20}, {1, 5}}) {
     SCOPED_TRACE(shape[0]);
     const Tensor matrix = random(shape, at::kDouble);
@@ -51,7 +51,7 @@ TEST(Orthogonalize, ActsOnSingularValuesAlone) {
   }
 }
 
-TEST(Orthogonalize, LeavesThemNearOneInFewerBits) {
+TEST(Orthogonalize, SingularValuesAreNearOneInLowPrecision) {
   const Tensor matrix = random({48, 32}, at::kFloat);
   for (const auto& [type, tolerance] : {std::pair(at::kFloat, 1e-5), {at::kBFloat16, 0.05}}) {
     const Tensor result = muon::orthogonalize(matrix, 5, type);
@@ -64,11 +64,11 @@ TEST(Orthogonalize, LeavesThemNearOneInFewerBits) {
   }
 }
 
-TEST(Orthogonalize, OfZerosMakesZeros) {
+TEST(Orthogonalize, ZerosStayZeros) {
   EXPECT_EQ(muon::orthogonalize(at::zeros({4, 3}), 5, at::kFloat).abs().max().item<double>(), 0);
 }
 
-TEST(Muon, UpdatesByItsMomentumMadeOrthogonal) {
+TEST(Muon, UpdateIsTheOrthogonalizedMomentum) {
   Param param{.name = "w", .shape = {6, 4}, .axes = {"ffn", "model"}};
   Shard shard{.data = random({6, 4}, at::kDouble), .decay = true, .segments = {{&param, Layout({6, 4}), 0}}};
   TrainSpec spec;
@@ -127,7 +127,7 @@ TEST(Muon, LeavesEmbeddingHeadAndVectorsToTheOptimizerBelow) {
   }
 }
 
-TEST(Muon, OthersMayHaveALearningRateOfTheirOwn) {
+TEST(Muon, OtherParametersMayHaveTheirOwnLearningRate) {
   RunSpec slow = nano_spec({use("fused_adamw")});
   slow.train.lr /= 8;
   const auto without = after_a_step(slow),
@@ -140,7 +140,7 @@ TEST(Muon, OthersMayHaveALearningRateOfTheirOwn) {
   }
 }
 
-TEST(Muon, KeepsOneNumberForEachOfItsOwn) {
+TEST(Muon, KeepsOneNumberPerMatrixElement) {
   RunSpec spec = nano_spec({use("fused_adamw")});
   const auto bytes = [](const RunSpec& of) {
     return Trained(of).train()["memory"]["parts"]["optimizer_state"].get<int64_t>();
@@ -174,7 +174,7 @@ TEST(Muon, ReachesALossInFewerSteps) {
   EXPECT_LT(last_loss("muon", 0.01), adamw);
 }
 
-TEST(Muon, RefusesWhatItCannotUpdate) {
+TEST(Muon, UnsupportedShardsAndPluginsAreRefused) {
   Param matrix{.name = "w", .shape = {6, 4}, .axes = {"ffn", "model"}};
   Param norm{.name = "n", .shape = {4}, .axes = {"model"}};
   std::vector<Shard> flat = {

@@ -47,7 +47,7 @@ void expect_equal(size_t count, bool twice, Type type) {
   EXPECT_EQ(std::memcmp(expected.data(), got.data(), count * sizeof(T)), 0);
 }
 
-TEST(Nf4Kernel, DecodesAsACpuDoes) {
+TEST(Nf4Kernel, DecodesLikeCpu) {
   for (const bool twice : {false, true})
     for (const size_t count : {1, 16, 64, 100, 4096, 5003, 64 * 256 + 31}) {
       expect_equal<float, true>(count, twice, Type::fp32);

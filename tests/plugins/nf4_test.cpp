@@ -45,7 +45,7 @@ Tensor scales_of_blocks(const Tensor& value) {
       .amax(1);
 }
 
-TEST(Nf4, EachNumberBecomesTheNearestOfItsBlock) {
+TEST(Nf4, NumbersRoundToTheNearestCodeOfTheirBlock) {
   at::manual_seed(1);
   const Nf4Codec codec(false);
   const Tensor numbers = at::tensor(at::ArrayRef<float>(kNumbers.data(), kNumbers.size()));
@@ -58,7 +58,7 @@ TEST(Nf4, EachNumberBecomesTheNearestOfItsBlock) {
   }
 }
 
-TEST(Nf4, BytesAreThoseOfBitsandbytes) {
+TEST(Nf4, BytesMatchBitsandbytes) {
   // Made by tests/parity/bitsandbytes_nf4.py.
   const SafetensorsFile file(tests_folder() + "/fixtures/nf4_bitsandbytes.safetensors");
   const Nf4Codec codec(false);
@@ -78,7 +78,7 @@ TEST(Nf4, LargestNumbersAndZerosAreKept) {
       at::equal(Nf4Codec(true).decode(Nf4Codec(true).encode(at::zeros({7, 9})), {7, 9}), at::zeros({7, 9})));
 }
 
-TEST(Nf4, ScalesInEightBitsAreNearlyTheScales) {
+TEST(Nf4, EightBitScalesAreCloseToTheScales) {
   at::manual_seed(2);
   const Nf4Codec twice(true), once(false);
   for (const int64_t count : {1L, 64L, 5000L, kBlock * kScales, kBlock * kScales * 2 + 77}) {
@@ -89,7 +89,7 @@ TEST(Nf4, ScalesInEightBitsAreNearlyTheScales) {
   }
 }
 
-TEST(Nf4, TakesFourBitsAndAnEighth) {
+TEST(Nf4, TakesAboutFourAndAnEighthBitsPerNumber) {
   const int64_t count = 4 * kBlock * kScales;
   const auto bits = [&](const Nf4Codec& codec) {
     int64_t bytes = 0;
@@ -116,7 +116,7 @@ TEST(Nf4, KernelsAndCallsDecodeToTheSameBits) {
     }
 }
 
-TEST(Nf4, AShardIsEncodedAsTheWholeIs) {
+TEST(Nf4, ShardIsEncodedLikeTheWhole) {
   at::manual_seed(4);
   for (const bool twice : {false, true}) {
     const Nf4Codec codec(twice);
@@ -133,7 +133,7 @@ TEST(Nf4, AShardIsEncodedAsTheWholeIs) {
   }
 }
 
-TEST(Nf4, TheProductIsThatOfTheDecodedMatrix) {
+TEST(Nf4, ProductEqualsThatOfTheDecodedMatrix) {
   at::manual_seed(5);
   const auto codec = std::make_shared<const Nf4Codec>(true);
   const Tensors stored = codec->encode(at::randn({24, 40}));
@@ -156,7 +156,7 @@ Json trained(Stack stack, const std::function<void(RunSpec&)>& change = {}) {
   return Trained(spec).train();
 }
 
-TEST(Nf4, AdaptersTrainAsOverTheWideMatrices) {
+TEST(Nf4, AdaptersTrainLikeOverUnencodedMatrices) {
   const Json wide = trained({kLora}), narrow = trained({kLora, kNf4});
   EXPECT_LT(apart(narrow, wide), kTolerance);
   EXPECT_NE(losses(narrow), losses(wide));
@@ -174,7 +174,7 @@ TEST(Nf4, OnlyFrozenMatricesOfTheBlocksAreEncoded) {
   EXPECT_EQ(encoded, 2 * 7);
 }
 
-TEST(Nf4, TheMemoryOfParametersIsThatOfTheCodes) {
+TEST(Nf4, ParameterMemoryIsThatOfTheCodes) {
   const auto parameters = [](const Json& result) {
     return result["memory"]["parts"]["parameters"].get<int64_t>();
   };
@@ -193,14 +193,14 @@ TEST(Nf4, NoDecodedMatrixIsKeptForTheBackward) {
   EXPECT_EQ(kept(trained({kLora, kNf4})), kept(trained({kLora})));
 }
 
-TEST(Nf4, RecomputationAndAutocastChangeNothingButRounding) {
+TEST(Nf4, RecomputationAndAutocastChangeOnlyRounding) {
   const Json plain = trained({kLora, kNf4});
   EXPECT_EQ(losses(trained({kLora, kNf4, checkpointing({{"policy", "full"}})})), losses(plain));
   EXPECT_LT(apart(trained({kLora, kNf4, {"mixed_precision", {{"dtype", "bf16"}}}}), plain), kTolerance);
   EXPECT_LT(apart(trained({kLora, kNf4, kBf16Weights}), plain), kTolerance);
 }
 
-TEST(Nf4, WithNothingFrozenItIsRefused) {
+TEST(Nf4, ModelsWithoutFrozenMatricesAreRefused) {
   EXPECT_THAT(error_of([] { Trained session(nano_spec({kNf4})); }),
               HasSubstr("nf4 does not apply: every matrix of the blocks is trained"));
   EXPECT_THAT(error_of([] {
@@ -209,7 +209,7 @@ TEST(Nf4, WithNothingFrozenItIsRefused) {
               HasSubstr("both replace"));
 }
 
-TEST(Nf4, GpuKernelsCompileAndKeepTheirNumbersInRegisters) {
+TEST(Nf4, GpuKernelsCompileWithoutSpillingRegisters) {
   setenv("OPTRUSH_CACHE", (build_folder() + "/tests/cache").c_str(), 1);
   for (const char* architecture : {"sm_80", "sm_90", "sm_100"})
     for (const auto type : {fused::Type::fp32, fused::Type::bf16, fused::Type::fp16})

@@ -33,7 +33,7 @@ void expect_near_exact(const Tensor& product, const Tensor& exact) {
   EXPECT_LE((product.to(at::kDouble) - exact).abs().max().item<double>(), 1e-3);
 }
 
-TEST(OneDnnMatmul, ProductsOfEveryFormAndTheirSumsAreRight) {
+TEST(OneDnnMatmul, ProductsAndSumsOfEveryFormAreCorrect) {
   const Products products;
   for (const auto& [a, b] : every_form()) {
     ASSERT_TRUE(multiplies(a, b));
@@ -51,7 +51,7 @@ TEST(OneDnnMatmul, ProductsOfEveryFormAndTheirSumsAreRight) {
   }
 }
 
-TEST(OneDnnMatmul, SilencesOnlyTheWarningsOfOverrides) {
+TEST(OneDnnMatmul, SilencesOnlyWarningsAboutOverrides) {
   class Recorder final : public c10::WarningHandler {
    public:
     void process(const c10::Warning& warning) override { messages.push_back(warning.msg()); }
@@ -76,7 +76,7 @@ TEST(OneDnnMatmul, AddsToRowsOfALargerTensor) {
   EXPECT_TRUE(whole.narrow(0, 2 * kRows, kRows).equal(before.narrow(0, 2 * kRows, kRows)));
 }
 
-TEST(OneDnnMatmul, GradientsOfALinearAreRight) {
+TEST(OneDnnMatmul, GradientsOfALinearAreCorrect) {
   const Products products;
   const Tensor x = at::randn({2, kRows, kInner}).requires_grad_(),
                weight = at::randn({kColumns, kInner}).requires_grad_(),
@@ -89,7 +89,7 @@ TEST(OneDnnMatmul, GradientsOfALinearAreRight) {
   expect_near_exact(weight.grad(), wide_weight.grad());
 }
 
-TEST(OneDnnMatmul, WhatItLeavesHasTheBitsOfLibTorch) {
+TEST(OneDnnMatmul, UnsupportedProductsAreBitEqualToLibTorch) {
   const auto [a, b] = operands(false, true);
   const Operands wide = operands(false, true, at::kDouble), small = {a.narrow(0, 0, 4), b},
                  gaps = {at::randn({kRows, 2 * kInner}).as_strided({kRows, kInner}, {2 * kInner, 2}), b};
@@ -117,7 +117,7 @@ TEST(OneDnnMatmul, EndsWithItsRun) {
   EXPECT_FALSE(replaced.equal(plain)) << "the products were not oneDNN's";
 }
 
-TEST(OneDnnMatmul, LossesFollowThoseOfTheRunWithoutIt) {
+TEST(OneDnnMatmul, LossesFollowARunWithoutThePlugin) {
   const auto run = [](std::vector<PluginUse> stack) {
     RunSpec spec = nano_spec(std::move(stack));
     spec.model["dim"] = 128;

@@ -49,7 +49,7 @@ void expect_the_same(const Training& a, const Training& b) {
   for (size_t i = 0; i < a.values.size(); ++i) EXPECT_TRUE(at::equal(a.values[i], b.values[i])) << i;
 }
 
-TEST(OptimizerInBackward, TrainsToTheSameBitsWithEveryOptimizer) {
+TEST(OptimizerInBackward, TrainingIsBitEqualWithEveryOptimizer) {
   for (const Stack& stack :
        {Stack{},
         {use("fused_adamw")},
@@ -71,7 +71,7 @@ TEST(OptimizerInBackward, TrainsToTheSameBitsWithEveryOptimizer) {
   }
 }
 
-TEST(OptimizerInBackward, UpdatesOneParameterAfterTheOtherFromTheFirstStepOn) {
+TEST(OptimizerInBackward, UpdatesParametersOneByOneFromTheFirstStep) {
   // The number of gradients in memory each time one is final, in two steps.
   std::vector<int64_t> held;
   RunSpec spec = nano_spec({kInBackward});
@@ -108,7 +108,7 @@ TEST(OptimizerInBackward, SavesTheGradientsOfAllOtherParameters) {
   EXPECT_GE(in_backward.peak(), plain.peak() - saved);
 }
 
-TEST(OptimizerInBackward, SumsOverMicroBatchesFirst) {
+TEST(OptimizerInBackward, SumsMicroBatchesBeforeTheUpdate) {
   RunSpec spec = nano_spec();
   spec.train.accumulation = 3;
   const Training plain(spec);
@@ -120,7 +120,7 @@ TEST(OptimizerInBackward, SumsOverMicroBatchesFirst) {
               ElementsAre(HasSubstr("3 micro-batches are accumulated")));
 }
 
-TEST(OptimizerInBackward, RefusesByNameWhatLooksAtAllGradients) {
+TEST(OptimizerInBackward, PluginsThatNeedAllGradientsAreRefusedByName) {
   const auto opened = [](Stack stack) {
     return error_of([&] { Trained trained(nano_spec(with(std::move(stack)))); });
   };

@@ -16,14 +16,14 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(Pack, TheLongestFirstWhereTheyLeaveLeastRoom) {
+TEST(Pack, PlacesTheLongestFirstIntoTheTightestRow) {
   const std::vector<int64_t> lengths = {2, 7, 3, 5, 1};
   // 7 | 5 | 3 into the 7 | 2 into the 5 | 1 into the 5
   EXPECT_THAT(packing::pack(lengths, 10), ElementsAre(ElementsAre(1, 2), ElementsAre(0, 3, 4)));
   EXPECT_TRUE(packing::pack({}, 10).empty());
 }
 
-TEST(Pack, EveryDocumentOnceAndNoTwoRowsFitOne) {
+TEST(Pack, PlacesEveryDocumentOnceAndNoTwoRowsFitIntoOne) {
   std::mt19937 generator(5);
   for (int trial = 0; trial < 50; ++trial) {
     const int64_t capacity = 1 + static_cast<int64_t>(generator() % 300);
@@ -74,7 +74,7 @@ class PackingTest : public ::testing::Test {
   const TemporaryFolder folder_;
 };
 
-TEST_F(PackingTest, ADocumentTrainsAsItDoesAlone) {
+TEST_F(PackingTest, PackedDocumentsTrainLikeSeparateDocuments) {
   for (const Stack& stack : {Stack{}, Stack{{"flash_attention", Json::object()}},
                              Stack{{"activation_checkpointing", {{"policy", "full"}}}}}) {
     const Json alone = Trained(spec(stack, false)).train(), packed = Trained(spec(stack, true)).train();
@@ -103,7 +103,7 @@ constexpr double kMatmuls = 2 * (2 * 32 * 32 + 2 * 16 * 32 + 3 * 48 * 32) + 64 *
 constexpr double kDense = 6 * kMatmuls, kPair = 12.0 * 2 * 32, kFused = 3.5 / 6;
 const Stack kFlash = {{"flash_attention", Json::object()}};
 
-TEST_F(PackingTest, FlopsAreOfTheDocumentsThatAreThere) {
+TEST_F(PackingTest, FlopsCountOnlyDocuments) {
   for (const bool flash : {false, true}) {
     SCOPED_TRACE(flash);
     const Stack stack = flash ? kFlash : Stack{};
@@ -153,7 +153,7 @@ TEST_F(PackingTest, UtilizationDoesNotDependOnWhichTokensAreTrained) {
   }
 }
 
-TEST_F(PackingTest, StepsOfOtherWorkAreAddedUp) {
+TEST_F(PackingTest, FlopsOfUnequalStepsAreSummed) {
   std::ofstream file(folder_ / "lengths.jsonl");
   for (const int length : {12, 6, 6, 4, 4, 4})  // rows of 144, 72 and 48 pairs
     file << Json{{"tokens", std::vector<int>(static_cast<size_t>(length) + 1, length)}} << "\n";
@@ -176,7 +176,7 @@ TEST_F(PackingTest, StepsOfOtherWorkAreAddedUp) {
   EXPECT_NEAR(plain["tokens_per_second"].get<double>() * plain["step_seconds"].get<double>(), 12, 1e-9);
 }
 
-TEST_F(PackingTest, MicroBatchesOfAStepAreAddedUp) {
+TEST_F(PackingTest, FlopsOfMicroBatchesAreSummed) {
   RunSpec run = spec(kFlash, true);
   const Json whole = Trained(run).train();
   run.train.micro_batch = 1;
@@ -188,7 +188,7 @@ TEST_F(PackingTest, MicroBatchesOfAStepAreAddedUp) {
     EXPECT_EQ(sum_of(parts, count), sum_of(whole, count)) << count;
 }
 
-TEST_F(PackingTest, TheSpeedIsThatOfTheMeanOfAllSteps) {
+TEST_F(PackingTest, SpeedIsTheMeanOverAllSteps) {
   RunSpec run = spec({}, false);
   run.train.micro_batch = 3;
   const Json result = Trained(run).train();
@@ -199,7 +199,7 @@ TEST_F(PackingTest, TheSpeedIsThatOfTheMeanOfAllSteps) {
                    sum_of(result, "processed_tokens") / 4);
 }
 
-TEST_F(PackingTest, OtherDataIsRefused) {
+TEST_F(PackingTest, DataAndKernelsWithoutDocumentsAreRefused) {
   RunSpec other = spec({}, true);
   other.data = {};
   EXPECT_THAT(error_of([&] { Trained run(other); }),

@@ -31,12 +31,12 @@ std::string written(const Shape& shape, int64_t rank) {
   return out.str();
 }
 
-TEST(PipelineOrder, GpipeIsThatOfItsFigure) {  // arXiv:1811.06965, figure 2c, backwards in order
+TEST(PipelineOrder, GpipeMatchesItsPublishedFigure) {  // arXiv:1811.06965, figure 2c, backwards in order
   const Shape shape{Schedule::gpipe, 4, 1, 4};
   for (int64_t rank = 0; rank < 4; ++rank) EXPECT_EQ(written(shape, rank), "F1 F2 F3 F4 B1 B2 B3 B4");
 }
 
-TEST(PipelineOrder, OneForwardOneBackwardIsThatOfItsFigure) {  // arXiv:2104.04473, figure 4, top
+TEST(PipelineOrder, OneForwardOneBackwardMatchesItsPublishedFigure) {  // arXiv:2104.04473, figure 4, top
   const Shape shape{Schedule::one_f_one_b, 4, 1, 8};
   EXPECT_EQ(written(shape, 0), "F1 F2 F3 F4 B1 F5 B2 F6 B3 F7 B4 F8 B5 B6 B7 B8");
   EXPECT_EQ(written(shape, 1), "F1 F2 F3 B1 F4 B2 F5 B3 F6 B4 F7 B5 F8 B6 B7 B8");
@@ -44,7 +44,7 @@ TEST(PipelineOrder, OneForwardOneBackwardIsThatOfItsFigure) {  // arXiv:2104.044
   EXPECT_EQ(written(shape, 3), "F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7 F8 B8");
 }
 
-TEST(PipelineOrder, InterleavedIsThatOfItsFigure) {  // arXiv:2104.04473, figure 4, bottom
+TEST(PipelineOrder, InterleavedMatchesItsPublishedFigure) {  // arXiv:2104.04473, figure 4, bottom
   const Shape shape{Schedule::interleaved, 4, 2, 8};
   EXPECT_EQ(written(shape, 0),
             "F1a F2a F3a F4a F1b F2b F3b F4b F5a F6a F7a B1b F8a B2b F5b B3b F6b B4b F7b B1a F8b B2a "
@@ -54,7 +54,7 @@ TEST(PipelineOrder, InterleavedIsThatOfItsFigure) {  // arXiv:2104.04473, figure
             "F5b B5b F6b B6b F7b B7b F8b B8b B5a B6a B7a B8a");
 }
 
-TEST(PipelineOrder, ZeroBubbleIsThatOfItsFigure) {  // arXiv:2401.10241, figure 2, ZB-H1
+TEST(PipelineOrder, ZeroBubbleMatchesItsPublishedFigure) {  // arXiv:2401.10241, figure 2, ZB-H1
   const Shape shape{Schedule::zero_bubble, 4, 1, 8};
   EXPECT_EQ(written(shape, 0), "F1 F2 F3 F4 B1 W1 F5 B2 W2 F6 B3 W3 F7 B4 W4 F8 B5 W5 B6 W6 B7 W7 B8 W8");
   EXPECT_EQ(written(shape, 3), "F1 B1 F2 B2 F3 B3 F4 B4 W1 F5 B5 W2 F6 B6 W3 F7 B7 W4 F8 B8 W5 W6 W7 W8");
@@ -93,7 +93,7 @@ TEST(PipelineOrder, EverythingIsDoneOnceAndGradientsAddUpInOrder) {
 
 /// Each rank goes through its order. Before it sends a message, it has requested all earlier messages of the
 /// other rank. Before it needs a message, it has sent all its earlier ones.
-TEST(PipelineTimeline, RanksAgreeOnAnOrderOfMessagesThatNobodyWaitsInForEver) {
+TEST(PipelineTimeline, RanksAgreeOnAMessageOrderWithoutDeadlock) {
   for (const Shape& shape : shapes()) {
     SCOPED_TRACE(named(shape));
     const Timeline timeline(shape);
@@ -135,7 +135,7 @@ TEST(PipelineTimeline, RanksAgreeOnAnOrderOfMessagesThatNobodyWaitsInForEver) {
 }
 
 /// (p - 1) / (m v + p - 1), if backwards are not split.
-TEST(PipelineTimeline, TheBubbleIsThatOfThePapers) {
+TEST(PipelineTimeline, BubbleMatchesThePapers) {
   for (const Shape& shape : shapes()) {
     SCOPED_TRACE(named(shape));
     const double waits = static_cast<double>(shape.ranks - 1), m = static_cast<double>(shape.micros);
@@ -152,7 +152,7 @@ TEST(PipelineTimeline, TheBubbleIsThatOfThePapers) {
   }
 }
 
-TEST(PipelineTimeline, ActivationsInFlightAreThoseOfThePapers) {
+TEST(PipelineTimeline, ActivationsInFlightMatchThePapers) {
   for (const Shape& shape : shapes()) {
     SCOPED_TRACE(named(shape));
     const Timeline timeline(shape);
@@ -208,7 +208,7 @@ double best_by_trial(const std::vector<double>& costs, int64_t parts) {
   return best;
 }
 
-TEST(PipelinePartition, TheLargestPartIsAsSmallAsCanBe) {
+TEST(PipelinePartition, LargestPartIsMinimal) {
   std::mt19937_64 random(5);
   for (int trial = 0; trial < 300; ++trial) {
     const int64_t count = std::uniform_int_distribution<int64_t>(1, 9)(random);
@@ -231,7 +231,7 @@ TEST(PipelinePartition, TheLargestPartIsAsSmallAsCanBe) {
   }
 }
 
-TEST(PipelineTimeline, ABackwardIsTwoForwards) {
+TEST(PipelineTimeline, BackwardTakesAsLongAsTwoForwards) {
   for (const int64_t chunks : {1, 2}) {
     const Costs usual = usual_costs({Schedule::one_f_one_b, 2, chunks, 4});
     EXPECT_EQ(usual.forward, 1.0 / static_cast<double>(chunks));

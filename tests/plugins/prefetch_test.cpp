@@ -29,7 +29,7 @@ std::function<void(Recipe&)> on_data(std::function<std::vector<Batch>(const Data
   };
 }
 
-TEST(Prefetch, TrainsToTheSameBits) {
+TEST(Prefetch, TrainingIsBitEqual) {
   RunSpec spec = nano_spec();
   spec.train.steps = 5;
   spec.train.accumulation = 2;
@@ -44,7 +44,7 @@ TEST(Prefetch, TrainsToTheSameBits) {
 }
 
 /// Step 0 is made at once. Each other step is requested while the previous one runs.
-TEST(Prefetch, MakesTheNextStepWhileThisOneRuns) {
+TEST(Prefetch, PreparesTheNextStepDuringTheCurrentOne) {
   RunSpec spec = nano_spec({kPrefetch});
   spec.train.warmup = 1;
   spec.train.steps = 2;
@@ -75,7 +75,7 @@ TEST(Prefetch, MakesTheNextStepWhileThisOneRuns) {
               ElementsAre(std::pair(0, true), std::pair(1, false), std::pair(2, false), std::pair(3, false)));
 }
 
-TEST(Prefetch, AMistakeInTheDataEndsTheStepThatNeedsIt) {
+TEST(Prefetch, DataErrorEndsTheStepThatNeedsTheData) {
   RunSpec spec = nano_spec({kPrefetch});
   spec.train.steps = 4;
   std::vector<int64_t> trained_steps;
@@ -92,7 +92,7 @@ TEST(Prefetch, AMistakeInTheDataEndsTheStepThatNeedsIt) {
 }
 
 /// The batches of a step after the last one are still made, and the run waits for them.
-TEST(Prefetch, ARunThatEndsAwaitsWhatItAskedFor) {
+TEST(Prefetch, RunWaitsForRequestedBatchesAtItsEnd) {
   RunSpec spec = nano_spec({kPrefetch});
   std::atomic<int64_t> under_way{0};
   Trained trained(spec, on_data([&](const Data& data, int64_t step) {
@@ -129,7 +129,7 @@ int64_t peak_of_steps(const RunSpec& spec, bool awaits_the_next) {
   return trained.train()["memory"]["peak_allocated"].get<int64_t>() - before;
 }
 
-TEST(Prefetch, HoldsTheBatchesOfOneStepMore) {
+TEST(Prefetch, HoldsTheBatchesOfOneMoreStep) {
   RunSpec spec = nano_spec();
   const int64_t plain = peak_of_steps(spec, false);
   spec.plugins = {kPrefetch};

@@ -11,7 +11,7 @@ Tensor logits(int64_t tokens, int64_t experts) {
   return at::randn({tokens, experts}, at::kDouble) * 2;
 }
 
-TEST(RouterLosses, GradientsAreThoseOfTheLosses) {
+TEST(RouterLosses, GradientsMatchTheLosses) {
   for (const int64_t per_token : {1, 2, 5}) {
     const Tensor x = logits(17, 5).requires_grad_();
     const Losses losses = losses_of(x, per_token);

@@ -17,7 +17,7 @@ namespace {
 double largest_distance(const Tensor& a, const Tensor& b) { return (a - b).abs().max().item<double>(); }
 
 /// x, y and z as in algorithm 1 of the paper, with a warm-up.
-TEST(ScheduleFree, IsTheAlgorithmOfThePaper) {
+TEST(ScheduleFree, MatchesTheAlgorithmOfThePaper) {
   TrainSpec spec;
   spec.beta1 = 0.8;
   spec.beta2 = 0.95;
@@ -82,7 +82,7 @@ TEST(ScheduleFree, SavesTheAverage) {
   }
 }
 
-TEST(ScheduleFree, ValidatesTheAverageAndTrainsOnWithTheSameBits) {
+TEST(ScheduleFree, ValidatesTheAverageWithoutChangingTraining) {
   RunSpec spec = schedule_free_spec({use("schedule_free")});
   spec.validate.every = 2;
   spec.validate.sequences = 4;
@@ -113,7 +113,7 @@ TEST(ScheduleFree, KeepsAsMuchAsAdamW) {
   EXPECT_EQ(bytes("schedule_free"), bytes("fused_adamw"));
 }
 
-TEST(ScheduleFree, NeedsMomentum) {
+TEST(ScheduleFree, RequiresMomentum) {
   RunSpec spec = nano_spec({use("schedule_free")});
   spec.train.beta1 = 0;
   EXPECT_THAT(error_of([&] { Trained run(spec); }), ::testing::HasSubstr("needs train.beta1 above 0"));

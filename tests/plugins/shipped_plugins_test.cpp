@@ -36,7 +36,7 @@ Json recorded(const Recipe& recipe) {
   return {{"slots", slots}, {"train", to_json(recipe.spec().train)}};
 }
 
-TEST(ShippedPlugins, ApplyingInAnyOrderRecordsTheSame) {
+TEST(ShippedPlugins, OrderOfApplyDoesNotChangeTheRecipe) {
   std::mt19937 random(7);
   std::optional<Json> expected;
   for (int round = 0; round < 20; ++round) {
@@ -51,7 +51,7 @@ TEST(ShippedPlugins, ApplyingInAnyOrderRecordsTheSame) {
   }
 }
 
-TEST(ShippedPlugins, SumsInFewerBitsAreOfTheEffectPrecision) {
+TEST(ShippedPlugins, LowPrecisionSumsHaveTheEffectPrecision) {
   const auto effect_of = [](const PluginUse& use) {
     const RunSpec spec = nano_spec({use});
     const auto plugins = load_plugins(spec, Catalogue::of(spec));
@@ -116,7 +116,7 @@ TEST(ShippedPlugins, LoraFreezesTheModelAndCountsItsFlops) {
   EXPECT_THROW(Trained(nano_spec({{"lora", {{"target_modules", {"qproj"}}}}})), Error);
 }
 
-TEST(ShippedPlugins, DropoutFollowsFromTheSeedAlone) {
+TEST(ShippedPlugins, DropoutDependsOnlyOnTheSeed) {
   RunSpec spec = nano_spec({{"lora", {{"rank", 4}, {"dropout", 0.5}}}});
   const auto first = losses(Trained(spec).train());
   EXPECT_EQ(losses(Trained(spec).train()), first);
@@ -125,7 +125,7 @@ TEST(ShippedPlugins, DropoutFollowsFromTheSeedAlone) {
   EXPECT_NE(losses(Trained(without).train()), first);
 }
 
-TEST(ShippedPlugins, RecomputationDrawsTheSameDropoutAgain) {
+TEST(ShippedPlugins, RecomputationRepeatsTheDropout) {
   const PluginUse lora = {
       "lora", {{"rank", 4}, {"dropout", 0.5}, {"target_modules", {"q_proj", "gate_proj", "up_proj"}}}};
   const auto expected = losses(Trained(nano_spec({lora})).train());

@@ -28,7 +28,7 @@ Tensor rounded(const Tensor& whole, const Layout& layout, uint64_t key = 5) {
   return narrow;
 }
 
-TEST(StochasticRounding, GoesToEitherNeighbourWithTheChanceOfTheDistance) {
+TEST(StochasticRounding, RoundsToEachNeighbourInProportionToDistance) {
   constexpr int64_t kNumbers = 1 << 18;
   for (const double sign : {1.0, -1.0})
     for (const double part : {0.0, 0.125, 0.5, 0.875}) {
@@ -42,7 +42,7 @@ TEST(StochasticRounding, GoesToEitherNeighbourWithTheChanceOfTheDistance) {
     }
 }
 
-TEST(StochasticRounding, LeavesWhatBf16HasAndWhatIsNoNumber) {
+TEST(StochasticRounding, KeepsBf16ValuesAndNaN) {
   const Tensor values =
       at::tensor({0.0F, -0.0F, 1.5F, -3.25F, 1e-30F, INFINITY, -INFINITY, NAN}).to(at::kBFloat16);
   const Tensor result = rounded(values.to(at::kFloat), Layout({8}));
@@ -50,7 +50,7 @@ TEST(StochasticRounding, LeavesWhatBf16HasAndWhatIsNoNumber) {
   EXPECT_TRUE(std::isnan(result[7].item<float>()));
 }
 
-TEST(StochasticRounding, IsTheSameOnEveryMesh) {
+TEST(StochasticRounding, IsEqualOnEveryMesh) {
   at::manual_seed(2);
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{37, 53}, {70000}, {3, 5, 7}, {2, 40000}}) {
     const Tensor whole = at::randn(shape);
@@ -114,7 +114,7 @@ TEST(StochasticRounding, SmallUpdatesAddUp) {
   EXPECT_NEAR(moved(spec), 32 * 0x1p-13, 0.05 * 32 * 0x1p-13);
 }
 
-TEST(StochasticRounding, FollowsFp32WithEveryOptimizer) {
+TEST(StochasticRounding, TrainsLikeFp32WithEveryOptimizer) {
   at::set_num_threads(1);
   for (const char* optimizer : {"fused_adamw", "lion", "adafactor", "schedule_free", "muon"}) {
     SCOPED_TRACE(optimizer);
@@ -129,7 +129,7 @@ TEST(StochasticRounding, FollowsFp32WithEveryOptimizer) {
   }
 }
 
-TEST(StochasticRounding, BytesOfEachPart) {
+TEST(StochasticRounding, BytesOfEachPartAreAsExpected) {
   Trained trained(nano_spec({kRounding, use("fused_adamw")}));
   int64_t matrices = 0, vectors = 0;
   for (const Param* param : trained.session().params().all())
@@ -140,7 +140,7 @@ TEST(StochasticRounding, BytesOfEachPart) {
   EXPECT_EQ(memory["optimizer_state"], 8 * (matrices + vectors));
 }
 
-TEST(StochasticRounding, ThePeakIsForeseen) {
+TEST(StochasticRounding, PeakIsPredicted) {
   install_cpu_memory_tracking();
   RunSpec spec = nano_spec({kRounding, use("lion")});
   spec.train.seq_len = 64;
@@ -154,7 +154,7 @@ TEST(StochasticRounding, ThePeakIsForeseen) {
               0.02 * static_cast<double>(measured));
 }
 
-TEST(StochasticRounding, SaysWhatItCannotBeStackedWith) {
+TEST(StochasticRounding, IncompatiblePluginsAreNamed) {
   const auto message = [](Stack stack, const std::string& dtype = "fp32") {
     RunSpec spec = nano_spec(std::move(stack));
     spec.train.dtype = dtype;

@@ -24,7 +24,7 @@ Tensor swiglu_formula(const Tensors& in) {
   return at::matmul(gate / (1 + (-gate).exp()) * up, in[3].t());
 }
 
-TEST(SwigluRecompute, ThePairsHaveTheGradientsOfTheFormula) {
+TEST(SwigluRecompute, GradientsOfPairsMatchTheFormula) {
   for (const auto& [keep, chunk] : {std::pair{Keep::everything, 0},
                                     {Keep::input, 0},
                                     {Keep::input, 1},
@@ -72,7 +72,7 @@ void expect_same_first_step(RunSpec spec, const std::vector<PluginUse>& stack, c
 const PluginUse kLoraOfMlp = {"lora",
                               {{"rank", 4}, {"target_modules", {"gate_proj", "up_proj", "down_proj"}}}};
 
-TEST(SwigluRecompute, EveryGradientIsThePlainOneInDoubleWhateverIsStacked) {
+TEST(SwigluRecompute, GradientsEqualThePlainFormInEveryStack) {
   for (RunSpec spec : {nano_spec(), mlp_spec()}) {
     spec.train.dtype = "fp64";
     for (const auto& stack :
@@ -100,7 +100,7 @@ TEST(SwigluRecompute, TrainsTheSameInDouble) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-12);
 }
 
-TEST(SwigluRecompute, MixedPrecisionIsThatOfThePlainForm) {
+TEST(SwigluRecompute, MixedPrecisionMatchesThePlainForm) {
   const PluginUse bf16 = {"mixed_precision", {{"dtype", "bf16"}}};
   for (const auto& stack :
        std::vector<std::vector<PluginUse>>{{bf16}, {bf16, kLoraOfMlp}, {bf16, kLoraOfMlp, kCheckpointing}})
@@ -164,7 +164,7 @@ TEST(SwigluRecompute, PeaksDifferByThreeTensorsOfEveryLayerButOne) {
 }
 
 /// Level 0 peaks at the last layer. Level 1 peaks at the first, when the gradients of all others exist.
-TEST(SwigluRecompute, GradientsThatComeToLifeTakePartOfTheDifference) {
+TEST(SwigluRecompute, GrowingGradientsReduceTheDifferenceOfPeaks) {
   for (const Shape& shape : kMlpShapes)
     EXPECT_EQ(peak_of(mlp_of(shape, {level(0)}), 0) - peak_of(mlp_of(shape, {level(1)}), 0),
               (shape.layers - 1) *
@@ -173,7 +173,7 @@ TEST(SwigluRecompute, GradientsThatComeToLifeTakePartOfTheDifference) {
 
 /// In chunks, the whole hidden activations never exist. Six tensors of one chunk exist at a time, and the
 /// rows of the gradient of x before they are joined.
-TEST(SwigluRecompute, AChunkIsAllThatIsRecomputedAtOnce) {
+TEST(SwigluRecompute, OnlyOneChunkIsRecomputedAtOnce) {
   const Shape& shape = kMlpShapes[0];
   const int64_t whole = peak_of(mlp_of(shape, {level(1)})), chunks = 8;
   const int64_t chunked = peak_of(mlp_of(shape, {level(1, shape.tokens() / chunks)}));
@@ -181,7 +181,7 @@ TEST(SwigluRecompute, AChunkIsAllThatIsRecomputedAtOnce) {
             whole - 5 * (shape.hidden_bytes() - shape.hidden_bytes() / chunks) + shape.input_bytes());
 }
 
-TEST(SwigluRecompute, Level1RunsTwoMatmulsMoreAndNeverDown) {
+TEST(SwigluRecompute, Level1RepeatsGateAndUpButNotDown) {
   const Shape& shape = kMlpShapes[1];
   const auto hfu = [&](std::vector<PluginUse> stack) {
     return Trained(mlp_of(shape, std::move(stack))).train()["flops_per_token"]["hfu"].get<double>();

@@ -47,7 +47,7 @@ TEST(VocabPadding, TrainsTheSameModel) {
     }
 }
 
-TEST(VocabPadding, TheProductIsWiderAndTheLogitsAreNot) {
+TEST(VocabPadding, ProductIsWiderButLogitsAreNot) {
   widths().clear();
   const auto handle = at::addGlobalCallback(
       at::RecordFunctionCallback([](const at::RecordFunction& fn) -> std::unique_ptr<at::ObserverContext> {
@@ -72,7 +72,7 @@ TEST(VocabPadding, TheProductIsWiderAndTheLogitsAreNot) {
   EXPECT_THAT(widths(), ::testing::Not(::testing::Contains(61)));
 }
 
-TEST(VocabPadding, GoesWithAdaptersOfTheHeadAndWithAutocast) {
+TEST(VocabPadding, WorksWithAdaptersOfTheHeadAndAutocast) {
   const auto curve = [](Stack stack, const char* dtype) {
     RunSpec spec = odd_vocabulary(std::move(stack));
     spec.train.dtype = dtype;
@@ -86,7 +86,7 @@ TEST(VocabPadding, GoesWithAdaptersOfTheHeadAndWithAutocast) {
   for (size_t i = 0; i < low.size(); ++i) EXPECT_NEAR(low[i], plain[i], 1e-3 * plain[i]);
 }
 
-TEST(VocabPadding, SaysWhereThereIsNothingToPad) {
+TEST(VocabPadding, NothingToPadIsAnError) {
   EXPECT_THAT(error_of([] { Trained run(nano_spec({padding(32)})); }), HasSubstr("is a multiple of 32"));
   RunSpec norm = nano_spec({padding(32)});
   norm.model_kind = "operator";

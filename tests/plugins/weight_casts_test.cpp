@@ -38,7 +38,7 @@ void expect_one_cast_a_step(const Stack& beside, const std::string& dtype = "bf1
   EXPECT_EQ(losses(result), losses(Trained(spec, without_copies).train()));
 }
 
-TEST(WeightCasts, OnceAStepWhateverUsesThem) {
+TEST(WeightCasts, OneCastPerStepInEveryStack) {
   const PluginUse accumulation = {"gradient_accumulation", {{"steps", 2}}};
   const PluginUse lora = {"lora", {{"rank", 4}, {"target_modules", {"q_proj", "down_proj"}}}};
   const std::pair<std::string, Stack> cases[] = {
@@ -60,15 +60,15 @@ TEST(WeightCasts, OnceAStepWhateverUsesThem) {
   }
 }
 
-TEST(WeightCasts, TiedMatricesAreLookedUpWithAllBitsAndCastOnce) {
+TEST(WeightCasts, TiedMatricesAreLookedUpInFullPrecisionAndCastOnce) {
   expect_one_cast_a_step({checkpointing(Json::object())}, "bf16", /*tied=*/true);
 }
 
-TEST(WeightCasts, TheLossScaleChangesNothingAboutThem) {
+TEST(WeightCasts, LossScaleDoesNotAddCasts) {
   expect_one_cast_a_step({{"gradient_accumulation", {{"steps", 2}}}}, "fp16");
 }
 
-TEST(WeightCasts, CopiesAreGoneAfterEachStepAndCountAsParameters) {
+TEST(WeightCasts, CopiesAreFreedAfterEachStepAndCountAsParameters) {
   install_cpu_memory_tracking();
   const auto memory = [](int64_t steps, const Stack& stack) {
     RunSpec spec = nano_spec(stack);
@@ -90,7 +90,7 @@ TEST(WeightCasts, CopiesAreGoneAfterEachStepAndCountAsParameters) {
   EXPECT_EQ(parameters({mixed}) - parameters({}), 2 * numbers);
 }
 
-TEST(WeightCasts, ACopyIsMadeAgainWhereTheLeafChanged) {
+TEST(WeightCasts, CopyIsRenewedWhenTheLeafChanges) {
   Param param{.name = "w"};
   param.leaf = at::ones({2, 2}).requires_grad_();
   param.compute_dtype = at::kBFloat16;
