@@ -24,7 +24,7 @@ using ::testing::Not;
 
 class Controller : public testing::Launch {};
 
-TEST_F(Controller, RoundsAreInterleavedAndTheBaseRunsLastAgain) {
+TEST_F(Controller, RoundsAreInterleavedAndTheBaseRunsAgainAtTheEnd) {
   const auto outcome = run(experiment({"a", "b"}, 3));
   EXPECT_TRUE(outcome.all_ok);
   EXPECT_EQ(outcome.signal, 0);
@@ -50,7 +50,7 @@ TEST_F(Controller, EqualStacksAreTrainedOnce) {
   EXPECT_THAT(starts(), IsEmpty());
 }
 
-TEST_F(Controller, OnlyOfAnEqualStackRunsItWhereItsRunsAre) {
+TEST_F(Controller, OnlyRunsTheVariantThatHasTheRunsOfAnEqualStack) {
   RunRequest only = request();
   only.only = {"full"};
   run(ladder_and_ablation(experiment({})), only);
@@ -58,7 +58,7 @@ TEST_F(Controller, OnlyOfAnEqualStackRunsItWhereItsRunsAre) {
   EXPECT_TRUE(analyze(load_report(report())).rows.at(3).ok());
 }
 
-TEST_F(Controller, AnEqualStackFailsAsTheOneThatRan) {
+TEST_F(Controller, EqualStackHasTheFailureOfTheOneThatRan) {
   Experiment e = ladder_and_ablation(experiment({}));
   for (auto& part : e.parts) part.rungs[1].name = "crash b";
   EXPECT_FALSE(run(e).all_ok);
@@ -67,7 +67,7 @@ TEST_F(Controller, AnEqualStackFailsAsTheOneThatRan) {
   EXPECT_EQ(a.rows.at(3).reason, a.rows.at(2).reason);
 }
 
-TEST_F(Controller, WhatIsStackedOnARefusedRungStandsOnTheOneBelow) {
+TEST_F(Controller, RungAboveARefusedOneBuildsOnTheOneBelow) {
   Experiment e = experiment({"a", "unplanned", "b", "c"});
   for (Rung& rung : e.parts[0].rungs)
     rung.settings = {{"train", {{"lr", 0.1 + 0.1 * (&rung - e.parts[0].rungs.data())}}}};
@@ -87,7 +87,7 @@ TEST_F(Controller, WhatIsStackedOnARefusedRungStandsOnTheOneBelow) {
   EXPECT_THAT(starts(), IsEmpty()) << "the runs of the new stacks count as known";
 }
 
-TEST_F(Controller, OnlyStandsOnTheRungBelowARefusedOneToo) {
+TEST_F(Controller, OnlyAlsoBuildsOnTheRungBelowARefusedOne) {
   Experiment e = experiment({"a", "unplanned", "b", "c"});
   for (Rung& rung : e.parts[0].rungs)
     rung.settings = {{"train", {{"lr", 0.1 + 0.1 * (&rung - e.parts[0].rungs.data())}}}};
@@ -106,7 +106,7 @@ TEST_F(Controller, OnlyStandsOnTheRungBelowARefusedOneToo) {
   EXPECT_FALSE(fs::exists(report() / "replaced"));
 }
 
-TEST_F(Controller, LooksAtTheMachineBetweenRounds) {
+TEST_F(Controller, MeasuresTheMachineBetweenRounds) {
   RunRequest probing = request();
   probing.probe_s = 0.01;
   run(experiment({"a"}, 2), probing);
@@ -120,7 +120,7 @@ TEST_F(Controller, LooksAtTheMachineBetweenRounds) {
   EXPECT_EQ(load_report(report()).noise.size(), 3U) << "there was nothing to run";
 }
 
-TEST_F(Controller, FolderHoldsWhatTheReportReads) {
+TEST_F(Controller, FolderHasEverythingThatTheReportReads) {
   run(experiment({"a"}));
   const Stored stored = load_report(report());
   EXPECT_EQ(stored.experiment.name, "fake");
@@ -158,15 +158,15 @@ TEST_F(Controller, EveryEndBecomesAStatus) {
   EXPECT_EQ(status("10-good-r1"), "ok");
 }
 
-TEST_F(Controller, WhatAMachineLacksIsNoFailure) { EXPECT_TRUE(run(experiment({"skip"})).all_ok); }
+TEST_F(Controller, MissingHardwareIsNotAFailure) { EXPECT_TRUE(run(experiment({"skip"})).all_ok); }
 
-TEST_F(Controller, AResultCountsWhateverCameAfterIt) {
+TEST_F(Controller, ResultCountsDespiteALaterCrash) {
   EXPECT_TRUE(run(experiment({"late"})).all_ok);
   EXPECT_EQ(status("01-late-r1"), "ok");
   EXPECT_THAT(result("01-late-r1").at("notes").at(0), HasSubstr("SIGSEGV"));
 }
 
-TEST_F(Controller, TimeLimitIsTheSpecs) {
+TEST_F(Controller, TimeLimitComesFromTheSpec) {
   auto e = experiment({"hang", "good"});
   e.parts[0].rungs[0].settings = {{"timeout_s", 3}};
   EXPECT_FALSE(run(e).all_ok);
@@ -176,7 +176,7 @@ TEST_F(Controller, TimeLimitIsTheSpecs) {
   EXPECT_TRUE(testing::ends(read_json(report() / "runs/01-hang-r1/child.json").get<pid_t>()));
 }
 
-TEST_F(Controller, ARungThatFailsAtFirstIsNotRunAgain) {
+TEST_F(Controller, RungThatFailsInTheFirstRoundIsNotRunAgain) {
   run(experiment({"crash", "good"}, 3));
   EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-crash-r1", "02-good-r1", "00-base-r2", "02-good-r2",
                                     "00-base-r3", "02-good-r3", "00-base-drift"));
@@ -185,7 +185,7 @@ TEST_F(Controller, ARungThatFailsAtFirstIsNotRunAgain) {
   EXPECT_THAT(events("skipped"), ElementsAre("01-crash-r2", "01-crash-r3"));
 }
 
-TEST_F(Controller, ARungThatFailsLaterGoesOn) {
+TEST_F(Controller, RungThatFailsInALaterRoundContinues) {
   EXPECT_FALSE(run(experiment({"crash@2"}, 3)).all_ok);
   EXPECT_EQ(status("01-crash-2-r2"), "crashed");
   EXPECT_EQ(status("01-crash-2-r3"), "ok");
@@ -201,7 +201,7 @@ TEST_F(Controller, ABaseThatFailsDoesNotEndTheRest) {
   EXPECT_FALSE(fs::exists(report() / "runs/00-base-drift"));
 }
 
-TEST_F(Controller, APlanThatFailsIsARow) {
+TEST_F(Controller, FailedPlanIsARow) {
   auto r = request();
   r.plan_timeout_s = 1;
   const auto outcome =
@@ -222,7 +222,7 @@ TEST_F(Controller, APlanThatFailsIsARow) {
   EXPECT_FALSE(plans.at(5).is_null());
 }
 
-TEST_F(Controller, TheGatesRunsFollowTheFirstRound) {
+TEST_F(Controller, GateRunsFollowTheFirstRound) {
   auto e = experiment({"doubled"}, 2);
   e.parts[0].rungs[0].settings = {{"train", {{"micro_batch", 8}}}};
   run(e);
@@ -231,7 +231,7 @@ TEST_F(Controller, TheGatesRunsFollowTheFirstRound) {
   EXPECT_EQ(read_json(report() / "runs/01-doubled-reference/spec.json").at("purpose"), "reference");
 }
 
-TEST_F(Controller, AReferenceThatRanOnceIsRepeatedWhereBitsDiffer) {
+TEST_F(Controller, ReferenceThatRanOnceIsRepeatedIfBitsDiffer) {
   // The second rung keeps the function. Its losses differ in the last digits.
   run(experiment({"plain", "jitter"}));
   EXPECT_THAT(starts(),
@@ -256,7 +256,7 @@ TEST_F(Controller, OnlyKeepsTheBaseAndTheStacking) {
   EXPECT_THAT(error_of([&] { run(e, r); }), HasSubstr("did you mean 'second'?"));
 }
 
-TEST_F(Controller, LocalIsReplacedAndLabelsAreKept) {
+TEST_F(Controller, LocalReportIsReplacedAndLabelledOnesAreKept) {
   auto e = experiment({"a", "b"});
   run(e);
   write_file(report() / "notes.md", "of the user");
@@ -270,7 +270,7 @@ TEST_F(Controller, LocalIsReplacedAndLabelsAreKept) {
   EXPECT_TRUE(fs::exists(report("kept") / "runs/02-b-r1/result.json"));
 }
 
-TEST_F(Controller, WhatWasTrainedIsNotReplacedByMistake) {
+TEST_F(Controller, SavedStatesAreNotReplacedByMistake) {
   run(experiment({"a"}));
   fs::create_directories(report() / "runs/00-base-r1/state");
   run(experiment({"a"}));
@@ -280,7 +280,7 @@ TEST_F(Controller, WhatWasTrainedIsNotReplacedByMistake) {
   EXPECT_TRUE(run(experiment({"a"}), resuming()).all_ok);
 }
 
-TEST_F(Controller, NamesThatAreNoFoldersAreRefused) {
+TEST_F(Controller, NamesThatAreNotFolderNamesAreRefused) {
   for (const char* name : {"", "..", "a/b", ".hidden", "a b"}) {
     auto e = experiment({});
     e.label = name;
@@ -288,7 +288,7 @@ TEST_F(Controller, NamesThatAreNoFoldersAreRefused) {
   }
 }
 
-TEST_F(Controller, AFolderHasOneConductor) {
+TEST_F(Controller, FolderHasOneController) {
   const FolderLock held(report());
   EXPECT_THAT(error_of([&] { run(experiment({})); }), HasSubstr("another optrush process"));
 }
@@ -299,7 +299,7 @@ TEST_F(Controller, AMissingWorkerIsNamed) {
   EXPECT_THAT(error_of([&] { run(experiment({}), r); }), HasSubstr("no-worker"));
 }
 
-TEST_F(Controller, TheProgressMayBeReadByNobody) {
+TEST_F(Controller, ProgressWithoutAReaderIsNoError) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   close(ends[0]);
@@ -309,7 +309,7 @@ TEST_F(Controller, TheProgressMayBeReadByNobody) {
   EXPECT_EQ(status("01-a-r1"), "ok");
 }
 
-TEST_F(Controller, AnInterruptKeepsWhatIsDone) {
+TEST_F(Controller, InterruptKeepsFinishedRuns) {
   const auto e = experiment({"slow", "b"});
   // The signal comes while the slow run is under way. This process has another thread, so the signal goes to
   // the whole process.

@@ -71,7 +71,7 @@ TEST_F(ExternalRung, EveryEndBecomesAStatus) {
   EXPECT_DOUBLE_EQ(a.programs[0].comparison.speed->value, 2);
 }
 
-TEST_F(ExternalRung, ARemovedFolderIsThatRunsEnd) {
+TEST_F(ExternalRung, RemovedFolderEndsOnlyItsRun) {
   EXPECT_FALSE(run(programs({"removes", "write"})).all_ok);
   EXPECT_EQ(status("01-removes-r1"), "crashed");
   EXPECT_EQ(status("02-write-r1"), "ok");
@@ -91,7 +91,7 @@ TEST_F(ExternalRung, RunsInTheSameRounds) {
   EXPECT_THAT(finding_text(a), HasSubstr("as fast as write, the fastest other program"));
 }
 
-TEST_F(ExternalRung, IsGivenSpecOutMetricsAndItsSettings) {
+TEST_F(ExternalRung, ReceivesSpecOutMetricsAndItsSettings) {
   Experiment e = programs({"write"});
   External& external = *e.parts[0].rungs[0].external;
   external.command.insert(external.command.end(),
@@ -115,7 +115,7 @@ TEST_F(ExternalRung, IsGivenSpecOutMetricsAndItsSettings) {
   EXPECT_EQ(external_from_json(read_json(folder / "external.json"), "test"), external);
 }
 
-TEST_F(ExternalRung, RunsThatStartAlikeShareOneExport) {
+TEST_F(ExternalRung, RunsWithEqualStartsShareOneExport) {
   Experiment e = programs({"write", "print", "pretty"}, 2);
   for (Rung& rung : e.parts[0].rungs) rung.external->command.emplace_back("{start}");
   e.parts[0].rungs[1].settings = {{"threads", 2}};
@@ -134,7 +134,7 @@ TEST_F(ExternalRung, RunsThatStartAlikeShareOneExport) {
   EXPECT_FALSE(fs::exists(report() / "starts")) << "exported weights are removed";
 }
 
-TEST_F(ExternalRung, AMissingProgramIsSkippedAndTheRestGoesOn) {
+TEST_F(ExternalRung, MissingProgramIsSkippedAndTheOtherRungsRun) {
   Experiment e = programs({"write", "print"});
   e.parts[0].rungs[0].external->command[0] = "/no/such/program";
   EXPECT_TRUE(run(e).all_ok);
@@ -154,15 +154,15 @@ TEST_F(ExternalRung, AMissingLibraryIsSkipped) {
 }
 
 /// The message about requirements that this machine lacks, when these rungs start. Empty if there are none.
-class Needed : public ExternalRung {
+class RequirementsTest : public ExternalRung {
  protected:
-  Needed() {
+  RequirementsTest() {
     write_file(folder_ / "present-1.5.dist-info/METADATA",
                "Metadata-Version: 2.1\nName: present\nVersion: 1.5\n");
     setenv("PYTHONPATH", folder_.path().c_str(), 1);
     setenv("OPTRUSH_PYTHON", "python3", 1);
   }
-  ~Needed() override {
+  ~RequirementsTest() override {
     unsetenv("PYTHONPATH");
     unsetenv("OPTRUSH_PYTHON");
   }
@@ -183,13 +183,13 @@ class Needed : public ExternalRung {
   Experiment experiment_ = programs({"write", "print", "pretty"});
 };
 
-TEST_F(Needed, ItsProgramsHaveAll) {
+TEST_F(RequirementsTest, ProgramsWithAllRequirementsPass) {
   external(0).requirements = file("all.txt", "# what it imports\nPresent >= 1.2  # the least\n\n--pre\n");
   external(1).preload = {"libc.so.6"};
   EXPECT_EQ(refusal(), "");
 }
 
-TEST_F(Needed, WhatIsMissingIsNamedOnceWithTheCommand) {
+TEST_F(RequirementsTest, MissingRequirementsAreNamedOnceWithTheCommand) {
   external(0).requirements = external(1).requirements = file("r.txt", "present\nsurely_absent>=4.2\n");
   external(1).preload = {"libno-such-thing.so.7"};
   external(1).packages = file("p.txt", "# Debian\nlibno-such-thing7\n");
@@ -203,13 +203,13 @@ TEST_F(Needed, WhatIsMissingIsNamedOnceWithTheCommand) {
   EXPECT_THAT(said, HasSubstr("--skip-missing"));
 }
 
-TEST_F(Needed, OnlyWantedRungsCount) {
+TEST_F(RequirementsTest, OnlyRequestedRungsCount) {
   external(0).requirements = file("r.txt", "surely_absent\n");
   EXPECT_THAT(refusal(), HasSubstr("surely_absent"));
   EXPECT_EQ(refusal({"print"}), "");
 }
 
-TEST_F(Needed, AnotherVersionIsNotEnough) {
+TEST_F(RequirementsTest, AnotherVersionIsNotEnough) {
   // Versions are compared if Python's package `packaging` is installed, as pip and transformers require it.
   write_file(folder_ / "packaging/__init__.py", "");
   write_file(folder_ / "packaging/requirements.py",
@@ -219,7 +219,7 @@ TEST_F(Needed, AnotherVersionIsNotEnough) {
   EXPECT_THAT(refusal(), HasSubstr("python3 lacks present>=2 (1.5 is installed)"));
 }
 
-TEST_F(Needed, WhatShipsIsInstalledByTheLauncher) {
+TEST_F(RequirementsTest, ShippedPeersAreInstalledByTheLauncher) {
   const fs::path python = folder_ / "python";
   write_file(python, "#!/bin/sh\necho '[\"transformers>=4.57\"]'\n");
   fs::permissions(python, fs::perms::owner_all);
@@ -232,7 +232,7 @@ TEST_F(Needed, WhatShipsIsInstalledByTheLauncher) {
   EXPECT_THAT(refusal(), HasSubstr("optrush setup peers; or skip these rungs")) << "one command for both";
 }
 
-TEST_F(Needed, APluginsCompilerCountsToo) {
+TEST_F(RequirementsTest, APluginsCompilerCountsToo) {
   experiment_.parts[0].rungs.push_back({.name = "compiled", .plugins = {{"compile"}}, .where = "fake.lua:2"});
   setenv("CXX", "/no/such/compiler", 1);
   EXPECT_THAT(refusal(), HasSubstr("a C++ compiler: /no/such/compiler was not found"));
@@ -240,7 +240,7 @@ TEST_F(Needed, APluginsCompilerCountsToo) {
   unsetenv("CXX");
 }
 
-TEST_F(Needed, ASampleBesideACheckpointNeedsItsTokenizer) {
+TEST_F(RequirementsTest, SampleOfACheckpointNeedsItsTokenizer) {
   file("checkpoint/tokenizer.json", "{}");
   experiment_.base.model = {{"checkpoint", (folder_ / "checkpoint").string()}};
   experiment_.base.sample.prompts = {"once"};

@@ -23,10 +23,10 @@ using testing::kMuch;
 using testing::soon;
 
 /// A follower in a child process. The test is its rank 0.
-class OfAFollower : public JobTest {
+class FollowerTest : public JobTest {
  protected:
-  OfAFollower() : listener_(listen_at(port_, true)) {}
-  ~OfAFollower() override {
+  FollowerTest() : listener_(listen_at(port_, true)) {}
+  ~FollowerTest() override {
     if (pid_ > 0) kill(pid_, SIGKILL), waitpid(pid_, nullptr, 0);
   }
   void follow_in_child() {
@@ -85,7 +85,7 @@ class OfAFollower : public JobTest {
   pid_t pid_ = -1;
 };
 
-TEST_F(OfAFollower, ItStartsItsRankAndSaysHowThatEnded) {
+TEST_F(FollowerTest, StartsItsRankAndReportsItsEnd) {
   Channel channel = welcomed();
   start(channel, "good");
   const Json message = next(channel);
@@ -98,7 +98,7 @@ TEST_F(OfAFollower, ItStartsItsRankAndSaysHowThatEnded) {
   EXPECT_EQ(error(), "");
 }
 
-TEST_F(OfAFollower, ASignalEndsItsWorker) {
+TEST_F(FollowerTest, TerminationEndsItsWorker) {
   setenv("FAKE_PID_FILE", (folder_ / "worker").c_str(), 1);
   Channel channel = welcomed();
   start(channel, "slow");
@@ -109,7 +109,7 @@ TEST_F(OfAFollower, ASignalEndsItsWorker) {
   EXPECT_TRUE(testing::ends(pid));
 }
 
-TEST_F(OfAFollower, WithoutRank0NothingIsLeft) {
+TEST_F(FollowerTest, LossOfRank0EndsItAndItsWorker) {
   setenv("FAKE_PID_FILE", (folder_ / "worker").c_str(), 1);
   pid_t pid = 0;
   {
@@ -122,7 +122,7 @@ TEST_F(OfAFollower, WithoutRank0NothingIsLeft) {
   EXPECT_TRUE(testing::ends(pid));
 }
 
-TEST_F(OfAFollower, AnInterruptEndsItAndItsWorker) {
+TEST_F(FollowerTest, InterruptEndsItAndItsWorker) {
   setenv("FAKE_PID_FILE", (folder_ / "worker").c_str(), 1);
   Channel channel = welcomed();
   start(channel, "slow");
@@ -139,7 +139,7 @@ TEST_F(OfAFollower, AnInterruptEndsItAndItsWorker) {
   EXPECT_TRUE(testing::ends(pid));
 }
 
-TEST_F(OfAFollower, AFurtherSignalEndsItWithoutRank0) {
+TEST_F(FollowerTest, SecondSignalEndsItWithoutRank0) {
   setenv("FAKE_PID_FILE", (folder_ / "worker").c_str(), 1);
   Channel channel = welcomed();
   start(channel, "slow");
@@ -156,7 +156,7 @@ TEST_F(OfAFollower, AFurtherSignalEndsItWithoutRank0) {
   EXPECT_TRUE(testing::ends(pid));
 }
 
-TEST_F(OfAFollower, ASignalWithoutRank0EndsIt) {
+TEST_F(FollowerTest, SignalEndsItAfterTheLossOfRank0) {
   {
     Channel channel = welcomed();
     kill(pid_, SIGTERM);
@@ -166,13 +166,13 @@ TEST_F(OfAFollower, ASignalWithoutRank0EndsIt) {
   EXPECT_EQ(error(), "");
 }
 
-TEST_F(OfAFollower, ItEndsWithRank0sExitCode) {
+TEST_F(FollowerTest, ExitsWithTheCodeOfRank0) {
   Channel channel = welcomed();
   channel.send(to_json(Farewell{1, "not every run ended well"}, "done"));
   EXPECT_EQ(exit_code(), 1);
 }
 
-TEST_F(OfAFollower, AnErrorIsToldBeforeItLeaves) {
+TEST_F(FollowerTest, ReportsAnErrorBeforeItLeaves) {
   Channel channel = welcomed();
   channel.send({{"type", 7}});
   const Json leave = next(channel);
@@ -182,7 +182,7 @@ TEST_F(OfAFollower, AnErrorIsToldBeforeItLeaves) {
   EXPECT_EQ(exit_code(), 1);
 }
 
-TEST_F(OfAFollower, WhatItsWorkerSaysIsToldMeanwhile) {
+TEST_F(FollowerTest, ForwardsLogAndStepsOfItsWorker) {
   Channel channel = welcomed();
   start(channel, "talks");
   Seen seen;
@@ -197,7 +197,7 @@ TEST_F(OfAFollower, WhatItsWorkerSaysIsToldMeanwhile) {
 
 /// The first port belongs to another job, to another program, or to a silent server. Rank 0 listens at a
 /// later port.
-TEST_F(OfAFollower, ItLooksForRank0AtEveryPortOfItsJob) {
+TEST_F(FollowerTest, TriesEveryPortOfItsJob) {
   for (const char* answer :
        {R"({"type":"refused","reason":"it is of another job","other_job":true})", "HTTP/1.1 400", ""}) {
     more_ports_ = {free_port(), free_port()};
@@ -220,7 +220,7 @@ TEST_F(OfAFollower, ItLooksForRank0AtEveryPortOfItsJob) {
   }
 }
 
-TEST_F(OfAFollower, ARefusalIsAnError) {
+TEST_F(FollowerTest, RefusalIsAnError) {
   follow_in_child();
   Channel channel = accepted();
   channel.send({{"type", "refused"}, {"reason", "it has a different script"}});
@@ -228,7 +228,7 @@ TEST_F(OfAFollower, ARefusalIsAnError) {
   EXPECT_THAT(error(), HasSubstr("rank 0 refused this rank: it has a different script"));
 }
 
-TEST_F(OfAFollower, AnotherServerIsNoRank0) {
+TEST_F(FollowerTest, AnotherServerIsAnError) {
   follow_in_child();
   Descriptor socket;
   ASSERT_TRUE(soon([&] { return (socket = accept_from(listener_)).get() >= 0; }));
@@ -238,7 +238,7 @@ TEST_F(OfAFollower, AnotherServerIsNoRank0) {
   EXPECT_THAT(error(), HasSubstr("a program other than rank 0"));
 }
 
-TEST_F(OfAFollower, ASpecThatCannotBeReadIsARanksFailure) {
+TEST_F(FollowerTest, UnreadableSpecIsAFailureOfTheRank) {
   Channel channel = welcomed();
   channel.send({{"type", "start"}, {"run", 1}, {"spec", {{"modle", 1}}}, {"store", ""}, {"local_size", 3}});
   const RankEnd end = rank_end_from_json(next(channel));
@@ -246,7 +246,7 @@ TEST_F(OfAFollower, ASpecThatCannotBeReadIsARanksFailure) {
   EXPECT_THAT(end.result.value().reason, HasSubstr("modle"));
 }
 
-TEST_F(OfAFollower, WithoutRank0ItSaysWhatToCheck) {
+TEST_F(FollowerTest, MissingRank0IsReportedWithWhatToCheck) {
   listener_.close();
   setenv("OPTRUSH_JOIN_TIMEOUT", "0.2", 1);
   follow_in_child();
@@ -257,7 +257,7 @@ TEST_F(OfAFollower, WithoutRank0ItSaysWhatToCheck) {
   EXPECT_THAT(error(), HasSubstr("firewall"));
 }
 
-TEST_F(OfAFollower, ALateRank0IsWaitedFor) {
+TEST_F(FollowerTest, WaitsForALateRank0) {
   listener_.close();
   follow_in_child();
   std::this_thread::sleep_for(milliseconds(300));

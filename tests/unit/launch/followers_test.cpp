@@ -23,7 +23,7 @@ using testing::JobTest;
 using testing::kMuch;
 using testing::soon;
 
-class OfRank0 : public JobTest {
+class Rank0Test : public JobTest {
  protected:
   Hello hello(int64_t rank) const { return hello_of(place(rank), "sha"); }
   /// Sends a message and returns the answer.
@@ -52,7 +52,7 @@ class OfRank0 : public JobTest {
   Followers followers_{place(0), "sha"};
 };
 
-TEST_F(JobTest, FollowersAreToldThatItIsDone) {
+TEST_F(JobTest, FollowersGetTheEndOfTheJob) {
   Launched zero = place(0), one = place(1);
   zero.size = one.size = 2;
   std::vector<std::string> heard;
@@ -77,7 +77,7 @@ TEST_F(JobTest, FollowersAreToldThatItIsDone) {
   EXPECT_EQ(heard, std::vector<std::string>{"done"});
 }
 
-TEST_F(OfRank0, FollowersAreToldRank0sExitCode) {
+TEST_F(Rank0Test, FollowersGetTheExitCodeOfRank0) {
   Channel first = connected(), second = connected();
   answer_to(first, to_json(hello(1)));
   answer_to(second, to_json(hello(2)));
@@ -91,7 +91,7 @@ TEST_F(OfRank0, FollowersAreToldRank0sExitCode) {
   }
 }
 
-TEST_F(OfRank0, ASignalThatAFollowerWasSentIsTheJobs) {
+TEST_F(Rank0Test, SignalToAFollowerIsASignalToTheJob) {
   Channel peer = connected();
   answer_to(peer, to_json(hello(2)));
   const auto rank = started(2);
@@ -109,7 +109,7 @@ TEST_F(OfRank0, ASignalThatAFollowerWasSentIsTheJobs) {
   EXPECT_EQ(end->lost, "it left with exit code 143: rank 0 did not end the job");
 }
 
-TEST_F(OfRank0, OfALostFollowerItsLogIsKept) {
+TEST_F(Rank0Test, LogOfALostFollowerIsKept) {
   std::optional<Channel> peer(connected());
   answer_to(*peer, to_json(hello(1)));
   const auto rank = started(1);
@@ -127,14 +127,14 @@ TEST_F(OfRank0, OfALostFollowerItsLogIsKept) {
   EXPECT_EQ(read_file(folder_ / "ranks/1/log.txt"), "one\ntwo\n");
 }
 
-TEST_F(OfRank0, AnotherProgramsPortIsPassedOver) {
+TEST_F(Rank0Test, PortOfAnotherProgramIsSkipped) {
   Launched here = place(0);
   here.more_ports = {port_, free_port()};
   const Followers other(here, "sha");
   EXPECT_EQ(other.here().port, here.more_ports.back());
 }
 
-TEST_F(OfRank0, AFollowerIsToldWhatToStart) {
+TEST_F(Rank0Test, FollowerGetsWhatToStart) {
   Channel peer = connected();
   EXPECT_EQ(answer_to(peer, to_json(hello(2))).at("type"), "welcome");
   const auto rank = started(2);
@@ -163,7 +163,7 @@ TEST_F(OfRank0, AFollowerIsToldWhatToStart) {
   EXPECT_THAT(rank->name(), HasSubstr("rank 2 (host "));
 }
 
-TEST_F(OfRank0, TheHostsOfAJobAreTold) {
+TEST_F(Rank0Test, HostsOfAJobAreReported) {
   Hello elsewhere = hello(1), here = hello(2);
   elsewhere.host = "elsewhere";
   elsewhere.hardware = {"a CPU", "2 x a GPU"};
@@ -178,7 +178,7 @@ TEST_F(OfRank0, TheHostsOfAJobAreTold) {
   EXPECT_EQ(hosts[1], (Json{{"name", "elsewhere"}, {"ranks", {1}}, {"cpu", "a CPU"}, {"gpus", "2 x a GPU"}}));
 }
 
-TEST(HardwareNames, IsWhatKernelAndDriverSay) {
+TEST(HardwareNames, AreReadFromKernelAndDriver) {
   const TemporaryFolder root;
   const auto write = [&](const std::string& file, const std::string& text) {
     fs::create_directories((root / file).parent_path());
@@ -191,7 +191,7 @@ TEST(HardwareNames, IsWhatKernelAndDriverSay) {
   EXPECT_EQ(read_hardware_names(root.path()), (HardwareNames{"Some CPU @ 2 GHz", "2 x Some GPU"}));
 }
 
-TEST_F(OfRank0, WhoIsNotOfTheJobIsRefused) {
+TEST_F(Rank0Test, RanksOfAnotherJobAreRefused) {
   const auto refused = [&](const std::function<void(Hello&)>& change) {
     Hello other = hello(1);
     change(other);
@@ -217,7 +217,7 @@ TEST_F(OfRank0, WhoIsNotOfTheJobIsRefused) {
   EXPECT_THAT(refused([](Hello&) {}), HasSubstr("rank 1 has already joined"));
 }
 
-TEST_F(OfRank0, GarbageIsPassedOver) {
+TEST_F(Rank0Test, InvalidMessagesAreIgnored) {
   const auto line = [](const std::string& json) { return json + "\n"; };
   for (const auto& text : std::vector<std::string>{
            "GET / HTTP/1.1\r\nHost: x\r\n\r\n", line(R"({"type":"start"})"),
@@ -237,7 +237,7 @@ TEST_F(OfRank0, GarbageIsPassedOver) {
   EXPECT_EQ(answer_to(peer, to_json(hello(1))).at("type"), "welcome");
 }
 
-TEST_F(OfRank0, ALineHasALimit) {
+TEST_F(Rank0Test, LengthOfALineIsLimited) {
   std::string problem;
   const Descriptor socket = connect_to("127.0.0.1", port_, 5, problem);
   const std::string much(100'000, 'x');
@@ -248,7 +248,7 @@ TEST_F(OfRank0, ALineHasALimit) {
   })) << "the connection is closed";
 }
 
-TEST_F(OfRank0, ALostFollowerIsALostRank) {
+TEST_F(Rank0Test, LostFollowerIsALostRank) {
   std::optional<Channel> peer(connected());
   answer_to(*peer, to_json(hello(1)));
   const auto rank = started(1);
@@ -259,7 +259,7 @@ TEST_F(OfRank0, ALostFollowerIsALostRank) {
   EXPECT_THAT(followers_.missing(2), HasSubstr("rank 1: the connection to it was closed"));
 }
 
-TEST_F(OfRank0, AnAnswerThatIsNoneEndsTheFollower) {
+TEST_F(Rank0Test, InvalidAnswerEndsTheFollower) {
   for (const Json& answer :
        {Json{{"type", "end"}, {"run", 1}}, Json{{"type", "welcome"}}, Json{{"typ", 1}}}) {
     Channel peer = connected();
@@ -275,7 +275,7 @@ TEST_F(OfRank0, AnAnswerThatIsNoneEndsTheFollower) {
   }
 }
 
-TEST_F(OfRank0, WhatEndedAnEarlierRunIsPassedOver) {
+TEST_F(Rank0Test, EndOfAnEarlierRunIsIgnored) {
   Channel peer = connected();
   answer_to(peer, to_json(hello(1)));
   const auto rank = started(1);
@@ -285,7 +285,7 @@ TEST_F(OfRank0, WhatEndedAnEarlierRunIsPassedOver) {
   for (int i = 0; i < 20; ++i, std::this_thread::sleep_for(milliseconds(5))) EXPECT_FALSE(rank->poll());
 }
 
-TEST_F(OfRank0, WhoDoesNotComeIsNamedWithWhatToCheck) {
+TEST_F(Rank0Test, MissingRankIsNamed) {
   Channel peer = connected();
   answer_to(peer, to_json(hello(1)));
   followers_.take_notes();
@@ -294,7 +294,7 @@ TEST_F(OfRank0, WhoDoesNotComeIsNamedWithWhatToCheck) {
   EXPECT_THAT(followers_.missing(3), HasSubstr("rank 2: it did not join rank 0 at 127.0.0.1:"));
 }
 
-TEST_F(OfRank0, TheMessageNamesAllWhoAreMissing) {
+TEST_F(Rank0Test, MessageNamesAllMissingRanksAndWhatToCheck) {
   followers_.join(0.05, interrupts_);
   const auto notes = followers_.take_notes();
   ASSERT_EQ(notes.size(), 1);
@@ -304,7 +304,7 @@ TEST_F(OfRank0, TheMessageNamesAllWhoAreMissing) {
     EXPECT_THAT(notes[0], HasSubstr(cause));
 }
 
-TEST_F(OfRank0, ATakenPortIsNamed) {
+TEST_F(Rank0Test, TakenPortIsNamed) {
   EXPECT_THAT(error_of([&] { Followers(place(0), "sha"); }),
               HasSubstr("cannot listen at port " + std::to_string(port_)));
   EXPECT_THAT(error_of([&] { Followers(place(0), "sha"); }), HasSubstr("OPTRUSH_CONTROL_PORT"));

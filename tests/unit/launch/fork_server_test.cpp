@@ -23,14 +23,14 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-class Forks : public testing::Launch {
+class ForkServerTest : public testing::Launch {
  protected:
-  Forks() {
+  ForkServerTest() {
     setenv("FAKE_FORK_SERVERS", servers_file_.c_str(), 1);
     setenv("FAKE_RUN_SERVERS", run_servers_file_.c_str(), 1);
     setenv("FAKE_PLANS", plans_file_.c_str(), 1);
   }
-  ~Forks() override {
+  ~ForkServerTest() override {
     for (const char* name : {"FAKE_FORK_SERVERS", "FAKE_RUN_SERVERS", "FAKE_PLANS", "FAKE_FORK_SERVER"})
       unsetenv(name);
   }
@@ -73,7 +73,7 @@ class Forks : public testing::Launch {
   Interrupts interrupts_;
 };
 
-TEST_F(Forks, AnExperimentLoadsTheWorkerOnce) {
+TEST_F(ForkServerTest, AnExperimentLoadsTheWorkerOnce) {
   EXPECT_TRUE(run(experiment({"a", "b", "c", "d", "e"})).all_ok);
   EXPECT_THAT(servers(), SizeIs(1));
   const auto planned = plans();
@@ -82,7 +82,7 @@ TEST_F(Forks, AnExperimentLoadsTheWorkerOnce) {
   EXPECT_TRUE(testing::ends(servers().front())) << "it ends with the experiment";
 }
 
-TEST_F(Forks, ARoundLoadsTheWorkerOnce) {
+TEST_F(ForkServerTest, ARoundLoadsTheWorkerOnce) {
   for (const auto interleave : {Interleave::off, Interleave::on}) {
     fs::remove(run_servers_file_);
     auto e = experiment({"a", "b", "c"}, 2);
@@ -95,7 +95,7 @@ TEST_F(Forks, ARoundLoadsTheWorkerOnce) {
 }
 
 /// If the server fails, the runs are started as separate processes.
-TEST_F(Forks, RunsNeedNoServer) {
+TEST_F(ForkServerTest, RunsAreEqualWithoutAServer) {
   const auto results = [&](const std::string& how) {
     fault(how);
     run(experiment({"a", "crash", "oom"}));
@@ -111,7 +111,7 @@ TEST_F(Forks, RunsNeedNoServer) {
     EXPECT_EQ(results(how), by_forks) << how;
 }
 
-TEST_F(Forks, AVariableThatIsReadLateNeedsNoServer) {
+TEST_F(ForkServerTest, VariableThatIsReadLateNeedsNoOtherServer) {
   ForkServer workers(testing::kFakeWorker);
   for (const char* value : {"1", "2"}) {
     EXPECT_EQ(plan(workers, "planvariable", {}, {{"OPTRUSH_OF_PLAN", value}}).code, 0);
@@ -120,7 +120,7 @@ TEST_F(Forks, AVariableThatIsReadLateNeedsNoServer) {
   EXPECT_THAT(servers(), SizeIs(1));
 }
 
-TEST_F(Forks, OneServerServesSeveralExperiments) {
+TEST_F(ForkServerTest, OneServerServesSeveralExperiments) {
   ForkServer workers(testing::kFakeWorker);
   RunRequest r = request();
   r.workers = &workers;
@@ -130,7 +130,7 @@ TEST_F(Forks, OneServerServesSeveralExperiments) {
   EXPECT_THAT(plans(), SizeIs(4));
 }
 
-TEST_F(Forks, ABadPlanLeavesTheOthersAlone) {
+TEST_F(ForkServerTest, FailedPlanDoesNotAffectOtherPlans) {
   const auto bad =
       experiment({"planhang", "plancrash", "plankilled", "plannothing", "planjunk", "unplanned", "a"});
   run(bad, quick());
@@ -144,7 +144,7 @@ TEST_F(Forks, ABadPlanLeavesTheOthersAlone) {
 }
 
 /// If the server fails, each plan is made in a separate process.
-TEST_F(Forks, WithoutAServerEverythingIsAsWithOne) {
+TEST_F(ForkServerTest, PlansAreEqualWithoutAServer) {
   const auto e = experiment({"plancrash", "unplanned", "planskip", "plannothing"});
   const auto answers = [&](const std::string& how) {
     fault(how);
@@ -174,7 +174,7 @@ TEST_F(Forks, WithoutAServerEverythingIsAsWithOne) {
   }
 }
 
-TEST_F(Forks, AServerThatSaysNothingCostsNoMoreThanTheLimit) {
+TEST_F(ForkServerTest, SilentServerCostsNoMoreThanTheTimeLimit) {
   for (const char* how : {"hang", "silent"}) {
     fault(how);
     fs::remove(servers_file_);
@@ -190,7 +190,7 @@ TEST_F(Forks, AServerThatSaysNothingCostsNoMoreThanTheLimit) {
   }
 }
 
-TEST_F(Forks, AServerThatWasEndedIsStartedAgain) {
+TEST_F(ForkServerTest, KilledServerIsStartedAgain) {
   ForkServer workers(testing::kFakeWorker);
   plan(workers, "a");
   kill(servers().at(0), SIGKILL);
@@ -201,7 +201,7 @@ TEST_F(Forks, AServerThatWasEndedIsStartedAgain) {
   EXPECT_TRUE(testing::ends(servers().at(0)));
 }
 
-TEST_F(Forks, AnotherEnvironmentGetsAnotherServer) {
+TEST_F(ForkServerTest, AnotherEnvironmentGetsAnotherServer) {
   auto e = experiment({"a", "b", "c"});
   e.parts.front().rungs.at(1).settings = {{"env", {{"FAKE_OF_RUNG", "1"}}}};
   run(e);
@@ -209,7 +209,7 @@ TEST_F(Forks, AnotherEnvironmentGetsAnotherServer) {
   EXPECT_THAT(servers(), SizeIs(2)) << "c is stacked on b";
 }
 
-TEST_F(Forks, AWorkerThatIsMissingIsNamed) {
+TEST_F(ForkServerTest, MissingWorkerIsNamed) {
   ForkServer workers(folder_ / "none");
   EXPECT_THAT(testing::error_of([&] {
                 workers.run({{folder_ / "none", "plan"}, {}, folder_ / "log.txt"}, {}, interrupts_);
@@ -217,7 +217,7 @@ TEST_F(Forks, AWorkerThatIsMissingIsNamed) {
               AllOf(HasSubstr("cannot start '"), HasSubstr("none'"), HasSubstr("No such file or directory")));
 }
 
-TEST_F(Forks, AnInterruptLeavesNothing) {
+TEST_F(ForkServerTest, InterruptLeavesNoProcess) {
   ForkServer workers(testing::kFakeWorker);
   std::thread interrupter([&] {
     while (plans().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -229,7 +229,7 @@ TEST_F(Forks, AnInterruptLeavesNothing) {
   EXPECT_TRUE(testing::ends(plans().at(0)));
 }
 
-TEST_F(Forks, AnInterruptEndsTheWaitForAServer) {
+TEST_F(ForkServerTest, AnInterruptEndsTheWaitForAServer) {
   fault("hang");
   ForkServer workers(testing::kFakeWorker);
   std::thread interrupter([&] {
@@ -241,7 +241,7 @@ TEST_F(Forks, AnInterruptEndsTheWaitForAServer) {
   EXPECT_TRUE(testing::ends(servers().at(0)));
 }
 
-TEST_F(Forks, ServerAndPlanDieWithTheirParent) {
+TEST_F(ForkServerTest, ServerAndPlanDieWithTheirParent) {
   const pid_t parent = fork();
   if (parent == 0) {
     ForkServer workers(testing::kFakeWorker);
@@ -256,7 +256,7 @@ TEST_F(Forks, ServerAndPlanDieWithTheirParent) {
   waitpid(parent, nullptr, 0);
 }
 
-TEST_F(Forks, NothingOfAPlanOutlivesIt) {
+TEST_F(ForkServerTest, ProcessesOfAPlanEndWithIt) {
   ForkServer workers(testing::kFakeWorker);
   const auto end = plan(workers, "planleaves");
   EXPECT_EQ(end.code, 0);
@@ -264,7 +264,7 @@ TEST_F(Forks, NothingOfAPlanOutlivesIt) {
 }
 
 /// Runs in a separate process: the process that adopts orphans ends all of its children except the server.
-TEST_F(Forks, AServerIsNoOrphanOfRuns) {
+TEST_F(ForkServerTest, ServerIsNotEndedAsAnOrphan) {
   const pid_t controller = fork();
   if (controller == 0) {
     adopt_orphans();

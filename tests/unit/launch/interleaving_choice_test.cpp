@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(StartOrder, EachRoundHasOneOfItsOwnAndTheFirstTheScripts) {
+TEST(StartOrder, FirstRoundFollowsTheScriptAndLaterRoundsDiffer) {
   const auto first = start_order(6, 0);
   EXPECT_TRUE(std::ranges::is_sorted(first));
   for (int64_t round = 0; round < 12; round += 2) {
@@ -38,7 +38,7 @@ TEST(StartOrder, EachRoundHasOneOfItsOwnAndTheFirstTheScripts) {
   for (const double place : places) EXPECT_NEAR(place, 2.5, 1e-9) << "the mean place is the middle";
 }
 
-TEST(TurnOrder, EachCycleBeginsOneLater) {
+TEST(TurnOrder, EachCycleStartsOnePlaceLater) {
   EXPECT_THAT(turn_order(3, 0), ElementsAre(0, 1, 2));
   EXPECT_THAT(turn_order(3, 1), ElementsAre(1, 2, 0));
   EXPECT_THAT(turn_order(3, 5), ElementsAre(2, 0, 1));
@@ -87,7 +87,7 @@ class Choice : public ::testing::Test {
   bool speaks_ = false;
 };
 
-TEST_F(Choice, WhatFitsTogether) {
+TEST_F(Choice, RunsThatFitTogetherAreChosen) {
   EXPECT_THAT(chosen({plan(1e9), plan(1e9), plan(2e9)}), ElementsAre("0", "1", "2"));
   EXPECT_THAT(chosen({plan(2e9), plan(6e9), plan(2e9)}), ElementsAre("0", "2"))
       << "a run that does not fit is left out";
@@ -96,12 +96,12 @@ TEST_F(Choice, WhatFitsTogether) {
   EXPECT_THAT(chosen({plan(1, "cuda"), plan(1, "cuda")}), IsEmpty());
 }
 
-TEST_F(Choice, TheScriptMayAsk) {
+TEST_F(Choice, ScriptOverridesTheChoice) {
   EXPECT_THAT(chosen({plan(1), plan(1)}, Interleave::off), IsEmpty());
   EXPECT_THAT(chosen({plan(9e9, "cuda"), plan(9e9), Plan{}}, Interleave::on), ElementsAre("0", "1", "2"));
 }
 
-TEST_F(Choice, RanksCountEach) {
+TEST_F(Choice, EachRankCounts) {
   several_ = 1;
   EXPECT_THAT(chosen({plan(1e9), plan(3e9)}), IsEmpty()) << "1.5 + 2 * 3.5 is more than 8";
   EXPECT_THAT(chosen({plan(1e9), plan(2e9)}), ElementsAre("0", "1"));
@@ -109,13 +109,13 @@ TEST_F(Choice, RanksCountEach) {
       << "other ranks may be on other hosts";
 }
 
-TEST_F(Choice, WhoSavesStatesIsAsked) {
+TEST_F(Choice, RunsThatSaveStatesAreChosenOnlyOnRequest) {
   saves_ = 1;
   EXPECT_THAT(chosen({plan(1), plan(1), plan(1)}), ElementsAre("0", "2"));
   EXPECT_THAT(chosen({plan(1), plan(1), plan(1)}, Interleave::on), ElementsAre("0", "1", "2"));
 }
 
-TEST_F(Choice, ProgramsThatSaySo) {
+TEST_F(Choice, ExternalProgramsMustDeclareSupport) {
   external_ = 1;
   measured_ = {{1, 1e9}};
   EXPECT_THAT(chosen({plan(1), plan(1), plan(1)}), ElementsAre("0", "2"));
@@ -127,7 +127,7 @@ TEST_F(Choice, ProgramsThatSaySo) {
   EXPECT_THAT(chosen({plan(1), plan(1), plan(1)}, Interleave::on), ElementsAre("0", "1", "2"));
 }
 
-TEST_F(Choice, WhatIsNotForeseenIsMeasuredFirst) {
+TEST_F(Choice, UnpredictedRunsAreMeasuredFirst) {
   const Plan unpredicted;
   EXPECT_THAT(chosen({plan(1e9), plan(1e9), unpredicted}), ElementsAre("0", "1"));
   measured_ = {{2, 2e9}};
@@ -147,7 +147,7 @@ TEST_F(Choice, WhatIsNotForeseenIsMeasuredFirst) {
       << "the memory of a GPU does not count";
 }
 
-TEST_F(Choice, ThePeaksAreThoseOfGoodMeasurementsOnACPU) {
+TEST_F(Choice, PeaksComeFromGoodMeasurementsOnACpu) {
   const auto noted = [](const RunResult& result, Purpose purpose = Purpose::measure) {
     MeasuredPeaks measured{{3, 2e9}};
     Job job{.id = "x", .spec = {}};

@@ -47,7 +47,7 @@ class Socket : public ::testing::Test {
   InterleavingSocket socket_{path_};
 };
 
-TEST_F(Socket, TheTurnIsEveryRanks) {
+TEST_F(Socket, TurnBelongsToEveryRank) {
   const Client zero(path_), one(path_);
   zero.say(R"({"type":"ready","rank":0,"ranks":2,"seconds":0.5})");
   socket_.poll();
@@ -69,7 +69,7 @@ TEST_F(Socket, TheTurnIsEveryRanks) {
   EXPECT_TRUE(socket_.waits());
 }
 
-TEST_F(Socket, NonsenseIsRefused) {
+TEST_F(Socket, InvalidMessagesAreRefused) {
   const auto refusal = [&](const std::vector<std::string>& lines) {
     const fs::path path = folder_ / "other";
     fs::remove(path);

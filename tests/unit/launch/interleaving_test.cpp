@@ -64,7 +64,7 @@ TEST_F(Interleaving, TheOrderRotates) {
   EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-a-r1", "02-b-r1", "00-base-drift"));
 }
 
-TEST_F(Interleaving, WhatIsNotForeseenJoinsFromTheSecondRoundOn) {
+TEST_F(Interleaving, UnpredictedRunsJoinInTheSecondRound) {
   setenv("FAKE_MEMORY", "8e9", 1);
   Experiment e = interleaved({"a", "unpredicted"}, 3);
   e.interleave = Interleave::automatic;
@@ -84,7 +84,7 @@ TEST_F(Interleaving, WhatIsNotForeseenJoinsFromTheSecondRoundOn) {
   unsetenv("FAKE_MEMORY");
 }
 
-TEST_F(Interleaving, OnlyOneWorks) {
+TEST_F(Interleaving, OnlyOneRunWorksAtATime) {
   run(interleaved({"turnslow", "b"}));
   std::string working;
   for (const auto& line : lines()) {
@@ -100,7 +100,7 @@ TEST_F(Interleaving, OnlyOneWorks) {
   }
 }
 
-TEST_F(Interleaving, ShortStepsHaveSeveralInATurn) {
+TEST_F(Interleaving, TurnsHaveSeveralShortSteps) {
   setenv("FAKE_STEP_SECONDS", "0.1", 1);
   auto e = interleaved({"a"});
   e.base.train.steps = 14;
@@ -119,7 +119,7 @@ TEST_F(Interleaving, AGroupOfARoundHasAName) {
   EXPECT_EQ(group("00-base-drift"), "") << "it ran alone";
 }
 
-TEST_F(Interleaving, TheRestGoesOnWithoutWhoCrashed) {
+TEST_F(Interleaving, OtherRunsContinueAfterACrash) {
   EXPECT_FALSE(run(interleaved({"turncrash", "b"}, 2)).all_ok);
   EXPECT_EQ(status("01-turncrash-r1"), "crashed");
   EXPECT_THAT(reason("01-turncrash-r1"), HasSubstr("SIGSEGV"));
@@ -142,7 +142,7 @@ TEST_F(Interleaving, AHangIsATimeout) {
   EXPECT_EQ(status("02-b-r1"), "ok");
 }
 
-TEST_F(Interleaving, WaitingIsNotOnTheClock) {
+TEST_F(Interleaving, WaitingDoesNotCountTowardsTheTimeLimit) {
   // Each run has three turns of 0.4 s. Its own turns fit into the time limit, all turns together do not.
   auto e = interleaved({"turnslow 1", "turnslow 2", "turnslow 3", "turnslow 4", "turnslow 5", "turnslow 6"});
   e.base.timeout_s = 6;
@@ -151,7 +151,7 @@ TEST_F(Interleaving, WaitingIsNotOnTheClock) {
   EXPECT_GT(std::chrono::steady_clock::now() - start, std::chrono::seconds(6));
 }
 
-TEST_F(Interleaving, WhoSpeaksNonsenseFails) {
+TEST_F(Interleaving, RunsWithInvalidMessagesFail) {
   EXPECT_FALSE(run(interleaved({"turnjunk", "turntwice", "good"})).all_ok);
   EXPECT_EQ(status("01-turnjunk-r1"), "failed");
   EXPECT_THAT(reason("01-turnjunk-r1"), HasSubstr("not valid JSON"));
@@ -161,7 +161,7 @@ TEST_F(Interleaving, WhoSpeaksNonsenseFails) {
   EXPECT_EQ(status("03-good-r1"), "ok");
 }
 
-TEST_F(Interleaving, OutOfMemoryBesideOthersIsTriedAlone) {
+TEST_F(Interleaving, OutOfMemoryInAGroupIsRetriedAlone) {
   EXPECT_TRUE(run(interleaved({"turnoom", "b"}, 2)).all_ok);
   EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-turnoom-r1", "02-b-r1", "01-turnoom-r1", "02-b-r2",
                                     "00-base-r2", "01-turnoom-r2", "00-base-drift"))
@@ -170,13 +170,13 @@ TEST_F(Interleaving, OutOfMemoryBesideOthersIsTriedAlone) {
   EXPECT_EQ(group("00-base-r1"), group("02-b-r1"));
 }
 
-TEST_F(Interleaving, OutOfMemoryAloneIsOutOfMemory) {
+TEST_F(Interleaving, OutOfMemoryAloneIsFinal) {
   EXPECT_FALSE(run(interleaved({"oom", "b"})).all_ok);
   EXPECT_EQ(status("01-oom-r1"), "oom");
   EXPECT_EQ(std::ranges::count(starts(), "01-oom-r1"), 2);
 }
 
-TEST_F(Interleaving, WhoDoesNotKnowOfThemRunsToItsEndAtOnce) {
+TEST_F(Interleaving, RunsWithoutSupportRunAlone) {
   EXPECT_TRUE(run(interleaved({"silent", "b"})).all_ok);
   EXPECT_EQ(group("01-silent-r1"), "");
   EXPECT_THAT(turns(), Each(Not(HasSubstr("silent"))));
@@ -189,7 +189,7 @@ TEST_F(Interleaving, ASignalEndsAll) {
   EXPECT_FALSE(fs::exists(report() / "runs/02-b-r1/result.json"));
 }
 
-TEST_F(Interleaving, ASignalCutsARoundToTheStepsThatAllHaveMade) {
+TEST_F(Interleaving, SignalShortensARoundToTheStepsOfAllRuns) {
   Experiment e = interleaved({"turnstop", "b"}, 3);
   e.base.train.steps = 10;
   EXPECT_EQ(run(e).signal, SIGINT);
@@ -206,7 +206,7 @@ TEST_F(Interleaving, ASignalCutsARoundToTheStepsThatAllHaveMade) {
   EXPECT_THAT(starts(), Contains("02-b-r2"));
 }
 
-TEST_F(Interleaving, WhatIsWantedWholeIsNotCutByASignal) {
+TEST_F(Interleaving, SignalDoesNotShortenRunsThatMustBeComplete) {
   Experiment e = interleaved({"turnstop", "b"}, 1);
   e.base.train.steps = 10;
   EXPECT_EQ(run(e).signal, SIGINT);
@@ -218,7 +218,7 @@ TEST_F(Interleaving, WhatIsWantedWholeIsNotCutByASignal) {
   EXPECT_FALSE(fs::exists(report() / "runs/00-base-r1/result.json")) << "the experiment has a target loss";
 }
 
-TEST_F(Interleaving, ResumeRunsAGroupThatLacksOneAgain) {
+TEST_F(Interleaving, ResumeRepeatsIncompleteGroups) {
   const auto e = interleaved({"a", "turncrash"}, 2);
   run(e);
   const std::string first = group("00-base-r1"), second = group("00-base-r2");
@@ -234,7 +234,7 @@ TEST_F(Interleaving, ResumeRunsAGroupThatLacksOneAgain) {
       << "finished results are kept";
 }
 
-TEST_F(Interleaving, RanksHaveTheTurnTogether) {
+TEST_F(Interleaving, RanksOfARunShareItsTurn) {
   auto e = interleaved({"a"});
   e.parts[0].rungs[0].settings = {{"train", {{"world_size", 2}}}};
   EXPECT_TRUE(run(e).all_ok);
@@ -250,7 +250,7 @@ TEST_F(Interleaving, RanksHaveTheTurnTogether) {
   }
 }
 
-TEST_F(Interleaving, OfManyRanksOneThatDiesEndsItsRun) {
+TEST_F(Interleaving, DeathOfOneRankEndsItsRun) {
   auto e = interleaved({"turncrash", "b"});
   e.parts[0].rungs[0].settings = {{"train", {{"world_size", 2}}}};
   EXPECT_FALSE(run(e).all_ok);

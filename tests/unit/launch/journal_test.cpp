@@ -7,7 +7,7 @@
 namespace optrush {
 namespace {
 
-TEST(Journal, KnowsTheSpecThatARunWasStartedWith) {
+TEST(Journal, ReturnsTheSpecOfAStartedRun) {
   const TemporaryFolder folder;
   {
     Journal journal(folder.path());
@@ -23,7 +23,7 @@ TEST(Journal, KnowsTheSpecThatARunWasStartedWith) {
   EXPECT_EQ(again.inputs_of("a.r2"), "");
 }
 
-TEST(Journal, KnowsWhetherTheExperimentCameToItsEnd) {
+TEST(Journal, RecordsTheEndOfTheExperiment) {
   const TemporaryFolder folder;
   EXPECT_FALSE(Journal(folder.path()).came_to_end());
   Journal(folder.path()).ended();
@@ -32,7 +32,7 @@ TEST(Journal, KnowsWhetherTheExperimentCameToItsEnd) {
   EXPECT_FALSE(Journal(folder.path()).came_to_end());
 }
 
-TEST(Journal, KnowsTheFaultsOfARunUntilItBeginsAnew) {
+TEST(Journal, ReturnsFaultsUntilTheRunStartsAfresh) {
   const TemporaryFolder folder;
   const Restart before_a_state{Status::crashed, "ended by SIGSEGV\nlast lines", {}, 7, 0};
   const Restart after_one{Status::timeout, "rank 1: did not come", 1, 46, 40};
@@ -64,7 +64,7 @@ TEST(Journal, KnowsTheFaultsOfARunUntilItBeginsAnew) {
   EXPECT_TRUE(Journal(folder.path()).restarts_of("a").empty());
 }
 
-TEST(Journal, ForgetsARunThatWasSkipped) {
+TEST(Journal, ForgetsSkippedRuns) {
   const TemporaryFolder folder;
   {
     Journal journal(folder.path());

@@ -49,7 +49,7 @@ class Kill : public testing::Launch {
   }
 };
 
-TEST_F(Kill, ResumeMakesEveryRunOnce) {
+TEST_F(Kill, ResumeCompletesEveryRunOnce) {
   const auto e = experiment({"a", "crash", "b"}, 2);
   const auto start = std::chrono::steady_clock::now();
   run(e);
@@ -79,7 +79,7 @@ TEST_F(Kill, ResumeMakesEveryRunOnce) {
   EXPECT_LE(starts().size(), started.size() + kills);
 }
 
-TEST_F(Kill, AGroupOfRunsInTurnsIsMadeWhole) {
+TEST_F(Kill, InterleavedGroupIsCompleted) {
   auto e = experiment({"a", "b"}, 2);
   e.interleave = Interleave::on;
   setenv("FAKE_WORKER_TURNS", (folder_ / "turns").c_str(), 1);

@@ -33,7 +33,7 @@ const Variables kTorchrun = {{"RANK", "5"},
                              {"MASTER_PORT", "29400"},
                              {"TORCHELASTIC_RUN_ID", "job"}};
 
-TEST(Launcher, NoneIsFoundWhereAProcessIsAlone) {
+TEST(Launcher, SingleProcessHasNoLauncher) {
   EXPECT_FALSE(of({}));
   EXPECT_FALSE(of({{"RANK", "3"}})) << "another program may set this variable";
   EXPECT_FALSE(of({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}}))
@@ -54,7 +54,7 @@ TEST(Launcher, Torchrun) {
   EXPECT_EQ(of(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "2"}}))->job, "job:29400:2");
 }
 
-TEST(Launcher, OneMachineReachesItselfWhateverItsName) {
+TEST(Launcher, SingleMachineUsesTheLoopbackAddress) {
   EXPECT_EQ(of(with(kTorchrun, {{"LOCAL_WORLD_SIZE", "8"}}))->address, "127.0.0.1");
 }
 
@@ -62,7 +62,7 @@ TEST(Launcher, TheControlPortCanBeChosen) {
   EXPECT_EQ(of(with(kTorchrun, {{"OPTRUSH_CONTROL_PORT", "4000"}}))->port, 4000);
 }
 
-TEST(Launcher, WhatMakesNoSenseIsNamed) {
+TEST(Launcher, InvalidVariablesAreNamed) {
   const auto error = [](const Variables& changes) { return error_of([&] { of(with(kTorchrun, changes)); }); };
   EXPECT_THAT(error({{"RANK", "8"}}), HasSubstr("RANK is '8', but must be an integer from 0 to 7"));
   EXPECT_THAT(error({{"RANK", "one"}}), HasSubstr("RANK is 'one'"));
@@ -145,7 +145,7 @@ TEST(Launcher, PortsFollowFromTheJob) {
     }
 }
 
-TEST(Launcher, AGivenPortComesFirst) {
+TEST(Launcher, GivenPortTakesPrecedence) {
   const auto found = of(with(kSrun, {{"MASTER_PORT", "4000"}}));
   EXPECT_EQ(found->port, 4001);
   EXPECT_EQ(found->more_ports.size(), 8U);
@@ -157,7 +157,7 @@ TEST(Launcher, AGivenPortComesFirst) {
   EXPECT_TRUE(of(by_hand)->more_ports.empty()) << "the job of another port is unknown";
 }
 
-TEST(Launcher, AStepOfSrunIsNotItsJob) {
+TEST(Launcher, StepOfSrunTakesPrecedenceOverItsJob) {
   const auto found = of(with(kSrun, {{"SLURM_STEP_NUM_TASKS", "4"},
                                      {"SLURM_STEP_TASKS_PER_NODE", "2(x2)"},
                                      {"SLURM_STEP_NODELIST", "gpu[09-10]"},
@@ -174,7 +174,7 @@ TEST(Launcher, TasksByNodeMayBeOneNumber) {
   EXPECT_EQ(of(plain)->local_size, 4);
 }
 
-TEST(Launcher, ABatchScriptIsNoTaskOfItsJob) {
+TEST(Launcher, BatchScriptIsNotATaskOfItsJob) {
   const auto batch = with(kSrun, {{"SLURM_PROCID", "0"}, {"ENVIRONMENT", "BATCH"}});
   EXPECT_FALSE(of(batch));
   EXPECT_TRUE(of(with(batch, {{"SLURM_STEP_NUM_TASKS", "4"}}))) << "srun inside of the batch job";
@@ -185,7 +185,7 @@ TEST(Launcher, TheInnermostLauncherCounts) {
   EXPECT_EQ(of(with(kSrun, kTorchrun))->launcher, "torchrun");
 }
 
-TEST(FirstHost, OfSlurmsLists) {
+TEST(FirstHost, ParsesSlurmHostLists) {
   EXPECT_EQ(first_host("node1"), "node1");
   EXPECT_EQ(first_host("node1,node2"), "node1");
   EXPECT_EQ(first_host("node[01-04,07],gpu3"), "node01");
@@ -195,7 +195,7 @@ TEST(FirstHost, OfSlurmsLists) {
   EXPECT_EQ(first_host(""), "");
 }
 
-TEST(TasksOfNode, OfSlurmsLists) {
+TEST(TasksOfNode, ParsesSlurmTaskLists) {
   EXPECT_EQ(tasks_of_node("4", 0), 4);
   EXPECT_EQ(tasks_of_node("2(x3),1", 2), 2);
   EXPECT_EQ(tasks_of_node("2(x3),1", 3), 1);

@@ -56,7 +56,7 @@ class LiveRunTest : public ::testing::Test {
   int heard_ = 0;
 };
 
-TEST_F(LiveRunTest, WithoutASignalAnEndIsItsEnd) {
+TEST_F(LiveRunTest, EndWithoutASignalIsKept) {
   EXPECT_EQ(status(run("GOOD")), "ok");
   EXPECT_EQ(status(run("exit 3")), "crashed");
   const auto result = run("kill -TERM $$");
@@ -67,7 +67,7 @@ TEST_F(LiveRunTest, WithoutASignalAnEndIsItsEnd) {
 
 /// A launcher sends a signal to every process of a job, so the worker may end before the controller gets the
 /// signal.
-TEST_F(LiveRunTest, ABadEndBesideASignalIsTheSignals) {
+TEST_F(LiveRunTest, BadEndNearASignalCountsAsInterrupted) {
   for (const char* end : {"kill -TERM $$", "kill -KILL $$", "kill -USR1 $$", "exit 143", "exit 130"})
     for (const int after : {0, 100, 700}) {
       EXPECT_EQ(status(run(end, milliseconds(after))), "none") << end << ", after " << after;
@@ -80,27 +80,27 @@ TEST_F(LiveRunTest, ABadEndBesideASignalIsTheSignals) {
   EXPECT_EQ(heard_, SIGUSR1);
 }
 
-TEST_F(LiveRunTest, AGoodEndStaysOne) {
+TEST_F(LiveRunTest, GoodEndWithinTheGracePeriodIsKept) {
   EXPECT_EQ(status(run("trap '' TERM; sleep 2; GOOD", milliseconds(800))), "ok")
       << "it ends within the grace period";
   EXPECT_EQ(status(run("GOOD; kill -TERM $$", milliseconds(100))), "none")
       << "a signal ended the run after the good result";
 }
 
-TEST_F(LiveRunTest, AProgramThatIsAskedToStopDidNotRunToItsEnd) {
+TEST_F(LiveRunTest, ProgramThatStopsOnRequestIsNotFinished) {
   const std::string obeys = "trap 'GOOD; exit 0' TERM; while :; do sleep 0.02; done";
   EXPECT_EQ(status(run(obeys, milliseconds(300), SIGTERM, true)), "none");
   EXPECT_EQ(status(run("GOOD", milliseconds(2000), SIGTERM, true)), "ok");
 }
 
-TEST_F(LiveRunTest, ASignalComesBeforeTheEndOfTheTime) {
+TEST_F(LiveRunTest, SignalTakesPrecedenceOverTheTimeLimit) {
   timeout_s_ = 0.5;
   EXPECT_EQ(status(run("sleep 1000")), "timeout");
   EXPECT_EQ(status(run("sleep 1000", milliseconds(0))), "none");
   EXPECT_EQ(status(run("sleep 1000", milliseconds(1500))), "timeout") << "its time limit came first";
 }
 
-TEST_F(LiveRunTest, ARunThatSavesHasTimeToDoSo) {
+TEST_F(LiveRunTest, RunThatSavesGetsTimeToFinish) {
   const std::string saves = "trap 'sleep 6; echo saved; exit 143' TERM; while :; do sleep 0.02; done";
   saves_ = true;
   EXPECT_EQ(status(run(saves, milliseconds(300))), "none");
@@ -112,7 +112,7 @@ TEST_F(LiveRunTest, ARunThatSavesHasTimeToDoSo) {
   EXPECT_THAT(read_file(folder_ / "run" / "log.txt"), ::testing::Not(HasSubstr("saved")));
 }
 
-TEST_F(LiveRunTest, ASignalIsOneHoweverOftenALauncherSendsIt) {
+TEST_F(LiveRunTest, RepeatedSignalsOfALauncherCountOnce) {
   Interrupts interrupts;
   raise(SIGTERM);
   EXPECT_TRUE(interrupts.wait(milliseconds(0)));
@@ -124,7 +124,7 @@ TEST_F(LiveRunTest, ASignalIsOneHoweverOftenALauncherSendsIt) {
   EXPECT_EQ(interrupts.signal(), SIGTERM) << "the first signal is kept";
 }
 
-TEST_F(LiveRunTest, WhatAnotherProcessWasSentIsToldWithItsName) {
+TEST_F(LiveRunTest, SignalToAnotherProcessNamesThatProcess) {
   Interrupts interrupts;
   interrupts.hear(SIGTERM, "rank 1 (host h)");
   EXPECT_EQ(interrupts.signal(), SIGTERM);

@@ -32,13 +32,13 @@ class OomKillsTest : public ::testing::Test {
   const TemporaryFolder root_;
 };
 
-TEST_F(OomKillsTest, WithoutCountersNothingIsKnown) {
+TEST_F(OomKillsTest, NothingIsKnownWithoutCounters) {
   EXPECT_EQ(read().rose_since(read()), std::nullopt);
   write("proc/vmstat", "nr_free_pages 7\n");
   EXPECT_EQ(read().rose_since(read()), std::nullopt) << "an old kernel has no counter";
 }
 
-TEST_F(OomKillsTest, OfCgroupV2) {
+TEST_F(OomKillsTest, ReadsCgroupV2) {
   write("proc/self/cgroup", "0::/a/b\n");
   write("sys/fs/cgroup/a/b/memory.events", "low 0\nhigh 0\nmax 9\noom 2\noom_kill 2\n");
   EXPECT_EQ(read().rose_since(read()), false);
@@ -47,7 +47,7 @@ TEST_F(OomKillsTest, OfCgroupV2) {
   EXPECT_EQ(after("proc/vmstat", "oom_kill 12\n"), false) << "the cgroup's counter takes precedence";
 }
 
-TEST_F(OomKillsTest, OfCgroupV1) {
+TEST_F(OomKillsTest, ReadsCgroupV1) {
   write("proc/self/cgroup", "9:name=systemd:/x\n4:cpu,memory:/a\n0::/\n");
   write("sys/fs/cgroup/memory/a/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n");
   EXPECT_EQ(
@@ -59,7 +59,7 @@ TEST_F(OomKillsTest, OfCgroupV1) {
       << "only oom_kill counts";
 }
 
-TEST_F(OomKillsTest, OfAJobsCgroup) {
+TEST_F(OomKillsTest, ReadsTheCgroupOfAJob) {
   for (const auto& [line, folder, file] :
        {std::tuple("0::/system.slice/slurm/job_7/step_0/task_1", "sys/fs/cgroup/", "memory.events"),
         std::tuple("3:memory:/slurm/uid_0/job_7/step_0/task_1", "sys/fs/cgroup/memory/",
@@ -74,7 +74,7 @@ TEST_F(OomKillsTest, OfAJobsCgroup) {
   }
 }
 
-TEST_F(OomKillsTest, AContainerMaySeeItsCgroupAsTheRoot) {
+TEST_F(OomKillsTest, ReadsACgroupThatTheContainerShowsAsRoot) {
   write("proc/self/cgroup", "0::/docker/4711\n");
   write("sys/fs/cgroup/memory.events", "oom_kill 0\n");
   write("proc/vmstat", "oom_kill 5\n");
@@ -82,14 +82,14 @@ TEST_F(OomKillsTest, AContainerMaySeeItsCgroupAsTheRoot) {
   EXPECT_EQ(after("sys/fs/cgroup/memory.events", "oom_kill 1\n"), true);
 }
 
-TEST_F(OomKillsTest, WithoutACgroupTheMachinesCounterTells) {
+TEST_F(OomKillsTest, ReadsTheCounterOfTheMachineWithoutACgroup) {
   write("proc/vmstat", "nr_free_pages 7\noom_kill 5\nthp_split 1\n");
   EXPECT_EQ(read().rose_since(read()), false);
   EXPECT_EQ(after("proc/vmstat", "oom_kill 6\n"), true);
 }
 
 /// A real kill by the kernel, in a cgroup with little memory.
-TEST(OomKills, TheKernelsKillerIsTold) {
+TEST(OomKills, KillByTheKernelIsRecognized) {
   fs::path group;
   for (const char* mount : {"/sys/fs/cgroup/memory", "/sys/fs/cgroup"}) {
     group = fs::path(mount) / ("optrush-test-" + std::to_string(getpid()));

@@ -29,7 +29,7 @@ class OpenRounds : public testing::Launch {
   }
 };
 
-TEST_F(OpenRounds, GoOnUntilEveryIntervalIsNarrow) {
+TEST_F(OpenRounds, ContinueUntilEveryIntervalIsNarrow) {
   run(open({"a", "b", "noisy"}));
   EXPECT_EQ(rounds_of("01-a"), 6) << "the minimum, since nothing scatters";
   EXPECT_GT(rounds_of("03-noisy"), 6);
@@ -42,7 +42,7 @@ TEST_F(OpenRounds, GoOnUntilEveryIntervalIsNarrow) {
   EXPECT_LE(std::log(speed.interval->high / speed.interval->low) / 2, 0.03);
 }
 
-TEST_F(OpenRounds, OfARaceGoOnForWhoMayStillBeFaster) {
+TEST_F(OpenRounds, RaceContinuesOnlyForRungsThatCanStillWin) {
   Experiment race = open({"noisy", "ahead", "behind"});
   race.until->race = true;
   for (Rung& rung : race.parts.front().rungs) rung.over = "base";
@@ -53,7 +53,7 @@ TEST_F(OpenRounds, OfARaceGoOnForWhoMayStillBeFaster) {
   EXPECT_EQ(rounds_of("00-base"), rounds_of("01-noisy"));
 }
 
-TEST_F(OpenRounds, OfARaceThatCameToItsEndAreNotGoneOnWith) {
+TEST_F(OpenRounds, FinishedRaceIsNotContinued) {
   Experiment race = open({"noisy", "ahead"});
   race.until->race = true;
   for (Rung& rung : race.parts.front().rungs) rung.over = "base";
@@ -101,7 +101,7 @@ class ShortOfTime : public OpenRounds {
   std::string finding() const { return finding_text(analyze(load_report(report()))); }
 };
 
-TEST_F(ShortOfTime, NothingIsCutWhereTheLimitIsLong) {
+TEST_F(ShortOfTime, LongLimitShortensNothing) {
   run(within(1000, {"a"}));
   for (const char* id : {"00-base-r1", "01-a-r1", "01-a-r2", "01-a-r3"}) {
     EXPECT_EQ(timed(id), 40) << id;
@@ -110,7 +110,7 @@ TEST_F(ShortOfTime, NothingIsCutWhereTheLimitIsLong) {
   EXPECT_EQ(starts().back(), "00-base-drift");
 }
 
-TEST_F(ShortOfTime, RunsMakeFewerStepsSoThatThereAreThreeRounds) {
+TEST_F(ShortOfTime, RunsMakeFewerStepsToFitThreeRounds) {
   run(within(120, {"a", "b"}));
   // Three rounds of three runs: 12 steps and the starts fit into 114 s.
   EXPECT_THAT(timed("00-base-r1"), ::testing::AllOf(::testing::Ge(9), ::testing::Le(12)));
@@ -126,7 +126,7 @@ TEST_F(ShortOfTime, RunsMakeFewerStepsSoThatThereAreThreeRounds) {
   EXPECT_THAT(starts(), Not(Contains("00-base-drift")));
 }
 
-TEST_F(ShortOfTime, WhatIsWorthLeastIsLeftOut) {
+TEST_F(ShortOfTime, RungsWithTheLeastGainAreLeftOut) {
   run(within(40, {"behind", "ahead"}));
   EXPECT_EQ(rounds_of("01-behind"), 1);
   EXPECT_GE(rounds_of("02-ahead"), 3);
@@ -138,7 +138,7 @@ TEST_F(ShortOfTime, WhatIsWorthLeastIsLeftOut) {
   EXPECT_THAT(text, HasSubstr("gained least in the first rounds: behind."));
 }
 
-TEST_F(ShortOfTime, WhereNoClaimCanBeTheBestSeenIsNamed) {
+TEST_F(ShortOfTime, BestSoFarIsNamedWithoutAClaim) {
   run(within(20, {"behind", "ahead"}));
   EXPECT_EQ(rounds_of("00-base"), 1);
   EXPECT_THAT(
@@ -148,7 +148,7 @@ TEST_F(ShortOfTime, WhereNoClaimCanBeTheBestSeenIsNamed) {
   EXPECT_THAT(finding(), HasSubstr("more would decide (--resume --at-most "));
 }
 
-TEST_F(ShortOfTime, ResumeTakesACutRoundAsDoneAndFinishesItAlike) {
+TEST_F(ShortOfTime, ResumeKeepsTheLengthOfShortenedRuns) {
   run(within(120, {"a", "b"}));
   const int64_t steps = timed("00-base-r2");
   run(within(120, {"a", "b"}), resuming());
@@ -159,14 +159,14 @@ TEST_F(ShortOfTime, ResumeTakesACutRoundAsDoneAndFinishesItAlike) {
   EXPECT_EQ(timed("02-b-r2"), steps);
 }
 
-TEST_F(ShortOfTime, WhatIsWantedWholeIsNotCut) {
+TEST_F(ShortOfTime, RunsWithATargetLossAreNotShortened) {
   Experiment e = within(60, {"a"});
   e.target_loss = 0.5;
   run(e);
   EXPECT_EQ(timed("01-a-r1"), 40);
 }
 
-TEST_F(OpenRounds, ResumeGoesOnFromWhatIsStored) {
+TEST_F(OpenRounds, ResumeContinuesFromStoredRounds) {
   run(open({"a", "noisy"}));
   const auto all = rounds_of("02-noisy");
   run(open({"a", "noisy"}), resuming());
@@ -183,7 +183,7 @@ TEST_F(OpenRounds, ResumeGoesOnFromWhatIsStored) {
   EXPECT_EQ(starts().back(), "00-base-drift");
 }
 
-TEST_F(OpenRounds, WhatFailsIsNotRunAgain) {
+TEST_F(OpenRounds, FailedRungsAreNotRunAgain) {
   run(open({"a", "failed"}));
   EXPECT_EQ(rounds_of("02-failed"), 1);
   EXPECT_EQ(rounds_of("01-a"), 6);

@@ -49,7 +49,7 @@ TEST_F(ProcessTest, LogStartsEmpty) {
   EXPECT_EQ(log(), "new\n");
 }
 
-TEST_F(ProcessTest, ALogThatGrowsTooLongKeepsItsBeginningAndItsEnd) {
+TEST_F(ProcessTest, LongLogKeepsItsBeginningAndItsEnd) {
   BoundedLog bounded(log_, 4096);
   const auto say = [&](int from, int to) {
     std::ofstream out(log_, std::ios::app);
@@ -76,7 +76,7 @@ TEST_F(ProcessTest, ALogThatGrowsTooLongKeepsItsBeginningAndItsEnd) {
 }
 
 /// The cut removes a line from the first part that is longer than the marker.
-TEST_F(ProcessTest, ALogThatIsCutTwiceHasOneMarker) {
+TEST_F(ProcessTest, LogThatIsShortenedTwiceHasOneMarker) {
   BoundedLog bounded(log_, 4096);
   const std::string line = std::string(299, 'x') + "\n";
   for (int cut = 0; cut < 2; ++cut) {
@@ -108,7 +108,7 @@ TEST_F(ProcessTest, EnvironmentIsAddedToAndReplaced) {
   EXPECT_EQ(log(), "kept new a b\n");
 }
 
-TEST_F(ProcessTest, OfTwoValuesTheLaterOneCounts) {
+TEST_F(ProcessTest, LaterOfTwoValuesCounts) {
   Command command = shell("echo $OPTRUSH_TEST_TWICE");
   command.environment = {{"OPTRUSH_TEST_TWICE", "first"}, {"OPTRUSH_TEST_TWICE", "second"}};
   run_process(command, {}, interrupts_);
@@ -132,7 +132,7 @@ TEST_F(ProcessTest, DeathBySignal) {
   EXPECT_EQ(describe_signal(end.signal), "SIGSEGV (segmentation fault)");
 }
 
-TEST_F(ProcessTest, WhatCannotStartIsAnError) {
+TEST_F(ProcessTest, ProgramThatCannotStartIsAnError) {
   EXPECT_THAT(error_of([&] {
                 run_process({{folder_ / "none"}, {}, log_}, {}, interrupts_);
               }),
@@ -154,14 +154,14 @@ TEST_F(ProcessTest, TimeoutEndsTheWholeGroup) {
   EXPECT_TRUE(ends(number_in(file)));
 }
 
-TEST_F(ProcessTest, TermIsEnoughForWhoeverListens) {
+TEST_F(ProcessTest, ProgramThatHandlesSigtermIsNotKilled) {
   const auto end = run_process(shell("trap 'echo asked; exit 3' TERM; while :; do sleep 0.05; done"),
                                {.timeout_s = 0.5, .grace_s = 60}, interrupts_);
   EXPECT_EQ(end.kind, Kind::timed_out);
   EXPECT_THAT(log(), HasSubstr("asked\n"));
 }
 
-TEST_F(ProcessTest, NothingOfAGroupOutlivesItsLeader) {
+TEST_F(ProcessTest, GroupEndsWithItsLeader) {
   const fs::path file = folder_ / "grandchild";
   const auto end = run_process(shell("sh -c 'echo $$ > " + file.string() + "; sleep 1000' & while [ ! -s " +
                                      file.string() + " ]; do sleep 0.01; done; exit 0"),
@@ -170,7 +170,7 @@ TEST_F(ProcessTest, NothingOfAGroupOutlivesItsLeader) {
   EXPECT_TRUE(ends(number_in(file)));
 }
 
-TEST_F(ProcessTest, InterruptIsAValue) {
+TEST_F(ProcessTest, InterruptIsReturnedAsAnEnd) {
   const auto end = run_process(shell("sleep 1000"), {}, interrupts_, [] { raise(SIGINT); });
   EXPECT_EQ(end.kind, Kind::interrupted);
   EXPECT_EQ(interrupts_.signal(), SIGINT);
@@ -199,7 +199,7 @@ TEST_F(ProcessTest, AnOrphanOutsideItsGroupIsEndedAndNamed) {
 }
 
 /// The orphans of a run end with the run. The tracker does not.
-TEST_F(ProcessTest, AnOrphanOfARunEndsBesideALiveTracker) {
+TEST_F(ProcessTest, OrphanOfARunIsEndedButALiveTrackerIsNot) {
   adopt_orphans();
   const fs::path python = folder_ / "python";
   write_file(python, "#!/bin/sh\nwhile ! test -e \"$5/end\"; do sleep 0.01; done\n");
@@ -214,7 +214,7 @@ TEST_F(ProcessTest, AnOrphanOfARunEndsBesideALiveTracker) {
   EXPECT_EQ(tracker.problem(), "");
 }
 
-TEST_F(ProcessTest, EndsAreToldWhereTheParentIgnoresThem) {
+TEST_F(ProcessTest, ExitCodeIsKnownIfTheParentIgnoresSigchld) {
   std::signal(SIGCHLD, SIG_IGN);
   Interrupts interrupts;
   EXPECT_EQ(run_process(shell("exit 3"), {.timeout_s = 20}, interrupts).code, 3);

@@ -37,7 +37,7 @@ TEST(Fit, SurvivesAnyBytes) {
   EXPECT_EQ(fit("ab\xe6\x97", 10), "ab\xe6\x97");
 }
 
-TEST(Printable, NothingMovesTheCursor) {
+TEST(Printable, ControlCharactersAreReplaced) {
   EXPECT_EQ(printable("a\x1b[2Jb\rc\nd\te\x7f"), "a?[2Jb?c?d?e?");
   EXPECT_EQ(printable("C1: \xc2\x9b, right to left: \xe2\x80\xae"), "C1: ?, right to left: ?");
   EXPECT_EQ(printable("ends \xe2\x80\xa8 and marks \xe2\x81\xa6\xef\xbb\xbf"), "ends ? and marks ??");
@@ -60,7 +60,7 @@ class Metrics : public ::testing::Test {
   const std::filesystem::path file_ = folder_ / "metrics.jsonl";
 };
 
-TEST_F(Metrics, AreReadAsTheyCome) {
+TEST_F(Metrics, AreReadIncrementally) {
   MetricsTail tail(file_);
   EXPECT_EQ(tail.update().phase, "") << "the file does not exist";
   append_line(file_, R"({"event":"phase","name":"warmup"})");
@@ -77,7 +77,7 @@ TEST_F(Metrics, AreReadAsTheyCome) {
   EXPECT_EQ(tail.update().phase, "compiling model.layers.0");
 }
 
-TEST_F(Metrics, HalfALineWaitsAndJunkIsPassedOver) {
+TEST_F(Metrics, IncompleteLinesWaitAndInvalidLinesAreSkipped) {
   MetricsTail tail(file_);
   const std::string line = R"({"event":"step","loss":1.5})";
   write_file(file_, "junk\n[1]\n{\"event\":\"step\",\"loss\":\"x\",\"timed\":1}\n" + line.substr(0, 12));
@@ -87,7 +87,7 @@ TEST_F(Metrics, HalfALineWaitsAndJunkIsPassedOver) {
   EXPECT_EQ(tail.update().loss, 1.5);
 }
 
-TEST_F(Metrics, StepsOfAnEarlierStartAreToldApart) {
+TEST_F(Metrics, StepsOfAnEarlierStartAreCountedSeparately) {
   MetricsTail tail(file_);
   for (int i = 0; i < 4; ++i) append_line(file_, R"({"event":"step","loss":1.5})");
   append_line(file_, R"({"event":"continued","steps":4})");
@@ -96,7 +96,7 @@ TEST_F(Metrics, StepsOfAnEarlierStartAreToldApart) {
   EXPECT_EQ(tail.update().steps_before, 4);
 }
 
-TEST_F(Metrics, AFileThatBeginsAgainGoesOnFromItsFirstLine) {
+TEST_F(Metrics, RewrittenFileIsReadFromItsFirstLine) {
   MetricsTail tail(file_);
   append_line(file_, R"({"event":"phase","name":"warmup"})");
   for (int i = 0; i < 4; ++i) append_line(file_, R"({"event":"step","loss":1.5})");
@@ -118,7 +118,7 @@ RunSpec spec_of(int64_t variant, Purpose purpose = Purpose::measure) {
   return spec;
 }
 
-TEST(TimeLeftTest, IsGuessedFromWhatIsDone) {
+TEST(TimeLeftTest, IsEstimatedFromFinishedWork) {
   TimeLeft left;
   EXPECT_FALSE(left.remaining({{spec_of(0), 5, 0}}, {})) << "no run has finished";
   EXPECT_EQ(left.remaining({{spec_of(0), 5, 5}}, {}), 5) << "half of the steps are made";
@@ -226,7 +226,7 @@ TEST_F(ProgressTest, RanksAreShown) {
   EXPECT_EQ(screen.written_until("starting"), "\r\x1b[2K[2/4] a, round 1/3, 4 ranks: starting");
 }
 
-TEST_F(ProgressTest, NoColourWhereItIsNotWanted) {
+TEST_F(ProgressTest, NoColorDisablesColors) {
   setenv("NO_COLOR", "1", 1);
   const Screen screen(80);
   Progress progress(Terminal::of(screen.fd()));
@@ -257,7 +257,7 @@ TEST_F(ProgressTest, PlainLinesWithoutATerminal) {
 
 // In an interleaved round the base may end last. Lines have the order of the runs, with speeds against the
 // base.
-TEST_F(ProgressTest, RunsThatAreInterleavedAreToldInOrder) {
+TEST_F(ProgressTest, InterleavedRunsAreReportedInOrder) {
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe(ends.data()), 0);
   const auto job_of = [](int64_t variant) {

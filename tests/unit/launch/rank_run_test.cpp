@@ -70,7 +70,7 @@ TEST_F(RankRun, RanksAreStartedWithTheirPlaces) {
   EXPECT_FALSE(fs::exists(report() / "runs/00-base-r1/ranks")) << "a run of one rank has no folder `ranks`";
 }
 
-TEST_F(RankRun, ThreadsOfTheSpecAreEachRanks) {
+TEST_F(RankRun, ThreadsOfTheSpecApplyToEachRank) {
   auto e = with_ranks(2, {"good"});
   e.parts[0].rungs[0].settings["threads"] = 3;
   run(e);
@@ -79,7 +79,7 @@ TEST_F(RankRun, ThreadsOfTheSpecAreEachRanks) {
   EXPECT_EQ(started.at("environment").at("MKL_NUM_THREADS"), "3");
 }
 
-TEST_F(RankRun, AKilledRankIsNamedBeforeThoseThatMissedIt) {
+TEST_F(RankRun, KilledRankIsNamedBeforeItsPeers) {
   EXPECT_FALSE(run(with_ranks(3, {"killed:2", "good"})).all_ok);
   EXPECT_EQ(status("01-killed-2-r1"), to_string(testing::killed_by_hand().status));
   EXPECT_EQ(result("01-killed-2-r1").at("rank"), 2);
@@ -102,7 +102,7 @@ TEST_F(RankRun, AKilledRankIsNamedBeforeThoseThatMissedIt) {
   EXPECT_EQ(status("02-good-r1"), "ok") << "the next rung runs";
 }
 
-TEST_F(RankRun, AFailureThatIsToldLateStillComesFirst) {
+TEST_F(RankRun, FailureThatIsReportedLateStillComesFirst) {
   run(with_ranks(3, {"oom:1"}));
   EXPECT_EQ(status("01-oom-1-r1"), "oom");
   EXPECT_EQ(result("01-oom-1-r1").at("requested_bytes"), 7);
@@ -110,7 +110,7 @@ TEST_F(RankRun, AFailureThatIsToldLateStillComesFirst) {
             "rank 1" + host_ + "too large\nlast lines of ranks/1/log.txt:\nwhere it was");
 }
 
-TEST_F(RankRun, AHungRankIsWhoDidNotArrive) {
+TEST_F(RankRun, HungRankIsTheOneThatDidNotArrive) {
   const auto start = std::chrono::steady_clock::now();
   run(with_ranks(3, {"hang:1"}));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
@@ -122,22 +122,22 @@ TEST_F(RankRun, AHungRankIsWhoDidNotArrive) {
   expect_all_ended("01-hang-1-r1");
 }
 
-TEST_F(RankRun, WhoIsAbortedByNcclsWatchdogWaitedForAnother) {
+TEST_F(RankRun, RankAbortedByTheNcclWatchdogWaitedForAnother) {
   run(with_ranks(3, {"watchdog:1"}));
   EXPECT_EQ(status("01-watchdog-1-r1"), "timeout");
   EXPECT_THAT(reason("01-watchdog-1-r1"), StartsWith("rank 1" + host_ + "did not reach"));
   EXPECT_THAT(reason("01-watchdog-1-r1"), HasSubstr("WorkNCCL(SeqNum=3, OpType=ALLREDUCE)"));
 }
 
-TEST_F(RankRun, ALateRankIsWaitedFor) { EXPECT_TRUE(run(with_ranks(2, {"late:1"})).all_ok); }
+TEST_F(RankRun, LateRankIsNotAFailure) { EXPECT_TRUE(run(with_ranks(2, {"late:1"})).all_ok); }
 
-TEST_F(RankRun, AFailureAfterRank0sResultReplacesIt) {
+TEST_F(RankRun, FailureAfterTheResultOfRank0ReplacesIt) {
   run(with_ranks(2, {"atlast:1"}));
   EXPECT_EQ(status("01-atlast-1-r1"), "crashed");
   EXPECT_THAT(reason("01-atlast-1-r1"), HasSubstr("exit code 3"));
 }
 
-TEST_F(RankRun, TheTimeLimitIsTheSpecs) {
+TEST_F(RankRun, TimeLimitComesFromTheSpec) {
   auto e = with_ranks(2, {"slow"});
   e.parts[0].rungs[0].settings["timeout_s"] = 1;
   run(e);
@@ -146,7 +146,7 @@ TEST_F(RankRun, TheTimeLimitIsTheSpecs) {
   expect_all_ended("01-slow-r1");
 }
 
-TEST_F(RankRun, WhatAMachineLacksIsNoFailure) {
+TEST_F(RankRun, MissingHardwareIsNotAFailure) {
   EXPECT_TRUE(run(with_ranks(2, {"skip"})).all_ok);
   EXPECT_EQ(status("01-skip-r1"), "skipped");
 }
@@ -165,7 +165,7 @@ TEST_F(RankRun, MoreRanksThanGpusAreSkipped) {
   EXPECT_THAT(reason("01-good-r1"), HasSubstr("it needs 2 GPUs, one per rank, but this machine has 0"));
 }
 
-TEST_F(RankRun, TheOthersMayWaitForACollectiveAsLongAsItMayTake) {
+TEST_F(RankRun, PeersMayWaitForTheWholeCollectiveTimeout) {
   const auto lingers = [](const char* timeout) {
     setenv("OPTRUSH_COLLECTIVE_TIMEOUT", timeout, 1);
     const double seconds = limits_of({.id = "", .spec = {}}).linger_s;
@@ -177,7 +177,7 @@ TEST_F(RankRun, TheOthersMayWaitForACollectiveAsLongAsItMayTake) {
   EXPECT_EQ(lingers("600"), 600);
 }
 
-TEST_F(RankRun, AWishForThreadsIsEachRanks) {
+TEST_F(RankRun, RequestedThreadsApplyToEachRank) {
   setenv("OMP_NUM_THREADS", "7", 1);
   run(with_ranks(2, {"good"}));
   unsetenv("OMP_NUM_THREADS");
@@ -210,7 +210,7 @@ TEST_F(RankRun, ResumeStartsNoRankAgain) {
   EXPECT_THAT(starts(), ::testing::IsEmpty());
 }
 
-TEST_F(RankRun, WithoutTheRunsResultARunIsMissing) {
+TEST_F(RankRun, RunWithoutItsResultIsMissing) {
   run(with_ranks(4, {"good"}));
   fs::remove(report() / "runs/01-good-r1/result.json");
   auto e = with_ranks(4, {"good"});
@@ -225,7 +225,7 @@ TEST_F(RankRun, NoRankOfAnEarlierRunIsLeft) {
   EXPECT_FALSE(fs::exists(rank("01-good-r1", 2)));
 }
 
-TEST_F(RankRun, RanksDieWithTheConductor) {
+TEST_F(RankRun, RanksDieWithTheController) {
   const pid_t controller = fork();
   if (controller == 0) {
     run(with_ranks(2, {"slow"}));

@@ -138,7 +138,7 @@ class Ranks : public ::testing::Test {
   const TemporaryFolder folder_;
 };
 
-TEST_F(Ranks, AllWellIsTheResultOfRank0) {
+TEST_F(Ranks, SuccessfulRunHasTheResultOfRank0) {
   RankEnd first = ended("ok");
   first.result->tokens_per_second = 7;
   const auto end = watch({{milliseconds(30), first}, {milliseconds(0), ended("ok")}});
@@ -154,7 +154,7 @@ TEST_F(Ranks, ABadEndAfterAGoodResultIsANote) {
   EXPECT_THAT(result.at("notes").at(0), HasSubstr("rank 1 (host h) failed: ended by SIGSEGV"));
 }
 
-TEST_F(Ranks, WhoFailedByItselfComesBeforeItsPeers) {
+TEST_F(Ranks, OwnFailureComesBeforePeers) {
   const auto end = watch({{milliseconds(0), ended("failed", "peer")},
                           {std::nullopt, {}},
                           {milliseconds(60), died(SIGKILL), true, true, 4}});
@@ -169,21 +169,21 @@ TEST_F(Ranks, WhoFailedByItselfComesBeforeItsPeers) {
   EXPECT_THAT(result.at("reason"), HasSubstr("last lines of ranks/2/log.txt:\nits log"));
 }
 
-TEST_F(Ranks, OfPeersAloneTheFirstIsNamed) {
+TEST_F(Ranks, FirstPeerIsNamedIfAllArePeers) {
   const auto end =
       watch({{milliseconds(50), ended("failed", "peer")}, {milliseconds(0), ended("failed", "peer")}});
   EXPECT_EQ(end.kind, RanksEnd::Kind::failed);
   EXPECT_EQ(end.rank, 1);
 }
 
-TEST_F(Ranks, AResultWithoutACauseIsARanksOwn) {
+TEST_F(Ranks, ResultWithoutACauseIsAnOwnFailure) {
   const auto end = watch({{std::nullopt, {}}, {milliseconds(0), ended("skipped")}});
   EXPECT_EQ(end.rank, 1);
   EXPECT_EQ(concluded(end).at("status"), "skipped");
   EXPECT_EQ(concluded(end).at("reason"), "rank 1 (host h): why skipped");
 }
 
-TEST_F(Ranks, WhoDidNotArriveIsWhoHasNotEnded) {
+TEST_F(Ranks, RankThatHasNotEndedDidNotArrive) {
   Script hung{std::nullopt, {}};
   hung.listens = false;
   hung.steps = 4;
@@ -202,21 +202,21 @@ TEST_F(Ranks, WhoDidNotArriveIsWhoHasNotEnded) {
                          "13)\nrank 0 (host h): why timeout"));
 }
 
-TEST_F(Ranks, OfSeveralWhoDidNotArriveTheOneThatCameLeastFar) {
+TEST_F(Ranks, AbsentRankWithTheFewestStepsIsNamed) {
   const auto end = watch({{milliseconds(0), ended("timeout", "timeout")},
                           {std::nullopt, {}, true, true, 5},
                           {std::nullopt, {}, true, true, 4}});
   EXPECT_EQ(end.rank, 2);
 }
 
-TEST_F(Ranks, WhoWaitedIsNamedWhereNobodyIsMissing) {
+TEST_F(Ranks, WaitingRankIsNamedIfNoneIsAbsent) {
   const auto end =
       watch({{milliseconds(0), ended("timeout", "timeout")}, {milliseconds(0), ended("timeout", "timeout")}});
   EXPECT_EQ(end.kind, RanksEnd::Kind::failed);
   EXPECT_EQ(concluded(end).at("status"), "timeout");
 }
 
-TEST_F(Ranks, TheTimeLimitIsThatOfTheWholeRun) {
+TEST_F(Ranks, TimeLimitAppliesToTheWholeRun) {
   RankLimits limits = kLimits;
   limits.timeout_s = 0.05;
   const auto end = watch({{std::nullopt, {}, true, true, 3}, {std::nullopt, {}, true, true, 2}}, limits);
@@ -226,7 +226,7 @@ TEST_F(Ranks, TheTimeLimitIsThatOfTheWholeRun) {
               StartsWith("rank 1 (host h): did not end within"));
 }
 
-TEST_F(Ranks, NobodyLingersAfterRank0) {
+TEST_F(Ranks, RankThatOutlivesRank0IsATimeout) {
   const auto end = watch({{milliseconds(0), ended("ok")}, {std::nullopt, {}}});
   EXPECT_EQ(end.kind, RanksEnd::Kind::lingered);
   EXPECT_EQ(concluded(end).at("status"), "timeout");
@@ -242,7 +242,7 @@ TEST_F(Ranks, ALateFailureReplacesAGoodResult) {
   EXPECT_EQ(concluded(end).at("rank"), 1);
 }
 
-TEST_F(Ranks, WhoDoesNotAnswerIsGivenUp) {
+TEST_F(Ranks, UnresponsiveRankIsGivenUp) {
   Script silent{std::nullopt, {}};
   silent.answers = false;
   const auto start = Clock::now();
@@ -252,7 +252,7 @@ TEST_F(Ranks, WhoDoesNotAnswerIsGivenUp) {
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(3));
 }
 
-TEST_F(Ranks, ALostRankIsAFailedOne) {
+TEST_F(Ranks, LostRankIsAFailure) {
   const auto end =
       watch({{std::nullopt, {}}, {milliseconds(0), RankEnd{.lost = "the connection to it was closed"}}});
   EXPECT_EQ(concluded(end).at("reason"),
@@ -260,7 +260,7 @@ TEST_F(Ranks, ALostRankIsAFailedOne) {
   EXPECT_EQ(concluded(end).at("cause"), "lost");
 }
 
-TEST_F(Ranks, OfALostRankWhatWasLastSeenIsTold) {
+TEST_F(Ranks, LostRankIsReportedWithItsLastStepAndLog) {
   RankEnd lost{.log = "its last words", .lost = "the connection to it was closed"};
   const Json result = concluded(watch({{std::nullopt, {}}, {milliseconds(0), lost, true, true, 4}}));
   EXPECT_EQ(result.at("reason"),
@@ -268,7 +268,7 @@ TEST_F(Ranks, OfALostRankWhatWasLastSeenIsTold) {
             "last lines of ranks/1/log.txt:\nits last words");
 }
 
-TEST_F(Ranks, ARanksOwnFailureComesBeforeOneFromOutside) {
+TEST_F(Ranks, OwnFailureComesBeforeAnExternalEnd) {
   const auto end = watch({{milliseconds(0), died(SIGTERM)}, {milliseconds(100), died(SIGSEGV)}});
   EXPECT_EQ(end.rank, 1);
   EXPECT_FALSE(concluded(end).contains("cause"));
@@ -276,7 +276,7 @@ TEST_F(Ranks, ARanksOwnFailureComesBeforeOneFromOutside) {
 
 /// A signal to a whole job reaches one rank before another. Whichever rank ends first, if the signal comes
 /// within the grace period, the run counts as interrupted.
-TEST_F(Ranks, AnEndFromOutsideIsASignalsWhereverThatIsHeardFirst) {
+TEST_F(Ranks, ExternalEndNearASignalCountsAsInterrupted) {
   const RankEnd exited{.end = {.code = 128 + SIGTERM}, .problem = "wrote no result"};
   const RankEnd killed{
       .end = {.kind = ProcessEnd::Kind::signalled, .signal = SIGKILL, .out_of_memory = false},
@@ -292,7 +292,7 @@ TEST_F(Ranks, AnEndFromOutsideIsASignalsWhereverThatIsHeardFirst) {
     }
 }
 
-TEST_F(Ranks, OutOfMemoryIsARanksOwnEnd) {
+TEST_F(Ranks, OutOfMemoryIsAnOwnFailure) {
   RankEnd killed = died(SIGKILL);
   killed.end.out_of_memory = true;
   const Json result = concluded(watch({{std::nullopt, {}}, {milliseconds(0), killed}}));
@@ -302,7 +302,7 @@ TEST_F(Ranks, OutOfMemoryIsARanksOwnEnd) {
   EXPECT_FALSE(result.contains("cause"));
 }
 
-TEST_F(Ranks, ARunThatSavesHasTimeToDoSo) {
+TEST_F(Ranks, RunThatSavesGetsTimeToFinish) {
   RankLimits limits = kLimits;
   limits.stop_grace_s = 3;
   Script saving{milliseconds(600), died(SIGTERM)};

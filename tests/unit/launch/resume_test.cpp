@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 
 class Resume : public testing::Launch {};
 
-TEST_F(Resume, OfAWholeReportRunsNothing) {
+TEST_F(Resume, CompleteReportRunsNothing) {
   run(experiment({"a", "crash"}, 2));
   const std::string before = read_file(report() / "runs/01-a-r1/result.json");
   EXPECT_FALSE(run(experiment({"a", "crash"}, 2), resuming()).all_ok)
@@ -27,7 +27,7 @@ TEST_F(Resume, OfAWholeReportRunsNothing) {
   EXPECT_EQ(read_file(report() / "runs/01-a-r1/result.json"), before);
 }
 
-TEST_F(Resume, RunsWhatIsMissing) {
+TEST_F(Resume, RunsOnlyMissingRuns) {
   run(experiment({"a", "b"}, 2));
   fs::remove(report() / "runs/01-a-r2/result.json");
   fs::remove_all(report() / "runs/02-b-r1");
@@ -50,14 +50,14 @@ TEST_F(Resume, RunsChangedSpecsAgain) {
   EXPECT_TRUE(fs::exists(report() / "replaced/02-b-r1/result.json"));
 }
 
-TEST_F(Resume, SetsAsideWhatIsNoLongerPartOfTheExperiment) {
+TEST_F(Resume, SetsAsideRunsThatLeftTheExperiment) {
   run(experiment({"a", "b"}, 2));
   run(experiment({"renamed"}, 1), resuming());
   EXPECT_THAT(starts(), ElementsAre("01-renamed-r1", "00-base-drift"));
   EXPECT_EQ(load_report(report()).runs.size(), 3);
 }
 
-TEST_F(Resume, AfterAPluginChangedRunsItAgain) {
+TEST_F(Resume, RungWithAChangedPluginIsRunAgain) {
   write_file(folder_ / "plugin.so", "one");
   setenv("FAKE_PLUGIN", (folder_ / "plugin.so").c_str(), 1);
   const auto e = experiment({"plugin", "other"});
@@ -82,7 +82,7 @@ TEST_F(Resume, ReadsPluginsAndResultsOnce) {
   EXPECT_EQ(results.of("result.json"), 2) << "once to see that the run is done, once for the gate";
 }
 
-TEST_F(Resume, AfterDataChangedRunsItAgain) {
+TEST_F(Resume, RunsWithChangedDataAreRunAgain) {
   write_file(folder_ / "text.txt", "one");
   auto e = experiment({"a", "b"});
   e.base =
@@ -97,7 +97,7 @@ TEST_F(Resume, AfterDataChangedRunsItAgain) {
   EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-a-r1", "02-b-r1", "00-base-drift"));
 }
 
-TEST_F(Resume, KeepsWhatCannotBePlannedNow) {
+TEST_F(Resume, KeepsRunsThatCannotBePlannedNow) {
   const fs::path checkpoint = folder_ / "model.safetensors";
   setenv("FAKE_CHECKPOINT", checkpoint.c_str(), 1);
   write_file(checkpoint, "weights");
@@ -129,7 +129,7 @@ TEST_F(Resume, OnlyWithResumeKeepsThePlansOfTheOthers) {
       << "the plan of the old settings is dropped";
 }
 
-TEST_F(Resume, RunsOfTwoBuildsAreSaidToBeThat) {
+TEST_F(Resume, RunsOfTwoBuildsGiveAWarning) {
   run(experiment({"a"}));
   const fs::path file = report() / "context.json";
   Json context = read_json(file);
@@ -163,7 +163,7 @@ TEST_F(Resume, KeepsTheArguments) {
   EXPECT_EQ(load_report(report()).experiment.arguments.at("layers"), 4);
 }
 
-TEST_F(Resume, StaysOnTheMachine) {
+TEST_F(Resume, RefusesAnotherMachine) {
   run(experiment({"a"}));
   setenv("FAKE_CPU", "another", 1);
   EXPECT_THAT(error_of([&] { run(experiment({"b"}), resuming()); }),
@@ -171,7 +171,7 @@ TEST_F(Resume, StaysOnTheMachine) {
   EXPECT_EQ(load_report(report()).variants.at(1).name, "a") << "a refused resume changes nothing";
 }
 
-TEST_F(Resume, AMachineWhoseDescriptionWasChangedIsLookedAtAgain) {
+TEST_F(Resume, ChangedMachineDescriptionIsMadeAgain) {
   run(experiment({"a"}));
   const fs::path context = report() / "context.json";
   std::string content = read_file(context);
@@ -184,7 +184,7 @@ TEST_F(Resume, AMachineWhoseDescriptionWasChangedIsLookedAtAgain) {
   EXPECT_EQ(load_report(report()).context.at("cpu").at("name"), "fake");
 }
 
-TEST_F(Resume, ATornJournalIsPassedOver) {
+TEST_F(Resume, TornLineOfTheJournalIsSkipped) {
   run(experiment({"a"}));
   const fs::path journal = report() / "journal.jsonl";
   const std::string whole = read_file(journal);
@@ -207,7 +207,7 @@ class Restarts : public testing::Launch {
   }
 };
 
-TEST_F(Restarts, AFaultStartsARunAgainWhichATooOftenLostOneEnds) {
+TEST_F(Restarts, FaultsRestartARunUntilTheLimit) {
   EXPECT_FALSE(run(saving({"crash", "exit3", "good"})).all_ok);
   EXPECT_THAT(starts(), ElementsAre("00-base-r1", "01-crash-r1", "01-crash-r1", "01-crash-r1", "02-exit3-r1",
                                     "02-exit3-r1", "02-exit3-r1", "03-good-r1"));
@@ -220,7 +220,7 @@ TEST_F(Restarts, AFaultStartsARunAgainWhichATooOftenLostOneEnds) {
   EXPECT_EQ(analyze(load_report(report())).missing_runs, 0) << "the result has the checksum from the journal";
 }
 
-TEST_F(Restarts, WhatARunSaysOfItselfIsNoFault) {
+TEST_F(Restarts, ReportedFailuresDoNotRestartARun) {
   run(saving({"failed", "oom", "skip"}));
   EXPECT_EQ(starts().size(), 4);
   EXPECT_THAT(events("restarted"), IsEmpty());

@@ -47,7 +47,7 @@ TEST_F(ScheduleTest, FirstRoundGateRoundsDrift) {
                           "01-wider-r2", "02-same-r2", "00-base-drift"));
 }
 
-TEST_F(ScheduleTest, TheBaseRunsOnceMoreOnlyWhereItsSpeedIsCompared) {
+TEST_F(ScheduleTest, BaseRunsAgainOnlyIfItsSpeedIsCompared) {
   EXPECT_THAT(ids(Schedule(variants_, 1, {"base"}).all(plans())), ElementsAre("00-base-r1")) << "alone";
   auto failed = plans();
   failed[1].reset();
@@ -60,7 +60,7 @@ TEST_F(ScheduleTest, TheBaseRunsOnceMoreOnlyWhereItsSpeedIsCompared) {
       << "a drift run would take as long as the training";
 }
 
-TEST_F(ScheduleTest, NothingForAVariantWithoutAPlan) {
+TEST_F(ScheduleTest, VariantWithoutAPlanIsNotScheduled) {
   auto plans = this->plans();
   plans[1].reset();
   plans[0].reset();
@@ -74,7 +74,7 @@ TEST_F(ScheduleTest, OnlyKeepsTheBase) {
               HasSubstr("did you mean 'wider'?"));
 }
 
-TEST_F(ScheduleTest, OnlyTakesPatterns) {
+TEST_F(ScheduleTest, OnlyAcceptsPatterns) {
   const Schedule schedule(variants_, 1, {"*e", "wid[de]r"});
   EXPECT_THAT(schedule.only(), ElementsAre("base", "same", "wider"));
   EXPECT_THAT(ids(schedule.round(0, plans())), ElementsAre("00-base-r1", "01-wider-r1", "02-same-r1"));
@@ -85,7 +85,7 @@ TEST_F(ScheduleTest, OnlyTakesPatterns) {
   EXPECT_THAT(Schedule(variants, 1, {"s*"}).only(), ElementsAre("s*")) << "a name is not read as a pattern";
 }
 
-TEST_F(ScheduleTest, SpecsSayWhichOfTheRunsTheyAre) {
+TEST_F(ScheduleTest, SpecsDescribeTheirPlaceInTheSchedule) {
   const Schedule schedule(variants_, 3, {});
   const auto jobs = schedule.all(plans());
   EXPECT_EQ(schedule.describe(jobs.front().spec), "round 1/3");

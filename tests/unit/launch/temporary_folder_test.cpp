@@ -49,7 +49,7 @@ class TemporaryFolders : public ::testing::Test {
   const TemporaryFolder all_;
 };
 
-TEST_F(TemporaryFolders, AKilledProgramsFolderIsRemovedByTheNextOne) {
+TEST_F(TemporaryFolders, FolderOfAKilledProgramIsRemovedByTheNext) {
   const pid_t dead = holder(), alive = holder();
   EXPECT_EQ(count(), 2);
   end(dead);
@@ -61,7 +61,7 @@ TEST_F(TemporaryFolders, AKilledProgramsFolderIsRemovedByTheNextOne) {
   EXPECT_EQ(count(), 0);
 }
 
-TEST_F(TemporaryFolders, WhatIsNotOursStays) {
+TEST_F(TemporaryFolders, OtherFilesAreKept) {
   fs::create_directory(all_ / "optrush-other");
   write_file(all_ / "optrush-tmp-file", "");
   fs::create_directory_symlink(all_ / "optrush-other", all_ / "optrush-tmp-link");
