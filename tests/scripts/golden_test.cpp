@@ -51,7 +51,7 @@ std::string portable(std::string text) {
 
 class Golden : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Golden, PrintsWhatItsHeadSays) {
+TEST_P(Golden, OutputMatchesTheHeaderOfTheScript) {
   const fs::path script = kScripts / GetParam();
   const TemporaryFolder plugins;
   testing::write_described_plugins(plugins.path());

@@ -36,7 +36,7 @@ Attended attend(const AttentionInputs& in, bool lse) {
   return {result.out.detach(), lse ? result.lse.detach() : Tensor(), {q.grad(), k.grad(), v.grad()}};
 }
 
-TEST(PlainAttention, IsItsFormula) {
+TEST(PlainAttention, MatchesTheFormula) {
   for (const auto& shape : shapes()) {
     SCOPED_TRACE(named(shape));
     const auto inputs = attention_inputs(shape, at::kDouble);
@@ -46,7 +46,7 @@ TEST(PlainAttention, IsItsFormula) {
   }
 }
 
-TEST(PlainAttention, SeesAWindow) {
+TEST(PlainAttention, AppliesTheWindow) {
   for (const int64_t window : {1, 5, 11, 12, 40}) {
     auto inputs = attention_inputs({.causal = true}, at::kDouble);
     inputs.args.window = window;
@@ -88,7 +88,7 @@ TEST(PlainAttention, CapsScoresBeforeTheMask) {
   }
 }
 
-TEST(AttentionForwardBackward, AWindowWithoutACausalMaskHidesWhatIsBehindIt) {
+TEST(AttentionForwardBackward, WindowWithoutACausalMaskMatchesTheFormula) {
   for (const int64_t window : {1, 5, 12}) {
     auto inputs = attention_inputs({.causal = false}, at::kDouble);
     inputs.args.window = window;
@@ -99,7 +99,7 @@ TEST(AttentionForwardBackward, AWindowWithoutACausalMaskHidesWhatIsBehindIt) {
   }
 }
 
-TEST(PlainAttention, ItsLogSumExpHasADerivative) {
+TEST(PlainAttention, LogSumExpIsDifferentiable) {
   auto inputs = attention_inputs({.width = 2}, at::kDouble);
   inputs.args.lse = true;
   const auto lse_of = [&](const Tensor& q) {
@@ -112,7 +112,7 @@ TEST(PlainAttention, ItsLogSumExpHasADerivative) {
   EXPECT_NEAR((q.grad() * direction).sum().item<double>(), change.sum().item<double>() / (2 * kStep), 1e-8);
 }
 
-TEST(AttentionForwardBackward, ForwardIsAttentionWithItsLogSumExp) {
+TEST(AttentionForwardBackward, ForwardEqualsAttentionWithLogSumExp) {
   const auto halves = plain::attention_forward_backward();
   for (const auto& shape : shapes()) {
     SCOPED_TRACE(named(shape));
@@ -127,7 +127,7 @@ TEST(AttentionForwardBackward, ForwardIsAttentionWithItsLogSumExp) {
   }
 }
 
-TEST(AttentionForwardBackward, BackwardIsAutograds) {
+TEST(AttentionForwardBackward, BackwardEqualsAutograd) {
   for (const auto& shape : shapes()) {
     SCOPED_TRACE(named(shape));
     const auto inputs = attention_inputs(shape, at::kDouble);
@@ -137,7 +137,7 @@ TEST(AttentionForwardBackward, BackwardIsAutograds) {
   }
 }
 
-TEST(AttentionForwardBackward, TypesAreThoseOfTheInputs) {
+TEST(AttentionForwardBackward, TypesFollowTheInputs) {
   for (const auto& [type, of_lse] : {std::pair(at::kDouble, at::kDouble), std::pair(at::kFloat, at::kFloat),
                                      std::pair(at::kBFloat16, at::kFloat)}) {
     const auto inputs = attention_inputs({}, type);
@@ -148,7 +148,7 @@ TEST(AttentionForwardBackward, TypesAreThoseOfTheInputs) {
   }
 }
 
-TEST(AttentionForwardBackward, ARingOfPartsIsTheWhole) {
+TEST(AttentionForwardBackward, RingOfPartsEqualsTheWhole) {
   for (const auto& shape : {AttentionShape{.causal = true}, AttentionShape{.groups = 4, .causal = true},
                             AttentionShape{.causal = false}, AttentionShape{.keys = 13, .causal = false}})
     for (const int64_t parts : {2, 3, 4}) {
@@ -201,7 +201,7 @@ Attended documents_alone(const AttentionInputs& in) {
   return result;
 }
 
-TEST(PackedDocuments, AreAttendedToAsTheyAreAlone) {
+TEST(PackedDocuments, EqualSeparateDocuments) {
   for (const bool causal : {true, false}) {
     const auto inputs = packed(causal);
     const auto alone = documents_alone(inputs);

@@ -43,7 +43,7 @@ TEST(CallPlugin, KeepsTheCodeOfAnError) {
   EXPECT_EQ(code([] { throw 42; }), "invalid_plugin");
 }
 
-TEST(CallPlugin, KeepsAPlaceThatIsThere) {
+TEST(CallPlugin, KeepsAnExistingPlace) {
   EXPECT_EQ(arrives_as<Error>([] { throw Error("no", "", "layers.3"); }), "layers.3: no");
 }
 

@@ -40,7 +40,7 @@ TEST_F(CheckCases, APluginIsCheckedInTheFormsOfItsDescription) {
       ElementsAre("types: activation_checkpointing", "types: activation_checkpointing(policy=every)"));
 }
 
-TEST_F(CheckCases, OptionsThatWereAskedForAreItsOnlyForm) {
+TEST_F(CheckCases, RequestedOptionsAreTheOnlyForm) {
   EXPECT_THAT(ids({{"activation_checkpointing", {{"every", 3}}}}, {CheckKind::types}),
               ElementsAre("types: activation_checkpointing(every=3)"));
   EXPECT_THAT(ids({{"activation_checkpointing"}, {"lora", {{"rank", 4}}}}, {CheckKind::types}),
@@ -49,7 +49,7 @@ TEST_F(CheckCases, OptionsThatWereAskedForAreItsOnlyForm) {
       << "a plugin gets its own options";
 }
 
-TEST_F(CheckCases, APairIsOfAPluginThatWasAskedForAndAnyOther) {
+TEST_F(CheckCases, PairsHaveARequestedPluginAndAnyOther) {
   const auto pairs = ids({{"lora", {{"rank", 4}}}}, {CheckKind::pair});
   EXPECT_THAT(pairs, Contains("pair: activation_checkpointing(policy=every) + lora(rank=4)"));
   for (const auto& id : pairs) EXPECT_THAT(id, HasSubstr("lora(rank=4)"));
@@ -65,7 +65,7 @@ TEST_F(CheckCases, WithoutValuesIsPartOfEachCase) {
 }
 
 /// In fewer bits, tokens go to other experts, so values are not compared. A GPU computes these cases as well.
-TEST_F(CheckCases, OnlyADeviceThatComputesNothingSkipsMixturesOfExperts) {
+TEST_F(CheckCases, OnlyADeviceWithoutValuesSkipsMixturesOfExperts) {
   for (const bool computes : {true, false}) {
     size_t mixtures = 0;
     const CheckRequest request{
@@ -99,7 +99,7 @@ TEST_F(CheckCases, ASkippedCaseHasACode) {
       << "dpo trains on other data";
 }
 
-TEST_F(CheckCases, TheEndOfACaseIsReadAsItIsWritten) {
+TEST_F(CheckCases, EndOfACaseRoundTrips) {
   EXPECT_FALSE(to_json(CaseEnd{CaseStatus::ok, "losses are equal"}).contains("code"));
   const CaseEnd ended = ended_by(Error(ErrorCode::wrong_result, "differs"), CaseStatus::failed);
   const Json json = to_json(ended);
@@ -112,7 +112,7 @@ TEST_F(CheckCases, TheEndOfACaseIsReadAsItIsWritten) {
               HasSubstr("seconds"));
 }
 
-TEST_F(CheckCases, APluginThatIsNotThereIsAnError) {
+TEST_F(CheckCases, MissingPluginIsAnError) {
   EXPECT_THAT(testing::error_of([&] { ids({{"loar"}}, {}); }), HasSubstr("lora"));
 }
 }  // namespace

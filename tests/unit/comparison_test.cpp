@@ -126,7 +126,7 @@ class Reader {
   std::vector<std::string> ends_;
 };
 
-TEST(Comparison, ItsHeadlineSaysWhatItsTableSays) {
+TEST(Comparison, HeadlineMatchesTheTable) {
   for (uint64_t seed = 0; seed < 60 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Dice dice(seed);

@@ -9,17 +9,17 @@
 
 namespace optrush {
 namespace {
-class Wishes : public ::testing::Test {
+class EnvironmentSettings : public ::testing::Test {
  protected:
-  Wishes() { forget(); }
-  ~Wishes() override { forget(); }
+  EnvironmentSettings() { forget(); }
+  ~EnvironmentSettings() override { forget(); }
   static void forget() {
     for (const char* name : {"OMP_NUM_THREADS", "TORCHELASTIC_RUN_ID", "OPTRUSH_COLLECTIVE_TIMEOUT"})
       unsetenv(name);
   }
 };
 
-TEST(ShareOfCores, IsEvenUnlessTheLauncherBound) {
+TEST(ShareOfCores, IsEvenUnlessTheLauncherBindsCores) {
   EXPECT_EQ(share_of_cores(4, 16, 16), 4);
   EXPECT_EQ(share_of_cores(4, 2, 2), 1) << "more ranks than cores";
   EXPECT_EQ(share_of_cores(4, 4, 16), 4) << "bound to a quarter of the launcher's cores";
@@ -27,7 +27,7 @@ TEST(ShareOfCores, IsEvenUnlessTheLauncherBound) {
   EXPECT_EQ(share_of_cores(2, 1, 64), 1) << "bound to one core";
 }
 
-TEST_F(Wishes, ForThreadsAreHeard) {
+TEST_F(EnvironmentSettings, NumberOfThreadsIsRead) {
   EXPECT_EQ(asked_threads(), 0);
   EXPECT_EQ(usual_threads(1), usable_cores());
   EXPECT_EQ(usual_threads(1'000'000), 1);
@@ -43,7 +43,7 @@ TEST_F(Wishes, ForThreadsAreHeard) {
   }
 }
 
-TEST_F(Wishes, TorchrunsOneThreadIsNone) {
+TEST_F(EnvironmentSettings, SingleThreadOfTorchrunIsIgnored) {
   setenv("TORCHELASTIC_RUN_ID", "none", 1);
   setenv("OMP_NUM_THREADS", "1", 1);
   EXPECT_EQ(asked_threads(), 0);
@@ -51,7 +51,7 @@ TEST_F(Wishes, TorchrunsOneThreadIsNone) {
   EXPECT_EQ(asked_threads(), 2);
 }
 
-TEST_F(Wishes, ForTheTimeOfACollectiveAreHeard) {
+TEST_F(EnvironmentSettings, CollectiveTimeoutIsRead) {
   EXPECT_EQ(collective_timeout().count(), 60);
   setenv("OPTRUSH_COLLECTIVE_TIMEOUT", "900", 1);
   EXPECT_EQ(collective_timeout().count(), 900);

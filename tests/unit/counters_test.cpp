@@ -21,7 +21,7 @@ Json counter_of(const Json& counters, const std::string& plugin, const std::stri
   throw std::runtime_error("no counter '" + name + "'");
 }
 
-TEST(Counters, OfAStepAreWhatTheTimedStepsAdded) {
+TEST(Counters, CountersOfAStepCoverOnlyTimedSteps) {
   RunSpec spec = nano_spec();
   spec.train.warmup = 3;
   spec.train.steps = 4;
@@ -50,9 +50,9 @@ TEST(Counters, OfAStepAreWhatTheTimedStepsAdded) {
   EXPECT_GT(forwards, 2 * 7);
 }
 
-TEST(Counters, ARunWithoutAnyHasNone) { EXPECT_FALSE(Trained(nano_spec()).train().contains("counters")); }
+TEST(Counters, RunWithoutCountersHasNone) { EXPECT_FALSE(Trained(nano_spec()).train().contains("counters")); }
 
-TEST(Counters, WhatIsNotFiniteOrThrowsIsAnErrorWithThePlugin) {
+TEST(Counters, NonFiniteOrThrowingCounterNamesThePlugin) {
   const auto error = [](const std::function<double()>& read) {
     return error_of(
         [&] { counters_of(nano_spec(), [&](Recipe& recipe) { recipe.counter({.name = "bad"}, read); }); });
@@ -88,7 +88,7 @@ TEST(Counters, NamesAreBounded) {
   EXPECT_NE(error({.name = "good", .unit = std::string(17, 'x')}).find("has the unit"), std::string::npos);
 }
 
-TEST(Counters, RanksBecomeOneNumberAsThePluginWants) {
+TEST(Counters, RanksAreCombinedAsThePluginDeclares) {
   const auto rank = [](double value) {
     std::vector<CounterResult> counters;
     for (const char* how : {"sum", "mean", "max"})
@@ -106,7 +106,7 @@ TEST(Counters, RanksBecomeOneNumberAsThePluginWants) {
             std::string::npos);
 }
 
-TEST(Counters, OffloadTellsWhatItMoves) {
+TEST(Counters, OffloadCountsMovedBytes) {
   RunSpec spec = nano_spec({{"activation_checkpointing", {{"policy", "offload"}}}});
   spec.train.steps = 3;
   const double once =

@@ -143,7 +143,7 @@ TEST_F(CpuInfoTest, NamesTheSystem) {
   EXPECT_EQ(operating_system(root_.path()), "Debian GNU/Linux 12 (bookworm)");
 }
 
-TEST(ThisCpu, IsRead) {
+TEST(ThisCpu, IsReadable) {
   const CpuInfo cpu = read_cpu();
   EXPECT_GE(cpu.threads, 1);
   EXPECT_GE(cpu.threads, cpu.cores);

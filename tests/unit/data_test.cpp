@@ -59,7 +59,7 @@ class Data : public ::testing::Test {
   const fs::path folder_ = temporary_.path();
 };
 
-TEST(Permutation, IsOneForEverySize) {
+TEST(Permutation, IsBijectiveForEverySize) {
   for (const uint64_t n : {1, 2, 3, 7, 64, 65, 1000}) {
     std::vector<uint64_t> places(n);
     for (uint64_t i = 0; i < n; ++i) places[i] = permuted(i, n, 5);
@@ -71,7 +71,7 @@ TEST(Permutation, IsOneForEverySize) {
   EXPECT_NE(one, other);
 }
 
-TEST_F(Data, RandomTokensDependOnSeedSampleAndPositionAlone) {
+TEST_F(Data, RandomTokensDependOnlyOnSeedSampleAndPosition) {
   const auto source = open_source({}, 7, 97, 33);
   const auto tokens = sample(*source, 5, 33);
   EXPECT_EQ(sample(*open_source({}, 7, 97, 33), 5, 33), tokens);
@@ -102,7 +102,7 @@ TEST_F(Data, TextIsReadInWindowsOncePerEpoch) {
   }
 }
 
-TEST_F(Data, FolderIsJoinedInOrderOfPathsByZeros) {
+TEST_F(Data, FilesOfAFolderAreJoinedInPathOrderByZeros) {
   write("b.h", "BB");
   write("a/z.h", "zz");
   write("a/empty.h", "");
@@ -118,7 +118,7 @@ TEST_F(Data, FolderIsJoinedInOrderOfPathsByZeros) {
   EXPECT_THAT(windows, ::testing::UnorderedElementsAre("zz", "\0B"s, "B\0"s, "C\xc3"));
 }
 
-TEST_F(Data, TextErrorsNameThePlaceAndTheCure) {
+TEST_F(Data, TextErrorsNameThePlaceAndTheFix) {
   const auto open = [&](DataSpec data, int64_t vocab_size = 256, int64_t length = 4) {
     return error_of(
         [&] { sample(*open_source(data, 1, vocab_size, length), 0, static_cast<size_t>(length)); });
@@ -149,7 +149,7 @@ TEST_F(Data, TextThatShrinksIsAnError) {
   EXPECT_THAT(error_of([&] { sample(*source, 0, 8); }), HasSubstr("became shorter"));
 }
 
-TEST(Utf8, FindsWhatIsInvalid) {
+TEST(Utf8, FindsInvalidBytes) {
   constexpr size_t kValid = std::string::npos;
   const auto whole = [](std::string_view text) { return invalid_utf8(text, false, false); };
   for (const auto* text : {"", "plain", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
@@ -176,7 +176,7 @@ TEST(Utf8, FindsWhatIsInvalid) {
   EXPECT_EQ(invalid_utf8("ok \xe2\x82", false, false), 3u);
 }
 
-TEST_F(Data, TokenFilesOfBothWidthsComeBack) {
+TEST_F(Data, TokenFilesOfBothWidthsRoundTrip) {
   for (const uint32_t vocab_size : {65536u, 65537u}) {
     std::vector<uint32_t> tokens(40);
     std::iota(tokens.begin(), tokens.end(), vocab_size - 40);

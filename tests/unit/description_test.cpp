@@ -13,12 +13,12 @@ using ::testing::HasSubstr;
 
 const MachineOffer kEverything{"", "", "", 90};
 
-TEST(Needs, MetByAMachineThatHasEverything) {
+TEST(Needs, AreMetByACompleteMachine) {
   EXPECT_EQ(unmet_needs({}, {"no driver", "no Python", "no g++", 0}), "");
   EXPECT_EQ(unmet_needs({"cuda", "sm_80", "sm_90", "python", "compiler"}, kEverything), "");
 }
 
-TEST(Needs, EveryUnmetOneIsNamedWithItsReason) {
+TEST(Needs, EveryUnmetNeedHasItsReason) {
   const MachineOffer offer{"no NVIDIA driver", "torch is not installed", "g++ was not found", 0};
   EXPECT_EQ(unmet_needs({"cuda", "python", "compiler"}, offer),
             "needs CUDA: no NVIDIA driver; needs Python: torch is not installed; "
@@ -37,7 +37,7 @@ std::string note(const std::string& needs) {
          needs + "}";
 }
 
-TEST(Description, AnEffectIsThatOfThePluginOrTheWiderOneOfAChoice) {
+TEST(Description, EffectIsTheWidestOfPluginAndChoices) {
   const auto plugin =
       parse_description(R"({"api":)" + std::to_string(host_api()) + R"(,"abi":"x"})" + "\n" + R"({
     "name": "p", "version": "1", "summary": "s", "kind": "optimization", "effect": "rounding", "options": [

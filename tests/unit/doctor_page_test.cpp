@@ -26,7 +26,7 @@ Json context() {
     "warnings": []})");
 }
 
-TEST(DoctorPage, OfACpu) {
+TEST(DoctorPage, ShowsACpu) {
   EXPECT_EQ(doctor_page(context()),
             "            Optimization Rush 0.1.0 on h, Debian, Linux 6.1 x86_64\n"
             "\n"
@@ -49,7 +49,7 @@ TEST(DoctorPage, OfACpu) {
             "            charts: vl-convert 1.9.0\n");
 }
 
-TEST(DoctorPage, OfAGpu) {
+TEST(DoctorPage, ShowsAGpu) {
   Json json = context();
   json["no_cuda"] = nullptr;
   json["gpus"] =
@@ -68,7 +68,7 @@ TEST(DoctorPage, OfAGpu) {
   EXPECT_THAT(page, Not(HasSubstr("not usable")));
 }
 
-TEST(DoctorPage, WhatIsMissingIsNamed) {
+TEST(DoctorPage, MissingPartsAreNamed) {
   Json json = context();
   json["plugins"] = Json::array();
   json["python"] = {

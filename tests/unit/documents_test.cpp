@@ -54,7 +54,7 @@ TEST_F(DocumentsTest, EachFormIsRead) {
   EXPECT_EQ(read.vocab_size(), 301);
 }
 
-TEST_F(DocumentsTest, ALossIsTakenOnTheSpansThatAreNamed) {
+TEST_F(DocumentsTest, LossIsTakenOnTheNamedSpans) {
   const auto read = [&](const std::string& spans) {
     return documents(R"({"tokens": [10, 11, 12, 13, 14, 15, 16], "trained": )" + spans + "}");
   };
@@ -102,7 +102,7 @@ TEST_F(DocumentsTest, EachFileOfAFolderIsADocument) {
               testing::is_error("invalid_file", "d.txt", "0"));
 }
 
-TEST_F(DocumentsTest, NonsenseIsRefusedWithItsLine) {
+TEST_F(DocumentsTest, InvalidLinesAreRefusedWithTheirNumber) {
   EXPECT_THAT(refusal("{\"text\": \"a\"}\n{\"text\": 3}"), HasSubstr("data.jsonl:2"));
   EXPECT_THAT(refusal("{\"text\": \"a\"}\n{\"text\": 3}"), HasSubstr("'text' must be a string"));
   EXPECT_THAT(refusal("[1]"), HasSubstr("JSON array"));
@@ -149,7 +149,7 @@ TEST_F(DocumentsTest, ASequenceIsADocumentWithPadding) {
   EXPECT_EQ(rows.description(), "1 document in 1 sequence, 60 % of their positions filled");
 }
 
-TEST_F(DocumentsTest, DocumentsOfASequenceBeginAnew) {
+TEST_F(DocumentsTest, PositionsRestartWithEachDocumentOfASequence) {
   const auto lay = [](std::span<const int64_t>, int64_t) { return Rows{{1, 0}}; };
   const DocumentRows rows(documents("{\"tokens\": [1, 2, 3]}\n{\"tokens\": [4, 5]}"), 5, 1, lay);
   const Filled filled(rows, 0, 5);
@@ -161,7 +161,7 @@ TEST_F(DocumentsTest, DocumentsOfASequenceBeginAnew) {
   EXPECT_EQ(rows.longest(), 2);
 }
 
-TEST_F(DocumentsTest, LongOnesAreCutAndPromptsThatFillASequenceLeftOut) {
+TEST_F(DocumentsTest, LongDocumentsAreCutAndPromptsThatFillASequenceSkipped) {
   const DocumentRows rows(documents(R"({"tokens": [1, 2, 3, 4, 5, 6]}
 {"tokens": [1, 2, 3, 4, 5], "prompt_tokens": 4}
 {"tokens": [1, 2, 3, 4, 5], "prompt_tokens": 3}
@@ -214,7 +214,7 @@ TEST_F(DocumentsTest, APairIsTwoAnswersToOnePrompt) {
   refused(R"({"tokens": [1, 2]})", "'prompt' is missing");
 }
 
-TEST_F(DocumentsTest, TextsMakePairsOfTheirHalves) {
+TEST_F(DocumentsTest, TextsArePairedByTheirHalves) {
   written("abcd", "texts/1.txt");
   written("vwxyz", "texts/2.txt");
   const Documents read(folder_ / "texts", {}, 1000, Documents::Form::pairs);
@@ -264,7 +264,7 @@ TEST_F(DocumentsTest, PairsStayTogether) {
               testing::is_error("invalid_value", "validate.sequences"));
 }
 
-TEST_F(DocumentsTest, PairsThatAreAlikeWithinASequenceAreLeftOut) {
+TEST_F(DocumentsTest, PairsThatAreEqualWithinASequenceAreSkipped) {
   const std::string fine = R"({"prompt": [1, 2], "chosen": [3, 4, 5], "rejected": [3, 4, 6]})";
   const std::string cut = R"({"prompt": [1, 2], "chosen": [3, 4, 7, 8], "rejected": [3, 4, 7, 9]})";
   const std::string same = R"({"prompt": [1, 2], "chosen": [3], "rejected": [3]})";
@@ -284,7 +284,7 @@ TEST_F(DocumentsTest, PairsThatAreAlikeWithinASequenceAreLeftOut) {
                                HasSubstr("identical answers: "), HasSubstr("beyond the sequence length")));
 }
 
-TEST_F(DocumentsTest, TextBesideATokenizerIsRefused) {
+TEST_F(DocumentsTest, TextIsRefusedIfTheModelHasATokenizer) {
   const auto refused = [&](const std::string& line, Documents::Form form) {
     EXPECT_THAT(error_of([&] { Documents(written(line), {}, 100, form, "llama"); }),
                 ::testing::AllOf(HasSubstr("data.jsonl:1"), HasSubstr("read as bytes"),
@@ -301,7 +301,7 @@ TEST_F(DocumentsTest, TextBesideATokenizerIsRefused) {
   EXPECT_EQ(tokens.count(), 1);
 }
 
-TEST_F(DocumentsTest, ALineThatIsNoDocumentSaysWhatItHas) {
+TEST_F(DocumentsTest, LineThatIsNotADocumentNamesItsFields) {
   EXPECT_THAT(refusal(R"({"question": "a", "answer": "b"})"), HasSubstr("it has 'question', 'answer'"));
   for (const char* chat :
        {R"({"messages": []})", R"({"conversations": [{"from": "human", "value": "a"}]})",
@@ -316,7 +316,7 @@ TEST_F(DocumentsTest, ALineThatIsNoDocumentSaysWhatItHas) {
       << "a byte order mark, and line ends of Windows";
 }
 
-TEST_F(DocumentsTest, APluginThatLaysThemWronglyIsNamed) {
+TEST_F(DocumentsTest, PluginWithAnInvalidLayoutIsNamed) {
   const auto refusal = [&](const Rows& rows) {
     return error_of([&] {
       DocumentRows(documents("{\"tokens\": [1, 2, 3]}\n{\"tokens\": [4, 5]}"), 2, 1,
@@ -360,7 +360,7 @@ TEST_F(DocumentsTest, BatchesCountTheirLabelsAndNameTheirDocuments) {
         << "padding counts as a document, and all batches have the same number of documents";
 }
 
-TEST_F(DocumentsTest, NoDocumentIsValidatedOnTwice) {
+TEST_F(DocumentsTest, EachDocumentIsValidatedOnce) {
   RunSpec spec = nano_spec();
   spec.data = {.kind = "documents", .path = written(R"({"tokens": [1, 2, 3]}
 {"tokens": [4, 5, 6]}

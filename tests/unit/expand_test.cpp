@@ -44,7 +44,7 @@ std::vector<std::string> names(const std::vector<Variant>& variants) {
   return all;
 }
 
-TEST(Expand, TheBaseComesFirstAndAlone) {
+TEST(Expand, EmptyExperimentHasOnlyTheBase) {
   const auto variants = expand(with({}));
   ASSERT_EQ(variants.size(), 1U);
   EXPECT_EQ(variants[0].name, "base");
@@ -74,7 +74,7 @@ TEST(Expand, EqualStacksOfDifferentPartsAreRunOnce) {
   EXPECT_TRUE(variant_from_json(old, "test").has_own_runs()) << "old reports lack the field";
 }
 
-TEST(Expand, ACombinationOfPlainChoicesIsTheBase) {
+TEST(Expand, CombinationOfPlainChoicesEqualsTheBase) {
   const auto variants =
       expand(with({{.arrangement = Arrangement::grid,
                     .axes = {{rung("plain", {}), rung("a", {"a"})}, {rung("off", {}), rung("b", {"b"})}}},
@@ -83,7 +83,7 @@ TEST(Expand, ACombinationOfPlainChoicesIsTheBase) {
   EXPECT_THAT(owners(variants), ElementsAre(0, 0, 2, 3, 4, 2, 4));
 }
 
-TEST(Expand, WhatDiffersInAnythingIsRun) {
+TEST(Expand, StacksThatDifferInAnythingAreRun) {
   const Part of = {.arrangement = Arrangement::grid,
                    .axes = {{rung("s", {}, {{"train", {{"steps", 7}}}}), rung("t", {}, {{"timeout_s", 5.0}}),
                              rung("e", {}, {{"env", {{"A", "1"}}}}), rung("p", {"p"})}}};
@@ -94,12 +94,12 @@ TEST(Expand, WhatDiffersInAnythingIsRun) {
       ElementsAre(0, 1, 0));
 }
 
-TEST(Expand, EqualRungsOfOneLadderShowWhatChanceDoes) {
+TEST(Expand, EqualRungsOfOneLadderAreAllRun) {
   EXPECT_THAT(owners(expand(ladder({rung("one", {}), rung("two", {}), rung("a", {"a"})}))),
               ElementsAre(0, 1, 2, 3));
 }
 
-TEST(Expand, ARungSaysWhatItChanges) {
+TEST(Expand, VariantRecordsTheChangesOfItsRung) {
   Rung swap = rung("swap", {"b"}, {{"train", {{"micro_batch", 8}}}, {"device", "cpu"}});
   swap.replace = {"a"};
   const auto variants = expand(ladder({rung("first", {"a"}), swap}));
@@ -128,7 +128,7 @@ Rung external(const std::string& name) {
   return made;
 }
 
-TEST(Expand, AnExternalRungStandsBesideItsLadder) {
+TEST(Expand, ExternalRungIsNoStepOfItsLadder) {
   const auto variants = expand(ladder({rung("a", {"a"}), external("other"), rung("b", {"b"})}));
   ASSERT_EQ(names(variants), (std::vector<std::string>{"base", "a", "other", "b"}));
   EXPECT_EQ(variants[2].group, "external");
@@ -141,7 +141,7 @@ TEST(Expand, AnExternalRungStandsBesideItsLadder) {
   EXPECT_FALSE(variants[3].external);
 }
 
-TEST(Expand, AnExternalRungStandsBesideAFullStack) {
+TEST(Expand, ExternalRungOfAnAblationHasTheFullStack) {
   const auto variants = expand(with({{.arrangement = Arrangement::ablation,
                                       .rungs = {rung("x", {"a"}), external("other"), rung("y", {"b"})}}}));
   EXPECT_THAT(names(variants),
@@ -173,7 +173,7 @@ TEST(Expand, AnExternalRungSurvivesJson) {
   EXPECT_EQ(variant_from_json(to_json(variant), "test").external, variant.external);
 }
 
-TEST(Expand, TheEnvironmentIsPutOverThatOfTheRungsBelow) {
+TEST(Expand, EnvironmentOverridesThatOfTheRungsBelow) {
   const auto env = [](Json variables) { return Json{{"env", std::move(variables)}}; };
   Rung other = external("other");
   other.settings = env({{"B", "2"}});
@@ -200,7 +200,7 @@ TEST(Expand, AblationLeavesOutAndIsolates) {
   EXPECT_EQ(variants[6].previous, 0) << "compared with the base";
 }
 
-TEST(Expand, AblationsHavePublishedFiguresBesideTheRungAlone) {
+TEST(Expand, PublishedFiguresOfAnAblationBelongToTheRungAlone) {
   Rung published = rung("x", {"a"});
   published.expect = Published{.speedup = 1.12, .source = "a paper"};
   const auto variants =
@@ -274,7 +274,7 @@ TEST(Expand, EachPrefixOfARandomLadderIsTheFoldOfItsRungs) {
   }
 }
 
-TEST(Expand, AdditionsAndRemovalsLeadFromThePreviousVariantToThis) {
+TEST(Expand, AdditionsAndRemovalsGiveTheVariantFromThePreviousOne) {
   std::mt19937 random(11);
   for (int round = 0; round < 300; ++round) {
     const auto variants = expand(ladder(random_ladder(random)));
@@ -288,7 +288,7 @@ TEST(Expand, AdditionsAndRemovalsLeadFromThePreviousVariantToThis) {
   }
 }
 
-TEST(Expand, RefusesWithTheRungsPlace) {
+TEST(Expand, ErrorsNameThePlaceOfTheRung) {
   Rung off = rung("off", {});
   off.without = {"unknown"};
   EXPECT_THAT(error_of([&] {
@@ -342,7 +342,7 @@ TEST(ExperimentJson, RoundTrips) {
               is_error("invalid_value", "'ladder'"));
 }
 
-TEST(ExperimentJson, AFormerNameIsRead) {
+TEST(ExperimentJson, FormerNamesAreRead) {
   Experiment experiment;
   experiment.interleave = Interleave::off;
   Json json = to_json(experiment);
@@ -360,7 +360,7 @@ TEST(ExperimentJson, VariantsRoundTrip) {
   }
 }
 
-TEST(RunId, IsAFolderNameInReportOrder) {
+TEST(RunId, IsAFolderNameThatSortsInReportOrder) {
   Variant variant{.index = 3, .name = "FlashAttention, 2nd try"};
   RunSpec spec;
   EXPECT_EQ(run_id(variant, spec), "03-flashattention-2nd-try-r1");
@@ -393,13 +393,13 @@ TEST(CheckStack, NamesBothPluginsAndThePlace) {
               is_error("missing_value", "'grad_scaler'", "'mixed_precision'"));
   EXPECT_THAT(check({"lorra"}), HasSubstr("did you mean 'lora'?"));
 }
-TEST(Expand, MoreRoundsThanAnybodyMeansAreRefused) {
+TEST(Expand, ExcessiveRoundsAreRefused) {
   Experiment experiment;
   experiment.rounds = 1'000'000;
   EXPECT_THAT(error_of([&] { expand(experiment); }), HasSubstr("1000000 rounds"));
 }
 
-TEST(Expand, WhatCannotBeIsPassedOver) {
+TEST(Expand, RefusedRungsAreSkipped) {
   Experiment experiment{.name = "x"};
   Part ladder;
   ladder.rungs = {{.name = "a", .plugins = {{"one", Json::object()}}},

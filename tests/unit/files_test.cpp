@@ -32,7 +32,7 @@ class Files : public ::testing::Test {
   const fs::path file_ = folder_ / "file.json";
 };
 
-TEST_F(Files, APipeIsNotWaitedFor) {
+TEST_F(Files, ReadingAPipeDoesNotBlock) {
   mkfifo(file_.c_str(), 0644);
   EXPECT_THAT(read_error(), AllOf(HasSubstr(file_.string()), HasSubstr("a pipe")));
   EXPECT_THAT(error_of([&] { append_line(file_, "x"); }), HasSubstr(file_.string()));
@@ -43,7 +43,7 @@ TEST_F(Files, ADeviceIsNotRead) {
   EXPECT_THAT(read_error(), AllOf(HasSubstr(file_.string()), HasSubstr("a device")));
 }
 
-TEST_F(Files, ALinkToItselfIsThereAndCanNotBeRead) {
+TEST_F(Files, LinkToItselfExistsButCannotBeRead) {
   fs::create_symlink(file_, file_);
   EXPECT_TRUE(is_there(file_));
   EXPECT_THAT(read_error(), HasSubstr(file_.string()));
@@ -56,7 +56,7 @@ TEST_F(Files, AFolderIsNeitherReadNorReplaced) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 1) << "the temporary file is removed";
 }
 
-TEST_F(Files, TheRestOfAStreamEndsWhereAReadFails) {
+TEST_F(Files, RestOfAStreamEndsAtAFailedRead) {
   write_file(folder_ / "some", std::string(10000, 'x') + "\n");
   std::ifstream file(folder_ / "some");
   file.seekg(3);
@@ -65,7 +65,7 @@ TEST_F(Files, TheRestOfAStreamEndsWhereAReadFails) {
   EXPECT_EQ(rest_of(folder), "");
 }
 
-TEST_F(Files, APipeIsWrittenIntoAndStaysOne) {
+TEST_F(Files, PipeIsWrittenAndNotReplaced) {
   mkfifo(file_.c_str(), 0644);
   EXPECT_THAT(error_of([&] { write_file(file_, "x"); }), HasSubstr(file_.string()))
       << "the FIFO has no reader";
@@ -84,13 +84,13 @@ TEST_F(Files, AFileOfManyGigabytesIsRefusedBeforeItIsRead) {
   EXPECT_THAT(read_error(), AllOf(HasSubstr(file_.string()), HasSubstr("1 GiB")));
 }
 
-TEST_F(Files, BrokenJsonIsNamedInOurWords) {
+TEST_F(Files, InvalidJsonHasItsOwnError) {
   write_file(file_, "{\"a\": [1,");
   EXPECT_THAT(error_of([&] { read_json(file_); }),
               AllOf(HasSubstr(file_.string()), HasSubstr("line 1"), Not(HasSubstr("json.exception"))));
 }
 
-TEST_F(Files, AFolderIsListedWithWhatIsBelow) {
+TEST_F(Files, FolderIsListedRecursively) {
   fs::create_directories(folder_ / "a/b");
   write_file(folder_ / "a/b/deep.txt", "1234");
   write_file(folder_ / "a/.hidden", "");
@@ -120,7 +120,7 @@ TEST_F(Files, AFileIsListedAsItself) {
       << "a folder that was named directly is listed";
 }
 
-TEST_F(Files, WritersThatWereKilledLeaveNothingForGood) {
+TEST_F(Files, FilesOfKilledWritersAreRemoved) {
   write_file(folder_ / "result.json.4711.tmp", "half");
   write_file(file_, "{}");
   remove_unfinished(folder_.path());

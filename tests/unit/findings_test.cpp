@@ -16,7 +16,7 @@ using test::read_findings;
 using test::rung;
 using test::setting;
 
-TEST(Findings, SayWhatTheTableSays) {
+TEST(Findings, MatchTheTable) {
   constexpr uint64_t kTables = 150;
   for (uint64_t seed = 0; seed < kTables && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -86,7 +86,7 @@ Analysis with_random_times(uint64_t seed) {
   return a;
 }
 
-TEST(Findings, OfRanksSayWhatTheTableSays) {
+TEST(Findings, FindingsOfScalingMatchTheTable) {
   for (uint64_t seed = 0; seed < 100 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Analysis a = test::analysis_of(random_scaling(seed));
@@ -94,7 +94,7 @@ TEST(Findings, OfRanksSayWhatTheTableSays) {
   }
 }
 
-TEST(Findings, OfTheLossSayWhatTheTableSays) {
+TEST(Findings, FindingsOfTheLossMatchTheTable) {
   for (uint64_t seed = 0; seed < 150 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Analysis a = with_random_times(seed);
@@ -127,7 +127,7 @@ Tried random_search(Dice& dice) {
   return search;
 }
 
-TEST(Findings, OfASearchSayWhatItsStagesSay) {
+TEST(Findings, FindingsOfASearchMatchItsStages) {
   Analysis a = test::analysis_of(test::three_rungs());
   for (uint64_t seed = 0; seed < 300 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -151,7 +151,7 @@ void expect_noticed(const Analysis& a, const char* wrong) {
   EXPECT_GT(failures.size(), 0) << wrong;
 }
 
-TEST(Findings, TheReaderNotices) {
+TEST(Findings, ReaderRejectsFalseStatements) {
   // Statements that are false for every table.
   Analysis a = test::analysis_of(test::three_rungs());
   for (const char* wrong :
@@ -164,7 +164,7 @@ TEST(Findings, TheReaderNotices) {
   }
 }
 
-TEST(Findings, TheReaderNoticesInAHeadline) {
+TEST(Findings, ReaderRejectsFalseHeadlines) {
   auto report = test::three_rungs();
   report["one"].tokens_per_second = 1500;
   report["two"].tokens_per_second = 1500;

@@ -34,7 +34,7 @@ std::vector<std::string> plugin_names(const RunSpec& spec) {
   return names;
 }
 
-TEST(GatePlan, TheBaseIsComparedWithNothing) {
+TEST(GatePlan, BaseHasNoReference) {
   const GateCheck check = PlannedLadder({bf16()}).check(0);
   EXPECT_FALSE(check.compares());
   EXPECT_FALSE(check.must_fall);
@@ -140,7 +140,7 @@ TEST(GatePlan, ANewBatchWithAPluginIsProbedWithThePlugin) {
   EXPECT_EQ(check.effect, Effect::rounding);
 }
 
-TEST(GatePlan, OnlyAnotherSequenceLengthHasToTrain) {
+TEST(GatePlan, AnotherSequenceLengthOnlyHasToTrain) {
   const GateCheck check = PlannedLadder({setting("long", {{"train", {{"seq_len", 1024}}}})}).check(1);
   EXPECT_FALSE(check.compares());
   EXPECT_TRUE(check.must_fall);
@@ -170,7 +170,7 @@ TEST(GatePlan, AnotherFunctionIsComparedWithItsPlainForm) {
   EXPECT_EQ(ladder.check(4).reference_variant, 3) << "it computes the same function";
 }
 
-TEST(GatePlan, AFunctionAloneIsItsOwnPlainForm) {
+TEST(GatePlan, SingleFunctionOnlyHasToTrain) {
   const GateCheck check = PlannedLadder({rung("lora", "lora", {{"rank", 8}})}).check(1);
   EXPECT_FALSE(check.compares());
   EXPECT_TRUE(check.must_fall);
@@ -193,7 +193,7 @@ TEST(GatePlan, AnotherSeedIsAnotherTask) {
   EXPECT_TRUE(ladder.check(2).reference->plugins.empty());
 }
 
-TEST(GatePlan, CombinationsOfAGridAreComparedWithTheirLike) {
+TEST(GatePlan, CombinationsOfAGridAreComparedWithTheSameTask) {
   PlannedLadder grid({});
   grid.report.experiment.parts = {
       {.arrangement = Arrangement::grid,
@@ -216,7 +216,7 @@ TEST(GatePlan, CombinationsOfAGridAreComparedWithTheirLike) {
   EXPECT_EQ(grid.check(6).reference_variant, 5);
 }
 
-TEST(GatePlan, ARungWithoutAPlanIsNobodysReference) {
+TEST(GatePlan, RungWithoutAPlanIsNeverAReference) {
   PlannedLadder ladder({rung("broken", "broken_plugin"), rung("fused", "fused_adamw")});
   ladder.plans[1].reset();
   EXPECT_EQ(ladder.check(2).reference_variant, 0);
@@ -256,7 +256,7 @@ std::string error_of_plan(const Json& json) {
   return "";
 }
 
-TEST(Plan, ReadsWhatItWritesAndNamesWhatIsWrong) {
+TEST(Plan, RoundTripsAndNamesInvalidFields) {
   const PlannedLadder ladder({bf16()});
   const Json good = to_json(*ladder.plans[1]);
   EXPECT_EQ(to_json(plan_from_json(good, "plans.json")), good);
@@ -278,7 +278,7 @@ TEST(Plan, ReadsWhatItWritesAndNamesWhatIsWrong) {
   EXPECT_THAT(with("/mesh", {{{"dim", "dp"}, {"size", 0}}}), HasSubstr("mesh"));
 }
 
-TEST(Plan, OfAnEarlierBuildKnowsItsRanksFromTheBatch) {
+TEST(Plan, RanksOfAnEarlierBuildAreDerivedFromTheBatch) {
   Json json = to_json(*PlannedLadder({bf16()}).plans[1]);
   json["problem"].erase("world_size");
   const auto one =
@@ -287,7 +287,7 @@ TEST(Plan, OfAnEarlierBuildKnowsItsRanksFromTheBatch) {
   EXPECT_EQ(plan_from_json(json, "plans.json").devices(), 3);
 }
 
-TEST(GatePlan, TheRepeatIsOneMoreRunOfTheReference) {
+TEST(GatePlan, RepeatIsAnotherRunOfTheReference) {
   const PlannedLadder ladder(
       {rung("fused", "fused_adamw"), rung("checkpointing", "activation_checkpointing")});
   EXPECT_FALSE(ladder.check(1).repeat) << "the check does not require equal bits";
@@ -361,7 +361,7 @@ TEST(GatePlan, APlainFormHasTheRanksOfTheBase) {
 }
 
 // Where the stack cuts matrices over some ranks, the plain form has more data-parallel ranks.
-TEST(GatePlan, APlainFormMakesTheBatchOfAStackThatLeavesFewerRanksToTheData) {
+TEST(GatePlan, PlainFormHasTheGlobalBatchOfAStackWithFewerDataRanks) {
   RunSpec base = PlannedLadder({}).report.experiment.base;
   base.train.world_size = 4;
   base.train.micro_batch = 2;

@@ -62,7 +62,7 @@ TEST(GateVerdict, AProbeStandsForTheRung) {
   EXPECT_FALSE(judge(check, {{own}, losses({5, 4.6}), {reference}}).passed);
 }
 
-TEST(GateVerdict, EqualBitsAreNotAskedOfAnIrreproducibleMachine) {
+TEST(GateVerdict, EqualBitsAreNotRequiredOnAnIrreproducibleMachine) {
   const Curve first = losses({5, 4.5, 4}), second = losses({5, 4.5 * (1 + 1e-7), 4});
   EXPECT_FALSE(judge(compared(0), {{second}, {}, {first, first}}).passed);
   const auto verdict = judge(compared(0), {{second}, {}, {first, second}});
@@ -72,7 +72,7 @@ TEST(GateVerdict, EqualBitsAreNotAskedOfAnIrreproducibleMachine) {
   EXPECT_FALSE(judge(compared(0), {{losses({5, 4.6, 4})}, {}, {first, second}}).passed);
 }
 
-TEST(GateVerdict, AReferenceThatRanOnceIsAskedForARepeat) {
+TEST(GateVerdict, ReferenceThatRanOnceNeedsARepeat) {
   const Curve reference = losses({5, 4.5, 4}), other = losses({5, 4.5 * (1 + 1e-7), 4});
   const auto open = judge(compared(0), {{other}, {}, {reference}});
   EXPECT_TRUE(open.undecided && open.passed);
@@ -91,7 +91,7 @@ TEST(GateVerdict, AReferenceThatRanOnceIsAskedForARepeat) {
   EXPECT_FALSE(judge(compared(1e-4), {{other}, {}, {reference}}).undecided);
 }
 
-TEST(GateVerdict, NotANumberNeverPasses) {
+TEST(GateVerdict, NaNNeverPasses) {
   const double nan = std::nan("");
   EXPECT_FALSE(judge(compared(2e-2), {{losses({5, nan, 4})}, {}, {losses({5, 4.5, 4})}}).passed);
   EXPECT_FALSE(judge(compared(2e-2), {{losses({5, 4.5, 4})}, {}, {losses({5, nan, 4})}}).passed);
@@ -108,7 +108,7 @@ TEST(GateVerdict, AWrongGradientScaleBreaksARungWhoseLossesAgree) {
   EXPECT_TRUE(judge(compared(1e-4), {{reference}, {}, {reference}}).passed);
 }
 
-TEST(GateVerdict, NormsHaveABoundOfTheirOwn) {
+TEST(GateVerdict, NormsHaveTheirOwnBound) {
   GateCheck check = compared(1e-4);
   check.allowed.norm = check.allowed_if_irreproducible.norm = 1e-3;
   const auto passes = [&](double d) {
@@ -163,7 +163,7 @@ GateVerdict judged(const std::vector<double>& subject, const std::vector<double>
   return judge(compared(tolerance), {{losses(subject)}, {}, {losses(reference), losses(reference)}});
 }
 
-TEST(GateVerdict, LossesOfALongRunMayScatterApart) {
+TEST(GateVerdict, LossesOfALongRunMayScatter) {
   const auto reference = falling(100);
   auto scattered = reference;
   for (size_t i = kLossSteps; i < scattered.size(); ++i) scattered[i] *= i % 2 == 0 ? 1.2 : 0.8;
@@ -185,7 +185,7 @@ TEST(GateVerdict, LossesOfALongRunMayScatterApart) {
   EXPECT_TRUE(judged(next, reference).passed);
 }
 
-TEST(GateVerdict, MeansOfLaterLossesMayNot) {
+TEST(GateVerdict, MeansOfLaterLossesMustAgree) {
   for (const size_t steps : {kLossSteps + 1, 2 * kLossSteps, size_t{100}, size_t{1000}}) {
     const auto reference = falling(steps);
     for (const double apart : {-0.3, -0.2, 0.2, 0.3}) {  // the limit is 0.25, 5 % of the first loss
@@ -206,7 +206,7 @@ TEST(GateVerdict, MeansOfLaterLossesMayNot) {
   EXPECT_EQ(judged(falling(100), falling(100)).message, "losses are bit-equal");
 }
 
-TEST(GateVerdict, AWindowInTheMiddleCounts) {
+TEST(GateVerdict, DifferenceInAMiddleWindowFails) {
   const auto reference = falling(200);
   auto subject = reference;
   for (size_t i = 80; i < 140; ++i) subject[i] += 1;
@@ -236,7 +236,7 @@ Curve slope(size_t steps, double change) {
   return losses(values);
 }
 
-TEST(GateVerdict, WithoutItsReferenceTheLossHasToFall) {
+TEST(GateVerdict, LossMustFallIfTheReferenceDidNotRun) {
   const auto fell = judge(compared(0), {{slope(kStepsForAFall, -0.1)}, {}, {}});
   EXPECT_TRUE(fell.passed);
   EXPECT_FALSE(fell.compared);
@@ -250,7 +250,7 @@ GateCheck falling() {
   return check;
 }
 
-TEST(GateVerdict, AFallingLoss) {
+TEST(GateVerdict, FallingLossIsDistinguishedFromNoise) {
   const auto passes = [](const Curve& curve) { return judge(falling(), {{curve}, {}, {}}).passed; };
   EXPECT_TRUE(passes(slope(12, -0.1)));
   EXPECT_FALSE(passes(slope(12, 0))) << "nothing is learned";
@@ -259,7 +259,7 @@ TEST(GateVerdict, AFallingLoss) {
       << "the rise is within the spread of batches";
 }
 
-TEST(GateVerdict, AFewStepsShowNoFall) {
+TEST(GateVerdict, FewStepsCannotShowAFall) {
   const auto verdict = judge(falling(), {{slope(5, 0.01)}, {}, {}});
   EXPECT_TRUE(verdict.passed);
   EXPECT_FALSE(verdict.compared);
@@ -274,7 +274,7 @@ TEST(GateVerdict, AFunctionThatAgreesButDoesNotTrainFails) {
   EXPECT_TRUE(judge(check, {{slope(6, 0)}, {}, {slope(6, 0)}}).passed) << "too few steps to decide";
 }
 
-TEST(GateVerdict, HarderBatchesAreNotHeldAgainstARung) {
+TEST(GateVerdict, HarderBatchesDoNotFailARung) {
   const Curve rises = losses({5, 5.1, 5.05, 5.1, 5.2, 5.3, 5.5, 5.6, 5.7, 5.9, 6, 6.1});
   EXPECT_FALSE(judge(falling(), {{rises}, {}, {}}).passed);
   const auto verdict = judge(falling(), {.own = {rises}, .base = rises});
@@ -287,7 +287,7 @@ TEST(GateVerdict, HarderBatchesAreNotHeldAgainstARung) {
       << "it rises twice as much";
 }
 
-TEST(GateVerdict, ATrainingThatDivergesIsNotExcusedByItsOwnScatter) {
+TEST(GateVerdict, DivergenceIsNotExcusedByItsOwnScatter) {
   const Curve diverges = losses({5.5, 29, 29.2, 48.9, 31.6, 38.2, 38.9, 42.3, 41.7, 36.1, 38.4, 36.7});
   Curve base = losses({5.5, 5.6, 5.6, 5.5, 5.6, 5.5, 5.5, 5.6, 5.5, 5.6, 5.5, 5.5});
   EXPECT_FALSE(judge(falling(), {.own = {diverges}, .base = base}).passed);
@@ -303,7 +303,7 @@ Curve memorized(double last) {
   return losses(values);
 }
 
-TEST(GateVerdict, OneBatchHasToBeLearnedByHeart) {
+TEST(GateVerdict, OverfittedBatchMustReachItsLoss) {
   GateCheck check;
   check.overfit = 0.1;
   EXPECT_TRUE(judge(check, {{memorized(0.05)}, {}, {}}).passed);
@@ -313,7 +313,7 @@ TEST(GateVerdict, OneBatchHasToBeLearnedByHeart) {
   EXPECT_FALSE(judge(check, {{memorized(0.1)}, {}, {}}).passed) << "the loss must be below the limit";
 }
 
-TEST(GateVerdict, LossesNearZeroAreNotHeldAgainstEachOther) {
+TEST(GateVerdict, LossesNearZeroAreNotCompared) {
   GateCheck check = compared(1e-4);
   Curve subject = memorized(0.05), reference = memorized(0.05);
   for (size_t step = kLossSteps; step < 30; ++step) subject.losses[step] += 3;

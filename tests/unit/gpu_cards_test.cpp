@@ -13,7 +13,7 @@ double gib(const std::string& given) {
   return static_cast<double>(planned_gpu(given).memory_bytes) / (int64_t{1} << 30);
 }
 
-TEST(GpuCards, ANameHasTheMemoryThatSuchACardReports) {
+TEST(GpuCards, NameHasTheMemoryThatTheCardReports) {
   EXPECT_NEAR(gib("h100"), 79.1, 1e-6);
   EXPECT_NEAR(gib("H100-80"), 79.1, 1e-6);
   EXPECT_NEAR(gib("h200"), 139.72, 1e-6);
@@ -27,7 +27,7 @@ TEST(GpuCards, ANameHasTheMemoryThatSuchACardReports) {
   for (const std::string& name : gpu_card_names()) EXPECT_GT(planned_gpu(name).memory_bytes, 14e9) << name;
 }
 
-TEST(GpuCards, AWholeNumberIsTheSizeThatACardIsSoldWith) {
+TEST(GpuCards, WholeNumberIsTheNominalSizeOfACard) {
   EXPECT_EQ(planned_gpu("80").name, "H100 80GB");
   EXPECT_EQ(planned_gpu("141").name, "H200 141GB");
   EXPECT_EQ(planned_gpu("40").name, "A100 40GB");
@@ -37,13 +37,13 @@ TEST(GpuCards, AWholeNumberIsTheSizeThatACardIsSoldWith) {
   EXPECT_EQ(planned_gpu("2000").sm, "sm_90");
 }
 
-TEST(GpuCards, OtherNumbersAreWhatTheySay) {
+TEST(GpuCards, OtherNumbersAreTakenAsGiven) {
   EXPECT_NEAR(gib("79.1"), 79.1, 1e-6);
   EXPECT_EQ(planned_gpu("80GB").memory_bytes, 80'000'000'000);
   EXPECT_EQ(planned_gpu("80 gib").memory_bytes, int64_t{80} << 30);
 }
 
-TEST(GpuCards, WhatIsNoneNamesTheNearest) {
+TEST(GpuCards, UnknownCardNamesTheNearest) {
   EXPECT_THAT(error_of([] { planned_gpu("h10"); }), HasSubstr("did you mean 'h100'?"));
   EXPECT_THAT(error_of([] { planned_gpu("a100-8O"); }), testing::is_error("unknown_name", "'a100-80'"));
   EXPECT_THAT(error_of([] { planned_gpu("voodoo"); }), HasSubstr("one of: 3090, 4090, "));

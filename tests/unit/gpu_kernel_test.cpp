@@ -47,7 +47,7 @@ class GpuKernels : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(GpuKernels, CompileForArchitecturesThatAreNotHere) {
+TEST_F(GpuKernels, CompileForOtherArchitectures) {
   for (const char* architecture : {"sm_80", "sm_90", "sm_100"})
     for (const char* kernel : {"scale<float>", "scale<__nv_bfloat16>"}) {
       const GpuCode code = compile_gpu_kernel(kScale, kernel, architecture);
@@ -57,7 +57,7 @@ TEST_F(GpuKernels, CompileForArchitecturesThatAreNotHere) {
     }
 }
 
-TEST_F(GpuKernels, AnErrorShowsTheCompilersWordsAndTheLine) {
+TEST_F(GpuKernels, ErrorShowsTheMessageOfTheCompilerAndTheLine) {
   GpuSource wrong = kScale;
   wrong.text.insert(wrong.text.find("  if (i"), "  const float y = undeclared;\n");
   EXPECT_THAT(
@@ -71,13 +71,13 @@ TEST_F(GpuKernels, AnErrorShowsTheCompilersWordsAndTheLine) {
               HasSubstr("line 2 of factor.cuh: int f() { return none; }"));
 }
 
-TEST_F(GpuKernels, AKernelThatIsNotThereAndAnArchitectureThatIsNoneAreNamed) {
+TEST_F(GpuKernels, UnknownKernelsAndArchitecturesAreNamed) {
   EXPECT_THAT(error_of([] { compile_gpu_kernel(kScale, "shrink<float>", "sm_90"); }),
               HasSubstr("shrink<float>"));
   EXPECT_THAT(error_of([] { compile_gpu_kernel(kScale, "scale<float>", "sm_7"); }), HasSubstr("sm_7"));
 }
 
-TEST_F(GpuKernels, ComeFromTheDiskTheSecondTime) {
+TEST_F(GpuKernels, AreReadFromTheCacheTheSecondTime) {
   ASSERT_EQ(cached().size(), 1U);
   const auto written = std::filesystem::last_write_time(cached().front());
   const GpuCode again = compile_gpu_kernel(kScale, "scale<float>", "sm_80");
@@ -95,7 +95,7 @@ TEST_F(GpuKernels, ComeFromTheDiskTheSecondTime) {
   EXPECT_EQ(cached().size(), 5U);
 }
 
-TEST_F(GpuKernels, ACacheFileThatWasDamagedIsMadeAgain) {
+TEST_F(GpuKernels, DamagedCacheFileIsReplaced) {
   const auto file = cached().front();
   const std::string good = read_file(file);
   for (const auto& bad : {std::string(), good.substr(0, good.size() / 2), std::string(200, 'x')}) {
@@ -105,7 +105,7 @@ TEST_F(GpuKernels, ACacheFileThatWasDamagedIsMadeAgain) {
   }
 }
 
-TEST_F(GpuKernels, AFolderThatCantBeWrittenCostsOnlyTheCache) {
+TEST_F(GpuKernels, UnwritableFolderOnlyDisablesTheCache) {
   const auto blocked = folder_.path() / "a file";
   write_file(blocked, "");
   setenv("OPTRUSH_CACHE", blocked.c_str(), 1);

@@ -133,7 +133,7 @@ TEST_F(HuggingFace, ReadsBothNamesOfTheNumberOfExperts) {
     }
 }
 
-TEST_F(HuggingFace, NamesExpertsAsTheClassDoes) {
+TEST_F(HuggingFace, ExpertNamesFollowTheClass) {
   const std::pair<const char*, const char*> names[] = {
       {"model.layers.0.mlp.gate.weight", "model.layers.0.block_sparse_moe.gate.weight"},
       {"model.layers.0.mlp.experts.3.gate_proj.weight",
@@ -217,7 +217,7 @@ TEST_F(HuggingFace, WritesTheFirstClassThatHasTheChoices) {
   }
 }
 
-TEST_F(HuggingFace, WarnsOfStatesThatNoClassHas) {
+TEST_F(HuggingFace, WarnsIfNoClassCanHoldTheState) {
   RunSpec spec;
   spec.model = {{"norm", "layernorm"}};
   EXPECT_EQ(unwritable(spec), std::nullopt) << "the run saves no state";
@@ -228,7 +228,7 @@ TEST_F(HuggingFace, WarnsOfStatesThatNoClassHas) {
   EXPECT_EQ(unwritable(spec), std::nullopt);
 }
 
-TEST_F(HuggingFace, NamesTheNearestClassesOfWhatNoneHas) {
+TEST_F(HuggingFace, UnsupportedChoicesNameTheNearestClasses) {
   LlamaSpec spec{.norm = NormKind::layernorm_without_parameters, .norm_eps = 1e-6};
   const auto refusal = [&] { return error_of([&] { hugging_face_config(spec, 64); }); };
   EXPECT_THAT(refusal(), AllOf(HasSubstr("LlamaForCausalLM with norm = \"rmsnorm\""),

@@ -96,7 +96,7 @@ TEST_F(HuggingFace, ChecksTheIndex) {
   EXPECT_THAT(open(), HasSubstr("'weight_map' must map"));
 }
 
-TEST_F(HuggingFace, FindsParametersBehindWhatWrappersPutIntoNames) {
+TEST_F(HuggingFace, RemovesTheNamesOfWrappersFromParameters) {
   const std::string layer = "model.layers.0.mlp.up_proj.weight";
   for (const char* stored :
        {"model.layers.0.mlp.up_proj.weight", "_orig_mod.model.layers.0.mlp.up_proj.weight",

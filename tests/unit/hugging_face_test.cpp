@@ -17,7 +17,7 @@ using optrush::testing::error_of;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST_F(HuggingFace, DefaultsAreThoseOfTheConfigClasses) {
+TEST_F(HuggingFace, DefaultsMatchTheConfigClasses) {
   const LlamaSpec llama = config();
   EXPECT_EQ(llama.vocab_size, 97);
   EXPECT_EQ(llama.dim, 64);
@@ -43,7 +43,7 @@ TEST_F(HuggingFace, DefaultsAreThoseOfTheConfigClasses) {
   EXPECT_EQ(read_hugging_face_model(mistral_folder(none)).llama.n_kv_heads, 16);
 }
 
-TEST_F(HuggingFace, KnowsTheModelByItsClassOrItsType) {
+TEST_F(HuggingFace, RecognizesModelsByClassOrType) {
   const auto kind = [&](const Json& patch) { return model(patch).architecture; };
   EXPECT_EQ(kind(Json::object()), "LlamaForCausalLM");
   EXPECT_EQ(kind({{"architectures", nullptr}, {"model_type", "llama"}}), "LlamaForCausalLM");
@@ -53,7 +53,7 @@ TEST_F(HuggingFace, KnowsTheModelByItsClassOrItsType) {
   EXPECT_EQ(model({{"max_position_embeddings", 77}}).max_positions, 77);
 }
 
-TEST_F(HuggingFace, SaysWhyAModelDoesNotLoadAndWhatDoes) {
+TEST_F(HuggingFace, UnsupportedModelNamesTheReasonAndAlternatives) {
   const auto refusal = [&](const Json& patch) { return error_of([&] { config(patch); }); };
   const std::string moe = refusal({{"architectures", {"Phi3ForCausalLM"}}, {"num_key_value_heads", 2}});
   EXPECT_THAT(moe, AllOf(HasSubstr("names 'Phi3ForCausalLM'"), HasSubstr("fused matrices"),
@@ -72,7 +72,7 @@ TEST_F(HuggingFace, SaysWhyAModelDoesNotLoadAndWhatDoes) {
   EXPECT_THAT(refusal({{"architectures", {"LlamaForCausalLM", "X"}}}), HasSubstr("'architectures'"));
 }
 
-TEST_F(HuggingFace, ALimitIsRefusedOnlyWhereItMatters) {
+TEST_F(HuggingFace, LimitIsRefusedOnlyIfItMatters) {
   const auto run = [&](int64_t length) {
     RunSpec spec;
     spec.model = {{"checkpoint", folder_.string()}};
@@ -182,7 +182,7 @@ TEST_F(HuggingFace, LinearScalingDividesEveryFrequency) {
   EXPECT_TRUE(at::equal(rotary_table(spec).frequencies, plain / 4));
 }
 
-TEST_F(HuggingFace, RefusesRotarySettingsByTheirPlace) {
+TEST_F(HuggingFace, InvalidRotarySettingsNameTheirPlace) {
   const Json llama3 = {
       {"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0}};
   Json nested = llama3;
@@ -223,7 +223,7 @@ TEST_F(HuggingFace, RefusesRotarySettingsByTheirPlace) {
         << patch;
 }
 
-TEST_F(HuggingFace, RefusesWhatWouldNeedAnotherModel) {
+TEST_F(HuggingFace, RefusesSettingsThatNeedAnotherModel) {
   const std::vector<std::pair<Json, std::string>> cases = {
       {{{"architectures", {"MistralForCausalLM"}}, {"num_key_value_heads", 4}, {"attention_bias", true}},
        "'attention_bias' is true"},

@@ -14,7 +14,7 @@ namespace optrush::testing {
 namespace {
 namespace fs = std::filesystem;
 
-TEST(Installation, IsAPrefixWhereItsPluginsLie) {
+TEST(Installation, PrefixIsRecognizedByItsPlugins) {
   const TemporaryFolder prefix;
   fs::create_directories(prefix / "bin");
   fs::create_directories(prefix / "lib/optrush/plugins");
@@ -31,7 +31,7 @@ TEST(Installation, IsAPrefixWhereItsPluginsLie) {
   EXPECT_EQ(told.commit, "abc");
 }
 
-TEST(Installation, IsTheBuildTreeThatAProgramLiesIn) {
+TEST(Installation, BuildTreeOfAProgramIsFound) {
   const TemporaryFolder tree;
   fs::create_directories(tree / "tests/bin");
   write_file(tree / "installation.json", R"({"source": "/s", "torch": "/t/torch"})");
@@ -47,18 +47,18 @@ TEST(Installation, IsTheBuildTreeThatAProgramLiesIn) {
   EXPECT_FALSE(Installation::of_programs_in(tree / "bin").installed);
 }
 
-TEST(Installation, OfAProgramAloneSaysWhatIsMissing) {
+TEST(Installation, LoneProgramNamesTheMissingFolders) {
   const TemporaryFolder bin;
   EXPECT_THAT(error_of([&] { Installation::of_programs_in(bin.path()); }),
               ::testing::HasSubstr("bin/, lib/ and share/ together"));
 }
 
-TEST(TorchFolder, IsTheOneThatIsNamedInAProcessThatLoadsNone) {
+TEST(TorchFolder, ComesFromTheEnvironmentIfLibTorchIsNotLoaded) {
   ::setenv("OPTRUSH_TORCH", "/named/torch", 1);
   EXPECT_EQ(torch_folder(), "/named/torch");
 }
 
-TEST(CudaFolders, OfTorchsOwnEnvironmentComeBeforeTheToolkits) {
+TEST(CudaFolders, FoldersOfTorchPrecedeThoseOfTheToolkit) {
   const TemporaryFolder module, toolkit;
   fs::create_directories(module / "nvidia/cuda_runtime/include");
   fs::create_directories(module / "nvidia/cuda_nvrtc/lib");

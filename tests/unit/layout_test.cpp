@@ -62,7 +62,7 @@ RandomLayout random_layout(std::mt19937_64& random, const std::vector<int64_t>& 
   return {layout, by_slices(numbered(shape), cuts, begin, end)};
 }
 
-TEST(Layout, OfAWholeTensorIsTheTensor) {
+TEST(Layout, WholeTensorIsUnchanged) {
   const Layout layout({3, 4});
   EXPECT_TRUE(layout.whole());
   EXPECT_FALSE(layout.ranged());
@@ -71,7 +71,7 @@ TEST(Layout, OfAWholeTensorIsTheTensor) {
   EXPECT_TRUE(layout.take(value).is_same(value) || at::equal(layout.take(value), value));
 }
 
-TEST(Layout, RandomCompositionsTakeWhatSlicesGive) {
+TEST(Layout, RandomCompositionsEqualSlices) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 3000; ++i) {
     const auto shape = random_shape(random);
@@ -102,7 +102,7 @@ TEST(Layout, RandomCompositionsRoundTrip) {
   }
 }
 
-TEST(Layout, RanksOfOneMeshGiveThoseOfAnotherEveryElementOnce) {
+TEST(Layout, EveryElementMovesOnceBetweenMeshes) {
   std::mt19937_64 random(3);
   const auto cut_up = [&](const Layout& all, int64_t columns, int64_t ranks) {
     std::vector<Layout> parts;  // columns by tensor parallelism, then a flat range a rank, padded at the end
@@ -151,7 +151,7 @@ TEST(Layout, RefusesToCutThroughABlock) {
   EXPECT_THAT(error_of([&] { all.cut(1, 0, 4).in_blocks(4); }), HasSubstr("first axis"));
 }
 
-TEST(Layout, RefusesWhatIsNotThere) {
+TEST(Layout, RefusesInvalidCutsAndRanges) {
   const Layout all({6, 8});
   EXPECT_THAT(error_of([&] { all.cut(2, 0, 1); }), HasSubstr("6 x 8"));
   EXPECT_THAT(error_of([&] { all.cut(1, 4, 9); }), HasSubstr("[4, 9) of axis 1"));

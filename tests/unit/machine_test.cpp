@@ -40,7 +40,7 @@ CpuInfo cpu_with(int64_t threads, std::vector<std::string> isa) {
   return cpu;
 }
 
-TEST(MostFlops, LiesAboveWhatProcessorsReachAndBelowWhatABrokenClockTells) {
+TEST(MostFlops, IsAboveReachableAndBelowImpossibleRates) {
   const CpuInfo tiles = cpu_with(2, {"avx2", "avx512f", "avx512_bf16", "amx_tile", "amx_bf16"});
   EXPECT_GT(most_flops(tiles, at::kFloat), 233e9);  // measured
   EXPECT_GT(most_flops(tiles, at::kBFloat16), 1.3e12);
@@ -60,7 +60,7 @@ TEST(MostFlops, FollowsTheWidthOfTheTypeAndTheNumberOfProcessors) {
   EXPECT_EQ(most_flops(one, at::kHalf), 2 * most_flops(one, at::kFloat));
 }
 
-TEST(MostFlops, IsUnknownWhereTheWidthIs) {
+TEST(MostFlops, IsUnknownIfTheWidthIsUnknown) {
   for (const char* isa : {"sve", "sme", "rvv"})
     EXPECT_TRUE(std::isinf(most_flops(cpu_with(8, {isa}), at::kFloat))) << isa;
 }
@@ -146,7 +146,7 @@ TEST(Bandwidth, IsPlausible) {
   EXPECT_LT(rate, 1e14);
 }
 
-TEST(PythonForCompiling, HasTheTorchOfThisBuildAndHeadersWhereAGpuIs) {
+TEST(PythonForCompiling, RequiresTheTorchOfThisBuildAndHeadersForAGpu) {
   PythonTools python{.path = "/x/python", .version = "3.12.1", .torch = OPTRUSH_TORCH_VERSION "+cu130"};
   EXPECT_EQ(no_python(python, /*for_gpu=*/false), "");
   EXPECT_THAT(no_python(python, /*for_gpu=*/true),
@@ -157,7 +157,7 @@ TEST(PythonForCompiling, HasTheTorchOfThisBuildAndHeadersWhereAGpuIs) {
   EXPECT_THAT(no_python(python, /*for_gpu=*/false), HasSubstr("torch 2.1.0 in /x/python is not the"));
 }
 
-TEST(LoadCuda, SaysWhyNot) {
+TEST(LoadCuda, FailureHasAReason) {
   const CudaSupport& cuda = load_cuda();
   EXPECT_EQ(cuda.available, cuda.reason.empty());
   EXPECT_EQ(&load_cuda(), &cuda);

@@ -15,7 +15,7 @@ namespace {
 /// 64x32.
 constexpr double kMatmulParameters = 2 * (32 * 32 + 2 * 16 * 32 + 32 * 32 + 3 * 48 * 32) + 64 * 32;
 
-TEST(InitialValue, IsDrawnByManyThreadsAndDependsOnNone) {
+TEST(InitialValue, DoesNotDependOnTheNumberOfThreads) {
   const int64_t block = int64_t{1} << 20;
   Param param{.name = "w", .shape = {3, block + 7}, .init = normal(0.02)};
   const int threads = at::get_num_threads();
@@ -48,7 +48,7 @@ TEST(InitialValue, UniformIsBoundedByTheNumberOfInputs) {
   EXPECT_GT(largest, 0.95 / 20);
 }
 
-TEST(CpuMemory, CountsWhatTensorsAskFor) {
+TEST(CpuMemory, CountsRequestedBytesOfTensors) {
   install_cpu_memory_tracking();
   const int64_t before = cpu_allocated();
   reset_memory_peak(at::kCPU);
@@ -85,7 +85,7 @@ TEST(SavedTensors, CountsEachStorageOnceAndNotTheParameters) {
   EXPECT_EQ(count.peak_bytes(), 4 * 8 * 4 + 4 * 8 * 4);
 }
 
-TEST(SavedTensors, AnOuterScopeSeesWhatAnInnerOneKeeps) {
+TEST(SavedTensors, OuterScopeCountsWhatAnInnerOneKeeps) {
   const Tensor x = at::randn({4, 8}).requires_grad_();
   const SavedTensorScope narrow([](const Tensor& tensor) -> PackedTensor {
     return {tensor.to(at::kBFloat16), [](const Tensor& kept) { return kept.to(at::kFloat); }};
@@ -103,7 +103,7 @@ TEST(SavedTensors, AnOuterScopeSeesWhatAnInnerOneKeeps) {
   EXPECT_TRUE(at::equal(x.grad(), y.slice(0, 0, 1).to(at::kBFloat16).to(at::kFloat).expand({4, 8})));
 }
 
-TEST(SavedTensors, GradientsAreTheSameUnderTheCount) {
+TEST(SavedTensors, CountingDoesNotChangeGradients) {
   const Tensor x = at::randn({4, 8}, at::kDouble).requires_grad_();
   const Tensor expected = (x.exp() * x.sin()).sum();
   expected.backward();
@@ -114,7 +114,7 @@ TEST(SavedTensors, GradientsAreTheSameUnderTheCount) {
   EXPECT_TRUE(at::equal(x.grad(), gradient));
 }
 
-TEST(Flops, FormulasAndWhatRuns) {
+TEST(Flops, FormulasMatchExecutedOperators) {
   const Json result = Trained(nano_spec()).train();
   const auto& flops = result["flops_per_token"];
   const double attention = 12.0 * 2 * 16 * 32;  // 12 L S (heads head_dim)

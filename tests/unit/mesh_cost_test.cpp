@@ -59,7 +59,7 @@ TEST(DecoderWork, CountsFlopsAsTheMfuDoes) {
 
 // docs/plugins/shipped/fsdp.md: 2 Psi, (k + 1) Psi and 3 k Psi, times (N - 1) / N; in fp32 every Psi is the
 // same.
-TEST(Volumes, OfReplicas) {
+TEST(Volumes, ReplicasMatchTheFormulas) {
   TrainingProblem problem = problem_of("llama-3.1-8b");
   problem.precision = Precision::fp32;
   const double psi = 4 * DecoderWork(problem.model).parameters(), each = psi * 7 / 8;
@@ -74,7 +74,7 @@ TEST(Volumes, OfReplicas) {
   EXPECT_DOUBLE_EQ(all(3), 3 * 4 * each);
 }
 
-TEST(Volumes, OfShardsInANodeAndCopiesBeyond) {
+TEST(Volumes, HybridShardsMatchTheFormulas) {
   TrainingProblem problem = problem_of("llama-3.1-8b");
   problem.precision = Precision::fp32;
   const double psi = 4 * DecoderWork(problem.model).parameters();
@@ -96,7 +96,7 @@ TEST(Volumes, ATiedMatrixIsGatheredTwice) {
 
 // Rows go to their experts and back, in the forward and the backward. The gradient of an expert is summed
 // over the ranks that hold it.
-TEST(Volumes, OfExperts) {
+TEST(Volumes, ExpertsMatchTheFormulas) {
   TrainingProblem problem{.model = mixtral_8x7b(), .precision = Precision::fp32};
   const DecoderWork work(problem.model);
   const ParallelConfig mix{.dp = 2, .ep = 4, .micro_batch = 2, .accumulation = 16};
@@ -105,7 +105,7 @@ TEST(Volumes, OfExperts) {
   EXPECT_DOUBLE_EQ(sent(mix, problem, "gradients"), 2 * (others * 7 / 8 + experts / 2));
 }
 
-TEST(Volumes, OfCutsPartsAndStages) {
+TEST(Volumes, TensorContextAndPipelineParallelismMatchTheFormulas) {
   const TrainingProblem problem = problem_of("llama-3.1-8b");
   const DecoderWork work(problem.model);
   const double stream = 2 * 8192 * work.width * 2;  // two sequences in bf16
@@ -137,7 +137,7 @@ TEST(Rings, UseTheLinksOfTheirRanksInANode) {
 }
 
 // 16 bytes per parameter, 18 with accumulation (docs/plugins/shipped). A shard has a share of them.
-TEST(ConfigMemory, OfStatesByStage) {
+TEST(ConfigMemory, StatesFallWithTheStage) {
   const TrainingProblem problem = problem_of("llama-3.2-1b");
   const double parameters = DecoderWork(problem.model).parameters();
   const auto states = [&](const ParallelConfig& mix) {
@@ -187,7 +187,7 @@ TEST(ConfigMemory, AgreesWithForecastsOfAStep) {
   }
 }
 
-TEST(ConfigMemory, OfExpertsFallsByTheirRanks) {
+TEST(ConfigMemory, ExpertStatesFallWithExpertRanks) {
   const TrainingProblem problem{.model = mixtral_8x7b(), .global_batch = 64};
   const DecoderWork work(problem.model);
   const auto states = [&](const ParallelConfig& mix) {
@@ -198,7 +198,7 @@ TEST(ConfigMemory, OfExpertsFallsByTheirRanks) {
   EXPECT_NEAR(states({.dp = 64}) - states({.dp = 8, .ep = 8}), apart, 1e-6 * apart);
 }
 
-TEST(ConfigMemory, OfExpertsFallsByTheRanksThatCutThem) {
+TEST(ConfigMemory, ExpertParametersFallWithTensorRanks) {
   const TrainingProblem problem{.model = mixtral_8x7b(), .global_batch = 64};
   const DecoderWork work(problem.model);
   const StageShare whole{.blocks = 32, .embedding = true, .head = true};
@@ -228,7 +228,7 @@ TEST(ConfigMemory, FallsWithCutsAndRecomputation) {
 }
 
 // Four stages with eight micro-batches wait 3 of 11 slots. Two chunks halve the wait.
-TEST(ConfigCost, TheBubbleOfAPipeline) {
+TEST(ConfigCost, BubbleOfAPipelineMatchesTheFormula) {
   TrainingProblem problem = problem_of("llama-3.1-8b", 8);
   Hardware hardware = hardware_preset("h100");
   const ParallelConfig mix{.pp = 4, .accumulation = 8};
@@ -239,7 +239,7 @@ TEST(ConfigCost, TheBubbleOfAPipeline) {
   EXPECT_NEAR(cost_of(chunks, problem, hardware).bubble, cost.bubble / 2, 1e-9);
 }
 
-TEST(ConfigCost, BlocksMakeUpForTheHead) {
+TEST(ConfigCost, StageWithTheHeadHasFewerBlocks) {
   const DecoderWork work(llama_preset("llama-3.1-8b"));
   const auto stages = stages_of({.pp = 8}, work, 8192);
   ASSERT_EQ(stages.size(), 2U);
@@ -248,7 +248,7 @@ TEST(ConfigCost, BlocksMakeUpForTheHead) {
   EXPECT_GE(7 * stages[0].blocks + stages[1].blocks, 32);
 }
 
-TEST(ConfigCost, ExposesWhatComputationCannotHide) {
+TEST(ConfigCost, ExposesCommunicationThatComputationCannotHide) {
   const TrainingProblem problem = problem_of("llama-3.1-8b", 64);
   const ParallelConfig mix{.dp = 64, .stage = 3, .shard_ranks = 64};
   Hardware hardware = hardware_preset("h100");

@@ -11,7 +11,7 @@ namespace optrush::mesh_plan {
 namespace {
 using ::testing::HasSubstr;
 
-TEST(Estimates, StandBesideTheMeasuredStep) {
+TEST(Estimates, AreGivenBesideTheMeasuredStep) {
   const Analysis a = analysis_of(test::scaling());
   Hardware hardware = measured_hardware(a, Precision::fp32);
   EXPECT_THROW(estimates_of(a, hardware), UsageError) << "the bandwidth is unknown";
@@ -29,7 +29,7 @@ TEST(Estimates, StandBesideTheMeasuredStep) {
 }
 
 // The estimate of the row that the speed was measured on equals its measurement.
-TEST(Estimates, OneDeviceIsItself) {
+TEST(Estimates, OneDeviceEqualsItsMeasurement) {
   const Analysis a = analysis_of(test::scaling());
   const Row& row = a.rows.at(1);
   const MeasuredConfig measured = measured_config(a, row);
@@ -42,7 +42,7 @@ TEST(Estimates, OneDeviceIsItself) {
 }
 
 // The formulas cover neither packed documents nor frozen matrices, so such rows give no speed for other rows.
-TEST(Estimates, AreOfWholeSequencesAndAllParameters) {
+TEST(Estimates, NeedWholeSequencesAndTrainableParameters) {
   Analysis a = analysis_of(test::scaling());
   const Row& row = a.rows.at(1);
   EXPECT_TRUE(trained_decoder(a, row));

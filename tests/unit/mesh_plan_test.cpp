@@ -53,7 +53,7 @@ TEST(Meshes, ShardsAreOverAllReplicasOrThoseOfANode) {
   EXPECT_EQ(shardings({.dp = 8, .tp = 4}), (Found{{0, 1}, {1, 8}, {1, 2}, {2, 8}, {2, 2}, {3, 8}, {3, 2}}));
 }
 
-TEST(Refusals, SayWhy) {
+TEST(Refusals, HaveAReason) {
   const TrainingProblem problem = problem_of("llama-3.2-3b");  // 28 blocks, 24 heads, 8 key/value heads
   const auto why = [&](ParallelConfig mix) {
     mix.accumulation = std::max<int64_t>(1, problem.global_batch / mix.dp);
@@ -89,7 +89,7 @@ TEST(Schedules, EachIsValidAndTrainsTheWholeBatch) {
   }
 }
 
-TEST(MeshPlan, ShowsWhatFitsBestFirst) {
+TEST(MeshPlan, ShowsFittingMeshesFastestFirst) {
   const MeshPlan plan = plan_mesh(problem_of("llama-3.1-8b"), hardware_preset("h100"), 8, PlanOrder::tokens);
   ASSERT_FALSE(plan.fitting.empty());
   for (size_t i = 0; i < plan.fitting.size(); ++i) {
@@ -103,7 +103,7 @@ TEST(MeshPlan, ShowsWhatFitsBestFirst) {
   EXPECT_LE(least.fitting.front().memory.total(), plan.fitting.front().memory.total());
 }
 
-TEST(MeshPlan, SaysWhatTheSmallestNeedsWhereNothingFits) {
+TEST(MeshPlan, NamesTheNeedOfTheSmallestMeshIfNoneFits) {
   const MeshPlan plan = plan_mesh(problem_of("llama-3.1-70b"), hardware_preset("h100"), 8, PlanOrder::tokens);
   EXPECT_THAT(plan.fitting, IsEmpty());
   ASSERT_TRUE(plan.smallest);
@@ -165,7 +165,7 @@ TEST(Published, EveryMixIsValidAndNamesItsSource) {
   }
 }
 
-TEST(Presets, Fp8IsTwiceAsFastWhereThereIsFp8) {
+TEST(Presets, Fp8IsTwiceAsFastIfSupported) {
   for (const char* name : {"h100", "h200"}) {
     const Hardware hopper = hardware_preset(name);
     EXPECT_NEAR(hopper.fp8_flops / hopper.flops, 2, 2e-3) << name;

@@ -20,7 +20,7 @@ class MetricsLogTest : public ::testing::Test {
   const std::filesystem::path file_ = folder_ / "metrics.jsonl";
 };
 
-TEST_F(MetricsLogTest, LinesTellTimeAndRank) {
+TEST_F(MetricsLogTest, LinesHaveTimeAndRank) {
   append_line(file_, "of an earlier run");
   MetricsLog log(file_, 2, 3);
   make(log, 1);
@@ -35,13 +35,13 @@ TEST_F(MetricsLogTest, LinesTellTimeAndRank) {
   EXPECT_EQ(lines[3].at("steps"), 2) << "steps so far";
 }
 
-TEST_F(MetricsLogTest, OfOneRankTellsNoRank) {
+TEST_F(MetricsLogTest, LinesOfASingleRankHaveNoRank) {
   MetricsLog log(file_, 0, 1);
   make(log, 1);
   EXPECT_FALSE(read_json_lines(file_).front().contains("rank"));
 }
 
-TEST_F(MetricsLogTest, OtherRanksThanTheFirstKeepABoundedFile) {
+TEST_F(MetricsLogTest, LaterRanksKeepABoundedFile) {
   MetricsLog log(file_, 1, 2, kLimit);
   make(log, 1000);
   EXPECT_LE(std::filesystem::file_size(file_), kLimit);
@@ -53,7 +53,7 @@ TEST_F(MetricsLogTest, OtherRanksThanTheFirstKeepABoundedFile) {
   EXPECT_EQ(lines.back().at("step"), 999);
 }
 
-TEST_F(MetricsLogTest, TheFirstRanksIsTheWholeRun) {
+TEST_F(MetricsLogTest, FirstRankKeepsTheWholeRun) {
   MetricsLog log(file_, 0, 2, kLimit);
   make(log, 1000);
   EXPECT_EQ(read_json_lines(file_).size(), 1001);

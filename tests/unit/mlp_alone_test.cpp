@@ -29,7 +29,7 @@ TEST(MlpAlone, EveryLayerDoesThreeMatmulsForwardAndSixBackward) {
   EXPECT_DOUBLE_EQ(result["flops_per_token"]["hfu"], 6 * parameters);
 }
 
-TEST(MlpAlone, IsTheFormulaOfItsParameters) {
+TEST(MlpAlone, MatchesTheFormulaOfItsParameters) {
   RunSpec spec = mlp_spec();
   spec.train.dtype = "fp64";
   Trained trained(spec);
@@ -49,7 +49,7 @@ TEST(MlpAlone, IsTheFormulaOfItsParameters) {
   EXPECT_NEAR(session.forward(0, batch, {}).item<double>(), x.pow(2).mean().item<double>(), 1e-12);
 }
 
-TEST(MlpAlone, ASequenceIsTheSameWhateverTheMicroBatch) {
+TEST(MlpAlone, SequencesDoNotDependOnTheMicroBatch) {
   const auto inputs = [](int64_t micro_batch, int64_t accumulation, int64_t step) {
     RunSpec spec = mlp_spec();
     spec.train.micro_batch = micro_batch;
@@ -65,7 +65,7 @@ TEST(MlpAlone, ASequenceIsTheSameWhateverTheMicroBatch) {
   EXPECT_FALSE(at::equal(inputs(4, 1, 1), inputs(4, 1, 2)));
 }
 
-TEST(MlpAlone, AdaptersAndCheckpointingFindTheirPlaces) {
+TEST(MlpAlone, AdaptersAndCheckpointingApply) {
   const Json lora =
       Trained(mlp_spec({{"lora", {{"rank", 4}, {"target_modules", {"gate_proj", "down_proj"}}}}})).train();
   EXPECT_DOUBLE_EQ(lora["flops_per_token"]["mfu"], 4.0 * 3 * 3 * 32 * 48 + 6.0 * 3 * 2 * 4 * (32 + 48));

@@ -76,7 +76,7 @@ class ModelTokensTest : public ::testing::Test {
   std::vector<std::string> notes_;
 };
 
-TEST_F(ModelTokensTest, TextBesideATokenizerIsTokenizedOnce) {
+TEST_F(ModelTokensTest, TextIsTokenizedOnceByTheTokenizerOfTheModel) {
   const auto chats = file("chats.jsonl", "\xef\xbb\xbf\n{\"messages\": []}\n");
   const DataSpec made = tokens(spec({.kind = "documents", .path = chats}));
   EXPECT_EQ(made.kind, "documents");
@@ -113,7 +113,7 @@ TEST_F(ModelTokensTest, EachKindHasItsOptions) {
   EXPECT_THAT(calls().back(), HasSubstr("--pairs-of-texts 32"));
 }
 
-TEST_F(ModelTokensTest, TokensAndModelsOfBytesStayAsTheyAre) {
+TEST_F(ModelTokensTest, TokensAndByteModelsAreUnchanged) {
   const auto same = [&](const RunSpec& asked) { return tokens(asked).path == asked.data.path; };
   EXPECT_TRUE(
       same(spec({.kind = "documents", .path = file("t.jsonl", "{\"tokens\": [1, 2], \"messages\": 3}")})));
@@ -127,7 +127,7 @@ TEST_F(ModelTokensTest, TokensAndModelsOfBytesStayAsTheyAre) {
   EXPECT_TRUE(calls().empty());
 }
 
-TEST_F(ModelTokensTest, WhatCanNotBeTokenizedIsRefusedAtTheScriptsLine) {
+TEST_F(ModelTokensTest, UntokenizableDataIsRefusedAtTheLineOfTheScript) {
   const auto chats = file("chats.jsonl", R"({"messages": []})"), text = file("a.txt", "a");
   EXPECT_THAT(refusal(spec({.kind = "documents", .path = chats}, "")),
               AllOf(HasSubstr("x.lua:7"), HasSubstr("no tokenizer"), HasSubstr("optrush tokenize " + chats)));

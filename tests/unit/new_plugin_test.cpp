@@ -12,12 +12,12 @@ namespace fs = std::filesystem;
 
 namespace optrush {
 namespace {
-TEST(NewPlugin, NamesThatFit) {
+TEST(NewPlugin, ValidNamesAreAccepted) {
   for (const auto* name : {"a", "fused_adamw", "fp8", "x_2"})
     EXPECT_NO_THROW(check_plugin_name(name)) << name;
 }
 
-TEST(NewPlugin, NamesThatDontFitAreRefusedWithTheRule) {
+TEST(NewPlugin, InvalidNamesAreRefusedWithTheRule) {
   for (const auto* name : {"", "Fused", "8bit", "_x", "a-b", "a b", "../x", "é"}) {
     try {
       check_plugin_name(name);
@@ -62,7 +62,7 @@ TEST_F(NewPluginFiles, AreFilledIn) {
   expect_no_placeholder();
 }
 
-TEST_F(NewPluginFiles, HaveAGpuKernelWhereAsked) {
+TEST_F(NewPluginFiles, HaveAGpuKernelOnRequest) {
   write_new_plugin("fast_swiglu", folder_, NewPlugin::kernel);
   EXPECT_NE(read_file(folder_ / "src" / "fast_swiglu.cu").find("__global__ void forward"), std::string::npos);
   const std::string source = read_file(folder_ / "src" / "fast_swiglu.cpp");
@@ -76,7 +76,7 @@ TEST_F(NewPluginFiles, HaveAGpuKernelWhereAsked) {
   expect_no_placeholder();
 }
 
-TEST_F(NewPluginFiles, AreAnOptimizerWhereAsked) {
+TEST_F(NewPluginFiles, AreAnOptimizerOnRequest) {
   write_new_plugin("small_steps", folder_, NewPlugin::optimizer);
   const std::string source = read_file(folder_ / "src" / "small_steps.cpp");
   EXPECT_NE(source.find("class SmallStepsOptimizer final : public Optimizer"), std::string::npos);

@@ -23,11 +23,11 @@ RoundState state(std::vector<Pair> pairs, double seconds_left = 100) {
           std::move(pairs)};
 }
 
-TEST(NextRound, RunsWhatIsWideAndWhatThatIsComparedWith) {
+TEST(NextRound, RunsWideRungsAndTheirReferences) {
   EXPECT_THAT(next_round(state({{1, 0, 6, 0.01}, {2, 1, 6, 0.04}, {3, 2, 6, 0.02}})), ElementsAre(1, 2));
 }
 
-TEST(NextRound, EndsWhereEverythingIsNarrow) {
+TEST(NextRound, EndsWhenEveryIntervalIsNarrow) {
   EXPECT_THAT(next_round(state({{1, 0, 6, 0.01}, {2, 1, 6, 0.03}})), IsEmpty());
 }
 
@@ -36,18 +36,18 @@ TEST(NextRound, FewRoundsAreNeverEnough) {
   EXPECT_THAT(next_round(state({{1, 0, 1, std::nullopt}})), ElementsAre(0, 1));
 }
 
-TEST(NextRound, TheWidestFirstWhereTimeIsShort) {
+TEST(NextRound, RunsTheWidestFirstIfTimeIsShort) {
   const std::vector<Pair> pairs = {{1, 0, 6, 0.04}, {2, 0, 6, 0.2}, {3, 2, 6, 0.05}};
   EXPECT_THAT(next_round(state(pairs, 2)), ElementsAre(0, 2));
   EXPECT_THAT(next_round(state(pairs, 3)), ElementsAre(0, 2, 3));
   EXPECT_THAT(next_round(state(pairs, 1.9)), IsEmpty());
 }
 
-TEST(NextRound, WhatCantRunAgainIsLeftOut) {
+TEST(NextRound, SkipsRungsThatCannotRunAgain) {
   EXPECT_THAT(next_round(state({{5, 0, 6, 0.4}, {1, 0, 6, 0.04}})), ElementsAre(0, 1));
 }
 
-TEST(NextRound, ARaceGoesOnWithoutWhatIsSettled) {
+TEST(NextRound, RaceContinuesWithoutSettledRungs) {
   const auto raced = [](size_t rounds) {
     RoundState race = state({{1, 0, rounds, 0.2, true}, {2, 0, rounds, 0.2}, {3, 0, 6, 0.02}});
     race.until.race = true;
@@ -57,7 +57,7 @@ TEST(NextRound, ARaceGoesOnWithoutWhatIsSettled) {
   EXPECT_THAT(raced(kLeastRoundsOfARace - 1), ElementsAre(0, 1, 2));
 }
 
-TEST(NextRound, EndsAtTheMostRounds) {
+TEST(NextRound, EndsAtTheMaximumNumberOfRounds) {
   RoundState late = state({{1, 0, 6, 0.4}});
   late.rounds = kMostRounds;
   EXPECT_THAT(next_round(late), IsEmpty());
@@ -148,7 +148,7 @@ struct Case {
   Simulation::Noise noise;
 };
 
-TEST(StoppingRule, TenEqualRungsAreSeldomCalledDifferent) {
+TEST(StoppingRule, TenEqualRungsAreRarelyCalledDifferent) {
   constexpr int kLadders = 60;
   for (const auto& [name, noise] :
        {Case{"normal, quiet", normal(0.005)}, Case{"normal", normal(0.03)},
@@ -197,14 +197,14 @@ PaceState short_of_time(double seconds_left) {
   return state;
 }
 
-TEST(Pace, AllStepsWhereTheyFit) {
+TEST(Pace, AllStepsAreKeptIfTheyFit) {
   // Two rounds: five starts of 2 s, and 20 steps of 1, 0.9, 0.8, 0.7 and 0.6 s.
   EXPECT_EQ(pace_of(short_of_time(180.001)).steps, 20);
   EXPECT_NEAR(pace_of(short_of_time(180.001)).seconds, 180, 1e-9);
   EXPECT_FALSE(pace_of(short_of_time(180.001)).shortens(short_of_time(180.001)));
 }
 
-TEST(Pace, FewerStepsThenFewerRungs) {
+TEST(Pace, StepsAreReducedBeforeRungs) {
   const Pace shorter = pace_of(short_of_time(100.001));
   EXPECT_EQ(shorter.steps, 10) << "20 s of starts, 8 s a step";
   EXPECT_THAT(shorter.left_out, IsEmpty());
@@ -218,20 +218,20 @@ TEST(Pace, FewerStepsThenFewerRungs) {
   EXPECT_EQ(two.steps, 4) << "8 s of starts, 3.6 s a step";
 }
 
-TEST(Pace, WhereNotEvenTwoFitNothingIsCut) {
+TEST(Pace, NothingIsShortenedIfFewerThanTwoRungsFit) {
   const Pace none = pace_of(short_of_time(20));
   EXPECT_FALSE(none.fits);
   EXPECT_EQ(none.steps, 20);
   EXPECT_THAT(none.left_out, IsEmpty());
 }
 
-TEST(Pace, WhatCantBeCutCountsWhole) {
+TEST(Pace, RunsThatCannotBeShortenedCountWhole) {
   PaceState state = short_of_time(100.001);
   state.costs[4].whole = true;  // 28 s in both rounds
   EXPECT_EQ(pace_of(state).steps, 8) << "28 s of its runs, 16 s of starts, 6.8 s a step";
 }
 
-TEST(Pace, ClaimsAreNotMoreOftenFalse) {
+TEST(Pace, ShorteningDoesNotAddFalseClaims) {
   // Ten equal rungs. The best of round 1 run twice more, with fewer steps and twice the noise.
   constexpr int kLadders = 3000;
   Experiment open;

@@ -38,7 +38,7 @@ TEST(Noise, AQuietMachineHasNoWarning) {
   EXPECT_FALSE(noise_of({}));
 }
 
-TEST(Noise, WhatHappensBetweenTwoCallsIsNotTheExperiments) {
+TEST(Noise, EventsBetweenTwoCallsDoNotCount) {
   NoiseLine resumed = line(1);  // continues the first line, with larger counters
   for (Json* counters : {&resumed.before, &resumed.after}) (*counters)["throttled"] = 900;
   EXPECT_EQ(noise_of({line(0), line(1), resumed})->throttled, 0);
@@ -59,7 +59,7 @@ TEST(NoiseLog, ATornLineIsClosedAndTheNextOneKept) {
   EXPECT_EQ(noise_line_from_json(Json::parse(whole), "test").round, 1);
 }
 
-TEST(PeakLog, TheBestOfEachArithmeticStays) {
+TEST(PeakLog, KeepsTheBestOfEachArithmetic) {
   const Json busy = {{"host", "h"},
                      {"peak",
                       {{"dtype_flops", {{"fp32", 5.0}, {"bf16", 3.0}}},
@@ -82,7 +82,7 @@ TEST(PeakLog, TheBestOfEachArithmeticStays) {
       << "the manufacturer's figure";
 }
 
-TEST(Noise, WarningsSayWhatAndWhatHelps) {
+TEST(Noise, WarningsNameTheProblemAndTheRemedy) {
   EXPECT_THAT(
       noise_warning(*noise_of({line(0, 0.5), line(1, 0.5)})),
       ::testing::AllOf(HasSubstr("identical work varied by 50 % in time"), HasSubstr("To improve it: ")));
@@ -125,7 +125,7 @@ StoredRun stored_run(const std::vector<double>& seconds, bool on_gpu) {
 }
 const std::vector<double> kSteady = {1.00, 1.01, 1.02, 1.03, 1.04}, kUnsteady = {1.0, 1.1, 1.2, 1.4, 1.5};
 
-TEST(GpuSteps, TheirSpreadIsTheMedianOverTheRuns) {
+TEST(GpuSteps, SpreadIsTheMedianOverTheRuns) {
   const auto gpu =
       gpu_steps_of({stored_run(kSteady, true), stored_run(kUnsteady, true), stored_run(kUnsteady, true)});
   ASSERT_TRUE(gpu);
@@ -145,7 +145,7 @@ TEST(GpuSteps, RunsOnACpuHaveNone) {
       << "an external program need not name its device";
 }
 
-TEST(GpuSteps, StepsOfUnequalWorkSayNothing) {
+TEST(GpuSteps, StepsOfUnequalWorkDoNotCount) {
   StoredRun packed = stored_run(kUnsteady, true);
   packed.result.steps.back().tokens = 60;
   const auto gpu = gpu_steps_of({packed, stored_run({1, 2, 1, 2}, true)});
@@ -185,13 +185,13 @@ TEST(GpuSteps, TheSectionNamesTheProbeAsTheCpus) {
             "The machine was not quiet.");
 }
 
-TEST(Noise, LinesReadBack) {
+TEST(Noise, LinesRoundTrip) {
   const NoiseLine written = line(4, 0.2);
   const NoiseLine read = noise_line_from_json(Json::parse(to_json(written).dump()), "");
   EXPECT_EQ(to_json(read), to_json(written));
 }
 
-TEST(Counters, OfAMachineThatHasThemAll) {
+TEST(Counters, AllAreReadIfPresent) {
   const TemporaryFolder root;
   const auto put = [&](const std::string& file, const std::string& text) {
     std::filesystem::create_directories((root / file).parent_path());
@@ -221,14 +221,14 @@ TEST(Counters, OfAMachineThatHasThemAll) {
   for (const auto& [name, value] : expected.items()) EXPECT_EQ(counters[name], value) << name;
 }
 
-TEST(Counters, WhatIsNotThereIsNull) {
+TEST(Counters, MissingCountersAreNull) {
   const TemporaryFolder root;
   const Json counters = read_machine_counters(root.path());
   for (const auto& [name, value] : counters.items())
     EXPECT_TRUE(name == "clock_us" || value.is_null()) << name;
 }
 
-TEST(Probe, EveryCoreMakesAPiece) {
+TEST(Probe, EveryCoreDoesOnePiece) {
   const NoiseProbe probe(3, 0.001);
   const auto pieces = probe.measure(0);
   EXPECT_EQ(pieces.size(), 3U);

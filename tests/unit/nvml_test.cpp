@@ -39,7 +39,7 @@ TEST(Nvml, ReadsAGpu) {
   EXPECT_EQ(gpu.power_watts, std::nullopt);
 }
 
-TEST(Nvml, WhatAGpuDoesNotSayStaysEmpty) {
+TEST(Nvml, UnreportedFieldsStayEmpty) {
   const auto nvml = fake();
   const GpuInfo gpu = nvml->info(nvml->devices()[1]);
   EXPECT_EQ(gpu.name, "Old GPU");
@@ -57,7 +57,7 @@ TEST(Nvml, FindsADeviceByItsAddress) {
   EXPECT_EQ(nvml->device_at("0000:2c:00.0"), nullptr);
 }
 
-TEST(Nvml, ItsAbsenceIsAReason) {
+TEST(Nvml, MissingLibraryHasAReason) {
   std::string reason;
   EXPECT_EQ(Nvml::open(reason, "libno-such-nvml.so.1"), nullptr);
   EXPECT_THAT(reason, HasSubstr("no NVIDIA driver"));
@@ -65,7 +65,7 @@ TEST(Nvml, ItsAbsenceIsAReason) {
   EXPECT_THAT(reason, HasSubstr("lacks functions"));
 }
 
-TEST(Processes, InANamespaceOfProcessNumbersOneOfThemIsThisOne) {
+TEST(Processes, OneProcessInAPidNamespaceIsThisOne) {
   const ProcessView host{.self = 7, .in_namespace = false}, container{.self = 7, .in_namespace = true};
   EXPECT_EQ(other_processes({7, 8, 9}, host), 2);
   EXPECT_EQ(other_processes({8, 9}, host), 2);  // this process does not compute on it
@@ -95,7 +95,7 @@ TEST(DeviceMeter, EnergyCountsFromItsStart) {
   EXPECT_EQ(meter.process_bytes(), 700'000'000);
 }
 
-TEST(DeviceMeter, IsEmptyWhereNothingCounts) {
+TEST(DeviceMeter, IsEmptyWithoutCounters) {
   auto nvml = fake();
   const auto device = nvml->devices()[1];
   DeviceMeter meter(std::move(nvml), device);

@@ -33,7 +33,7 @@ TEST_P(EveryOperator, Trains) {
   EXPECT_LT(losses(result).back(), losses(result).front());
 }
 
-TEST_P(EveryOperator, SaysWhatItNeeds) {
+TEST_P(EveryOperator, ReportsBytesAndFlops) {
   Trained trained(operator_spec(GetParam()));
   const Json work = to_json(make_plan(trained.session())).at("work");
   for (const char* pass : {"forward", "backward"})
@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(Operator, EveryOperator,
                                            "head_loss"),
                          [](const auto& info) { return info.param; });
 
-TEST(Operator, IsTheFormulaOfItsInputs) {
+TEST(Operator, MatchesTheFormulaOfItsInputs) {
   RunSpec spec = operator_spec("swiglu", 2);
   spec.train.dtype = "fp64";
   Trained trained(spec);
@@ -58,7 +58,7 @@ TEST(Operator, IsTheFormulaOfItsInputs) {
   EXPECT_NEAR(session.forward(0, batch, {}).item<double>(), x.pow(2).mean().item<double>(), 1e-12);
 }
 
-TEST(Operator, WorkIsThatOfItsFormula) {
+TEST(Operator, WorkMatchesTheFormula) {
   const TrainSpec train{.micro_batch = 2, .accumulation = 3, .seq_len = 8};
   const double n = 2 * 8 * 16, steps = 3, bytes = 4;
   const OperatorWork norm = operator_work({.op = "norm", .dim = 16, .repeat = 5}, train);
@@ -72,7 +72,7 @@ TEST(Operator, WorkIsThatOfItsFormula) {
   EXPECT_EQ(head.backward.bytes, steps * bytes * (2 * n + 2 * 16 * 40)) << "no gradient of logits";
 }
 
-TEST(Operator, WorkOfOneMoreIsThatOfTheOperatorAlone) {
+TEST(Operator, WorkOfOneRepetitionEqualsTheOperatorAlone) {
   const TrainSpec train{.micro_batch = 2, .seq_len = 8};
   const double n = 2 * 8 * 16;
   using Pass = OperatorWork::Pass;
@@ -92,7 +92,7 @@ TEST(Operator, WorkOfOneMoreIsThatOfTheOperatorAlone) {
   }
 }
 
-TEST(Operator, PluginsFindIt) {
+TEST(Operator, PluginsApplyToIt) {
   const auto plain = losses(Trained(operator_spec("attention", 2)).train());
   const auto flash =
       losses(Trained(operator_spec("attention", 2, {{"flash_attention", Json::object()}})).train());

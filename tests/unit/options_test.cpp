@@ -51,7 +51,7 @@ TEST(Options, FillsInDefaultsInTheirOwnTypes) {
             R"({"rank":8,"alpha":16.0,"fused":false,"init":"zero","modules":["wq","wv"]})");
 }
 
-TEST(Options, TakesTheNumbersAndListsOfLua) {
+TEST(Options, AcceptsNumbersAndListsOfLua) {
   const Options options = given(R"({"rank": 64.0, "alpha": 2, "modules": {}})");
   EXPECT_EQ(options.integer("rank"), 64);
   EXPECT_TRUE(options.json()["rank"].is_number_integer());
@@ -91,7 +91,7 @@ TEST(Options, NotFiniteNumbersAreRefused) {
   EXPECT_THAT(error_of([&] { Options(lora(), infinite, kUse); }), is_error("invalid_value", "'alpha'"));
 }
 
-TEST(Options, SaysWhichOptionMustBeGiven) {
+TEST(Options, NamesTheRequiredOption) {
   EXPECT_EQ(refused("{}"),
             "missing_value: " + kUse +
                 ": option 'modules' is required\n  hint: give a list of strings from 'wq', 'wk', "
@@ -103,7 +103,7 @@ TEST(Options, APluginMayReadOnlyWhatItDescribes) {
   EXPECT_THAT(error_of([&] { options.integer("depth"); }), is_error("invalid_plugin", "'depth'"));
 }
 
-TEST(OptionSchema, RefusesWhatCannotBeMeant) {
+TEST(OptionSchema, RefusesInvalidSchemas) {
   EXPECT_THAT(
       bad_schema(R"({"name": "a", "type": "int", "doc": "d"})"),
       AllOf(HasSubstr("p.so: "), HasSubstr("'type' of option 'a' must be one of"), HasSubstr("'integer'")));
@@ -162,7 +162,7 @@ TEST(Phase, TheDocsNameThemAllInOrder) {
   for (auto i = 0; i <= static_cast<int>(Phase::measure); ++i) expect_row(to_string(static_cast<Phase>(i)));
 }
 
-TEST(Phase, EffectsAreReadBack) {
+TEST(Phase, EffectsRoundTrip) {
   for (const auto effect : {Effect::exact, Effect::rounding, Effect::precision, Effect::batch, Effect::model})
     EXPECT_EQ(effect_from_string(to_string(effect), "x"), effect);
   EXPECT_EQ(error_of([] { effect_from_string("exactly", "p.so"); }),

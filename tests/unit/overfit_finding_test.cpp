@@ -38,19 +38,19 @@ TEST(OverfitFinding, AllStacksLearn) {
   for (const Row& row : a.rows) EXPECT_EQ(loss_check(row), "✓") << row.name;
 }
 
-TEST(OverfitFinding, OneStackAlone) {
+TEST(OverfitFinding, SingleStackLearns) {
   const Analysis a = test::analysis_of(overfit_report(1, {}));
   EXPECT_THAT(a.findings.front(), StartsWith("base learns one batch: its last loss is "));
 }
 
-TEST(OverfitFinding, WithoutTheRequirementItSaysNothing) {
+TEST(OverfitFinding, NothingIsReportedWithoutTheRequirement) {
   auto report = overfit_report(1, {"alfa"});
   report.experiment.base.train.overfit = 0;
   EXPECT_THAT(test::analysis_of(report).headline, ::testing::Not(HasSubstr("batch:")));
 }
 
 /// Random tables: stacks that learn the batch, stacks that do not, and stacks with too few steps.
-TEST(OverfitFinding, CountsAndNamesThoseThatDoNot) {
+TEST(OverfitFinding, CountsAndNamesStacksThatDoNotLearn) {
   constexpr uint64_t kTables = 40;
   for (uint64_t seed = 0; seed < kTables && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

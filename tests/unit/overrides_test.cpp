@@ -72,7 +72,7 @@ TEST_F(OverridesTest, PathsStartAtTheWorkingDirectory) {
   std::filesystem::current_path(before);
 }
 
-TEST(Until, LengthsOfTime) {
+TEST(Until, ParsesDurations) {
   EXPECT_EQ(seconds_from(90, ""), 90);
   EXPECT_EQ(seconds_from("90", ""), 90);
   EXPECT_EQ(seconds_from("1.5h", ""), 5400);
@@ -114,7 +114,7 @@ TEST_F(OverridesTest, SettingsOfTheBase) {
   EXPECT_EQ(experiment_.base.train.warmup, 5);
 }
 
-TEST_F(OverridesTest, SettingsThatHoldOnlyTogether) {
+TEST_F(OverridesTest, SettingsAreValidatedTogether) {
   apply({.set = {"train.lr_decay=cosine", "train.steps=6", "train.lr_min=0.1", "train.lr_steps=20"}},
         experiment_);
   EXPECT_EQ(experiment_.base.train.lr_decay, "cosine");
@@ -142,7 +142,7 @@ TEST_F(OverridesTest, SettingsOfTheExperiment) {
   EXPECT_EQ(experiment_.currency, "EUR");
 }
 
-TEST_F(OverridesTest, OptionsOfTheirOwn) {
+TEST_F(OverridesTest, SettingsWithTheirOwnOption) {
   apply({.rounds = 2, .label = "h100", .device = "cuda", .threads = 3, .interleave = "off"}, experiment_);
   EXPECT_EQ(experiment_.rounds, 2);
   EXPECT_EQ(experiment_.interleave, Interleave::off);
@@ -169,7 +169,7 @@ class PluginOverrides : public OverridesTest {
   const TemporaryFolder plugins_;
 };
 
-TEST_F(PluginOverrides, AnOptionChangesWhereverThePluginIsStacked) {
+TEST_F(PluginOverrides, OptionChangesInEveryStackWithThePlugin) {
   set("lora.rank=16");
   set(R"(lora.target_modules=["k_proj", "v_proj"])");
   set("mixed_precision.dtype=fp16");
@@ -193,7 +193,7 @@ TEST_F(PluginOverrides, MistakesAreNamedWithTheNearestKey) {
   EXPECT_THAT(error("lora.rank.more=16"), HasSubstr("'lora' is a plugin"));
 }
 
-TEST_F(PluginOverrides, RungsThatDifferInTheOptionAreNotMadeAlike) {
+TEST_F(PluginOverrides, RungsThatWouldBecomeIdenticalAreAnError) {
   experiment_.parts[0].rungs.push_back(adapters("high rank", 64));
   EXPECT_THAT(error("lora.rank=16"),
               AllOf(HasSubstr("would make these rungs identical"), HasSubstr("'high rank' has 64")));

@@ -38,7 +38,7 @@ TEST(PairedSpeed, StepsOfOneGroupArePaired) {
   EXPECT_DOUBLE_EQ(paired_speed(slow, fast)->value, 0.5);
 }
 
-TEST(PairedSpeed, OneStepThatWasDisturbedDoesNotCount) {
+TEST(PairedSpeed, SingleDisturbedStepDoesNotCount) {
   EXPECT_DOUBLE_EQ(paired_speed(row_of("g", {1, 1, 1}, 1), row_of("g", {2, 2, 50}, 1))->value, 2);
   EXPECT_NEAR(paired_speed(row_of("g", {1, 1}, 1), row_of("g", {2, 8}, 1))->value, 4, 1e-12)
       << "interval of the logarithm";
@@ -57,7 +57,7 @@ TEST(PairedSpeed, StepsOfDocumentsCountByTheMeanOfTheirTokens) {
   EXPECT_DOUBLE_EQ(paired_speed(subject, reference)->value, 2);
 }
 
-TEST(PairedSpeed, OnlyStepsThatBothTimed) {
+TEST(PairedSpeed, OnlyStepsTimedByBothCount) {
   Row a = row_of("g", {1, 1, 1}, 1), b = row_of("g", {2, 3, 3}, 1);
   std::erase_if(b.turns[0].speed, [](const auto& step) { return step.first == 3; });
   EXPECT_NEAR(paired_speed(a, b)->value, 3, 1e-12);
@@ -89,7 +89,7 @@ TEST(PairedSpeed, ARoundIsOneSample) {
   EXPECT_NEAR(ratio->value, std::cbrt(2.0 * 3.0 * std::sqrt(4.0 * 3.0)), 1e-12);
 }
 
-TEST(PairedSpeed, ThreeRoundsInTurnsDoWithoutTheOnesBefore) {
+TEST(PairedSpeed, ThreeInterleavedRoundsReplaceEarlierRounds) {
   Row a = row_of("", {1, 1}, 70), b = row_of("", {1, 1}, 10);  // in the first round one run was alone
   const auto add = [&](int64_t round) {
     const std::string group = "g" + std::to_string(round);

@@ -25,7 +25,7 @@ std::optional<int64_t> predicted_peak(const RunSpec& spec) {
   return found ? std::optional(found->peak_bytes) : std::nullopt;
 }
 
-TEST(Predict, ThePeakOfAStepToTheByte) {
+TEST(Predict, PeakOfAStepIsExactToTheByte) {
   const PluginUse lora = {"lora", {{"rank", 4}}}, projections = {"fused_projections", Json::object()};
   RunSpec accumulated = nano_spec();
   accumulated.train.accumulation = 3;
@@ -46,7 +46,7 @@ TEST(Predict, ThePeakOfAStepToTheByte) {
 }
 
 /// CPU kernels have small buffers, for example for a sum.
-TEST(Predict, SmallBuffersInsideOfAKernelAreMissing) {
+TEST(Predict, SmallBuffersInsideAKernelAreNotPredicted) {
   const RunSpec spec = nano_spec({{"fused_linear_cross_entropy", Json::object()}});
   const int64_t peak = measured_peak(spec);
   EXPECT_NEAR(static_cast<double>(predicted_peak(spec).value()), static_cast<double>(peak), 1024);
@@ -65,7 +65,7 @@ TEST(Predict, NeedsNeitherMemoryNorData) {
   EXPECT_TRUE(predicted_peak(text).has_value());
 }
 
-TEST(Predict, SaysNothingOfWhatItCannotRun) {
+TEST(Predict, RefusesPluginsThatDependOnValues) {
   RunSpec spec =
       nano_spec({{"first_owner", Json::object()}});  // an opaque base that does not declare support
   spec.plugin_path.emplace_back(build_folder() + "/tests/plugins");
@@ -82,7 +82,7 @@ TEST(Predict, SaysNothingOfWhatItCannotRun) {
 }
 
 /// The compiler and plugins that record steps are left out. The step without them is an upper bound.
-TEST(Predict, BoundsWhatACompilerNeeds) {
+TEST(Predict, EagerStepBoundsACompiledOne) {
   const RunSpec eager = nano_spec({{"fused_adamw", Json::object()}});
   for (const auto& wraps : {std::vector<PluginUse>{{"compile", Json::object()}},
                             {{"cuda_graphs", Json::object()}},
@@ -112,7 +112,7 @@ TEST(Predict, BoundsWhatACompilerNeeds) {
 }
 
 /// Without a GPU, its forms are predicted as well. The available memory is unknown.
-TEST(Predict, AGpuNeedNotBeHere) {
+TEST(Predict, NeedsNoGpu) {
   if (load_cuda()) GTEST_SKIP() << "this machine has a GPU";
   RunSpec spec = nano_spec({{"mixed_precision", Json::object()}, {"flash_attention", Json::object()}});
   spec.device = "cuda";
@@ -205,7 +205,7 @@ TEST(Predict, OffloadedShardsAreOnTheHost) {
 
 /// LibTorch rounds a block of pinned memory up to a power of two, so three quarters of one would take the
 /// whole.
-TEST(Predict, PinnedMemoryIsWhatIsMoved) {
+TEST(Predict, PinnedMemoryEqualsMovedBytes) {
   const auto pinned = [](int64_t sequences) {
     RunSpec spec = nano_spec({{"activation_checkpointing", {{"policy", "offload"}}}});
     spec.train.micro_batch = sequences;
@@ -229,7 +229,7 @@ TEST(Predict, TheBackwardOfASoftmaxTakesAThirdTensorOnAGpu) {
 }
 
 /// The GPU costs that are derived from CPU operators equal the costs on the simulated device.
-TEST(Predict, CostsAreThoseOfTheStepThatRuns) {
+TEST(Predict, CostsEqualThoseOfTheSimulatedStep) {
   const PluginUse fused = {"fused_adamw", Json::object()}, flash = {"flash_attention", Json::object()};
   for (const auto& stack : {std::vector<PluginUse>{}, {fused}, {fused, flash}, {{"lora", {{"rank", 4}}}}}) {
     SCOPED_TRACE(stack.empty() ? "" : stack.back().name);
@@ -254,7 +254,7 @@ Json predicted_costs(const RunSpec& spec, at::DeviceType form = at::kCUDA) {
   return found ? found->costs : Json();
 }
 
-TEST(Costs, FusedKernelsLaunchWhatTheyClaim) {
+TEST(Costs, FusedKernelsLaunchTheDeclaredKernels) {
   // One kernel in the forward, one in the backward, and one that sums the weight's gradient.
   for (const auto& [op, launches] : {std::pair("norm", 3), {"add_norm", 3}, {"position", 2}, {"swiglu", 2}}) {
     SCOPED_TRACE(op);
@@ -348,7 +348,7 @@ TEST(Costs, FusedProjectionsAddNoGradientsOfTheirInput) {
 
 /// Casts of a block's seven linears: x of q, k, v once, x of gate, up once, x of o and of down, and seven
 /// gradients. Two kernels each read 2 x 2 bytes and write 2 x 1. The weights are cast with their transposes.
-TEST(Costs, Float8QuantizesWhatLinearsShareOnce) {
+TEST(Costs, Float8QuantizesSharedInputsOnce) {
   RunSpec spec = nano_spec({{"bf16_weights", Json::object()}, {"float8", Json::object()}});
   const Json costs = predicted_costs(spec);
   const int64_t blocks = 2, tokens = 4 * 16, d = 32, kv = 16, ffn = 48;
@@ -365,7 +365,7 @@ TEST(Costs, Float8QuantizesWhatLinearsShareOnce) {
 /// The norms record the largest values of the inputs of q, k, v and gate, up and of the gradients of o and
 /// down. The gated unit records those of the input of down and of the gradients of gate and up. So each of
 /// these tensors is read once.
-TEST(Costs, Float8ReadsOnceWhatFusedKernelsNote) {
+TEST(Costs, Float8ReadsTensorsWithNotedMaximaOnce) {
   const auto costs = [](bool noted) {
     return predicted_costs(nano_spec({{"bf16_weights", Json::object()},
                                       {"fused_kernels", {{"largest_values", noted}}},

@@ -32,14 +32,14 @@ TEST(Quality, TheSameLossIsNotWorse) {
   EXPECT_FALSE(worse(curve(12, 100, -0.5), curve(12, 100))) << "a lower loss is not worse";
 }
 
-TEST(Quality, WhatABatchAddsCancels) {
+TEST(Quality, EffectOfABatchCancels) {
   const auto found = worse(curve(12, 100, 0.1), curve(12, 100));
   ASSERT_TRUE(found);
   EXPECT_NEAR(found->loss - found->other, 0.1, 1e-9);
   EXPECT_FALSE(worse(curve(12, 100, 0.02), curve(12, 100))) << "the difference is below 1 %";
 }
 
-TEST(Quality, OtherBatchesHaveToDifferByMoreThanTheyScatter) {
+TEST(Quality, OtherBatchesMustDifferByMoreThanTheirScatter) {
   EXPECT_FALSE(worse(curve(12, 100, 0.1, 2), curve(12, 100)));
   EXPECT_TRUE(worse(curve(12, 100, 1, 2), curve(12, 100)));
 }
@@ -53,7 +53,7 @@ TEST(Quality, ComparesAfterEqualTokens) {
 TEST(Quality, FewStepsShowNothing) { EXPECT_FALSE(worse(curve(4, 100, 1), curve(4, 100))); }
 
 // A rung that overfits has the lower training loss.
-TEST(Quality, ValidationsDecideWhereBothHaveThem) {
+TEST(Quality, ValidationsDecideIfBothHaveThem) {
   const std::vector<ValidationPoint> low = {{.step = 6, .loss = 3}, {.step = 12, .loss = 4}};
   const std::vector<ValidationPoint> high = {{.step = 6, .loss = 3}, {.step = 12, .loss = 4.1}};
   const auto found = worse(curve(12, 100, -1), curve(12, 100), high, low);
@@ -65,7 +65,7 @@ TEST(Quality, ValidationsDecideWhereBothHaveThem) {
   EXPECT_FALSE(worse(curve(12, 100, 1), curve(12, 100), low, low));
 }
 
-TEST(Quality, ValidationsOfOneAloneDecideNothing) {
+TEST(Quality, ValidationsOfOnlyOneRunDecideNothing) {
   const auto found = worse(curve(12, 100, 1), curve(12, 100), {{.step = 12, .loss = 1}});
   ASSERT_TRUE(found);
   EXPECT_FALSE(found->validated);
@@ -74,7 +74,7 @@ TEST(Quality, ValidationsOfOneAloneDecideNothing) {
 }
 
 // A packed run has processed as many tokens after a few steps, before its first validation.
-TEST(Quality, WhoIsValidatedLaterIsNotJudgedByItsFirstBatches) {
+TEST(Quality, RunThatIsValidatedLaterIsNotJudgedByItsFirstBatches) {
   const std::vector<ValidationPoint> at_end = {{.step = 24, .loss = 4.1}};
   ASSERT_TRUE(worse(curve(24, 200, 1), curve(24, 100)));
   EXPECT_FALSE(worse(curve(24, 200, 1), curve(24, 100), at_end, at_end));

@@ -12,7 +12,7 @@ namespace optrush::testing {
 namespace {
 using Number = Slot<int(int)>;
 
-TEST(Slot, NestsWrapsByPhaseWhateverTheOrderOfEdits) {
+TEST(Slot, WrapsNestByPhaseInAnyOrderOfEdits) {
   const auto multiply = [](int factor) {
     return [factor](const Number::Fn& inner, const Module&) -> Number::Fn {
       return [=](int x) { return inner(x) * factor; };
@@ -59,7 +59,7 @@ TEST(Slot, ABaseHasOneOwner) {
   EXPECT_NE(message.find("replace = \"flash_attention\""), std::string::npos);
 }
 
-TEST(Slot, ABaseMadePerSiteKeepsThePlainOneWhereItIsEmpty) {
+TEST(Slot, EmptyBaseOfASiteKeepsThePlainForm) {
   Editor editor{"a"};
   Number slot("number", &editor, {});
   slot.replace_each([](const Module& module) -> Number::Fn {
@@ -71,7 +71,7 @@ TEST(Slot, ABaseMadePerSiteKeepsThePlainOneWhereItIsEmpty) {
   EXPECT_EQ(slot.resolve({.path = "there"}, plain)(0), 0);
 }
 
-TEST(Slot, ADemandThatTheBaseDoesNotOfferNamesBoth) {
+TEST(Slot, UnmetDemandNamesBothPlugins) {
   Editor editor{"context_parallel"};
   Number slot("attention", &editor, {.offers = {"lse"}});
   slot.demand("lse");
@@ -105,7 +105,7 @@ TEST(Recipe, AnEditAfterApplyIsAnErrorOfItsOwner) {
   EXPECT_NE(error_of([&] { recipe.unit.demand("double"); }), "");
 }
 
-TEST(Slot, ATracerRefusesAWrapThatItCouldNotSee) {
+TEST(Slot, TracerRefusesAWrapThatItCannotTrace) {
   const auto trace = [](const Traits& traits, bool wanted) {
     Editor editor{"ring"};
     Slot<Tensor(const Tensor&)> slot("linear", &editor, {});
@@ -155,7 +155,7 @@ TEST(Recipe, AnExceptionInASlotCarriesPluginSlotAndSite) {
   EXPECT_EQ(message, "invalid_plugin: plugin 'test' in slot 'swiglu' of model.layers.0.mlp.act_fn: no luck");
 }
 
-TEST(Recipe, AnExceptionOfThePlainFormIsNoPluginsFault) {
+TEST(Recipe, ExceptionOfThePlainFormNamesNoPlugin) {
   Trained trained(nano_spec(), [](Recipe& recipe) {
     recipe.ops.linear.wrap(Phase::adapter, [](auto inner, const Module&) -> Ops::Linear::Fn {
       return [=](const Tensor& x) { return inner(x.slice(-1, 1)); };

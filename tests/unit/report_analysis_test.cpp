@@ -37,7 +37,7 @@ test::SyntheticReport equal_stacks() {
   return report;
 }
 
-TEST(Analysis, ARunAndItselfAreNoComparison) {
+TEST(Analysis, RunIsNotComparedWithItself) {
   const Analysis a = analysis_of(equal_stacks());
   EXPECT_EQ(a.missing_runs, 0U);
   const Row &plain = row(a, "plain + off"), &fused = row(a, "fused + off");
@@ -59,7 +59,7 @@ TEST(Analysis, ARunAndItselfAreNoComparison) {
   EXPECT_EQ(sections.back().table->rows.front().at(2), "the same run");
 }
 
-TEST(Analysis, WhatBreaksTheGateIsBrokenWhereverItsRunIsShown) {
+TEST(Analysis, BrokenRunIsBrokenInEveryRow) {
   test::SyntheticReport report = equal_stacks();
   report["one"].loss_error = 0.5;
   const Analysis a = analysis_of(report);
@@ -91,7 +91,7 @@ TEST(Analysis, TwoRoundsMakeNoClaim) {
   EXPECT_THAT(finding_text(a), Not(HasSubstr("the largest gain")));
 }
 
-TEST(Analysis, WhatHasFailedIsNotAwaited) {
+TEST(Analysis, FailedRunsAreNotMissing) {
   auto report = three_rungs();
   report["one"] = {.status = "oom", .reason = "out of memory", .rounds = 1};
   report["two"].rounds = 0;
@@ -102,7 +102,7 @@ TEST(Analysis, WhatHasFailedIsNotAwaited) {
   EXPECT_THAT(finding_text(a), Not(HasSubstr("two did not")));
 }
 
-TEST(Analysis, PublishedFiguresStandBesideTheMeasured) {
+TEST(Analysis, PublishedFiguresAreShownBesideMeasuredOnes) {
   auto report = three_rungs();
   report.experiment.parts[0].rungs[0].expect =
       Published{.speedup = 1.75, .memory = 0.7, .source = "a paper", .on = "A100-80GB, sequence 2048"};
@@ -128,7 +128,7 @@ TEST(Published, IsComparableOnTheSameKindOfDevice) {
   EXPECT_FALSE(published.comparable_with(""));
 }
 
-TEST(Analysis, RunsThatEndedBadlyAreRows) {
+TEST(Analysis, FailedRunsAreRows) {
   auto report = three_rungs();
   report["one"] = {.status = "oom", .reason = "out of memory"};
   report["two"].status = "crashed";
@@ -158,7 +158,7 @@ TEST(Analysis, AnotherProgramMeetsTheFastestRung) {
   for (const auto& program : a.programs) EXPECT_EQ(a.row(program.fastest)->name, "two");
 }
 
-TEST(Analysis, APeakOfNothingHasNoErrorOfItsPrediction) {
+TEST(Analysis, ZeroPeakHasNoPredictionError) {
   auto report = three_rungs();
   report["one"].peak_bytes = 0;
   const Analysis a = analysis_of(report);
@@ -192,7 +192,7 @@ TEST(Analysis, MoreThanAPeakOfABusyMachineLeavesTheMfuOut) {
 }
 
 /// Masking a prompt saves no work, so speed counts processed tokens, not trained tokens.
-TEST(Analysis, SpeedAndUtilizationAreOfTheTokensThatAreProcessed) {
+TEST(Analysis, SpeedAndUtilizationCountProcessedTokens) {
   auto report = three_rungs();
   const Analysis all = analysis_of(report);
   report["two"].trained = 0.1;
@@ -208,7 +208,7 @@ TEST(Analysis, SpeedAndUtilizationAreOfTheTokensThatAreProcessed) {
   EXPECT_EQ(row(a, "two").padding, 0);
 }
 
-TEST(Analysis, PaddingIsNoTokenThatIsProcessed) {
+TEST(Analysis, PaddingIsNotAProcessedToken) {
   auto report = three_rungs();
   const double full = *row(analysis_of(report), "two").tokens_per_second;
   report["two"].padding = 0.25;
@@ -218,7 +218,7 @@ TEST(Analysis, PaddingIsNoTokenThatIsProcessed) {
   EXPECT_TRUE(row(a, "two").trains_on_fewer());
 }
 
-TEST(Analysis, BothCountsStandSideBySideWhereTheyDiffer) {
+TEST(Analysis, BothTokenCountsAreShownIfTheyDiffer) {
   const auto shown = [](const Analysis& a) { return throughput_section(a, families_of(a).front()); };
   const auto titles = [](const Section& section) {
     std::vector<std::string> titles;
@@ -248,7 +248,7 @@ TEST(Analysis, BothCountsStandSideBySideWhereTheyDiffer) {
   EXPECT_THAT(titles(ladder_sections(analysis_of(report)).front()), Not(Contains("trained tokens/s")));
 }
 
-TEST(Analysis, EachRoundsFlopsGoWithItsOwnSpeed) {
+TEST(Analysis, FlopsOfEachRoundBelongToItsSpeed) {
   const TemporaryFolder folder;
   three_rungs().write(folder.path());
   Stored stored = load_report(folder.path());
@@ -261,14 +261,14 @@ TEST(Analysis, EachRoundsFlopsGoWithItsOwnSpeed) {
   EXPECT_NEAR(*row(analyze(stored), "one").mfu, *row(analysis_of(three_rungs()), "one").mfu, 1e-3);
 }
 
-TEST(Analysis, WithoutAKnownPeakThereIsNoMfu) {
+TEST(Analysis, UnknownPeakGivesNoMfu) {
   auto report = three_rungs();
   report.context.erase("peak");
   EXPECT_FALSE(row(analysis_of(report), "one").mfu);
   EXPECT_TRUE(row(analysis_of(report), "one").model_flops_per_second);
 }
 
-TEST(Analysis, AnotherBatchIsSaidToBeAnotherProblem) {
+TEST(Analysis, AnotherBatchIsReportedAsAnotherProblem) {
   auto report = three_rungs();
   report.experiment.parts[0].rungs.push_back(setting("batch", {{"train", {{"micro_batch", 8}}}}));
   report.experiment.parts[0].rungs.push_back(rung("after", "clip_grad_norm"));
@@ -296,7 +296,7 @@ TEST(Analysis, AnInterruptedExperimentIsReportedAsFarAsItWent) {
   EXPECT_FALSE(a.any_failed()) << "missing runs are no failure";
 }
 
-TEST(Analysis, WhenTheBaseFailsAnotherRowStandsInForIt) {
+TEST(Analysis, AnotherRowReplacesAFailedBase) {
   auto report = three_rungs();
   report["base"] = {.status = "oom", .reason = "out of memory"};
   const Analysis a = analysis_of(report);
@@ -305,7 +305,7 @@ TEST(Analysis, WhenTheBaseFailsAnotherRowStandsInForIt) {
   EXPECT_FALSE(row(a, "one").base.speed);
 }
 
-TEST(Analysis, AChangeOfTheLossSaysOfWhichStep) {
+TEST(Analysis, ChangeOfTheLossNamesItsStep) {
   auto report = three_rungs();
   report.experiment.base.train.steps = 20;
   report.experiment.parts[0].rungs.push_back(setting("batch", {{"train", {{"micro_batch", 8}}}}));

@@ -37,7 +37,7 @@ TEST(Families, LaddersAblationsAndGridsHaveTablesOfTheirOwn) {
   EXPECT_EQ(families[1].rows.front()->name, "full");
 }
 
-TEST(Charts, EachFamilyHasItsOwn) {
+TEST(Charts, EachFamilyHasItsOwnCharts) {
   auto report = three_rungs();
   Part part{.arrangement = Arrangement::ablation, .rungs = {rung("four", "lora"), rung("five", "tf32")}};
   report.experiment.parts.push_back(part);
@@ -58,7 +58,7 @@ TEST(Charts, EachFamilyHasItsOwn) {
 }
 
 // Two rungs with different speeds on the way to a loss. One rung alone has the curve of its losses.
-TEST(Charts, LossesOverTimeAreOfRungsThatAreAskedForATarget) {
+TEST(Charts, LossesOverTimeNeedValidationOrATarget) {
   auto report = three_rungs();
   const auto names_of = [](const std::vector<Chart>& charts) {
     std::set<std::string> names;
@@ -82,7 +82,7 @@ TEST(Charts, LossesOverTimeAreOfRungsThatAreAskedForATarget) {
   EXPECT_EQ(chart(charts_of(analysis_of(report)), "time").data.at("target").at("text"), "4.84");
 }
 
-TEST(Charts, SpeedsSayWhatFailedAndWhatIsAnotherProblem) {
+TEST(Charts, SpeedsLabelFailuresAndOtherProblems) {
   auto report = three_rungs();
   report["two"].status = "oom";
   report["three"].status = "failed";
@@ -106,7 +106,7 @@ TEST(Charts, SpeedsSayWhatFailedAndWhatIsAnotherProblem) {
   EXPECT_FALSE(one_problem);
 }
 
-TEST(Charts, CurvesOfAGridSayTheUnitOfEachColumn) {
+TEST(Charts, CurvesOfAGridNameTheUnitOfEachColumn) {
   const Json data = chart(charts_of(analysis_of(test::grid())), "grid").data;
   std::map<std::string, std::string> units;
   for (const Json& column : data.at("columns")) units[column.at("title")] = column.at("unit");
@@ -115,7 +115,7 @@ TEST(Charts, CurvesOfAGridSayTheUnitOfEachColumn) {
   for (const Json& point : data.at("points")) EXPECT_FALSE(point.at("text").get<std::string>().empty());
 }
 
-TEST(Charts, LossesThatAgreeAreToldApartByTheirDistance) {
+TEST(Charts, LossesThatAgreeAreShownByTheirDistance) {
   auto report = three_rungs();
   report["two"].loss_error = report["three"].loss_error = 1e-5;
   const Json data = chart(charts_of(analysis_of(report)), "loss").data;
@@ -132,7 +132,7 @@ TEST(Charts, LossesThatAgreeAreToldApartByTheirDistance) {
   EXPECT_TRUE(equal.at("distances").empty()) << "nothing differs";
 }
 
-TEST(Charts, OfManyRungsTheFirstAndTheFastestAreDrawn) {
+TEST(Charts, ManyRungsAreReducedToTheFirstAndTheFastest) {
   test::SyntheticReport report("many", 3);
   std::vector<Rung> rungs;
   for (int i = 1; i <= 200; ++i) {
@@ -153,7 +153,7 @@ TEST(Charts, OfManyRungsTheFirstAndTheFastestAreDrawn) {
   }
 }
 
-TEST(Charts, OfManyStepsSomeAreDrawnWithTheLast) {
+TEST(Charts, ManyStepsAreThinnedOutButKeepTheLast) {
   Analysis a = analysis_of(three_rungs());
   for (Row& row : a.rows) {
     const StepResult last = row.steps.back();

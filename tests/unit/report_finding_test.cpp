@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-TEST(Finding, OfALadderOfOtherTasksItIsNotSaidThatNothingPays) {
+TEST(Finding, LadderOfOtherTasksDoesNotClaimThatNothingHelps) {
   auto report = three_rungs();
   for (const char* name : {"one", "two", "three"}) report[name].tokens_per_second = 990;
   EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("No rung is shown to make training faster"));
@@ -30,14 +30,14 @@ TEST(Finding, OfALadderOfOtherTasksItIsNotSaidThatNothingPays) {
   EXPECT_THAT(finding, HasSubstr("lora trains 1.3"));
 }
 
-TEST(Finding, SaysWhatStandsInForABaseThatFailed) {
+TEST(Finding, NamesTheReplacementOfAFailedBase) {
   auto report = three_rungs();
   report["base"] = {.status = "oom", .reason = "out of memory"};
   EXPECT_THAT(finding_text(analysis_of(report)),
               HasSubstr("it is compared with one, because the base has no result"));
 }
 
-TEST(Finding, ARungIsNotRankedByWhatItDoesTogetherWithOthers) {
+TEST(Finding, RungIsNotRankedByAJointEffect) {
   auto report = three_rungs();
   report["two"] = {.status = "timeout", .reason = "no end"};
   report["three"] = {.tokens_per_second = 2400};
@@ -54,7 +54,7 @@ TEST(Finding, ARungIsNotRankedByWhatItDoesTogetherWithOthers) {
   EXPECT_EQ(published.table->rows.at(0).at(1), kUnknown) << "the published figure is for another change";
 }
 
-TEST(Finding, SaysMostOnlyOfWhatIsKnown) {
+TEST(Finding, LargestGainIsNamedOnlyIfItIsKnown) {
   auto report = three_rungs();
   Analysis a = analysis_of(report);
   EXPECT_THAT(finding_text(a), HasSubstr("one gives the largest gain"));
@@ -68,13 +68,13 @@ TEST(Finding, SaysMostOnlyOfWhatIsKnown) {
   EXPECT_THAT(findings(a), Contains(HasSubstr("makes the largest certain contribution")));
 }
 
-TEST(Finding, OfATrainingAloneItTellsTheLoss) {
+TEST(Finding, SingleTrainingReportsItsLoss) {
   test::SyntheticReport report("alone", 1);
   EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("base trains 1,0"));
   EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr(" tokens/s to a loss of 4.7"));
 }
 
-TEST(Finding, OfASearchItTellsWhatItKnows) {
+TEST(Finding, SearchReportsItsResult) {
   Analysis a = analysis_of(three_rungs());
   a.tried = Tried{.best = "flash",
                   .stages = {{"base", {{"flash", "+ flash", 1.4, 4, true, "1.39x [1.33, 1.45], faster"}}}}};
@@ -107,7 +107,7 @@ TEST(Finding, OfASearchItTellsWhatItKnows) {
                         "(nearest: flash, 0.90x as fast as the base in 2 rounds); about"));
 }
 
-TEST(Finding, ALadderWhoseTopFailedIsNotCalledWhole) {
+TEST(Finding, LadderWithAFailedTopIsNotCalledWhole) {
   auto report = three_rungs();
   report["three"] = {.status = "timeout", .reason = "no end"};
   EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("The ladder up to two trains"));
@@ -117,7 +117,7 @@ TEST(Finding, ALadderWhoseTopFailedIsNotCalledWhole) {
   EXPECT_THAT(finding_text(analysis_of(report)), HasSubstr("The ladder up to two trains"));
 }
 
-TEST(Finding, ARefusedRungMakesNoBranch) {
+TEST(Finding, RefusedRungDoesNotSplitTheLadder) {
   auto report = three_rungs();
   report.refused = {"two"};
   report["two"] = {.status = "failed", .reason = "conflict"};
@@ -128,7 +128,7 @@ TEST(Finding, ARefusedRungMakesNoBranch) {
   EXPECT_THAT(finding, HasSubstr("takes 75 % less peak memory"));
 }
 
-TEST(Finding, WhatIsNear1HasTheDigitsThatTellIt) {
+TEST(Finding, RatiosNearOneHaveEnoughDigits) {
   Analysis a;
   for (const char* name : {"base", "a", "b"}) {
     Row row;
@@ -156,7 +156,7 @@ TEST(Finding, WhatIsNear1HasTheDigitsThatTellIt) {
   EXPECT_THAT(parts, Contains(HasSubstr("b costs 0.4 % of the speed and saves 50 % of the peak memory")));
 }
 
-TEST(Analysis, AFindingWithoutARivalDoesNotBlameTheRounds) {
+TEST(Analysis, FindingWithOneRowDoesNotMentionRounds) {
   auto report = three_rungs();
   for (const char* name : {"one", "two", "three"}) report[name].loss_error = 0.1;
   const Analysis a = analysis_of(report);
@@ -169,7 +169,7 @@ TEST(Analysis, ACombinationOfAnotherProblemIsNotTheFastest) {
               HasSubstr("s512 + flash is the fastest combination with the base's problem"));
 }
 
-TEST(Analysis, WhereEveryCombinationIsSlowerNoneIsCalledTheFastest) {
+TEST(Analysis, NoCombinationIsCalledFastestIfAllAreSlower) {
   auto report = test::grid();
   report["s512 + flash"].tokens_per_second = 900;
   EXPECT_THAT(finding_text(analysis_of(report)),
@@ -180,7 +180,7 @@ TEST(Analysis, WhereEveryCombinationIsSlowerNoneIsCalledTheFastest) {
               HasSubstr("is shown to be faster than the base; the nearest is"));
 }
 
-TEST(Finding, SaysWhatMakesNoDifferenceAndWhatCantBeTold) {
+TEST(Finding, NamesRungsWithoutDifferenceAndUndecidedOnes) {
   auto report = three_rungs();
   report["two"] = {.tokens_per_second = 1501};
   const Analysis a = analysis_of(report);
@@ -202,7 +202,7 @@ TEST(Finding, AnotherProblemIsNeverTheFastest) {
       << "it is not named as the fastest median";
 }
 
-TEST(Finding, WhatTrainsWorseIsSaid) {
+TEST(Finding, WorseTrainingIsReported) {
   auto report = three_rungs();
   report.experiment.base.train.steps = 12;
   report.experiment.parts[0].rungs.push_back(

@@ -8,7 +8,7 @@
 
 namespace optrush {
 namespace {
-TEST(Format, Numbers) {
+TEST(Format, FormatsNumbers) {
   EXPECT_EQ(fixed(1234.5678, 2), "1234.57");
   EXPECT_EQ(fixed(-0.001, 2), "0.00");
   EXPECT_EQ(grouped(0.5), "0.50");
@@ -31,7 +31,7 @@ TEST(Format, Numbers) {
   EXPECT_EQ(change(1), "0.0 %");
 }
 
-TEST(Format, Ratios) {
+TEST(Format, FormatsRatios) {
   EXPECT_EQ(ratio_text({2.069, Interval{1.98, 2.161}, 5}), "2.07x [1.98, 2.16]");
   EXPECT_EQ(ratio_text({1.01, Interval{0.98, 1.04}, 5}), "1.010x [0.980, 1.040] no difference");
   EXPECT_EQ(ratio_text({1.01, Interval{0.88, 1.14}, 5}), "1.010x [0.880, 1.140] undecided");

@@ -19,7 +19,7 @@ using ::testing::Contains;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-TEST(Analysis, ABrokenRungClaimsNothingAndIsNobodysReference) {
+TEST(Analysis, BrokenRungMakesNoClaimAndIsNeverAReference) {
   auto report = three_rungs();
   report["one"].loss_error = 0.01;  // its effect is `rounding`
   const Analysis a = analysis_of(report);
@@ -33,7 +33,7 @@ TEST(Analysis, ABrokenRungClaimsNothingAndIsNobodysReference) {
   EXPECT_THAT(finding_text(a), HasSubstr("one broke the correctness gate"));
 }
 
-TEST(Analysis, LossesHaveADistanceFromWhatTheyAreComparedWith) {
+TEST(Analysis, LossesHaveADistanceFromTheirReference) {
   auto report = three_rungs();
   report["one"].loss_error = 0.01;
   const Analysis a = analysis_of(report);
@@ -44,7 +44,7 @@ TEST(Analysis, LossesHaveADistanceFromWhatTheyAreComparedWith) {
   EXPECT_TRUE(row(a, "base").losses_apart.empty()) << "it has no reference";
 }
 
-TEST(Analysis, ABrokenRungIsNotCuredByABatchThatHidesIt) {
+TEST(Analysis, AnotherBatchDoesNotCureABrokenRung) {
   auto report = three_rungs();
   report.experiment.parts[0].rungs.push_back(setting("batch", {{"train", {{"micro_batch", 8}}}}));
   report["three"].loss_error = 0.1;
@@ -55,7 +55,7 @@ TEST(Analysis, ABrokenRungIsNotCuredByABatchThatHidesIt) {
   EXPECT_THAT(row(a, "batch").reason, HasSubstr("builds on 'three'"));
 }
 
-TEST(Analysis, TakingOffWhatBrokeARungCuresIt) {
+TEST(Analysis, RemovingTheBrokenPluginCuresARung) {
   auto report = three_rungs();
   Rung larger = setting("batch", {{"train", {{"micro_batch", 8}}}});
   larger.without = {"activation_checkpointing"};
@@ -70,7 +70,7 @@ TEST(Analysis, TakingOffWhatBrokeARungCuresIt) {
   EXPECT_FALSE(row(a, "batch").checked);
 }
 
-TEST(Analysis, EqualBitsAreAskedOfExactRungs) {
+TEST(Analysis, ExactRungsMustHaveEqualBits) {
   auto report = three_rungs();
   report["three"].loss_error = 1e-12;
   EXPECT_EQ(row(analysis_of(report), "three").status, Status::broken);
@@ -78,7 +78,7 @@ TEST(Analysis, EqualBitsAreAskedOfExactRungs) {
   EXPECT_EQ(row(analysis_of(report), "three").status, Status::ok) << "the machine does not reproduce bits";
 }
 
-TEST(Analysis, WithOneRoundARepeatOfTheReferenceDecides) {
+TEST(Analysis, RepeatOfTheReferenceDecidesAfterOneRound) {
   auto report = three_rungs();
   report.experiment.rounds = 1;
   report["three"].loss_error = 1e-12;
@@ -121,7 +121,7 @@ TEST(Analysis, AnotherProgramNeedNotReportGradientNorms) {
   EXPECT_EQ(row(analysis_of(report), "program").status, Status::broken);
 }
 
-TEST(Analysis, WhatNothingIsComparedWithIsNotChecked) {
+TEST(Analysis, RungsWithoutAComparisonAreNotChecked) {
   test::SyntheticReport report("alone", 3);
   report.ladder({rung("lora", "lora")});
   const Analysis a = analysis_of(report);
@@ -135,7 +135,7 @@ TEST(Analysis, WhatNothingIsComparedWithIsNotChecked) {
   EXPECT_EQ(row(analysis_of(report), "lora").status, Status::broken);
 }
 
-TEST(Analysis, NothingTrainsWithoutAGradient) {
+TEST(Analysis, RungWithoutAGradientFails) {
   for (const double norm : {0.0, std::nan("")}) {
     auto report = three_rungs();
     report["one"].grad_norm = norm;
@@ -168,7 +168,7 @@ TEST(Analysis, APlainFormJudgesAnotherFunction) {
   EXPECT_EQ(row(analysis_of(report), "lora").status, Status::broken);
 }
 
-TEST(Analysis, WhatCouldNotBeComparedIsSaid) {
+TEST(Analysis, MissingComparisonIsReported) {
   auto report = three_rungs();
   report.experiment.parts[0].rungs.push_back(rung("lora", "lora"));
   report["lora"].has_extra_runs = false;
@@ -178,7 +178,7 @@ TEST(Analysis, WhatCouldNotBeComparedIsSaid) {
   EXPECT_THAT(row(a, "lora").notes, Contains(HasSubstr("its reference did not run")));
 }
 
-TEST(Analysis, ALossIsHeldAgainstANamedRung) {
+TEST(Analysis, LossIsComparedWithANamedRung) {
   auto report = three_rungs();
   report.experiment.parts[0].rungs.push_back(setting("batch", {{"train", {{"micro_batch", 8}}}}));
   report["two"].loss_error = 0.1;

@@ -97,9 +97,9 @@ void expect_every_report() {
   expect_all_golden("scaling", test::scaling());
 }
 
-TEST(ReportGolden, EveryReport) { expect_every_report(); }
+TEST(ReportGolden, EveryReportMatches) { expect_every_report(); }
 
-TEST(ReportGolden, TheSameWithDecimalCommas) {
+TEST(ReportGolden, EveryReportMatchesWithDecimalCommas) {
   const DecimalComma comma;
   expect_every_report();
 }

@@ -51,7 +51,7 @@ TEST(Collectives, BandwidthsAndTheTimeOfACall) {
   EXPECT_DOUBLE_EQ(value("collective_time").value(), 1e-3);
 }
 
-TEST(Scaling, SeriesAreNamedByWhatStaysTheSame) {
+TEST(Scaling, SeriesAreNamedByTheirConstantPart) {
   const Analysis a = analysis_of(test::scaling());
   ASSERT_EQ(a.scaling.size(), 3U);
   EXPECT_THAT(rungs_of(a, series(a, "spread, weak scaling")),
@@ -103,7 +103,7 @@ TEST(Scaling, RanksThatShareACpuAreNoMoreHardware) {
   EXPECT_NEAR(from_one.scaling[0].largest().efficiency, 0.5, 0.01);
 }
 
-TEST(HardwareUsed, AreGpusOrThreadsThatHaveCores) {
+TEST(HardwareUsed, CountsGpusOrThreadsWithCores) {
   const Json context = {{"threads", 4}, {"cpu", {{"cores", 8}}}};
   RunResult result;
   EXPECT_EQ(hardware_used(context, result, 3), 3) << "the result has no number of threads";
@@ -120,7 +120,7 @@ TEST(HardwareUsed, AreGpusOrThreadsThatHaveCores) {
   EXPECT_EQ(hardware_used(context, result, 4), 4);
 }
 
-TEST(Scaling, AnotherChangeOnTheWayEndsASeries) {
+TEST(Scaling, AnotherChangeEndsASeries) {
   test::SyntheticReport report("changed", 3);
   report.ladder({ranks(2, 4), rung("FlashAttention", "flash_attention"), ranks(4, 4)});
   const Analysis a = analysis_of(report);
@@ -157,7 +157,7 @@ TEST(Scaling, SeriesOfOnePluginAreNamedByTheOptionsThatDiffer) {
   EXPECT_EQ(a.scaling[1].title(), "shard (stage 3), weak scaling");
 }
 
-TEST(Scaling, OneRankHasNone) {
+TEST(Scaling, SingleRankHasNoScaling) {
   test::SyntheticReport report("one", 3);
   report.ladder({setting("batch", {{"train", {{"micro_batch", 8}}}})});
   const Analysis a = analysis_of(report);
@@ -165,7 +165,7 @@ TEST(Scaling, OneRankHasNone) {
   EXPECT_FALSE(scaling_section(a).table || rank_section(a).table || collective_section(a).table);
 }
 
-TEST(Scaling, TheFindingSaysWhereTheTimeGoes) {
+TEST(Scaling, FindingNamesExposedCommunication) {
   const Analysis a = analysis_of(test::scaling());
   EXPECT_THAT(finding_text(a), HasSubstr("88 % efficient"));
   EXPECT_THAT(finding_text(a), HasSubstr("exposed communication takes 45 % of the step"));
@@ -226,7 +226,7 @@ TEST(Ranks, AStragglerIsMarked) {
   EXPECT_TRUE(rank_section(analysis_of(even)).bullets.empty());
 }
 
-TEST(Ranks, OfManyTheOutermostAreShown) {
+TEST(Ranks, ManyRanksShowOnlyTheExtremes) {
   test::SyntheticReport report("many", 3);
   report.ladder({ranks(32, 4)});
   report["32 x 4"].straggler = 1.5;
@@ -238,7 +238,7 @@ TEST(Ranks, OfManyTheOutermostAreShown) {
   EXPECT_THAT(section.bullets.back(), HasSubstr("of 32 ranks are shown"));
 }
 
-TEST(Ranks, CollectivesStandBesideTheory) {
+TEST(Ranks, CollectivesAreShownBesideTheory) {
   const Section section = collective_section(analysis_of(test::scaling()));
   ASSERT_TRUE(section.table);
   EXPECT_THAT(section.table->rows[0], ElementsAre("2 ranks", "all_reduce", "dp", "2", "4", "100 MiB",
@@ -246,7 +246,7 @@ TEST(Ranks, CollectivesStandBesideTheory) {
   EXPECT_EQ(section.table->rows[1].back(), "—") << "there is no formula for it";
 }
 
-TEST(RunResult, ASpeedIsAboveNothing) {
+TEST(RunResult, SpeedMustBePositive) {
   for (const double speed : {0.0, -1.0})
     EXPECT_THROW(
         run_result_from_json(

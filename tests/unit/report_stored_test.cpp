@@ -19,7 +19,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(Stored, ReadsWhatIsNewAlone) {
+TEST(Stored, ReadsOnlyNewResults) {
   const TemporaryFolder folder;
   three_rungs().write(folder.path());
   const fs::path runs = folder.path() / "runs";
@@ -103,7 +103,7 @@ TEST(Stored, ErrorsNameTheFile) {
               HasSubstr("peak_allocated"));
 }
 
-TEST(Stored, WhatIsMissingIsNoError) {
+TEST(Stored, MissingFilesAreNoError) {
   const TemporaryFolder folder;
   three_rungs().write(folder.path());
   for (const char* part : {"plans.json", "context.json", "runs/02-two-r1/result.json"})

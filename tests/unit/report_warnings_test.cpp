@@ -35,7 +35,7 @@ Row measured(const std::string& name, std::vector<double> samples) {
   return row;
 }
 
-TEST(DisturbedRounds, AreFarFromTheRowsOthersAndFromTheRoundsOthers) {
+TEST(DisturbedRounds, DifferFromOtherRoundsOfTheRowAndOtherRowsOfTheRound) {
   const Row steady = measured("steady", {500, 510, 490}), fast = measured("fast", {900, 1000, 950});
   EXPECT_TRUE(disturbed_rounds({steady, fast}).empty());
   const auto slow = disturbed_rounds({measured("base", {184, 951, 1519}), steady, fast});
@@ -53,7 +53,7 @@ TEST(DisturbedRounds, AreFarFromTheRowsOthersAndFromTheRoundsOthers) {
       << "the whole round was slow, so ratios are unaffected";
 }
 
-TEST(DisturbedRounds, AreAWarningThatNamesTheFirst) {
+TEST(DisturbedRounds, WarningNamesTheFirst) {
   EXPECT_EQ(disturbed_warning({}), "");
   std::vector<DisturbedRound> many(6, {"x", 4, 0.25});
   EXPECT_THAT(disturbed_warning(many),

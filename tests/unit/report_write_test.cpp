@@ -46,7 +46,7 @@ class ReportFiles : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(ReportFiles, WithoutAPythonThereAreTables) {
+TEST_F(ReportFiles, MissingPythonGivesTablesOnly) {
   setenv("OPTRUSH_PYTHON", "/bin/false", 1);
   const std::string warning = write_report(folder_.path()).warning;
   unsetenv("OPTRUSH_PYTHON");
@@ -94,7 +94,7 @@ def vegalite_to_svg(spec):
   unsetenv("PYTHONPATH");
 }
 
-TEST(ChartProcess, LeavesNothingWhereThereIsNoReport) {
+TEST(ChartProcess, LeavesNothingWithoutAReport) {
   const TemporaryFolder folder;
   EXPECT_THROW(write_report(folder.path()), Error);
   EXPECT_TRUE(files_of(folder.path()).empty());
@@ -102,7 +102,7 @@ TEST(ChartProcess, LeavesNothingWhereThereIsNoReport) {
   EXPECT_FALSE(fs::exists(folder.path() / "missing"));
 }
 
-TEST_F(ReportFiles, WithChartsInBothThemes) {
+TEST_F(ReportFiles, HaveChartsInBothThemes) {
   if (find_python_tools().vl_convert.empty()) GTEST_SKIP() << "vl-convert-python is not installed";
   ASSERT_EQ(write_report(folder_.path(), {.png = true}).warning, "");
   EXPECT_EQ(files_of(folder_.path()),
@@ -120,7 +120,7 @@ TEST_F(ReportFiles, WithChartsInBothThemes) {
     EXPECT_THAT(page, Not(HasSubstr(outside))) << "the page is self-contained";
 }
 
-TEST(GridChart, IsDrawnWhereALineHasTwoPoints) {
+TEST(GridChart, IsDrawnIfALineHasTwoPoints) {
   if (find_python_tools().vl_convert.empty()) GTEST_SKIP() << "vl-convert-python is not installed";
   const TemporaryFolder folder;
   test::grid().write(folder.path());
@@ -142,7 +142,7 @@ TEST(ScalingChart, HasALineForEachSeriesAndTheIdeal) {
     EXPECT_NE(drawing.find(text), std::string::npos) << text;
 }
 
-TEST_F(ReportFiles, AreTheSameWhenWrittenAgain) {
+TEST_F(ReportFiles, AreEqualWhenWrittenAgain) {
   setenv("OPTRUSH_PYTHON", "/bin/false", 1);
   write_report(folder_.path());
   std::string before;
@@ -155,7 +155,7 @@ TEST_F(ReportFiles, AreTheSameWhenWrittenAgain) {
 }
 
 // A report can be written again from the files that are kept beside it.
-TEST(ReportOfResults, IsTheSame) {
+TEST(ReportOfResults, EqualsTheOriginalReport) {
   setenv("OPTRUSH_PYTHON", "/bin/false", 1);
   for (const auto& report : {test::long_ladder(), test::validated(), test::scaling(), test::grid()}) {
     const TemporaryFolder whole, kept;
@@ -172,7 +172,7 @@ TEST(ReportOfResults, IsTheSame) {
   unsetenv("OPTRUSH_PYTHON");
 }
 
-TEST(ReportOfResults, HaveALineForEachRun) {
+TEST(ReportOfResults, ResultsHaveOneLinePerRun) {
   const TemporaryFolder folder;
   test::short_ladder().write(folder.path());
   write_results(folder / "results.json", analyze(load_report(folder.path())));
@@ -190,7 +190,7 @@ TEST(ReportOfResults, HaveALineForEachRun) {
   EXPECT_EQ(read_file(kept / "results.json"), text);
 }
 
-TEST(ReportOfResults, OfAnEarlierVersionIsRefused) {
+TEST(ReportOfResults, ResultsOfAnEarlierVersionAreRefused) {
   const TemporaryFolder folder;
   test::short_ladder().write(folder.path());
   write_results(folder / "results.json", analyze(load_report(folder.path())));

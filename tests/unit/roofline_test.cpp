@@ -27,7 +27,7 @@ double value(const Analysis& a, const std::string& column) {
   return quantity_of_grid(column)->value(a, a.rows[0]).value();
 }
 
-TEST(Roofline, FewFlopsAByteAreBoundByMemory) {
+TEST(Roofline, FewFlopsPerByteAreBoundByMemory) {
   const Analysis a = with_forward_flops(2e9);
   const auto points = roofline_points(a);
   ASSERT_EQ(points.size(), 2U);
@@ -39,7 +39,7 @@ TEST(Roofline, FewFlopsAByteAreBoundByMemory) {
   EXPECT_EQ(roofline_section(a).table->rows[0][3], "memory");
 }
 
-TEST(Roofline, ManyFlopsAByteAreBoundByArithmetic) {
+TEST(Roofline, ManyFlopsPerByteAreBoundByArithmetic) {
   const Analysis a = with_forward_flops(30e9);
   const auto points = roofline_points(a);
   EXPECT_FALSE(points[0].memory_bound());
@@ -51,7 +51,7 @@ TEST(Roofline, ManyFlopsAByteAreBoundByArithmetic) {
   EXPECT_EQ(drawn->data.at("roofs").size(), 1U) << "one dtype";
 }
 
-TEST(Roofline, IsLeftOutWhereNothingSaysWhatItNeeds) {
+TEST(Roofline, IsLeftOutWithoutWorkOrPeak) {
   Analysis a = with_forward_flops(1e9);
   a.rows[0].work.reset();
   EXPECT_FALSE(roofline_section(a).table);
@@ -70,7 +70,7 @@ TEST(GridQuantities, RatesDivideTheWorkByTheTimeOfItsPhase) {
   EXPECT_DOUBLE_EQ(value(a, "intensity"), 1.25);
 }
 
-TEST(Quantities, EachHasANameOnceInAPlace) {
+TEST(Quantities, NamesAreUniqueInEachPlace) {
   const Analysis a = with_forward_flops(2e9);
   for (const auto place : {&Quantity::csv, &Quantity::json, &Quantity::grid, &Quantity::compared,
                            &Quantity::tracked, &Quantity::run}) {

@@ -44,7 +44,7 @@ std::vector<ValidationPoint> validations(const std::vector<double>& losses) {
   return list;
 }
 
-TEST(RunEnd, FollowsFromTheValidationsThatThereAre) {
+TEST(RunEnd, FollowsFromTheValidations) {
   RunSpec spec = nano_spec();
   spec.validate.every = 10;
   spec.validate.patience = 2;
@@ -59,7 +59,7 @@ TEST(RunEnd, FollowsFromTheValidationsThatThereAre) {
   EXPECT_FALSE(RunEnd(spec, 0, 4).is_over(validations({1, 2, 3, 4})));
 }
 
-TEST(RunEnd, EpochsAreWholeStepsAndNoMoreThanTheStepsAskedFor) {
+TEST(RunEnd, EpochsAreWholeStepsWithinTheRequestedSteps) {
   RunSpec spec = nano_spec();
   spec.train.warmup = 3;
   spec.train.steps = 100;
@@ -93,7 +93,7 @@ TEST(Training, EndsWithItsEpochs) {
   EXPECT_EQ(trained.session().log().notes(), std::vector<std::string>{"1 epoch was complete after 12 steps"});
 }
 
-TEST(Training, EndsWhereTheValidationLossFallsNoMoreAndKeepsTheBest) {
+TEST(Training, EndsWhenTheValidationLossStopsFallingAndKeepsTheBest) {
   const TemporaryFolder folder;
   RunSpec spec = text_spec(folder, "what is learned here is of no use there; ", 40);
   write_file(folder / "other.txt", std::string(400, 'z'));
@@ -129,7 +129,7 @@ TEST(Training, EndsWhereTheValidationLossFallsNoMoreAndKeepsTheBest) {
   EXPECT_NEAR(again.train()["validation"][0]["loss"].get<double>(), result.best->loss, 1e-5);
 }
 
-TEST(Training, SamplesWhatTheModelHasLearned) {
+TEST(Training, SamplesTextThatTheModelHasLearned) {
   const TemporaryFolder folder;
   RunSpec spec = text_spec(folder, "abcdefgh", 200);
   spec.train.steps = 60;

@@ -20,7 +20,7 @@ RunResult of_torch(const std::string& message) {
   return {};
 }
 
-TEST(RunFailure, BytesInEveryUnitThatLibTorchWrites) {
+TEST(RunFailure, ParsesBytesInEveryUnitOfLibTorch) {
   EXPECT_EQ(requested_bytes("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of "
                             "139.80 GiB of which 1.00 GiB is free."),
             int64_t{5} << 29);
@@ -33,7 +33,7 @@ TEST(RunFailure, BytesInEveryUnitThatLibTorchWrites) {
   EXPECT_EQ(requested_bytes("the GPU has 2.50 GiB"), std::nullopt);
 }
 
-TEST(RunFailure, MemoryThatRunsOutIsOomWhoeverSaysSo) {
+TEST(RunFailure, OutOfMemoryOfEveryLibraryIsOom) {
   for (const char* message :
        {"DefaultCPUAllocator: can't allocate memory: you tried to allocate 4096 bytes.",
         "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
@@ -47,7 +47,7 @@ TEST(RunFailure, MemoryThatRunsOutIsOomWhoeverSaysSo) {
   EXPECT_EQ(failure_of(Error("CUDA out of memory. Tried to allocate 1.00 GiB.")).requested_bytes, 1 << 30);
 }
 
-TEST(RunFailure, OtherEnds) {
+TEST(RunFailure, OtherFailures) {
   EXPECT_EQ(of_torch("CUDA error: an illegal memory access was encountered").status, Status::failed);
   EXPECT_EQ(failure_of(Error("no", "try")).status, Status::failed);
   EXPECT_EQ(failure_of(Skip("no GPU")).status, Status::skipped);

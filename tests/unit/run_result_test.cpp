@@ -51,7 +51,7 @@ void expect_alike(const Json& before, const Json& after, const std::string& plac
   }
 }
 
-TEST(RunResultJson, NothingOfAStoredResultIsLost) {
+TEST(RunResultJson, StoredResultsAreKeptCompletely) {
   size_t results = 0;
   for (const auto& report : fs::directory_iterator(kReports)) {
     if (!fs::exists(report.path() / "results.json")) continue;
@@ -65,7 +65,7 @@ TEST(RunResultJson, NothingOfAStoredResultIsLost) {
   EXPECT_GT(results, 10U);
 }
 
-TEST(RunResultJson, WhatIsWrittenIsReadAndWrittenAlike) {
+TEST(RunResultJson, WrittenResultsRoundTrip) {
   for (const auto& report : fs::directory_iterator(kReports)) {
     if (!fs::exists(report.path() / "results.json")) continue;
     const Json whole = read_json(report.path() / "results.json");
@@ -76,7 +76,7 @@ TEST(RunResultJson, WhatIsWrittenIsReadAndWrittenAlike) {
   }
 }
 
-TEST(RunResultText, SaysWhatItsDocumentSays) {
+TEST(RunResultText, EqualsTheParsedDocument) {
   for (const auto& report : fs::directory_iterator(kReports)) {
     if (!fs::exists(report.path() / "results.json")) continue;
     const Json whole = read_json(report.path() / "results.json");
@@ -100,7 +100,7 @@ TEST(RunResultText, SaysWhatItsDocumentSays) {
   }
 }
 
-TEST(RunResultText, IsReadAndRefusedAsItsDocumentIs) {
+TEST(RunResultText, IsAcceptedOrRefusedLikeTheParsedDocument) {
   const auto with_step = [](const std::string& step) {
     return R"({"schema_version":1,"status":"ok","reason":"","steps":[)" + step + "]}";
   };
@@ -158,7 +158,7 @@ TEST(RunResultText, IsReadAndRefusedAsItsDocumentIs) {
   EXPECT_EQ(refused, 27U);
 }
 
-TEST(RunResultJson, ABadEndSaysNoMoreThanIsKnown) {
+TEST(RunResultJson, FailureHasOnlyKnownFields) {
   RunResult lost({Status::crashed, "killed"});
   lost.cause = Cause::lost;
   EXPECT_EQ(to_json(lost).dump(),
@@ -178,7 +178,7 @@ TEST(RunResultJson, AnErrorKeepsItsCodeAndPlace) {
 }
 
 /// docs/reference/errors.md has a line `| `code` | meaning | remedy |` for each code, in their order.
-TEST(ErrorCodes, ThePageListsThemAll) {
+TEST(ErrorCodes, PageListsAllCodes) {
   std::vector<std::string> listed;
   const std::string text = read_file(testing::tests_folder() + "/../docs/reference/errors.md");
   std::istringstream page(text.substr(text.find("| code | meaning |")));
@@ -190,7 +190,7 @@ TEST(ErrorCodes, ThePageListsThemAll) {
       << "the last code: the names are in the order of the codes";
 }
 
-TEST(RunResultJson, WhatIsWrongIsNamed) {
+TEST(RunResultJson, InvalidFieldsAreNamed) {
   const auto error = [](Json changes) {
     Json result = {{"schema_version", 1}, {"status", "ok"}, {"reason", ""}};
     result.update(changes);
@@ -207,7 +207,7 @@ TEST(RunResultJson, WhatIsWrongIsNamed) {
   EXPECT_THAT(error({{"mesh", {{{"dim", "dp"}, {"size", 0}}}}}), HasSubstr("of 0 ranks"));
 }
 
-TEST(ContextJson, AnOlderBuildSaysLessAndALaterOneMore) {
+TEST(ContextJson, FilesOfOlderAndLaterBuildsAreRead) {
   const Context context = context_from_json({{"date", "2026-01-01T00:00:00Z"},
                                              {"cpu", {{"name", "EPYC"}, {"sockets", 2}}},
                                              {"peak", {{"dtype_flops", {{"fp32", 1e11}, {"fp8", nullptr}}}}},
@@ -224,7 +224,7 @@ TEST(ContextJson, AnOlderBuildSaysLessAndALaterOneMore) {
   EXPECT_THAT(error({{"date", ""}, {"threads", "two"}}), HasSubstr("field 'threads' must be an integer"));
 }
 
-TEST(WorkerAnswer, IsWhatWasAskedForOrWhyThereIsNone) {
+TEST(WorkerAnswer, IsTheAnswerOrTheFailure) {
   const TemporaryFolder folder;
   write_json(folder / "plan.json", {{"problem", Json::object()}});
   EXPECT_FALSE(read_answer(folder / "plan.json").failure);
@@ -239,7 +239,7 @@ TEST(WorkerAnswer, IsWhatWasAskedForOrWhyThereIsNone) {
   EXPECT_TRUE(none.asked.is_null());
 }
 
-TEST(JournalEntries, AreReadAsTheyWereAppended) {
+TEST(JournalEntries, AreReadInAppendedOrder) {
   const TemporaryFolder folder;
   using Event = JournalEntry::Event;
   append_to_journal(

@@ -60,7 +60,7 @@ const std::string kValid = R"(local rush = require "optrush"
 rush.experiment { name = "x", model = rush.llama "nano" }:run()
 )";
 
-TEST_F(Script, GivesTheHostTheWholeExperiment) {
+TEST_F(Script, PassesTheWholeExperimentToTheHost) {
   KeepingHost host;
   run(kValid, host);
   ASSERT_EQ(host.experiments.size(), 1U);
@@ -91,7 +91,7 @@ TEST_F(Script, RoundsAreANumberOrLeftOpen) {
   EXPECT_THAT(error(script("within = 3, at_most = '5m'")), HasSubstr("within"));
 }
 
-TEST_F(Script, NamesDoNothingToATerminal) {
+TEST_F(Script, NamesWithInvisibleCharactersAreRefused) {
   const auto named = [&](const std::string& name) {
     return error("local rush = require 'optrush'\nrush.rung(\"" + name + "\")\n");
   };
@@ -167,7 +167,7 @@ rush.experiment { name = name, model = rush.llama "nano" }:run()
       << "4 sequences of 20 bytes fit into 90 % of 100";
 }
 
-TEST_F(Script, APresetIsOneOfTheScripts) {
+TEST_F(Script, PresetMustBeDeclaredByTheScript) {
   const std::string choosing = R"(local rush = require "optrush"
 rush.experiment { name = rush.preset { "short", "full" }, model = rush.llama "nano" }:run()
 )";
@@ -268,12 +268,12 @@ class ThrowingHost final : public ScriptHost {
   int runs = 0;
 };
 
-TEST_F(Script, WhatTheHostThrowsComesThroughUnchanged) {
+TEST_F(Script, ExceptionsOfTheHostPassUnchanged) {
   ThrowingHost host;
   EXPECT_THROW(run(kValid, host), Interrupted);
 }
 
-TEST_F(Script, PcallCannotSwallowTheHostsFailure) {
+TEST_F(Script, PcallCannotSwallowAFailureOfTheHost) {
   ThrowingHost host;
   const std::string script = R"(local rush = require "optrush"
 local exp = rush.experiment { name = "x", model = rush.llama "nano" }
@@ -358,11 +358,11 @@ void expect_in_file(const fs::path& file, const std::string& begin, const std::s
     EXPECT_EQ(content.substr(from, to - from), text) << "OPTRUSH_UPDATE_GOLDENS=1 writes it";
 }
 
-TEST(BindingTable, CommittedStubsAreThoseOfTheTable) {
+TEST(BindingTable, CommittedStubsMatchTheTable) {
   expect_in_file(kRoot / "scripts" / "meta" / "optrush.lua", "", "", lua_stubs());
 }
 
-TEST(BindingTable, CommittedReferenceIsThatOfTheTable) {
+TEST(BindingTable, CommittedReferenceMatchesTheTable) {
   expect_in_file(kRoot / "docs" / "reference" / "lua.md",
                  "<!-- reference: made from the binding table (core/script/api.h) -->\n\n",
                  "<!-- end of reference -->", lua_reference());
@@ -391,7 +391,7 @@ TEST(BindingTable, EveryFunctionAndFieldHasAStubAndADoc) {
 
 /// The public names for scripts. Removing a name breaks scripts. A new name is added here with its golden
 /// script.
-TEST(BindingTable, IsWhatScriptsRelyOn) {
+TEST(BindingTable, HasExactlyThePublicNames) {
   std::vector<std::string> titles;
   for (const auto& function : api().functions) titles.push_back(function.title());
   EXPECT_THAT(titles, ::testing::UnorderedElementsAre(

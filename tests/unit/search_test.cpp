@@ -56,7 +56,7 @@ class Bench final : public Evaluator {
   Speed speed_;
 };
 
-TEST(Search, StacksWhatPaysMostFirst) {
+TEST(Search, AddsThePartWithTheLargestGainFirst) {
   Bench bench([](const Picks& stack) {
     return (holds(stack, 0) ? 1.1 : 1) * (holds(stack, 1) ? 0.8 : 1) * (holds(stack, 2) ? 1.5 : 1);
   });
@@ -66,21 +66,21 @@ TEST(Search, StacksWhatPaysMostFirst) {
   EXPECT_EQ(found.stages.size(), 2U);  // each part alone, then no further move
 }
 
-TEST(Search, OfAnAxisTheBestAlternativeIsTaken) {
+TEST(Search, BestAlternativeOfAnAxisIsTaken) {
   Bench bench([](const Picks& stack) {
     return (holds(stack, 0, 0) ? 1.1 : 1) * (holds(stack, 0, 1) ? 1.3 : 1) * (holds(stack, 0, 2) ? 1.2 : 1);
   });
   EXPECT_THAT(search({3}, bench).best, ElementsAre(Pick{0, 1}));
 }
 
-TEST(Search, WhatPaysOnlyTogetherWithAnotherIsPutOnLater) {
+TEST(Search, PartThatHelpsOnlyWithAnotherIsAddedLater) {
   Bench bench([](const Picks& stack) {
     return (holds(stack, 0) ? 1.4 : 1) * (holds(stack, 1) ? (holds(stack, 0) ? 1.2 : 0.9) : 1);
   });
   EXPECT_THAT(search({1, 1}, bench).best, UnorderedElementsAre(Pick{0, 0}, Pick{1, 0}));
 }
 
-TEST(Search, ASlowerAlternativeOfAnAxisDoesNotTakeTheFasterOnesPlace) {
+TEST(Search, SlowerAlternativeOfAnAxisDoesNotReplaceTheFasterOne) {
   // Neither is faster alone. On top of the first part both are.
   Bench bench([](const Picks& stack) {
     const double batch = holds(stack, 1, 0) ? 1.2 : holds(stack, 1, 1) ? 1.3 : 1;
@@ -91,7 +91,7 @@ TEST(Search, ASlowerAlternativeOfAnAxisDoesNotTakeTheFasterOnesPlace) {
   EXPECT_EQ(found.stages.size(), 3U) << "the faster alternative is taken at once";
 }
 
-TEST(Search, WhatPaysAloneButNotInTheStackIsTakenOff) {
+TEST(Search, PartThatHelpsAloneButNotInTheStackIsRemoved) {
   Bench bench([](const Picks& stack) {
     if (holds(stack, 0) && holds(stack, 1)) return 1.3;  // less than the first part alone
     return holds(stack, 0) ? 1.4 : holds(stack, 1) ? 1.2 : 1.0;
@@ -99,7 +99,7 @@ TEST(Search, WhatPaysAloneButNotInTheStackIsTakenOff) {
   EXPECT_THAT(search({1, 1}, bench).best, ElementsAre(Pick{0, 0}));
 }
 
-TEST(Search, GainsTooSmallToBeClaimedAreTriedTogether) {
+TEST(Search, SmallGainsAreTriedTogether) {
   // 0.8 % each, and a claim takes 1 %.
   Bench bench([](const Picks& stack) {
     return std::pow(1.008, static_cast<double>(stack.size())) * (holds(stack, 3) ? 0.9 : 1);
@@ -107,7 +107,7 @@ TEST(Search, GainsTooSmallToBeClaimedAreTriedTogether) {
   EXPECT_THAT(search({1, 1, 1, 1}, bench).best, UnorderedElementsAre(Pick{0, 0}, Pick{1, 0}, Pick{2, 0}));
 }
 
-TEST(Search, GainsTooSmallToBeClaimedAreTriedTogetherByWhatTheyAreWorthInTheStack) {
+TEST(Search, SmallGainsInTheStackAreTriedTogether) {
   // No gain alone, 0.8 % each on top of the first part.
   Bench bench([](const Picks& stack) {
     const auto others = static_cast<double>(stack.size()) - (holds(stack, 0) ? 1 : 0);
@@ -116,7 +116,7 @@ TEST(Search, GainsTooSmallToBeClaimedAreTriedTogetherByWhatTheyAreWorthInTheStac
   EXPECT_EQ(search({1, 1, 1, 1}, bench).best.size(), 4U);
 }
 
-TEST(Search, WhatDoesNotGoTogetherIsNeverRun) {
+TEST(Search, ConflictingPartsAreNeverRun) {
   Bench bench([](const Picks& stack) { return 1 + 0.2 * static_cast<double>(stack.size()); });
   bench.forecast_of = [](const Picks& stack) {
     return holds(stack, 0) && holds(stack, 2) ? Forecast{End::refused, "both replace one slot", 0}
@@ -127,7 +127,7 @@ TEST(Search, WhatDoesNotGoTogetherIsNeverRun) {
   EXPECT_FALSE(holds(found.best, 0) && holds(found.best, 2));
 }
 
-TEST(Search, WhatIsTooLargeComesWithAPartThatSavesMemory) {
+TEST(Search, TooLargePartIsTriedWithAPartThatSavesMemory) {
   // A larger batch is 1.5 times as fast and does not fit; recomputing costs 10 % and makes room.
   Bench bench([](const Picks& stack) { return (holds(stack, 0) ? 1.5 : 1) * (holds(stack, 1) ? 0.9 : 1); });
   bench.forecast_of = [](const Picks& stack) {
@@ -137,7 +137,7 @@ TEST(Search, WhatIsTooLargeComesWithAPartThatSavesMemory) {
   EXPECT_THAT(search({1, 1}, bench).best, UnorderedElementsAre(Pick{0, 0}, Pick{1, 0}));
 }
 
-TEST(Search, AStackThatBreaksIsNoAnswer) {
+TEST(Search, BrokenStackIsNoAnswer) {
   Bench bench([](const Picks& stack) { return holds(stack, 0) ? 3.0 : 1.0; });
   bench.broken = [](const Picks& stack) { return holds(stack, 0); };
   const Found found = search({1}, bench);
@@ -145,7 +145,7 @@ TEST(Search, AStackThatBreaksIsNoAnswer) {
   EXPECT_EQ(found.stages.front().stacks.front().reason, "it breaks");
 }
 
-TEST(Search, PartsThatPayAloneAndBreakTogetherAreTakenApart) {
+TEST(Search, PartsThatBreakTogetherAreSeparated) {
   Bench bench([](const Picks& stack) {
     return (holds(stack, 0) ? 1.5 : 1) * (holds(stack, 1) ? 1.3 : 1) * (holds(stack, 2) ? 1.2 : 1);
   });
@@ -177,7 +177,7 @@ TEST(Search, NoStackIsRunTwiceInAStage) {
   }
 }
 
-TEST(Search, EndsWhenTimeIsOutWithTheBestSoFar) {
+TEST(Search, EndsWithTheBestSoFarWhenTimeIsOver) {
   Bench bench([](const Picks& stack) {
     return (holds(stack, 0) ? 1.4 : 1) * (holds(stack, 1) ? (holds(stack, 0) ? 1.2 : 0.9) : 1);
   });
@@ -187,7 +187,7 @@ TEST(Search, EndsWhenTimeIsOutWithTheBestSoFar) {
   EXPECT_FALSE(found.finished);
 }
 
-TEST(Search, AStageThatCouldClaimNothingIsNoEnd) {
+TEST(Search, TooShortStageDoesNotFinishTheSearch) {
   class Hurried final : public Evaluator {
    public:
     Forecast forecast(const Picks&) override { return {}; }
@@ -228,7 +228,7 @@ class Limited final : public Evaluator {
   size_t stage_ = 0;
 };
 
-TEST(Search, WhatTheFirstStageClaimsIsTheAnswerWhereTheNextOneClaimsNothing) {
+TEST(Search, ClaimOfTheFirstStageStandsIfTheNextHasNone) {
   Limited evaluator({3, 2});
   const Found found = search({1, 1}, evaluator);
   EXPECT_EQ(found.best.size(), 2U) << "both are faster alone";
@@ -237,7 +237,7 @@ TEST(Search, WhatTheFirstStageClaimsIsTheAnswerWhereTheNextOneClaimsNothing) {
   EXPECT_EQ(found.stages.size(), 2U) << "no third stage follows a stage without a claim";
 }
 
-TEST(Search, WithoutAClaimItHasNoAnswer) {
+TEST(Search, HasNoAnswerWithoutAClaim) {
   Limited evaluator({2});
   const Found found = search({1, 1, 1}, evaluator);
   EXPECT_THAT(found.best, IsEmpty());

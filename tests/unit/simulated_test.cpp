@@ -36,7 +36,7 @@ TEST_F(Simulated, ComputesAndRefusesToMixDevices) {
   EXPECT_THROW(at::mm(there, x.t()), c10::Error);
 }
 
-TEST_F(Simulated, CountsWhatTheHostWaitsFor) {
+TEST_F(Simulated, CountsWaitsOfTheHost) {
   const at::Device device = simulated::open(simulated::Values::host);
   const Tensor there = at::ones({4}, at::TensorOptions().device(device));
   simulated::reset_counts();
@@ -121,7 +121,7 @@ TEST_F(Simulated, ThePlainStepDoesNotWait) {
 constexpr int64_t kMiB = int64_t{1} << 20;
 
 /// The numbers are from the allocator of LibTorch 2.11.
-TEST(CachingAllocator, TakesSegmentsAsLibTorchDoes) {
+TEST(CachingAllocator, SegmentsMatchLibTorch) {
   simulated::CachingAllocator allocator{simulated::CachingAllocator::Settings{}};
   const auto expect = [&](int64_t allocated, int64_t reserved) {
     EXPECT_EQ(allocator.allocated(), allocated);
@@ -173,7 +173,7 @@ TEST(CachingAllocator, ExpandableSegmentsGrow) {
   EXPECT_EQ(expandable.reserved(), 100 * kMiB);
 }
 
-TEST(Workspaces, OfCublasByArchitectureAndByItsVariable) {
+TEST(Workspaces, SizeDependsOnArchitectureAndCublasVariable) {
   const auto workspace = [](const char* architecture) {
     simulated::Ledger ledger(simulated::Form(at::kCUDA, architecture));
     ledger.multiply(0);
@@ -216,7 +216,7 @@ TEST_F(Simulated, AForwardAndABackwardHaveAWorkspaceEach) {
 }
 
 /// Memory of an earlier device is counted separately.
-TEST_F(Simulated, OpensWithNothingInMemory) {
+TEST_F(Simulated, OpensWithEmptyMemory) {
   const at::Device device = simulated::open(simulated::Values::none, at::kCUDA);
   Tensor kept = at::empty({1024}, at::TensorOptions(device));
   simulated::open(simulated::Values::none, at::kCPU);

@@ -179,7 +179,7 @@ TEST(Spec, RoundTripsThroughText) {
   }
 }
 
-TEST(Spec, DefaultsAreThoseOfTheStructs) {
+TEST(Spec, DefaultsMatchTheStructs) {
   EXPECT_EQ(to_json(train_from_json(Json::object(), kPlace)), to_json(TrainSpec{}));
   EXPECT_EQ(to_json(llama_from_json(Json::object(), kPlace)), to_json(LlamaSpec{}));
   const RunSpec run = run_spec_from_json(Json::object(), kPlace);
@@ -238,22 +238,22 @@ TEST(LlamaSpecJson, RefusesChoicesThatContradictEachOther) {
   EXPECT_TRUE(llama_from_json({{"layers_without_rope", Json::object()}}, kPlace).layers_without_rope.empty());
 }
 
-TEST(LlamaSpecJson, AnOddHeadIsFineWhereHeadDimIsGiven) {
+TEST(LlamaSpecJson, IndivisibleHeadIsAcceptedWithHeadDim) {
   EXPECT_EQ(llama_from_json({{"dim", 250}, {"n_heads", 8}, {"head_dim", 32}}, kPlace).head_size(), 32);
 }
 
-TEST(LlamaSpecJson, ACheckpointGivesEverythingElse) {
+TEST(LlamaSpecJson, CheckpointExcludesOtherFields) {
   EXPECT_EQ(to_json(llama_from_json({{"checkpoint", "/m"}}, kPlace)), Json({{"checkpoint", "/m"}}));
   EXPECT_THAT(llama_error(R"({"checkpoint": "/m", "dim": 64})"), is_error("conflict", "model.dim", "'/m'"));
 }
 
-TEST(ValidateModel, KnowsItsKinds) {
+TEST(ValidateModel, UnknownKindNamesTheNearest) {
   EXPECT_EQ(validate_model("llama", {{"n_layers", 2}}, kPlace)["n_layers"], 2);
   EXPECT_THAT(error_of([] { validate_model("lama", Json::object(), kPlace); }),
               AllOf(HasSubstr("unknown kind of model 'lama'"), HasSubstr("did you mean 'llama'?")));
 }
 
-TEST(DataSpecJson, RefusesWhatWouldBeIgnoredOrIsMissing) {
+TEST(DataSpecJson, RefusesIgnoredAndMissingFields) {
   EXPECT_THAT(data_error(R"({"kind": "txt"})"), HasSubstr("did you mean 'text'?"));
   EXPECT_THAT(data_error(R"({"path": "/x"})"), is_error("conflict", "data.path", "data.kind", "'random'"));
   EXPECT_THAT(data_error(R"({"kind": "text"})"), HasSubstr("data.path is missing"));
@@ -274,7 +274,7 @@ TEST(TrainSpecJson, ChecksRangesAndProducts) {
               is_error("invalid_value", "train.global_batch", "12", "micro_batch", "8"));
 }
 
-TEST(TrainSpecJson, ALearningRateFallsOverStepsThatAreSaid) {
+TEST(TrainSpecJson, LearningRateDecayNeedsItsNumberOfSteps) {
   EXPECT_THAT(train_error(R"({"lr_decay": "cosine"})"), HasSubstr("set train.lr_steps to"));
   EXPECT_THAT(train_error(R"({"lr_decay": "linear", "lr_warmup": 9, "lr_steps": 9})"),
               is_error("invalid_value", "train.lr_warmup", "9"));
@@ -285,7 +285,7 @@ TEST(TrainSpecJson, ALearningRateFallsOverStepsThatAreSaid) {
   EXPECT_THAT(train_error(R"({"lr_min": 2})"), HasSubstr("between 0 and 1"));
 }
 
-TEST(LearningRate, RisesToItsHighestAndFallsToWhatIsLeft) {
+TEST(LearningRate, RisesToItsMaximumAndFallsToItsMinimum) {
   const auto rates = [](const TrainSpec& train) {
     std::vector<double> all;
     for (int64_t step = 0; step < 10; ++step) all.push_back(learning_rate(train, step));
@@ -309,7 +309,7 @@ TEST(LearningRate, RisesToItsHighestAndFallsToWhatIsLeft) {
   EXPECT_THAT(rates(train), near({0.25, 0.5, 0.75, 1, first, 0.6, last, 0.2, 0.2, 0.2}));
 }
 
-TEST(RunSpecJson, ErrorsOfItsPartsAreNamed) {
+TEST(RunSpecJson, ErrorsOfPartsAreNamed) {
   EXPECT_THAT(run_error(R"({"tran": {}})"), is_error("unknown_name", "'tran'", "'train'"));
   EXPECT_THAT(run_error(R"({"train": {"stesp": 1}})"), is_error("unknown_name", "'stesp'"));
   EXPECT_THAT(run_error(R"({"train": 3})"), HasSubstr("train must have named fields, but is 3"));
@@ -336,7 +336,7 @@ TEST(RunSpecJson, TheEnvironmentIsTextByName) {
                 HasSubstr("x.lua:5: env: \"" + name + "\" is not a valid name of an environment variable"));
 }
 
-TEST(RunSpecJson, SomeVariablesAreNotARunsToSet) {
+TEST(RunSpecJson, ReservedVariablesAreRefused) {
   for (const std::string name : {"RANK", "WORLD_SIZE", "MASTER_PORT", "OMP_NUM_THREADS", "LD_PRELOAD",
                                  "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "OPTRUSH_COLLECTIVE_TIMEOUT"})
     EXPECT_THAT(run_error(Json{{"env", {{name, "1"}}}}.dump()), HasSubstr("a run can't set " + name));
@@ -345,7 +345,7 @@ TEST(RunSpecJson, SomeVariablesAreNotARunsToSet) {
     EXPECT_EQ(run_error(Json{{"env", {{name, "1"}}}}.dump()), "");
 }
 
-TEST(Merged, ChangesOnlyWhatIsGiven) {
+TEST(Merged, ChangesOnlyGivenFields) {
   RunSpec base;
   base.train.lr = 0.5;
   base.model = {{"n_layers", 3}};
@@ -356,7 +356,7 @@ TEST(Merged, ChangesOnlyWhatIsGiven) {
   EXPECT_EQ(spec.device, "cpu");
 }
 
-TEST(Merged, AnotherKindOfDataStartsAnew) {
+TEST(Merged, AnotherKindOfDataStartsFromDefaults) {
   RunSpec base;
   base.data = {.kind = "text", .path = "/docs", .extensions = {".h"}};
   EXPECT_EQ(merged(base, {{"data", {{"kind", "random"}}}}, kPlace).data.path, "");
@@ -364,13 +364,13 @@ TEST(Merged, AnotherKindOfDataStartsAnew) {
             1U);
 }
 
-TEST(Merged, ACheckpointTakesThePlaceOfTheModel) {
+TEST(Merged, CheckpointReplacesTheModel) {
   EXPECT_EQ(merged({}, {{"model", {{"checkpoint", "/m"}}}}, kPlace).model, Json({{"checkpoint", "/m"}}));
   const RunSpec small = merged({}, {{"model", {{"dim", 64}}}}, kPlace);
   EXPECT_EQ(merged(small, {{"model", {{"checkpoint", "/m"}}}}, kPlace).model, Json({{"checkpoint", "/m"}}));
 }
 
-TEST(Merged, AnotherKindOfModelStartsAnew) {
+TEST(Merged, AnotherKindOfModelStartsFromDefaults) {
   const RunSpec stack =
       merged({}, {{"model_kind", "operator"}, {"model", {{"op", "mlp"}, {"dim", 8}}}}, kPlace);
   EXPECT_EQ(stack.model, Json({{"op", "mlp"},
@@ -392,7 +392,7 @@ TEST(RunSpec, AKindOfEarlierReportsIsRead) {
   for (const auto& [name, value] : fields.items()) EXPECT_EQ(spec.model.at(name), value) << name;
 }
 
-TEST(Merged, FindsWhatARungMayNotSay) {
+TEST(Merged, RefusesInvalidSettingsOfARung) {
   EXPECT_EQ(settings_error(R"({"train": {"micro_batch": 8}})"), "");
   EXPECT_EQ(
       settings_error(R"({"train": {"micro_bach": 8}})"),

@@ -20,7 +20,7 @@ class Records : public ::testing::Test {
   const Json record_ = {{"record", {{"steps", {{{"step", 0}, {"loss", 1.25}}}}}}, {"name", "\u00e9"}};
 };
 
-TEST_F(Records, AreThoseOfTheStateThatCounts) {
+TEST_F(Records, AreReadFromTheCommittedState) {
   EXPECT_FALSE(saved_record(folder_, 0));
   fs::create_directories(state_of_step(folder_, 4));
   fs::create_directories(state_of_step(folder_, 8));
@@ -35,7 +35,7 @@ TEST_F(Records, AreThoseOfTheStateThatCounts) {
   EXPECT_FALSE(saved_record(folder_, 0)) << "the record is missing";
 }
 
-TEST_F(Records, ThatHaveChangedAreNone) {
+TEST_F(Records, ChangedRecordsAreIgnored) {
   fs::create_directories(state_of_step(folder_, 4));
   write_record(folder_, 4, 0, record_);
   commit(4);
@@ -56,7 +56,7 @@ TEST_F(Records, ThatHaveChangedAreNone) {
   EXPECT_FALSE(saved_record(folder_, 0));
 }
 
-TEST_F(Records, AreForgottenAndStatesStay) {
+TEST_F(Records, AreRemovedWithoutTheStates) {
   fs::create_directories(state_of_step(folder_, 4));
   write_record(folder_, 4, 0, record_);
   write_file(state_part(folder_, 4, 0), "state");
@@ -67,7 +67,7 @@ TEST_F(Records, AreForgottenAndStatesStay) {
   forget_records(folder_ / "none");
 }
 
-TEST(RunIdentity, IsThatOfTheSpecButForItsTime) {
+TEST(RunIdentity, IgnoresTheTimeLimit) {
   RunSpec spec, longer, other;
   longer.timeout_s = 5;
   other.train.lr = 0.5;

@@ -68,12 +68,12 @@ TEST_F(StateFolderTest, ACountThatEveryRankHasIsReadOnce) {
   EXPECT_EQ(StateFolder(folder_).whole(count.key).item<double>(), 5);
 }
 
-TEST_F(StateFolderTest, ARankWithNothingToSaveIsNoObstacle) {
+TEST_F(StateFolderTest, RankWithNothingToSaveIsAccepted) {
   save(1, {{piece(0, 12)}, {}});
   EXPECT_EQ(StateFolder(folder_).whole("model/w").numel(), 12);
 }
 
-TEST_F(StateFolderTest, TheStateBeforeCountsUntilEveryPartIsThere) {
+TEST_F(StateFolderTest, PreviousStateCountsUntilEveryPartExists) {
   save(1, {{piece(0, 12)}});
   write_state_part(folder_, 2, 0, {piece(0, 5)});
   EXPECT_EQ(StateFolder(folder_).step(), 1);
@@ -88,12 +88,12 @@ TEST_F(StateFolderTest, TheStateBeforeCountsUntilEveryPartIsThere) {
   EXPECT_FALSE(fs::exists(folder_ / "step-00000001"));
 }
 
-TEST_F(StateFolderTest, AMissingElementIsSaid) {
+TEST_F(StateFolderTest, MissingElementIsReported) {
   save(1, {{piece(0, 11)}});
   EXPECT_THAT(error_of([&] { StateFolder(folder_).whole("model/w"); }), HasSubstr("11 of the 12 elements"));
 }
 
-TEST_F(StateFolderTest, DamageIsNamedWithItsFile) {
+TEST_F(StateFolderTest, DamageNamesTheFile) {
   EXPECT_THAT(error_of([&] { StateFolder{folder_}; }), HasSubstr("no state was saved in"));
   save(1, {{piece(0, 12)}});
   const std::string head = read_file(folder_ / "state.json");

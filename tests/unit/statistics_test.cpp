@@ -56,13 +56,13 @@ TEST(Statistics, TwoRoundsClaimNothing) {
   EXPECT_EQ(verdict.more, 1U);
 }
 
-TEST(Verdict, AnIntervalWithoutOneIsADifference) {
+TEST(Verdict, IntervalThatExcludesOneIsADifference) {
   EXPECT_EQ(verdict_of(paired_ratio({1020, 1021, 1022}, {1000, 1000, 1000})).outcome, Outcome::faster);
   EXPECT_EQ(verdict_of(paired_ratio({1000, 1000, 1000}, {1020, 1021, 1022})).outcome, Outcome::slower);
 }
 
 // With scipy: the far end of the 90 % interval of the same logarithms, 1.0190.
-TEST(Verdict, NoDifferenceIsSaidWithItsBound) {
+TEST(Verdict, NoDifferenceHasItsBound) {
   const Ratio ratio = paired_ratio({1010, 990, 1005}, {1000, 1000, 1000});
   const Verdict verdict = verdict_of(ratio);
   EXPECT_EQ(verdict.outcome, Outcome::alike);
@@ -73,7 +73,7 @@ TEST(Verdict, NoDifferenceIsSaidWithItsBound) {
   EXPECT_EQ(describe({Outcome::alike, 0.01001}), "no difference above 1.1 %");
 }
 
-TEST(Verdict, CantTellSaysWhatItWouldTake) {
+TEST(Verdict, UndecidedVerdictNamesTheRoundsThatDecide) {
   const Ratio ratio = paired_ratio({1200, 900, 1100, 950}, {1000, 1000, 1000, 1000});
   const Verdict verdict = verdict_of(ratio);
   EXPECT_EQ(verdict.outcome, Outcome::undecided);
@@ -90,12 +90,12 @@ TEST(Verdict, CantTellSaysWhatItWouldTake) {
 
 // n rounds have n - 1 degrees of freedom, which matters for few rounds: t(3) 0.1 / 2 > 0.14 > t(4) 0.1 /
 // sqrt(5).
-TEST(Verdict, OfThreeRoundsItCountsTheDegreesOfFreedom) {
+TEST(Verdict, FewRoundsCountTheDegreesOfFreedom) {
   const Ratio ratio = paired_ratio({std::exp(0.04), std::exp(0.14), std::exp(0.24)}, {1, 1, 1});
   EXPECT_EQ(verdict_of(ratio).more, 2U);
 }
 
-TEST(Verdict, WhatNobodyWouldRunIsSaid) {
+TEST(Verdict, TooManyRoundsToDecideIsReported) {
   const Verdict verdict = verdict_of({1.025, Interval{0.1, 10.5}, 3});
   EXPECT_FALSE(verdict.more);
   EXPECT_EQ(describe(verdict), "undecided; 1,000 rounds would not decide it");
@@ -110,7 +110,7 @@ TEST(Statistics, UnpairedInterval) {
   EXPECT_NEAR(ratio.interval->high, 2.2218736830059362, 1e-9);
 }
 
-TEST(Statistics, RefusesWhatHasNoLogarithm) {
+TEST(Statistics, RefusesInvalidSamples) {
   EXPECT_THROW(paired_ratio({0, 1, 1}, {1, 1, 1}), Error);
   EXPECT_THROW(paired_ratio({1, 1}, {1, 1, 1}), Error);
   EXPECT_THROW(paired_ratio({std::nan(""), 1, 1}, {1, 1, 1}), Error);

@@ -76,7 +76,7 @@ TEST(Step, ARankKeepsOnlyTheParametersOfItsUnits) {
   EXPECT_EQ(session->data_parallel().shards().size(), session->params().all().size());
 }
 
-TEST(Step, EveryListenerHearsEachShardOnceAndInTheBackward) {
+TEST(Step, ListenersGetEachShardOnceDuringTheBackward) {
   RunSpec spec = nano_spec();
   spec.train.accumulation = 2;
   std::map<const Shard*, int> first, second;
@@ -113,7 +113,7 @@ TEST(Step, EveryListenerHearsEachShardOnceAndInTheBackward) {
 }
 
 /// Covers an optimizer that steps in the backward as well: it asks the run for the rate.
-TEST(Step, TheOptimizerIsToldTheRateOfItsStep) {
+TEST(Step, OptimizerGetsTheRateOfItsStep) {
   RunSpec spec = nano_spec();
   spec.train.lr = 1;
   spec.train.lr_warmup = 1;
@@ -142,7 +142,7 @@ TEST(Step, TheOptimizerIsToldTheRateOfItsStep) {
   EXPECT_EQ(places.size(), 1) << "a recorded step reads it at one address";
 }
 
-TEST(Step, AGradientThatListenersSeeIsTheFinalOne) {
+TEST(Step, ListenersGetTheFinalGradient) {
   RunSpec spec = nano_spec({{"activation_checkpointing", Json::object()}});
   spec.train.accumulation = 2;
   std::map<const Shard*, Tensor> heard;
@@ -162,7 +162,7 @@ TEST(Step, AGradientThatListenersSeeIsTheFinalOne) {
   EXPECT_TRUE(equal);
 }
 
-TEST(Step, DropoutIsTheSameInWhateverOrderUnitsAndMicroBatchesRun) {
+TEST(Step, DropoutDoesNotDependOnTheOrderOfUnitsAndMicroBatches) {
   RunSpec spec = double_spec({{"lora", {{"rank", 4}, {"dropout", 0.5}}}});
   spec.train.accumulation = 2;
   Trained one(spec), cut(spec, cut_into_units);
@@ -204,7 +204,7 @@ TEST(Step, DropoutDiffersBetweenStepsAndSequences) {
   EXPECT_NE(loss(0, 4), first);
 }
 
-TEST(State, GoesOnWhereItWasSaved) {
+TEST(State, TrainingContinuesFromTheSavedState) {
   for (const char* optimizer : {"", "fused_adamw", "bf16_weights"}) {
     RunSpec spec = nano_spec({{"mixed_precision", {{"dtype", "fp16"}, {"initial_scale", 1e9}}}});
     if (std::string(optimizer) == "bf16_weights") spec.plugins.clear();
@@ -280,7 +280,7 @@ std::vector<std::string> sequences_of(const std::vector<const Read*>& runs) {
   return all;
 }
 
-TEST(State, DataGoOnWithTheNextSequenceWhateverTheBatch) {
+TEST(State, DataContinueWithTheNextSequenceForAnyBatch) {
   RunSpec spec = nano_spec();
   spec.train.warmup = 0;
   spec.train.micro_batch = 1;
@@ -298,7 +298,7 @@ TEST(State, DataGoOnWithTheNextSequenceWhateverTheBatch) {
   for (const Read* run : {&second, &third}) EXPECT_TRUE(run->notes.empty()) << run->notes.front();
 }
 
-TEST(State, DataOfAnotherOrderBeginWithTheirFirstSequence) {
+TEST(State, DataOfAnotherOrderStartWithTheFirstSequence) {
   RunSpec spec = nano_spec();
   spec.train.steps = 2;
   const Read first = read_of(spec);
@@ -315,7 +315,7 @@ TEST(State, DataOfAnotherOrderBeginWithTheirFirstSequence) {
   }
 }
 
-TEST(State, OfAnEarlierVersionSaysWhatIsAssumed) {
+TEST(State, StateOfAnEarlierVersionNotesAssumptions) {
   RunSpec spec = nano_spec();
   spec.train.warmup = 0;
   spec.train.steps = 4;
@@ -327,7 +327,7 @@ TEST(State, OfAnEarlierVersionSaysWhatIsAssumed) {
   EXPECT_NE(then.notes[0].find("are assumed"), std::string::npos) << then.notes[0];
 }
 
-TEST(State, HasTheParametersInAllTheirBits) {
+TEST(State, ParametersAreSavedBitForBit) {
   RunSpec spec = nano_spec({{"bf16_weights", Json::object()}});
   spec.train.steps = 3;
   Trained trained(spec);
@@ -348,7 +348,7 @@ TEST(State, HasTheParametersInAllTheirBits) {
   for (const auto& [key, pieces] : saved) EXPECT_EQ(key.find("optimizer/master"), std::string::npos);
 }
 
-TEST(State, SaysWhatIsMissing) {
+TEST(State, MissingTensorsAreNamed) {
   Trained trained(nano_spec());
   const auto message = error_of(
       [&] { load_state(trained.session(), [](const std::string&) { return std::vector<StatePiece>(); }); });
@@ -356,7 +356,7 @@ TEST(State, SaysWhatIsMissing) {
   EXPECT_NE(message.find("'model/model.embed_tokens.weight'"), std::string::npos) << message;
 }
 
-TEST(Waiting, IsExposedCommunicationInTheMiddleOfAPhase) {
+TEST(Waiting, CountsAsExposedCommunicationWithinAPhase) {
   const auto clock = StepClock::make(at::kCPU);
   clock->enter(Bucket::backward);
   { const BucketScope waiting(*clock, Bucket::communication); }

@@ -22,7 +22,7 @@ class SumsTest : public ::testing::Test {
   const std::filesystem::path plans_ = folder_ / "plans.json", result_ = folder_ / "runs/a/result.json";
 };
 
-TEST_F(SumsTest, WhatIsUnknownIsNotChecked) {
+TEST_F(SumsTest, UnknownFilesAreNotChecked) {
   write_json(plans_, {1});
   EXPECT_EQ(read(plans_), Json({1}));
 }
@@ -35,7 +35,7 @@ TEST_F(SumsTest, AChangedDigitIsFound) {
 }
 
 /// A controller that is killed between the journal's line and the file leaves the old file.
-TEST_F(SumsTest, TheFileBeforeIsRightToo) {
+TEST_F(SumsTest, PreviousFileIsAccepted) {
   journal_.write("plans.json", {1});
   const std::string before = read_file(plans_);
   journal_.write("plans.json", {2});
@@ -43,7 +43,7 @@ TEST_F(SumsTest, TheFileBeforeIsRightToo) {
   EXPECT_EQ(read(plans_), Json({1}));
 }
 
-TEST_F(SumsTest, AResultIsThatOfTheLastAttempt) {
+TEST_F(SumsTest, ResultMustBeOfTheLastAttempt) {
   write_json(result_, {1});
   journal_.started("a", "spec", "", "");
   journal_.finished("a", "spec", RunResult(), sha256_file(result_));

@@ -29,7 +29,7 @@ RunResult run_of(const std::vector<double>& losses, const std::vector<Validation
   return run;
 }
 
-TEST(TimeToLoss, IsOfTheStepsBeforeTheFirstValidationThatIsThere) {
+TEST(TimeToLoss, CountsStepsUntilTheFirstValidationAtTheLoss) {
   const RunResult run = run_of({9, 1, 1, 1, 1, 1}, {{2, 4.0}, {4, 3.0}, {6, 2.9}});
   EXPECT_EQ(time_to_loss(run, 3.0)->seconds, 8);
   EXPECT_EQ(time_to_loss(run, 3.0)->steps, 4);
@@ -40,7 +40,7 @@ TEST(TimeToLoss, IsOfTheStepsBeforeTheFirstValidationThatIsThere) {
   EXPECT_FALSE(time_to_loss(run, 2.0)->seconds);
 }
 
-TEST(TimeToLoss, WithoutValidationTheMeanOfTenStepsCounts) {
+TEST(TimeToLoss, MeanOfTenStepsCountsWithoutValidation) {
   std::vector<double> losses(20, 4);
   losses[3] = 0.1;  // a single low loss does not count
   for (size_t i = 10; i < losses.size(); ++i) losses[i] = 2;
@@ -68,7 +68,7 @@ TEST(LossesByTime, HasALossForEveryValidationOrStep) {
   EXPECT_EQ(smoothed[0].loss, 5);
 }
 
-TEST(LossesByTime, AreReadAlongTheLineBetweenThem) {
+TEST(LossesByTime, AreInterpolatedLinearly) {
   const std::vector<TimedLoss> losses = {{1, 10, 4}, {2, 20, 3}, {3, 40, 1}};
   EXPECT_EQ(loss_at(losses, 10), 4);
   EXPECT_EQ(loss_at(losses, 15), 3.5);
@@ -79,7 +79,7 @@ TEST(LossesByTime, AreReadAlongTheLineBetweenThem) {
   EXPECT_FALSE(loss_at({}, 1));
 }
 
-TEST(TimeToLoss, RoundsGiveTheirMedianWhereAllOfThemAreThere) {
+TEST(TimeToLoss, MedianNeedsEveryRoundToReachTheLoss) {
   const RunResult fast = run_of({9, 9, 9, 9}, {{2, 3.0}, {4, 3.0}}),
                   slow = run_of({9, 9, 9, 9}, {{2, 5}, {4, 3.0}}), never = run_of({9, 9, 9, 9}, {{4, 5}});
   EXPECT_EQ(time_to_loss({&fast, &slow}, 3.0)->seconds, 6);
@@ -128,7 +128,7 @@ TEST(TimeToLoss, TheFindingNamesTheFirstRung) {
   EXPECT_THAT(finding(reaching({{20, 100}, {12, 100}})), Not(HasSubstr("first")));
 }
 
-TEST(TimeToLoss, TheFindingNamesWhoIsNotThere) {
+TEST(TimeToLoss, TheFindingNamesRungsThatDoNotReachTheLoss) {
   EXPECT_EQ(
       finding(reaching({{20, 100}, {12, 80}, {0, 0}, {0, 0}})),
       "rung 1 reaches a loss of 2.5 first, after 80 steps and 12.0 s, and base is next, after 100 steps and "
@@ -173,7 +173,7 @@ TEST(TimeToLoss, AFastRungThatMissesTheLossIsNoGain) {
   EXPECT_EQ(result_row(a), &a.rows[1]) << "the badge shows the stack that reaches the loss";
 }
 
-TEST(TimeToLoss, TheFindingKnowsWhatItCannotTell) {
+TEST(TimeToLoss, TheFindingNamesWhatIsUndecided) {
   Analysis a = reaching({{0, 0}, {0, 0}});
   for (Row& row : a.rows) row.time_to_loss->told = false;
   EXPECT_EQ(finding(a),
@@ -190,7 +190,7 @@ TEST(TimeToLoss, TheFindingKnowsWhatItCannotTell) {
   EXPECT_THAT(finding(a), Not(HasSubstr("first"))) << "one rung alone has no comparison";
 }
 
-TEST(TimeToLoss, OfFewStepsItIsNotKnown) {
+TEST(TimeToLoss, TooFewStepsAreUndecided) {
   const RunResult few = run_of({9, 9, 9}, {}), there = run_of({9, 9, 9, 9}, {{4, 3.0}}),
                   not_there = run_of({9, 9, 9, 9}, {{4, 5}});
   EXPECT_FALSE(time_to_loss({&few}, 9.5)->told);
@@ -200,7 +200,7 @@ TEST(TimeToLoss, OfFewStepsItIsNotKnown) {
   EXPECT_FALSE(time_to_loss({&not_there}, 3.0)->in_some_rounds);
 }
 
-TEST(TimeToLoss, TheFindingComparesWhatIsOfOneKind) {
+TEST(TimeToLoss, TheFindingComparesOnlyLossesOfOneKind) {
   // Another kind of loss, another task, and the same run are not compared.
   Analysis a = reaching({{20, 100}, {12, 80}});
   a.rows[1].time_to_loss->validated = false;
@@ -213,7 +213,7 @@ TEST(TimeToLoss, TheFindingComparesWhatIsOfOneKind) {
   EXPECT_THAT(finding(a), Not(HasSubstr("first")));
 }
 
-TEST(TimeToLoss, WhatHasNoLossesHasNone) {
+TEST(TimeToLoss, RunWithoutLossesHasNone) {
   const RunResult nothing;
   EXPECT_FALSE(time_to_loss(nothing, 3.0));
   EXPECT_FALSE(time_to_loss({&nothing}, 3.0));

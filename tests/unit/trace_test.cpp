@@ -50,7 +50,7 @@ TEST(Trace, NamesTheKernelsOfPlugins) {
   EXPECT_EQ(names_in(read_json(folder / "trace.json")).at("optrush::kernel::mine"), 1);
 }
 
-TEST(Trace, LeavesTheResultAsItIsAndTheTimedStepsWithoutAProfiler) {
+TEST(Trace, ChangesNeitherTheResultNorTheTimedSteps) {
   const TemporaryFolder folder;
   const auto trained = [&](bool trace, std::vector<bool>& profiled) {
     RunSpec spec = traced_spec({{"mixed_precision", {{"dtype", "fp16"}}}});

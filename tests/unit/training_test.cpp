@@ -28,7 +28,7 @@ TEST(Training, ALossThatIsNotFiniteFails) {
   EXPECT_NE(error_of([&] { Trained(spec).train(); }).find("is not finite at step"), std::string::npos);
 }
 
-TEST(Training, ParametersThatStayFail) {
+TEST(Training, UnchangedParametersFail) {
   RunSpec spec = nano_spec();
   spec.train.lr = 0;
   EXPECT_NE(error_of([&] { Trained(spec).train(); }).find("no parameter changed"), std::string::npos);
@@ -74,7 +74,7 @@ std::vector<std::string> warnings_of_training(const char* dtype, double lr,
   return trained.session().log().warnings();
 }
 
-TEST(Training, UpdatesThatFewBitsCannotHoldAreAWarning) {
+TEST(Training, UpdatesLostToLowPrecisionAreAWarning) {
   const auto lost = warnings_of_training("bf16", 1e-6);
   ASSERT_EQ(lost.size(), 1U);
   EXPECT_NE(lost.front().find("0 % of the elements of vectors (norms, biases) and "), std::string::npos);
@@ -142,7 +142,7 @@ TEST(Training, AZeroGradientFails) {
   EXPECT_NE(message.find("the gradient norm is zero at step 0"), std::string::npos) << message;
 }
 
-TEST(Training, TheGradientNormIsOfTheLossWhateverTheBackwardStartsFrom) {
+TEST(Training, GradientNormDoesNotDependOnTheScaleOfTheBackward) {
   const auto norms = [](const std::function<void(Recipe&)>& edit) {
     std::vector<double> values;
     const Json result = Trained(nano_spec(), edit).train();

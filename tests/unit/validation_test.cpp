@@ -39,7 +39,7 @@ std::vector<double> norms_of(const Json& result) {
   return values;
 }
 
-TEST(Validation, ComesEveryNStepsAndAfterTheLast) {
+TEST(Validation, RunsEveryNStepsAndAfterTheLast) {
   const Json points = Trained(validating_spec()).train().at("validation");
   std::vector<int64_t> steps;
   for (const Json& point : points) {
@@ -50,7 +50,7 @@ TEST(Validation, ComesEveryNStepsAndAfterTheLast) {
   EXPECT_EQ(steps, (std::vector<int64_t>{2, 4, 6}));
 }
 
-TEST(Validation, RunsOfTheGateHaveNone) {
+TEST(Validation, RunsOfTheGateHaveNoValidation) {
   RunSpec spec = validating_spec();
   spec.purpose = Purpose::probe;
   EXPECT_FALSE(Trained(spec).train().contains("validation"));
@@ -99,7 +99,7 @@ TEST(Validation, TrainingIsBitEqualWithAndWithoutIt) {
   }
 }
 
-TEST(Validation, LeavesNoMemoryBehindAndItsPeakIsNoStepS) {
+TEST(Validation, LeavesNoMemoryAndDoesNotRaiseThePeakOfSteps) {
   install_cpu_memory_tracking();
   const auto peak = [](const RunSpec& spec) {
     const int64_t before = cpu_allocated();
@@ -115,7 +115,7 @@ TEST(Validation, LeavesNoMemoryBehindAndItsPeakIsNoStepS) {
   }
 }
 
-TEST(Validation, IsTheSameWhateverTheMicroBatch) {
+TEST(Validation, DoesNotDependOnTheMicroBatch) {
   const auto last = [](int64_t micro_batch, int64_t accumulation) {
     RunSpec spec = validating_spec();
     spec.train.dtype = "fp64";
@@ -128,7 +128,7 @@ TEST(Validation, IsTheSameWhateverTheMicroBatch) {
   EXPECT_NEAR(last(1, 12), whole, 1e-12);
 }
 
-TEST(Validation, DropoutRests) {
+TEST(Validation, DropoutIsOff) {
   // With a dropout of 0.9, each forward in training gives another loss.
   RunSpec spec = validating_spec({{"lora", {{"rank", 4}, {"dropout", 0.9}}}});
   Trained trained(spec);
@@ -173,7 +173,7 @@ TEST(Validation, TextAndTokensHoldOutTheirEnd) {
   EXPECT_EQ(letters(*open_training(spec, 256), 100), "abcdefghij");
 }
 
-TEST(Validation, DataOfItsOwnLeavesTrainingAlone) {
+TEST(Validation, OwnDataDoNotChangeTraining) {
   const TemporaryFolder folder;
   std::ofstream(folder / "other.txt") << std::string(200, 'x');
   RunSpec spec = nano_spec();
@@ -187,7 +187,7 @@ TEST(Validation, DataOfItsOwnLeavesTrainingAlone) {
   EXPECT_EQ(validated.at("validation").size(), 2U);
 }
 
-TEST(Validation, WhatItCannotKnowIsRefusedByName) {
+TEST(Validation, UnsupportedPluginsAreRefusedByName) {
   const auto refusal = [](const std::function<void(Recipe&)>& edit) {
     return error_of([&] { Trained(validating_spec(), edit); });
   };
@@ -201,7 +201,7 @@ TEST(Validation, WhatItCannotKnowIsRefusedByName) {
             std::string::npos);
 }
 
-TEST(Validation, WrapsOfTheDataSeeHeldOutBatches) {
+TEST(Validation, WrapsOfTheDataGetHeldOutBatches) {
   int64_t evaluated = 0, trained = 0;
   const Json result = Trained(validating_spec(), [&](Recipe& recipe) {
                         recipe.data.wrap(Phase::prefetch, [&](auto inner, const Module&) -> decltype(inner) {

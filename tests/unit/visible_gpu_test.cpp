@@ -9,7 +9,7 @@
 
 namespace optrush::testing {
 namespace {
-TEST(VisibleGpu, IsOneThatTheDriverShowsAndNobodyHides) {
+TEST(VisibleGpu, IsShownByTheDriverAndNotHidden) {
   const TemporaryFolder root;
   ::unsetenv("CUDA_VISIBLE_DEVICES");
   EXPECT_FALSE(gpu_is_visible(root.path()));
@@ -26,7 +26,7 @@ TEST(VisibleGpu, IsOneThatTheDriverShowsAndNobodyHides) {
   ::unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
-TEST(VisibleGpu, ShowsAsADeviceWhereTheDriverIsNotInProc) {
+TEST(VisibleGpu, IsFoundByItsDeviceFileIfProcHasNoDriver) {
   const TemporaryFolder root;
   ::unsetenv("CUDA_VISIBLE_DEVICES");
   const auto make = [&](const char* file) {
@@ -46,7 +46,7 @@ TEST(VisibleGpu, ShowsAsADeviceWhereTheDriverIsNotInProc) {
   EXPECT_TRUE(gpu_is_visible(root.path()));
 }
 
-TEST(VisibleGpu, IsTheLocalRanksOwn) {
+TEST(VisibleGpu, FollowsTheLocalRank) {
   for (int64_t rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(gpu_of(rank, 8), rank);
     EXPECT_EQ(gpu_of(rank, 4), rank);

@@ -71,7 +71,7 @@ TEST_F(WorkerStart, ListsItsDataOnce) {
   EXPECT_EQ(data.of("below"), 1);
 }
 
-TEST_F(WorkerStart, ListsItsDataOnceMoreForARunThatSavesItsState) {
+TEST_F(WorkerStart, ListsItsDataTwiceForARunThatSavesItsState) {
   testing::Opens data(folder_ / "data");
   run({{"save", {{"every", 1}}}});
   EXPECT_EQ(data.of("below"), 2);
