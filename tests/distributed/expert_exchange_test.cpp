@@ -46,8 +46,8 @@ struct Pair {
 };
 
 /// Returns `x`, and tells the other rank when its forward and its backward ran.
-Differentiable told(const Pair& pair) {
-  return {.name = "told",
+Differentiable notifying(const Pair& pair) {
+  return {.name = "notifying",
           .forward = [&pair](const Tensors& in) -> Differentiable::Result {
             pair.tell("forward");
             return {{in[0] * 1}, {}};
@@ -68,7 +68,7 @@ Json exchanging(const Pair& pair) {
   const expert_parallel::ExpertExchange exchange(*pair.group);
   const Tensor rows = at::arange(8, at::kDouble).view({4, 2}).requires_grad_();
   const Tensor x = at::ones({2}, at::kDouble).requires_grad_();
-  const Differentiable beside = told(pair);
+  const Differentiable beside = notifying(pair);
   Tensor meanwhile;
   const auto twice = [](const Tensor& arrived, const Tensor&, const Batch&) { return arrived * 2; };
   const Tensor out =

@@ -16,7 +16,7 @@ namespace optrush::testing {
 namespace {
 using ::testing::HasSubstr;
 
-std::vector<int64_t> everybody(int64_t size) {
+std::vector<int64_t> all_ranks(int64_t size) {
   std::vector<int64_t> all(static_cast<size_t>(size));
   for (int64_t i = 0; i < size; ++i) all[static_cast<size_t>(i)] = i;
   return all;
@@ -29,7 +29,7 @@ struct Connected {
   explicit Connected(const Ranks& ranks, const std::string& identity = "test")
       : store(rendezvous(ranks, identity)) {
     groups.connect(ranks, store, at::kCPU);
-    world = &groups.make("world", everybody(ranks.size), ranks.rank);
+    world = &groups.make("world", all_ranks(ranks.size), ranks.rank);
     wait_for_all(ranks.size);
   }
 
@@ -100,7 +100,7 @@ Json collectives(const Ranks& ranks, const Json& arguments) {
 }
 
 /// Rank 1 leaves, or comes too late.
-Json lonely(const Ranks& given, const Json& arguments) {
+Json await_absent_peer(const Ranks& given, const Json& arguments) {
   Ranks ranks = given;
   ranks.timeout = std::chrono::seconds(2);
   Connected connected(ranks);
@@ -185,13 +185,13 @@ TEST(Groups, SentBytesAreCountedByTheSender) {
 }
 
 TEST(Groups, LateRankIsNamed) {
-  const Json got = pool().run("lonely", 2, "late").front();
+  const Json got = pool().run("await_absent_peer", 2, "late").front();
   EXPECT_TRUE(got["late"]) << got;
   EXPECT_THAT(got["what"].get<std::string>(), HasSubstr("all_reduce of 16 bytes in group 'world'"));
 }
 
 TEST(Groups, LostRankIsNotReportedAsLate) {
-  const Json got = pool().run("lonely", 2, "gone").front();
+  const Json got = pool().run("await_absent_peer", 2, "lost").front();
   EXPECT_FALSE(got.at("late")) << got;
   EXPECT_THAT(got["what"].get<std::string>(), HasSubstr("lost a rank"));
 }
@@ -229,7 +229,7 @@ TEST(Rendezvous, TakenPortIsReported) {
 }
 
 const bool kGroupJobs = add_jobs({{"collectives", collectives},
-                                  {"lonely", lonely},
+                                  {"await_absent_peer", await_absent_peer},
                                   {"meeting", meeting},
                                   {"with_gpus", with_gpus},
                                   {"taken_port", taken_port}});

@@ -17,7 +17,7 @@ RunSpec muon_spec(int64_t ranks, Stack stack, Json muon = Json::object()) {
   return spec;
 }
 
-RunSpec on(const MeshOfRanks& mesh, Stack on_top, Json muon = Json::object()) {
+RunSpec muon_spec_on(const MeshOfRanks& mesh, Stack on_top, Json muon = Json::object()) {
   on_top.insert(on_top.begin(), mesh.strategy.begin(), mesh.strategy.end());
   return muon_spec(mesh.ranks, std::move(on_top), std::move(muon));
 }
@@ -41,7 +41,7 @@ TEST(MuonOnRanks, EqualsOneProcess) {
            {{4, 2, {use("context_parallel", {{"size", 2}}), ddp}}},
            {{4, 2, {use("pipeline_parallel", {{"size", 2}}), fsdp}}},
            {{8, 2, {use("pipeline_parallel", {{"size", 2}}), cut_matrices(2), fsdp}}}}) {
-    RunSpec spec = on(mesh, {}, muon);
+    RunSpec spec = muon_spec_on(mesh, {}, muon);
     spec.train.accumulation = 2;
     SCOPED_TRACE(text_of(mesh));
     expect_equal_training(pool(), spec, one_process_of(spec, mesh.batch_ranks), 1e-9);
@@ -103,17 +103,18 @@ TEST(MuonOnRanks, RanksShareTheWork) {
 
 TEST(MuonOnRanks, SavedStateContinuesOnOtherRanks) {
   const PluginUse ddp = use("ddp"), fsdp = use("fsdp");
-  expect_states_go_on(pool(),
-                      {{{4, 4, {fsdp}}, {1, 1, {}}},
-                       {{1, 1, {}}, {4, 2, {cut_matrices(2), fsdp}}},
-                       {{2, 2, {ddp}}, {4, 4, {use("fsdp", {{"shard_ranks", 2}})}}}},
-                      [](const MeshOfRanks& mesh, const Stack& on_top) { return on(mesh, on_top); });
+  expect_states_go_on(
+      pool(),
+      {{{4, 4, {fsdp}}, {1, 1, {}}},
+       {{1, 1, {}}, {4, 2, {cut_matrices(2), fsdp}}},
+       {{2, 2, {ddp}}, {4, 4, {use("fsdp", {{"shard_ranks", 2}})}}}},
+      [](const MeshOfRanks& mesh, const Stack& on_top) { return muon_spec_on(mesh, on_top); });
 }
 
 TEST(MuonOnRanks, OptimizerInBackwardIsRefusedForParts) {
   expect_parts_are_not_updated_one_by_one(
       pool(), {{2, 2, {use("fsdp")}}, {2, 1, {cut_matrices(2)}}},
-      [](const MeshOfRanks& mesh, const Stack& on_top) { return on(mesh, on_top); });
+      [](const MeshOfRanks& mesh, const Stack& on_top) { return muon_spec_on(mesh, on_top); });
 }
 }  // namespace
 }  // namespace optrush::testing

@@ -6,7 +6,7 @@
 
 namespace optrush::testing {
 namespace {
-SpecOf with(const char* optimizer) {
+SpecOf specs_with(const char* optimizer) {
   return [optimizer](const MeshOfRanks& mesh, Stack on_top) {
     Stack stack = mesh.strategy;
     stack.insert(stack.end(), on_top.begin(), on_top.end());
@@ -29,7 +29,7 @@ TEST_P(OptimizerOnRanks, EqualsOneProcess) {
                                 {4, 4, {use("fsdp", {{"shard_ranks", 2}})}},
                                 {4, 2, {use("tensor_parallel", {{"size", 2}}), use("fsdp")}},
                                 {4, 2, {use("pipeline_parallel", {{"size", 2}}), use("fsdp")}}}) {
-    RunSpec spec = with(GetParam())(mesh, {});
+    RunSpec spec = specs_with(GetParam())(mesh, {});
     spec.train.accumulation = 2;
     SCOPED_TRACE(text_of(mesh));
     expect_equal_training(pool(), spec, one_process_of(spec, mesh.batch_ranks), 1e-9);
@@ -39,7 +39,7 @@ TEST_P(OptimizerOnRanks, EqualsOneProcess) {
 TEST_P(OptimizerOnRanks, SavedStateContinuesOnOtherRanks) {
   const MeshOfRanks fsdp{4, 4, {use("fsdp")}}, one{1, 1, {}}, ddp{2, 2, {use("ddp")}},
       tensor{4, 2, {use("tensor_parallel", {{"size", 2}}), use("fsdp")}};
-  expect_states_go_on(pool(), {{fsdp, one}, {one, tensor}, {tensor, ddp}}, with(GetParam()));
+  expect_states_go_on(pool(), {{fsdp, one}, {one, tensor}, {tensor, ddp}}, specs_with(GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OptimizerOnRanks, ::testing::Values("lion", "adafactor", "schedule_free"),
@@ -64,7 +64,7 @@ TEST(AdafactorOnRanks, SentBytesMatchTheory) {
 }
 
 TEST(AdafactorOnRanks, OptimizerInBackwardIsRefusedForParts) {
-  expect_parts_are_not_updated_one_by_one(pool(), {{2, 2, {use("fsdp")}}}, with("adafactor"));
+  expect_parts_are_not_updated_one_by_one(pool(), {{2, 2, {use("fsdp")}}}, specs_with("adafactor"));
 }
 }  // namespace
 }  // namespace optrush::testing

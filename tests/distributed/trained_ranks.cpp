@@ -160,7 +160,7 @@ std::map<std::string, Tensor> merged(const fs::path& folder) {
   return whole;
 }
 
-SavedState from(const fs::path& folder) {
+SavedState state_saved_in(const fs::path& folder) {
   return [whole = merged(folder)](const std::string& key) -> std::vector<StatePiece> {
     const auto found = whole.find(key);
     if (found == whole.end()) return {};
@@ -185,7 +185,8 @@ Json train_job(const Ranks& ranks, const Json& arguments) {
   session->connect();
   session->declare();
   session->make_ready();
-  if (const std::string folder = arguments.at("load"); !folder.empty()) load_state(*session, from(folder));
+  if (const std::string folder = arguments.at("load"); !folder.empty())
+    load_state(*session, state_saved_in(folder));
   RunResult result = train(*session, [](const Json&) {});
   add_ranks(result, *session, "cpu");
   result.warnings = session->log().warnings();

@@ -35,24 +35,24 @@ struct Layout : Description {
   uint64_t rows = 0, columns = 0;
 };
 
-Description* of(cublasLtMatmulDesc_t d) { return reinterpret_cast<Description*>(d); }
-Layout* of(cublasLtMatrixLayout_t l) { return reinterpret_cast<Layout*>(l); }
+Description* object_of(cublasLtMatmulDesc_t d) { return reinterpret_cast<Description*>(d); }
+Layout* object_of(cublasLtMatrixLayout_t l) { return reinterpret_cast<Layout*>(l); }
 
 struct Product {
   std::string text, refusal;
 };
 Product product_of(cublasLtMatmulDesc_t d, cublasLtMatrixLayout_t la, cublasLtMatrixLayout_t lb,
                    cublasLtMatrixLayout_t lc) {
-  const Layout &a = *of(la), &b = *of(lb), &c = *of(lc);
-  const bool ta = of(d)->integer(CUBLASLT_MATMUL_DESC_TRANSA, 0) != 0,
-             tb = of(d)->integer(CUBLASLT_MATMUL_DESC_TRANSB, 0) != 0;
+  const Layout &a = *object_of(la), &b = *object_of(lb), &c = *object_of(lc);
+  const bool ta = object_of(d)->integer(CUBLASLT_MATMUL_DESC_TRANSA, 0) != 0,
+             tb = object_of(d)->integer(CUBLASLT_MATMUL_DESC_TRANSB, 0) != 0;
   const uint64_t m = ta ? a.columns : a.rows, k = ta ? a.rows : a.columns;
   const uint64_t k_of_b = tb ? b.columns : b.rows, n = tb ? b.rows : b.columns;
   Product p;
   p.text = std::string("cublasLtMatmul ") + (ta ? "t" : "n") + (tb ? "t" : "n") + " m" + std::to_string(m) +
            " n" + std::to_string(n) + " k" + std::to_string(k) + " " + name_of_type(a.type) + " " +
            name_of_type(b.type) + " -> " + name_of_type(c.type) + " epilogue " +
-           std::to_string(of(d)->integer(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT));
+           std::to_string(object_of(d)->integer(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT));
   const auto& architecture = Settings::get().architecture;
   if (k != k_of_b || c.rows != m || c.columns != n)
     p.refusal = "the shapes do not fit";
@@ -80,13 +80,13 @@ FAKE_CUDA_API cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* d, c
   return CUBLAS_STATUS_SUCCESS;
 }
 FAKE_CUDA_API cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t d) {
-  delete of(d);
+  delete object_of(d);
   return CUBLAS_STATUS_SUCCESS;
 }
 FAKE_CUDA_API cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
                                                             cublasLtMatmulDescAttributes_t attribute,
                                                             const void* value, size_t bytes) {
-  of(d)->set(attribute, value, bytes);
+  object_of(d)->set(attribute, value, bytes);
   return CUBLAS_STATUS_SUCCESS;
 }
 FAKE_CUDA_API cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* l, cudaDataType type,
@@ -99,13 +99,13 @@ FAKE_CUDA_API cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* 
   return CUBLAS_STATUS_SUCCESS;
 }
 FAKE_CUDA_API cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l) {
-  delete of(l);
+  delete object_of(l);
   return CUBLAS_STATUS_SUCCESS;
 }
 FAKE_CUDA_API cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t l,
                                                               cublasLtMatrixLayoutAttribute_t attribute,
                                                               const void* value, size_t bytes) {
-  of(l)->set(attribute, value, bytes);
+  object_of(l)->set(attribute, value, bytes);
   return CUBLAS_STATUS_SUCCESS;
 }
 FAKE_CUDA_API cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* p) {

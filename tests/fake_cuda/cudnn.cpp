@@ -30,7 +30,7 @@ struct Descriptor {
   cudnnBackendDescriptorType_t type;
   std::map<int, Attribute> attributes;
 };
-Descriptor* of(cudnnBackendDescriptor_t d) { return reinterpret_cast<Descriptor*>(d); }
+Descriptor* descriptor_of(cudnnBackendDescriptor_t d) { return reinterpret_cast<Descriptor*>(d); }
 
 size_t bytes_of(cudnnBackendAttributeType_t type) {
   switch (type) {
@@ -54,15 +54,16 @@ Descriptor* pointer_at(const Attribute& attribute, int64_t index) {
   std::memcpy(&pointer, attribute.bytes.data() + 8 * index, sizeof pointer);
   return pointer;
 }
-Descriptor* below(Descriptor* d, int attribute) {
+Descriptor* descriptor_in(Descriptor* d, int attribute) {
   if (!d) return nullptr;
   const auto it = d->attributes.find(attribute);
   return it == d->attributes.end() ? nullptr : pointer_at(it->second, 0);
 }
 /// The name of a graph: "cudnn graph of" and the types of its operations.
 std::string text_of(Descriptor* plan) {
-  Descriptor* config = below(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-  Descriptor* graph = below(below(config, CUDNN_ATTR_ENGINECFG_ENGINE), CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
+  Descriptor* config = descriptor_in(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  Descriptor* graph =
+      descriptor_in(descriptor_in(config, CUDNN_ATTR_ENGINECFG_ENGINE), CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
   if (!graph) return "cudnn graph";
   const Attribute& operations = graph->attributes[CUDNN_ATTR_OPERATIONGRAPH_OPS];
   std::string text = "cudnn graph of";
@@ -133,14 +134,14 @@ FAKE_CUDA_API cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t d,
                                                      cudnnBackendAttributeType_t type, int64_t count,
                                                      const void* values) {
   const auto* begin = static_cast<const char*>(values);
-  of(d)->attributes[name] = {count, {begin, begin + count * static_cast<int64_t>(bytes_of(type))}};
+  descriptor_of(d)->attributes[name] = {count, {begin, begin + count * static_cast<int64_t>(bytes_of(type))}};
   return CUDNN_STATUS_SUCCESS;
 }
 FAKE_CUDA_API cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const d,
                                                      cudnnBackendAttributeName_t name,
                                                      cudnnBackendAttributeType_t type, int64_t wanted,
                                                      int64_t* count, void* out) {
-  Descriptor& descriptor = *of(d);
+  Descriptor& descriptor = *descriptor_of(d);
   if (descriptor.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR && name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
     if (count) *count = 1;
     if (wanted > 0 && out) {
@@ -178,12 +179,13 @@ FAKE_CUDA_API cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t co
 }
 FAKE_CUDA_API cudnnStatus_t cudnnBackendExecute(cudnnHandle_t h, cudnnBackendDescriptor_t plan,
                                                 cudnnBackendDescriptor_t pack) {
-  const Attribute& pointers = of(pack)->attributes[CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS];
+  const Attribute& pointers = descriptor_of(pack)->attributes[CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS];
   std::vector<const void*> used;
   for (int64_t i = 0; i < pointers.count; ++i)
     if (const void* p = pointer_at(pointers, i)) used.push_back(p);
   // Scalars of a graph (its scale, the seed of a dropout) lie in the host's memory by design.
   std::erase_if(used, [](const void* p) { return !is_pinned(p) && device_of(p) < 0; });
-  return library_call(text_of(of(plan)), h->stream, used) == cudaSuccess ? CUDNN_STATUS_SUCCESS
-                                                                         : CUDNN_STATUS_EXECUTION_FAILED;
+  return library_call(text_of(descriptor_of(plan)), h->stream, used) == cudaSuccess
+             ? CUDNN_STATUS_SUCCESS
+             : CUDNN_STATUS_EXECUTION_FAILED;
 }

@@ -18,9 +18,9 @@ namespace {
 constexpr uint64_t kBase = 0x380000000000, kRange = 1ULL << 40, kMostDevices = 8,
                    kShadow = kMostDevices * kRange;
 constexpr size_t kGranularity = 2 << 20;
-constexpr size_t kCopiedOnDevice = 1 << 20;  // larger blocks are only counted
-constexpr size_t kMostRead = 256 << 20;      // largest copy to the host; a larger one is only counted
-constexpr size_t kContextBytes = 560 << 20;  // memory of a context and its libraries
+constexpr size_t kMaxKnownDeviceBytes = 1 << 20;  // larger blocks are only counted
+constexpr size_t kMaxReadBytes = 256 << 20;       // largest copy to the host; a larger one is only counted
+constexpr size_t kContextBytes = 560 << 20;       // memory of a context and its libraries
 
 struct Heap {
   uint64_t next = 0;
@@ -57,7 +57,7 @@ Memory& memory() {
   return *memory;
 }
 Heap& heap(int device) { return memory().heaps.at(static_cast<size_t>(device)); }
-void* shadow(uint64_t address) { return reinterpret_cast<void*>(address + kShadow); }
+void* shadow_of(uint64_t address) { return reinterpret_cast<void*>(address + kShadow); }
 size_t rounded(size_t bytes) { return (bytes + kGranularity - 1) / kGranularity * kGranularity; }
 
 /// Known ranges of a block.
@@ -68,7 +68,7 @@ bool is_known(uint64_t from, size_t bytes) {
   return from + bytes <= it->first + it->second;
 }
 /// Merges the range with adjacent ones, because a tensor may be copied in several pieces.
-void know(uint64_t at, size_t bytes) {
+void mark_known(uint64_t at, size_t bytes) {
   auto& known = memory().known;
   uint64_t end = at + bytes;
   auto it = known.upper_bound(at);
@@ -111,7 +111,7 @@ uint64_t reserve_addresses(int device, size_t bytes) {
 void map_range(uint64_t address, size_t bytes) { heap(device_of(address)).live[address] = bytes; }
 void unmap_range(uint64_t address, size_t bytes) {
   heap(device_of(address)).live.erase(address);
-  madvise(shadow(address), bytes, MADV_DONTNEED);
+  madvise(shadow_of(address), bytes, MADV_DONTNEED);
 }
 
 uint64_t allocate(int device, size_t bytes) {
@@ -174,35 +174,36 @@ size_t peak_bytes() {
 
 void write_shadow(uint64_t to, const void* from, size_t bytes) {
   if (bytes > Settings::get().kept_bytes) return forget(to, bytes);
-  std::memcpy(shadow(to), from, bytes);
-  know(to, bytes);
+  std::memcpy(shadow_of(to), from, bytes);
+  mark_known(to, bytes);
 }
 
 void fill_shadow(uint64_t to, uint32_t value, size_t width, size_t count) {
   const size_t bytes = width * count;
-  if (bytes > kCopiedOnDevice) {
+  if (bytes > kMaxKnownDeviceBytes) {
     if (value != 0) return;
     // Whole pages that are released read as zero.
     const uint64_t first = (to + 4095) & ~4095ULL, last = (to + bytes) & ~4095ULL;
-    madvise(shadow(first), last - first, MADV_DONTNEED);
-    std::memset(shadow(to), 0, first - to);
-    std::memset(shadow(last), 0, to + bytes - last);
+    madvise(shadow_of(first), last - first, MADV_DONTNEED);
+    std::memset(shadow_of(to), 0, first - to);
+    std::memset(shadow_of(last), 0, to + bytes - last);
   } else {
-    for (size_t i = 0; i < count; ++i) std::memcpy(static_cast<char*>(shadow(to)) + i * width, &value, width);
+    for (size_t i = 0; i < count; ++i)
+      std::memcpy(static_cast<char*>(shadow_of(to)) + i * width, &value, width);
   }
-  know(to, bytes);
+  mark_known(to, bytes);
 }
 
 void copy_shadow(uint64_t to, uint64_t from, size_t bytes) {
-  if (bytes > kCopiedOnDevice || !is_known(from, bytes)) return;
-  std::memmove(shadow(to), shadow(from), bytes);
-  know(to, bytes);
+  if (bytes > kMaxKnownDeviceBytes || !is_known(from, bytes)) return;
+  std::memmove(shadow_of(to), shadow_of(from), bytes);
+  mark_known(to, bytes);
 }
 
 void read_shadow(void* to, uint64_t from, size_t bytes) {
-  if (bytes > kMostRead) return;
+  if (bytes > kMaxReadBytes) return;
   if (is_known(from, bytes) || Settings::get().unknown == 0) {
-    std::memcpy(to, shadow(from), bytes);
+    std::memcpy(to, shadow_of(from), bytes);
     return;
   }
   // A number for each usual width. The last bits change, so curves are not constant.
@@ -227,7 +228,7 @@ void read_shadow(void* to, uint64_t from, size_t bytes) {
 
 bool read_known(void* to, uint64_t from, size_t bytes) {
   if (!is_known(from, bytes)) return false;
-  std::memcpy(to, shadow(from), bytes);
+  std::memcpy(to, shadow_of(from), bytes);
   return true;
 }
 

@@ -17,7 +17,7 @@
 using namespace fake_cuda;
 
 namespace {
-std::map<ncclComm*, std::unique_ptr<ncclComm>>& all() {
+std::map<ncclComm*, std::unique_ptr<ncclComm>>& known_communicators() {
   static auto* const all = new std::map<ncclComm*, std::unique_ptr<ncclComm>>;
   return *all;
 }
@@ -27,7 +27,7 @@ bool blocks(const ncclConfig_t* config) { return !config || config->blocking != 
 
 /// Waits until `come` is true or the time is over.
 template <class Come>
-bool comes_in_time(Come&& come) {
+bool holds_before_timeout(Come&& come) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(Settings::get().nccl_seconds);
   bool there = false;
   await([&] { return (there = come()) || std::chrono::steady_clock::now() > end; });
@@ -35,7 +35,7 @@ bool comes_in_time(Come&& come) {
 }
 
 ncclResult_t await_ranks(ncclComm* comm) {
-  if (comes_in_time([&] { return RanksCalls::get().all_have_come(comm->name); })) return ncclSuccess;
+  if (holds_before_timeout([&] { return RanksCalls::get().all_have_come(comm->name); })) return ncclSuccess;
   const Lock lock(mutex());
   return refuse(comm, "ncclCommInitRank",
                 "not every rank of communicator " + comm->name + " came in " +
@@ -59,7 +59,7 @@ ncclResult_t join(ncclComm_t* out, const std::string& name, int size, int rank, 
     made->device = present_device();
     made->blocking = blocking;
     *out = comm = made.get();
-    all()[comm] = std::move(made);
+    known_communicators()[comm] = std::move(made);
     RanksCalls::get().join(name, size, rank, comm->device);
   }
   if (!comm->blocking) return ncclInProgress;
@@ -75,14 +75,14 @@ ncclResult_t await_calls(ncclComm* comm) {
 
 ncclResult_t forget(ncclComm* comm) {
   const Lock lock(mutex());
-  all().erase(comm);
+  known_communicators().erase(comm);
   return ncclSuccess;
 }
 }  // namespace
 
 namespace fake_cuda {
 ncclComm* live(ncclComm_t comm, const char* where) {
-  if (all().contains(comm)) return comm;
+  if (known_communicators().contains(comm)) return comm;
   refuse(nullptr, where, "no such communicator, or destroyed already");
   return nullptr;
 }
@@ -120,7 +120,7 @@ FAKE_CUDA_API const char* ncclGetErrorString(ncclResult_t result) {
 }
 FAKE_CUDA_API const char* ncclGetLastError(ncclComm_t comm) {
   const Lock lock(mutex());
-  last_text = all().contains(comm) ? comm->error : last_text;
+  last_text = known_communicators().contains(comm) ? comm->error : last_text;
   return last_text.c_str();
 }
 
@@ -168,7 +168,8 @@ FAKE_CUDA_API ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, 
     RanksCalls::get().split(comm->name, number, comm->rank, color, key);
   }
   std::vector<int> ranks;
-  const bool said = comes_in_time([&] { return RanksCalls::get().all_said_their_split(comm->name, number); });
+  const bool said =
+      holds_before_timeout([&] { return RanksCalls::get().all_said_their_split(comm->name, number); });
   if (!said) return refuse(comm, "ncclCommSplit", "not every rank of communicator " + comm->name + " came");
   if (color == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
   ranks = RanksCalls::get().parts_of_split(comm->name, number, color);

@@ -14,7 +14,7 @@
 using namespace fake_cuda;
 
 namespace {
-constexpr size_t kKept = 4096;  // largest known buffer whose bytes are delivered
+constexpr size_t kMaxDeliveredBytes = 4096;  // largest known buffer whose bytes are delivered
 
 struct Buffer {
   const void* p = nullptr;
@@ -75,7 +75,7 @@ bool overlap_wrongly(const Call& call, int rank, Buffer in, Buffer out, size_t w
 }
 
 /// The calls of a group begin together. Later work on the stream waits for all of them.
-void issue(const std::vector<Queued>& calls) {
+void issue_together(const std::vector<Queued>& calls) {
   std::vector<std::vector<CallId>> after(calls.size());
   for (size_t i = 0; i < calls.size(); ++i) {
     const Queued& queued = calls[i];
@@ -113,15 +113,15 @@ ncclResult_t end_of_group() {
   Group& g = group();
   {
     const Lock lock(mutex());
-    issue(std::exchange(g.calls, {}));
+    issue_together(std::exchange(g.calls, {}));
   }
   for (const auto& wait : std::exchange(g.waits, {}))
     if (const ncclResult_t bad = wait(); bad != ncclSuccess) g.result = bad;
   return std::exchange(g.result, ncclSuccess);
 }
 
-ncclResult_t take(const Call& call, ncclComm_t handle, cudaStream_t stream, ncclDataType_t type, Buffer in,
-                  Buffer out) {
+ncclResult_t enqueue(const Call& call, ncclComm_t handle, cudaStream_t stream, ncclDataType_t type, Buffer in,
+                     Buffer out) {
   const Lock lock(mutex());
   const std::string where = "nccl" + call.kind;
   const auto wrong = [&](const std::string& why) {
@@ -149,12 +149,12 @@ ncclResult_t take(const Call& call, ncclComm_t handle, cudaStream_t stream, nccl
     return wrong("the stream is of device " + std::to_string(s->device) + ", the communicator of device " +
                  std::to_string(comm->device));
   Queued queued{comm, stream, call, {}, {reinterpret_cast<uint64_t>(out.p), out.elements * width}, {}};
-  if (in.elements > 0 && in.elements * width <= kKept) {
+  if (in.elements > 0 && in.elements * width <= kMaxDeliveredBytes) {
     std::string& sent = queued.values.sent;
     sent.resize(in.elements * width);
     if (!read_known(sent.data(), reinterpret_cast<uint64_t>(in.p), sent.size())) sent.clear();
   }
-  if (out.elements > 0 && out.elements * width <= kKept * static_cast<size_t>(comm->size))
+  if (out.elements > 0 && out.elements * width <= kMaxDeliveredBytes * static_cast<size_t>(comm->size))
     queued.values.arrives_at = reinterpret_cast<uint64_t>(out.p);
   for (const Buffer& buffer : {in, out})
     if (buffer.elements > 0) queued.memory.push_back(buffer.p);
@@ -214,36 +214,36 @@ FAKE_CUDA_API ncclResult_t ncclAllReduce(const void* in, void* out, size_t count
                                          ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   const std::string reduction = reduction_of(comm, op, type);
   if (reduction.empty()) return ncclInvalidArgument;
-  return take(call_of("AllReduce", count, type, reduction), comm, stream, type, {in, count}, {out, count});
+  return enqueue(call_of("AllReduce", count, type, reduction), comm, stream, type, {in, count}, {out, count});
 }
 FAKE_CUDA_API ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t type,
                                       ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
   const std::string reduction = reduction_of(comm, op, type);
   if (reduction.empty()) return ncclInvalidArgument;
-  return take(call_of("Reduce", count, type, reduction, root), comm, stream, type, {in, count},
-              {out, is_root(comm, root) ? count : 0});
+  return enqueue(call_of("Reduce", count, type, reduction, root), comm, stream, type, {in, count},
+                 {out, is_root(comm, root) ? count : 0});
 }
 FAKE_CUDA_API ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t type,
                                              ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   const std::string reduction = reduction_of(comm, op, type);
   if (reduction.empty()) return ncclInvalidArgument;
-  return take(call_of("ReduceScatter", count, type, reduction), comm, stream, type,
-              {in, count * size_of(comm)}, {out, count});
+  return enqueue(call_of("ReduceScatter", count, type, reduction), comm, stream, type,
+                 {in, count * size_of(comm)}, {out, count});
 }
 FAKE_CUDA_API ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t type,
                                          ncclComm_t comm, cudaStream_t stream) {
-  return take(call_of("AllGather", count, type), comm, stream, type, {in, count},
-              {out, count * size_of(comm)});
+  return enqueue(call_of("AllGather", count, type), comm, stream, type, {in, count},
+                 {out, count * size_of(comm)});
 }
 FAKE_CUDA_API ncclResult_t ncclAlltoAll(const void* in, void* out, size_t count, ncclDataType_t type,
                                         ncclComm_t comm, cudaStream_t stream) {
   const size_t all = count * size_of(comm);
-  return take(call_of("AlltoAll", count, type), comm, stream, type, {in, all}, {out, all});
+  return enqueue(call_of("AlltoAll", count, type), comm, stream, type, {in, all}, {out, all});
 }
 FAKE_CUDA_API ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type,
                                          int root, ncclComm_t comm, cudaStream_t stream) {
-  return take(call_of("Broadcast", count, type, "-", root), comm, stream, type,
-              {in, is_root(comm, root) ? count : 0}, {out, count});
+  return enqueue(call_of("Broadcast", count, type, "-", root), comm, stream, type,
+                 {in, is_root(comm, root) ? count : 0}, {out, count});
 }
 FAKE_CUDA_API ncclResult_t ncclBcast(void* p, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                                      cudaStream_t stream) {
@@ -251,11 +251,11 @@ FAKE_CUDA_API ncclResult_t ncclBcast(void* p, size_t count, ncclDataType_t type,
 }
 FAKE_CUDA_API ncclResult_t ncclSend(const void* in, size_t count, ncclDataType_t type, int peer,
                                     ncclComm_t comm, cudaStream_t stream) {
-  return take(call_of("Send", count, type, "-", peer), comm, stream, type, {in, count}, {});
+  return enqueue(call_of("Send", count, type, "-", peer), comm, stream, type, {in, count}, {});
 }
 FAKE_CUDA_API ncclResult_t ncclRecv(void* out, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                                     cudaStream_t stream) {
-  return take(call_of("Recv", count, type, "-", peer), comm, stream, type, {}, {out, count});
+  return enqueue(call_of("Recv", count, type, "-", peer), comm, stream, type, {}, {out, count});
 }
 
 FAKE_CUDA_API ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,

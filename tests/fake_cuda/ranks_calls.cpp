@@ -14,8 +14,8 @@
 
 namespace fake_cuda {
 namespace {
-std::string of(const std::string& communicator) { return " of communicator " + communicator; }
-std::string in_digits(const std::string& bytes) {
+std::string of_communicator(const std::string& communicator) { return " of communicator " + communicator; }
+std::string to_hex(const std::string& bytes) {
   constexpr const char* kDigits = "0123456789abcdef";
   std::string out;
   for (const char byte : bytes) {
@@ -24,7 +24,7 @@ std::string in_digits(const std::string& bytes) {
   }
   return out.empty() ? "-" : out;
 }
-std::string of_digits(const std::string& digits) {
+std::string from_hex(const std::string& digits) {
   std::string out;
   for (size_t i = 0; i + 1 < digits.size(); i += 2)
     out += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
@@ -42,18 +42,18 @@ std::string Call::text() const {
 
 RanksCalls::RanksCalls() : log_([this](const std::string& line, bool own) { read_line(line, own); }) {}
 namespace {
-bool used = false;
+bool in_use = false;
 }  // namespace
 RanksCalls& RanksCalls::get() {
   static auto* const calls = new RanksCalls;
-  used = true;
+  in_use = true;
   return *calls;
 }
 void forget_calls_of_ranks() {
-  if (used) RanksCalls::get().forget();
+  if (in_use) RanksCalls::get().forget();
 }
 void end_calls_of_ranks() {
-  if (used) RanksCalls::get().end();
+  if (in_use) RanksCalls::get().end();
 }
 
 void RanksCalls::join(const std::string& communicator, int size, int rank, int device) {
@@ -96,7 +96,7 @@ CallId RanksCalls::call(const std::string& communicator, int rank, const Call& c
                         const std::vector<CallId>& after, Values values) {
   std::ostringstream line;
   line << "call " << communicator << ' ' << rank << ' ' << call.kind << ' ' << call.count << ' ' << call.type
-       << ' ' << call.reduction << ' ' << call.peer << ' ' << in_digits(values.sent);
+       << ' ' << call.reduction << ' ' << call.peer << ' ' << to_hex(values.sent);
   for (const CallId id : after) line << ' ' << id;
   log_.append(line.str());
   const CallId made = calls_.size() - 1;
@@ -207,7 +207,7 @@ void RanksCalls::add_member(std::istream& text, bool own) {
   if (own) {
     const auto wrong = [&](const std::string& why) {
       fault(cudaErrorInvalidValue, "ncclCommInitRank",
-            "rank " + std::to_string(rank) + of(name) + ": " + why);
+            "rank " + std::to_string(rank) + of_communicator(name) + ": " + why);
     };
     if (c.size != 0 && c.size != size)
       wrong("it says " + std::to_string(size) + " ranks, another one " + std::to_string(c.size));
@@ -226,7 +226,7 @@ void RanksCalls::add_call(std::istream& text, bool own) {
       issued.call.reduction >> issued.call.peer;
   std::string sent;
   text >> sent;
-  issued.values.sent = of_digits(sent);
+  issued.values.sent = from_hex(sent);
   for (CallId id = 0; text >> id;) issued.after.push_back(id);
   issued.since = std::chrono::steady_clock::now();
   Communicator& c = communicators_[issued.communicator];
@@ -341,8 +341,8 @@ std::pair<std::vector<CallId>, bool> RanksCalls::meeting(const Issued& issued) c
 
 std::string RanksCalls::described(CallId id) const {
   const Issued& issued = calls_[id];
-  return issued.call.text() + " (call " + std::to_string(issued.number) + of(issued.communicator) +
-         ", rank " + std::to_string(issued.rank) + ")";
+  return issued.call.text() + " (call " + std::to_string(issued.number) +
+         of_communicator(issued.communicator) + ", rank " + std::to_string(issued.rank) + ")";
 }
 
 /// Counts its calls as done, so that the program goes on and ends with the fault.

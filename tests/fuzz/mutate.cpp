@@ -6,10 +6,11 @@
 
 namespace optrush::fuzz {
 namespace {
-constexpr std::string_view kPieces[] = {
+constexpr std::string_view kSyntax[] = {
     "[", "]",  "{",    "}",  "(",   ")",   "\"",   ",",     ":",     "=",    "-1",
     "0", "\n", "null", "[]", "1.5", "NaN", "true", "1e999", "\\u00", "\xff", "9223372036854775807"};
-constexpr uint64_t kEdges[] = {0, 1, 0x7f, 0xff, 0xffff, 0x7fffffff, 0xffffffff, 0x7fffffffffffffff, ~0ULL};
+constexpr uint64_t kBoundaryValues[] = {
+    0, 1, 0x7f, 0xff, 0xffff, 0x7fffffff, 0xffffffff, 0x7fffffffffffffff, ~0ULL};
 }  // namespace
 
 std::string Mutator::operator()(std::string input) {
@@ -121,13 +122,13 @@ void Mutator::change_bytes(std::string& bytes) {
       bytes.insert(at, bytes.substr(below(bytes.size() + 1), 1 + below(64)));
       break;
     case 3:
-      bytes.insert(at, kPieces[below(std::size(kPieces))]);
+      bytes.insert(at, kSyntax[below(std::size(kSyntax))]);
       break;
     case 4:
       if (!words_.empty()) bytes.replace(at, below(8), words_[below(words_.size())]);
       break;
     case 5: {
-      const uint64_t edge = kEdges[below(std::size(kEdges))];
+      const uint64_t edge = kBoundaryValues[below(std::size(kBoundaryValues))];
       const size_t width = std::min(size_t{1} << below(4), rest);
       std::memcpy(bytes.data() + at, &edge, width);
       break;

@@ -209,7 +209,7 @@ TEST(ActivationCheckpointing, CastsOfInputsAreNotKept) {
   EXPECT_EQ(per_block({"linear"}) - per_block(Json::array()), 2 * (kModel + 2 * kKeys + kModel + 2 * kFfn));
 }
 
-int64_t budgeted(const Json& result) {
+int64_t predicted_by_budget(const Json& result) {
   const std::string note = result;
   return std::stoll(note.substr(note.find("keep ") + 5));
 }
@@ -220,7 +220,7 @@ TEST(ActivationCheckpointing, BudgetKeepsNoMoreThanPredicted) {
     spec.model["vocab_size"] = 2048;
     Trained trained(spec);
     const int64_t bytes = trained.train()["memory"]["parts"]["activations"];
-    return std::pair(bytes, budgeted(trained.session().log().notes().at(0)));
+    return std::pair(bytes, predicted_by_budget(trained.session().log().notes().at(0)));
   };
   const auto [least, least_predicted] = run(0);
   EXPECT_EQ(least_predicted, 4 * 4 * kModel);

@@ -31,7 +31,7 @@ int64_t nearest(const Code& code, float value) {
   return found - code.values.begin();
 }
 
-void expect_the_nearest(const Code& code, float value) {
+void expect_nearest(const Code& code, float value) {
   const int64_t expected = nearest(code, value);
   const bool kept_above_0 = !code.has_sign && expected == 0 && value > 0;
   ASSERT_EQ(encode(code, value), kept_above_0 ? 1 : expected) << std::hexfloat << value;
@@ -63,12 +63,12 @@ TEST(EightBitCode, NumbersRoundToTheNearestCode) {
       float value = (code->values[i] + code->values[i + 1]) / 2;
       for (int steps = 0; steps < 3; ++steps) value = std::nextafter(value, -2.0F);
       for (int steps = 0; steps < 7; ++steps, value = std::nextafter(value, 2.0F))
-        expect_the_nearest(*code, value);
+        expect_nearest(*code, value);
     }
     const at::Tensor exponents = at::rand({20000}, at::kDouble) * 9 - 9;
     for (int64_t i = 0; i < exponents.numel(); ++i) {
       const auto value = static_cast<float>(std::pow(10.0, exponents[i].item<double>()));
-      expect_the_nearest(*code, code->has_sign && i % 2 == 0 ? -value : value);
+      expect_nearest(*code, code->has_sign && i % 2 == 0 ? -value : value);
     }
   }
   EXPECT_EQ(encode(adamw_8bit::signed_code(), -1.0F), 0) << "there is no -1";

@@ -251,7 +251,7 @@ TEST_F(CompiledTraining, PartsOfBlocksAreCompiledByOneProcess) {
   fs::remove_all(cache);
 }
 
-std::string notes_at_the_end(Trained& trained) {
+std::string notes_after_training(Trained& trained) {
   trained.session().recipe().fire(Event::finished, trained.session());
   return Json(trained.session().log().notes()).dump();
 }
@@ -276,9 +276,9 @@ TEST_F(CompiledTraining, AutoCompilesUnitsThatBecomeFaster) {
     Trained trained(spec, swiglu_that_is(slow_eager));
     const Json result = trained.train();
     EXPECT_EQ(graphs(result), 1);
-    EXPECT_NE(notes_at_the_end(trained).find("model.layers.0 and 1 unit like it are compiled"),
+    EXPECT_NE(notes_after_training(trained).find("model.layers.0 and 1 unit like it are compiled"),
               std::string::npos)
-        << notes_at_the_end(trained);
+        << notes_after_training(trained);
     for (size_t i = 0; i < losses(eager).size(); ++i)
       EXPECT_NEAR(losses(result)[i], losses(eager)[i], 1e-5 * losses(eager)[i]);
   }
@@ -286,9 +286,9 @@ TEST_F(CompiledTraining, AutoCompilesUnitsThatBecomeFaster) {
     Trained trained(spec, swiglu_that_is(slow_compiled));
     const Json result = trained.train();
     EXPECT_EQ(graphs(result), 0);
-    EXPECT_NE(notes_at_the_end(trained).find("model.layers.0 and 1 unit like it are eager"),
+    EXPECT_NE(notes_after_training(trained).find("model.layers.0 and 1 unit like it are eager"),
               std::string::npos)
-        << notes_at_the_end(trained);
+        << notes_after_training(trained);
     EXPECT_EQ(losses(result), losses(eager)) << "measuring changes no value and no gradient";
   }
   // The choice is stored with the code. A later run makes the same choice, independent of its measurements.

@@ -77,7 +77,7 @@ TEST(Pool, ImpossibleAllocationIsOutOfMemory) {
 }
 
 /// Allocates, frees and checks at random. Every live block is filled with its own mark.
-void hammer(Pool& pool, uint32_t seed, int rounds) {
+void stress(Pool& pool, uint32_t seed, int rounds) {
   struct Live {
     unsigned char* data;
     size_t bytes;
@@ -109,14 +109,14 @@ void hammer(Pool& pool, uint32_t seed, int rounds) {
 
 TEST(Pool, LiveBlocksNeverOverlap) {
   Pool pool(false);
-  for (uint32_t seed = 0; seed < 4; ++seed) hammer(pool, seed, 4000);
+  for (uint32_t seed = 0; seed < 4; ++seed) stress(pool, seed, 4000);
 }
 
 TEST(Pool, ThreadsShareThePool) {
   Pool pool(false);
   std::vector<std::thread> threads;
   for (uint32_t seed = 0; seed < 4; ++seed)
-    threads.emplace_back([&, seed] { hammer(pool, 100 + seed, 3000); });
+    threads.emplace_back([&, seed] { stress(pool, 100 + seed, 3000); });
   for (auto& thread : threads) thread.join();
 }
 

@@ -15,7 +15,7 @@ namespace optrush::testing {
 namespace {
 using float8::Scaling;
 
-Tensor meant(const float8::Scaled& matrix) {
+Tensor dequantized(const float8::Scaled& matrix) {
   return matrix.values.to(at::kDouble) * matrix.scale.to(at::kDouble);
 }
 
@@ -35,12 +35,12 @@ TEST(Float8, AScaleFillsTheRangeAndRoundsOnce) {
       EXPECT_GE(largest.min().item<double>(), limit / 2);
       EXPECT_TRUE(at::equal(quantized.scale.log2(), quantized.scale.log2().round()));
       // Half a unit of the last place of 3 or 2 bits.
-      EXPECT_LT(distance(meant(quantized), x), type == at::kFloat8_e5m2 ? 0.13 : 0.065);
-      EXPECT_TRUE(at::equal(meant(float8::quantize_transposed(x, quantized, scaling)),
-                            meant(float8::quantize(x.t(), type, scaling))));
+      EXPECT_LT(distance(dequantized(quantized), x), type == at::kFloat8_e5m2 ? 0.13 : 0.065);
+      EXPECT_TRUE(at::equal(dequantized(float8::quantize_transposed(x, quantized, scaling)),
+                            dequantized(float8::quantize(x.t(), type, scaling))));
     }
   const auto zero = float8::quantize(at::zeros({16, 16}), at::kFloat8_e4m3fn, Scaling::tensorwise);
-  EXPECT_EQ(meant(zero).abs().max().item<double>(), 0);
+  EXPECT_EQ(dequantized(zero).abs().max().item<double>(), 0);
 }
 
 /// The pair's output and gradients against fp64 products of the rounded numbers.
@@ -60,7 +60,7 @@ TEST(Float8, ProductsEqualThoseOfTheRoundedNumbers) {
 
     const auto rounded = [&, scaling = scaling](const Tensor& matrix,
                                                 at::ScalarType to = at::kFloat8_e4m3fn) {
-      return meant(float8::quantize(matrix, to, scaling));
+      return dequantized(float8::quantize(matrix, to, scaling));
     };
     const Tensor rows = x.detach().view({tokens, 48}), d_out = g.view({tokens, 64}), plain = w.detach();
     constexpr double kBf16 = 4e-3;
@@ -99,7 +99,7 @@ TEST(Float8, LinearsOfOneInputShareOneMatrix) {
       torch::autograd::backward(read, read_g);
 
       const auto rounded = [&, scaling = scaling](const Tensor& matrix, at::ScalarType to) {
-        return meant(float8::quantize(matrix, to, scaling));
+        return dequantized(float8::quantize(matrix, to, scaling));
       };
       const auto e4m3 = at::kFloat8_e4m3fn, e5m2 = at::kFloat8_e5m2;
       const Tensor rows = x.detach().view({32, 48}), all_w = together(w, 0);
@@ -126,7 +126,7 @@ TEST(Float8, OutlierAffectsOnlyItsRow) {
   Tensor x = at::randn({32, 64});
   x[0][0] = 1e6;
   const auto error = [&](Scaling scaling) {
-    return distance(meant(float8::quantize(x, at::kFloat8_e4m3fn, scaling)).slice(0, 1), x.slice(0, 1));
+    return distance(dequantized(float8::quantize(x, at::kFloat8_e4m3fn, scaling)).slice(0, 1), x.slice(0, 1));
   };
   EXPECT_LT(error(Scaling::rowwise), 0.05);
   EXPECT_GT(error(Scaling::tensorwise), 0.5);

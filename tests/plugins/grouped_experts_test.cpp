@@ -55,14 +55,14 @@ Tensors output_and_gradients(const std::function<Tensor(const Tensors&)>& functi
   return all;
 }
 
-std::function<Tensor(const Tensors&)> by(const Differentiable& op) {
+std::function<Tensor(const Tensors&)> product_by(const Differentiable& op) {
   return [&op](const Tensors& in) { return call(op, in).at(0); };
 }
 
 TEST(GroupedProduct, EqualsSeparateProducts) {
   const Tensors in = grouped_inputs(at::kDouble);
   const Differentiable op = make_grouped_product({});
-  const Tensors is = output_and_gradients(by(op), in), expected = output_and_gradients(separate, in);
+  const Tensors is = output_and_gradients(product_by(op), in), expected = output_and_gradients(separate, in);
   ASSERT_EQ(is.size(), expected.size());
   for (size_t i = 0; i < is.size(); ++i) EXPECT_TRUE(at::allclose(is[i], expected[i], 1e-12, 1e-12)) << i;
   EXPECT_EQ(is[3].abs().max().item<double>(), 0) << "the matrix of the empty group";
@@ -81,7 +81,8 @@ TEST(GroupedProduct, LibTorchGroupedProductGivesTheSame) {
       EXPECT_EQ(stack_of({in.begin() + 2, in.end()}).defined(), !apart);
       const Differentiable grouped =
           make_grouped_product({.products = Products::grouped, .clear_idle = apart});
-      const Tensors is = output_and_gradients(by(grouped), in), expected = output_and_gradients(separate, in);
+      const Tensors is = output_and_gradients(product_by(grouped), in),
+                    expected = output_and_gradients(separate, in);
       for (size_t i = 0; i < is.size(); ++i)
         EXPECT_TRUE(at::allclose(is[i], expected[i], tolerance, tolerance))
             << i << " of " << c10::toString(type);

@@ -101,7 +101,7 @@ TEST(Muon, UpdateIsTheOrthogonalizedMomentum) {
 }
 
 /// The parameters after the first step of a run, by name.
-std::map<std::string, Tensor> after_a_step(RunSpec spec) {
+std::map<std::string, Tensor> parameters_after_a_step(RunSpec spec) {
   spec.train.warmup = 0;
   spec.train.steps = 1;
   Trained run(spec);
@@ -115,7 +115,8 @@ TEST(Muon, LeavesEmbeddingHeadAndVectorsToTheOptimizerBelow) {
   for (const Stack& below : {Stack{}, Stack{use("fused_adamw")}, Stack{use("adamw_8bit")}}) {
     Stack above = below;
     above.push_back(use("muon"));
-    const auto without = after_a_step(nano_spec(below)), with = after_a_step(nano_spec(above));
+    const auto without = parameters_after_a_step(nano_spec(below)),
+               with = parameters_after_a_step(nano_spec(above));
     ASSERT_EQ(without.size(), with.size());
     int matrices = 0;
     for (const auto& [name, value] : without) {
@@ -130,9 +131,10 @@ TEST(Muon, LeavesEmbeddingHeadAndVectorsToTheOptimizerBelow) {
 TEST(Muon, OtherParametersMayHaveTheirOwnLearningRate) {
   RunSpec slow = nano_spec({use("fused_adamw")});
   slow.train.lr /= 8;
-  const auto without = after_a_step(slow),
-             with = after_a_step(nano_spec({use("fused_adamw"), use("muon", {{"others_lr", 0.125}})}));
-  const auto same_rate = after_a_step(nano_spec({use("fused_adamw"), use("muon")}));
+  const auto without = parameters_after_a_step(slow),
+             with = parameters_after_a_step(
+                 nano_spec({use("fused_adamw"), use("muon", {{"others_lr", 0.125}})}));
+  const auto same_rate = parameters_after_a_step(nano_spec({use("fused_adamw"), use("muon")}));
   for (const auto& [name, value] : with) {
     const bool inside = value.dim() == 2 && name != "model.embed_tokens.weight" && name != "lm_head.weight";
     EXPECT_TRUE(at::equal(value, (inside ? same_rate : without).at(name))) << name;

@@ -38,12 +38,12 @@ struct Training {
   Tensors values;
 };
 
-Stack with(Stack stack) {
+Stack with_in_backward(Stack stack) {
   stack.push_back(kInBackward);
   return stack;
 }
 
-void expect_the_same(const Training& a, const Training& b) {
+void expect_equal_training_runs(const Training& a, const Training& b) {
   EXPECT_EQ(a.curve, b.curve);
   ASSERT_EQ(a.values.size(), b.values.size());
   for (size_t i = 0; i < a.values.size(); ++i) EXPECT_TRUE(at::equal(a.values[i], b.values[i])) << i;
@@ -61,12 +61,12 @@ TEST(OptimizerInBackward, TrainingIsBitEqualWithEveryOptimizer) {
         {use("activation_checkpointing"), use("fused_linear_cross_entropy"), use("swiglu_recompute")}}) {
     SCOPED_TRACE(stack.empty() ? "plain" : stack.front().name);
     for (const bool tied : {false, true}) {
-      RunSpec spec = nano_spec(stack), in_backward = nano_spec(with(stack));
+      RunSpec spec = nano_spec(stack), in_backward = nano_spec(with_in_backward(stack));
       for (RunSpec* each : {&spec, &in_backward}) {
         each->model["tie_embeddings"] = tied;
         each->train.steps = 4;
       }
-      expect_the_same(Training(in_backward), Training(spec));
+      expect_equal_training_runs(Training(in_backward), Training(spec));
     }
   }
 }
@@ -99,7 +99,7 @@ TEST(OptimizerInBackward, SavesTheGradientsOfAllOtherParameters) {
   const Training plain(spec);
   spec.plugins.push_back(kInBackward);
   const Training in_backward(spec);
-  expect_the_same(in_backward, plain);
+  expect_equal_training_runs(in_backward, plain);
   const int64_t largest = 4 * 128 * 384;
   EXPECT_EQ(in_backward.gradients(), largest);
   const int64_t saved = plain.gradients() - largest;
@@ -114,7 +114,7 @@ TEST(OptimizerInBackward, SumsMicroBatchesBeforeTheUpdate) {
   const Training plain(spec);
   spec.plugins.push_back(kInBackward);
   Training in_backward(spec);
-  expect_the_same(in_backward, plain);
+  expect_equal_training_runs(in_backward, plain);
   EXPECT_EQ(in_backward.gradients(), plain.gradients()) << "all gradients exist until the last micro-batch";
   EXPECT_THAT(in_backward.run.session().log().notes(),
               ElementsAre(HasSubstr("3 micro-batches are accumulated")));
@@ -122,7 +122,7 @@ TEST(OptimizerInBackward, SumsMicroBatchesBeforeTheUpdate) {
 
 TEST(OptimizerInBackward, PluginsThatNeedAllGradientsAreRefusedByName) {
   const auto opened = [](Stack stack) {
-    return error_of([&] { Trained trained(nano_spec(with(std::move(stack)))); });
+    return error_of([&] { Trained trained(nano_spec(with_in_backward(std::move(stack)))); });
   };
   EXPECT_THAT(opened({use("clip_grad_norm")}), HasSubstr("clip_grad_norm"));
   EXPECT_THAT(opened({use("mixed_precision", {{"dtype", "fp16"}})}),
@@ -136,7 +136,7 @@ TEST(OptimizerInBackward, PluginsThatNeedAllGradientsAreRefusedByName) {
                 recipe.gradients.wrap(Phase::optimizer, [](auto inner, const Module&) { return inner; });
               }),
               HasSubstr("'test' needs all of them"));
-  Trained in_bf16(nano_spec(with({use("mixed_precision")})));
+  Trained in_bf16(nano_spec(with_in_backward({use("mixed_precision")})));
 }
 
 TEST(OptimizerInBackward, AGradientInABufferStaysThere) {

@@ -22,7 +22,7 @@ namespace {
 using ::testing::ElementsAre;
 
 /// "F1 F2 B1", micro-batches from 1 as in the figures; with several chunks "F1a B1b".
-std::string written(const Shape& shape, int64_t rank) {
+std::string order_text(const Shape& shape, int64_t rank) {
   std::ostringstream out;
   for (const auto& [work, chunk, micro] : order_of(shape, rank)) {
     out << (out.tellp() > 0 ? " " : "") << "FBW"[static_cast<size_t>(work)] << micro + 1;
@@ -33,31 +33,31 @@ std::string written(const Shape& shape, int64_t rank) {
 
 TEST(PipelineOrder, GpipeMatchesItsPublishedFigure) {  // arXiv:1811.06965, figure 2c, backwards in order
   const Shape shape{Schedule::gpipe, 4, 1, 4};
-  for (int64_t rank = 0; rank < 4; ++rank) EXPECT_EQ(written(shape, rank), "F1 F2 F3 F4 B1 B2 B3 B4");
+  for (int64_t rank = 0; rank < 4; ++rank) EXPECT_EQ(order_text(shape, rank), "F1 F2 F3 F4 B1 B2 B3 B4");
 }
 
 TEST(PipelineOrder, OneForwardOneBackwardMatchesItsPublishedFigure) {  // arXiv:2104.04473, figure 4, top
   const Shape shape{Schedule::one_f_one_b, 4, 1, 8};
-  EXPECT_EQ(written(shape, 0), "F1 F2 F3 F4 B1 F5 B2 F6 B3 F7 B4 F8 B5 B6 B7 B8");
-  EXPECT_EQ(written(shape, 1), "F1 F2 F3 B1 F4 B2 F5 B3 F6 B4 F7 B5 F8 B6 B7 B8");
-  EXPECT_EQ(written(shape, 2), "F1 F2 B1 F3 B2 F4 B3 F5 B4 F6 B5 F7 B6 F8 B7 B8");
-  EXPECT_EQ(written(shape, 3), "F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7 F8 B8");
+  EXPECT_EQ(order_text(shape, 0), "F1 F2 F3 F4 B1 F5 B2 F6 B3 F7 B4 F8 B5 B6 B7 B8");
+  EXPECT_EQ(order_text(shape, 1), "F1 F2 F3 B1 F4 B2 F5 B3 F6 B4 F7 B5 F8 B6 B7 B8");
+  EXPECT_EQ(order_text(shape, 2), "F1 F2 B1 F3 B2 F4 B3 F5 B4 F6 B5 F7 B6 F8 B7 B8");
+  EXPECT_EQ(order_text(shape, 3), "F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7 F8 B8");
 }
 
 TEST(PipelineOrder, InterleavedMatchesItsPublishedFigure) {  // arXiv:2104.04473, figure 4, bottom
   const Shape shape{Schedule::interleaved, 4, 2, 8};
-  EXPECT_EQ(written(shape, 0),
+  EXPECT_EQ(order_text(shape, 0),
             "F1a F2a F3a F4a F1b F2b F3b F4b F5a F6a F7a B1b F8a B2b F5b B3b F6b B4b F7b B1a F8b B2a "
             "B3a B4a B5b B6b B7b B8b B5a B6a B7a B8a");
-  EXPECT_EQ(written(shape, 3),
+  EXPECT_EQ(order_text(shape, 3),
             "F1a F2a F3a F4a F1b B1b F2b B2b F3b B3b F4b B4b F5a B1a F6a B2a F7a B3a F8a B4a "
             "F5b B5b F6b B6b F7b B7b F8b B8b B5a B6a B7a B8a");
 }
 
 TEST(PipelineOrder, ZeroBubbleMatchesItsPublishedFigure) {  // arXiv:2401.10241, figure 2, ZB-H1
   const Shape shape{Schedule::zero_bubble, 4, 1, 8};
-  EXPECT_EQ(written(shape, 0), "F1 F2 F3 F4 B1 W1 F5 B2 W2 F6 B3 W3 F7 B4 W4 F8 B5 W5 B6 W6 B7 W7 B8 W8");
-  EXPECT_EQ(written(shape, 3), "F1 B1 F2 B2 F3 B3 F4 B4 W1 F5 B5 W2 F6 B6 W3 F7 B7 W4 F8 B8 W5 W6 W7 W8");
+  EXPECT_EQ(order_text(shape, 0), "F1 F2 F3 F4 B1 W1 F5 B2 W2 F6 B3 W3 F7 B4 W4 F8 B5 W5 B6 W6 B7 W7 B8 W8");
+  EXPECT_EQ(order_text(shape, 3), "F1 B1 F2 B2 F3 B3 F4 B4 W1 F5 B5 W2 F6 B6 W3 F7 B7 W4 F8 B8 W5 W6 W7 W8");
 }
 
 std::vector<Shape> shapes() {
@@ -196,14 +196,14 @@ TEST(DeferredWeights, WaitForTheirMicroBatch) {
 }
 
 /// The best partition, by trying all.
-double best_by_trial(const std::vector<double>& costs, int64_t parts) {
+double best_partition_cost(const std::vector<double>& costs, int64_t parts) {
   if (parts == 1) return std::accumulate(costs.begin(), costs.end(), 0.0);
   double best = std::numeric_limits<double>::infinity(), sum = 0;
   for (size_t i = 0; i + static_cast<size_t>(parts) <= costs.size(); ++i) {
     sum += costs[i];
-    best = std::min(
-        best, std::max(sum, best_by_trial({costs.begin() + static_cast<std::ptrdiff_t>(i) + 1, costs.end()},
-                                          parts - 1)));
+    best = std::min(best, std::max(sum, best_partition_cost(
+                                            {costs.begin() + static_cast<std::ptrdiff_t>(i) + 1, costs.end()},
+                                            parts - 1)));
   }
   return best;
 }
@@ -227,7 +227,7 @@ TEST(PipelinePartition, LargestPartIsMinimal) {
       largest = std::max(largest, sum);
     }
     EXPECT_EQ(next, costs.size());
-    EXPECT_NEAR(largest, best_by_trial(costs, parts), 1e-6);
+    EXPECT_NEAR(largest, best_partition_cost(costs, parts), 1e-6);
   }
 }
 

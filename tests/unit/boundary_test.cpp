@@ -12,13 +12,13 @@ namespace optrush {
 namespace {
 using ::testing::HasSubstr;
 
-const std::string kCall = "plugin 'x' in apply";
+const std::string kPlaceOfCall = "plugin 'x' in apply";
 
 /// The message of an `Exception` at the host.
 template <class Exception>
-std::string arrives_as(const std::function<void()>& code) {
+std::string message_thrown_as(const std::function<void()>& code) {
   try {
-    call_plugin(kCall, code);
+    call_plugin(kPlaceOfCall, code);
   } catch (const Exception& e) {
     return e.what();
   }
@@ -26,14 +26,15 @@ std::string arrives_as(const std::function<void()>& code) {
 }
 
 TEST(CallPlugin, PutsThePlaceInFront) {
-  EXPECT_EQ(arrives_as<Error>([] { throw std::runtime_error("no"); }), kCall + ": no");
-  EXPECT_EQ(arrives_as<Error>([] { throw Error("no", "try"); }), kCall + ": no\n  hint: try");
-  EXPECT_EQ(arrives_as<Error>([] { throw 42; }), kCall + ": threw an object that is not a std::exception");
+  EXPECT_EQ(message_thrown_as<Error>([] { throw std::runtime_error("no"); }), kPlaceOfCall + ": no");
+  EXPECT_EQ(message_thrown_as<Error>([] { throw Error("no", "try"); }), kPlaceOfCall + ": no\n  hint: try");
+  EXPECT_EQ(message_thrown_as<Error>([] { throw 42; }),
+            kPlaceOfCall + ": threw an object that is not a std::exception");
 }
 
 TEST(CallPlugin, KeepsTheCodeOfAnError) {
   const auto code = [](const std::function<void()>& action) {
-    const std::string error = testing::error_of([&] { call_plugin(kCall, action); });
+    const std::string error = testing::error_of([&] { call_plugin(kPlaceOfCall, action); });
     return error.substr(0, error.find(':'));
   };
   EXPECT_EQ(code([] { throw Error(ErrorCode::conflict, "no"); }), "conflict");
@@ -44,17 +45,19 @@ TEST(CallPlugin, KeepsTheCodeOfAnError) {
 }
 
 TEST(CallPlugin, KeepsAnExistingPlace) {
-  EXPECT_EQ(arrives_as<Error>([] { throw Error("no", "", "layers.3"); }), "layers.3: no");
+  EXPECT_EQ(message_thrown_as<Error>([] { throw Error("no", "", "layers.3"); }), "layers.3: no");
 }
 
 TEST(CallPlugin, SkippedStaysSkipped) {
-  EXPECT_EQ(arrives_as<Skip>([] { throw Skip("no GPU", "buy"); }), kCall + ": no GPU\n  hint: buy");
+  EXPECT_EQ(message_thrown_as<Skip>([] { throw Skip("no GPU", "buy"); }),
+            kPlaceOfCall + ": no GPU\n  hint: buy");
 }
 
 TEST(CallPlugin, OutOfMemoryStaysOutOfMemory) {
-  EXPECT_THAT(arrives_as<c10::OutOfMemoryError>([] { TORCH_CHECK_WITH(OutOfMemoryError, false, "full"); }),
-              AllOf(HasSubstr("full"), HasSubstr(kCall)));
-  EXPECT_NE(arrives_as<std::bad_alloc>([] { throw std::bad_alloc(); }), "");
+  EXPECT_THAT(
+      message_thrown_as<c10::OutOfMemoryError>([] { TORCH_CHECK_WITH(OutOfMemoryError, false, "full"); }),
+      AllOf(HasSubstr("full"), HasSubstr(kPlaceOfCall)));
+  EXPECT_NE(message_thrown_as<std::bad_alloc>([] { throw std::bad_alloc(); }), "");
 }
 }  // namespace
 }  // namespace optrush

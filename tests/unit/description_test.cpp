@@ -11,11 +11,11 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const MachineOffer kEverything{"", "", "", 90};
+const MachineOffer kCompleteMachine{"", "", "", 90};
 
 TEST(Needs, AreMetByACompleteMachine) {
   EXPECT_EQ(unmet_needs({}, {"no driver", "no Python", "no g++", 0}), "");
-  EXPECT_EQ(unmet_needs({"cuda", "sm_80", "sm_90", "python", "compiler"}, kEverything), "");
+  EXPECT_EQ(unmet_needs({"cuda", "sm_80", "sm_90", "python", "compiler"}, kCompleteMachine), "");
 }
 
 TEST(Needs, EveryUnmetNeedHasItsReason) {
@@ -26,7 +26,7 @@ TEST(Needs, EveryUnmetNeedHasItsReason) {
 }
 
 TEST(Needs, AnOlderGpuIsNotEnough) {
-  EXPECT_EQ(unmet_needs({"sm_100"}, kEverything), "needs a GPU of sm_100 or newer: this GPU is sm_90");
+  EXPECT_EQ(unmet_needs({"sm_100"}, kCompleteMachine), "needs a GPU of sm_100 or newer: this GPU is sm_90");
   EXPECT_EQ(unmet_needs({"sm_90"}, {"no NVIDIA driver", "", "", 0}),
             "needs a GPU of sm_90: no NVIDIA driver");
 }

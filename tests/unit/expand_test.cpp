@@ -27,10 +27,10 @@ Rung rung(const std::string& name, const std::vector<std::string>& plugins,
   return made;
 }
 
-Experiment with(std::vector<Part> parts) {
+Experiment experiment_with(std::vector<Part> parts) {
   return {.name = "test", .base = merged(RunSpec{}, Json::object(), "test"), .parts = std::move(parts)};
 }
-Experiment ladder(std::vector<Rung> rungs) { return with({{.rungs = std::move(rungs)}}); }
+Experiment ladder(std::vector<Rung> rungs) { return experiment_with({{.rungs = std::move(rungs)}}); }
 
 std::vector<std::string> stacked(const Variant& variant) {
   std::vector<std::string> names;
@@ -45,7 +45,7 @@ std::vector<std::string> names(const std::vector<Variant>& variants) {
 }
 
 TEST(Expand, EmptyExperimentHasOnlyTheBase) {
-  const auto variants = expand(with({}));
+  const auto variants = expand(experiment_with({}));
   ASSERT_EQ(variants.size(), 1U);
   EXPECT_EQ(variants[0].name, "base");
   EXPECT_EQ(variants[0].group, "base");
@@ -62,7 +62,7 @@ std::vector<int64_t> owners(const std::vector<Variant>& variants) {
 TEST(Expand, EqualStacksOfDifferentPartsAreRunOnce) {
   const std::vector<Rung> rungs = {rung("a", {"a"}), rung("b", {"b"})};
   const auto variants =
-      expand(with({{.rungs = rungs}, {.arrangement = Arrangement::ablation, .rungs = rungs}}));
+      expand(experiment_with({{.rungs = rungs}, {.arrangement = Arrangement::ablation, .rungs = rungs}}));
   EXPECT_THAT(names(variants),
               ElementsAre("base", "a", "b", "full", "without a", "without b", "a alone", "b alone"));
   // The full stack is the top of the ladder. "a", "without b" and "a alone" are one stack.
@@ -75,10 +75,10 @@ TEST(Expand, EqualStacksOfDifferentPartsAreRunOnce) {
 }
 
 TEST(Expand, CombinationOfPlainChoicesEqualsTheBase) {
-  const auto variants =
-      expand(with({{.arrangement = Arrangement::grid,
-                    .axes = {{rung("plain", {}), rung("a", {"a"})}, {rung("off", {}), rung("b", {"b"})}}},
-                   {.rungs = {rung("b first", {"b"}), rung("then a", {"a"})}}}));
+  const auto variants = expand(
+      experiment_with({{.arrangement = Arrangement::grid,
+                        .axes = {{rung("plain", {}), rung("a", {"a"})}, {rung("off", {}), rung("b", {"b"})}}},
+                       {.rungs = {rung("b first", {"b"}), rung("then a", {"a"})}}}));
   // The order of plugins does not matter: the second rung of the ladder equals the last combination.
   EXPECT_THAT(owners(variants), ElementsAre(0, 0, 2, 3, 4, 2, 4));
 }
@@ -87,11 +87,11 @@ TEST(Expand, StacksThatDifferInAnythingAreRun) {
   const Part of = {.arrangement = Arrangement::grid,
                    .axes = {{rung("s", {}, {{"train", {{"steps", 7}}}}), rung("t", {}, {{"timeout_s", 5.0}}),
                              rung("e", {}, {{"env", {{"A", "1"}}}}), rung("p", {"p"})}}};
-  EXPECT_THAT(owners(expand(with({of}))), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(owners(expand(experiment_with({of}))), ElementsAre(0, 1, 2, 3, 4));
   Rung program{.name = "program", .external = External{.command = {"x"}}};
-  EXPECT_THAT(
-      owners(expand(with({{.arrangement = Arrangement::grid, .axes = {{program, rung("none", {})}}}}))),
-      ElementsAre(0, 1, 0));
+  EXPECT_THAT(owners(expand(experiment_with(
+                  {{.arrangement = Arrangement::grid, .axes = {{program, rung("none", {})}}}}))),
+              ElementsAre(0, 1, 0));
 }
 
 TEST(Expand, EqualRungsOfOneLadderAreAllRun) {
@@ -142,8 +142,9 @@ TEST(Expand, ExternalRungIsNoStepOfItsLadder) {
 }
 
 TEST(Expand, ExternalRungOfAnAblationHasTheFullStack) {
-  const auto variants = expand(with({{.arrangement = Arrangement::ablation,
-                                      .rungs = {rung("x", {"a"}), external("other"), rung("y", {"b"})}}}));
+  const auto variants =
+      expand(experiment_with({{.arrangement = Arrangement::ablation,
+                               .rungs = {rung("x", {"a"}), external("other"), rung("y", {"b"})}}}));
   EXPECT_THAT(names(variants),
               ElementsAre("base", "full", "without x", "without y", "x alone", "y alone", "other"));
   EXPECT_EQ(variants.back().previous, 1);
@@ -152,7 +153,7 @@ TEST(Expand, ExternalRungOfAnAblationHasTheFullStack) {
 
 TEST(Expand, AnExternalRungIsAChoiceOfAGrid) {
   const auto grid = [](std::vector<std::vector<Rung>> axes) {
-    return expand(with({{.arrangement = Arrangement::grid, .axes = std::move(axes)}}));
+    return expand(experiment_with({{.arrangement = Arrangement::grid, .axes = std::move(axes)}}));
   };
   const auto variants = grid({{rung("1", {}), rung("2", {}, {{"train", {{"micro_batch", 2}}}})},
                               {rung("own", {}), external("other")}});
@@ -188,8 +189,9 @@ TEST(Expand, EnvironmentOverridesThatOfTheRungsBelow) {
 }
 
 TEST(Expand, AblationLeavesOutAndIsolates) {
-  const auto variants = expand(with({{.arrangement = Arrangement::ablation,
-                                      .rungs = {rung("x", {"a"}), rung("y", {"b"}), rung("z", {"c"})}}}));
+  const auto variants =
+      expand(experiment_with({{.arrangement = Arrangement::ablation,
+                               .rungs = {rung("x", {"a"}), rung("y", {"b"}), rung("z", {"c"})}}}));
   EXPECT_THAT(names(variants), ElementsAre("base", "full", "without x", "without y", "without z", "x alone",
                                            "y alone", "z alone"));
   EXPECT_THAT(stacked(variants[1]), ElementsAre("a", "b", "c"));
@@ -203,17 +205,18 @@ TEST(Expand, AblationLeavesOutAndIsolates) {
 TEST(Expand, PublishedFiguresOfAnAblationBelongToTheRungAlone) {
   Rung published = rung("x", {"a"});
   published.expect = Published{.speedup = 1.12, .source = "a paper"};
-  const auto variants =
-      expand(with({{.arrangement = Arrangement::ablation, .rungs = {published, rung("y", {"b"})}}}));
+  const auto variants = expand(
+      experiment_with({{.arrangement = Arrangement::ablation, .rungs = {published, rung("y", {"b"})}}}));
   for (const Variant& variant : variants)
     EXPECT_EQ(variant.expect.has_value(), variant.name == "x alone") << variant.name;
   EXPECT_EQ(variants[4].expect->speedup, 1.12);
 }
 
 TEST(Expand, GridTakesEveryCombination) {
-  const auto variants = expand(with({{.arrangement = Arrangement::grid,
-                                      .axes = {{rung("a1", {"a"}), rung("a2", {})},
-                                               {rung("b1", {"b"}), rung("b2", {"c"}), rung("b3", {})}}}}));
+  const auto variants =
+      expand(experiment_with({{.arrangement = Arrangement::grid,
+                               .axes = {{rung("a1", {"a"}), rung("a2", {})},
+                                        {rung("b1", {"b"}), rung("b2", {"c"}), rung("b3", {})}}}}));
   EXPECT_THAT(names(variants),
               ElementsAre("base", "a1 + b1", "a1 + b2", "a1 + b3", "a2 + b1", "a2 + b2", "a2 + b3"));
   EXPECT_THAT(stacked(variants[2]), ElementsAre("a", "c"));
@@ -221,7 +224,7 @@ TEST(Expand, GridTakesEveryCombination) {
 }
 
 /// The expected ladder, in the slow way: each prefix folded from the base.
-std::vector<std::string> fold(const std::vector<Rung>& rungs, size_t count, Json& train) {
+std::vector<std::string> plugins_folded_from_base(const std::vector<Rung>& rungs, size_t count, Json& train) {
   std::vector<std::string> plugins;
   for (size_t i = 0; i < count; ++i) {
     for (const auto& gone : rungs[i].replace) std::erase(plugins, gone);
@@ -266,7 +269,7 @@ TEST(Expand, EachPrefixOfARandomLadderIsTheFoldOfItsRungs) {
     ASSERT_EQ(variants.size(), rungs.size() + 1);
     for (size_t i = 0; i < variants.size(); ++i) {
       Json train = to_json(TrainSpec{});
-      EXPECT_EQ(stacked(variants[i]), fold(rungs, i, train));
+      EXPECT_EQ(stacked(variants[i]), plugins_folded_from_base(rungs, i, train));
       EXPECT_EQ(to_json(variants[i].spec.train), train);
       EXPECT_EQ(variants[i].index, static_cast<int64_t>(i));
       EXPECT_EQ(variants[i].previous, static_cast<int64_t>(i) - 1);
@@ -307,7 +310,7 @@ TEST(Expand, ErrorsNameThePlaceOfTheRung) {
                 expand(ladder({rung("same", {}), rung("same", {})}));
               }),
               is_error("conflict", "'same'"));
-  Experiment base = with({});
+  Experiment base = experiment_with({});
   base.base.plugins = {{"a"}, {"a"}};
   EXPECT_THAT(error_of([&] { expand(base); }), is_error("conflict", "'a'"));
 }
@@ -319,15 +322,15 @@ TEST(Expand, BasesKeepTheirPlugins) {
   EXPECT_THAT(stacked(variants[0]), ElementsAre("a"));
   EXPECT_THAT(stacked(variants[1]), ElementsAre("a", "b"));
   EXPECT_EQ(variants[0].added.size(), 1U);
-  EXPECT_THAT(error_of([&] { expand(with({{.rungs = {rung("again", {"a"})}}})); }), IsEmpty());
+  EXPECT_THAT(error_of([&] { expand(experiment_with({{.rungs = {rung("again", {"a"})}}})); }), IsEmpty());
   experiment.parts[0].rungs[0].plugins = {{"a"}};
   EXPECT_THAT(error_of([&] { expand(experiment); }), HasSubstr("which the base already stacks"));
 }
 
 TEST(ExperimentJson, RoundTrips) {
   Experiment experiment =
-      with({{.rungs = {rung("a", {"p"}, {{"train", {{"steps", 3}}}})}},
-            {.arrangement = Arrangement::grid, .axes = {{rung("b", {"q"})}, {rung("c", {})}}}});
+      experiment_with({{.rungs = {rung("a", {"p"}, {{"train", {{"steps", 3}}}})}},
+                       {.arrangement = Arrangement::grid, .axes = {{rung("b", {"q"})}, {rung("c", {})}}}});
   experiment.parts[0].rungs[0].plugins[0].options = {{"rank", 8}};
   experiment.parts[0].rungs[0].without = {"z"};
   experiment.question = "Why?";

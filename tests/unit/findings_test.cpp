@@ -141,7 +141,7 @@ TEST(Findings, FindingsOfASearchMatchItsStages) {
 }
 
 /// Expects the reader to fail.
-void expect_noticed(const Analysis& a, const char* wrong) {
+void expect_rejected(const Analysis& a, const char* wrong) {
   ::testing::TestPartResultArray failures;
   {
     const ::testing::ScopedFakeTestPartResultReporter reporter(
@@ -160,7 +160,7 @@ TEST(Findings, ReaderRejectsFalseStatements) {
         "the ladder up to one trains 1.00x [0.99, 1.01] as fast as base.", "all is well."}) {
     a.findings = {wrong};
     a.headline = wrong;
-    expect_noticed(a, wrong);
+    expect_rejected(a, wrong);
   }
 }
 
@@ -183,7 +183,7 @@ TEST(Findings, ReaderRejectsFalseHeadlines) {
         "2 runs have no result yet; so far, on this machine one brings most of it (1.50x).",
         "On this machine all is well."}) {
     a.headline = wrong;
-    expect_noticed(a, wrong);
+    expect_rejected(a, wrong);
   }
 }
 }  // namespace

@@ -14,13 +14,14 @@ namespace {
 using testing::error_of;
 using ::testing::HasSubstr;
 
-int64_t below(std::mt19937_64& random, int64_t limit) {
+int64_t random_below(std::mt19937_64& random, int64_t limit) {
   return std::uniform_int_distribution<int64_t>(0, limit - 1)(random);
 }
 
 std::vector<int64_t> random_shape(std::mt19937_64& random) {
   std::vector<int64_t> shape;
-  for (int64_t axes = 1 + below(random, 3); axes > 0; --axes) shape.push_back(1 + below(random, 7));
+  for (int64_t axes = 1 + random_below(random, 3); axes > 0; --axes)
+    shape.push_back(1 + random_below(random, 7));
   return shape;
 }
 
@@ -44,17 +45,18 @@ struct RandomLayout {
 RandomLayout random_layout(std::mt19937_64& random, const std::vector<int64_t>& shape) {
   Layout layout(shape);
   std::vector<std::array<int64_t, 3>> cuts;
-  for (int64_t i = below(random, 3); i > 0; --i) {
-    const int64_t axis = below(random, static_cast<int64_t>(shape.size()));
+  for (int64_t i = random_below(random, 3); i > 0; --i) {
+    const int64_t axis = random_below(random, static_cast<int64_t>(shape.size()));
     const int64_t size = layout.box_shape()[static_cast<size_t>(axis)];
-    const int64_t begin = below(random, size + 1), end = begin + below(random, size - begin + 1);
+    const int64_t begin = random_below(random, size + 1),
+                  end = begin + random_below(random, size - begin + 1);
     cuts.push_back({axis, begin, end});
     layout = layout.cut(axis, begin, end);
   }
   int64_t begin = 0, end = layout.numel();
-  for (int64_t i = below(random, 3); i > 0; --i) {  // a range of a range
-    const int64_t size = end - begin, from = below(random, size + 1),
-                  to = from + below(random, size - from + 1);
+  for (int64_t i = random_below(random, 3); i > 0; --i) {  // a range of a range
+    const int64_t size = end - begin, from = random_below(random, size + 1),
+                  to = from + random_below(random, size - from + 1);
     layout = layout.range(from, to);
     end = begin + to;
     begin += from;
@@ -117,10 +119,10 @@ TEST(Layout, EveryElementMovesOnceBetweenMeshes) {
     return parts;
   };
   for (int i = 0; i < 100; ++i) {
-    const std::vector<int64_t> shape = {1 + below(random, 9), 4 + below(random, 9)};
+    const std::vector<int64_t> shape = {1 + random_below(random, 9), 4 + random_below(random, 9)};
     const Tensor logical = numbered(shape);
-    const auto before = cut_up(Layout(shape), 1 + below(random, 3), 1 + below(random, 4));
-    const auto after = cut_up(Layout(shape), 1 + below(random, 3), 1 + below(random, 4));
+    const auto before = cut_up(Layout(shape), 1 + random_below(random, 3), 1 + random_below(random, 4));
+    const auto after = cut_up(Layout(shape), 1 + random_below(random, 3), 1 + random_below(random, 4));
     for (const Layout& part : after) {
       Tensor received = at::full({part.numel()}, -1, at::kLong);
       int64_t copied = 0;

@@ -123,7 +123,7 @@ class Simulation {
   int64_t rounds_ = 0;
 };
 
-Simulation::Noise normal(double spread) {
+Simulation::Noise normal_noise(double spread) {
   return [spread](std::mt19937& random) { return std::normal_distribution(0.0, spread)(random); };
 }
 
@@ -151,8 +151,8 @@ struct Case {
 TEST(StoppingRule, TenEqualRungsAreRarelyCalledDifferent) {
   constexpr int kLadders = 60;
   for (const auto& [name, noise] :
-       {Case{"normal, quiet", normal(0.005)}, Case{"normal", normal(0.03)},
-        Case{"normal, loud", normal(0.05)}, Case{"heavy tails", heavy_tails(0.04)},
+       {Case{"normal, quiet", normal_noise(0.005)}, Case{"normal", normal_noise(0.03)},
+        Case{"normal, loud", normal_noise(0.05)}, Case{"heavy tails", heavy_tails(0.04)},
         Case{"disturbed", disturbed(0.02)}}) {
     std::mt19937 random(1);
     int different = 0, rungs = 0, alike = 0;
@@ -172,8 +172,9 @@ TEST(StoppingRule, TenEqualRungsAreRarelyCalledDifferent) {
 
 TEST(StoppingRule, FindsThreePercent) {
   constexpr int kLadders = 30;
-  for (const auto& [name, noise] : {Case{"normal", normal(0.02)}, Case{"heavy tails", heavy_tails(0.02)},
-                                    Case{"disturbed", disturbed(0.01)}}) {
+  for (const auto& [name, noise] :
+       {Case{"normal", normal_noise(0.02)}, Case{"heavy tails", heavy_tails(0.02)},
+        Case{"disturbed", disturbed(0.01)}}) {
     std::mt19937 random(2);
     int found = 0, planted = 0;
     for (int i = 0; i < kLadders; ++i) {

@@ -156,7 +156,7 @@ TEST(GpuSteps, StepsOfUnequalWorkDoNotCount) {
 }
 
 /// A report of timed runs on a noisy CPU.
-Analysis beside_a_busy_cpu(const std::vector<StoredRun>& runs) {
+Analysis analysis_on_a_busy_cpu(const std::vector<StoredRun>& runs) {
   Analysis a;
   a.rows.emplace_back().tokens_per_second = 64;
   a.noise = noise_of({line(0, 0.5), line(1, 0.5)});
@@ -165,23 +165,23 @@ Analysis beside_a_busy_cpu(const std::vector<StoredRun>& runs) {
 }
 
 TEST(GpuSteps, TheWarningJudgesTheDeviceThatDidTheWork) {
-  EXPECT_THAT(warnings_of(beside_a_busy_cpu({stored_run(kSteady, false)})),
+  EXPECT_THAT(warnings_of(analysis_on_a_busy_cpu({stored_run(kSteady, false)})),
               ::testing::ElementsAre(HasSubstr("The machine was not quiet: identical work varied by 50 %")));
-  EXPECT_THAT(warnings_of(beside_a_busy_cpu({stored_run(kSteady, true)})), IsEmpty());
-  EXPECT_THAT(warnings_of(beside_a_busy_cpu({stored_run(kUnsteady, true)})),
+  EXPECT_THAT(warnings_of(analysis_on_a_busy_cpu({stored_run(kSteady, true)})), IsEmpty());
+  EXPECT_THAT(warnings_of(analysis_on_a_busy_cpu({stored_run(kUnsteady, true)})),
               ::testing::ElementsAre(HasSubstr("The GPU was not steady")));
-  Analysis drifted = beside_a_busy_cpu({stored_run(kSteady, true)});
+  Analysis drifted = analysis_on_a_busy_cpu({stored_run(kSteady, true)});
   drifted.drift = Drift{100, 80};
   EXPECT_THAT(warnings_of(drifted), ::testing::ElementsAre(HasSubstr("The speed of the base changed")));
 }
 
 TEST(GpuSteps, TheSectionNamesTheProbeAsTheCpus) {
-  const Section section = noise_section(beside_a_busy_cpu({stored_run(kSteady, true)}));
+  const Section section = noise_section(analysis_on_a_busy_cpu({stored_run(kSteady, true)}));
   EXPECT_EQ(section.lead, "The CPU was not quiet.");
   ASSERT_EQ(section.paragraphs.size(), 2U);
   EXPECT_THAT(section.paragraphs[1],
               HasSubstr("On the GPU, equal steps of a run varied by 2.9 % in time (median of 1 run"));
-  EXPECT_EQ(noise_section(beside_a_busy_cpu({stored_run(kSteady, false)})).lead,
+  EXPECT_EQ(noise_section(analysis_on_a_busy_cpu({stored_run(kSteady, false)})).lead,
             "The machine was not quiet.");
 }
 

@@ -15,7 +15,7 @@ using testing::error_of;
 using ::testing::HasSubstr;
 using testing::is_error;
 
-const std::string kUse = "x.lua:12, plugin 'lora'";
+const std::string kPlaceOfUse = "x.lua:12, plugin 'lora'";
 
 std::vector<OptionSchema> schemas(const std::string& json) {
   std::vector<OptionSchema> schemas;
@@ -32,16 +32,18 @@ std::vector<OptionSchema> lora() {
     {"name": "modules", "type": "list", "choices": ["wq", "wk", "wv"], "doc": "targets"}])");
 }
 
-Options given(const std::string& json) { return Options(lora(), parse_json(json, "test"), kUse); }
+Options options_from(const std::string& json) {
+  return Options(lora(), parse_json(json, "test"), kPlaceOfUse);
+}
 std::string refused(const std::string& json) {
-  return error_of([&] { given(json); });
+  return error_of([&] { options_from(json); });
 }
 std::string bad_schema(const std::string& json) {
   return error_of([&] { OptionSchema::parse(parse_json(json, "test"), "p.so"); });
 }
 
 TEST(Options, FillsInDefaultsInTheirOwnTypes) {
-  const Options options = given(R"({"modules": ["wq", "wv"]})");
+  const Options options = options_from(R"({"modules": ["wq", "wv"]})");
   EXPECT_EQ(options.integer("rank"), 8);
   EXPECT_EQ(options.number("alpha"), 16.0);
   EXPECT_FALSE(options.boolean("fused"));
@@ -52,7 +54,7 @@ TEST(Options, FillsInDefaultsInTheirOwnTypes) {
 }
 
 TEST(Options, AcceptsNumbersAndListsOfLua) {
-  const Options options = given(R"({"rank": 64.0, "alpha": 2, "modules": {}})");
+  const Options options = options_from(R"({"rank": 64.0, "alpha": 2, "modules": {}})");
   EXPECT_EQ(options.integer("rank"), 64);
   EXPECT_TRUE(options.json()["rank"].is_number_integer());
   EXPECT_EQ(options.number("alpha"), 2.0);
@@ -61,13 +63,14 @@ TEST(Options, AcceptsNumbersAndListsOfLua) {
 
 TEST(Options, NamesTheNearestOption) {
   EXPECT_EQ(refused(R"({"rnk": 4, "modules": []})"),
-            "unknown_name: " + kUse + ": unknown option 'rnk'\n  hint: did you mean 'rank'?");
+            "unknown_name: " + kPlaceOfUse + ": unknown option 'rnk'\n  hint: did you mean 'rank'?");
   EXPECT_THAT(refused(R"({"zzzzzz": 4})"), HasSubstr("one of: alpha, fused, init, modules, rank"));
 }
 
 TEST(Options, NamesTheAllowedValues) {
-  EXPECT_EQ(refused(R"({"rank": 0, "modules": []})"),
-            "invalid_value: " + kUse + ": option 'rank' must be an integer between 1 and 1024, but is 0");
+  EXPECT_EQ(
+      refused(R"({"rank": 0, "modules": []})"),
+      "invalid_value: " + kPlaceOfUse + ": option 'rank' must be an integer between 1 and 1024, but is 0");
   EXPECT_THAT(refused(R"({"rank": 1025})"), HasSubstr("but is 1025"));
   EXPECT_THAT(refused(R"({"rank": 1.5})"), is_error("invalid_value", "1", "1024", "1.5"));
   EXPECT_THAT(refused(R"({"rank": "8"})"), HasSubstr("but is \"8\""));
@@ -88,18 +91,19 @@ TEST(Options, NamesTheAllowedValues) {
 
 TEST(Options, NotFiniteNumbersAreRefused) {
   const Json infinite = {{"alpha", std::numeric_limits<double>::infinity()}, {"modules", Json::array()}};
-  EXPECT_THAT(error_of([&] { Options(lora(), infinite, kUse); }), is_error("invalid_value", "'alpha'"));
+  EXPECT_THAT(error_of([&] { Options(lora(), infinite, kPlaceOfUse); }),
+              is_error("invalid_value", "'alpha'"));
 }
 
 TEST(Options, NamesTheRequiredOption) {
   EXPECT_EQ(refused("{}"),
-            "missing_value: " + kUse +
+            "missing_value: " + kPlaceOfUse +
                 ": option 'modules' is required\n  hint: give a list of strings from 'wq', 'wk', "
                 "'wv': targets");
 }
 
 TEST(Options, APluginMayReadOnlyWhatItDescribes) {
-  const Options options = given(R"({"modules": []})");
+  const Options options = options_from(R"({"modules": []})");
   EXPECT_THAT(error_of([&] { options.integer("depth"); }), is_error("invalid_plugin", "'depth'"));
 }
 

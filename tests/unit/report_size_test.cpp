@@ -55,7 +55,7 @@ int64_t allocations_of(const test::SyntheticReport& report) {
 }
 
 /// Rungs with the same task, on top of each other.
-test::SyntheticReport of_rungs(int count) {
+test::SyntheticReport report_with_rungs(int count) {
   test::SyntheticReport report("many", 1);
   std::vector<Rung> rungs;
   for (int i = 1; i <= count; ++i) {
@@ -66,7 +66,7 @@ test::SyntheticReport of_rungs(int count) {
   return report;
 }
 
-test::SyntheticReport of_steps(int count) {
+test::SyntheticReport report_with_steps(int count) {
   auto report = test::three_rungs();
   report.experiment.base.train.steps = count;
   return report;
@@ -74,7 +74,7 @@ test::SyntheticReport of_steps(int count) {
 
 /// Allocations to plan the checks of a ladder.
 int64_t allocations_of_gate(int rungs) {
-  const test::SyntheticReport report = of_rungs(rungs);
+  const test::SyntheticReport report = report_with_rungs(rungs);
   const std::vector<Variant> variants = expand(report.experiment);
   const Plans plans = report.plans(variants);
   const int64_t before = allocations;
@@ -90,7 +90,7 @@ TEST(SizeOfAReport, PlanningTheGateGrowsWithTheRungs) {
 /// Allocations to check the last rung again, as the gate does after an extra run.
 int64_t allocations_of_a_check(int rungs) {
   const TemporaryFolder folder;
-  of_rungs(rungs).write(folder.path());
+  report_with_rungs(rungs).write(folder.path());
   const Stored stored = load_report(folder.path());
   const VariantRuns runs(stored.variants, stored.runs);
   CheckedRows rows(stored);
@@ -106,13 +106,13 @@ TEST(SizeOfAReport, ACheckDoesNotGrowWithTheRungs) {
 }
 
 TEST(SizeOfAReport, CostGrowsWithTheRungs) {
-  EXPECT_LT(static_cast<double>(allocations_of(of_rungs(80))),
-            2.1 * static_cast<double>(allocations_of(of_rungs(40))));
+  EXPECT_LT(static_cast<double>(allocations_of(report_with_rungs(80))),
+            2.1 * static_cast<double>(allocations_of(report_with_rungs(40))));
 }
 
 TEST(SizeOfAReport, CostGrowsWithTheSteps) {
-  EXPECT_LT(static_cast<double>(allocations_of(of_steps(600))),
-            2.1 * static_cast<double>(allocations_of(of_steps(300))));
+  EXPECT_LT(static_cast<double>(allocations_of(report_with_steps(600))),
+            2.1 * static_cast<double>(allocations_of(report_with_steps(300))));
 }
 /// Peak bytes to read, analyse and write a report, as the program does.
 int64_t memory_of(const test::SyntheticReport& report) {
@@ -126,7 +126,8 @@ int64_t memory_of(const test::SyntheticReport& report) {
 
 TEST(SizeOfAReport, AStepTakesLessMemoryThanItsText) {
   constexpr int kFew = 1000, kMany = 2000, kRuns = 13;  // four rungs, three rounds, and the drift run
-  const auto more = static_cast<double>(memory_of(of_steps(kMany)) - memory_of(of_steps(kFew)));
+  const auto more =
+      static_cast<double>(memory_of(report_with_steps(kMany)) - memory_of(report_with_steps(kFew)));
   EXPECT_LT(more / ((kMany - kFew) * kRuns), 250) << "bytes";
 }
 }  // namespace

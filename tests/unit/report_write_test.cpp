@@ -33,7 +33,8 @@ const std::set<std::string> kTables = {"report.md",    "report.html",  "results.
                                        "results.json", "summary.json", "summary.txt"};
 const std::set<std::string> kCharts = {"speed.svg", "memory.svg", "loss.svg", "phases.svg", "throughput.svg"};
 
-std::set<std::string> united(std::set<std::string> a, std::set<std::string> b, std::set<std::string> c = {}) {
+std::set<std::string> union_of(std::set<std::string> a, std::set<std::string> b,
+                               std::set<std::string> c = {}) {
   a.merge(b);
   a.merge(c);
   return a;
@@ -51,7 +52,7 @@ TEST_F(ReportFiles, MissingPythonGivesTablesOnly) {
   const std::string warning = write_report(folder_.path()).warning;
   unsetenv("OPTRUSH_PYTHON");
   EXPECT_THAT(warning, HasSubstr("tables only"));
-  EXPECT_EQ(files_of(folder_.path()), united(kStored, kTables));
+  EXPECT_EQ(files_of(folder_.path()), union_of(kStored, kTables));
   EXPECT_THAT(text("report.md"), Not(HasSubstr(".svg")));
   EXPECT_THAT(text("report.html"), Not(HasSubstr("vegaEmbed")));
   EXPECT_THAT(text("report.html"), HasSubstr("2,064"));
@@ -62,7 +63,7 @@ std::string warning_with(const fs::path& python, const fs::path& folder) {
   setenv("OPTRUSH_PYTHON", python.c_str(), 1);
   std::string warning = write_report(folder).warning;
   unsetenv("OPTRUSH_PYTHON");
-  EXPECT_EQ(files_of(folder), united(kStored, kTables)) << python;
+  EXPECT_EQ(files_of(folder), union_of(kStored, kTables)) << python;
   EXPECT_THAT(read_file(folder / "report.html"), Not(HasSubstr("vegaEmbed"))) << python;
   return warning;
 }
@@ -106,8 +107,8 @@ TEST_F(ReportFiles, HaveChartsInBothThemes) {
   if (find_python_tools().vl_convert.empty()) GTEST_SKIP() << "vl-convert-python is not installed";
   ASSERT_EQ(write_report(folder_.path(), {.png = true}).warning, "");
   EXPECT_EQ(files_of(folder_.path()),
-            united(united(kStored, kTables, kCharts),
-                   {"speed.png", "memory.png", "loss.png", "phases.png", "throughput.png"}));
+            union_of(union_of(kStored, kTables, kCharts),
+                     {"speed.png", "memory.png", "loss.png", "phases.png", "throughput.png"}));
   for (const auto& chart : kCharts) {
     EXPECT_THAT(text("report.md"), HasSubstr("(" + chart + ")"));
     EXPECT_THAT(text(chart), HasSubstr("prefers-color-scheme: dark"));

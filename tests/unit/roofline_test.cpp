@@ -23,7 +23,7 @@ Analysis with_forward_flops(double forward_flops) {
   return a;
 }
 
-double value(const Analysis& a, const std::string& column) {
+double grid_value(const Analysis& a, const std::string& column) {
   return quantity_of_grid(column)->value(a, a.rows[0]).value();
 }
 
@@ -63,11 +63,11 @@ TEST(Roofline, IsLeftOutWithoutWorkOrPeak) {
 
 TEST(GridQuantities, RatesDivideTheWorkByTheTimeOfItsPhase) {
   const Analysis a = with_forward_flops(2e9);
-  EXPECT_DOUBLE_EQ(value(a, "forward_bandwidth"), 5e9);
-  EXPECT_DOUBLE_EQ(value(a, "backward_bandwidth"), 6e9);
-  EXPECT_DOUBLE_EQ(value(a, "forward_bandwidth_share"), 0.5);
-  EXPECT_DOUBLE_EQ(value(a, "backward_flops"), 6e9);
-  EXPECT_DOUBLE_EQ(value(a, "intensity"), 1.25);
+  EXPECT_DOUBLE_EQ(grid_value(a, "forward_bandwidth"), 5e9);
+  EXPECT_DOUBLE_EQ(grid_value(a, "backward_bandwidth"), 6e9);
+  EXPECT_DOUBLE_EQ(grid_value(a, "forward_bandwidth_share"), 0.5);
+  EXPECT_DOUBLE_EQ(grid_value(a, "backward_flops"), 6e9);
+  EXPECT_DOUBLE_EQ(grid_value(a, "intensity"), 1.25);
 }
 
 TEST(Quantities, NamesAreUniqueInEachPlace) {

@@ -35,17 +35,17 @@ TEST(ContextSchema, TheFileIsMadeFromTheFields) {
 }
 
 /// Empty fields may be missing or null.
-void expect_alike(const Json& before, const Json& after, const std::string& place) {
+void expect_equivalent(const Json& before, const Json& after, const std::string& place) {
   if (before.is_object() && after.is_object()) {
     for (const auto& [key, value] : before.items())
       if (after.contains(key))
-        expect_alike(value, after.at(key), place + "/" + key);
+        expect_equivalent(value, after.at(key), place + "/" + key);
       else
         EXPECT_TRUE(record::is_nothing(value)) << place << "/" << key << ": " << value;
   } else if (before.is_array() && after.is_array()) {
     ASSERT_EQ(before.size(), after.size()) << place;
     for (size_t i = 0; i < before.size(); ++i)
-      expect_alike(before[i], after[i], place + "/" + std::to_string(i));
+      expect_equivalent(before[i], after[i], place + "/" + std::to_string(i));
   } else {
     EXPECT_EQ(before, after) << place;
   }
@@ -58,7 +58,7 @@ TEST(RunResultJson, StoredResultsAreKeptCompletely) {
     const Json whole = read_json(report.path() / "results.json");
     for (const Json& run : whole.at("runs")) {
       const Json& stored = run.at("result");
-      expect_alike(stored, to_json(run_result_from_json(stored, "a report")), run.at("id"));
+      expect_equivalent(stored, to_json(run_result_from_json(stored, "a report")), run.at("id"));
       ++results;
     }
   }

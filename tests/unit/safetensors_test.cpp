@@ -50,7 +50,7 @@ TEST_P(Refused, NamesTheFileAndTheProblem) {
   }
 }
 
-const std::string kTwo = entry("F32", "[1]", "[0,4]");
+const std::string kOneFloat = entry("F32", "[1]", "[0,4]");
 
 // The names are error classes of the reference implementation.
 INSTANTIATE_TEST_SUITE_P(
@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"InvalidHeaderTrailing", file_of("{} x", ""), "not valid JSON"},
         Refusal{"DeepNesting", file_of("{\"a\":" + std::string(70, '[') + std::string(70, ']') + "}", ""),
                 "nested deeper"},
-        Refusal{"DuplicateName", file_of("{\"a\":" + kTwo + ",\"a\":" + kTwo + "}", "1234"),
+        Refusal{"DuplicateName", file_of("{\"a\":" + kOneFloat + ",\"a\":" + kOneFloat + "}", "1234"),
                 "duplicate JSON key 'a'"},
         Refusal{"DuplicateKey",
                 file_of(R"({"a":{"dtype":"F32","dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "1234"),
@@ -117,16 +117,16 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"InvalidOffsetOutside", file_of("{\"a\":" + entry("F32", "[2]", "[0,8]") + "}", "1234"),
                 "in 4 bytes of data"},
         Refusal{"InvalidOffsetOverlap",
-                file_of("{\"a\":" + kTwo + ",\"b\":" + entry("F32", "[1]", "[2,6]") + "}", "123456"),
+                file_of("{\"a\":" + kOneFloat + ",\"b\":" + entry("F32", "[1]", "[2,6]") + "}", "123456"),
                 "must not overlap"},
-        Refusal{"InvalidOffsetSame", file_of("{\"a\":" + kTwo + ",\"b\":" + kTwo + "}", "1234"),
+        Refusal{"InvalidOffsetSame", file_of("{\"a\":" + kOneFloat + ",\"b\":" + kOneFloat + "}", "1234"),
                 "must not overlap"},
         Refusal{"InvalidOffsetHole",
-                file_of("{\"a\":" + kTwo + ",\"b\":" + entry("F32", "[1]", "[5,9]") + "}", "123456789"),
+                file_of("{\"a\":" + kOneFloat + ",\"b\":" + entry("F32", "[1]", "[5,9]") + "}", "123456789"),
                 "leave holes"},
         Refusal{"InvalidOffsetStart", file_of("{\"a\":" + entry("F32", "[1]", "[4,8]") + "}", "12345678"),
                 "leave holes"},
-        Refusal{"MetadataIncompleteBuffer", file_of("{\"a\":" + kTwo + "}", "12345"),
+        Refusal{"MetadataIncompleteBuffer", file_of("{\"a\":" + kOneFloat + "}", "12345"),
                 "the tensors end at byte"}),
     [](const auto& info) { return info.param.name; });
 

@@ -90,7 +90,7 @@ TEST(TimeToLoss, MedianNeedsEveryRoundToReachTheLoss) {
 }
 
 /// A report with rows that reach the target after these seconds and steps. 0 means never.
-Analysis reaching(const std::vector<std::pair<double, int64_t>>& needs) {
+Analysis report_reaching(const std::vector<std::pair<double, int64_t>>& needs) {
   Analysis a;
   a.experiment.target_loss = 2.5;
   for (const auto& [seconds, steps] : needs) {
@@ -112,34 +112,34 @@ std::string finding(const Analysis& a) { return join(findings(a), " "); }
 
 TEST(TimeToLoss, TheFindingNamesTheFirstRung) {
   EXPECT_EQ(
-      finding(reaching({{20, 100}, {12, 80}, {30, 90}})),
+      finding(report_reaching({{20, 100}, {12, 80}, {30, 90}})),
       "rung 1 reaches a loss of 2.5 first, after 80 steps and 12.0 s, and base is next, after 100 steps and "
       "20.0 s.");
-  EXPECT_THAT(finding(reaching({{10, 100}, {12, 80}, {9, 100}})),
+  EXPECT_THAT(finding(report_reaching({{10, 100}, {12, 80}, {9, 100}})),
               HasSubstr("rung 2 reaches a loss of 2.5 first"));
-  Analysis near = reaching({{20, 100}, {12, 80}, {30, 90}});
+  Analysis near = report_reaching({{20, 100}, {12, 80}, {30, 90}});
   near.rows[0].time_to_loss->since_before = 8.5;
   EXPECT_THAT(finding(near), HasSubstr("base is next, after 100 steps and 20.0 s (the difference is less "
                                        "than the 8.50 s between two losses)"));
   // As many steps as the first row, and faster than the third.
-  EXPECT_THAT(finding(reaching({{26, 130}, {12, 120}, {14, 120}})),
+  EXPECT_THAT(finding(report_reaching({{26, 130}, {12, 120}, {14, 120}})),
               HasSubstr("rung 2 is next, after 120 steps"));
   // As many steps in less time.
-  EXPECT_THAT(finding(reaching({{20, 100}, {12, 100}})), Not(HasSubstr("first")));
+  EXPECT_THAT(finding(report_reaching({{20, 100}, {12, 100}})), Not(HasSubstr("first")));
 }
 
 TEST(TimeToLoss, TheFindingNamesRungsThatDoNotReachTheLoss) {
   EXPECT_EQ(
-      finding(reaching({{20, 100}, {12, 80}, {0, 0}, {0, 0}})),
+      finding(report_reaching({{20, 100}, {12, 80}, {0, 0}, {0, 0}})),
       "rung 1 reaches a loss of 2.5 first, after 80 steps and 12.0 s, and base is next, after 100 steps and "
       "20.0 s; 2 rungs do not reach it; of these, rung 2 ends at 2.900.");
-  EXPECT_EQ(finding(reaching({{0, 0}, {12, 80}})),
+  EXPECT_EQ(finding(report_reaching({{0, 0}, {12, 80}})),
             "Only rung 1 reaches a loss of 2.5, after 80 steps and 12.0 s; base ends at 2.700, and does not "
             "reach it.");
   EXPECT_THAT(
-      finding(reaching({{20, 100}, {12, 100}, {0, 0}})),
+      finding(report_reaching({{20, 100}, {12, 100}, {0, 0}})),
       HasSubstr("rung 1 reaches a loss of 2.5 first, after 100 steps and 12.0 s; rung 2 ends at 2.900"));
-  EXPECT_THAT(finding(reaching({{0, 0}, {0, 0}})),
+  EXPECT_THAT(finding(report_reaching({{0, 0}, {0, 0}})),
               HasSubstr("No rung reaches a loss of 2.5: base ends at 2.700, the nearest; train for more"));
 }
 
@@ -174,17 +174,17 @@ TEST(TimeToLoss, AFastRungThatMissesTheLossIsNoGain) {
 }
 
 TEST(TimeToLoss, TheFindingNamesWhatIsUndecided) {
-  Analysis a = reaching({{0, 0}, {0, 0}});
+  Analysis a = report_reaching({{0, 0}, {0, 0}});
   for (Row& row : a.rows) row.time_to_loss->told = false;
   EXPECT_EQ(finding(a),
             "The runs are too short to show whether a rung reaches a loss of 2.5: the test is the mean of 10 "
             "training losses, and they have fewer steps.");
-  a = reaching({{0, 0}, {0, 0}});
+  a = report_reaching({{0, 0}, {0, 0}});
   a.rows[0].time_to_loss->in_some_rounds = true;
   a.rows[0].time_to_loss->last = 2.4;
   EXPECT_THAT(finding(a),
               HasSubstr("No rung reaches a loss of 2.5 in every round: base reaches it only in some rounds"));
-  a = reaching({{20, 100}, {12, 80}});
+  a = report_reaching({{20, 100}, {12, 80}});
   a.rows[0].time_to_loss.reset();
   a.rows[0].status = Status::timeout;
   EXPECT_THAT(finding(a), Not(HasSubstr("first"))) << "one rung alone has no comparison";
@@ -202,13 +202,13 @@ TEST(TimeToLoss, TooFewStepsAreUndecided) {
 
 TEST(TimeToLoss, TheFindingComparesOnlyLossesOfOneKind) {
   // Another kind of loss, another task, and the same run are not compared.
-  Analysis a = reaching({{20, 100}, {12, 80}});
+  Analysis a = report_reaching({{20, 100}, {12, 80}});
   a.rows[1].time_to_loss->validated = false;
   EXPECT_THAT(finding(a), Not(HasSubstr("first")));
-  a = reaching({{20, 100}, {12, 80}});
+  a = report_reaching({{20, 100}, {12, 80}});
   a.variants[1].spec.train.seq_len = 7;
   EXPECT_THAT(finding(a), Not(HasSubstr("first")));
-  a = reaching({{20, 100}, {12, 80}});
+  a = report_reaching({{20, 100}, {12, 80}});
   a.rows[1].same_as = 0;
   EXPECT_THAT(finding(a), Not(HasSubstr("first")));
 }

@@ -35,7 +35,7 @@ TEST(Training, UnchangedParametersFail) {
 }
 
 /// The warnings of a run that leaks `bytes(i)` bytes in the timed step `i`.
-std::vector<std::string> warnings_of_leaving(int64_t steps, const std::function<int64_t(int64_t)>& bytes) {
+std::vector<std::string> warnings_of_leak(int64_t steps, const std::function<int64_t(int64_t)>& bytes) {
   install_cpu_memory_tracking();
   RunSpec spec = nano_spec();
   spec.train.steps = steps;
@@ -50,15 +50,15 @@ std::vector<std::string> warnings_of_leaving(int64_t steps, const std::function<
 
 TEST(Training, MemoryThatGrowsFromStepToStepIsAWarning) {
   for (const int64_t steps : {5, 12}) {
-    const auto found = warnings_of_leaving(steps, [](int64_t) { return 24; });
+    const auto found = warnings_of_leak(steps, [](int64_t) { return 24; });
     ASSERT_EQ(found.size(), 1U) << steps;
     EXPECT_NE(found.front().find("in the host's memory grow by 24 bytes per step"), std::string::npos);
   }
-  const auto third = warnings_of_leaving(12, [](int64_t i) { return i % 3 == 0 ? 30 : 0; });
+  const auto third = warnings_of_leak(12, [](int64_t i) { return i % 3 == 0 ? 30 : 0; });
   ASSERT_EQ(third.size(), 1U) << "every third step leaks";
   for (const int64_t steps : {5, 12}) {
-    EXPECT_TRUE(warnings_of_leaving(steps, [](int64_t) { return 0; }).empty());
-    EXPECT_TRUE(warnings_of_leaving(steps, [](int64_t i) { return i == 4 ? 4096 : 0; }).empty())
+    EXPECT_TRUE(warnings_of_leak(steps, [](int64_t) { return 0; }).empty());
+    EXPECT_TRUE(warnings_of_leak(steps, [](int64_t i) { return i == 4 ? 4096 : 0; }).empty())
         << "a cache that fills late is not a leak";
   }
 }

@@ -11,7 +11,7 @@ namespace {
 using namespace optrush;
 
 /// Both sides treat a Json::exception as an invalid message.
-void take(const Json& message) try {
+void read_message(const Json& message) try {
   const std::string type = message.at("type");
   if (type == "hello") {
     const Hello hello = hello_from_json(message);
@@ -53,7 +53,7 @@ FUZZ_TARGET(control) {
   static_cast<void>(::send(far.get(), data, size, MSG_NOSIGNAL));
   ::shutdown(far.get(), SHUT_WR);
   fuzz::feed([&] {
-    while (const auto message = channel.receive()) take(*message);
+    while (const auto message = channel.receive()) read_message(*message);
     fuzz::hold(!channel.is_open(), "a channel ends where the other side does");
   });
   return 0;

@@ -6,7 +6,7 @@
 namespace {
 using optrush::RunState;
 
-bool same(const RunState& a, const RunState& b) {
+bool equal_states(const RunState& a, const RunState& b) {
   const auto number = [](const std::optional<double>& value) { return value.value_or(-1); };
   return a.phase == b.phase && a.steps == b.steps && number(a.loss) == number(b.loss) &&
          a.timed_tokens == b.timed_tokens && a.timed_seconds == b.timed_seconds;
@@ -25,7 +25,7 @@ FUZZ_TARGET(metrics) {
     if (!cut) return;
     files.write("metrics.jsonl", text);
     MetricsTail at_once(files / "metrics.jsonl");
-    fuzz::hold(same(in_pieces.update(), at_once.update()), "pieces of a file are read as the whole");
+    fuzz::hold(equal_states(in_pieces.update(), at_once.update()), "pieces of a file are read as the whole");
   });
   return 0;
 }

@@ -14,23 +14,24 @@ namespace {
 using namespace optrush;
 namespace fs = std::filesystem;
 
-void put(const fuzz::Files& files, const Json& input, const std::string& name) {
+void add_file(const fuzz::Files& files, const Json& input, const std::string& name) {
   if (const auto it = input.find(name); it != input.end())
     files.write(name + ".json", it->dump(-1, ' ', true, Json::error_handler_t::replace));
   else
     fs::remove(files / (name + ".json"));
 }
 
-void put_folder(const fuzz::Files& files, const Json& input) {
-  constexpr size_t kMostRuns = 8;
-  for (const char* name : {"experiment", "variants", "plans", "context", "tried"}) put(files, input, name);
+void add_report_files(const fuzz::Files& files, const Json& input) {
+  constexpr size_t kMaxRuns = 8;
+  for (const char* name : {"experiment", "variants", "plans", "context", "tried"})
+    add_file(files, input, name);
   std::string noise;
   if (const auto it = input.find("noise"); it != input.end())
     for (const Json& line : *it) noise += line.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
   files.write("noise.jsonl", noise);
   fs::remove_all(files / "runs");
   const Json runs = input.value("runs", Json::array());
-  for (size_t i = 0; i < std::min(runs.is_array() ? runs.size() : 0, kMostRuns); ++i) {
+  for (size_t i = 0; i < std::min(runs.is_array() ? runs.size() : 0, kMaxRuns); ++i) {
     const std::string run = "runs/" + std::to_string(i) + "/";
     fs::create_directories(files / run);
     if (!runs[i].is_object()) continue;
@@ -45,7 +46,7 @@ FUZZ_TARGET(report) {
   static const fuzz::Files files;
   const Json input = Json::parse(fuzz::text_of(data, size), nullptr, false);
   if (!input.is_object()) return -1;
-  put_folder(files, input);
+  add_report_files(files, input);
   fuzz::feed([&] {
     const Analysis analysis = analyze(load_report(files.path()));
     fuzz::hold(analysis.rows.size() == analysis.variants.size(), "every variant has a row");

@@ -10,7 +10,7 @@
 namespace optrush::test {
 namespace {
 /// The stack in the headline's first clause.
-const Row& end_of_told_stack(const Facts& f) {
+const Row& stack_in_first_clause(const Facts& f) {
   std::smatch m;
   const std::string text = f.analysis().headline;
   EXPECT_TRUE(has(text, m, R"( (the full stack|the stack up to [A-Za-z]+|[A-Za-z]+) trains )")) << text;
@@ -106,7 +106,7 @@ Sentences clauses(const Facts& f) {
          best_gain(f, f.row(g[1]), g[2] != "gives the largest certain gain");
          if (!g[4].empty()) saves(f, g[4], f.row(g[1]));
          if (g[2].starts_with("gives")) return;
-         const double whole = std::log(f.to_base(end_of_told_stack(f)).value);
+         const double whole = std::log(f.to_base(stack_in_first_clause(f)).value);
          if (g[2] == "brings all of it") {
            EXPECT_NEAR(std::log(m.value), whole, 0.01);
            return;

@@ -10,7 +10,7 @@
 
 namespace optrush::test {
 namespace {
-void gives_most(const Facts& f, const Groups& g) {
+void check_largest_gain(const Facts& f, const Groups& g) {
   const Row& mine = f.row(g[1]);
   EXPECT_EQ(g[6], f.analysis().row(mine.previous.variant)->name);
   is(g, 3, f.to_previous(mine));
@@ -18,7 +18,7 @@ void gives_most(const Facts& f, const Groups& g) {
 }
 
 /// "A (1.10x [1.05, 1.15]), B (...)"
-void each_gains(const Facts& f, const Groups& g) {
+void check_each_gain(const Facts& f, const Groups& g) {
   size_t named = 0;
   for (const Groups& groups : all_in(g[1], kName + R"( \()" + kRatio + R"((, but it trains worse)?\))")) {
     ++named;
@@ -52,8 +52,9 @@ void memory(const std::string& text, const Row& r, const Row& other) {
 Sentences of_ladders(const Facts& f) {
   return {
       {kName + R"( gives the largest (certain )?gain: )" + kRatio + " as fast as " + kName,
-       [&f](const Groups& g) { gives_most(f, g); }},
-      {R"((.*\[.*\].*) (makes?) training faster(?:, too)?)", [&f](const Groups& g) { each_gains(f, g); }},
+       [&f](const Groups& g) { check_largest_gain(f, g); }},
+      {R"((.*\[.*\].*) (makes?) training faster(?:, too)?)",
+       [&f](const Groups& g) { check_each_gain(f, g); }},
       {R"(no rung is shown to make training faster( without training worse)?( and to reach the loss)?)",
        [&f](const Groups& g) { no_gain(f, g[1], g[2]); }},
       {"the (whole ladder|ladder up to " + kName + ") trains " + kRatio + " as fast as ([a-z]+)(.*)",

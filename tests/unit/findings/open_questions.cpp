@@ -14,7 +14,7 @@ void ended(const Facts& f, const std::vector<std::string>& names, const std::str
   EXPECT_THAT(names, ::testing::ElementsAreArray(expected));
 }
 /// The table has a larger ratio of another problem, so the sentence names its rows.
-void like_for_like(const Facts& f, const std::string& begin, const Measured& best) {
+void check_names_of_compared_rows(const Facts& f, const std::string& begin, const Measured& best) {
   bool larger = false;
   for (const Row* r : f.ok_rows([](const Row& one) { return one.base.speed.has_value(); }))
     larger = larger || (!r->base.differs.empty() && r->base.speed->value > best.value);
@@ -49,7 +49,7 @@ Sentences of_open_questions(const Facts& f) {
        [&f](const Groups& g) {
          const Measured mine = f.ratio(f.row(g[3]), f.row(g[5]));
          is(g[4], mine.value, "the ratio");
-         like_for_like(f, g[1], mine);
+         check_names_of_compared_rows(f, g[1], mine);
          for (const Row* r : f.ok_rows([](const Row& one) { return one.base.variant >= 0; }))
            if (r->base.differs.empty() && !r->base.worse) {
              EXPECT_FALSE(f.to_base(*r).faster()) << r->name;
@@ -61,7 +61,7 @@ Sentences of_open_questions(const Facts& f) {
        [&f](const Groups& g) {
          const Measured mine = f.ratio(f.row(g[3]), f.row(g[5]));
          is(g[4], mine.value, "the ratio");
-         like_for_like(f, g[1], mine);
+         check_names_of_compared_rows(f, g[1], mine);
          EXPECT_EQ(std::stoul(g[6]), mine.rounds);
          EXPECT_EQ(g[1].starts_with("best so far"), mine.value > 1);
          for (const Row* r : f.ok_rows([](const Row& one) { return one.base.variant >= 0; })) {

@@ -6,7 +6,7 @@
 
 namespace optrush::test {
 namespace {
-void for_stacks(const Facts& f, const std::function<void(const TriedStage&, const TriedStack&)>& act) {
+void for_each_stack(const Facts& f, const std::function<void(const TriedStage&, const TriedStack&)>& act) {
   for (const TriedStage& stage : f.analysis().tried->stages)
     for (const TriedStack& stack : stage.stacks)
       if (stack.speed) act(stage, stack);
@@ -14,7 +14,7 @@ void for_stacks(const Facts& f, const std::function<void(const TriedStage&, cons
 
 void search_found_nothing(const Facts& f, bool maybe) {
   bool open = false;
-  for_stacks(f, [&](const TriedStage& stage, const TriedStack& stack) {
+  for_each_stack(f, [&](const TriedStage& stage, const TriedStack& stack) {
     if (stage.reference != "base") return;
     EXPECT_FALSE(stack.faster) << stack.stack;
     open = open || *stack.speed > 1;
@@ -25,7 +25,7 @@ void search_found_nothing(const Facts& f, bool maybe) {
 
 void search_found(const Facts& f, const std::string& name, const std::string& results) {
   EXPECT_EQ(name, f.analysis().tried->best);
-  for_stacks(f, [&](const TriedStage& stage, const TriedStack& stack) {
+  for_each_stack(f, [&](const TriedStage& stage, const TriedStack& stack) {
     const std::string told = "(against " + stage.reference + ": " + stack.result + ")";
     if (stack.stack == name) {
       EXPECT_THAT(results, ::testing::HasSubstr(told));
@@ -35,7 +35,7 @@ void search_found(const Facts& f, const std::string& name, const std::string& re
 
 void search_has_no_answer(const Facts& f, const Groups& g) {
   bool met = false;
-  for_stacks(f, [&](const TriedStage& stage, const TriedStack& stack) {
+  for_each_stack(f, [&](const TriedStage& stage, const TriedStack& stack) {
     if (stage.reference != "base") return;
     EXPECT_LT(stack.rounds, 3);
     EXPECT_LE(*stack.speed, std::stod(g[3]) + 0.006);
@@ -58,7 +58,7 @@ Sentences of_searches(const Facts& f) {
        "(.*?)(; its time ended.*)?",
        [&f](const Groups& g) {
          bool lost = false;
-         for_stacks(f, [&](const TriedStage& stage, const TriedStack& stack) {
+         for_each_stack(f, [&](const TriedStage& stage, const TriedStack& stack) {
            if (stage.reference != "base") return;
            lost = lost || stack.faster;
            if (stack.stack == g[1]) {
@@ -77,7 +77,7 @@ Sentences of_searches(const Facts& f) {
       {"the search has no answer yet: its time was enough for fewer than 3 rounds(; about .* would decide "
        ".*)?",
        [&f](const Groups&) {
-         for_stacks(f, [](const TriedStage& stage, const TriedStack& stack) {
+         for_each_stack(f, [](const TriedStage& stage, const TriedStack& stack) {
            EXPECT_TRUE(stage.reference != "base" || !stack.speed) << stack.stack;
          });
        }},

@@ -28,7 +28,7 @@ void needs(const Row& r, const std::string& steps, const std::string& seconds) {
 }
 
 /// "X reaches a loss of 2.5 first, after 80 steps and 12.0 s, and Y is next, after ..."
-void reaches(const Facts& f, const Groups& g) {
+void check_first_to_reach(const Facts& f, const Groups& g) {
   EXPECT_EQ(std::stod(g[3]), f.analysis().experiment.target_loss);
   std::vector<const Row*> there, others;
   for (const Row* r : f.timed()) (r->time_to_loss->seconds ? there : others).push_back(r);
@@ -66,7 +66,7 @@ Sentences of_target_losses(const Facts& f) {
            kAfter +
            R"((?: \(the difference is less than the (.*) between two losses\))?)?(?:; (?:(\d+) rungs do not reach it; of these, )?)" +
            kEnds + ")?",
-       [&f](const Groups& g) { reaches(f, g); }},
+       [&f](const Groups& g) { check_first_to_reach(f, g); }},
       {"no rung reaches " + kLoss + "( in every round)?: " + kEnds +
            ", the nearest; train for more steps, or set a higher target_loss",
        [&f](const Groups& g) {

@@ -17,10 +17,10 @@ namespace optrush {
 namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
+using testing::becomes_true;
 using ::testing::HasSubstr;
 using testing::JobTest;
-using testing::kMuch;
-using testing::soon;
+using testing::kMaxMessageBytes;
 
 /// A follower in a child process. The test is its rank 0.
 class FollowerTest : public JobTest {
@@ -46,8 +46,8 @@ class FollowerTest : public JobTest {
   }
   Channel accepted() {
     Descriptor socket;
-    soon([&] { return (socket = accept_from(listener_)).get() >= 0; });
-    return {std::move(socket), kMuch};
+    becomes_true([&] { return (socket = accept_from(listener_)).get() >= 0; });
+    return {std::move(socket), kMaxMessageBytes};
   }
   Channel welcomed() {
     follow_in_child();
@@ -75,7 +75,7 @@ class FollowerTest : public JobTest {
   }
   std::string error() const { return fs::exists(error_file_) ? read_file(error_file_) : ""; }
   pid_t worker() const {
-    soon([&] { return fs::exists(folder_ / "worker"); });
+    becomes_true([&] { return fs::exists(folder_ / "worker"); });
     return read_json(folder_ / "worker").get<pid_t>();
   }
 
@@ -204,13 +204,13 @@ TEST_F(FollowerTest, TriesEveryPortOfItsJob) {
     const Descriptor own = listen_at(more_ports_.back(), true);
     follow_in_child();
     Descriptor wrong;
-    ASSERT_TRUE(soon([&] { return (wrong = accept_from(listener_)).get() >= 0; }));
+    ASSERT_TRUE(becomes_true([&] { return (wrong = accept_from(listener_)).get() >= 0; }));
     const std::string line = std::string(answer) + "\n";
     if (line.size() > 1) send(wrong.get(), line.data(), line.size(), MSG_NOSIGNAL);
     wrong.close();
     Descriptor socket;
-    ASSERT_TRUE(soon([&] { return (socket = accept_from(own)).get() >= 0; })) << answer;
-    Channel channel(std::move(socket), kMuch);
+    ASSERT_TRUE(becomes_true([&] { return (socket = accept_from(own)).get() >= 0; })) << answer;
+    Channel channel(std::move(socket), kMaxMessageBytes);
     EXPECT_EQ(next(channel).value("type", ""), "hello");
     channel.send({{"type", "welcome"}});
     channel.send(to_json(Farewell{}, "done"));
@@ -231,7 +231,7 @@ TEST_F(FollowerTest, RefusalIsAnError) {
 TEST_F(FollowerTest, AnotherServerIsAnError) {
   follow_in_child();
   Descriptor socket;
-  ASSERT_TRUE(soon([&] { return (socket = accept_from(listener_)).get() >= 0; }));
+  ASSERT_TRUE(becomes_true([&] { return (socket = accept_from(listener_)).get() >= 0; }));
   const std::string text = "HTTP/1.1 400 Bad Request\r\n\r\n";
   send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL);
   EXPECT_EQ(exit_code(), 1);

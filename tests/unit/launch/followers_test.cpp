@@ -16,12 +16,12 @@ namespace optrush {
 namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
+using testing::becomes_true;
 using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::JobTest;
-using testing::kMuch;
-using testing::soon;
+using testing::kMaxMessageBytes;
 
 class Rank0Test : public JobTest {
  protected:
@@ -30,7 +30,7 @@ class Rank0Test : public JobTest {
   Json answer_to(Channel& channel, const Json& message) {
     channel.send(message);
     Json answer;
-    soon([&] {
+    becomes_true([&] {
       followers_.join(0, interrupts_);
       const auto came = channel.receive();
       if (came) answer = *came;
@@ -45,7 +45,7 @@ class Rank0Test : public JobTest {
   }
   static std::optional<RankEnd> end_of(RunningRank& rank) {
     std::optional<RankEnd> end;
-    soon([&] { return (end = rank.poll()).has_value(); });
+    becomes_true([&] { return (end = rank.poll()).has_value(); });
     return end;
   }
   Interrupts interrupts_;
@@ -66,7 +66,7 @@ TEST_F(JobTest, FollowersGetTheEndOfTheJob) {
     ASSERT_EQ(next(channel).at("type"), "welcome");
     // Rank 0 waits until the follower closes the connection.
     peer = std::jthread([&heard, channel = std::move(channel)]() mutable {
-      soon([&] {
+      becomes_true([&] {
         while (const auto message = channel.receive()) heard.push_back(message->at("type"));
         return !heard.empty() || !channel.is_open();
       });
@@ -97,7 +97,7 @@ TEST_F(Rank0Test, SignalToAFollowerIsASignalToTheJob) {
   const auto rank = started(2);
   next(peer);
   peer.send({{"type", "signal"}, {"number", SIGTERM}});
-  EXPECT_TRUE(soon([&] {
+  EXPECT_TRUE(becomes_true([&] {
     followers_.listen(interrupts_);
     return interrupts_.signal() == SIGTERM;
   }));
@@ -226,8 +226,8 @@ TEST_F(Rank0Test, InvalidMessagesAreIgnored) {
     Descriptor socket = connect_to("127.0.0.1", port_, 5, problem);
     ASSERT_EQ(send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
     shutdown(socket.get(), SHUT_WR);
-    Channel peer(std::move(socket), kMuch);
-    EXPECT_TRUE(soon([&] {
+    Channel peer(std::move(socket), kMaxMessageBytes);
+    EXPECT_TRUE(becomes_true([&] {
       followers_.join(0, interrupts_);
       EXPECT_FALSE(peer.receive());
       return !peer.is_open();
@@ -242,7 +242,7 @@ TEST_F(Rank0Test, LengthOfALineIsLimited) {
   const Descriptor socket = connect_to("127.0.0.1", port_, 5, problem);
   const std::string much(100'000, 'x');
   send(socket.get(), much.data(), much.size(), MSG_NOSIGNAL);
-  EXPECT_TRUE(soon([&] {
+  EXPECT_TRUE(becomes_true([&] {
     followers_.join(0, interrupts_);
     return send(socket.get(), much.data(), much.size(), MSG_NOSIGNAL) < 0 && errno != EAGAIN;
   })) << "the connection is closed";

@@ -11,10 +11,10 @@
 #include "launch/run/socket.h"
 
 namespace optrush::testing {
-constexpr size_t kMuch = 1U << 20;
+constexpr size_t kMaxMessageBytes = 1U << 20;
 
 /// Waits some seconds until `happens` is true. Whether it became true.
-inline bool soon(const std::function<bool()>& happens) {
+inline bool becomes_true(const std::function<bool()>& happens) {
   for (int i = 0; i < 2000; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(5)))
     if (happens()) return true;
   return false;
@@ -36,7 +36,7 @@ class JobTest : public Launch {
     std::string problem;
     Descriptor socket = connect_to("127.0.0.1", port_, 5, problem);
     EXPECT_GE(socket.get(), 0) << problem;
-    return {std::move(socket), kMuch};
+    return {std::move(socket), kMaxMessageBytes};
   }
   /// The next message. Null if the other side closed the connection.
   static Json next(Channel& channel) {

@@ -14,13 +14,13 @@ using testing::error_of;
 using ::testing::HasSubstr;
 using Variables = std::map<std::string, std::string>;
 
-std::optional<Launched> of(const Variables& variables) {
+std::optional<Launched> launcher_of(const Variables& variables) {
   return launched([&](const std::string& name) -> std::optional<std::string> {
     const auto found = variables.find(name);
     return found == variables.end() ? std::nullopt : std::optional(found->second);
   });
 }
-Variables with(Variables variables, const Variables& changes) {
+Variables variables_with(Variables variables, const Variables& changes) {
   for (const auto& [name, value] : changes) variables[name] = value;
   return variables;
 }
@@ -34,14 +34,15 @@ const Variables kTorchrun = {{"RANK", "5"},
                              {"TORCHELASTIC_RUN_ID", "job"}};
 
 TEST(Launcher, SingleProcessHasNoLauncher) {
-  EXPECT_FALSE(of({}));
-  EXPECT_FALSE(of({{"RANK", "3"}})) << "another program may set this variable";
-  EXPECT_FALSE(of({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}}))
+  EXPECT_FALSE(launcher_of({}));
+  EXPECT_FALSE(launcher_of({{"RANK", "3"}})) << "another program may set this variable";
+  EXPECT_FALSE(
+      launcher_of({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}}))
       << "a single process may start ranks itself";
 }
 
 TEST(Launcher, Torchrun) {
-  const auto found = of(kTorchrun);
+  const auto found = launcher_of(kTorchrun);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->launcher, "torchrun");
   EXPECT_EQ(found->rank, 5);
@@ -51,19 +52,22 @@ TEST(Launcher, Torchrun) {
   EXPECT_EQ(found->address, "node0");
   EXPECT_EQ(found->port, 29401) << "torchrun listens at MASTER_PORT";
   EXPECT_EQ(found->job, "job:29400");
-  EXPECT_EQ(of(with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "2"}}))->job, "job:29400:2");
+  EXPECT_EQ(launcher_of(variables_with(kTorchrun, {{"TORCHELASTIC_RESTART_COUNT", "2"}}))->job,
+            "job:29400:2");
 }
 
 TEST(Launcher, SingleMachineUsesTheLoopbackAddress) {
-  EXPECT_EQ(of(with(kTorchrun, {{"LOCAL_WORLD_SIZE", "8"}}))->address, "127.0.0.1");
+  EXPECT_EQ(launcher_of(variables_with(kTorchrun, {{"LOCAL_WORLD_SIZE", "8"}}))->address, "127.0.0.1");
 }
 
 TEST(Launcher, TheControlPortCanBeChosen) {
-  EXPECT_EQ(of(with(kTorchrun, {{"OPTRUSH_CONTROL_PORT", "4000"}}))->port, 4000);
+  EXPECT_EQ(launcher_of(variables_with(kTorchrun, {{"OPTRUSH_CONTROL_PORT", "4000"}}))->port, 4000);
 }
 
 TEST(Launcher, InvalidVariablesAreNamed) {
-  const auto error = [](const Variables& changes) { return error_of([&] { of(with(kTorchrun, changes)); }); };
+  const auto error = [](const Variables& changes) {
+    return error_of([&] { launcher_of(variables_with(kTorchrun, changes)); });
+  };
   EXPECT_THAT(error({{"RANK", "8"}}), HasSubstr("RANK is '8', but must be an integer from 0 to 7"));
   EXPECT_THAT(error({{"RANK", "one"}}), HasSubstr("RANK is 'one'"));
   EXPECT_THAT(error({{"LOCAL_RANK", "4"}}), HasSubstr("LOCAL_RANK is '4'"));
@@ -71,7 +75,7 @@ TEST(Launcher, InvalidVariablesAreNamed) {
   EXPECT_THAT(error({{"MASTER_PORT", "65535"}}), HasSubstr("MASTER_PORT"));
   EXPECT_THAT(error({{"WORLD_SIZE", "99999999999999999999"}}), HasSubstr("WORLD_SIZE"));
   EXPECT_THAT(error_of([] {
-                of({{"RANK", "0"}, {"WORLD_SIZE", "2"}});
+                launcher_of({{"RANK", "0"}, {"WORLD_SIZE", "2"}});
               }),
               HasSubstr("LOCAL_WORLD_SIZE is not set, but torchrun"));
 }
@@ -83,7 +87,7 @@ const Variables kMpirun = {{"OMPI_COMM_WORLD_RANK", "1"},
                            {"PMIX_NAMESPACE", "12"}};
 
 TEST(Launcher, Mpirun) {
-  const auto found = of(kMpirun);
+  const auto found = launcher_of(kMpirun);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->launcher, "mpirun");
   EXPECT_EQ(found->rank, 1);
@@ -91,14 +95,15 @@ TEST(Launcher, Mpirun) {
   EXPECT_EQ(found->address, "127.0.0.1");
   EXPECT_GE(found->port, 15000) << "the port depends on the job";
   EXPECT_LT(found->port, 25000);
-  EXPECT_EQ(of(with(kMpirun, {{"MASTER_PORT", "29500"}}))->port, 29501);
+  EXPECT_EQ(launcher_of(variables_with(kMpirun, {{"MASTER_PORT", "29500"}}))->port, 29501);
   EXPECT_EQ(found->job, "12");
 }
 
 TEST(Launcher, MpirunOverSeveralMachinesNeedsAnAddress) {
-  const auto wide = with(kMpirun, {{"OMPI_COMM_WORLD_LOCAL_RANK", "0"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}});
-  EXPECT_THAT(error_of([&] { of(wide); }), HasSubstr("mpirun -x MASTER_ADDR=HOST"));
-  EXPECT_EQ(of(with(wide, {{"MASTER_ADDR", "node3"}}))->address, "node3");
+  const auto wide =
+      variables_with(kMpirun, {{"OMPI_COMM_WORLD_LOCAL_RANK", "0"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}});
+  EXPECT_THAT(error_of([&] { launcher_of(wide); }), HasSubstr("mpirun -x MASTER_ADDR=HOST"));
+  EXPECT_EQ(launcher_of(variables_with(wide, {{"MASTER_ADDR", "node3"}}))->address, "node3");
 }
 
 const Variables kSrun = {{"SLURM_PROCID", "3"},
@@ -110,7 +115,7 @@ const Variables kSrun = {{"SLURM_PROCID", "3"},
                          {"SLURM_JOB_ID", "123456"}};
 
 TEST(Launcher, Srun) {
-  const auto found = of(kSrun);
+  const auto found = launcher_of(kSrun);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->launcher, "srun");
   EXPECT_EQ(found->rank, 3);
@@ -119,8 +124,9 @@ TEST(Launcher, Srun) {
   EXPECT_EQ(found->local_size, 3);
   EXPECT_EQ(found->address, "gpu07");
   EXPECT_EQ(found->job, "123456.0");
-  EXPECT_EQ(of(with(kSrun, {{"SLURM_RESTART_COUNT", "1"}, {"SLURM_CLUSTER_NAME", "c"}}))->job,
-            "123456.0:1:c");
+  EXPECT_EQ(
+      launcher_of(variables_with(kSrun, {{"SLURM_RESTART_COUNT", "1"}, {"SLURM_CLUSTER_NAME", "c"}}))->job,
+      "123456.0:1:c");
 }
 
 /// Two jobs on one machine never share all ports. All processes of a job choose the same ports.
@@ -129,9 +135,9 @@ TEST(Launcher, PortsFollowFromTheJob) {
   for (int job = 0; job < 300; ++job)
     for (int step = 0; step < 3; ++step) {
       const auto of_rank = [&](const char* rank) {
-        return of(with(kSrun, {{"SLURM_JOB_ID", std::to_string(job)},
-                               {"SLURM_STEP_ID", std::to_string(step)},
-                               {"SLURM_PROCID", rank}}));
+        return launcher_of(variables_with(kSrun, {{"SLURM_JOB_ID", std::to_string(job)},
+                                                  {"SLURM_STEP_ID", std::to_string(step)},
+                                                  {"SLURM_PROCID", rank}}));
       };
       auto ports = of_rank("0")->more_ports;
       ports.insert(ports.begin(), of_rank("0")->port);
@@ -146,22 +152,22 @@ TEST(Launcher, PortsFollowFromTheJob) {
 }
 
 TEST(Launcher, GivenPortTakesPrecedence) {
-  const auto found = of(with(kSrun, {{"MASTER_PORT", "4000"}}));
+  const auto found = launcher_of(variables_with(kSrun, {{"MASTER_PORT", "4000"}}));
   EXPECT_EQ(found->port, 4001);
   EXPECT_EQ(found->more_ports.size(), 8U);
-  const auto control = of(with(kSrun, {{"OPTRUSH_CONTROL_PORT", "4000"}}));
+  const auto control = launcher_of(variables_with(kSrun, {{"OPTRUSH_CONTROL_PORT", "4000"}}));
   EXPECT_EQ(control->port, 4000);
   EXPECT_TRUE(control->more_ports.empty()) << "there is only one port";
   Variables by_hand = kTorchrun;
   by_hand.erase("TORCHELASTIC_RUN_ID");
-  EXPECT_TRUE(of(by_hand)->more_ports.empty()) << "the job of another port is unknown";
+  EXPECT_TRUE(launcher_of(by_hand)->more_ports.empty()) << "the job of another port is unknown";
 }
 
 TEST(Launcher, StepOfSrunTakesPrecedenceOverItsJob) {
-  const auto found = of(with(kSrun, {{"SLURM_STEP_NUM_TASKS", "4"},
-                                     {"SLURM_STEP_TASKS_PER_NODE", "2(x2)"},
-                                     {"SLURM_STEP_NODELIST", "gpu[09-10]"},
-                                     {"SLURM_STEP_ID", "2"}}));
+  const auto found = launcher_of(variables_with(kSrun, {{"SLURM_STEP_NUM_TASKS", "4"},
+                                                        {"SLURM_STEP_TASKS_PER_NODE", "2(x2)"},
+                                                        {"SLURM_STEP_NODELIST", "gpu[09-10]"},
+                                                        {"SLURM_STEP_ID", "2"}}));
   EXPECT_EQ(found->size, 4);
   EXPECT_EQ(found->local_size, 2);
   EXPECT_EQ(found->address, "gpu09");
@@ -169,20 +175,21 @@ TEST(Launcher, StepOfSrunTakesPrecedenceOverItsJob) {
 }
 
 TEST(Launcher, TasksByNodeMayBeOneNumber) {
-  Variables plain = with(kSrun, {{"SLURM_NTASKS_PER_NODE", "4"}, {"SLURM_NTASKS", "8"}});
+  Variables plain = variables_with(kSrun, {{"SLURM_NTASKS_PER_NODE", "4"}, {"SLURM_NTASKS", "8"}});
   plain.erase("SLURM_TASKS_PER_NODE");
-  EXPECT_EQ(of(plain)->local_size, 4);
+  EXPECT_EQ(launcher_of(plain)->local_size, 4);
 }
 
 TEST(Launcher, BatchScriptIsNotATaskOfItsJob) {
-  const auto batch = with(kSrun, {{"SLURM_PROCID", "0"}, {"ENVIRONMENT", "BATCH"}});
-  EXPECT_FALSE(of(batch));
-  EXPECT_TRUE(of(with(batch, {{"SLURM_STEP_NUM_TASKS", "4"}}))) << "srun inside of the batch job";
+  const auto batch = variables_with(kSrun, {{"SLURM_PROCID", "0"}, {"ENVIRONMENT", "BATCH"}});
+  EXPECT_FALSE(launcher_of(batch));
+  EXPECT_TRUE(launcher_of(variables_with(batch, {{"SLURM_STEP_NUM_TASKS", "4"}})))
+      << "srun inside of the batch job";
 }
 
 TEST(Launcher, TheInnermostLauncherCounts) {
-  EXPECT_EQ(of(with(kSrun, kMpirun))->launcher, "mpirun");
-  EXPECT_EQ(of(with(kSrun, kTorchrun))->launcher, "torchrun");
+  EXPECT_EQ(launcher_of(variables_with(kSrun, kMpirun))->launcher, "mpirun");
+  EXPECT_EQ(launcher_of(variables_with(kSrun, kTorchrun))->launcher, "torchrun");
 }
 
 TEST(FirstHost, ParsesSlurmHostLists) {
