@@ -52,15 +52,16 @@ const Reference& reference_of(RankPool& pool, RanksRun run, bool states) {
   static const TemporaryFolder folder;
   static std::map<std::string, Reference> known;
   const std::string key =
-      Json({to_json(run.spec), run.holes, run.rests, run.passes, run.drifts, run.load, states}).dump();
+      Json({to_json(run.spec), run.holes, run.unused_parameters, run.passes, run.drifts, run.load, states})
+          .dump();
   if (const auto found = known.find(key); found != known.end()) return found->second;
   if (states) run.save = folder / std::to_string(known.size());
   Reference made{.trained = train_on(pool, run), .state = run.save};
   return known.emplace(key, std::move(made)).first->second;
 }
 
-void expect_state_goes_on(RankPool& pool, RunSpec from, RunSpec to, RunSpec one,
-                          std::optional<double> norm_tolerance) {
+void expect_state_continues(RankPool& pool, RunSpec from, RunSpec to, RunSpec one,
+                            std::optional<double> norm_tolerance) {
   for (RunSpec* spec : {&from, &to, &one}) {
     spec->train.warmup = 1;
     spec->train.steps = spec == &one ? 5 : 2;
@@ -77,15 +78,17 @@ void expect_state_goes_on(RankPool& pool, RunSpec from, RunSpec to, RunSpec one,
 }
 
 void expect_equal_training(RankPool& pool, RunSpec many, RunSpec one, double tolerance, bool states,
-                           bool rests) {
-  // Six steps, two of them warm-up. Resting parameters rest twice. Each step reads the optimizer's state of
-  // the previous steps.
+                           bool unused_parameters) {
+  // Six steps, two of them warm-up. Sometimes unused parameters are left out twice. Each step reads the
+  // optimizer's state of the previous steps.
   for (RunSpec* spec : {&many, &one}) spec->train.steps = std::min<int64_t>(spec->train.steps, 4);
   const TemporaryFolder folder;
   const std::string saved = states ? (folder / "many").string() : "";
-  const auto a = train_on(pool, {.spec = many, .holes = true, .rests = rests, .save = saved, .load = {}});
-  const auto& [b, state] =
-      reference_of(pool, {.spec = one, .holes = true, .rests = rests, .save = {}, .load = {}}, states);
+  const auto a = train_on(
+      pool, {.spec = many, .holes = true, .unused_parameters = unused_parameters, .save = saved, .load = {}});
+  const auto& [b, state] = reference_of(
+      pool, {.spec = one, .holes = true, .unused_parameters = unused_parameters, .save = {}, .load = {}},
+      states);
   EXPECT_LT(difference(a.losses, b.losses), tolerance);
   EXPECT_LT(difference(a.norms, b.norms), tolerance * 100);
   if (!states) return;

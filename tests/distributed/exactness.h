@@ -25,12 +25,12 @@ const Reference& reference_of(RankPool&, RanksRun run, bool states = false);
 /// Trains both for at most six steps on sequences with unequal numbers of labels. Expects equal losses,
 /// gradient norms, final parameters and optimizer states.
 void expect_equal_training(RankPool&, RunSpec many, RunSpec one, double tolerance, bool states = true,
-                           bool rests = false);
+                           bool unused_parameters = false);
 
 /// Saves the state of `from` after three steps and continues with `to` for three. Expects the losses of `one`
 /// without a break, and its gradient norms if a tolerance is given.
-void expect_state_goes_on(RankPool&, RunSpec from, RunSpec to, RunSpec one,
-                          std::optional<double> norm_tolerance = {});
+void expect_state_continues(RankPool&, RunSpec from, RunSpec to, RunSpec one,
+                            std::optional<double> norm_tolerance = {});
 
 /// Expects the peak of rank 0 within 2 % of the plan's prediction. `copies`: bytes that Gloo may hold in
 /// addition (TrainedRanks::peaks).

@@ -1,6 +1,6 @@
 // Sharded training on several ranks equals one process. The tests use the real trainer with every stage and
-// random configurations and stacks. Bytes sent and held equal theory. Another number of ranks can go on from
-// a saved state.
+// random configurations and stacks. Bytes sent and held equal theory. Another number of ranks can continue
+// from a saved state.
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -86,47 +86,51 @@ TEST(Fsdp, EveryStageEqualsOneProcessWithEveryPolicyOfCheckpointing) {
 }
 
 /// Parameters that are unused in some steps, on some or all ranks, are updated and decayed as in one process.
-void expect_rests_as_one_process(int64_t ranks, int64_t batch_ranks, std::vector<PluginUse> plugins,
-                                 double tolerance = 1e-9, int64_t accumulation = 1) {
+void expect_unused_parameters_equal_one_process(int64_t ranks, int64_t batch_ranks,
+                                                std::vector<PluginUse> plugins, double tolerance = 1e-9,
+                                                int64_t accumulation = 1) {
   RunSpec spec = small_spec(ranks, std::move(plugins));
   spec.train.accumulation = accumulation;
   spec.train.weight_decay = 5;
   spec.train.micro_batch = 1;
   SCOPED_TRACE(to_json(spec).at("plugins").dump());
   expect_equal_training(pool(), spec, one_process_of(spec, batch_ranks), tolerance, /*states=*/true,
-                        /*rests=*/true);
+                        /*unused_parameters=*/true);
 }
 
-TEST(Resting, EqualsOneProcessUnderEveryStrategy) {
+TEST(UnusedParameters, EqualOneProcessUnderEveryStrategy) {
   const PluginUse ddp{"ddp", {{"bucket_mb", 0.008}, {"first_bucket_mb", 0.001}}},
       tp{"tensor_parallel", {{"size", 2}}};
-  expect_rests_as_one_process(3, 3, {ddp});
-  for (const int stage : {1, 2, 3}) expect_rests_as_one_process(3, 3, {fsdp({{"stage", stage}})});
-  expect_rests_as_one_process(4, 4, {fsdp({{"shard_ranks", 2}})});
-  expect_rests_as_one_process(2, 1, {tp});
-  expect_rests_as_one_process(4, 2, {tp, ddp});
-  expect_rests_as_one_process(4, 2, {tp, fsdp()});
-  expect_rests_as_one_process(2, 1, {{"pipeline_parallel", Json::object()}});
-  expect_rests_as_one_process(2, 1, {{"context_parallel", Json::object()}, ddp});
+  expect_unused_parameters_equal_one_process(3, 3, {ddp});
+  for (const int stage : {1, 2, 3})
+    expect_unused_parameters_equal_one_process(3, 3, {fsdp({{"stage", stage}})});
+  expect_unused_parameters_equal_one_process(4, 4, {fsdp({{"shard_ranks", 2}})});
+  expect_unused_parameters_equal_one_process(2, 1, {tp});
+  expect_unused_parameters_equal_one_process(4, 2, {tp, ddp});
+  expect_unused_parameters_equal_one_process(4, 2, {tp, fsdp()});
+  expect_unused_parameters_equal_one_process(2, 1, {{"pipeline_parallel", Json::object()}});
+  expect_unused_parameters_equal_one_process(2, 1, {{"context_parallel", Json::object()}, ddp});
 }
 
-TEST(Resting, EqualsOneProcessWithOptimizersAndAccumulation) {
+TEST(UnusedParameters, EqualOneProcessWithOptimizersAndAccumulation) {
   for (const PluginUse& strategy : {PluginUse{"ddp", Json::object()}, fsdp({{"stage", 2}}), fsdp()}) {
-    expect_rests_as_one_process(2, 2, {strategy}, 1e-9, /*accumulation=*/2);
-    expect_rests_as_one_process(2, 2, {strategy, {"optimizer_in_backward", Json::object()}});
-    expect_rests_as_one_process(2, 2, {strategy, {"clip_grad_norm", {{"max_norm", 0.3}}}});
-    expect_rests_as_one_process(2, 2, {strategy, {"fused_adamw", Json::object()}});
-    expect_rests_as_one_process(2, 2, {strategy, {"muon", Json::object()}}, 1e-6);
-    expect_rests_as_one_process(2, 2, {strategy, {"activation_checkpointing", Json::object()}});
+    expect_unused_parameters_equal_one_process(2, 2, {strategy}, 1e-9, /*accumulation=*/2);
+    expect_unused_parameters_equal_one_process(2, 2, {strategy, {"optimizer_in_backward", Json::object()}});
+    expect_unused_parameters_equal_one_process(2, 2, {strategy, {"clip_grad_norm", {{"max_norm", 0.3}}}});
+    expect_unused_parameters_equal_one_process(2, 2, {strategy, {"fused_adamw", Json::object()}});
+    expect_unused_parameters_equal_one_process(2, 2, {strategy, {"muon", Json::object()}}, 1e-6);
+    expect_unused_parameters_equal_one_process(2, 2,
+                                               {strategy, {"activation_checkpointing", Json::object()}});
   }
 }
 
-TEST(Resting, EqualsOneProcessWithMomentsInEightBits) {
+TEST(UnusedParameters, EqualOneProcessWithMomentsInEightBits) {
   for (const PluginUse& strategy : {PluginUse{"ddp", Json::object()}, fsdp()}) {
     RunSpec spec = small_spec(2, {strategy, {"adamw_8bit", Json::object()}});
     spec.train.dtype = "fp32";
     spec.train.weight_decay = 5;
-    expect_equal_training(pool(), spec, one_process_of(spec, 2), 2e-3, /*states=*/false, /*rests=*/true);
+    expect_equal_training(pool(), spec, one_process_of(spec, 2), 2e-3, /*states=*/false,
+                          /*unused_parameters=*/true);
   }
 }
 
@@ -359,8 +363,8 @@ TEST(Fsdp, SavedStateContinuesOnOtherRanks) {
       spec.train.micro_batch = 4 / mesh.ranks;
       return spec;
     };
-    expect_state_goes_on(pool(), spec_of(from), spec_of(to), without_fsdp(spec_of(from)),
-                         /*norm_tolerance=*/1e-9);
+    expect_state_continues(pool(), spec_of(from), spec_of(to), without_fsdp(spec_of(from)),
+                           /*norm_tolerance=*/1e-9);
   }
 }
 

@@ -114,7 +114,7 @@ def mpirun(folder):
     same_as_here(folder, "mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", MASTER_PORT=port, **allowed)
 
 
-def after(number, folder, plugin=None):
+def result_after_signal(number, folder, plugin=None):
     """The result of a run whose rank 1 gets a signal while it trains."""
     run = Run(folder, steps=1_000_000, plugin=plugin)
     environment = dict(os.environ, OPTRUSH_COLLECTIVE_TIMEOUT="4")
@@ -138,14 +138,14 @@ def after(number, folder, plugin=None):
 
 
 def killed(folder, plugin=None):
-    result = after(signal.SIGSEGV, folder / "run", plugin)
+    result = result_after_signal(signal.SIGSEGV, folder / "run", plugin)
     assert result["status"] == "crashed" and result["rank"] == 1, result
     assert result["reason"].startswith("rank 1 (host ") and "SIGSEGV" in result["reason"], result["reason"]
     assert "after step" in result["reason"], result["reason"]
 
 
 def stopped(folder, plugin=None):
-    result = after(signal.SIGSTOP, folder / "run", plugin)
+    result = result_after_signal(signal.SIGSTOP, folder / "run", plugin)
     assert result["status"] == "timeout" and result["rank"] == 1, result
     assert "rank 1 (host " in result["reason"] and "did not reach" in result["reason"], result["reason"]
 

@@ -16,8 +16,8 @@ std::string text_of(const MeshOfRanks& mesh) {
   return text;
 }
 
-void expect_states_go_on(RankPool& pool, const std::vector<std::pair<MeshOfRanks, MeshOfRanks>>& cases,
-                         const SpecOf& spec_of) {
+void expect_states_continue(RankPool& pool, const std::vector<std::pair<MeshOfRanks, MeshOfRanks>>& cases,
+                            const SpecOf& spec_of) {
   const auto resumed = [&](const MeshOfRanks& mesh) {
     RunSpec spec = spec_of(mesh, {});
     spec.train.micro_batch = 4 / mesh.batch_ranks;
@@ -26,11 +26,11 @@ void expect_states_go_on(RankPool& pool, const std::vector<std::pair<MeshOfRanks
   for (const auto& [from, to] : cases) {
     SCOPED_TRACE("from " + text_of(from) + " to " + text_of(to));
     const RunSpec saving = resumed(from);
-    expect_state_goes_on(pool, saving, resumed(to), one_process_of(saving, from.batch_ranks));
+    expect_state_continues(pool, saving, resumed(to), one_process_of(saving, from.batch_ranks));
   }
 }
 
-void expect_parts_are_not_updated_one_by_one(RankPool& pool, const std::vector<MeshOfRanks>& of_parts,
+void expect_in_backward_is_refused_for_parts(RankPool& pool, const std::vector<MeshOfRanks>& of_parts,
                                              const SpecOf& spec_of) {
   const Stack in_backward = {use("optimizer_in_backward")};
   for (const MeshOfRanks& mesh : of_parts)

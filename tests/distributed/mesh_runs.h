@@ -23,11 +23,13 @@ std::string text_of(const MeshOfRanks&);
 /// Makes the run of a test on a mesh, with the plugins `on_top`.
 using SpecOf = std::function<RunSpec(const MeshOfRanks&, Stack on_top)>;
 
-/// Calls expect_state_goes_on() from the first to the second mesh of each pair. Each step has four sequences.
-void expect_states_go_on(RankPool&, const std::vector<std::pair<MeshOfRanks, MeshOfRanks>>&, const SpecOf&);
+/// Calls expect_state_continues() from the first to the second mesh of each pair. Each step has four
+/// sequences.
+void expect_states_continue(RankPool&, const std::vector<std::pair<MeshOfRanks, MeshOfRanks>>&,
+                            const SpecOf&);
 
 /// Expects that optimizer_in_backward is refused if ranks hold parts of a parameter, and that two ranks with
 /// copies train as one process.
-void expect_parts_are_not_updated_one_by_one(RankPool&, const std::vector<MeshOfRanks>& of_parts,
+void expect_in_backward_is_refused_for_parts(RankPool&, const std::vector<MeshOfRanks>& of_parts,
                                              const SpecOf&);
 }  // namespace optrush::testing

@@ -103,7 +103,7 @@ TEST(MuonOnRanks, RanksShareTheWork) {
 
 TEST(MuonOnRanks, SavedStateContinuesOnOtherRanks) {
   const PluginUse ddp = use("ddp"), fsdp = use("fsdp");
-  expect_states_go_on(
+  expect_states_continue(
       pool(),
       {{{4, 4, {fsdp}}, {1, 1, {}}},
        {{1, 1, {}}, {4, 2, {cut_matrices(2), fsdp}}},
@@ -112,7 +112,7 @@ TEST(MuonOnRanks, SavedStateContinuesOnOtherRanks) {
 }
 
 TEST(MuonOnRanks, OptimizerInBackwardIsRefusedForParts) {
-  expect_parts_are_not_updated_one_by_one(
+  expect_in_backward_is_refused_for_parts(
       pool(), {{2, 2, {use("fsdp")}}, {2, 1, {cut_matrices(2)}}},
       [](const MeshOfRanks& mesh, const Stack& on_top) { return muon_spec_on(mesh, on_top); });
 }

@@ -1,5 +1,5 @@
-// Optimizers on several ranks train as on one process, send the bytes that theory gives, and go on from a
-// state of another number of ranks.
+// Optimizers on several ranks train as on one process, send the bytes that theory gives, and continue from
+// a state of another number of ranks.
 #include <gtest/gtest.h>
 
 #include "mesh_runs.h"
@@ -39,7 +39,7 @@ TEST_P(OptimizerOnRanks, EqualsOneProcess) {
 TEST_P(OptimizerOnRanks, SavedStateContinuesOnOtherRanks) {
   const MeshOfRanks fsdp{4, 4, {use("fsdp")}}, one{1, 1, {}}, ddp{2, 2, {use("ddp")}},
       tensor{4, 2, {use("tensor_parallel", {{"size", 2}}), use("fsdp")}};
-  expect_states_go_on(pool(), {{fsdp, one}, {one, tensor}, {tensor, ddp}}, specs_with(GetParam()));
+  expect_states_continue(pool(), {{fsdp, one}, {one, tensor}, {tensor, ddp}}, specs_with(GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OptimizerOnRanks, ::testing::Values("lion", "adafactor", "schedule_free"),
@@ -64,7 +64,7 @@ TEST(AdafactorOnRanks, SentBytesMatchTheory) {
 }
 
 TEST(AdafactorOnRanks, OptimizerInBackwardIsRefusedForParts) {
-  expect_parts_are_not_updated_one_by_one(pool(), {{2, 2, {use("fsdp")}}}, specs_with("adafactor"));
+  expect_in_backward_is_refused_for_parts(pool(), {{2, 2, {use("fsdp")}}}, specs_with("adafactor"));
 }
 }  // namespace
 }  // namespace optrush::testing

@@ -1,6 +1,6 @@
 // Pipelines of several ranks equal one process. The tests use the real trainer with random models, meshes,
 // schedules and stacks. Bytes sent equal theory, and activations held follow the schedule. Another number of
-// ranks can go on from a saved state.
+// ranks can continue from a saved state.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -177,7 +177,8 @@ TEST(PipelineParallel, SavedStateContinuesOnOtherRanks) {
         spec.train.micro_batch = 2 / mesh.batch_ranks;
         return spec;
       };
-      expect_state_goes_on(pool(), spec_of(from), spec_of(to), spec_of({1, 1, {}}), /*norm_tolerance=*/1e-7);
+      expect_state_continues(pool(), spec_of(from), spec_of(to), spec_of({1, 1, {}}),
+                             /*norm_tolerance=*/1e-7);
     }
 }
 

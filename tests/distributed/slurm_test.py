@@ -86,7 +86,7 @@ class Jobs:
             raise AssertionError(f"{error}\n{self.output(job)}") from None
 
 
-def several_steps_at_once(jobs):
+def two_jobs_share_nodes(jobs):
     """Two jobs share the two machines, and the ranks of each job find each other."""
     started = []
     for label in ("one", "two"):
@@ -103,7 +103,7 @@ def several_steps_at_once(jobs):
     assert losses[0] == losses[1], "equal jobs train equally"
 
 
-def told_to_stop(jobs):
+def job_survives_sigterm(jobs):
     """SIGTERM, as of a preemption or a time limit: the job saves its state at once and continues when requeued."""
     job = jobs.submit(800)
     jobs.wait_for(lambda: jobs.steps_done(job) > 20, "step", job)
@@ -125,7 +125,7 @@ def told_to_stop(jobs):
     assert "rank 1 (host " in jobs.output(job) and "ends with exit code 143" in jobs.output(job), jobs.output(job)
 
 
-def told_by_usr1(jobs):
+def usr1_is_passed_on(jobs):
     """--signal=B:USR1 signals only the batch script, which passes the signal on; --signal=USR1 signals the tasks."""
     for words in (["--batch"], []):
         job = jobs.submit(1000000, "--set", "timeout=60")
@@ -140,7 +140,7 @@ def told_by_usr1(jobs):
         jobs.wait_for(lambda job=job: jobs.cluster.state(job) == "CANCELLED", "end of the job", job)
 
 
-def before_the_time_limit(jobs):
+def signal_before_limit(jobs):
     """The directive of the script makes SLURM send the signal.
 
     SLURM checks time limits every 30 s, so the test shortens the limit when the job trains.
@@ -159,7 +159,7 @@ def before_the_time_limit(jobs):
     jobs.wait_for(lambda: jobs.cluster.state(job) == "CANCELLED", "end of the job", job)
 
 
-def a_worker_is_lost(jobs):
+def lost_worker_restarts(jobs):
     """The job continues with the same tasks; only its workers restart."""
     job = jobs.submit(300, "--arg", "every=20", "--max-restarts", "1")
     jobs.wait_for(lambda: jobs.steps_done(job) > 45, "step", job)
@@ -211,8 +211,8 @@ def main():
             print(reason)
             sys.exit(77)
         try:
-            for test in (several_steps_at_once, told_to_stop, told_by_usr1, before_the_time_limit, a_worker_is_lost,
-                         cancelled, killed):
+            for test in (two_jobs_share_nodes, job_survives_sigterm, usr1_is_passed_on, signal_before_limit,
+                         lost_worker_restarts, cancelled, killed):
                 if sys.argv[1:] and test.__name__ not in sys.argv[1:]:
                     continue
                 jobs_folder = folder / test.__name__

@@ -144,7 +144,7 @@ TEST(TensorExperts, EachRankHoldsASliceOfItsExperts) {
 TEST(TensorExperts, SavedStateContinuesOnOtherRanks) {
   const MeshOfRanks both{4, 2, {cuts(2), experts_over(2), use("fsdp")}}, one{1, 1, {}}, cut{4, 1, {cuts(4)}},
       apart{2, 2, {experts_over(2), use("ddp")}};
-  expect_states_go_on(
+  expect_states_continue(
       pool(), {{both, one}, {one, both}, {both, apart}, {cut, both}},
       [](const MeshOfRanks& mesh, const Stack&) {
         return small_spec(mesh.ranks, mesh.strategy, odd_mixture({{"shared_expert_ffn_dim", 9}}));

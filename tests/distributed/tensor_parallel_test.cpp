@@ -1,5 +1,6 @@
 // Tensor parallelism on several ranks equals one process. The tests use the real trainer with random models,
-// meshes and stacks. Bytes sent and held equal theory. Another number of ranks can go on from a saved state.
+// meshes and stacks. Bytes sent and held equal theory. Another number of ranks can continue from a saved
+// state.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -137,8 +138,8 @@ TEST(TensorParallel, SavedStateContinuesOnOtherRanks) {
       spec.train.micro_batch = 6 / (mesh.ranks / mesh.size);
       return spec;
     };
-    expect_state_goes_on(pool(), spec_of(from), spec_of(to),
-                         one_process_of(spec_of(from), from.ranks / from.size), /*norm_tolerance=*/1e-9);
+    expect_state_continues(pool(), spec_of(from), spec_of(to),
+                           one_process_of(spec_of(from), from.ranks / from.size), /*norm_tolerance=*/1e-9);
   }
 }
 

@@ -49,8 +49,8 @@ void punch_holes(Recipe& recipe) {
       {.trace = Trace::aten});
 }
 
-/// See RanksRun::rests.
-void add_resting_parameters(Recipe& recipe) {
+/// See RanksRun::unused_parameters.
+void add_sometimes_unused_parameters(Recipe& recipe) {
   struct Added {
     Param *gain = nullptr, *matrix = nullptr, *some = nullptr;
     int64_t step = 0;
@@ -178,7 +178,7 @@ Json train_job(const Ranks& ranks, const Json& arguments) {
     recipe.on(Event::step_begin, Phase::base,
               [&held](optrush::Run&) { held.push_back(allocated_now(at::kCPU)); });
     if (arguments.at("holes")) punch_holes(recipe);
-    if (arguments.at("rests")) add_resting_parameters(recipe);
+    if (arguments.at("unused_parameters")) add_sometimes_unused_parameters(recipe);
     if (arguments.at("passes")) pass_through_blocks(recipe);
     if (arguments.at("drifts")) drift_apart(recipe);
   });
@@ -206,7 +206,7 @@ TrainedRanks train_on(RankPool& pool, const RanksRun& run) {
   const auto answers = pool.run("train", run.spec.train.world_size,
                                 {{"spec", to_json(run.spec)},
                                  {"holes", run.holes},
-                                 {"rests", run.rests},
+                                 {"unused_parameters", run.unused_parameters},
                                  {"passes", run.passes},
                                  {"drifts", run.drifts},
                                  {"save", run.save},

@@ -15,13 +15,13 @@ struct RanksRun {
   bool holes = false;
   /// Adds parameters to the first block that are used in some steps only: a vector and a matrix that all
   /// ranks skip in every third step, and a vector that every second sequence uses.
-  bool rests = false;
+  bool unused_parameters = false;
   /// The second block returns its input, and the third the output of the first.
   bool passes = false;
   /// After step 3, rank 1 adds a small number to its copy of a norm's weight.
   bool drifts = false;
   std::string save;  ///< folder for the state after the last step; empty: none
-  std::string load;  ///< folder of a state to go on from; empty: from the start
+  std::string load;  ///< folder of a state to continue from; empty: from the start
 };
 
 /// The result of a run, from rank 0, and memory of each rank.

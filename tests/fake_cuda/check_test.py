@@ -22,7 +22,7 @@ def check(folder, *options, code=0):
     return json.loads(out.read_text())["cases"] if out.exists() else [], done.stdout + done.stderr
 
 
-def no_comparison_is_no_check(folder):
+def case_without_comparison_is_not_passed(folder):
     _, said = check(folder, "--plugin", "tf32", code=2)
     assert "stand-in for a GPU: it computes nothing" in said and "--without-values" in said, said
     wrong = subprocess.run([OPTRUSH, "check", "--device", "cpu", "--without-values", "--plugin", "lora"],
@@ -30,7 +30,7 @@ def no_comparison_is_no_check(folder):
     assert wrong.returncode == 2 and "--without-values compares nothing" in wrong.stderr, wrong.stderr
 
 
-def a_broken_plugin_fails_and_a_wrong_value_is_not_seen(folder):
+def broken_plugin_fails_but_a_wrong_value_is_not_detected(folder):
     asked = [word for plugin in ("throws_in_slot", "not_exact") for word in ("--plugin", plugin)]
     options = ["--without-values", "--plugin-path", BUILD / "tests/checked", "--kind", "alone", *asked]
     cases, said = check(folder, *options, code=1)
@@ -62,6 +62,7 @@ def every_case_runs(folder):
         assert len(passed) > len(of_kind) / 2 or kind == "types", (kind, of_kind)
 
 
-for each in (no_comparison_is_no_check, a_broken_plugin_fails_and_a_wrong_value_is_not_seen, every_case_runs):
+for each in (case_without_comparison_is_not_passed, broken_plugin_fails_but_a_wrong_value_is_not_detected,
+             every_case_runs):
     with tempfile.TemporaryDirectory() as scratch:
         each(Path(scratch))

@@ -36,7 +36,7 @@ def inside(scratch, arch, rungs):
     compiled_parts.inside(out, "compile_modes.lua", False, [word for rung in rungs for word in ("--only", rung)])
 
 
-def of_last_step(trace):
+def kernels_of_last_step(trace):
     """Compiled kernels in the last step, if that step is recorded."""
     return launched_in(trace.rsplit("\nreplay\n", 1)[1]) if "\nreplay\n" in trace else set()
 
@@ -57,7 +57,7 @@ def each_mode_ran(out, rungs):
             assert ("each step is launched as one CUDA graph" in notes) == recorded, (name, notes)
             assert ("compiled, a forward and backward takes" in notes) == chosen, (name, notes)
             if not chosen:  # `auto` may have chosen the eager form
-                assert bool(of_last_step(trace)) == recorded, (name, trace[-2000:])
+                assert bool(kernels_of_last_step(trace)) == recorded, (name, trace[-2000:])
 
 
 def kernels_were_timed(out, mode):

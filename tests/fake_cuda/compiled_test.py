@@ -22,7 +22,7 @@ def values_of(folder):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def values_equal_the_graphs(out):
+def computed_values_equal_the_graphs(out):
     done = values_of(out / "python")
     assert done.returncode == 0, done.stdout + done.stderr
     print(done.stdout, flush=True)
@@ -45,7 +45,7 @@ def compiled(arch, stacks, width="small"):
         assert {f"{stack} + compile" for stack in stacks} <= trained.keys(), trained.keys()
         kernels_fit(arch, out)
         if by_value:
-            values_equal_the_graphs(out)
+            computed_values_equal_the_graphs(out)
 
 
 def main(everything):

@@ -129,7 +129,7 @@ TEST_F(FakeNccl, MismatchedCounts) {
   sum(c[1], 1, 1023);
   EXPECT_THAT(faults(), AllOf(HasSubstr("ranks differ: AllReduce 1023 fp32 sum (call 0 of communicator"),
                               HasSubstr("rank 1), AllReduce 1024 fp32 sum (call 0"), HasSubstr("rank 0)")));
-  EXPECT_EQ(waits(0), cudaSuccess) << "the program goes on, and the fault is reported at its end";
+  EXPECT_EQ(waits(0), cudaSuccess) << "the program continues, and the fault is reported at its end";
 }
 
 TEST_F(FakeNccl, MismatchedTypesReductionsRootsAndKinds) {

@@ -36,7 +36,7 @@ def make_bundle(out, *words):
     return done
 
 
-def too_large_a_bundle_is_refused(out):
+def oversized_bundle_is_refused(out):
     done = make_bundle(out, "--mib", "1")
     assert done.returncode == 1 and not out.exists(), done.stdout + done.stderr
     assert re.search(r"MiB +\S+\.whl", done.stderr), done.stdout + done.stderr
@@ -199,7 +199,7 @@ with tempfile.TemporaryDirectory() as scratch:
     folder = Path(scratch)
     rehearsed = Rehearsal(folder, bundle(folder) / "stage")
     if sys.argv[1:]:
-        too_large_a_bundle_is_refused(folder / "refused.tar.gz")
+        oversized_bundle_is_refused(folder / "refused.tar.gz")
         a_stopped_call_packs_and_the_next_continues(rehearsed)
         the_other_stages(rehearsed, "9.5" if "--whole" in sys.argv else "3")
     else:

@@ -21,29 +21,29 @@ def write_documents(file):
     file.write_text("\n".join(lines) + "\n")
 
 
-def given(lines):
+def device_work(lines):
     """Launches, calls and copies on the device, named as in a recorded step."""
     named = [line if line.startswith(("launch ", "call ")) else "call " + line.rstrip("0123456789 ") for line in lines
              if line.startswith(("launch ", "call ", "copy device to device ", "memset "))]
     return Counter(named)
 
 
-def of_eager_step(trace):
+def work_of_eager_step(trace):
     """From the mark behind the step's data to the copies of its loss and norm to the host."""
     lines = trace.splitlines()
     marks = [number for number, line in enumerate(lines) if line == "time"]
     each = len(marks) // STEPS
-    return given(lines[marks[-each + 1]:marks[-1]])
+    return device_work(lines[marks[-each + 1]:marks[-1]])
 
 
-def of_replayed_step(trace):
+def work_of_replayed_step(trace):
     """The work before the copies of loss and norm, which keep them from the next replay; and the copies before it."""
     before, replay = trace.rsplit("\nreplay\n", 1)
     lines = replay.splitlines()
     end = next(number for number, line in enumerate(lines) if line.startswith("copy device to device "))
-    copies = given(before.rsplit("\ntime\n", 1)[1].splitlines())
+    copies = device_work(before.rsplit("\ntime\n", 1)[1].splitlines())
     assert all("copy" in copy for copy in copies), copies
-    return given(lines[:end]), copies.total()
+    return device_work(lines[:end]), copies.total()
 
 
 def main(folder):
@@ -59,7 +59,8 @@ def main(folder):
     traces = {command.split("-r1/spec.json")[0].rsplit("/", 1)[1].split("-", 1)[1]: trace
               for command, trace in traces_of(folder) if "-r1/spec.json" in command}
     for kind, copied in COPIED.items():
-        eager, (replayed, copies) = of_eager_step(traces[f"{kind}-eager"]), of_replayed_step(traces[f"{kind}-graph"])
+        eager = work_of_eager_step(traces[f"{kind}-eager"])
+        replayed, copies = work_of_replayed_step(traces[f"{kind}-graph"])
         assert eager == replayed and eager.total() > 50, (kind, eager - replayed, replayed - eager)
         assert copies == copied, f"{kind}: {copies} copies into the recorded batches, {copied} were expected"
         both = (plans[f"{kind} + eager"], results[f"{kind} + eager"])

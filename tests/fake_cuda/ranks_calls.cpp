@@ -345,7 +345,7 @@ std::string RanksCalls::described(CallId id) const {
          of_communicator(issued.communicator) + ", rank " + std::to_string(issued.rank) + ")";
 }
 
-/// Counts its calls as done, so that the program goes on and ends with the fault.
+/// Counts its calls as done, so that the program continues and ends with the fault.
 void RanksCalls::give_up(const std::string& communicator) {
   if (std::exchange(communicators_[communicator].given_up, true)) return;
   given_up_.push_back(communicator);

@@ -52,7 +52,7 @@ ONE_BY_ONE = {
 DEVICES = {"fsdp": 8}
 
 
-def given_to_the_device(folder):
+def device_work_by_run(folder):
     """{run: summary of the device's work in its second step}, for the first rank.
 
     A step lasts from its first time mark to the first mark of the next step.
@@ -104,7 +104,7 @@ def kernel_of_attention(result):
     return next((note.split("'")[1] for note in result["notes"] if note.startswith("attention runs the kernel")), None)
 
 
-def near(what, predicted, measured, allowed, rest=0):
+def assert_near(what, predicted, measured, allowed, rest=0):
     apart = abs(predicted - measured)
     allowed = max(allowed * measured, rest)
     assert apart <= allowed, f"{what}: {predicted} bytes were predicted, and the allocator had {measured}"
@@ -118,8 +118,8 @@ def compared(script, card, rung, plan, result, step):
     assert result["status"] == "ok", f"{where}: {result['reason']}"
     memory, measured, attention = plan["memory"], result["memory"], kernel_of_attention(result)
     sums, segment = (PARTIAL_SUMS, SEGMENT) if script in OPERATORS_ALONE else (0, 0)
-    near(f"{where}, active", memory["peak_bytes"], measured["peak_allocated"], ACTIVE, sums)
-    near(f"{where}, reserved", memory["reserved_bytes"], measured["peak_reserved"], RESERVED, segment)
+    assert_near(f"{where}, active", memory["peak_bytes"], measured["peak_allocated"], ACTIVE, sums)
+    assert_near(f"{where}, reserved", memory["reserved_bytes"], measured["peak_reserved"], RESERVED, segment)
     planned, counted = plan["costs"]["total"], result["costs"]["total"]
     assert counted["host_waits"] == 0, where
     for what, most in OF_THE_BATCH.items() if script in WHOLE_MODELS else ():
@@ -147,7 +147,7 @@ def through_a_report(script, card, options, rungs, folder):
     report = folder / script / "local"
     assert (report / "plans.json").exists(), done.stdout + done.stderr
     assert_no_faults(folder / "counts")
-    plans, steps, seen = json.loads((report / "plans.json").read_text()), given_to_the_device(folder), {}
+    plans, steps, seen = json.loads((report / "plans.json").read_text()), device_work_by_run(folder), {}
     for path in sorted(report.glob("runs/*-r1")):
         spec, result = (json.loads((path / name).read_text()) for name in ("spec.json", "result.json"))
         rung = spec["rung"]
@@ -173,7 +173,7 @@ def one_by_one(script, card, options, rungs, folder):
                            **devices(script, card, out))
         assert (out / "result/result.json").exists(), variant["name"] + done.stdout + done.stderr
         assert_no_faults(out / "counts")
-        result, steps = json.loads((out / "result/result.json").read_text()), given_to_the_device(out)
+        result, steps = json.loads((out / "result/result.json").read_text()), device_work_by_run(out)
         return compared(script, card, variant["name"], plan, result, next(iter(steps.values()), None))
 
     chosen = [number for number, variant in enumerate(made["variants"]) if variant["name"] in ("base", *rungs)]

@@ -25,7 +25,7 @@ def contents(package):
     return {file: (file.lstat().st_mtime_ns, file.lstat().st_size) for file in package.rglob("*")}
 
 
-def an_experiment_that_ships(optrush, work):
+def shipped_experiment_runs(optrush, work):
     settings = [word for key, value in TINY.items() for word in ("--set", f"{key}={value}")]
     quickstart = optrush("run", "@quickstart", "--rounds", "1", "--device", "cpu", "--threads", "1", *settings)
     expect(quickstart, 0, "checkpointing", "reports/quickstart/local/report.md")
@@ -55,7 +55,7 @@ def doctor(optrush, work):
     assert str(work / "environment/bin/python") in page, page
 
 
-def a_peer_runs_beside_it(optrush, work):
+def peer_runs_from_the_wheel(optrush, work):
     """A peer runs from the read-only folder, with the Python that the wheel is installed for."""
     settings = [word for key, value in TINY.items() for word in ("--set", f"{key}={value}")]
     done = optrush("run", "@versus_pytorch", "--rounds", "1", "--device", "cpu", "--threads", "1",
@@ -70,7 +70,7 @@ def a_peer_runs_beside_it(optrush, work):
     assert peer["status"] == "ok", peer
 
 
-def a_plugin_of_ones_own(optrush, work):
+def own_plugin_builds_and_runs(optrush, work):
     sdk = expect(optrush("sdk"), 0).strip()
     expect(optrush("new-plugin", "wide_swiglu"), 0)
     # Nothing tells cmake the environment, so OPTRUSH_PYTHON names the Python whose torch it builds against.
@@ -98,7 +98,7 @@ with tempfile.TemporaryDirectory() as folder:
         quick = {"OPTRUSH_PROBE_SECONDS": os.environ["OPTRUSH_PROBE_SECONDS"]}
         optrush = lambda *arguments: run(work / "environment/bin/optrush", *arguments, cwd=work,
                                          **(quick if arguments[0] == "run" else {}))
-        for case in (lists, doctor, an_experiment_that_ships, a_peer_runs_beside_it, a_plugin_of_ones_own):
+        for case in (lists, doctor, shipped_experiment_runs, peer_runs_from_the_wheel, own_plugin_builds_and_runs):
             case(optrush, work)
             print(case.__name__, "passed", flush=True)
         assert contents(package) == before, "a program wrote into the installed package"

@@ -38,7 +38,7 @@ def its_size_and_metadata(wheel, work):
         assert any("/licenses/" in name and library in name for name in names), f"no license of {library}"
 
 
-def libraries_of_the_machine_are_few(wheel, work):
+def needs_few_libraries_of_the_machine(wheel, work):
     """Every library that a file needs is in the wheel, in torch's or NVIDIA's wheels, or on every system."""
     site = work / "closure"
     with zipfile.ZipFile(wheel) as archive:
@@ -55,7 +55,7 @@ def libraries_of_the_machine_are_few(wheel, work):
             assert folder.startswith("$ORIGIN"), f"{file.name} looks in {folder}"
 
 
-def every_python_starts_it(wheel, work):
+def every_python_starts_the_program(wheel, work):
     """The Python of the build and others of this machine start it; each finds torch without an import."""
     target = work / "target"
     install(wheel, sys.executable, "--target", target)
@@ -92,7 +92,7 @@ def fake_torch(folder, version, cuda, library=True):
     return folder
 
 
-def a_torch_that_does_not_fit_gets_one_message(wheel, work):
+def unsuitable_torch_gives_one_message(wheel, work):
     target = work / "target"
     cases = {
         "torch 2.10.0+cu128 in": fake_torch(work / "old", "2.10.0+cu128", "'12.8'"),
@@ -111,7 +111,7 @@ def a_torch_that_does_not_fit_gets_one_message(wheel, work):
         assert output.startswith("optrush: error[missing_requirement]: ") and len(output.splitlines()) == 2, output
 
 
-def no_file_names_this_machine(wheel, work):
+def no_file_has_paths_of_this_machine(wheel, work):
     # The trailing slash matches a folder at the start of a path, and not a word.
     own = (SOURCE, BUILD, SITE, TORCH, pathlib.Path.home())
     folders = {f"{folder}/".encode() for folder in own if folder.parent != folder}
@@ -128,8 +128,8 @@ def no_file_names_this_machine(wheel, work):
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder)
     wheel = make_wheel(work / "dist")
-    for case in (its_size_and_metadata, libraries_of_the_machine_are_few, every_python_starts_it,
-                 mode_bits_lost_by_unpacking_are_restored, a_torch_that_does_not_fit_gets_one_message,
-                 no_file_names_this_machine):
+    for case in (its_size_and_metadata, needs_few_libraries_of_the_machine, every_python_starts_the_program,
+                 mode_bits_lost_by_unpacking_are_restored, unsuitable_torch_gives_one_message,
+                 no_file_has_paths_of_this_machine):
         case(wheel, work)
         print(case.__name__, "passed", flush=True)

@@ -53,7 +53,7 @@ class SummaryTest(unittest.TestCase):
         self.assertIn("FAILED: b.B.Two", lines)
         self.assertTrue(lines[-1].startswith("tests FAILED: 1 passed, 1 failed"))
 
-    def test_cases_of_one_process_are_told_apart(self):
+    def test_cases_of_one_process_are_distinguished(self):
         output = (
             "[ RUN      ] A.One\n[       OK ] A.One (3 ms)\n"
             "[ RUN      ] A.Two\nx_test.cpp:9: Skipped\nno CUDA device\n\n[  SKIPPED ] A.Two (0 ms)\n"
@@ -73,11 +73,11 @@ class SummaryTest(unittest.TestCase):
         self.assertIn("FAILED: a", lines)
         self.assertTrue(lines[-1].startswith("tests FAILED: 1 passed, 1 failed"))
 
-    def test_the_ten_slowest_are_told(self):
+    def test_the_ten_slowest_are_listed(self):
         _, lines = summary(*(case(f"t{i}", seconds=i) for i in range(12)))
         self.assertEqual(lines[1], "slowest: " + ", ".join(f"t{i} {i} s" for i in range(11, 1, -1)))
 
-    def test_nothing_run_is_a_failure(self):
+    def test_a_run_without_tests_is_a_failure(self):
         self.assertEqual(summary(case("gpu.G.One", skipped("no CUDA device")))[0], 1)
 
 

@@ -53,7 +53,7 @@ FAILURES = {  # plugin: (code of its failed cases, {kind of case: words of its d
 }
 
 
-def the_most_telling_cases_come_first(work):
+def most_informative_cases_come_first(work):
     out = work / "list.json"
     subprocess.run([BUILD / "bin/optrush-worker", "check-list", "--device", "cpu", "--out", out], check=True)
     cases = json.loads(out.read_text())["cases"]
@@ -114,7 +114,7 @@ def failures_are_named(work):
         assert not left, f"the check did not continue after a failure: {left}"
 
 
-def a_refusal_is_no_failure(work):
+def refusal_is_not_a_failure(work):
     result, _ = check(work, "--plugin-path", str(BUILD / "tests/refused"), "--plugin", "owns_swiglu", "--kind", "pair")
     both = next(case for case in result["cases"] if set(case["plugins"]) == {"owns_swiglu", "fused_kernels"})
     assert both["status"] == "refused" and both["code"] == "conflict", both
@@ -138,7 +138,7 @@ def documents_for_a_plugin_that_needs_them(work):
     assert [case["plugins"] for case in skipped] == [["dpo", "packing"]] * 2, printed
 
 
-def one_that_draws_is_right(work):
+def plugin_with_random_numbers_passes(work):
     """A dropout mask for each micro-batch, in the type of the activations, and an option without a default."""
     result, printed = check(work, "--plugin-path", str(BUILD / "tests/checked"), "--plugin", "drops_in_its_type",
                             "--kind", "alone", "--kind", "gradient", "--kind", "resume")
@@ -209,13 +209,13 @@ def resumes_after_a_kill(work):
     assert anew["resumed"] == 0
 
 
-def keeps_to_its_time(work):
+def stays_within_its_time_limit(work):
     result, printed = check(work, "--for", "4s")
     assert result["counts"]["not run"] > 0 and result["counts"]["failed"] == 0, printed
     assert "not run" in printed
 
 
-def ends_when_told_to(work):
+def stops_on_a_signal(work):
     journal = work / "state/journal.jsonl"
     journal.unlink(missing_ok=True)
     with subprocess.Popen(command(work), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -228,10 +228,10 @@ def ends_when_told_to(work):
 
 
 def main():
-    for case in (bad_options, one_that_draws_is_right, two_ranks_are_planned, an_unchecked_plugin_is_not_ok,
-                 the_most_telling_cases_come_first, options_of_a_plugin, documents_for_a_plugin_that_needs_them,
-                 failures_are_named, a_refusal_is_no_failure, resumes_after_a_kill, keeps_to_its_time,
-                 ends_when_told_to):
+    for case in (bad_options, plugin_with_random_numbers_passes, two_ranks_are_planned, an_unchecked_plugin_is_not_ok,
+                 most_informative_cases_come_first, options_of_a_plugin, documents_for_a_plugin_that_needs_them,
+                 failures_are_named, refusal_is_not_a_failure, resumes_after_a_kill, stays_within_its_time_limit,
+                 stops_on_a_signal):
         if sys.argv[1:] and case.__name__ not in sys.argv[1:]:
             continue
         with tempfile.TemporaryDirectory() as folder:

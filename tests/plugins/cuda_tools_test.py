@@ -37,7 +37,7 @@ def message_of(function, *arguments):
     raise AssertionError("nothing was missing")
 
 
-def the_home_is_one_of_the_right_version(work):
+def home_has_the_right_version(work):
     old, bare = make_toolkit(work / "old", 12080), make_toolkit(work / "bare", 13000, without=["nv/target"])
     whole, wheel = make_toolkit(work / "whole", 13010), make_toolkit(work / "wheel", 13000)
     assert cuda_tools.find_home([old, bare, whole], wheel, 13) == whole
@@ -50,12 +50,12 @@ def the_home_is_one_of_the_right_version(work):
     assert cuda_tools.find_home([bare], wheel, 13) == bare
 
 
-def a_named_toolkit_comes_first(work):
+def named_toolkit_takes_precedence(work):
     homes = cuda_tools.toolkits({"CUDA_HOME": "/named", "PATH": "/nowhere"})
     assert [str(home) for home in homes] == ["/named", "/usr/local/cuda"], homes
 
 
-def python_headers_are_asked_for(work):
+def missing_python_headers_are_named(work):
     text = message_of(cuda_tools.require_python_headers, work)
     assert "Python.h" in text and sys.executable in text and "OPTRUSH_PYTHON" in text, text
 
@@ -66,7 +66,7 @@ def can_link(work, environment):
     return subprocess.run(link, cwd=work, env=environment, capture_output=True).returncode == 0
 
 
-def the_drivers_library_is_linked_with(work):
+def driver_library_is_linked(work):
     home = make_toolkit(work, VERSION * 1000)
     environment = {**os.environ, "LIBRARY_PATH": "/given"}
     if ctypes.util.find_library("cuda") is None:
@@ -101,9 +101,9 @@ def inductors_own_builder_makes_cuda_code(work):
     assert (work / "code.so").exists()
 
 
-for case in (the_home_is_one_of_the_right_version, a_named_toolkit_comes_first, python_headers_are_asked_for,
-             the_drivers_library_is_linked_with, inductors_own_builder_makes_cuda_code):
-    if not VERSION and case.__name__.startswith(("the_drivers", "inductors")):
+for case in (home_has_the_right_version, named_toolkit_takes_precedence, missing_python_headers_are_named,
+             driver_library_is_linked, inductors_own_builder_makes_cuda_code):
+    if not VERSION and case.__name__.startswith(("driver_library", "inductors")):
         print(case.__name__, "skipped: this torch has no CUDA")
         continue
     with tempfile.TemporaryDirectory() as folder:

@@ -63,11 +63,11 @@ class Styles(unittest.TestCase):
         styles = {(colour, tuple(dash)) for colour, dash in zip(colours, dashes, strict=True)}
         self.assertEqual(len(styles), len(names))
 
-    def test_the_style_sheet_exchanges_every_colour_but_those_of_lines(self):
+    def test_the_style_sheet_replaces_every_colour_except_those_of_lines(self):
         for colour in (theme.TEXT, theme.MUTED, theme.GRID, theme.BAD):
             self.assertIn(f'[fill="{colour}"]', theme.CSS)
 
-    def test_no_name_ends_the_script_of_a_page(self):
+    def test_names_cannot_end_the_script_of_a_page(self):
         html = page.interactive({"speed": {"title": "</script><b>"}}, "library();")
         self.assertEqual(html.count("</script"), 2)
         self.assertIn("\\u003c/script>", html)
@@ -80,7 +80,7 @@ class Speed(unittest.TestCase):
     def legend(self, *rows):
         return speed.chart(REPORT, {"rows": rows})["hconcat"][0]["layer"][0]["encoding"]["color"]["legend"]
 
-    def test_a_legend_where_rungs_solve_other_problems(self):
+    def test_rungs_with_other_problems_have_a_legend(self):
         self.assertIsNone(self.legend(self.ROW))
         self.assertIsNone(self.legend(self.ROW, {"rung": "one", "status": "oom", "label": "out of memory"}))
         self.assertEqual(self.legend(self.ROW, {**self.ROW, "rung": "one", "same_problem": False})["orient"], "bottom")

@@ -18,7 +18,7 @@ options of `run`.
 """
 
 
-def said(*words):
+def help_text(*words):
     # The output must not depend on the width of the terminal.
     environment = {**os.environ, "COLUMNS": "120"}
     done = subprocess.run([BUILD / "bin/optrush", *words], capture_output=True, text=True, env=environment)
@@ -34,10 +34,10 @@ def commands(text):
 
 
 def page():
-    listed = said("--help")
+    listed = help_text("--help")
     text = HEAD + f"```text\n{listed}\n```\n"
     for name in commands(listed):
-        text += f"\n## {name}\n\n```text\n{said(name, '--help').strip()}\n```\n"
+        text += f"\n## {name}\n\n```text\n{help_text(name, '--help').strip()}\n```\n"
     return text
 
 

@@ -120,7 +120,7 @@ def check_equal(label, name, interruptions):
         assert not notes, notes
 
 
-def cut_once():
+def interrupted_once():
     """Steps before the state keep their times; later steps are repeated."""
     for name in RUNS:
         process = start("cut", "--resume")
@@ -143,7 +143,7 @@ def cut_once():
     assert "continues from its state" not in run("cut", "--resume")
 
 
-def killed_again_and_again():
+def killed_repeatedly():
     """SIGKILL to the controller or a worker at any moment: the result is always the same."""
     order = random.Random(7)
     went_on = {name: 0 for name in RUNS}
@@ -220,7 +220,7 @@ def out_of_time():
     assert f"continues from its state before step {state}" in run("late", *more, "--resume", "--retry", code=1)
 
 
-def told_to_stop():
+def stopped_by_a_signal():
     """Each process of a run with two ranks may get the signal first; the others get it later, or never."""
     name = "01-shards-r1"
     interruptions = []
@@ -255,7 +255,7 @@ def told_to_stop():
     check_equal("worker", name, [state])
 
 
-def not_its_own():
+def states_of_other_runs_are_refused():
     """No run continues from a state of another spec, of other data or of an interleaved run."""
     name = "00-base-r1"
 
@@ -330,8 +330,8 @@ with tempfile.TemporaryDirectory() as folder:
     (work / "text.txt").write_text("".join(
         f"line {i * i % 97}: the sum of {i % 7} and {i % 5} is {i % 7 + i % 5}\n" for i in range(3000)))
     run("whole")
-    for case in (cut_once, after_the_last_save, told_to_stop, bad_end, out_of_time, killed_again_and_again,
-                 not_its_own, another_batch):
+    for case in (interrupted_once, after_the_last_save, stopped_by_a_signal, bad_end, out_of_time, killed_repeatedly,
+                 states_of_other_runs_are_refused, another_batch):
         began = time.monotonic()
         case()
         print(f"{case.__name__} passed after {time.monotonic() - began:.0f} s", flush=True)

@@ -174,7 +174,7 @@ def predictions_are_beside_measurements(folder):
     assert "set-up: pinned memory, s" not in rows, "too short for a row"
 
 
-def results_of_a_stand_in_do_not_look_like_measurements(folder):
+def results_of_a_stand_in_are_marked(folder):
     page = the_table(folder, "FAKE (nothing is computed)")
     table = page.split("| stage |")[0]
     assert findings.NOTHING_COMPUTED in page
@@ -193,7 +193,7 @@ archives.BYTES = 64 * KIB
 running.GRACE = 1
 for case in (packing_and_unpacking_keep_the_files, the_least_important_files_are_left_out_and_named,
              every_process_of_a_step_is_ended, each_end_of_a_step_has_its_status, predictions_are_beside_measurements,
-             results_of_a_stand_in_do_not_look_like_measurements, stages_are_whole):
+             results_of_a_stand_in_are_marked, stages_are_whole):
     with tempfile.TemporaryDirectory() as scratch:
         case(Path(scratch))
         print(case.__name__, "passed", flush=True)

@@ -78,7 +78,7 @@ def kernels(*words, code=0, **environment):
     return done.stdout if code == 0 else done.stderr
 
 
-def told(*words, **environment):
+def output_of(*words, **environment):
     return json.loads(kernels("--json", *words, **environment))
 
 
@@ -86,15 +86,15 @@ def agrees_with_cuobjdump(folder):
     for arch in ("sm_80", "sm_90", "sm_100"):
         file = folder / f"{arch}.cubin"
         file.write_bytes(compiled(arch, "--maxrregcount=32"))
-        expected, found = by_cuobjdump(file), {kernel["name"]: kernel for kernel in told(file)}
+        expected, found = by_cuobjdump(file), {kernel["name"]: kernel for kernel in output_of(file)}
         assert {name: (kernel["arch"], kernel["registers"], kernel["stack"], kernel["shared"])
                 for name, kernel in found.items()} == expected, (found, expected)
         assert len(found) == 3 and found["spills"]["stack"] > 0 == found["sums"]["stack"], found
         reserved = 0 if arch == "sm_80" else 1024  # by the system, of a block's shared memory
         assert found["sums"]["shared"] == 300 * 4 + reserved, found
         assert [found[name]["threads"] for name in ("_Z5scaleIfEvPT_S0_", "sums")] == [128, 0], found
-    each = [told(folder / f"{arch}.cubin") for arch in ("sm_100", "sm_80", "sm_90")]
-    assert told(folder) == [kernel for kernels_of_file in each for kernel in kernels_of_file]
+    each = [output_of(folder / f"{arch}.cubin") for arch in ("sm_100", "sm_80", "sm_90")]
+    assert output_of(folder) == [kernel for kernels_of_file in each for kernel in kernels_of_file]
 
 
 def reads_both_caches(folder):
@@ -109,7 +109,7 @@ def reads_both_caches(folder):
         for half in ("forward", "backward"):
             package.writestr(f"unit/data/aotinductor/{half}/xyz.cubin", image)
             package.writestr(f"unit/data/aotinductor/{half}/xyz.so", b"\x7fELF")
-    found = told(OPTRUSH_CACHE=str(folder))
+    found = output_of(OPTRUSH_CACHE=str(folder))
     places = [f"{unit}/backward", f"{unit}/forward", str(folder / "kernels/0123.cubin")]
     assert sorted(kernel["place"] for kernel in found) == sorted(3 * places), found
     table = kernels(OPTRUSH_CACHE=str(folder)).splitlines()

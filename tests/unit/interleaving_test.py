@@ -61,7 +61,7 @@ def curve(result):
     return [(step["step"], step["loss"], step["grad_norm"]) for step in result["steps"]]
 
 
-def timed(result):
+def timed_steps(result):
     return [step["step"] for step in result["steps"] if step["timed"]]
 
 
@@ -80,10 +80,10 @@ with tempfile.TemporaryDirectory() as folder:
     assert "interleaved step by step" in text, text
     for name in ("00-base-r1", "01-checkpointing-r1", "02-two-ranks-r1"):
         assert curve(together[name]) == curve(alone[name]), f"{name} trains differently when interleaved"
-        assert timed(alone[name]) == list(range(2, 10))
+        assert timed_steps(alone[name]) == list(range(2, 10))
         # Steps of a nano model are short: two in a turn, and the first of them is not timed.
-        assert timed(together[name]) == [3, 5, 7, 9], timed(together[name])
-    assert timed(together["03-program-r1"]) == [3, 5, 7, 9]
+        assert timed_steps(together[name]) == [3, 5, 7, 9], timed_steps(together[name])
+    assert timed_steps(together["03-program-r1"]) == [3, 5, 7, 9]
     chosen, text = run("chosen", "--only", "checkpointing")
     assert chosen["00-base-r1"]["turns"] == chosen["01-checkpointing-r1"]["turns"], "automatically on a CPU"
     assert "All rungs were interleaved step by step" in text

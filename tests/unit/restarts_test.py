@@ -153,7 +153,7 @@ def killed_twenty_times():
     print(f"{KILLS} kills, {again} steps made again, furthest {furthest} of {len(here['steps'])}")
 
 
-def short(label, *more, **values):
+def run_short(label, *more, **values):
     return start(label, *arguments(**{"steps": 158, "ranks": 1, **values}), *more)
 
 
@@ -163,7 +163,7 @@ def one_process():
     --resume continues there, and the result has the faults of all starts.
     """
     run("small", *arguments(steps=158, ranks=1))
-    process = short("one", restarts=2)
+    process = run_short("one", restarts=2)
     for kill, made in enumerate((5, EVERY + 5, 2 * EVERY + 5)):
         wait_for(lambda: len(journal("one", "started")) == kill + 1 and steps_made("one") >= made, process)
         os.kill(workers_of(process)[0], signal.SIGKILL)
@@ -191,7 +191,7 @@ def a_rank_that_hangs():
     assert len(result_of("hung")["steps"]) == 100
 
 
-def asked_to_stop():
+def stopped_by_a_signal():
     """A signal is no fault: the run saves, and ends with 128 plus the signal's number."""
     for label, number in (("usr1", signal.SIGUSR1), ("term", signal.SIGTERM)):
         process = start(label, *arguments(steps=1000000, ranks=2, restarts=3, every=1000000))
@@ -309,7 +309,7 @@ def shared_by(ranks, accumulation=1, steps=158):
             for word in ("--set", f"train.{name}={value}")]
 
 
-def goes_on(label, kept, before, strategy, ranks, accumulation):
+def resume_on_fewer_ranks(label, kept, before, strategy, ranks, accumulation):
     """Resumes on fewer ranks, and runs to the end."""
     text = run(label, *arguments(strategy=strategy), *shared_by(ranks, accumulation), "--resume")
     instead = f"{ranks} rank{'s' if ranks > 1 else ''} instead of {before}"
@@ -330,15 +330,15 @@ def on_fewer_ranks():
     for strategy in ("fsdp", "ddp"):
         kept = stopped_on(strategy, start(strategy, *arguments(strategy=strategy), *shared_by(4)))
         if strategy == "fsdp":
-            goes_on(strategy, kept, 4, strategy, 2, 2)
+            resume_on_fewer_ranks(strategy, kept, 4, strategy, 2, 2)
             continue
         process = start(strategy, *arguments(strategy=strategy), *shared_by(2, 2), "--resume")
         wait_for(lambda: steps_made("ddp") > kept + 3, process)
         process.send_signal(signal.SIGTERM)
         text, _ = process.communicate(timeout=60)
         assert process.returncode == 143 and f"before step {kept} on 2 ranks instead of 4" in text, text
-        goes_on(strategy, steps_made(strategy), 2, strategy, 1, 4)
-    # Another training, or more ranks than the state has parts: the run begins anew and gives the reason.
+        resume_on_fewer_ranks(strategy, steps_made(strategy), 2, strategy, 1, 4)
+    # Another training, or more ranks than the state has parts: the run begins with its first step and gives the reason.
     for first, then, why in ((shared_by(4), shared_by(2), "its global batch of 4 sequences"),
                              (shared_by(4), shared_by(2, 2, 98), "its spec"),
                              (shared_by(2, 2), shared_by(4), "its number of ranks, which was 2,")):
@@ -355,7 +355,7 @@ with tempfile.TemporaryDirectory() as folder:
     (work / "pairs.jsonl").write_text("".join(
         json.dumps({"prompt": f"What is {i % 31} and {i % 17}?", "completion": f" It is {i % 31 + i % 17}."}) + "\n"
         for i in range(4000)))
-    for case in (no_faults, one_process, asked_to_stop, a_rank_that_hangs, on_fewer_ranks, by_torchrun, by_mpirun,
+    for case in (no_faults, one_process, stopped_by_a_signal, a_rank_that_hangs, on_fewer_ranks, by_torchrun, by_mpirun,
                  killed_twenty_times):
         if sys.argv[1:] and case.__name__ not in sys.argv[1:]:
             continue

@@ -1,4 +1,4 @@
-// The files of a saved state, and the conditions for a run to go on from it.
+// The files of a saved state, and the conditions for a run to continue from it.
 #include "spec/state_files.h"
 
 #include <gtest/gtest.h>

@@ -102,7 +102,7 @@ TEST_F(Rank0Test, SignalToAFollowerIsASignalToTheJob) {
     return interrupts_.signal() == SIGTERM;
   }));
   EXPECT_THAT(interrupts_.describe(), HasSubstr("which rank 2 (host "));
-  EXPECT_FALSE(rank->poll()) << "the rank goes on until rank 0 ends it";
+  EXPECT_FALSE(rank->poll()) << "the rank continues until rank 0 ends it";
   peer.send({{"type", "leave"}, {"code", 143}, {"reason", "rank 0 did not end the job"}});
   const auto end = end_of(*rank);
   ASSERT_TRUE(end);

@@ -50,7 +50,7 @@ TEST(Journal, ReturnsFaultsUntilTheRunStartsAfresh) {
     Journal again(folder.path());
     again.started("a", "spec", "", "", 60);
     const auto restarts = again.restarts_of("a");
-    ASSERT_EQ(restarts.size(), 2) << "a run that goes on keeps its faults";
+    ASSERT_EQ(restarts.size(), 2) << "a run that continues keeps its faults";
     EXPECT_EQ(restarts[1].reason, after_one.reason);
     EXPECT_EQ(restarts[1].rank, 1);
     EXPECT_EQ(restarts[1].made - restarts[0].made, 39);

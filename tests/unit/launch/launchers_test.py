@@ -338,7 +338,7 @@ def signalled(job, word, signals):
     return events[-1]["reason"], error
 
 
-def signal_heard_by_one(job):
+def signal_to_one_rank(job):
     """A signal to any one rank interrupts the whole job."""
     reason, error = signalled(job, "slow", [(0, 1, signal.SIGTERM)])
     expect("SIGTERM" in reason and "rank 1 (host " in reason, reason)
@@ -348,12 +348,12 @@ def signal_heard_by_one(job):
     expect("SIGUSR1" in reason and "rank 1" not in reason, reason)
 
 
-def signal_heard_late(job):
+def late_signal(job):
     """The worker of rank 1 ends before rank 1's process gets the signal, and rank 0 gets it last."""
     signalled(job, "ended:1", [(0.3, 1, signal.SIGTERM), (0.3, 0, signal.SIGTERM)])
 
 
-def signal_insists(job):
+def second_signal(job):
     """A follower that does not end at the first signal ends at the second, and the job has its exit code."""
     job.script = job.write_script("job.lua", [("slow", 2)])
     processes = [job.by_slurm(rank) for rank in range(2)]
