@@ -261,7 +261,7 @@ std::vector<Rung> random_ladder(std::mt19937& random) {
   return rungs;
 }
 
-TEST(Expand, EachPrefixOfARandomLadderIsTheFoldOfItsRungs) {
+TEST(Expand, EachPrefixOfARandomLadderEqualsItsFoldedRungs) {
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {
     const auto rungs = random_ladder(random);

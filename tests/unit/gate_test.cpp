@@ -53,7 +53,7 @@ TEST(GateVerdict, EveryRoundCounts) {
   EXPECT_FALSE(judge(compared(1e-4), {{good, bad}, {}, {good}}).passed);
 }
 
-TEST(GateVerdict, AProbeStandsForTheRung) {
+TEST(GateVerdict, ProbeIsJudgedInPlaceOfTheRung) {
   GateCheck check = compared(1e-4);
   check.subject = RunSpec{};
   const Curve reference = losses({5, 4.5, 4}), own = losses({9, 8, 7});

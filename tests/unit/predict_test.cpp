@@ -125,7 +125,7 @@ TEST(Predict, NeedsNoGpu) {
 }
 
 /// A plugin that depends on the GPU's architecture gets the planned architecture.
-TEST(Predict, PluginsSeeTheArchitectureThatIsPlanned) {
+TEST(Predict, PluginsGetThePlannedArchitecture) {
   RunSpec experts = nano_spec({{"bf16_weights", Json::object()}, {"grouped_experts", Json::object()}});
   experts.model.update(
       {{"dim", 32}, {"ffn_dim", 48}, {"n_heads", 4}, {"n_experts", 4}, {"experts_per_token", 2}});

@@ -166,7 +166,7 @@ TEST(Analysis, ZeroPeakHasNoPredictionError) {
   EXPECT_NEAR(row(a, "two").prediction_error.value_or(0), -0.1, 1e-6);
 }
 
-TEST(Analysis, MoreThanThePeakIsAnError) {
+TEST(Analysis, SpeedAboveThePeakIsAnError) {
   auto report = three_rungs();
   report["two"].flops_per_token = 1e10;  // 1.8e13 of 1e13 FLOP/s
   const Analysis a = analysis_of(report);
@@ -177,7 +177,7 @@ TEST(Analysis, MoreThanThePeakIsAnError) {
   EXPECT_NEAR(*row(a, "one").hfu, 0.18, 0.001);
 }
 
-TEST(Analysis, MoreThanAPeakOfABusyMachineLeavesTheMfuOut) {
+TEST(Analysis, SpeedAboveThePeakOfABusyMachineOmitsTheMfu) {
   auto report = three_rungs();
   report["two"].flops_per_token = 1e10;
   report.context["cpu"].update({{"threads", 2}, {"busy", 1.5}});
@@ -282,7 +282,7 @@ TEST(Analysis, AnotherBatchIsReportedAsAnotherProblem) {
   EXPECT_TRUE(row(a, "after").base.speed);
 }
 
-TEST(Analysis, AnInterruptedExperimentIsReportedAsFarAsItWent) {
+TEST(Analysis, InterruptedExperimentIsReportedUpToItsLastRun) {
   auto report = three_rungs();
   report["two"].rounds = 1;
   report["three"].rounds = 0;

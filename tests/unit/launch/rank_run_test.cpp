@@ -204,7 +204,7 @@ TEST_F(RankRun, WorldSizesAreSweptInOneScript) {
   EXPECT_TRUE(fs::exists(rank("03-4-ranks-r1", 3)));
 }
 
-TEST_F(RankRun, ResumeStartsNoRankAgain) {
+TEST_F(RankRun, ResumeRestartsNoRank) {
   run(with_ranks(2, {"good", "killed:1"}));
   run(with_ranks(2, {"good", "killed:1"}), resuming());
   EXPECT_THAT(starts(), ::testing::IsEmpty());

@@ -41,7 +41,7 @@ class ScheduleTest : public ::testing::Test {
   const std::vector<Variant> variants_ = expand(experiment());
 };
 
-TEST_F(ScheduleTest, FirstRoundGateRoundsDrift) {
+TEST_F(ScheduleTest, GateRunsFollowTheFirstRoundAndTheDriftRunIsLast) {
   EXPECT_THAT(ids(Schedule(variants_, 2, {}).all(plans())),
               ElementsAre("00-base-r1", "01-wider-r1", "02-same-r1", "01-wider-reference", "00-base-r2",
                           "01-wider-r2", "02-same-r2", "00-base-drift"));
