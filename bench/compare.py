@@ -106,12 +106,31 @@ def programs(folder, build, python):
     return chosen
 
 
+def student_t(degrees):
+    """The 97.5 % quantile: from the table, above it the expansion of Cornish and Fisher."""
+    if degrees in STUDENT:
+        return STUDENT[degrees]
+    z = statistics.NormalDist().inv_cdf(0.975)
+    return (
+        z
+        + (z**3 + z) / (4 * degrees)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * degrees**3)
+    )
+
+
+def half_interval(values):
+    """Half of the t interval of a mean over rounds. Fewer than three rounds have none."""
+    if len(values) < 3:
+        return None
+    return student_t(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+
+
 def mean_ratio(logs):
-    """The geometric mean of ratios, from their logarithms in each round, and its interval if there is one."""
-    mean = statistics.fmean(logs)
-    if len(logs) < 3:
+    """The geometric mean of a ratio from its logarithms by round, and its interval if there is one."""
+    mean, half = statistics.fmean(logs), half_interval(logs)
+    if half is None:
         return math.exp(mean), None
-    half = STUDENT[len(logs) - 1] * statistics.stdev(logs) / math.sqrt(len(logs))
     return math.exp(mean), (math.exp(mean - half), math.exp(mean + half))
 
 

@@ -22,6 +22,8 @@ import subprocess
 import tempfile
 import time
 
+from compare import student_t
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SHARES = {"equal": [0.0] * 10, "planted": [0.02] * 3 + [0.03] * 4 + [0.05] * 3}
 SCRIPT = """local rush = require "optrush"
@@ -104,17 +106,6 @@ def over_base(logs):
         return f"{math.exp(mean):.3f}" if logs else "none"
     half = student_t(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
     return f"{math.exp(mean):.3f} [{math.exp(mean - half):.3f}, {math.exp(mean + half):.3f}]"
-
-
-def student_t(degrees):
-    """The 97.5 % quantile, to 1 % from three degrees of freedom on (Cornish-Fisher)."""
-    z = statistics.NormalDist().inv_cdf(0.975)
-    return (
-        z
-        + (z**3 + z) / (4 * degrees)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * degrees**3)
-    )
 
 
 def tell(log):
