@@ -100,7 +100,7 @@ def torchrun(folder):
     if not TORCHRUN.exists():
         skip(f"there is no {TORCHRUN}")
     # Another test may use the port after torchrun's own.
-    port = str(20001 + os.getpid() % 5000 * 2)
+    port = str(28001 + os.getpid() % 2000 * 2)
     launcher = (TORCHRUN, "--no-python", "--standalone", "--nproc-per-node=2")
     same_as_here(folder, *launcher, OPTRUSH_CONTROL_PORT=port)
 
@@ -110,7 +110,7 @@ def mpirun(folder):
         skip("there is no mpirun: install openmpi-bin")
     # Tests may run as root and on machines with fewer cores than ranks.
     allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    port = str(20000 + os.getpid() % 5000 * 2)
+    port = str(28000 + os.getpid() % 2000 * 2)
     same_as_here(folder, "mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", MASTER_PORT=port, **allowed)
 
 

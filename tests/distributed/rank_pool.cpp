@@ -149,21 +149,40 @@ int main_of_ranks(int argc, char** argv) {
   return run_test_program(argc, argv);
 }
 
+namespace {
+constexpr int kFirstPort = 10000, kBlocks = 150, kPortsOfBlock = 100;  // below the system's ephemeral ports
+
+/// A socket that is bound to a port of this machine; -1 if the port is in use.
+int bound_socket(int port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  if (::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) return fd;
+  ::close(fd);
+  return -1;
+}
+
+/// The first port of a block that only this process uses: the port stays bound until the process ends.
+int reserve_block() {
+  for (int i = 0; i < kBlocks; ++i) {
+    const int first = kFirstPort + (::getpid() + i) % kBlocks * kPortsOfBlock;
+    if (bound_socket(first) >= 0) return first;
+  }
+  throw std::runtime_error("no free block of ports");
+}
+}  // namespace
+
 uint16_t free_port() {
-  // The port is below the system's ephemeral ports and in a block of this process, so no other process takes
-  // it before the rank listens.
-  constexpr int kFirst = 10000, kBlocks = 190, kPorts = 100;
+  static const int first = reserve_block();
   static int next = 0;
-  for (int tries = 0; tries < kPorts; ++tries) {
-    const int port = kFirst + ::getpid() % kBlocks * kPorts + next++ % kPorts;
-    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    const bool is_free = ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-    ::close(fd);
-    if (is_free) return static_cast<uint16_t>(port);
+  for (int tries = 1; tries < kPortsOfBlock; ++tries) {
+    const int port = first + 1 + next++ % (kPortsOfBlock - 1);
+    if (const int fd = bound_socket(port); fd >= 0) {
+      ::close(fd);
+      return static_cast<uint16_t>(port);
+    }
   }
   throw std::runtime_error("no free port");
 }

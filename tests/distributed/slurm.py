@@ -54,8 +54,8 @@ def search_path():
 
 
 def free_ports():
-    """Three free ports in a row."""
-    for first in range(10000 + os.getpid() % 1000 * 4, 15000, 4):
+    """Three free ports in a row. Other tests use other ranges of ports."""
+    for first in range(25000 + os.getpid() % 700 * 4, 28000, 4):
         sockets = [socket.socket() for _ in range(3)]
         try:
             for i, one in enumerate(sockets):

@@ -29,7 +29,7 @@ def skip(reason):
 
 def free_ports():
     """The first of two free ports in a row. Tests that run beside this one start at other ports."""
-    for port in range(20000 + os.getpid() % 5000 * 2, 32000, 2):
+    for port in range(28000 + os.getpid() % 2000 * 2, 32700, 2):
         with socket.socket() as first, socket.socket() as second:
             try:
                 first.bind(("127.0.0.1", port))
