@@ -11,7 +11,7 @@ namespace optrush::plain {
 /// and bias may be undefined.
 Tensor norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const NormArgs&);
 /// Rotary position embedding (arXiv:2104.09864). It rotates the two halves against each other, as Hugging
-/// Face's checkpoints require. x (B, H, S, K), cos and sin (B, 1, S, K).
+/// Face's checkpoints require. x (B, H, S, K), cos and sin (B or 1, 1, S, K).
 Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin);
 /// softmax(q k^T scale) v with the whole S x S matrix, and soft-capped scores if a cap is given. Query heads
 /// of one key/value head are stacked along the sequence (grouped-query attention, arXiv:2305.13245), so keys

@@ -88,7 +88,10 @@ RotaryTable rotary_table(const LlamaSpec& spec) {
 }
 
 std::pair<Tensor, Tensor> rotary(const Tensor& positions, const RotaryTable& table, at::ScalarType dtype) {
-  const Tensor angles = positions.to(at::kDouble).unsqueeze(-1) * table.frequencies;
+  // Rows that are one row by expand() get one row of the tables.
+  const bool equal_rows = positions.size(0) > 1 && positions.stride(0) == 0;
+  const Tensor rows = equal_rows ? positions.narrow(0, 0, 1) : positions;
+  const Tensor angles = rows.to(at::kDouble).unsqueeze(-1) * table.frequencies;
   const Tensor both = at::cat({angles, angles}, -1).unsqueeze(1);
   const auto scaled = [&](const Tensor& x) {
     return (table.attention_factor == 1 ? x : x * table.attention_factor).to(dtype);

@@ -12,6 +12,7 @@ struct RotaryTable {
 };
 /// The table with LlamaSpec::rope_scaling applied.
 RotaryTable rotary_table(const LlamaSpec&);
-/// Cosine and sine (B, 1, S, K) of positions (B, S), in `dtype`.
+/// Cosine and sine (B, 1, S, K) of positions (B, S), in `dtype`; (1, 1, S, K) if the rows are one by
+/// expand().
 std::pair<Tensor, Tensor> rotary(const Tensor& positions, const RotaryTable&, at::ScalarType dtype);
 }  // namespace optrush

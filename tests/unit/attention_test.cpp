@@ -1,8 +1,9 @@
 // The plain attention: the forward with its log-sum-exp, the backward over a part of the keys, both combined
-// as a ring does, and packed documents.
+// as a ring does, packed documents, and the rotary tables of its positions.
 #include <gtest/gtest.h>
 
 #include "model/operators.h"
+#include "model/rotary.h"
 #include "support/attention_ring.h"
 
 namespace optrush::testing {
@@ -210,6 +211,19 @@ TEST(PackedDocuments, EqualSeparateDocuments) {
     EXPECT_LT(difference(attention_by_forward_backward(plain::attention_forward_backward(), inputs), alone),
               kExact);
   }
+}
+
+TEST(RotaryTables, OneRowServesEqualRows) {
+  const RotaryTable table = rotary_table({.dim = 16, .n_heads = 2, .rope_theta = 10000});
+  const Tensor once = at::arange(5, at::kLong).expand({3, 5});
+  const Tensor x = at::rand({3, 2, 5, 8});
+  const auto [cos, sin] = rotary(once, table, at::kFloat);
+  const auto [every_cos, every_sin] = rotary(once.contiguous(), table, at::kFloat);
+  EXPECT_EQ(cos.sizes(), (std::vector<int64_t>{1, 1, 5, 8}));
+  EXPECT_EQ(every_cos.sizes(), (std::vector<int64_t>{3, 1, 5, 8}));
+  EXPECT_TRUE(at::equal(plain::rotate(x, cos, sin), plain::rotate(x, every_cos, every_sin)));
+  EXPECT_TRUE(at::equal(cos.expand({3, -1, -1, -1}), every_cos));
+  EXPECT_TRUE(at::equal(sin.expand({3, -1, -1, -1}), every_sin));
 }
 }  // namespace
 }  // namespace optrush::testing

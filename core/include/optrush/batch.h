@@ -27,7 +27,7 @@ struct Batch {
   Tensor positions;  ///< (B, S) int64
   /// (B, S, D) fp32 for a model with activations as input; the three tensors above are then undefined.
   Tensor input;
-  Tensor cos, sin;  ///< (B, 1, S, K) rotary tables of `positions`, from Model::prepare, one per micro-batch
+  Tensor cos, sin;  ///< (B or 1, 1, S, K) rotary tables of `positions`, from Model::prepare, per micro-batch
   Segments segments;
   /// Tensors that plugins add, by name. Tracing and recomputation include them.
   std::map<std::string, Tensor> named;
