@@ -169,7 +169,7 @@ constexpr int64_t kTokens = 4 * 16, kModel = kTokens * 32, kKeys = kTokens * 16,
 
 TEST(ActivationCheckpointing, FullKeepsInputsAndTheLargerOfOneBlockAndTheHead) {
   const std::vector<PluginUse> full = {checkpointing({{"policy", "full"}})};
-  const int64_t input = 4 * kModel, tokens = 8 * kTokens, tables = 2 * 4 * kTokens * 8;
+  const int64_t input = 4 * kModel, tokens = 8 * kTokens, tables = 2 * 4 * 16 * 8;
   for (const int64_t vocabulary : {64, 2048}) {
     const int64_t block = activations({}, 4, vocabulary) - activations({}, 3, vocabulary);
     const int64_t head = activations({}, 4, vocabulary) - 4 * block - tokens - tables;
