@@ -15,6 +15,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from ports import free_ports  # noqa: E402
+
 OPTRUSH = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]) / "bin" / "optrush"
 # A sanitizer would end a crashing process in its own way.
 os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":handle_segv=0"
@@ -100,7 +103,7 @@ def torchrun(folder):
     if not TORCHRUN.exists():
         skip(f"there is no {TORCHRUN}")
     # Another test may use the port after torchrun's own.
-    port = str(28001 + os.getpid() % 2000 * 2)
+    port = str(free_ports(2)[1])
     launcher = (TORCHRUN, "--no-python", "--standalone", "--nproc-per-node=2")
     same_as_here(folder, *launcher, OPTRUSH_CONTROL_PORT=port)
 
@@ -110,7 +113,7 @@ def mpirun(folder):
         skip("there is no mpirun: install openmpi-bin")
     # Tests may run as root and on machines with fewer cores than ranks.
     allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    port = str(28000 + os.getpid() % 2000 * 2)
+    port = str(free_ports(2)[0])
     same_as_here(folder, "mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", MASTER_PORT=port, **allowed)
 
 

@@ -7,9 +7,12 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
+import sys
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from ports import free_ports  # noqa: E402
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "scontrol")
 CONFIGURATION = """
@@ -53,22 +56,6 @@ def search_path():
     return os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 
 
-def free_ports():
-    """Three free ports in a row. Other tests use other ranges of ports."""
-    for first in range(25000 + os.getpid() % 700 * 4, 28000, 4):
-        sockets = [socket.socket() for _ in range(3)]
-        try:
-            for i, one in enumerate(sockets):
-                one.bind(("127.0.0.1", first + i))
-            return [first, first + 1, first + 2]
-        except OSError:
-            continue
-        finally:
-            for one in sockets:
-                one.close()
-    raise NotHere("there are no three free ports in a row")
-
-
 class Cluster:
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -95,7 +82,7 @@ class Cluster:
                 path.chmod(0o755)
             (munge / "key").write_bytes(os.urandom(1024))
             (munge / "key").chmod(0o400)
-            text = CONFIGURATION.format(folder=self.folder, ports=free_ports(), number=os.getpid())
+            text = CONFIGURATION.format(folder=self.folder, ports=free_ports(3), number=os.getpid())
             (self.folder / "slurm.conf").write_text(text)
             self.run("munged", "--force", f"--key-file={munge}/key", f"--socket={munge}/socket",
                      f"--pid-file={munge}/pid", f"--log-file={munge}/log", f"--seed-file={munge}/seed")

@@ -16,6 +16,9 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from ports import free_ports  # noqa: E402
+
 BUILD = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"])
 HERE = pathlib.Path(__file__).resolve().parent
 TORCHRUN = pathlib.Path(sys.prefix) / "bin" / "torchrun"
@@ -25,18 +28,6 @@ MASTER_VARIABLES = ("MASTER_ADDR", "MASTER_PORT")
 def skip(reason):
     print(reason)
     sys.exit(77)
-
-
-def free_ports():
-    """The first of two free ports in a row. Tests that run beside this one start at other ports."""
-    for port in range(28000 + os.getpid() % 2000 * 2, 32700, 2):
-        with socket.socket() as first, socket.socket() as second:
-            try:
-                first.bind(("127.0.0.1", port))
-                second.bind(("127.0.0.1", port + 1))
-                return port
-            except OSError:
-                continue
 
 
 class Job:
@@ -105,7 +96,7 @@ class Job:
             command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
 
-    port = free_ports()
+    port = free_ports(2)[0]
 
 
 def end_of(process, limit=30):
