@@ -10,8 +10,8 @@ time that the process takes in the turn. The last two contain what the host does
 a pair alternates. A round has the mean of its logarithms; each starts new processes, because equal processes differ in
 speed. The interval is a t interval (95 %) over rounds.
 
-The second table has the same differences in milliseconds of a step. In `--size thin` the layers are those of quickstart
-with little work in them, so the difference is the cost of the host's code, which does not depend on the width.
+The second table has the differences in milliseconds per step. `--size thin` has as many layers as quickstart, but they
+are small. There the difference is the cost of the host's code, because this cost does not depend on the width.
 """
 import argparse
 import collections

@@ -91,13 +91,13 @@ def run(options, folder, script, name, turns):
 
 
 def runs_in(report):
-    """The number of measured runs, including those of a search's stages. The gate's short runs do not count."""
+    """The number of measured runs, including the runs of a search's stages. The gate's short runs do not count."""
     ids = [file.parent.name for file in report.glob("**/runs/*/result.json") if "replaced" not in file.parts]
     return sum(name.rsplit("-", 1)[-1][:1] == "r" and name.rsplit("-", 1)[-1][1:].isdigit() for name in ids)
 
 
 def speeds_of(report):
-    """Tokens per second divided by those of the base, round by round, for each combination that trains correctly."""
+    """The speed of each combination that trains correctly, divided by the base's speed, round by round."""
     rows = json.loads((report / "results.json").read_text())["rows"]
     combinations = [row for row in rows if row["group"] == "grid"]
     sound = {row["rung"]: row["vs_base"]["speed"] for row in combinations if row["status"] == "ok"}

@@ -36,7 +36,7 @@ TOP = ["fused_adamw", "flash_attention", "cpu_allocator", "fused_kernels", "fuse
 
 SMALL = {"dim": 512, "n_layers": 8, "n_heads": 8, "n_kv_heads": 4, "ffn_dim": 1376, "vocab_size": 256}
 SIZES = {
-    # The layers of quickstart with little work in them: what the program itself adds is a large share.
+    # As many layers as quickstart, but small ones: the program's own cost is a large share of the step.
     "thin": ({**SMALL, "dim": 32, "n_layers": 4, "n_heads": 4, "n_kv_heads": 2, "ffn_dim": 64},
              {"micro_batch": 1, "seq_len": 16}),
     "quickstart": ({**SMALL, "dim": 256, "n_layers": 4, "ffn_dim": 688}, {"micro_batch": 4, "seq_len": 512}),

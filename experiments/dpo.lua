@@ -2,7 +2,8 @@
 --
 -- Direct preference optimization beside an adapter: each step is a forward of the reference, which is the model without
 -- its adapter, and a forward and a backward of the model, on pairs of answers. Without your own file, the pairs are
--- made from the C++ headers of LibTorch: the second half of a text is preferred to that of another text.
+-- made from the C++ headers of LibTorch. The prompt is the first half of a text. Its second half is the chosen answer,
+-- and the second half of another text is the rejected answer.
 --
 --   ./optrush run experiments/dpo.lua
 --   ./optrush run experiments/dpo.lua --arg data=pairs.jsonl --arg checkpoint=path/to/hf-folder

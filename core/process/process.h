@@ -18,8 +18,8 @@ namespace optrush {
 /// The maximum size of the log of a process in bytes.
 inline constexpr int64_t kLogLimit = 16 << 20;
 
-/// Variables and their values, which override those of this process. If a variable has two values, the later
-/// one counts.
+/// Names and values of variables. Each replaces this process's variable of the same name. If a name occurs
+/// twice, the later value counts.
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
 /// A program to start.
@@ -27,8 +27,8 @@ struct Command {
   std::vector<std::string>
       arguments;  ///< the first is the program: a path, or a name that is searched in PATH
   Environment environment;
-  std::filesystem::path log;     ///< new file for stdout and stderr; "": those of this process
-  std::filesystem::path folder;  ///< its working directory; "": as this process
+  std::filesystem::path log;     ///< new file for stdout and stderr; "": inherited
+  std::filesystem::path folder;  ///< its working directory; "": inherited
   int input = -1;                ///< descriptor of its standard input; -1: /dev/null
   bool helper = false;           ///< a process of this program that is neither a run nor an orphan of a run
 };

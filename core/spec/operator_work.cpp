@@ -1,6 +1,6 @@
 // Bytes: each input is read once and each output is written once. The weights of a norm and the tables of a
-// rotary embedding are too small to count. FLOPs: those of matrix products, and of half of the scores in
-// causal attention. Other operators count one FLOP for each arithmetic operation of their formula.
+// rotary embedding are too small to count. FLOPs are counted for matrix products; causal attention counts
+// half of its scores. Other operators count one FLOP for each arithmetic operation of their formula.
 #include "spec/operator_spec.h"
 
 namespace optrush {

@@ -35,8 +35,8 @@ class Ahead {
     std::vector<Batch> batches = next_.valid() && step_ == step ? next_.get() : data_(step);
     step_ = step + 1;
     Task task([this, step = step_] {
-      const at::DisableRecordFunctionGuard
-          uncounted;  // the count of a step's operators includes every thread
+      // Otherwise the count of a step's operators would include those of this thread.
+      const at::DisableRecordFunctionGuard uncounted;
       const c10::DeviceGuard guard(device_);
       return data_(step);
     });

@@ -118,8 +118,7 @@ ExpertExchange::ExpertExchange(Group& ranks)
           },
           [this](const Tensor& gradient, const Tensor& sizes) {
             started(ranks_, gradient, numbers(sizes[1]), numbers(sizes[0]), under_way_);
-            // A placeholder: the backward of start_ returns the gradient that arrives, which has another
-            // size.
+            // Its values are not read: the backward of start_ returns the gradient that arrives.
             return gradient;
           })) {}
 
