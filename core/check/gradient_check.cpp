@@ -1,4 +1,4 @@
-#include "check/checks.h"
+#include "check/run_case.h"
 
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <set>
 #include <utility>
 

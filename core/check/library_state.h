@@ -18,4 +18,17 @@ class LibraryState {
   bool flash_, efficient_, cudnn_, math_;
   std::vector<int64_t> order_;  ///< order in which attention kernels are tried
 };
+
+/// Notices whether anything draws from a generator of LibTorch while it lives, on any thread.
+class DrawObserver {
+ public:
+  DrawObserver();
+  ~DrawObserver();
+  DrawObserver(const DrawObserver&) = delete;
+  DrawObserver& operator=(const DrawObserver&) = delete;
+  bool drew() const;
+
+ private:
+  unsigned long handle_;
+};
 }  // namespace optrush

@@ -1,4 +1,4 @@
-#include "check/checks.h"
+#include "check/run_case.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>

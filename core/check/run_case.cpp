@@ -8,7 +8,6 @@
 #include <string>
 
 #include "check/cases.h"
-#include "check/checks.h"
 #include "check/library_state.h"
 #include "check/opening.h"
 #include "optrush/error.h"

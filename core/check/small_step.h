@@ -1,7 +1,5 @@
 #pragma once
 #include <memory>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "check/opening.h"

@@ -4,12 +4,9 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
-#include <limits>
 
-#include "check/draws.h"
+#include "base/number_text.h"
 #include "check/library_state.h"
 #include "check/opening.h"
 #include "data/batches.h"
@@ -105,12 +102,6 @@ Tolerance tolerance_for(Effect effect) {
   }
 }
 
-std::string shown(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1e", value);
-  return text.data();
-}
-
 /// Returns the worst relative difference; throws an Error if it is too large.
 double compare_curve(const std::string& what, const std::vector<double>& got,
                      const std::vector<double>& expected, double first, double later) {
@@ -126,8 +117,8 @@ double compare_curve(const std::string& what, const std::vector<double>& got,
     if (difference <= tolerance) continue;
     throw Error(ErrorCode::wrong_result, what + " of step " + std::to_string(i) + " is " +
                                              Json(got[i]).dump() + ", but the reference has " +
-                                             Json(expected[i]).dump() + ": " + shown(difference) +
-                                             " difference, " + shown(tolerance) + " allowed");
+                                             Json(expected[i]).dump() + ": " + scientific(difference) +
+                                             " difference, " + scientific(tolerance) + " allowed");
   }
   return worst;
 }
@@ -146,9 +137,9 @@ double compare_gradients(const std::map<std::string, Tensor>& got,
     const double scale = std::max(other->second.norm().item<double>(), 1e-3 * std::sqrt(total));
     if (apart > 0) worst = std::max(worst, apart / scale);
     if (apart == 0 || apart <= tolerance * scale) continue;
-    throw Error(ErrorCode::wrong_result, "the gradient of " + name + " is " + shown(apart / scale) +
-                                             " of its norm away from the reference, " + shown(tolerance) +
-                                             " allowed");
+    throw Error(ErrorCode::wrong_result, "the gradient of " + name + " is " + scientific(apart / scale) +
+                                             " of its norm away from the reference, " +
+                                             scientific(tolerance) + " allowed");
   }
   return worst;
 }
@@ -160,8 +151,8 @@ std::string compare(const TrainingCurve& got, const TrainingCurve& expected, con
   const double norms =
       compare_curve("the gradient norm", got.norms, expected.norms, tolerance.norm, tolerance.later_norm);
   const double gradients = compare_gradients(got.gradients, expected.gradients, tolerance.gradient);
-  return "differences from the reference: losses " + shown(losses) + ", gradient norms " + shown(norms) +
-         ", gradients " + shown(gradients);
+  return "differences from the reference: losses " + scientific(losses) + ", gradient norms " +
+         scientific(norms) + ", gradients " + scientific(gradients);
 }
 
 bool agree(const TrainingCurve& a, const TrainingCurve& b, const Tolerance& tolerance) {

@@ -1,4 +1,4 @@
-#include "check/checks.h"
+#include "check/run_case.h"
 
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
@@ -10,7 +10,7 @@
 #include <set>
 
 #include "base/suggest.h"
-#include "check/draws.h"
+#include "check/library_state.h"
 #include "check/small_step.h"
 #include "optrush/scopes.h"
 
