@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -7,6 +6,7 @@
 #include "cli/check_table.h"
 #include "cli/commands.h"
 #include "cli/interrupted.h"
+#include "cli/option_parts.h"
 #include "experiment/until.h"
 #include "launch/run/check_run.h"
 #include "machine/installation.h"
@@ -66,19 +66,12 @@ int check_plugins(const CheckOptions& options) {
 void add_check_command(CLI::App& app, int& code) {
   auto options = std::make_shared<CheckOptions>();
   auto* command = app.add_subcommand("check", "test every plugin on this machine, alone and with the others");
-  const auto repeated = [&](const char* name, std::vector<std::string>& values, const char* description,
-                            const char* type) {
-    return command->add_option(name, values, description)->take_all()->expected(1)->type_name(type);
-  };
   command->add_option("--device", options->device, "auto, cpu or cuda");
-  repeated("--plugin", options->plugins, "run only cases with this plugin; may be repeated",
-           "NAME[:KEY=VALUE,...]");
-  repeated("--kind", options->kinds,
-           "run only cases of this kind: alone, gradient, types, resume, compiled or pair; may be repeated",
-           "KIND");
-  repeated("--plugin-path", options->plugin_path, "search this folder for plugins first; may be repeated",
-           "FOLDER")
-      ->check(CLI::ExistingDirectory);
+  add_repeated(*command, "--plugin", options->plugins, "NAME[:KEY=VALUE,...]",
+               "run only cases with this plugin");
+  add_repeated(*command, "--kind", options->kinds, "KIND",
+               "run only cases of this kind: alone, gradient, types, resume, compiled or pair");
+  add_plugin_path(*command, options->plugin_path);
   command
       ->add_option("--for", options->for_time,
                    "stop after this time, for example 8m; the most informative cases run first")

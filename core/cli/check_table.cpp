@@ -9,8 +9,7 @@
 #include "base/text.h"
 #include "build_info.h"
 #include "machine/stand_in.h"
-#include "optrush/error.h"
-#include "report/writers/text_table.h"
+#include "report/writers/writers.h"
 
 namespace optrush {
 namespace {
@@ -21,7 +20,7 @@ constexpr std::array kStatuses = {CaseStatus::ok, CaseStatus::refused, CaseStatu
 using Counts = std::map<CaseStatus, size_t>;
 
 /// For example "12 ok" or "10 ok, 2 refused".
-std::string shown(const Counts& counts) {
+std::string counts_text(const Counts& counts) {
   std::vector<std::string> parts;
   for (const CaseStatus status : kStatuses)
     if (const auto found = counts.find(status); found != counts.end())
@@ -48,7 +47,7 @@ Table by_plugin(const std::vector<CheckedCase>& cases, bool compared) {
       statuses[plugin].insert(each.status());
     }
   }
-  Table table{{{"plugin"}, {"verdict"}}, {}};
+  Table table({"plugin", "verdict"});
   for (const std::string& kind : kKinds)
     if (kinds.contains(kind)) table.columns.push_back({kind});
   for (const auto& [plugin, by_kind] : counts) {
@@ -56,7 +55,7 @@ Table by_plugin(const std::vector<CheckedCase>& cases, bool compared) {
     for (const std::string& kind : kKinds) {
       if (!kinds.contains(kind)) continue;
       const auto found = by_kind.find(kind);
-      row.push_back(found == by_kind.end() ? "-" : shown(found->second));
+      row.push_back(found == by_kind.end() ? "-" : counts_text(found->second));
     }
     table.rows.push_back(std::move(row));
   }
@@ -112,7 +111,7 @@ std::string check_table(const CheckOutcome& outcome) {
     text += "\ncan't be used: " + file.at("file").get<std::string>() + "\n" +
             indented(file.at("reason"), "      ") + "\n";
   text += "\n" + std::to_string(outcome.cases.size()) + " cases on " + outcome.machine + ": " +
-          shown(counts_of(outcome.cases)) + ", in " + clock_time(outcome.seconds);
+          counts_text(counts_of(outcome.cases)) + ", in " + clock_time(outcome.seconds);
   text += "; each trained on 1 rank";
   if (outcome.resumed > 0) text += "; " + std::to_string(outcome.resumed) + " of them reused";
   return text + "\n";

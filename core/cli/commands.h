@@ -1,4 +1,8 @@
 #pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
 #include "optrush/error.h"
 
 namespace CLI {
@@ -6,6 +10,8 @@ class App;
 }
 
 namespace optrush {
+struct Installation;
+
 // Each function adds a subcommand, which runs while the command line is parsed and stores the exit code in
 // `code`. Errors are thrown.
 void add_run_command(CLI::App&, int& code);
@@ -21,6 +27,11 @@ void add_stubs_command(CLI::App&, int& code);
 void add_tokenize_command(CLI::App&, int& code);
 /// worker, forward and doctor: replace this process by optrush-worker.
 void add_worker_commands(CLI::App&, int& code);
+
+/// Replaces this process by the program `words[0]`. Throws an Error with this remedy if it can't be started.
+[[noreturn]] void become(std::vector<std::string> words, const std::string& cure);
+/// The script for an argument of `run`: "@quickstart" or a path. A UsageError names the nearest experiment.
+std::filesystem::path script_named(const std::string& argument, const Installation&);
 
 inline constexpr int kOk = 0, kSomethingFailed = 1, kBadUsage = 2;
 /// The exit code for an exception: 128 and the signal of an Interrupted, wrong usage, or failure.

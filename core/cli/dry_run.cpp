@@ -12,6 +12,7 @@
 #include "launch/schedule/needs.h"
 #include "launch/schedule/planner.h"
 #include "launch/schedule/schedule.h"
+#include "report/analysis/measured_row.h"
 #include "report/numbers/format.h"
 #include "report/sections/cost_section.h"
 #include "report/sections/spec_text.h"
@@ -133,8 +134,8 @@ std::string gpu_text(const Json& dry) {
   return "planned for: " + plain_text(gpu.at("name")) + ", " + bytes(gpu.at("memory_bytes")) + " (" +
          plain_text(gpu.at("sm")) + ")\n";
 }
-}  // namespace
 
+/// An expanded and planned experiment as JSON.
 Json dry_run(const Expanded& expanded, const RunRequest& request) {
   const Experiment& experiment = expanded.experiment;
   auto variants = expanded.variants;
@@ -147,21 +148,20 @@ Json dry_run(const Expanded& expanded, const RunRequest& request) {
                {*request.workers, {.timeout_s = request.plan_timeout_s}, request.as_gpu}, interrupts,
                [](const Variant&) {});
   if (!without_plan) throw Interrupted(interrupts.signal(), "nothing was run");
+  const auto fails = [&](int64_t variant, Status status, const std::string& reason, ErrorCode code) {
+    failures.push_back({{"variant", variant},
+                        {"status", to_string(status)},
+                        {"reason", reason},
+                        {"code", to_string(code)},
+                        {"where", variants.at(static_cast<size_t>(variant)).where}});
+  };
   for (const NoPlan& each : *without_plan)
-    failures.push_back({{"variant", each.variant},
-                        {"status", to_string(each.failure.status)},
-                        {"reason", each.failure.reason},
-                        {"code", to_string(code_of(each.failure))},
-                        {"where", variants.at(static_cast<size_t>(each.variant)).where}});
+    fails(each.variant, each.failure.status, each.failure.reason, code_of(each.failure));
   Needs needs(interrupts);
   for (const auto& variant : variants)
     if (variant.external && variant.has_own_runs() && schedule.wanted(variant))
       if (const auto missing = needs.missing(*variant.external); !missing.empty())
-        failures.push_back({{"variant", variant.index},
-                            {"status", to_string(Status::skipped)},
-                            {"reason", reason_of(missing)},
-                            {"code", to_string(ErrorCode::missing_requirement)},
-                            {"where", variant.where}});
+        fails(variant.index, Status::skipped, reason_of(missing), ErrorCode::missing_requirement);
   for (const auto& variant : variants) listed.push_back(to_json(variant));
   const auto jobs = schedule.all(plans);
   for (const auto& job : jobs) runs.push_back(job.id);
@@ -182,6 +182,7 @@ Json dry_run(const Expanded& expanded, const RunRequest& request) {
           {"runs", runs}};
 }
 
+/// The same as text.
 std::string dry_run_text(const Json& dry) {
   const Json& experiment = dry.at("experiment");
   std::string text = plain_text(experiment.at("name")) + ": " +
@@ -237,6 +238,7 @@ std::string planned_costs(const Json& dry) {
   for (const auto& remark : cost_remarks(lines)) text += "- " + remark + "\n";
   return text;
 }
+}  // namespace
 
 DryRunHost::DryRunHost(RunRequest request, Overrides overrides, DryRunForm form)
     : AskingHost(request, overrides.label.value_or("")),

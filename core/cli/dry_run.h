@@ -1,6 +1,5 @@
 #pragma once
 #include <filesystem>
-#include <vector>
 
 #include "cli/asking_host.h"
 #include "cli/overrides.h"
@@ -34,9 +33,4 @@ class DryRunHost : public AskingHost {
   Json experiments_ = Json::array();
   bool all_ok_ = true;
 };
-
-/// An expanded and planned experiment as JSON.
-Json dry_run(const Expanded&, const RunRequest&);
-/// The same as text.
-std::string dry_run_text(const Json&);
 }  // namespace optrush

@@ -1,22 +1,35 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
+#include "base/suggest.h"
 #include "cli/commands.h"
-#include "cli/shipped_experiments.h"
-#include "report/writers/text_table.h"
+#include "machine/installation.h"
+#include "report/writers/writers.h"
 #include "script/host.h"
 
 namespace optrush {
+namespace fs = std::filesystem;
 namespace {
+/// The names of the shipped experiments: NAME.lua in Installation::experiments, run as `optrush run @NAME`.
+std::vector<std::string> shipped_experiments(const Installation& here) {
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(here.experiments, none))
+    if (entry.path().extension() == ".lua") names.push_back(entry.path().stem());
+  std::ranges::sort(names);
+  return names;
+}
+
 /// Records what a script asks for. Runs nothing.
 class QuestionHost : public ScriptHost {
  public:
-  std::filesystem::path run(const Experiment& experiment) override {
+  fs::path run(const Experiment& experiment) override {
     questions_.push_back(experiment.question);
     return {};
   }
-  void report(const std::filesystem::path&) override {}
+  void report(const fs::path&) override {}
   const std::vector<std::string>& questions() const { return questions_; }
 
  private:
@@ -25,7 +38,7 @@ class QuestionHost : public ScriptHost {
 
 /// {"questions", "problem"} of a script for `device`; "problem" is the reason why it can't be read, with the
 /// "code" of the error.
-Json asked_by(const std::filesystem::path& script, const Installation& here, const std::string& device) {
+Json asked_by(const fs::path& script, const Installation& here, const std::string& device) {
   QuestionHost host;
   Json asked = {{"problem", ""}};
   try {
@@ -52,7 +65,7 @@ Json listed(const Installation& here) {
 }
 
 std::string page(const Json& list) {
-  Table table{{{"experiment"}, {"question"}}, {}};
+  Table table({"experiment", "question"});
   for (const Json& experiment : list) {
     std::string text;
     for (const std::string question : experiment.at("questions"))
@@ -64,6 +77,18 @@ std::string page(const Json& list) {
          "optrush experiments --json prints its path\n";
 }
 }  // namespace
+
+fs::path script_named(const std::string& argument, const Installation& here) {
+  if (!argument.starts_with('@')) return argument;
+  const std::string name = argument.substr(1);
+  const auto names = shipped_experiments(here);
+  if (std::ranges::find(names, name) == names.end())
+    throw UsageError(ErrorCode::unknown_name, "there is no shipped experiment '" + name + "'",
+                     names.empty()
+                         ? "'" + here.experiments.string() + "' has no experiments; install the program again"
+                         : did_you_mean(name, names));
+  return here.experiments / (name + ".lua");
+}
 
 void add_experiments_command(CLI::App& app, int& code) {
   auto json = std::make_shared<bool>(false);

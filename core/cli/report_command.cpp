@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/number_checks.h"
+#include "cli/option_parts.h"
 #include "report/report.h"
 #include "report/writers/tracking.h"
 

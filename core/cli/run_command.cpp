@@ -8,9 +8,8 @@
 #include "cli/commands.h"
 #include "cli/dry_run.h"
 #include "cli/interrupted.h"
-#include "cli/number_checks.h"
+#include "cli/option_parts.h"
 #include "cli/run_host.h"
-#include "cli/shipped_experiments.h"
 #include "launch/ranks/followers.h"
 #include "launch/run/follow.h"
 #include "machine/environment_seconds.h"
@@ -178,26 +177,14 @@ void add_run_command(CLI::App& app, int& code) {
                    "its memory: 80 (a card sold as 80 GB), 79.1 (GiB), 80GB")
       ->type_name("GPU");
   command->add_option("--preset", options->preset, "preset of the experiment, if the script has presets");
-  command->add_option("--arg", options->arguments, "argument for rush.arg in the script; may be repeated")
-      ->take_all()
-      ->expected(1)
-      ->type_name("NAME=VALUE");
+  add_repeated(*command, "--arg", options->arguments, "NAME=VALUE", "argument for rush.arg in the script");
   command->add_flag("--json", options->json, "with --dry-run: print JSON");
   command->add_flag("--costs", options->costs,
                     "with --dry-run: print launches, host waits, casts, bytes and FLOPs of each rung's step");
-  command
-      ->add_option("--set", options->overrides.set,
-                   "override a setting: train.steps=20 or PLUGIN.OPTION=4; may be repeated")
-      ->take_all()
-      ->expected(1)
-      ->type_name("KEY=VALUE");
-  command
-      ->add_option(
-          "--only", options->only,
-          "run only the base and this rung, or all rungs that match a pattern ('fused*'); may be repeated")
-      ->take_all()
-      ->expected(1)
-      ->type_name("RUNG");
+  add_repeated(*command, "--set", options->overrides.set, "KEY=VALUE",
+               "override a setting: train.steps=20 or PLUGIN.OPTION=4");
+  add_repeated(*command, "--only", options->only, "RUNG",
+               "run only the base and this rung, or all rungs that match a pattern ('fused*')");
   command->add_flag("--skip-missing", options->skip_missing,
                     "skip rungs that need a missing program, library or Python package");
   command
@@ -238,13 +225,7 @@ void add_run_command(CLI::App& app, int& code) {
       ->add_option("--out", options->out,
                    "folder for reports; default: reports/ of the script's project, or ./reports")
       ->type_name("FOLDER");
-  command
-      ->add_option("--plugin-path", options->plugin_path,
-                   "search this folder for plugins first; may be repeated")
-      ->check(CLI::ExistingDirectory)
-      ->take_all()
-      ->expected(1)
-      ->type_name("FOLDER");
+  add_plugin_path(*command, options->plugin_path);
   command->add_option("--device", options->overrides.device, "auto, cpu or cuda");
   command->add_option("--threads", options->overrides.threads, "CPU threads; 0: every core");
   command->add_flag("--verbose", options->verbose, "log the started processes and their reasons to stderr");

@@ -4,7 +4,6 @@
 #include <iostream>
 
 #include "base/log.h"
-#include "base/suggest.h"
 #include "base/text.h"
 #include "cli/interrupted.h"
 #include "launch/folder.h"

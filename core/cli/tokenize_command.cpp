@@ -1,9 +1,8 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "cli/become.h"
 #include "cli/commands.h"
-#include "cli/number_checks.h"
+#include "cli/option_parts.h"
 #include "machine/installation.h"
 #include "optrush/machine.h"
 
@@ -62,24 +61,16 @@ void add_tokenize_command(CLI::App& app, int&) {
       ->add_option("--turns", asked->turns,
                    "assistant turns that the loss covers: all, last, or each in a separate conversation")
       ->check(CLI::IsMember({"all", "last", "each"}));
-  command
-      ->add_option("--template-arg", asked->template_arguments,
-                   "argument of the chat template, for example enable_thinking=false; may be repeated")
-      ->take_all()
-      ->expected(1)
-      ->type_name("NAME=VALUE");
+  add_repeated(*command, "--template-arg", asked->template_arguments, "NAME=VALUE",
+               "argument of the chat template, for example enable_thinking=false");
   command->add_option("--chat-template", asked->chat_template, "file with a different chat template (Jinja)")
       ->check(CLI::ExistingFile);
   command->add_option("--date", asked->date, "date for templates that write today's date")
       ->type_name("YYYY-MM-DD");
   command->add_flag("--allow-lost", asked->allow_lost,
                     "accept that the chat template drops parts of untrained messages");
-  command
-      ->add_option("--extension", asked->extensions,
-                   "in a folder, read only files with this extension; may be repeated")
-      ->take_all()
-      ->expected(1)
-      ->type_name(".EXT");
+  add_repeated(*command, "--extension", asked->extensions, ".EXT",
+               "in a folder, read only files with this extension");
   command
       ->add_option("--pairs-of-texts", asked->pairs_of_texts,
                    "from a folder, make pairs for rush.preferences, with this many tokens of each text")

@@ -1,11 +1,12 @@
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
-#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <iostream>
-#include <vector>
 
 #include "base/files.h"
 #include "base/temporary_folder.h"
-#include "cli/become.h"
 #include "cli/commands.h"
 #include "cli/interrupted.h"
 #include "launch/ranks/launcher.h"
@@ -18,6 +19,14 @@
 
 namespace optrush {
 namespace fs = std::filesystem;
+
+void become(std::vector<std::string> words, const std::string& cure) {
+  std::vector<char*> pointers;
+  for (auto& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  execv(words.front().c_str(), pointers.data());
+  throw Error(ErrorCode::file_access, "cannot start '" + words.front() + "': " + std::strerror(errno), cure);
+}
 
 namespace {
 [[noreturn]] void become_worker(std::vector<std::string> arguments) {

@@ -103,30 +103,21 @@ typename Fields<T>::Field run_spec(RunSpec T::*member, OptionSchema schema) {
           [=](const T& object) { return to_json(object.*member); }};
 }
 
-/// A field that may be missing, as in older reports.
-template <class T>
-typename Fields<T>::Field external() {
-  return {{.name = "external",
-           .type = "object",
-           .doc = "program that runs instead of the worker",
-           .fallback = Json::object()},
-          [](T& object, const Json& json, const std::string&, const std::string& where) {
-            if (!json.empty()) object.external = external_from_json(json, where);
+/// A part that may be missing, as in older reports.
+template <class T, class M>
+typename Fields<T>::Field part(std::optional<M> T::*member, M (*from_json)(const Json&, const std::string&),
+                               OptionSchema schema) {
+  schema.type = "object";
+  schema.fallback = Json::object();
+  return {schema,
+          [=](T& object, const Json& json, const std::string&, const std::string& where) {
+            if (!json.empty()) object.*member = from_json(json, where);
           },
-          [](const T& object) { return object.external ? to_json(*object.external) : Json::object(); }};
+          [=](const T& object) { return object.*member ? to_json(*(object.*member)) : Json::object(); }};
 }
 
-template <class T>
-typename Fields<T>::Field expect() {
-  return {{.name = "expect",
-           .type = "object",
-           .doc = "published figures for this change",
-           .fallback = Json::object()},
-          [](T& object, const Json& json, const std::string&, const std::string& where) {
-            if (!json.empty()) object.expect = published_from_json(json, where);
-          },
-          [](const T& object) { return object.expect ? to_json(*object.expect) : Json::object(); }};
-}
+const OptionSchema kExternal = {.name = "external", .doc = "program that runs instead of the worker"};
+const OptionSchema kExpect = {.name = "expect", .doc = "published figures for this change"};
 
 const Fields<Rung>& rung_fields() {
   using T = Rung;
@@ -140,8 +131,8 @@ const Fields<Rung>& rung_fields() {
           .optional(&T::without, {.name = "without", .doc = "plugins that the rung removes"})
           .optional(&T::over, {.name = "over", .doc = "rung of the ladder below this one"})
           .optional(&T::where, {.name = "where", .doc = "script:line"})
-          .custom(external<T>())
-          .custom(expect<T>());
+          .custom(part(&T::external, external_from_json, kExternal))
+          .custom(part(&T::expect, published_from_json, kExpect));
   return fields;
 }
 
@@ -188,19 +179,6 @@ const Fields<Part>& part_fields() {
   return fields;
 }
 
-Fields<Experiment>::Field until() {
-  return {{.name = "until",
-           .type = "object",
-           .doc = "precision and time limit that replace a number of rounds",
-           .fallback = Json::object()},
-          [](Experiment& experiment, const Json& json, const std::string&, const std::string& where) {
-            if (!json.empty()) experiment.until = until_from_json(json, where);
-          },
-          [](const Experiment& experiment) {
-            return experiment.until ? to_json(*experiment.until) : Json::object();
-          }};
-}
-
 Part part_from_json(const Json& json, const std::string& where) {
   return part_fields().read(json, "part", where);
 }
@@ -219,7 +197,8 @@ const Fields<Experiment>& experiment_fields() {
           .optional(&T::base_name, {.name = "base_name", .doc = "name of rung 0"})
           .custom(list_of(&T::parts, part_from_json, {.name = "parts", .doc = "ladders, ablations, grids"}))
           .optional(&T::rounds, {.name = "rounds", .doc = "number of runs of each rung", .min = 1})
-          .custom(until())
+          .custom(part(&T::until, until_from_json,
+                       {.name = "until", .doc = "precision and time limit that replace a number of rounds"}))
           .optional(&T::interleave, {.name = "interleave",
                                      .doc = "whether the runs of a round are interleaved step by step",
                                      .choices = {"auto", "on", "off"}})
@@ -260,8 +239,8 @@ const Fields<Variant>& variant_fields() {
                     {.name = "passed_over", .doc = "rungs below that are invalid and skipped"})
           .optional(&T::same_as,
                     {.name = "same_as", .doc = "earlier variant with identical runs; -1: none", .min = -1})
-          .custom(external<T>())
-          .custom(expect<T>());
+          .custom(part(&T::external, external_from_json, kExternal))
+          .custom(part(&T::expect, published_from_json, kExpect));
   return fields;
 }
 }  // namespace

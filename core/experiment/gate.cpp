@@ -7,6 +7,8 @@
 #include <limits>
 #include <numeric>
 
+#include "base/number_text.h"
+
 namespace optrush {
 namespace {
 /// The tolerances of an effect by arithmetic.
@@ -77,13 +79,11 @@ constexpr double kLaterTolerance = 0.05;
 /// constant loss exceeds this after 12 steps (6 degrees of freedom) once in 280 times.
 constexpr double kRiseInStandardErrors = 4;
 
-template <class... How>
-std::string number(double value, How... how) {
+std::string three_digits(double value) {
   std::array<char, 32> text{};
-  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value, how...).ptr};
+  return {text.data(),
+          std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, 3).ptr};
 }
-std::string scientific(double value) { return number(value, std::chars_format::scientific, 1); }
-std::string three_digits(double value) { return number(value, std::chars_format::general, 3); }
 
 /// The step at which two curves differ most.
 struct Worst {
@@ -170,7 +170,7 @@ std::string norms_text(const Worst& worst, double tolerance) {
   const std::string at = "the gradient norm of step " + std::to_string(worst.step) + " is ";
   constexpr double kFactor = 0.05;  // from here on, the message states a factor instead of a difference
   if (worst.difference < kFactor)
-    return at + number(worst.subject) + " and that of the reference " + number(worst.reference) +
+    return at + exact_number(worst.subject) + " and that of the reference " + exact_number(worst.reference) +
            ", a difference of " + scientific(worst.difference) + "; " + allowed_text(tolerance);
   return at + three_digits(worst.subject) + ", " + three_digits(worst.subject / worst.reference) +
          " times the reference's " + three_digits(worst.reference) + "; a difference of " +

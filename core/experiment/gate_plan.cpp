@@ -6,7 +6,6 @@
 #include "base/suggest.h"
 #include "base/text.h"
 #include "experiment/gate.h"
-#include "optrush/error.h"
 #include "spec/spec_json.h"
 
 namespace optrush {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/suggest.h"
 #include "optrush/error.h"
 #include "spec/spec_fields.h"
 #include "spec/value.h"

@@ -11,7 +11,6 @@
 #include "report/sections/document.h"
 #include "report/writers/render.h"
 #include "report/writers/summary.h"
-#include "report/writers/text_table.h"
 #include "report/writers/writers.h"
 
 namespace optrush {

@@ -8,7 +8,6 @@
 #include "base/files.h"
 #include "base/json_cursor.h"
 #include "optrush/error.h"
-#include "results/complete_step.h"
 
 namespace optrush {
 namespace {

@@ -3,15 +3,14 @@
 #include <limits>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "experiment/gate.h"
 #include "experiment/plan.h"
 #include "optrush/json.h"
-#include "results/rank_result.h"
 #include "results/status.h"
+#include "spec/record.h"
 
 namespace optrush {
 /// Seconds of each phase in the order of a step; none: the phase can't be measured separately.
@@ -86,6 +85,29 @@ struct BestState {
   double loss = 0;
 };
 
+/// The result of one rank of a run with several ranks. Seconds are medians over the timed steps; sent bytes
+/// are per step.
+struct RankResult {
+  int64_t rank = 0;
+  std::string host, device;
+  std::optional<double> step_seconds;     ///< of the whole step
+  std::optional<double> busy_seconds;     ///< without exposed communication
+  std::optional<double> exposed_seconds;  ///< communication that is not overlapped with computation
+  std::optional<double> peak_allocated, peak_reserved, process;  ///< bytes, as in Memory
+  std::optional<double> parts;                                   ///< the total of Memory::parts
+  std::optional<double> sent_bytes;
+};
+
+/// Cost per step of one kind of collective on rank 0, over one dimension of the mesh.
+struct Collective {
+  std::string name, group;
+  int64_t ranks = 1;
+  std::optional<double> calls;
+  std::optional<double> bytes;         ///< size of the tensors
+  std::optional<double> sent_bytes;    ///< sent by this rank
+  std::optional<double> theory_bytes;  ///< sent by an optimal algorithm
+};
+
 /// The result of one run (docs/schema/run_result.schema.json).
 struct RunResult {
   Status status = Status::ok;
@@ -139,10 +161,15 @@ struct RunResult {
   std::optional<double> padding() const;
 };
 
+const Record<RankResult>& record_of(const RankResult*);
+const Record<Collective>& record_of(const Collective*);
 const Record<StepResult>& record_of(const StepResult*);
 const Record<ValidationPoint>& record_of(const ValidationPoint*);
 const Record<SavedPoint>& record_of(const SavedPoint*);
 
+/// Sets fields that a stored step leaves out because they follow from others: a program without padding need
+/// not count positions. Throws an Error if the counts are impossible.
+void complete(StepResult&);
 /// Reads strictly: unknown keys, missing ones and wrong types are Errors with `where`.
 RunResult run_result_from_json(const Json&, const std::string& where);
 Json to_json(const RunResult&);

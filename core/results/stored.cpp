@@ -111,11 +111,6 @@ void load_plans(const fs::path& file, const Sums& sums, Stored& stored) {
     stored.plans[i] = optional_plan_from_json(plans[i], file.string());
 }
 
-void load_noise(const fs::path& file, Stored& stored) {
-  for (const Json& line : read_json_lines(file))
-    stored.noise.push_back(noise_line_from_json(line, file.string()));
-}
-
 /// Reads results with several threads, because reading takes most of the time of a report of long runs. Each
 /// thread holds one text at a time. It takes neighbours, which share a variant and so most of their specs.
 std::vector<StoredRun> load_all(const std::vector<fs::path>& folders, const Sums& sums, const Plans& plans,
@@ -331,7 +326,7 @@ Stored load_results(const fs::path& file, ResultParts keep) {
       throw Error(ErrorCode::invalid_file, "run '" + stored.runs.back().id + "' belongs to no variant", {},
                   where);
   }
-  for (const Json& probe : list("probes")) stored.noise.push_back(noise_line_from_json(probe, where));
+  for (const Json& probe : list("probes")) stored.probes.push_back(noise_line_from_json(probe, where));
   stored.tried = tried_from_json(part("tried"), where);
   return stored;
 }
@@ -361,7 +356,9 @@ Stored load_report(const fs::path& folder, const ResultParts& keep) {
     context_from_json(stored.context, context.string());  // throws if the context is invalid
   }
   load_runs(sums, stored, keep);
-  load_noise(folder / "noise.jsonl", stored);
+  const fs::path noise = folder / "noise.jsonl";
+  for (const Json& line : read_json_lines(noise))
+    stored.probes.push_back(noise_line_from_json(line, noise.string()));
   if (const fs::path tried = folder / "tried.json"; is_there(tried))
     stored.tried = tried_from_json(sums.read(tried), tried.string());
   return stored;

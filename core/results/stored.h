@@ -35,8 +35,11 @@ struct Stored {
   Plans plans;
   Json context = Json::object();
   std::vector<StoredRun> runs;      ///< in order of ids
-  std::vector<NoiseLine> noise;     ///< one per noise probe
+  std::vector<NoiseLine> probes;    ///< probes of the machine's noise
   std::optional<Tried> tried = {};  ///< none: there was no search
+
+  const Variant& variant(int64_t index) const { return variants[static_cast<size_t>(index)]; }
+  const std::optional<Plan>& plan(int64_t variant) const { return plans[static_cast<size_t>(variant)]; }
 };
 
 /// Reads a report's folder, or only its results.json if there is no experiment.json. Reading is strict: an

@@ -31,7 +31,6 @@ struct Trial {
   std::string said;               ///< text for readers: "1.21x [1.18, 1.24], faster"
   double speed = 0;               ///< tokens/s relative to the reference
   bool faster = false;            ///< it can be claimed to be faster
-  bool undecided = false;         ///< there are enough rounds, but it may be faster or slower
   bool too_short = false;         ///< the time ended before there were enough rounds
   size_t rounds = 0;              ///< number of rounds with the reference
   bool reference_failed = false;  ///< the reference does not train correctly, so nothing is known

@@ -1,7 +1,5 @@
 #include "search/search_experiment.h"
 
-#include "base/files.h"
-#include "base/suggest.h"
 #include "experiment/spec_difference.h"
 #include "launch/folder.h"
 #include "launch/journal.h"

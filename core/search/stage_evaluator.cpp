@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/suggest.h"
 #include "base/text.h"
 #include "experiment/spec_difference.h"
 #include "experiment/stack.h"
@@ -34,7 +33,6 @@ Trial trial_of(const Row& row) {
                   (row.previous.speed->claim() ? ", " + std::string(to_string(verdict.outcome)) : ""),
           .speed = row.previous.speed->value,
           .faster = verdict.outcome == Outcome::faster,
-          .undecided = verdict.outcome == Outcome::undecided,
           .too_short = verdict.outcome == Outcome::too_few,
           .rounds = row.previous.speed->rounds};
 }

@@ -2,7 +2,7 @@
 #include "distributed/groups.h"
 #include "measure/energy.h"
 #include "measure/memory.h"
-#include "results/rank_result.h"
+#include "results/run_result.h"
 #include "train/counters.h"
 #include "train/session.h"
 

@@ -134,7 +134,9 @@ TEST(Escaping, NoNameEndsAScriptOrATable) {
                     .warnings = {nasty_text(random)}};
   for (int i = 0; i < 50; ++i) {
     Section section{.title = nasty_text(random)};
-    section.table = Table{{{nasty_text(random)}}, {{nasty_text(random)}}};
+    Table& table = section.table.emplace(Table({}));
+    table.columns.push_back({nasty_text(random)});
+    table.rows.push_back({nasty_text(random)});
     document.sections.push_back(section);
   }
   const std::string page = html(document, {"speed"});

@@ -17,7 +17,6 @@
 #include "report/report.h"
 #include "report/writers/charts.h"
 #include "report/writers/summary.h"
-#include "report/writers/text_table.h"
 #include "report/writers/writers.h"
 #include "report_fixture.h"
 #include "support/folders.h"

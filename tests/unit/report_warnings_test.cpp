@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "report/analysis/analysis.h"
-#include "report/analysis/disturbed_round.h"
+#include "report/analysis/noise.h"
 #include "report/sections/document.h"
 #include "report_fixture.h"
 

@@ -78,7 +78,7 @@ TEST(Quantities, NamesAreUniqueInEachPlace) {
     for (const Quantity& q : quantities()) {
       const bool number = q.value != nullptr || q.of_run != nullptr;
       EXPECT_NE(number, q.word != nullptr) << q.csv << q.grid;
-      EXPECT_TRUE(*q.run == '\0' || q.of_run != nullptr) << q.run;
+      EXPECT_TRUE(q.run.empty() || q.of_run != nullptr) << q.run;
       const std::string name = q.*place;
       EXPECT_TRUE(name.empty() || names.insert(name).second) << name;
     }

@@ -5,8 +5,6 @@
 
 #include "base/suggest.h"
 #include "report/numbers/format.h"
-#include "report/sections/document.h"
-#include "report/writers/text_table.h"
 #include "report/writers/writers.h"
 
 namespace optrush::mesh_plan {
@@ -113,19 +111,8 @@ Json planned_json(const PlannedConfig& planned) {
 std::string share(double part, double whole) { return percent(part / whole, 0); }
 
 Table plan_table(const MeshPlan& plan, size_t top) {
-  Table table{{{"mesh"},
-               {"sharding"},
-               {"micro-batches"},
-               {"chunks", true},
-               {"recomputed"},
-               {"memory", true},
-               {"sent per device and step"},
-               {"bubble", true},
-               {"exposed", true},
-               {"step", true},
-               {"tokens/s per device", true},
-               {"MFU", true}},
-              {}};
+  Table table({"mesh", "sharding", "micro-batches", ">chunks", "recomputed", ">memory",
+               "sent per device and step", ">bubble", ">exposed", ">step", ">tokens/s per device", ">MFU"});
   for (size_t i = 0; i < std::min(top, plan.fitting.size()); ++i) {
     const auto& [mix, memory, cost] = plan.fitting[i];
     table.rows.push_back({mesh_text(mix), sharding_text(mix), batch_text(mix), std::to_string(mix.chunks),
@@ -160,17 +147,8 @@ std::vector<std::string> left_out(const MeshPlan& plan) {
 }
 
 Table size_table(const std::vector<ProjectedSize>& sizes) {
-  Table table{{{"model"},
-               {"devices", true},
-               {"mesh"},
-               {"sharding"},
-               {"micro-batches"},
-               {"recomputed"},
-               {"memory", true},
-               {"step", true},
-               {"tokens/s per device", true},
-               {"MFU", true}},
-              {}};
+  Table table({"model", ">devices", "mesh", "sharding", "micro-batches", "recomputed", ">memory", ">step",
+               ">tokens/s per device", ">MFU"});
   for (const auto& [model, devices, plan] : sizes) {
     std::vector<std::string> row = {model, count(real(devices))};
     if (plan.fitting.empty()) {
@@ -190,17 +168,8 @@ Table size_table(const std::vector<ProjectedSize>& sizes) {
 }
 
 Table published_table(const std::vector<ProjectedRun>& runs) {
-  Table table{{{"published by"},
-               {"model"},
-               {"devices", true},
-               {"types"},
-               {"sequences", true},
-               {"mesh"},
-               {"tokens/s per device, published", true},
-               {"projected", true},
-               {"error", true},
-               {"remark"}},
-              {}};
+  Table table({"published by", "model", ">devices", "types", ">sequences", "mesh",
+               ">tokens/s per device, published", ">projected", ">error", "remark"});
   for (const ProjectedRun& run : runs) {
     const PublishedRun& published = *run.published;
     const bool fits = run.tokens_per_second > 0;
@@ -250,16 +219,8 @@ Json plan_json(const MeshPlan& plan, const std::string& model, size_t top) {
 }
 
 std::string estimates_text(const std::vector<Estimate>& estimates, const Hardware& hardware, TableForm form) {
-  Table table{{{"rung"},
-               {"mesh"},
-               {"sharding"},
-               {"phases of"},
-               {"sent per rank and step"},
-               {"counted", true},
-               {"step, estimated", true},
-               {"measured", true},
-               {"error", true}},
-              {}};
+  Table table({"rung", "mesh", "sharding", "phases of", "sent per rank and step", ">counted",
+               ">step, estimated", ">measured", ">error"});
   for (const Estimate& e : estimates)
     table.rows.push_back({e.rung, mesh_text(e.planned.mix), sharding_text(e.planned.mix), e.from,
                           sends_text(e.planned.cost), or_unknown(e.sent, bytes), duration(e.estimated()),

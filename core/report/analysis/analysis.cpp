@@ -8,35 +8,65 @@
 #include "report/analysis/problem.h"
 #include "report/analysis/variant_runs.h"
 #include "spec/read_fields.h"
-#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
+Ratio inverse(const Ratio& ratio) {
+  Ratio inverse = ratio;
+  inverse.value = 1 / ratio.value;
+  if (ratio.interval) inverse.interval = Interval{1 / ratio.interval->high, 1 / ratio.interval->low};
+  return inverse;
+}
+
+/// expand() calls the variants of a rung "without <rung>" and "<rung> alone".
+AblationLine ablation_line(const std::string& rung, const std::vector<Row>& rows) {
+  AblationLine line{.rung = rung};
+  const Row* without = row_named(rows, "without " + rung);
+  const Row* alone = row_named(rows, rung + " alone");
+  const auto against_full = [&](const Row& row) {
+    return row.previous.variant >= 0 && rows[static_cast<size_t>(row.previous.variant)].group == "full";
+  };
+  if (without && against_full(*without)) {
+    if (without->previous.speed) line.in_stack = inverse(*without->previous.speed);
+    if (without->previous.memory) line.memory_in_stack = 1 / *without->previous.memory;
+    line.differs = without->previous.differs;
+  }
+  if (alone) {
+    line.alone = alone->base.speed;
+    line.memory_alone = alone->base.memory;
+    if (line.differs.empty()) line.differs = alone->base.differs;
+  }
+  return line;
+}
+
+/// The effect of each rung of the ablations, largest first.
+std::vector<AblationLine> rank_ablation(const Experiment& experiment, const std::vector<Row>& rows) {
+  std::vector<AblationLine> lines;
+  for (const Part& part : experiment.parts)
+    if (part.arrangement == Arrangement::ablation)
+      for (const Rung& rung : part.rungs)
+        if (!rung.external) lines.push_back(ablation_line(rung.name, rows));
+  std::ranges::stable_sort(lines, std::greater{},
+                           [](const AblationLine& line) { return line.in_stack ? line.in_stack->value : 0; });
+  return lines;
+}
+
 /// Compares the rows of a report and collects its findings.
 class Analyzer {
  public:
-  /// `runs` is a separate argument, so that a caller that needs nothing else of `stored` can move it.
-  Analyzer(const Stored& stored, std::vector<StoredRun> runs)
-      : stored_(stored), out_{.runs = std::move(runs)}, runs_(stored.variants, out_.runs) {
-    out_.experiment = stored.experiment;
-    out_.context = stored.context;
-    out_.variants = stored.variants;
-    out_.plans = stored.plans;
-    out_.tried = stored.tried;
-    out_.probes = stored.noise;
-  }
+  explicit Analyzer(Stored stored) : out_(std::move(stored)), runs_(out_.variants, out_.runs) {}
 
   Analysis analyze() {
-    out_.rows = checked_rows(stored_, runs_);
+    out_.rows = checked_rows(out_, runs_);
     for (Row& row : out_.rows) {
       out_.missing_runs += row.missing_rounds;
       if (row.ok()) compare(row);
     }
     find_drift();
-    out_.noise = noise_of(stored_.noise);
+    out_.noise = noise_of(out_.probes);
     out_.gpu = gpu_steps_of(out_.runs);
     meet_programs();
-    out_.ablation = rank_ablation(stored_.experiment, out_.rows);
+    out_.ablation = rank_ablation(out_.experiment, out_.rows);
     out_.scaling = find_scaling(out_);
     out_.findings = findings(out_);
     out_.headline = headline(out_);
@@ -44,13 +74,8 @@ class Analyzer {
   }
 
  private:
-  const Variant& variant_of(const Row& row) const {
-    return stored_.variants[static_cast<size_t>(row.variant)];
-  }
-
-  bool same_task(int64_t a, int64_t b) const {
-    return optrush::same_task(stored_.variants[static_cast<size_t>(a)].spec,
-                              stored_.variants[static_cast<size_t>(b)].spec);
+  std::string difference(const Row& row, int64_t other) const {
+    return difference_of_problems(out_, row.variant, out_, other);
   }
 
   Comparison against(const Row& row, int64_t other) const {
@@ -59,12 +84,12 @@ class Analyzer {
     if (!reference) return c;
     c.variant = other;
     c.name = reference->name;
-    c.differs = difference_of_problems(stored_, row.variant, stored_, other);
+    c.differs = difference(row, other);
     if (row.runs_of() == reference->runs_of())
       c.speed = Ratio{.rounds = row.samples.size(), .same_run = true};
     else
-      c.speed = paired_speed(row, *reference, standard_of(stored_.experiment));
-    if (same_task(row.variant, other))
+      c.speed = paired_speed(row, *reference, standard_of(out_.experiment));
+    if (same_task(out_.spec(row), out_.spec(*reference)))
       c.worse = trains_worse({row.steps, row.validation}, {reference->steps, reference->validation});
     if (row.memory.allocated && reference->memory.allocated.value_or(0) > 0)
       c.memory = *row.memory.allocated / *reference->memory.allocated;
@@ -74,8 +99,8 @@ class Analyzer {
   /// The rungs of a row's stack above another row, in order.
   std::vector<std::string> between(const Row& row, int64_t other) const {
     std::vector<std::string> names;
-    for (const Row* below = out_.row(variant_of(row).previous); below && below->variant != other;
-         below = out_.row(variant_of(*below).previous))
+    for (const Row* below = out_.row(out_.variant(row.variant).previous); below && below->variant != other;
+         below = out_.row(out_.variant(below->variant).previous))
       names.insert(names.begin(), below->name);
     return names;
   }
@@ -84,11 +109,10 @@ class Analyzer {
   /// otherwise the first row of the stack that is ok.
   void compare(Row& row) {
     std::vector<int64_t> below;  // variants below, nearest first
-    for (int64_t i = variant_of(row).previous; i >= 0; i = stored_.variants[static_cast<size_t>(i)].previous)
+    for (int64_t i = out_.variant(row.variant).previous; i >= 0; i = out_.variant(i).previous)
       if (out_.row(i)->ok()) below.push_back(i);
     if (below.empty()) return;
-    const auto same = std::ranges::find_if(
-        below, [&](int64_t i) { return difference_of_problems(stored_, row.variant, stored_, i).empty(); });
+    const auto same = std::ranges::find_if(below, [&](int64_t i) { return difference(row, i).empty(); });
     row.previous = against(row, same == below.end() ? below.front() : *same);
     row.previous.between = between(row, row.previous.variant);
     row.base = against(row, below.back());
@@ -107,9 +131,7 @@ class Analyzer {
     std::ranges::stable_sort(others, [&](const Row* a, const Row* b) { return slower(b, a); });
     for (const Row* other : others) {
       std::vector<const Row*> same = own;
-      std::erase_if(same, [&](const Row* row) {
-        return !difference_of_problems(stored_, row->variant, stored_, other->variant).empty();
-      });
+      std::erase_if(same, [&](const Row* row) { return !difference(*row, other->variant).empty(); });
       if (same.empty()) continue;
       const auto alike = [&](const Row* row) { return row->devices == other->devices; };
       if (std::ranges::any_of(same, alike)) std::erase_if(same, [&](const Row* row) { return !alike(row); });
@@ -126,11 +148,15 @@ class Analyzer {
       out_.drift = Drift{*out_.rows.front().tokens_per_second, *last};
   }
 
-  const Stored& stored_;
   Analysis out_;
   const VariantRuns runs_;
 };
 }  // namespace
+
+const Row* row_named(const std::vector<Row>& rows, const std::string& name) {
+  const auto it = std::ranges::find(rows, name, &Row::name);
+  return it == rows.end() ? nullptr : &*it;
+}
 
 std::optional<double> mfu_denominator(const Json& context) {
   const auto peak = context.find("peak");
@@ -147,9 +173,17 @@ bool peak_is_doubtful(const Json& context) {
 }
 
 std::optional<double> peak_of_dtype(const Json& context, const std::string& dtype) {
-  const Json::json_pointer pointer("/peak/dtype_flops/" + dtype);
-  if (!context.contains(pointer) || !context.at(pointer).is_number()) return std::nullopt;
-  return context.at(pointer).get<double>();
+  return number_at(context, "/peak/dtype_flops/" + dtype);
+}
+
+std::optional<double> bandwidth_of(const Json& context) {
+  return number_at(context, "/bandwidth_bytes_per_second");
+}
+
+std::optional<double> number_at(const Json& json, const std::string& place) {
+  const Json::json_pointer pointer(place);
+  if (!json.contains(pointer) || !json.at(pointer).is_number()) return std::nullopt;
+  return json.at(pointer).get<double>();
 }
 
 Standard standard_of(const Experiment& experiment) {
@@ -178,9 +212,5 @@ bool Analysis::any_failed() const {
   return std::ranges::any_of(rows, [](const Row& row) { return !row.ok() && row.status != Status::skipped; });
 }
 
-Analysis analyze(const Stored& stored) { return Analyzer(stored, stored.runs).analyze(); }
-Analysis analyze(Stored&& stored) {
-  std::vector<StoredRun> runs = std::move(stored.runs);
-  return Analyzer(stored, std::move(runs)).analyze();
-}
+Analysis analyze(Stored stored) { return Analyzer(std::move(stored)).analyze(); }
 }  // namespace optrush

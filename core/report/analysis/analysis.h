@@ -6,8 +6,6 @@
 #include <vector>
 
 #include "experiment/gate.h"
-#include "experiment/planned_memory.h"
-#include "report/analysis/gpu_steps.h"
 #include "report/analysis/noise.h"
 #include "report/analysis/paired_speed.h"
 #include "report/analysis/quality.h"
@@ -52,7 +50,7 @@ struct Row {
   size_t missing_rounds = 0;          ///< number of rounds that `--resume` would run
 
   int64_t devices = 1;  ///< number of ranks
-  /// Hardware of all ranks, in units of the hardware whose peak was measured (hardware_used.h).
+  /// Hardware of all ranks, in units of the hardware whose peak was measured (hardware_used()).
   double hardware = 1;
   std::vector<int64_t> rounds;            ///< rounds that ended well
   std::vector<double> samples;            ///< tokens processed per second on all devices, in these rounds
@@ -140,23 +138,18 @@ struct OtherProgram {
   Comparison comparison;  ///< the rung relative to the program
 };
 
-/// All content of a report, as data.
-struct Analysis {
-  Experiment experiment;
-  Json context;
+/// All content of a report, as data: what its folder stores, and what follows from it.
+struct Analysis : Stored {
+  explicit Analysis(Stored stored = {}) : Stored(std::move(stored)) {}
+
   std::string headline;  ///< the answer in one sentence, at the top of a report
   /// Sentences with intervals, the most important first; at least one.
   std::vector<std::string> findings;
   std::vector<Row> rows;  ///< in order of the variants
-  std::vector<Variant> variants;
-  Plans plans;
   std::optional<Drift> drift;
-  std::optional<Tried> tried;          ///< Stored::tried
-  std::vector<NoiseLine> probes;       ///< probes of the machine's noise
   std::optional<Noise> noise;          ///< noise of the CPU from these probes; none: it was not probed
   std::optional<GpuSteps> gpu;         ///< none: the runs were on a CPU
   std::vector<AblationLine> ablation;  ///< largest effect first
-  std::vector<StoredRun> runs;         ///< runs with their raw samples
   std::vector<OtherProgram> programs;  ///< fastest first
   std::vector<ScalingSeries> scaling;  ///< series of rows that differ in the number of ranks
   size_t missing_runs = 0;
@@ -164,21 +157,19 @@ struct Analysis {
   const Row* row(int64_t variant) const {
     return variant < 0 ? nullptr : &rows[static_cast<size_t>(variant)];
   }
-  const RunSpec& spec(const Row& row) const { return variants[static_cast<size_t>(row.variant)].spec; }
+  const RunSpec& spec(const Row& row) const { return variant(row.variant).spec; }
   /// Whether a row failed or broke the gate. Skipped rows and missing runs are not failures.
   bool any_failed() const;
 };
 
-Analysis analyze(const Stored&);
-/// The same without a copy of the runs.
-Analysis analyze(Stored&&);
+Analysis analyze(Stored);
 
 /// The standard by which the ratios of an experiment are judged. If its rounds end when the intervals are
 /// narrow, intervals are wider, because they were looked at after each round.
 Standard standard_of(const Experiment&);
 
-/// The effect of each rung of the ablations, largest first.
-std::vector<AblationLine> rank_ablation(const Experiment&, const std::vector<Row>&);
+/// The first row with this name; null: none.
+const Row* row_named(const std::vector<Row>&, const std::string& name);
 
 /// The peak FLOP/s of a device by which every MFU of the report divides.
 std::optional<double> mfu_denominator(const Json& context);
@@ -186,6 +177,10 @@ std::optional<double> mfu_denominator(const Json& context);
 bool peak_is_doubtful(const Json& context);
 /// The measured peak FLOP/s of a device for a dtype: "fp32", "bf16".
 std::optional<double> peak_of_dtype(const Json& context, const std::string& dtype);
+/// The measured bandwidth of memory in bytes per second.
+std::optional<double> bandwidth_of(const Json& context);
+/// The number at a JSON pointer; none if there is no number.
+std::optional<double> number_at(const Json&, const std::string& place);
 
 /// Computes Analysis::findings from the other fields.
 std::vector<std::string> findings(const Analysis&);

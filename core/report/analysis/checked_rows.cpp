@@ -6,7 +6,6 @@
 
 #include "report/analysis/measured_row.h"
 #include "report/analysis/problem.h"
-#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -73,7 +72,7 @@ void CheckedRows::check(Row& row, const VariantRuns& runs) {
   if (row.verdict.undecided) leave("not checked bit for bit: its reference ran only once");
   if (!row.verdict.passed) row.end_badly(Status::broken, row.verdict.message, ErrorCode::wrong_result);
   if (!row.verdict.compared) stand_on_broken(row);
-  if (row.status == Status::broken) culprits_.try_emplace(row.variant, variant_of(row).added);
+  if (row.status == Status::broken) culprits_.try_emplace(row.variant, stored_.variant(row.variant).added);
   if (row.verdict.compared) {
     const auto& subject = (gate.subject ? *evidence.subject : evidence.own.front()).losses;
     const auto& reference = evidence.reference.front().losses;
@@ -83,11 +82,10 @@ void CheckedRows::check(Row& row, const VariantRuns& runs) {
     for (size_t i = 0; i <= last; ++i)
       row.losses_apart.push_back(
           subject[i] == reference[i] ? 0 : std::abs(subject[i] - reference[i]) / std::abs(reference[i]));
-    row.loss_against = gate.reference ? "its reference run"
-                                      : stored_.variants[static_cast<size_t>(gate.reference_variant)].name;
+    row.loss_against = gate.reference ? "its reference run" : stored_.variant(gate.reference_variant).name;
     if (row.external && !row.verdict.norm)
       row.gate += "; the program reports no gradient norms, so only losses are compared";
-  } else if (variant_of(row).previous >= 0) {
+  } else if (stored_.variant(row.variant).previous >= 0) {
     row.checked = false;
     if (gate.compares()) row.notes.push_back(row.verdict.message);
   }
@@ -95,12 +93,9 @@ void CheckedRows::check(Row& row, const VariantRuns& runs) {
 
 /// Whether a variant trains on the same batches as the base.
 bool CheckedRows::same_batches(int64_t variant) const {
-  if (!same_task(stored_.variants[static_cast<size_t>(variant)].spec, stored_.variants.front().spec))
-    return false;
+  const RunSpec &spec = stored_.variant(variant).spec, &of_base = stored_.variants.front().spec;
   const auto &one = usable_[static_cast<size_t>(variant)], &base = usable_.front();
-  if (!one || !base) return false;
-  return stored_.variants[static_cast<size_t>(variant)].spec.train.seed ==
-             stored_.variants.front().spec.train.seed &&
+  return one && base && same_task(spec, of_base) && spec.train.seed == of_base.train.seed &&
          one->problem.global_batch == base->problem.global_batch;
 }
 
@@ -122,9 +117,9 @@ void CheckedRows::take_check(Row& row, const Row& owner) {
 /// Marks a rung as broken if it still stacks the plugins that broke the rung below, until a run shows
 /// otherwise. Without this rule, a rung with another batch, which is not compared, would hide the error.
 void CheckedRows::stand_on_broken(Row& row) {
-  const auto below = culprits_.find(variant_of(row).previous);
+  const auto below = culprits_.find(stored_.variant(row.variant).previous);
   if (below == culprits_.end()) return;
-  const auto& stacked = variant_of(row).spec.plugins;
+  const auto& stacked = stored_.variant(row.variant).spec.plugins;
   const bool gone = std::ranges::any_of(below->second, [&](const PluginUse& culprit) {
     return std::ranges::none_of(stacked, [&](const PluginUse& use) {
       return use.name == culprit.name && use.options == culprit.options;

@@ -28,9 +28,6 @@ class CheckedRows {
   void stand_on_broken(Row&);
   bool same_batches(int64_t variant) const;
   std::optional<Curve> extra_run(int64_t variant, const RunSpec&, const VariantRuns&, Row&) const;
-  const Variant& variant_of(const Row& row) const {
-    return stored_.variants[static_cast<size_t>(row.variant)];
-  }
 
   const Stored& stored_;
   Plans usable_;

@@ -1,32 +1,28 @@
 #include "report/analysis/compare.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
+#include "base/text.h"
 #include "optrush/error.h"
-#include "report/analysis/analysis.h"
+#include "report/analysis/finding_parts.h"
 #include "report/analysis/problem.h"
 #include "report/analysis/quantities.h"
 #include "report/analysis/stand_in.h"
 #include "report/numbers/format.h"
+#include "report/numbers/verdict.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-struct Side {
-  Stored stored;
-  Analysis analysis;
-
-  explicit Side(const fs::path& folder) : stored(load_report(folder)), analysis(analyze(stored)) {
-    refuse_stand_in(stored.context, folder.string());
-  }
-  const Row* row(const std::string& name) const {
-    const auto it = std::ranges::find(analysis.rows, name, &Row::name);
-    return it == analysis.rows.end() ? nullptr : &*it;
-  }
-};
+Analysis analyzed(const fs::path& folder) {
+  Analysis analysis = analyze(load_report(folder));
+  refuse_stand_in(analysis.context, folder.string());
+  return analysis;
+}
 
 struct Fact {
   Json raw;
@@ -74,9 +70,9 @@ bool of_the_moment(const std::string& key) { return key == "date" || key == "war
 std::string short_hash(const std::string& sha256) { return sha256.substr(0, 12); }
 
 /// The facts of a report: its machine, and the spec of its base.
-Facts facts_of(const Side& side) {
+Facts facts_of(const Analysis& side) {
   Facts facts;
-  Json context = side.stored.context;
+  Json context = side.context;
   for (auto it = context.begin(); it != context.end();)
     it = of_the_moment(it.key()) ? context.erase(it) : std::next(it);
   if (const auto cpu = context.find("cpu"); cpu != context.end() && cpu->is_object())
@@ -88,7 +84,7 @@ Facts facts_of(const Side& side) {
     *plugins = std::move(names);
   }
   flatten_facts("", context, facts);
-  const Experiment& experiment = side.stored.experiment;
+  const Experiment& experiment = side.experiment;
   Json base = to_json(experiment.base);
   for (const char* of_the_run : {"experiment", "rung", "purpose", "variant", "round"}) base.erase(of_the_run);
   flatten_facts("base", base, facts, /*exact=*/true);
@@ -102,14 +98,14 @@ Facts facts_of(const Side& side) {
     facts["target_loss"] = {experiment.target_loss, exact_number(experiment.target_loss)};
   facts["script"] = {experiment.script, experiment.script};
   facts["script_sha256"] = {experiment.script_sha256, short_hash(experiment.script_sha256)};
-  for (const auto& run : side.stored.runs)
+  for (const auto& run : side.runs)
     for (const UsedPlugin& plugin : run.result.plugins)
       facts["plugin " + plugin.name] = {plugin.version + ", sha256 " + plugin.sha256,
                                         plugin.version + ", sha256 " + short_hash(plugin.sha256)};
   return facts;
 }
 
-std::vector<ComparedReports::Fact> differing_facts(const std::vector<Side>& sides) {
+std::vector<ComparedReports::Fact> differing_facts(const std::vector<Analysis>& sides) {
   std::vector<Facts> all;
   std::set<std::string> keys;
   for (const auto& side : sides) {
@@ -132,21 +128,22 @@ std::vector<ComparedReports::Fact> differing_facts(const std::vector<Side>& side
   return differing;
 }
 
-ComparedReports::Cell cell_of(const Side& side, const Row& row, const Side& first, const Row* reference) {
+ComparedReports::Cell cell_of(const Analysis& side, const Row& row, const Analysis& first,
+                              const Row* reference) {
   ComparedReports::Cell cell{
       .status = row.status, .trains_on_fewer = row.trains_on_fewer(), .time_to_loss = row.time_to_loss};
   for (const Quantity& q : quantities())
-    if (*q.compared != '\0') cell.numbers[q.csv] = number_of(q, side.analysis, row);
+    if (!q.compared.empty()) cell.numbers[q.csv] = number_of(q, side, row);
   if (reference == nullptr || &side == &first || !row.ok() || !reference->ok()) return cell;
   if (!row.samples.empty() && !reference->samples.empty())
     // The stricter standard of the two, because the rounds of either may have ended when its intervals were
     // narrow.
-    cell.speed = unpaired_ratio(row.samples, reference->samples,
-                                std::ranges::min(standard_of(side.stored.experiment),
-                                                 standard_of(first.stored.experiment), {}, &Standard::error));
+    cell.speed = unpaired_ratio(
+        row.samples, reference->samples,
+        std::ranges::min(standard_of(side.experiment), standard_of(first.experiment), {}, &Standard::error));
   if (reference->memory.allocated.value_or(0) > 0 && row.memory.allocated)
     cell.memory_ratio = *row.memory.allocated / *reference->memory.allocated;
-  cell.differs = difference_of_problems(side.stored, row.variant, first.stored, reference->variant);
+  cell.differs = difference_of_problems(side, row.variant, first, reference->variant);
   return cell;
 }
 
@@ -155,27 +152,93 @@ std::string letters(size_t index) {
   const std::string last(1, static_cast<char>('A' + index % 26));
   return index < 26 ? last : letters(index / 26 - 1) + last;
 }
+
+using Line = ComparedReports::Line;
+
+/// "faster in 2 of 3 shared rungs (most: bf16 autocast 1.50x)"; "" if there are none.
+std::string count_text(const char* what, std::vector<const Line*> lines, size_t report, size_t shared) {
+  if (lines.empty()) return "";
+  const auto speed = [&](const Line* line) { return line->cells[report]->speed->value; };
+  const Line& most = **std::ranges::max_element(
+      lines, {}, [&](const Line* line) { return std::abs(std::log(speed(line))); });
+  return std::string(what) + " in " + std::to_string(lines.size()) + " of " +
+         counted(static_cast<int64_t>(shared), "shared rung") + (lines.size() == 1 ? " (" : " (most: ") +
+         most.rung + " " + ratio_only(speed(&most)) + ")";
+}
+
+std::string against_first(const ComparedReports& compared, size_t report) {
+  std::vector<const Line*> shared, faster, slower, alike, open;
+  const Line* memory = nullptr;
+  std::vector<std::string> ends;
+  for (const Line& line : compared.lines) {
+    const auto &first = line.cells.front(), &cell = line.cells[report];
+    if (!first || !cell) continue;
+    if (first->status == Status::ok && cell->status != Status::ok && cell->status != Status::skipped)
+      ends.push_back(line.rung + " " + what_happened(cell->status) + " in " + compared.reports[report].name);
+    if (!cell->speed || !cell->differs.empty()) continue;
+    shared.push_back(&line);
+    const Outcome outcome = verdict_of(*cell->speed).outcome;
+    (outcome == Outcome::faster   ? faster
+     : outcome == Outcome::slower ? slower
+     : outcome == Outcome::alike  ? alike
+                                  : open)
+        .push_back(&line);
+    const auto change = [](const Line& l, size_t r) {
+      return std::abs(l.cells[r]->memory_ratio.value_or(1) - 1);
+    };
+    if (change(line, report) >= kWorthNaming &&
+        (memory == nullptr || change(line, report) > change(*memory, report)))
+      memory = &line;
+  }
+  const std::string& name = compared.reports[report].name;
+  const std::string& other = compared.reports.front().name;
+  if (shared.empty())
+    return name + " and " + other + " have no successful rung of the same problem in common";
+  std::vector<std::string> parts;
+  for (auto& text : {count_text("faster", faster, report, shared.size()),
+                     count_text("slower", slower, report, shared.size())})
+    if (!text.empty()) parts.push_back(text);
+  const std::string text = parts.empty() ? name + " is not shown to be faster or slower than " + other
+                                         : "Against " + other + ", " + name + " is " + join(parts, " and ");
+  std::vector<std::string> rest;
+  if (!alike.empty())
+    rest.push_back(counted(std::ssize(alike), "rung") + (alike.size() == 1 ? " shows" : " show") +
+                   " no difference");
+  if (!open.empty())
+    rest.push_back(counted(std::ssize(open), "rung") + (open.size() == 1 ? " is" : " are") + " undecided");
+  if (memory != nullptr)
+    rest.push_back(memory->rung + " takes " + memory_change(memory->cells[report]->memory_ratio));
+  for (const auto& end : ends) rest.push_back(end);
+  return text + (rest.empty() ? "" : "; " + join(rest, "; "));
+}
 }  // namespace
+
+std::string headline(const ComparedReports& compared) {
+  std::string text;
+  for (size_t report = 1; report < compared.reports.size(); ++report)
+    text += (text.empty() ? "" : " ") + against_first(compared, report) + ".";
+  return text;
+}
 
 ComparedReports compare_reports(const std::vector<fs::path>& folders) {
   if (folders.size() < 2)
     throw UsageError("a comparison needs two reports or more",
                      "optrush compare reports/x/before reports/x/after");
-  std::vector<Side> sides;
-  for (const auto& folder : folders) sides.emplace_back(folder);
+  std::vector<Analysis> sides;
+  for (const auto& folder : folders) sides.push_back(analyzed(folder));
   ComparedReports compared;
   std::vector<std::string> rungs;
   for (size_t i = 0; i < sides.size(); ++i) {
-    compared.reports.push_back({letters(i), folders[i], sides[i].analysis.headline});
-    for (const auto& row : sides[i].analysis.rows)
+    compared.reports.push_back({letters(i), folders[i], sides[i].headline});
+    for (const auto& row : sides[i].rows)
       if (std::ranges::find(rungs, row.name) == rungs.end()) rungs.push_back(row.name);
   }
   compared.facts = differing_facts(sides);
   for (const auto& rung : rungs) {
     ComparedReports::Line line{rung, {}};
-    const Row* reference = sides.front().row(rung);
+    const Row* reference = row_named(sides.front().rows, rung);
     for (const auto& side : sides) {
-      const Row* row = side.row(rung);
+      const Row* row = row_named(side.rows, rung);
       line.cells.push_back(row == nullptr ? std::nullopt
                                           : std::optional(cell_of(side, *row, sides.front(), reference)));
     }

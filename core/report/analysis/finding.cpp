@@ -173,8 +173,7 @@ std::vector<SlowerRung> slower_on_as_many_ranks(const Analysis& a) {
       const ScalingPoint& point = series.largest();
       const auto same = std::ranges::find(points, point.ranks, &ScalingPoint::ranks);
       if (series.kind != kind || same == points.end() || same->variant == point.variant) continue;
-      const auto i = static_cast<size_t>(point.variant), j = static_cast<size_t>(same->variant);
-      if (!difference_of_problems(a.variants[i], a.plans[i], a.variants[j], a.plans[j]).empty()) continue;
+      if (!difference_of_problems(a, point.variant, a, same->variant).empty()) continue;
       const Row &row = *a.row(point.variant), &than = *a.row(same->variant);
       const auto speed = paired_speed(row, than, standard_of(a.experiment));
       if (speed && verdict_of(*speed).outcome == Outcome::slower) slower.push_back({&row, &than, *speed});

@@ -178,8 +178,7 @@ void add_other_functions(const Analysis& a, const Ladder& ladder, Clauses& claus
   Rows rows = ladder.other_problems;
   std::erase_if(rows, [&](const Row* row) {
     const Comparison& c = row->previous;
-    const auto &its = a.plans[static_cast<size_t>(row->variant)],
-               &other = a.plans[static_cast<size_t>(c.variant)];
+    const auto &its = a.plan(row->variant), &other = a.plan(c.variant);
     const bool told = row == ladder.end && c.variant == row->base.variant;
     return told || !c.speed->claim() || !its || !other || !other_function(*its, *other);
   });

@@ -1,23 +1,16 @@
 #include "report/analysis/measured_row.h"
 
 #include <algorithm>
+#include <set>
 
-#include "base/suggest.h"
 #include "base/text.h"
-#include "report/analysis/hardware_used.h"
-#include "report/analysis/problem.h"
 #include "report/analysis/quantities.h"
-#include "report/analysis/step_cost.h"
 #include "report/numbers/format.h"
 #include "spec/read_fields.h"
 
 namespace optrush {
 namespace {
 using RunsOfRow = std::vector<const StoredRun*>;
-
-const std::optional<Plan>& plan_of(const Stored& stored, const Row& row) {
-  return stored.plans[static_cast<size_t>(row.variant)];
-}
 
 /// The median over the runs that have the number.
 template <class Get>
@@ -29,9 +22,7 @@ std::optional<double> median_over(const RunsOfRow& runs, Get get) {
 }
 
 Row unmeasured(const Stored& stored, const Variant& variant) {
-  const auto name_of = [&](int64_t other) {
-    return "'" + stored.variants[static_cast<size_t>(other)].name + "'";
-  };
+  const auto name_of = [&](int64_t other) { return "'" + stored.variant(other).name + "'"; };
   Row row;
   row.variant = variant.index;
   row.name = variant.name;
@@ -67,12 +58,12 @@ void take_status(Row& row, const Stored& stored, const VariantRuns& all) {
   if (!row.started) row.end_badly(Status::skipped, "not run");
   // An experiment that was interrupted before planning has no plans.
   const bool planned_any = std::ranges::any_of(stored.plans, &std::optional<Plan>::has_value);
-  row.asked = row.started || row.same_as >= 0 || plan_of(stored, row) || !planned_any;
+  row.asked = row.started || row.same_as >= 0 || stored.plan(row.variant) || !planned_any;
   if (row.started && runs.size() < planned && row.ok())
     row.notes.push_back(std::to_string(runs.size()) + " of " +
                         counted(static_cast<int64_t>(planned), "round") + " ran");
   // Failed runs are not repeated, and variants without a plan were not requested.
-  const bool awaited = row.same_as < 0 && (row.ok() || (!row.started && plan_of(stored, row)));
+  const bool awaited = row.same_as < 0 && (row.ok() || (!row.started && stored.plan(row.variant)));
   if (awaited) row.missing_rounds = planned - std::min(planned, runs.size());
 }
 
@@ -137,7 +128,7 @@ void take_times(Row& row, const RunsOfRow& runs) {
 /// Combines the numbers that quantities() declares for runs and not for rows.
 void take_numbers(Row& row, const RunsOfRow& runs) {
   for (const Quantity& q : quantities()) {
-    if (q.of_run == nullptr || q.value != nullptr) continue;
+    if (q.of_run == nullptr || q.value) continue;
     std::vector<double> values;
     for (const StoredRun* run : runs)
       if (const auto value = q.of_run(run->result)) values.push_back(*value);
@@ -197,11 +188,11 @@ void take_ranks(Row& row, const RunsOfRow& runs) {
 /// Takes predictions from the plan and keeps values that a run has counted. The plan of another program is
 /// that of the rung below, so it predicts nothing for that program.
 void take_plan(Row& row, const Stored& stored) {
-  if (row.external) return;
-  const CostLine planned = planned_cost(row.name, plan_of(stored, row));
-  row.planned_memory = planned.memory;
-  if (planned.memory && planned.memory->bounded_by.empty()) row.predicted_peak = planned.memory->peak;
-  if (!row.cost) row.cost = planned.cost;
+  const std::optional<Plan>& plan = stored.plan(row.variant);
+  if (row.external || !plan) return;
+  row.planned_memory = plan->memory;
+  if (plan->memory && plan->memory->bounded_by.empty()) row.predicted_peak = plan->memory->peak;
+  if (!row.cost) row.cost = step_cost_from(plan->costs);
 }
 
 void take_time_to_loss(Row& row, const RunsOfRow& runs, double target) {
@@ -229,7 +220,7 @@ std::optional<double> flops_per_second(const Row& row, const RunsOfRow& runs,
 
 /// Computes utilization from the measurements of the row.
 void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
-  const std::optional<Plan>& plan = plan_of(stored, row);
+  const std::optional<Plan>& plan = stored.plan(row.variant);
   const PlannedFlops flops = plan ? plan->flops_per_token.value_or(PlannedFlops()) : PlannedFlops();
   if (row.predicted_peak && row.memory.allocated.value_or(0) > 0)
     row.prediction_error = *row.predicted_peak / *row.memory.allocated - 1;
@@ -240,8 +231,7 @@ void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
   row.model_flops_per_second = flops_per_second(row, runs, &RunResult::mfu_flops, flops.mfu);
   const auto peak = mfu_denominator(stored.context);
   // With a plugin of reduced precision, matrix products do not have the parameters' type.
-  if (!reduces_precision(plan))
-    row.dtype = stored.variants[static_cast<size_t>(row.variant)].spec.train.dtype;
+  if (!reduces_precision(plan)) row.dtype = stored.variant(row.variant).spec.train.dtype;
   if (const auto own = peak_of_dtype(stored.context, row.dtype);
       own && own != peak && row.model_flops_per_second)
     row.mfu_of_dtype = *row.model_flops_per_second / row.hardware / *own;
@@ -269,6 +259,34 @@ void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
   }
 }
 }  // namespace
+
+std::optional<StepCost> step_cost_from(const Json& costs) {
+  if (!costs.is_object()) return std::nullopt;
+  const auto total = [&](const char* key) { return number_at(costs, std::string("/total/") + key); };
+  return StepCost{.launches = total("launches"),
+                  .host_waits = total("host_waits"),
+                  .copies = total("copies"),
+                  .copied_bytes = total("copied_bytes"),
+                  .casts = total("casts"),
+                  .cast_bytes = total("cast_bytes"),
+                  .casts_of_a_weight = number_at(costs, "/weight_casts/most"),
+                  .elementwise_bytes = total("elementwise_bytes"),
+                  .matmul_flops = total("matmul_flops"),
+                  .attention_flops = total("attention_flops")};
+}
+
+double hardware_used(const Json& context, const RunResult& result, int64_t ranks) {
+  const auto all = static_cast<double>(ranks);
+  const double measured = number(context, "threads").value_or(0), threads = result.threads.value_or(0);
+  if (result.on_gpu || measured <= 0 || threads <= 0) return all;
+  std::set<std::string> hosts;
+  for (const RankResult& rank : result.ranks) hosts.insert(rank.host);
+  // Threads that share a core count as one core.
+  const auto cpu = context.find("cpu");
+  const double cores = cpu == context.end() ? 0 : number(*cpu, "cores").value_or(0);
+  const double machines = std::max(1.0, static_cast<double>(hosts.size()));
+  return std::min(all * threads, machines * std::max(cores, measured)) / measured;
+}
 
 Row measured_row(const Stored& stored, const Variant& variant, const VariantRuns& all) {
   Row row = unmeasured(stored, variant);

@@ -1,10 +1,11 @@
 #include "report/analysis/noise.h"
 
 #include <algorithm>
-#include <cmath>
+#include <map>
 #include <utility>
 
 #include "base/suggest.h"
+#include "report/analysis/analysis.h"
 #include "report/numbers/format.h"
 
 namespace optrush {
@@ -52,6 +53,27 @@ std::vector<Complaint> complaints(const Noise& noise) {
                          duration(static_cast<double>(*noise.quota_throttled_us) * 1e-6),
                      "raise the limit, or set --threads to the number of CPUs that it allows"});
   return found;
+}
+
+constexpr size_t kFewestOfARun = 5;
+
+/// None if there are few timed steps or their work differs, as with packed documents.
+std::optional<double> spread_of_steps(const RunResult& result) {
+  std::vector<double> seconds;
+  const StepResult* first = nullptr;
+  for (const StepResult& step : result.steps) {
+    if (!step.timed) continue;
+    if (first == nullptr) first = &step;
+    if (step.tokens != first->tokens || step.positions != first->positions ||
+        step.attention_pairs != first->attention_pairs)
+      return std::nullopt;
+    seconds.push_back(step.seconds);
+  }
+  if (seconds.size() < kFewestOfARun) return std::nullopt;
+  std::ranges::sort(seconds);
+  const auto quantile = [&](size_t tenths) { return seconds[tenths * (seconds.size() - 1) / 10]; };
+  if (!(quantile(5) > 0)) return std::nullopt;
+  return (quantile(9) - quantile(1)) / quantile(5);
 }
 }  // namespace
 
@@ -104,5 +126,66 @@ std::string noise_warning(const Noise& noise) {
     if (std::ranges::find(cures, complaint.cure) == cures.end()) cures.push_back(complaint.cure);
   }
   return "The machine was not quiet: " + join(what, "; ") + ". To improve it: " + join(cures, "; ") + ".";
+}
+
+std::optional<GpuSteps> gpu_steps_of(const std::vector<StoredRun>& runs) {
+  std::optional<GpuSteps> gpu;
+  std::vector<double> spreads;
+  for (const StoredRun& run : runs) {
+    if (run.result.device.empty()) continue;
+    if (!run.result.on_gpu) return std::nullopt;
+    if (!gpu) gpu.emplace();
+    if (!run.result.ok() || run.spec.purpose != Purpose::measure) continue;
+    if (const auto spread = spread_of_steps(run.result)) spreads.push_back(*spread);
+  }
+  if (!gpu) return std::nullopt;
+  gpu->runs = spreads.size();
+  gpu->spread = median(std::move(spreads));
+  return gpu;
+}
+
+std::string gpu_warning(const GpuSteps& gpu) {
+  if (gpu.spread.value_or(0) <= kQuietSpread) return "";
+  return "The GPU was not steady: equal steps of a run varied by " + percent(*gpu.spread, 0) +
+         " in time. To improve it: stop other programs on the GPU, or lock its clocks.";
+}
+
+std::vector<DisturbedRound> disturbed_rounds(const std::vector<Row>& rows) {
+  constexpr double kFactor = 2;
+  std::vector<DisturbedRound> all;
+  std::map<int64_t, std::vector<double>> of_round;
+  for (const Row& row : rows) {
+    if (row.same_as >= 0 || row.samples.size() < kMinRounds || row.samples.size() != row.rounds.size())
+      continue;
+    const double usual = median(row.samples).value();
+    if (!(usual > 0)) continue;
+    for (size_t i = 0; i < row.samples.size(); ++i) {
+      all.push_back({row.name, row.rounds[i], row.samples[i] / usual});
+      of_round[row.rounds[i]].push_back(all.back().speed);
+    }
+  }
+  std::map<int64_t, double> usual_of_round;
+  for (auto& [round, speeds] : of_round) usual_of_round[round] = median(std::move(speeds)).value();
+  for (DisturbedRound& each : all) each.speed /= usual_of_round.at(each.round);
+  std::erase_if(
+      all, [](const DisturbedRound& each) { return each.speed * kFactor >= 1 && each.speed <= kFactor; });
+  return all;
+}
+
+std::string disturbed_warning(const std::vector<DisturbedRound>& rounds) {
+  if (rounds.empty()) return {};
+  constexpr size_t kNamed = 4;
+  std::vector<std::string> names;
+  for (const auto& each : rounds) {
+    if (names.size() == kNamed) {
+      names.push_back(std::to_string(rounds.size() - kNamed) + " more");
+      break;
+    }
+    names.push_back("round " + std::to_string(each.round + 1) + " of " + name_in_text(each.row) + " (" +
+                    fixed(each.speed, 2) + " times its speed in the other rounds)");
+  }
+  return "The machine was disturbed in " + join(names) +
+         ". The ratios and intervals of these rows depend on it. Run more rounds (--resume --rounds N), or "
+         "measure again on a quiet machine.";
 }
 }  // namespace optrush

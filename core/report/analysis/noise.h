@@ -3,9 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "results/noise_line.h"
+#include "results/stored.h"
 
 namespace optrush {
+struct Row;
+
 /// How steady the machine was during an experiment.
 struct Noise {
   size_t probes = 0;
@@ -26,4 +28,29 @@ inline constexpr double kQuietSpread = 0.1, kQuietDrift = 0.1, kQuietStolen = 0.
 
 /// A warning with remedies; "" for a quiet machine.
 std::string noise_warning(const Noise&);
+
+/// How steady the GPUs were, measured by the steps of the runs.
+struct GpuSteps {
+  size_t runs = 0;  ///< number of runs whose timed steps do equal work
+  /// Median over those runs of (90th - 10th percentile) / median of step times; none without such a run.
+  std::optional<double> spread;
+};
+/// None if a run was on a CPU or no run names its device. Runs on a CPU have noise probes instead.
+std::optional<GpuSteps> gpu_steps_of(const std::vector<StoredRun>&);
+
+/// A warning with a remedy; "" if the steps took equal times.
+std::string gpu_warning(const GpuSteps&);
+
+/// A round of a row with less than half or more than twice the expected speed, which follows from its other
+/// rounds and the other rows of the round. A slowdown of all rows in a round cancels in their ratios and does
+/// not count.
+struct DisturbedRound {
+  std::string row;
+  int64_t round = 0;
+  double speed = 1;  ///< speed relative to the expected speed
+};
+/// The disturbed rounds of rows with at least kMinRounds rounds, in order of the rows.
+std::vector<DisturbedRound> disturbed_rounds(const std::vector<Row>&);
+/// A warning that names them; "" if there are none.
+std::string disturbed_warning(const std::vector<DisturbedRound>&);
 }  // namespace optrush

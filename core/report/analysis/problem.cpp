@@ -25,9 +25,11 @@ Json uses(const RunSpec& spec) {
 }
 }  // namespace
 
-std::string difference_of_problems(const Variant& subject, const std::optional<Plan>& a,
-                                   const Variant& reference, const std::optional<Plan>& b) {
+std::string difference_of_problems(const Stored& of_subject, int64_t subject, const Stored& of_reference,
+                                   int64_t reference) {
+  const auto &a = of_subject.plan(subject), &b = of_reference.plan(reference);
   if (!a || !b) return "no plan to compare";
+  const RunSpec &spec = of_subject.variant(subject).spec, &other = of_reference.variant(reference).spec;
   std::vector<std::string> parts;
   const auto count = [&](int64_t TrainSpec::*field, const std::string& what) {
     const int64_t now = a->problem.*field, then = b->problem.*field;
@@ -38,19 +40,12 @@ std::string difference_of_problems(const Variant& subject, const std::optional<P
   if ((a->problem.overfit > 0) != (b->problem.overfit > 0)) parts.emplace_back("one repeated batch");
   if (a->model != b->model) parts.emplace_back("another model");
   if (model_plugins(*a) != model_plugins(*b)) parts.emplace_back("another function or task");
-  if (subject.spec.start != reference.spec.start) parts.emplace_back("another start state");
-  if (to_json(subject.spec.data) != to_json(reference.spec.data))
+  if (spec.start != other.start) parts.emplace_back("another start state");
+  if (to_json(spec.data) != to_json(other.data))
     parts.emplace_back("other data");
-  else if (held_out(subject.spec) != held_out(reference.spec))
+  else if (held_out(spec) != held_out(other))
     parts.emplace_back("another held-out part of the data");
   return join(parts);
-}
-
-std::string difference_of_problems(const Stored& of_subject, int64_t subject, const Stored& of_reference,
-                                   int64_t reference) {
-  const auto s = static_cast<size_t>(subject), r = static_cast<size_t>(reference);
-  return difference_of_problems(of_subject.variants[s], of_subject.plans[s], of_reference.variants[r],
-                                of_reference.plans[r]);
 }
 
 bool other_function(const Plan& a, const Plan& b) {

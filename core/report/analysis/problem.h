@@ -1,5 +1,4 @@
 #pragma once
-#include <optional>
 #include <string>
 
 #include "results/stored.h"
@@ -7,8 +6,6 @@
 namespace optrush {
 /// The difference between the problems of two variants, of one report or of two: "8 instead of 4 sequences
 /// per step"; empty if their speeds are comparable.
-std::string difference_of_problems(const Variant& subject, const std::optional<Plan>& its_plan,
-                                   const Variant& reference, const std::optional<Plan>& plan_of_reference);
 std::string difference_of_problems(const Stored& of_subject, int64_t subject, const Stored& of_reference,
                                    int64_t reference);
 /// Whether the two train different models, functions or tasks.

@@ -65,18 +65,6 @@ int64_t last_validated(const Losses& losses) {
   return points.empty() ? 0 : points.back().tokens;
 }
 
-/// The linearly interpolated loss; none before the first and after the last point.
-std::optional<double> loss_after(const std::vector<Point>& points, int64_t tokens) {
-  const auto next = std::ranges::lower_bound(points, tokens, {}, &Point::tokens);
-  if (next == points.end()) return std::nullopt;
-  if (next->tokens == tokens) return next->loss;
-  if (next == points.begin()) return std::nullopt;
-  const Point& before = *std::prev(next);
-  const double part =
-      static_cast<double>(tokens - before.tokens) / static_cast<double>(next->tokens - before.tokens);
-  return before.loss + part * (next->loss - before.loss);
-}
-
 /// Compares validation losses in the last third of the first `tokens`. Runs with other batch sizes are
 /// validated after other numbers of tokens, so losses are interpolated.
 std::optional<Worse> validated(const Losses& subject, const Losses& reference, int64_t tokens) {
@@ -85,7 +73,8 @@ std::optional<Worse> validated(const Losses& subject, const Losses& reference, i
   for (const auto* points : {&mine, &others})
     for (const Point& point : *points) {
       if (3 * point.tokens <= 2 * tokens || point.tokens > tokens) continue;
-      const auto a = loss_after(mine, point.tokens), b = loss_after(others, point.tokens);
+      const auto a = loss_between(mine, point.tokens, &Point::tokens),
+                 b = loss_between(others, point.tokens, &Point::tokens);
       if (!a || !b) continue;
       here.push_back(*a);
       there.push_back(*b);

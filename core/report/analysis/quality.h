@@ -1,6 +1,8 @@
 #pragma once
+#include <algorithm>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "results/run_result.h"
 
@@ -10,6 +12,19 @@ struct Losses {
   std::span<const StepResult> steps;
   std::span<const ValidationPoint> validation;
 };
+
+/// The loss at `place`, linearly interpolated between points in order of `at`; none before the first and
+/// after the last point.
+template <class Point, class Place>
+std::optional<double> loss_between(const std::vector<Point>& points, Place place, Place Point::*at) {
+  const auto next = std::ranges::lower_bound(points, place, {}, at);
+  if (next == points.end()) return std::nullopt;
+  if ((*next).*at == place) return next->loss;
+  if (next == points.begin()) return std::nullopt;
+  const Point& before = *std::prev(next);
+  const double part = static_cast<double>(place - before.*at) / static_cast<double>((*next).*at - before.*at);
+  return before.loss + part * (next->loss - before.loss);
+}
 
 /// Mean losses over the last third of the tokens that both runs have trained on.
 struct Worse {

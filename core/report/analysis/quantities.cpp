@@ -1,34 +1,27 @@
 #include "report/analysis/quantities.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 
+#include "report/analysis/quantity_parts.h"
 #include "report/numbers/format.h"
 
 namespace optrush {
+const std::vector<Quantity>& quantities() {
+  static const std::vector<Quantity> all = [] {
+    std::vector<Quantity> list = rung_quantities();
+    std::ranges::move(step_quantities(), std::back_inserter(list));
+    return list;
+  }();
+  return all;
+}
+
 std::string_view to_string(Unit unit) {
-  switch (unit) {
-    case Unit::number:
-      return "number";
-    case Unit::whole:
-      return "whole";
-    case Unit::seconds:
-      return "seconds";
-    case Unit::bytes:
-      return "bytes";
-    case Unit::flop_rate:
-      return "flop_rate";
-    case Unit::gigabyte_rate:
-      return "gigabyte_rate";
-    case Unit::share:
-      return "share";
-    case Unit::relative_error:
-      return "relative_error";
-    case Unit::loss:
-      return "loss";
-    case Unit::joules:
-      return "joules";
-  }
-  return "";
+  static constexpr std::array<std::string_view, 10> kNames = {
+      "number",        "whole", "seconds",        "bytes", "flop_rate",
+      "gigabyte_rate", "share", "relative_error", "loss",  "joules"};
+  return kNames.at(static_cast<size_t>(unit));
 }
 
 std::string text_of(Unit unit, double value) {
@@ -58,7 +51,7 @@ std::string text_of(Unit unit, double value) {
 }
 
 std::optional<double> number_of(const Quantity& q, const Analysis& a, const Row& row) {
-  if (q.value != nullptr) return q.value(a, row);
+  if (q.value) return q.value(a, row);
   const auto found = row.numbers.find(q.csv);
   return found == row.numbers.end() ? std::nullopt : std::optional(found->second);
 }
@@ -72,17 +65,17 @@ const Quantity* quantity_of_grid(std::string_view name) {
   return found == quantities().end() ? nullptr : &*found;
 }
 
-std::string title_in_grid(const Quantity& q) { return *q.grid_title != '\0' ? q.grid_title : q.title; }
+std::string title_in_grid(const Quantity& q) { return q.grid_title.empty() ? q.title : q.grid_title; }
 
 std::vector<std::string> grid_column_names() {
   std::vector<std::string> names;
   for (const Quantity& q : quantities())
-    if (*q.grid != '\0') names.emplace_back(q.grid);
+    if (!q.grid.empty()) names.push_back(q.grid);
   return names;
 }
 
 std::string cell_of(const Quantity& q, const Analysis& a, const Row& row) {
-  if (q.word != nullptr) return q.word(a, row);
+  if (q.word) return q.word(a, row);
   return or_unknown(number_of(q, a, row), [&](double value) { return text_of(q.unit, value); });
 }
 }  // namespace optrush

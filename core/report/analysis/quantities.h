@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,22 +31,22 @@ enum class OverRuns : uint8_t { median, largest };
 /// A number (or word) of a row, declared once with its name in every output. An output for which it has no
 /// name does not show it. results.csv has the order of quantities().
 struct Quantity {
-  const char* csv = "";       ///< column of results.csv, and its name in this program
-  const char* json = "";      ///< in results.json: "tokens_per_second", "memory/process"
-  const char* grid = "";      ///< in the view of a grid: "step_time"
-  const char* compared = "";  ///< in a comparison of reports
-  const char* tracked = "";   ///< in trackers, for the rung of a run
-  const char* run = "";       ///< column of runs.csv, and in trackers, for the run itself
+  std::string csv;       ///< column of results.csv, and its name in this program
+  std::string json;      ///< in results.json: "tokens_per_second", "memory/process"
+  std::string grid;      ///< in the view of a grid: "step_time"
+  std::string compared;  ///< in a comparison of reports
+  std::string tracked;   ///< in trackers, for the rung of a run
+  std::string run;       ///< column of runs.csv, and in trackers, for the run itself
   Unit unit = Unit::number;
   /// The number of a run. The number of a row combines its runs, unless there is a `value`.
   std::optional<double> (*of_run)(const RunResult&) = nullptr;
   OverRuns over = OverRuns::median;
-  std::optional<double> (*value)(const Analysis&, const Row&) = nullptr;
-  std::string (*word)(const Analysis&, const Row&) = nullptr;
-  const char* title = "";       ///< column title in tables
-  const char* grid_title = "";  ///< column title in grids, if it differs
-  bool of_fewer = false;        ///< shown only if a row trains on fewer tokens than it processes
-  const char* doc = "";         ///< text of docs/schema/results_csv.md
+  std::function<std::optional<double>(const Analysis&, const Row&)> value;
+  std::function<std::string(const Analysis&, const Row&)> word;
+  std::string title;       ///< column title in tables
+  std::string grid_title;  ///< column title in grids, if it differs
+  bool of_fewer = false;   ///< shown only if a row trains on fewer tokens than it processes
+  std::string doc;         ///< text of docs/schema/results_csv.md
 };
 const std::vector<Quantity>& quantities();
 

@@ -5,34 +5,20 @@
 #include "report/analysis/quantities.h"
 
 namespace optrush {
-// The parts of quantities(), by subject. A new number is an entry in one of them: every output, its
-// documentation included, is made from it.
-/// Names of a rung, its status, and its device.
+// The parts of quantities(). A new number is an entry in one of them: every output, its documentation
+// included, is made from it.
+/// Names, speed, memory and utilization of a rung.
 std::vector<Quantity> rung_quantities();
-/// Speed and its ratios.
-std::vector<Quantity> speed_quantities();
-/// Peak memory, measured and predicted.
-std::vector<Quantity> memory_quantities();
-/// Utilization of the hardware.
-std::vector<Quantity> hardware_quantities();
-/// Phases of a step, and communication.
-std::vector<Quantity> phase_quantities();
-/// Costs of a step on a GPU.
-std::vector<Quantity> step_cost_quantities();
-/// Losses, and the results of the gate.
-std::vector<Quantity> loss_quantities();
-/// Costs of a run besides its steps: set-up, energy and money.
-std::vector<Quantity> run_cost_quantities();
-/// Published figures.
-std::vector<Quantity> published_quantities();
-/// Rates of operators and collectives, shown only in grids.
-std::vector<Quantity> operator_quantities();
+/// Phases and costs of a step, losses, costs of a run, published figures, and rates of operators.
+std::vector<Quantity> step_quantities();
 
 using MaybeNumber = std::optional<double>;
+using A = const Analysis&;
+using R = const Row&;
 
 /// A member of a row.
 template <auto Member>
-MaybeNumber field(const Analysis&, const Row& row) {
+MaybeNumber field(A, R row) {
   return row.*Member;
 }
 
@@ -40,6 +26,12 @@ MaybeNumber field(const Analysis&, const Row& row) {
 template <auto Member>
 MaybeNumber member(const RunResult& run) {
   return run.*Member;
+}
+
+/// A member of something that a row may lack.
+template <class T>
+MaybeNumber of(const std::optional<T>& object, auto T::*member) {
+  return object ? MaybeNumber((*object).*member) : std::nullopt;
 }
 
 /// The value of a name in a list of pairs; none if it is missing.

@@ -67,11 +67,9 @@ class Finder {
   }
 
  private:
-  bool counts(const Row& row) const {
-    return row.ok() && row.tokens_per_second && a_.plans[static_cast<size_t>(row.variant)];
-  }
-  const Plan& plan(int64_t variant) const { return *a_.plans[static_cast<size_t>(variant)]; }
-  const Variant& variant(int64_t index) const { return a_.variants[static_cast<size_t>(index)]; }
+  bool counts(const Row& row) const { return row.ok() && row.tokens_per_second && a_.plan(row.variant); }
+  const Plan& plan(int64_t variant) const { return *a_.plan(variant); }
+  const Variant& variant(int64_t index) const { return a_.variant(index); }
 
   void add(const Row& row) {
     RowFamily family{rest_of(variant(row.variant), plan(row.variant)),

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/suggest.h"
 #include "base/text.h"
+#include "report/analysis/quality.h"
 #include "report/numbers/format.h"
 #include "report/numbers/statistics.h"
 
@@ -37,13 +37,7 @@ std::vector<TimedLoss> losses_by_time(std::span<const StepResult> steps,
 }
 
 std::optional<double> loss_at(const std::vector<TimedLoss>& losses, double seconds) {
-  const auto next = std::ranges::lower_bound(losses, seconds, {}, &TimedLoss::seconds);
-  if (next == losses.end()) return std::nullopt;
-  if (next->seconds == seconds) return next->loss;
-  if (next == losses.begin()) return std::nullopt;
-  const TimedLoss& before = *std::prev(next);
-  const double part = (seconds - before.seconds) / (next->seconds - before.seconds);
-  return before.loss + part * (next->loss - before.loss);
+  return loss_between(losses, seconds, &TimedLoss::seconds);
 }
 
 std::optional<TimeToLoss> time_to_loss(const RunResult& run, double target) {

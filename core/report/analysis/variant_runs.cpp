@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "report/analysis/quality.h"
-
 namespace optrush {
 namespace {
 std::string flaw_of(const StoredRun& run, const Variant& variant) {

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <cmath>
+#include <span>
+#include <utility>
 
 #include "base/suggest.h"
 #include "base/text.h"
@@ -24,6 +25,13 @@ int digits_of(const Ratio& ratio) {
          (looks_like_one(ratio.interval->low) || looks_like_one(ratio.interval->high)))
     ++digits;
   return digits;
+}
+
+using Escape = std::pair<char, const char*>;
+
+std::string escaped(char c, std::span<const Escape> escapes) {
+  const auto found = std::ranges::find(escapes, c, &Escape::first);
+  return found == escapes.end() ? std::string(1, c) : found->second;
 }
 }  // namespace
 
@@ -69,6 +77,8 @@ std::string listed_names(const std::vector<std::string>& names) {
 }
 
 std::string markdown_cell(std::string_view text) {
+  static constexpr std::array<Escape, 6> kEscapes = {
+      {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'\n', "<br>"}, {'\r', " "}, {'\t', " "}}};
   const auto in_word = [&](size_t i) {
     return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i])) != 0;
   };
@@ -76,13 +86,6 @@ std::string markdown_cell(std::string_view text) {
   const auto special = [&](size_t i) {
     const char next = i + 1 < text.size() ? text[i + 1] : '\0';
     switch (text[i]) {
-      case '\\':
-      case '|':
-      case '`':
-      case '*':
-      case '~':
-      case '$':
-        return true;
       case '_':
         return i == 0 || !in_word(i - 1) || !in_word(i + 1);
       case '[':
@@ -94,59 +97,19 @@ std::string markdown_cell(std::string_view text) {
       case '-':
         return i == 0 && (next == ' ' || next == '\0');
       default:
-        return false;
+        return std::string_view("\\|`*~$").find(text[i]) != std::string_view::npos;
     }
   };
   std::string cell;
-  for (size_t i = 0; i < text.size(); ++i) {
-    switch (text[i]) {
-      case '&':
-        cell += "&amp;";
-        break;
-      case '<':
-        cell += "&lt;";
-        break;
-      case '>':
-        cell += "&gt;";
-        break;
-      case '\n':
-        cell += "<br>";
-        break;
-      case '\r':
-      case '\t':
-        cell += ' ';
-        break;
-      default:
-        if (special(i)) cell += '\\';
-        cell += text[i];
-    }
-  }
+  for (size_t i = 0; i < text.size(); ++i) cell += (special(i) ? "\\" : "") + escaped(text[i], kEscapes);
   return cell;
 }
 
 std::string html_text(std::string_view text) {
+  static constexpr std::array<Escape, 5> kEscapes = {
+      {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}}};
   std::string html;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        html += "&amp;";
-        break;
-      case '<':
-        html += "&lt;";
-        break;
-      case '>':
-        html += "&gt;";
-        break;
-      case '"':
-        html += "&quot;";
-        break;
-      case '\'':
-        html += "&#39;";
-        break;
-      default:
-        html += c;
-    }
-  }
+  for (const char c : text) html += escaped(c, kEscapes);
   return html;
 }
 
@@ -158,7 +121,7 @@ std::string csv_field(std::string_view text) {
 }
 
 size_t characters(std::string_view utf8) {
-  return static_cast<size_t>(std::count_if(
-      utf8.begin(), utf8.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+  return static_cast<size_t>(
+      std::ranges::count_if(utf8, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 }  // namespace optrush

@@ -1,9 +1,9 @@
 #include "report/numbers/verdict.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
-#include "base/suggest.h"
 #include "base/text.h"
 #include "report/numbers/format.h"
 
@@ -35,21 +35,9 @@ std::optional<size_t> more_rounds(const Ratio& ratio) {
 }  // namespace
 
 std::string_view to_string(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::faster:
-      return "faster";
-    case Outcome::slower:
-      return "slower";
-    case Outcome::alike:
-      return "no difference";
-    case Outcome::undecided:
-      return "undecided";
-    case Outcome::too_few:
-      return "too few rounds";
-    case Outcome::same_run:
-      return "the same run";
-  }
-  return "";
+  static constexpr std::array<std::string_view, 6> kNames = {"faster",    "slower",         "no difference",
+                                                             "undecided", "too few rounds", "the same run"};
+  return kNames.at(static_cast<size_t>(outcome));
 }
 
 Verdict verdict_of(const Ratio& ratio) {

@@ -20,7 +20,7 @@ std::string cell_text(const std::optional<Cell>& cell, Value value) {
 /// A value from every report.
 template <class Value>
 Table comparison_table(const ComparedReports& compared, const std::string& what, Value value) {
-  Table table{{{"rung"}}, {}};
+  Table table({"rung"});
   for (const auto& report : compared.reports) table.columns.push_back({report.name + " " + what, true});
   for (const auto& line : compared.lines) {
     table.rows.push_back({line.rung});
@@ -49,7 +49,7 @@ std::vector<Table> main_tables(const ComparedReports& compared) {
   const auto& reports = compared.reports;
   const size_t n = reports.size();
   const auto tokens = [](const Cell& cell) { return number_text_of(cell, "tokens_per_second"); };
-  Table speeds{{{"rung"}}, {}};
+  Table speeds({"rung"});
   for (size_t i = 0; i < n; ++i) {
     speeds.columns.push_back({reports[i].name + " tokens/s", true});
     if (i == 0) continue;
@@ -105,7 +105,7 @@ std::vector<std::pair<std::string, Table>> more_tables(const ComparedReports& co
 }
 
 Table context_table(const ComparedReports& compared) {
-  Table table{{{"context"}}, {}};
+  Table table({"context"});
   for (const auto& report : compared.reports) table.columns.push_back({report.name});
   for (const auto& fact : compared.facts) {
     std::vector<std::string> cells = {fact.key};

@@ -2,6 +2,8 @@
 #include <set>
 
 #include "base/suggest.h"
+#include "base/text.h"
+#include "report/analysis/noise.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"
 
@@ -74,6 +76,16 @@ void add_plugins(const Analysis& a, Table& table) {
         table.rows.push_back(
             {"plugin " + plugin.name, plugin.version + ", sha256 " + plugin.sha256 + ", " + plugin.file});
 }
+
+std::string about_gpu(const GpuSteps& gpu) {
+  const std::string text =
+      "The runs were on a GPU, and these figures are of the CPU, which only starts its work. ";
+  if (!gpu.spread)
+    return text + "No run has five timed steps of equal work, so the steadiness of the GPU is not known.";
+  return text + "On the GPU, equal steps of a run varied by " + percent(*gpu.spread) +
+         " in time (median of " + counted(static_cast<int64_t>(gpu.runs), "run") + "; quiet: below " +
+         percent(kQuietSpread, 0) + ").";
+}
 }  // namespace
 
 std::string mfu_peak_text(const Json& context) {
@@ -101,14 +113,13 @@ Section context_section(const Analysis& a) {
                                                    "script",
                                                    "script_sha256"};
   Section section{.title = "Context", .lead = "This table lists the machine, the software and the plugins."};
-  Table table{{{"what"}, {"value"}}, {}};
+  Table table({"what", "value"});
   for (const auto& [key, value] : a.context.items())
     if (const std::string text = text_of(key, value); !text.empty() && !kElsewhere.contains(key))
       table.rows.push_back({label(key), text});
-  if (const auto rate = a.context.find("bandwidth_bytes_per_second");
-      rate != a.context.end() && rate->is_number())
+  if (const auto rate = bandwidth_of(a.context))
     table.rows.push_back(
-        {"memory bandwidth, measured", grouped(rate->get<double>() / 1e9) + " GB/s" + streams_of(a.context)});
+        {"memory bandwidth, measured", grouped(*rate / 1e9) + " GB/s" + streams_of(a.context)});
   add_peak(a.context, table);
   add_hosts(a.context, table);
   for (const auto& [name, value] : a.experiment.arguments.items())
@@ -119,6 +130,44 @@ Section context_section(const Analysis& a) {
   section.table = std::move(table);
   if (const auto warnings = a.context.find("warnings"); warnings != a.context.end())
     for (const auto& warning : *warnings) section.bullets.push_back("Warning: " + warning.get<std::string>());
+  return section;
+}
+
+Section noise_section(const Analysis& a) {
+  Section section{.title = "The machine's noise"};
+  if (!a.noise) return section;
+  const Noise& noise = *a.noise;
+  const std::string judged = a.gpu ? "The CPU" : "The machine";
+  section.lead = judged + (noise_warning(noise).empty() ? " was quiet." : " was not quiet.");
+  section.paragraphs = {
+      "Between rounds, the program timed equal pieces of work of about 10 ms on every core."};
+  if (a.gpu) section.paragraphs.push_back(about_gpu(*a.gpu));
+  section.table = Table({"figure", ">value", "quiet machine"});
+  const auto add = [&](const char* what, const std::string& value, const std::string& quiet) {
+    section.table->rows.push_back({what, value, quiet});
+  };
+  add("probes", std::to_string(noise.probes), "");
+  add("spread of equal pieces", percent(noise.spread), "below " + percent(kQuietSpread, 0));
+  add("change between probes", percent(noise.drift), "below " + percent(kQuietDrift, 0));
+  if (noise.stolen)
+    add("stolen by the hypervisor", percent(*noise.stolen), "below " + percent(kQuietStolen, 0));
+  if (noise.waiting)
+    add("other tasks waited for a CPU during the probe", percent(*noise.waiting),
+        "below " + percent(kQuietWaiting, 0));
+  if (noise.running) add("most other running tasks before a probe", fixed(*noise.running, 0), "0");
+  if (noise.throttled)
+    add("slowed down because of heat", std::to_string(*noise.throttled) + " times", "0 times");
+  if (noise.quota_throttled_us)
+    add("stopped by the limit of CPU time", duration(static_cast<double>(*noise.quota_throttled_us) * 1e-6),
+        "0 s");
+  if (noise.settings.contains("quota_cpus"))
+    add("limit of CPU time", fixed(noise.settings["quota_cpus"].get<double>(), 2) + " CPUs", "none");
+  if (noise.settings.contains("governor"))
+    add("frequency governor", noise.settings["governor"].get<std::string>(), "performance");
+  if (noise.settings.contains("mhz"))
+    add("clock of the fastest core", std::to_string(noise.settings["mhz"].get<int64_t>()) + " MHz", "");
+  if (noise.settings.contains("huge_pages"))
+    add("transparent huge pages", noise.settings["huge_pages"].get<std::string>(), "");
   return section;
 }
 }  // namespace optrush

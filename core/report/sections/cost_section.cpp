@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+#include "report/analysis/measured_row.h"
 #include "report/numbers/format.h"
 
 namespace optrush {
@@ -21,19 +23,15 @@ std::string with_bytes(const std::optional<double>& number, const std::optional<
 bool is_of_a_gpu(const CostLine& line) { return line.memory && line.memory->reserved; }
 }  // namespace
 
+CostLine planned_cost(const std::string& rung, const std::optional<Plan>& plan) {
+  if (!plan) return {rung, {}, {}, "no plan"};
+  return {rung, step_cost_from(plan->costs), plan->memory, first_line(plan->no_forecast)};
+}
+
 Table cost_table(const std::vector<CostLine>& lines) {
   const bool gpu = std::ranges::any_of(lines, is_of_a_gpu);
-  Table table{{{"rung"},
-               {"launches", true},
-               {"host waits", true},
-               {"copies", true},
-               {"casts", true},
-               {"casts of a weight", true},
-               {"elementwise", true},
-               {"matmuls", true},
-               {"attention", true},
-               {"peak", true}},
-              {}};
+  Table table({"rung", ">launches", ">host waits", ">copies", ">casts", ">casts of a weight", ">elementwise",
+               ">matmuls", ">attention", ">peak"});
   if (gpu) table.columns.push_back({"reserved", true});
   for (const CostLine& line : lines) {
     const StepCost cost = line.cost.value_or(StepCost{});
@@ -77,7 +75,6 @@ Section cost_section(const Analysis& a) {
   std::vector<CostLine> lines;
   for (const Row& row : a.rows)
     if (row.cost) lines.push_back({row.name, row.cost, row.planned_memory, ""});
-  if (lines.empty()) return section;
   section.table = cost_table(lines);
   section.bullets = cost_remarks(lines);
   return section;

@@ -2,10 +2,19 @@
 #include <string>
 #include <vector>
 
-#include "report/analysis/step_cost.h"
 #include "report/sections/document.h"
 
 namespace optrush {
+/// A rung in the table of costs.
+struct CostLine {
+  std::string rung;
+  std::optional<StepCost> cost;
+  std::optional<PlannedMemory> memory;
+  std::string why_not;  ///< why its cost is not known
+};
+/// The line of a planned rung.
+CostLine planned_cost(const std::string& rung, const std::optional<Plan>& plan);
+
 /// Columns: rung | launches | host waits | copies | casts | of weights | elementwise | matmuls | attention |
 /// peak, and reserved if a plan is for a GPU.
 Table cost_table(const std::vector<CostLine>&);

@@ -31,26 +31,24 @@ std::string value_of(const CounterResult& counter) {
 }  // namespace
 
 Section counter_section(const Analysis& a) {
-  Section section{.title = "What plugins count", .lead = "This table shows the counters of plugins."};
+  Section section{
+      .title = "What plugins count",
+      .lead = "This table shows the counters of plugins.",
+      .paragraphs =
+          {"Counters are summed over all ranks, and are medians over rounds. A counter per step is its "
+           "growth in the timed steps divided by their number."},
+      .table = Table({"rung"})};
   const auto columns = columns_of(a);
-  if (columns.empty()) return section;
-  section.paragraphs = {
-      "Counters are summed over all ranks, and are medians over rounds. A counter per step is its growth in "
-      "the "
-      "timed steps divided by their number."};
-  Table table{{{"rung"}}, {}};
-  for (const auto* column : columns) table.columns.push_back({counter_title(*column), true});
+  for (const auto* column : columns) section.table->columns.push_back({counter_title(*column), true});
   for (const Row& row : a.rows) {
     if (row.counters.empty()) continue;
-    std::vector<std::string> cells = {row.name};
+    std::vector<std::string>& cells = section.table->rows.emplace_back(1, row.name);
     for (const auto* column : columns) {
       const auto found =
           std::ranges::find_if(row.counters, [&](const auto& counter) { return counter.same_as(*column); });
       cells.push_back(found == row.counters.end() ? std::string(kUnknown) : value_of(*found));
     }
-    table.rows.push_back(std::move(cells));
   }
-  section.table = std::move(table);
   return section;
 }
 }  // namespace optrush

@@ -5,7 +5,6 @@
 
 #include "base/suggest.h"
 #include "base/text.h"
-#include "report/analysis/disturbed_round.h"
 #include "report/analysis/noise.h"
 #include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
@@ -14,6 +13,56 @@
 #include "report/sections/roofline.h"
 
 namespace optrush {
+std::optional<Bars::Place> Bars::place(size_t row) const {
+  const auto usable = [](const std::optional<Interval>& i) {
+    return i && i->low > 0 && std::isfinite(i->high);
+  };
+  const auto& shown = intervals.at(row);
+  if (!usable(shown)) return std::nullopt;
+  constexpr double kLeast = 0.01;  // around 1.00, so that equal runs also have an axis
+  double low = -kLeast, high = kLeast;
+  for (const auto& interval : intervals)
+    if (usable(interval)) {
+      low = std::min(low, std::log(interval->low));
+      high = std::max(high, std::log(interval->high));
+    }
+  const auto at = [&](double x) { return (std::log(x) - low) / (high - low); };
+  return Place{at(shown->low), at(shown->high), at(1), shown->low > 1 ? 1 : shown->high < 1 ? -1 : 0};
+}
+
+std::string Bars::text(size_t row) const {
+  constexpr int kCells = 10;
+  const auto bar = place(row);
+  if (!bar) return std::string(kCells, ' ');
+  // The axis has a cell on each side of 1.00. An interval without 1.00 never touches the cell of 1.00.
+  const auto cell = [](double at) { return static_cast<int>(std::lround(at * (kCells - 1))); };
+  const int one = std::clamp(cell(bar->one), 1, kCells - 2);
+  int first = cell(bar->low), last = cell(bar->high);
+  if (bar->side > 0) {
+    first = std::max(first, one + 1);
+    last = std::max(last, first);
+  } else if (bar->side < 0) {
+    last = std::min(last, one - 1);
+    first = std::min(first, last);
+  } else {
+    first = std::min(first, one);
+    last = std::max(last, one);
+  }
+  std::string text;
+  for (int i = 0; i < kCells; ++i) {
+    const bool in = first <= i && i <= last;
+    text += i == one ? (in ? "┿" : "│") : in ? "━" : "·";
+  }
+  return text;
+}
+
+Table::Table(std::initializer_list<std::string> titles) {
+  for (const std::string& title : titles) {
+    const bool number = title.starts_with('>');
+    columns.push_back({title.substr(number ? 1 : 0), number});
+  }
+}
+
 void add_columns(Table& table, const std::vector<std::string_view>& names) {
   for (const auto name : names) table.columns.push_back({quantity(name).title, true});
 }
@@ -30,15 +79,32 @@ std::string title_for(const std::string& what, const Family& family) {
 }
 
 namespace {
+/// For example "13.2 M parameters".
+std::string model_of(const Analysis& a) {
+  if (a.plans.empty() || !a.plans.front() || !a.plans.front()->parameters) return "";
+  const auto number = static_cast<double>(a.plans.front()->parameters->count);
+  return number < 1e6
+             ? grouped(number) + " parameters"
+             : grouped(number / (number < 1e9 ? 1e6 : 1e9)) + (number < 1e9 ? " M" : " B") + " parameters";
+}
+
+/// Machine, model, date and commit on one line.
+std::string byline_of(const Analysis& a) {
+  std::vector<std::string> parts = {machine_text(a.context), model_of(a),
+                                    context_text(a.context, "date").substr(0, 10)};
+  if (const std::string commit = context_text(a.context, "commit"); !commit.empty())
+    parts.push_back("commit " + commit);
+  std::erase(parts, "");
+  return join(parts, " · ");
+}
+
 Section program_section(const Analysis& a) {
   Section section{
       .title = "Other programs",
       .lead =
           "This table compares the fastest rung with other programs that solved the same problem in the "
-          "same rounds."};
-  if (a.programs.empty()) return section;
-  section.table = Table{
-      {{"program"}, {"tokens/s", true}, {"peak memory", true}, {"fastest rung"}, {"vs program", true}}, {}};
+          "same rounds.",
+      .table = Table({"program", ">tokens/s", ">peak memory", "fastest rung", ">vs program"})};
   for (const auto& program : a.programs) {
     const Row& row = *a.row(program.variant);
     section.table->rows.push_back({row.name, or_unknown(row.tokens_per_second, grouped),
@@ -52,14 +118,9 @@ Section ablation_section(const Analysis& a) {
   Section section{.title = "Ablation",
                   .lead =
                       "This table compares the full stack with the stack without each rung, and each rung "
-                      "alone with the base."};
-  if (a.ablation.empty()) return section;
-  section.table = Table{{{"rung"},
-                         {"speed in the full stack", true},
-                         {"speed alone", true},
-                         {"peak memory in the full stack", true},
-                         {"peak memory alone", true}},
-                        {}};
+                      "alone with the base.",
+                  .table = Table({"rung", ">speed in the full stack", ">speed alone",
+                                  ">peak memory in the full stack", ">peak memory alone"})};
   const auto percent_more = [](double ratio) { return change(ratio); };
   std::vector<std::string> others;
   for (const auto& line : a.ablation) {
@@ -93,9 +154,27 @@ std::vector<std::pair<std::string, std::vector<std::string>>> warned_rungs(const
 }
 
 bool empty(const Section& s) {
-  return s.paragraphs.empty() && s.bullets.empty() && s.links.empty() && !s.table;
+  return s.table ? s.table->rows.empty() : s.paragraphs.empty() && s.bullets.empty() && s.links.empty();
 }
 }  // namespace
+
+std::string context_text(const Json& context, const char* name) {
+  const auto found = context.find(name);
+  return found != context.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::string machine_text(const Json& context) {
+  if (const auto gpus = context.find("gpus"); gpus != context.end() && gpus->is_array() && !gpus->empty()) {
+    const std::string name = context_text(gpus->front(), "name");
+    return gpus->size() == 1 ? name : std::to_string(gpus->size()) + " x " + name;
+  }
+  const auto cpu = context.find("cpu");
+  if (cpu == context.end() || !cpu->is_object()) return "";
+  const auto cores = cpu->find("cores");
+  return context_text(*cpu, "name") + (cores != cpu->end() && cores->is_number_integer()
+                                           ? ", " + counted(cores->get<int64_t>(), "core")
+                                           : "");
+}
 
 std::vector<std::string> warnings_of(const Analysis& a) {
   constexpr double kFar = 0.1;
@@ -133,7 +212,7 @@ Document make_document(const Analysis& a) {
                "intervals.",
        .bullets = a.findings});
   for (size_t i = 1; i < tables.size(); ++i) add(std::move(tables[i]));
-  for (auto& section : grid_sections(a)) add(std::move(section));
+  for (auto& section : grid_sections(a)) document.sections.push_back(std::move(section));
   const auto families = families_of(a);
   for (auto* make : {scaling_section, program_section, ablation_section, tried_section, published_section,
                      roofline_section})

@@ -1,4 +1,5 @@
 #pragma once
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -6,18 +7,37 @@
 
 #include "report/analysis/analysis.h"
 #include "report/analysis/compare.h"
-#include "report/sections/bars.h"
+#include "report/numbers/statistics.h"
 
 namespace optrush {
+/// The intervals of a column as small bars on a common logarithmic axis with a mark at 1.00.
+struct Bars {
+  size_t column = 0;                               ///< column of the table
+  std::vector<std::optional<Interval>> intervals;  ///< by row
+
+  /// The position of a bar, from 0 (left end of the axis) to 1 (right end).
+  struct Place {
+    double low = 0, high = 0, one = 0;
+    int side = 0;  ///< 1: above 1.00, -1: below, 0: contains 1.00
+  };
+  /// None if the row has no interval.
+  std::optional<Place> place(size_t row) const;
+  /// The bar as text, "··│····━·", always with the same number of characters; spaces if there is none.
+  std::string text(size_t row) const;
+};
+
 /// A table of plain text; numbers are aligned to the right.
 struct Table {
   struct Column {
     std::string title;
     bool number = false;
   };
+  /// '>' in front of a title: a column of numbers.
+  explicit Table(std::initializer_list<std::string> titles);
+
   std::vector<Column> columns;
   std::vector<std::vector<std::string>> rows;
-  std::vector<Bars> bars = {};  ///< shown behind the text of a column
+  std::vector<Bars> bars;  ///< shown behind the text of a column
 };
 
 /// Appends columns (by their names in results.csv) to a table, and their cells to a row.
@@ -39,7 +59,7 @@ struct Section {
   std::vector<Link> links;  ///< links below the bullets
 };
 
-/// The content of report.md and report.html, in order. Empty sections are left out.
+/// The content of report.md and report.html, in order. Sections without content are left out.
 struct Document {
   std::string title, question;
   std::string headline;               ///< the answer in one sentence
@@ -83,8 +103,6 @@ std::string loss_cell(const Row&);
 std::string machine_text(const Json& context);
 /// A text field of the context; "" if it is missing.
 std::string context_text(const Json& context, const char* name);
-/// Machine, model, date and commit on one line.
-std::string byline_of(const Analysis&);
 Section memory_section(const Analysis&, const Family&);
 /// The rows that ended well and have phase times.
 std::vector<const Row*> rows_with_phases(const std::vector<const Row*>&);

@@ -56,11 +56,6 @@ std::string grid_cell(const Analysis& a, const Quantity& quantity, const GridPoi
   return other.value_or(0) > 0 ? text + " (" + change(*value / *other) + ")" : text;
 }
 
-std::string difference_of(const Analysis& a, const Row& row, const Row& reference) {
-  const auto i = static_cast<size_t>(row.variant), j = static_cast<size_t>(reference.variant);
-  return difference_of_problems(a.variants[i], a.plans[i], a.variants[j], a.plans[j]);
-}
-
 Section grid_section(const Analysis& a, const Grid& grid) {
   const GridView& view = grid.part->view;
   Section section{.title = "Grid",
@@ -70,7 +65,7 @@ Section grid_section(const Analysis& a, const Grid& grid) {
   if (!view.against.empty())
     section.paragraphs.push_back("In brackets is the change from '" + view.against +
                                  "' with the same other choices.");
-  Table table;
+  Table table({});
   for (const auto& title : grid.titles) table.columns.push_back({title});
   for (const auto& column : view.columns)
     table.columns.push_back({title_in_grid(*quantity_of_grid(column)), true});
@@ -80,7 +75,8 @@ Section grid_section(const Analysis& a, const Grid& grid) {
     auto cells = point.choices;
     const GridPoint* reference = reference_of(grid, point);
     const bool both = reference != nullptr && point.row->ok() && reference->row->ok();
-    if (const std::string differs = both ? difference_of(a, *point.row, *reference->row) : "";
+    if (const std::string differs =
+            both ? difference_of_problems(a, point.row->variant, a, reference->row->variant) : "";
         !differs.empty())
       others.push_back(name_in_text(point.row->name) + " (" + differs + ")");
     for (const auto& column : view.columns)
@@ -97,7 +93,7 @@ Section grid_section(const Analysis& a, const Grid& grid) {
 
 std::optional<double> Grid::x(const Analysis& a, const GridPoint& point) const {
   if (part->view.x.empty()) return std::nullopt;
-  const Json spec = to_json(a.variants[static_cast<size_t>(point.row->variant)].spec);
+  const Json spec = to_json(a.spec(*point.row));
   const auto path = pointer(part->view.x);
   if (!spec.contains(path) || !spec.at(path).is_number()) return std::nullopt;
   return spec.at(path).get<double>();

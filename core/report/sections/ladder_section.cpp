@@ -82,8 +82,7 @@ void tell_environments(const Analysis& a, const std::vector<const Row*>& rows, S
   std::map<std::string, std::vector<std::string>> rungs;
   for (const Row* row : rows) {
     std::vector<std::string> variables;
-    for (const auto& [name, value] : a.variants[static_cast<size_t>(row->variant)].spec.environment)
-      variables.push_back(name + "=" + value);
+    for (const auto& [name, value] : a.spec(*row).environment) variables.push_back(name + "=" + value);
     if (!variables.empty()) rungs[join(variables, " ")].push_back(row->name);
   }
   for (const auto& [variables, names] : rungs)
@@ -122,7 +121,7 @@ void explain_micro_batches(const Analysis& a, const std::vector<const Row*>& row
   std::set<int64_t> micro_batches;
   bool accumulates = false;
   for (const Row* row : rows) {
-    const TrainSpec& train = a.variants[static_cast<size_t>(row->variant)].spec.train;
+    const TrainSpec& train = a.spec(*row).train;
     micro_batches.insert(train.micro_batch);
     accumulates = accumulates || train.accumulation > 1;
     splits.push_back(name_in_text(row->name) + " " + std::to_string(train.micro_batch) +
@@ -148,8 +147,8 @@ bool over_base_alone(const std::vector<const Row*>& rows) {
 Table rung_table(const Analysis& a, const std::vector<const Row*>& rows) {
   const bool one = over_base_alone(rows);
   const std::string before = one ? "vs base" : "vs previous";
-  Table table{{{"rung"}, {"tokens/s", true}}, {}, {}};
-  const bool fewer = std::ranges::any_of(rows, [](const Row* row) { return row->trains_on_fewer(); });
+  Table table({"rung", ">tokens/s"});
+  const bool fewer = std::ranges::any_of(rows, &Row::trains_on_fewer);
   if (fewer) table.columns.push_back({"trained tokens/s", true});
   table.bars = {bars_of(rows, table.columns.size())};
   table.columns.push_back({before, true});
@@ -187,7 +186,7 @@ void explain_table(const Analysis& a, const std::vector<const Row*>& rows, Secti
   if (bars)
     section.bullets.push_back("A bar shows the " + percent(1 - standard_of(a.experiment).error, 0) +
                               " interval of the ratio to " + against + ". The line marks 1.00x.");
-  if (std::ranges::any_of(rows, [](const Row* row) { return row->trains_on_fewer(); }))
+  if (std::ranges::any_of(rows, &Row::trains_on_fewer))
     section.bullets.emplace_back(
         "Tokens/s count every position except padding, prompts included; trained tokens/s count tokens with "
         "a "

@@ -1,6 +1,6 @@
 #include <algorithm>
+#include <limits>
 
-#include "base/suggest.h"
 #include "base/text.h"
 #include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
@@ -71,27 +71,20 @@ Section loss_section(const Family& family) {
         "lower "
         "chart shows its relative difference from the reference; the dashed line is the largest difference "
         "allowed.";
-  Table table{{{"rung"},
-               {"last loss, and its change", true},
-               {"comparison"},
-               {"result"},
-               {"loss tolerance", true},
-               {"norm tolerance", true}},
-              {}};
+  section.table = Table(
+      {"rung", ">last loss, and its change", "comparison", "result", ">loss tolerance", ">norm tolerance"});
   const auto allowed = [](double tolerance) {
     return tolerance == 0 ? std::string("equal bits") : exact_number(tolerance);
   };
   for (const Row* each : family.rows) {
     const Row& row = *each;
     if (!row.final_loss) continue;
-    table.rows.push_back(
+    section.table->rows.push_back(
         {row.name, loss_cell(row), row.gate.empty() ? std::string(kUnknown) : row.gate,
          row.verdict.message.empty() ? std::string(kUnknown) : row.verdict.message,
          row.verdict.compared ? allowed(row.verdict.loss.tolerance) : std::string(kUnknown),
          or_unknown(row.verdict.norm, [&](const Deviation& d) { return allowed(d.tolerance); })});
   }
-  if (table.rows.empty()) return section;
-  section.table = std::move(table);
   section.lead = loss_lead(family.rows);
   section.bullets = {
       "The check compares the losses and gradient norms of the first steps, and the means of later losses. "
@@ -115,4 +108,41 @@ Section loss_section(const Family& family) {
   return section;
 }
 
+std::vector<const Row*> rows_over_time(const Analysis& a, const std::vector<const Row*>& rows) {
+  std::vector<const Row*> found;
+  for (const Row* row : rows)
+    if (row->ok() && row->runs_of() == row->variant &&
+        (a.experiment.target_loss > 0 || !row->validation.empty()) &&
+        !losses_by_time(row->steps, row->validation).empty())
+      found.push_back(row);
+  // Training and validation losses are not compared with each other.
+  if (std::ranges::any_of(found, [](const Row* row) { return !row->validation.empty(); }))
+    std::erase_if(found, [](const Row* row) { return row->validation.empty(); });
+  // A single row is already in the chart of losses.
+  return found.size() > 1 ? found : std::vector<const Row*>();
+}
+
+Section time_section(const Analysis& a, const Family& family) {
+  const auto rows = rows_over_time(a, family.rows);
+  if (rows.empty()) return {};
+  double shortest = std::numeric_limits<double>::infinity();
+  for (const Row* row : rows)
+    shortest = std::min(shortest, losses_by_time(row->steps, row->validation).back().seconds);
+  Section section{
+      .title = title_for("Loss over time", family),
+      .lead = "This section compares losses after the same training time.",
+      .chart = "time" + family.suffix,
+      .caption = "The chart shows the loss of each rung's first round against the time of its steps.",
+      .table = Table({"rung", ">loss after " + duration(shortest), ">last loss", ">after"}),
+      .bullets = {
+          "The first column shows the loss at the time at which the fastest rung had finished all its "
+          "steps. It is interpolated between two losses."}};
+  for (const Row* row : rows) {
+    const auto losses = losses_by_time(row->steps, row->validation);
+    section.table->rows.push_back(
+        {row->name, or_unknown(loss_at(losses, shortest), [](double x) { return fixed(x, 4); }),
+         fixed(losses.back().loss, 4), duration(losses.back().seconds)});
+  }
+  return section;
+}
 }  // namespace optrush

@@ -1,9 +1,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/suggest.h"
-#include "base/text.h"
-#include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"
 
@@ -45,7 +42,7 @@ Section memory_section(const Analysis& a, const Family& family) {
                                                        "gradients_bytes",   "optimizer_state_bytes",
                                                        "activations_bytes", "peak_reserved_bytes",
                                                        "process_bytes"};
-  Table table{{{"rung"}}, {}};
+  Table table({"rung"});
   add_columns(table, kMeasured);
   table.columns.push_back({"predicted", true});
   add_columns(table, kParts);

@@ -3,7 +3,6 @@
 #include <map>
 #include <set>
 
-#include "base/suggest.h"
 #include "base/text.h"
 #include "report/analysis/quantities.h"
 #include "report/numbers/format.h"

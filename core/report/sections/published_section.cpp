@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "base/suggest.h"
 #include "report/numbers/format.h"
@@ -14,16 +13,14 @@ std::string published_cell(double value, const std::string& shown, const Row& ro
 }  // namespace
 
 Section published_section(const Analysis& a) {
-  Section section{.title = "Beside published figures",
-                  .lead = "This table compares speed and memory as measured here with published figures."};
-  Table table{{{"rung"},
-               {"speed, measured", true},
-               {"published", true},
-               {"memory, measured", true},
-               {"published", true},
-               {"on"},
-               {"by"}},
-              {}};
+  Section section{
+      .title = "Beside published figures",
+      .lead = "This table compares speed and memory as measured here with published figures.",
+      .paragraphs =
+          {"Speed is tokens/s relative to the rung below. Memory is the change of peak memory from the "
+           "rung below."},
+      .table =
+          Table({"rung", ">speed, measured", ">published", ">memory, measured", ">published", "on", "by"})};
   bool elsewhere = false;
   std::vector<std::string> others;
   for (const Row& row : a.rows) {
@@ -35,21 +32,16 @@ Section published_section(const Analysis& a) {
     const Comparison& measured = row.previous.between.empty() ? row.previous : unknown;
     const bool differs = measured.speed && !measured.differs.empty();
     if (differs) others.push_back(name_in_text(row.name) + " (" + measured.differs + ")");
-    table.rows.push_back({row.name, or_unknown(measured.speed, ratio_text) + (differs ? " †" : ""),
-                          published_cell(published.speedup, grouped(published.speedup) + "x", row),
-                          or_unknown(measured.memory, [](double m) { return change(m); }),
-                          published_cell(published.memory, change(published.memory), row), published.on,
-                          published.source});
+    section.table->rows.push_back({row.name, or_unknown(measured.speed, ratio_text) + (differs ? " †" : ""),
+                                   published_cell(published.speedup, grouped(published.speedup) + "x", row),
+                                   or_unknown(measured.memory, [](double m) { return change(m); }),
+                                   published_cell(published.memory, change(published.memory), row),
+                                   published.on, published.source});
   }
-  if (table.rows.empty()) return section;
-  section.paragraphs = {
-      "Speed is tokens/s relative to the rung below. Memory is the change of peak memory from the rung "
-      "below."};
   if (elsewhere)
     section.bullets = {
         "Figures in brackets were published for another device, so this machine need not reach them."};
   if (!others.empty()) section.bullets.push_back("† Not like for like: " + join(others) + ".");
-  section.table = std::move(table);
   return section;
 }
 }  // namespace optrush

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <cmath>
 
 #include "base/suggest.h"
+#include "base/text.h"
+#include "report/analysis/finding_parts.h"
 #include "report/numbers/format.h"
 #include "report/numbers/statistics.h"
 #include "report/sections/document.h"
@@ -64,74 +67,104 @@ std::string mesh_text(const Row& row) {
     parts.push_back(dimension.name + " " + std::to_string(dimension.size));
   return join(parts, " × ");
 }
+
+/// Time and its share of a step: "12.3 ms (4.1 %)".
+std::string exposed_cell(const Row& row) {
+  if (!row.exposed_seconds) return std::string(kUnknown);
+  const std::string time = duration(*row.exposed_seconds);
+  if (row.step_seconds.value_or(0) <= 0) return time;
+  return time + " (" + percent(*row.exposed_seconds / *row.step_seconds) + ")";
+}
+
+std::vector<std::string> point_line(const Analysis& a, const ScalingSeries& series,
+                                    const ScalingPoint& point) {
+  const Row& row = *a.row(point.variant);
+  return {series.title(),
+          row.name,
+          std::to_string(point.ranks),
+          exact_number(std::round(point.growth * 100) / 100) + "x",
+          std::to_string(point.global_batch),
+          or_unknown(row.tokens_per_second, grouped),
+          or_unknown(point.speedup, ratio_text),
+          percent(point.efficiency),
+          exposed_cell(row)};
+}
 }  // namespace
 
 Section rank_section(const Analysis& a) {
-  Section section{.title = "Ranks",
-                  .lead = "This table shows the memory, time and communication of each rank."};
-  Table table{{{"rung"},
-               {"mesh"},
-               {"rank", true},
-               {"host"},
-               {"device"},
-               {"peak memory", true},
-               {"model states and activations", true},
-               {"step", true},
-               {"busy", true},
-               {"exposed communication", true},
-               {"sent per step", true},
-               {"straggler"}},
-              {}};
+  Section section{
+      .title = "Ranks",
+      .lead = "This table shows the memory, time and communication of each rank.",
+      .paragraphs =
+          {"Times are medians over timed steps and rounds. Peak memory is the largest of all rounds. "
+           "Busy is the step time without exposed communication. A rank that is busy more than 10 % "
+           "longer than the median rank is a straggler."},
+      .table =
+          Table({"rung", "mesh", ">rank", "host", "device", ">peak memory", ">model states and activations",
+                 ">step", ">busy", ">exposed communication", ">sent per step", "straggler"})};
   for (const Row& row : a.rows) {
     if (row.ranks.size() < 2) continue;
     const auto median = median_busy(row);
     const auto shown = shown_ranks(row);
     for (const RankResult* rank : shown)
-      table.rows.push_back({row.name, mesh_text(row), std::to_string(rank->rank),
-                            rank->host.empty() ? std::string(kUnknown) : rank->host,
-                            rank->device.empty() ? std::string(kUnknown) : rank->device,
-                            or_unknown(rank->peak_allocated, bytes), or_unknown(rank->parts, bytes),
-                            or_unknown(rank->step_seconds, duration),
-                            or_unknown(rank->busy_seconds, duration),
-                            or_unknown(rank->exposed_seconds, duration), or_unknown(rank->sent_bytes, bytes),
-                            straggles(*rank, median) ? "yes" : ""});
+      section.table->rows.push_back(
+          {row.name, mesh_text(row), std::to_string(rank->rank),
+           rank->host.empty() ? std::string(kUnknown) : rank->host,
+           rank->device.empty() ? std::string(kUnknown) : rank->device,
+           or_unknown(rank->peak_allocated, bytes), or_unknown(rank->parts, bytes),
+           or_unknown(rank->step_seconds, duration), or_unknown(rank->busy_seconds, duration),
+           or_unknown(rank->exposed_seconds, duration), or_unknown(rank->sent_bytes, bytes),
+           straggles(*rank, median) ? "yes" : ""});
     add_remarks(row, median, shown.size(), section);
   }
-  if (table.rows.empty()) return section;
-  section.paragraphs = {
-      "Times are medians over timed steps and rounds. Peak memory is the largest of all rounds. Busy is the "
-      "step time without exposed communication. A rank that is busy more than 10 % longer than the median "
-      "rank "
-      "is a straggler."};
-  section.table = std::move(table);
   return section;
 }
 
 Section collective_section(const Analysis& a) {
   Section section{
       .title = "Collectives",
-      .lead = "This table compares the bytes that collectives send with the theoretical minimum."};
-  Table table{{{"rung"},
-               {"collective"},
-               {"group"},
-               {"ranks", true},
-               {"calls", true},
-               {"tensors", true},
-               {"sent", true},
-               {"minimum", true},
-               {"sent / minimum", true}},
-              {}};
+      .lead = "This table compares the bytes that collectives send with the theoretical minimum.",
+      .paragraphs =
+          {"All figures are of one timed step of rank 0: the bytes of the tensors, the bytes that the "
+           "rank sends, and the theoretical minimum of these."},
+      .table = Table({"rung", "collective", "group", ">ranks", ">calls", ">tensors", ">sent", ">minimum",
+                      ">sent / minimum"})};
   for (const Row& row : a.rows)
     for (const Collective& c : row.collectives)
-      table.rows.push_back({row.name, c.name, c.group.empty() ? std::string(kUnknown) : c.group,
-                            std::to_string(c.ranks), or_unknown(c.calls, exact_number),
-                            or_unknown(c.bytes, bytes), or_unknown(c.sent_bytes, bytes),
-                            or_unknown(c.theory_bytes, bytes), over_theory(c)});
-  if (table.rows.empty()) return section;
+      section.table->rows.push_back({row.name, c.name, c.group.empty() ? std::string(kUnknown) : c.group,
+                                     std::to_string(c.ranks), or_unknown(c.calls, exact_number),
+                                     or_unknown(c.bytes, bytes), or_unknown(c.sent_bytes, bytes),
+                                     or_unknown(c.theory_bytes, bytes), over_theory(c)});
+  return section;
+}
+
+Section scaling_section(const Analysis& a) {
+  Section section{
+      .title = "Scaling",
+      .chart = "scaling",
+      .caption =
+          "The chart shows tokens/s relative to the fewest ranks. The dashed line is ideal scaling; "
+          "vertical bars are the intervals of the speedups."};
+  if (a.scaling.empty()) return section;
+  std::vector<std::string> largest;
+  for (const ScalingSeries& series : a.scaling)
+    largest.push_back(series.title() + ": " + percent(series.largest().efficiency, 0) + " efficient at " +
+                      counted(series.largest().ranks, "rank") +
+                      (series.largest().speedup->interval ? "" : " (no claim)"));
+  section.lead = join(largest, "; ") + ".";
   section.paragraphs = {
-      "All figures are of one timed step of rank 0: the bytes of the tensors, the bytes that the rank sends, "
-      "and the theoretical minimum of these."};
-  section.table = std::move(table);
+      "In weak scaling, each rank keeps its batch and the global batch grows. In strong scaling, the global "
+      "batch stays the same. Efficiency is the speedup divided by the growth of the hardware: the number of "
+      "GPUs, or the number of CPU threads up to the number of cores."};
+  section.table = Table({"series", "rung", ">ranks", ">hardware", ">sequences per step", ">tokens/s",
+                         ">speedup", ">efficiency", ">exposed communication"});
+  for (const ScalingSeries& series : a.scaling)
+    for (const ScalingPoint& point : series.points)
+      section.table->rows.push_back(point_line(a, series, point));
+  for (const Row& row : a.rows)
+    if (!row.ok() && row.started && row.devices > 1)
+      section.bullets.push_back(name_in_text(row.name) + " (" + counted(row.devices, "rank") + ") " +
+                                what_happened(row.status) + ", so the table does not have it.");
   return section;
 }
 }  // namespace optrush

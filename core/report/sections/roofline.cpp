@@ -26,10 +26,8 @@ void add_points(const Analysis& a, const Row& row, std::vector<RooflinePoint>& p
 double Roof::at(double intensity) const { return std::min(flops, intensity * bandwidth); }
 
 std::optional<Roof> roof_of(const Json& context, const std::string& dtype) {
-  const auto bandwidth = context.find("bandwidth_bytes_per_second");
-  const auto peak = peak_of_dtype(context, dtype);
-  if (bandwidth == context.end() || !bandwidth->is_number() || !peak) return std::nullopt;
-  return Roof{*peak, bandwidth->get<double>()};
+  const auto bandwidth = bandwidth_of(context), peak = peak_of_dtype(context, dtype);
+  return bandwidth && peak ? std::optional(Roof{*peak, *bandwidth}) : std::nullopt;
 }
 
 std::vector<RooflinePoint> roofline_points(const Analysis& a) {
@@ -56,20 +54,13 @@ Section roofline_section(const Analysis& a) {
   section.bullets = {
       "A share above 100 % has one of two causes: a cache served the bytes, or other programs slowed the "
       "machine while its limits were measured."};
-  Table table{{{"rung"},
-               {"phase"},
-               {"FLOPs per byte", true},
-               {"bound by"},
-               {"GB/s", true},
-               {"FLOP/s", true},
-               {"of the limit", true}},
-              {}};
+  section.table =
+      Table({"rung", "phase", ">FLOPs per byte", "bound by", ">GB/s", ">FLOP/s", ">of the limit"});
   for (const auto& point : points)
-    table.rows.push_back({point.row->name, point.phase, grouped(point.intensity),
-                          point.memory_bound() ? "memory" : "arithmetic",
-                          fixed(point.flops / point.intensity / 1e9, 2), flops_rate(point.flops),
-                          percent(point.share())});
-  section.table = std::move(table);
+    section.table->rows.push_back({point.row->name, point.phase, grouped(point.intensity),
+                                   point.memory_bound() ? "memory" : "arithmetic",
+                                   fixed(point.flops / point.intensity / 1e9, 2), flops_rate(point.flops),
+                                   percent(point.share())});
   return section;
 }
 }  // namespace optrush

@@ -9,6 +9,21 @@
 
 namespace optrush {
 namespace {
+double sum_of(const Phases& phases) {
+  double sum = 0;
+  for (const auto& [name, seconds] : phases) sum += seconds.value_or(0);
+  return sum;
+}
+
+/// For example "A step of checkpointing is 24 % forward, 75 % backward, 1 % optimizer."
+std::string phase_lead(const Row& row) {
+  std::vector<std::string> shares;
+  for (const auto& [name, seconds] : row.phases)
+    if (const double share = seconds.value_or(0) / sum_of(row.phases); share >= 0.005)
+      shares.push_back(percent(share, 0) + " " + name);
+  return "A step of " + row.name + " is " + join(shares) + ".";
+}
+
 std::string mfu_cell(const Row& row) {
   if (!row.model_flops_per_second) return std::string(kUnknown);
   const std::string rate = flops_rate(*row.model_flops_per_second);
@@ -20,7 +35,7 @@ std::string mfu_cell(const Row& row) {
 
 /// Explains which tokens each figure counts, if they differ.
 void explain_tokens(const std::vector<const Row*>& rows, Section& section) {
-  if (std::ranges::none_of(rows, [](const Row* row) { return row->trains_on_fewer(); })) return;
+  if (std::ranges::none_of(rows, &Row::trains_on_fewer)) return;
   section.bullets.emplace_back(
       "Tokens/s count processed tokens: every position except padding, prompts included. Speedups, MFU and "
       "HFU "
@@ -85,7 +100,7 @@ Section throughput_section(const Analysis& a, const Family& family) {
   const bool energy = std::ranges::any_of(
       a.rows, [&](const Row& row) { return number_of(quantity("joules_per_token"), a, row).has_value(); });
   const bool cost = a.experiment.price_per_hour > 0;
-  const bool fewer = std::ranges::any_of(family.rows, [](const Row* row) { return row->trains_on_fewer(); });
+  const bool fewer = std::ranges::any_of(family.rows, &Row::trains_on_fewer);
   std::vector<std::string_view> shown = {"tokens_per_second_per_device",
                                          "devices",
                                          "step_seconds",
@@ -96,7 +111,7 @@ Section throughput_section(const Analysis& a, const Family& family) {
   if (fewer) shown.insert(shown.end(), {"trained_tokens_per_second", "padding"});
   if (energy) shown.emplace_back("joules_per_token");
   if (cost) shown.emplace_back("cost_per_million_tokens");
-  Table table{{{"rung"}, {"tokens/s of each round"}, {"MFU", true}}, {}};
+  Table table({"rung", "tokens/s of each round", ">MFU"});
   add_columns(table, shown);
   if (cost) table.columns.back().title = a.experiment.currency + " per million tokens";
   for (const Row* row : family.rows) {
@@ -119,4 +134,34 @@ Section throughput_section(const Analysis& a, const Family& family) {
   return section;
 }
 
+std::vector<const Row*> rows_with_phases(const std::vector<const Row*>& rows) {
+  std::vector<const Row*> found = rows;
+  std::erase_if(found, [](const Row* row) { return !row->ok() || sum_of(row->phases) <= 0; });
+  return found;
+}
+
+Section phase_section(const Analysis&, const Family& family) {
+  const auto rows = rows_with_phases(family.rows);
+  if (rows.empty()) return {};
+  Section section{.title = title_for("Phases of a step", family),
+                  .lead = phase_lead(*rows.back()),
+                  .chart = "phases" + family.suffix,
+                  .caption = "The chart shows the median time of each phase of a step.",
+                  .table = Table({"rung"})};
+  std::vector<std::string> names;
+  for (const Row* row : rows)
+    for (const auto& [name, seconds] : row->phases)
+      if (seconds && *seconds > 0 && std::ranges::find(names, name) == names.end()) names.push_back(name);
+  for (const auto& name : names) section.table->columns.push_back({name, true});
+  for (const Row* row : rows) {
+    std::vector<std::string> cells = {row->name};
+    for (const auto& name : names) {
+      const auto phase = std::ranges::find(row->phases, name, &Phases::value_type::first);
+      cells.push_back(phase == row->phases.end() ? std::string(kUnknown)
+                                                 : or_unknown(phase->second, duration));
+    }
+    section.table->rows.push_back(std::move(cells));
+  }
+  return section;
+}
 }  // namespace optrush

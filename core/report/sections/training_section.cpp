@@ -23,7 +23,7 @@ std::string stack_of(const Json& plugins) {
 
 Table table_of_base(const Analysis& a) {
   const Json spec = to_json(a.variants.front().spec);
-  Table table{{{"base"}, {""}}, {}};
+  Table table({"base", ""});
   table.rows.push_back({"model", plain_text(spec.at("model_kind")) + ": " + fields_of(spec.at("model"))});
   if (!a.plans.empty() && a.plans.front() && a.plans.front()->parameters) {
     const PlannedParameters& parameters = *a.plans.front()->parameters;
@@ -54,7 +54,7 @@ Section training_section(const Analysis& a) {
     if (variant.previous < 0) continue;
     const std::string changes = variant.external ? "another program" : join(changes_text(to_json(variant)));
     section.bullets.push_back(name_in_text(variant.name) + ", relative to " +
-                              name_in_text(a.variants[static_cast<size_t>(variant.previous)].name) + ": " +
+                              name_in_text(a.variant(variant.previous).name) + ": " +
                               (changes.empty() ? "no change" : changes));
   }
   return section;

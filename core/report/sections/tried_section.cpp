@@ -1,4 +1,3 @@
-#include "base/suggest.h"
 #include "base/text.h"
 #include "report/sections/document.h"
 
@@ -8,7 +7,7 @@ Section tried_section(const Analysis& a) {
   if (!a.tried) return section;
   section.title = "What was tried";
   int64_t stacks = 0;
-  section.table = Table{{{"stage", true}, {"reference"}, {"change"}, {"tokens/s vs reference"}}, {}};
+  section.table = Table({">stage", "reference", "change", "tokens/s vs reference"});
   const std::vector<TriedStage>& stages = a.tried->stages;
   for (size_t i = 0; i < stages.size(); ++i)
     for (const TriedStack& each : stages[i].stacks) {

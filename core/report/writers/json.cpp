@@ -68,12 +68,6 @@ Json published_of(const Row& row) {
   return {{"on", row.published->on}, {"source", row.published->source}, {"comparable", row.published_here}};
 }
 
-Json mesh_of(const Row& row) {
-  Json mesh = Json::array();
-  for (const auto& dimension : row.mesh) mesh.push_back({{"dim", dimension.name}, {"size", dimension.size}});
-  return mesh;
-}
-
 Json validation_of(const Row& row) {
   Json points = Json::array();
   for (const auto& point : row.validation) points.push_back({{"step", point.step}, {"loss", point.loss}});
@@ -108,19 +102,6 @@ Json ranks_of(const Row& row) {
   return ranks;
 }
 
-Json collectives_of(const Row& row) {
-  Json collectives = Json::array();
-  for (const auto& c : row.collectives)
-    collectives.push_back({{"name", c.name},
-                           {"group", c.group},
-                           {"ranks", c.ranks},
-                           {"calls", or_null(c.calls)},
-                           {"bytes", or_null(c.bytes)},
-                           {"sent_bytes", or_null(c.sent_bytes)},
-                           {"theory_bytes", or_null(c.theory_bytes)}});
-  return collectives;
-}
-
 Json of(const ScalingSeries& series, const Analysis& a) {
   Json points = Json::array();
   for (const auto& point : series.points)
@@ -150,8 +131,8 @@ Json of(const Noise& noise) {
 /// Writes all numbers at the places that quantities() states, except inside of values that are null.
 void put_numbers(Json& json, const Analysis& a, const Row& row) {
   for (const Quantity& q : quantities()) {
-    if (*q.json == '\0') continue;
-    const Json::json_pointer place(std::string("/") + q.json);
+    if (q.json.empty()) continue;
+    const Json::json_pointer place("/" + q.json);
     if (Json& around = json[place.parent_pointer()]; !around.is_null())
       around[place.back()] = or_null(number_of(q, a, row));
   }
@@ -165,9 +146,9 @@ Json of(const Analysis& a, const Row& row) {
                {"reason", row.reason},
                {"notes", row.notes},
                {"devices", row.devices},
-               {"mesh", mesh_of(row)},
+               {"mesh", record::written(row.mesh, false)},
                {"ranks", ranks_of(row)},
-               {"collectives", collectives_of(row)},
+               {"collectives", record::written(row.collectives, false)},
                {"rounds", row.rounds},
                {"samples", row.samples},
                {"phases", object(row.phases)},
@@ -249,6 +230,17 @@ Json figures_of(const Analysis& a) {
           {"plans", std::move(plans)},
           {"probes", std::move(probes)},
           {"tried", to_json(a.tried)}};
+}
+
+Json cell_json(const std::optional<ComparedReports::Cell>& cell) {
+  if (!cell) return nullptr;
+  Json json = {{"status", std::string(to_string(cell->status))},
+               {"speed_vs_first", ratio_json(cell->speed)},
+               {"memory_vs_first", or_null(cell->memory_ratio)},
+               {"differs", cell->differs},
+               {"time_to_loss", json_of(cell->time_to_loss)}};
+  for (const auto& [name, value] : cell->numbers) json[quantity(name).compared] = or_null(value);
+  return json;
 }
 
 std::string line_of(const Json& part) { return part.dump(-1, ' ', true, Json::error_handler_t::replace); }
@@ -341,5 +333,23 @@ void write_results(const std::filesystem::path& file, const Analysis& a) {
     put_runs(sink, a.runs);
     sink("\n}\n");
   });
+}
+
+Json comparison_json(const ComparedReports& compared) {
+  Json reports = Json::array(), facts = Json::array(), rungs = Json::array();
+  for (const auto& report : compared.reports)
+    reports.push_back(
+        {{"name", report.name}, {"folder", report.folder.string()}, {"headline", report.headline}});
+  for (const auto& fact : compared.facts) facts.push_back({{"key", fact.key}, {"values", fact.values}});
+  for (const auto& line : compared.lines) {
+    Json cells = Json::array();
+    for (const auto& cell : line.cells) cells.push_back(cell_json(cell));
+    rungs.push_back({{"rung", line.rung}, {"reports", cells}});
+  }
+  return {{"schema_version", 1},
+          {"headline", headline(compared)},
+          {"reports", reports},
+          {"context", facts},
+          {"rungs", rungs}};
 }
 }  // namespace optrush

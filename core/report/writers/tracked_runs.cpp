@@ -60,11 +60,10 @@ Json step_of(const StepResult& step, bool fewer) {
 Json summary_of(const Analysis& a, const RunResult& result, const Row& row, bool fewer) {
   Json summary = Json::object();
   for (const Quantity& q : quantities())
-    if (*q.run != '\0' && (fewer || !q.of_fewer)) put(summary, std::string("run/") + q.run, q.of_run(result));
+    if (!q.run.empty() && (fewer || !q.of_fewer)) put(summary, "run/" + q.run, q.of_run(result));
   for (const auto& [phase, seconds] : result.phases) put(summary, "run/phase/" + phase, seconds);
   for (const Quantity& q : quantities())
-    if (*q.tracked != '\0' && (fewer || !q.of_fewer))
-      put(summary, std::string("rung/") + q.tracked, number_of(q, a, row));
+    if (!q.tracked.empty() && (fewer || !q.of_fewer)) put(summary, "rung/" + q.tracked, number_of(q, a, row));
   return summary;
 }
 }  // namespace

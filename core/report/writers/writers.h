@@ -26,6 +26,8 @@ inline constexpr const char* kChartsMark = "<!--charts-->";
 
 /// Plain text with aligned tables and without charts, for a terminal.
 std::string text(const Document&);
+/// Aligned columns with titles.
+std::string text_table(const Table&);
 
 /// A comparison as JSON (docs/schema/comparison.schema.json).
 Json comparison_json(const ComparedReports&);

@@ -111,13 +111,13 @@ TEST_F(Controller, MeasuresTheMachineBetweenRounds) {
   probing.probe_s = 0.01;
   run(experiment({"a"}, 2), probing);
   const Stored stored = load_report(report());
-  ASSERT_EQ(stored.noise.size(), 3U) << "measured before, between and after the runs";
-  EXPECT_EQ(stored.noise.back().round, 2);
-  EXPECT_GT(stored.noise.front().median, 0);
-  EXPECT_TRUE(stored.noise.front().before.contains("steal_ticks"));
+  ASSERT_EQ(stored.probes.size(), 3U) << "measured before, between and after the runs";
+  EXPECT_EQ(stored.probes.back().round, 2);
+  EXPECT_GT(stored.probes.front().median, 0);
+  EXPECT_TRUE(stored.probes.front().before.contains("steal_ticks"));
   probing.resume = true;
   run(experiment({"a"}, 2), probing);
-  EXPECT_EQ(load_report(report()).noise.size(), 3U) << "there was nothing to run";
+  EXPECT_EQ(load_report(report()).probes.size(), 3U) << "there was nothing to run";
 }
 
 TEST_F(Controller, FolderHasEverythingThatTheReportReads) {

@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace optrush {
 /// Refuses a number on the command line unless `holds` returns true. `allowed` is for the message: "a number
@@ -21,5 +22,18 @@ inline CLI::Validator above_zero() {
 }
 inline CLI::Validator zero_or_more() {
   return checked_number([](double number) { return number >= 0; }, "0 or more", "NONNEGATIVE");
+}
+
+/// An option that may be given several times, with one value each. `type`: of the value, for the help.
+inline CLI::Option* add_repeated(CLI::App& command, const std::string& name, std::vector<std::string>& values,
+                                 const std::string& type, const std::string& description) {
+  return command.add_option(name, values, description + "; may be repeated")
+      ->take_all()
+      ->expected(1)
+      ->type_name(type);
+}
+inline void add_plugin_path(CLI::App& command, std::vector<std::string>& folders) {
+  add_repeated(command, "--plugin-path", folders, "FOLDER", "search this folder for plugins first")
+      ->check(CLI::ExistingDirectory);
 }
 }  // namespace optrush
