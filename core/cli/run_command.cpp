@@ -12,7 +12,7 @@
 #include "cli/run_host.h"
 #include "launch/ranks/followers.h"
 #include "launch/run/follow.h"
-#include "machine/environment_seconds.h"
+#include "machine/environment.h"
 #include "machine/installation.h"
 #include "process/terminal.h"
 

@@ -8,7 +8,7 @@
 #include "base/peer_error.h"
 #include "base/suggest.h"
 #include "base/text.h"
-#include "machine/host_name.h"
+#include "machine/environment.h"
 
 namespace optrush {
 namespace {

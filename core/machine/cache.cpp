@@ -1,20 +1,16 @@
 #include "optrush/machine.h"
 
-#include <cstdlib>
+#include "machine/environment.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
-namespace {
-fs::path path_variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-}  // namespace
 
 fs::path cache_folder(const std::string& kind) {
-  if (const auto chosen = path_variable("OPTRUSH_CACHE"); !chosen.empty()) return chosen / kind;
-  if (const auto xdg = path_variable("XDG_CACHE_HOME"); !xdg.empty()) return xdg / "optimization-rush" / kind;
-  const auto home = path_variable("HOME");
+  if (const auto chosen = environment_variable("OPTRUSH_CACHE"); !chosen.empty())
+    return fs::path(chosen) / kind;
+  if (const auto xdg = environment_variable("XDG_CACHE_HOME"); !xdg.empty())
+    return fs::path(xdg) / "optimization-rush" / kind;
+  const fs::path home = environment_variable("HOME");
   return (home.empty() ? fs::temp_directory_path() : home / ".cache") / "optimization-rush" / kind;
 }
 }  // namespace optrush

@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "base/files.h"
+#include "machine/environment.h"
 #include "machine/installation.h"
 #include "machine/torch_folder.h"
 #include "optrush/error.h"
@@ -86,7 +87,7 @@ print(json.dumps([sys.executable, list(spec.submodule_search_locations or [""])[
 }
 
 fs::path project_python() {
-  if (const char* chosen = std::getenv("OPTRUSH_PYTHON"); chosen != nullptr && *chosen != '\0') return chosen;
+  if (const auto chosen = environment_variable("OPTRUSH_PYTHON"); !chosen.empty()) return chosen;
   const fs::path source = Installation::of_this_program().source, torch = torch_folder();
   for (const fs::path& prefix : {source.empty() ? fs::path() : source / ".venv", environment_of(torch)})
     if (!prefix.empty() && fs::exists(prefix / "bin/python")) return prefix / "bin/python";

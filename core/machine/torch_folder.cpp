@@ -3,11 +3,10 @@
 #include <dlfcn.h>
 #include <link.h>
 
-#include <array>
-#include <cstdlib>
 #include <string>
 
 #include "build_info.h"
+#include "machine/environment.h"
 #include "machine/installation.h"
 #include "machine/python.h"
 
@@ -27,18 +26,13 @@ fs::path loaded_torch() {
 
 bool is_torch(const fs::path& folder) { return fs::exists(folder / "lib" / "libtorch_cpu.so"); }
 
-std::string text_variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
 fs::path find_torch() {
   if (fs::path loaded = loaded_torch(); !loaded.empty()) return loaded;
-  if (fs::path chosen = text_variable("OPTRUSH_TORCH"); !chosen.empty()) return chosen;
+  if (fs::path chosen = environment_variable("OPTRUSH_TORCH"); !chosen.empty()) return chosen;
   const Installation here = Installation::of_this_program();
   for (const fs::path& folder : {here.torch, here.root.parent_path() / "torch"})
     if (!folder.empty() && is_torch(folder)) return folder;
-  const std::string python = text_variable("OPTRUSH_PYTHON");
+  const std::string python = environment_variable("OPTRUSH_PYTHON");
   const fs::path found = torch_of_python(python.empty() ? "python3" : python).torch;
   return is_torch(found) ? found : fs::path();
 }
@@ -49,8 +43,8 @@ std::vector<fs::path> cuda_roots(const fs::path& torch) {
   const std::string version = OPTRUSH_CUDA_VERSION;
   const fs::path wheels = torch.parent_path() / "nvidia";
   std::vector<fs::path> roots = {wheels / ("cu" + version.substr(0, version.find('.'))),
-                                 wheels / "cuda_runtime", wheels / "cuda_nvrtc", text_variable("CUDA_HOME"),
-                                 "/usr/local/cuda"};
+                                 wheels / "cuda_runtime", wheels / "cuda_nvrtc",
+                                 environment_variable("CUDA_HOME"), "/usr/local/cuda"};
   std::erase(roots, fs::path());
   return roots;
 }

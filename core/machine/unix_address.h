@@ -1,4 +1,5 @@
 #pragma once
+#include <sys/socket.h>
 #include <sys/un.h>
 
 #include <optional>
@@ -6,5 +7,11 @@
 
 namespace optrush {
 /// The address of a Unix socket at this path; none if the path is too long.
-std::optional<sockaddr_un> unix_address(const std::string& path);
+inline std::optional<sockaddr_un> unix_address(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return std::nullopt;
+  path.copy(address.sun_path, path.size());
+  return address;
+}
 }  // namespace optrush

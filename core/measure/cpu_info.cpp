@@ -1,38 +1,19 @@
 #include "measure/cpu_info.h"
 
 #include <algorithm>
-#include <charconv>
-#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
 #include <string_view>
 
-#include "base/files.h"
+#include "machine/kernel_files.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-constexpr std::string_view kSpace = " \t\r\n";
-
-std::string trimmed(const std::string& text) {
-  const size_t begin = text.find_first_not_of(kSpace);
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
-}
-
-// The content of a file, or "". Missing files are normal here: kernels, containers and processors differ in
-// what they offer.
-std::string contents(const fs::path& file) {
-  std::ifstream in(file);
-  return trimmed(rest_of(in));
-}
-
-/// The number at the start of `text`; `otherwise` if there is none.
 template <class T>
 T number(std::string_view text, T otherwise) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() ? value : otherwise;
+  return first_number<T>(text).value_or(otherwise);
 }
 
 /// Parses a list such as "0-3,8".
@@ -47,18 +28,6 @@ std::set<int64_t> processor_list(const std::string& text) {
     for (int64_t p = first; p >= 0 && p <= last; ++p) processors.insert(p);
   }
   return processors;
-}
-
-/// Parses lines of the form "key : value".
-std::map<std::string, std::string> key_values(const std::string& text) {
-  std::map<std::string, std::string> values;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const size_t colon = line.find(':');
-    if (colon != std::string::npos)
-      values.emplace(trimmed(line.substr(0, colon)), trimmed(line.substr(colon + 1)));
-  }
-  return values;
 }
 
 std::vector<std::map<std::string, std::string>> processors_of(const std::string& cpuinfo) {
@@ -107,40 +76,21 @@ int64_t last_level_cache(const fs::path& root, const std::set<int64_t>& processo
     fs::path last;
     std::error_code absent;
     for (const auto& entry : fs::directory_iterator(folder, absent)) {
-      const int64_t this_level = number<int64_t>(contents(entry.path() / "level"), 0);
-      if (this_level > level && contents(entry.path() / "type") != "Instruction") {
+      const int64_t this_level = number<int64_t>(kernel_text(entry.path() / "level"), 0);
+      if (this_level > level && kernel_text(entry.path() / "type") != "Instruction") {
         level = this_level;
         last = entry.path();
       }
     }
-    if (level > 0) caches[contents(last / "shared_cpu_list")] = cache_size(contents(last / "size"));
+    if (level > 0) caches[kernel_text(last / "shared_cpu_list")] = cache_size(kernel_text(last / "size"));
   }
   int64_t total = 0;
   for (const auto& [sharers, bytes] : caches) total += bytes;
   return total;
 }
 
-/// A file of this process's control group (version 2), or of the root group, because a container sees its own
-/// group there.
-std::string control_group(const fs::path& root, const std::string& file) {
-  const std::string groups = contents(root / "proc/self/cgroup");
-  if (const size_t at = groups.find("0::/"); at != std::string::npos) {
-    const std::string path = groups.substr(at + 4, groups.find('\n', at) - at - 4);
-    if (std::string text = contents(root / "sys/fs/cgroup" / path / file); !text.empty()) return text;
-  }
-  return contents(root / "sys/fs/cgroup" / file);
-}
-
-double cpu_quota(const fs::path& root) {
-  const std::string limit = control_group(root, "cpu.max");  // for example "200000 100000" or "max 100000"
-  const size_t space = limit.find(' ');
-  if (space == std::string::npos) return 0;
-  const double period = number<double>(std::string_view(limit).substr(space + 1), 0);
-  return period > 0 ? number<double>(limit, 0) / period : 0;
-}
-
 void read_memory(const fs::path& root, CpuInfo& cpu) {
-  auto memory = key_values(contents(root / "proc/meminfo"));
+  auto memory = key_values(kernel_text(root / "proc/meminfo"));
   cpu.memory_bytes = number<int64_t>(memory["MemTotal"], 0) << 10;
   cpu.available_bytes = number<int64_t>(memory["MemAvailable"], 0) << 10;
   if (const int64_t limit = number<int64_t>(control_group(root, "memory.max"), 0); limit > 0) {
@@ -150,17 +100,12 @@ void read_memory(const fs::path& root, CpuInfo& cpu) {
   }
 }
 
-/// The choice in brackets: "madvise" in "always [madvise] never".
-std::string selected(const std::string& choices) {
-  const size_t begin = choices.find('[');
-  return begin == std::string::npos ? choices : choices.substr(begin + 1, choices.find(']') - begin - 1);
-}
 }  // namespace
 
 CpuInfo read_cpu(const fs::path& root) {
   CpuInfo cpu;
-  auto processors = processors_of(contents(root / "proc/cpuinfo"));
-  auto status = key_values(contents(root / "proc/self/status"));
+  auto processors = processors_of(kernel_text(root / "proc/cpuinfo"));
+  auto status = key_values(kernel_text(root / "proc/self/status"));
   const std::set<int64_t> allowed = processor_list(status["Cpus_allowed_list"]);
   std::set<int64_t> used;
   std::set<std::pair<std::string, std::string>> cores;
@@ -179,20 +124,20 @@ CpuInfo read_cpu(const fs::path& root) {
   if (cpu.name.empty()) cpu.name = "unknown processor";
   cpu.threads = static_cast<int64_t>(used.size());
   cpu.cores = static_cast<int64_t>(cores.size());
-  cpu.quota = cpu_quota(root);
+  cpu.quota = cpu_quota(root).value_or(0);
   cpu.cache_bytes = last_level_cache(root, used);
   read_memory(root, cpu);
   const fs::path frequency = root / "sys/devices/system/cpu/cpu0/cpufreq";
-  cpu.governor = contents(frequency / "scaling_governor");
-  cpu.governor_driver = contents(frequency / "scaling_driver");
-  cpu.huge_pages = selected(contents(root / "sys/kernel/mm/transparent_hugepage/enabled"));
-  cpu.load = number<double>(contents(root / "proc/loadavg"), 0);
+  cpu.governor = kernel_text(frequency / "scaling_governor");
+  cpu.governor_driver = kernel_text(frequency / "scaling_driver");
+  cpu.huge_pages = chosen_word(kernel_text(root / "sys/kernel/mm/transparent_hugepage/enabled"));
+  cpu.load = number<double>(kernel_text(root / "proc/loadavg"), 0);
   return cpu;
 }
 
 CpuTimes read_cpu_times(const fs::path& root) {
   CpuTimes times;
-  std::istringstream lines(contents(root / "proc/stat"));
+  std::istringstream lines(kernel_text(root / "proc/stat"));
   for (std::string line; std::getline(lines, line) && line.starts_with("cpu");) {
     if (line[3] != ' ') {
       ++times.processors;
@@ -217,7 +162,7 @@ double busy_processors(const CpuTimes& before, const CpuTimes& after) {
 }
 
 std::string operating_system(const fs::path& root) {
-  std::istringstream lines(contents(root / "etc/os-release"));
+  std::istringstream lines(kernel_text(root / "etc/os-release"));
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with("PRETTY_NAME=")) continue;
     std::string name = line.substr(12);

@@ -1,10 +1,13 @@
 #include "plugin/needs.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
+#include <sstream>
 
 #include "base/suggest.h"
 #include "build_info.h"
-#include "machine/executable.h"
+#include "machine/environment.h"
 
 namespace optrush {
 namespace {
@@ -25,6 +28,14 @@ std::string no_python(const PythonTools& python, bool for_gpu) {
            "; Triton needs them (Debian: apt-get install python3-dev; or set OPTRUSH_PYTHON to a Python that "
            "has them)";
   return "";
+}
+
+bool can_execute(const std::string& program, const std::filesystem::path& folder) {
+  if (program.find('/') != std::string::npos) return access((folder / program).c_str(), X_OK) == 0;
+  std::istringstream path(environment_variable("PATH") + ":");
+  for (std::string each; std::getline(path, each, ':');)
+    if (access((std::filesystem::path(each) / program).c_str(), X_OK) == 0) return true;
+  return false;
 }
 
 std::string no_compiler() {

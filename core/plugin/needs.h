@@ -1,4 +1,5 @@
 #pragma once
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@ struct MachineOffer {
 
 /// The reason why this Python can't compile blocks for a CPU or a GPU; "" if it can.
 std::string no_python(const PythonTools& python, bool for_gpu);
+/// Whether `program` can be started: a path (relative to `folder`), or a name that is searched in PATH.
+bool can_execute(const std::string& program, const std::filesystem::path& folder = {});
 /// The reason why no C++ compiler (CXX, otherwise g++) can be started; "" if one can.
 std::string no_compiler();
 

@@ -9,14 +9,10 @@
 #include <utility>
 
 #include "base/printable.h"
+#include "machine/environment.h"
 
 namespace optrush {
 namespace {
-bool is_set(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr && *value != '\0';
-}
-
 /// Columns of a character: 0 for combining marks, 2 for East Asian wide ones and emoji. An overestimate only
 /// cuts earlier, so the ranges are coarse.
 int width(char32_t c) {
@@ -37,7 +33,7 @@ int width(char32_t c) {
 Terminal Terminal::of(int fd) {
   const char* kind = std::getenv("TERM");
   const bool live = isatty(fd) == 1 && kind != nullptr && std::string_view(kind) != "dumb";
-  return {fd, live, live && !is_set("NO_COLOR")};
+  return {fd, live, live && environment_variable("NO_COLOR").empty()};
 }
 
 int Terminal::columns() const {

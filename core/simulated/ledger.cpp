@@ -6,6 +6,8 @@
 #include <regex>
 #include <string>
 
+#include "machine/environment.h"
+
 namespace optrush::simulated {
 namespace {
 constexpr int64_t kKibi = 1024;
@@ -14,8 +16,7 @@ constexpr int64_t kKibi = 1024;
 /// CUBLAS_WORKSPACE_CONFIG=:SIZE_KIB:COUNT..., otherwise :4096:2:16:8, and 32 MiB from Hopper on (sm_89 is
 /// Ada).
 int64_t cublas_workspace(const std::string& architecture) {
-  const char* set = std::getenv("CUBLAS_WORKSPACE_CONFIG");
-  const std::string config = set != nullptr ? set : "";
+  const std::string config = environment_variable("CUBLAS_WORKSPACE_CONFIG");
   static const std::regex kPart(":([0-9]{1,9}):([0-9]{1,9})");
   int64_t bytes = 0;
   for (std::sregex_iterator part(config.begin(), config.end(), kPart), end; part != end; ++part)

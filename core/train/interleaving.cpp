@@ -1,12 +1,10 @@
 #include "train/interleaving.h"
 
-#include <sys/socket.h>
-
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 
+#include "machine/environment.h"
 #include "machine/unix_address.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
@@ -34,8 +32,8 @@ Interleaving::Interleaving(const std::string& socket, const Ranks& ranks)
     : socket_(connected_to(socket)), rank_(ranks.rank), ranks_(ranks.size) {}
 
 std::unique_ptr<Interleaving> Interleaving::from_environment(const Ranks& ranks) {
-  const char* path = std::getenv(kVariable);
-  if (path == nullptr || *path == '\0') return nullptr;
+  const std::string path = environment_variable(kVariable);
+  if (path.empty()) return nullptr;
   return std::make_unique<Interleaving>(path, ranks);
 }
 

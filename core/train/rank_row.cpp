@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "distributed/rendezvous.h"
-#include "machine/host_name.h"
+#include "machine/environment.h"
 #include "train/counters.h"
 
 namespace optrush {

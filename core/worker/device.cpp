@@ -1,7 +1,7 @@
 #include "worker/device.h"
 
 #include "base/suggest.h"
-#include "machine/host_name.h"
+#include "machine/environment.h"
 #include "machine/visible_gpu.h"
 #include "measure/cpu_info.h"
 #include "measure/cuda_library.h"

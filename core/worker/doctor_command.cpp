@@ -6,7 +6,7 @@
 
 #include "base/files.h"
 #include "machine/cores.h"
-#include "machine/environment_seconds.h"
+#include "machine/environment.h"
 #include "measure/machine.h"
 #include "plugin/description.h"
 #include "worker/device.h"

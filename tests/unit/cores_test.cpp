@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "machine/collective_timeout.h"
+#include "machine/environment.h"
 #include "optrush/error.h"
 
 namespace optrush {

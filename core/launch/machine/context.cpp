@@ -1,5 +1,5 @@
 #include "launch/machine/context.h"
-#include "machine/host_name.h"
+#include "machine/environment.h"
 
 #include "base/files.h"
 #include "base/suggest.h"

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 
 #include "launch/run/socket.h"
+#include "machine/environment.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -174,8 +174,8 @@ std::optional<Launched> launched(const Lookup& lookup) {
 
 std::optional<Launched> launched() {
   return launched([](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());
-    return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
+    const std::string value = environment_variable(name.c_str());
+    return value.empty() ? std::nullopt : std::optional(value);
   });
 }
 

@@ -1,5 +1,5 @@
 #include "launch/ranks/rank.h"
-#include "machine/host_name.h"
+#include "machine/environment.h"
 
 #include "launch/run/result.h"
 #include "launch/schedule/planner.h"

@@ -5,8 +5,8 @@
 #include "launch/ranks/conclude_ranks.h"
 #include "launch/ranks/ranks.h"
 #include "launch/run/socket.h"
-#include "machine/collective_timeout.h"
 #include "machine/cores.h"
+#include "machine/environment.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

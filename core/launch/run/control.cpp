@@ -1,8 +1,7 @@
 #include "launch/run/control.h"
 
 #include "build_info.h"
-#include "machine/environment_seconds.h"
-#include "machine/host_name.h"
+#include "machine/environment.h"
 #include "optrush/error.h"
 #include "results/run_result.h"
 #include "spec/read_fields.h"

@@ -12,7 +12,6 @@
 #include "checkpoint/tokenizer_files.h"
 #include "launch/run/result.h"
 #include "launch/schedule/schedule.h"
-#include "machine/executable.h"
 #include "machine/installation.h"
 #include "machine/python.h"
 #include "machine/visible_gpu.h"

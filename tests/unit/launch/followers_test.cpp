@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "job_fixture.h"
-#include "machine/host_name.h"
+#include "machine/environment.h"
 #include "spec/spec_json.h"
 
 namespace optrush {

@@ -8,7 +8,7 @@
 #include "fixture.h"
 #include "launch/ranks/rank_run.h"
 #include "machine/cores.h"
-#include "machine/host_name.h"
+#include "machine/environment.h"
 
 namespace optrush {
 namespace {

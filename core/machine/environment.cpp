@@ -1,0 +1,38 @@
+#include "machine/environment.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+
+#include "optrush/error.h"
+
+namespace optrush {
+std::string environment_variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+double environment_seconds(const char* name, double usual, double most) {
+  const std::string text = environment_variable(name);
+  if (text.empty()) return usual;
+  double seconds = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (failure != std::errc() || end != text.data() + text.size() || !(seconds > 0 && seconds <= most))
+    throw Error(ErrorCode::invalid_value, std::string(name) + " is '" + text + "'",
+                "give seconds above 0 and up to " + std::to_string(static_cast<int64_t>(most)),
+                "environment");
+  return seconds;
+}
+
+std::chrono::seconds collective_timeout() {
+  return std::chrono::ceil<std::chrono::seconds>(
+      std::chrono::duration<double>(environment_seconds("OPTRUSH_COLLECTIVE_TIMEOUT", 60)));
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+}  // namespace optrush

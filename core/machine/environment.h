@@ -1,0 +1,19 @@
+#pragma once
+#include <chrono>
+#include <string>
+
+namespace optrush {
+/// The value of an environment variable; "" if it is not set.
+std::string environment_variable(const char* name);
+
+/// Seconds in an environment variable, with fractions; `usual` if it is empty or not set. Throws an Error if
+/// the value is not a time above 0 and up to `most`.
+double environment_seconds(const char* name, double usual, double most = 86400);
+
+/// How long a rank waits for the others in a collective: OPTRUSH_COLLECTIVE_TIMEOUT in seconds, rounded up,
+/// otherwise 60 s. Throws an Error if the value is not a time.
+std::chrono::seconds collective_timeout();
+
+/// The name of this machine; "" if it has none.
+std::string host_name();
+}  // namespace optrush
