@@ -14,8 +14,8 @@
 #include "launch/run/result.h"
 #include "launch/run/run_starter.h"
 #include "launch/run/stored_results.h"
-#include "launch/schedule/later_runs.h"
 #include "launch/schedule/schedule.h"
+#include "launch/schedule/time_left.h"
 #include "results/stored.h"
 
 namespace optrush {

@@ -7,7 +7,6 @@
 #include "launch/interleaving/peak_log.h"
 #include "launch/machine/machine_counters.h"
 #include "launch/machine/noise_log.h"
-#include "launch/machine/noise_probe.h"
 #include "report/analysis/analysis.h"
 #include "report/sections/document.h"
 

@@ -67,10 +67,10 @@ void add_cores(const fs::path& root, Json& counters) {
       throttled = throttled.value_or(0) + *times;
     if (const auto khz = number_in("cpufreq/scaling_cur_freq")) mhz = std::max(mhz.value_or(0), *khz / 1000);
   }
-  counters["throttled"] = or_null(throttled);
-  counters["mhz"] = or_null(mhz);
   const std::string governor = kernel_text(cpus / "cpu0/cpufreq/scaling_governor");
   counters["governor"] = governor.empty() ? Json() : Json(governor);
+  counters["mhz"] = or_null(mhz);
+  counters["throttled"] = or_null(throttled);
 }
 
 void add_huge_pages(const fs::path& root, Json& counters) {

@@ -1,10 +1,9 @@
-#include "launch/ranks/conclude_ranks.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include "base/files.h"
 #include "base/text.h"
+#include "launch/ranks/ranks.h"
 #include "launch/run/result.h"
 
 namespace optrush {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "launch/ranks/conclude_ranks.h"
 #include "launch/ranks/ranks.h"
 #include "launch/run/socket.h"
 #include "machine/cores.h"

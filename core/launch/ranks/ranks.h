@@ -40,6 +40,11 @@ struct RanksEnd {
   std::vector<size_t> ended_here = {};  ///< ranks that ended only after they were told to
 };
 
+/// The result of a run whose ranks have all ended: rank 0's if all succeeded, otherwise one that names the
+/// rank that failed first. It is stored as the run folder's result.json, which no other code writes.
+RunResult conclude_ranks(const std::filesystem::path& run_folder, const RanksEnd&, const Job&,
+                         const RankLimits&);
+
 /// Watches the ranks of a run. If one fails, the others are ended: SIGTERM, a pause, SIGKILL. A rank that
 /// failed on its own explains the run rather than ranks that failed because of it. After a rank that an
 /// outside cause ended, it waits shortly, because a launcher that ends a job reaches ranks at different

@@ -1,13 +1,20 @@
 #include "launch/run/control.h"
 
+#include <map>
+#include <vector>
+
+#include "base/suggest.h"
 #include "build_info.h"
 #include "machine/environment.h"
+#include "machine/kernel_files.h"
 #include "optrush/error.h"
 #include "results/run_result.h"
 #include "spec/read_fields.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
+namespace fs = std::filesystem;
+
 namespace {
 /// Reads an exit code or a signal.
 int small_number(const Json& json, const char* key) {
@@ -17,6 +24,18 @@ int small_number(const Json& json, const char* key) {
   return static_cast<int>(number);
 }
 }  // namespace
+
+HardwareNames read_hardware_names(const fs::path& root) {
+  std::map<std::string, int64_t> models;
+  std::error_code none;
+  for (fs::directory_iterator gpu(root / "proc/driver/nvidia/gpus", none), end; !none && gpu != end;
+       gpu.increment(none))
+    if (auto model = key_values(kernel_text(gpu->path() / "information"))["Model"]; !model.empty())
+      ++models[model];
+  std::vector<std::string> gpus;
+  for (const auto& [model, number] : models) gpus.push_back(std::to_string(number) + " x " + model);
+  return {key_values(kernel_text(root / "proc/cpuinfo"))["model name"], join(gpus)};
+}
 
 Hello hello_of(const Launched& here, const std::string& script_sha256) {
   return {.rank = here.rank,

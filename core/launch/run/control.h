@@ -1,7 +1,6 @@
 #pragma once
 #include <string>
 
-#include "launch/machine/hardware_names.h"
 #include "launch/ranks/launcher.h"
 #include "launch/ranks/rank.h"
 #include "optrush/json.h"
@@ -22,6 +21,15 @@ namespace optrush {
 //   start     {run, spec, store, state, local_size}: start the worker of this rank
 //   terminate, kill   signals for that worker
 //   done      {code, reason}: the job is over; end with rank 0's exit code
+
+/// The processors of a machine as the kernel and the driver name them, without loading CUDA.
+struct HardwareNames {
+  std::string cpu;   ///< "AMD EPYC 9654 96-Core Processor"; "": not known
+  std::string gpus;  ///< "8 x NVIDIA H100 80GB HBM3", of the whole machine; "": none
+  bool operator==(const HardwareNames&) const = default;
+};
+/// The names of this machine. `root`: root of the file system.
+HardwareNames read_hardware_names(const std::filesystem::path& root = "/");
 
 /// Identity of a process of a job, and the values that all processes must share.
 struct Hello {

@@ -3,10 +3,11 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "optrush/spec.h"
+#include "launch/schedule/schedule.h"
 
 namespace optrush {
 /// What determines how long a run of an experiment takes.
@@ -43,5 +44,20 @@ class TimeLeft {
     int64_t steps = 0;
   };
   std::map<Kind, Took> took_;
+};
+
+/// The runs of an experiment that have not started, for the progress line. A start changes one entry, so its
+/// cost does not grow with the number of runs.
+class LaterRuns {
+ public:
+  void add(const Job&);
+  void remove(const Job&);
+  size_t size() const { return runs_.size(); }
+  /// The number of runs of each kind.
+  const std::map<Work, int64_t>& counts() const { return counts_; }
+
+ private:
+  std::map<std::string, Work> runs_;  ///< kind of work, by id
+  std::map<Work, int64_t> counts_;
 };
 }  // namespace optrush

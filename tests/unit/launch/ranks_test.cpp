@@ -7,8 +7,6 @@
 #include <csignal>
 #include <thread>
 
-#include "launch/ranks/conclude_ranks.h"
-
 #include "base/files.h"
 #include "base/temporary_folder.h"
 
