@@ -370,7 +370,7 @@ bool Execution::starts_again(const Job& job, const RunResult& result, int64_t re
 
 /// Notes all restarts of the run, including those under earlier controllers.
 void Execution::note_restarts(const Job& job, RunResult& result) const {
-  const auto restarts = journal_.restarts_of(job.id);
+  const auto& restarts = journal_.of(job.id).restarts;
   if (restarts.empty()) return;
   result.notes.push_back(note_of(restarts));
   store_result(run_folder(job.id), job, result);

@@ -2,7 +2,6 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -35,28 +34,24 @@ class Journal {
   /// Whether nothing was started since the experiment last ended.
   bool came_to_end() const { return came_to_end_; }
 
-  /// Hash of the spec with which the run was last started; "": never, or skipped since.
-  std::string spec_of(const std::string& run) const;
-  /// Hash of the run's inputs at its start; "": not known.
-  std::string inputs_of(const std::string& run) const;
-  /// The faults since the run began with its first step, including those under earlier controllers.
-  std::vector<Restart> restarts_of(const std::string& run) const;
-  /// Hash of the run's result; "": not known.
-  std::string result_of(const std::string& run) const;
+  struct Run {
+    std::string spec;    ///< hash of the spec of its last start; "": never started, or skipped since
+    std::string inputs;  ///< hash of its inputs at that start; "": not known
+    std::string result;  ///< hash of its result; "": not known
+    std::vector<Restart>
+        restarts;             ///< faults since its first step, including those under earlier controllers
+    bool restarting = false;  ///< its next start follows a fault
+  };
+  /// What the journal has about a run.
+  const Run& of(const std::string& run) const;
 
  private:
-  struct Start {
-    std::string spec, inputs;
-  };
-  void begins(const std::string& run, Start, bool goes_on);
-  void forget(const std::string& run);
-  void note_restart(const JournalEntry&);
+  /// Adds an entry to what is known.
+  void take(const JournalEntry&);
+  void append(const JournalEntry&);
 
   std::filesystem::path folder_;
-  std::map<std::string, Start> started_;
-  std::map<std::string, std::string> finished_;  ///< hash of the result, by run
-  std::map<std::string, std::vector<Restart>> restarts_;
-  std::set<std::string> restarting_;  ///< runs whose next start follows a fault
+  std::map<std::string, Run> runs_;
   bool came_to_end_ = false;
 };
 }  // namespace optrush

@@ -23,11 +23,10 @@ std::optional<FileStamp> stamp_of(const fs::path& file) {
 }  // namespace
 
 const RunResult* StoredResults::if_done(const Job& job, std::string* why_not) {
-  const std::string spec = journal_.spec_of(job.id);
+  const auto& [spec, inputs, written, restarts, restarting] = journal_.of(job.id);
   if (spec.empty()) return nullptr;
   const Result& stored = read(job.id);
   if (!stored.result) return nullptr;
-  const std::string written = journal_.result_of(job.id), inputs = journal_.inputs_of(job.id);
   const std::string changed =
       spec != identity_of(job)                           ? "its spec has changed"
       : !written.empty() && written != stored.sha256     ? "its result was changed after it was written"

@@ -14,10 +14,10 @@ FUZZ_TARGET(journal) {
     journal.started("run", "spec", "sum", "inputs");
     journal.finished("run", "spec", RunResult(), "result");
     const Journal again(files.path());
-    fuzz::hold(again.spec_of("run") == "spec" && again.result_of("run") == "result",
+    fuzz::hold(again.of("run").spec == "spec" && again.of("run").result == "result",
                "what is appended is read");
     journal.skipped("run", "reason");
-    fuzz::hold(Journal(files.path()).spec_of("run").empty(), "a run that was skipped is not known");
+    fuzz::hold(Journal(files.path()).of("run").spec.empty(), "a run that was skipped is not known");
   });
   return 0;
 }

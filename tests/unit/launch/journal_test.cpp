@@ -14,13 +14,13 @@ TEST(Journal, ReturnsTheSpecOfAStartedRun) {
     journal.started("a.r1", "first", "", "");
     journal.started("a.r1", "second", "", "files");
     journal.finished("a.r1", "second", RunResult(), "");
-    EXPECT_EQ(journal.spec_of("a.r1"), "second");
-    EXPECT_EQ(journal.spec_of("a.r2"), "");
+    EXPECT_EQ(journal.of("a.r1").spec, "second");
+    EXPECT_EQ(journal.of("a.r2").spec, "");
   }
   const Journal again(folder.path());
-  EXPECT_EQ(again.spec_of("a.r1"), "second");
-  EXPECT_EQ(again.inputs_of("a.r1"), "files");
-  EXPECT_EQ(again.inputs_of("a.r2"), "");
+  EXPECT_EQ(again.of("a.r1").spec, "second");
+  EXPECT_EQ(again.of("a.r1").inputs, "files");
+  EXPECT_EQ(again.of("a.r2").inputs, "");
 }
 
 TEST(Journal, RecordsTheEndOfTheExperiment) {
@@ -43,13 +43,13 @@ TEST(Journal, ReturnsFaultsUntilTheRunStartsAfresh) {
     journal.started("a", "spec", "", "");
     journal.restarted("a", after_one);
     journal.started("a", "spec", "", "", 40);
-    EXPECT_EQ(journal.restarts_of("a").size(), 2);
-    EXPECT_TRUE(journal.restarts_of("b").empty());
+    EXPECT_EQ(journal.of("a").restarts.size(), 2);
+    EXPECT_TRUE(journal.of("b").restarts.empty());
   }
   {
     Journal again(folder.path());
     again.started("a", "spec", "", "", 60);
-    const auto restarts = again.restarts_of("a");
+    const auto restarts = again.of("a").restarts;
     ASSERT_EQ(restarts.size(), 2) << "a run that continues keeps its faults";
     EXPECT_EQ(restarts[1].reason, after_one.reason);
     EXPECT_EQ(restarts[1].rank, 1);
@@ -59,9 +59,9 @@ TEST(Journal, ReturnsFaultsUntilTheRunStartsAfresh) {
               "it started again 2 times after a fault, and made 13 steps again: from the beginning: ended by "
               "SIGSEGV; from the state after step 40: rank 1: did not come");
     again.started("a", "spec", "", "");
-    EXPECT_TRUE(again.restarts_of("a").empty()) << "a run that starts from the beginning has no faults";
+    EXPECT_TRUE(again.of("a").restarts.empty()) << "a run that starts from the beginning has no faults";
   }
-  EXPECT_TRUE(Journal(folder.path()).restarts_of("a").empty());
+  EXPECT_TRUE(Journal(folder.path()).of("a").restarts.empty());
 }
 
 TEST(Journal, ForgetsSkippedRuns) {
@@ -71,11 +71,11 @@ TEST(Journal, ForgetsSkippedRuns) {
     journal.started("a.r1", "spec", "", "");
     journal.started("b.r1", "spec", "", "");
     journal.skipped("a.r1", "its variant failed");
-    EXPECT_EQ(journal.spec_of("a.r1"), "");
+    EXPECT_EQ(journal.of("a.r1").spec, "");
   }
   const Journal again(folder.path());
-  EXPECT_EQ(again.spec_of("a.r1"), "");
-  EXPECT_EQ(again.spec_of("b.r1"), "spec");
+  EXPECT_EQ(again.of("a.r1").spec, "");
+  EXPECT_EQ(again.of("b.r1").spec, "spec");
 }
 }  // namespace
 }  // namespace optrush
