@@ -1,9 +1,15 @@
 #include "launch/run/run_starter.h"
 
+#include <algorithm>
+
+#include "base/files.h"
 #include "launch/run/external_run.h"
 #include "launch/run/result.h"
+#include "launch/schedule/planner.h"
 #include "machine/cores.h"
 #include "optrush/error.h"
+#include "spec/run_identity.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -13,15 +19,42 @@ std::unique_ptr<LiveRun> unstarted(const Job& job, const fs::path& folder, const
                                    std::optional<Cause> cause = {}) {
   return std::make_unique<UnstartedRun>(store_unstarted(folder, job, end, cause));
 }
+
+/// The part of a spec that determines the export: the problem and, through the sequences per step, the
+/// plugins' accumulation and use of ranks; not the rung or the round.
+RunSpec start_of(const RunSpec& spec) {
+  RunSpec start;
+  start.model_kind = spec.model_kind;
+  start.model = spec.model;
+  start.data = spec.data;
+  start.train = spec.train;
+  start.plugins = spec.plugins;
+  start.plugin_path = spec.plugin_path;
+  start.validate = spec.validate;  // held-out data is not trained on
+  start.start = spec.start;
+  return start;
+}
+
+bool uses_start(const External& external) {
+  return std::ranges::any_of(
+      external.command, [](const std::string& word) { return word.find("{start}") != std::string::npos; });
+}
 }  // namespace
 
 RunStarter::RunStarter(const fs::path& worker, Followers* followers, const fs::path& starts,
                        Interrupts& interrupts)
     : workers_(worker, ForkServer::Use::runs),
       followers_(followers),
-      starts_(fs::absolute(worker), starts),
+      starts_(fs::absolute(starts)),
       needs_(interrupts),
-      interrupts_(interrupts) {}
+      interrupts_(interrupts) {
+  fs::remove_all(starts_);  // left by a killed controller
+}
+
+RunStarter::~RunStarter() {
+  std::error_code ignored;
+  fs::remove_all(starts_, ignored);
+}
 
 void RunStarter::machine_has(int64_t gpus) { ranks_.emplace(workers_, gpus, followers_); }
 
@@ -56,12 +89,33 @@ std::unique_ptr<LiveRun> RunStarter::ranks(const Job& job, const fs::path& folde
   return ranks_->start(job, folder, interrupts_, added);
 }
 
+std::optional<fs::path> RunStarter::exported_start(const RunSpec& spec) {
+  const RunSpec start = start_of(spec);
+  const fs::path folder = starts_ / spec_sha256(start).substr(0, 16), spec_file = folder.string() + ".json",
+                 log = folder.string() + ".log", unfinished = folder.string() + ".tmp";
+  if (fs::exists(folder)) return folder;
+  fs::remove_all(unfinished);
+  write_json(spec_file, to_json(start));
+  const Limits limits{.timeout_s = spec.timeout_s};
+  const ProcessEnd end =
+      run_process({{fs::absolute(workers_.worker()), "export", "--spec", spec_file, "--out", unfinished},
+                   worker_environment(spec),
+                   log},
+                  limits, interrupts_);
+  if (end.kind == ProcessEnd::Kind::interrupted) return std::nullopt;
+  if (end.kind != ProcessEnd::Kind::exited || end.code != 0)
+    throw Error(ErrorCode::crashed, "the initial state could not be exported: " +
+                                        describe_bad_end(end, limits).reason + "\n" + log_tail(log));
+  fs::rename(unfinished, folder);
+  return folder;
+}
+
 std::unique_ptr<LiveRun> RunStarter::external(const Job& job, const fs::path& folder,
                                               const Environment& added) {
   if (const auto missing = needs_.missing(*job.external); !missing.empty())
     return unstarted(job, folder, {Status::skipped, reason_of(missing)});
   std::optional<fs::path> start = fs::path();
-  if (Starts::wanted(*job.external)) start = starts_.of(job.spec, interrupts_);
+  if (uses_start(*job.external)) start = exported_start(job.spec);
   if (!start) return nullptr;
   Command command = external_command(*job.external, job.spec, folder, workers_.worker(), *start);
   command.environment.insert(command.environment.end(), added.begin(), added.end());

@@ -8,7 +8,6 @@
 #include "launch/run/live_run.h"
 #include "launch/schedule/needs.h"
 #include "launch/schedule/schedule.h"
-#include "launch/schedule/starts.h"
 
 namespace optrush {
 /// Starts a job: a worker, several ranks, or another program.
@@ -18,6 +17,9 @@ class RunStarter {
   /// exported starts of external programs.
   RunStarter(const std::filesystem::path& worker, Followers* followers, const std::filesystem::path& starts,
              Interrupts&);
+  ~RunStarter();
+  RunStarter(const RunStarter&) = delete;
+  RunStarter& operator=(const RunStarter&) = delete;
 
   /// Sets the number of GPUs of this machine. Must be called before several ranks start.
   void machine_has(int64_t gpus);
@@ -33,9 +35,14 @@ class RunStarter {
   std::unique_ptr<LiveRun> external(const Job&, const std::filesystem::path& folder,
                                     const Environment& added);
 
+  /// The folder with the start of this spec for other programs: initial values and tokens (`optrush-worker
+  /// export`), exported at the first request. Runs with equal starts share a folder, so a model of gigabytes
+  /// is written once. An Error states why there is none. None after a signal.
+  std::optional<std::filesystem::path> exported_start(const RunSpec&);
+
   ForkServer workers_;
   Followers* followers_;
-  Starts starts_;
+  std::filesystem::path starts_;  ///< removed at the end
   Needs needs_;
   Interrupts& interrupts_;
   std::optional<RankRun> ranks_;
