@@ -15,7 +15,7 @@
 #include <limits>
 
 #include "measure/most_flops.h"
-#include "measure/wait_for.h"
+#include "measure/step_clock.h"
 
 namespace optrush {
 namespace {

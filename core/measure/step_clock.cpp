@@ -1,8 +1,9 @@
 #include "measure/step_clock.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <chrono>
 #include <deque>
-#include <vector>
 
 #include "optrush/error.h"
 #ifdef OPTRUSH_HAS_CUDA
@@ -14,40 +15,53 @@ namespace optrush {
 namespace {
 size_t at(Bucket bucket) { return static_cast<size_t>(bucket); }
 
-class CpuClock final : public StepClock {
+/// Times of a step are intervals between marks of this kind: moments on a CPU, events on a GPU.
+template <class Moment>
+class MarkedClock final : public StepClock {
  public:
-  void enter(Bucket bucket) override {
-    const auto now = std::chrono::steady_clock::now();
-    close(now);
-    current_ = bucket;
-    since_ = now;
-    running_ = true;
-  }
+  void enter(Bucket bucket) override { marks_.emplace_back(bucket); }
   void end_step() override {
-    close(std::chrono::steady_clock::now());
-    running_ = false;
-    ended_.push_back(step_);
-    step_ = {};
+    marks_.emplace_back(Bucket::off);
+    ended_.push_back(std::move(marks_));
+    marks_.clear();
   }
-  std::optional<Bucket> present() const override { return running_ ? std::optional(current_) : std::nullopt; }
-  std::optional<StepTime> take(bool) override {
-    if (ended_.empty()) return {};
-    const StepTime first = ended_.front();
+  std::optional<Bucket> present() const override {
+    return marks_.empty() ? std::nullopt : std::optional(marks_.back().bucket);
+  }
+  std::optional<StepTime> take(bool wait) override {
+    if (ended_.empty() || (!wait && !ended_.front().back().moment.done())) return {};
+    const auto marks = std::move(ended_.front());
     ended_.pop_front();
-    return first;
+    marks.back().moment.wait();
+    StepTime time;
+    for (size_t i = 0; i + 1 < marks.size(); ++i) {
+      time.seconds[at(marks[i].bucket)] += marks[i + 1].moment.seconds_since(marks[i].moment);
+      time.seen[at(marks[i].bucket)] = true;
+    }
+    return time;
   }
 
  private:
-  void close(std::chrono::steady_clock::time_point now) {
-    if (!running_) return;
-    step_.seconds[at(current_)] += std::chrono::duration<double>(now - since_).count();
-    step_.seen[at(current_)] = true;
+  struct Mark {
+    explicit Mark(Bucket bucket) : bucket(bucket) {}
+    Bucket bucket;
+    Moment moment;
+  };
+  using Marks = std::deque<Mark>;  // whose elements need not be moved
+  Marks marks_;
+  std::deque<Marks> ended_;
+};
+
+class CpuMoment {
+ public:
+  bool done() const { return true; }
+  void wait() const {}
+  double seconds_since(const CpuMoment& start) const {
+    return std::chrono::duration<double>(time_ - start.time_).count();
   }
-  bool running_ = false;
-  Bucket current_ = Bucket::off;
-  std::chrono::steady_clock::time_point since_;
-  StepTime step_;
-  std::deque<StepTime> ended_;
+
+ private:
+  std::chrono::steady_clock::time_point time_ = std::chrono::steady_clock::now();
 };
 
 #ifdef OPTRUSH_HAS_CUDA
@@ -58,11 +72,13 @@ void check(cudaError_t status) {
 
 class CudaEvent {
  public:
-  CudaEvent() { check(cudaEventCreateWithFlags(&event_, cudaEventDefault)); }
+  CudaEvent() {
+    check(cudaEventCreateWithFlags(&event_, cudaEventDefault));
+    check(cudaEventRecord(event_, c10::cuda::getCurrentCUDAStream()));
+  }
   ~CudaEvent() { cudaEventDestroy(event_); }
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
-  void record() { check(cudaEventRecord(event_, c10::cuda::getCurrentCUDAStream())); }
   bool done() const {
     const cudaError_t status = cudaEventQuery(event_);
     if (status == cudaErrorNotReady) {
@@ -82,45 +98,14 @@ class CudaEvent {
  private:
   cudaEvent_t event_ = nullptr;
 };
-
-class CudaClock final : public StepClock {
- public:
-  void enter(Bucket bucket) override { mark(bucket); }
-  void end_step() override {
-    mark(Bucket::off);
-    ended_.push_back(std::move(marks_));
-    marks_.clear();
-  }
-  std::optional<Bucket> present() const override {
-    return marks_.empty() ? std::nullopt : std::optional(marks_.back().bucket);
-  }
-  std::optional<StepTime> take(bool wait) override {
-    if (ended_.empty() || (!wait && !ended_.front().back().event->done())) return {};
-    const auto marks = std::move(ended_.front());
-    ended_.pop_front();
-    marks.back().event->wait();
-    StepTime time;
-    for (size_t i = 0; i + 1 < marks.size(); ++i) {
-      time.seconds[at(marks[i].bucket)] += marks[i + 1].event->seconds_since(*marks[i].event);
-      time.seen[at(marks[i].bucket)] = true;
-    }
-    return time;
-  }
-
- private:
-  struct Mark {
-    Bucket bucket;
-    std::unique_ptr<CudaEvent> event;
-  };
-  void mark(Bucket bucket) {
-    marks_.push_back({bucket, std::make_unique<CudaEvent>()});
-    marks_.back().event->record();
-  }
-  std::vector<Mark> marks_;
-  std::deque<std::vector<Mark>> ended_;
-};
 #endif
 }  // namespace
+
+const char* name_of(Bucket bucket) {
+  static constexpr std::array<const char*, kBuckets> kNames = {
+      "data", "forward", "backward", "communication", "optimizer", "bookkeeping", "whole"};
+  return kNames.at(at(bucket));
+}
 
 double StepTime::total() const {
   double sum = 0;
@@ -131,11 +116,17 @@ double StepTime::total() const {
 
 std::unique_ptr<StepClock> StepClock::make(at::Device device) {
 #ifdef OPTRUSH_HAS_CUDA
-  if (device.is_cuda()) return std::make_unique<CudaClock>();
+  if (device.is_cuda()) return std::make_unique<MarkedClock<CudaEvent>>();
 #endif
   // Work on the simulated device is complete when it is enqueued.
   if (!device.is_cpu() && !device.is_privateuseone())
     throw Error(ErrorCode::unsupported, "no clock for device '" + device.str() + "'");
-  return std::make_unique<CpuClock>();
+  return std::make_unique<MarkedClock<CpuMoment>>();
+}
+
+void wait_for(c10::Device device) {
+  if (!device.is_cpu())
+    c10::impl::VirtualGuardImpl(device.type())
+        .synchronizeDevice(device.has_index() ? device.index() : c10::DeviceIndex(0));
 }
 }  // namespace optrush

@@ -3,14 +3,18 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace optrush {
 /// The phase to which the time of a step belongs. `off`: the host's bookkeeping (gradient norm), which is not
 /// part of the step. `whole`: a part of the step whose phases can't be measured separately.
 enum class Bucket : uint8_t { data, forward, backward, communication, optimizer, off, whole };
 inline constexpr size_t kBuckets = 7;
+/// "forward"; `off` is "bookkeeping".
+const char* name_of(Bucket);
 
 struct StepTime {
   std::array<double, kBuckets> seconds{};
@@ -35,6 +39,27 @@ class StepClock {
   static std::unique_ptr<StepClock> make(at::Device);
 };
 
+/// A clock that also tells `watch` when a phase begins, and when the step ends (none).
+class WatchedClock final : public StepClock {
+ public:
+  using Watch = std::function<void(std::optional<Bucket>)>;
+  WatchedClock(StepClock& clock, Watch watch) : clock_(clock), watch_(std::move(watch)) {}
+  void enter(Bucket bucket) override {
+    watch_(bucket);
+    clock_.enter(bucket);
+  }
+  void end_step() override {
+    watch_(std::nullopt);
+    clock_.end_step();
+  }
+  std::optional<Bucket> present() const override { return clock_.present(); }
+  std::optional<StepTime> take(bool wait) override { return clock_.take(wait); }
+
+ private:
+  StepClock& clock_;
+  Watch watch_;
+};
+
 /// While it lives, time counts for another bucket, for example for a wait for other ranks within a backward.
 /// Has no effect outside of a step and in `off` and `whole`.
 class BucketScope {
@@ -53,4 +78,7 @@ class BucketScope {
   StepClock& clock_;
   std::optional<Bucket> outer_;
 };
+
+/// Waits until all work on the device is complete.
+void wait_for(c10::Device);
 }  // namespace optrush

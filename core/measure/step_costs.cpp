@@ -8,8 +8,6 @@
 
 namespace optrush {
 namespace {
-constexpr std::array<const char*, kBuckets> kNames = {"data",      "forward",     "backward", "communication",
-                                                      "optimizer", "bookkeeping", "whole"};
 constexpr auto kBookkeeping = static_cast<size_t>(Bucket::off);
 
 struct OfOperator {
@@ -155,7 +153,8 @@ Json StepCosts::to_json() const {
   Json phases = Json::object(), operators = Json::object();
   for (size_t i = 0; i < kBuckets; ++i) {
     const OperatorCost& cost = ledger_->costs()[i];
-    if (cost.launches + cost.host_waits + cost.copies > 0) phases[kNames[i]] = json_of(cost, alone);
+    if (cost.launches + cost.host_waits + cost.copies > 0)
+      phases[name_of(static_cast<Bucket>(i))] = json_of(cost, alone);
   }
   for (const auto& [name, of] : ledger_->operators())
     operators[name] = {{"calls", of.calls}, {"launches", of.launches}, {"bytes", whole_number(of.bytes)}};

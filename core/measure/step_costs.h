@@ -21,6 +21,10 @@ class StepCosts {
 
   /// Sets the phase of the following operators.
   void enter(Bucket);
+  /// The same for a WatchedClock.
+  WatchedClock::Watch watch() {
+    return [this](const auto& bucket) { bucket ? enter(*bucket) : void(); };
+  }
   void stop();
 
   OperatorCost of(Bucket) const;
@@ -43,22 +47,5 @@ class StepCosts {
   std::shared_ptr<Ledger> ledger_;
   at::Device device_;
   uint64_t handle_ = 0;
-};
-
-/// A clock that also passes phases to the counter.
-class CountedClock final : public StepClock {
- public:
-  CountedClock(StepClock& clock, StepCosts& costs) : clock_(clock), costs_(costs) {}
-  void enter(Bucket bucket) override {
-    costs_.enter(bucket);
-    clock_.enter(bucket);
-  }
-  void end_step() override { clock_.end_step(); }
-  std::optional<Bucket> present() const override { return clock_.present(); }
-  std::optional<StepTime> take(bool wait) override { return clock_.take(wait); }
-
- private:
-  StepClock& clock_;
-  StepCosts& costs_;
 };
 }  // namespace optrush

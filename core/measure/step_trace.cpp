@@ -2,16 +2,12 @@
 
 #include <torch/csrc/autograd/profiler_kineto.h>
 
-#include <array>
 #include <set>
 
 namespace optrush {
 namespace {
 namespace profiler = torch::autograd::profiler;
 using torch::profiler::impl::ActivityType;
-
-constexpr std::array<const char*, kBuckets> kRangeNames = {
-    "data", "forward", "backward", "communication", "optimizer", "bookkeeping", "step"};
 }  // namespace
 
 StepTrace::StepTrace(at::Device device) {
@@ -35,15 +31,10 @@ void StepTrace::save(const std::filesystem::path& file) {
   std::filesystem::rename(unfinished, file);
 }
 
-void TracedClock::enter(Bucket bucket) {
-  clock_.enter(bucket);
+void StepTrace::enter(std::optional<Bucket> bucket) {
   range_.reset();
+  if (!bucket) return;
   range_.emplace(at::RecordScope::USER_SCOPE);
-  if (range_->isActive()) range_->before(kRangeNames.at(static_cast<size_t>(bucket)));
-}
-
-void TracedClock::end_step() {
-  range_.reset();
-  clock_.end_step();
+  if (range_->isActive()) range_->before(bucket == Bucket::whole ? "step" : name_of(*bucket));
 }
 }  // namespace optrush

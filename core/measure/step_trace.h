@@ -16,24 +16,13 @@ class StepTrace {
   StepTrace(const StepTrace&) = delete;
   StepTrace& operator=(const StepTrace&) = delete;
 
+  /// Marks the phase as a range in the trace; none: the step has ended.
+  void enter(std::optional<Bucket>);
   /// Stops and writes a Chrome trace (JSON) for chrome://tracing or ui.perfetto.dev.
   void save(const std::filesystem::path& file);
 
  private:
   bool running_ = true;
-};
-
-/// A clock that also marks its buckets as ranges in the trace.
-class TracedClock final : public StepClock {
- public:
-  explicit TracedClock(StepClock& clock) : clock_(clock) {}
-  void enter(Bucket) override;
-  void end_step() override;
-  std::optional<Bucket> present() const override { return clock_.present(); }
-  std::optional<StepTime> take(bool wait) override { return clock_.take(wait); }
-
- private:
-  StepClock& clock_;
   std::optional<at::RecordFunction> range_;
 };
 }  // namespace optrush

@@ -8,9 +8,6 @@
 
 namespace optrush {
 namespace {
-constexpr std::array<const char*, kBuckets> kBucketNames = {"data",          "forward",   "backward",
-                                                            "communication", "optimizer", "off"};
-
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t n = values.size();
@@ -54,8 +51,9 @@ void summarize(const std::vector<StepResult>& steps, bool alike, RunResult& resu
                             .padding = 1 - sums.tokens / sums.positions};
   result.step_seconds = middle;
   for (size_t i = 0; i < static_cast<size_t>(Bucket::off); ++i) {
-    const auto found = phases.find(kBucketNames[i]);
-    result.phases.emplace_back(kBucketNames[i],
+    const std::string name = name_of(static_cast<Bucket>(i));
+    const auto found = phases.find(name);
+    result.phases.emplace_back(name,
                                found == phases.end() ? std::nullopt : std::optional(median(found->second)));
   }
 }
@@ -65,7 +63,8 @@ void summarize(const std::vector<StepResult>& steps, bool alike, RunResult& resu
 Phases phases_of(const StepTime& time) {
   Phases phases;
   for (size_t i = 0; i < static_cast<size_t>(Bucket::off); ++i)
-    phases.emplace_back(kBucketNames[i], time.seen[i] ? std::optional(time.seconds[i]) : std::nullopt);
+    phases.emplace_back(name_of(static_cast<Bucket>(i)),
+                        time.seen[i] ? std::optional(time.seconds[i]) : std::nullopt);
   return phases;
 }
 

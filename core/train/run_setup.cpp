@@ -14,7 +14,7 @@
 #include "checkpoint/written_config.h"
 #include "data/batches.h"
 #include "distributed/rendezvous.h"
-#include "measure/wait_for.h"
+#include "measure/step_clock.h"
 #include "model/binder.h"
 #include "model/hugging_face.h"
 #include "optrush/forecast.h"

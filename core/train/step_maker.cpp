@@ -8,7 +8,6 @@
 #include "measure/saved_tensors.h"
 #include "measure/step_costs.h"
 #include "measure/step_trace.h"
-#include "measure/wait_for.h"
 #include "optrush/error.h"
 #include "optrush/host/resolve.h"
 #include "optrush/scopes.h"
@@ -57,7 +56,7 @@ void StepMaker::account(int64_t number, bool timed) {
     if (param->leaf.defined()) resident.push_back(param->leaf);
   }
   StepCosts costs(session_.params(), session_.device());
-  CountedClock counted(*clock_, costs);
+  WatchedClock counted(*clock_, costs.watch());
   SavedTensorCount saved(resident, [this](const Tensor& tensor) {
     return std::ranges::any_of(session_.params().all(),
                                [&](const Param* param) { return param->compute_copy.holds(tensor); });
@@ -77,7 +76,7 @@ void StepMaker::account(int64_t number, bool timed) {
 
 void StepMaker::trace(int64_t number, const std::filesystem::path& file) {
   StepTrace profiled(session_.device());
-  TracedClock clock(*clock_);
+  WatchedClock clock(*clock_, [&](const auto& bucket) { profiled.enter(bucket); });
   make(number, /*timed=*/false, clock);
   wait_for(session_.device());
   profiled.save(file);

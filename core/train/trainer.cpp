@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "measure/flops.h"
-#include "measure/wait_for.h"
 #include "train/interleaving.h"
 #include "train/measurement.h"
 #include "train/model_states.h"

@@ -46,25 +46,6 @@ std::vector<Unpredictable> unpredictable(const Recipe& recipe) {
   return found;
 }
 
-/// Records what the device holds when the optimizer starts: parameters, gradients and optimizer state, which
-/// a compiler of units can't avoid.
-class StatesClock final : public StepClock {
- public:
-  explicit StatesClock(StepClock& clock) : clock_(clock) {}
-  int64_t states() const { return states_; }
-  void enter(Bucket bucket) override {
-    if (bucket == Bucket::optimizer) states_ = simulated::allocated().total();
-    clock_.enter(bucket);
-  }
-  void end_step() override { clock_.end_step(); }
-  std::optional<Bucket> present() const override { return clock_.present(); }
-  std::optional<StepTime> take(bool wait) override { return clock_.take(wait); }
-
- private:
-  StepClock& clock_;
-  int64_t states_ = 0;
-};
-
 /// Micro-batches with the right sizes, without data.
 std::vector<Batch> shapes_of(const Session& session) {
   const TrainSpec& train = session.spec().train;
@@ -147,21 +128,26 @@ StepForecast forecast_step(const RunSpec& spec, const simulated::Form& form, int
   const auto schedule = recipe.schedule.resolve({}, default_schedule);
   const auto data = recipe.data.resolve({}, [&](int64_t) { return shapes_of(session); });
   const auto clock = StepClock::make(device);
-  StatesClock states(*clock);
+  // What the device holds when the optimizer starts: parameters, gradients and optimizer state, which a
+  // compiler of units can't avoid.
+  int64_t states = 0;
+  WatchedClock noted(*clock, [&](const auto& bucket) {
+    if (bucket == Bucket::optimizer) states = simulated::allocated().total();
+  });
   const auto one_step = [&](StepClock& with, int64_t number) {
     session.begin_step(number);
     TrainStep step(session, with, data(number));
     schedule(step);
     recipe.fire(Event::step_end, session);
   };
-  one_step(states, 0);  // the first step, which also creates tables and caches
+  one_step(noted, 0);  // the first step, which also creates tables and caches
   StepCosts costs(session.params(), device);
-  CountedClock counted(states, costs);
+  WatchedClock counted(noted, costs.watch());
   one_step(counted, 1);
   costs.stop();
   const simulated::Memory peak = simulated::peak();
   return {.peak_bytes = peak.total(),
-          .least_bytes = std::min(peak.total(), states.states()),
+          .least_bytes = std::min(peak.total(), states),
           .parts = peak,
           .reserved_bytes = simulated::reserved(),
           .pinned_bytes = simulated::peak_pinned(),
