@@ -1,11 +1,9 @@
 #include "optrush/forecast.h"
 
-#include <ATen/record_function.h>
-
 #include <array>
 #include <string>
 
-#include "measure/noted.h"
+#include "measure/operator_costs.h"
 
 namespace optrush {
 struct NotedKernel::Note {

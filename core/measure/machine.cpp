@@ -11,6 +11,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/number_text.h"
 #include "build_info.h"
 #include "measure/cuda_library.h"
 #include "measure/gpus.h"
@@ -133,12 +134,6 @@ void add_throttling(std::vector<GpuInfo>& gpus, const Nvml* nvml) {
       if (std::ranges::find(gpus[i].throttling, reason) == gpus[i].throttling.end())
         gpus[i].throttling.push_back(reason);
 }
-
-std::string one_decimal(double value) {
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof(text), value, std::chars_format::fixed, 1).ptr;
-  return {text, end};
-}
 }  // namespace
 
 std::optional<double> published_bf16_peak(std::string_view device_name) {
@@ -152,7 +147,7 @@ std::vector<std::string> machine_warnings(const CpuInfo& cpu, double busy, const
   constexpr int kLeastDriver = 580;  // the oldest driver for CUDA 13
   std::vector<std::string> warnings;
   if (is_busy(busy, static_cast<double>(cpu.threads)))
-    warnings.push_back("the machine is busy: other programs use " + one_decimal(busy) + " of " +
+    warnings.push_back("the machine is busy: other programs use " + fixed(busy, 1) + " of " +
                        std::to_string(cpu.threads) + " processors; timings will vary");
   // With Intel's and AMD's own drivers, "powersave" does not slow the CPU down.
   if (cpu.governor == "powersave" && cpu.governor_driver != "intel_pstate" &&
@@ -165,7 +160,7 @@ std::vector<std::string> machine_warnings(const CpuInfo& cpu, double busy, const
         "this virtual machine announces AMX but hides its tile configuration (CPUID leaf 1Dh), so the program"
         " disables AMX; bf16 is slower than on other machines with this processor");
   if (cpu.quota > 0 && cpu.quota < static_cast<double>(cpu.threads))
-    warnings.push_back("a control group limits this process to " + one_decimal(cpu.quota) + " of " +
+    warnings.push_back("a control group limits this process to " + fixed(cpu.quota, 1) + " of " +
                        std::to_string(cpu.threads) + " processors; it is paused when it uses more");
   for (size_t i = 0; i < gpus.size(); ++i) {
     const std::string gpu = "GPU " + std::to_string(i) + " (" + gpus[i].name + ")";

@@ -13,29 +13,38 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <string_view>
 
-#include "measure/most_flops.h"
+#include "base/seconds_since.h"
 #include "measure/step_clock.h"
 
 namespace optrush {
 namespace {
-class Stopwatch {
- public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
+/// fp32 FLOPs per cycle. A multiply-add counts two, on two units (four narrow ones on AArch64).
+double fp32_per_cycle(const CpuInfo& cpu) {
+  const auto has = [&](std::string_view name) { return std::ranges::find(cpu.isa, name) != cpu.isa.end(); };
+  constexpr double kUnknown = std::numeric_limits<double>::infinity();
+  if (has("sve") || has("sve2") || has("sme")) return kUnknown;  // the width depends on the maker
+  if (has("avx512f")) return 2 * 2 * 16;
+  if (has("avx") || has("avx2")) return 2 * 2 * 8;
+  if (has("asimd")) return 2 * 4 * 4;
+  if (has("sse4_2")) return 2 * 2 * 4;
+  return kUnknown;
+}
 
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
+/// AMX tiles multiply types of two bytes: 16 x 16 sums of 32 products in 16 cycles; twice this rate to be
+/// safe.
+bool has_tiles(const CpuInfo& cpu) {
+  return std::ranges::any_of(cpu.isa, [](const std::string& name) { return name.starts_with("amx_"); });
+}
 
 /// Seconds per call, from `calls` consecutive calls, so that waiting for the device hardly counts.
 double time_calls(at::Device device, int64_t calls, const std::function<void()>& call) {
   wait_for(device);
-  const Stopwatch watch;
+  const auto start = std::chrono::steady_clock::now();
   for (int64_t i = 0; i < calls; ++i) call();
   wait_for(device);
-  return watch.seconds() / static_cast<double>(calls);
+  return seconds_since(start) / static_cast<double>(calls);
 }
 
 int64_t calls_for(double seconds_each) {
@@ -93,6 +102,19 @@ std::vector<Matmul> sizes_within(double seconds, size_t index, const Kind& kind,
 }
 }  // namespace
 
+double most_flops(const CpuInfo& cpu, c10::ScalarType type) {
+  constexpr double kClock = 10e9, kTiles = 4096;
+  const auto bytes = static_cast<double>(c10::elementSize(type));
+  double per_cycle = fp32_per_cycle(cpu) * 4 / bytes;
+  if (bytes == 2 && has_tiles(cpu)) per_cycle = std::max(per_cycle, kTiles);
+  return static_cast<double>(std::max<int64_t>(cpu.threads, 1)) * kClock * per_cycle;
+}
+
+double shortest_possible(double so_far, double seconds, double least) {
+  if (seconds <= least) return so_far;
+  return so_far > 0 ? std::min(so_far, seconds) : seconds;
+}
+
 std::vector<std::pair<std::string, double>> measure_matmul_peak(at::Device device, double seconds) {
   std::array<Kind, 4> kinds = {
       {{"fp32", at::kFloat}, {"bf16", at::kBFloat16}, {"fp16", at::kHalf}, {"fp64", at::kDouble}}};
@@ -100,14 +122,14 @@ std::vector<std::pair<std::string, double>> measure_matmul_peak(at::Device devic
     const CpuInfo cpu = read_cpu();
     for (Kind& kind : kinds) kind.most_flops = most_flops(cpu, kind.dtype);
   }
-  const Stopwatch watch;
+  const auto start = std::chrono::steady_clock::now();
   std::vector<Matmul> matmuls;
   for (size_t i = 0; i < kinds.size(); ++i)
     for (auto& matmul : sizes_within(seconds / 2 / static_cast<double>(kinds.size()), i, kinds[i], device))
       matmuls.push_back(std::move(matmul));
   do {
     for (auto& matmul : matmuls) run(matmul, device);
-  } while (watch.seconds() < seconds);
+  } while (seconds_since(start) < seconds);
   std::vector<std::pair<std::string, double>> peaks;
   for (const auto& kind : kinds) peaks.emplace_back(kind.name, 0);
   for (const auto& matmul : matmuls) {
@@ -136,12 +158,12 @@ std::vector<std::pair<std::string, double>> measure_bandwidths(at::Device device
   const int64_t calls = calls_for(time_calls(device, 1, streams[2].run));
   std::vector<std::pair<std::string, double>> best;
   for (const auto& stream : streams) best.emplace_back(stream.name, 0);
-  const Stopwatch watch;
+  const auto start = std::chrono::steady_clock::now();
   do {
     for (size_t i = 0; i < streams.size(); ++i)
       best[i].second = std::max(best[i].second,
                                 streams[i].arrays * array_bytes / time_calls(device, calls, streams[i].run));
-  } while (watch.seconds() < seconds);
+  } while (seconds_since(start) < seconds);
   return best;
 }
 

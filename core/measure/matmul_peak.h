@@ -5,10 +5,20 @@
 #include <utility>
 #include <vector>
 
+#include "measure/cpu_info.h"
+
 namespace optrush {
+/// An upper bound of FLOP/s for a processor with these instruction sets: logical processors x 10 GHz x the
+/// widest multiply-add. It is generous, because its only purpose is to find timings that a jump of the clock
+/// made too short. Infinite if the width is not known.
+double most_flops(const CpuInfo&, c10::ScalarType);
+/// The minimum of the shortest timing so far (0: none) and a new one. The new one is ignored if it is not
+/// longer than `least`, the time of the work at most_flops.
+double shortest_possible(double so_far, double seconds, double least);
+
 /// FLOP/s of the fastest square matrix product, by dtype: fp32, bf16, fp16, fp64. Measures several sizes in
 /// turn for about `seconds`, so that a drift of the clock affects all of them. Impossible timings do not
-/// count (most_flops.h).
+/// count (most_flops).
 std::vector<std::pair<std::string, double>> measure_matmul_peak(at::Device, double seconds);
 
 /// Bytes per second of "read" (a sum), "write" (a fill), "copy" and "triad" (a = b + s c). Each byte read or

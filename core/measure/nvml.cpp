@@ -24,6 +24,14 @@ struct Process {
   unsigned long long used_bytes;
   unsigned gpu_instance, compute_instance;
 };
+/// A function of the library; null if it has none with this name.
+struct Symbol {
+  void* address;
+  template <class F>
+  operator F*() const {  // NOLINT(google-explicit-constructor): of the type that the caller declares
+    return reinterpret_cast<F*>(address);
+  }
+};
 constexpr unsigned long long kUnknownBytes = ~0ULL;
 
 std::vector<unsigned> numbers_of(const std::vector<Process>& processes) {
@@ -34,30 +42,28 @@ std::vector<unsigned> numbers_of(const std::vector<Process>& processes) {
 }  // namespace
 
 struct Nvml::Functions {
-  void* library = nullptr;
-  Result (*init)() = nullptr;
-  Result (*shutdown)() = nullptr;
-  Result (*driver)(char*, unsigned) = nullptr;
-  Result (*count)(unsigned*) = nullptr;
-  Result (*by_index)(unsigned, Device*) = nullptr;
-  Result (*by_bus_id)(const char*, Device*) = nullptr;
-  Result (*name)(Device, char*, unsigned) = nullptr;
-  Result (*memory)(Device, Memory*) = nullptr;
-  Result (*capability)(Device, int*, int*) = nullptr;
-  Result (*ecc)(Device, int*, int*) = nullptr;
-  Result (*clock)(Device, unsigned, unsigned*) = nullptr;
-  Result (*max_clock)(Device, unsigned, unsigned*) = nullptr;
-  Result (*temperature)(Device, unsigned, unsigned*) = nullptr;
-  Result (*power)(Device, unsigned*) = nullptr;
-  Result (*power_limit)(Device, unsigned*) = nullptr;
-  Result (*throttling)(Device, unsigned long long*) = nullptr;
-  Result (*energy)(Device, unsigned long long*) = nullptr;
-  Result (*processes)(Device, unsigned*, Process*) = nullptr;
+  explicit Functions(void* library) : library(library) {}
+  Symbol find(const char* name) const { return {dlsym(library, name)}; }
 
-  template <class F>
-  void find(F*& function, const char* symbol) {
-    function = reinterpret_cast<F*>(dlsym(library, symbol));
-  }
+  void* library;
+  Result (*init)() = find("nvmlInit_v2");
+  Result (*shutdown)() = find("nvmlShutdown");
+  Result (*driver)(char*, unsigned) = find("nvmlSystemGetDriverVersion");
+  Result (*count)(unsigned*) = find("nvmlDeviceGetCount_v2");
+  Result (*by_index)(unsigned, Device*) = find("nvmlDeviceGetHandleByIndex_v2");
+  Result (*by_bus_id)(const char*, Device*) = find("nvmlDeviceGetHandleByPciBusId_v2");
+  Result (*name)(Device, char*, unsigned) = find("nvmlDeviceGetName");
+  Result (*memory)(Device, Memory*) = find("nvmlDeviceGetMemoryInfo");
+  Result (*capability)(Device, int*, int*) = find("nvmlDeviceGetCudaComputeCapability");
+  Result (*ecc)(Device, int*, int*) = find("nvmlDeviceGetEccMode");
+  Result (*clock)(Device, unsigned, unsigned*) = find("nvmlDeviceGetClockInfo");
+  Result (*max_clock)(Device, unsigned, unsigned*) = find("nvmlDeviceGetMaxClockInfo");
+  Result (*temperature)(Device, unsigned, unsigned*) = find("nvmlDeviceGetTemperature");
+  Result (*power)(Device, unsigned*) = find("nvmlDeviceGetPowerUsage");
+  Result (*power_limit)(Device, unsigned*) = find("nvmlDeviceGetEnforcedPowerLimit");
+  Result (*throttling)(Device, unsigned long long*) = find("nvmlDeviceGetCurrentClocksThrottleReasons");
+  Result (*energy)(Device, unsigned long long*) = find("nvmlDeviceGetTotalEnergyConsumption");
+  Result (*processes)(Device, unsigned*, Process*) = find("nvmlDeviceGetComputeRunningProcesses_v3");
 
   /// The value that `function` writes; none if the function is missing or fails.
   template <class T>
@@ -93,30 +99,11 @@ Nvml::Nvml(std::unique_ptr<Functions> functions) : call_(std::move(functions)) {
 Nvml::~Nvml() { call_->shutdown(); }
 
 std::unique_ptr<Nvml> Nvml::open(std::string& reason, const std::string& library) {
-  auto call = std::make_unique<Functions>();
-  call->library = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  auto call = std::make_unique<Functions>(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (!call->library) {
     reason = library + " was not found: no NVIDIA driver";
     return nullptr;
   }
-  call->find(call->init, "nvmlInit_v2");
-  call->find(call->shutdown, "nvmlShutdown");
-  call->find(call->driver, "nvmlSystemGetDriverVersion");
-  call->find(call->count, "nvmlDeviceGetCount_v2");
-  call->find(call->by_index, "nvmlDeviceGetHandleByIndex_v2");
-  call->find(call->by_bus_id, "nvmlDeviceGetHandleByPciBusId_v2");
-  call->find(call->name, "nvmlDeviceGetName");
-  call->find(call->memory, "nvmlDeviceGetMemoryInfo");
-  call->find(call->capability, "nvmlDeviceGetCudaComputeCapability");
-  call->find(call->ecc, "nvmlDeviceGetEccMode");
-  call->find(call->clock, "nvmlDeviceGetClockInfo");
-  call->find(call->max_clock, "nvmlDeviceGetMaxClockInfo");
-  call->find(call->temperature, "nvmlDeviceGetTemperature");
-  call->find(call->power, "nvmlDeviceGetPowerUsage");
-  call->find(call->power_limit, "nvmlDeviceGetEnforcedPowerLimit");
-  call->find(call->throttling, "nvmlDeviceGetCurrentClocksThrottleReasons");
-  call->find(call->energy, "nvmlDeviceGetTotalEnergyConsumption");
-  call->find(call->processes, "nvmlDeviceGetComputeRunningProcesses_v3");
   if (!call->init || !call->shutdown || !call->driver || !call->count || !call->by_index || !call->name) {
     reason = library + " lacks functions that every driver since 2013 has";
     return nullptr;

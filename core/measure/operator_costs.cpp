@@ -12,7 +12,6 @@
 #include <set>
 #include <string_view>
 
-#include "measure/noted.h"
 #include "optrush/forecast.h"
 
 namespace optrush {

@@ -2,10 +2,20 @@
 #include <ATen/record_function.h>
 
 #include <string>
+#include <string_view>
 
 #include "optrush/tensor.h"
 
 namespace optrush {
+/// Names of the events with which functions report their costs to observers of the dispatcher
+/// (optrush/forecast.h).
+inline constexpr std::string_view kNotedFlops = "optrush::flops";  ///< {flops}
+/// {bytes, launches}; followed by the kernel's name, so that a trace shows it
+inline constexpr std::string_view kNotedKernel = "optrush::kernel::";
+/// {flops}: the part of the counted FLOPs that depends on the documents' lengths, in proportion to pairs of
+/// positions (Segments::pairs)
+inline constexpr std::string_view kDocumentFlops = "optrush::document_flops";
+
 /// The cost of an operator call on a GPU, predicted from its name and tensors. A profiler on a GPU can verify
 /// it.
 ///

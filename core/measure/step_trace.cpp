@@ -20,6 +20,7 @@ StepTrace::StepTrace(at::Device device) {
 }
 
 StepTrace::~StepTrace() {
+  range_.reset();
   if (running_) profiler::disableProfiler();
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 #include "distributed/groups.h"
-#include "measure/energy.h"
+#include "measure/gpus.h"
 #include "measure/memory.h"
 #include "results/run_result.h"
 #include "train/counters.h"

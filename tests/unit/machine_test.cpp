@@ -6,7 +6,6 @@
 #include "build_info.h"
 #include "measure/cuda_library.h"
 #include "measure/matmul_peak.h"
-#include "measure/most_flops.h"
 #include "worker/machine_offer.h"
 
 namespace optrush {

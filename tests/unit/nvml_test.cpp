@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "measure/energy.h"
+#include "measure/gpus.h"
 
 namespace optrush {
 namespace {
