@@ -4,7 +4,6 @@
 #include <memory>
 #include <vector>
 
-#include "data/data_position.h"
 #include "data/document_rows.h"
 #include "data/token_source.h"
 #include "model/model.h"

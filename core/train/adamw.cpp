@@ -1,5 +1,3 @@
-#include "train/adamw.h"
-
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
@@ -7,6 +5,8 @@
 #include <cmath>
 #include <unordered_map>
 #include <utility>
+
+#include "train/plain.h"
 
 namespace optrush {
 namespace {

@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "data/batches.h"
-#include "data/data_position.h"
 #include "optrush/json.h"
 #include "train/measurement.h"
 #include "train/run_record.h"
 #include "train/session.h"
+#include "train/state.h"
 
 namespace optrush {
 /// What a run knows about the processes that made its earlier steps.

@@ -1,9 +1,8 @@
 #include "train/run_end.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
+#include "base/number_text.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -50,10 +49,8 @@ bool RunEnd::is_over(const std::vector<ValidationPoint>& validations) const {
 
 std::string RunEnd::why_over(const std::vector<ValidationPoint>& validations, int64_t done) const {
   const ValidationPoint& best = validations.at(*RunEnd::best(validations));
-  std::array<char, 32> lowest{};
-  std::snprintf(lowest.data(), lowest.size(), "%.4f", best.loss);
   return "early stopping after " + std::to_string(done) + " of " + std::to_string(steps_) +
          " steps: no validation loss was below that of step " + std::to_string(best.step) + " (" +
-         lowest.data() + ") in " + std::to_string(patience_) + " validations";
+         fixed(best.loss, 4) + ") in " + std::to_string(patience_) + " validations";
 }
 }  // namespace optrush

@@ -29,7 +29,7 @@ std::shared_ptr<void> RunLog::compiling(const std::string& what) {
     Compiling(const Compiling&) = delete;
     Compiling& operator=(const Compiling&) = delete;
     ~Compiling() {
-      log.compile_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      log.compile_seconds_ += seconds_since(start);
       log.progress_(log.phase_);
     }
   };

@@ -24,9 +24,7 @@
 #include "plugin/loader.h"
 #include "recipe/engine.h"
 #include "spec/spec_json.h"
-#include "train/adamw.h"
-#include "train/lost_adapters.h"
-#include "train/single_device.h"
+#include "train/plain.h"
 #include "train/validation.h"
 
 namespace optrush {
@@ -71,6 +69,56 @@ std::string identity_of(const RunSpec& spec) {
 std::unique_ptr<Optimizer> default_optimizer(Run& run, std::span<Shard> shards) {
   return make_adamw(run.spec().train, shards);
 }
+
+/// The plugins that wrap `linear` as an adapter, for a message: "plugin 'a'", "plugins 'a' and 'b'".
+std::string adapters_of(const Recipe& recipe) {
+  std::string names;
+  size_t count = 0;
+  for (const Edit& wrap : recipe.ops.linear.wraps())
+    if (wrap.phase == Phase::adapter) names += (count++ > 0 ? " and '" : "'") + wrap.plugin + "'";
+  return count == 0 ? "a plugin" : (count == 1 ? "plugin " : "plugins ") + names;
+}
+
+/// Refuses bases that would drop adapters. Some operators use the matrices of linears: `mlp` those of gate,
+/// up and down, `head_loss` that of lm_head. A base of such an operator that multiplies with these matrices
+/// itself would ignore what an adapter added to the linears, so the run would train another model than its
+/// script states. Only a base that offers "adapters" is allowed.
+class LostAdapters {
+ public:
+  /// Called before plugins add parameters.
+  explicit LostAdapters(const Run& run) : run_(run) {
+    for (const Module* module : run.modules("linear")) declared_.emplace_back(module, module->params.size());
+  }
+  /// Called after that. Throws an Error that names the base, the plugins that wrap `linear` as adapters, and
+  /// the parameter.
+  void refuse(const Recipe& recipe) const {
+    refuse(recipe.ops.mlp, "mlp", recipe);
+    refuse(recipe.ops.head_loss, "head_loss", recipe);
+  }
+
+ private:
+  void refuse(const SlotInfo& slot, const std::string& role, const Recipe& recipe) const {
+    constexpr const char* kFeature = "adapters";
+    const Edit& base = slot.base();
+    if (base.plugin == "plain" || std::ranges::count(base.traits.offers, kFeature) > 0) return;
+    for (const Module* module : run_.modules(role)) {
+      for (const auto& [linear, own] : declared_) {
+        const Param* matrix = linear->params.at(0);
+        if (linear->params.size() == own || std::ranges::count(module->params, matrix) == 0) continue;
+        throw Error(ErrorCode::conflict,
+                    "plugin '" + base.plugin + "' replaces " + slot.name() + " and would ignore '" +
+                        linear->params[own]->name + "', which " + adapters_of(recipe) + " added to " +
+                        linear->path + ": it does not offer \"" + kFeature + "\"",
+                    "remove '" + linear->path + "' from the adapter's targets, or '" + base.plugin +
+                        "' from the stack");
+      }
+    }
+  }
+
+  const Run& run_;
+  std::vector<std::pair<const Module*, size_t>>
+      declared_;  ///< each linear with the number of parameters that the model gave it
+};
 }  // namespace
 
 at::ScalarType parse_dtype(const std::string& name) {

@@ -4,15 +4,117 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <filesystem>
 
+#include "base/files.h"
 #include "base/printable.h"
+#include "base/temporary_folder.h"
+#include "checkpoint/tokenizer_files.h"
+#include "data/text_source.h"
+#include "machine/installation.h"
 #include "optrush/error.h"
+#include "optrush/json.h"
+#include "optrush/machine.h"
 #include "optrush/saved_tensors.h"
 #include "recipe/evaluation_scope.h"
 #include "train/evaluated_parameters.h"
 
 namespace optrush {
+namespace fs = std::filesystem;
+
+/// Converts text to a model's tokens and back.
+class TextTokens {
+ public:
+  virtual ~TextTokens() = default;
+  virtual std::vector<std::vector<int64_t>> tokens(const std::vector<std::string>& texts) const = 0;
+  virtual std::vector<std::string> texts(const std::vector<std::vector<int64_t>>& tokens) const = 0;
+  /// The token that ends a text; -1: none.
+  virtual int64_t end() const = 0;
+};
+
 namespace {
+constexpr int64_t kByteTokens = 256;
+
+/// Replaces invalid UTF-8, because a model of bytes may produce incomplete characters.
+std::string valid_utf8(std::string text) {
+  static constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+  for (size_t bad = 0; (bad = invalid_utf8(text, false, false)) != std::string::npos;)
+    text.replace(bad, 1, kReplacement);
+  return text;
+}
+
+class Bytes final : public TextTokens {
+ public:
+  std::vector<std::vector<int64_t>> tokens(const std::vector<std::string>& texts) const override {
+    std::vector<std::vector<int64_t>> all;
+    for (const std::string& text : texts) {
+      auto& tokens = all.emplace_back();
+      for (const char byte : text) tokens.push_back(static_cast<unsigned char>(byte));
+    }
+    return all;
+  }
+  std::vector<std::string> texts(const std::vector<std::vector<int64_t>>& tokens) const override {
+    std::vector<std::string> all;
+    for (const auto& one : tokens) {
+      std::string text;
+      for (const int64_t token : one) text += static_cast<char>(token);
+      all.push_back(valid_utf8(std::move(text)));
+    }
+    return all;
+  }
+  int64_t end() const override { return -1; }
+};
+
+/// Starts a process for each call, because a run makes only two calls.
+class Tokenizer final : public TextTokens {
+ public:
+  explicit Tokenizer(fs::path folder) : folder_(std::move(folder)) {
+    const Json answer = asked({{"tokens", Json::array()}});
+    end_ = answer.at("end").get<int64_t>();
+  }
+  std::vector<std::vector<int64_t>> tokens(const std::vector<std::string>& texts) const override {
+    return asked({{"texts", texts}}).at("tokens").get<std::vector<std::vector<int64_t>>>();
+  }
+  std::vector<std::string> texts(const std::vector<std::vector<int64_t>>& tokens) const override {
+    return asked({{"tokens", tokens}}).at("texts").get<std::vector<std::string>>();
+  }
+  int64_t end() const override { return end_; }
+
+ private:
+  Json asked(Json question) const {
+    const TemporaryFolder folder;
+    const fs::path& work = folder.path();
+    write_json(work / "question.json", question);
+    const fs::path script = Installation::of_this_program().scripts / "text_tokens.py";
+    const int code = run_python({script.string(), folder_.string(), (work / "question.json").string(),
+                                 (work / "answer.json").string()},
+                                work / "log.txt");
+    if (code != 0)
+      throw Error(
+          ErrorCode::missing_requirement,
+          "the tokenizer of '" + folder_.string() + "' can't be used: " + read_file(work / "log.txt"),
+          "install transformers (./optrush setup peers, or pip install transformers), or leave out sample");
+    return read_json(work / "answer.json");
+  }
+
+  fs::path folder_;
+  int64_t end_ = -1;
+};
+
+/// The tokenizer of a checkpoint's folder, called through Python. Without a checkpoint, or with one of 256
+/// tokens and no tokenizer, a token is a byte. Throws an Error that states what is missing.
+std::unique_ptr<TextTokens> open_text_tokens(const std::string& checkpoint, int64_t vocab_size) {
+  if (!checkpoint.empty() && has_tokenizer(checkpoint)) return std::make_unique<Tokenizer>(checkpoint);
+  if (checkpoint.empty() ? vocab_size < kByteTokens : vocab_size != kByteTokens)
+    throw Error(ErrorCode::missing_file,
+                "sample: " + (checkpoint.empty() ? std::string("the model") : "'" + checkpoint + "'") +
+                    " has no tokenizer, and its " + std::to_string(vocab_size) + " tokens are not bytes",
+                checkpoint.empty() ? "give the model a vocab_size of 256 or more, or leave out sample"
+                                   : "put the model's tokenizer.json and tokenizer_config.json into that "
+                                     "folder, or leave out sample");
+  return std::make_unique<Bytes>();
+}
+
 using TokenLists = std::vector<std::vector<int64_t>>;
 
 /// Whether this rank has whole sequences, every layer and the whole vocabulary.
@@ -74,6 +176,8 @@ Sampler::Sampler(Session& session) : session_(session) {
               std::to_string(prompts_[i].size()) + " tokens",
           "give prompts of 1 to " + std::to_string(longest - 1) + " tokens (less than train.seq_len)");
 }
+
+Sampler::~Sampler() = default;
 
 std::vector<SampledText> Sampler::continued() {
   if (!tokens_) return {};

@@ -3,11 +3,12 @@
 #include <memory>
 #include <vector>
 
-#include "data/text_tokens.h"
 #include "results/run_result.h"
 #include "train/session.h"
 
 namespace optrush {
+class TextTokens;
+
 /// Continues the prompts of a run with its model by greedy decoding. It uses forwards of training's shape,
 /// without gradients.
 class Sampler {
@@ -16,6 +17,7 @@ class Sampler {
   /// sequence. If a rank has only a part of the layers, the sequences or the vocabulary, nothing is sampled,
   /// and a note of the run states this.
   explicit Sampler(Session&);
+  ~Sampler();
   /// Continues all prompts with the present model. Every rank calls it. It does not change the training.
   /// Returns one text per prompt, or none.
   std::vector<SampledText> continued();

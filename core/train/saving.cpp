@@ -7,7 +7,6 @@
 #include "io/state_folder.h"
 #include "spec/state_files.h"
 #include "train/evaluated_parameters.h"
-#include "train/state.h"
 
 namespace optrush {
 bool Saving::due(int64_t done) const {

@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <functional>
 
-#include "data/data_position.h"
 #include "optrush/json.h"
 #include "results/run_result.h"
 #include "train/session.h"
+#include "train/state.h"
 
 namespace optrush {
 /// Saves the state of a run in a folder (RunSpec::save). Each rank saves its part.

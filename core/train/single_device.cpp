@@ -1,5 +1,3 @@
-#include "train/single_device.h"
-
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
@@ -10,6 +8,7 @@
 #include "optrush/data_parallel.h"
 #include "optrush/error.h"
 #include "optrush/mesh.h"
+#include "train/plain.h"
 
 namespace optrush {
 namespace {

@@ -1,12 +1,18 @@
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "data/data_position.h"
 #include "io/state_folder.h"
 #include "train/session.h"
 
 namespace optrush {
+/// The position of a run in its data.
+struct DataPosition {
+  int64_t samples = 0;  ///< number of samples that all ranks have read; the number of the next sample
+  int64_t order = 0;    ///< Batches::order() of the data
+};
+
 /// The optimizer state of a shard. Throws an Error that names the optimizer's plugin if a tensor is missing
 /// or has another number of entries than its block states, if two tensors have one name, or if two are the
 /// parameter itself.
@@ -24,4 +30,13 @@ std::vector<StatePiece> state_to_save(Session&, int64_t next_step,
 std::optional<DataPosition> load_state(Session&, const SavedState&);
 /// Loads only the saved (trainable) parameters.
 void load_parameters(Session&, const SavedState&);
+
+/// Bytes of the model's states on this rank, as in "parts" of a result's memory. Parameters and optimizer
+/// state live between steps, gradients during a step.
+struct ModelStateBytes {
+  int64_t parameters = 0;       ///< memory of the parameters, each storage once, with copies in other types
+  int64_t gradients = 0;        ///< with an update in the backward, the largest that exist at a time
+  int64_t optimizer_state = 0;  ///< without 0-dimensional tensors such as step counts
+};
+ModelStateBytes model_state_bytes(Session&);
 }  // namespace optrush

@@ -1,9 +1,14 @@
 #include "train/step_watch.h"
 
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <utility>
 
+#include "distributed/rendezvous.h"
 #include "measure/memory.h"
 
 namespace optrush {
@@ -31,6 +36,35 @@ bool grows_evenly(const std::vector<int64_t>& bytes) {
   for (size_t i = 1; i < bytes.size(); ++i)
     if (bytes[i] - bytes[i - 1] != first) return false;
   return first > 0;
+}
+
+constexpr int64_t kMostElements = 1024;
+/// If fewer elements than this share change, most of an update is lost.
+constexpr double kFew = 0.25;
+
+bool is_embedding(const Param& param) { return std::ranges::find(param.axes, "vocab") != param.axes.end(); }
+
+bool keeps_more_bits(Session& session, const Shard& shard) {
+  return std::ranges::any_of(session.optimizer().state(shard), &OptimizerState::is_parameter);
+}
+
+/// With stochastic rounding, changes below the last bit are not lost.
+bool rounds_by_chance(Session& session) {
+  return std::ranges::any_of(session.recipe().optimizer.wraps(), [](const Edit& edit) {
+    return std::ranges::find(edit.traits.offers, "rounds_by_chance") != edit.traits.offers.end();
+  });
+}
+
+/// A view of evenly spaced elements.
+Tensor sample_of(const Tensor& data) {
+  const Tensor flat = data.detach().view(-1);
+  return flat.slice(0, 0, flat.numel(), (flat.numel() + kMostElements - 1) / kMostElements);
+}
+
+std::string percent_text(double share) {
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), share > 0 && share < 0.01 ? "%.1g %%" : "%.0f %%", 100 * share);
+  return text.data();
 }
 }  // namespace
 
@@ -65,5 +99,70 @@ void StepWatch::warn() const {
           "tensors " + std::string(where) + " grow by " + std::to_string(std::llround(*bytes)) +
           " bytes per step: a plugin keeps tensors of past steps, so a long run will run out of memory");
   if (const std::string text = moved_.warning(); !text.empty()) session_.log().warn(text);
+}
+
+void MovedElements::before() {
+  const at::NoGradGuard no_grad;
+  watched_.clear();
+  if (rounds_by_chance(session_)) return;
+  for (const Shard& shard : session_.data_parallel().shards()) {
+    const auto type = shard.data.scalar_type();
+    if (at::elementSize(type) > 2 || !shard.data.is_contiguous() || shard.data.numel() == 0) continue;
+    if (keeps_more_bits(session_, shard)) continue;
+    for (const Segment& segment : shard.segments) {
+      if (is_embedding(*segment.param) || segment.layout.numel() == 0) continue;
+      type_ = type == at::kBFloat16 ? "bf16" : type == at::kHalf ? "fp16" : c10::toString(type);
+      const Tensor elements = sample_of(Shard::part(shard.data, segment));
+      watched_.push_back({segment.param->shape.size() < 2 ? vectors : matrices, elements, elements.clone()});
+    }
+  }
+  if (!watched_.empty()) ++updates_;
+}
+
+void MovedElements::after() {
+  const at::NoGradGuard no_grad;
+  for (const auto& [kind, elements, before] : watched_) {
+    Count& count = counts_.at(kind);
+    count.elements += elements.numel();
+    const Tensor moved = elements.ne(before).sum();
+    count.moved = count.moved.defined() ? count.moved + moved : moved;
+  }
+  watched_.clear();
+}
+
+std::string MovedElements::warning() const {
+  Json mine{{"type", type_}, {"updates", updates_}, {"elements", Json::array()}, {"moved", Json::array()}};
+  for (const Count& count : counts_) {
+    mine["elements"].push_back(count.elements);
+    mine["moved"].push_back(count.moved.defined() ? count.moved.item<int64_t>() : 0);
+  }
+  // A rank sees only its own shards, so the counts of all ranks are added.
+  std::vector<std::string> of_ranks{mine.dump()};
+  if (const Ranks& ranks = session_.ranks(); ranks.size > 1)
+    of_ranks = gather_texts(*session_.store(), ranks, "moved_elements", of_ranks.front());
+  std::array<int64_t, kKinds> elements{}, moved{};
+  std::string type;
+  int64_t updates = 0;
+  for (const auto& text : of_ranks) {
+    const Json rank = Json::parse(text);
+    if (type.empty()) type = rank.at("type");
+    updates = std::max(updates, rank.at("updates").get<int64_t>());
+    for (size_t kind = 0; kind < kKinds; ++kind) {
+      elements.at(kind) += rank.at("elements").at(kind).get<int64_t>();
+      moved.at(kind) += rank.at("moved").at(kind).get<int64_t>();
+    }
+  }
+  std::string found;
+  for (const auto& [kind, name] : {std::pair(vectors, "vectors (norms, biases)"), {matrices, "matrices"}}) {
+    if (elements.at(kind) == 0) continue;
+    const double share = static_cast<double>(moved.at(kind)) / static_cast<double>(elements.at(kind));
+    if (share < kFew)
+      found += (found.empty() ? "" : " and ") + percent_text(share) + " of the elements of " + name;
+  }
+  if (found.empty()) return {};
+  return "in " + type + ", an update changes only " + found + " (mean of " + std::to_string(updates) +
+         (updates == 1 ? " update" : " updates") +
+         "); the other changes are rounded away. Stack a plugin "
+         "that keeps fp32 master weights (see optrush plugins), train in fp32, or raise the learning rate";
 }
 }  // namespace optrush

@@ -12,7 +12,7 @@
 #include "optrush/saved_tensors.h"
 #include "recipe/evaluation_scope.h"
 #include "train/evaluated_parameters.h"
-#include "train/loss_sums.h"
+#include "train/train_step.h"
 
 namespace optrush {
 Validation::Validation(Session& session, Data data)
