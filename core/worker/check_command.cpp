@@ -19,7 +19,6 @@
 #include "optrush/error.h"
 #include "spec/spec_json.h"
 #include "worker/device.h"
-#include "worker/machine_offer.h"
 #include "worker/plugin_argument.h"
 
 namespace optrush {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "distributed/ranks.h"
+#include "optrush/json.h"
 
 // The commands of optrush-worker. Each returns the exit code.
 namespace optrush {
@@ -89,6 +90,8 @@ struct DoctorRequest {
 
 /// Prints the page.
 int doctor_command(const DoctorRequest&);
+/// The page, from the JSON of `doctor --json` (docs/schema/context.schema.json).
+std::string doctor_page(const Json& context);
 
 /// Executes a command line of this program. Returns the exit code.
 using ExecuteCommand = std::function<int(int argc, char** argv)>;

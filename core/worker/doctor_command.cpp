@@ -2,16 +2,20 @@
 
 #include <ATen/Parallel.h>
 
+#include <array>
+#include <charconv>
 #include <iostream>
+#include <utility>
+#include <vector>
 
 #include "base/files.h"
+#include "base/suggest.h"
 #include "machine/cores.h"
 #include "machine/environment.h"
+#include "machine/stand_in.h"
 #include "measure/machine.h"
 #include "plugin/description.h"
 #include "worker/device.h"
-#include "worker/doctor_page.h"
-#include "worker/machine_offer.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -28,7 +32,155 @@ Json plugins_here(const std::vector<std::string>& folders, const MachineOffer& o
   for (const auto& [file, reason] : catalogue.unusable()) add(file.filename(), file, "", reason);
   return list;
 }
+
+/// Three significant digits, or all digits before the point; independent of the locale.
+std::string number(double value) {
+  std::array<char, 64> text{};
+  const int digits = value < 10 ? 2 : value < 100 ? 1 : 0;
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, digits).ptr;
+  return {text.data(), end};
+}
+
+std::string scaled(double value, const std::vector<std::pair<double, const char*>>& units) {
+  for (const auto& [size, unit] : units)
+    if (value >= size) return number(value / size) + " " + unit;
+  return number(value) + " " + units.back().second;
+}
+std::string bytes(const Json& value) {
+  return scaled(value, {{1024.0 * 1024 * 1024, "GiB"}, {1024.0 * 1024, "MiB"}, {1024.0, "KiB"}});
+}
+std::string rate(double value) { return scaled(value, {{1e12, "TFLOP/s"}, {1e9, "GFLOP/s"}}); }
+std::string count(const Json& value, const std::string& noun) {
+  return value.dump() + " " + noun + (value == 1 ? "" : "s");
+}
+
+/// Sections with a title beside their first line.
+class Page {
+ public:
+  void section(const std::string& title) { title_ = title; }
+  void line(const std::string& text) {
+    constexpr size_t kMargin = 12;
+    std::string margin = title_ + std::string(title_.size() < kMargin ? kMargin - title_.size() : 1, ' ');
+    title_.clear();
+    text_ += margin + text + "\n";
+  }
+  void gap() { text_ += "\n"; }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string title_, text_;
+};
+
+void cpu_section(Page& page, const Json& cpu) {
+  page.section("CPU");
+  std::string line = cpu.at("name").get<std::string>() + ", " + count(cpu.at("cores"), "core");
+  if (cpu.at("threads") != cpu.at("cores")) line += " (" + count(cpu.at("threads"), "thread") + ")";
+  page.line(line + ", " + bytes(cpu.at("memory_bytes")) + " memory");
+  page.line(join(cpu.at("isa"), " "));
+  std::vector<std::string> rest;
+  if (!cpu.at("cache_bytes").is_null()) rest.push_back("last-level cache " + bytes(cpu.at("cache_bytes")));
+  if (!cpu.at("governor").is_null()) rest.push_back("governor " + cpu.at("governor").get<std::string>());
+  if (!cpu.at("huge_pages").is_null())
+    rest.push_back("huge pages " + cpu.at("huge_pages").get<std::string>());
+  if (!rest.empty()) page.line(join(rest));
+}
+
+void gpu_section(Page& page, const Json& context) {
+  page.section("GPU");
+  for (const Json& gpu : context.at("gpus")) {
+    std::vector<std::string> facts = {gpu.at("name"), bytes(gpu.at("memory_bytes")), gpu.at("sm")};
+    if (!gpu.at("multiprocessors").is_null())
+      facts.push_back(count(gpu.at("multiprocessors"), "multiprocessor"));
+    if (!gpu.at("driver").is_null()) facts.push_back("driver " + gpu.at("driver").get<std::string>());
+    page.line(join(facts));
+    facts.clear();
+    if (!gpu.at("clock_mhz").is_null() && !gpu.at("max_clock_mhz").is_null())
+      facts.push_back(gpu.at("clock_mhz").dump() + " of " + gpu.at("max_clock_mhz").dump() + " MHz");
+    if (!gpu.at("power_limit_watts").is_null())
+      facts.push_back("limit " + number(gpu.at("power_limit_watts")) + " W");
+    if (!gpu.at("ecc").is_null()) facts.emplace_back(gpu.at("ecc") ? "ECC on" : "ECC off");
+    if (!facts.empty()) page.line("  " + join(facts));
+  }
+  if (const Json& reason = context.at("no_cuda"); !reason.is_null())
+    page.line("not usable: " + reason.get<std::string>());
+}
+
+void software_section(Page& page, const Json& context) {
+  page.section("Software");
+  std::string torch = "LibTorch " + context.at("torch").get<std::string>();
+  if (const std::string cuda = context.at("cuda"); cuda != "none") torch += ", CUDA " + cuda;
+  if (!context.at("nccl").is_null()) torch += ", NCCL " + context.at("nccl").get<std::string>();
+  page.line(torch + ", CPU kernels for " + context.at("torch_cpu_capability").get<std::string>());
+  page.line("built by " + context.at("compiler").get<std::string>() + ", malloc of " +
+            context.at("malloc").get<std::string>() + ", " + count(context.at("threads"), "CPU thread"));
+}
+
+void peak_section(Page& page, const Json& context) {
+  const Json& peak = context.at("peak");
+  page.section("Matmul");
+  if (is_stand_in(peak.at("device").get<std::string>())) {
+    page.line(kNothingComputed);
+    return;
+  }
+  std::vector<std::string> rates;
+  for (const auto& [dtype, flops] : peak.at("dtype_flops").items())
+    rates.push_back(dtype + " " + rate(flops));
+  page.line(join(rates) + ", measured on " + peak.at("device").get<std::string>());
+  page.line("MFU divides by " + rate(peak.at("mfu_denominator")) + ": the " +
+            (peak.at("source") == "table" ? "maker's dense " : "measured ") +
+            peak.at("mfu_dtype").get<std::string>() + " peak");
+  page.section("Memory");
+  page.line(number(context.at("bandwidth_bytes_per_second").get<double>() / 1e9) + " GB/s, measured");
+}
+
+void plugin_section(Page& page, const Json& context) {
+  page.section("Plugins");
+  if (context.at("plugins").empty()) page.line("none found");
+  for (const Json& plugin : context.at("plugins")) {
+    const std::string name = plugin.at("name"), reason = plugin.at("reason");
+    const std::string column = name + std::string(name.size() < 26 ? 26 - name.size() : 1, ' ');
+    page.line(reason.empty() ? "works   " + column + plugin.at("summary").get<std::string>()
+                             : "no      " + column + reason);
+  }
+}
+
+void python_section(Page& page, const Json& context) {
+  const Json& python = context.at("python");
+  page.section("Python");
+  const std::string path = python.at("path"), version = python.at("version"),
+                    renderer = python.at("vl_convert");
+  page.line(path.empty() ? "none" : path + (version.empty() ? ", which does not start" : ", " + version));
+  const std::string missing = python.at("no_compile");
+  page.line("compile plugin: " + (missing.empty() ? "available" : "not available, " + missing));
+  page.line("charts: " +
+            (renderer.empty()
+                 ? std::string("not available, vl-convert-python is not installed: reports have tables only")
+                 : "vl-convert " + renderer));
+}
 }  // namespace
+
+std::string doctor_page(const Json& context) {
+  Page page;
+  page.line("Optimization Rush " + context.at("optrush_version").get<std::string>() + " on " +
+            context.at("host").get<std::string>() + ", " + context.at("os").get<std::string>() + ", " +
+            context.at("kernel").get<std::string>());
+  page.gap();
+  cpu_section(page, context.at("cpu"));
+  gpu_section(page, context);
+  software_section(page, context);
+  peak_section(page, context);
+  page.gap();
+  plugin_section(page, context);
+  page.gap();
+  python_section(page, context);
+  if (!context.at("warnings").empty()) {
+    page.gap();
+    page.section("Warnings");
+    for (const Json& warning : context.at("warnings")) page.line(warning);
+  }
+  return page.text();
+}
 
 int doctor_command(const DoctorRequest& request) {
   const at::Device device = open_device(request.device);

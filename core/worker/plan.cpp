@@ -1,10 +1,9 @@
-#include "worker/plan.h"
-
 #include "data/batches.h"
 #include "measure/flops.h"
 #include "plugin/loader.h"
 #include "spec/model_kinds.h"
 #include "spec/spec_json.h"
+#include "worker/predict.h"
 
 namespace optrush {
 namespace {

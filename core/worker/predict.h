@@ -11,6 +11,7 @@
 
 namespace optrush {
 class RunSetup;
+class Session;
 
 /// The forecast of a training step that runs on tensors without values (simulated/device.h): the same
 /// operators request the same sizes.
@@ -36,6 +37,9 @@ struct StepForecast {
 /// the spec, if there is one.
 std::optional<StepForecast> forecast(const RunSpec&, const simulated::Form& form,
                                      std::string* why_not = nullptr, const RunSetup* setup = nullptr);
+
+/// The resolved recipe as plain data, without a forecast. declare() of `session` must have been called.
+Plan make_plan(const Session& session);
 
 /// Adds memory and costs to a plan, or the reason why there is no forecast. `architecture`: of the planned
 /// GPU, such as "sm_90"; "": that of this machine, otherwise sm_90. `setup`: as for forecast().

@@ -19,9 +19,7 @@
 #include "train/trainer.h"
 #include "worker/commands.h"
 #include "worker/device.h"
-#include "worker/machine_offer.h"
 #include "worker/metrics_log.h"
-#include "worker/plan.h"
 #include "worker/predict.h"
 #include "worker/run_failure.h"
 

@@ -13,7 +13,6 @@
 #include "support/attention_ring.h"
 #include "support/error_of.h"
 #include "support/training.h"
-#include "worker/plan.h"
 #include "worker/predict.h"
 
 namespace optrush::testing {

@@ -1,4 +1,4 @@
-#include "worker/doctor_page.h"
+#include "worker/commands.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include "build_info.h"
 #include "measure/cuda_library.h"
 #include "measure/matmul_peak.h"
-#include "worker/machine_offer.h"
+#include "worker/device.h"
 
 namespace optrush {
 namespace {

@@ -10,7 +10,7 @@
 #include "spec/operator_spec.h"
 #include "spec/spec_json.h"
 #include "support/training.h"
-#include "worker/plan.h"
+#include "worker/predict.h"
 
 namespace optrush::testing {
 namespace {

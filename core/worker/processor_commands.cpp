@@ -3,6 +3,7 @@
 
 #include "base/files.h"
 #include "measure/cpu_info.h"
+#include "measure/gpus.h"
 #include "measure/matmul_peak.h"
 #include "worker/commands.h"
 
@@ -24,6 +25,14 @@ double bf16_speedup(const CpuInfo& cpu) {
   return fp32 > 0 ? std::round(10 * bf16 / fp32) / 10 : 0;
 }
 }  // namespace
+
+int gpus_command(const std::filesystem::path& out) {
+  Json list = Json::array();
+  for (const GpuInfo& gpu : visible_gpus(nullptr))
+    list.push_back({{"name", gpu.name}, {"memory_bytes", gpu.memory_bytes}, {"sm", gpu.sm}});
+  write_json(out, list);
+  return 0;
+}
 
 int cpu_command(const std::filesystem::path& out) {
   const CpuInfo cpu = read_cpu();
