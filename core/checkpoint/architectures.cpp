@@ -10,14 +10,14 @@ namespace optrush {
 namespace {
 constexpr double kEpsOfOlmo = 1e-5;  // a constant of the class, not a field of its config.json
 
-void read_llama(const ConfigFields& config, Json& fields) {
-  refuse_mlp_bias(config);
-  read_attention_bias(config, fields);
-}
-void write_llama(const LlamaSpec& spec, Json& config) {
-  write_attention_bias(spec, config);
-  config["mlp_bias"] = false;
-}
+constexpr FieldGroup kAttentionBias = {read_attention_bias, write_attention_bias};
+
+constexpr FieldGroup kNoMlpBias = {[](const ConfigFields& config, Json&) {
+                                     if (config.value("mlp_bias", "boolean", false))
+                                       config.refuse("'mlp_bias' is true, which is not supported",
+                                                     "supported value: false");
+                                   },
+                                   [](const LlamaSpec&, Json& config) { config["mlp_bias"] = false; }};
 
 void read_mistral(const ConfigFields& config, Json& fields) {
   if (!config["attention_bias"].is_null() && config["attention_bias"] != false)
@@ -40,56 +40,25 @@ void write_windows_of_qwen(const LlamaSpec& spec, Json& config) {
   config["max_window_layers"] = first;
 }
 
-void read_qwen2(const ConfigFields& config, Json& fields) {
-  fields["attention_bias"] = "qkv";
-  read_windows_of_qwen(config, fields);
-}
+constexpr FieldGroup kWindowsOfQwen = {read_windows_of_qwen, write_windows_of_qwen};
 
-void read_qwen3(const ConfigFields& config, Json& fields) {
-  fields["qk_norm"] = "per_head";
-  read_attention_bias(config, fields);
-  read_windows_of_qwen(config, fields);
-}
-void write_qwen3(const LlamaSpec& spec, Json& config) {
-  write_attention_bias(spec, config);
-  write_windows_of_qwen(spec, config);
-}
-
-void read_olmo(const ConfigFields& config, Json& fields) {
-  fields["norm"] = "layernorm_without_parameters";
-  fields["norm_eps"] = kEpsOfOlmo;
-  read_attention_bias(config, fields);
-}
-void write_olmo(const LlamaSpec& spec, Json& config) {
-  write_attention_bias(spec, config);
+void write_olmo(const LlamaSpec&, Json& config) {
   config["clip_qkv"] = nullptr;
   config.erase("rms_norm_eps");
 }
 
-void read_olmo2(const ConfigFields& config, Json& fields) {
-  fields["norm_placement"] = "after";
-  fields["qk_norm"] = "whole";
-  read_attention_bias(config, fields);
-}
-
 void read_olmo3(const ConfigFields& config, Json& fields) {
-  read_olmo2(config, fields);
   read_windows(
       config, window_of(config, 4096), [](int64_t layer) { return (layer + 1) % 4 != 0; }, fields);
   // "rope_scaling" belongs to the layers with full attention.
   if (fields.contains("window") && fields.contains("rope_scaling"))
     fields["window_rope_theta"] = fields["rope_theta"];
 }
-void write_olmo3(const LlamaSpec& spec, Json& config) {
-  write_attention_bias(spec, config);
-  write_layer_types(spec, config);
-}
 
 void read_gemma(const ConfigFields& config, Json& fields) {
   if (config.value("use_bidirectional_attention", "boolean", false))
     config.refuse("'use_bidirectional_attention' is true, but this program trains causal models",
                   "supported value: false");
-  read_attention_bias(config, fields);
   fields["embedding_scale"] = std::sqrt(config.value("hidden_size", "integer").get<double>());
 }
 
@@ -103,7 +72,6 @@ void read_gemma1(const ConfigFields& config, Json& fields) {
 
 void read_gemma2(const ConfigFields& config, Json& fields) {
   read_gemma(config, fields);
-  fields["norm_placement"] = "both";
   read_query_scalar(config, fields);
   fields["attention_soft_cap"] = soft_cap_of(config, "attn_logit_softcapping", 50);
   fields["logits_soft_cap"] = soft_cap_of(config, "final_logit_softcapping", 30);
@@ -111,7 +79,6 @@ void read_gemma2(const ConfigFields& config, Json& fields) {
       config, window_of(config, 4096), [](int64_t layer) { return layer % 2 == 0; }, fields);
 }
 void write_gemma2(const LlamaSpec& spec, Json& config) {
-  write_attention_bias(spec, config);
   write_layer_types(spec, config);
   write_query_scalar(spec, config);
   config["attn_logit_softcapping"] = written_soft_cap(spec.attention_soft_cap);
@@ -124,8 +91,6 @@ void read_gemma3(const ConfigFields& config, Json& fields) {
         "'attn_logit_softcapping' is " + shown(cap) + ", which this class ignores in transformers 4",
         "supported value: null");
   read_gemma(config, fields);
-  fields["norm_placement"] = "both";
-  fields["qk_norm"] = "per_head";
   read_query_scalar(config, fields);
   fields["logits_soft_cap"] = soft_cap_of(config, "final_logit_softcapping", 0);
   const int64_t pattern = config.value("sliding_window_pattern", "integer", 6).get<int64_t>();
@@ -135,21 +100,18 @@ void read_gemma3(const ConfigFields& config, Json& fields) {
       config, window_of(config, 4096), [&](int64_t layer) { return (layer + 1) % pattern != 0; }, fields);
 }
 void write_gemma3(const LlamaSpec& spec, Json& config) {
-  write_attention_bias(spec, config);
   write_layer_types(spec, config);
   write_query_scalar(spec, config);
   config["final_logit_softcapping"] = written_soft_cap(spec.logits_soft_cap);
 }
 
 void read_granite(const ConfigFields& config, Json& fields) {
-  read_llama(config, fields);
   fields["embedding_scale"] = config.value("embedding_multiplier", "number", 1.0);
   fields["residual_scale"] = config.value("residual_multiplier", "number", 1.0);
   fields["attention_scale"] = config.value("attention_multiplier", "number", 1.0);
   fields["logits_divisor"] = config.value("logits_scaling", "number", 1.0);
 }
 void write_granite(const LlamaSpec& spec, Json& config) {
-  write_llama(spec, config);
   config["embedding_multiplier"] = spec.embedding_scale;
   config["residual_multiplier"] = spec.residual_scale;
   config["attention_multiplier"] = spec.score_scale();
@@ -157,8 +119,6 @@ void write_granite(const LlamaSpec& spec, Json& config) {
 }
 
 void read_smollm3(const ConfigFields& config, Json& fields) {
-  refuse_mlp_bias(config);
-  read_attention_bias(config, fields);
   const int64_t layers = layers_of(config);
   const Json& flags = config["no_rope_layers"];  // 1 means that the layer has a rotary embedding
   const int64_t interval = config.value("no_rope_layer_interval", "integer", 4).get<int64_t>();
@@ -181,7 +141,6 @@ void read_smollm3(const ConfigFields& config, Json& fields) {
       config, windows ? window_of(config, 0) : 0, [&](int64_t layer) { return !rotates(layer); }, fields);
 }
 void write_smollm3(const LlamaSpec& spec, Json& config) {
-  write_llama(spec, config);
   write_layer_types(spec, config);
   config["use_sliding_window"] = spec.window != 0;
   config["no_rope_layers"] = Json::array();
@@ -221,164 +180,164 @@ void write_qwen2_moe(const LlamaSpec& spec, Json& config) {
 }
 
 void read_qwen3_moe(const ConfigFields& config, Json& fields) {
-  fields["qk_norm"] = "per_head";
-  read_attention_bias(config, fields);
   read_experts_of_qwen(config, 8, 768, fields);
   if (config.value("use_sliding_window", "boolean", false)) read_window(config, 4096, fields);
 }
 void write_qwen3_moe(const LlamaSpec& spec, Json& config) {
-  write_attention_bias(spec, config);
   write_experts_of_qwen(spec, config);
   config["use_sliding_window"] = spec.window != 0;
   write_window(spec, config);
 }
 
 void read_olmoe(const ConfigFields& config, Json& fields) {
-  fields["qk_norm"] = "whole";
-  read_attention_bias(config, fields);
   read_experts(config, 8, config.value("norm_topk_prob", "boolean", false), fields);
 }
 void write_olmoe(const LlamaSpec& spec, Json& config) {
-  write_attention_bias(spec, config);
   write_experts(spec, config);
   config["norm_topk_prob"] = spec.normalize_router;
   config["clip_qkv"] = nullptr;
 }
 
-// The defaults of transformers 4.57 for fields that config.json lacks.
-constexpr Architecture kArchitectures[] = {
-    {.name = "LlamaForCausalLM",
-     .base = "LlamaModel",
-     .model_type = "llama",
-     .read = read_llama,
-     .write = write_llama},
-    {.name = "MistralForCausalLM",
-     .base = "MistralModel",
-     .model_type = "mistral",
-     .max_positions = 131072,
-     .kv_heads = 8,
-     .read = read_mistral,
-     .write = write_window},
-    {.name = "Qwen2ForCausalLM",
-     .base = "Qwen2Model",
-     .model_type = "qwen2",
-     .max_positions = 32768,
-     .kv_heads = 32,
-     .read = read_qwen2,
-     .write = write_windows_of_qwen},
-    {.name = "Qwen3ForCausalLM",
-     .base = "Qwen3Model",
-     .model_type = "qwen3",
-     .max_positions = 32768,
-     .kv_heads = 32,
-     .head_dim = 128,
-     .read = read_qwen3,
-     .write = write_qwen3},
-    {.name = "OlmoForCausalLM",
-     .base = "OlmoModel",
-     .model_type = "olmo",
-     .rope_type_key = "type",
-     .read = read_olmo,
-     .write = write_olmo},
-    {.name = "Olmo2ForCausalLM",
-     .base = "Olmo2Model",
-     .model_type = "olmo2",
-     .norm_eps = 1e-5,
-     .rope_type_key = "type",
-     .read = read_olmo2,
-     .write = write_attention_bias},
-    {.name = "Olmo3ForCausalLM",
-     .base = "Olmo3Model",
-     .model_type = "olmo3",
-     .norm_eps = 1e-5,
-     .rotary_by_layer = true,
-     .read = read_olmo3,
-     .write = write_olmo3},
-    {.name = "SmolLM3ForCausalLM",
-     .base = "SmolLM3Model",
-     .model_type = "smollm3",
-     .max_positions = 32768,
-     .rope_theta = 2000000,
-     .tied = true,
-     .kv_heads = 4,
-     .read = read_smollm3,
-     .write = write_smollm3},
-    {.name = "GemmaForCausalLM",
-     .base = "GemmaModel",
-     .model_type = "gemma",
-     .max_positions = 8192,
-     .tied = true,
-     .kv_heads = 16,
-     .head_dim = 256,
-     .storage = {.norm_offset = 1},
-     .default_activation = "gelu_pytorch_tanh",
-     .read = read_gemma1,
-     .write = write_attention_bias},
-    {.name = "Gemma2ForCausalLM",
-     .base = "Gemma2Model",
-     .model_type = "gemma2",
-     .max_positions = 8192,
-     .tied = true,
-     .kv_heads = 4,
-     .head_dim = 256,
-     .storage = {.norm_offset = 1},
-     .activation = "hidden_activation",
-     .default_activation = "gelu_pytorch_tanh",
-     .read = read_gemma2,
-     .write = write_gemma2},
-    {.name = "Gemma3ForCausalLM",
-     .base = "Gemma3TextModel",
-     .model_type = "gemma3_text",
-     .max_positions = 131072,
-     .rope_theta = 1e6,
-     .tied = true,
-     .kv_heads = 4,
-     .head_dim = 256,
-     .storage = {.norm_offset = 1},
-     .window_rope_theta = "rope_local_base_freq",
-     .rotary_by_layer = true,
-     .activation = "hidden_activation",
-     .default_activation = "gelu_pytorch_tanh",
-     .read = read_gemma3,
-     .write = write_gemma3},
-    {.name = "GraniteForCausalLM",
-     .base = "GraniteModel",
-     .model_type = "granite",
-     .read = read_granite,
-     .write = write_granite},
-    {.name = "MixtralForCausalLM",
-     .base = "MixtralModel",
-     .model_type = "mixtral",
-     .max_positions = 131072,
-     .norm_eps = 1e-5,
-     .rope_theta = 1e6,
-     .kv_heads = 8,
-     .storage = {ParameterNames::mixtral},
-     .read = read_mixtral,
-     .write = write_mixtral},
-    {.name = "Qwen2MoeForCausalLM",
-     .base = "Qwen2MoeModel",
-     .model_type = "qwen2_moe",
-     .max_positions = 32768,
-     .kv_heads = 16,
-     .read = read_qwen2_moe,
-     .write = write_qwen2_moe},
-    {.name = "Qwen3MoeForCausalLM",
-     .base = "Qwen3MoeModel",
-     .model_type = "qwen3_moe",
-     .max_positions = 32768,
-     .kv_heads = 4,
-     .read = read_qwen3_moe,
-     .write = write_qwen3_moe},
-    {.name = "OlmoeForCausalLM",
-     .base = "OlmoeModel",
-     .model_type = "olmoe",
-     .max_positions = 4096,
-     .norm_eps = 1e-5,
-     .read = read_olmoe,
-     .write = write_olmoe},
-};
 }  // namespace
 
-std::span<const Architecture> architectures() { return kArchitectures; }
+void Architecture::read(const ConfigFields& config, Json& fields) const {
+  fields.update(always);
+  for (const FieldGroup& group : groups)
+    if (group.read != nullptr) group.read(config, fields);
+}
+
+void Architecture::write(const LlamaSpec& spec, Json& config) const {
+  for (const FieldGroup& group : groups)
+    if (group.write != nullptr) group.write(spec, config);
+}
+
+const std::vector<Architecture>& architectures() {
+  // The defaults of transformers 4.57 for fields that config.json lacks.
+  static const std::vector<Architecture> all = {
+      {.name = "LlamaForCausalLM",
+       .base = "LlamaModel",
+       .model_type = "llama",
+       .groups = {kAttentionBias, kNoMlpBias}},
+      {.name = "MistralForCausalLM",
+       .base = "MistralModel",
+       .model_type = "mistral",
+       .max_positions = 131072,
+       .kv_heads = 8,
+       .groups = {{read_mistral, write_window}}},
+      {.name = "Qwen2ForCausalLM",
+       .base = "Qwen2Model",
+       .model_type = "qwen2",
+       .max_positions = 32768,
+       .kv_heads = 32,
+       .always = {{"attention_bias", "qkv"}},
+       .groups = {kWindowsOfQwen}},
+      {.name = "Qwen3ForCausalLM",
+       .base = "Qwen3Model",
+       .model_type = "qwen3",
+       .max_positions = 32768,
+       .kv_heads = 32,
+       .head_dim = 128,
+       .always = {{"qk_norm", "per_head"}},
+       .groups = {kAttentionBias, kWindowsOfQwen}},
+      {.name = "OlmoForCausalLM",
+       .base = "OlmoModel",
+       .model_type = "olmo",
+       .rope_type_key = "type",
+       .always = {{"norm", "layernorm_without_parameters"}, {"norm_eps", kEpsOfOlmo}},
+       .groups = {kAttentionBias, {nullptr, write_olmo}}},
+      {.name = "Olmo2ForCausalLM",
+       .base = "Olmo2Model",
+       .model_type = "olmo2",
+       .norm_eps = 1e-5,
+       .rope_type_key = "type",
+       .always = {{"norm_placement", "after"}, {"qk_norm", "whole"}},
+       .groups = {kAttentionBias}},
+      {.name = "Olmo3ForCausalLM",
+       .base = "Olmo3Model",
+       .model_type = "olmo3",
+       .norm_eps = 1e-5,
+       .rotary_by_layer = true,
+       .always = {{"norm_placement", "after"}, {"qk_norm", "whole"}},
+       .groups = {kAttentionBias, {read_olmo3, write_layer_types}}},
+      {.name = "SmolLM3ForCausalLM",
+       .base = "SmolLM3Model",
+       .model_type = "smollm3",
+       .max_positions = 32768,
+       .rope_theta = 2000000,
+       .tied = true,
+       .kv_heads = 4,
+       .groups = {kAttentionBias, kNoMlpBias, {read_smollm3, write_smollm3}}},
+      {.name = "GemmaForCausalLM",
+       .base = "GemmaModel",
+       .model_type = "gemma",
+       .max_positions = 8192,
+       .tied = true,
+       .kv_heads = 16,
+       .head_dim = 256,
+       .storage = {.norm_offset = 1},
+       .default_activation = "gelu_pytorch_tanh",
+       .groups = {kAttentionBias, {read_gemma1, nullptr}}},
+      {.name = "Gemma2ForCausalLM",
+       .base = "Gemma2Model",
+       .model_type = "gemma2",
+       .max_positions = 8192,
+       .tied = true,
+       .kv_heads = 4,
+       .head_dim = 256,
+       .storage = {.norm_offset = 1},
+       .activation = "hidden_activation",
+       .default_activation = "gelu_pytorch_tanh",
+       .always = {{"norm_placement", "both"}},
+       .groups = {kAttentionBias, {read_gemma2, write_gemma2}}},
+      {.name = "Gemma3ForCausalLM",
+       .base = "Gemma3TextModel",
+       .model_type = "gemma3_text",
+       .max_positions = 131072,
+       .rope_theta = 1e6,
+       .tied = true,
+       .kv_heads = 4,
+       .head_dim = 256,
+       .storage = {.norm_offset = 1},
+       .window_rope_theta = "rope_local_base_freq",
+       .rotary_by_layer = true,
+       .activation = "hidden_activation",
+       .default_activation = "gelu_pytorch_tanh",
+       .always = {{"norm_placement", "both"}, {"qk_norm", "per_head"}},
+       .groups = {kAttentionBias, {read_gemma3, write_gemma3}}},
+      {.name = "GraniteForCausalLM",
+       .base = "GraniteModel",
+       .model_type = "granite",
+       .groups = {kAttentionBias, kNoMlpBias, {read_granite, write_granite}}},
+      {.name = "MixtralForCausalLM",
+       .base = "MixtralModel",
+       .model_type = "mixtral",
+       .max_positions = 131072,
+       .norm_eps = 1e-5,
+       .rope_theta = 1e6,
+       .kv_heads = 8,
+       .storage = {ParameterNames::mixtral},
+       .groups = {{read_mixtral, write_mixtral}}},
+      {.name = "Qwen2MoeForCausalLM",
+       .base = "Qwen2MoeModel",
+       .model_type = "qwen2_moe",
+       .max_positions = 32768,
+       .kv_heads = 16,
+       .groups = {{read_qwen2_moe, write_qwen2_moe}}},
+      {.name = "Qwen3MoeForCausalLM",
+       .base = "Qwen3MoeModel",
+       .model_type = "qwen3_moe",
+       .max_positions = 32768,
+       .kv_heads = 4,
+       .always = {{"qk_norm", "per_head"}},
+       .groups = {kAttentionBias, {read_qwen3_moe, write_qwen3_moe}}},
+      {.name = "OlmoeForCausalLM",
+       .base = "OlmoeModel",
+       .model_type = "olmoe",
+       .max_positions = 4096,
+       .norm_eps = 1e-5,
+       .always = {{"qk_norm", "whole"}},
+       .groups = {kAttentionBias, {read_olmoe, write_olmoe}}},
+  };
+  return all;
+}
 }  // namespace optrush

@@ -1,6 +1,6 @@
 #pragma once
 #include <cstdint>
-#include <span>
+#include <vector>
 
 #include "checkpoint/config_fields.h"
 #include "optrush/spec.h"
@@ -28,6 +28,13 @@ inline constexpr ActivationName kActivationNames[] = {{"silu", "silu"},
                                                       {"gelu_pytorch_tanh", "gelu_tanh"},
                                                       {"gelu_new", "gelu_tanh"}};
 
+/// Fields of config.json that belong together. `read` sets fields of a LlamaSpec, and `write` is the inverse;
+/// null: nothing.
+struct FieldGroup {
+  void (*read)(const ConfigFields&, Json& fields);
+  void (*write)(const LlamaSpec&, Json& config);
+};
+
 /// A class of transformers that this program can train: the meaning and the defaults of its config.json.
 struct Architecture {
   const char* name;        ///< name of the class
@@ -49,12 +56,15 @@ struct Architecture {
   const char* activation = "hidden_act";
   /// The activation if the field is missing.
   const char* default_activation = "silu";
-  /// Sets the fields of a LlamaSpec in which this class differs from Llama.
-  void (*read)(const ConfigFields&, Json& fields);
-  /// The inverse: writes the fields of config.json that `read` reads.
-  void (*write)(const LlamaSpec&, Json& config);
+  /// Fields of a LlamaSpec that all models of this class have.
+  Json always = Json::object();
+  /// The fields of config.json in which this class differs from a Llama without biases.
+  std::vector<FieldGroup> groups;
+
+  void read(const ConfigFields&, Json& fields) const;
+  void write(const LlamaSpec&, Json& config) const;
 };
 
 /// All classes. Llama is first, because a model that fits several classes is written as the first of them.
-std::span<const Architecture> architectures();
+const std::vector<Architecture>& architectures();
 }  // namespace optrush

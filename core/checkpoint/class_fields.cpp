@@ -88,11 +88,6 @@ void write_attention_bias(const LlamaSpec& spec, Json& config) {
   config["attention_bias"] = spec.attention_bias == AttentionBias::all;
 }
 
-void refuse_mlp_bias(const ConfigFields& config) {
-  if (config.value("mlp_bias", "boolean", false))
-    config.refuse("'mlp_bias' is true, which is not supported", "supported value: false");
-}
-
 void read_query_scalar(const ConfigFields& config, Json& fields) {
   const auto scalar = config.value("query_pre_attn_scalar", "number", 256).get<double>();
   if (scalar <= 0)

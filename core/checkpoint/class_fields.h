@@ -24,7 +24,6 @@ void write_layer_types(const LlamaSpec&, Json& config);
 /// "attention_bias" adds a bias to all four projections of attention.
 void read_attention_bias(const ConfigFields&, Json& fields);
 void write_attention_bias(const LlamaSpec&, Json& config);
-void refuse_mlp_bias(const ConfigFields&);
 
 /// The scale of attention scores is query_pre_attn_scalar^(-1/2).
 void read_query_scalar(const ConfigFields&, Json& fields);
