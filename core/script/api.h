@@ -22,6 +22,17 @@ struct Call {
 using Parameter = OptionSchema;
 bool required(const Parameter&);
 
+/// A parsed type in the notation of Parameter.
+struct Type {
+  enum class Form : uint8_t { name, list, map };
+  Form form = Form::name;
+  std::string name;  ///< name of a scalar or class; for lists and maps, the type of the items
+};
+
+/// The alternatives of a type such as "Model|LlamaFields?", without the "?". A bar inside <> or () belongs to
+/// the alternative.
+std::vector<Type> alternatives(const std::string& type);
+
 /// A class of the editor stubs. Its kind decides how a value is checked.
 struct Class {
   enum class Kind : uint8_t {
@@ -58,4 +69,12 @@ struct Api {
   std::vector<std::string> names(const std::string& owner) const;
 };
 const Api& api();
+/// Its two parts.
+std::vector<Class> api_classes();
+std::vector<Function> api_functions();
+
+/// The arguments of a call by parameter name, checked against the binding table: number, types, unknown and
+/// missing fields, ranges, choices. Numbers are converted to the parameter's type. Errors name the function
+/// and the argument.
+LuaTable checked_arguments(const Function&, std::vector<LuaValue> given);
 }  // namespace optrush

@@ -2,7 +2,6 @@
 
 #include "base/suggest.h"
 #include "report/analysis/quantities.h"
-#include "script/api_parts.h"
 #include "script/functions.h"
 #include "spec/spec_json.h"
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "script/api_parts.h"
 #include "script/functions.h"
 #include "script/presets.h"
 #include "spec/spec_json.h"

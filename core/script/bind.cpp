@@ -5,7 +5,6 @@
 #include "base/suggest.h"
 #include "optrush/error.h"
 #include "script/api.h"
-#include "script/check.h"
 #include "script/settings.h"
 #include "script/userdata.h"
 

@@ -1,10 +1,8 @@
-#include "script/check.h"
-
 #include <algorithm>
 
 #include "base/suggest.h"
 #include "optrush/error.h"
-#include "script/types.h"
+#include "script/api.h"
 #include "spec/spec_json.h"
 #include "spec/value.h"
 

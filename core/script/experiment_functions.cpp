@@ -3,15 +3,27 @@
 
 #include "base/files.h"
 #include "base/suggest.h"
+#include "experiment/search_request.h"
 #include "experiment/stack.h"
 #include "script/functions.h"
 #include "script/max_batch.h"
-#include "script/plugin_use.h"
 #include "script/settings.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
+/// Checks a name from the script that becomes part of the report's folder; an Error states the allowed
+/// characters.
+std::string folder_name(const std::string& text, const std::string& what) {
+  const auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  bool valid = !text.empty() && text.size() <= 80 && plain(text[0]);
+  for (const char c : text) valid = valid && (plain(c) || c == '.' || c == '_' || c == '-');
+  if (!valid)
+    throw Error(ErrorCode::invalid_value, what + " cannot be '" + text + "'",
+                "it becomes a folder name: use letters, digits, '.', '_' and '-'");
+  return text;
+}
+
 Draft& draft_of(const Call& call) { return *std::get<Draft*>(*call.self); }
 
 std::vector<Rung> rungs_of(const LuaValue& list, const std::string& what) {
@@ -72,6 +84,13 @@ void take_rounds(const LuaTable& options, Experiment& experiment, const std::str
   if (within != nullptr) experiment.until->within = within->json().get<double>();
 }
 
+void take_label_and_interleave(const LuaTable& options, Experiment& experiment) {
+  if (const auto* label = options.find("label"))
+    experiment.label = folder_name(label->text(), "the label of a report");
+  if (const auto* interleave = options.find("interleave"))
+    experiment.interleave = interleave->json().get<bool>() ? Interleave::on : Interleave::off;
+}
+
 /// The folder with the state; for a run's folder, the one inside.
 std::string saved_state(const std::string& given, const ScriptContext& context) {
   const std::filesystem::path folder = context.resolve(given);
@@ -106,19 +125,31 @@ void check_stacks(const std::vector<Variant>& variants, const Catalogue& catalog
     if (variant.group == "base" || variant.group == "ladder" || variant.group == "full")
       check_stack(variant, catalogue);
 }
+
+std::vector<Rung> axis_of(const LuaValue& item, size_t number) {
+  std::vector<Rung> rungs;
+  if (item.is_table())
+    for (const auto& rung : item.table().items) rungs.push_back(rung.object<Rung>());
+  else
+    rungs.push_back(item.object<Rung>());
+  if (rungs.empty())
+    throw Error(ErrorCode::missing_value, "exp:search: part " + std::to_string(number) + " has no rung",
+                "put rush.rung(...) into the part");
+  for (const Rung& rung : rungs) {
+    if (rung.external)
+      throw Error(
+          ErrorCode::unsupported,
+          "exp:search: '" + rung.name + "' is an external program, on which plugins cannot be stacked",
+          "measure it in a ladder with the stack that the search found", rung.where);
+    if (!rung.over.empty())
+      throw Error(ErrorCode::conflict, "exp:search: '" + rung.name + "' is placed over '" + rung.over + "'",
+                  "leave out `over`: a search determines the order", rung.where);
+  }
+  return rungs;
+}
 }  // namespace
 
 namespace functions {
-std::string folder_name(const std::string& text, const std::string& what) {
-  const auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
-  bool valid = !text.empty() && text.size() <= 80 && plain(text[0]);
-  for (const char c : text) valid = valid && (plain(c) || c == '.' || c == '_' || c == '-');
-  if (!valid)
-    throw Error(ErrorCode::invalid_value, what + " cannot be '" + text + "'",
-                "it becomes a folder name: use letters, digits, '.', '_' and '-'");
-  return text;
-}
-
 Object experiment(ScriptContext& context, const Call& call) {
   const LuaTable& given = call.arguments.at("base").table();
   Draft draft{.where = call.where};
@@ -206,10 +237,7 @@ Object run(ScriptContext& context, const Call& call) {
   Experiment experiment = draft.experiment;
   if (const auto* options = call.arguments.find("options")) {
     take_rounds(options->table(), experiment, call.where);
-    if (const auto* label = options->table().find("label"))
-      experiment.label = folder_name(label->text(), "the label of a report");
-    if (const auto* interleave = options->table().find("interleave"))
-      experiment.interleave = interleave->json().get<bool>() ? Interleave::on : Interleave::off;
+    take_label_and_interleave(options->table(), experiment);
     if (const auto* trace = options->table().find("trace")) experiment.trace = trace->json().get<bool>();
     if (const auto* restarts = options->table().find("max_restarts"))
       experiment.max_restarts = restarts->json().get<int64_t>();
@@ -218,6 +246,33 @@ Object run(ScriptContext& context, const Call& call) {
   check_stacks(draft.variants, context.catalogue());
   draft.ran = true;
   return Report{context.run(experiment, draft.where)};
+}
+
+Object search(ScriptContext& context, const Call& call) {
+  Draft& draft = draft_of(call);
+  Experiment experiment = draft.experiment;
+  if (!experiment.parts.empty())
+    throw Error(ErrorCode::conflict, "exp:search: the experiment has a ladder, an ablation or a grid already",
+                "use a separate experiment for the search");
+  SearchRequest request;
+  for (const auto& item : call.arguments.at("parts").table().items)
+    request.axes.push_back(axis_of(item, request.axes.size() + 1));
+  if (request.axes.empty())
+    throw Error(ErrorCode::missing_value, "exp:search has no parts", "put rush.rung(...) between the braces");
+  Until& until = experiment.until.emplace(kSearchUntil);
+  if (const auto* options = call.arguments.find("options")) {
+    const LuaTable& given = options->table();
+    if (const auto* memory = given.find("memory"))
+      request.memory_bytes = bytes_from(memory->json(), "exp:search: memory");
+    if (const auto* within = given.find("within")) until.within = within->json().get<double>();
+    if (const auto* at_most = given.find("at_most"))
+      until.at_most_s = seconds_from(at_most->json(), call.where + ": exp:search: at_most");
+    take_label_and_interleave(given, experiment);
+  }
+  expand(each_alone(experiment, request));  // an Error here has this line
+  experiment.arguments = context.arguments();
+  draft.ran = true;
+  return Report{context.search(experiment, request, draft.where)};
 }
 
 Object report(ScriptContext& context, const Call& call) {

@@ -31,10 +31,6 @@ Object plugins(ScriptContext&, const Call&);
 Object rung(ScriptContext&, const Call&);
 Object external(ScriptContext&, const Call&);
 
-/// Checks a name from the script that becomes part of the report's folder; an Error states the allowed
-/// characters.
-std::string folder_name(const std::string& text, const std::string& what);
-
 Object experiment(ScriptContext&, const Call&);
 Object ladder(ScriptContext&, const Call&);
 Object ablation(ScriptContext&, const Call&);

@@ -1,6 +1,5 @@
 #include "script/functions.h"
 #include "script/max_batch.h"
-#include "script/plugin_use.h"
 #include "script/settings.h"
 #include "spec/spec_json.h"
 #include "spec/value.h"

@@ -1,5 +1,3 @@
-#include "script/modules.h"
-
 #include <algorithm>
 #include <cctype>
 

@@ -2,7 +2,6 @@
 #include "script/chunk.h"
 #include "script/context.h"
 #include "script/host.h"
-#include "script/modules.h"
 #include "script/sandbox.h"
 #include "script/userdata.h"
 

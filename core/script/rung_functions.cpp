@@ -1,11 +1,13 @@
 #include <algorithm>
 
+#include "base/files.h"
+#include "base/suggest.h"
 #include "script/functions.h"
-#include "script/plugin_use.h"
 #include "script/settings.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
+namespace fs = std::filesystem;
 namespace {
 std::vector<std::string> rung_words(const LuaTable& table, const std::string& field) {
   const auto* value = table.find(field);
@@ -32,6 +34,49 @@ void apply_settings(Rung& rung, const LuaTable& table, ScriptContext& context) {
     throw Error(ErrorCode::invalid_value, "rush.rung: replace needs a plugin of the rung as the replacement",
                 "to remove a plugin, use without = ...");
 }
+
+/// Refuses unknown placeholders, which would reach the program unchanged.
+void check_placeholders(const std::vector<std::string>& command) {
+  for (const auto& word : command)
+    if (const auto unknown = unknown_placeholder(word); !unknown.empty())
+      throw Error(ErrorCode::unknown_name,
+                  "rush.external: unknown placeholder '" + unknown + "'" +
+                      (unknown == word ? "" : " in '" + word + "'"),
+                  did_you_mean(unknown, placeholders()));
+}
+
+/// A file in the command, with a path that the program can find from the script's folder, where it runs.
+std::string placed(const std::string& word, const ScriptContext& context) {
+  const fs::path file = context.resolve(word);
+  return context.is_given(word) && fs::exists(file) ? file.string() : word;
+}
+
+fs::path existing_file(const std::string& name, const ScriptContext& context) {
+  fs::path file = context.resolve(name);
+  if (fs::is_regular_file(file)) return file;
+  throw Error(ErrorCode::missing_file, "rush.external: no file '" + file.string() + "'",
+              "relative paths start at the script's folder");
+}
+
+/// A file named by the script, relative to the script's folder; "" if there is none.
+std::string named_file(const LuaTable& table, const std::string& field, const ScriptContext& context) {
+  const auto* value = table.find(field);
+  if (value == nullptr) return "";
+  existing_file(value->text(), context);
+  return value->text();
+}
+
+/// Hashes of the files. Listed files must exist; words of the command may happen to be files.
+std::map<std::string, std::string> hashed_files(const External& external,
+                                                const std::vector<std::string>& listed,
+                                                const ScriptContext& context) {
+  std::map<std::string, std::string> hashes;
+  for (const auto& word : external.command)
+    if (const fs::path file = context.resolve(word); fs::is_regular_file(file))
+      hashes[word] = sha256_file(file);
+  for (const auto& name : listed) hashes[name] = sha256_file(existing_file(name, context));
+  return hashes;
+}
 }  // namespace
 
 namespace functions {
@@ -53,6 +98,28 @@ Object rung(ScriptContext& context, const Call& call) {
                 "write rush.rung(name, plugin, options)");
   }
   if (settings != nullptr) apply_settings(rung, settings->table(), context);
+  return rung;
+}
+
+Object external(ScriptContext& context, const Call& call) {
+  const LuaTable& given = call.arguments.at("rung").table();
+  Rung rung{.name = one_line(given.at("name").text(), "the name of a rung"), .where = call.where};
+  rung.settings = settings_of(given);
+  External external{.command = rung_words(given, "command"),
+                    .folder = context.script().parent_path(),
+                    .preload = rung_words(given, "preload")};
+  if (external.command.empty() || external.command.front().empty())
+    throw Error(ErrorCode::missing_value, "rush.external: the command is empty",
+                R"(command = { "{python}", "train.py", ... })");
+  check_placeholders(external.command);
+  for (auto& word : external.command) word = placed(word, context);
+  if (const auto* effect = given.find("effect"))
+    external.effect = effect_from_string(effect->text(), call.where);
+  if (const auto* interleave = given.find("interleave")) external.interleave = interleave->json().get<bool>();
+  external.requirements = named_file(given, "requirements", context);
+  external.packages = named_file(given, "packages", context);
+  external.files = hashed_files(external, rung_words(given, "files"), context);
+  rung.external = std::move(external);
   return rung;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "script/context.h"
 #include "script/lua_value.h"
@@ -14,4 +15,11 @@ void check_dtype_of(const LuaValue& settings, ScriptContext&, const std::string&
 /// Returns `text`. Throws an Error if it is empty or contains characters that break a line of a report.
 /// `what` names it.
 std::string one_line(const std::string& text, const std::string& what);
+/// A plugin with options, checked against its description. An Error describes the mistake in the script.
+/// `options` may be null.
+PluginUse plugin_use(const std::string& name, const LuaValue* options, ScriptContext&,
+                     const std::string& where);
+/// The same for a list of "name" and { "name", { options } }.
+std::vector<PluginUse> plugin_uses(const std::vector<LuaValue>& list, ScriptContext&,
+                                   const std::string& where);
 }  // namespace optrush

@@ -3,7 +3,6 @@
 #include "base/suggest.h"
 #include "script/api.h"
 #include "script/functions.h"
-#include "script/types.h"
 
 namespace optrush {
 namespace {

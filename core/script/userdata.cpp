@@ -1,5 +1,6 @@
 #include "script/userdata.h"
 
+#include <array>
 #include <cstdlib>
 #include <memory>
 
@@ -16,6 +17,13 @@ int collect(lua_State* lua) {
   return 0;
 }
 }  // namespace
+
+const char* class_of(const Object& object) {
+  static constexpr std::array names = {"optrush",    "Model",  "Data",  "Corpus", "Rung",
+                                       "Experiment", "Report", "table", "error"};
+  static_assert(names.size() == std::variant_size_v<Object>);
+  return names.at(object.index());
+}
 
 ScriptContext& context_of(lua_State* lua) { return **static_cast<ScriptContext**>(lua_getextraspace(lua)); }
 void set_context(lua_State* lua, ScriptContext& context) {
