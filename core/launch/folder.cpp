@@ -94,21 +94,18 @@ fs::path report_folder(const fs::path& reports, const Experiment& experiment) {
 
 FolderLock::FolderLock(const fs::path& folder) {
   fs::create_directories(folder);
-  fd_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd_ < 0)
+  folder_ = Descriptor(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder_.get() < 0)
     throw Error(ErrorCode::file_access, "cannot open '" + folder.string() + "': " + std::strerror(errno));
   // A killed controller may leave a child that holds the lock until it executes its program.
   const auto start = std::chrono::steady_clock::now();
   do {
-    if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+    if (flock(folder_.get(), LOCK_EX | LOCK_NB) == 0) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   } while (std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
-  close(fd_);
   throw Error(ErrorCode::conflict, "another optrush process uses '" + folder.string() + "'",
               "wait until it ends, or use a different --label");
 }
-
-FolderLock::~FolderLock() { close(fd_); }
 
 bool has_report(const fs::path& folder) {
   return is_there(folder / "experiment.json") || is_there(folder / "journal.jsonl");

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "experiment/experiment.h"
 
 namespace optrush {
@@ -15,12 +16,9 @@ class FolderLock {
  public:
   /// Creates the folder. Throws an Error if another process holds the lock.
   explicit FolderLock(const std::filesystem::path& folder);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
 
  private:
-  int fd_;
+  Descriptor folder_;
 };
 
 /// Whether the folder has files of an experiment.

@@ -7,8 +7,11 @@
 #include <cstdlib>
 
 #include "optrush/error.h"
+#include "optrush/machine.h"
 
 namespace optrush {
+namespace fs = std::filesystem;
+
 std::string environment_variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -34,5 +37,14 @@ std::chrono::seconds collective_timeout() {
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+fs::path cache_folder(const std::string& kind) {
+  if (const auto chosen = environment_variable("OPTRUSH_CACHE"); !chosen.empty())
+    return fs::path(chosen) / kind;
+  if (const auto xdg = environment_variable("XDG_CACHE_HOME"); !xdg.empty())
+    return fs::path(xdg) / "optimization-rush" / kind;
+  const fs::path home = environment_variable("HOME");
+  return (home.empty() ? fs::temp_directory_path() : home / ".cache") / "optimization-rush" / kind;
 }
 }  // namespace optrush

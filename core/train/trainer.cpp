@@ -1,22 +1,30 @@
 #include "train/trainer.h"
 
+#include <ATen/Functions.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
 #include <memory>
 #include <optional>
 
+#include "base/seconds_since.h"
+#include "distributed/rendezvous.h"
+#include "io/state_folder.h"
 #include "measure/flops.h"
+#include "spec/state_files.h"
+#include "train/evaluated_parameters.h"
 #include "train/interleaving.h"
 #include "train/measurement.h"
 #include "train/replicas.h"
 #include "train/run_end.h"
 #include "train/sample.h"
-#include "train/saving.h"
 #include "train/state.h"
 #include "train/step_maker.h"
 #include "train/step_watch.h"
-#include "train/stop_request.h"
 #include "train/validation.h"
 
 namespace optrush {
@@ -34,6 +42,108 @@ struct Stretch {
   /// The step whose costs are counted: the second warm-up step if there is one, because a technique may still
   /// compile or choose in the first.
   int64_t accounted() const { return measured - begin > 1 ? begin + 1 : begin; }
+};
+
+/// Saves the state of a run in a folder (RunSpec::save). Each rank saves its part.
+class Saving {
+ public:
+  Saving(Session& session, std::filesystem::path folder) : session_(session), folder_(std::move(folder)) {}
+
+  /// Whether to save after `done` steps.
+  bool due(int64_t done) const {
+    const TrainSpec& train = session_.spec().train;
+    return done % session_.spec().save.every == 0 || done == train.warmup + train.steps;
+  }
+  /// Saves the state before step `next_step`, with the data read so far. All ranks call it; when it returns,
+  /// all parts exist and the state is valid. Returns the time and, on rank 0, the bytes of all ranks.
+  /// `record` is called with this point before the state becomes valid, and returns the record to store with
+  /// it; null: no run continues from this state.
+  SavedPoint save(int64_t next_step, const DataPosition& read,
+                  const std::function<Json(const SavedPoint& saved)>& record) const {
+    const auto start = std::chrono::steady_clock::now();
+    const Ranks& ranks = session_.ranks();
+    const auto saved = [&](int64_t bytes) {
+      return SavedPoint{
+          .step = next_step, .seconds = seconds_since(start), .bytes = static_cast<double>(bytes)};
+    };
+    const auto keep_record = [&](int64_t bytes) {
+      if (const Json kept = record(saved(bytes)); !kept.is_null())
+        write_record(folder_, next_step, ranks.rank, kept);
+    };
+    {
+      const EvaluatedParameters evaluated(session_);
+      write_state_part(folder_, next_step, ranks.rank, state_to_save(session_, next_step, read));
+    }
+    if (ranks.rank != 0) keep_record(0);
+    // A run may save into two folders after the same step.
+    const std::string step = "saved/" + folder_.filename().string() + "/" + std::to_string(next_step);
+    if (ranks.size > 1) gather_texts(*session_.store(), ranks, step, "");
+    int64_t bytes = 0;
+    if (ranks.rank == 0) {
+      bytes = bytes_of_state(folder_, next_step, ranks.size);
+      keep_record(bytes);
+      commit_state(folder_, next_step, ranks.size);
+    }
+    // No rank continues before the state is valid, so a rank that fails later can't remove the previous
+    // state.
+    if (ranks.size > 1) gather_texts(*session_.store(), ranks, step + "/counts", "");
+    return saved(bytes);
+  }
+
+ private:
+  Session& session_;
+  std::filesystem::path folder_;
+};
+
+volatile std::sig_atomic_t last_stop_signal = 0;  // NOLINT: all that a handler may write to
+
+void note_stop_signal(int signal) { last_stop_signal = signal; }
+
+/// While it lives, SIGINT, SIGTERM, SIGHUP and SIGUSR1 do not end this process; they request a stop at the
+/// end of a step. Signals that the parent ignores stay ignored.
+class StopRequest {
+ public:
+  StopRequest() {
+    last_stop_signal = 0;
+    struct sigaction noting {};
+    noting.sa_handler = note_stop_signal;
+    noting.sa_flags = SA_RESTART;
+    for (size_t i = 0; i < kSignals.size(); ++i) {
+      sigaction(kSignals[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &noting, nullptr);
+    }
+  }
+  ~StopRequest() {
+    for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  }
+  StopRequest(const StopRequest&) = delete;
+  StopRequest& operator=(const StopRequest&) = delete;
+
+  /// The signal that any rank of the run has received; 0 if none. All ranks call it between the same two
+  /// steps and get the same answer, because their hosts add up the requests.
+  int asked(Session& session) const {
+    const int signal = last_stop_signal;
+    if (session.ranks().size == 1) return signal;
+    // The number of ranks that each signal has reached.
+    const auto counted = session.groups().bookkeeping();
+    const Tensor flags = at::zeros({static_cast<int64_t>(kSignals.size())}, at::kDouble);
+    for (size_t i = 0; i < kSignals.size(); ++i)
+      if (kSignals[i] == signal) flags[static_cast<int64_t>(i)] = 1;
+    session.mesh().group(session.mesh().all()).all_reduce(flags).wait();
+    for (size_t i = 0; i < kSignals.size(); ++i)
+      if (flags[static_cast<int64_t>(i)].item<double>() > 0) return kSignals[i];
+    return 0;
+  }
+  /// Ends this process by the signal, as without this object.
+  [[noreturn]] static void obey(int signal) {
+    std::signal(signal, SIG_DFL);
+    ::raise(signal);
+    _exit(128 + signal);  // in case the signal is blocked
+  }
+
+ private:
+  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+  std::array<struct sigaction, kSignals.size()> before_{};
 };
 
 /// The loop over the steps of a run, and the work between two steps.
@@ -255,9 +365,7 @@ class Trainer {
   std::vector<SampledText> sample_;
   std::optional<RunResult> ended_;  ///< the result stored with the state after the last step
 };
-}  // namespace
 
-namespace {
 /// The event with the seconds of each part of the set-up, and the processor time and page faults so far.
 Json setup_event(const PartTimes& times) {
   Json seconds = Json::object();

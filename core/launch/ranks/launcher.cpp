@@ -67,11 +67,11 @@ class Reader {
   }
   std::optional<std::string> text(const std::string& name) const { return lookup_(name); }
 
-  /// Adds the address of rank 0. `address` and `port` come from the launcher, if it sets them. `job`
-  /// identifies the job among all jobs at the same time; "" if the launcher has no name for it.
-  Launched at(std::optional<std::string> address, std::optional<int64_t> port, const std::string& job) {
+  /// Adds the address of rank 0. `address` comes from the launcher, if it sets one. `job` identifies the job
+  /// among all jobs at the same time; "" if the launcher has no name for it.
+  Launched at(std::optional<std::string> address, const std::string& job) {
     if (const auto given = text("MASTER_ADDR")) address = given;
-    if (const auto given = number("MASTER_PORT", 1, kLastPort)) port = given;
+    const auto port = number("MASTER_PORT", 1, kLastPort);
     // On a single machine, the loopback always works.
     if (found_.local_size == found_.size) address = kLoopback;
     if (!address)
@@ -117,14 +117,14 @@ Launched by_torchrun(const Lookup& lookup) {
   std::string job = reader.text("TORCHELASTIC_RUN_ID").value_or("");
   for (const char* more : {"MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"})
     if (const auto value = reader.text(more); value && !job.empty()) job += ":" + *value;
-  return reader.at(std::nullopt, std::nullopt, job);
+  return reader.at(std::nullopt, job);
 }
 
 Launched by_mpirun(const Lookup& lookup) {
   Reader reader(lookup, "mpirun");
   read_ranks(reader, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
   read_local_ranks(reader, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
-  return reader.at(std::nullopt, std::nullopt, reader.text("PMIX_NAMESPACE").value_or(""));
+  return reader.at(std::nullopt, reader.text("PMIX_NAMESPACE").value_or(""));
 }
 
 int64_t slurm_tasks_here(const Reader& reader, int64_t size) {
@@ -151,7 +151,7 @@ Launched by_srun(const Lookup& lookup) {
   // A requeued job and a job of another cluster are other jobs.
   for (const char* more : {"SLURM_RESTART_COUNT", "SLURM_CLUSTER_NAME"})
     if (const auto value = reader.text(more)) name += ":" + *value;
-  return reader.at(hosts ? std::optional(first_host(*hosts)) : std::nullopt, std::nullopt, name);
+  return reader.at(hosts ? std::optional(first_host(*hosts)) : std::nullopt, name);
 }
 
 /// Whether this is the script of a batch job, which runs once with the variables of the first task.
