@@ -1,12 +1,14 @@
 // Causal attention on a CPU, forward and backward: the kernel of flash_attention beside LibTorch's.
-// Arguments: positions, width of a head, bits of an element (32 or 16), and heads of keys of all sequences:
-// 16 (four sequences, eight heads that share four of keys) or 1 (one sequence, eight heads that share one).
-// CPU time is the sum over all threads.
+// Arguments: positions, width of a head, bits of an element (32 or 16), heads of keys of all sequences (16:
+// four sequences, eight heads that share four of keys; 1: one sequence, eight heads that share one), and the
+// keys of a sliding window (0: none). CPU time is the sum over all threads.
 //   OMP_WAIT_POLICY=passive build/bench/causal_attention
 #include <ATen/Functions.h>
 #include <benchmark/benchmark.h>
 
 #include <cmath>
+#include <limits>
+#include <optional>
 
 #include "cpu/attention.h"
 
@@ -14,9 +16,10 @@ namespace optrush::flash {
 namespace {
 struct Inputs {
   Tensor q, k, v, gradient;
-  double scale;
+  cpu::Scores scores;
 
-  explicit Inputs(const benchmark::State& state) : scale(1 / std::sqrt(static_cast<double>(state.range(1)))) {
+  explicit Inputs(const benchmark::State& state)
+      : scores{1 / std::sqrt(static_cast<double>(state.range(1))), state.range(4)} {
     const auto type = state.range(2) == 16 ? at::kBFloat16 : at::kFloat;
     const int64_t batch = state.range(3) == 1 ? 1 : 4, of_keys = state.range(3) / batch;
     const auto heads = [&](int64_t count) {
@@ -29,16 +32,23 @@ struct Inputs {
 void own(benchmark::State& state) {
   const Inputs in(state);
   for (auto _ : state) {
-    const AttentionOut made = cpu::forward(in.q, in.k, in.v, in.scale);
-    benchmark::DoNotOptimize(cpu::backward(in.gradient, in.q, in.k, in.v, made.out, made.lse, in.scale));
+    const AttentionOut made = cpu::forward(in.q, in.k, in.v, in.scores);
+    benchmark::DoNotOptimize(cpu::backward(in.gradient, in.q, in.k, in.v, made.out, made.lse, in.scores));
   }
 }
 
 void libtorch(benchmark::State& state) {
   Inputs in(state);
   for (Tensor* each : {&in.q, &in.k, &in.v}) each->requires_grad_();
+  const int64_t positions = state.range(0), window = state.range(4);
+  std::optional<Tensor> mask;
+  if (window != 0) {
+    const Tensor hidden =
+        at::full({positions, positions}, -std::numeric_limits<double>::infinity(), in.q.options());
+    mask = hidden.tril(-window) + hidden.triu(1);
+  }
   for (auto _ : state) {
-    at::scaled_dot_product_attention(in.q, in.k, in.v, {}, 0.0, /*is_causal=*/true, in.scale,
+    at::scaled_dot_product_attention(in.q, in.k, in.v, mask, 0.0, /*is_causal=*/!mask, in.scores.scale,
                                      /*enable_gqa=*/true)
         .backward(in.gradient);
     for (Tensor* each : {&in.q, &in.k, &in.v}) each->mutable_grad().reset();
@@ -48,8 +58,10 @@ void libtorch(benchmark::State& state) {
 void shapes(benchmark::internal::Benchmark* made) {
   for (const int64_t bits : {32, 16})
     for (const int64_t positions : {32, 64, 128, 256, 512, 1024, 2048, 4096, 8192}) {
-      for (const int64_t width : {32, 64, 128}) made->Args({positions, width, bits, 16});
-      made->Args({positions, 64, bits, 1});
+      for (const int64_t width : {32, 64, 128}) made->Args({positions, width, bits, 16, 0});
+      made->Args({positions, 64, bits, 1, 0});
+      for (const int64_t window : {128, 512, 1024})
+        if (window < positions) made->Args({positions, 64, bits, 16, window});
     }
   made->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime()->UseRealTime();
 }

@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <numeric>
 
 #include "flash_attention/cpu/attention.h"
 #include "fused_kernel.h"
 #include "kernel_order.h"
+#include "measure/step_costs.h"
 #include "model/binder.h"
 #include "model/operators.h"
 #include "optrush/scopes.h"
@@ -102,10 +104,10 @@ Tensors outcome_of(const std::function<Tensor(const Tensors&)>& attention, const
 
 /// The largest error of the output or of a gradient, relative to the largest value or 1. Sequences end inside
 /// of a tile, heads have separate or shared keys, and scores are up to `spread` times as large as usual.
-double largest_error(at::ScalarType type, double spread) {
+double largest_error(at::ScalarType type, double spread, int64_t window) {
   const double scale = 0.3;
-  const Differentiable own = flash::cpu::attention(scale);
-  const AttentionArgs args{.scale = scale};
+  const Differentiable own = flash::cpu::attention({scale, window});
+  const AttentionArgs args{.scale = scale, .window = window};
   at::manual_seed(3);
   double largest = 0;
   for (const HeadSizes& sizes : {HeadSizes{2, 4, 2, 70, 16},
@@ -145,23 +147,30 @@ class Threads {
   int before_ = at::get_num_threads();
 };
 
+// With a window of 20 keys, rows of a tile begin inside of vectors and see keys of two tiles.
+constexpr std::array<int64_t, 4> kWindows = {0, 1, 20, 100};
+
 TEST(CausalAttention, MatchesTheFormulaInDouble) {
-  for (const int count : {1, 2, 12}) {
-    const Threads threads(count);
-    for (const double spread : {1.0, 30.0}) EXPECT_LE(largest_error(at::kFloat, spread), 2e-5 * spread);
-  }
+  for (const int count : {1, 2, 12})
+    for (const int64_t window : kWindows) {
+      const Threads threads(count);
+      for (const double spread : {1.0, 30.0})
+        EXPECT_LE(largest_error(at::kFloat, spread, window), 2e-5 * spread) << window;
+    }
 }
 
 TEST(CausalAttention, MatchesTheFormulaInBf16) {
   if (!flash::cpu::supports(at::kBFloat16)) GTEST_SKIP() << "this processor does not multiply bf16";
-  for (const int count : {1, 2, 12}) {
-    const Threads threads(count);
-    for (const double spread : {1.0, 30.0}) EXPECT_LE(largest_error(at::kBFloat16, spread), 2e-2);
-  }
+  for (const int count : {1, 2, 12})
+    for (const int64_t window : kWindows) {
+      const Threads threads(count);
+      for (const double spread : {1.0, 30.0})
+        EXPECT_LE(largest_error(at::kBFloat16, spread, window), 2e-2) << window;
+    }
 }
 
 TEST(CausalAttention, IsBitReproducibleAndIgnoresLaterPositions) {
-  const Differentiable own = flash::cpu::attention(0.2);
+  const Differentiable own = flash::cpu::attention({0.2});
   const Threads threads(12);
   const HeadSizes sizes{2, 4, 2, 150, 16};
   const Tensors in = heads_of(sizes, true);
@@ -177,6 +186,34 @@ TEST(CausalAttention, IsBitReproducibleAndIgnoresLaterPositions) {
   EXPECT_FALSE(changed.narrow(2, 100, 50).equal(once[0].narrow(2, 100, 50)));
 }
 
+TEST(CausalAttention, IgnoresPositionsBeforeTheWindow) {
+  const Differentiable own = flash::cpu::attention({.scale = 0.2, .window = 33});
+  const Tensors in = heads_of({2, 4, 2, 150, 16}, true);
+  const auto changed_before = [&](int64_t position) {
+    Tensors other = {in[0], in[1].clone(), in[2].clone()};
+    other[1].narrow(2, 0, position).fill_(7);
+    other[2].narrow(2, 0, position).fill_(-9);
+    return call(own, other).front();
+  };
+  const Tensor out = call(own, in).front(), changed = changed_before(50);
+  EXPECT_TRUE(changed.narrow(2, 82, 68).equal(out.narrow(2, 82, 68)));
+  EXPECT_FALSE(changed.select(2, 81).equal(out.select(2, 81)));
+}
+
+TEST(CausalAttention, CountsTheProductsOfAWindow) {
+  const Tensors in = heads_of({2, 4, 2, 512, 16}, true);
+  const auto flops = [&](int64_t window) {
+    const Params none{};
+    StepCosts costs(none, at::kCPU);
+    flash::cpu::forward(in[0], in[1], in[2], {1, window});
+    costs.stop();
+    return costs.flops();
+  };
+  EXPECT_EQ(flops(0), 2.0 * 2 * 4 * 512 * 512 * 16);
+  EXPECT_EQ(flops(512), flops(0));
+  EXPECT_EQ(flops(128), flops(0) * (1 - 0.75 * 0.75));
+}
+
 TEST(CausalAttention, LeavesUnsupportedInputsToLibTorch) {
   if (!flash::cpu::supports(at::kFloat)) GTEST_SKIP() << "this processor has no AVX-512";
   const auto of = [](int64_t positions) { return heads_of({2, 4, 2, positions, 16}, true); };
@@ -186,8 +223,8 @@ TEST(CausalAttention, LeavesUnsupportedInputsToLibTorch) {
   };
   EXPECT_TRUE(takes({}));
   EXPECT_FALSE(takes({.causal = false}));
-  EXPECT_FALSE(takes({.window = 8}));
-  EXPECT_TRUE(takes({.window = 512})) << "this window hides nothing";
+  EXPECT_TRUE(takes({.window = 8}));
+  EXPECT_FALSE(takes({.causal = false, .window = 8}));
   EXPECT_FALSE(takes({}, at::kDouble));
   EXPECT_EQ(takes({}, at::kBFloat16), flash::cpu::supports(at::kBFloat16));
   EXPECT_FALSE(flash::cpu::takes(in[0].narrow(2, 0, 400), in[1], in[2], {})) << "fewer queries than keys";
@@ -198,19 +235,23 @@ TEST(CausalAttention, LeavesUnsupportedInputsToLibTorch) {
   for (const int64_t positions : {32, 8200}) {
     const Tensors other = of(positions);
     EXPECT_FALSE(flash::cpu::takes(other[0], other[1], other[2], {})) << positions;
+    EXPECT_EQ(flash::cpu::takes(other[0], other[1], other[2], {.window = 16}), positions > 8192) << positions;
   }
 }
 
 TEST(CausalAttention, TrainsLikeThePlainForm) {
   const PluginUse autocast{"mixed_precision", {{"dtype", "bf16"}}};
-  for (const auto type : {at::kFloat, at::kBFloat16}) {
+  double hfu_of_whole = 0;
+  for (const auto& [type, window] : {std::pair(at::kFloat, 0), {at::kFloat, 50}, {at::kBFloat16, 0}}) {
     if (!flash::cpu::supports(type)) GTEST_SKIP() << "this processor does not multiply " << type;
     SCOPED_TRACE(c10::toString(type));
+    SCOPED_TRACE(window);
     const auto run = [&](bool fused) {
       RunSpec spec = nano_spec(type == at::kFloat ? std::vector<PluginUse>{} : std::vector{autocast});
       if (fused) spec.plugins.push_back({"flash_attention", Json::object()});
       spec.train.seq_len = 400;
       spec.train.micro_batch = 2;
+      if (window != 0) spec.model.update({{"window", window}, {"full_attention_layers", {0}}});
       Trained trained(spec);
       const Json result = trained.train();
       const std::string notes = Json(trained.session().log().notes()).dump();
@@ -222,6 +263,10 @@ TEST(CausalAttention, TrainsLikeThePlainForm) {
     for (size_t i = 0; i < losses(plain).size(); ++i) EXPECT_NEAR(losses(own)[i], losses(plain)[i], allowed);
     const auto hfu = [](const Json& result) { return result["flops_per_token"]["hfu"].get<double>(); };
     EXPECT_LT(hfu(own), hfu(plain)) << "half of the pairs are skipped and not counted";
+    if (window == 0)
+      hfu_of_whole = hfu(own);
+    else
+      EXPECT_LT(hfu(own), hfu_of_whole) << "the pairs outside of the window are not counted";
   }
 }
 

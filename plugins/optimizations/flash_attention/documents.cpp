@@ -7,6 +7,7 @@
 #include <array>
 #include <limits>
 
+#include "cpu/attention.h"
 #include "optrush/forecast.h"
 #include "window.h"
 
@@ -65,13 +66,13 @@ class PlacesOfLse {
 
 int64_t mask_type(const AttentionArgs& args) { return args.causal ? 1 : 0; }
 
-/// FLOPs of `products` of a kernel, scores x head dimension, over all documents. On a GPU a window leaves no
-/// more than 2 window - 1 pairs per position.
+/// FLOPs of `products` of a kernel, scores x head dimension, over all documents. Where a kernel has windows,
+/// a window leaves no more than 2 window - 1 pairs per position.
 double flops_of(int64_t products, const Tensor& q, const AttentionArgs& args) {
   const auto width = static_cast<double>(q.size(1) * q.size(3));
   const auto positions = static_cast<double>(q.size(0) * q.size(2));
-  const double seen = args.window != 0 && q.is_cuda() ? static_cast<double>(2 * args.window - 1) * positions
-                                                      : args.segments.pairs;
+  const bool windowed = args.window != 0 && (q.is_cuda() || cpu::supports(q.scalar_type()));
+  const double seen = windowed ? static_cast<double>(2 * args.window - 1) * positions : args.segments.pairs;
   const double pairs = std::min(args.segments.pairs, seen);
   return 2 * static_cast<double>(products) * pairs * width / (args.causal ? 2 : 1);
 }

@@ -17,7 +17,6 @@
 #include <memory>
 #include <mutex>
 
-#include "cpu/attention.h"
 #include "fused_kernel.h"
 #include "kernel_order.h"
 #include "optrush/forecast.h"
@@ -131,12 +130,12 @@ class FlashAttention final : public Plugin {
   }
 
   /// Layers share it. Its address is stable.
-  const Differentiable& own_kernel(double scale) {
+  const Differentiable& own_kernel(const flash::cpu::Scores& scores) {
     const std::lock_guard lock(mutex_);
-    const auto found = own_kernels_.find(scale);
+    const auto found = own_kernels_.find(scores);
     if (found != own_kernels_.end()) return found->second;
     run_->note("causal attention runs the plugin's own kernel");
-    return own_kernels_.emplace(scale, flash::cpu::attention(scale)).first->second;
+    return own_kernels_.emplace(scores, flash::cpu::attention(scores)).first->second;
   }
 
   /// FlashAttention's kernel on a GPU has windows, and no fp32.
@@ -191,11 +190,13 @@ class FlashAttention final : public Plugin {
   std::unique_ptr<FusedKernel> found_kernel(const Tensor& q, const Tensor& k, const Tensor& v,
                                             const AttentionArgs& args) {
     const bool grouped = q.size(1) != k.size(1);
+    std::string refusal;
     const auto choose = [&](const Tensor& keys, const Tensor& values) -> int64_t {
       try {
         return at::_fused_sdp_choice(q, keys, values, {}, 0.0, args.causal, args.scale,
                                      q.size(1) != keys.size(1));
-      } catch (const c10::Error&) {  // on a GPU LibTorch throws if no kernel supports them
+      } catch (const c10::Error& e) {  // on a GPU LibTorch throws if no kernel supports them
+        refusal = " (LibTorch: " + std::string(e.what_without_backtrace()) + ")";
         return 0;
       }
     };
@@ -213,7 +214,7 @@ class FlashAttention final : public Plugin {
     if (choice < 1 || choice >= static_cast<int64_t>(kKernels.size()))
       throw Error(
           "no fused attention kernel supports head width " + std::to_string(q.size(-1)) + " in " +
-              std::string(c10::toString(q.scalar_type())) + " on " + q.device().str(),
+              std::string(c10::toString(q.scalar_type())) + " on " + q.device().str() + refusal,
           "use bf16 or fp16 (mixed_precision), a head width that is a multiple of 8, or remove the rung");
     const std::string name = kKernels[static_cast<size_t>(choice)];
     run_->note("attention runs the kernel '" + name + "' (" + why + ")");
@@ -225,7 +226,7 @@ class FlashAttention final : public Plugin {
         : name == "flash"      ? Kernel::flash
         : name == "efficient"  ? Kernel::efficient
                                : Kernel::cudnn,
-        [this](double scale) -> const Differentiable& { return own_kernel(scale); });
+        [this](const flash::cpu::Scores& scores) -> const Differentiable& { return own_kernel(scores); });
   }
 
   Tensor as_the_kernel_takes_it(const Tensor& shared, const Tensor& q) const {
@@ -237,7 +238,7 @@ class FlashAttention final : public Plugin {
   bool copies_ = false;                 ///< the kernel takes as many heads of keys and values as of queries
   std::unique_ptr<FusedKernel> fused_;  ///< found at the first call
   std::mutex mutex_;                    ///< a backward that recomputes may run on another thread
-  std::map<double, Differentiable> own_kernels_;
+  std::map<flash::cpu::Scores, Differentiable> own_kernels_;
 };
 }  // namespace
 

@@ -6,7 +6,6 @@
 #include <limits>
 #include <optional>
 
-#include "cpu/attention.h"
 #include "documents.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
@@ -117,7 +116,7 @@ AttentionOut FusedKernel::forward_whole(const Tensor& q, const Tensor& k, const 
   switch (kernel_) {
     case Kernel::cpu: {
       if (runs_own(q, k, v, args)) {
-        const Tensors made = call(own_(args.scale), {q, k, v});
+        const Tensors made = call(own_({args.scale, args.window}), {q, k, v});
         return {made[0], made[1].detach()};
       }
       const auto mask = window_mask(q, k, args);
@@ -156,7 +155,8 @@ std::array<Tensor, 3> FusedKernel::backward_whole(const Tensor& gradient, const 
   const Tensor state = at::empty({}, q.options().dtype(at::kLong));
   switch (kernel_) {
     case Kernel::cpu: {
-      if (runs_own(q, k, v, args)) return cpu::backward(gradient, q, k, v, out, lse, args.scale);
+      if (runs_own(q, k, v, args))
+        return cpu::backward(gradient, q, k, v, out, lse, {args.scale, args.window});
       const auto mask = window_mask(q, k, args);
       std::tie(dq, dk, dv) = at::_scaled_dot_product_flash_attention_for_cpu_backward(
           gradient, q, k, v, out, lse, 0.0, args.causal && !mask, mask, args.scale);

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "cpu/attention.h"
 #include "optrush/differentiable.h"
 #include "optrush/ops.h"
 
@@ -15,13 +16,13 @@ enum class Kernel : uint8_t { cpu, flash, efficient, cudnn };
 
 /// One of LibTorch's fused kernels, called by its operators: a forward with the log-sum-exp, and a backward
 /// that takes any out and lse. Segments separate documents: a CPU gets one call per document, a GPU one call
-/// for all (flash computes them in place of cuDNN's kernel). A sliding window is a mask on a CPU, so hidden
-/// products are also computed. On a GPU it bounds the loop of flash. On a CPU the plugin's kernel
-/// (cpu/attention.h) computes the inputs that it takes.
+/// for all (flash computes them in place of cuDNN's kernel). On a CPU the plugin's kernel (cpu/attention.h)
+/// computes the inputs that it takes. For LibTorch's kernel on a CPU a sliding window is a mask, so hidden
+/// products are also computed. On a GPU a window bounds the loop of flash.
 class FusedKernel {
  public:
-  /// The plugin's kernel for CPUs, by scale. It outlives the calls.
-  using OwnKernel = std::function<const Differentiable&(double scale)>;
+  /// The plugin's kernel for CPUs. It outlives the calls.
+  using OwnKernel = std::function<const Differentiable&(const cpu::Scores&)>;
   FusedKernel(Kernel kernel, OwnKernel own) : kernel_(kernel), own_(std::move(own)) {}
 
   /// Whether the plugin's kernel runs: on a CPU, for inputs that it takes (a document, or a whole row). A

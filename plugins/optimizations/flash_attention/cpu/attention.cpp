@@ -11,7 +11,8 @@
 
 namespace optrush::flash::cpu {
 namespace {
-/// Sequence lengths at which this kernel was measured to be faster than LibTorch's.
+/// Sequence lengths at which this kernel was measured to be faster than LibTorch's. With a sliding window
+/// there is no longest: the time grows with S here, and with S^2 there.
 constexpr int64_t kShortest = 64, kLongest = 8192;
 
 /// The positions of one head of a tensor (B, H, S, K).
@@ -42,7 +43,7 @@ struct ForwardWorkspace {
   MatrixUnit<T> unit;
 
   ForwardWorkspace(const Sizes& sizes, Arena& arena)
-      : keys(sizes.width, sizes.score_row(), arena),
+      : keys(sizes.width, sizes.position_row(), arena),
         values(sizes.positions, sizes.width, arena),
         weights(kTile, sizes.score_row(), arena),
         scores(take_rows<float>(kTile, sizes.score_row(), arena)),
@@ -62,16 +63,17 @@ void forward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Tens
     const auto keys = work.keys.of(rows_of<const T>(k, b, task.group), sizes.positions, sizes.width);
     const auto values = work.values.of(rows_of<const T>(v, b, task.group), sizes.positions, sizes.width);
     each_tile(sizes, parts, task, [&](int64_t head, const Tile& tile) {
-      const auto [begin, end] = tile;
-      const int64_t size = end - begin, seen = inner_size<T>(end);
-      float* lse = lses + (b * sizes.heads + head) * sizes.positions;
-      multiply<T>(size, end, sizes.width, rows_of<const T>(q, b, head).from(begin), keys, false, scores);
+      const int64_t size = tile.size(), seen = inner_size<T>(tile.keys());
+      float* lse = lses + (b * sizes.heads + head) * sizes.positions + tile.begin;
+      multiply<T>(size, tile.keys(), sizes.width, rows_of<const T>(q, b, head).from(tile.begin),
+                  keys.from_column(tile.first), false, scores);
       std::array<float, kTile> sums{};
       for (int64_t i = 0; i < size; ++i)
         sums[static_cast<size_t>(i)] =
-            exponentials(scores.at(i), begin + i + 1, seen, scale, lse + begin + i);
-      multiply<T>(size, sizes.width, seen, work.weights.of(read(scores), size, seen), values, false, made);
-      const auto out = rows_of<T>(result.out, b, head).from(begin);
+            exponentials(scores.at(i), visible(sizes, tile, i), seen, scale, lse + i);
+      multiply<T>(size, sizes.width, seen, work.weights.of(read(scores), size, seen),
+                  values.from_row(tile.first), false, made);
+      const auto out = rows_of<T>(result.out, b, head).from(tile.begin);
       for (int64_t i = 0; i < size; ++i)
         scaled(made.at(i), 1 / sums[static_cast<size_t>(i)], sizes.width, out.at(i));
     });
@@ -89,16 +91,16 @@ struct BackwardWorkspace {
   MatrixUnit<T> unit;
 
   BackwardWorkspace(const Sizes& sizes, Arena& arena)
-      : turned_keys(sizes.width, sizes.score_row(), arena),
-        turned_values(sizes.width, sizes.score_row(), arena),
+      : turned_keys(sizes.width, sizes.position_row(), arena),
+        turned_values(sizes.width, sizes.position_row(), arena),
         keys(sizes.positions, sizes.width, arena),
         of_tile(kTile, sizes.score_row(), arena),
         of_scores(kTile, sizes.score_row(), arena),
         weights(take_rows<float>(kTile, sizes.score_row(), arena)),
         scores(take_rows<float>(kTile, sizes.score_row(), arena)),
         made(take_rows<float>(kTile, sizes.width, arena)),
-        dk(take_rows<float>(sizes.width, sizes.score_row(), arena)),
-        dv(take_rows<float>(sizes.width, sizes.score_row(), arena)),
+        dk(take_rows<float>(sizes.width, sizes.position_row(), arena)),
+        dv(take_rows<float>(sizes.width, sizes.position_row(), arena)),
         queries(take_rows<T>(sizes.width, kTile, arena)),
         gradients(take_rows<T>(sizes.width, kTile, arena)) {}
 };
@@ -159,35 +161,41 @@ void backward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Ten
     const auto keys = work.keys.of(head_keys, sizes.positions, sizes.width);
     const auto turned_keys = work.turned_keys.of(head_keys, sizes.positions, sizes.width);
     const auto turned_values = work.turned_values.of(head_values, sizes.positions, sizes.width);
-    bool add = false;  // the first tile sees the most keys, so it begins their sums
+    bool add = false;  // the first tile begins the sums
     each_tile(sizes, parts, task, [&](int64_t head, const Tile& tile) {
-      const auto [begin, end] = tile;
-      const int64_t size = end - begin, inner = inner_size<T>(size), seen = inner_size<T>(end);
-      const auto queries = rows_of<const T>(q, b, head).from(begin);
-      const auto of_out = rows_of<const T>(result.of_out, b, head).from(begin);
-      const auto outs = rows_of<const T>(out, b, head).from(begin);
-      const float* head_lse = lses + (b * sizes.heads + head) * sizes.positions + begin;
-      multiply<T>(size, end, sizes.width, queries, turned_keys, false, weights);
-      multiply<T>(size, end, sizes.width, of_out, turned_values, false, scores);
+      const int64_t size = tile.size(), inner = inner_size<T>(size), seen = inner_size<T>(tile.keys());
+      const auto queries = rows_of<const T>(q, b, head).from(tile.begin);
+      const auto of_out = rows_of<const T>(result.of_out, b, head).from(tile.begin);
+      const auto outs = rows_of<const T>(out, b, head).from(tile.begin);
+      const float* head_lse = lses + (b * sizes.heads + head) * sizes.positions + tile.begin;
+      multiply<T>(size, tile.keys(), sizes.width, queries, turned_keys.from_column(tile.first), false,
+                  weights);
+      multiply<T>(size, tile.keys(), sizes.width, of_out, turned_values.from_column(tile.first), false,
+                  scores);
       for (int64_t i = 0; i < size; ++i) {
-        weights_of(weights.at(i), begin + i + 1, seen, scale, head_lse[i]);
-        std::fill(scores.at(i) + end, scores.at(i) + seen, 0.0F);
+        weights_of(weights.at(i), visible(sizes, tile, i), seen, scale, head_lse[i]);
+        std::fill(scores.at(i) + tile.keys(), scores.at(i) + seen, 0.0F);
         scores_gradient(scores.at(i), weights.at(i), seen, scale,
                         inner_product(of_out.at(i), outs.at(i), sizes.width));
       }
       transposed(of_out, size, sizes.width, work.gradients);
       transposed(queries, size, sizes.width, work.queries);
-      multiply<T>(sizes.width, end, inner, read(work.gradients), work.of_tile.of(read(weights), size, end),
-                  add, work.dv);
-      multiply<T>(sizes.width, end, inner, read(work.queries), work.of_tile.of(read(scores), size, end), add,
-                  work.dk);
-      multiply<T>(size, sizes.width, seen, work.of_scores.of(read(scores), size, seen), keys, false, made);
-      const auto dq = rows_of<T>(result.dq, b, head).from(begin);
+      const auto add_product = [&](Rows<const T> of_queries, Rows<const float> of_scores, Rows<float> sums) {
+        multiply<T>(sizes.width, tile.keys(), inner, of_queries,
+                    work.of_tile.of(of_scores, size, tile.keys()), add, sums.from_column(tile.first));
+      };
+      add_product(read(work.gradients), read(weights), work.dv);
+      add_product(read(work.queries), read(scores), work.dk);
+      multiply<T>(size, sizes.width, seen, work.of_scores.of(read(scores), size, seen),
+                  keys.from_row(tile.first), false, made);
+      const auto dq = rows_of<T>(result.dq, b, head).from(tile.begin);
       for (int64_t i = 0; i < size; ++i) scaled(made.at(i), 1, sizes.width, dq.at(i));
-      if (!add) {  // keys that no tile of this part sees
+      if (!add) {
         for (const Rows<float>& sums : {work.dk, work.dv})
-          for (int64_t i = 0; i < sizes.width; ++i)
-            std::fill(sums.at(i) + end, sums.at(i) + sizes.positions, 0.0F);
+          for (int64_t i = 0; i < sizes.width; ++i) {
+            std::fill_n(sums.at(i), tile.first, 0.0F);
+            std::fill(sums.at(i) + tile.end, sums.at(i) + sizes.positions, 0.0F);
+          }
       }
       add = true;
     });
@@ -208,11 +216,10 @@ Tensor dense_rows(const Tensor& x) {
   return x.stride(3) == 1 && apart ? x : x.contiguous();
 }
 
-/// FLOPs of `products` products of queries with the keys that they see, which are half of all keys.
+/// FLOPs of `products` products of queries with the keys that they see: without a window, half of all keys.
 double flops_of(const Sizes& sizes, double products) {
-  const auto all =
-      static_cast<double>(sizes.batch * sizes.heads * sizes.positions * sizes.positions * sizes.width);
-  return products * 2 * all / 2;
+  const int64_t twice_the_pairs = sizes.window * (2 * sizes.positions - sizes.window);
+  return products * static_cast<double>(sizes.batch * sizes.heads * sizes.width * twice_the_pairs);
 }
 
 }  // namespace
@@ -230,49 +237,51 @@ bool supports(at::ScalarType type) {
 bool takes(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
   const bool of_cpu = q.is_cpu() || (is_forecast(q) && form_of(q) == at::kCPU);
   const at::ScalarType type = q.scalar_type();
-  return of_cpu && args.causal && !args.segments.defined() && !args.alibi && !args.has_window(k.size(2)) &&
-         k.scalar_type() == type && v.scalar_type() == type && supports(type) && q.size(2) == k.size(2) &&
-         q.size(2) >= kShortest && q.size(2) <= kLongest && v.size(3) == q.size(3) &&
+  const int64_t positions = q.size(2);
+  return of_cpu && args.causal && !args.segments.defined() && !args.alibi && k.scalar_type() == type &&
+         v.scalar_type() == type && supports(type) && k.size(2) == positions && positions >= kShortest &&
+         (positions <= kLongest || args.has_window(positions)) && v.size(3) == q.size(3) &&
          (type == at::kFloat || q.size(3) % 2 == 0) && q.size(1) % k.size(1) == 0 && q.numel() > 0 &&
-         parts_of(Sizes(q, k)).has_value();
+         parts_of(Sizes(q, k, args.window)).has_value();
 }
 
-AttentionOut forward(const Tensor& q_given, const Tensor& k_given, const Tensor& v_given, double scale) {
+AttentionOut forward(const Tensor& q_given, const Tensor& k_given, const Tensor& v_given, Scores scores) {
   const Tensor q = dense_rows(q_given), k = dense_rows(k_given), v = dense_rows(v_given);
-  const Sizes sizes(q, k);
+  const Sizes sizes(q, k, scores.window);
   AttentionOut result{empty_heads(q),
                       at::empty({sizes.batch, sizes.heads, sizes.positions}, q.options().dtype(at::kFloat))};
   note_flops(flops_of(sizes, 2));
   const NotedKernel kernel("attention", 0);
   const auto run = q.scalar_type() == at::kBFloat16 ? forward_of<c10::BFloat16> : forward_of<float>;
-  run(sizes, q, k, v, static_cast<float>(scale), result);
+  run(sizes, q, k, v, static_cast<float>(scores.scale), result);
   return result;
 }
 
 std::array<Tensor, 3> backward(const Tensor& gradient_given, const Tensor& q_given, const Tensor& k_given,
                                const Tensor& v_given, const Tensor& out_given, const Tensor& lse_given,
-                               double scale) {
+                               Scores scores) {
   const Tensor q = dense_rows(q_given), k = dense_rows(k_given), v = dense_rows(v_given),
                gradient = dense_rows(gradient_given), out = dense_rows(out_given),
                lse = lse_given.contiguous();
-  const Sizes sizes(q, k);
+  const Sizes sizes(q, k, scores.window);
   const std::array<Tensor, 3> result = {empty_heads(q), empty_heads(k), empty_heads(v)};
   note_flops(flops_of(sizes, 5));
   const NotedKernel kernel("attention_backward", 0, /*launches=*/3);
   const auto run = q.scalar_type() == at::kBFloat16 ? backward_of<c10::BFloat16> : backward_of<float>;
-  run(sizes, q, k, v, out, lse, static_cast<float>(scale), {gradient, result[0], result[1], result[2]});
+  run(sizes, q, k, v, out, lse, static_cast<float>(scores.scale),
+      {gradient, result[0], result[1], result[2]});
   return result;
 }
 
-Differentiable attention(double scale) {
+Differentiable attention(Scores scores) {
   return {.name = "causal_attention",
-          .forward = [scale](const Tensors& in) -> Differentiable::Result {
-            const AttentionOut made = forward(in[0], in[1], in[2], scale);
+          .forward = [scores](const Tensors& in) -> Differentiable::Result {
+            const AttentionOut made = forward(in[0], in[1], in[2], scores);
             return {{made.out, made.lse}, {in[0], in[1], in[2], made.out, made.lse}};
           },
-          .backward = [scale](const Tensors& saved, const Tensors& gradients) -> Tensors {
+          .backward = [scores](const Tensors& saved, const Tensors& gradients) -> Tensors {
             const auto [dq, dk, dv] =
-                backward(gradients[0], saved[0], saved[1], saved[2], saved[3], saved[4], scale);
+                backward(gradients[0], saved[0], saved[1], saved[2], saved[3], saved[4], scores);
             return {dq, dk, dv};
           },
           .traits = {.trace = Trace::opaque, .capturable = true}};

@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <compare>
 
 #include "optrush/differentiable.h"
 #include "optrush/ops.h"
@@ -9,21 +10,29 @@ namespace optrush::flash::cpu {
 bool supports(at::ScalarType type);
 
 /// Whether these kernels compute these inputs, and measurements found them faster than LibTorch's: causal
-/// attention over whole sequences in a supported type, with enough tiles for all threads. LibTorch computes
-/// all other inputs. It multiplies each query with blocks of 512 keys, also with keys that it does not see.
+/// attention over whole sequences, with or without a sliding window, in a supported type, with enough tiles
+/// for all threads. LibTorch computes all other inputs. It multiplies each query with blocks of 512 keys,
+/// also with keys that it does not see.
 bool takes(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
+
+/// Scores are multiplied by `scale`. `window`: as in AttentionArgs.
+struct Scores {
+  double scale;
+  int64_t window = 0;
+  auto operator<=>(const Scores&) const = default;
+};
 
 /// Each tile of queries is multiplied with the keys that it sees: two products, and a softmax of whole rows
 /// between them. q (B, H, S, K), k and v (B, G, S, K) in fp32 or bf16; the lse (B, H, S) in fp32. Sums are in
 /// fp32. bf16 needs an even K.
-AttentionOut forward(const Tensor& q, const Tensor& k, const Tensor& v, double scale);
+AttentionOut forward(const Tensor& q, const Tensor& k, const Tensor& v, Scores);
 
 /// {dq, dk, dv}. The weights of a tile are recomputed from the lse (arXiv:2205.14135, appendix B.4); five
 /// products follow. A thread computes whole heads of keys. With more threads than heads, gradients of parts
 /// are added: their order depends only on the number of threads.
 std::array<Tensor, 3> backward(const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
-                               const Tensor& out, const Tensor& lse, double scale);
+                               const Tensor& out, const Tensor& lse, Scores);
 
 /// Forward and backward. Inputs are q, k and v; outputs are out and lse. The lse has no derivative.
-Differentiable attention(double scale);
+Differentiable attention(Scores);
 }  // namespace optrush::flash::cpu

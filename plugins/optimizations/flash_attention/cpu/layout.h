@@ -2,6 +2,7 @@
 #include <c10/util/BFloat16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace optrush::flash::cpu {
 /// Rows of a matrix. `row`: the stride between rows, in elements.
@@ -11,6 +12,7 @@ struct Rows {
   int64_t row;
   T* at(int64_t i) const { return data + i * row; }
   Rows from(int64_t i) const { return {at(i), row}; }
+  Rows from_column(int64_t i) const { return {data + i, row}; }
 };
 
 /// The second matrix of a product (products.h). In fp32 it is in rows. In bf16 the elements of two rows
@@ -18,8 +20,12 @@ struct Rows {
 /// zeros. `row`: the stride, in columns.
 template <class T>
 struct Second {
+  static constexpr int64_t kRows = std::is_same_v<std::remove_const_t<T>, c10::BFloat16> ? 2 : 1;
   T* data;
   int64_t row;
+  /// In bf16, i is even.
+  Second from_row(int64_t i) const { return {data + i * row, row}; }
+  Second from_column(int64_t i) const { return {data + i * kRows, row}; }
 };
 
 /// The transpose of (rows, columns). bf16 needs an even number of columns.

@@ -16,6 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace optrush::flash {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+using cpu::Range;
 using fused::HWY_NAMESPACE::Bf16;
 using fused::HWY_NAMESPACE::each_vector;
 using fused::HWY_NAMESPACE::exp_of_moderate;
@@ -40,25 +41,32 @@ float largest_of(const float* x, int64_t count) {
   return largest;
 }
 
-float exponentials_in(float* scores, int64_t visible, int64_t width, float scale, float* lse) {
-  const float largest = scale * largest_of(scores, visible);
-  const float sum = sum_of<float>(visible, [&](auto tag, int64_t i) HWY_ATTR {
-    const auto below = hn::MulSub(hn::Set(tag, scale), hn::LoadU(tag, scores + i), hn::Set(tag, largest));
+void hide_others(float* scores, Range visible, int64_t width) {
+  std::fill(scores, scores + visible.begin, 0.0F);
+  std::fill(scores + visible.end, scores + width, 0.0F);
+}
+
+float exponentials_in(float* scores, Range visible, int64_t width, float scale, float* lse) {
+  float* const seen = scores + visible.begin;
+  const int64_t count = visible.end - visible.begin;
+  const float largest = scale * largest_of(seen, count);
+  const float sum = sum_of<float>(count, [&](auto tag, int64_t i) HWY_ATTR {
+    const auto below = hn::MulSub(hn::Set(tag, scale), hn::LoadU(tag, seen + i), hn::Set(tag, largest));
     const auto weight = exp_of_negative(tag, below);
-    hn::StoreU(weight, tag, scores + i);
+    hn::StoreU(weight, tag, seen + i);
     return weight;
   });
-  std::fill(scores + visible, scores + width, 0.0F);
+  hide_others(scores, visible, width);
   *lse = largest + std::log(sum);
   return sum;
 }
 
-void weights_in(float* scores, int64_t visible, int64_t width, float scale, float lse) {
-  each_vector<float>(0, visible, [&](auto d, int64_t i) HWY_ATTR {
+void weights_in(float* scores, Range visible, int64_t width, float scale, float lse) {
+  each_vector<float>(visible.begin, visible.end, [&](auto d, int64_t i) HWY_ATTR {
     const auto below = hn::MulSub(hn::Set(d, scale), hn::LoadU(d, scores + i), hn::Set(d, lse));
     hn::StoreU(exp_of_negative(d, below), d, scores + i);
   });
-  std::fill(scores + visible, scores + width, 0.0F);
+  hide_others(scores, visible, width);
 }
 
 void gradient_in(float* gradients, const float* weights, int64_t width, float scale, float inner) {
@@ -108,10 +116,10 @@ HWY_EXPORT(scale_to_floats);
 HWY_EXPORT(scale_to_bf16);
 
 namespace cpu {
-float exponentials(float* scores, int64_t visible, int64_t width, float scale, float* lse) {
+float exponentials(float* scores, Range visible, int64_t width, float scale, float* lse) {
   return HWY_DYNAMIC_DISPATCH(exponentials_in)(scores, visible, width, scale, lse);
 }
-void weights_of(float* scores, int64_t visible, int64_t width, float scale, float lse) {
+void weights_of(float* scores, Range visible, int64_t width, float scale, float lse) {
   HWY_DYNAMIC_DISPATCH(weights_in)(scores, visible, width, scale, lse);
 }
 void scores_gradient(float* gradients, const float* weights, int64_t width, float scale, float inner) {

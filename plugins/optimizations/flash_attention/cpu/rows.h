@@ -4,12 +4,17 @@
 #include <cstdint>
 
 namespace optrush::flash::cpu {
-/// Replaces the first `visible` scores of a row (width) by e^(scale (score - largest)), the others by 0.
-/// Returns their sum, and log sum e^(scale score) in `lse`.
-float exponentials(float* scores, int64_t visible, int64_t width, float scale, float* lse);
+/// The part [begin, end) of a row.
+struct Range {
+  int64_t begin, end;
+};
+
+/// Replaces the visible scores of a row (width) by e^(scale (score - largest)), the others by 0. Returns
+/// their sum, and log sum e^(scale score) in `lse`.
+float exponentials(float* scores, Range visible, int64_t width, float scale, float* lse);
 
 /// Replaces the visible scores by the weights e^(scale score - lse), the others by 0.
-void weights_of(float* scores, int64_t visible, int64_t width, float scale, float lse);
+void weights_of(float* scores, Range visible, int64_t width, float scale, float lse);
 
 /// Replaces gradients (width) of the weights by gradients of the scores: scale weight (gradient - inner).
 void scores_gradient(float* gradients, const float* weights, int64_t width, float scale, float inner);

@@ -15,17 +15,28 @@ inline constexpr int64_t kTile = 32;
 /// Minimum number of tiles in a part. Each part copies keys and values into the layout of its products.
 inline constexpr int64_t kTilesOfPart = 4;
 
-/// B batch, H query heads, G heads of keys and values, S positions, K width of a head.
+/// B batch, H query heads, G heads of keys and values, S positions, K width of a head. A query sees `window`
+/// keys, itself included.
 struct Sizes {
-  int64_t batch, heads, groups, positions, width;
-  Sizes(const Tensor& q, const Tensor& k)
-      : batch(q.size(0)), heads(q.size(1)), groups(k.size(1)), positions(q.size(2)), width(q.size(3)) {}
+  int64_t batch, heads, groups, positions, width, window;
+  /// `window`: as in AttentionArgs.
+  Sizes(const Tensor& q, const Tensor& k, int64_t window)
+      : batch(q.size(0)),
+        heads(q.size(1)),
+        groups(k.size(1)),
+        positions(q.size(2)),
+        width(q.size(3)),
+        window(window == 0 ? positions : std::min(window, positions)) {}
   int64_t shared() const { return heads / groups; }
   int64_t tiles() const { return (positions + kTile - 1) / kTile; }
   /// Tiles of all query heads that share a head of keys.
   int64_t shared_tiles() const { return shared() * tiles(); }
-  /// Stride between rows of scores: whole vectors.
-  int64_t score_row() const { return (positions + 15) / 16 * 16; }
+  /// Strides, in whole vectors, of rows with all positions and of rows with the keys of a tile.
+  int64_t position_row() const { return whole_vectors(positions); }
+  int64_t score_row() const { return std::min(position_row(), whole_vectors(window + kTile) + kVector); }
+
+  static constexpr int64_t kVector = 16;
+  static int64_t whole_vectors(int64_t count) { return (count + kVector - 1) / kVector * kVector; }
 };
 
 inline bool fills_threads(int64_t tasks) {
@@ -47,12 +58,22 @@ struct Task {
   int64_t batch, group, part;
 };
 
-/// Positions [begin, end), which see the keys before `end`.
+/// Positions [begin, end), which see keys of [first, end). Rows of its scores begin at the key `first`, which
+/// begins a vector.
 struct Tile {
-  int64_t begin, end;
+  int64_t begin, end, first;
+  int64_t size() const { return end - begin; }
+  int64_t keys() const { return end - first; }
 };
 inline Tile tile_of(const Sizes& sizes, int64_t index) {
-  return {index * kTile, std::min((index + 1) * kTile, sizes.positions)};
+  const int64_t begin = index * kTile, first = std::max<int64_t>(0, begin + 1 - sizes.window);
+  return {begin, std::min(begin + kTile, sizes.positions), first / Sizes::kVector * Sizes::kVector};
+}
+
+/// The scores of row i of a tile that belong to the keys of its query.
+inline Range visible(const Sizes& sizes, const Tile& tile, int64_t i) {
+  const int64_t end = tile.begin + i + 1 - tile.first;
+  return {std::max<int64_t>(0, end - sizes.window), end};
 }
 
 /// The workspaces of a call, one a thread. LibTorch allocates them, so that they are counted.
