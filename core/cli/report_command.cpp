@@ -37,8 +37,7 @@ void add_report_command(CLI::App& app, int& code) {
     if (!options->tracker.empty()) {
       const auto folder =
           options->out.empty() ? options->folder / "exported" / options->tracker : options->out;
-      write_tracked(analyze(options->folder, options->report, ResultParts{}), *tracker_of(options->tracker),
-                    folder);
+      write_tracked(analyze(options->folder, options->report, ResultParts{}), options->tracker, folder);
       std::cout << folder.string() << std::endl;
       return;
     }

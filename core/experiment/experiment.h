@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "experiment/external.h"
-#include "experiment/until.h"
 #include "optrush/json.h"
 #include "optrush/spec.h"
 #include "spec/spec_json.h"
@@ -74,6 +73,27 @@ struct Part {
 /// Whether the runs of a round are interleaved step by step (docs/guides/running.md). automatic: if they fit
 /// into memory together.
 enum class Interleave : uint8_t { automatic, on, off };
+
+/// When an experiment with an open number of rounds has run enough.
+struct Until {
+  double within = 0.03;  ///< half width of an interval of the log ratio: 0.03 is ±3 %
+  double at_most_s = 0;  ///< seconds after which no round starts
+  /// Seconds after which no round starts if every pair has enough rounds for a claim; 0: at_most_s.
+  double enough_s = 0;
+  /// Only rungs that may still be faster than their base continue: a decided rung stops, and so does a rung
+  /// that is certainly not faster by more than `within`.
+  bool race = false;
+  bool operator==(const Until&) const = default;
+};
+
+/// The maximum number of rounds of a rung.
+inline constexpr int64_t kMostRounds = 200;
+
+/// Parses seconds: 90, "90s", "5m", "1.5h". An Error lists the forms.
+double seconds_from(const Json&, const std::string& where);
+
+Json to_json(const Until&);
+Until until_from_json(const Json&, const std::string& where);
 
 /// An experiment as a script describes it, before expansion. Plain data; --dry-run prints it.
 struct Experiment {

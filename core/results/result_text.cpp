@@ -11,11 +11,35 @@
 
 namespace optrush {
 namespace {
+template <double StepResult::*Member>
+void read_number(JsonCursor& cursor, StepResult& step) {
+  if (!cursor.null()) step.*Member = cursor.number();
+}
+
+template <int64_t StepResult::*Member>
+void read_count(JsonCursor& cursor, StepResult& step) {
+  if (!cursor.null()) step.*Member = cursor.integer();
+}
+
+struct StepField {
+  std::string_view name;
+  void (*read)(JsonCursor&, StepResult&);  ///< null: read_phases()
+};
 /// The fields that record_of(const StepResult*) declares; the required ones come first.
-constexpr std::array<std::string_view, 11> kFields = {"step",      "timed",          "loss",
-                                                      "grad_norm", "tokens",         "seconds",
-                                                      "phases",    "learning_rate",  "processed_tokens",
-                                                      "positions", "attention_pairs"};
+constexpr std::array<StepField, 11> kFields = {
+    {{"step", [](JsonCursor& cursor, StepResult& step) { step.step = cursor.integer(); }},
+     {"timed", [](JsonCursor& cursor, StepResult& step) { step.timed = cursor.boolean(); }},
+     {"loss", read_number<&StepResult::loss>},
+     {"grad_norm", read_number<&StepResult::grad_norm>},
+     {"tokens", [](JsonCursor& cursor, StepResult& step) { step.trained = cursor.integer(); }},
+     {"seconds", [](JsonCursor& cursor, StepResult& step) { step.seconds = cursor.number(); }},
+     {"phases", nullptr},
+     {"learning_rate", read_number<&StepResult::learning_rate>},
+     {"processed_tokens", read_count<&StepResult::tokens>},
+     {"positions", read_count<&StepResult::positions>},
+     {"attention_pairs", [](JsonCursor& cursor, StepResult& step) {
+        if (!cursor.null()) step.attention_pairs = cursor.number();
+      }}}};
 constexpr unsigned kRequired = (1U << 7U) - 1;
 
 bool read_phases(JsonCursor& cursor, bool keep, StepResult& step) {
@@ -33,57 +57,19 @@ bool read_phases(JsonCursor& cursor, bool keep, StepResult& step) {
   return cursor.good();
 }
 
-bool read_field(JsonCursor& cursor, size_t field, bool keep_phases, StepResult& step) {
-  const auto number = [&](double& value) {
-    if (!cursor.null()) value = cursor.number();
-  };
-  const auto count = [&](int64_t& value) {
-    if (!cursor.null()) value = cursor.integer();
-  };
-  switch (field) {
-    case 0:
-      step.step = cursor.integer();
-      break;
-    case 1:
-      step.timed = cursor.boolean();
-      break;
-    case 2:
-      number(step.loss);
-      break;
-    case 3:
-      number(step.grad_norm);
-      break;
-    case 4:
-      step.trained = cursor.integer();
-      break;
-    case 5:
-      step.seconds = cursor.number();
-      break;
-    case 6:
-      return read_phases(cursor, keep_phases, step);
-    case 7:
-      number(step.learning_rate);
-      break;
-    case 8:
-      count(step.tokens);
-      break;
-    case 9:
-      count(step.positions);
-      break;
-    default:
-      if (!cursor.null()) step.attention_pairs = cursor.number();
-  }
-  return cursor.good();
-}
-
 bool read_step(JsonCursor& cursor, bool keep_phases, StepResult& step) {
   unsigned seen = 0;
   std::string_view key;
   for (cursor.enter('{'); cursor.next_member(key);) {
-    const auto field = static_cast<size_t>(std::ranges::find(kFields, key) - kFields.begin());
+    const auto field =
+        static_cast<size_t>(std::ranges::find(kFields, key, &StepField::name) - kFields.begin());
     if (field == kFields.size() || (seen & (1U << field)) != 0) return false;
     seen |= 1U << field;
-    if (!read_field(cursor, field, keep_phases, step)) return false;
+    if (kFields[field].read != nullptr)
+      kFields[field].read(cursor, step);
+    else if (!read_phases(cursor, keep_phases, step))
+      return false;
+    if (!cursor.good()) return false;
   }
   if (!cursor.good() || (seen & kRequired) != kRequired) return false;
   complete(step);
@@ -148,12 +134,12 @@ std::optional<RunResult> read_fast(std::string_view text, const std::string& whe
     if (key == "steps") {
       if (steps) return std::nullopt;
       const size_t begin = cursor.position();
-      steps = read_steps(cursor, keep.phases_of_steps);
+      steps = read_steps(cursor, keep.details);
       if (!steps) return std::nullopt;
       rest.replace(begin, cursor.position(), "[]");
     } else if (key == "plan" && !keep.plan) {
       pass_over(cursor, rest);
-    } else if (key == "costs" && !keep.costs_of_operators) {
+    } else if (key == "costs" && !keep.details) {
       pass_over_operators(cursor, rest);
     } else {
       cursor.skip();
@@ -171,10 +157,10 @@ std::optional<RunResult> read_fast(std::string_view text, const std::string& whe
 RunResult run_result_from_text(std::string_view text, const std::string& where, const ResultParts& keep) {
   if (auto result = read_fast(text, where, keep)) return std::move(*result);
   RunResult result = run_result_from_json(parse_stored(text, where), where);
-  if (!keep.phases_of_steps)
+  if (!keep.details)
     for (StepResult& step : result.steps) step.phases = {};
   if (!keep.plan) result.plan.reset();
-  if (!keep.costs_of_operators && result.costs.is_object())
+  if (!keep.details && result.costs.is_object())
     for (auto& [name, cost] : result.costs.items())
       if (is_of_operators(name)) cost = nullptr;
   return result;

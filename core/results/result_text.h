@@ -7,12 +7,11 @@
 namespace optrush {
 /// The parts of a result to keep. The others are skipped while reading.
 struct ResultParts {
-  bool phases_of_steps = true;
+  bool details = true;  ///< phases of each step, and costs per operator and per phase
   bool plan = true;
-  bool costs_of_operators = true;  ///< per operator and per phase; the total is always kept
 
   /// The parts that a report needs of a run whose plan it already has.
-  static constexpr ResultParts of_report() { return {false, false, false}; }
+  static constexpr ResultParts of_report() { return {false, false}; }
 };
 
 /// run_result_from_json() for a text. It throws the same errors, but does not check skipped parts. Steps are

@@ -123,14 +123,14 @@ class Analyzer {
     const auto slower = [](const Row* a, const Row* b) {
       return *a->tokens_per_second < *b->tokens_per_second;
     };
-    std::vector<const Row*> own, others;
+    Rows own, others;
     for (const Row& row : out_.rows)
       // A rung that trains worse than the base does not count as fastest.
       if (row.ok() && row.tokens_per_second && (row.external || !row.base.worse))
         (row.external ? others : own).push_back(&row);
     std::ranges::stable_sort(others, [&](const Row* a, const Row* b) { return slower(b, a); });
     for (const Row* other : others) {
-      std::vector<const Row*> same = own;
+      Rows same = own;
       std::erase_if(same, [&](const Row* row) { return !difference(*row, other->variant).empty(); });
       if (same.empty()) continue;
       const auto alike = [&](const Row* row) { return row->devices == other->devices; };

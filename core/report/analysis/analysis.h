@@ -118,6 +118,8 @@ struct Row {
   int64_t runs_of() const { return same_as < 0 ? variant : same_as; }
 };
 
+using Rows = std::vector<const Row*>;
+
 /// The speed of the base at the start, and when it runs again at the end.
 struct Drift {
   double first = 0, last = 0;  ///< tokens/s

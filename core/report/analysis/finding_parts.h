@@ -8,7 +8,6 @@
 
 namespace optrush {
 // Building blocks of findings.
-using Rows = std::vector<const Row*>;
 using Sentences = std::vector<std::string>;
 
 /// The rows that ended well and meet `wanted`, in order.

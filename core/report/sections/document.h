@@ -79,7 +79,7 @@ std::vector<std::string> warnings_of(const Analysis&);
 struct Family {
   std::string title;   ///< title of the section; empty for the first
   std::string suffix;  ///< suffix of chart names
-  std::vector<const Row*> rows;
+  Rows rows;
 };
 std::vector<Family> families_of(const Analysis&);
 /// "Memory", or "Memory: combinations" for a family other than the ladder.
@@ -88,9 +88,9 @@ std::string title_for(const std::string& what, const Family&);
 /// A line in the chart of losses, for all rungs that look equal there.
 struct LossLine {
   const Row* row = nullptr;
-  std::vector<const Row*> others;  ///< rungs whose losses differ by less than a fiftieth of the chart's range
+  Rows others;  ///< rungs whose losses differ by less than a fiftieth of the chart's range
 };
-std::vector<LossLine> loss_lines(const std::vector<const Row*>&);
+std::vector<LossLine> loss_lines(const Rows&);
 
 /// The table of each family: rung | tokens/s | vs previous | total | peak memory | check. If every row is
 /// compared with the base, one column shows both ratios.
@@ -105,7 +105,7 @@ std::string machine_text(const Json& context);
 std::string context_text(const Json& context, const char* name);
 Section memory_section(const Analysis&, const Family&);
 /// The rows that ended well and have phase times.
-std::vector<const Row*> rows_with_phases(const std::vector<const Row*>&);
+Rows rows_with_phases(const Rows&);
 /// The time of a step by phase.
 Section phase_section(const Analysis&, const Family&);
 /// How each row was checked, with the results.
@@ -137,7 +137,7 @@ Section tried_section(const Analysis&);
 /// The base's spec, and each rung's changes relative to its reference.
 Section training_section(const Analysis&);
 /// Rows with losses over time, if the experiment validates or has a target loss; empty if there is only one.
-std::vector<const Row*> rows_over_time(const Analysis&, const std::vector<const Row*>&);
+Rows rows_over_time(const Analysis&, const Rows&);
 /// Losses after equal training times; empty unless several rows can be compared.
 Section time_section(const Analysis&, const Family&);
 /// The noise of the machine.

@@ -54,7 +54,7 @@ std::string memory_cell(const Row& row) {
 }
 
 /// Explains the losses, if a column shows more than the last training loss.
-void explain_losses(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
+void explain_losses(const Analysis& a, const Rows& rows, Section& section) {
   const auto validated = [](const Row* row) { return !row->validation.empty(); };
   if (std::ranges::any_of(rows, validated)) {
     const ValidateSpec& validate = a.experiment.base.validate;
@@ -78,7 +78,7 @@ void explain_losses(const Analysis& a, const std::vector<const Row*>& rows, Sect
 }
 
 /// One line per environment that rows set.
-void tell_environments(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
+void tell_environments(const Analysis& a, const Rows& rows, Section& section) {
   std::map<std::string, std::vector<std::string>> rungs;
   for (const Row* row : rows) {
     std::vector<std::string> variables;
@@ -90,7 +90,7 @@ void tell_environments(const Analysis& a, const std::vector<const Row*>& rows, S
 }
 
 /// One line for all rows that are compared with another problem.
-void explain_other_problems(const std::vector<const Row*>& rows, Section& section) {
+void explain_other_problems(const Rows& rows, Section& section) {
   std::vector<std::pair<std::string, std::vector<std::string>>> explained;  // (reference, rows)
   for (const Row* row : rows) {
     std::vector<std::string> others;
@@ -108,7 +108,7 @@ void explain_other_problems(const std::vector<const Row*>& rows, Section& sectio
 }
 
 /// One line per row that shows another row's runs.
-void explain_same_runs(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
+void explain_same_runs(const Analysis& a, const Rows& rows, Section& section) {
   for (const Row* row : rows)
     if (row->same_as >= 0)
       section.bullets.push_back(name_in_text(row->name) + " has the same stack as " +
@@ -116,7 +116,7 @@ void explain_same_runs(const Analysis& a, const std::vector<const Row*>& rows, S
 }
 
 /// The micro-batch of each row, if rows of one problem split it differently.
-void explain_micro_batches(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
+void explain_micro_batches(const Analysis& a, const Rows& rows, Section& section) {
   std::vector<std::string> splits;
   std::set<int64_t> micro_batches;
   bool accumulates = false;
@@ -132,7 +132,7 @@ void explain_micro_batches(const Analysis& a, const std::vector<const Row*>& row
                               ".");
 }
 
-Bars bars_of(const std::vector<const Row*>& rows, size_t column) {
+Bars bars_of(const Rows& rows, size_t column) {
   Bars bars{column, {}};
   for (const Row* row : rows)
     bars.intervals.push_back(row->previous.speed ? row->previous.speed->interval : std::nullopt);
@@ -140,11 +140,11 @@ Bars bars_of(const std::vector<const Row*>& rows, size_t column) {
 }
 
 /// If every row is compared with the base, "vs previous" is enough.
-bool over_base_alone(const std::vector<const Row*>& rows) {
+bool over_base_alone(const Rows& rows) {
   return std::ranges::all_of(rows, [](const Row* row) { return row->previous.variant == row->base.variant; });
 }
 
-Table rung_table(const Analysis& a, const std::vector<const Row*>& rows) {
+Table rung_table(const Analysis& a, const Rows& rows) {
   const bool one = over_base_alone(rows);
   const std::string before = one ? "vs base" : "vs previous";
   Table table({"rung", ">tokens/s"});
@@ -174,7 +174,7 @@ Table rung_table(const Analysis& a, const std::vector<const Row*>& rows) {
 }
 
 /// Explains how to read the table.
-void explain_table(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
+void explain_table(const Analysis& a, const Rows& rows, Section& section) {
   const bool bars =
       std::ranges::any_of(section.table->bars.front().intervals, [](const auto& i) { return i.has_value(); });
   const bool elsewhere = std::ranges::any_of(
@@ -209,7 +209,7 @@ void explain_table(const Analysis& a, const std::vector<const Row*>& rows, Secti
 bool says_itself(Status status) { return status == Status::oom || status == Status::skipped; }
 
 /// States the failure of each row that failed.
-void tell_failures(const std::vector<const Row*>& rows, Section& section) {
+void tell_failures(const Rows& rows, Section& section) {
   for (const Row* row : rows)
     if (!row->ok())
       section.bullets.push_back(name_in_text(row->name) +

@@ -9,7 +9,7 @@
 namespace optrush {
 namespace {
 /// The number of compared rows that follow their reference.
-std::string loss_lead(const std::vector<const Row*>& rows) {
+std::string loss_lead(const Rows& rows) {
   std::vector<std::string> broken;
   int64_t sound = 0;
   for (const Row* row : rows) {
@@ -108,8 +108,8 @@ Section loss_section(const Family& family) {
   return section;
 }
 
-std::vector<const Row*> rows_over_time(const Analysis& a, const std::vector<const Row*>& rows) {
-  std::vector<const Row*> found;
+Rows rows_over_time(const Analysis& a, const Rows& rows) {
+  Rows found;
   for (const Row* row : rows)
     if (row->ok() && row->runs_of() == row->variant &&
         (a.experiment.target_loss > 0 || !row->validation.empty()) &&
@@ -119,7 +119,7 @@ std::vector<const Row*> rows_over_time(const Analysis& a, const std::vector<cons
   if (std::ranges::any_of(found, [](const Row* row) { return !row->validation.empty(); }))
     std::erase_if(found, [](const Row* row) { return row->validation.empty(); });
   // A single row is already in the chart of losses.
-  return found.size() > 1 ? found : std::vector<const Row*>();
+  return found.size() > 1 ? found : Rows();
 }
 
 Section time_section(const Analysis& a, const Family& family) {

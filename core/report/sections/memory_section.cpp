@@ -8,8 +8,8 @@ namespace optrush {
 namespace {
 /// For example "Peak memory ranges from 129 MiB (checkpointing) to 374 MiB (bf16 autocast); predictions are
 /// within 8.5 %."
-std::string memory_lead(const std::vector<const Row*>& all) {
-  std::vector<const Row*> rows = all;
+std::string memory_lead(const Rows& all) {
+  Rows rows = all;
   std::erase_if(rows, [](const Row* row) { return !row->memory.allocated; });
   if (rows.empty()) return "This section shows the memory that tensors and processes hold.";
   const auto peak = [](const Row* row) { return *row->memory.allocated; };

@@ -34,7 +34,7 @@ std::string mfu_cell(const Row& row) {
 }
 
 /// Explains which tokens each figure counts, if they differ.
-void explain_tokens(const std::vector<const Row*>& rows, Section& section) {
+void explain_tokens(const Rows& rows, Section& section) {
   if (std::ranges::none_of(rows, &Row::trains_on_fewer)) return;
   section.bullets.emplace_back(
       "Tokens/s count processed tokens: every position except padding, prompts included. Speedups, MFU and "
@@ -43,7 +43,7 @@ void explain_tokens(const std::vector<const Row*>& rows, Section& section) {
 }
 
 /// Explains which peak each share uses.
-void explain_mfu(const Analysis& a, const std::vector<const Row*>& rows, Section& section) {
+void explain_mfu(const Analysis& a, const Rows& rows, Section& section) {
   if (std::ranges::none_of(rows, [](const Row* row) { return row->mfu.has_value(); })) return;
   std::string text = "MFU divides by " + mfu_peak_text(a.context);
   std::map<std::string, std::vector<std::string>> own;
@@ -57,7 +57,7 @@ void explain_mfu(const Analysis& a, const std::vector<const Row*>& rows, Section
 }
 
 /// States which rows were interleaved, if any.
-void explain_interleaving(const std::vector<const Row*>& rows, Section& section) {
+void explain_interleaving(const Rows& rows, Section& section) {
   std::vector<std::string> interleaved, later, alone;
   for (const Row* row : rows) {
     if (!row->tokens_per_second) continue;
@@ -134,8 +134,8 @@ Section throughput_section(const Analysis& a, const Family& family) {
   return section;
 }
 
-std::vector<const Row*> rows_with_phases(const std::vector<const Row*>& rows) {
-  std::vector<const Row*> found = rows;
+Rows rows_with_phases(const Rows& rows) {
+  Rows found = rows;
   std::erase_if(found, [](const Row* row) { return !row->ok() || sum_of(row->phases) <= 0; });
   return found;
 }

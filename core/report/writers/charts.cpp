@@ -14,21 +14,19 @@
 
 namespace optrush {
 namespace {
-using FamilyRows = std::vector<const Row*>;
-
 /// Limits for a chart, so that the cost of drawing is bounded.
 constexpr size_t kMostRungs = 60, kMostSteps = 1000;
 
 /// The rungs to draw: if there are too many, the first (the reference) and the fastest, in order of the
 /// report.
-FamilyRows drawn(const FamilyRows& rows) {
+Rows drawn(const Rows& rows) {
   if (rows.size() <= kMostRungs) return rows;
   const auto speed = [](const Row* row) { return row->ok() ? row->tokens_per_second.value_or(0) : 0; };
-  FamilyRows fastest(rows.begin() + 1, rows.end());
+  Rows fastest(rows.begin() + 1, rows.end());
   std::ranges::stable_sort(fastest, std::greater(), speed);
   fastest.resize(kMostRungs - 1);
   const std::set<const Row*> chosen(fastest.begin(), fastest.end());
-  FamilyRows shown = {rows.front()};
+  Rows shown = {rows.front()};
   std::ranges::copy_if(rows.begin() + 1, rows.end(), std::back_inserter(shown),
                        [&](const Row* row) { return chosen.contains(row); });
   return shown;
@@ -46,7 +44,7 @@ void each_drawn(const List& list, const Use& use) {
 }
 
 /// What the chart leaves out; "": nothing.
-std::string note_of(const FamilyRows& rows, bool of_steps) {
+std::string note_of(const Rows& rows, bool of_steps) {
   std::string note;
   if (rows.size() > kMostRungs)
     note = "the first and the " + std::to_string(kMostRungs - 1) + " fastest of " +
@@ -78,7 +76,7 @@ std::string speed_label(const Row& row) {
 
 bool has_speed(const Row& row) { return row.ok() && row.tokens_per_second; }
 
-Json speed_data(const FamilyRows& rows) {
+Json speed_data(const Rows& rows) {
   Json list = Json::array();
   for (const Row* row : rows) {
     Json value = {
@@ -105,7 +103,7 @@ Json amount(const std::optional<double>& size) {
   return size ? Json{{"bytes", *size}, {"text", bytes(*size)}} : Json();
 }
 
-Json memory_data(const FamilyRows& rows) {
+Json memory_data(const Rows& rows) {
   Json list = Json::array();
   for (const Row* row : rows) {
     const std::string predicted =
@@ -127,7 +125,7 @@ Json target_of(const Analysis& a) {
 }
 
 /// The loss curves, one line for rungs that look equal. A rung that broke the gate is visible here.
-Json curves(const FamilyRows& rows) {
+Json curves(const Rows& rows) {
   Json list = Json::array();
   for (const LossLine& line : loss_lines(rows)) {
     const size_t others = line.others.size();
@@ -146,7 +144,7 @@ Json curves(const FamilyRows& rows) {
 }
 
 /// The difference of each rung from its reference; a rung with equal bits is left out.
-Json distances(const FamilyRows& rows) {
+Json distances(const Rows& rows) {
   Json list = Json::array();
   for (const Row* row : rows) {
     Json apart = Json::array();
@@ -164,11 +162,11 @@ Json distances(const FamilyRows& rows) {
   return list;
 }
 
-Json loss_data(const Analysis& a, const FamilyRows& rows) {
+Json loss_data(const Analysis& a, const Rows& rows) {
   return {{"lines", curves(rows)}, {"distances", distances(rows)}, {"target", target_of(a)}};
 }
 
-Json time_data(const Analysis& a, const FamilyRows& shown) {
+Json time_data(const Analysis& a, const Rows& shown) {
   Json lines = Json::array();
   for (const Row* row : shown) {
     Json losses = Json::array();
@@ -185,7 +183,7 @@ Json time_data(const Analysis& a, const FamilyRows& shown) {
           {"target", target_of(a)}};
 }
 
-Json throughput_data(const FamilyRows& rows) {
+Json throughput_data(const Rows& rows) {
   Json list = Json::array();
   for (const Row* row : rows) {
     Json steps = Json::array();
@@ -198,7 +196,7 @@ Json throughput_data(const FamilyRows& rows) {
   return {{"rungs", std::move(list)}};
 }
 
-Json phase_data(const FamilyRows& rows) {
+Json phase_data(const Rows& rows) {
   Json list = Json::array();
   for (const Row* row : rows_with_phases(rows)) {
     Json phases = Json::array();
@@ -277,7 +275,7 @@ Json roofline_data(const std::vector<RooflinePoint>& points) {
 }
 }  // namespace
 
-std::vector<LossLine> loss_lines(const std::vector<const Row*>& rows) {
+std::vector<LossLine> loss_lines(const Rows& rows) {
   // The range of the chart.
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const Row* row : rows)
@@ -311,7 +309,7 @@ std::vector<Chart> charts_of(const Analysis& a) {
   const auto families = families_of(a);
   const auto of_families = [&](const std::string& kind, bool of_steps, auto&& shows, auto&& data) {
     for (const Family& family : families)
-      if (const FamilyRows rows = drawn(family.rows);
+      if (const Rows rows = drawn(family.rows);
           std::ranges::any_of(rows, [&](const Row* row) { return shows(*row); }))
         charts.push_back({kind + family.suffix, kind, data(rows), note_of(family.rows, of_steps)});
   };
@@ -326,9 +324,9 @@ std::vector<Chart> charts_of(const Analysis& a) {
       "memory", false, [](const Row& row) { return row.memory.allocated.has_value(); }, memory_data);
   of_families(
       "loss", true, [](const Row& row) { return row.final_loss && std::isfinite(*row.final_loss); },
-      [&](const FamilyRows& rows) { return loss_data(a, rows); });
+      [&](const Rows& rows) { return loss_data(a, rows); });
   for (const Family& family : families)
-    if (const FamilyRows shown = rows_over_time(a, drawn(family.rows)); !shown.empty())
+    if (const Rows shown = rows_over_time(a, drawn(family.rows)); !shown.empty())
       charts.push_back(
           {"time" + family.suffix, "loss_over_time", time_data(a, shown), note_of(family.rows, true)});
   of_families(

@@ -81,12 +81,10 @@ std::string ChartProcess::finish() {
   const ProcessEnd end =
       run_to_end(*process_, std::chrono::steady_clock::now(), {kRenderTimeout}, interrupts);
   if (end.kind != ProcessEnd::Kind::exited) return "the drawing did not end";
-  return end.code == 0 ? "" : python_.string() + ": " + error_of_log();
+  return end.code == 0 ? "" : python_.string() + ": " + last_line(read_file(log_.path));
 }
 
-/// The last line of a Python traceback is the error.
-std::string ChartProcess::error_of_log() const {
-  std::string text = read_file(log_.path);
+std::string last_line(std::string text) {
   while (text.ends_with('\n')) text.pop_back();
   return text.substr(text.rfind('\n') + 1);
 }

@@ -29,7 +29,6 @@ class ChartProcess {
   };
 
   void start();
-  std::string error_of_log() const;
 
   std::filesystem::path folder_, python_;
   Scratch job_, log_;

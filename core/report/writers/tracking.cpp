@@ -22,11 +22,6 @@ void require_new(const fs::path& folder) {
                 folder.string());
 }
 
-std::string last_line(std::string text) {
-  while (text.ends_with('\n')) text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
-}
-
 void run_script(Json job, const std::string& tracker, const fs::path& folder) {
   const fs::path python = project_python();
   if (python.empty())
@@ -51,16 +46,9 @@ void run_script(Json job, const std::string& tracker, const fs::path& folder) {
 }
 }  // namespace
 
-std::optional<Tracker> tracker_of(std::string_view word) {
-  if (word == "csv") return Tracker::csv;
-  if (word == "tensorboard") return Tracker::tensorboard;
-  if (word == "wandb") return Tracker::wandb;
-  return std::nullopt;
-}
-
-void write_tracked(const Analysis& a, Tracker tracker, const fs::path& folder) {
+void write_tracked(const Analysis& a, const std::string& tracker, const fs::path& folder) {
   refuse_stand_in(a.context, folder.string());
-  if (tracker == Tracker::csv) {
+  if (tracker == "csv") {
     fs::create_directories(folder);
     write_file(folder / "steps.csv", steps_csv(a));
     write_file(folder / "runs.csv", runs_csv(a));
@@ -68,6 +56,6 @@ void write_tracked(const Analysis& a, Tracker tracker, const fs::path& folder) {
     return;
   }
   require_new(folder);
-  run_script(tracked_runs(a), tracker == Tracker::tensorboard ? "tensorboard" : "wandb", folder);
+  run_script(tracked_runs(a), tracker, folder);
 }
 }  // namespace optrush

@@ -1,17 +1,10 @@
 #pragma once
 #include <filesystem>
-#include <optional>
 #include <string>
-#include <string_view>
 
 #include "report/analysis/analysis.h"
 
 namespace optrush {
-/// Export formats: plain tables, and programs that show training runs.
-enum class Tracker : uint8_t { csv, tensorboard, wandb };
-/// Parses "csv", "tensorboard", "wandb"; none for other words.
-std::optional<Tracker> tracker_of(std::string_view);
-
 /// Every run of a report that made steps, in one form for all trackers: {"experiment", "runs": [{"id",
 /// "rung", "purpose", "round", "hyperparameters": {name: scalar}, "steps": [{"step", "seconds", "values":
 /// {"loss": 5.5, ...}}], "summary": {name: number}}]}. Hyperparameters are the spec: the stack, each option
@@ -25,9 +18,9 @@ Json tracked_runs(const Analysis&);
 std::string runs_csv(const Analysis&);
 std::string steps_csv(const Analysis&);
 
-/// Writes the runs below `folder`: CSV files (with rungs.csv, the columns of results.csv), event files in one
-/// folder per run for `tensorboard --logdir`, or offline runs for `wandb sync`. Throws an Error if the folder
-/// is not empty (CSV files are replaced) or the tracker's Python package is missing; the remedy is to install
-/// it.
-void write_tracked(const Analysis&, Tracker, const std::filesystem::path& folder);
+/// Writes the runs below `folder` for `tracker` (csv, tensorboard or wandb): CSV files (with rungs.csv, the
+/// columns of results.csv), event files in one folder per run for `tensorboard --logdir`, or offline runs for
+/// `wandb sync`. Throws an Error if the folder is not empty (CSV files are replaced) or the tracker's Python
+/// package is missing; the remedy is to install it.
+void write_tracked(const Analysis&, const std::string& tracker, const std::filesystem::path& folder);
 }  // namespace optrush

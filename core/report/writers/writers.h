@@ -29,6 +29,9 @@ std::string text(const Document&);
 /// Aligned columns with titles.
 std::string text_table(const Table&);
 
+/// The last line of a program's output: of a Python traceback, the error.
+std::string last_line(std::string text);
+
 /// A comparison as JSON (docs/schema/comparison.schema.json).
 Json comparison_json(const ComparedReports&);
 }  // namespace optrush
