@@ -83,21 +83,20 @@ class Search {
     }
   }
 
-  /// All alternatives, the largest gain alone first.
-  std::vector<Pick> by_gain() const {
+  /// Adds the wanted alternatives that fit, the largest value first, at most one of each axis.
+  Picks filled(Picks stack, const std::map<Pick, double>& value, auto&& wanted) {
     std::vector<Pick> order = all_;
-    std::ranges::stable_sort(order, std::greater(), [&](const Pick& pick) { return gain_.at(pick); });
-    return order;
+    std::ranges::stable_sort(order, std::greater(), [&](const Pick& pick) { return value.at(pick); });
+    for (const Pick& pick : order) {
+      if (!wanted(pick) || std::ranges::count(stack, pick.axis, &Pick::axis) > 0) continue;
+      if (forecast(with(stack, pick)).end == End::fits) stack = with(stack, pick);
+    }
+    return stack;
   }
 
   /// The best alternative of each axis, as far as they fit together.
   Picks all_that_pay() {
-    Picks stack;
-    for (const Pick& pick : by_gain()) {
-      if (!pays_.at(pick) || std::ranges::count(stack, pick.axis, &Pick::axis) > 0) continue;
-      if (forecast(with(stack, pick)).end == End::fits) stack = with(stack, pick);
-    }
-    return stack;
+    return filled({}, gain_, [&](const Pick& pick) { return pays_.at(pick); });
   }
 
   /// All stacks that differ from `stack` in one part.
@@ -122,14 +121,8 @@ class Search {
 
   /// Adds all parts that seemed to pay when they were last added to a stack. Small gains may be claimable
   /// together, even if none of them is alone.
-  Picks all_that_seem_to_pay_on(Picks stack) {
-    std::vector<Pick> order = all_;
-    std::ranges::stable_sort(order, std::greater(), [&](const Pick& pick) { return latest_.at(pick); });
-    for (const Pick& pick : order) {
-      if (latest_.at(pick) <= 1 || std::ranges::count(stack, pick.axis, &Pick::axis) > 0) continue;
-      if (forecast(with(stack, pick)).end == End::fits) stack = with(stack, pick);
-    }
-    return stack;
+  Picks all_that_seem_to_pay_on(const Picks& stack) {
+    return filled(stack, latest_, [&](const Pick& pick) { return latest_.at(pick) > 1; });
   }
 
   /// If no move from `stack` can be claimed: adds all parts that seem to pay, unless the result is measured
