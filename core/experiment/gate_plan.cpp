@@ -30,9 +30,7 @@ struct Setup {
   const RunSpec* spec;  ///< for the data and the machine
   std::vector<Use> plugins;
 
-  bool uses(Effect effect) const {
-    return std::any_of(plugins.begin(), plugins.end(), [&](const Use& use) { return use.effect == effect; });
-  }
+  bool uses(Effect effect) const { return std::ranges::count(plugins, effect, &Use::effect) != 0; }
   /// The number of ranks that split the batch: fewer than world_size if others split the model.
   int64_t data_ranks() const { return train.global_batch / (train.micro_batch * train.accumulation); }
   bool reduced() const { return train.dtype == "bf16" || uses(Effect::precision); }
@@ -57,19 +55,15 @@ struct Difference {
 std::vector<Use> uses_of(const Plan& plan) {
   std::vector<Use> uses;
   for (const UsedPlugin& plugin : plan.plugins) uses.push_back({plugin.name, &plugin.options, plugin.effect});
-  std::sort(uses.begin(), uses.end(), [](const Use& a, const Use& b) { return a.name < b.name; });
+  std::ranges::sort(uses, {}, &Use::name);
   return uses;
-}
-
-Setup setup_of(const Variant& variant, const Plan& plan) {
-  return {plan.problem, &plan.model, &variant.spec, uses_of(plan)};
 }
 
 Difference difference(const Setup& a, const Setup& b) {
   Difference d;
   const auto missing_in = [&](const Setup& from, const Setup& in) {
     for (const Use& use : from.plugins)
-      if (std::find(in.plugins.begin(), in.plugins.end(), use) == in.plugins.end()) d.add(use.effect);
+      if (std::ranges::count(in.plugins, use) == 0) d.add(use.effect);
   };
   missing_in(a, b);
   missing_in(b, a);
@@ -97,13 +91,10 @@ Difference difference(const Setup& a, const Setup& b) {
 class Planner {
  public:
   Planner(const std::vector<Variant>& variants, const Plans& plans, int64_t index)
-      : variants_(variants),
-        plans_(plans),
-        variant_(variants.at(static_cast<size_t>(index))),
-        setup_(setup(index)) {
+      : variants_(variants), plans_(plans), variant_(variant(index)), setup_(setup(index)) {
     check_.variant = index;
     check_.overfit = variant_.spec.train.overfit;
-    for (int64_t i = variant_.previous; i >= 0; i = variants.at(static_cast<size_t>(i)).previous)
+    for (int64_t i = variant_.previous; i >= 0; i = variant(i).previous)
       if (plans.at(static_cast<size_t>(i))) ancestors_.push_back(i);
   }
 
@@ -119,10 +110,11 @@ class Planner {
 
  private:
   Setup setup(int64_t index) const {
-    const auto i = static_cast<size_t>(index);
-    return setup_of(variants_.at(i), plans_.at(i).value());
+    const Plan& plan = plans_.at(static_cast<size_t>(index)).value();
+    return {plan.problem, &plan.model, &variant(index).spec, uses_of(plan)};
   }
-  std::string quoted(int64_t index) const { return "'" + variants_[static_cast<size_t>(index)].name + "'"; }
+  const Variant& variant(int64_t index) const { return variants_.at(static_cast<size_t>(index)); }
+  std::string quoted(int64_t index) const { return "'" + variant(index).name + "'"; }
 
   void compare(const Difference& d, const Setup& a, const Setup& b) {
     const Arithmetic arithmetic = std::max(a.arithmetic(), b.arithmetic());
@@ -289,7 +281,7 @@ class Planner {
   /// the new batch.
   bool by_accumulation(int64_t previous, const Setup& other) {
     const TrainSpec &now = setup_.train, &then = other.train;
-    const RunSpec& spec = variants_[static_cast<size_t>(previous)].spec;
+    const RunSpec& spec = variant(previous).spec;
     const bool grew = now.seq_len == then.seq_len && now.global_batch % then.global_batch == 0;
     const bool by_plugin =
         now.accumulation != variant_.spec.train.accumulation || then.accumulation != spec.train.accumulation;
@@ -316,10 +308,8 @@ class Planner {
   /// A repeat of the reference. The variant's rounds are repeated as round 0, a separate reference as round
   /// 1.
   RunSpec repeated_reference() const {
-    const auto spec_of = [&](int64_t index) { return variants_[static_cast<size_t>(index)].spec; };
-    RunSpec run = check_.reference
-                      ? *check_.reference
-                      : spec_of(variants_[static_cast<size_t>(check_.reference_variant)].runs_of());
+    RunSpec run =
+        check_.reference ? *check_.reference : variant(variant(check_.reference_variant).runs_of()).spec;
     run.purpose = Purpose::repeat;
     run.round = check_.reference ? 1 : 0;
     return run;
