@@ -6,6 +6,7 @@
 #include "base/temporary_folder.h"
 #include "cli/interrupted.h"
 #include "launch/ranks/launcher.h"
+#include "launch/run/restart.h"
 #include "launch/run/run_starter.h"
 #include "launch/schedule/planner.h"
 #include "machine/cores.h"
@@ -30,23 +31,39 @@ double peak_of(const RunResult& result) {
 constexpr Limits kLimits{.timeout_s = 60};
 }  // namespace
 
-MemoryTrials::MemoryTrials(RunRequest request, std::string label)
-    : request_(std::move(request)), label_(std::move(label)), file_(request_.reports / "trials.jsonl") {}
-
-std::string MemoryTrials::key_of(const MemoryTrial& trial) const {
-  return sha256(Json({trial.script.string(), label_, to_json(trial.spec), trial.memory_bytes})
-                    .dump(-1, ' ', true, Json::error_handler_t::replace));
+AskingHost::AskingHost(RunRequest request, Overrides overrides)
+    : workers_(request.worker),
+      request_(std::move(request)),
+      overrides_(std::move(overrides)),
+      trials_(request_.reports / "trials.jsonl"),
+      model_tokens_([](const std::string& line) { Terminal::of(2).write("optrush: " + line + "\n"); }) {
+  request_.workers = &workers_;
 }
 
-std::optional<bool> MemoryTrials::remembered(const MemoryTrial& trial) const {
+Expanded AskingHost::prepared(const Experiment& described) {
+  Experiment experiment = described;
+  apply(overrides_, experiment);
+  Expanded expanded = model_tokens_.of(std::move(experiment));
+  check_restarts(expanded);
+  return expanded;
+}
+
+std::string AskingHost::key_of(const MemoryTrial& trial) const {
+  return sha256(
+      Json({trial.script.string(), overrides_.label.value_or(""), to_json(trial.spec), trial.memory_bytes})
+          .dump(-1, ' ', true, Json::error_handler_t::replace));
+}
+
+std::optional<bool> AskingHost::remembered(const MemoryTrial& trial) const {
   const std::string key = key_of(trial);
   std::optional<bool> answer;
-  for (const Json& line : read_json_lines(file_))
+  for (const Json& line : read_json_lines(trials_))
     if (line.value("key", Json()) == key) answer = line.value("holds", Json()) == true;
   return answer;
 }
 
-bool MemoryTrials::run(const MemoryTrial& trial, int64_t gpus) {
+bool AskingHost::try_out(const MemoryTrial& trial) {
+  const int64_t devices = trial.spec.train.world_size > 1 ? static_cast<int64_t>(gpus().size()) : 0;
   const TemporaryFolder folder;
   Interrupts interrupts;
   Job job{.id = "trial", .spec = trial.spec};
@@ -55,7 +72,7 @@ bool MemoryTrials::run(const MemoryTrial& trial, int64_t gpus) {
   job.spec.validate.every = job.spec.save.every = 0;  // not part of a step
   write_json(folder.path() / "spec.json", to_json(job.spec));
   RunStarter starter(request_.worker, request_.followers, folder.path() / "starts", interrupts);
-  starter.machine_has(gpus);
+  starter.machine_has(devices);
   const auto live = starter.start(job, folder.path(), {});
   const auto listen = [&] {
     if (request_.followers != nullptr) request_.followers->listen(interrupts);
@@ -70,7 +87,7 @@ bool MemoryTrials::run(const MemoryTrial& trial, int64_t gpus) {
                 "leave out trial to use the prediction");
   const double peak = peak_of(result);
   const bool holds = result.status == Status::ok && peak <= trial.memory_bytes;
-  fs::create_directories(file_.parent_path());
+  fs::create_directories(request_.reports);
   const Json line = {{"key", key_of(trial)},
                      {"script", trial.script.string()},
                      {"micro_batch", job.spec.train.micro_batch},
@@ -78,16 +95,10 @@ bool MemoryTrials::run(const MemoryTrial& trial, int64_t gpus) {
                      {"status", std::string(to_string(result.status))},
                      {"peak_bytes", peak},
                      {"holds", holds}};
-  close_torn_line(file_);
-  append_line(file_, line.dump(-1, ' ', true, Json::error_handler_t::replace));
+  close_torn_line(trials_);
+  append_line(trials_, line.dump(-1, ' ', true, Json::error_handler_t::replace));
   return holds;
 }
-
-AskingHost::AskingHost(const RunRequest& request, const std::string& label)
-    : workers_(request.worker),
-      as_gpu_(request.as_gpu),
-      trials_(request, label),
-      model_tokens_([](const std::string& line) { Terminal::of(2).write("optrush: " + line + "\n"); }) {}
 
 MemoryTrial AskingHost::with_tokens(MemoryTrial trial) {
   trial.spec = model_tokens_.of(std::move(trial.spec), "");
@@ -105,8 +116,8 @@ int64_t AskingHost::ranks(bool on_gpus) {
 }
 
 Json AskingHost::gpus() {
-  if (as_gpu_)
-    return {{{"name", as_gpu_->name}, {"memory_bytes", as_gpu_->memory_bytes}, {"sm", as_gpu_->sm}}};
+  if (const auto& gpu = request_.as_gpu)
+    return {{{"name", gpu->name}, {"memory_bytes", gpu->memory_bytes}, {"sm", gpu->sm}}};
   const Json found = ask_worker("gpus");
   return found.is_null() ? Json::array() : found;
 }
@@ -128,7 +139,7 @@ Json AskingHost::ask_worker(const std::string& what) {
 
 std::optional<int64_t> AskingHost::predicted_peak(const RunSpec& spec) {
   Interrupts interrupts;
-  const auto peak = optrush::predicted_peak(spec, workers_, kLimits, interrupts, as_gpu_);
+  const auto peak = optrush::predicted_peak(spec, workers_, kLimits, interrupts, request_.as_gpu);
   if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "nothing was run");
   return peak;
 }

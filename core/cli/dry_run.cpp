@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "cli/interrupted.h"
 #include "launch/folder.h"
-#include "launch/run/restart.h"
 #include "launch/schedule/estimate.h"
 #include "launch/schedule/needs.h"
 #include "launch/schedule/planner.h"
@@ -240,20 +239,8 @@ std::string planned_costs(const Json& dry) {
 }
 }  // namespace
 
-DryRunHost::DryRunHost(RunRequest request, Overrides overrides, DryRunForm form)
-    : AskingHost(request, overrides.label.value_or("")),
-      request_(std::move(request)),
-      overrides_(std::move(overrides)),
-      form_(form) {
-  request_.workers = &workers();
-}
-
 std::filesystem::path DryRunHost::run(const Experiment& described) {
-  Experiment experiment = described;
-  apply(overrides_, experiment);
-  const Expanded expanded = model_tokens().of(std::move(experiment));
-  check_restarts(expanded);
-  Json dry = dry_run(expanded, request_);
+  Json dry = dry_run(prepared(described), request());
   for (const Json& failure : dry.at("failures"))
     if (failure.at("status") != to_string(Status::skipped)) all_ok_ = false;
   if (form_ == DryRunForm::text) std::cout << printable_lines(dry_run_text(dry)) << std::flush;

@@ -2,9 +2,6 @@
 #include <filesystem>
 
 #include "cli/asking_host.h"
-#include "cli/overrides.h"
-#include "launch/controller.h"
-#include "script/host.h"
 
 namespace optrush {
 enum class DryRunForm : uint8_t {
@@ -16,21 +13,17 @@ enum class DryRunForm : uint8_t {
 /// Shows what a script's experiments would run. Starts only workers that plan.
 class DryRunHost : public AskingHost {
  public:
-  DryRunHost(RunRequest request, Overrides overrides, DryRunForm form);
+  DryRunHost(RunRequest request, Overrides overrides, DryRunForm form)
+      : AskingHost(std::move(request), std::move(overrides)), form_(form) {}
 
   std::filesystem::path run(const Experiment&) override;
   void report(const std::filesystem::path&) override {}
 
   /// Prints the JSON of all experiments, if it was requested.
   void finish() const;
-  /// Whether every variant has a plan.
-  bool all_ok() const { return all_ok_; }
 
  private:
-  RunRequest request_;
-  Overrides overrides_;
   DryRunForm form_;
   Json experiments_ = Json::array();
-  bool all_ok_ = true;
 };
 }  // namespace optrush

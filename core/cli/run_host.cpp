@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "cli/interrupted.h"
 #include "launch/folder.h"
-#include "launch/run/restart.h"
 #include "launch/schedule/needs.h"
 #include "launch/tracker/live_tracker.h"
 #include "process/terminal.h"
@@ -24,21 +23,10 @@ Terminal progress_terminal() {
 }
 }  // namespace
 
-RunHost::RunHost(RunRequest request, Overrides overrides, std::string resume_hint)
-    : AskingHost(request, overrides.label.value_or("")),
-      request_(std::move(request)),
-      overrides_(std::move(overrides)),
-      resume_hint_(std::move(resume_hint)) {
-  request_.workers = &workers();
-}
-
-Expanded RunHost::prepared(const Experiment& described) {
-  Experiment overridden = described;
-  apply(overrides_, overridden);
-  Expanded expanded = model_tokens().of(std::move(overridden));
+Expanded RunHost::prepared_once(const Experiment& described) {
+  Expanded expanded = prepared(described);
   const Experiment& experiment = expanded.experiment;
-  check_restarts(expanded);
-  if (!folders_.insert(report_folder(request_.reports, experiment)).second)
+  if (!folders_.insert(report_folder(request().reports, experiment)).second)
     throw Error(ErrorCode::conflict,
                 "the script runs '" + experiment.name + "' with the label '" + experiment.label + "' twice",
                 "change the name of one of them, or its label in exp:run { label = ... }");
@@ -71,33 +59,32 @@ std::filesystem::path RunHost::conclude(const RunOutcome& outcome, Progress& pro
 
 void RunHost::check_needs(const Expanded& expanded) const {
   Interrupts interrupts;
-  if (!request_.track.empty()) LiveTracker::check(request_.track, interrupts);
-  if (!request_.skip_missing) require_what_is_needed(expanded, request_.only, interrupts);
+  if (!request().track.empty()) LiveTracker::check(request().track, interrupts);
+  if (!request().skip_missing) require_what_is_needed(expanded, request().only, interrupts);
   if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "nothing was run");
 }
 
 std::filesystem::path RunHost::run(const Experiment& described) {
-  const Expanded expanded = prepared(described);
+  const Expanded expanded = prepared_once(described);
   check_needs(expanded);
   Progress progress(progress_terminal());
-  return conclude(run_experiment(expanded, request_, progress), progress);
+  return conclude(run_experiment(expanded, request(), progress), progress);
 }
 
 std::filesystem::path RunHost::search(const Experiment& described, const SearchRequest& request) {
-  const Experiment experiment = prepared(described).experiment;
+  const Experiment experiment = prepared_once(described).experiment;
   check_needs(Expanded(each_alone(experiment, request)));
   Progress progress(progress_terminal());
-  return conclude(search_experiment(experiment, request, request_, progress), progress);
+  return conclude(search_experiment(experiment, request, this->request(), progress), progress);
 }
 
 std::optional<bool> RunHost::holds(const MemoryTrial& asked) {
   const MemoryTrial trial = with_tokens(asked);
-  if (request_.resume)
-    if (const auto answer = trials().remembered(trial)) return answer;
+  if (request().resume)
+    if (const auto answer = remembered(trial)) return answer;
   Progress progress(progress_terminal());
   progress.stage("trying micro-batch " + std::to_string(trial.spec.train.micro_batch));
-  const bool several = trial.spec.train.world_size > 1;
-  return trials().run(trial, several ? static_cast<int64_t>(gpus().size()) : 0);
+  return try_out(trial);
 }
 
 void RunHost::report(const std::filesystem::path& folder) {
