@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "experiment/spec_difference.h"
 #include "report/analysis/measured_row.h"
 #include "report/analysis/problem.h"
 
@@ -120,11 +121,8 @@ void CheckedRows::stand_on_broken(Row& row) {
   const auto below = culprits_.find(stored_.variant(row.variant).previous);
   if (below == culprits_.end()) return;
   const auto& stacked = stored_.variant(row.variant).spec.plugins;
-  const bool gone = std::ranges::any_of(below->second, [&](const PluginUse& culprit) {
-    return std::ranges::none_of(stacked, [&](const PluginUse& use) {
-      return use.name == culprit.name && use.options == culprit.options;
-    });
-  });
+  const bool gone =
+      std::ranges::any_of(below->second, [&](const PluginUse& culprit) { return !has(stacked, culprit); });
   if (gone) return;
   row.end_badly(Status::broken,
                 "it builds on '" + rows_[static_cast<size_t>(below->first)].name + "', which is broken",

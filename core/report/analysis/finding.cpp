@@ -2,7 +2,6 @@
 #include <array>
 #include <cctype>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -25,6 +24,10 @@ std::string ranks_text(int64_t ranks) { return counted(ranks, "rank"); }
 std::string other_ranks(const Row& row, const Row& other) {
   if (row.devices == other.devices) return "";
   return " on " + ranks_text(row.devices) + " instead of " + std::to_string(other.devices);
+}
+
+std::string unless_claimed(const Ratio& ratio) {
+  return ratio.claim() ? "" : ", " + describe(verdict_of(ratio));
 }
 
 bool is_rival(const Analysis& a, const Row& row) {
@@ -100,19 +103,15 @@ void add_grid(const Analysis& a, Sentences& parts) {
   const Rows grid = select(
       a, [](const Row& row) { return row.group == "grid" && row.base.speed && row.base.speed->interval; });
   if (grid.empty()) return;
-  Rows rivals = grid;
-  std::erase_if(rivals, [&](const Row* row) { return !is_rival(a, *row); });
+  const Rows rivals = those(grid, [&](const Row& row) { return is_rival(a, row); });
   if (rivals.empty()) {
     parts.emplace_back(
         "no combination solves the base's problem and trains as well, so none is called the fastest");
     return;
   }
   const auto value = [](const Row* row) { return row->base.speed->value; };
-  const auto surely_faster = [](const Row* row) {
-    return row->base.speed->claim() && row->base.speed->value > 1;
-  };
-  Rows faster = rivals;
-  std::erase_if(faster, std::not_fn(surely_faster));
+  const Rows faster =
+      those(rivals, [](const Row& row) { return row.base.speed->claim() && row.base.speed->value > 1; });
   const Row& best = **std::ranges::max_element(faster.empty() ? rivals : faster, {}, value);
   // If the experiment has a target loss, an unknown speed is not an answer.
   if (a.experiment.target_loss > 0 && !best.base.speed->claim()) return;
@@ -133,7 +132,7 @@ void add_grid(const Analysis& a, Sentences& parts) {
       });
   parts.push_back("no combination" + which + " is " + (none ? "" : "shown to be ") +
                   "faster than the base; the nearest is " + name_in_text(best.name) + ": " + over +
-                  (best.base.speed->claim() ? "" : ", " + describe(verdict_of(*best.base.speed))));
+                  unless_claimed(*best.base.speed));
 }
 
 namespace {
@@ -190,8 +189,7 @@ void add_scaling(const Analysis& a, Sentences& parts) {
     const Row& row = *a.row(to.variant);
     std::string text = ranks_text(to.ranks) + " train " + interval_text(*to.speedup) +
                        " as many tokens/s as " + ranks_text(from.ranks) + " (" + best->series->title() +
-                       ", " + percent(to.efficiency, 0) + " efficient)" +
-                       (to.speedup->claim() ? "" : ", " + describe(verdict_of(*to.speedup)));
+                       ", " + percent(to.efficiency, 0) + " efficient)" + unless_claimed(*to.speedup);
     if (row.exposed_seconds && row.step_seconds.value_or(0) > 0)
       text += "; exposed communication takes " + percent(*row.exposed_seconds / *row.step_seconds, 0) +
               " of the step";
@@ -218,8 +216,7 @@ void add_programs(const Analysis& a, Sentences& parts) {
       (found == a.programs.begin() ? ", the fastest other program"
                                    : ", the fastest other program with enough rounds") +
       (a.row(best.variant)->checked ? "" : " (whose losses could not be compared)") +
-      other_ranks(*a.row(best.fastest), *a.row(best.variant)) +
-      (best.comparison.speed->claim() ? "" : ", " + describe(verdict_of(*best.comparison.speed))));
+      other_ranks(*a.row(best.fastest), *a.row(best.variant)) + unless_claimed(*best.comparison.speed));
 }
 
 namespace {
@@ -287,20 +284,14 @@ void add_search(const Analysis& a, Sentences& parts) {
 }
 
 std::string what_happened(Status status) {
-  switch (status) {
-    case Status::oom:
-      return "ran out of memory";
-    case Status::crashed:
-      return "crashed";
-    case Status::timeout:
-      return "did not end in time";
-    case Status::broken:
-      return "broke the correctness gate";
-    case Status::skipped:
-      return "did not run";
-    default:
-      return "failed";
-  }
+  static constexpr std::array<const char*, 7> kTexts = {"",
+                                                        "ran out of memory",
+                                                        "failed",
+                                                        "crashed",
+                                                        "did not end in time",
+                                                        "did not run",
+                                                        "broke the correctness gate"};
+  return kTexts.at(static_cast<size_t>(status));
 }
 
 namespace {

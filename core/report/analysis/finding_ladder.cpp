@@ -8,9 +8,7 @@
 
 namespace optrush {
 Rows with_outcome(const Rows& rows, Outcome outcome) {
-  Rows chosen = rows;
-  std::erase_if(chosen, [&](const Row* row) { return verdict_of(*row->previous.speed).outcome != outcome; });
-  return chosen;
+  return those(rows, [&](const Row& row) { return verdict_of(*row.previous.speed).outcome == outcome; });
 }
 
 namespace {
@@ -66,10 +64,9 @@ void add_no_gains(const Rows& ladder, Sentences& parts) {
 void add_joint(const Rows& ladder, Sentences& parts) {
   for (const Row* row : ladder) {
     const Comparison& c = row->previous;
-    std::string text = name_in_text(row->name) + ", together with " + listed_names(c.between) + ", trains " +
-                       interval_text(*c.speed) + " as fast as " + name_in_text(c.name);
-    if (!c.speed->claim()) text += ", " + describe(verdict_of(*c.speed));
-    parts.push_back(text);
+    parts.push_back(name_in_text(row->name) + ", together with " + listed_names(c.between) + ", trains " +
+                    interval_text(*c.speed) + " as fast as " + name_in_text(c.name) +
+                    unless_claimed(*c.speed));
   }
 }
 
@@ -107,10 +104,9 @@ bool has_branches(const Analysis& a) {
 /// The end of a ladder: the last rung that reaches the loss or, if there are branches, the fastest; none if
 /// no rung can be called that.
 const Row* end_of(const Analysis& a, const Rows& ladder) {
-  Rows rivals = ladder;
-  std::erase_if(rivals, [&](const Row* row) { return misses_loss(a, *row); });
+  Rows rivals = those(ladder, [&](const Row& row) { return !misses_loss(a, row); });
   if (rivals.empty() || !has_branches(a)) return rivals.empty() ? nullptr : rivals.back();
-  std::erase_if(rivals, [&](const Row* row) { return !is_rival(a, *row); });
+  rivals = those(rivals, [&](const Row& row) { return is_rival(a, row); });
   if (rivals.empty()) return nullptr;
   return *std::ranges::max_element(rivals, {}, [](const Row* row) { return row->base.speed->value; });
 }
@@ -164,12 +160,13 @@ void add_trades(const Analysis& a, const Rows& ladder, Sentences& parts) {
 Ladder ladder_of(const Analysis& a) {
   Ladder ladder;
   ladder.all = select(a, [](const Row& row) { return row.group == "ladder" && row.previous.speed; });
-  Rows known = ladder.all, to_base = ladder.all;
-  std::erase_if(known, [](const Row* row) { return !row->previous.speed->interval; });
-  std::erase_if(to_base, [](const Row* row) { return !row->base.speed || !row->base.speed->interval; });
+  const auto between = [](const Row& row) { return row.previous.speed->interval.has_value(); };
+  ladder.known = those(ladder.all, between);
+  const Rows to_base =
+      those(ladder.all, [](const Row& row) { return row.base.speed && row.base.speed->interval; });
   // More devices and other problems are separate questions, and the joint effect of several rungs can't rank
   // one of them.
-  for (const Row* row : known) {
+  for (const Row* row : ladder.known) {
     const Comparison& c = row->previous;
     if (row->devices != a.row(c.variant)->devices) continue;
     if (!c.differs.empty())
@@ -178,9 +175,7 @@ Ladder ladder_of(const Analysis& a) {
       (c.between.empty() ? ladder.single : ladder.joint).push_back(row);
   }
   // If the previous rung was left out, a rung has common rounds only with the base.
-  ladder.skipped = to_base;
-  std::erase_if(ladder.skipped, [](const Row* row) { return row->previous.speed->interval.has_value(); });
-  ladder.known = std::move(known);
+  ladder.skipped = those(to_base, [&](const Row& row) { return !between(row); });
   ladder.end = end_of(a, to_base);
   return ladder;
 }
@@ -190,8 +185,8 @@ bool is_end_of_all(const Analysis& a, const Row& row) {
 }
 
 Rows gains_of(const Analysis& a, const Ladder& ladder) {
-  Rows gains = with_outcome(ladder.single, Outcome::faster);
-  std::erase_if(gains, [&](const Row* row) { return misses_loss(a, *row); });
+  Rows gains = those(with_outcome(ladder.single, Outcome::faster),
+                     [&](const Row& row) { return !misses_loss(a, row); });
   // A rung that trains worse is not better because it is fast.
   std::ranges::stable_sort(gains, [](const Row* a, const Row* b) {
     if (a->previous.worse.has_value() != b->previous.worse.has_value()) return !a->previous.worse;
@@ -231,7 +226,7 @@ void add_ladder(const Analysis& a, Sentences& parts) {
   for (const Row* row : skipped)
     parts.push_back("the stack up to " + name_in_text(row->name) + " trains " +
                     speedup(row->base, row->base.name) + other_ranks(*row, *a.row(row->base.variant)) +
-                    (row->base.speed->claim() ? "" : ", " + describe(verdict_of(*row->base.speed))));
+                    unless_claimed(*row->base.speed));
   add_trades(a, ladder.single, parts);
   add_no_gains(ladder.single, parts);
   add_joint(joint, parts);

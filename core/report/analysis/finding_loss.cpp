@@ -38,24 +38,22 @@ void add_time_to_loss(const Analysis& a, Sentences& parts) {
   const auto first_told =
       std::ranges::find_if(a.rows, [](const Row& row) { return row.time_to_loss.has_value(); });
   if (first_told == a.rows.end()) return;
-  Rows rows = select(a, [&](const Row& row) {
+  const Rows all = select(a, [&](const Row& row) {
     const auto& there = row.time_to_loss;
     return there && there->validated == first_told->time_to_loss->validated && row.same_as < 0 &&
            same_task(a.spec(row), a.variants.front().spec);
   });
   const std::string target = "a loss of " + exact_number(a.experiment.target_loss);
-  const bool any = !rows.empty();
-  std::erase_if(rows, [](const Row* row) { return !row->time_to_loss->told; });
-  if (rows.empty()) {
-    if (any)
+  const Rows told = those(all, [](const Row& row) { return row.time_to_loss->told; });
+  if (told.empty()) {
+    if (!all.empty())
       parts.push_back("the runs are too short to show whether a rung reaches " + target +
                       ": the test is the mean of " + std::to_string(kSmoothedSteps) +
                       " training losses, and they have fewer steps");
     return;
   }
-  Rows others = rows;
-  std::erase_if(rows, [](const Row* row) { return !row->time_to_loss->seconds; });
-  std::erase_if(others, [](const Row* row) { return row->time_to_loss->seconds.has_value(); });
+  Rows rows = those(told, [](const Row& row) { return row.time_to_loss->seconds.has_value(); });
+  const Rows others = those(told, [](const Row& row) { return !row.time_to_loss->seconds; });
   const bool sometimes =
       std::ranges::any_of(others, [](const Row* row) { return row->time_to_loss->in_some_rounds; });
   if (rows.empty()) {

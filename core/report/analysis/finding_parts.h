@@ -18,6 +18,12 @@ Rows select(const Analysis& a, auto&& wanted) {
   return rows;
 }
 
+/// The rows that meet `wanted`, in order.
+Rows those(Rows rows, auto&& wanted) {
+  std::erase_if(rows, [&](const Row* row) { return !wanted(*row); });
+  return rows;
+}
+
 /// "A, B and C"
 std::string names_text(const Rows& rows, auto&& text_of) {
   std::vector<std::string> texts;
@@ -27,6 +33,8 @@ std::string names_text(const Rows& rows, auto&& text_of) {
 
 /// "2.07x [1.98, 2.16] as fast as base"; "as many tokens/s as" if the problems differ.
 std::string speedup(const Comparison&, const std::string& than);
+/// ", " and the verdict on a ratio without a claim; otherwise "".
+std::string unless_claimed(const Ratio&);
 /// "1 rank", "2 ranks"
 std::string ranks_text(int64_t ranks);
 /// " on 2 ranks instead of 1", or "".

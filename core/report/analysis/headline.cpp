@@ -87,12 +87,11 @@ using Clauses = std::vector<Clause>;
 
 /// The rung with the largest saving of memory among those that certainly cost no speed; null: none.
 const Row* saver_of(const Analysis& a, const Ladder& ladder) {
-  Rows savers = ladder.single;
-  std::erase_if(savers, [&](const Row* row) {
-    const Outcome outcome = verdict_of(*row->previous.speed).outcome;
-    return row->previous.memory.value_or(1) > 1 - kLargeSaving ||
-           (outcome != Outcome::faster && outcome != Outcome::alike) || row->previous.worse ||
-           misses_loss(a, *row);
+  const Rows savers = those(ladder.single, [&](const Row& row) {
+    const Outcome outcome = verdict_of(*row.previous.speed).outcome;
+    return row.previous.memory.value_or(1) <= 1 - kLargeSaving &&
+           (outcome == Outcome::faster || outcome == Outcome::alike) && !row.previous.worse &&
+           !misses_loss(a, row);
   });
   if (savers.empty()) return nullptr;
   return *std::ranges::min_element(savers, {}, [](const Row* row) { return *row->previous.memory; });
@@ -175,12 +174,11 @@ void add_costs(const Ladder& ladder, Clauses& clauses) {
 
 /// The effect of another model, function or task, the largest difference first.
 void add_other_functions(const Analysis& a, const Ladder& ladder, Clauses& clauses) {
-  Rows rows = ladder.other_problems;
-  std::erase_if(rows, [&](const Row* row) {
-    const Comparison& c = row->previous;
-    const auto &its = a.plan(row->variant), &other = a.plan(c.variant);
-    const bool told = row == ladder.end && c.variant == row->base.variant;
-    return told || !c.speed->claim() || !its || !other || !other_function(*its, *other);
+  Rows rows = those(ladder.other_problems, [&](const Row& row) {
+    const Comparison& c = row.previous;
+    const auto &its = a.plan(row.variant), &other = a.plan(c.variant);
+    const bool told = &row == ladder.end && c.variant == row.base.variant;
+    return !told && c.speed->claim() && its && other && other_function(*its, *other);
   });
   std::ranges::stable_sort(rows, std::greater(),
                            [](const Row* row) { return std::abs(std::log(row->previous.speed->value)); });

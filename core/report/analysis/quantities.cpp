@@ -8,6 +8,25 @@
 #include "report/numbers/format.h"
 
 namespace optrush {
+namespace {
+struct UnitForm {
+  std::string_view name;
+  std::string (*text)(double);
+};
+/// By Unit.
+constexpr std::array<UnitForm, 10> kUnits = {
+    {{"number", grouped},
+     {"whole", [](double value) { return fixed(value, 0); }},
+     {"seconds", duration},
+     {"bytes", bytes},
+     {"flop_rate", flops_rate},
+     {"gigabyte_rate", [](double value) { return fixed(value / 1e9, 2); }},
+     {"share", [](double value) { return percent(value); }},
+     {"relative_error", [](double value) { return change(1 + value); }},
+     {"loss", [](double value) { return fixed(value, 4); }},
+     {"joules", [](double value) { return grouped(value * 1e3) + " mJ"; }}}};
+}  // namespace
+
 const std::vector<Quantity>& quantities() {
   static const std::vector<Quantity> all = [] {
     std::vector<Quantity> list = rung_quantities();
@@ -17,38 +36,8 @@ const std::vector<Quantity>& quantities() {
   return all;
 }
 
-std::string_view to_string(Unit unit) {
-  static constexpr std::array<std::string_view, 10> kNames = {
-      "number",        "whole", "seconds",        "bytes", "flop_rate",
-      "gigabyte_rate", "share", "relative_error", "loss",  "joules"};
-  return kNames.at(static_cast<size_t>(unit));
-}
-
-std::string text_of(Unit unit, double value) {
-  switch (unit) {
-    case Unit::number:
-      return grouped(value);
-    case Unit::whole:
-      return fixed(value, 0);
-    case Unit::seconds:
-      return duration(value);
-    case Unit::bytes:
-      return bytes(value);
-    case Unit::flop_rate:
-      return flops_rate(value);
-    case Unit::gigabyte_rate:
-      return fixed(value / 1e9, 2);
-    case Unit::share:
-      return percent(value);
-    case Unit::relative_error:
-      return change(1 + value);
-    case Unit::loss:
-      return fixed(value, 4);
-    case Unit::joules:
-      return grouped(value * 1e3) + " mJ";
-  }
-  return "";
-}
+std::string_view to_string(Unit unit) { return kUnits.at(static_cast<size_t>(unit)).name; }
+std::string text_of(Unit unit, double value) { return kUnits.at(static_cast<size_t>(unit)).text(value); }
 
 std::optional<double> number_of(const Quantity& q, const Analysis& a, const Row& row) {
   if (q.value) return q.value(a, row);

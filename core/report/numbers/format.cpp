@@ -56,14 +56,9 @@ std::string ratio_text(const Ratio& ratio) {
 }
 
 std::string ratio_cell(const Ratio& ratio) {
-  switch (verdict_of(ratio).outcome) {
-    case Outcome::alike:
-      return "no difference " + range_text(ratio);
-    case Outcome::undecided:
-      return "undecided " + range_text(ratio);
-    default:
-      return ratio_text(ratio);
-  }
+  const Outcome outcome = verdict_of(ratio).outcome;
+  if (outcome != Outcome::alike && outcome != Outcome::undecided) return ratio_text(ratio);
+  return std::string(to_string(outcome)) + " " + range_text(ratio);
 }
 
 std::string name_in_text(const std::string& name) {

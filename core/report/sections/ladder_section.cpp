@@ -26,20 +26,11 @@ std::string speed_cell(const Comparison& c, int64_t expected) {
 std::string total_cell(const Comparison& c) {
   if (!c.speed) return std::string(kUnknown);
   const std::string mark = c.differs.empty() ? "" : " †";
-  switch (verdict_of(*c.speed).outcome) {
-    case Outcome::faster:
-    case Outcome::slower:
-      return ratio_only(c.speed->value) + mark;
-    case Outcome::alike:
-      return "no difference" + mark;
-    case Outcome::undecided:
-      return "undecided" + mark;
-    case Outcome::too_few:
-      return ratio_only(c.speed->value) + " (no claim)" + mark;
-    case Outcome::same_run:
-      break;
-  }
-  return std::string(to_string(Outcome::same_run));
+  const Outcome outcome = verdict_of(*c.speed).outcome;
+  const std::string word(to_string(outcome));
+  if (outcome == Outcome::same_run) return word;
+  if (outcome == Outcome::alike || outcome == Outcome::undecided) return word + mark;
+  return ratio_only(c.speed->value) + (outcome == Outcome::too_few ? " (no claim)" : "") + mark;
 }
 
 /// Without the number of steps, which the findings state.

@@ -30,21 +30,13 @@ bool differs_from_reference(const Row* row) {
 }  // namespace
 
 std::string loss_check(const Row& row) {
-  switch (row.status) {
-    case Status::ok:
-      if (row.previous.worse) return "✗ trains worse";
-      if (row.overfit) return "✓";
-      if (row.variant == 0) return std::string(kUnknown);
-      return row.checked ? "✓" : "not checked";
-    case Status::broken:
-      return "✗ broken";
-    case Status::oom:
-      return "✗ out of memory";
-    case Status::skipped:
-      return "skipped";
-    default:
-      return "✗ " + std::string(to_string(row.status));
-  }
+  if (row.status == Status::skipped) return "skipped";
+  if (row.status == Status::oom) return "✗ out of memory";
+  if (!row.ok()) return "✗ " + std::string(to_string(row.status));
+  if (row.previous.worse) return "✗ trains worse";
+  if (row.overfit) return "✓";
+  if (row.variant == 0) return std::string(kUnknown);
+  return row.checked ? "✓" : "not checked";
 }
 
 std::string loss_cell(const Row& row) {
