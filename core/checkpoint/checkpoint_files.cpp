@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <span>
+#include <sstream>
 
 #include "base/files.h"
 #include "base/suggest.h"
@@ -119,6 +120,26 @@ std::string cure_of_no_weights(const fs::path& folder) {
   }
   return "save the model as safetensors";
 }
+
+/// Names of wrapper modules: of torch.compile, FSDP, activation checkpointing, DDP, DeepSpeed, and of the
+/// base of an adapter.
+constexpr std::string_view kWrappers[] = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module",
+                                          "module",    "_forward_module",      "base_layer"};
+
+/// Name parts in MixtralForCausalLM and here.
+constexpr std::pair<std::string_view, std::string_view> kOfMixtral[] = {
+    {"block_sparse_moe", "mlp"}, {"w1", "gate_proj"}, {"w2", "down_proj"}, {"w3", "up_proj"}};
+
+std::vector<std::string> split(std::string_view name) {
+  std::vector<std::string> parts;
+  std::istringstream text{std::string(name)};
+  for (std::string part; std::getline(text, part, '.');) parts.push_back(part);
+  return parts;
+}
+
+bool starts_with(const std::vector<std::string>& parts, const std::vector<std::string>& beginning) {
+  return parts.size() > beginning.size() && std::equal(beginning.begin(), beginning.end(), parts.begin());
+}
 }  // namespace
 
 CheckpointFiles::CheckpointFiles(const fs::path& folder) : folder_(folder) {
@@ -170,11 +191,14 @@ void CheckpointFiles::add(const SafetensorsView& file) {
     const Stored stored{&file, &file.entry(name)};
     const auto [it, is_new] = stored_.try_emplace(parameter_name(name), stored);
     if (!is_new && !same_value(it->second, stored))
-      throw Error(
-          ErrorCode::invalid_file,
+      refuse(
           place_of(it->second) + " and " + place_of(stored) + " have different values for the same parameter",
-          "remove the file or the tensor that is out of date", folder_.string());
+          "remove the file or the tensor that is out of date");
   }
+}
+
+void CheckpointFiles::refuse(const std::string& what, const std::string& cure) const {
+  throw Error(ErrorCode::invalid_file, what, cure, folder_.string());
 }
 
 const CheckpointFiles::Stored* CheckpointFiles::find(std::string_view parameter) const {
@@ -187,17 +211,13 @@ void CheckpointFiles::check_head(bool tied) const {
   const auto head = stored_.find(kHead), embedding = stored_.find(kEmbedding);
   const bool both = head != stored_.end() && embedding != stored_.end();
   if (tied && both && !same_value(head->second, embedding->second))
-    throw Error(
-        ErrorCode::invalid_file,
+    refuse(
         "config.json ties the head to the embedding (tie_word_embeddings), but " + place_of(head->second) +
             " has a different value. Versions of transformers differ in the value that they use",
-        "to train both, set \"tie_word_embeddings\": false in config.json; to tie them, remove the tensor",
-        folder_.string());
+        "to train both, set \"tie_word_embeddings\": false in config.json; to tie them, remove the tensor");
   if (!tied && !both)
-    throw Error(ErrorCode::invalid_file,
-                std::string("the checkpoint has no '") + (head == stored_.end() ? kHead : kEmbedding) + "'",
-                "if the head is tied to the embedding, set \"tie_word_embeddings\": true in config.json",
-                folder_.string());
+    refuse(std::string("the checkpoint has no '") + (head == stored_.end() ? kHead : kEmbedding) + "'",
+           "if the head is tied to the embedding, set \"tie_word_embeddings\": true in config.json");
 }
 
 void CheckpointFiles::check_complete(const std::vector<NamedShape>& model) const {
@@ -210,15 +230,13 @@ void CheckpointFiles::check_complete(const std::vector<NamedShape>& model) const
       std::vector<std::string> names;  // names that exist in the file can't be misspellings
       for (const auto& [known, entry] : stored_)
         if (std::ranges::find(model, known, &NamedShape::name) == model.end()) names.push_back(known);
-      throw Error(ErrorCode::invalid_file, "the checkpoint has no '" + name + "'",
-                  nearest_or(name, names, "check that the weights belong to this config.json"),
-                  folder_.string());
+      refuse("the checkpoint has no '" + name + "'",
+             nearest_or(name, names, "check that the weights belong to this config.json"));
     }
     if (stored->entry->shape != shape)
-      throw Error(ErrorCode::invalid_file,
-                  "'" + name + "' has shape " + Json(stored->entry->shape).dump() +
-                      " in the checkpoint, but " + Json(shape).dump() + " by config.json",
-                  "check that the weights belong to this config.json", folder_.string());
+      refuse("'" + name + "' has shape " + Json(stored->entry->shape).dump() + " in the checkpoint, but " +
+                 Json(shape).dump() + " by config.json",
+             "check that the weights belong to this config.json");
     if (const std::string& type = stored->entry->dtype;
         std::ranges::find(kReadTypes, type) == std::end(kReadTypes))
       throw Error(ErrorCode::unsupported, "'" + name + "' is stored as " + type + ", which is not supported",
@@ -242,11 +260,39 @@ std::vector<std::string> CheckpointFiles::strangers(const std::vector<std::strin
 void CheckpointFiles::refuse_stranger(const std::string& name,
                                       const std::vector<std::string>& parameters) const {
   const bool adapter = name.find(".lora_") != std::string::npos;
-  throw Error(
-      ErrorCode::invalid_file,
-      "the checkpoint has '" + name + "', which the model of its config.json does not",
-      adapter ? "merge the adapter into the model first: PEFT's merge_and_unload()"
-              : nearest_or(name, parameters, "if the model does not need it, remove it from the checkpoint"),
-      folder_.string());
+  refuse("the checkpoint has '" + name + "', which the model of its config.json does not",
+         adapter
+             ? "merge the adapter into the model first: PEFT's merge_and_unload()"
+             : nearest_or(name, parameters, "if the model does not need it, remove it from the checkpoint"));
+}
+
+std::string parameter_name(std::string_view stored) {
+  std::vector<std::string> parts = split(stored);
+  std::erase_if(parts, [](const auto& part) { return std::ranges::count(kWrappers, part) != 0; });
+  if (starts_with(parts, {"base_model", "model"})) parts.erase(parts.begin(), parts.begin() + 2);
+  // A user's class that stores the model as self.model.
+  if (starts_with(parts, {"model", "model"}) || starts_with(parts, {"model", "lm_head"}))
+    parts.erase(parts.begin());
+  for (const char* of_model : {"layers", "embed_tokens", "norm"})
+    if (starts_with(parts, {of_model})) parts.insert(parts.begin(), "model");
+  if (std::ranges::count(parts, kOfMixtral[0].first) != 0)
+    for (auto& part : parts)
+      for (const auto& [theirs, ours] : kOfMixtral)
+        if (part == theirs) part = ours;
+  // PEFT adds the name of the adapter: "lora_A.default.weight".
+  for (size_t i = 0; i + 1 < parts.size(); ++i)
+    if (parts[i].starts_with("lora_") && parts[i + 1] == "default")
+      parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+  return join(parts, ".");
+}
+
+std::string stored_name(std::string_view parameter, ParameterNames names) {
+  std::vector<std::string> parts = split(parameter);
+  const bool of_experts = std::ranges::count(parts, "experts") != 0 || std::ranges::count(parts, "gate") != 0;
+  if (names == ParameterNames::mixtral && of_experts)
+    for (auto& part : parts)
+      for (const auto& [theirs, ours] : kOfMixtral)
+        if (part == ours) part = theirs;
+  return join(parts, ".");
 }
 }  // namespace optrush

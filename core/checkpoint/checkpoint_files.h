@@ -6,10 +6,17 @@
 #include <vector>
 
 #include "checkpoint/architectures.h"
-#include "checkpoint/llama_parameters.h"
 #include "io/safetensors_header.h"
 
 namespace optrush {
+struct NamedShape {
+  std::string name;
+  std::vector<int64_t> shape;
+};
+/// Names and shapes of a decoder's parameters, the same as core/model/llama.cpp declares, but without
+/// LibTorch, so that scripts can check a checkpoint.
+std::vector<NamedShape> llama_parameters(const LlamaSpec&);
+
 /// The weights of a Hugging Face folder by parameter name, independent of the wrapper that they were saved
 /// from: model.safetensors, or model.safetensors.index.json and the files that it names. A tensor that is
 /// stored twice must have equal values.
@@ -39,6 +46,7 @@ class CheckpointFiles {
   void open_indexed(const std::filesystem::path& index);
   void add(const SafetensorsView& file);
   void check_head(bool tied) const;
+  [[noreturn]] void refuse(const std::string& what, const std::string& cure) const;
   const Stored* at(const std::string& parameter) const;
 
   std::filesystem::path folder_;

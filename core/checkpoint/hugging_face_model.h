@@ -3,9 +3,17 @@
 #include <string>
 
 #include "checkpoint/architectures.h"
-#include "checkpoint/rotary_config.h"
 
 namespace optrush {
+/// The rotary settings of a config.json.
+struct RotaryConfig {
+  double theta = 10000;
+  RopeScaling scaling;
+  double window_theta = 0;  ///< base of layers with a window, which have no scaling; 0: as all layers
+  int64_t longest = 0;      ///< longest sequence for which the frequencies hold; 0: any
+  Json written;             ///< "rope_scaling" in the form that transformers 4 and 5 both read; null: none
+};
+
 /// The model that a Hugging Face folder's config.json describes.
 struct HuggingFaceModel {
   std::string architecture;  ///< "LlamaForCausalLM"
@@ -20,4 +28,6 @@ struct HuggingFaceModel {
 /// names an unsupported field.
 HuggingFaceModel read_hugging_face_config(const ConfigFields&);
 HuggingFaceModel read_hugging_face_model(const std::filesystem::path& folder);
+/// "rope_scaling" for this scaling; null: none.
+Json written_rope_scaling(const RopeScaling&);
 }  // namespace optrush

@@ -1,6 +1,6 @@
-#include "checkpoint/llama_parameters.h"
-
 #include <utility>
+
+#include "checkpoint/checkpoint_files.h"
 
 namespace optrush {
 namespace {

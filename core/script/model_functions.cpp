@@ -2,8 +2,8 @@
 #include <cctype>
 
 #include "checkpoint/check_checkpoint.h"
+#include "checkpoint/checkpoint_files.h"
 #include "checkpoint/hugging_face_model.h"
-#include "checkpoint/llama_parameters.h"
 #include "script/functions.h"
 #include "script/presets.h"
 #include "spec/spec_json.h"
