@@ -5,7 +5,7 @@
 #include <string>
 
 #include "data/documents.h"
-#include "data/windows.h"
+#include "data/token_source.h"
 #include "model/model.h"
 #include "optrush/batch.h"
 

@@ -21,10 +21,13 @@ const char* const kPairs =
 const char* const kForms =
     R"(write lines of {"prompt": "...", "completion": "..."}, {"text": "..."} or {"tokens": [...]} with "prompt_tokens": 2 or "trained": [[2, 5]])";
 
+[[noreturn]] void refuse_line(const std::string& what, const std::string& where, const char* cure = kForms) {
+  throw Error(ErrorCode::invalid_file, what, cure, where);
+}
+
 std::string text_field(const Json& line, const char* name, const std::string& where) {
   if (!line.contains(name)) return "";
-  if (!line[name].is_string())
-    throw Error(ErrorCode::invalid_file, "'" + std::string(name) + "' must be a string", kForms, where);
+  if (!line[name].is_string()) refuse_line("'" + std::string(name) + "' must be a string", where);
   return line[name].get<std::string>();
 }
 
@@ -55,15 +58,12 @@ std::vector<TokenSpan> trained_of(const Json& line, size_t tokens, const std::st
   if (!line.contains("trained")) {
     const Json& given = has_prompt ? line["prompt_tokens"] : Json(0U);
     if (!is_up_to(given, tokens))
-      throw Error(ErrorCode::invalid_file,
-                  "'prompt_tokens' must be the number of prompt tokens of the document: 0 to " +
+      refuse_line("'prompt_tokens' must be the number of prompt tokens of the document: 0 to " +
                       std::to_string(tokens),
-                  kForms, where);
+                  where);
     return {{given.get<int64_t>(), INT64_MAX}};
   }
-  if (has_prompt)
-    throw Error(ErrorCode::invalid_file, "a document must have either 'prompt_tokens' or 'trained', not both",
-                kForms, where);
+  if (has_prompt) refuse_line("a document must have either 'prompt_tokens' or 'trained', not both", where);
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorCode::invalid_file, "'trained' " + what,
                 "give ordered ranges [begin, end) that do not overlap: [[2, 5]] is the tokens 2, 3 and 4",
@@ -176,9 +176,7 @@ void Documents::add(uint32_t token) {
 void Documents::end_document(const std::vector<TokenSpan>& trained, const std::string& where) {
   const auto end = static_cast<int64_t>(tokens_.size());
   if (end - begins_.back() < 2)
-    throw Error(ErrorCode::invalid_file,
-                "a document must have at least two tokens: the model reads one and predicts the next", kForms,
-                where);
+    refuse_line("a document must have at least two tokens: the model reads one and predicts the next", where);
   begins_.push_back(end);
   for (const TokenSpan& span : trained)
     if (span.end > 1) trained_.push_back({std::max<int64_t>(span.begin, 1), span.end});
@@ -213,16 +211,14 @@ void Documents::read_lines(const fs::path& path) {
 
 void Documents::read_line(const std::string& text, const std::string& where) {
   const Json line = json_of(text, where);
-  if (!line.is_object())
-    throw Error(ErrorCode::invalid_file, "a document must be a JSON object", kForms, where);
+  if (!line.is_object()) refuse_line("a document must be a JSON object", where);
   if (is_chat(line))
     throw Error(ErrorCode::invalid_file, "conversations need the tokenizer and the chat template of a model",
                 "convert the file first: optrush tokenize FILE OUT --model FOLDER", where);
   if (form_ == Form::pairs) return read_pair(line, where);
   if (line.contains("tokens")) {
     const Json& tokens = line["tokens"];
-    if (!tokens.is_array())
-      throw Error(ErrorCode::invalid_file, "'tokens' must be a list of token ids", kForms, where);
+    if (!tokens.is_array()) refuse_line("'tokens' must be a list of token ids", where);
     for (const Json& token : tokens) {
       const uint32_t number = token_of(token, "tokens", kForms, where);
       add(number);
@@ -232,9 +228,7 @@ void Documents::read_line(const std::string& text, const std::string& where) {
     return;
   }
   const std::string completion = text_field(line, line.contains("text") ? "text" : "completion", where);
-  if (completion.empty())
-    throw Error(ErrorCode::invalid_file, "the document has no token to train on" + fields_of(line), kForms,
-                where);
+  if (completion.empty()) refuse_line("the document has no token to train on" + fields_of(line), where);
   refuse_text(where);
   add_text(text_field(line, "prompt", where), completion);
 }
@@ -252,13 +246,11 @@ void Documents::read_pair(const Json& line, const std::string& where) {
     } else if (given.is_array()) {
       for (const Json& token : given) tokens.push_back(token_of(token, name, kPairs, where));
     } else {
-      throw Error(
-          ErrorCode::invalid_file,
+      refuse_line(
           "'" + std::string(name) + "' is " + (given.is_null() ? "missing" : "neither text nor token ids"),
-          kPairs, where);
+          where, kPairs);
     }
-    if (tokens.empty())
-      throw Error(ErrorCode::invalid_file, "'" + std::string(name) + "' is empty", kPairs, where);
+    if (tokens.empty()) refuse_line("'" + std::string(name) + "' is empty", where, kPairs);
     return tokens;
   };
   const auto prompt = part("prompt");

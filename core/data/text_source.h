@@ -4,7 +4,6 @@
 
 #include "base/listed_files.h"
 #include "data/token_source.h"
-#include "data/windows.h"
 
 namespace optrush {
 /// The text of a UTF-8 file, or of all files of a folder in order of their paths with a 0 byte between two.

@@ -13,7 +13,6 @@
 #include "base/files.h"
 #include "base/temporary_folder.h"
 #include "data/text_source.h"
-#include "data/token_file.h"
 #include "data/token_source.h"
 
 namespace optrush {
