@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "optrush/tensor.h"
 
@@ -14,9 +15,17 @@ namespace optrush {
 class PlannedMail {
  public:
   /// Ranks are numbered within the group.
-  void put(const std::string& group, int64_t from, int64_t to, const Tensor& values);
+  void put(const std::string& group, int64_t from, int64_t to, const Tensor& values) {
+    sent_[{group, from, to}].push_back(values.clone());
+  }
   /// Takes the next message of `from` to `to`; none if there is no other.
-  std::optional<Tensor> take(const std::string& group, int64_t from, int64_t to);
+  std::optional<Tensor> take(const std::string& group, int64_t from, int64_t to) {
+    auto& waiting = sent_[{group, from, to}];
+    if (waiting.empty()) return std::nullopt;
+    Tensor next = std::move(waiting.front());
+    waiting.pop_front();
+    return next;
+  }
 
  private:
   std::map<std::tuple<std::string, int64_t, int64_t>, std::deque<Tensor>> sent_;

@@ -1,10 +1,13 @@
 #include "optrush/gpu_kernel.h"
 
+#include <dlfcn.h>
+
+#include <cstddef>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "gpu/architecture.h"
-#include "gpu/driver.h"
 #include "gpu/kernel_cache.h"
 #include "gpu/nvrtc.h"
 #include "optrush/error.h"
@@ -15,6 +18,60 @@
 
 namespace optrush {
 namespace {
+/// The functions of CUDA's driver API that load and launch code. The library libcuda.so.1 is opened at run
+/// time.
+struct CudaDriver {
+  using Result = int;
+  Result (*error_string)(Result, const char**) = nullptr;
+  Result (*current_context)(void**) = nullptr;
+  Result (*load)(void** module, const void* image) = nullptr;
+  Result (*function)(void** function, void* module, const char* name) = nullptr;
+  Result (*set_attribute)(void* function, int attribute, int value) = nullptr;
+  Result (*occupancy)(int* blocks, void* function, int threads, size_t shared) = nullptr;
+  Result (*launch)(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                   unsigned shared, void* stream, void** arguments, void** extra) = nullptr;
+  /// Returns offset and size of an argument; null before CUDA 12.4.
+  Result (*argument)(void* function, size_t index, size_t* offset, size_t* size) = nullptr;
+
+  /// The driver of this process. Throws an Error if there is none.
+  static const CudaDriver& open();
+  void check(Result, const std::string& what) const;
+};
+
+CudaDriver open_driver() {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    throw Error(ErrorCode::missing_requirement, "no NVIDIA driver: libcuda.so.1 was not found",
+                "GPU kernels need a machine with an NVIDIA GPU");
+  CudaDriver d;
+  const auto find = [&]<class F>(F*& function, const char* symbol) {
+    function = reinterpret_cast<F*>(dlsym(library, symbol));
+    return function != nullptr;
+  };
+  find(d.argument, "cuFuncGetParamInfo");
+  if (!find(d.error_string, "cuGetErrorString") || !find(d.current_context, "cuCtxGetCurrent") ||
+      !find(d.load, "cuModuleLoadData") || !find(d.function, "cuModuleGetFunction") ||
+      !find(d.set_attribute, "cuFuncSetAttribute") ||
+      !find(d.occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor") || !find(d.launch, "cuLaunchKernel"))
+    throw Error(ErrorCode::missing_requirement,
+                "libcuda.so.1 lacks functions that every driver since CUDA 9 has",
+                "reinstall the NVIDIA driver");
+  return d;
+}
+
+const CudaDriver& CudaDriver::open() {
+  static const CudaDriver driver = open_driver();
+  return driver;
+}
+
+void CudaDriver::check(Result result, const std::string& what) const {
+  if (result == 0) return;
+  const char* text = nullptr;
+  error_string(result, &text);
+  throw Error(ErrorCode::internal,
+              what + ": " + (text != nullptr ? text : "CUDA error " + std::to_string(result)));
+}
+
 /// The value of CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, and the size that needs no attribute.
 constexpr int kMaxDynamicShared = 8;
 constexpr int64_t kSharedWithoutAsking = 48 << 10;

@@ -1,4 +1,4 @@
-#include "model/collective_alone.h"
+#include "model/kinds.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>

@@ -2,6 +2,8 @@
 #include "model/declare.h"
 
 namespace optrush {
+class Recipe;
+
 struct MixtureShape {
   MlpShape expert;
   Initializer router;
@@ -15,4 +17,8 @@ struct MixtureShape {
 /// result is a unit of role "mixture" that has this unit, the MLP "shared_expert" and its gate. If a rank
 /// keeps only some experts, `Ops::experts` moves the rows.
 std::unique_ptr<Unit> declare_mixture(Params&, const std::string& path, int64_t layer, const MixtureShape&);
+
+/// Counts on the device how many rows each expert gets during training, and reports how far the routers are
+/// from an equal distribution.
+void count_rows_of_experts(Recipe&);
 }  // namespace optrush

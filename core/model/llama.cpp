@@ -1,7 +1,7 @@
 // Llama (arXiv:2302.13971) with grouped-query attention (arXiv:2305.13245), and the decoders that LlamaSpec
 // describes as variants of it. Variants are chosen when a unit is built. Shapes: B batch, S sequence, D model
 // width, H query heads, G key/value heads, K head width, F feed-forward width, V vocabulary.
-#include "model/llama.h"
+#include "model/kinds.h"
 
 #include <ATen/Functions.h>
 
@@ -13,7 +13,6 @@
 #include "model/experts.h"
 #include "model/operators.h"
 #include "model/rotary.h"
-#include "model/router_statistics.h"
 #include "optrush/recipe.h"
 #include "params/init.h"
 

@@ -2,10 +2,8 @@
 
 #include "base/suggest.h"
 #include "checkpoint/hugging_face_model.h"
-#include "model/collective_alone.h"
 #include "model/hugging_face.h"
-#include "model/llama.h"
-#include "model/operator_alone.h"
+#include "model/kinds.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"
 

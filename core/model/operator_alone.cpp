@@ -3,7 +3,7 @@
 // the mean square of the outputs times a trained gain: one more pass forward and one more backward. head_loss
 // is its own loss. Every step has the same inputs. MLPs are layers of a network: each has a residual, without
 // which the signal would vanish within a few layers, and its matrices learn from other inputs in each step.
-#include "model/operator_alone.h"
+#include "model/kinds.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>

@@ -8,7 +8,7 @@
 #include "checkpoint/check_checkpoint.h"
 #include "hugging_face_fixture.h"
 #include "model/hugging_face.h"
-#include "model/llama.h"
+#include "model/kinds.h"
 
 namespace optrush {
 namespace {

@@ -1,9 +1,19 @@
 #pragma once
 #include "model/model.h"
-#include "optrush/recipe.h"
 #include "spec/collective_spec.h"
+#include "spec/operator_spec.h"
 
+// The kinds of models.
 namespace optrush {
+class Recipe;
+
+Model declare_llama(const LlamaSpec&, Params&, at::ScalarType dtype);
+/// Demands the features of attention that this decoder needs for sequences of `seq_len`, and counts the rows
+/// of its routers.
+void edit_for_llama(const LlamaSpec&, int64_t seq_len, Recipe&);
+
+Model declare_operator(const OperatorSpec&, Params&, at::ScalarType dtype);
+
 /// Declares a model with one trained number, so that the run is a training. The calls are edits of the
 /// recipe.
 Model declare_collective(const CollectiveSpec&, Params&, at::ScalarType dtype);
