@@ -5,7 +5,7 @@
 
 #include "distributed/rendezvous.h"
 #include "machine/environment.h"
-#include "train/counters.h"
+#include "train/measurement.h"
 
 namespace optrush {
 namespace {

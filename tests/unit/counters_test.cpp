@@ -7,7 +7,7 @@
 
 #include "support/error_of.h"
 #include "support/training.h"
-#include "train/counters.h"
+#include "train/measurement.h"
 
 namespace optrush::testing {
 namespace {
