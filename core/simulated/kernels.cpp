@@ -16,7 +16,6 @@
 
 #include "optrush/error.h"
 #include "optrush/tensor.h"
-#include "simulated/shapes.h"
 #include "simulated/state.h"
 
 namespace optrush::simulated {

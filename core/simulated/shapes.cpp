@@ -1,7 +1,5 @@
 // Shape rules for operators that LibTorch has only in Python or not at all. Temporary memory of such kernels
 // is also allocated here, so that it counts for the peak.
-#include "simulated/shapes.h"
-
 #include <ATen/ExpandUtils.h>
 #include <ATen/Functions.h>
 #include <ATen/WrapDimUtils.h>
@@ -13,7 +11,7 @@
 
 #include "measure/operator_costs.h"
 #include "optrush/tensor.h"
-#include "simulated/device.h"
+#include "simulated/state.h"
 
 namespace optrush::simulated {
 namespace {

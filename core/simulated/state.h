@@ -1,4 +1,6 @@
 #pragma once
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/Stream.h>
 
@@ -20,6 +22,10 @@ struct State {
   std::atomic<int64_t> operators{0}, copies{0}, waits{0};
   static State& instance();
 };
+
+/// Replaces the arguments of an operator by outputs of the right sizes and types, if LibTorch has no shape
+/// rule for it in C++. Returns false for other operators.
+bool run_shape_rule(const c10::OperatorHandle&, torch::jit::Stack&);
 
 c10::Allocator& allocator();
 /// The stream of the calling thread.
