@@ -18,7 +18,6 @@
 #include "launch/execution.h"
 #include "launch/folder.h"
 #include "launch/fork_server.h"
-#include "launch/interleaving/peak_log.h"
 #include "launch/machine/context.h"
 #include "launch/machine/noise_log.h"
 #include "launch/schedule/next_round.h"

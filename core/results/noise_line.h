@@ -15,7 +15,7 @@ inline constexpr std::pair<const char*, const char*> kMachineSettings[] = {
 struct NoiseLine {
   int64_t round = 0;                     ///< number of rounds before the probe
   double low = 0, median = 0, high = 0;  ///< nanoseconds of a piece of work: 10th, 50th and 90th percentile
-  Json before = Json::object(), after = Json::object();  ///< counters (launch/machine/machine_counters.h)
+  Json before = Json::object(), after = Json::object();  ///< counters (launch/machine/noise_log.h)
 
   double spread() const { return (high - low) / median; }
 };

@@ -4,8 +4,7 @@
 
 #include "base/files.h"
 #include "base/temporary_folder.h"
-#include "launch/interleaving/peak_log.h"
-#include "launch/machine/machine_counters.h"
+#include "launch/machine/context.h"
 #include "launch/machine/noise_log.h"
 #include "report/analysis/analysis.h"
 #include "report/sections/document.h"

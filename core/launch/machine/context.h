@@ -1,10 +1,14 @@
 #pragma once
+#include <chrono>
+#include <filesystem>
 #include <optional>
 #include <string>
 
 #include "experiment/experiment.h"
 #include "launch/fork_server.h"
+#include "launch/journal.h"
 #include "optrush/json.h"
+#include "optrush/spec.h"
 #include "process/signals.h"
 #include "results/context.h"
 
@@ -21,4 +25,31 @@ Json ask_doctor(RunSpec, ForkServer& workers, bool quick, Interrupts&);
 std::string difference_of_machines(const Context& there, const Context& here);
 /// The warning for a report with runs of both builds; empty if the builds are equal.
 std::string difference_of_builds(const Context& there, const Context& here);
+
+/// Measures the machine's peaks of matrix products again between rounds, because a machine that was busy at
+/// the start would have low peaks for the whole experiment. context.json has the best value of each dtype,
+/// peaks.jsonl every measurement.
+class PeakLog {
+ public:
+  /// `folder`: of the report. Its context.json must exist before the first look().
+  PeakLog(std::filesystem::path folder, ForkServer& workers, const RunSpec& base, Journal&, Interrupts&);
+
+  /// Measures after `rounds` rounds, while no run is alive, if the measurement takes a small share of the
+  /// time since the last one.
+  void look(int64_t rounds);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::filesystem::path folder_;
+  ForkServer& workers_;
+  const RunSpec& base_;
+  Journal& journal_;
+  Interrupts& interrupts_;
+  Clock::time_point last_ = Clock::now();
+  double takes_s_;  ///< duration of a measurement
+};
+
+/// `context` with the maximum of its peaks and the other measured peaks.
+Json with_best_peaks(Json context, const Json& other);
 }  // namespace optrush

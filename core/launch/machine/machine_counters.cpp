@@ -1,19 +1,14 @@
-#include "launch/machine/machine_counters.h"
-
 #include <algorithm>
 #include <chrono>
 #include <sstream>
 
+#include "launch/machine/noise_log.h"
 #include "machine/kernel_files.h"
+#include "spec/record.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
-
 /// The number after `key` in lines of the form "key value".
 Json value_of(const std::string& text, const std::string& key) {
   std::istringstream words(text);
@@ -52,7 +47,7 @@ void add_pressure(const fs::path& root, Json& counters) {
   const std::string text = kernel_text(root / "proc/pressure/cpu");
   const size_t at = text.find("total=");
   counters["cpu_waiting_us"] =
-      at == std::string::npos ? Json() : or_null(first_number<int64_t>(text.substr(at + 6)));
+      at == std::string::npos ? Json() : record::written(first_number<int64_t>(text.substr(at + 6)), false);
 }
 
 void add_cores(const fs::path& root, Json& counters) {
@@ -69,8 +64,8 @@ void add_cores(const fs::path& root, Json& counters) {
   }
   const std::string governor = kernel_text(cpus / "cpu0/cpufreq/scaling_governor");
   counters["governor"] = governor.empty() ? Json() : Json(governor);
-  counters["mhz"] = or_null(mhz);
-  counters["throttled"] = or_null(throttled);
+  counters["mhz"] = record::written(mhz, false);
+  counters["throttled"] = record::written(throttled, false);
 }
 
 void add_huge_pages(const fs::path& root, Json& counters) {
@@ -79,7 +74,7 @@ void add_huge_pages(const fs::path& root, Json& counters) {
 }
 
 void add_quota(const fs::path& root, Json& counters) {
-  counters["quota_cpus"] = or_null(cpu_quota(root));
+  counters["quota_cpus"] = record::written(cpu_quota(root), false);
   counters["quota_throttled_us"] = value_of(control_group(root, "cpu.stat"), "throttled_usec");
 }
 }  // namespace

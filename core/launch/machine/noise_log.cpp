@@ -8,7 +8,6 @@
 
 #include "base/files.h"
 #include "base/seconds_since.h"
-#include "launch/machine/machine_counters.h"
 #include "machine/cores.h"
 #include "results/noise_line.h"
 

@@ -41,116 +41,103 @@ std::optional<int64_t> integer(const std::string& text) {
 bool is_count(const std::optional<int64_t>& number) { return number && *number > 0 && *number <= kMostRanks; }
 
 /// Reads the environment variables of a launcher.
-class Reader {
- public:
-  Reader(const Lookup& lookup, std::string launcher) : lookup_(lookup) {
-    found_.launcher = std::move(launcher);
-  }
+struct Reader {
+  const Lookup& lookup;
+  Launched found;
 
   std::optional<int64_t> number(const std::string& name, int64_t least, int64_t most) const {
-    const auto text = lookup_(name);
+    const auto text = lookup(name);
     if (!text) return std::nullopt;
     const auto value = integer(*text);
     if (value && *value >= least && *value <= most) return value;
     throw Error(ErrorCode::invalid_value,
                 name + " is '" + *text + "', but must be an integer from " + std::to_string(least) + " to " +
                     std::to_string(most),
-                "it comes from " + found_.launcher + "; unset it if this process was started alone",
+                "it comes from " + found.launcher + "; unset it if this process was started alone",
                 "environment");
   }
   /// A variable that the launcher always sets.
   int64_t needed(const std::string& name, int64_t least, int64_t most) const {
     if (const auto value = number(name, least, most)) return *value;
-    throw Error(ErrorCode::wrong_ranks,
-                name + " is not set, but " + found_.launcher + " started this process",
-                "start all processes with " + found_.launcher + ", or set the variable", "environment");
+    throw Error(ErrorCode::wrong_ranks, name + " is not set, but " + found.launcher + " started this process",
+                "start all processes with " + found.launcher + ", or set the variable", "environment");
   }
-  std::optional<std::string> text(const std::string& name) const { return lookup_(name); }
+  void read_ranks(const std::string& rank, const std::string& size) {
+    found.size = needed(size, 1, kMostRanks);
+    found.rank = needed(rank, 0, found.size - 1);
+  }
+  void read_local_ranks(const std::string& rank, const std::string& size) {
+    found.local_size = needed(size, 1, found.size);
+    found.local_rank = needed(rank, 0, found.local_size - 1);
+  }
 
   /// Adds the address of rank 0. `address` comes from the launcher, if it sets one. `job` identifies the job
   /// among all jobs at the same time; "" if the launcher has no name for it.
   Launched at(std::optional<std::string> address, const std::string& job) {
-    if (const auto given = text("MASTER_ADDR")) address = given;
+    if (const auto given = lookup("MASTER_ADDR")) address = given;
     const auto port = number("MASTER_PORT", 1, kLastPort);
     // On a single machine, the loopback always works.
-    if (found_.local_size == found_.size) address = kLoopback;
+    if (found.local_size == found.size) address = kLoopback;
     if (!address)
       throw Error(ErrorCode::wrong_ranks,
-                  "MASTER_ADDR is not set, but " + found_.launcher + " started ranks on several machines",
+                  "MASTER_ADDR is not set, but " + found.launcher + " started ranks on several machines",
                   "set it to rank 0's machine: mpirun -x MASTER_ADDR=HOST ...", "environment");
-    found_.address = *address;
-    found_.job = job;
+    found.address = *address;
+    found.job = job;
     const auto own = number("OPTRUSH_CONTROL_PORT", 1, kLastPort);
-    if (!own && !job.empty()) found_.more_ports = ports_of(job);
+    if (!own && !job.empty()) found.more_ports = ports_of(job);
     if (!own && !port && !job.empty()) {
-      found_.port = found_.more_ports.front();
-      found_.more_ports.erase(found_.more_ports.begin());
+      found.port = found.more_ports.front();
+      found.more_ports.erase(found.more_ports.begin());
     } else {
-      found_.port = static_cast<uint16_t>(own.value_or(port.value_or(kUsualPort) + 1));
+      found.port = static_cast<uint16_t>(own.value_or(port.value_or(kUsualPort) + 1));
     }
-    return found_;
+    return found;
   }
-
-  Launched& found() { return found_; }
-
- private:
-  const Lookup& lookup_;
-  Launched found_;
 };
 
-/// Reads rank and size from a launcher's variables.
-void read_ranks(Reader& reader, const std::string& rank, const std::string& size) {
-  reader.found().size = reader.needed(size, 1, kMostRanks);
-  reader.found().rank = reader.needed(rank, 0, reader.found().size - 1);
-}
-
-void read_local_ranks(Reader& reader, const std::string& rank, const std::string& size) {
-  reader.found().local_size = reader.needed(size, 1, reader.found().size);
-  reader.found().local_rank = reader.needed(rank, 0, reader.found().local_size - 1);
-}
-
 Launched by_torchrun(const Lookup& lookup) {
-  Reader reader(lookup, "torchrun");
-  read_ranks(reader, "RANK", "WORLD_SIZE");
-  read_local_ranks(reader, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
+  Reader reader{lookup, {.launcher = "torchrun"}};
+  reader.read_ranks("RANK", "WORLD_SIZE");
+  reader.read_local_ranks("LOCAL_RANK", "LOCAL_WORLD_SIZE");
   // Several jobs of a machine may have one name, but not one port. A restart makes another job.
-  std::string job = reader.text("TORCHELASTIC_RUN_ID").value_or("");
+  std::string job = reader.lookup("TORCHELASTIC_RUN_ID").value_or("");
   for (const char* more : {"MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"})
-    if (const auto value = reader.text(more); value && !job.empty()) job += ":" + *value;
+    if (const auto value = reader.lookup(more); value && !job.empty()) job += ":" + *value;
   return reader.at(std::nullopt, job);
 }
 
 Launched by_mpirun(const Lookup& lookup) {
-  Reader reader(lookup, "mpirun");
-  read_ranks(reader, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
-  read_local_ranks(reader, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
-  return reader.at(std::nullopt, reader.text("PMIX_NAMESPACE").value_or(""));
+  Reader reader{lookup, {.launcher = "mpirun"}};
+  reader.read_ranks("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
+  reader.read_local_ranks("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
+  return reader.at(std::nullopt, reader.lookup("PMIX_NAMESPACE").value_or(""));
 }
 
 int64_t slurm_tasks_here(const Reader& reader, int64_t size) {
   const int64_t node = reader.number("SLURM_NODEID", 0, 1'000'000).value_or(0);
   for (const char* name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"})
-    if (const auto list = reader.text(name))
+    if (const auto list = reader.lookup(name))
       if (const auto tasks = tasks_of_node(*list, node); tasks && *tasks <= size) return *tasks;
   if (const auto tasks = reader.number("SLURM_NTASKS_PER_NODE", 1, size)) return *tasks;
   return size;
 }
 
 Launched by_srun(const Lookup& lookup) {
-  Reader reader(lookup, "srun");
-  const bool of_step = reader.text("SLURM_STEP_NUM_TASKS").has_value();
-  read_ranks(reader, "SLURM_PROCID", of_step ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS");
-  Launched& found = reader.found();
+  Reader reader{lookup, {.launcher = "srun"}};
+  const bool of_step = reader.lookup("SLURM_STEP_NUM_TASKS").has_value();
+  reader.read_ranks("SLURM_PROCID", of_step ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS");
+  Launched& found = reader.found;
   found.local_size = slurm_tasks_here(reader, found.size);
   found.local_rank = reader.needed("SLURM_LOCALID", 0, found.local_size - 1);
   const int64_t job = reader.number("SLURM_JOB_ID", 0, UINT32_MAX).value_or(0);
   const int64_t step = reader.number("SLURM_STEP_ID", 0, UINT32_MAX).value_or(0);
-  auto hosts = reader.text("SLURM_STEP_NODELIST");
-  if (!hosts) hosts = reader.text("SLURM_JOB_NODELIST");
+  auto hosts = reader.lookup("SLURM_STEP_NODELIST");
+  if (!hosts) hosts = reader.lookup("SLURM_JOB_NODELIST");
   std::string name = std::to_string(job) + "." + std::to_string(step);
   // A requeued job and a job of another cluster are other jobs.
   for (const char* more : {"SLURM_RESTART_COUNT", "SLURM_CLUSTER_NAME"})
-    if (const auto value = reader.text(more)) name += ":" + *value;
+    if (const auto value = reader.lookup(more)) name += ":" + *value;
   return reader.at(hosts ? std::optional(first_host(*hosts)) : std::nullopt, name);
 }
 

@@ -196,11 +196,10 @@ class Check {
     if (current && was_interrupt(*end, interrupts_)) return;
     if (current) {
       const BadEnd bad = describe_bad_end(*end, {});
-      const std::string last = log_tail(log);
-      finish(*current, {CaseStatus::failed,
-                        std::string(to_string(bad.status)) + ": " + bad.reason +
-                            (last.empty() ? "" : "\nlast lines of its log:\n" + last),
-                        code_of(bad), seconds_since(begun)});
+      finish(*current,
+             {CaseStatus::failed,
+              std::string(to_string(bad.status)) + ": " + bad.reason + last_lines("its log", log_tail(log)),
+              code_of(bad), seconds_since(begun)});
     }
     if (was_interrupt(*end, interrupts_)) return;
     if (pending_.size() == before)

@@ -114,10 +114,8 @@ std::optional<Planned> plan_variant(const Variant& variant, ForkServer& workers,
   } catch (const Error& e) {
     return failed_plan(failed(e, "while planning: " + e.message()));
   }
-  const std::string tail = log_tail(log);
   const BadEnd bad = describe_bad_end(end, limits);
-  return failed_plan({bad.status, "while planning: " + bad.reason +
-                                      (tail.empty() ? "" : "\nlast lines of its log:\n" + tail)});
+  return failed_plan({bad.status, "while planning: " + bad.reason + last_lines("its log", log_tail(log))});
 }
 
 std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::vector<Variant>& variants,
