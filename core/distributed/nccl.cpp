@@ -6,7 +6,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "measure/cuda_library.h"
+#include "measure/gpus.h"
 #include "optrush/error.h"
 
 namespace optrush {

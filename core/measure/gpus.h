@@ -9,6 +9,16 @@
 #include "measure/nvml.h"
 
 namespace optrush {
+struct CudaSupport {
+  bool available = false;
+  std::string reason;  ///< why CUDA is not available
+  explicit operator bool() const { return available; }
+};
+
+/// Opens libtorch_cuda.so if there are a driver and a GPU. Later calls return the same result. It must be
+/// called before any other use of CUDA, because LibTorch checks only once whether the library is loaded.
+const CudaSupport& load_cuda();
+
 /// The GPUs that this process can use, in CUDA's order. Without CUDA: the GPUs that NVML lists.
 std::vector<GpuInfo> visible_gpus(const Nvml*);
 /// PCI address of a CUDA device, by which NVML identifies it; "" if there is none.

@@ -13,7 +13,6 @@
 
 #include "base/number_text.h"
 #include "build_info.h"
-#include "measure/cuda_library.h"
 #include "measure/gpus.h"
 #include "measure/matmul_peak.h"
 #include "spec/spec_json.h"

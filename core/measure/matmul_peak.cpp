@@ -166,9 +166,4 @@ std::vector<std::pair<std::string, double>> measure_bandwidths(at::Device device
   } while (seconds_since(start) < seconds);
   return best;
 }
-
-double measure_bandwidth(at::Device device, int64_t working_set, double seconds) {
-  const auto rates = measure_bandwidths(device, working_set, seconds);
-  return std::max(rates[2].second, rates[3].second);
-}
 }  // namespace optrush

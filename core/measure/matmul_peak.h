@@ -25,6 +25,4 @@ std::vector<std::pair<std::string, double>> measure_matmul_peak(at::Device, doub
 /// written counts once. `working_set`: bytes of the three arrays together.
 std::vector<std::pair<std::string, double>> measure_bandwidths(at::Device, int64_t working_set,
                                                                double seconds);
-/// The faster of copy and triad. Measures all four.
-double measure_bandwidth(at::Device, int64_t working_set, double seconds);
 }  // namespace optrush

@@ -6,7 +6,6 @@
 #include "machine/environment.h"
 #include "machine/visible_gpu.h"
 #include "measure/cpu_info.h"
-#include "measure/cuda_library.h"
 #include "measure/gpus.h"
 #include "optrush/error.h"
 #ifdef OPTRUSH_HAS_CUDA

@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "distributed/planned_mail.h"
 #include "measure/cpu_info.h"
-#include "measure/cuda_library.h"
 #include "measure/gpus.h"
 #include "measure/step_costs.h"
 #include "optrush/host/resolve.h"

@@ -1,7 +1,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
-#include "measure/cuda_library.h"
+#include "measure/gpus.h"
 
 namespace optrush::testing {
 /// Skips without a CUDA device and names the reason.

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "measure/cuda_library.h"
+#include "measure/gpus.h"
 #include "measure/memory.h"
 #include "spec/spec_json.h"
 #include "support/folders.h"
