@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "checkpoint/class_fields.h"
 #include "spec/value.h"
 
 namespace optrush {

@@ -1,8 +1,11 @@
 #pragma once
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "optrush/json.h"
+#include "optrush/spec.h"
 
 namespace optrush {
 /// The fields of a config.json. Null counts as missing, as in Hugging Face's classes.
@@ -35,4 +38,41 @@ class ConfigFields {
   std::string where_;
   Json json_;
 };
+
+// Fields of config.json that several classes of transformers share. `read_...` sets fields of a LlamaSpec,
+// and `write_...` is the inverse. Unsupported values are Errors with the name of the field.
+int64_t layers_of(const ConfigFields&);
+
+/// Positions of a sliding window; 0: no window. `otherwise`: the value of a missing key. Null means no
+/// window.
+int64_t window_of(const ConfigFields&, int64_t otherwise);
+/// A window for all layers.
+void read_window(const ConfigFields&, int64_t otherwise, Json& fields);
+void write_window(const LlamaSpec&, Json& config);
+/// Sets the window and the layers without one: from "layer_types", or from `windowed` if that is missing.
+void read_windows(const ConfigFields&, int64_t window, const std::function<bool(int64_t layer)>& windowed,
+                  Json& fields);
+void write_layer_types(const LlamaSpec&, Json& config);
+
+/// "attention_bias" adds a bias to all four projections of attention.
+void read_attention_bias(const ConfigFields&, Json& fields);
+void write_attention_bias(const LlamaSpec&, Json& config);
+
+/// The scale of attention scores is query_pre_attn_scalar^(-1/2).
+void read_query_scalar(const ConfigFields&, Json& fields);
+void write_query_scalar(const LlamaSpec&, Json& config);
+/// A soft cap; 0: none. `otherwise`: the value of a missing key. Null means none.
+double soft_cap_of(const ConfigFields&, const char* key, double otherwise);
+/// Null if `cap` is 0.
+Json written_soft_cap(double cap);
+
+/// `per_token`, `normalized`: defaults of the class. transformers 5 and 4 name the number of experts of one
+/// class differently: "num_experts" or "num_local_experts".
+void read_experts(const ConfigFields&, int64_t per_token, bool normalized, Json& fields);
+/// Writes the number of experts under both names.
+void name_experts(int64_t experts, Json& config);
+void write_experts(const LlamaSpec&, Json& config);
+/// Experts with the names of Qwen's classes, which also have layers with an MLP.
+void read_experts_of_qwen(const ConfigFields&, int64_t per_token, int64_t width, Json& fields);
+void write_experts_of_qwen(const LlamaSpec&, Json& config);
 }  // namespace optrush

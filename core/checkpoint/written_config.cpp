@@ -12,7 +12,6 @@
 #include "base/suggest.h"
 #include "checkpoint/architectures.h"
 #include "checkpoint/check_checkpoint.h"
-#include "checkpoint/class_fields.h"
 #include "checkpoint/hugging_face_model.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"
