@@ -1,13 +1,15 @@
 #include "train/step_maker.h"
 
 #include <ATen/Functions.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "measure/saved_tensors.h"
 #include "measure/step_costs.h"
-#include "measure/step_trace.h"
 #include "optrush/error.h"
 #include "optrush/host/resolve.h"
 #include "optrush/scopes.h"
@@ -23,6 +25,49 @@ Tensor sent_to_host(const Tensor& number) {
   Tensor host = at::empty({}, number.options().device(at::kCPU).pinned_memory(true));
   return host.copy_(number.detach(), /*non_blocking=*/true);
 }
+
+namespace profiler = torch::autograd::profiler;
+using torch::profiler::impl::ActivityType;
+
+/// Profiles everything from construction to save() with LibTorch's profiler: operators of this thread and of
+/// autograd's threads, and their work on a GPU.
+class StepTrace {
+ public:
+  explicit StepTrace(at::Device device) {
+    std::set<ActivityType> activities = {ActivityType::CPU};
+    if (device.is_cuda()) activities.insert(ActivityType::CUDA);
+    const torch::profiler::impl::ProfilerConfig config(torch::profiler::impl::ProfilerState::KINETO,
+                                                       /*report_input_shapes=*/true);
+    profiler::prepareProfiler(config, activities);
+    profiler::enableProfiler(config, activities);
+  }
+  ~StepTrace() {
+    range_.reset();
+    if (running_) profiler::disableProfiler();
+  }
+  StepTrace(const StepTrace&) = delete;
+  StepTrace& operator=(const StepTrace&) = delete;
+
+  /// Marks the phase as a range in the trace; none: the step has ended.
+  void enter(std::optional<Bucket> bucket) {
+    range_.reset();
+    if (!bucket) return;
+    range_.emplace(at::RecordScope::USER_SCOPE);
+    if (range_->isActive()) range_->before(bucket == Bucket::whole ? "step" : name_of(*bucket));
+  }
+  /// Stops and writes a Chrome trace (JSON) for chrome://tracing or ui.perfetto.dev.
+  void save(const std::filesystem::path& file) {
+    running_ = false;
+    const auto result = profiler::disableProfiler();
+    const std::filesystem::path unfinished = file.string() + ".tmp";
+    result->save(unfinished.string());
+    std::filesystem::rename(unfinished, file);
+  }
+
+ private:
+  bool running_ = true;
+  std::optional<at::RecordFunction> range_;
+};
 }  // namespace
 
 StepMaker::StepMaker(Session& session, RunRecord& record)
