@@ -41,6 +41,21 @@ sanitized_build() {
   configure_options=(-DCMAKE_BUILD_TYPE=RelWithDebInfo "-DOPTRUSH_SANITIZE=$1" -DOPTRUSH_UNITY=ON)
 }
 
+# Tests make and remove many files, which costs less in memory than on a disk. Sets TMPDIR to a new folder there if there
+# is enough memory, and if programs can start from it.
+temporary_folder_in_memory() {
+  local free folder
+  [[ -z ${TMPDIR:-} ]] && free=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1) &&
+    ((free > 8000000 && $(awk '/MemAvailable/ { print $2 }' /proc/meminfo) > 16000000)) || return 0
+  folder=$(mktemp -d /dev/shm/optrush-tests-XXXXXX) || return 0
+  # shellcheck disable=SC2064
+  trap "rm -rf '$folder'" EXIT
+  printf '#!/bin/sh\n' >"$folder/program" && chmod +x "$folder/program"
+  "$folder/program" 2>/dev/null || return 0
+  rm "$folder/program"
+  export TMPDIR=$folder
+}
+
 # Does not return: exits with the exit code of ctest.
 test_command() {
   local start=$SECONDS status=0 arguments=() sanitizer=()
@@ -67,6 +82,7 @@ test_command() {
   set_up_tests
   unlock
   unset OPTRUSH_PYTHON OPTRUSH_TORCH
+  temporary_folder_in_memory
   # Each test uses two threads, so that tests that run at the same time do not compete for the cores. Some tests wait for
   # processes or time limits, so two tests per core run at the same time.
   env "${sanitizer[@]}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}" ctest --test-dir "$build" -j "$(build_jobs $(($(nproc) * 2)))" \
