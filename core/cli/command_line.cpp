@@ -1,4 +1,4 @@
-#include "cli/command_line.h"
+#include "cli/commands.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -10,7 +10,6 @@
 #include "base/printable.h"
 #include "base/suggest.h"
 #include "build_info.h"
-#include "cli/commands.h"
 #include "cli/interrupted.h"
 #include "machine/installation.h"
 #include "machine/torch_folder.h"

@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,13 @@ void add_worker_commands(CLI::App&, int& code);
 [[noreturn]] void become(std::vector<std::string> words, const std::string& cure);
 /// The script for an argument of `run`: "@quickstart" or a path. A UsageError names the nearest experiment.
 std::filesystem::path script_named(const std::string& argument, const Installation&);
+
+/// Adds a subcommand that stores the program's exit code in `code`.
+using AddCommand = void (*)(CLI::App&, int& code);
+
+/// The whole program with the additional commands of tools. Exit codes: 0 success, 1 a run or something else
+/// failed, 2 wrong usage, 128 + N ended by signal N.
+int run_command_line(int argc, char** argv, std::initializer_list<AddCommand> of_tools);
 
 inline constexpr int kOk = 0, kSomethingFailed = 1, kBadUsage = 2;
 /// The exit code for an exception: 128 and the signal of an Interrupted, wrong usage, or failure.

@@ -14,7 +14,6 @@
 #include "report/analysis/measured_row.h"
 #include "report/numbers/format.h"
 #include "report/sections/cost_section.h"
-#include "report/sections/spec_text.h"
 #include "report/writers/writers.h"
 #include "spec/spec_json.h"
 

@@ -1,5 +1,5 @@
 // optrush, the controller: runs experiments and writes reports. Training happens in optrush-worker.
-#include "cli/command_line.h"
+#include "cli/commands.h"
 #include "mesh_plan/command.h"
 
 int main(int argc, char** argv) {

@@ -27,7 +27,6 @@
 #include "optrush/error.h"
 #include "report/analysis/analysis.h"
 #include "report/analysis/checked_rows.h"
-#include "report/analysis/stand_in.h"
 #include "results/context.h"
 #include "results/sums.h"
 #include "spec/run_identity.h"

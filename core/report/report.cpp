@@ -7,7 +7,6 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "machine/stand_in.h"
-#include "report/analysis/stand_in.h"
 #include "report/sections/document.h"
 #include "report/writers/render.h"
 #include "report/writers/summary.h"

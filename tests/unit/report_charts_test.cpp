@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "report/writers/charts.h"
+#include "report/writers/writers.h"
 #include "report_fixture.h"
 
 namespace optrush {

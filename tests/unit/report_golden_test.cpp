@@ -15,7 +15,6 @@
 #include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
 #include "report/report.h"
-#include "report/writers/charts.h"
 #include "report/writers/summary.h"
 #include "report/writers/writers.h"
 #include "report_fixture.h"

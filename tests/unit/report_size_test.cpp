@@ -12,7 +12,6 @@
 #include "base/temporary_folder.h"
 #include "experiment/gate.h"
 #include "report/analysis/checked_rows.h"
-#include "report/writers/charts.h"
 #include "report/writers/writers.h"
 #include "report_fixture.h"
 #include "results/stored.h"

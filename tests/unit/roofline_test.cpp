@@ -6,7 +6,7 @@
 #include <set>
 
 #include "report/analysis/quantities.h"
-#include "report/writers/charts.h"
+#include "report/writers/writers.h"
 
 namespace optrush {
 namespace {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "machine/stand_in.h"
 #include "measure/cpu_info.h"
+#include "optrush/error.h"
 #include "report/analysis/checked_rows.h"
 #include "report/analysis/problem.h"
 #include "report/analysis/variant_runs.h"
@@ -170,6 +172,17 @@ bool peak_is_doubtful(const Json& context) {
   if (peak == context.end() || cpu == context.end() || !peak->is_object()) return false;
   return peak->value("source", "") == "measured" &&
          is_busy(number(*cpu, "busy").value_or(0), number(*cpu, "threads").value_or(1));
+}
+
+bool ran_on_stand_in(const Json& context) {
+  const auto gpus = context.find("gpus");
+  return gpus != context.end() && gpus->is_array() &&
+         std::ranges::any_of(*gpus, [](const Json& gpu) { return is_stand_in(gpu.value("name", "")); });
+}
+
+void refuse_stand_in(const Json& context, const std::string& folder) {
+  if (ran_on_stand_in(context))
+    throw Error(ErrorCode::unsupported, kNothingComputed, "run the experiment on a GPU", folder);
 }
 
 std::optional<double> peak_of_dtype(const Json& context, const std::string& dtype) {

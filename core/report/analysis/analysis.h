@@ -177,6 +177,10 @@ const Row* row_named(const std::vector<Row>&, const std::string& name);
 std::optional<double> mfu_denominator(const Json& context);
 /// Whether the peak was measured while other programs used the machine, so the true one may be higher.
 bool peak_is_doubtful(const Json& context);
+/// Whether a report's machine has a stand-in for a GPU (machine/stand_in.h), from its context.json.
+bool ran_on_stand_in(const Json& context);
+/// Throws an Error with the folder if it has.
+void refuse_stand_in(const Json& context, const std::string& folder);
 /// The measured peak FLOP/s of a device for a dtype: "fp32", "bf16".
 std::optional<double> peak_of_dtype(const Json& context, const std::string& dtype);
 /// The measured bandwidth of memory in bytes per second.

@@ -10,7 +10,6 @@
 #include "report/analysis/finding_parts.h"
 #include "report/analysis/problem.h"
 #include "report/analysis/quantities.h"
-#include "report/analysis/stand_in.h"
 #include "report/numbers/format.h"
 #include "report/numbers/verdict.h"
 #include "spec/spec_json.h"

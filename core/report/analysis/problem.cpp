@@ -1,5 +1,6 @@
 #include "report/analysis/problem.h"
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -16,12 +17,6 @@ std::set<std::string> model_plugins(const Plan& plan) {
   for (const UsedPlugin& plugin : plan.plugins)
     if (plugin.effect == Effect::model) found.insert(plugin.name + " " + plugin.options.dump());
   return found;
-}
-
-Json uses(const RunSpec& spec) {
-  Json uses = Json::array();
-  for (const auto& use : spec.plugins) uses.push_back({use.name, use.options});
-  return uses;
 }
 }  // namespace
 
@@ -53,7 +48,11 @@ bool other_function(const Plan& a, const Plan& b) {
 }
 
 bool same_work(const RunSpec& a, const RunSpec& b) {
-  return to_json(a.train) == to_json(b.train) && uses(a) == uses(b) && a.model == b.model &&
+  const bool same_plugins =
+      std::ranges::equal(a.plugins, b.plugins, [](const PluginUse& one, const PluginUse& other) {
+        return one.name == other.name && one.options == other.options;
+      });
+  return to_json(a.train) == to_json(b.train) && same_plugins && a.model == b.model &&
          a.model_kind == b.model_kind && to_json(a.data) == to_json(b.data) && held_out(a) == held_out(b);
 }
 

@@ -132,8 +132,15 @@ Section trace_section(const Analysis&);
 Section state_section(const Analysis&);
 Section best_section(const Analysis&);
 Section sample_section(const Analysis&);
-/// Everything that a search considered, by stage.
-Section tried_section(const Analysis&);
+// The text of a spec.
+/// A string unchanged; other values as JSON on one line.
+std::string plain_text(const Json& value);
+/// "train.steps = 10" for each leaf, in order. `prefix`: "train" for the fields of a part.
+std::vector<std::string> leaves_text(const Json& json, const std::string& prefix = "");
+/// A plugin with options: "NAME { rank = 4, alpha = 8 }".
+std::string use_text(const Json& use);
+/// What a variant (as JSON) adds, removes and sets relative to its reference, one line each.
+std::vector<std::string> changes_text(const Json& variant);
 /// The base's spec, and each rung's changes relative to its reference.
 Section training_section(const Analysis&);
 /// Rows with losses over time, if the experiment validates or has a target loss; empty if there is only one.

@@ -1,4 +1,4 @@
-#include "report/writers/charts.h"
+#include "report/writers/writers.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 
 #include "base/descriptor.h"
 #include "process/process.h"
-#include "report/writers/charts.h"
+#include "report/writers/writers.h"
 
 namespace optrush {
 /// The process that draws the charts of a report, with the project's Python (scripts/charts). Its libraries

@@ -5,7 +5,6 @@
 #include "machine/python.h"
 #include "optrush/error.h"
 #include "process/process.h"
-#include "report/analysis/stand_in.h"
 #include "report/writers/writers.h"
 #include "tracking_script.h"
 

@@ -19,6 +19,18 @@ void write_results(const std::filesystem::path&, const Analysis&);
 /// A ratio as JSON; null if there is none.
 Json ratio_json(const std::optional<Ratio>&);
 
+/// A chart as data. scripts/charts draws it, with one module per kind.
+struct Chart {
+  std::string name;  ///< "speed-ablation": speed-ablation.svg
+  std::string kind;  ///< "speed"
+  Json data;
+  std::string note;  ///< what it leaves out: "the first and the 59 fastest of 1,000 rungs"; usually ""
+};
+/// The non-empty charts in the order of the report: speed, scaling, grid, roofline, memory, loss, loss over
+/// time, phases, throughput. With more than 60 rungs they show the first and the fastest, and with more than
+/// 1,000 steps evenly spaced ones.
+std::vector<Chart> charts_of(const Analysis&);
+
 /// report.html: the document with places for `charts`. The script that makes them interactive replaces
 /// `kChartsMark`. Without charts, the page is complete.
 std::string html(const Document&, const std::vector<std::string>& charts);

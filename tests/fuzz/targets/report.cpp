@@ -5,7 +5,6 @@
 
 #include "report/analysis/compare.h"
 #include "report/sections/document.h"
-#include "report/writers/charts.h"
 #include "report/writers/writers.h"
 #include "results/stored.h"
 #include "target.h"
