@@ -234,15 +234,14 @@ bool was_interrupt(const ProcessEnd& end, Interrupts& interrupts, double otherwi
   return interrupts.signal() != 0;
 }
 
-ProcessEnd run_process(const Command& command, const Limits& limits, Interrupts& interrupts,
-                       const std::function<void()>& tick) {
+ProcessEnd run_process(const Command& command, const Limits& limits, Interrupts& interrupts) {
   const auto start = Clock::now();
   Process process(command);
-  return run_to_end(process, start, limits, interrupts, tick);
+  return run_to_end(process, start, limits, interrupts);
 }
 
-ProcessEnd run_to_end(Process& process, Clock::time_point start, const Limits& limits, Interrupts& interrupts,
-                      const std::function<void()>& tick) {
+ProcessEnd run_to_end(Process& process, Clock::time_point start, const Limits& limits,
+                      Interrupts& interrupts) {
   ProcessEnd end;
   while (true) {
     interrupts.take();
@@ -258,7 +257,6 @@ ProcessEnd run_to_end(Process& process, Clock::time_point start, const Limits& l
       process.end(limits.grace_s, interrupts);
       break;
     }
-    if (tick) tick();
     interrupts.wait(std::min(kTick, std::chrono::milliseconds(static_cast<int64_t>(left * 1000) + 1)));
   }
   end.seconds = seconds_since(start);

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -119,13 +118,11 @@ bool was_interrupt(const ProcessEnd&, Interrupts&, double otherwise_s = 0);
 /// may handle a signal and end with an error, while its child processes end by the signal.
 inline constexpr double kOutside = 2, kBadEnd = 0.5;  // seconds
 
-/// Runs a command to its end, to the time limit or to the first signal that asks to stop. `tick` is called
-/// repeatedly meanwhile.
-ProcessEnd run_process(const Command&, const Limits&, Interrupts&, const std::function<void()>& tick = {});
+/// Runs a command to its end, to the time limit or to the first signal that asks to stop.
+ProcessEnd run_process(const Command&, const Limits&, Interrupts&);
 
 /// The same for a process that was started at `start`.
-ProcessEnd run_to_end(Process&, std::chrono::steady_clock::time_point start, const Limits&, Interrupts&,
-                      const std::function<void()>& tick = {});
+ProcessEnd run_to_end(Process&, std::chrono::steady_clock::time_point start, const Limits&, Interrupts&);
 
 /// "SIGSEGV (segmentation fault)".
 std::string describe_signal(int number);

@@ -171,7 +171,7 @@ TEST_F(ProcessTest, GroupEndsWithItsLeader) {
 }
 
 TEST_F(ProcessTest, InterruptIsReturnedAsAnEnd) {
-  const auto end = run_process(shell("sleep 1000"), {}, interrupts_, [] { raise(SIGINT); });
+  const auto end = run_process(shell("kill -INT $PPID; sleep 1000"), {}, interrupts_);
   EXPECT_EQ(end.kind, Kind::interrupted);
   EXPECT_EQ(interrupts_.signal(), SIGINT);
 }
