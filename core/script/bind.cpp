@@ -1,5 +1,3 @@
-#include "script/bind.h"
-
 #include <vector>
 
 #include "base/suggest.h"

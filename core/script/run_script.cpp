@@ -5,7 +5,6 @@
 
 #include "base/files.h"
 #include "base/suggest.h"
-#include "script/bind.h"
 #include "script/context.h"
 #include "script/host.h"
 #include "script/sandbox.h"

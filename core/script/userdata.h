@@ -47,4 +47,9 @@ bool attempt(lua_State* lua, Object& slot, const Body& body) noexcept {
     return false;
   }
 }
+
+/// Registers the classes of the binding table in this state. May raise a Lua error.
+void register_classes(lua_State*);
+/// Pushes the module for `require "optrush"`. May raise a Lua error.
+void push_module(lua_State*);
 }  // namespace optrush

@@ -17,6 +17,7 @@
 #include "worker/commands.h"
 #include "worker/run_failure.h"
 
+namespace optrush {
 namespace {
 /// The variable with the id of a process that has restarted, so that it restarts only once.
 constexpr const char* kMark = "OPTRUSH_STARTED_ANEW";
@@ -36,20 +37,18 @@ void own_environment(const std::map<std::string, std::string>& variables, char**
     if (!has(name, value)) other = name;
   if (other.empty()) return;
   if (has(kMark, self))
-    throw optrush::Error(
-        optrush::ErrorCode::invalid_value,
-        "the environment variable " + other + " cannot be set: a library changes it during loading",
-        "remove it from env");
+    throw Error(ErrorCode::invalid_value,
+                "the environment variable " + other + " cannot be set: a library changes it during loading",
+                "remove it from env");
   setenv(kMark, self.c_str(), 1);
   for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
   execv("/proc/self/exe", arguments);
-  throw optrush::Error(
-      optrush::ErrorCode::file_access,
-      std::string("the program cannot restart with its environment: ") + std::strerror(errno));
+  throw Error(ErrorCode::file_access,
+              std::string("the program cannot restart with its environment: ") + std::strerror(errno));
 }
 
 void own_environment_of(const std::filesystem::path& spec, char** argv) {
-  const auto run = optrush::run_spec_from_json(optrush::read_json(spec), spec.string());
+  const auto run = run_spec_from_json(read_json(spec), spec.string());
   own_environment(run.environment, argv);
 }
 
@@ -58,7 +57,7 @@ int answering(const std::filesystem::path& out, const std::function<int()>& comm
   try {
     return command();
   } catch (const std::exception& e) {
-    optrush::write_failure(out, optrush::end_of(e));
+    write_failure(out, end_of(e));
     throw;
   }
 }
@@ -69,7 +68,7 @@ int execute(int argc, char** argv) {
   std::string spec, out;
 
   auto* run = app.add_subcommand("run", "run a spec; write OUT/result.json and OUT/metrics.jsonl");
-  optrush::RankRequest training;
+  RankRequest training;
   run->add_option("--spec", training.spec, "RunSpec (JSON)")->required();
   run->add_option("--out", training.out, "folder for the result of this rank")->required();
   run->add_option("--state", training.state,
@@ -95,7 +94,7 @@ int execute(int argc, char** argv) {
   gpus->add_option("--out", out, "file for a list (JSON)")->required();
   auto* cpu = app.add_subcommand("cpu", "write the CPU's properties for scripts");
   cpu->add_option("--out", out, "file for an object (JSON)")->required();
-  optrush::DoctorRequest request;
+  DoctorRequest request;
   auto* doctor = app.add_subcommand("doctor", "describe this machine, and which plugins work on it");
   doctor->add_option("--json", request.json, "also write it to this file");
   doctor->add_flag("--quick", request.quick, "limit the measurement to about two seconds");
@@ -103,7 +102,7 @@ int execute(int argc, char** argv) {
   doctor->add_option("--threads", request.threads, "CPU threads; 0: every core");
   doctor->add_option("--plugin-path", request.plugin_path, "folder with plugins; may be repeated")
       ->check(CLI::ExistingDirectory);
-  optrush::ForwardRequest inference;
+  ForwardRequest inference;
   auto* forward = app.add_subcommand("forward", "write logits, loss and gradients of a Hugging Face folder");
   forward->add_option("--model", inference.model, "folder with config.json and safetensors")->required();
   forward->add_option("--tokens", inference.tokens, "safetensors with int64 input_ids (B, S)")->required();
@@ -115,7 +114,7 @@ int execute(int argc, char** argv) {
   forward->add_option("--plugin", inference.plugins, "NAME[:key=value,...]; may be repeated");
   forward->add_option("--plugin-path", inference.plugin_path, "folder with plugins; may be repeated")
       ->check(CLI::ExistingDirectory);
-  optrush::WeightsRequest trained;
+  WeightsRequest trained;
   auto* weights = app.add_subcommand("weights", "write the trained weights of a run for other programs");
   weights->add_option("run", trained.run, "folder of a run with a saved state")->required();
   weights
@@ -124,7 +123,7 @@ int execute(int argc, char** argv) {
   weights->add_flag("--merge", trained.merge, "merge an adapter into the matrices of the model");
   weights->add_option("--dtype", trained.dtype, "fp32, fp64 or bf16; default: the type in training")
       ->check(CLI::IsMember({"fp32", "fp64", "bf16"}));
-  optrush::CheckListRequest cases;
+  CheckListRequest cases;
   auto* listing = app.add_subcommand("check-list", "write the cases for check-run");
   listing->add_option("--out", cases.out, "file for the cases (JSON)")->required();
   listing->add_option("--device", cases.device, "auto, cpu or cuda");
@@ -140,7 +139,7 @@ int execute(int argc, char** argv) {
       ->required();
   auto* forking =
       app.add_subcommand("fork-server", "execute command lines from a socket in forks (internal)");
-  optrush::ForkServerRequest server;
+  ForkServerRequest server;
   std::string room;
   forking->add_flag("--plans", server.plans, "for plans: register the simulated device first");
   forking->add_option("--room", room, "blanks; the forks show their command lines in this memory");
@@ -148,40 +147,39 @@ int execute(int argc, char** argv) {
   int code = 0;
   run->callback([&] {
     own_environment_of(training.spec, argv);
-    code = optrush::run_command(training);
+    code = run_command(training);
   });
   plan->callback([&] {
     code = answering(out, [&] {
       own_environment_of(spec, argv);
-      return optrush::plan_command(spec, out, architecture);
+      return plan_command(spec, out, architecture);
     });
   });
-  gpus->callback([&] { code = optrush::gpus_command(out); });
-  cpu->callback([&] { code = optrush::cpu_command(out); });
-  exporting->callback([&] { code = optrush::export_command(spec, out); });
-  weights->callback([&] { code = optrush::weights_command(trained); });
-  forward->callback([&] { code = optrush::forward_command(inference); });
-  listing->callback([&] { code = answering(cases.out, [&] { return optrush::check_list_command(cases); }); });
-  checking->callback([&] { code = optrush::check_run_command(case_file, journal); });
-  doctor->callback([&] { code = optrush::doctor_command(request); });
+  gpus->callback([&] { code = gpus_command(out); });
+  cpu->callback([&] { code = cpu_command(out); });
+  exporting->callback([&] { code = export_command(spec, out); });
+  weights->callback([&] { code = weights_command(trained); });
+  forward->callback([&] { code = forward_command(inference); });
+  listing->callback([&] { code = answering(cases.out, [&] { return check_list_command(cases); }); });
+  checking->callback([&] { code = check_run_command(case_file, journal); });
+  doctor->callback([&] { code = doctor_command(request); });
   forking->callback([&] {
     char* const end = argv[argc - 1] + std::strlen(argv[argc - 1]) + 1;
     server.command_line = {argv[0], end};  // the kernel has put the arguments one behind the other
-    code = optrush::fork_server_command(server, execute);
+    code = fork_server_command(server, execute);
   });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
-  } catch (const optrush::UsageError& e) {
+  } catch (const UsageError& e) {
     std::cerr << "optrush-worker: error[" << to_string(e.code()) << "]: " << e.what() << "\n";
     return 2;
-  } catch (const optrush::Skip& e) {
+  } catch (const Skip& e) {
     std::cerr << "optrush-worker: skipped[" << to_string(e.code()) << "]: " << e.what() << "\n";
     return 1;
   } catch (const std::exception& e) {
-    std::cerr << "optrush-worker: error[" << to_string(code_of(optrush::end_of(e))) << "]: " << e.what()
-              << "\n";
+    std::cerr << "optrush-worker: error[" << to_string(code_of(end_of(e))) << "]: " << e.what() << "\n";
     return 1;
   }
   // Threads of LibTorch and of plugins may still run; static destruction under them is not safe.
@@ -189,5 +187,6 @@ int execute(int argc, char** argv) {
   std::quick_exit(code);
 }
 }  // namespace
+}  // namespace optrush
 
-int main(int argc, char** argv) { return execute(argc, argv); }
+int main(int argc, char** argv) { return optrush::execute(argc, argv); }

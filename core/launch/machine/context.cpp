@@ -2,6 +2,7 @@
 #include "machine/environment.h"
 
 #include "base/files.h"
+#include "base/seconds_since.h"
 #include "base/suggest.h"
 #include "base/temporary_folder.h"
 #include "base/text.h"
@@ -138,15 +139,14 @@ PeakLog::PeakLog(fs::path folder, ForkServer& workers, const RunSpec& base, Jour
       takes_s_(kUsualSeconds) {}
 
 void PeakLog::look(int64_t rounds) {
-  const auto seconds_since_last = [&] { return std::chrono::duration<double>(Clock::now() - last_).count(); };
   const fs::path file = folder_ / "context.json", log = folder_ / "peaks.jsonl";
-  if (interrupts_.signal() != 0 || takes_s_ > kShareOfTime * seconds_since_last() || !fs::exists(file))
+  if (interrupts_.signal() != 0 || takes_s_ > kShareOfTime * seconds_since(last_) || !fs::exists(file))
     return;
   const Json before = read_json(file);
   if (!has_peaks(before)) return;
   last_ = Clock::now();
   const Json now = ask_doctor(base_, workers_, /*quick=*/false, interrupts_);
-  takes_s_ = seconds_since_last();
+  takes_s_ = seconds_since(last_);
   if (interrupts_.signal() != 0 || !has_peaks(now)) return;
   close_torn_line(log);
   if (!fs::exists(log)) note(log, 0, before);
