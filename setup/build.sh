@@ -1,10 +1,19 @@
 # Configure and build.
 # shellcheck shell=bash
 
+# In kB. A container may have less than the machine.
+available_memory() {
+  local limit=max available
+  available=$(awk '/MemAvailable/ { print $2 }' /proc/meminfo)
+  [[ ! -r /sys/fs/cgroup/memory.max ]] || read -r limit </sys/fs/cgroup/memory.max
+  [[ $limit == max ]] || ((limit / 1024 > available)) || available=$((limit / 1024))
+  echo "$available"
+}
+
 # A compiler that reads torch's headers takes up to 1.5 GB.
 build_jobs() {
   local most=${1:-$(nproc)} memory
-  memory=$(awk '/MemAvailable/ { print int($2 / 1500000) }' /proc/meminfo)
+  memory=$(($(available_memory) / 1500000))
   echo $((memory < 1 ? 1 : memory < most ? memory : most))
 }
 

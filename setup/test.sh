@@ -42,14 +42,19 @@ sanitized_build() {
 }
 
 # Tests make and remove many files, which costs less in memory than on a disk. Sets TMPDIR to a new folder there if there
-# is enough memory, and if programs can start from it.
+# is enough memory, and if programs can start from it. The lock lasts until the last process of the tests has ended.
 temporary_folder_in_memory() {
-  local free folder
-  [[ -z ${TMPDIR:-} ]] && free=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1) &&
-    ((free > 8000000 && $(awk '/MemAvailable/ { print $2 }' /proc/meminfo) > 16000000)) || return 0
-  folder=$(mktemp -d /dev/shm/optrush-tests-XXXXXX) || return 0
+  local shm=/dev/shm free folder other fd
+  [[ -z ${TMPDIR:-} ]] && free=$(df --output=avail -k "$shm" 2>/dev/null | tail -n 1) &&
+    ((free > 8000000 && $(available_memory) > 16000000)) || return 0
+  for other in "$shm"/optrush-tests-*; do # left by a run that was killed
+    [[ ! -O $other ]] || flock --nonblock "$other" rm -rf "$other" || true
+  done
+  folder=$(mktemp -d "$shm/optrush-tests-XXXXXX") || return 0
   # shellcheck disable=SC2064
   trap "rm -rf '$folder'" EXIT
+  exec {fd}<"$folder"
+  flock --shared "$fd"
   printf '#!/bin/sh\n' >"$folder/program" && chmod +x "$folder/program"
   "$folder/program" 2>/dev/null || return 0
   rm "$folder/program"

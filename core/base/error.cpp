@@ -1,6 +1,7 @@
 #include "optrush/error.h"
 
 #include <array>
+#include <utility>
 
 namespace optrush {
 namespace {

@@ -6,6 +6,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <set>
 

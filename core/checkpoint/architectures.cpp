@@ -196,7 +196,6 @@ void write_olmoe(const LlamaSpec& spec, Json& config) {
   config["norm_topk_prob"] = spec.normalize_router;
   config["clip_qkv"] = nullptr;
 }
-
 }  // namespace
 
 void Architecture::read(const ConfigFields& config, Json& fields) const {

@@ -10,6 +10,7 @@
 #include <set>
 #include <span>
 #include <sstream>
+#include <utility>
 
 #include "base/files.h"
 #include "base/suggest.h"

@@ -25,7 +25,7 @@ class AskingHost : public ScriptHost {
 
  protected:
   const RunRequest& request() const { return request_; }
-  /// Applies the overrides of the command line.
+  /// Applies the overrides, resolves the tokens of the model, expands, and checks the restarts.
   Expanded prepared(const Experiment&);
   MemoryTrial with_tokens(MemoryTrial trial);
   /// The latest answer; none if there was no such trial. Each label has separate answers.

@@ -11,6 +11,7 @@
 #include "base/suggest.h"
 #include "build_info.h"
 #include "cli/interrupted.h"
+#include "machine/environment.h"
 #include "machine/installation.h"
 #include "machine/torch_folder.h"
 #include "process/orphans.h"
@@ -30,8 +31,8 @@ void let_workers_find_torch() {
   if (torch.empty() || fs::equivalent(torch, here.root.parent_path() / "torch", missing)) return;
   std::vector<std::string> folders = {torch / "lib"};
   for (const auto& folder : cuda_library_folders(torch)) folders.push_back(folder);
-  if (const char* given = std::getenv("LD_LIBRARY_PATH"); given != nullptr && *given != '\0')
-    folders.emplace_back(given);
+  if (std::string given = environment_variable("LD_LIBRARY_PATH"); !given.empty())
+    folders.push_back(std::move(given));
   ::setenv("LD_LIBRARY_PATH", join(folders, ":").c_str(), /*overwrite=*/1);
 }
 

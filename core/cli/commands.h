@@ -1,4 +1,5 @@
 #pragma once
+#include <exception>
 #include <filesystem>
 #include <initializer_list>
 #include <string>

@@ -71,11 +71,11 @@ std::filesystem::path RunHost::run(const Experiment& described) {
   return conclude(run_experiment(expanded, request(), progress), progress);
 }
 
-std::filesystem::path RunHost::search(const Experiment& described, const SearchRequest& request) {
+std::filesystem::path RunHost::search(const Experiment& described, const SearchRequest& wanted) {
   const Experiment experiment = prepared_once(described).experiment;
-  check_needs(Expanded(each_alone(experiment, request)));
+  check_needs(Expanded(each_alone(experiment, wanted)));
   Progress progress(progress_terminal());
-  return conclude(search_experiment(experiment, request, this->request(), progress), progress);
+  return conclude(search_experiment(experiment, wanted, request(), progress), progress);
 }
 
 std::optional<bool> RunHost::holds(const MemoryTrial& asked) {

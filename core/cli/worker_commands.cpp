@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <iostream>
+#include <memory>
 
 #include "base/files.h"
 #include "base/temporary_folder.h"

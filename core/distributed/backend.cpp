@@ -1,13 +1,13 @@
 #include "distributed/backend.h"
 
 #include <csignal>
-#include <cstdlib>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "base/text.h"
 #include "distributed/nccl.h"
+#include "machine/environment.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -15,7 +15,7 @@ namespace {
 /// The network interface: the one that the user names, otherwise the loopback if every rank is on this
 /// machine, otherwise the one that this machine's name resolves to.
 std::shared_ptr<::gloo::transport::Device> gloo_device(const Ranks& ranks) {
-  if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME"); interface != nullptr && *interface != '\0')
+  if (const std::string interface = environment_variable("GLOO_SOCKET_IFNAME"); !interface.empty())
     return c10d::ProcessGroupGloo::createDeviceForInterface(interface);
   if (ranks.local_size == ranks.size) return c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1");
   return c10d::ProcessGroupGloo::createDefaultDevice();

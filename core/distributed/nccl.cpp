@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
 
 #include "measure/gpus.h"
 #include "optrush/error.h"

@@ -2,6 +2,7 @@
 
 #include <torch/csrc/distributed/c10d/error.h>
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 

@@ -95,6 +95,6 @@ const Record<PlannedMemory>& record_of(const PlannedMemory*);
 
 /// "64.7 GiB", or for bounds "21.0 to 64.7 GiB".
 std::string planned_peak_text(const PlannedMemory&);
-/// "predicted peak 64.7 GiB: tensors 64.0 GiB, cuBLAS workspaces 64.0 MiB, ...; 71.8 GiB reserved".
+/// "predicted peak 64.7 GiB active (including cuBLAS workspaces 64.0 MiB), 71.8 GiB reserved".
 std::string planned_memory_text(const PlannedMemory&);
 }  // namespace optrush

@@ -21,8 +21,8 @@ void Journal::append(const JournalEntry& entry) {
 void Journal::take(const JournalEntry& entry) {
   if (entry.event == Event::started) {
     Run& run = runs_[entry.run];
-    // With `from_step` it continues from a saved state. Otherwise it begins, unless it restarts after a
-    // fault.
+    // A start with `from_step` continues from a saved state. Any other start begins the run anew, unless it
+    // follows a fault.
     if (!run.restarting && !entry.from_step) run.restarts.clear();
     run = {entry.spec_sha256, entry.inputs, {}, std::move(run.restarts)};
     came_to_end_ = false;

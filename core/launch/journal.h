@@ -38,16 +38,17 @@ class Journal {
     std::string spec;    ///< hash of the spec of its last start; "": never started, or skipped since
     std::string inputs;  ///< hash of its inputs at that start; "": not known
     std::string result;  ///< hash of its result; "": not known
-    std::vector<Restart>
-        restarts;             ///< faults since its first step, including those under earlier controllers
+    /// Faults since its first step, including those under earlier controllers.
+    std::vector<Restart> restarts;
     bool restarting = false;  ///< its next start follows a fault
   };
-  /// What the journal has about a run.
+  /// The record of a run; empty if the journal has none. Valid until the next entry about that run.
   const Run& of(const std::string& run) const;
 
  private:
-  /// Adds an entry to what is known.
+  /// Updates the records by an entry.
   void take(const JournalEntry&);
+  /// Writes an entry to the file and takes it.
   void append(const JournalEntry&);
 
   std::filesystem::path folder_;

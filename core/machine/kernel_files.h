@@ -9,7 +9,7 @@
 // Files of /proc and /sys. Missing files are normal: kernels, containers and processors differ in what they
 // offer. `root` is the root of the file system; tests pass another one.
 namespace optrush {
-/// The content of a file without white space around it; "" if it can't be read.
+/// The content of a file without white space around it; "" if this process cannot read it.
 std::string kernel_text(const std::filesystem::path&);
 /// The number at the start of a text.
 template <class T>

@@ -16,7 +16,7 @@
 #include <string_view>
 
 #include "base/seconds_since.h"
-#include "measure/step_clock.h"
+#include "measure/wait_for.h"
 
 namespace optrush {
 namespace {

@@ -99,11 +99,12 @@ Nvml::Nvml(std::unique_ptr<Functions> functions) : call_(std::move(functions)) {
 Nvml::~Nvml() { call_->shutdown(); }
 
 std::unique_ptr<Nvml> Nvml::open(std::string& reason, const std::string& library) {
-  auto call = std::make_unique<Functions>(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL));
-  if (!call->library) {
+  void* const loaded = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (loaded == nullptr) {
     reason = library + " was not found: no NVIDIA driver";
     return nullptr;
   }
+  auto call = std::make_unique<Functions>(loaded);
   if (!call->init || !call->shutdown || !call->driver || !call->count || !call->by_index || !call->name) {
     reason = library + " lacks functions that every driver since 2013 has";
     return nullptr;

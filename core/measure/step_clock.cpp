@@ -1,9 +1,10 @@
 #include "measure/step_clock.h"
 
-#include <c10/core/impl/VirtualGuardImpl.h>
-
 #include <chrono>
 #include <deque>
+#include <string>
+#include <type_traits>
+#include <vector>
 
 #include "optrush/error.h"
 #ifdef OPTRUSH_HAS_CUDA
@@ -15,13 +16,13 @@ namespace optrush {
 namespace {
 size_t at(Bucket bucket) { return static_cast<size_t>(bucket); }
 
-/// Times of a step are intervals between marks of this kind: moments on a CPU, events on a GPU.
+/// Measures a step by marks. `Moment` is a reading of the clock on a CPU, and an event on a GPU.
 template <class Moment>
 class MarkedClock final : public StepClock {
  public:
-  void enter(Bucket bucket) override { marks_.emplace_back(bucket); }
+  void enter(Bucket bucket) override { marks_.push_back({Moment(), bucket}); }
   void end_step() override {
-    marks_.emplace_back(Bucket::off);
+    enter(Bucket::off);
     ended_.push_back(std::move(marks_));
     marks_.clear();
   }
@@ -43,13 +44,11 @@ class MarkedClock final : public StepClock {
 
  private:
   struct Mark {
-    explicit Mark(Bucket bucket) : bucket(bucket) {}
-    Bucket bucket;
     Moment moment;
+    Bucket bucket;
   };
-  using Marks = std::deque<Mark>;  // whose elements need not be moved
-  Marks marks_;
-  std::deque<Marks> ended_;
+  std::vector<Mark> marks_;
+  std::deque<std::vector<Mark>> ended_;
 };
 
 class CpuMoment {
@@ -73,14 +72,13 @@ void check(cudaError_t status) {
 class CudaEvent {
  public:
   CudaEvent() {
-    check(cudaEventCreateWithFlags(&event_, cudaEventDefault));
-    check(cudaEventRecord(event_, c10::cuda::getCurrentCUDAStream()));
+    cudaEvent_t made = nullptr;
+    check(cudaEventCreateWithFlags(&made, cudaEventDefault));
+    event_.reset(made);
+    check(cudaEventRecord(made, c10::cuda::getCurrentCUDAStream()));
   }
-  ~CudaEvent() { cudaEventDestroy(event_); }
-  CudaEvent(const CudaEvent&) = delete;
-  CudaEvent& operator=(const CudaEvent&) = delete;
   bool done() const {
-    const cudaError_t status = cudaEventQuery(event_);
+    const cudaError_t status = cudaEventQuery(event_.get());
     if (status == cudaErrorNotReady) {
       (void)cudaGetLastError();  // clears cudaErrorNotReady, which the next check of a launch would report
       return false;
@@ -88,15 +86,18 @@ class CudaEvent {
     check(status);
     return true;
   }
-  void wait() const { check(cudaEventSynchronize(event_)); }
+  void wait() const { check(cudaEventSynchronize(event_.get())); }
   double seconds_since(const CudaEvent& start) const {
     float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, start.event_, event_));
+    check(cudaEventElapsedTime(&milliseconds, start.event_.get(), event_.get()));
     return milliseconds * 1e-3;
   }
 
  private:
-  cudaEvent_t event_ = nullptr;
+  struct Destroy {
+    void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+  };
+  std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, Destroy> event_;
 };
 #endif
 }  // namespace
@@ -122,11 +123,5 @@ std::unique_ptr<StepClock> StepClock::make(at::Device device) {
   if (!device.is_cpu() && !device.is_privateuseone())
     throw Error(ErrorCode::unsupported, "no clock for device '" + device.str() + "'");
   return std::make_unique<MarkedClock<CpuMoment>>();
-}
-
-void wait_for(c10::Device device) {
-  if (!device.is_cpu())
-    c10::impl::VirtualGuardImpl(device.type())
-        .synchronizeDevice(device.has_index() ? device.index() : c10::DeviceIndex(0));
 }
 }  // namespace optrush

@@ -13,7 +13,7 @@ namespace optrush {
 /// part of the step. `whole`: a part of the step whose phases can't be measured separately.
 enum class Bucket : uint8_t { data, forward, backward, communication, optimizer, off, whole };
 inline constexpr size_t kBuckets = 7;
-/// "forward"; `off` is "bookkeeping".
+/// The name in results: "forward". The name of `off` is "bookkeeping".
 const char* name_of(Bucket);
 
 struct StepTime {
@@ -39,7 +39,7 @@ class StepClock {
   static std::unique_ptr<StepClock> make(at::Device);
 };
 
-/// A clock that also tells `watch` when a phase begins, and when the step ends (none).
+/// Passes each phase to `watch` when it begins, and no phase when the step ends.
 class WatchedClock final : public StepClock {
  public:
   using Watch = std::function<void(std::optional<Bucket>)>;
@@ -78,7 +78,4 @@ class BucketScope {
   StepClock& clock_;
   std::optional<Bucket> outer_;
 };
-
-/// Waits until all work on the device is complete.
-void wait_for(c10::Device);
 }  // namespace optrush

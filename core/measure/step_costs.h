@@ -1,6 +1,6 @@
 #pragma once
-#include <array>
 #include <memory>
+#include <optional>
 
 #include "measure/operator_costs.h"
 #include "measure/step_clock.h"
@@ -21,9 +21,11 @@ class StepCosts {
 
   /// Sets the phase of the following operators.
   void enter(Bucket);
-  /// The same for a WatchedClock.
+  /// The same for a WatchedClock. Valid while this object lives.
   WatchedClock::Watch watch() {
-    return [this](const auto& bucket) { bucket ? enter(*bucket) : void(); };
+    return [this](std::optional<Bucket> bucket) {
+      if (bucket) enter(*bucket);
+    };
   }
   void stop();
 

@@ -3,7 +3,7 @@
 #include "spec/collective_spec.h"
 #include "spec/operator_spec.h"
 
-// The kinds of models.
+// Declares each kind of model.
 namespace optrush {
 class Recipe;
 

@@ -1,10 +1,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 
 #include "base/suggest.h"
+#include "machine/environment.h"
 #include "machine/installation.h"
 #include "optrush/error.h"
 #include "plugin/description.h"
@@ -25,8 +25,7 @@ struct Folder {
 std::vector<Folder> search_order(const std::vector<std::string>& given, std::vector<Unusable>& unusable) {
   std::vector<Folder> folders;
   for (const auto& folder : given) folders.push_back({fs::absolute(folder)});
-  const char* variable = std::getenv("OPTRUSH_PLUGIN_PATH");
-  std::string rest = variable == nullptr ? "" : variable;
+  std::string rest = environment_variable("OPTRUSH_PLUGIN_PATH");
   while (!rest.empty()) {
     const size_t colon = std::min(rest.find(':'), rest.size());
     const fs::path folder = rest.substr(0, colon);

@@ -1,6 +1,5 @@
 #include "report/report.h"
 
-#include <algorithm>
 #include <future>
 
 #include "base/files.h"

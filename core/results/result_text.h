@@ -7,7 +7,7 @@
 namespace optrush {
 /// The parts of a result to keep. The others are skipped while reading.
 struct ResultParts {
-  bool details = true;  ///< phases of each step, and costs per operator and per phase
+  bool details = true;  ///< phases of each step, and costs by operator and phase; the total is kept
   bool plan = true;
 
   /// The parts that a report needs of a run whose plan it already has.

@@ -69,7 +69,7 @@ struct Api {
   std::vector<std::string> names(const std::string& owner) const;
 };
 const Api& api();
-/// Its two parts.
+/// The two parts of api().
 std::vector<Class> api_classes();
 std::vector<Function> api_functions();
 

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "base/files.h"
 #include "base/suggest.h"
 #include "script/functions.h"
@@ -9,7 +7,7 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-std::vector<std::string> rung_words(const LuaTable& table, const std::string& field) {
+std::vector<std::string> words_of(const LuaTable& table, const std::string& field) {
   const auto* value = table.find(field);
   if (value == nullptr) return {};
   if (value->is_string()) return {value->text()};
@@ -27,8 +25,8 @@ void apply_settings(Rung& rung, const LuaTable& table, ScriptContext& context) {
   rung.settings = settings_of(table);
   if (const auto* expect = table.find("expect"))
     rung.expect = published_from_json(to_json(*expect, "expect"), rung.where);
-  rung.replace = rung_words(table, "replace");
-  rung.without = rung_words(table, "without");
+  rung.replace = words_of(table, "replace");
+  rung.without = words_of(table, "without");
   if (const auto* over = table.find("over")) rung.over = over->text();
   if (!rung.replace.empty() && rung.plugins.empty())
     throw Error(ErrorCode::invalid_value, "rush.rung: replace needs a plugin of the rung as the replacement",
@@ -105,9 +103,9 @@ Object external(ScriptContext& context, const Call& call) {
   const LuaTable& given = call.arguments.at("rung").table();
   Rung rung{.name = one_line(given.at("name").text(), "the name of a rung"), .where = call.where};
   rung.settings = settings_of(given);
-  External external{.command = rung_words(given, "command"),
+  External external{.command = words_of(given, "command"),
                     .folder = context.script().parent_path(),
-                    .preload = rung_words(given, "preload")};
+                    .preload = words_of(given, "preload")};
   if (external.command.empty() || external.command.front().empty())
     throw Error(ErrorCode::missing_value, "rush.external: the command is empty",
                 R"(command = { "{python}", "train.py", ... })");
@@ -118,7 +116,7 @@ Object external(ScriptContext& context, const Call& call) {
   if (const auto* interleave = given.find("interleave")) external.interleave = interleave->json().get<bool>();
   external.requirements = named_file(given, "requirements", context);
   external.packages = named_file(given, "packages", context);
-  external.files = hashed_files(external, rung_words(given, "files"), context);
+  external.files = hashed_files(external, words_of(given, "files"), context);
   rung.external = std::move(external);
   return rung;
 }

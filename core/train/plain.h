@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <span>
 
 #include "optrush/data_parallel.h"
 #include "optrush/optimizer.h"

@@ -1,4 +1,5 @@
 #include "train/run_setup.h"
+#include "measure/wait_for.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
@@ -14,7 +15,6 @@
 #include "checkpoint/written_config.h"
 #include "data/batches.h"
 #include "distributed/rendezvous.h"
-#include "measure/step_clock.h"
 #include "model/binder.h"
 #include "model/hugging_face.h"
 #include "optrush/forecast.h"

@@ -3,6 +3,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "optrush/data_parallel.h"

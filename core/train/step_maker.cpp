@@ -1,4 +1,5 @@
 #include "train/step_maker.h"
+#include "measure/wait_for.h"
 
 #include <ATen/Functions.h>
 #include <ATen/record_function.h>

@@ -1,4 +1,5 @@
 #include "train/trainer.h"
+#include "measure/wait_for.h"
 
 #include <ATen/Functions.h>
 #include <sys/resource.h>

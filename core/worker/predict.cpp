@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "base/text.h"
 #include "distributed/planned_mail.h"

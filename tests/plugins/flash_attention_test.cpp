@@ -236,13 +236,15 @@ TEST(CausalAttention, LeavesUnsupportedInputsToLibTorch) {
     const Tensors other = of(positions);
     EXPECT_FALSE(flash::cpu::takes(other[0], other[1], other[2], {})) << positions;
     EXPECT_EQ(flash::cpu::takes(other[0], other[1], other[2], {.window = 16}), positions > 8192) << positions;
+    EXPECT_FALSE(flash::cpu::takes(other[0], other[1], other[2], {.window = positions})) << positions;
   }
 }
 
 TEST(CausalAttention, TrainsLikeThePlainForm) {
   const PluginUse autocast{"mixed_precision", {{"dtype", "bf16"}}};
   double hfu_of_whole = 0;
-  for (const auto& [type, window] : {std::pair(at::kFloat, 0), {at::kFloat, 50}, {at::kBFloat16, 0}}) {
+  for (const auto& [type, window] :
+       {std::pair(at::kFloat, 0), {at::kFloat, 50}, {at::kBFloat16, 0}, {at::kBFloat16, 50}}) {
     if (!flash::cpu::supports(type)) GTEST_SKIP() << "this processor does not multiply " << type;
     SCOPED_TRACE(c10::toString(type));
     SCOPED_TRACE(window);
@@ -340,14 +342,17 @@ TEST(FlashAttentionHalves, ApplyCausalAndNonCausalWindows) {
   const auto halves = resolved.halves();
   for (const auto& precision : kPrecisions)
     for (const bool causal : {true, false})
-      for (const int64_t window : {1, 5, 7, 12}) {
-        auto inputs = attention_inputs({.causal = causal}, precision.type);
-        inputs.args.window = window;
-        EXPECT_LT(difference(attention_by_forward_backward(halves, inputs),
-                             attention_by_formula(in_double(inputs))),
-                  precision.whole)
-            << window << (causal ? " causal" : "");
-      }
+      for (const auto& [positions, windows] :
+           {std::pair(AttentionShape{}.queries, std::vector<int64_t>{1, 5, 7, 12}), {264, {1, 20, 100}}})
+        for (const int64_t window : windows) {
+          auto inputs =
+              attention_inputs({.queries = positions, .keys = positions, .causal = causal}, precision.type);
+          inputs.args.window = window;
+          EXPECT_LT(difference(attention_by_forward_backward(halves, inputs),
+                               attention_by_formula(in_double(inputs))),
+                    precision.whole)
+              << window << (causal ? " causal" : "");
+        }
 }
 
 /// The output, lse, and gradients by autograd.
@@ -386,10 +391,12 @@ TEST(FlashAttention, PackedDocumentsEqualSeparateDocuments) {
                              long_enough_for_the_own_kernel = {90, 20, 82, 1, 65, 118, 8};
   for (const auto& [type, of_whole, of_ring] : kPrecisions)
     for (const bool causal : {true, false})
-      for (const auto& lengths : {few, long_enough_for_the_own_kernel}) {
+      for (const auto& [lengths, window] :
+           {std::pair(few, 0), {long_enough_for_the_own_kernel, 0}, {long_enough_for_the_own_kernel, 20}}) {
         const int64_t positions = std::accumulate(lengths.begin(), lengths.end(), int64_t{0}) / 2;
         auto inputs = attention_inputs({.queries = positions, .keys = positions, .causal = causal}, type);
         inputs.args.segments = segments_of(lengths, 2);
+        inputs.args.window = window;
         const auto expected = attention_by_formula(in_double(inputs));
         EXPECT_FALSE(resolved.attention()(inputs.q, inputs.k, inputs.v, inputs.args).lse.defined());
         EXPECT_LT(difference(attend(resolved, inputs), expected), of_whole) << type;

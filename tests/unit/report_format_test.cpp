@@ -134,7 +134,7 @@ TEST(Escaping, NoNameEndsAScriptOrATable) {
                     .warnings = {nasty_text(random)}};
   for (int i = 0; i < 50; ++i) {
     Section section{.title = nasty_text(random)};
-    Table& table = section.table.emplace(Table({}));
+    Table& table = section.table.emplace();
     table.columns.push_back({nasty_text(random)});
     table.rows.push_back({nasty_text(random)});
     document.sections.push_back(section);

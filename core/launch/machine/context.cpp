@@ -1,5 +1,4 @@
 #include "launch/machine/context.h"
-#include "machine/environment.h"
 
 #include "base/files.h"
 #include "base/seconds_since.h"
@@ -9,6 +8,7 @@
 #include "build_info.h"
 #include "launch/run/result.h"
 #include "launch/schedule/planner.h"
+#include "machine/environment.h"
 #include "machine/installation.h"
 #include "optrush/error.h"
 #include "process/process.h"

@@ -1,7 +1,8 @@
 #pragma once
 #include <chrono>
-#include <functional>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 

@@ -23,16 +23,16 @@ std::optional<FileStamp> stamp_of(const fs::path& file) {
 }  // namespace
 
 const RunResult* StoredResults::if_done(const Job& job, std::string* why_not) {
-  const auto& [spec, inputs, written, restarts, restarting] = journal_.of(job.id);
-  if (spec.empty()) return nullptr;
+  const Journal::Run& known = journal_.of(job.id);
+  if (known.spec.empty()) return nullptr;
   const Result& stored = read(job.id);
   if (!stored.result) return nullptr;
   const std::string changed =
-      spec != identity_of(job)                           ? "its spec has changed"
-      : !written.empty() && written != stored.sha256     ? "its result was changed after it was written"
-      : !inputs.empty() && inputs != inputs_of(job.spec) ? "a file that it reads has changed"
-      : !same_plugins(stored.result->plugins)            ? "a plugin file has changed"
-                                                         : "";
+      known.spec != identity_of(job)                           ? "its spec has changed"
+      : !known.result.empty() && known.result != stored.sha256 ? "its result was changed after it was written"
+      : !known.inputs.empty() && known.inputs != inputs_of(job.spec) ? "a file that it reads has changed"
+      : !same_plugins(stored.result->plugins)                        ? "a plugin file has changed"
+                                                                     : "";
   if (changed.empty()) return &*stored.result;
   if (why_not != nullptr) *why_not = changed;
   return nullptr;

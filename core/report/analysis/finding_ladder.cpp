@@ -160,8 +160,8 @@ void add_trades(const Analysis& a, const Rows& ladder, Sentences& parts) {
 Ladder ladder_of(const Analysis& a) {
   Ladder ladder;
   ladder.all = select(a, [](const Row& row) { return row.group == "ladder" && row.previous.speed; });
-  const auto between = [](const Row& row) { return row.previous.speed->interval.has_value(); };
-  ladder.known = those(ladder.all, between);
+  const auto has_interval = [](const Row& row) { return row.previous.speed->interval.has_value(); };
+  ladder.known = those(ladder.all, has_interval);
   const Rows to_base =
       those(ladder.all, [](const Row& row) { return row.base.speed && row.base.speed->interval; });
   // More devices and other problems are separate questions, and the joint effect of several rungs can't rank
@@ -175,7 +175,7 @@ Ladder ladder_of(const Analysis& a) {
       (c.between.empty() ? ladder.single : ladder.joint).push_back(row);
   }
   // If the previous rung was left out, a rung has common rounds only with the base.
-  ladder.skipped = those(to_base, [&](const Row& row) { return !between(row); });
+  ladder.skipped = those(to_base, [&](const Row& row) { return !has_interval(row); });
   ladder.end = end_of(a, to_base);
   return ladder;
 }

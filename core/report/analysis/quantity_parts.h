@@ -12,6 +12,7 @@ std::vector<Quantity> rung_quantities();
 /// Phases and costs of a step, losses, costs of a run, published figures, and rates of operators.
 std::vector<Quantity> step_quantities();
 
+namespace quantity_parts {
 using MaybeNumber = std::optional<double>;
 using A = const Analysis&;
 using R = const Row&;
@@ -30,7 +31,7 @@ MaybeNumber member(const RunResult& run) {
 
 /// A member of something that a row may lack.
 template <class T>
-MaybeNumber of(const std::optional<T>& object, auto T::*member) {
+MaybeNumber member_of(const std::optional<T>& object, auto T::*member) {
   return object ? MaybeNumber((*object).*member) : std::nullopt;
 }
 
@@ -41,4 +42,5 @@ MaybeNumber value_named(const Pairs& pairs, std::string_view wanted) {
     if (name == wanted) return value;
   return std::nullopt;
 }
+}  // namespace quantity_parts
 }  // namespace optrush

@@ -4,7 +4,9 @@
 
 namespace optrush {
 namespace {
-/// What `row` and the other columns of a comparison mean.
+using namespace quantity_parts;
+
+/// The meaning of `row` and the other columns of a comparison.
 struct ComparisonDocs {
   const char *row, *ratio, *low, *high, *verdict, *differs;
 };
@@ -15,14 +17,14 @@ std::vector<Quantity> compared(const std::string& name, Comparison Row::*with, c
   const auto end = [=](double Interval::*of_interval) {
     return [=](A, R r) {
       const auto& speed = (r.*with).speed;
-      return speed ? of(speed->interval, of_interval) : std::nullopt;
+      return speed ? member_of(speed->interval, of_interval) : std::nullopt;
     };
   };
   return {
       {.csv = name, .word = [=](A, R r) { return (r.*with).name; }, .doc = docs.row},
       {.csv = vs,
        .tracked = "speedup_" + vs,
-       .value = [=](A, R r) { return of((r.*with).speed, &Ratio::value); },
+       .value = [=](A, R r) { return member_of((r.*with).speed, &Ratio::value); },
        .doc = docs.ratio},
       {.csv = vs + "_low",
        .tracked = "speedup_" + vs + "_low",
@@ -194,16 +196,16 @@ std::vector<Quantity> of_memory_and_hardware() {
        .doc = "peak memory predicted before training; empty where the plan has only bounds"},
       {.csv = "predicted_least_bytes",
        .unit = Unit::bytes,
-       .value = [](A, R r) { return of(r.planned_memory, &PlannedMemory::least); },
+       .value = [](A, R r) { return member_of(r.planned_memory, &PlannedMemory::least); },
        .doc = "lower bound of the predicted peak memory; equal to it where it is known"},
       {.csv = "predicted_most_bytes",
        .unit = Unit::bytes,
-       .value = [](A, R r) { return of(r.planned_memory, &PlannedMemory::peak); },
+       .value = [](A, R r) { return member_of(r.planned_memory, &PlannedMemory::peak); },
        .doc = "upper bound of the predicted peak memory; equal to it where it is known"},
       {.csv = "predicted_reserved_bytes",
        .json = "predicted_reserved",
        .unit = Unit::bytes,
-       .value = [](A, R r) { return of(r.planned_memory, &PlannedMemory::reserved); },
+       .value = [](A, R r) { return member_of(r.planned_memory, &PlannedMemory::reserved); },
        .doc = "predicted memory that LibTorch's caching allocator takes from a GPU"},
       {.csv = "prediction_error",
        .json = "prediction_error",

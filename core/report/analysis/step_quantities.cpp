@@ -4,6 +4,8 @@
 
 namespace optrush {
 namespace {
+using namespace quantity_parts;
+
 Quantity phase(const std::string& name, const char* grid, const char* doc) {
   return {.csv = name + "_seconds",
           .grid = grid,
@@ -19,7 +21,7 @@ Quantity of_a_step(const std::string& name, MaybeNumber StepCost::*cost, const c
   return {.csv = *doc == '\0' ? "" : name,
           .json = "costs/" + name,
           .unit = unit,
-          .value = [=](A, R r) { return of(r.cost, cost); },
+          .value = [=](A, R r) { return member_of(r.cost, cost); },
           .doc = doc};
 }
 
@@ -166,14 +168,14 @@ std::vector<Quantity> step_quantities() {
       {.csv = "seconds_to_loss",
        .grid = "time_to_loss",
        .unit = Unit::seconds,
-       .value = [](A, R r) { return of(r.time_to_loss, &TimeToLoss::seconds); },
+       .value = [](A, R r) { return member_of(r.time_to_loss, &TimeToLoss::seconds); },
        .title = "time to loss",
        .doc = "time of training steps, warm-up included, until target_loss is reached; median over rounds; "
               "empty: not reached in every round"},
       {.csv = "steps_to_loss",
        .grid = "steps_to_loss",
        .unit = Unit::whole,
-       .value = [](A, R r) { return of(r.time_to_loss, &TimeToLoss::steps); },
+       .value = [](A, R r) { return member_of(r.time_to_loss, &TimeToLoss::steps); },
        .title = "steps to loss",
        .doc = "number of these steps, in the round with the most"},
       {.csv = "counters",
@@ -181,17 +183,17 @@ std::vector<Quantity> step_quantities() {
        .doc = "counters of plugins, as in `mine: gathers=12; mine: gathered=4096`; medians over rounds"},
       {.csv = "gate_worst",
        .json = "gate/worst",
-       .value = [](A, R r) { return of(loss_deviation(r), &Deviation::worst); },
+       .value = [](A, R r) { return member_of(loss_deviation(r), &Deviation::worst); },
        .doc = "largest relative difference of two losses"},
       {.csv = "gate_tolerance",
        .json = "gate/tolerance",
-       .value = [](A, R r) { return of(loss_deviation(r), &Deviation::tolerance); },
+       .value = [](A, R r) { return member_of(loss_deviation(r), &Deviation::tolerance); },
        .doc = "largest difference allowed; 0: equal bits"},
       {.csv = "gate_norm_worst",
-       .value = [](A, R r) { return of(r.verdict.norm, &Deviation::worst); },
+       .value = [](A, R r) { return member_of(r.verdict.norm, &Deviation::worst); },
        .doc = "largest relative difference of two gradient norms; empty where there are none"},
       {.csv = "gate_norm_tolerance",
-       .value = [](A, R r) { return of(r.verdict.norm, &Deviation::tolerance); },
+       .value = [](A, R r) { return member_of(r.verdict.norm, &Deviation::tolerance); },
        .doc = "largest difference of gradient norms allowed"},
       {.csv = "compile_seconds",
        .json = "compile_seconds",

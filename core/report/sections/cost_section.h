@@ -15,8 +15,8 @@ struct CostLine {
 /// The line of a planned rung.
 CostLine planned_cost(const std::string& rung, const std::optional<Plan>& plan);
 
-/// Columns: rung | launches | host waits | copies | casts | of weights | elementwise | matmuls | attention |
-/// peak, and reserved if a plan is for a GPU.
+/// Columns: rung | launches | host waits | copies | casts | casts of a weight | elementwise | matmuls |
+/// attention | peak, and reserved if a plan is for a GPU.
 Table cost_table(const std::vector<CostLine>&);
 /// Explanations of the table, one sentence each.
 std::vector<std::string> cost_remarks(const std::vector<CostLine>&);

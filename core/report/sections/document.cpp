@@ -1,6 +1,7 @@
 #include "report/sections/document.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "base/suggest.h"
@@ -234,11 +235,12 @@ Document make_document(const Analysis& a) {
                "intervals.",
        .bullets = a.findings});
   for (size_t i = 1; i < tables.size(); ++i) add(std::move(tables[i]));
+  // A grid and a search are shown even if no combination ran.
   for (auto& section : grid_sections(a)) document.sections.push_back(std::move(section));
   const auto families = families_of(a);
-  for (auto* make : {scaling_section, program_section, ablation_section, tried_section, published_section,
-                     roofline_section})
-    add(make(a));
+  for (auto* make : {scaling_section, program_section, ablation_section}) add(make(a));
+  if (a.tried) document.sections.push_back(tried_section(a));
+  for (auto* make : {published_section, roofline_section}) add(make(a));
   for (const Family& family : families) add(memory_section(a, family));
   for (const Family& family : families) add(loss_section(family));
   for (const Family& family : families) add(time_section(a, family));

@@ -32,6 +32,7 @@ struct Table {
     std::string title;
     bool number = false;
   };
+  Table() = default;
   /// '>' in front of a title: a column of numbers.
   explicit Table(std::initializer_list<std::string> titles);
 

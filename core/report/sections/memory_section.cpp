@@ -58,9 +58,9 @@ Section memory_section(const Analysis& a, const Family& family) {
   section.lead = memory_lead(family.rows);
   if (table.rows.empty()) return section;
   section.table = std::move(table);
-  section.bullets = {
+  section.bullets.emplace_back(
       "Peak reserved is the most that the caching allocator holds. Process is the memory of the whole "
-      "process."};
+      "process.");
   return section;
 }
 

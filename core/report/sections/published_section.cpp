@@ -1,4 +1,3 @@
-
 #include "base/suggest.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"

@@ -2,7 +2,6 @@
 #include <map>
 
 #include "base/suggest.h"
-#include "base/text.h"
 #include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"

@@ -66,23 +66,31 @@ class PlacesOfLse {
 
 int64_t mask_type(const AttentionArgs& args) { return args.causal ? 1 : 0; }
 
-/// FLOPs of `products` of a kernel, scores x head dimension, over all documents. Where a kernel has windows,
-/// a window leaves no more than 2 window - 1 pairs per position.
-double flops_of(int64_t products, const Tensor& q, const AttentionArgs& args) {
+/// FLOPs of a kernel over all documents. `by_length`: whether they follow from the documents' lengths.
+struct DocumentFlops {
+  double flops;
+  bool by_length;
+};
+
+/// `products`: of scores x head dimension. Where a kernel has windows, a window leaves no more than 2 window
+/// - 1 pairs per position. If that is the smaller number, each step has the same.
+DocumentFlops flops_of(int64_t products, const Tensor& q, const AttentionArgs& args) {
   const auto width = static_cast<double>(q.size(1) * q.size(3));
   const auto positions = static_cast<double>(q.size(0) * q.size(2));
   const bool windowed = args.window != 0 && (q.is_cuda() || cpu::supports(q.scalar_type()));
-  const double seen = windowed ? static_cast<double>(2 * args.window - 1) * positions : args.segments.pairs;
+  const double seen = windowed ? static_cast<double>(2 * args.window - 1) * positions
+                               : std::numeric_limits<double>::infinity();
   const double pairs = std::min(args.segments.pairs, seen);
-  return 2 * static_cast<double>(products) * pairs * width / (args.causal ? 2 : 1);
+  return {2 * static_cast<double>(products) * pairs * width / (args.causal ? 2 : 1),
+          args.segments.pairs <= seen};
 }
 
-/// Notes FLOPs that follow from the documents' lengths (docs/plugins/gpu_kernel.md). On a GPU one operator
-/// computes all documents, and its sizes do not show these FLOPs. On a CPU each document is one call, which
-/// is counted.
-void note_products(double flops, bool on_gpu) {
-  if (on_gpu) note_flops(flops);
-  const std::array<c10::IValue, 1> inputs = {c10::IValue(flops)};
+/// On a GPU one operator computes all documents, and its sizes do not show its FLOPs. On a CPU each document
+/// is one call, which is counted. docs/plugins/gpu_kernel.md describes the note about lengths.
+void note_products(const DocumentFlops& made, bool on_gpu) {
+  if (on_gpu) note_flops(made.flops);
+  if (!made.by_length) return;
+  const std::array<c10::IValue, 1> inputs = {c10::IValue(made.flops)};
   RECORD_FUNCTION("optrush::document_flops", c10::ArrayRef<const c10::IValue>(inputs.data(), inputs.size()));
 }
 
@@ -91,7 +99,7 @@ AttentionOut noted(AttentionOut result, const Tensor& q, const AttentionArgs& ar
   note_products(flops_of(2, q, args), on_gpu);
   if (result.out.requires_grad())
     result.out.register_hook(
-        [flops = flops_of(5, q, args), on_gpu](const Tensor&) { note_products(flops, on_gpu); });
+        [made = flops_of(5, q, args), on_gpu](const Tensor&) { note_products(made, on_gpu); });
   return result;
 }
 }  // namespace

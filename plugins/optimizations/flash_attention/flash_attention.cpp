@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 
+#include "cpu/attention.h"
 #include "fused_kernel.h"
 #include "kernel_order.h"
 #include "optrush/forecast.h"
@@ -192,6 +193,7 @@ class FlashAttention final : public Plugin {
     const bool grouped = q.size(1) != k.size(1);
     std::string refusal;
     const auto choose = [&](const Tensor& keys, const Tensor& values) -> int64_t {
+      refusal.clear();
       try {
         return at::_fused_sdp_choice(q, keys, values, {}, 0.0, args.causal, args.scale,
                                      q.size(1) != keys.size(1));

@@ -11,8 +11,8 @@
 
 namespace optrush::flash::cpu {
 namespace {
-/// Sequence lengths at which this kernel was measured to be faster than LibTorch's. With a sliding window
-/// there is no longest: the time grows with S here, and with S^2 there.
+/// Sequence lengths at which this kernel was measured to be faster than LibTorch's. A sequence with a sliding
+/// window may be longer: this kernel's time grows with S, LibTorch's with S^2.
 constexpr int64_t kShortest = 64, kLongest = 8192;
 
 /// The positions of one head of a tensor (B, H, S, K).

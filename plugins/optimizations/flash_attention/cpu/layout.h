@@ -15,12 +15,15 @@ struct Rows {
   Rows from_column(int64_t i) const { return {data + i, row}; }
 };
 
+template <class T>
+inline constexpr bool kPaired = std::is_same_v<T, c10::BFloat16>;
+
 /// The second matrix of a product (products.h). In fp32 it is in rows. In bf16 the elements of two rows
 /// alternate, because the processor multiplies two of them at once (VNNI); an odd last row alternates with
 /// zeros. `row`: the stride, in columns.
 template <class T>
 struct Second {
-  static constexpr int64_t kRows = std::is_same_v<std::remove_const_t<T>, c10::BFloat16> ? 2 : 1;
+  static constexpr int64_t kRows = kPaired<std::remove_const_t<T>> ? 2 : 1;
   T* data;
   int64_t row;
   /// In bf16, i is even.

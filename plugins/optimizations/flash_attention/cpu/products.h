@@ -2,14 +2,10 @@
 #include <ATen/native/CPUBlas.h>
 
 #include <algorithm>
-#include <type_traits>
 
 #include "cpu/layout.h"
 
 namespace optrush::flash::cpu {
-template <class T>
-inline constexpr bool kPaired = std::is_same_v<T, c10::BFloat16>;
-
 /// The smallest inner size >= n that a product supports: an even number in bf16.
 template <class T>
 constexpr int64_t inner_size(int64_t n) {

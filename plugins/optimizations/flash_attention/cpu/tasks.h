@@ -31,7 +31,8 @@ struct Sizes {
   int64_t tiles() const { return (positions + kTile - 1) / kTile; }
   /// Tiles of all query heads that share a head of keys.
   int64_t shared_tiles() const { return shared() * tiles(); }
-  /// Strides, in whole vectors, of rows with all positions and of rows with the keys of a tile.
+  /// Strides, in whole vectors, of rows with all positions and of rows with the keys of a tile: window + 31,
+  /// and up to 15 more, because `first` is rounded down.
   int64_t position_row() const { return whole_vectors(positions); }
   int64_t score_row() const { return std::min(position_row(), whole_vectors(window + kTile) + kVector); }
 
@@ -58,8 +59,8 @@ struct Task {
   int64_t batch, group, part;
 };
 
-/// Positions [begin, end), which see keys of [first, end). Rows of its scores begin at the key `first`, which
-/// begins a vector.
+/// The queries [begin, end), which see only keys in [first, end). Column 0 of its scores is the key `first`,
+/// a multiple of kVector.
 struct Tile {
   int64_t begin, end, first;
   int64_t size() const { return end - begin; }
@@ -105,7 +106,7 @@ class Workspaces {
   Tensor memory_;
 };
 
-/// Calls visit(query head, tile) for the tiles of a task, those with the most keys first. Parts take tiles in
+/// Calls visit(query head, tile) for the tiles of a task, the last positions first. Parts take tiles in
 /// turn, so all parts have about the same work.
 template <class Visit>
 void each_tile(const Sizes& sizes, int64_t parts, const Task& task, const Visit& visit) {
