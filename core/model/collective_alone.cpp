@@ -6,6 +6,7 @@
 #include "model/declare.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
+#include "optrush/recipe.h"
 #include "optrush/run.h"
 #include "params/init.h"
 

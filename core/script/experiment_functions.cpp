@@ -5,6 +5,7 @@
 #include "base/suggest.h"
 #include "experiment/search_request.h"
 #include "experiment/stack.h"
+#include "script/byte_size.h"
 #include "script/functions.h"
 #include "script/max_batch.h"
 #include "script/settings.h"

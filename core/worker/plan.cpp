@@ -3,6 +3,7 @@
 #include "plugin/loader.h"
 #include "spec/model_kinds.h"
 #include "spec/spec_json.h"
+#include "train/session.h"
 #include "worker/predict.h"
 
 namespace optrush {
