@@ -12,8 +12,8 @@ CaseEnd run_case(const CheckCase&, const CheckContext&, StackCheck& stacks);
 // to its end, and nothing is compared.
 /// Compares the gradients of a stack with differences of its loss in fp64: each Differentiable that it calls,
 /// input by input, then each trainable parameter along a random direction. A stack without fp64, or with the
-/// effect `precision`, is compared along its own gradient with larger steps. Returns a list of what was
-/// compared.
+/// effect `precision`, is compared along its own gradient with larger steps. Returns a list of the
+/// compared gradients.
 std::string check_gradients(const CheckCase&, const CheckContext&);
 
 /// Runs each Differentiable of the stack in each type that training uses, and compares it with fp64 on the

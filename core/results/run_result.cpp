@@ -136,7 +136,7 @@ const Record<TokensPerStep>& record_of(const TokensPerStep*) {
 const Record<RankResult>& record_of(const RankResult*) {
   using R = RankResult;
   static const auto record =
-      Record<R>("a rank", "Seconds are medians over timed steps. Sent bytes are those of one step.")
+      Record<R>("a rank", "Seconds are medians over timed steps. Sent bytes are counted in one step.")
           .field("rank", &R::rank, {.required = true, .schema = {{"minimum", 0}}})
           .field("host", &R::host, {})
           .field("device", &R::device, {})

@@ -159,10 +159,10 @@ std::vector<Quantity> of_memory_and_hardware() {
        .doc = "peak memory: the most bytes that tensors hold in the timed steps"},
       {.csv = "peak_vs_previous",
        .value = [](A, R r) { return r.previous.memory; },
-       .doc = "peak memory divided by that of `previous`"},
+       .doc = "peak memory divided by the peak memory of `previous`"},
       {.csv = "peak_vs_base",
        .value = [](A, R r) { return r.base.memory; },
-       .doc = "peak memory divided by that of `base`"},
+       .doc = "peak memory divided by the peak memory of `base`"},
       {.csv = "peak_reserved_bytes",
        .json = "memory/peak_reserved",
        .run = "reserved_memory_bytes",
@@ -257,7 +257,7 @@ std::vector<Quantity> rung_quantities() {
        {compared(
             "previous", &Row::previous,
             {"rung that vs_previous compares with",
-             "tokens_per_second divided by that of `previous`, geometric mean over rounds",
+             "tokens_per_second divided by the tokens_per_second of `previous`, geometric mean over rounds",
              "lower end of the interval of vs_previous (95 %; 98 % with `within`); empty with fewer than 3 "
              "rounds",
              "upper end of that interval",
@@ -265,8 +265,9 @@ std::vector<Quantity> rung_quantities() {
              "why `previous` solves another problem; empty: the same problem"}),
         compared("base", &Row::base,
                  {"rung that vs_base compares with: the base, or the rung that replaces it",
-                  "tokens_per_second divided by that of `base`", "lower end of the 95 % interval of vs_base",
-                  "upper end of that interval", "the same words as vs_previous_verdict",
+                  "tokens_per_second divided by the tokens_per_second of `base`",
+                  "lower end of the 95 % interval of vs_base", "upper end of that interval",
+                  "the same words as vs_previous_verdict",
                   "why `base` solves another problem; empty: the same problem"}),
         of_memory_and_hardware()})
     list.insert(list.end(), more.begin(), more.end());

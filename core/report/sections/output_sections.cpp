@@ -41,7 +41,7 @@ Section state_section(const Analysis& a) {
   Section section{.title = "Saved states",
                   .lead = "This table lists the last saved state of each rung.",
                   .table = Table({"rung", "folder", ">next step", ">size", ">saved in"}),
-                  .bullets = {"The states are those of each rung's first round. Step times do not include "
+                  .bullets = {"Each state is from the first round of its rung. Step times do not include "
                               "saving.",
                               "To continue from a state, set start = \"FOLDER\" in an experiment.",
                               "To export its weights, run optrush weights FOLDER OUT.",
@@ -61,7 +61,7 @@ Section best_section(const Analysis& a) {
   Section section{
       .title = "Best states",
       .lead = "This table lists the state with the lowest validation loss of each rung.",
-      .paragraphs = {"The states are those of each rung's first round. To export the weights of a state, run "
+      .paragraphs = {"Each state is from the first round of its rung. To export the weights of a state, run "
                      "optrush weights FOLDER OUT. To continue from it, set start = \"FOLDER\" in an "
                      "experiment."},
       .table = Table({"rung", "folder", ">after step", ">validation loss"})};
@@ -76,7 +76,7 @@ Section sample_section(const Analysis& a) {
   Section section{
       .title = "Samples",
       .lead = "This table shows how each rung's model continues the prompts after training.",
-      .paragraphs = {"The model is that of the first round after its last step. Each token is the most "
+      .paragraphs = {"The model is from the first round, after its last step. Each token is the most "
                      "probable one; ⏎ is a line end."},
       .table = Table({"rung", "prompt", "continuation"})};
   for (const Row& row : a.rows)

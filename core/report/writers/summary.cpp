@@ -69,8 +69,9 @@ const Record<SummaryRung>& record_of(const SummaryRung*) {
           .field("vs_previous", &SummaryRung::vs_previous,
                  {.doc = "null: nothing to compare with", .promised = true, .nullable = true})
           .field("vs_base", &SummaryRung::vs_base, {.promised = true, .nullable = true})
-          .field("memory_vs_base", &SummaryRung::memory_vs_base,
-                 {.doc = "peak memory divided by that of the base", .promised = true, .nullable = true});
+          .field(
+              "memory_vs_base", &SummaryRung::memory_vs_base,
+              {.doc = "peak memory divided by the base's peak memory", .promised = true, .nullable = true});
   return record;
 }
 

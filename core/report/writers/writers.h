@@ -24,7 +24,7 @@ struct Chart {
   std::string name;  ///< "speed-ablation": speed-ablation.svg
   std::string kind;  ///< "speed"
   Json data;
-  std::string note;  ///< what it leaves out: "the first and the 59 fastest of 1,000 rungs"; usually ""
+  std::string note;  ///< the part that is shown: "the first and the 59 fastest of 1,000 rungs"; usually ""
 };
 /// The non-empty charts in the order of the report: speed, scaling, grid, roofline, memory, loss, loss over
 /// time, phases, throughput. With more than 60 rungs they show the first and the fastest, and with more than
