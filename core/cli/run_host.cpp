@@ -43,8 +43,8 @@ std::filesystem::path RunHost::conclude(const RunOutcome& outcome, Progress& pro
     written_ = {outcome.folder, std::move(written.analysis)};
   }
   if (outcome.signal != 0)
-    throw Interrupted(outcome.signal, counted(static_cast<int64_t>(outcome.finished), "complete run") +
-                                          " kept in " + outcome.folder.string() + "; " + resume_hint_);
+    throw Interrupted(outcome.signal,
+                      "complete runs are kept in " + outcome.folder.string() + "; " + resume_hint_);
   const Analysis& analysis = written_->second;
   const bool nothing_measured = std::ranges::none_of(analysis.rows, &Row::ok);
   if (nothing_measured) {

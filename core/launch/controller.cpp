@@ -67,7 +67,7 @@ class Controller {
       execution_.journal().ended();
     else
       execution_.journal().interrupted(interrupts_.describe());
-    return {folder_, execution_.all_ok(), interrupts_.signal(), execution_.finished()};
+    return {folder_, execution_.all_ok(), interrupts_.signal()};
   }
 
  private:
@@ -202,8 +202,8 @@ class Controller {
     });
     const TrainSpec& train = experiment_.base.train;
     const auto& until = experiment_.until;
-    progress_.note(experiment_.name + ": the base and " + counted(rungs, "rung") + ", " +
-                   counted(train.warmup + train.steps, "step") + " per run, " +
+    progress_.note(experiment_.name + ": the base" + (rungs == 0 ? "" : " and " + counted(rungs, "rung")) +
+                   ", " + counted(train.warmup + train.steps, "step") + " per run, " +
                    (until ? "until each interval is within " + percent(until->within) + " or " +
                                 clock_time(until->at_most_s) + " are over"
                           : "in " + counted(experiment_.rounds, "round")));

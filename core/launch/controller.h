@@ -35,9 +35,8 @@ struct RunRequest {
 
 struct RunOutcome {
   std::filesystem::path folder;
-  bool all_ok = true;   ///< every run ended well, or was skipped because the machine lacks what it needs
-  int signal = 0;       ///< signal that ended it early; 0: none
-  size_t finished = 0;  ///< runs with a result, of this start or an earlier one
+  bool all_ok = true;  ///< every run ended well, or was skipped because the machine lacks what it needs
+  int signal = 0;      ///< signal that ended it early; 0: none
 };
 
 /// Plans, runs and journals every variant of an experiment. A run that fails is a stored result, and the

@@ -61,8 +61,6 @@ class Execution : private InterleavedRound::Host {
   bool all_ok() const { return all_ok_; }
   /// Number of started run processes.
   int64_t started() const { return started_; }
-  /// Number of runs with a result, of this start or an earlier one.
-  size_t finished() const { return executed_.size(); }
 
  private:
   bool counts(const Job&, const RunResult&) const;

@@ -66,7 +66,9 @@ std::string described(const Parameter& parameter, const Type& type) {
   std::vector<std::string> makers;
   for (const auto& function : api().functions)
     if (function.returns == type.name) makers.push_back(function.title());
-  return with_article(type.name) + " from " + join(makers, " or ");
+  const std::string last = makers.back();
+  makers.pop_back();
+  return with_article(type.name) + " from " + join(makers) + (makers.empty() ? "" : " or ") + last;
 }
 
 std::string expected(const Parameter& parameter) {

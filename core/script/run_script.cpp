@@ -39,6 +39,7 @@ std::string hint(const std::string& message) {
   if (message.find("runs without end") != std::string::npos)
     return "check for an endless loop: a script only describes runs";
   if (message.find("binary chunk") != std::string::npos) return "give Lua source code";
+  if (message.starts_with("the error object is a ")) return "give error() a text";
   return {};
 }
 
@@ -69,7 +70,12 @@ std::string chunk_source(const std::filesystem::path& file) {
 
 /// Message handler for lua_pcall: stores the traceback in the context and passes the error on.
 int keep_traceback(lua_State* lua) {
-  luaL_tolstring(lua, 1, nullptr);
+  if (lua_isstring(lua, 1) != 0 || luaL_getmetafield(lua, 1, "__tostring") != LUA_TNIL) {
+    lua_settop(lua, 1);
+    luaL_tolstring(lua, 1, nullptr);
+  } else {
+    lua_pushfstring(lua, "the error object is a %s value", luaL_typename(lua, 1));
+  }
   luaL_traceback(lua, lua, nullptr, 1);
   Object& unused = push_object(lua);
   attempt(lua, unused, [&](Object&) {

@@ -44,8 +44,9 @@ void check_dtype_of(const LuaValue& settings, ScriptContext& context, const std:
 
 std::string one_line(const std::string& text, const std::string& what) {
   if (text.empty() || text.size() > kLongestLine)
-    throw Error(ErrorCode::invalid_value, what + " must be one line of 1 to 80 bytes",
-                "shorten it: it is a table entry of the report");
+    throw Error(
+        ErrorCode::invalid_value, what + " must be one line of 1 to 80 bytes",
+        text.empty() ? "write at least one character" : "shorten it: it is a table entry of the report");
   if (has_hidden_character(text))
     throw Error(ErrorCode::invalid_value,
                 what + " contains an invisible character, such as a line end: '" + printable(text) + "'",

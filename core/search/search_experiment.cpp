@@ -74,7 +74,7 @@ RunOutcome search_experiment(const Experiment& experiment, const SearchRequest& 
     try {
       found = search(stacks.choices(), evaluator);
     } catch (const StageInterrupted& interrupted) {
-      return {interrupted.folder, true, interrupted.signal, interrupted.finished};
+      return {interrupted.folder, true, interrupted.signal};
     }
     result.until->at_most_s = std::max(1.0, evaluator.seconds_left());
     shared.machine = evaluator.machine();

@@ -134,7 +134,7 @@ Analysis StageEvaluator::run(const Experiment& stage, bool again) {
   request.began = Clock::now();
   const RunOutcome outcome = run_experiment(Expanded(stage), request, progress_);
   WrittenReport written = write_report(outcome.folder);
-  if (outcome.signal != 0) throw StageInterrupted{outcome.folder, outcome.signal, outcome.finished};
+  if (outcome.signal != 0) throw StageInterrupted{outcome.folder, outcome.signal};
   const Json& context = written.analysis.context;
   if (machine_.is_null() && !context.contains("doctor")) machine_ = context;
   return std::move(written.analysis);

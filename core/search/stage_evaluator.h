@@ -12,7 +12,6 @@ namespace optrush {
 struct StageInterrupted {
   std::filesystem::path folder;  ///< folder of the stage
   int signal = 0;
-  size_t finished = 0;  ///< number of its finished runs
 };
 
 /// Evaluates stacks by plans of workers and by one experiment per stage, whose report is in `folder`/<number

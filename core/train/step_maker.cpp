@@ -151,7 +151,7 @@ void StepMaker::check(const StepResult& step, bool has_loss, bool has_norm) {
                     ") has diverged, lower the learning rate; otherwise check the frozen parameters");
   if (!std::isfinite(step.grad_norm))
     throw Error(ErrorCode::diverged, "the gradient norm is not finite" + at,
-                "check the precision of this rung");
+                "lower the learning rate, or check the precision of this rung");
 }
 
 void StepMaker::record(const MadeStep& made, const StepTime& time) {

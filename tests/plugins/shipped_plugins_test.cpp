@@ -116,6 +116,18 @@ TEST(ShippedPlugins, LoraFreezesTheModelAndCountsItsFlops) {
   EXPECT_THROW(Trained(nano_spec({{"lora", {{"target_modules", {"qproj"}}}}})), Error);
 }
 
+TEST(ShippedPlugins, LoraRefusesAModelWithoutLinearLayers) {
+  RunSpec spec = nano_spec({{"lora", Json::object()}});
+  spec.model_kind = "operator";
+  spec.model = validate_model("operator", {{"op", "norm"}, {"dim", 32}}, "test");
+  try {
+    Trained trained(spec);
+    ADD_FAILURE() << "not refused";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("the model has no linear layers"), std::string::npos) << e.what();
+  }
+}
+
 TEST(ShippedPlugins, DropoutDependsOnlyOnTheSeed) {
   RunSpec spec = nano_spec({{"lora", {{"rank", 4}, {"dropout", 0.5}}}});
   const auto first = losses(Trained(spec).train());

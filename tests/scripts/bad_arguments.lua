@@ -14,7 +14,7 @@
 -- expect: bad_arguments.lua:248: rush.experiment: name is missing
 -- expect:   hint: it must be a string: name of the experiment, and of its folder below reports/
 -- expect: bad_arguments.lua:249: rush.experiment: model is missing
--- expect:   hint: it must be a Model from rush.llama or rush.operator or rush.collective or rush.checkpoint: model to train
+-- expect:   hint: it must be a Model from rush.llama, rush.operator, rush.collective or rush.checkpoint: model to train
 -- expect: bad_arguments.lua:250: rush.experiment: unknown field 'modle'
 -- expect:   hint: did you mean 'model'?
 -- expect: bad_arguments.lua:251: rush.experiment: name must be a string, but is 7
@@ -24,11 +24,11 @@
 -- expect:   hint: it becomes a folder name: use letters, digits, '.', '_' and '-'
 -- expect: bad_arguments.lua:254: the name of an experiment cannot be '..'
 -- expect:   hint: it becomes a folder name: use letters, digits, '.', '_' and '-'
--- expect: bad_arguments.lua:255: rush.experiment: model must be a Model from rush.llama or rush.operator or rush.collective or rush.checkpoint, but is "tiny"
--- expect: bad_arguments.lua:256: rush.experiment: model must be a Model from rush.llama or rush.operator or rush.collective or rush.checkpoint, but is an empty table
--- expect: bad_arguments.lua:257: rush.experiment: model must be a Model from rush.llama or rush.operator or rush.collective or rush.checkpoint, but is a Data
--- expect: bad_arguments.lua:258: rush.experiment: data must be a Data from rush.random or rush.text or rush.documents or rush.preferences or rush.tokens, but is "libtorch"
--- expect: bad_arguments.lua:259: rush.experiment: data must be a Data from rush.random or rush.text or rush.documents or rush.preferences or rush.tokens, but is a Corpus
+-- expect: bad_arguments.lua:255: rush.experiment: model must be a Model from rush.llama, rush.operator, rush.collective or rush.checkpoint, but is "tiny"
+-- expect: bad_arguments.lua:256: rush.experiment: model must be a Model from rush.llama, rush.operator, rush.collective or rush.checkpoint, but is an empty table
+-- expect: bad_arguments.lua:257: rush.experiment: model must be a Model from rush.llama, rush.operator, rush.collective or rush.checkpoint, but is a Data
+-- expect: bad_arguments.lua:258: rush.experiment: data must be a Data from rush.random, rush.text, rush.documents, rush.preferences or rush.tokens, but is "libtorch"
+-- expect: bad_arguments.lua:259: rush.experiment: data must be a Data from rush.random, rush.text, rush.documents, rush.preferences or rush.tokens, but is a Corpus
 -- expect: bad_arguments.lua:260: rush.experiment: train must be a table of named fields, but is 3
 -- expect: bad_arguments.lua:261: rush.experiment: train must be a table of named fields, but is a list
 -- expect: bad_arguments.lua:262: rush.experiment: unknown field 'micro_bach' of train
@@ -73,7 +73,7 @@
 -- expect: bad_arguments.lua:287: rush.rung: name is missing
 -- expect:   hint: it must be a string: name of the rung in the report
 -- expect: bad_arguments.lua:288: the name of a rung must be one line of 1 to 80 bytes
--- expect:   hint: shorten it: it is a table entry of the report
+-- expect:   hint: write at least one character
 -- expect: bad_arguments.lua:289: the name of a rung contains an invisible character, such as a line end: 'a?b'
 -- expect:   hint: remove the character: tables and charts show the text
 -- expect: bad_arguments.lua:290: the name of a rung must be one line of 1 to 80 bytes

@@ -373,6 +373,7 @@ local exp = rush.experiment {
 exp:search({ rush.rung("fused", "fused_adamw") }, { at_most = "1s" }):report()
 """)
     done = optrush("run", "short.lua")
+    assert "short: the base, 200" in done.stdout + done.stderr, (done.stdout, done.stderr)
     assert done.returncode == 0 and "the search has no answer yet" in done.stdout, (done.stdout, done.stderr)
     result = json.loads((work / "reports/short/local/runs/00-base-r1/result.json").read_text())
     assert result["status"] == "ok" and len(result["steps"]) < 100 and not result.get("validation"), result
@@ -393,6 +394,7 @@ def interrupt():
         _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130, stderr
     assert "interrupted by SIGINT" in stderr and "--resume" in stderr, stderr
+    assert "complete runs are kept in" in stderr, stderr  # a number would miss runs of earlier starts
     assert "no result yet" in (work / "reports/tiny/cut/report.md").read_text()
     cut = results("cut")
     expect(optrush(*cut_run, "--resume"), 0)

@@ -16,6 +16,7 @@ using test::analysis_of;
 using test::row;
 using test::rung;
 using test::setting;
+using test::SyntheticReport;
 using test::three_rungs;
 using ::testing::Contains;
 using ::testing::HasSubstr;
@@ -117,6 +118,25 @@ TEST(Analysis, PublishedFiguresAreShownBesideMeasuredOnes) {
   EXPECT_THAT(section.table->rows[0], ::testing::Contains("(1.75x)"));
   EXPECT_THAT(section.table->rows[0], ::testing::Contains("(-30.0 %)"));
   EXPECT_FALSE(section.bullets.empty());
+}
+
+// Without bars, no sentence before it names the row of a comparison.
+TEST(LadderTable, TextOfPeakMemoryNamesTheRowOfTheChange) {
+  SyntheticReport report("two rounds", 2);
+  report.ladder({rung("one", "fused_adamw"), rung("two", "flash_attention"), rung("three", "lora")});
+  report["one"].status = "failed";
+  EXPECT_THAT(
+      ladder_sections(analysis_of(report)).front().bullets,
+      Contains(HasSubstr("the change from the row above, or from the row that 'vs previous' names.")));
+}
+
+TEST(LadderTable, OnlyHeldOutDataAreSaidToBeUnreadByTraining) {
+  auto report = three_rungs();
+  report.experiment.base.validate.every = 1;
+  const auto bullets = [&] { return ladder_sections(analysis_of(report)).front().bullets; };
+  EXPECT_THAT(bullets(), Contains(HasSubstr("32 sequences that training never reads.")));
+  report.experiment.base.validate.data = {.kind = "text", .path = "/other", .extensions = {}};
+  EXPECT_THAT(bullets(), Contains(HasSubstr("32 sequences of the validation data.")));
 }
 
 TEST(Published, IsComparableOnTheSameKindOfDevice) {

@@ -247,6 +247,21 @@ TEST(Ranks, CollectivesAreShownBesideTheory) {
   EXPECT_EQ(section.table->rows[1].back(), "—") << "there is no formula for it";
 }
 
+TEST(Counters, TextStatesHowTheValuesOfRanksAreCombined) {
+  Analysis a;
+  Row& row = a.rows.emplace_back();
+  row.counters = {{.plugin = "fsdp", .name = "gathers", .per_step = true, .over_ranks = "max", .value = 4}};
+  EXPECT_THAT(counter_section(a).paragraphs.front(), Not(HasSubstr("ranks"))) << "one rank";
+  row.devices = 2;
+  EXPECT_THAT(counter_section(a).paragraphs.front(),
+              HasSubstr("With several ranks, the table shows the largest value of all ranks."));
+  row.counters.push_back({.plugin = "fsdp", .name = "sent", .over_ranks = "sum", .value = 1});
+  EXPECT_THAT(
+      counter_section(a).paragraphs.front(),
+      HasSubstr("the sum of all ranks for fsdp: sent; the largest value of all ranks for fsdp: gathers "
+                "per step."));
+}
+
 TEST(RunResult, SpeedMustBePositive) {
   for (const double speed : {0.0, -1.0})
     EXPECT_THROW(

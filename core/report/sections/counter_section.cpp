@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "base/suggest.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"
 
@@ -28,17 +30,34 @@ std::string value_of(const CounterResult& counter) {
   return (few ? exact_number(counter.value) : grouped(counter.value)) +
          (counter.unit.empty() ? "" : " " + counter.unit);
 }
+
+/// How the counters of several ranks become one number. The plugin declares it for each counter.
+std::string over_ranks_text(const std::vector<const CounterResult*>& columns) {
+  constexpr std::pair<const char*, const char*> kWays[] = {
+      {"sum", "the sum"}, {"mean", "the mean"}, {"max", "the largest value"}};
+  std::vector<std::string> parts;
+  for (const auto& [way, text] : kWays) {
+    std::vector<std::string> titles;
+    for (const auto* column : columns)
+      if (column->over_ranks == way) titles.push_back(counter_title(*column));
+    if (titles.empty()) continue;
+    const bool all = titles.size() == columns.size();
+    parts.push_back(std::string(text) + " of all ranks" + (all ? "" : " for " + join(titles)));
+  }
+  return parts.empty() ? "" : " With several ranks, the table shows " + join(parts, "; ") + ".";
+}
 }  // namespace
 
 Section counter_section(const Analysis& a) {
   Section section{
       .title = "What plugins count",
       .lead = "This table shows the counters of plugins.",
-      .paragraphs =
-          {"Counters are summed over all ranks, and are medians over rounds. A counter per step is its "
-           "growth in the timed steps divided by their number."},
+      .paragraphs = {"Counters are medians over rounds. A counter per step is its growth in the timed steps "
+                     "divided by their number."},
       .table = Table({"rung"})};
   const auto columns = columns_of(a);
+  if (std::ranges::any_of(a.rows, [](const Row& row) { return row.devices > 1 && !row.counters.empty(); }))
+    section.paragraphs.front() += over_ranks_text(columns);
   for (const auto* column : columns) section.table->columns.push_back({counter_title(*column), true});
   for (const Row& row : a.rows) {
     if (row.counters.empty()) continue;

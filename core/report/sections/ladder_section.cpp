@@ -49,8 +49,10 @@ void explain_losses(const Analysis& a, const Rows& rows, Section& section) {
   const auto validated = [](const Row* row) { return !row->validation.empty(); };
   if (std::ranges::any_of(rows, validated)) {
     const ValidateSpec& validate = a.experiment.base.validate;
-    section.bullets.push_back("Val. loss is the validation loss after the last step, on " +
-                              counted(validate.sequences, "sequence") + " that training never reads.");
+    section.bullets.push_back(
+        "Val. loss is the validation loss after the last step, on " +
+        counted(validate.sequences, "sequence") +
+        (validate.data.kind == "held_out" ? " that training never reads." : " of the validation data."));
   }
   const auto timed = [&](bool by_validation) {
     return std::ranges::any_of(rows, [&](const Row* row) {
@@ -173,7 +175,10 @@ void explain_table(const Analysis& a, const Rows& rows, Section& section) {
   const std::string against = over_base_alone(rows) ? "the base"
                               : elsewhere           ? "the row above, or to the row that the cell names"
                                                     : "the row above";
-  const std::string from = elsewhere && !over_base_alone(rows) ? "that row" : against;
+  // Without bars, no sentence before this one names the row.
+  const std::string from = !elsewhere || over_base_alone(rows) ? against
+                           : bars                              ? "that row"
+                                  : "the row above, or from the row that 'vs previous' names";
   if (bars)
     section.bullets.push_back("A bar shows the " + percent(1 - standard_of(a.experiment).error, 0) +
                               " interval of the ratio to " + against + ". The line marks 1.00x.");
@@ -183,8 +188,8 @@ void explain_table(const Analysis& a, const Rows& rows, Section& section) {
         "a "
         "loss.");
   section.bullets.push_back(
-      "Peak memory is the most that tensors hold in the timed steps. In brackets: the change from " +
-      (bars ? from : against) + ".");
+      "Peak memory is the most that tensors hold in the timed steps. In brackets: the change from " + from +
+      ".");
   const auto is_sound = [](const Row* row) { return loss_check(*row) == "✓"; };
   if (std::ranges::none_of(rows, is_sound)) return;
   const auto learns = std::ranges::find_if(rows, [](const Row* row) { return row->overfit.has_value(); });

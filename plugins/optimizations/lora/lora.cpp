@@ -61,7 +61,7 @@ class Lora final : public Plugin {
       for (const auto& name : names) known += (known.empty() ? "" : ", ") + name;
       throw Error(ErrorCode::unknown_name,
                   "target_modules names '" + target + "', but this model has no such linear layer",
-                  "one of: " + known);
+                  known.empty() ? "remove the rung: the model has no linear layers" : "one of: " + known);
     }
   }
 
