@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the host adds to a step: its plain step beside a hand-written loop of LibTorch, in turns of two steps.
 
-    bench/host_overhead.py [--rounds 6] [--turns 16] [--size quickstart] [--functions 12] [--tracked]
+    bench/host_overhead.py [--rounds 6] [--turns 16] [--size quickstart] [--functions 12] [--tracked] [--alone]
 
 Both programs start from the same parameters, see the same tokens and have the same malloc settings. Two processes are
 alive in each round, and one of them computes while the other sleeps, as runs of an interleaved experiment do. Each pair
@@ -12,6 +12,9 @@ speed. The interval is a t interval (95 %) over rounds.
 
 The second table has the differences in milliseconds per step. `--size thin` has as many layers as quickstart, but they
 are small. There the difference is the cost of the host's code, because this cost does not depend on the width.
+
+With `--alone` a round runs one program to its end and then the other, as a user would. Caches hold no data of the other
+program then. The sample is the median step of a run, and the interval needs more rounds.
 """
 import argparse
 import collections
@@ -33,6 +36,7 @@ from step_parts import SIZES
 
 STEPS = 2  # steps of a turn: the first refills caches after the other program
 KINDS = {"step": "the second step of a turn", "turn": "a turn of two steps", "cpu": "CPU time of a turn"}
+ALONE = {"step": "the median step of a run"}
 
 
 SAMPLES = "perf.data"
@@ -107,11 +111,27 @@ def round_of(commands, folder, turns, sampled):
         order = takers if number % 2 == 0 else takers[::-1]
         made = {id(taker): taker.turn() for taker in order}
         pairs.append([made[id(taker)] for taker in takers])
-    ours, theirs = (taker.end() for taker in takers)
+    check_losses(*(taker.end() for taker in takers))
+    return pairs
+
+
+def round_alone(commands, folder, host_first):
+    """The programs one after the other: a pair of their median steps."""
+    results = {}
+    for name in sorted(commands, reverse=not host_first):  # "host" is before "loop"
+        (folder / name).mkdir(parents=True)
+        command, result = commands[name](folder / name)
+        subprocess.run([str(word) for word in command], check=True, capture_output=True,
+                       env={**os.environ, "OMP_WAIT_POLICY": "passive"})
+        results[name] = json.loads(result.read_text())
+    check_losses(*([step["loss"] for step in results[name]["steps"]] for name in commands))
+    return [[{"step": results[name]["step_seconds"]} for name in commands]]
+
+
+def check_losses(ours, theirs):
     worst = max(abs(a - b) / abs(b) for a, b in zip(ours, theirs, strict=True))
     if worst > 1e-4:
         sys.exit(f"the two programs do not do the same work: their losses differ by {worst:.1e}")
-    return pairs
 
 
 def name_of(symbol):
@@ -155,6 +175,10 @@ def function_table(folder, rounds, count):
     return "\n".join(lines)
 
 
+def kinds(arguments):
+    return ALONE if arguments.alone else KINDS
+
+
 def host_over_loop(rounds, kind):
     """The mean of the logarithms of each round's pairs."""
     return [statistics.fmean(math.log(ours[kind] / theirs[kind]) for ours, theirs in pairs) for pairs in rounds]
@@ -192,8 +216,12 @@ def measured_in(folder, arguments):
         "loop": lambda out: ([loop, start, out / "result.json", memory], out / "result.json")}
     rounds = []
     for number in range(arguments.rounds):
-        rounds.append(round_of(commands, folder / f"round-{number}", arguments.turns, bool(arguments.functions)))
-        ratios = (f"{kind} {math.exp(host_over_loop(rounds[-1:], kind)[0]):.4f}x" for kind in KINDS)
+        here = folder / f"round-{number}"
+        if arguments.alone:
+            rounds.append(round_alone(commands, here, host_first=number % 2 == 0))
+        else:
+            rounds.append(round_of(commands, here, arguments.turns, bool(arguments.functions)))
+        ratios = (f"{kind} {math.exp(host_over_loop(rounds[-1:], kind)[0]):.4f}x" for kind in kinds(arguments))
         print(f"round {number + 1}: {', '.join(ratios)}", file=sys.stderr)
     return rounds
 
@@ -205,6 +233,7 @@ def parser():
     parser.add_argument("--turns", type=int, default=16, help="of each program in a round")
     parser.add_argument("--functions", type=int, default=0, help="that are listed; 0: nothing is sampled")
     parser.add_argument("--tracked", action="store_true")
+    parser.add_argument("--alone", action="store_true", help="one program after the other, instead of in turns")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--python", default=ROOT / ".venv/bin/python")
@@ -217,13 +246,14 @@ def main():
     milliseconds = [
         1e3 * statistics.median(pair[side]["step"] for pairs in rounds for pair in pairs) for side in (0, 1)
     ]
+    pairs = "runs" if arguments.alone else f"{arguments.turns} pairs of turns"
     print(f"{arguments.size}, {arguments.threads} threads: a step of the host {milliseconds[0]:.1f} ms, of the loop "
-          f"{milliseconds[1]:.1f} ms; {len(rounds)} rounds of {arguments.turns} pairs of turns.\n")
+          f"{milliseconds[1]:.1f} ms; {len(rounds)} rounds of {pairs}.\n")
     print("| the host over the loop | ratio |\n|---|---:|")
-    for kind, title in KINDS.items():
+    for kind, title in kinds(arguments).items():
         print(f"| {title} | {ratio_text(host_over_loop(rounds, kind))} |")
     print("\n| the host adds to a step | |\n|---|---:|")
-    for kind, title in KINDS.items():
+    for kind, title in kinds(arguments).items():
         print(f"| {title} | {added_text(rounds, kind, 1 if kind == 'step' else STEPS)} |")
 
 
