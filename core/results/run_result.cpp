@@ -18,6 +18,9 @@ void complete(StepResult& step) {
   if (step.tokens > step.positions)
     throw Error(ErrorCode::invalid_file, "a step processes " + std::to_string(step.tokens) + " tokens in " +
                                              std::to_string(step.positions) + " positions");
+  if (step.seconds < 0)
+    throw Error(ErrorCode::invalid_file,
+                "field 'seconds' of a step is " + shown(Json(step.seconds)) + ", but must not be negative");
 }
 
 const Record<StepResult>& record_of(const StepResult*) {

@@ -139,6 +139,14 @@ TEST(LadderTable, OnlyHeldOutDataAreSaidToBeUnreadByTraining) {
   EXPECT_THAT(bullets(), Contains(HasSubstr("32 sequences of the validation data.")));
 }
 
+TEST(LadderTable, PeakMemoryIsExplainedIfARowHasIt) {
+  SyntheticReport report("base", 1);
+  const auto bullets = [&] { return ladder_sections(analysis_of(report)).front().bullets; };
+  EXPECT_THAT(bullets(), Contains("Peak memory is the most that tensors hold in the timed steps."));
+  report["base"].status = "failed";
+  EXPECT_THAT(bullets(), Not(Contains(HasSubstr("Peak memory"))));
+}
+
 TEST(Published, IsComparableOnTheSameKindOfDevice) {
   const Published published{.speedup = 2, .source = "x", .on = "A100-80GB, sequence 2048"};
   EXPECT_TRUE(published.comparable_with("NVIDIA A100-SXM4-80GB"));

@@ -271,6 +271,26 @@ TEST(RunResult, SpeedMustBePositive) {
         << speed;
 }
 
+TEST(RunResult, TimeOfAStepMustNotBeNegative) {
+  const auto read = [](double seconds) {
+    const Json step = {{"step", 0},
+                       {"timed", true},
+                       {"loss", 5.5},
+                       {"grad_norm", 1.5},
+                       {"tokens", 4},
+                       {"seconds", seconds},
+                       {"phases", Json::object()}};
+    return run_result_from_json({{"schema_version", 1},
+                                 {"status", "ok"},
+                                 {"reason", ""},
+                                 {"tokens_per_second", 1.0},
+                                 {"steps", {step}}},
+                                "here");
+  };
+  EXPECT_EQ(read(0).steps.size(), 1U);
+  EXPECT_THROW(read(-1), Error);
+}
+
 TEST(RankResult, FieldsMayBeMissing) {
   const RunResult result =
       run_result_from_json({{"schema_version", 1},

@@ -49,10 +49,12 @@ void explain_losses(const Analysis& a, const Rows& rows, Section& section) {
   const auto validated = [](const Row* row) { return !row->validation.empty(); };
   if (std::ranges::any_of(rows, validated)) {
     const ValidateSpec& validate = a.experiment.base.validate;
-    section.bullets.push_back(
-        "Val. loss is the validation loss after the last step, on " +
-        counted(validate.sequences, "sequence") +
-        (validate.data.kind == "held_out" ? " that training never reads." : " of the validation data."));
+    // Without `validate`, another program reports its validation loss.
+    const std::string on = validate.every == 0 ? "" : ", on " + counted(validate.sequences, "sequence");
+    section.bullets.push_back("Val. loss is the validation loss after the last step" + on +
+                              (on.empty()                         ? "."
+                               : validate.data.kind == "held_out" ? " that training never reads."
+                                                                  : " of the validation data."));
   }
   const auto timed = [&](bool by_validation) {
     return std::ranges::any_of(rows, [&](const Row* row) {
@@ -185,11 +187,13 @@ void explain_table(const Analysis& a, const Rows& rows, Section& section) {
   if (std::ranges::any_of(rows, &Row::trains_on_fewer))
     section.bullets.emplace_back(
         "Tokens/s count every position except padding, prompts included; trained tokens/s count tokens with "
-        "a "
-        "loss.");
-  section.bullets.push_back(
-      "Peak memory is the most that tensors hold in the timed steps. In brackets: the change from " + from +
-      ".");
+        "a loss.");
+  if (std::ranges::any_of(rows, [](const Row* row) { return row->memory.allocated.has_value(); })) {
+    const bool changes =
+        std::ranges::any_of(rows, [](const Row* row) { return row->previous.memory.has_value(); });
+    section.bullets.push_back("Peak memory is the most that tensors hold in the timed steps." +
+                              (changes ? " In brackets: the change from " + from + "." : ""));
+  }
   const auto is_sound = [](const Row* row) { return loss_check(*row) == "✓"; };
   if (std::ranges::none_of(rows, is_sound)) return;
   const auto learns = std::ranges::find_if(rows, [](const Row* row) { return row->overfit.has_value(); });
