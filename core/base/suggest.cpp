@@ -72,6 +72,11 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   return "one of: " + join(sorted);
 }
 
+std::string or_else(std::string hint, std::string_view way) {
+  hint += hint.ends_with('?') ? " Or " : "; or ";
+  return hint.append(way);
+}
+
 std::string_view present_name(std::string_view former) {
   constexpr std::pair<std::string_view, std::string_view> kRenamed[] = {{"turns", "interleave"},
                                                                         {"--turns", "--interleave"}};

@@ -9,6 +9,8 @@ namespace optrush {
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 /// "did you mean 'rank'?" if a candidate is near, otherwise "one of: alpha, dropout, rank".
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
+/// A hint and another way: "did you mean 'a'? Or give b", "one of: a, c; or give b".
+std::string or_else(std::string hint, std::string_view way);
 /// The present name of a renamed field or option: "interleave" for "turns"; "" for other words.
 std::string_view present_name(std::string_view former);
 /// "a, b, c".

@@ -110,10 +110,9 @@ PlannedGpu planned_gpu(const std::string& given) {
   if (const Card* card = card_named(name)) return planned(*card);
   const auto number = number_in(name);
   if (!number || (!number->second.empty() && number->second != "gb" && number->second != "gib")) {
-    const std::string names = did_you_mean(name, all_names());
     throw UsageError(ErrorCode::unknown_name, "--as-gpu: unknown GPU '" + given + "'",
-                     names + (names.ends_with('?') ? " Or give" : "; or give") +
-                         " the memory: 80 (a card sold as 80 GB), 79.1 (GiB), 80GB or 80GiB");
+                     or_else(did_you_mean(name, all_names()),
+                             "give the memory: 80 (a card sold as 80 GB), 79.1 (GiB), 80GB or 80GiB"));
   }
   const auto& [size, unit] = *number;
   constexpr double kMost = 1e6;  // keeps the bytes within int64

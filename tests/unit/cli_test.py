@@ -136,7 +136,9 @@ def plan_mesh():
     expect(optrush("plan-mesh"), 2, "--model and --devices")
     expect(optrush("plan-mesh", "--model", "llama-3.1-8", "--devices", "8"), 2, "did you mean 'llama-3.1-8b'?")
     expect(optrush("plan-mesh", "--model", "tiny", "n_layer=8", "--devices", "8"), 2, "did you mean 'n_layers'?")
-    expect(optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--hardware", "h20"), 2, "unknown hardware 'h20'")
+    expect(optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--hardware", "h20"), 2, "unknown hardware 'h20'",
+           "? Or give --flops")
+    expect(optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--top", "0"), 2, "--top")
     expect(optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--dtype", "bf61"), 2, "did you mean 'bf16'?")
     expect(optrush("plan-mesh", "--model", "tiny", "--devices", "8", "--flops", "4 T"), 2, "--flops is '4 T'")
     expect(optrush("plan-mesh", "--model", "tiny", "--devices", "16", *own), 2,

@@ -214,7 +214,8 @@ void add_command(CLI::App& app, int& code) {
   command->add_option("--global-batch", options->global_batch, "sequences per step")
       ->check(CLI::Range(1, 1 << 30));
   command->add_option("--dtype", options->dtype, join(precision_names()));
-  command->add_option("--top", options->top, "number of configurations to show");
+  command->add_option("--top", options->top, "number of configurations to show")
+      ->check(CLI::Range(1, 1 << 30));
   command->add_option("--by", options->by, "order of the table")
       ->check(CLI::IsMember({"tokens/s", "memory"}));
   command->add_flag("--projection", options->projection,

@@ -84,7 +84,7 @@ Hardware hardware_preset(const std::string& name) {
   for (const Preset& preset : kPresets)
     if (preset.name == name) return made(preset);
   throw UsageError(ErrorCode::unknown_name, "unknown hardware '" + name + "'",
-                   did_you_mean(name, hardware_names()) + "; or give --flops, --memory, --link",
+                   or_else(did_you_mean(name, hardware_names()), "give --flops, --memory, --link"),
                    "--hardware");
 }
 }  // namespace optrush::mesh_plan
