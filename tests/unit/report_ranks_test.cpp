@@ -273,13 +273,9 @@ TEST(RunResult, SpeedMustBePositive) {
 
 TEST(RunResult, TimeOfAStepMustNotBeNegative) {
   const auto read = [](double seconds) {
-    const Json step = {{"step", 0},
-                       {"timed", true},
-                       {"loss", 5.5},
-                       {"grad_norm", 1.5},
-                       {"tokens", 4},
-                       {"seconds", seconds},
-                       {"phases", Json::object()}};
+    const Json step = {
+        {"step", 0},          {"timed", true},           {"loss", 5.5}, {"grad_norm", 1.5}, {"tokens", 4},
+        {"seconds", seconds}, {"phases", Json::object()}};
     return run_result_from_json({{"schema_version", 1},
                                  {"status", "ok"},
                                  {"reason", ""},
