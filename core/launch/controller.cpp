@@ -83,6 +83,17 @@ class Controller {
   }
 
   void set_aside() {
+    const Sums sums(folder_);
+    const auto changed = set_aside_runs(folder_, [&](const fs::path& run) {
+      const fs::path spec = run / "spec.json";
+      return execution_.was_changed(run.filename()) || (is_there(spec) && !sums.agree(spec));
+    });
+    if (!changed.empty())
+      progress_.note(
+          "these runs are rerun, because their files were changed after they were written; they were "
+          "moved to replaced/: " +
+              join(changed),
+          Colour::yellow);
     const auto strangers = set_aside_strangers(folder_, runs_.variants, rounds_of(experiment_));
     if (strangers.empty()) return;
     progress_.note(

@@ -56,6 +56,8 @@ class Execution : private InterleavedRound::Host {
   bool is_executed(const Job&) const;
   /// Whether the request resumes and a valid result of the job is stored.
   bool is_done(const Job&);
+  /// Whether the bytes of a stored result have changed since it was written.
+  bool was_changed(const std::string& run) { return stored_.was_changed(run); }
   std::filesystem::path run_folder(const std::string& id) const { return folder_ / "runs" / id; }
   Journal& journal() { return journal_; }
   bool all_ok() const { return all_ok_; }

@@ -164,14 +164,19 @@ void set_aside(const fs::path& run) {
   fs::rename(run, aside);
 }
 
-std::vector<std::string> set_aside_strangers(const fs::path& folder, const std::vector<Variant>& variants,
-                                             std::optional<int64_t> rounds) {
+std::vector<std::string> set_aside_runs(const fs::path& folder,
+                                        const std::function<bool(const fs::path& run)>& wanted) {
   std::vector<std::string> names;
   for (const auto& run : folders_in(folder / "runs")) {
-    if (!is_there(run / "result.json") || belongs(run, variants, rounds)) continue;
+    if (!is_there(run / "result.json") || !wanted(run)) continue;
     set_aside(run);
     names.push_back(run.filename());
   }
   return names;
+}
+
+std::vector<std::string> set_aside_strangers(const fs::path& folder, const std::vector<Variant>& variants,
+                                             std::optional<int64_t> rounds) {
+  return set_aside_runs(folder, [&](const fs::path& run) { return !belongs(run, variants, rounds); });
 }
 }  // namespace optrush

@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,9 @@ void check_replaceable(const std::filesystem::path& folder, const Experiment&);
 void clear_report(const std::filesystem::path& folder);
 /// Moves runs/NAME of a report to replaced/NAME (or NAME.2 if that exists), where no report counts it.
 void set_aside(const std::filesystem::path& run);
+/// Moves the runs with a result that are `wanted` from runs/ to replaced/. Returns their names.
+std::vector<std::string> set_aside_runs(const std::filesystem::path& folder,
+                                        const std::function<bool(const std::filesystem::path& run)>& wanted);
 /// Moves results that do not match the present experiment (another spec, a surplus round) from runs/ to
 /// replaced/. Returns their names.
 std::vector<std::string> set_aside_strangers(const std::filesystem::path& folder, const std::vector<Variant>&,

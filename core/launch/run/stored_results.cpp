@@ -27,15 +27,20 @@ const RunResult* StoredResults::if_done(const Job& job, std::string* why_not) {
   if (known.spec.empty()) return nullptr;
   const Result& stored = read(job.id);
   if (!stored.result) return nullptr;
-  const std::string changed =
-      known.spec != identity_of(job)                           ? "its spec has changed"
-      : !known.result.empty() && known.result != stored.sha256 ? "its result was changed after it was written"
-      : !known.inputs.empty() && known.inputs != inputs_of(job.spec) ? "a file that it reads has changed"
-      : !same_plugins(stored.result->plugins)                        ? "a plugin file has changed"
-                                                                     : "";
+  const std::string changed = known.spec != identity_of(job) ? "its spec has changed"
+                              : was_changed(job.id)          ? "its result was changed after it was written"
+                              : !known.inputs.empty() && known.inputs != inputs_of(job.spec)
+                                  ? "a file that it reads has changed"
+                              : !same_plugins(stored.result->plugins) ? "a plugin file has changed"
+                                                                      : "";
   if (changed.empty()) return &*stored.result;
   if (why_not != nullptr) *why_not = changed;
   return nullptr;
+}
+
+bool StoredResults::was_changed(const std::string& run) {
+  const std::string& written = journal_.of(run).result;
+  return !written.empty() && read(run).sha256 != written;
 }
 
 bool StoredResults::same_plugins(const std::vector<UsedPlugin>& plugins) {

@@ -31,6 +31,8 @@ class StoredResults {
   /// has it for this spec, and its input files are unchanged. Otherwise null; if something has changed,
   /// `why_not` names it. The pointer is valid until the file changes.
   const RunResult* if_done(const Job&, std::string* why_not = nullptr);
+  /// Whether the bytes of a run's result are not those that the journal has.
+  bool was_changed(const std::string& run);
   /// Whether the plugin files in a result's or saved record's "plugins" are unchanged.
   bool same_plugins(const std::vector<UsedPlugin>&);
   /// sum_of_inputs() of the spec.

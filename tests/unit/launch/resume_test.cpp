@@ -184,6 +184,20 @@ TEST_F(Resume, ChangedMachineDescriptionIsMadeAgain) {
   EXPECT_EQ(load_report(report()).context.at("cpu").at("name"), "fake");
 }
 
+// Reports refuse changed files. A resume does not read those of a later round before it repeats their run.
+TEST_F(Resume, ChangedRunsOfAnyRoundAreMadeAgain) {
+  const auto e = experiment({"a"}, 3);
+  run(e);
+  for (const std::string file : {"01-a-r1/result.json", "01-a-r3/result.json", "01-a-r3/spec.json"}) {
+    const fs::path changed = report() / "runs" / file;
+    write_file(changed, read_file(changed) + " ");
+    EXPECT_THAT(error_of([&] { load_report(report()); }), HasSubstr(file));
+    run(e, resuming());
+    EXPECT_THAT(starts(), ElementsAre(fs::path(file).parent_path().string())) << file;
+    EXPECT_EQ(load_report(report()).runs.size(), 7U) << file;
+  }
+}
+
 TEST_F(Resume, TornLineOfTheJournalIsSkipped) {
   run(experiment({"a"}));
   const fs::path journal = report() / "journal.jsonl";
