@@ -97,8 +97,7 @@ class Controller {
     const auto strangers = set_aside_strangers(folder_, runs_.variants, rounds_of(experiment_));
     if (strangers.empty()) return;
     progress_.note(
-        std::to_string(strangers.size()) +
-            " stored runs do not belong to the present experiment; they were moved to replaced/: " +
+        "these stored runs do not belong to the present experiment; they were moved to replaced/: " +
             join(strangers),
         Colour::yellow);
   }

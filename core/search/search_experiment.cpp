@@ -1,9 +1,11 @@
 #include "search/search_experiment.h"
 
+#include "base/files.h"
 #include "experiment/spec_difference.h"
 #include "launch/folder.h"
 #include "launch/journal.h"
 #include "optrush/error.h"
+#include "results/sums.h"
 #include "search/stage_evaluator.h"
 
 namespace optrush {
@@ -22,10 +24,13 @@ void check(const Experiment& experiment, const RunRequest& run) {
 
 /// Keeps the stages of an earlier search only if this one resumes it.
 void prepare(const fs::path& folder, const Experiment& experiment, bool resume) {
+  // The list of stacks is written again at the end. A report refuses one that was changed since.
+  const fs::path tried = folder / "tried.json";
+  if (resume && is_there(tried) && !Sums(folder).agree(tried)) fs::remove(tried);
   if (resume || !(fs::exists(folder / kStages) || has_report(folder))) return;
   check_replaceable(folder, experiment);
   fs::remove_all(folder / kStages);
-  fs::remove(folder / "tried.json");
+  fs::remove(tried);
 }
 
 Tried tried_of(const Found& found, const Stacks& stacks) {

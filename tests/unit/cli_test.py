@@ -379,6 +379,11 @@ exp:search({ rush.rung("fused", "fused_adamw") }, { at_most = "1s" }):report()
     assert done.returncode == 0 and "the search has no answer yet" in done.stdout, (done.stdout, done.stderr)
     result = json.loads((work / "reports/short/local/runs/00-base-r1/result.json").read_text())
     assert result["status"] == "ok" and len(result["steps"]) < 100 and not result.get("validation"), result
+    tried = work / "reports/short/local/tried.json"
+    tried.write_text(tried.read_text() + " ")
+    expect(optrush("report", tried.parent), 1, "tried.json: was changed after it was written")
+    expect(optrush("run", "short.lua", "--resume"), 0)
+    expect(optrush("report", tried.parent), 0)
     expect(optrush("run", "search.lua", "--only", "fused"), 2, "--only cannot be combined with a search")
     expect(optrush("run", "search.lua", "--rounds", "3"), 2, "--rounds", "--within and --at-most")
     assert not (work / "reports/best").exists(), "nothing was run"
