@@ -30,7 +30,7 @@ const Record<StepResult>& record_of(const StepResult*) {
           .field("step", &S::step, {.required = true})
           .field(
               "timed", &S::timed,
-              {.doc = "false: warm-up, or the first step of several that ran without a switch to another run",
+              {.doc = "false: warm-up, or the first step of a turn of several steps between interleaved runs",
                .required = true})
           .field("loss", &S::loss,
                  {.doc = "mean next-token loss of the global batch", .required = true, .nullable = true})
@@ -50,7 +50,10 @@ const Record<StepResult>& record_of(const StepResult*) {
                  {.doc = "positions of all sequences, including padding, of all ranks; absent: equal to "
                          "processed_tokens"})
           .field("attention_pairs", &S::attention_pairs,
-                 {.doc = "sum of the squared document lengths of all ranks", .left_out = true})
+                 {.doc = "pairs of positions that attention relates, of all ranks, mean over the layers: the "
+                         "squared "
+                         "document lengths without a sliding window",
+                  .left_out = true})
           .field("seconds", &S::seconds, {.required = true})
           .field("phases", &S::phases,
                  {.doc = "seconds of data, forward, backward, communication, optimizer; null: not measured "
@@ -303,7 +306,7 @@ const Record<R>& run_result_record() {
           .field("step_seconds", &R::step_seconds, {.doc = "median of timed steps", .nullable = true})
           .field("phases", &R::phases, {.doc = "medians over timed steps", .left_out = true})
           .field("validation", &R::validation,
-                 {.doc = "losses on held-out data; not part of the step time", .left_out = true})
+                 {.doc = "losses on the validation data; not part of the step time", .left_out = true})
           .field("saved", &R::saved,
                  {.doc = "saved states to continue from; the folder state beside the result has the last "
                          "one; saving is not part of the step time",
@@ -319,7 +322,9 @@ const Record<R>& run_result_record() {
           .field("collectives", &R::collectives,
                  {.doc = "collectives of rank 0 in one timed step", .left_out = true})
           .field("energy_joules", &R::energy_joules,
-                 {.doc = "energy of the whole device; null for interleaved runs, which share it",
+                 {.doc = "energy of the whole device in the timed steps, the sum over ranks; null for "
+                         "interleaved runs, "
+                         "which share it",
                   .nullable = true})
           .field(
               "best", &R::best,

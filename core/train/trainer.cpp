@@ -228,7 +228,7 @@ class Trainer {
     if (saving_ && !interleaved_) stop_.emplace();
   }
 
-  /// Validation, samples and saving belong to the first of several rounds.
+  /// Samples and saving belong to the first of several rounds.
   bool is_first_round() const {
     return session_.spec().purpose == Purpose::measure && session_.spec().round == 0;
   }

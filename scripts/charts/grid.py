@@ -1,5 +1,5 @@
-"""Curves over a setting, one panel for each column: {"x": the setting, "columns": [{"name", "title", "unit"}],
-"points": [{"line", "x", "y", "column", "text"}]}."""
+"""Curves over a setting, one panel for each column: {"x": the setting, "rounds": how rounds are combined,
+"columns": [{"name", "title", "unit"}], "points": [{"line", "x", "y", "column", "text"}]}."""
 import ticks
 from parts import WIDTH, colour_by, dash_by, distinct, stacked, tooltip, where
 
@@ -77,4 +77,4 @@ def chart(report, data):
                 },
             }
         )
-    return stacked(report, f"by {data['x']}", "medians over rounds", points, panels)
+    return stacked(report, f"by {data['x']}", data["rounds"], points, panels)

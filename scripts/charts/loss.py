@@ -1,7 +1,7 @@
 """The losses, and below them how far each rung is from what the gate compares it with:
 {"lines": [{"name", "losses": [[step, loss]], "validation": [[step, loss]]}],
  "distances": [{"rung", "to", "apart": [[step, distance]], "allowed": number or null, "last": step}],
- "target": {"loss", "text"} or null}
+ "round": the round of the steps, "target": {"loss", "text"} or null}
 What is bit-equal has no point on a logarithmic axis, and no strip."""
 import math
 
@@ -80,7 +80,7 @@ def chart(report, data):
     panels = [_curves(data["lines"], data["target"], values)]
     if data["distances"]:
         panels.append(_distances(data["distances"], values))
-    subtitle = "every step of the first round, warm-up included"
+    subtitle = f"every step of the {data['round']}, warm-up included"
     if any(line["validation"] for line in data["lines"]):
         subtitle += "; diamonds: validation loss before that step"
     return stacked(report, "loss", subtitle, values, panels)

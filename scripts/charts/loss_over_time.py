@@ -1,5 +1,5 @@
 """The loss over the time that it took to get there: {"lines": [{"name", "losses": [{"seconds", "steps", "loss"}]}],
-"what": the kind of loss, "validated", "target": {"loss", "text"} or null}."""
+"what": the kind of loss, "round": the round of the steps, "validated", "target": {"loss", "text"} or null}."""
 from parts import colour_by, dash_by, layered, loss_axis, quantity, target_line, tooltip
 
 
@@ -27,7 +27,7 @@ def chart(report, data):
     spec = layered(
         report,
         "loss over time",
-        data["what"] + "; first round; the time includes warm-up and excludes validation",
+        f"{data['what']}; {data['round']}; the time includes warm-up and excludes validation",
         values,
         layers,
         None,

@@ -1,4 +1,5 @@
-"""Tokens a second of each timed step: {"rungs": [{"rung", "steps": [[step, tokens a second]]}]}. A strip for each rung:
+"""Tokens a second of each timed step: {"rungs": [{"rung", "steps": [[step, tokens a second]]}], "round": their
+round}. A strip for each rung:
 lines over each other show nothing where steps differ by more than rungs do."""
 
 from parts import stacked, step_axis, strips, tooltip
@@ -25,4 +26,5 @@ def chart(report, data):
     panel = {**strips("rung", [rung["rung"] for rung in data["rungs"]], layers),
              "resolve": {"scale": {"y": "independent"}}}  # rungs may be orders of magnitude apart
     return stacked(report, "tokens/s of each step",
-                   "timed steps of the first round; each rung has a separate scale; dashed: median", values, [panel])
+                   f"timed steps of the {data['round']}; each rung has a separate scale; dashed: median", values,
+                   [panel])

@@ -41,7 +41,7 @@ local Report = {}
 ---@field data? Data training data; default: seeded random tokens
 ---@field train? TrainSettings settings of the training step
 ---@field device? "auto"|"cpu"|"cuda" device of the run; auto: a GPU if available (default "auto")
----@field threads? integer CPU threads per operator; 0: all cores (at least 0, at most 65536, default 0)
+---@field threads? integer CPU threads per operator; 0: OMP_NUM_THREADS, or a rank's share of the cores (at least 0, at most 65536, default 0)
 ---@field env? table<string, string> environment variables of the run, in addition to the inherited ones
 ---@field timeout? number time limit of the run in seconds (at least 0.001, default 3600.0)
 ---@field plugins? PluginUse[] plugins to stack, each a name or { name, options }
@@ -60,7 +60,7 @@ local Report = {}
 ---@field data? Data training data
 ---@field train? TrainSettings settings of the training step
 ---@field device? "auto"|"cpu"|"cuda" device of the run; auto: a GPU if available
----@field threads? integer CPU threads per operator; 0: all cores (at least 0, at most 65536)
+---@field threads? integer CPU threads per operator; 0: OMP_NUM_THREADS, or a rank's share of the cores (at least 0, at most 65536)
 ---@field env? table<string, string> environment variables of the run, in addition to the inherited ones
 ---@field timeout? number time limit of the run in seconds (at least 0.001)
 ---@field plugins? PluginUse[] plugins to stack, each a name or { name, options }
@@ -90,7 +90,7 @@ local Report = {}
 ---@field data? Data training data
 ---@field train? TrainSettings settings of the training step
 ---@field device? "auto"|"cpu"|"cuda" device of the run; auto: a GPU if available
----@field threads? integer CPU threads per operator; 0: all cores (at least 0, at most 65536)
+---@field threads? integer CPU threads per operator; 0: OMP_NUM_THREADS, or a rank's share of the cores (at least 0, at most 65536)
 ---@field env? table<string, string> environment variables of the run, in addition to the inherited ones
 ---@field timeout? number time limit of the run in seconds (at least 0.001)
 
@@ -114,7 +114,7 @@ local Report = {}
 ---@field overfit? number train on the first batch in every step; a rung whose last loss is not below this is broken; 0: off (at least 0, default 0.0)
 ---@field warmup? integer number of warm-up steps before the timed ones (at least 0, at most 1000000000, default 3)
 ---@field seed? integer seed of initial weights, data and dropout (at least 0, default 1)
----@field lr? number peak learning rate of AdamW (at least 0, default 0.0003)
+---@field lr? number peak learning rate of the optimizer (at least 0, default 0.0003)
 ---@field lr_warmup? integer number of steps, timed or not, in which the learning rate rises to lr (at least 0, at most 1000000000, default 0)
 ---@field lr_decay? "none"|"linear"|"cosine" decay of the learning rate from lr_warmup to lr_steps (default "none")
 ---@field lr_steps? integer number of steps of the whole training for lr_decay; a run may be a part of it (at least 0, at most 1000000000, default 0)
@@ -217,19 +217,19 @@ local Report = {}
 ---@field data? Data training data; default: seeded random tokens
 ---@field train? TrainSettings settings of the training step
 ---@field device? "auto"|"cpu"|"cuda" device of the run; auto: a GPU if available (default "auto")
----@field threads? integer CPU threads per operator; 0: all cores (at least 0, at most 65536, default 0)
+---@field threads? integer CPU threads per operator; 0: OMP_NUM_THREADS, or a rank's share of the cores (at least 0, at most 65536, default 0)
 ---@field env? table<string, string> environment variables of the run, in addition to the inherited ones
 ---@field timeout? number time limit of the run in seconds (at least 0.001, default 3600.0)
 ---@field plugins? PluginUse[] plugins to stack, each a name or { name, options }
 ---@field rungs? Rung[] rungs to stack, as in a ladder
----@field memory? number|string memory limit of a step in bytes, or "20GB"; default: 90 % of the GPU's memory, or 70 % of the free CPU memory
+---@field memory? number|string memory limit of a step in bytes, or "20GB"; default: 90 % of the GPU's memory, or a rank's share of 70 % of the free CPU memory
 ---@field most? integer largest micro-batch to try (at least 1, at most 1024, default 1024)
 ---@field trial? boolean check the prediction with a run of two steps, and halve the batch until it fits; --resume keeps the result (default false)
 
 ---Options of exp:ladder for batch sizes.
 ---@class LadderOptions
 ---@field batch? "same"|"max" same: as set by the rungs; max: each rung has the largest micro-batch, a power of two, that fits, and accumulates to the base's sequences per step (default "same")
----@field memory? number|string for batch = "max": memory limit of a step in bytes, or "20GB"; default: 90 % of the GPU's memory, or 70 % of the free CPU memory
+---@field memory? number|string for batch = "max": memory limit of a step in bytes, or "20GB"; default: 90 % of the GPU's memory, or a rank's share of 70 % of the free CPU memory
 ---@field trial? boolean for batch = "max": check the prediction with a run of two steps, and halve the batch until it fits (default false)
 
 ---Options of exp:run.

@@ -121,7 +121,7 @@ class Losses(unittest.TestCase):
     LINE = {"name": "base and 1 other", "losses": [[0, 5.0], [1, 4.0]], "validation": []}
 
     def test_distances_have_a_second_panel(self):
-        data = {"lines": [self.LINE], "distances": [], "target": None}
+        data = {"lines": [self.LINE], "distances": [], "round": "first round", "target": None}
         self.assertEqual(len(loss.chart(REPORT, data)["vconcat"]), 1)
         data["distances"] = [{"rung": "one", "to": "base", "apart": [[1, 1e-5]], "allowed": 1e-4, "last": 1}]
         spec = loss.chart(REPORT, data)
@@ -131,7 +131,7 @@ class Losses(unittest.TestCase):
         self.assertEqual(spec["data"]["values"][-1], {"rung": "one", "step": 0, "last": 1, "allowed": 1e-4})
 
     def test_validation_and_a_target_are_layers(self):
-        data = {"lines": [{**self.LINE, "validation": [[0, 5.1]]}], "distances": [],
+        data = {"lines": [{**self.LINE, "validation": [[0, 5.1]]}], "distances": [], "round": "first round",
                 "target": {"loss": 4.84, "text": "4.84"}}
         layers = loss.chart(REPORT, data)["vconcat"][0]["layer"]
         self.assertEqual([layer.get("mark", {}).get("type") for layer in layers], ["line", "point", None])
@@ -139,9 +139,10 @@ class Losses(unittest.TestCase):
 
     def test_over_time(self):
         data = {"lines": [{"name": "base", "losses": [{"seconds": 1.5, "steps": 3, "loss": 4.5}]}], "what": "validated",
-                "validated": True, "target": None}
+                "validated": True, "round": "longest round", "target": None}
         spec = loss_over_time.chart(REPORT, data)
         self.assertEqual(spec["layer"][0]["encoding"]["x"]["title"], "seconds of training")
+        self.assertIn("longest round", spec["title"]["subtitle"])
         self.assertEqual(len(spec["layer"]), 1)
         self.assertEqual(len(loss_over_time.chart(REPORT, {**data, "target": {"loss": 4, "text": "4"}})["layer"]), 2)
 
@@ -150,8 +151,8 @@ class Grid(unittest.TestCase):
     def panels(self, xs, *columns):
         points = [{"line": "plain", "x": x, "y": y, "column": column["name"], "text": str(y)}
                   for column, ys in columns for x, y in zip(xs, ys, strict=True)]
-        return grid.chart(REPORT, {"x": "train.lr", "columns": [column for column, _ in columns],
-                                   "points": points})["vconcat"]
+        return grid.chart(REPORT, {"x": "train.lr", "rounds": "medians of all rounds",
+                                   "columns": [column for column, _ in columns], "points": points})["vconcat"]
 
     def test_bytes_are_marked_by_powers_of_two(self):
         column = {"name": "peak_memory", "title": "peak memory", "unit": "bytes"}

@@ -47,7 +47,8 @@ class Reader {
     EXPECT_EQ(faster_, count(Outcome::faster));
     EXPECT_EQ(slower_, count(Outcome::slower));
     EXPECT_EQ(alike_, count(Outcome::alike));
-    EXPECT_EQ(undecided_, std::ssize(shared_) - faster_ - slower_ - alike_);
+    EXPECT_EQ(undecided_, count(Outcome::undecided));
+    EXPECT_EQ(too_few_, count(Outcome::too_few));
     EXPECT_EQ(ends_, expected_ends());
     double most = 0;
     for (const auto& [rung, cell] : shared_)
@@ -83,13 +84,16 @@ class Reader {
   }
 
   void rest(const std::string& text) {
-    const auto* count = R"((\d+) rungs? (shows? no difference|is undecided|are undecided))";
+    const auto* count =
+        R"((\d+) rungs? (shows? no difference|is undecided|are undecided|ha(?:s|ve) too few rounds for a claim))";
     const auto* memory = R"(([a-z +]+) takes (\d+)(?:\.\d)? % (less|more) memory)";
     const auto* end =
         R"(([a-z +]+) (ran out of memory|crashed|did not end in time|broke the correctness gate|failed) in (\w+))";
     std::smatch m;
     if (fits(text, m, count)) {
-      (m[2].str().starts_with("show") ? alike_ : undecided_) = std::stol(m[1]);
+      (m[2].str().starts_with("show") ? alike_
+       : m[2].str().starts_with("ha") ? too_few_
+                                      : undecided_) = std::stol(m[1]);
     } else if (fits(text, m, memory)) {
       const double ratio = shared_.at(m[1])->memory_ratio.value_or(1);
       EXPECT_EQ(m[3] == "more", ratio > 1);
@@ -121,7 +125,7 @@ class Reader {
   const ComparedReports& compared_;
   size_t report_;
   std::map<std::string, const Cell*> shared_;  ///< rungs of both reports that have a comparison
-  int64_t faster_ = 0, slower_ = 0, alike_ = 0, undecided_ = 0;
+  int64_t faster_ = 0, slower_ = 0, alike_ = 0, undecided_ = 0, too_few_ = 0;
   double memory_ = 0;
   std::vector<std::string> ends_;
 };

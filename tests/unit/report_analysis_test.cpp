@@ -3,11 +3,13 @@
 
 #include <gmock/gmock.h>
 
+#include "base/suggest.h"
 #include "base/temporary_folder.h"
 #include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
 #include "report/numbers/verdict.h"
 #include "report/sections/document.h"
+#include "report/sections/grid.h"
 #include "report_fixture.h"
 
 namespace optrush {
@@ -145,6 +147,47 @@ TEST(LadderTable, PeakMemoryIsExplainedIfARowHasIt) {
   EXPECT_THAT(bullets(), Contains("Peak memory is the most that tensors hold in the timed steps."));
   report["base"].status = "failed";
   EXPECT_THAT(bullets(), Not(Contains(HasSubstr("Peak memory"))));
+}
+
+TEST(Method, StatesWhetherEveryRungRanAllRounds) {
+  auto report = test::three_rungs();
+  EXPECT_THAT(method_section(analysis_of(report)).bullets.front(), HasSubstr("Each rung ran 3 times"));
+  report["two"].status = "oom";
+  EXPECT_THAT(method_section(analysis_of(report)).bullets.front(),
+              HasSubstr("Each rung was planned to run 3 times"));
+}
+
+TEST(Method, InterleavedRungsAreComparedByStep) {
+  Analysis a = analysis_of(test::three_rungs());
+  const auto text = [&] { return join(method_section(a).bullets, "\n"); };
+  EXPECT_THAT(text(), Not(HasSubstr("median of the ratios of the steps")));
+  EXPECT_THAT(text(), Not(HasSubstr("first step of a turn")));
+  a.rows.back().turns = {{"group", {}}};
+  EXPECT_THAT(text(), HasSubstr("median of the ratios of the steps"));
+  EXPECT_THAT(text(), HasSubstr("first step of a turn"));
+}
+
+TEST(Charts, CaptionNamesTheRoundOfTheSteps) {
+  Analysis a = analysis_of(test::three_rungs());
+  const auto caption = [&] { return loss_section(families_of(a).front()).caption; };
+  EXPECT_THAT(caption(), HasSubstr("each rung's first round"));
+  a.rows.back().shown_round = 1;
+  EXPECT_THAT(caption(), HasSubstr("each rung's longest round"));
+}
+
+TEST(Grid, CaptionStatesHowRoundsAreCombined) {
+  EXPECT_EQ(rounds_of_curves({.curves = {"step_time", "mfu"}}), "medians of all rounds");
+  EXPECT_EQ(
+      rounds_of_curves({.curves = {"step_time", "peak_memory", "loss"}}),
+      "medians of all rounds (step), the largest of all rounds (peak memory), numbers of one round (final "
+      "loss)");
+}
+
+TEST(LossSection, LeadCountsOnlyRungsThatExist) {
+  auto report = test::three_rungs();
+  for (const char* name : {"one", "two", "three"}) report[name].loss_error = 0.5;
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(loss_section(families_of(a).front()).lead, "Broken: one, two, three.");
 }
 
 TEST(Published, IsComparableOnTheSameKindOfDevice) {

@@ -31,7 +31,7 @@ TimeLimit::TimeLimit(const Experiment& experiment, size_t variants, Progress& pr
 double TimeLimit::seconds_left() const { return experiment_.until->at_most_s - seconds_since(start_); }
 
 Pacer TimeLimit::of_first_round() {
-  // Validation losses come from the first round.
+  // A shortened round would end with another validation.
   if (!experiment_.until || experiment_.base.validate.every > 0) return {};
   return [this](const std::map<int64_t, RunCost>& known) {
     // Unknown variants are assumed to be like the known ones.

@@ -56,7 +56,7 @@ struct Row {
   std::vector<double> samples;            ///< tokens processed per second on all devices, in these rounds
   std::vector<InterleavedSamples> turns;  ///< interleaved steps of these rounds
   /// Tokens per second on all devices: processed, and with a loss. padding: share of padding in the positions
-  /// of the first round.
+  /// of the round that `steps` has.
   std::optional<double> tokens_per_second, trained_tokens_per_second, padding;
   std::optional<double> step_seconds;
   Phases phases;
@@ -69,7 +69,9 @@ struct Row {
   std::string dtype;                   ///< dtype of matrix products; empty: a plugin chooses another
   std::optional<double> mfu_of_dtype;  ///< MFU relative to the peak of `dtype`, if `mfu` uses another peak
 
-  std::vector<StepResult> steps;  ///< steps of the first round that ended well
+  std::vector<StepResult>
+      steps;                ///< steps of the longest round that ended well, the first of equally long ones
+  int64_t shown_round = 0;  ///< that round
   std::optional<double> final_loss;
   std::optional<double> loss_change;  ///< difference from the gate's reference, at the last common step
   int64_t loss_change_at = 0;         ///< number of that step, counted from 1
@@ -90,11 +92,11 @@ struct Row {
   // For several ranks: medians over rounds, and the largest memory.
   std::vector<RankResult> ranks;
   std::vector<MeshDimension> mesh;
-  std::vector<Collective> collectives;    ///< collectives of the first round
+  std::vector<Collective> collectives;    ///< collectives of the first round that ended well
   std::optional<double> exposed_seconds;  ///< communication that is not overlapped: median over ranks
   std::optional<double> sent_bytes;       ///< per step, by the rank that sends most
 
-  std::vector<ValidationPoint> validation;  ///< of the first round
+  std::vector<ValidationPoint> validation;  ///< of the round that `steps` has
   std::optional<TimeToLoss> time_to_loss;   ///< none: the experiment has no target, or the row has no losses
   std::vector<CounterResult> counters;      ///< counters of plugins, medians over rounds
   std::vector<std::string> traces;          ///< traces of the first round that has any

@@ -166,7 +166,7 @@ std::string count_text(const char* what, std::vector<const Line*> lines, size_t 
 }
 
 std::string against_first(const ComparedReports& compared, size_t report) {
-  std::vector<const Line*> shared, faster, slower, alike, open;
+  std::vector<const Line*> shared, faster, slower, alike, open, few;
   const Line* memory = nullptr;
   std::vector<std::string> ends;
   for (const Line& line : compared.lines) {
@@ -177,10 +177,11 @@ std::string against_first(const ComparedReports& compared, size_t report) {
     if (!cell->speed || !cell->differs.empty()) continue;
     shared.push_back(&line);
     const Outcome outcome = verdict_of(*cell->speed).outcome;
-    (outcome == Outcome::faster   ? faster
-     : outcome == Outcome::slower ? slower
-     : outcome == Outcome::alike  ? alike
-                                  : open)
+    (outcome == Outcome::faster    ? faster
+     : outcome == Outcome::slower  ? slower
+     : outcome == Outcome::alike   ? alike
+     : outcome == Outcome::too_few ? few
+                                   : open)
         .push_back(&line);
     const auto change = [](const Line& l, size_t r) {
       return std::abs(l.cells[r]->memory_ratio.value_or(1) - 1);
@@ -205,6 +206,9 @@ std::string against_first(const ComparedReports& compared, size_t report) {
                    " no difference");
   if (!open.empty())
     rest.push_back(counted(std::ssize(open), "rung") + (open.size() == 1 ? " is" : " are") + " undecided");
+  if (!few.empty())
+    rest.push_back(counted(std::ssize(few), "rung") + (few.size() == 1 ? " has" : " have") +
+                   " too few rounds for a claim");
   if (memory != nullptr)
     rest.push_back(memory->rung + " takes " + memory_change(memory->cells[report]->memory_ratio));
   for (const auto& end : ends) rest.push_back(end);

@@ -327,7 +327,14 @@ void add_medians(const Analysis& a, Sentences& parts) {
   const Rows rivals = select(
       a, [&](const Row& row) { return is_rival(a, row) && row.base.speed && !row.base.speed->same_run; });
   if (rivals.empty()) {
-    parts.push_back("no two rungs with the same problem succeeded in the same round, so there is no claim");
+    // A rung that trains worse is named later.
+    const bool compared = !select(a, [](const Row& row) {
+                             return row.base.differs.empty() && row.base.speed && !row.base.speed->same_run;
+                           }).empty();
+    parts.push_back(compared
+                        ? "no rung trains as well as the base, so there is no claim"
+                        : "no two rungs with the same problem succeeded in the same round, so there is no "
+                          "claim");
     return;
   }
   const auto over = [](const Row* row) { return row->base.speed->value; };
@@ -360,7 +367,9 @@ void add_medians(const Analysis& a, Sentences& parts) {
   else
     text += std::string("no ") + (of_some ? "like-for-like " : "") + "rung was faster than " +
             name_in_text(best.base.name) + " so far (nearest: " + seen + ")";
-  if (a.experiment.until)
+  if (any && speed_of_best.interval)
+    text += unless_claimed(speed_of_best);
+  else if (a.experiment.until)
     text += "; " + would_decide(seconds_to_claims(a));
   else
     text += "; --resume --rounds " + std::to_string(kMinRounds) + " would decide, in " +

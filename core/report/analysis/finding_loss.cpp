@@ -80,7 +80,9 @@ void add_time_to_loss(const Analysis& a, Sentences& parts) {
   }
   if (!others.empty())
     text += "; " +
-            (others.size() == 1 ? "" : std::to_string(others.size()) + " rungs do not reach it; of these, ") +
+            (others.size() == 1 ? ""
+                                : std::to_string(others.size()) + " rungs do not reach it" +
+                                      (sometimes ? " in every round" : "") + "; of these, ") +
             comes_to(nearest(others)) + (others.size() == 1 && !sometimes ? ", and does not reach it" : "");
   parts.push_back(text);
 }

@@ -67,15 +67,18 @@ void take_status(Row& row, const Stored& stored, const VariantRuns& all) {
   if (awaited) row.missing_rounds = planned - std::min(planned, runs.size());
 }
 
-void take_first(Row& row, const RunResult& first) {
-  row.steps = first.steps;
-  row.validation = first.validation;
-  row.phases = first.phases;
-  row.padding = first.padding();
-  row.memory.parts = first.memory.parts;
-  row.cost = step_cost_from(first.costs);
-  if (!first.steps.empty()) row.final_loss = first.steps.back().loss;
-  row.published_here = row.published && row.published->comparable_with(first.device);
+/// Takes what is shown of one round.
+void take_shown(Row& row, const StoredRun& shown) {
+  const RunResult& result = shown.result;
+  row.shown_round = shown.spec.round;
+  row.steps = result.steps;
+  row.validation = result.validation;
+  row.phases = result.phases;
+  row.padding = result.padding();
+  row.memory.parts = result.memory.parts;
+  row.cost = step_cost_from(result.costs);
+  if (!result.steps.empty()) row.final_loss = result.steps.back().loss;
+  row.published_here = row.published && row.published->comparable_with(result.device);
 }
 
 void take_rounds(Row& row, const RunsOfRow& runs) {
@@ -296,7 +299,7 @@ Row measured_row(const Stored& stored, const Variant& variant, const VariantRuns
     // Another round may be longer than a shortened one.
     const StoredRun& longest =
         **std::ranges::max_element(runs, {}, [](const StoredRun* run) { return run->result.steps.size(); });
-    take_first(row, longest.result);
+    take_shown(row, longest);
     take_rounds(row, runs);
     take_counters(row, runs);
     take_times(row, runs);

@@ -36,7 +36,7 @@ std::vector<Complaint> complaints(const Noise& noise) {
                      "stop other programs, or use a dedicated machine"});
   if (noise.drift > kQuietDrift)
     found.push_back(
-        {"its speed changed by " + percent(noise.drift, 0) + " between rounds", "run more rounds"});
+        {"its speed changed by " + percent(noise.drift, 0) + " between probes", "run more rounds"});
   if (noise.stolen.value_or(0) > kQuietStolen)
     found.push_back({"the hypervisor gave " + percent(*noise.stolen) + " of the CPU time to other machines",
                      "use a dedicated machine"});

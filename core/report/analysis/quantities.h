@@ -25,8 +25,8 @@ enum class Unit : uint8_t {
 std::string_view to_string(Unit);
 std::string text_of(Unit, double);
 
-/// How a row combines the numbers of its runs.
-enum class OverRuns : uint8_t { median, largest };
+/// How a row combines the numbers of its runs. one: it takes the number of one run.
+enum class OverRuns : uint8_t { median, largest, one };
 
 /// A number (or word) of a row, declared once with its name in every output. An output for which it has no
 /// name does not show it. results.csv has the order of quantities().
@@ -38,7 +38,8 @@ struct Quantity {
   std::string tracked;   ///< in trackers, for the rung of a run
   std::string run;       ///< column of runs.csv, and in trackers, for the run itself
   Unit unit = Unit::number;
-  /// The number of a run. The number of a row combines its runs, unless there is a `value`.
+  /// The number of a run. The number of a row combines its runs by `over`, unless there is a `value`, which
+  /// does the same.
   std::optional<double> (*of_run)(const RunResult&) = nullptr;
   OverRuns over = OverRuns::median;
   std::function<std::optional<double>(const Analysis&, const Row&)> value;

@@ -154,6 +154,7 @@ std::vector<Quantity> of_memory_and_hardware() {
        .run = "active_memory_bytes",
        .unit = Unit::bytes,
        .of_run = memory_of_run<&Memory::allocated>,
+       .over = OverRuns::largest,
        .value = memory_field<&Memory::allocated>,
        .title = "peak memory",
        .doc = "peak memory: the most bytes that tensors hold in the timed steps"},
@@ -185,6 +186,7 @@ std::vector<Quantity> of_memory_and_hardware() {
       {.csv = "activations_bytes",
        .grid = "activations",
        .unit = Unit::bytes,
+       .over = OverRuns::one,
        .value = [](A, R r) { return value_named(r.memory.parts, "activations"); },
        .title = "activations",
        .grid_title = "activations, predicted",
@@ -257,7 +259,9 @@ std::vector<Quantity> rung_quantities() {
        {compared(
             "previous", &Row::previous,
             {"rung that vs_previous compares with",
-             "tokens_per_second divided by the tokens_per_second of `previous`, geometric mean over rounds",
+             "tokens_per_second divided by the tokens_per_second of `previous`, geometric mean over rounds; "
+             "for "
+             "interleaved rungs, each round has the median ratio of their steps",
              "lower end of the interval of vs_previous (95 %; 98 % with `within`); empty with fewer than 3 "
              "rounds",
              "upper end of that interval",
@@ -265,8 +269,8 @@ std::vector<Quantity> rung_quantities() {
              "why `previous` solves another problem; empty: the same problem"}),
         compared("base", &Row::base,
                  {"rung that vs_base compares with: the base, or the rung that replaces it",
-                  "tokens_per_second divided by the tokens_per_second of `base`",
-                  "lower end of the 95 % interval of vs_base", "upper end of that interval",
+                  "tokens_per_second divided by the tokens_per_second of `base`, as for vs_previous",
+                  "lower end of the interval of vs_base, as for vs_previous", "upper end of that interval",
                   "the same words as vs_previous_verdict",
                   "why `base` solves another problem; empty: the same problem"}),
         of_memory_and_hardware()})

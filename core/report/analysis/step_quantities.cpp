@@ -107,12 +107,14 @@ Quantity rate(const char* grid, const char* title, Unit unit, Pass OperatorWork:
 std::vector<Quantity> step_quantities() {
   return {
       phase("data", "data_time",
-            "time of the data phase in the median step; empty where it is not measured separately"),
-      phase("forward", "forward_time", "time of the forward in the median step"),
-      phase("backward", "backward_time", "time of the backward in the median step"),
+            "time of the data phase: the median of each run's timed steps, then of its rounds; empty where "
+            "it is not "
+            "measured separately"),
+      phase("forward", "forward_time", "time of the forward, as for data_seconds"),
+      phase("backward", "backward_time", "time of the backward, as for data_seconds"),
       phase("communication", "",
-            "time for which the compute stream waits for communication in the median step"),
-      phase("optimizer", "optimizer_time", "time of the optimizer in the median step"),
+            "time for which the compute stream waits for communication, as for data_seconds"),
+      phase("optimizer", "optimizer_time", "time of the optimizer, as for data_seconds"),
       {.csv = "exposed_seconds",
        .json = "exposed_seconds",
        .grid = "exposed_time",
@@ -146,9 +148,11 @@ std::vector<Quantity> step_quantities() {
        .json = "final_loss",
        .grid = "loss",
        .unit = Unit::loss,
+       .over = OverRuns::one,
        .value = field<&Row::final_loss>,
        .title = "final loss",
-       .doc = "last training loss of the first round that ended well"},
+       .doc = "last training loss of the first round that ended well; of the longest one if rounds differ in "
+              "length"},
       {.csv = "loss_change",
        .json = "loss_change",
        .value = field<&Row::loss_change>,
@@ -159,12 +163,13 @@ std::vector<Quantity> step_quantities() {
        .grid = "validation_loss",
        .compared = "validation_loss",
        .unit = Unit::loss,
+       .over = OverRuns::one,
        .value =
            [](A, R r) {
              return r.validation.empty() ? MaybeNumber() : MaybeNumber(r.validation.back().loss);
            },
        .title = "validation loss",
-       .doc = "validation loss after the last step of the first round"},
+       .doc = "validation loss after the last step of the round of final_loss"},
       {.csv = "seconds_to_loss",
        .grid = "time_to_loss",
        .unit = Unit::seconds,
@@ -175,6 +180,7 @@ std::vector<Quantity> step_quantities() {
       {.csv = "steps_to_loss",
        .grid = "steps_to_loss",
        .unit = Unit::whole,
+       .over = OverRuns::largest,
        .value = [](A, R r) { return member_of(r.time_to_loss, &TimeToLoss::steps); },
        .title = "steps to loss",
        .doc = "number of these steps, in the round with the most"},

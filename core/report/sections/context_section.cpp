@@ -140,7 +140,8 @@ Section noise_section(const Analysis& a) {
   const std::string judged = a.gpu ? "The CPU" : "The machine";
   section.lead = judged + (noise_warning(noise).empty() ? " was quiet." : " was not quiet.");
   section.paragraphs = {
-      "Between rounds, the program timed equal pieces of work of about 10 ms on every core."};
+      "Before the first round and after each, the program timed equal pieces of work of about 10 ms on "
+      "every core."};
   if (a.gpu) section.paragraphs.push_back(about_gpu(*a.gpu));
   section.table = Table({"figure", ">value", "quiet machine"});
   const auto add = [&](const char* what, const std::string& value, const std::string& quiet) {

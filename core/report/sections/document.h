@@ -93,6 +93,8 @@ struct LossLine {
 };
 std::vector<LossLine> loss_lines(const Rows&);
 
+/// The round whose steps the charts show: "first round", or "longest round" if rounds differ in length.
+std::string shown_round(const Rows&);
 /// The table of each family: rung | tokens/s | vs previous | total | peak memory | check. If every row is
 /// compared with the base, one column shows both ratios.
 std::vector<Section> ladder_sections(const Analysis&);

@@ -1,6 +1,7 @@
 #include "report/sections/grid.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/suggest.h"
 #include "optrush/error.h"
@@ -61,7 +62,7 @@ Section grid_section(const Analysis& a, const Grid& grid) {
   Section section{.title = "Grid",
                   .lead = "This table lists every combination by its choice on each axis.",
                   .chart = grid.chart};
-  section.caption = "The chart shows medians of all rounds against " + view.x + ".";
+  section.caption = "The chart shows " + rounds_of_curves(view) + " against " + view.x + ".";
   if (!view.against.empty())
     section.paragraphs.push_back("In brackets is the change from '" + view.against +
                                  "' with the same other choices.");
@@ -104,6 +105,23 @@ std::string Grid::line(const GridPoint& point) const {
   for (size_t i = 0; i < part->axes.size(); ++i)
     if (!sets(part->axes[i], part->view.x)) parts.push_back(point.choices[i]);
   return parts.empty() ? part->view.x : grid_name(parts);
+}
+
+std::string rounds_of_curves(const GridView& view) {
+  static constexpr std::pair<OverRuns, const char*> kWays[] = {
+      {OverRuns::median, "medians of all rounds"},
+      {OverRuns::largest, "the largest of all rounds"},
+      {OverRuns::one, "numbers of one round"}};
+  std::vector<std::string> parts;
+  for (const auto& [way, text] : kWays) {
+    std::vector<std::string> titles;
+    for (const std::string& name : view.curves)
+      if (const Quantity& quantity = *quantity_of_grid(name); quantity.over == way)
+        titles.push_back(title_in_grid(quantity));
+    const bool all = titles.size() == view.curves.size();
+    if (!titles.empty()) parts.push_back(std::string(text) + (all ? "" : " (" + join(titles) + ")"));
+  }
+  return join(parts);
 }
 
 std::vector<Grid> grids_of(const Analysis& a) {

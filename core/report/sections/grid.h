@@ -25,6 +25,9 @@ struct Grid {
   std::string line(const GridPoint&) const;
 };
 std::vector<Grid> grids_of(const Analysis&);
+/// How the curves of a view combine rounds: "medians of all rounds (step), the largest of all rounds (peak
+/// memory)".
+std::string rounds_of_curves(const GridView&);
 
 /// One table per grid with a view.
 std::vector<Section> grid_sections(const Analysis&);

@@ -20,14 +20,21 @@ std::string loss_lead(const Rows& rows) {
   if (broken.empty())
     return "The losses of " + counted(sound, "checked rung") + (sound == 1 ? " agree" : " all agree") +
            " with the reference as closely as the plugins promise.";
-  return "Broken: " + listed_names(broken) + ". The losses of " + counted(sound, "other rung") +
-         " agree with the reference.";
+  return "Broken: " + listed_names(broken) + "." +
+         (sound == 0 ? ""
+                     : " The losses of " + counted(sound, "other rung") +
+                           (sound == 1 ? " agree" : " all agree") + " with the reference.");
 }
 
 bool differs_from_reference(const Row* row) {
   return std::ranges::any_of(row->losses_apart, [](double distance) { return distance > 0; });
 }
 }  // namespace
+
+std::string shown_round(const Rows& rows) {
+  const bool first = std::ranges::all_of(rows, [](const Row* row) { return row->shown_round == 0; });
+  return first ? "first round" : "longest round";
+}
 
 std::string loss_check(const Row& row) {
   if (row.status == Status::skipped) return "skipped";
@@ -54,15 +61,14 @@ std::string loss_cell(const Row& row) {
 Section loss_section(const Family& family) {
   Section section{.title = title_for("Loss and correctness", family),
                   .chart = "loss" + family.suffix,
-                  .caption =
-                      "The chart shows the loss of every step of each rung's first round, warm-up "
-                      "included."};
+                  .caption = "The chart shows the loss of every step of each rung's " +
+                             shown_round(family.rows) + ", warm-up included."};
   if (std::ranges::any_of(family.rows, differs_from_reference))
-    section.caption =
-        "The upper chart shows the loss of every step of each rung's first round, warm-up included. The "
-        "lower "
-        "chart shows its relative difference from the reference; the dashed line is the largest difference "
-        "allowed.";
+    section.caption = "The upper chart shows the loss of every step of each rung's " +
+                      shown_round(family.rows) +
+                      ", warm-up included. The lower chart shows its relative difference from the reference; "
+                      "the dashed line is the largest difference "
+                      "allowed.";
   section.table = Table(
       {"rung", ">last loss, and its change", "comparison", "result", ">loss tolerance", ">norm tolerance"});
   const auto allowed = [](double tolerance) {
@@ -124,11 +130,11 @@ Section time_section(const Analysis& a, const Family& family) {
       .title = title_for("Loss over time", family),
       .lead = "This section compares losses after the same training time.",
       .chart = "time" + family.suffix,
-      .caption = "The chart shows the loss of each rung's first round against the time of its steps.",
+      .caption =
+          "The chart shows the loss of each rung's " + shown_round(rows) + " against the time of its steps.",
       .table = Table({"rung", ">loss after " + duration(shortest), ">last loss", ">after"}),
-      .bullets = {
-          "The first column shows the loss at the time at which the fastest rung had finished all its "
-          "steps. It is interpolated between two losses."}};
+      .bullets = {"The first column shows the loss at the time at which the first rung had finished all its "
+                  "steps. It is interpolated between two losses."}};
   for (const Row* row : rows) {
     const auto losses = losses_by_time(row->steps, row->validation);
     section.table->rows.push_back(

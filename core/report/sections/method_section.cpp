@@ -13,9 +13,13 @@ namespace {
 /// The number of rounds, and its reason.
 std::string rounds_text(const Analysis& a) {
   const auto& until = a.experiment.until;
-  if (!until)
-    return a.experiment.rounds == 1 ? "Each rung ran once"
-                                    : "Each rung ran " + std::to_string(a.experiment.rounds) + " times";
+  if (!until) {
+    const auto all = static_cast<size_t>(a.experiment.rounds);
+    const bool complete = std::ranges::all_of(
+        a.rows, [&](const Row& row) { return row.same_as >= 0 || row.rounds.size() == all; });
+    return std::string("Each rung ") + (complete ? "ran " : "was planned to run ") +
+           (all == 1 ? "once" : std::to_string(all) + " times");
+  }
   size_t least = std::numeric_limits<size_t>::max(), most = 0;
   for (const Row& row : a.rows)
     if (row.ok()) {
@@ -63,10 +67,10 @@ std::vector<std::string> cuts_text(const Analysis& a) {
     (row.rounds.size() < kMinRounds ? left_out.push_back(row.name) : void(claims = true));
   }
   if (a.experiment.until && claims && !left_out.empty())
-    lines.push_back("The time limit was too short for " + std::to_string(kMinRounds) +
-                    " rounds of all rungs. These rungs were left out, because they gained least in the first "
-                    "rounds: " +
-                    listed_names(left_out) + ".");
+    lines.push_back("These rungs have fewer than " + std::to_string(kMinRounds) +
+                    " rounds: " + listed_names(left_out) +
+                    ". If the time limit is too short for all rungs, those that gained least in the first "
+                    "rounds are left out.");
   return lines;
 }
 
@@ -84,30 +88,37 @@ Section method_section(const Analysis& a) {
                   .lead = "This section explains the rounds, the intervals and the figures."};
   const TrainSpec& train = a.experiment.base.train;
   const Standard standard = standard_of(a.experiment);
+  const bool interleaved = std::ranges::any_of(a.rows, &Row::was_interleaved);
   section.bullets = {
       rounds_text(a) + ". Each run is a new process, and the rounds of the rungs are interleaved.",
-      "One run is one sample: the median of " + timed_steps_text(a) + " after " +
-          counted(train.warmup, "warm-up step") + "." +
-          (std::ranges::any_of(a.rows, &Row::was_interleaved)
-               ? " The first step after a switch between interleaved rungs is not timed."
-               : ""),
-      "A speedup is the geometric mean over rounds of the ratio of two rungs' tokens/s in the same round. "
-      "In brackets is the paired " +
-          percent(1 - standard.error, 0) + " t interval of the log ratios. Fewer than " +
-          std::to_string(kMinRounds) + " rounds make no claim.",
+      "One run is one sample of tokens/s: the tokens per step divided by the median time of " +
+          timed_steps_text(a) + " after " + counted(train.warmup, "warm-up step") +
+          ". If the steps of a run differ in work, as with documents, it is the tokens of all timed steps "
+          "divided by their time." +
+          (interleaved ? " If interleaved rungs take turns of several steps, the first step of a turn is not "
+                         "timed."
+                       : ""),
+      "A speedup is the geometric mean over rounds of the ratio of two rungs' tokens/s in the same round." +
+          std::string(interleaved
+                          ? " For interleaved rungs, the ratio of a round is the median of the ratios "
+                            "of the steps that both timed."
+                          : "") +
+          " In brackets is the paired " + percent(1 - standard.error, 0) +
+          " t interval of the log ratios. Fewer than " + std::to_string(kMinRounds) +
+          " rounds make no claim.",
       "An interval without 1.00 shows a difference. \"No difference\" means that two one-sided tests at " +
           percent(standard.error, 0) +
           " rule out any difference above the bound that the finding states, which is at most " +
           percent(standard.alike, 0) + ". \"Undecided\" means that there may or may not be a difference.",
       "Tokens/s count processed tokens. Prompts count, although they have no loss. Padding never counts.",
-      "MFU counts 6P FLOPs per token and 12·L·heads·head_dim FLOPs per pair of positions in one document. "
-      "That "
-      "is 6P + 12·L·S·heads·head_dim per token of a full sequence. The causal MFU counts half of the pairs.",
-      "P is the number of parameters in matrix products, without the input embedding unless it is tied. "
-      "Frozen "
-      "parameters count 4P.",
-      "HFU counts the FLOPs that were executed, including padding and recomputation. MFU and HFU divide the "
-      "FLOPs of the timed steps by their time and by the peak."};
+      "MFU counts 6P FLOPs per token and 12·L·heads·head_dim FLOPs per pair of positions that attention "
+      "relates: pairs in one document and, in layers with a sliding window, in the window. Without windows, "
+      "that is 6P + 12·L·S·heads·head_dim per token of a full sequence. The causal MFU counts half of the "
+      "pairs.",
+      "P is the number of parameters in matrix products, without the input embedding unless it is tied. Of a "
+      "mixture of experts, it counts those that a token passes. Frozen parameters count 4P.",
+      "HFU counts the FLOPs that were executed, including padding and recomputation. MFU and HFU are FLOPs "
+      "per token times tokens/s, divided by the peak of the hardware that the rung uses."};
   const auto cuts = cuts_text(a);
   section.bullets.insert(section.bullets.begin() + 1, cuts.begin(), cuts.end());
   return section;

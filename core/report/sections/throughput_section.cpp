@@ -95,7 +95,8 @@ Section throughput_section(const Analysis& a, const Family& family) {
       .title = title_for("Throughput", family),
       .lead = "This section shows the tokens/s of each round and step, and the use of the hardware.",
       .chart = "throughput" + family.suffix,
-      .caption = "The chart shows the tokens/s of every timed step of each rung's first round."};
+      .caption = "The chart shows the tokens/s of every timed step of each rung's " +
+                 shown_round(family.rows) + "."};
   const bool energy = std::ranges::any_of(
       a.rows, [&](const Row& row) { return number_of(quantity("joules_per_token"), a, row).has_value(); });
   const bool cost = a.experiment.price_per_hour > 0;

@@ -164,7 +164,10 @@ Json distances(const Rows& rows) {
 }
 
 Json loss_data(const Analysis& a, const Rows& rows) {
-  return {{"lines", curves(rows)}, {"distances", distances(rows)}, {"target", target_of(a)}};
+  return {{"lines", curves(rows)},
+          {"distances", distances(rows)},
+          {"round", shown_round(rows)},
+          {"target", target_of(a)}};
 }
 
 Json time_data(const Analysis& a, const Rows& shown) {
@@ -179,6 +182,7 @@ Json time_data(const Analysis& a, const Rows& shown) {
   const bool validated = !shown.front()->validation.empty();
   return {{"lines", std::move(lines)},
           {"validated", validated},
+          {"round", shown_round(shown)},
           {"what", validated ? "validation loss"
                              : "mean loss of the last " + std::to_string(kSmoothedSteps) + " steps"},
           {"target", target_of(a)}};
@@ -194,7 +198,7 @@ Json throughput_data(const Rows& rows) {
     });
     if (row->ok() && !steps.empty()) list.push_back({{"rung", row->name}, {"steps", std::move(steps)}});
   }
-  return {{"rungs", std::move(list)}};
+  return {{"rungs", std::move(list)}, {"round", shown_round(rows)}};
 }
 
 Json phase_data(const Rows& rows) {
@@ -256,7 +260,10 @@ Json grid_data(const Analysis& a, const Grid& grid) {
           {{"name", column}, {"title", title_in_grid(quantity)}, {"unit", to_string(quantity.unit)}});
   }
   if (measured.size() < 2) return nullptr;
-  return {{"x", grid.part->view.x}, {"columns", std::move(columns)}, {"points", std::move(points)}};
+  return {{"x", grid.part->view.x},
+          {"rounds", rounds_of_curves(grid.part->view)},
+          {"columns", std::move(columns)},
+          {"points", std::move(points)}};
 }
 
 Json roofline_data(const std::vector<RooflinePoint>& points) {
