@@ -29,7 +29,19 @@ void add_slots(const Plan& plan, std::vector<std::string>& lines) {
   }
 }
 
-std::vector<std::string> plan_lines(const Plan& plan) {
+/// Whether rungs without a predicted peak are interleaved once round 1 has measured their memory.
+bool interleaves_later(const Json& dry, const Json& spec) {
+  const Json& experiment = dry.at("experiment");
+  const bool on_gpu = std::ranges::any_of(dry.at("plans"), [](const Json& plan) {
+    const Json memory = plan.is_object() ? plan.value("memory", Json()) : Json();
+    return memory.is_object() && memory.value("device", "") != "cpu";
+  });
+  const bool more_rounds = !experiment.at("until").empty() || experiment.at("rounds").get<int64_t>() > 1;
+  return !on_gpu && more_rounds && experiment.at("interleave") == "auto" && dry.at("variants").size() > 1 &&
+         spec.at("save").value("every", 0) == 0;
+}
+
+std::vector<std::string> plan_lines(const Plan& plan, bool interleaves_later) {
   const TrainSpec& problem = plan.problem;
   std::vector<std::string> lines = {"global_batch " + std::to_string(problem.global_batch) +
                                     ", micro_batch " + std::to_string(problem.micro_batch) +
@@ -50,8 +62,8 @@ std::vector<std::string> plan_lines(const Plan& plan) {
   if (memory) lines.push_back((ranks && !memory->rank ? "per rank: " : "") + planned_memory_text(*memory));
   const bool unknown = !memory && !plan.no_forecast.empty();
   if (unknown) lines.push_back("no memory prediction (" + plan.no_forecast + ")");
-  if (unknown || (memory && !memory->bounded_by.empty()))
-    lines.push_back("interleaved from round 2 on, because round 1 measures its memory");
+  if (interleaves_later && (unknown || (memory && !memory->bounded_by.empty())))
+    lines.push_back("interleaved from round 2 on if it fits into memory, which round 1 measures");
   if (const auto cost = step_cost_from(plan.costs))
     lines.push_back(or_unknown(cost->launches, grouped) + " kernels per step, " +
                     or_unknown(cost->elementwise_bytes, bytes) + " read and written by elementwise kernels");
@@ -209,7 +221,7 @@ std::string dry_run_text(const Json& dry) {
           "  identical to " + plain_text(dry.at("variants").at(static_cast<size_t>(same)).at("name")) + "\n";
     else if (const auto plan = plan_in(dry, index)) {
       text += "  plan\n";
-      add(plan_lines(*plan));
+      add(plan_lines(*plan, interleaves_later(dry, variant.at("spec"))));
     }
     for (const auto& failure : dry.at("failures"))
       if (failure.at("variant") == variant.at("index"))

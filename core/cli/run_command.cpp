@@ -229,7 +229,8 @@ void add_run_command(CLI::App& app, int& code) {
       ->type_name("FOLDER");
   add_plugin_path(*command, options->plugin_path);
   command->add_option("--device", options->overrides.device, "auto, cpu or cuda");
-  command->add_option("--threads", options->overrides.threads, "CPU threads; 0: every core");
+  command->add_option("--threads", options->overrides.threads,
+                      "CPU threads of a rank; 0: OMP_NUM_THREADS, or its share of the cores");
   command->add_flag("--verbose", options->verbose, "log the started processes and their reasons to stderr");
   command->footer(
       "Exit code: 0 every run succeeded, or was skipped because this machine lacks a requirement;\n"

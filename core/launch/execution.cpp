@@ -203,7 +203,7 @@ void Execution::has_turn(const Job& job) { progress_.go_on(job); }
 void Execution::tick() {
   if (request_.followers != nullptr) request_.followers->listen(interrupts_);
   if (interrupts_.signal() == 0) return progress_.tick();
-  progress_.stage("stopping; runs save their state first (interrupt again to stop at once)");
+  progress_.stage("stopping; runs with save keep their state first (interrupt again to stop at once)");
 }
 void Execution::ended(const Job& job, const RunResult& result) {
   store_result(run_folder(job.id), job, result);

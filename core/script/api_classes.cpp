@@ -251,7 +251,7 @@ std::vector<Class> api_classes() {
                          {.name = "memory",
                           .type = "number|string?",
                           .doc = "memory limit of a step in bytes, or \"20GB\"; default: 90 % of the GPU's "
-                                 "memory, or 70 % of the free CPU memory"},
+                                 "memory, or a rank's share of 70 % of the free CPU memory"},
                          {.name = "most",
                           .type = "integer",
                           .doc = "largest micro-batch to try",
@@ -276,7 +276,7 @@ std::vector<Class> api_classes() {
             {.name = "memory",
              .type = "number|string?",
              .doc =
-                 R"(for batch = "max": memory limit of a step in bytes, or "20GB"; default: 90 % of the GPU's memory, or 70 % of the free CPU memory)"},
+                 R"(for batch = "max": memory limit of a step in bytes, or "20GB"; default: 90 % of the GPU's memory, or a rank's share of 70 % of the free CPU memory)"},
             {.name = "trial",
              .type = "boolean",
              .doc = "for batch = \"max\": check the prediction with a run of two steps, and halve the batch "

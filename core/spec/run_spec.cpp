@@ -237,9 +237,11 @@ const Fields<RunSpec>& run_spec_fields() {
           .optional(&T::device, {.name = "device",
                                  .doc = "device of the run; auto: a GPU if available",
                                  .choices = {"auto", "cpu", "cuda"}})
-          .optional(
-              &T::threads,
-              {.name = "threads", .doc = "CPU threads per operator; 0: all cores", .min = 0, .max = 65536})
+          .optional(&T::threads,
+                    {.name = "threads",
+                     .doc = "CPU threads per operator; 0: OMP_NUM_THREADS, or a rank's share of the cores",
+                     .min = 0,
+                     .max = 65536})
           .custom(environment())
           .optional(&T::timeout_s,
                     {.name = "timeout_s", .doc = "time limit of the run in seconds", .min = 0.001})

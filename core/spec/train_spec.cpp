@@ -114,7 +114,7 @@ const Fields<TrainSpec>& train_fields() {
                                  .min = 0,
                                  .max = kMostSteps})
           .optional(&T::seed, {.name = "seed", .doc = "seed of initial weights, data and dropout", .min = 0})
-          .optional(&T::lr, {.name = "lr", .doc = "peak learning rate of AdamW", .min = 0})
+          .optional(&T::lr, {.name = "lr", .doc = "peak learning rate of the optimizer", .min = 0})
           .optional(&T::lr_warmup,
                     {.name = "lr_warmup",
                      .doc = "number of steps, timed or not, in which the learning rate rises to lr",

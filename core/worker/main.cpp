@@ -99,7 +99,7 @@ int execute(int argc, char** argv) {
   doctor->add_option("--json", request.json, "also write it to this file");
   doctor->add_flag("--quick", request.quick, "limit the measurement to about two seconds");
   doctor->add_option("--device", request.device, "auto, cpu or cuda");
-  doctor->add_option("--threads", request.threads, "CPU threads; 0: every core");
+  doctor->add_option("--threads", request.threads, "CPU threads; 0: OMP_NUM_THREADS, or every core");
   doctor->add_option("--plugin-path", request.plugin_path, "folder with plugins; may be repeated")
       ->check(CLI::ExistingDirectory);
   ForwardRequest inference;

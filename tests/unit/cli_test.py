@@ -156,6 +156,8 @@ def dry_run():
     (work / "compiled.lua").write_text(SCRIPT.replace('"fused", "fused_adamw"', '"compiled", "compile"'))
     expect(optrush("run", "compiled.lua", "--dry-run"), 0,
            "; bounds: units compiled by 'compile' are assumed to need no more", "interleaved from round 2 on")
+    for options in (("--rounds", "1"), ("--interleave", "off")):
+        assert "interleaved from" not in expect(optrush("run", "compiled.lua", "--dry-run", *options), 0).stdout, options
     (work / "sized.lua").write_text(SCRIPT.replace("seq_len = 16", 'seq_len = rush.arg("length", 16)'))
     expect(optrush("run", "sized.lua", "--dry-run", "--arg", "length=8"), 0, "argument length = 8", "train.seq_len = 8")
     shown = json.loads(expect(optrush("run", "tiny.lua", "--dry-run", "--json", "--rounds", "1"), 0).stdout)
