@@ -100,7 +100,7 @@ TEST(Finding, SearchReportsItsResult) {
   EXPECT_EQ(
       findings(a).front(),
       "The search has no answer yet: its time was enough for fewer than 3 rounds; best so far: flash, 1.54x "
-      "as fast as the base in 2 rounds; about 3 min more would decide (--resume --at-most 4m).");
+      "as fast as the base in 2 rounds; about 3 min more would allow a claim (--resume --at-most 4m).");
   flash.speed = 0.9;
   EXPECT_THAT(findings(a).front(),
               HasSubstr("fewer than 3 rounds; no stack was faster than the base so far "

@@ -239,6 +239,16 @@ TEST(Ranks, ManyRanksShowOnlyTheExtremes) {
   EXPECT_THAT(section.bullets.back(), HasSubstr("of 32 ranks are shown"));
 }
 
+// Routers may send fewer rows than that, so the ratio may be below 1.
+TEST(Ranks, MinimumOfExpertsIsSaidToAssumeEqualRows) {
+  Analysis a;
+  a.rows.resize(1);
+  a.rows[0].collectives = {{.name = "all_to_all", .group = "cp", .ranks = 2, .theory_bytes = 10}};
+  EXPECT_THAT(collective_section(a).paragraphs.front(), Not(HasSubstr("equally many rows")));
+  a.rows[0].collectives.front().group = "ep";
+  EXPECT_THAT(collective_section(a).paragraphs.front(), HasSubstr("equally many rows"));
+}
+
 TEST(Ranks, CollectivesAreShownBesideTheory) {
   const Section section = collective_section(analysis_of(test::scaling()));
   ASSERT_TRUE(section.table);

@@ -240,8 +240,8 @@ std::string resume_for(double seconds) {
                                                    : up(3600) + "h");
 }
 
-std::string would_decide(double seconds) {
-  return about_time(seconds) + " more would decide (" + resume_for(seconds) + ")";
+std::string would_allow_a_claim(double seconds) {
+  return about_time(seconds) + " more would allow a claim (" + resume_for(seconds) + ")";
 }
 
 }  // namespace
@@ -261,7 +261,7 @@ void add_search(const Analysis& a, Sentences& parts) {
       text += top->speed > 1 ? "; best so far: " + seen
                              : "; no stack was faster than the base so far (nearest: " + seen + ")";
     }
-    if (tried.decides_s.value_or(0) > 0) text += "; " + would_decide(*tried.decides_s);
+    if (tried.decides_s.value_or(0) > 0) text += "; " + would_allow_a_claim(*tried.decides_s);
     return parts.push_back(text);
   }
   std::string text = "the search found " + tried.best;
@@ -370,9 +370,9 @@ void add_medians(const Analysis& a, Sentences& parts) {
   if (any && speed_of_best.interval)
     text += unless_claimed(speed_of_best);
   else if (a.experiment.until)
-    text += "; " + would_decide(seconds_to_claims(a));
+    text += "; " + would_allow_a_claim(seconds_to_claims(a));
   else
-    text += "; --resume --rounds " + std::to_string(kMinRounds) + " would decide, in " +
+    text += "; --resume --rounds " + std::to_string(kMinRounds) + " would allow a claim, in " +
             about_time(seconds_to_claims(a));
   parts.push_back(text);
 }
@@ -391,7 +391,7 @@ void add_too_few(const Analysis& a, Sentences& parts) {
                                       " as fast as " + name_in_text(row.base.name) + " in " +
                                       counted(static_cast<int64_t>(row.base.speed->rounds), "round") + ")";
                              }) +
-                  ": " + would_decide(seconds_to_claims(a)));
+                  ": " + would_allow_a_claim(seconds_to_claims(a)));
 }
 
 /// Starts with a capital letter, unless the sentence begins with the name of a rung.

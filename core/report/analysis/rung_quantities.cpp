@@ -157,7 +157,8 @@ std::vector<Quantity> of_memory_and_hardware() {
        .over = OverRuns::largest,
        .value = memory_field<&Memory::allocated>,
        .title = "peak memory",
-       .doc = "peak memory: the most bytes that tensors hold in the timed steps"},
+       .doc =
+           "peak memory: the most bytes that tensors hold in the timed steps; largest over rounds and ranks"},
       {.csv = "peak_vs_previous",
        .value = [](A, R r) { return r.previous.memory; },
        .doc = "peak memory divided by the peak memory of `previous`"},
@@ -171,7 +172,8 @@ std::vector<Quantity> of_memory_and_hardware() {
        .of_run = memory_of_run<&Memory::reserved>,
        .value = memory_field<&Memory::reserved>,
        .title = "peak reserved",
-       .doc = "the most bytes that the caching allocator holds; empty on a CPU"},
+       .doc =
+           "the most bytes that the caching allocator holds, largest over rounds and ranks; empty on a CPU"},
       {.csv = "process_bytes",
        .json = "memory/process",
        .run = "process_memory_bytes",
@@ -179,8 +181,10 @@ std::vector<Quantity> of_memory_and_hardware() {
        .of_run = memory_of_run<&Memory::process>,
        .value = memory_field<&Memory::process>,
        .title = "process",
-       .doc = "memory of the whole process: device memory by NVML, or the resident set on a CPU"},
-      part("parameters", "parameters", "parameters in a step"),
+       .doc = "memory of the whole process: device memory by NVML, or the peak resident set on a CPU; "
+              "largest over "
+              "rounds and ranks"},
+      part("parameters", "parameters", "parameters in a step, of rank 0; so are the next three columns"),
       part("gradients", "gradients", "gradients in a step"),
       part("optimizer_state", "optimizer state", "optimizer state in a step"),
       {.csv = "activations_bytes",

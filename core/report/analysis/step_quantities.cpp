@@ -128,8 +128,10 @@ std::vector<Quantity> step_quantities() {
        .unit = Unit::bytes,
        .value = field<&Row::sent_bytes>,
        .doc = "bytes sent per step by the rank that sends most; empty for one rank"},
-      of_a_step("launches", &StepCost::launches,
-                "number of kernels that a GPU starts for the operators of a step, counted in a warm-up step"),
+      of_a_step(
+          "launches", &StepCost::launches,
+          "number of kernels that a GPU starts for the operators of a step, counted in a warm-up step, or "
+          "predicted if no run counted them; so are the next columns"),
       of_a_step("host_waits", &StepCost::host_waits,
                 "number of times that the host waits for the device per step; empty on a CPU"),
       of_a_step("copies", &StepCost::copies,

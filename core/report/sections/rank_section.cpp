@@ -125,16 +125,22 @@ Section collective_section(const Analysis& a) {
       .title = "Collectives",
       .lead = "This table compares the bytes that collectives send with the theoretical minimum.",
       .paragraphs =
-          {"All figures are of one timed step of rank 0: the bytes of the tensors, the bytes that the "
-           "rank sends, and the theoretical minimum of these."},
+          {"All figures are of rank 0, per timed step: the bytes of the tensors, the bytes that the rank "
+           "sends, and the theoretical minimum of these."},
       .table = Table({"rung", "collective", "group", ">ranks", ">calls", ">tensors", ">sent", ">minimum",
                       ">sent / minimum"})};
+  bool of_experts = false;
   for (const Row& row : a.rows)
-    for (const Collective& c : row.collectives)
+    for (const Collective& c : row.collectives) {
+      of_experts = of_experts || (c.group == "ep" && c.name == "all_to_all" && c.theory_bytes);
       section.table->rows.push_back({row.name, c.name, c.group.empty() ? std::string(kUnknown) : c.group,
                                      std::to_string(c.ranks), or_unknown(c.calls, exact_number),
                                      or_unknown(c.bytes, bytes), or_unknown(c.sent_bytes, bytes),
                                      or_unknown(c.theory_bytes, bytes), over_theory(c)});
+    }
+  if (of_experts)
+    section.paragraphs.front() +=
+        " The minimum of an all_to_all of experts assumes that all ranks get equally many rows.";
   return section;
 }
 

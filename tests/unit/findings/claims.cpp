@@ -90,10 +90,11 @@ void no_gain(const Facts& f, const std::string& worse, const std::string& loss) 
 
 void decides(const Facts& f, const std::string& text) {
   if (f.analysis().experiment.until) {
-    EXPECT_TRUE(fits(text, R"(about [\d.]+ (s|min|h) more would decide \(--resume --at-most \d+[smh]\))"))
+    EXPECT_TRUE(
+        fits(text, R"(about [\d.]+ (s|min|h) more would allow a claim \(--resume --at-most \d+[smh]\))"))
         << text;
   } else {
-    EXPECT_TRUE(fits(text, R"(--resume --rounds 3 would decide, in about [\d.]+ (s|min|h))")) << text;
+    EXPECT_TRUE(fits(text, R"(--resume --rounds 3 would allow a claim, in about [\d.]+ (s|min|h))")) << text;
   }
 }
 

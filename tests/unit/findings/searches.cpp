@@ -74,7 +74,8 @@ Sentences of_searches(const Facts& f) {
        R"(was faster than the base so far \(nearest: )([\w +]+), )" +
            kValue + R"( as fast as the base in (\d+) rounds?\)?(?:; (.*))?)",
        [&f](const Groups& g) { search_has_no_answer(f, g); }},
-      {"the search has no answer yet: its time was enough for fewer than 3 rounds(; about .* would decide "
+      {"the search has no answer yet: its time was enough for fewer than 3 rounds(; about .* would allow a "
+       "claim "
        ".*)?",
        [&f](const Groups&) {
          for_each_stack(f, [](const TriedStage& stage, const TriedStack& stack) {

@@ -145,7 +145,7 @@ TEST_F(ShortOfTime, BestSoFarIsNamedWithoutAClaim) {
       finding(),
       HasSubstr("No claim yet: a claim needs 3 rounds; best so far: ahead, 1.34x as fast as base in 1 "
                 "round; about "));
-  EXPECT_THAT(finding(), HasSubstr("more would decide (--resume --at-most "));
+  EXPECT_THAT(finding(), HasSubstr("more would allow a claim (--resume --at-most "));
 }
 
 TEST_F(ShortOfTime, ResumeKeepsTheLengthOfShortenedRuns) {
