@@ -1,7 +1,7 @@
 -- Which optimizations of a full stack matter most?
 --
 -- In a ladder the order decides which rung gets the credit. Here every optimization is removed from the full stack, and
--- tried alone on the plain model: the table ranks them by what the full stack loses without them, in speed and in
+-- tried alone on the plain model: the table ranks them by the speed that the full stack loses without them, with their
 -- memory. Each variant takes four sequences a step, so all of them train the same model on the same tokens; "whole
 -- batch" computes the four at once; without it they come one after the other. On a GPU the model is Llama 3.2 1B with
 -- 1.24 billion parameters; a variant that does not fit into its memory without an optimization is skipped and named.

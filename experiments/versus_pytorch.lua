@@ -12,8 +12,8 @@
 --   ./optrush run experiments/versus_pytorch.lua --preset full    six, every mode of torch.compile, the whole model
 --   ./optrush run experiments/versus_pytorch.lua --arg checkpoint=FOLDER --arg precision=bf16
 --
--- In the first round compile and PyTorch run alone. From the second round on their memory is known, and all rows are
--- interleaved step by step. Three such rounds make a claim.
+-- On a CPU, compile and PyTorch run alone in the first round. From the second round on their memory is known, and all
+-- rows are interleaved step by step. Three such rounds make a claim.
 local rush = require "optrush"
 local own = require "own_model"
 local precision = require "chosen_precision"
