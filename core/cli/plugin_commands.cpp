@@ -31,6 +31,7 @@ Json to_json(const PluginDescription& plugin) {
           {"version", plugin.version},
           {"kind", plugin.kind},
           {"effect", std::string(to_string(plugin.effect))},
+          {"per_micro_batch", plugin.per_micro_batch},
           {"summary", plugin.summary},
           {"doc", plugin.doc},
           {"conflicts", plugin.conflicts},
@@ -69,7 +70,9 @@ std::string details(const PluginDescription& plugin) {
     if (!value.empty()) text += name + ": " + value + "\n";
   };
   fact("kind", plugin.kind);
-  fact("effect", std::string(to_string(plugin.effect)));
+  fact("effect",
+       std::string(to_string(plugin.effect)) +
+           (plugin.per_micro_batch ? "; its loss depends on the sequences that share a micro-batch" : ""));
   fact("requires", join(plugin.requirements));
   fact("conflicts with", join(plugin.conflicts));
   fact("needs", join(plugin.needs));

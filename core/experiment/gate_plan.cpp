@@ -17,6 +17,7 @@ struct Use {
   std::string name;
   const Json* options;
   Effect effect;
+  bool per_micro_batch;
   bool operator==(const Use& other) const {
     return name == other.name && effect == other.effect && *options == *other.options;
   }
@@ -54,7 +55,8 @@ struct Difference {
 
 std::vector<Use> uses_of(const Plan& plan) {
   std::vector<Use> uses;
-  for (const UsedPlugin& plugin : plan.plugins) uses.push_back({plugin.name, &plugin.options, plugin.effect});
+  for (const UsedPlugin& plugin : plan.plugins)
+    uses.push_back({plugin.name, &plugin.options, plugin.effect, plugin.per_micro_batch});
   std::ranges::sort(uses, {}, &Use::name);
   return uses;
 }
@@ -78,6 +80,10 @@ Difference difference(const Setup& a, const Setup& b) {
     d.any = d.batch = true;
   if (a.train.micro_batch != b.train.micro_batch || a.train.accumulation != b.train.accumulation)
     d.add(Effect::batch);
+  // Other micro-batches have another loss. At an equal global batch, more micro-batches are smaller ones.
+  if (std::ranges::count(a.plugins, true, &Use::per_micro_batch) != 0 &&
+      (a.train.micro_batch != b.train.micro_batch || d.batch))
+    d.add(Effect::model);
   if (a.train.world_size != b.train.world_size) d.add(Effect::rounding);  // another order of sums
   if (a.train.dtype != b.train.dtype) d.add(Effect::precision);
   const auto machine = [](const RunSpec& spec) {
@@ -188,7 +194,7 @@ class Planner {
       only_fall("the rung trains a different function or task, and no reference exists");
       return true;
     }
-    if (!take_ranks_of_base(plain)) {
+    if (!take_ranks_of_base(plain) || difference(setup_, plain).model) {
       only_fall("the rung trains a different function or task, and the base's ranks cannot make its batch");
       return true;
     }

@@ -154,7 +154,15 @@ const Record<UsedPlugin>& record_of(const UsedPlugin*) {
                      plugin.effect = effect_from_string(record::taken<std::string>(json, "effect"), {});
                    },
                    [](const P& plugin) { return std::string(to_string(plugin.effect)); }})
-          .custom(json_object("options", &P::options, {}));
+          .custom(json_object("options", &P::options, {}))
+          .custom({"per_micro_batch",
+                   {.doc = "its loss depends on the sequences that share a micro-batch; written if true",
+                    .left_out = true,
+                    .schema = record::of_type("boolean")},
+                   [](P& plugin, const Json& json) {
+                     plugin.per_micro_batch = record::taken<bool>(json, "per_micro_batch");
+                   },
+                   [](const P& plugin) { return plugin.per_micro_batch ? Json(true) : Json(); }});
   return record;
 }
 

@@ -16,6 +16,7 @@ struct UsedPlugin {
   std::string name, version, file, sha256;
   Effect effect = Effect::exact;
   Json options = Json::object();
+  bool per_micro_batch = false;
 };
 
 /// A slot of the recipe: its base and its wraps, from the inside out.

@@ -103,6 +103,9 @@ const Fields<PluginDescription>& description_fields() {
           .required(&T::kind,
                     {.name = "kind", .doc = "kind of technique", .choices = {"optimization", "parallelism"}})
           .required(&T::effect, {.name = "effect", .doc = "effect on arithmetic", .choices = effect_names()})
+          .optional(&T::per_micro_batch,
+                    {.name = "per_micro_batch",
+                     .doc = "its loss depends on the sequences that share a micro-batch"})
           .custom(options())
           .custom(checks())
           .optional(&T::conflicts,

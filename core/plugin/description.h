@@ -28,6 +28,8 @@ struct PluginDescription {
   std::string abi;                                ///< "gnu 12, cxx11abi 1, c++ 20, torch 2.11.0, cuda 13.0"
   std::string name, version, summary, doc, kind;  ///< kind: optimization | parallelism
   Effect effect = Effect::exact;                  ///< the effect without regard to options
+  /// Its loss is not a sum over sequences, so the same batch in other micro-batches has another loss.
+  bool per_micro_batch = false;
   std::vector<std::string> conflicts, requirements;  ///< names of other plugins
   std::vector<std::string> needs;                    ///< requirements of the machine: plugin/needs.h
   std::vector<OptionSchema> options;

@@ -17,7 +17,8 @@ std::vector<UsedPlugin> used_plugins(const Session& session) {
                     .file = d.file.string(),
                     .sha256 = plugin.sha256,
                     .effect = d.effect_with(plugin.options.json()),
-                    .options = plugin.options.json()});
+                    .options = plugin.options.json(),
+                    .per_micro_batch = d.per_micro_batch});
   }
   return used;
 }

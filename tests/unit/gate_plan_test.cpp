@@ -176,6 +176,40 @@ TEST(GatePlan, SingleFunctionOnlyHasToTrain) {
   EXPECT_TRUE(check.must_fall);
 }
 
+TEST(GatePlan, ALossPerMicroBatchIsComparedAtTheSameMicroBatches) {
+  const PlannedLadder ladder({rung("router", "router_losses"),
+                              rung("accumulate", "gradient_accumulation", {{"steps", 2}}),
+                              rung("fused", "fused_adamw")});
+  const GateCheck check = ladder.check(2);
+  EXPECT_FALSE(check.subject) << "a probe at the batch before it has other micro-batches";
+  ASSERT_TRUE(check.reference);
+  EXPECT_EQ(plugin_names(*check.reference), std::vector<std::string>{"router_losses"});
+  EXPECT_EQ(check.reference->train.micro_batch, 4);
+  EXPECT_EQ(check.reference->train.accumulation, 2);
+  EXPECT_EQ(check.allowed.loss, 1e-4);
+  EXPECT_TRUE(check.must_fall);
+  EXPECT_EQ(ladder.check(3).reference_variant, 2) << "it has the same micro-batches";
+}
+
+TEST(GatePlan, RanksThatShareABatchComputeALossPerMicroBatchAsAccumulationDoes) {
+  Rung ranks = rung("ranks", "spread");
+  ranks.settings = {{"train", {{"world_size", 2}, {"micro_batch", 2}}}};
+  const GateCheck check = PlannedLadder({rung("router", "router_losses"), ranks}).check(2);
+  ASSERT_TRUE(check.reference);
+  EXPECT_EQ(plugin_names(*check.reference), std::vector<std::string>{"router_losses"});
+  EXPECT_EQ(check.reference->train.world_size, 1);
+  EXPECT_EQ(check.reference->train.micro_batch, 2);
+  EXPECT_EQ(check.reference->train.accumulation, 2);
+}
+
+TEST(GatePlan, ALossPerMicroBatchOfOtherMicroBatchesOnlyHasToTrain) {
+  const GateCheck check = PlannedLadder({rung("router", "router_losses"),
+                                         setting("micro-batch 8", {{"train", {{"micro_batch", 8}}}})})
+                              .check(2);
+  EXPECT_FALSE(check.compares());
+  EXPECT_TRUE(check.must_fall);
+}
+
 TEST(GatePlan, ALearningRateThatChangesIsAnotherTask) {
   for (const Json& train :
        {Json{{"lr", 0.1}}, Json{{"lr_warmup", 2}}, Json{{"lr_decay", "linear"}, {"lr_steps", 9}}}) {

@@ -32,18 +32,21 @@ const char* effect_of(const std::string& plugin) {
                                                               {"shard", "rounding"},
                                                               {"activation_checkpointing", "exact"},
                                                               {"gradient_accumulation", "batch"},
+                                                              {"router_losses", "model"},
                                                               {"lora", "model"}};
   const auto it = kEffects.find(plugin);
   return it == kEffects.end() ? "exact" : it->second;
 }
 
 Json plugin_json(const PluginUse& use) {
-  return {{"name", use.name},
-          {"version", "0.0.0"},
-          {"file", "/synthetic/plugins/" + use.name + ".so"},
-          {"sha256", sha256("synthetic " + use.name)},
-          {"effect", effect_of(use.name)},
-          {"options", use.options}};
+  Json plugin = {{"name", use.name},
+                 {"version", "0.0.0"},
+                 {"file", "/synthetic/plugins/" + use.name + ".so"},
+                 {"sha256", sha256("synthetic " + use.name)},
+                 {"effect", effect_of(use.name)},
+                 {"options", use.options}};
+  if (use.name == "router_losses") plugin["per_micro_batch"] = true;
+  return plugin;
 }
 
 Json plan_of(const RunSpec& spec) {

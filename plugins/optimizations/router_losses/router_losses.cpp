@@ -99,7 +99,7 @@ class RouterLosses final : public Plugin {
 }  // namespace
 
 OPTRUSH_PLUGIN(RouterLosses, R"json({
-  "name": "router_losses", "version": "0.1.0", "kind": "optimization", "effect": "model",
+  "name": "router_losses", "version": "0.1.0", "kind": "optimization", "effect": "model", "per_micro_batch": true,
   "summary": "load-balancing loss and z loss of the routers of mixtures of experts",
   "conflicts": ["context_parallel"],
   "check": [{"options": {"balance": 0.05, "z": 0.01}, "model": "experts", "losses_in_backward": true}],
