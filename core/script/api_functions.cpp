@@ -85,7 +85,8 @@ std::vector<Function> functions_of_module() {
        .returns = "Data",
        .call = functions::random},
       {.name = "text",
-       .doc = "UTF-8 text from a file, a folder or a corpus, with one token per byte.",
+       .doc = "UTF-8 text from a file, a folder or a corpus: one token per byte, or the tokens of a "
+              "checkpoint's tokenizer.",
        .parameters = {{.name = "source",
                        .type = "string|Corpus",
                        .doc = "file, folder or corpus; relative paths start at the script's folder"},

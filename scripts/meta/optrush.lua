@@ -348,7 +348,7 @@ function rush.sizes(model) end
 ---@return Data
 function rush.random(options) end
 
----UTF-8 text from a file, a folder or a corpus, with one token per byte.
+---UTF-8 text from a file, a folder or a corpus: one token per byte, or the tokens of a checkpoint's tokenizer.
 ---@param source string|Corpus file, folder or corpus; relative paths start at the script's folder
 ---@param options? TextOptions selection of files in a folder
 ---@return Data
