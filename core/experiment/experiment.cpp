@@ -315,7 +315,7 @@ double seconds_from(const Json& json, const std::string& where) {
     seconds = problem == std::errc() ? seconds * seconds_in({rest, end}) : 0;
   }
   if (!(seconds > 0) || !std::isfinite(seconds))
-    throw Error(ErrorCode::invalid_value, shown(json) + " is not a duration",
+    throw Error(ErrorCode::invalid_value, shown(json) + " is not a duration above 0 seconds",
                 R"(give seconds, or for example "90s", "5m", "1.5h")", where);
   return seconds;
 }

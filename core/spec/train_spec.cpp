@@ -3,6 +3,7 @@
 #include "optrush/error.h"
 #include "spec/spec_fields.h"
 #include "spec/spec_json.h"
+#include "spec/value.h"
 
 namespace optrush {
 namespace {
@@ -49,6 +50,16 @@ void check_train(const TrainSpec& train, const std::string& where) {
                     std::to_string(train.lr_warmup) + ") to train.lr_steps (" +
                     std::to_string(train.lr_steps) + ")",
                 "set train.lr_steps to the number of steps of the whole training", where);
+  constexpr double kMostTokens = 0x1p53;  // counts of tokens stay exact
+  const double derived = static_cast<double>(train.micro_batch) * static_cast<double>(train.accumulation) *
+                         static_cast<double>(train.world_size);
+  if (const double tokens =
+          std::max(derived, static_cast<double>(train.global_batch)) * static_cast<double>(train.seq_len);
+      tokens > kMostTokens)
+    throw Error(ErrorCode::invalid_value, "a step has too many tokens: " + shown(Json(tokens)),
+                "reduce train.micro_batch, accumulation, global_batch or seq_len; at most " +
+                    shown(Json(static_cast<int64_t>(kMostTokens))) + " tokens are allowed",
+                where);
   if (const int64_t one = train.micro_batch * train.accumulation; train.global_batch % one != 0)
     throw Error(ErrorCode::invalid_value,
                 "train.global_batch (" + std::to_string(train.global_batch) +

@@ -11,7 +11,7 @@
 -- expect:   hint: give each rung a unique name: reports and --only use it
 -- expect: false	search.lua:37: exp:search: memory is '20 parsecs'
 -- expect:   hint: give bytes, or "20GB", "512MB", "16GiB"
--- expect: false	search.lua:38: exp:search: at_most: "soon" is not a duration
+-- expect: false	search.lua:38: exp:search: at_most: "soon" is not a duration above 0 seconds
 -- expect:   hint: give seconds, or for example "90s", "5m", "1.5h"
 -- expect: run search/found, rounds 5
 -- expect: base 0 'base': /model/dim=64 /model/n_layers=2 /model/n_heads=4 /model/n_kv_heads=2 /model/ffn_dim=172

@@ -270,6 +270,10 @@ TEST(TrainSpecJson, ChecksRangesAndProducts) {
   EXPECT_THAT(train_error(R"({"seed": -1})"), is_error("invalid_value", "train.seed", "0"));
   EXPECT_THAT(train_error(R"({"dtype": "fp16"})"),
               is_error("invalid_value", "train.dtype", "'fp32'", "'fp64'", "'bf16'"));
+  EXPECT_THAT(train_error(R"({"micro_batch": 1000000, "accumulation": 1000000, "seq_len": 1000000})"),
+              is_error("invalid_value", "too many tokens", "9007199254740992"));
+  EXPECT_THAT(train_error(R"({"global_batch": 4611686018427387904, "seq_len": 64})"),
+              is_error("invalid_value", "too many tokens"));
   EXPECT_THAT(train_error(R"({"micro_batch": 4, "accumulation": 2, "global_batch": 12})"),
               is_error("invalid_value", "train.global_batch", "12", "micro_batch", "8"));
 }
