@@ -1,7 +1,7 @@
 """The folders of core have an order: a file includes only files of its folder or of a lower one.
 
 So there is no circle of folders, and the place of a folder bounds its dependencies. Prints each include that points
-upward."""
+upward. The documentation has a table of the folders in the same order."""
 
 import os
 import pathlib
@@ -43,6 +43,8 @@ LAYERS = [
 SUBFOLDERS = {"report": ["numbers", "analysis", "sections", "writers"]}
 PLACE = {folder: place for place, folder in enumerate(LAYERS)}
 INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"')
+TABLE = "docs/internals/index.md"
+ROW = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 
 
 def folder_of(header):
@@ -76,7 +78,10 @@ def main():
     if listed.returncode != 0:
         print("this is not a git checkout")
         return 77
-    failed = False
+    rows = ROW.findall(pathlib.Path(TABLE).read_text())
+    failed = rows != LAYERS
+    if failed:
+        print(f"{TABLE}: its table has the folders {rows}, but the order is {LAYERS}")
     for path in listed.stdout.split():
         if not path.endswith((".h", ".cpp", ".cu", ".h.in")) or path.count("/") < 2:
             continue
