@@ -8,6 +8,7 @@
 #include <functional>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "base/files.h"
@@ -62,112 +63,167 @@ int answering(const std::filesystem::path& out, const std::function<int()>& comm
   }
 }
 
+// Each function adds a command, which runs while the command line is parsed and stores the exit code in
+// `code`.
+void add_run(CLI::App& app, char** argv, int& code) {
+  auto request = std::make_shared<RankRequest>();
+  auto* run = app.add_subcommand("run", "run a spec; write OUT/result.json and OUT/metrics.jsonl");
+  run->add_option("--spec", request->spec, "RunSpec (JSON)")->required();
+  run->add_option("--out", request->out, "folder for the result of this rank")->required();
+  run->add_option("--state", request->state,
+                  "folder for the saved state, shared by all ranks; default: OUT/state");
+  run->add_option("--continue", request->from_step, "continue at this step from the state of --state")
+      ->type_name("STEP");
+  run->add_option("--rank", request->rank, "global rank; default: the launcher's variables (RANK, ...)");
+  run->add_option("--local-rank", request->local_rank, "rank on this machine");
+  run->add_option("--local-size", request->local_size, "number of ranks on this machine");
+  run->add_option("--store", request->store,
+                  "HOST:PORT of the store that connects the ranks; rank 0 listens there");
+  run->callback([request, argv, &code] {
+    own_environment_of(request->spec, argv);
+    code = run_command(*request);
+  });
+}
+
+void add_plan(CLI::App& app, char** argv, int& code) {
+  struct Options {
+    std::string spec, out, architecture;
+  };
+  auto options = std::make_shared<Options>();
+  auto* plan = app.add_subcommand("plan", "apply the plugins of a spec and write the resolved recipe");
+  plan->add_option("--spec", options->spec, "RunSpec (JSON)")->required();
+  plan->add_option("--out", options->out, "file for the plan")->required();
+  plan->add_option("--sm", options->architecture,
+                   "architecture of the planned GPU, for example sm_90; default: the present GPU");
+  plan->callback([options, argv, &code] {
+    code = answering(options->out, [&] {
+      own_environment_of(options->spec, argv);
+      return plan_command(options->spec, options->out, options->architecture);
+    });
+  });
+}
+
+void add_export(CLI::App& app, int& code) {
+  struct Options {
+    std::string spec, out;
+  };
+  auto options = std::make_shared<Options>();
+  auto* exporting = app.add_subcommand("export", "write the initial state of a run, for other programs");
+  exporting->add_option("--spec", options->spec, "RunSpec (JSON)")->required();
+  exporting
+      ->add_option("--out", options->out,
+                   "folder: config.json, model.safetensors, tokens.safetensors, spec.json")
+      ->required();
+  exporting->callback([options, &code] { code = export_command(options->spec, options->out); });
+}
+
+void add_processors(CLI::App& app, int& code) {
+  auto out = std::make_shared<std::string>();
+  auto* gpus = app.add_subcommand("gpus", "write the usable GPUs");
+  gpus->add_option("--out", *out, "file for a list (JSON)")->required();
+  gpus->callback([out, &code] { code = gpus_command(*out); });
+  auto* cpu = app.add_subcommand("cpu", "write the CPU's properties for scripts");
+  cpu->add_option("--out", *out, "file for an object (JSON)")->required();
+  cpu->callback([out, &code] { code = cpu_command(*out); });
+}
+
+void add_doctor(CLI::App& app, int& code) {
+  auto request = std::make_shared<DoctorRequest>();
+  auto* doctor = app.add_subcommand("doctor", "describe this machine, and which plugins work on it");
+  doctor->add_option("--json", request->json, "also write it to this file");
+  doctor->add_flag("--quick", request->quick, "limit the measurement to about two seconds");
+  doctor->add_option("--device", request->device, "auto, cpu or cuda");
+  doctor->add_option("--threads", request->threads, "CPU threads; 0: OMP_NUM_THREADS, or every core");
+  doctor->add_option("--plugin-path", request->plugin_path, "folder with plugins; may be repeated")
+      ->check(CLI::ExistingDirectory);
+  doctor->callback([request, &code] { code = doctor_command(*request); });
+}
+
+void add_forward(CLI::App& app, int& code) {
+  auto request = std::make_shared<ForwardRequest>();
+  auto* forward = app.add_subcommand("forward", "write logits, loss and gradients of a Hugging Face folder");
+  forward->add_option("--model", request->model, "folder with config.json and safetensors")->required();
+  forward->add_option("--tokens", request->tokens, "safetensors with int64 input_ids (B, S)")->required();
+  forward->add_option("--out", request->out, "safetensors to write: logits, loss, grad.NAME")->required();
+  forward->add_flag("--gradients", request->gradients,
+                    "also write the gradient of every trainable parameter");
+  forward->add_option("--dtype", request->dtype, "type of the parameters: fp32, fp64 or bf16");
+  forward->add_option("--device", request->device, "auto, cpu or cuda");
+  forward->add_option("--plugin", request->plugins, "NAME[:key=value,...]; may be repeated");
+  forward->add_option("--plugin-path", request->plugin_path, "folder with plugins; may be repeated")
+      ->check(CLI::ExistingDirectory);
+  forward->callback([request, &code] { code = forward_command(*request); });
+}
+
+void add_weights(CLI::App& app, int& code) {
+  auto request = std::make_shared<WeightsRequest>();
+  auto* weights = app.add_subcommand("weights", "write the trained weights of a run for other programs");
+  weights->add_option("run", request->run, "folder of a run with a saved state")->required();
+  weights
+      ->add_option("out", request->out, "new folder in the format of Hugging Face, or of PEFT for an adapter")
+      ->required();
+  weights->add_flag("--merge", request->merge, "merge an adapter into the matrices of the model");
+  weights->add_option("--dtype", request->dtype, "fp32, fp64 or bf16; default: the type in training")
+      ->check(CLI::IsMember({"fp32", "fp64", "bf16"}));
+  weights->callback([request, &code] { code = weights_command(*request); });
+}
+
+void add_checks(CLI::App& app, int& code) {
+  auto request = std::make_shared<CheckListRequest>();
+  auto* listing = app.add_subcommand("check-list", "write the cases for check-run");
+  listing->add_option("--out", request->out, "file for the cases (JSON)")->required();
+  listing->add_option("--device", request->device, "auto, cpu or cuda");
+  listing->add_option("--plugin", request->plugins, "NAME[:key=value,...]; may be repeated");
+  listing->add_option("--kind", request->kinds, "alone, gradient, types, compiled or pair; may be repeated");
+  listing->add_option("--plugin-path", request->plugin_path, "folder with plugins; may be repeated")
+      ->check(CLI::ExistingDirectory);
+  listing->add_flag("--without-values", request->without_values, "for a stand-in for a GPU: compare nothing");
+  listing->callback(
+      [request, &code] { code = answering(request->out, [&] { return check_list_command(*request); }); });
+
+  struct Options {
+    std::string cases, journal;
+  };
+  auto options = std::make_shared<Options>();
+  auto* checking = app.add_subcommand("check-run", "run cases one after another");
+  checking->add_option("--cases", options->cases, "file from check-list")->required();
+  checking
+      ->add_option("--journal", options->journal, "file for a JSON line at the start and end of each case")
+      ->required();
+  checking->callback([options, &code] { code = check_run_command(options->cases, options->journal); });
+}
+
+/// `execute`: what a fork does with its command line.
+void add_fork_server(CLI::App& app, int argc, char** argv, const ExecuteCommand& execute, int& code) {
+  struct Options {
+    ForkServerRequest request;
+    std::string room;
+  };
+  auto options = std::make_shared<Options>();
+  auto* forking =
+      app.add_subcommand("fork-server", "execute command lines from a socket in forks (internal)");
+  forking->add_flag("--plans", options->request.plans, "for plans: register the simulated device first");
+  forking->add_option("--room", options->room, "blanks; the forks show their command lines in this memory");
+  forking->callback([options, argc, argv, execute, &code] {
+    char* const end = argv[argc - 1] + std::strlen(argv[argc - 1]) + 1;
+    options->request.command_line = {argv[0], end};  // the kernel has put the arguments one behind the other
+    code = fork_server_command(options->request, execute);
+  });
+}
+
 int execute(int argc, char** argv) {
   CLI::App app("Runs one RunSpec, or plans it", "optrush-worker");
   app.require_subcommand(1);
-  std::string spec, out;
-
-  auto* run = app.add_subcommand("run", "run a spec; write OUT/result.json and OUT/metrics.jsonl");
-  RankRequest training;
-  run->add_option("--spec", training.spec, "RunSpec (JSON)")->required();
-  run->add_option("--out", training.out, "folder for the result of this rank")->required();
-  run->add_option("--state", training.state,
-                  "folder for the saved state, shared by all ranks; default: OUT/state");
-  run->add_option("--continue", training.from_step, "continue at this step from the state of --state")
-      ->type_name("STEP");
-  run->add_option("--rank", training.rank, "global rank; default: the launcher's variables (RANK, ...)");
-  run->add_option("--local-rank", training.local_rank, "rank on this machine");
-  run->add_option("--local-size", training.local_size, "number of ranks on this machine");
-  run->add_option("--store", training.store,
-                  "HOST:PORT of the store that connects the ranks; rank 0 listens there");
-  auto* plan = app.add_subcommand("plan", "apply the plugins of a spec and write the resolved recipe");
-  plan->add_option("--spec", spec, "RunSpec (JSON)")->required();
-  plan->add_option("--out", out, "file for the plan")->required();
-  std::string architecture;
-  plan->add_option("--sm", architecture,
-                   "architecture of the planned GPU, for example sm_90; default: the present GPU");
-  auto* exporting = app.add_subcommand("export", "write the initial state of a run, for other programs");
-  exporting->add_option("--spec", spec, "RunSpec (JSON)")->required();
-  exporting->add_option("--out", out, "folder: config.json, model.safetensors, tokens.safetensors, spec.json")
-      ->required();
-  auto* gpus = app.add_subcommand("gpus", "write the usable GPUs");
-  gpus->add_option("--out", out, "file for a list (JSON)")->required();
-  auto* cpu = app.add_subcommand("cpu", "write the CPU's properties for scripts");
-  cpu->add_option("--out", out, "file for an object (JSON)")->required();
-  DoctorRequest request;
-  auto* doctor = app.add_subcommand("doctor", "describe this machine, and which plugins work on it");
-  doctor->add_option("--json", request.json, "also write it to this file");
-  doctor->add_flag("--quick", request.quick, "limit the measurement to about two seconds");
-  doctor->add_option("--device", request.device, "auto, cpu or cuda");
-  doctor->add_option("--threads", request.threads, "CPU threads; 0: OMP_NUM_THREADS, or every core");
-  doctor->add_option("--plugin-path", request.plugin_path, "folder with plugins; may be repeated")
-      ->check(CLI::ExistingDirectory);
-  ForwardRequest inference;
-  auto* forward = app.add_subcommand("forward", "write logits, loss and gradients of a Hugging Face folder");
-  forward->add_option("--model", inference.model, "folder with config.json and safetensors")->required();
-  forward->add_option("--tokens", inference.tokens, "safetensors with int64 input_ids (B, S)")->required();
-  forward->add_option("--out", inference.out, "safetensors to write: logits, loss, grad.NAME")->required();
-  forward->add_flag("--gradients", inference.gradients,
-                    "also write the gradient of every trainable parameter");
-  forward->add_option("--dtype", inference.dtype, "type of the parameters: fp32, fp64 or bf16");
-  forward->add_option("--device", inference.device, "auto, cpu or cuda");
-  forward->add_option("--plugin", inference.plugins, "NAME[:key=value,...]; may be repeated");
-  forward->add_option("--plugin-path", inference.plugin_path, "folder with plugins; may be repeated")
-      ->check(CLI::ExistingDirectory);
-  WeightsRequest trained;
-  auto* weights = app.add_subcommand("weights", "write the trained weights of a run for other programs");
-  weights->add_option("run", trained.run, "folder of a run with a saved state")->required();
-  weights
-      ->add_option("out", trained.out, "new folder in the format of Hugging Face, or of PEFT for an adapter")
-      ->required();
-  weights->add_flag("--merge", trained.merge, "merge an adapter into the matrices of the model");
-  weights->add_option("--dtype", trained.dtype, "fp32, fp64 or bf16; default: the type in training")
-      ->check(CLI::IsMember({"fp32", "fp64", "bf16"}));
-  CheckListRequest cases;
-  auto* listing = app.add_subcommand("check-list", "write the cases for check-run");
-  listing->add_option("--out", cases.out, "file for the cases (JSON)")->required();
-  listing->add_option("--device", cases.device, "auto, cpu or cuda");
-  listing->add_option("--plugin", cases.plugins, "NAME[:key=value,...]; may be repeated");
-  listing->add_option("--kind", cases.kinds, "alone, gradient, types, compiled or pair; may be repeated");
-  listing->add_option("--plugin-path", cases.plugin_path, "folder with plugins; may be repeated")
-      ->check(CLI::ExistingDirectory);
-  listing->add_flag("--without-values", cases.without_values, "for a stand-in for a GPU: compare nothing");
-  std::string case_file, journal;
-  auto* checking = app.add_subcommand("check-run", "run cases one after another");
-  checking->add_option("--cases", case_file, "file from check-list")->required();
-  checking->add_option("--journal", journal, "file for a JSON line at the start and end of each case")
-      ->required();
-  auto* forking =
-      app.add_subcommand("fork-server", "execute command lines from a socket in forks (internal)");
-  ForkServerRequest server;
-  std::string room;
-  forking->add_flag("--plans", server.plans, "for plans: register the simulated device first");
-  forking->add_option("--room", room, "blanks; the forks show their command lines in this memory");
-
   int code = 0;
-  run->callback([&] {
-    own_environment_of(training.spec, argv);
-    code = run_command(training);
-  });
-  plan->callback([&] {
-    code = answering(out, [&] {
-      own_environment_of(spec, argv);
-      return plan_command(spec, out, architecture);
-    });
-  });
-  gpus->callback([&] { code = gpus_command(out); });
-  cpu->callback([&] { code = cpu_command(out); });
-  exporting->callback([&] { code = export_command(spec, out); });
-  weights->callback([&] { code = weights_command(trained); });
-  forward->callback([&] { code = forward_command(inference); });
-  listing->callback([&] { code = answering(cases.out, [&] { return check_list_command(cases); }); });
-  checking->callback([&] { code = check_run_command(case_file, journal); });
-  doctor->callback([&] { code = doctor_command(request); });
-  forking->callback([&] {
-    char* const end = argv[argc - 1] + std::strlen(argv[argc - 1]) + 1;
-    server.command_line = {argv[0], end};  // the kernel has put the arguments one behind the other
-    code = fork_server_command(server, execute);
-  });
+  add_run(app, argv, code);
+  add_plan(app, argv, code);
+  add_export(app, code);
+  add_processors(app, code);
+  add_doctor(app, code);
+  add_forward(app, code);
+  add_weights(app, code);
+  add_checks(app, code);
+  add_fork_server(app, argc, argv, execute, code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
