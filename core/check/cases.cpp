@@ -372,6 +372,12 @@ CheckCase check_case_from_json(const Json& json, const std::string& where) {
   return case_fields().read(json, "case", where);
 }
 
+bool keeps_its_bits(const CheckCase& c, const Catalogue& catalogue) {
+  return std::ranges::none_of(c.spec.plugins, [&](const PluginUse& use) {
+    return catalogue.at(use.name).effect_with(use.options) == Effect::precision;
+  });
+}
+
 std::vector<CheckCase> check_cases(const CheckRequest& request, const Catalogue& catalogue,
                                    const MachineOffer& offer) {
   return Cases(request, catalogue, offer).all();

@@ -34,6 +34,8 @@ struct CheckCase {
 };
 Json to_json(const CheckCase&);
 CheckCase check_case_from_json(const Json&, const std::string& where);
+/// Whether no plugin of the stack has the effect `precision`.
+bool keeps_its_bits(const CheckCase&, const Catalogue&);
 
 /// Models that train in milliseconds. The decoder is first, because it has every slot.
 struct SmallModel {

@@ -1,8 +1,9 @@
 #include "check/opening.h"
-#include "spec/spec_json.h"
-#include "train/run_setup.h"
 
 #include <algorithm>
+
+#include "spec/spec_json.h"
+#include "train/run_setup.h"
 
 namespace optrush {
 namespace {

@@ -8,6 +8,7 @@
 #include "data/batches.h"
 #include "optrush/host/resolve.h"
 #include "recipe/call_observer.h"
+#include "train/train_step.h"
 
 namespace optrush {
 namespace {
@@ -65,12 +66,6 @@ std::vector<SmallStep::Trained> SmallStep::gradients() {
   parallel.zero_gradients();
   run_.recipe().fire(Event::step_end, session);
   return trained;
-}
-
-bool keeps_its_bits(const CheckCase& c, const Catalogue& catalogue) {
-  return std::ranges::none_of(c.spec.plugins, [&](const PluginUse& use) {
-    return catalogue.at(use.name).effect_with(use.options) == Effect::precision;
-  });
 }
 
 std::vector<ObservedCall> observed_calls(Session& run) {

@@ -2,10 +2,9 @@
 #include <memory>
 #include <vector>
 
-#include "check/opening.h"
 #include "measure/step_clock.h"
 #include "optrush/differentiable.h"
-#include "train/train_step.h"
+#include "train/session.h"
 
 namespace optrush {
 /// The first step of a run as a function of its parameters: same batch, random numbers and events in every
@@ -35,8 +34,6 @@ struct ObservedCall {
   const Differentiable* op = nullptr;
   Tensors inputs;
 };
-/// Whether no plugin of the stack has the effect `precision`.
-bool keeps_its_bits(const CheckCase&, const Catalogue&);
 /// For each Differentiable that one step calls, the call with the most inputs that require gradients.
 std::vector<ObservedCall> observed_calls(Session&);
 }  // namespace optrush

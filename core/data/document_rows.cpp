@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/counter_random.h"
-#include "base/suggest.h"
 #include "base/text.h"
 #include "optrush/error.h"
 

@@ -9,7 +9,6 @@
 #include "base/files.h"
 #include "optrush/error.h"
 #include "recipe/boundary.h"
-#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {

@@ -28,6 +28,7 @@ std::vector<double> fingerprint(DataParallel& parallel) {
   }
   return sums;
 }
+
 /// Removes the times of steps that were made with another number of ranks or another micro-batch, so that
 /// they do not count for the speed. They stay if no step is left to time.
 Json without_times(Json record, const RunSpec& spec) {

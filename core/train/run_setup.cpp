@@ -1,5 +1,4 @@
 #include "train/run_setup.h"
-#include "measure/wait_for.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
@@ -15,6 +14,7 @@
 #include "checkpoint/written_config.h"
 #include "data/batches.h"
 #include "distributed/rendezvous.h"
+#include "measure/wait_for.h"
 #include "model/binder.h"
 #include "model/hugging_face.h"
 #include "optrush/forecast.h"
@@ -22,7 +22,6 @@
 #include "params/init.h"
 #include "params/upload.h"
 #include "plugin/loader.h"
-#include "recipe/engine.h"
 #include "spec/spec_json.h"
 #include "train/plain.h"
 #include "train/validation.h"
@@ -127,13 +126,6 @@ at::ScalarType parse_dtype(const std::string& name) {
   if (name == "bf16") return at::kBFloat16;
   throw Error(ErrorCode::unknown_name, "unknown dtype '" + name + "'", "one of: bf16, fp32, fp64");
 }
-
-Session::Session(std::vector<LoadedPlugin> plugins, const RunSpec& spec, at::Device device, Ranks ranks)
-    : plugins_(std::move(plugins)), recipe_(spec), ranks_(std::move(ranks)), device_(device) {
-  use_saved_tensor_engine();
-}
-
-Session::~Session() = default;
 
 std::unique_ptr<RunSetup> RunSetup::open(const RunSpec& spec, at::Device device, const Ranks& ranks,
                                          const std::function<void(RunRecipe&)>& edit) {

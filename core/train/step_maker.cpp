@@ -1,5 +1,4 @@
 #include "train/step_maker.h"
-#include "measure/wait_for.h"
 
 #include <ATen/Functions.h>
 #include <ATen/record_function.h>
@@ -11,6 +10,7 @@
 
 #include "measure/saved_tensors.h"
 #include "measure/step_costs.h"
+#include "measure/wait_for.h"
 #include "optrush/error.h"
 #include "optrush/host/resolve.h"
 #include "optrush/scopes.h"

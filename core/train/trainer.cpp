@@ -1,5 +1,4 @@
 #include "train/trainer.h"
-#include "measure/wait_for.h"
 
 #include <ATen/Functions.h>
 #include <sys/resource.h>
@@ -16,6 +15,7 @@
 #include "distributed/rendezvous.h"
 #include "io/state_folder.h"
 #include "measure/flops.h"
+#include "measure/wait_for.h"
 #include "spec/state_files.h"
 #include "train/evaluated_parameters.h"
 #include "train/interleaving.h"

@@ -66,9 +66,7 @@ std::vector<Batch> shapes_of(const Session& session) {
   }
   return batches;
 }
-}  // namespace
 
-namespace {
 std::unique_ptr<RunSetup> opened(const RunSpec& spec, at::Device device, int64_t rank = 0,
                                  std::shared_ptr<PlannedMail> mail = nullptr) {
   return RunSetup::open(spec, device, Ranks::planned(rank, spec.train.world_size, std::move(mail)));

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "base/files.h"
-#include "base/suggest.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint_files.h"
 #include "checkpoint/hugging_face_model.h"
