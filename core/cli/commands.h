@@ -27,7 +27,7 @@ void add_sdk_command(CLI::App&, int& code);
 void add_stubs_command(CLI::App&, int& code);
 /// Replaces this process by Python.
 void add_tokenize_command(CLI::App&, int& code);
-/// worker, forward and doctor: replace this process by optrush-worker.
+/// worker, forward, weights and doctor: replace this process by optrush-worker.
 void add_worker_commands(CLI::App&, int& code);
 
 /// Replaces this process by the program `words[0]`. Throws an Error with this remedy if it can't be started.

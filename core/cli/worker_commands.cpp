@@ -12,7 +12,6 @@
 #include "cli/interrupted.h"
 #include "launch/ranks/launcher.h"
 #include "launch/ranks/rank_run.h"
-#include "launch/schedule/planner.h"
 #include "machine/installation.h"
 #include "process/process.h"
 #include "results/worker_answer.h"

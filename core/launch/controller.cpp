@@ -21,7 +21,6 @@
 #include "launch/fork_server.h"
 #include "launch/machine/context.h"
 #include "launch/machine/noise_log.h"
-#include "launch/schedule/next_round.h"
 #include "launch/schedule/planner.h"
 #include "launch/schedule/time_limit.h"
 #include "launch/tracker/live_tracker.h"

@@ -109,8 +109,9 @@ void Execution::execute_round(std::vector<Job> jobs, int64_t round, Pacer pacer)
   steps_of_round_ = pacer_ ? steps_of_stored(jobs) : std::nullopt;
   std::vector<Job> fit = jobs;
   std::erase_if(fit, [&](const Job& job) { return alone_.contains(job.spec.variant); });
-  fit = chosen_for_interleaving(fit, runs_.plans, peaks_, static_cast<double>(read_cpu().available_bytes),
-                                experiment_.interleave, request_.followers != nullptr);
+  fit = chosen_for_interleaving(fit, runs_.plans, measured_memory_,
+                                static_cast<double>(read_cpu().available_bytes), experiment_.interleave,
+                                request_.followers != nullptr);
   starter_.begin_round();
   if (fit.size() > 1) execute_interleaved(fit, round);
   std::erase_if(jobs, [&](const Job& job) { return is_executed(job); });
@@ -252,7 +253,7 @@ void Execution::take(const Job& job, const RunResult& result) {
   executed_[job.id] = identity_of(job);
   under_way_.erase(job.id);
   if (later_) later_->remove(job);
-  note_peak(job, result, peaks_);
+  note_peak(job, result, measured_memory_);
   if (result.ok()) return;
   if (result.status != Status::skipped) all_ok_ = false;
   if (job.spec.purpose != Purpose::measure || job.spec.round > 0) return;

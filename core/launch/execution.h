@@ -107,7 +107,7 @@ class Execution : private InterleavedRound::Host {
   std::map<std::string, std::string> executed_;  ///< identities of finished runs, by id
   std::set<std::string> under_way_;              ///< ids of started runs that have not ended
   std::optional<LaterRuns> later_;               ///< none: must be counted again, because plans have changed
-  MeasuredPeaks peaks_;                          ///< measured in earlier rounds
+  MeasuredMemory measured_memory_;               ///< measured in earlier rounds
   bool interleaved_ = false;                     ///< whether the runs being started are interleaved
   std::set<int64_t> alone_;                      ///< variants that were out of memory beside others
   Pacer pacer_;                            ///< for the current round; empty: runs make all of their steps

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <limits>
@@ -15,6 +16,7 @@
 #include "base/log.h"
 #include "base/seconds_since.h"
 #include "base/suggest.h"
+#include "machine/cores.h"
 #include "machine/fork_protocol.h"
 #include "optrush/error.h"
 #include "process/orphans.h"
@@ -57,6 +59,21 @@ std::optional<pid_t> pid_of(const Json& value) {
   return static_cast<pid_t>(number);
 }
 }  // namespace
+
+Environment worker_environment(const RunSpec& spec, int64_t cores) {
+  Environment environment{{"OMP_WAIT_POLICY", "passive"}};
+  const int64_t asked = asked_threads(), otherwise = asked > 0 ? asked : cores;
+  if (const int64_t threads = spec.threads > 0 ? spec.threads : otherwise; threads > 0)
+    for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"})
+      environment.emplace_back(name, std::to_string(threads));
+  // Otherwise NCCL's watchdog would write a dump for a minute before it ends a rank that waits without
+  // success.
+  for (const auto& [name, value] :
+       {std::pair("TORCH_NCCL_DUMP_ON_TIMEOUT", "0"), {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1000"}})
+    if (std::getenv(name) == nullptr) environment.emplace_back(name, value);
+  environment.insert(environment.end(), spec.environment.begin(), spec.environment.end());
+  return environment;
+}
 
 ForkServer::Server ForkServer::started(const Environment& added) const {
   auto [here, there] = connection();

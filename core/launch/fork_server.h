@@ -6,9 +6,15 @@
 #include <vector>
 
 #include "launch/run/channel.h"
+#include "optrush/spec.h"
 #include "process/process.h"
 
 namespace optrush {
+/// The environment of a worker, with the variables of the spec. The number of OpenMP's threads is from the
+/// spec, otherwise from OMP_NUM_THREADS, otherwise `cores` (0: OpenMP's default). Threads sleep while they
+/// wait, so that the threads of two OpenMP runtimes do not compete for the cores.
+Environment worker_environment(const RunSpec&, int64_t cores = 0);
+
 /// Starts commands of the worker without loading its libraries for each: a server loads them and is forked
 /// for every command. Each command is a child of this process in a process group, with its log and its
 /// limits, like any other. Libraries read their environment while they load, so each environment has its own

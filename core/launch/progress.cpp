@@ -1,10 +1,10 @@
 #include "launch/progress.h"
-#include "base/printable.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/number_text.h"
+#include "base/printable.h"
 #include "base/suggest.h"
 #include "base/text.h"
 

@@ -9,7 +9,6 @@
 #include "../support/opens.h"
 #include "base/files.h"
 #include "base/temporary_folder.h"
-#include "launch/schedule/planner.h"
 #include "spec/spec_json.h"
 
 namespace optrush {

@@ -40,7 +40,7 @@ class Room {
 /// Bytes of a process of a job. A plan predicts the worker's step and not another program's, and a bound is
 /// not a prediction.
 std::optional<double> process_bytes(const Job& job, const std::optional<Plan>& plan,
-                                    const MeasuredPeaks& measured) {
+                                    const MeasuredMemory& measured) {
   const auto memory = plan ? plan->memory : std::nullopt;
   if (!job.external && memory && memory->device == "cpu" && memory->bounded_by.empty()) return memory->peak;
   const auto found = measured.find(job.spec.variant);
@@ -53,7 +53,7 @@ bool knows_interleaving(const Job& job, bool launched) {
   return job.spec.train.world_size == 1 || !launched;
 }
 
-void note_peak(const Job& job, const RunResult& result, MeasuredPeaks& measured) {
+void note_peak(const Job& job, const RunResult& result, MeasuredMemory& measured) {
   if (job.spec.purpose != Purpose::measure || !result.ok()) return;
   if (!result.memory.process || result.on_gpu) return;
   double& peak = measured[job.spec.variant];
@@ -61,8 +61,8 @@ void note_peak(const Job& job, const RunResult& result, MeasuredPeaks& measured)
 }
 
 std::vector<Job> chosen_for_interleaving(const std::vector<Job>& jobs, const Plans& plans,
-                                         const MeasuredPeaks& measured, double free_bytes, Interleave setting,
-                                         bool launched) {
+                                         const MeasuredMemory& measured, double free_bytes,
+                                         Interleave setting, bool launched) {
   std::vector<Job> chosen;
   Room room(plans, free_bytes);
   for (const auto& job : jobs) {

@@ -12,9 +12,9 @@ namespace optrush {
 bool knows_interleaving(const Job&, bool launched);
 
 /// Peak bytes of a process by variant, on a CPU; for several ranks, of the largest.
-using MeasuredPeaks = std::map<int64_t, double>;
+using MeasuredMemory = std::map<int64_t, double>;
 /// Records the peak of a job's result, if it is a measurement of a round.
-void note_peak(const Job&, const RunResult&, MeasuredPeaks&);
+void note_peak(const Job&, const RunResult&, MeasuredMemory&);
 
 /// The jobs of a round that are interleaved with each other; fewer than two: none. Programs without turns and
 /// runs with ranks on other machines (`launched`: they may exist) do not take part. With
@@ -22,6 +22,6 @@ void note_peak(const Job&, const RunResult&, MeasuredPeaks&);
 /// memory: the predicted peak, or the one `measured` in earlier rounds if there is no prediction or another
 /// program trains. `plans`: by variant.
 std::vector<Job> chosen_for_interleaving(const std::vector<Job>&, const Plans& plans,
-                                         const MeasuredPeaks& measured, double free_bytes, Interleave,
+                                         const MeasuredMemory& measured, double free_bytes, Interleave,
                                          bool launched);
 }  // namespace optrush

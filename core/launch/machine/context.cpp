@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "build_info.h"
 #include "launch/run/result.h"
-#include "launch/schedule/planner.h"
 #include "machine/environment.h"
 #include "machine/installation.h"
 #include "optrush/error.h"
@@ -40,6 +39,7 @@ std::string gpus_of(const Context& context) {
   for (const GpuContext& gpu : context.gpus) names.push_back(gpu.name);
   return names.empty() ? "none" : join(names);
 }
+
 /// The hardware of a job on several machines: "2 ranks on Xeon; 2 ranks on Xeon, 2 x H100".
 std::string hosts_of(const Context& context) {
   std::vector<std::string> hosts;

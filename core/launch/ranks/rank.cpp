@@ -1,8 +1,8 @@
 #include "launch/ranks/rank.h"
-#include "machine/environment.h"
 
+#include "launch/fork_server.h"
 #include "launch/run/result.h"
-#include "launch/schedule/planner.h"
+#include "machine/environment.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

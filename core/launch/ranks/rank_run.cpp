@@ -17,6 +17,7 @@ bool port_was_taken(const RankEnd& server) {
   return said.find("EADDRINUSE") != std::string::npos ||
          said.find("ddress already in use") != std::string::npos;
 }
+
 /// How the ranks of a job are started.
 struct Place {
   ForkServer& workers;

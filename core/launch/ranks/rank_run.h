@@ -10,8 +10,6 @@
 #include "launch/ranks/followers.h"
 #include "launch/ranks/ranks.h"
 #include "launch/run/live_run.h"
-#include "launch/run/result.h"
-#include "launch/schedule/planner.h"
 
 namespace optrush {
 /// Time limits for the ranks of a run. After rank 0 has succeeded, the others may take the timeout of a

@@ -3,10 +3,9 @@
 #include "base/files.h"
 #include "base/suggest.h"
 #include "base/text.h"
-#include "launch/schedule/planner.h"
+#include "launch/fork_server.h"
 #include "machine/cores.h"
 #include "machine/python.h"
-#include "results/run_result.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

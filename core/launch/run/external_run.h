@@ -4,7 +4,6 @@
 
 #include "experiment/external.h"
 #include "experiment/plan.h"
-#include "launch/schedule/schedule.h"
 #include "process/process.h"
 
 namespace optrush {

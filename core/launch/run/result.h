@@ -3,11 +3,8 @@
 #include <optional>
 #include <string>
 
-#include "launch/journal.h"
 #include "launch/run/metrics_tail.h"
 #include "launch/schedule/schedule.h"
-#include "optrush/error.h"
-#include "optrush/json.h"
 #include "process/process.h"
 #include "results/run_result.h"
 

@@ -5,7 +5,6 @@
 #include "base/files.h"
 #include "launch/run/external_run.h"
 #include "launch/run/result.h"
-#include "launch/schedule/planner.h"
 #include "machine/cores.h"
 #include "optrush/error.h"
 #include "spec/run_identity.h"

@@ -2,7 +2,6 @@
 
 #include <map>
 
-#include "launch/journal.h"
 #include "report/numbers/statistics.h"
 
 namespace optrush {

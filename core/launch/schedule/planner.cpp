@@ -1,15 +1,12 @@
 #include "launch/schedule/planner.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 
 #include "base/files.h"
 #include "base/number_text.h"
 #include "base/temporary_folder.h"
-#include "experiment/gate.h"
 #include "launch/run/external_run.h"
-#include "machine/cores.h"
 #include "optrush/error.h"
 #include "results/worker_answer.h"
 #include "spec/spec_json.h"
@@ -177,20 +174,5 @@ std::optional<int64_t> predicted_peak(const RunSpec& spec, ForkServer& workers, 
   if (answer.failure) return std::nullopt;
   const auto memory = plan_from_json(answer.asked, out.string()).memory;
   return memory ? std::optional(static_cast<int64_t>(memory->peak)) : std::nullopt;
-}
-
-Environment worker_environment(const RunSpec& spec, int64_t cores) {
-  Environment environment{{"OMP_WAIT_POLICY", "passive"}};
-  const int64_t asked = asked_threads(), otherwise = asked > 0 ? asked : cores;
-  if (const int64_t threads = spec.threads > 0 ? spec.threads : otherwise; threads > 0)
-    for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"})
-      environment.emplace_back(name, std::to_string(threads));
-  // Otherwise NCCL's watchdog would write a dump for a minute before it ends a rank that waits without
-  // success.
-  for (const auto& [name, value] :
-       {std::pair("TORCH_NCCL_DUMP_ON_TIMEOUT", "0"), {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1000"}})
-    if (std::getenv(name) == nullptr) environment.emplace_back(name, value);
-  environment.insert(environment.end(), spec.environment.begin(), spec.environment.end());
-  return environment;
 }
 }  // namespace optrush

@@ -8,11 +8,11 @@
 
 #include "experiment/experiment.h"
 #include "launch/fork_server.h"
-#include "launch/run/result.h"
 #include "launch/schedule/schedule.h"
 #include "machine/gpu_cards.h"
 #include "process/process.h"
 #include "process/signals.h"
+#include "results/status.h"
 
 namespace optrush {
 /// The plan of a variant, or the reason why it has none.
@@ -57,9 +57,4 @@ std::optional<std::vector<NoPlan>> plan_all(const Experiment&, std::vector<Varia
 /// is no prediction or no plan.
 std::optional<int64_t> predicted_peak(const RunSpec&, ForkServer&, const Limits&, Interrupts&,
                                       const std::optional<PlannedGpu>& as_gpu = std::nullopt);
-
-/// The environment of a worker, with the variables of the spec. The number of OpenMP's threads is from the
-/// spec, otherwise from OMP_NUM_THREADS, otherwise `cores` (0: OpenMP's default). Threads sleep while they
-/// wait, so that the threads of two OpenMP runtimes do not compete for the cores.
-Environment worker_environment(const RunSpec&, int64_t cores = 0);
 }  // namespace optrush

@@ -16,6 +16,7 @@ namespace {
 void append(std::vector<Job>& jobs, const std::vector<Job>& more) {
   jobs.insert(jobs.end(), more.begin(), more.end());
 }
+
 /// The rung with this name, otherwise those that match the pattern.
 std::vector<std::string> chosen_by(const std::string& pattern, const std::vector<std::string>& names) {
   if (std::ranges::find(names, pattern) != names.end()) return {pattern};

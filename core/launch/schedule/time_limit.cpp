@@ -7,6 +7,7 @@
 #include "base/seconds_since.h"
 #include "base/suggest.h"
 #include "base/text.h"
+#include "launch/schedule/next_round.h"
 
 namespace optrush {
 namespace {

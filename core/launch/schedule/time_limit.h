@@ -7,7 +7,6 @@
 
 #include "launch/execution.h"
 #include "launch/progress.h"
-#include "launch/schedule/next_round.h"
 #include "launch/schedule/pace.h"
 
 namespace optrush {

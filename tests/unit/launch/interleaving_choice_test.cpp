@@ -81,7 +81,7 @@ class Choice : public ::testing::Test {
       ids.push_back(job.id);
     return ids;
   }
-  MeasuredPeaks measured_;
+  MeasuredMemory measured_;
   double free_ = 0;
   size_t several_ = 99, external_ = 99, saves_ = 99;
   bool speaks_ = false;
@@ -149,7 +149,7 @@ TEST_F(Choice, UnpredictedRunsAreMeasuredFirst) {
 
 TEST_F(Choice, PeaksComeFromGoodMeasurementsOnACpu) {
   const auto noted = [](const RunResult& result, Purpose purpose = Purpose::measure) {
-    MeasuredPeaks measured{{3, 2e9}};
+    MeasuredMemory measured{{3, 2e9}};
     Job job{.id = "x", .spec = {}};
     job.spec.variant = 3;
     job.spec.purpose = purpose;
