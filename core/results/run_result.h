@@ -45,7 +45,7 @@ struct StepCost {
       elementwise_bytes, matmul_flops, attention_flops;
 };
 
-/// The loss on data that training never reads.
+/// A loss on the data of RunSpec::validate.
 struct ValidationPoint {
   int64_t step = 0;  ///< the next training step
   double loss = 0;

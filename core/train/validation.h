@@ -7,7 +7,7 @@
 #include "train/session.h"
 
 namespace optrush {
-/// Computes the loss on data that training never reads (RunSpec::validate): forwards through the resolved
+/// Computes the loss on the data of RunSpec::validate: forwards through the resolved
 /// slots, without gradients. It does not change the training.
 class Validation {
  public:

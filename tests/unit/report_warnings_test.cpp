@@ -13,9 +13,11 @@ namespace {
 using test::analysis_of;
 using test::row;
 using test::three_rungs;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(Analysis, DriftIsTheBaseAfterEverythingElse) {
   auto report = three_rungs();
@@ -61,7 +63,12 @@ TEST(DisturbedRounds, WarningNamesTheFirst) {
   Analysis a = analysis_of(three_rungs());
   EXPECT_TRUE(warnings_of(a).empty());
   a.rows[1].samples.back() /= 4;
-  EXPECT_THAT(warnings_of(a), Contains(HasSubstr("disturbed in round 3 of one")));
+  EXPECT_THAT(warnings_of(a),
+              Contains(AllOf(HasSubstr("disturbed in round 3 of one"), HasSubstr("--rounds N"))));
+  a.tried = Tried{};
+  EXPECT_THAT(warnings_of(a),
+              Contains(AllOf(HasSubstr("disturbed in round 3 of one"), Not(HasSubstr("--rounds")))))
+      << "a search refuses --rounds";
 }
 
 TEST(Analysis, RungsWithTheSameWarningShareALine) {

@@ -172,7 +172,7 @@ std::vector<DisturbedRound> disturbed_rounds(const std::vector<Row>& rows) {
   return all;
 }
 
-std::string disturbed_warning(const std::vector<DisturbedRound>& rounds) {
+std::string disturbed_warning(const std::vector<DisturbedRound>& rounds, bool more_rounds) {
   if (rounds.empty()) return {};
   constexpr size_t kNamed = 4;
   std::vector<std::string> names;
@@ -185,7 +185,8 @@ std::string disturbed_warning(const std::vector<DisturbedRound>& rounds) {
                     fixed(each.speed, 2) + " times its speed in the other rounds)");
   }
   return "The machine was disturbed in " + join(names) +
-         ". The ratios and intervals of these rows depend on it. Run more rounds (--resume --rounds N), or "
-         "measure again on a quiet machine.";
+         ". The ratios and intervals of these rows depend on it. " +
+         (more_rounds ? "Run more rounds (--resume --rounds N), or measure" : "Measure") +
+         " again on a quiet machine.";
 }
 }  // namespace optrush

@@ -51,6 +51,6 @@ struct DisturbedRound {
 };
 /// The disturbed rounds of rows with at least kMinRounds rounds, in order of the rows.
 std::vector<DisturbedRound> disturbed_rounds(const std::vector<Row>&);
-/// A warning that names them; "" if there are none.
-std::string disturbed_warning(const std::vector<DisturbedRound>&);
+/// A warning that names them; "" if there are none. A search does not take `more_rounds`.
+std::string disturbed_warning(const std::vector<DisturbedRound>&, bool more_rounds = true);
 }  // namespace optrush

@@ -210,7 +210,7 @@ std::vector<std::string> warnings_of(const Analysis& a) {
                                           : "";
       !noise.empty())
     warnings.push_back(noise);
-  if (const std::string text = disturbed_warning(disturbed_rounds(a.rows)); !text.empty())
+  if (const std::string text = disturbed_warning(disturbed_rounds(a.rows), !a.tried); !text.empty())
     warnings.push_back(text);
   for (const auto& [warning, rungs] : warned_rungs(a.rows))
     warnings.push_back(join(rungs) + ": " + warning + ".");
