@@ -4,6 +4,8 @@
 #include <cctype>
 #include <map>
 
+#include "base/text.h"
+
 namespace optrush {
 namespace {
 /// Optimal string alignment distance: Damerau-Levenshtein distance in which no substring is edited twice.
@@ -83,11 +85,5 @@ std::string_view present_name(std::string_view former) {
   const auto* const found =
       std::ranges::find(kRenamed, former, &std::pair<std::string_view, std::string_view>::first);
   return found == std::end(kRenamed) ? std::string_view() : found->second;
-}
-
-std::string join(const std::vector<std::string>& words, std::string_view separator) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : std::string(separator)) + word;
-  return text;
 }
 }  // namespace optrush

@@ -13,6 +13,4 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 std::string or_else(std::string hint, std::string_view way);
 /// The present name of a renamed field or option: "interleave" for "turns"; "" for other words.
 std::string_view present_name(std::string_view former);
-/// "a, b, c".
-std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
 }  // namespace optrush

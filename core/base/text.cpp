@@ -9,6 +9,12 @@
 #include "base/number_text.h"
 
 namespace optrush {
+std::string join(const std::vector<std::string>& words, std::string_view separator) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : std::string(separator)) + word;
+  return text;
+}
+
 std::string clock_time(double seconds) {
   if (seconds < 9.95) return fixed(seconds, 1) + " s";
   const auto whole = static_cast<int64_t>(std::llround(std::min(seconds, 1e9)));

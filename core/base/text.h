@@ -12,6 +12,8 @@ inline std::string counted(int64_t count, const std::string& noun) {
 }
 /// The text up to the first line break. In messages of LibTorch, a stack trace follows it.
 inline std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+/// "a, b, c".
+std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
 /// A duration for people: "0.4 s", "12 s", "3 min 5 s", "1 h 2 min".
 std::string clock_time(double seconds);
 /// The present time in UTC: "2026-08-01T12:00:00Z".

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "check/small_data.h"
 #include "optrush/error.h"
 #include "spec/fields.h"

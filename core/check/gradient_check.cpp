@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "check/small_step.h"
 #include "optrush/differentiable.h"
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <set>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "check/library_state.h"
 #include "check/small_step.h"
 #include "optrush/scopes.h"

@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "checkpoint/architectures.h"
 #include "optrush/error.h"
 #include "spec/spec_fields.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/files.h"
-#include "base/suggest.h"
+#include "base/text.h"
 #include "checkpoint/architectures.h"
 #include "checkpoint/check_checkpoint.h"
 #include "checkpoint/hugging_face_model.h"

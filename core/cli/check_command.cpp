@@ -6,7 +6,6 @@
 #include <set>
 
 #include "base/files.h"
-#include "base/suggest.h"
 #include "base/text.h"
 #include "build_info.h"
 #include "cli/commands.h"

@@ -9,6 +9,7 @@
 
 #include "base/printable.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "build_info.h"
 #include "cli/interrupted.h"
 #include "machine/environment.h"

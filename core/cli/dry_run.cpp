@@ -3,7 +3,6 @@
 #include <iostream>
 
 #include "base/printable.h"
-#include "base/suggest.h"
 #include "base/text.h"
 #include "cli/interrupted.h"
 #include "launch/folder.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/suggest.h"
+#include "base/text.h"
 #include "checkpoint/check_checkpoint.h"
 #include "experiment/experiment.h"
 #include "experiment/stack.h"

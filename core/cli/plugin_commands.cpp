@@ -2,7 +2,7 @@
 #include <iostream>
 #include <memory>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/new_plugin.h"
 #include "cli/option_parts.h"

@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/dry_run.h"
 #include "cli/interrupted.h"

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "optrush/error.h"
 
 namespace optrush {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "optrush/error.h"
 
 namespace optrush {

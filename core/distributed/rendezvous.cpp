@@ -7,7 +7,6 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/peer_error.h"
-#include "base/suggest.h"
 #include "base/text.h"
 #include "machine/environment.h"
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/suggest.h"
+#include "base/text.h"
 #include "checkpoint/check_checkpoint.h"
 #include "experiment/experiment.h"
 #include "experiment/spec_difference.h"

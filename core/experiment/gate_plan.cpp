@@ -3,7 +3,6 @@
 #include <set>
 #include <tuple>
 
-#include "base/suggest.h"
 #include "base/text.h"
 #include "experiment/gate.h"
 #include "spec/spec_json.h"

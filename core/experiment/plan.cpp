@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/number_text.h"
-#include "base/suggest.h"
+#include "base/text.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"
 

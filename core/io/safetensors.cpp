@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/files.h"
-#include "base/suggest.h"
+#include "base/text.h"
 #include "optrush/error.h"
 
 namespace optrush {

@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "optrush/error.h"
 #include "spec/value.h"
 

@@ -12,7 +12,6 @@
 #include "base/files.h"
 #include "base/number_text.h"
 #include "base/seconds_since.h"
-#include "base/suggest.h"
 #include "base/text.h"
 #include "checkpoint/check_checkpoint.h"
 #include "checkpoint/written_config.h"

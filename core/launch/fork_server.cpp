@@ -15,7 +15,7 @@
 
 #include "base/log.h"
 #include "base/seconds_since.h"
-#include "base/suggest.h"
+#include "base/text.h"
 #include "machine/cores.h"
 #include "machine/fork_protocol.h"
 #include "optrush/error.h"

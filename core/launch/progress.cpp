@@ -5,7 +5,6 @@
 
 #include "base/number_text.h"
 #include "base/printable.h"
-#include "base/suggest.h"
 #include "base/text.h"
 
 namespace optrush {

@@ -22,8 +22,7 @@ std::string too_old_driver() {
                                       : "";
   return "the NVIDIA driver is too old for CUDA " OPTRUSH_CUDA_VERSION + has +
          ". Update it (580 or newer for CUDA 13), on a data-centre GPU install NVIDIA's cuda-compat package, "
-         "or "
-         "build against a CUDA 12 LibTorch (OPTRUSH_TORCH)";
+         "or build against a CUDA 12 LibTorch (OPTRUSH_TORCH)";
 }
 
 CudaSupport unavailable(std::string reason) { return {false, std::move(reason)}; }

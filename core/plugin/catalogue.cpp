@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/suggest.h"
+#include "base/text.h"
 #include "machine/environment.h"
 #include "machine/installation.h"
 #include "optrush/error.h"

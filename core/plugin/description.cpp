@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/files.h"
-#include "base/suggest.h"
+#include "base/text.h"
 #include "build_info.h"
 #include "optrush/error.h"
 #include "optrush/host/abi.h"

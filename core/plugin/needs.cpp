@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "build_info.h"
 #include "machine/environment.h"
 

@@ -16,7 +16,7 @@
 #include "base/descriptor.h"
 #include "base/log.h"
 #include "base/seconds_since.h"
-#include "base/suggest.h"
+#include "base/text.h"
 #include "optrush/error.h"
 #include "process/orphans.h"
 

@@ -51,8 +51,7 @@ const Record<StepResult>& record_of(const StepResult*) {
                          "processed_tokens"})
           .field("attention_pairs", &S::attention_pairs,
                  {.doc = "pairs of positions that attention relates, of all ranks, mean over the layers: the "
-                         "squared "
-                         "document lengths without a sliding window",
+                         "squared document lengths without a sliding window",
                   .left_out = true})
           .field("seconds", &S::seconds, {.required = true})
           .field("phases", &S::phases,

@@ -12,7 +12,6 @@
 
 #include "base/files.h"
 #include "base/json_cursor.h"
-#include "base/suggest.h"
 #include "base/text.h"
 #include "optrush/error.h"
 #include "results/context.h"

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "report/analysis/quantities.h"
 #include "script/functions.h"
 #include "spec/spec_json.h"

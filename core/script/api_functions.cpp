@@ -22,8 +22,7 @@ std::vector<Function> functions_of_module() {
        .call = functions::experiment},
       {.name = "rung",
        .doc = "A named change. Without a plugin, settings may come second: rush.rung(\"micro-batch 8\", { "
-              "train = { "
-              "micro_batch = 8 } }). Plugins and options are checked here, at this line.",
+              "train = { micro_batch = 8 } }). Plugins and options are checked here, at this line.",
        .parameters = {{.name = "name", .type = "string", .doc = "name of the rung in the report"},
                       {.name = "plugin", .type = "string|RungSettings?", .doc = "plugin to stack"},
                       {.name = "options",
@@ -51,9 +50,8 @@ std::vector<Function> functions_of_module() {
        .returns = "Model",
        .call = functions::llama},
       {.name = "operator",
-       .doc = "A single operator of the block on seeded random activations, without data. Its loss is "
-              "the mean "
-              "square of the output; each of the micro_batch x seq_len positions counts as a token. The "
+       .doc = "A single operator of the block on seeded random activations, without data. Its loss is the "
+              "mean square of the output; each of the micro_batch x seq_len positions counts as a token. The "
               "report includes the bytes and FLOPs that it needs.",
        .parameters = {{.name = "op", .type = "string", .doc = "operator", .choices = op_names("operator")},
                       {.name = "fields", .type = "OperatorFields?", .doc = "sizes"}},

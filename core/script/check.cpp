@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/suggest.h"
+#include "base/text.h"
 #include "optrush/error.h"
 #include "script/api.h"
 #include "spec/spec_json.h"

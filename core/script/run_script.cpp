@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "script/context.h"
 #include "script/host.h"
 #include "script/sandbox.h"

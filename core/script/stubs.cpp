@@ -1,6 +1,6 @@
 #include "script/stubs.h"
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "script/api.h"
 #include "script/functions.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/suggest.h"
+#include "base/text.h"
 
 namespace optrush {
 std::vector<size_t> Stacks::choices() const {

@@ -1,6 +1,5 @@
 #include "optrush/options.h"
 
-#include "base/suggest.h"
 #include "optrush/error.h"
 #include "spec/value.h"
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/suggest.h"
+#include "base/text.h"
 #include "optrush/error.h"
 
 namespace optrush {

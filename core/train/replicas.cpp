@@ -7,7 +7,7 @@
 #include <limits>
 #include <map>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "optrush/error.h"
 
 namespace optrush {

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/files.h"
-#include "base/suggest.h"
+#include "base/text.h"
 #include "build_info.h"
 #include "checkpoint/check_checkpoint.h"
 #include "checkpoint/written_config.h"

@@ -56,9 +56,9 @@ void Session::begin_step(int64_t step) {
   recipe_.fire(Event::step_begin, *this);
 }
 
-void Session::updates(bool does) {
-  updates_ = does;
-  if (!does) return;
+void Session::allow_update(bool allowed) {
+  updates_ = allowed;
+  if (!allowed) return;
   const double lr = learning_rate(spec().train, step_);
   if (!update_.lr_tensor.defined()) {
     // Shards, and with them the optimizer, may be on the host while the run is on a GPU.

@@ -36,7 +36,7 @@ class Session : public Run {
   /// Called first in each step.
   void begin_step(int64_t step);
   /// Starts (true) or ends (false) the time in which update() is available, with this step's learning rate.
-  void updates(bool does);
+  void allow_update(bool allowed);
   /// Sets side inputs of the batch, such as rotary tables.
   void prepare(Batch& batch) const { model_.prepare(batch); }
   /// Runs the units of a chunk under the scopes. The chunk with the head returns its part of the mean loss.

@@ -49,7 +49,7 @@ TrainStep::TrainStep(Session& session, StepClock& clock, std::vector<Batch> batc
     : session_(session), clock_(clock), batches_(std::move(batches)) {
   session.groups().around_waits(
       [&clock] { return std::make_shared<BucketScope>(clock, Bucket::communication); });
-  session.updates(updates == Updates::yes);
+  session.allow_update(updates == Updates::yes);
   for (Shard& shard : session.data_parallel().shards()) shard.released.clear();
   if (batches_.empty())
     throw Error(ErrorCode::invalid_plugin, "the slot 'data' returned a step without micro-batches",
@@ -60,7 +60,7 @@ TrainStep::TrainStep(Session& session, StepClock& clock, std::vector<Batch> batc
 }
 
 TrainStep::~TrainStep() {
-  session_.updates(false);
+  session_.allow_update(false);
   session_.groups().around_waits({});
 }
 

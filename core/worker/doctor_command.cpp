@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/files.h"
-#include "base/suggest.h"
+#include "base/text.h"
 #include "machine/cores.h"
 #include "machine/environment.h"
 #include "machine/stand_in.h"

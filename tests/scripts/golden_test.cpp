@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "base/files.h"
-#include "base/suggest.h"
 #include "base/temporary_folder.h"
+#include "base/text.h"
 #include "described_plugins.h"
 #include "machine/torch_folder.h"
 #include "optrush/error.h"

@@ -3,8 +3,8 @@
 
 #include <gmock/gmock.h>
 
-#include "base/suggest.h"
 #include "base/temporary_folder.h"
+#include "base/text.h"
 #include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
 #include "report/numbers/verdict.h"

@@ -1,6 +1,6 @@
 #include "script_reference.h"
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "script/api.h"
 #include "script/presets.h"
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "report/analysis/analysis.h"
 #include "report/analysis/finding_parts.h"
 #include "report_fixture.h"

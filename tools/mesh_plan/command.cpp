@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "base/files.h"
-#include "base/suggest.h"
+#include "base/text.h"
 #include "checkpoint/hugging_face_model.h"
 #include "cli/commands.h"
 #include "mesh_plan/measured_hardware.h"

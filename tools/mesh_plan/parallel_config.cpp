@@ -1,6 +1,6 @@
 #include "mesh_plan/parallel_config.h"
 
-#include "base/suggest.h"
+#include "base/text.h"
 
 namespace optrush::mesh_plan {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "report/numbers/format.h"
 #include "report/writers/writers.h"
 
@@ -57,8 +57,7 @@ std::vector<std::string> assumptions(const TrainingProblem& problem, const Hardw
                   "network links of all its ranks in a node");
   lines.emplace_back(
       "reductions of tp are not overlapped; experts are equally busy, and every second exchange of rows of "
-      "ep "
-      "overlaps with a shared expert; transfers of cp overlap with attention, by their total; "
+      "ep overlaps with a shared expert; transfers of cp overlap with attention, by their total; "
       "gradients and parameters overlap with the passes of their step without slowing them, except one unit "
       "at either end");
   lines.emplace_back(

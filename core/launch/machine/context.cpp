@@ -2,7 +2,6 @@
 
 #include "base/files.h"
 #include "base/seconds_since.h"
-#include "base/suggest.h"
 #include "base/temporary_folder.h"
 #include "base/text.h"
 #include "build_info.h"

@@ -5,7 +5,6 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "base/suggest.h"
 #include "base/temporary_folder.h"
 #include "launch/run/result.h"
 #include "launch/run/socket.h"

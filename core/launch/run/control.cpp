@@ -3,7 +3,7 @@
 #include <map>
 #include <vector>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "build_info.h"
 #include "machine/environment.h"
 #include "machine/kernel_files.h"

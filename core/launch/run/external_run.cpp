@@ -1,7 +1,6 @@
 #include "launch/run/external_run.h"
 
 #include "base/files.h"
-#include "base/suggest.h"
 #include "base/text.h"
 #include "launch/fork_server.h"
 #include "machine/cores.h"

@@ -4,7 +4,6 @@
 #include <fstream>
 
 #include "base/files.h"
-#include "base/suggest.h"
 #include "base/text.h"
 #include "launch/run/external_run.h"
 #include "launch/run/metrics_tail.h"

@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "base/files.h"
-#include "base/suggest.h"
 #include "base/temporary_folder.h"
+#include "base/text.h"
 #include "checkpoint/tokenizer_files.h"
 #include "launch/run/result.h"
 #include "launch/schedule/schedule.h"

@@ -5,7 +5,6 @@
 
 #include "base/number_text.h"
 #include "base/seconds_since.h"
-#include "base/suggest.h"
 #include "base/text.h"
 #include "launch/schedule/next_round.h"
 

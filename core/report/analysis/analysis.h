@@ -69,8 +69,8 @@ struct Row {
   std::string dtype;                   ///< dtype of matrix products; empty: a plugin chooses another
   std::optional<double> mfu_of_dtype;  ///< MFU relative to the peak of `dtype`, if `mfu` uses another peak
 
-  std::vector<StepResult>
-      steps;                ///< steps of the longest round that ended well, the first of equally long ones
+  /// Steps of the longest round that ended well, the first of equally long ones.
+  std::vector<StepResult> steps;
   int64_t shown_round = 0;  ///< that round
   std::optional<double> final_loss;
   std::optional<double> loss_change;  ///< difference from the gate's reference, at the last common step

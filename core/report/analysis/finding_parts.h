@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "report/analysis/analysis.h"
 #include "report/numbers/verdict.h"
 

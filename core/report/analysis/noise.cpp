@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "report/analysis/analysis.h"
 #include "report/numbers/format.h"
 

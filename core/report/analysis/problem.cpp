@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "optrush/edit.h"
 #include "optrush/options.h"
 #include "spec/spec_json.h"

@@ -182,8 +182,7 @@ std::vector<Quantity> of_memory_and_hardware() {
        .value = memory_field<&Memory::process>,
        .title = "process",
        .doc = "memory of the whole process: device memory by NVML, or the peak resident set on a CPU; "
-              "largest over "
-              "rounds and ranks"},
+              "largest over rounds and ranks"},
       part("parameters", "parameters", "parameters in a step, of rank 0; so are the next three columns"),
       part("gradients", "gradients", "gradients in a step"),
       part("optimizer_state", "optimizer state", "optimizer state in a step"),
@@ -264,8 +263,7 @@ std::vector<Quantity> rung_quantities() {
             "previous", &Row::previous,
             {"rung that vs_previous compares with",
              "tokens_per_second divided by the tokens_per_second of `previous`, geometric mean over rounds; "
-             "for "
-             "interleaved rungs, each round has the median ratio of their steps",
+             "for interleaved rungs, each round has the median ratio of their steps",
              "lower end of the interval of vs_previous (95 %; 98 % with `within`); empty with fewer than 3 "
              "rounds",
              "upper end of that interval",

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "report/analysis/analysis.h"
 #include "spec/spec_json.h"
 

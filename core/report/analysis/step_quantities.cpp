@@ -108,8 +108,7 @@ std::vector<Quantity> step_quantities() {
   return {
       phase("data", "data_time",
             "time of the data phase: the median of each run's timed steps, then of its rounds; empty where "
-            "it is not "
-            "measured separately"),
+            "it is not measured separately"),
       phase("forward", "forward_time", "time of the forward, as for data_seconds"),
       phase("backward", "backward_time", "time of the backward, as for data_seconds"),
       phase("communication", "",

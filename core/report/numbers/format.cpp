@@ -7,7 +7,6 @@
 #include <span>
 #include <utility>
 
-#include "base/suggest.h"
 #include "base/text.h"
 #include "report/numbers/verdict.h"
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <set>
 
-#include "base/suggest.h"
 #include "base/text.h"
 #include "report/analysis/noise.h"
 #include "report/numbers/format.h"

@@ -52,8 +52,7 @@ Table cost_table(const std::vector<CostLine>& lines) {
 std::vector<std::string> cost_remarks(const std::vector<CostLine>& lines) {
   std::vector<std::string> remarks = {
       "Launches is the number of kernels that a GPU would start in a step: one per operator that computes, "
-      "and "
-      "one per chunk of a multi-tensor operator.",
+      "and one per chunk of a multi-tensor operator.",
       "Elementwise is the number of bytes that kernels other than matmul and attention read and write, casts "
       "included. Attention counts fused kernels; unfused attention counts as matmuls.",
       "On a CPU, host waits and copies are unknown, because nothing is copied to a device."};

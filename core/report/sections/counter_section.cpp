@@ -2,7 +2,7 @@
 #include <cmath>
 #include <utility>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"
 

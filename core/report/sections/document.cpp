@@ -4,7 +4,6 @@
 #include <cctype>
 #include <cmath>
 
-#include "base/suggest.h"
 #include "base/text.h"
 #include "report/analysis/noise.h"
 #include "report/analysis/quantities.h"

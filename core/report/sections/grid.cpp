@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/suggest.h"
+#include "base/text.h"
 #include "optrush/error.h"
 #include "report/analysis/problem.h"
 #include "report/analysis/quantities.h"

@@ -2,7 +2,6 @@
 #include <map>
 #include <set>
 
-#include "base/suggest.h"
 #include "base/text.h"
 #include "report/analysis/finding_parts.h"
 #include "report/analysis/quantities.h"

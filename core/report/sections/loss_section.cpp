@@ -86,8 +86,8 @@ Section loss_section(const Family& family) {
   section.lead = loss_lead(family.rows);
   section.bullets = {
       "The check compares the losses and gradient norms of the first steps, and the means of later losses. "
-      "It "
-      "uses means because equally good runs drift apart at single steps. Exact plugins must match in every "
+      "It uses means because equally good runs drift apart at single steps. Exact plugins must match in "
+      "every "
       "step."};
   for (const LossLine& line : loss_lines(family.rows)) {
     std::vector<std::string> names;

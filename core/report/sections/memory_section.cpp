@@ -26,14 +26,13 @@ std::string memory_lead(const Rows& all) {
 }  // namespace
 
 Section memory_section(const Analysis& a, const Family& family) {
-  Section section{
-      .title = title_for("Memory", family),
-      .chart = "memory" + family.suffix,
-      .caption =
-          "The upper bar of a rung is its peak memory: the most bytes that tensors hold in the timed steps. "
-          "The "
-          "line across it marks the prediction. The lower bar shows the tensors of a step by purpose. They "
-          "do not all exist at the same time, and temporary tensors are left out."};
+  Section section{.title = title_for("Memory", family),
+                  .chart = "memory" + family.suffix,
+                  .caption =
+                      "The upper bar of a rung is its peak memory: the most bytes that tensors hold in the "
+                      "timed steps. The line across it marks the prediction. The lower bar shows the tensors "
+                      "of a step by purpose. They "
+                      "do not all exist at the same time, and temporary tensors are left out."};
   if (std::ranges::any_of(family.rows, [](const Row* row) { return row->devices > 1; }))
     section.bullets.emplace_back(
         "With several ranks, the peak is that of the largest rank, and the tensors are those of rank 0.");

@@ -1,4 +1,4 @@
-#include "base/suggest.h"
+#include "base/text.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/suggest.h"
 #include "base/text.h"
 #include "report/analysis/finding_parts.h"
 #include "report/numbers/format.h"

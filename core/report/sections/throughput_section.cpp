@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"
@@ -37,8 +37,7 @@ void explain_tokens(const Rows& rows, Section& section) {
   if (std::ranges::none_of(rows, &Row::trains_on_fewer)) return;
   section.bullets.emplace_back(
       "Tokens/s count processed tokens: every position except padding, prompts included. Speedups, MFU and "
-      "HFU "
-      "use them. Trained tokens/s count tokens with a loss. Padding is the share of padded positions.");
+      "HFU use them. Trained tokens/s count tokens with a loss. Padding is the share of padded positions.");
 }
 
 /// Explains which peak each share uses.

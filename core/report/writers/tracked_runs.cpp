@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/suggest.h"
+#include "base/text.h"
 #include "report/analysis/quantities.h"
 #include "report/writers/tracking.h"
 #include "spec/spec_json.h"
