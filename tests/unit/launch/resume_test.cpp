@@ -184,7 +184,7 @@ TEST_F(Resume, ChangedMachineDescriptionIsMadeAgain) {
   EXPECT_EQ(load_report(report()).context.at("cpu").at("name"), "fake");
 }
 
-// Reports refuse changed files. A resume does not read those of a later round before it repeats their run.
+// Reports refuse changed files. A resume repeats a changed run of a later round before it reads its files.
 TEST_F(Resume, ChangedRunsOfAnyRoundAreMadeAgain) {
   const auto e = experiment({"a"}, 3);
   run(e);
