@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/temporary_folder.h"
+#include "base/text.h"
 #include "launch/run/result.h"
 #include "launch/run/socket.h"
 #include "optrush/error.h"
