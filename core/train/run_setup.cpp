@@ -22,6 +22,7 @@
 #include "params/init.h"
 #include "params/upload.h"
 #include "plugin/loader.h"
+#include "recipe/engine.h"
 #include "spec/spec_json.h"
 #include "train/plain.h"
 #include "train/validation.h"
@@ -126,6 +127,15 @@ at::ScalarType parse_dtype(const std::string& name) {
   if (name == "bf16") return at::kBFloat16;
   throw Error(ErrorCode::unknown_name, "unknown dtype '" + name + "'", "one of: bf16, fp32, fp64");
 }
+
+// A step needs neither the loader nor the engine of saved tensors, so session.cpp, which makes steps, does
+// not include them.
+Session::Session(std::vector<LoadedPlugin> plugins, const RunSpec& spec, at::Device device, Ranks ranks)
+    : plugins_(std::move(plugins)), recipe_(spec), ranks_(std::move(ranks)), device_(device) {
+  use_saved_tensor_engine();
+}
+
+Session::~Session() = default;
 
 std::unique_ptr<RunSetup> RunSetup::open(const RunSpec& spec, at::Device device, const Ranks& ranks,
                                          const std::function<void(RunRecipe&)>& edit) {

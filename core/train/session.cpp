@@ -6,8 +6,6 @@
 #include <mutex>
 
 #include "base/counter_random.h"
-#include "plugin/loader.h"
-#include "recipe/engine.h"
 #include "spec/learning_rate.h"
 
 namespace optrush {
@@ -29,13 +27,6 @@ void seed_generators(at::Device device, uint64_t seed) {
   if (device.is_cuda()) set(device);
 }
 }  // namespace
-
-Session::Session(std::vector<LoadedPlugin> plugins, const RunSpec& spec, at::Device device, Ranks ranks)
-    : plugins_(std::move(plugins)), recipe_(spec), ranks_(std::move(ranks)), device_(device) {
-  use_saved_tensor_engine();
-}
-
-Session::~Session() = default;
 
 Tensor Session::forward(int64_t chunk, const Batch& batch, Tensor in, bool seeded) const {
   const auto scopes = recipe_.scopes().enter();
