@@ -28,16 +28,16 @@ void add_slots(const Plan& plan, std::vector<std::string>& lines) {
   }
 }
 
-/// Whether rungs without a predicted peak are interleaved once round 1 has measured their memory.
-bool interleaves_later(const Json& dry, const Json& spec) {
+/// Whether round 1 measures memory by which later rounds are interleaved.
+bool interleaves_later(const Json& dry) {
   const Json& experiment = dry.at("experiment");
   const bool on_gpu = std::ranges::any_of(dry.at("plans"), [](const Json& plan) {
-    const Json memory = plan.is_object() ? plan.value("memory", Json()) : Json();
-    return memory.is_object() && memory.value("device", "") != "cpu";
+    if (!plan.is_object()) return false;
+    const auto memory = plan.find("memory");
+    return memory != plan.end() && memory->is_object() && memory->value("device", "") != "cpu";
   });
   const bool more_rounds = !experiment.at("until").empty() || experiment.at("rounds").get<int64_t>() > 1;
-  return !on_gpu && more_rounds && experiment.at("interleave") == "auto" && dry.at("variants").size() > 1 &&
-         spec.at("save").value("every", 0) == 0;
+  return !on_gpu && more_rounds && experiment.at("interleave") == "auto" && dry.at("variants").size() > 1;
 }
 
 std::vector<std::string> plan_lines(const Plan& plan, bool interleaves_later) {
@@ -207,6 +207,7 @@ std::string dry_run_text(const Json& dry) {
   const auto add = [&](const std::vector<std::string>& lines) {
     for (const auto& line : lines) text += "    " + line + "\n";
   };
+  const bool later = interleaves_later(dry);
   for (const auto& variant : dry.at("variants")) {
     const auto index = variant.at("index").get<size_t>();
     text += "\n" + std::to_string(index) + "  " + plain_text(variant.at("name"));
@@ -220,7 +221,7 @@ std::string dry_run_text(const Json& dry) {
           "  identical to " + plain_text(dry.at("variants").at(static_cast<size_t>(same)).at("name")) + "\n";
     else if (const auto plan = plan_in(dry, index)) {
       text += "  plan\n";
-      add(plan_lines(*plan, interleaves_later(dry, variant.at("spec"))));
+      add(plan_lines(*plan, later && variant.at("spec").at("save").value("every", 0) == 0));
     }
     for (const auto& failure : dry.at("failures"))
       if (failure.at("variant") == variant.at("index"))

@@ -35,7 +35,7 @@ struct RunRequest {
 
 struct RunOutcome {
   std::filesystem::path folder;
-  bool all_ok = true;  ///< every run ended well, or was skipped because the machine lacks what it needs
+  bool all_ok = true;  ///< every run ended well, or the machine lacks a requirement of it
   int signal = 0;      ///< signal that ended it early; 0: none
 };
 

@@ -67,7 +67,7 @@ void take_status(Row& row, const Stored& stored, const VariantRuns& all) {
   if (awaited) row.missing_rounds = planned - std::min(planned, runs.size());
 }
 
-/// Takes what is shown of one round.
+/// Takes the numbers of the round that the report shows.
 void take_shown(Row& row, const StoredRun& shown) {
   const RunResult& result = shown.result;
   row.shown_round = shown.spec.round;

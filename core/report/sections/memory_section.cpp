@@ -35,7 +35,7 @@ Section memory_section(const Analysis& a, const Family& family) {
                       "do not all exist at the same time, and temporary tensors are left out."};
   if (std::ranges::any_of(family.rows, [](const Row* row) { return row->devices > 1; }))
     section.bullets.emplace_back(
-        "With several ranks, the peak is that of the largest rank, and the tensors are those of rank 0.");
+        "With several ranks, the table shows the largest peak of all ranks, and the tensors of rank 0.");
   static const std::vector<std::string_view> kMeasured = {"peak_allocated_bytes"},
                                              kParts = {"prediction_error",  "parameters_bytes",
                                                        "gradients_bytes",   "optimizer_state_bytes",
