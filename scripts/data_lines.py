@@ -67,7 +67,7 @@ def parsed(text, begin=0):
 
 
 def whole_value(line):
-    value, end = parsed(line)
+    value, end = parsed(line, len(line) - len(line.lstrip(" \t\r\n")))
     if line[end:].strip():
         raise broken(json.JSONDecodeError("Extra data", line, end), line)
     return value
@@ -136,7 +136,8 @@ def objects(path):
             begin = file.read(1)
             while begin.isspace():
                 begin = file.read(1)
-        with opened(path) as file:
+        # A carriage return alone ends no line, as in rush.documents.
+        with opened(path, newline="\n") as file:
             if begin == "[":
                 found = elements(file.read())
             else:

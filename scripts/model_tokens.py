@@ -1,6 +1,8 @@
 """Converts documents and pairs to a model's tokens, with its tokenizer and its chat template."""
 
-from chat_template import ChatTemplate
+import re
+
+from chat_template import ChatTemplate, said
 from conversations import (
     Line,
     check_texts,
@@ -14,6 +16,8 @@ from conversations import (
 )
 from data_lines import Refused
 
+# Control tokens among those that a tokenizer adds without calling them special: <|fim_prefix|>, <tool_call>.
+MARK = re.compile(r"[<\[]\S*[|_]\S*[>\]]")
 AGREED = 32  # number of equal consecutive tokens at which two parts of a text are joined
 LOST = {
     ("thought", True): "thoughts of trained answers",
@@ -37,14 +41,18 @@ class Texts:
     def __init__(self, tokenizer, notes):
         self.tokenizer, self.notes = tokenizer, notes
         self.end = tokenizer.eos_token_id
-        self.special = set(tokenizer.all_special_ids) | {
-            number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
+        added = tokenizer.added_tokens_decoder
+        self.special = set(tokenizer.all_special_ids) | {number for number, token in added.items() if token.special}
         # Special tokens that the tokenizer adds around a text.
         alone, framed = self.ids("a", add_special_tokens=False), self.ids("a")
         place = next((i for i in range(len(framed)) if framed[i:i + len(alone)] == alone), 0)
         self.begin, self.close = framed[:place], framed[place + len(alone):]
         unknown = tokenizer.unk_token_id
         self.unknown = None if unknown in (tokenizer.eos_token_id, tokenizer.bos_token_id) else unknown
+        self.control = self.special | {number for number, token in added.items() if MARK.fullmatch(token.content)}
+        self.control.discard(self.unknown)
+        marks = tokenizer.convert_ids_to_tokens(sorted(self.control))
+        self.marks = [mark for mark in marks if len(mark) > 2]
 
     def ids(self, text, **options):
         return list(self.tokenizer(text, **options)["input_ids"])
@@ -52,6 +60,12 @@ class Texts:
     def seen(self, tokens):
         if self.unknown is not None and self.unknown in tokens:
             self.notes(f"lines with text unknown to the tokenizer ({self.tokenizer.unk_token})")
+        return tokens
+
+    def without_marks(self, tokens):
+        """The tokens of a text. A control token in them was written as text."""
+        if not self.control.isdisjoint(tokens):
+            self.notes("texts that contain control tokens of the tokenizer, which are tokenized as control tokens")
         return tokens
 
     def framed(self, tokens, ends=True):
@@ -66,6 +80,8 @@ class Texts:
             tokens = tokens[len(begin):]
         if close and tokens[-len(close):] == close:
             tokens = tokens[:-len(close)]
+        own = tokens[len(begin):] if tokens[:len(begin)] == begin else tokens
+        self.without_marks(own[:-1] if own[-1:] == [self.end] else own)
         if ends and self.end is None:
             self.notes("texts without an end token: the tokenizer has none")
         elif ends and tokens[-1:] != [self.end]:
@@ -156,15 +172,20 @@ class Tokens(Texts):
                           "is trained)" if self.turns == "all"
                           else "split the conversation, so that each trained answer is the last message")
         begin, end = self.asked(messages[:place], tools, more, [whole]), common(until, whole)
-        # Some templates add white space after a turn's last token, which a model need not produce.
+        end = self.end_of_turn(whole, begin, end)
+        if begin >= end:
+            raise Refused(f"turn {place + 1} has no tokens to train on")
+        return [begin, end]
+
+    def end_of_turn(self, whole, begin, end):
+        """The end of a turn in the tokens of a conversation, without white space that some templates add after the
+        turn's last token. A model need not produce it."""
         last = max((i for i in range(begin, end) if whole[i] in self.special), default=end)
         if not self.tokenizer.decode(whole[last + 1:end]).strip():
             end = min(last + 1, end)
-        if begin >= end:
-            raise Refused(f"turn {place + 1} has no tokens to train on")
-        if whole[end - 1] not in self.special:
+        if begin < end and whole[end - 1] not in self.special:
             self.notes("answers without a special end token in the chat template: the model does not learn to stop")
-        return [begin, end]
+        return end
 
     def fitted(self, messages, tools, more, learned):
         """The messages in the form that the template accepts. Content that it leaves out is counted."""
@@ -182,17 +203,12 @@ class Tokens(Texts):
             )
         for name in self.template.unwritten_fields(form, tools, more):
             self.notes(f"conversations whose messages have the field '{name}', which the chat template does not write")
-        if any(self.marks_in(message["content"]) for message in messages):
+        if any(mark in text for message in messages for _, text in said(message) for mark in self.marks):
             self.notes(
-                "conversations whose texts contain special tokens of the tokenizer, which are tokenized as special "
+                "conversations whose texts contain control tokens of the tokenizer, which are tokenized as control "
                 "tokens"
             )
         return form
-
-    def marks_in(self, text):
-        if not hasattr(self, "marks"):
-            self.marks = [mark for mark in self.tokenizer.all_special_tokens if len(mark) > 2]
-        return any(mark in text for mark in self.marks)
 
     def conversation(self, messages, tools, more=None, first=0):
         """[document]: the whole conversation, with a loss on the assistant's turns from message `first` on, each of
@@ -303,7 +319,8 @@ class Tokens(Texts):
         if self.losses.fatal:
             return None, 0
         tokens = [self.seen(self.chat(messages, tools, more)) for messages in whole]
-        return tokens, self.asked(whole[0][:len(prompt)], tools, more, tokens)
+        given = self.asked(whole[0][:len(prompt)], tools, more, tokens)
+        return [answer[:self.end_of_turn(answer, given, len(answer))] for answer in tokens], given
 
     def documents(self, line):
         if isinstance(line.get("tokens"), list):

@@ -149,7 +149,7 @@ def pairs_of_texts(source, target, tokens, extensions, most):
     texts = []
     for where, line in lines_of(source, extensions):
         tokens.notes.where = where
-        made = tokens.ids(line["text"][-16 * most:], add_special_tokens=False)[-most:]
+        made = tokens.without_marks(tokens.ids(line["text"][-16 * most:], add_special_tokens=False)[-most:])
         if len(made) > 1:
             texts.append(made)
     counts, end = Counts(), [] if tokens.end is None else [tokens.end]

@@ -320,6 +320,7 @@ const std::vector<Architecture>& architectures() {
        .model_type = "qwen2_moe",
        .max_positions = 32768,
        .kv_heads = 16,
+       .storage = {.expert_adapters_need_4 = true},
        .groups = {{read_qwen2_moe, write_qwen2_moe}}},
       {.name = "Qwen3MoeForCausalLM",
        .base = "Qwen3MoeModel",

@@ -14,6 +14,8 @@ enum class ParameterNames : uint8_t { common, mixtral };
 struct Storage {
   ParameterNames names = ParameterNames::common;
   double norm_offset = 0;  ///< added to the stored weight of a norm: 1 for Gemma
+  /// Whether PEFT 0.21 loads adapters of its experts only with transformers 4.
+  bool expert_adapters_need_4 = false;
 };
 
 /// A name of an activation in transformers.

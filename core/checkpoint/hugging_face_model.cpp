@@ -158,7 +158,8 @@ const std::vector<std::string> kSettings = {"rope_type",
                                             "short_factor",
                                             "long_factor"};
 /// Settings that may also be fields of config.json itself.
-constexpr const char* kOnTop[] = {"rope_theta", "partial_rotary_factor", "original_max_position_embeddings"};
+constexpr const char* kOriginalLength = "original_max_position_embeddings";
+constexpr const char* kOnTop[] = {"rope_theta", "partial_rotary_factor", kOriginalLength};
 
 /// Keys of "rope_parameters" for each type of layer.
 constexpr const char *kOfWindows = "sliding_attention", *kOfOthers = "full_attention";
@@ -177,6 +178,21 @@ class RotarySettings {
   /// The place of a setting, for messages: "rope_scaling.factor".
   std::string place(const std::string& setting) const {
     return has(setting) ? found_.at(setting).place : table_ + "." + setting;
+  }
+  [[noreturn]] void refuse(const std::string& setting, const std::string& allowed) const {
+    const Found& found = found_.at(setting);
+    config_.refuse("'" + found.place + "' is " + shown(found.value), "it must be " + allowed);
+  }
+  /// transformers 4 reads the original length of YaRN only inside of "rope_scaling", 5 also beside it.
+  void check_original_length(int64_t max_positions) const {
+    const auto found = found_.find(kOriginalLength);
+    if (found == found_.end() || found->second.place != kOriginalLength || table_ != "rope_scaling" ||
+        found->second.value == max_positions)
+      return;
+    config_.refuse("'" + found->first + "' is " + shown(found->second.value) +
+                       " beside 'rope_scaling', where transformers 4 ignores it and takes " +
+                       "max_position_embeddings (" + std::to_string(max_positions) + ") for YaRN",
+                   "move it into 'rope_scaling', which all versions read");
   }
   Json value(const std::string& setting, const std::string& type, const Json& otherwise = {}) const {
     return config_.field(has(setting) ? found_.at(setting).value : Json(), place(setting), type, otherwise);
@@ -238,7 +254,11 @@ class RotarySettings {
 
 /// The attention factor of YaRN in transformers; 0: computed from `factor`.
 double attention_factor(const RotarySettings& settings, double factor) {
-  if (settings.has("attention_factor")) return settings.value("attention_factor", "number").get<double>();
+  if (settings.has("attention_factor")) {
+    const double given = settings.value("attention_factor", "number").get<double>();
+    if (given <= 0) settings.refuse("attention_factor", "a positive number");
+    return given;
+  }
   const double scale = settings.value("mscale", "number", 0.0),
                all = settings.value("mscale_all_dim", "number", 0.0);
   if (scale == 0 || all == 0) return 0;
@@ -278,6 +298,7 @@ RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions, doub
                       .original_max_position =
                           settings.value("original_max_position_embeddings", "integer", max_positions)};
   } else if (type == "yarn") {
+    settings.check_original_length(max_positions);
     rotary.scaling = {
         .type = RopeType::yarn,
         .factor = number("factor"),
@@ -300,7 +321,7 @@ RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions, doub
 }  // namespace
 
 Json written_rope_scaling(const RopeScaling& scaling) {
-  if (scaling.factor == 1) return nullptr;
+  if (!scaling.rescales()) return nullptr;
   Json written = {{"rope_type", rope_scaling_fields().write(scaling).at("type")}, {"factor", scaling.factor}};
   if (scaling.type == RopeType::linear) return written;
   written["original_max_position_embeddings"] = scaling.original_max_position;
@@ -340,10 +361,10 @@ HuggingFaceModel read_hugging_face_config(const ConfigFields& config) {
                  {"rope_theta", model.rotary.theta},
                  {"tie_embeddings", config.value("tie_word_embeddings", "boolean", architecture.tied)},
                  {"init_std", config.value("initializer_range", "number", 0.02)}};
-  if (model.rotary.scaling.factor != 1)
+  if (model.rotary.scaling.rescales())
     fields["rope_scaling"] = rope_scaling_fields().write(model.rotary.scaling);
   architecture.read(config, fields);
-  const bool one_table = model.rotary.window_theta == model.rotary.theta && model.rotary.scaling.factor == 1;
+  const bool one_table = model.rotary.window_theta == model.rotary.theta && !model.rotary.scaling.rescales();
   if (model.rotary.window_theta != 0 && fields.contains("window") && !one_table)
     fields["window_rope_theta"] = model.rotary.window_theta;
   model.llama = llama_from_json(fields, config.where());

@@ -70,7 +70,7 @@ Json choices_of(LlamaSpec llama) {
   llama.head_dim = llama.head_size();
   const double usual = 1 / std::sqrt(static_cast<double>(llama.head_dim));
   if (std::abs(llama.score_scale() / usual - 1) < 1e-14) llama.attention_scale = 0;
-  if (llama.window_rope_theta == llama.rope_theta && llama.rope_scaling.factor == 1)
+  if (llama.window_rope_theta == llama.rope_theta && !llama.rope_scaling.rescales())
     llama.window_rope_theta = 0;
   const LlamaSpec dense;
   if (llama.n_experts == 0) {
@@ -81,7 +81,7 @@ Json choices_of(LlamaSpec llama) {
   }
   if (llama.n_experts == 0) llama.expert_ffn_dim = 0;
   RopeScaling& rope = llama.rope_scaling;
-  if (rope.factor == 1) rope = {};
+  if (!rope.rescales()) rope = {};
   if (rope.type == RopeType::linear) rope = {.type = rope.type, .factor = rope.factor};
   if (rope.type == RopeType::llama3)
     rope = {rope.type, rope.factor, rope.low_freq_factor, rope.high_freq_factor, rope.original_max_position};
@@ -148,13 +148,11 @@ Storage storage_of(const Json& config) {
   return architecture_named(config.at("architectures").at(0).get<std::string>()).storage;
 }
 
-ParameterNames names_of(const LlamaSpec& llama) {
+Storage storage_of(const LlamaSpec& llama) {
   constexpr int64_t kAnyLength = 1;
-  if (llama.n_experts == 0) return ParameterNames::common;  // classes differ only in the names of experts
   for (const Architecture& architecture : architectures())
-    if (differences(llama, written(llama, kAnyLength, architecture)).empty())
-      return architecture.storage.names;
-  return ParameterNames::common;
+    if (differences(llama, written(llama, kAnyLength, architecture)).empty()) return architecture.storage;
+  return {};
 }
 
 Json with_dtype(Json config, const std::string& dtype) {

@@ -21,8 +21,8 @@ Json config_of_checkpoint(const std::filesystem::path& folder);
 
 /// How the class of this config.json stores parameters.
 Storage storage_of(const Json& config);
-/// The parameter names of the class in which this model is written; `common` if there is none.
-ParameterNames names_of(const LlamaSpec&);
+/// The same for the class in which this model is written; the defaults if there is none.
+Storage storage_of(const LlamaSpec&);
 
 /// Sets the type in which transformers 5 ("dtype") and 4 ("torch_dtype") load the weights: "fp32", "fp64" or
 /// "bf16".

@@ -107,7 +107,8 @@ std::vector<std::string> base_lines(const Json& spec) {
   for (const char* key : {"validate", "save"})
     if (const Json& part = spec.at(key); part.value("every", 0) > 0)
       for (auto& line : leaves_text({{key, part}})) lines.push_back(std::move(line));
-  if (const std::string start = spec.value("start", ""); !start.empty()) lines.push_back("start = " + start);
+  if (const std::string start = spec.value("start", ""); !start.empty())
+    lines.push_back("start = " + start + (spec.value("weights_only", false) ? ", its weights alone" : ""));
   for (const auto& use : spec.at("plugins")) lines.push_back("+ " + use_text(use));
   return lines;
 }

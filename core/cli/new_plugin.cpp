@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/new_folder.h"
 #include "base/text.h"
 #include "build_info.h"
 #include "new_plugin_templates.h"
@@ -63,8 +64,7 @@ void write_new_plugin(const std::string& name, const fs::path& folder, NewPlugin
     throw UsageError(ErrorCode::conflict, "'" + folder.string() + "' exists already",
                      "name another folder with --dir");
   }
-  fs::create_directories(folder / "src");
-  fs::create_directories(folder / "test");
+  NewFolder made(folder);
   const std::vector<std::pair<std::string, std::string>> values = {{"@kernel@", kernel      ? kOfTheKernel
                                                                                 : optimizer ? kOfTheOptimizer
                                                                                             : ""},
@@ -72,7 +72,7 @@ void write_new_plugin(const std::string& name, const fs::path& folder, NewPlugin
                                                                    {"@class@", class_name(name)},
                                                                    {"@version@", OPTRUSH_VERSION}};
   const auto write = [&](const fs::path& file, const char* text) {
-    write_file(folder / file, filled_in(text, values));
+    write_file(made.path() / file, filled_in(text, values));
   };
   const fs::path source = fs::path("src") / name;
   write("CMakeLists.txt", kernel ? templates::kKernelCMakeLists : templates::kCMakeLists);
@@ -83,8 +83,10 @@ void write_new_plugin(const std::string& name, const fs::path& folder, NewPlugin
                            : optimizer ? templates::kOptimizerLadder
                                        : templates::kLadder);
   write("README.md", templates::kReadme);
-  if (!kernel) return;
-  write(source.string() + ".cu", templates::kKernel);
-  write("test/kernels.cpp", templates::kKernelTest);
+  if (kernel) {
+    write(source.string() + ".cu", templates::kKernel);
+    write("test/kernels.cpp", templates::kKernelTest);
+  }
+  made.put_in_place();
 }
 }  // namespace optrush

@@ -86,7 +86,8 @@ void DocumentRows::choose(const Share& share) {
   for (int64_t i = share.gives_held_out ? std::max<int64_t>(0, training) : 0;
        i < (share.gives_held_out ? all : training); i += together) {
     if (!learned_from(i) || !learned_from(i + together - 1)) {
-      filled_ += together;
+      const bool none = documents_.trained(i).empty() || documents_.trained(i + together - 1).empty();
+      (none ? untrained_ : trained_late_) += together;
       continue;
     }
     if (together > 1 && alike(i)) {
@@ -120,8 +121,10 @@ bool DocumentRows::alike(int64_t chosen) const {
 /// Describes what was left out, and why; "" if nothing was.
 std::string DocumentRows::left_out() const {
   std::string text;
-  if (filled_ > 0)
-    text += "; " + std::to_string(filled_) + " are skipped, because their prompts fill a sequence";
+  if (untrained_ > 0) text += "; skipped documents without a trained token: " + std::to_string(untrained_);
+  if (trained_late_ > 0)
+    text += "; skipped documents whose first trained token is beyond the sequence length: " +
+            std::to_string(trained_late_);
   if (alike_ > 0) text += "; skipped pairs with identical answers: " + std::to_string(alike_);
   if (alike_cut_ > 0)
     text +=

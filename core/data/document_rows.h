@@ -31,9 +31,9 @@ struct RowContent {
 };
 
 /// Sequences made of whole documents. A document takes one position per token except the last, which is only
-/// a label. A longer document is cut to a sequence; one whose prompt fills a sequence is left out. Sequences
-/// are shuffled in each epoch, by seed and epoch only. The two documents of a preference pair are in
-/// consecutive sequences, or both are left out; a pair with equal answers within a sequence is left out,
+/// a label. A longer document is cut to a sequence; one without a trained token in its sequence is left out.
+/// Sequences are shuffled in each epoch, by seed and epoch only. The two documents of a preference pair are
+/// in consecutive sequences, or both are left out; a pair with equal answers within a sequence is left out,
 /// because it has no preference.
 class DocumentRows {
  public:
@@ -62,7 +62,7 @@ class DocumentRows {
   std::string left_out() const;
 
   Documents documents_;
-  int64_t seq_len_, most_ = 1, longest_ = 0, cut_ = 0, filled_ = 0;
+  int64_t seq_len_, most_ = 1, longest_ = 0, cut_ = 0, untrained_ = 0, trained_late_ = 0;
   /// Pairs with equal answers; alike_cut_: those that differ only behind the cut
   int64_t alike_ = 0, alike_cut_ = 0;
   uint64_t seed_;

@@ -61,7 +61,9 @@ std::vector<TokenSpan> trained_of(const Json& line, size_t tokens, const std::st
       refuse_line("'prompt_tokens' must be the number of prompt tokens of the document: 0 to " +
                       std::to_string(tokens),
                   where);
-    return {{given.get<int64_t>(), INT64_MAX}};
+    const auto prompt = given.get<int64_t>();
+    return prompt < static_cast<int64_t>(tokens) ? std::vector<TokenSpan>{{prompt, INT64_MAX}}
+                                                 : std::vector<TokenSpan>();
   }
   if (has_prompt) refuse_line("a document must have either 'prompt_tokens' or 'trained', not both", where);
   const auto refuse = [&](const std::string& what) {

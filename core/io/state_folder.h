@@ -38,6 +38,7 @@ class StateFolder {
 
   int64_t step() const { return step_; }
   std::vector<std::string> keys() const;
+  bool contains(const std::string& key) const { return parts_.contains(key); }
   /// The pieces with this key, as copies on the CPU; empty if there are none.
   std::vector<StatePiece> read(const std::string& key) const;
   /// The whole logical tensor. Throws an Error if no rank saved one of its elements.

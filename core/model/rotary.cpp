@@ -72,7 +72,7 @@ std::function<double(double, int64_t)> rescaling(const LlamaSpec& spec) {
 
 /// sqrt(1 / t) = 0.1 ln(factor) + 1, for queries and keys (arXiv:2309.00071, section 3.4).
 double attention_factor(const RopeScaling& scaling) {
-  if (scaling.type != RopeType::yarn || scaling.factor == 1) return 1;
+  if (scaling.type != RopeType::yarn) return 1;
   return scaling.attention_factor != 0 ? scaling.attention_factor : 0.1 * std::log(scaling.factor) + 1;
 }
 }  // namespace

@@ -213,6 +213,15 @@ std::vector<Class> api_classes() {
               "is kept.",
        .fields = {{.name = "every", .type = "integer", .doc = "steps between saved states", .min = 1}}},
       {.kind = Kind::table,
+       .name = "StartOptions",
+       .doc = "A saved state to begin from.",
+       .fields = {{.name = "state", .type = "string", .doc = "folder of a run with a saved state"},
+                  {.name = "weights_only",
+                   .type = "boolean",
+                   .doc = "take the weights alone; optimizer, steps, data and the schedule of the learning "
+                          "rate begin anew",
+                   .fallback = RunSpec().weights_only}}},
+      {.kind = Kind::table,
        .name = "SampleOptions",
        .doc =
            "Prompts that each rung's trained model continues greedily after its first round, for the report.",
@@ -409,7 +418,7 @@ std::vector<Class> api_classes() {
               {.name = "save", .type = "SaveOptions?", .doc = "saved state, to continue from"},
               {.name = "sample", .type = "SampleOptions?", .doc = "prompts that the trained model continues"},
               {.name = "start",
-               .type = "string?",
+               .type = "string|StartOptions?",
                .doc = "folder of a run with a saved state; every rung continues from its parameters, "
                       "optimizer state and step number"},
               {.name = "target_loss",

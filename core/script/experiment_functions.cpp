@@ -9,7 +9,9 @@
 #include "script/functions.h"
 #include "script/max_batch.h"
 #include "script/settings.h"
+#include "spec/learning_rate.h"
 #include "spec/spec_json.h"
+#include "spec/state_files.h"
 
 namespace optrush {
 namespace {
@@ -103,6 +105,14 @@ std::string saved_state(const std::string& given, const ScriptContext& context) 
                   context.start_of(given));
 }
 
+void take_start(const LuaValue& given, const ScriptContext& context, RunSpec& spec) {
+  spec.start = saved_state((given.is_string() ? given : given.table().at("state")).text(), context);
+  if (given.is_table())
+    if (const auto* alone = given.table().find("weights_only")) spec.weights_only = alone->json().get<bool>();
+  const Json step = read_json(state_head(spec.start)).value("step", Json());
+  if (!spec.weights_only && step.is_number_integer()) check_schedule(spec.train, step.get<int64_t>());
+}
+
 RunSpec validating(const RunSpec& base, const LuaTable& given, const std::string& where) {
   Json json = to_json(base);
   for (const char* name : {"every", "sequences", "patience", "keep_best"})
@@ -169,7 +179,7 @@ Object experiment(ScriptContext& context, const Call& call) {
     json["sample"] = to_json(*sample, "sample");
     experiment.base = run_spec_from_json(json, call.where);
   }
-  if (const auto* start = given.find("start")) experiment.base.start = saved_state(start->text(), context);
+  if (const auto* start = given.find("start")) take_start(*start, context, experiment.base);
   if (const auto* target = given.find("target_loss")) experiment.target_loss = target->json().get<double>();
   if (const auto* plugins = given.find("plugins"))
     experiment.base.plugins = plugin_uses(plugins->table().items, context, call.where);

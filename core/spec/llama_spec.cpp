@@ -27,7 +27,7 @@ void check_llama(const LlamaSpec& spec, const std::string& where) {
     refuse("model.n_heads (" + text(spec.n_heads) + ") is not a multiple of model.n_kv_heads (" +
                text(spec.n_kv_heads) + ")",
            "change one of them: each key/value head must serve the same number of query heads");
-  if (const auto& rope = spec.rope_scaling; rope.factor != 1) {
+  if (const auto& rope = spec.rope_scaling; rope.rescales()) {
     if (rope.type == RopeType::llama3 && rope.low_freq_factor >= rope.high_freq_factor)
       refuse("model.rope_scaling.low_freq_factor must be below high_freq_factor", "Llama 3.1 uses 1 and 4");
     if (rope.type == RopeType::yarn && rope.beta_slow >= rope.beta_fast)

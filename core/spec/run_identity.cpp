@@ -25,7 +25,7 @@ std::string training_sha256(const RunSpec& spec) {
 }
 
 std::vector<std::string> input_paths(const RunSpec& spec) {
-  std::vector<std::string> paths = {spec.data.path, spec.validate.data.path};
+  std::vector<std::string> paths = {spec.data.path, spec.validate.data.path, spec.start};
   if (const auto checkpoint = spec.model.find("checkpoint");
       checkpoint != spec.model.end() && checkpoint->is_string())
     paths.push_back(checkpoint->get<std::string>());

@@ -10,7 +10,8 @@ std::string spec_sha256(const RunSpec&);
 /// The same, also without the fields that only distribute the work over ranks: number of ranks, micro-batch,
 /// accumulation and threads. Runs with equal values and equal global batches train the same.
 std::string training_sha256(const RunSpec&);
-/// The files and folders that a run reads: its data, its validation data and its checkpoint.
+/// The files and folders that a run reads: its data, its validation data, its checkpoint and the state in
+/// `start`.
 std::vector<std::string> input_paths(const RunSpec&);
 /// A hash of the names, sizes and modification times of all files below input_paths(). It shows whether an
 /// input has changed.

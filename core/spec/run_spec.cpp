@@ -233,6 +233,9 @@ const Fields<RunSpec>& run_spec_fields() {
           .optional(&T::start,
                     {.name = "start",
                      .doc = "folder of a saved state to continue from; empty: start from the initial values"})
+          .optional(&T::weights_only,
+                    {.name = "weights_only",
+                     .doc = "take the weights of `start` alone: optimizer, steps and data begin anew"})
           .custom(plugins())
           .optional(&T::device, {.name = "device",
                                  .doc = "device of the run; auto: a GPU if available",

@@ -3,8 +3,10 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
+#include "base/number_text.h"
 #include "base/text.h"
 #include "optrush/error.h"
+#include "spec/learning_rate.h"
 
 namespace optrush {
 namespace {
@@ -60,8 +62,27 @@ void RunHistory::begin(RunRecord& record, Measurement& measurement, Batches& bat
   const int64_t made = std::ssize(record.steps());
   first_step_ = session_.first_step() - made;
   if (made > 0 && !result()) interruptions_.push_back(session_.first_step());
+  note_start();
   note_interruptions();
   note_other_ranks();
+}
+
+void RunHistory::note_start() {
+  const RunSpec& spec = session_.spec();
+  const TrainSpec& train = spec.train;
+  if (spec.start.empty()) return;
+  if (spec.weights_only) {
+    session_.note("it began with the weights of the state in '" + spec.start +
+                  "'; the optimizer, the number of steps, the data and the learning rate began anew");
+    return;
+  }
+  check_schedule(train, first_step_);
+  if (train.lr_decay == "none" && train.lr_warmup == 0) return;
+  const auto rate = [&](int64_t step) { return exact_number(learning_rate(train, step)); };
+  session_.note("the state is from step " + std::to_string(first_step_) +
+                ", and the schedule of the learning rate counts from the first step of the whole training: " +
+                rate(first_step_) + " in the first step of this run, " +
+                rate(first_step_ + train.warmup + train.steps - 1) + " in the last");
 }
 
 std::optional<RunResult> RunHistory::result() const {

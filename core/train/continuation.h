@@ -42,6 +42,8 @@ class RunHistory {
  private:
   void take_up_data(Batches&);
   void note_interruptions();
+  /// Notes what the run took from `start`. Throws an Error if the schedule of the learning rate has ended.
+  void note_start();
   /// Whether the steps so far were made with another number of ranks or another micro-batch, but the same
   /// global batch.
   bool shares_otherwise() const;

@@ -25,6 +25,7 @@
 #include "recipe/engine.h"
 #include "spec/spec_json.h"
 #include "train/plain.h"
+#include "train/state.h"
 #include "train/validation.h"
 
 namespace optrush {
@@ -205,9 +206,15 @@ void RunSetup::choose_units() {
 void RunSetup::place() {
   std::optional<Checkpoint> checkpoint;
   if (!model_.checkpoint.empty()) checkpoint.emplace(model_.checkpoint);
+  std::optional<SavedParameters> start;
+  if (!spec().start.empty() && !is_forecast(device_)) start.emplace(spec().start, params_);
   PartTimes& times = log().setup_times();
   const auto full_value = [&](const Param& param) {
     if (is_forecast(device_)) return at::empty(param.shape, at::TensorOptions(param.dtype).device(device_));
+    if (start)
+      if (const Tensor saved = times.time("values of the state", [&] { return start->find(param); });
+          saved.defined())
+        return saved;
     if (checkpoint && checkpoint->contains(param.name))
       return times.time("values of the checkpoint", [&] { return checkpoint->read(param); });
     return times.time("initial values",

@@ -15,7 +15,9 @@ constexpr const char* kStep = "run/step";
 constexpr const char* kSamples = "run/samples";
 constexpr const char* kOrder = "run/order";
 
-std::string model_key(const Param& param) { return "model/" + param.name; }
+constexpr std::string_view kModel = "model/";
+
+std::string model_key(const Param& param) { return std::string(kModel) + param.name; }
 std::string optimizer_key(const OptimizerState& state, const Param& param) {
   return "optimizer/" + state.name + "/" + param.name;
 }
@@ -88,13 +90,15 @@ void visit(Session& session, Shard& shard, const std::function<void(const Seen&)
   }
 }
 
+[[noreturn]] void refuse_shape(const std::string& key) {
+  throw Error(ErrorCode::invalid_file, "the saved '" + key + "' has a different shape than in this model",
+              "load it into the model that saved it");
+}
+
 void load(const StatePiece& mine, const SavedState& saved) {
   int64_t found = 0;
   for (const StatePiece& piece : saved(mine.key)) {
-    if (piece.layout.shape() != mine.layout.shape())
-      throw Error(ErrorCode::invalid_file,
-                  "the saved '" + mine.key + "' has a different shape than in this model",
-                  "load it into the model that saved it");
+    if (piece.layout.shape() != mine.layout.shape()) refuse_shape(mine.key);
     found += mine.layout.copy(piece.layout, piece.value.contiguous(), mine.value);
   }
   if (found != mine.layout.numel())
@@ -199,10 +203,21 @@ std::optional<DataPosition> load_state(Session& session, const SavedState& saved
   return DataPosition{.samples = number(kSamples), .order = number(kOrder)};
 }
 
-void load_parameters(Session& session, const SavedState& saved) {
-  const at::NoGradGuard no_grad;
-  for (const Shard& shard : session.data_parallel().shards())
-    for (const Segment& segment : shard.segments) load(parameter(shard, segment), saved);
+SavedParameters::SavedParameters(const std::filesystem::path& folder, const Params& all)
+    : state_(folder), folder_(folder.string()) {
+  for (const auto& key : state_.keys())
+    if (key.starts_with(kModel) && !all.contains(std::string_view(key).substr(kModel.size())))
+      throw Error(ErrorCode::unknown_name,
+                  "the state has '" + key + "', but the run's model and plugins have no such parameter",
+                  "use the plugins of the training that saved it", folder_);
+}
+
+Tensor SavedParameters::find(const Param& param) const {
+  const std::string key = model_key(param);
+  if (!state_.contains(key)) return {};
+  const Tensor value = state_.whole(key);
+  if (value.sizes() != at::IntArrayRef(param.shape)) refuse_shape(key);
+  return value;
 }
 
 ModelStateBytes model_state_bytes(Session& session) {

@@ -28,8 +28,20 @@ std::vector<StatePiece> state_to_save(Session&, int64_t next_step,
 /// Loads this rank's part of a state that any mesh saved. Returns the position in the data; none if the state
 /// has none. Throws an Error that names a missing value.
 std::optional<DataPosition> load_state(Session&, const SavedState&);
-/// Loads only the saved (trainable) parameters.
-void load_parameters(Session&, const SavedState&);
+
+/// The parameters of a saved state, as the values with which a run begins.
+class SavedParameters {
+ public:
+  /// Throws an Error if the state has a parameter that `all` lacks.
+  SavedParameters(const std::filesystem::path& folder, const Params& all);
+  /// The whole value, in the type of the state. Undefined if the state lacks it, because it was frozen or did
+  /// not exist. Throws an Error if it has another shape.
+  Tensor find(const Param&) const;
+
+ private:
+  StateFolder state_;
+  std::string folder_;
+};
 
 /// Bytes of the model's states on this rank, as in "parts" of a result's memory. Parameters and optimizer
 /// state live between steps, gradients during a step.

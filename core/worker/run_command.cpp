@@ -87,7 +87,7 @@ RunResult train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files,
   if (spec.save.every > 0) run.about["inputs"] = sum_of_inputs(spec);
   if (from_step)
     go_on(*session, files.state, *from_step, run);
-  else if (!spec.start.empty())
+  else if (!spec.start.empty() && !spec.weights_only)
     run.read = go_on_from(*session, spec.start);
   const double setup_seconds = seconds_since(start);
   RunResult result = train(*session, sink, turns.get(), files, run);

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/files.h"
+#include "base/new_folder.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint_files.h"
 #include "checkpoint/hugging_face_model.h"
@@ -30,7 +31,6 @@ namespace optrush {
 namespace fs = std::filesystem;
 namespace {
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
-constexpr const char* kModelKey = "model/";
 const SafetensorsMetadata kOfPyTorch = {{"format", "pt"}};  // transformers reads only files with this entry
 
 /// Copies the files of a checkpoint that training does not change, such as the tokenizer.
@@ -67,37 +67,44 @@ void check_ended(const fs::path& run, const StateFolder& state) {
               "to write that state, give its folder: optrush weights " + (run / "state").string() + " OUT");
 }
 
-/// Frozen parameters with the values that the run computed with, in case a plugin stored them in fewer bits.
+/// The forms in which the run computed with its frozen parameters: their type, and the codec of a plugin that
+/// stores them in fewer bits.
 class FrozenForms {
  public:
   explicit FrozenForms(const RunSpec& spec) {
-    const RunSpec reduced = reduced_to(spec, {Effect::model, Effect::precision});
     try {
-      session_ = RunSetup::open(reduced, at::kCPU);
-      session_->declare();
+      declare(reduced_to(spec, {Effect::model, Effect::precision}));
     } catch (const Skip& e) {
       std::cerr << "warning: cannot check whether frozen matrices were quantized (" << e.message()
                 << "): they are written as the run read them\n";
-      session_.reset();
+      declare(reduced_to(spec, {Effect::model}));
     }
-    if (!session_) return;
-    for (Param* param : session_->params().all())
-      if (!param->trainable && param->codec) forms_[param->name] = param;
   }
 
-  bool any() const { return !forms_.empty(); }
-  /// Sets the frozen parameters of `session` to these values.
+  bool quantized() const {
+    return std::ranges::any_of(forms_, [](const auto& form) { return form.second->codec != nullptr; });
+  }
+  /// Sets the frozen parameters of `session` to the values that the run computed with.
   void apply(Session& session) const {
     const at::NoGradGuard no_grad;
     for (Param* param : session.params().all()) {
       const auto form = forms_.find(param->name);
       if (form == forms_.end()) continue;
       const Param& kept = *form->second;
-      param->leaf.copy_(kept.codec->decode(kept.codec->encode(param->leaf.to(kept.dtype)), param->shape));
+      Tensor value = param->leaf.to(kept.dtype);
+      if (kept.codec) value = kept.codec->decode(kept.codec->encode(value), param->shape);
+      param->leaf.copy_(value);
     }
   }
 
  private:
+  void declare(const RunSpec& spec) {
+    session_ = RunSetup::open(spec, at::kCPU);
+    session_->declare();
+    for (Param* param : session_->params().all())
+      if (!param->trainable) forms_[param->name] = param;
+  }
+
   std::unique_ptr<RunSetup> session_;  // owns the plugins with the codecs
   std::map<std::string, const Param*> forms_;
 };
@@ -113,14 +120,30 @@ std::set<std::string> own_parameters(RunSpec spec) {
   return names;
 }
 
-/// Throws an Error if the state has unknown parameters: a plugin that adds parameters may change more than
-/// the matrices.
-void check_all_known(const StateFolder& state, const Params& params, const fs::path& folder) {
-  for (const auto& key : state.keys())
-    if (key.starts_with(kModelKey) && !params.contains(key.substr(std::string_view(kModelKey).size())))
-      throw Error(ErrorCode::unknown_name,
-                  "the state has '" + key + "', but the run's model and plugins have no such parameter",
-                  "use the plugins of the training", folder.string());
+/// Whether the state has one of these parameters.
+bool has_any(const StateFolder& state, const std::set<std::string>& names) {
+  return std::ranges::any_of(names, [&](const std::string& name) { return state.contains("model/" + name); });
+}
+
+/// The session whose parameters have the values of the state, with all bits that it stores, and those of the
+/// frozen parameters. Its type is at least fp32, so that a merged matrix is a sum in this type.
+std::unique_ptr<RunSetup> session_of(RunSpec spec, const fs::path& state, const FrozenForms& frozen,
+                                     const std::string& dtype) {
+  if (spec.train.dtype != "fp64") spec.train.dtype = "fp32";
+  auto session = RunSetup::open(spec, at::kCPU);
+  session->connect();
+  session->declare();
+  session->make_ready();
+  frozen.apply(*session);
+  const at::NoGradGuard no_grad;
+  const SavedParameters saved(state, session->params());
+  for (Param* param : session->params().all()) {
+    if (const Tensor value = saved.find(*param); value.defined()) param->leaf.copy_(value);
+    if (dtype != "fp64") continue;  // initial values are drawn in the type of the training
+    param->dtype = at::kDouble;
+    param->leaf = param->leaf.detach().to(at::kDouble);
+  }
+  return session;
 }
 
 /// The matrix with what plugins added: the output of the operator for the identity matrix.
@@ -129,26 +152,19 @@ Tensor merged_matrix(const Binder& bind, const Module& module) {
   return bind.product(module)(at::eye(weight.shape.at(1), weight.dtype)).t();
 }
 
+/// The model's parameters, with the matrices of adapters merged. A tied matrix with an adapter becomes a
+/// separate parameter of its module.
 NamedTensors model_weights(Session& session, const std::set<std::string>& own) {
   const EvaluationScope evaluation;
   const Binder bind(session.recipe());
-  std::map<std::string, Tensor> merged;
+  std::map<std::string, Tensor> weights;
+  for (const Param* param : session.params().all())
+    if (own.contains(param->name)) weights[param->name] = param->value();
   for (const Module* module : session.modules("linear")) {
     const size_t plain = module->bias() == nullptr ? 1 : 2;
-    if (module->params.size() == plain) continue;
-    const std::string& name = module->params.front()->name;
-    if (name != module->path + ".weight")
-      throw Error(ErrorCode::unsupported,
-                  "'" + module->path + "' has an adapter, but shares '" + name + "' with another module",
-                  "write only the adapter: leave out --merge");
-    merged[name] = merged_matrix(bind, *module);
+    if (module->params.size() > plain) weights[module->path + ".weight"] = merged_matrix(bind, *module);
   }
-  NamedTensors weights;
-  for (const Param* param : session.params().all())
-    if (own.contains(param->name))
-      weights.emplace_back(param->name,
-                           merged.contains(param->name) ? merged.at(param->name) : param->value());
-  return weights;
+  return {weights.begin(), weights.end()};
 }
 
 void write_weights(const fs::path& file, NamedTensors weights, at::ScalarType dtype, const Storage& storage) {
@@ -169,9 +185,11 @@ void write_model(Session& session, const std::set<std::string>& own, const std::
   else
     config = config_of_checkpoint(checkpoint);
   const Storage storage = storage_of(config);
+  NamedTensors weights = model_weights(session, own);
+  if (weights.size() > own.size()) config["tie_word_embeddings"] = false;
   write_json(out / "config.json", with_dtype(std::move(config), dtype));
   if (!checkpoint.empty()) copy_beside_weights(checkpoint, out);
-  write_weights(out / "model.safetensors", model_weights(session, own), parse_dtype(dtype), storage);
+  write_weights(out / "model.safetensors", std::move(weights), parse_dtype(dtype), storage);
 }
 
 void write_adapter(const Session& session, const std::set<std::string>& own, const std::string& dtype,
@@ -182,24 +200,27 @@ void write_adapter(const Session& session, const std::set<std::string>& own, con
                 "the plugin that adds parameters does not describe them for other programs",
                 "write the whole model: --merge");
   const std::string& checkpoint = session.model().checkpoint;
-  const ParameterNames names = checkpoint.empty() ? names_of(llama_of(session.spec()))
-                                                  : read_hugging_face_model(checkpoint).storage.names;
+  const Storage storage =
+      checkpoint.empty() ? storage_of(llama_of(session.spec())) : read_hugging_face_model(checkpoint).storage;
   config["base_model_name_or_path"] = checkpoint;
   for (auto& target : config.at("target_modules")) {
     const std::string inside = "experts.";  // linears of attention have the same name everywhere
-    target = stored_name(inside + target.get<std::string>(), names).substr(inside.size());
+    target = stored_name(inside + target.get<std::string>(), storage.names).substr(inside.size());
   }
   write_json(out / "adapter_config.json", config);
   NamedTensors weights;
-  for (const Param* param : session.params().all())
-    if (!own.contains(param->name)) weights.emplace_back("base_model.model." + param->name, param->value());
-  write_weights(out / "adapter_model.safetensors", std::move(weights), parse_dtype(dtype), {.names = names});
-}
-
-void check_empty(const fs::path& out) {
-  if (fs::exists(out) && (!fs::is_directory(out) || !fs::is_empty(out)))
-    throw Error(ErrorCode::conflict, "'" + out.string() + "' already exists",
-                "give the name of a new folder");
+  bool of_experts = false;
+  for (const Param* param : session.params().all()) {
+    if (own.contains(param->name)) continue;
+    weights.emplace_back("base_model.model." + param->name, param->value());
+    of_experts = of_experts || param->name.find(".experts.") != std::string::npos;
+  }
+  write_weights(out / "adapter_model.safetensors", std::move(weights), parse_dtype(dtype),
+                {.names = storage.names});
+  if (of_experts && storage.expert_adapters_need_4)
+    std::cout
+        << "warning: PEFT 0.21 with transformers 5 leaves out the adapters of this model's experts: load "
+           "it with transformers 4, or write the whole model with --merge\n";
 }
 }  // namespace
 
@@ -210,32 +231,32 @@ int weights_command(const WeightsRequest& request) {
   const StateFolder state(folder);
   if (!of_state) check_ended(run, state);
   const RunSpec whole = run_spec_from_json(read_json(run / "spec.json"), run / "spec.json");
-  const RunSpec spec = reduced_to(whole, {Effect::model});
+  RunSpec spec = reduced_to(whole, {Effect::model});
   if (spec.model_kind != "llama")
     throw Error(ErrorCode::unsupported,
                 "a model of kind '" + spec.model_kind + "' cannot be written as a Hugging Face folder");
-  check_empty(request.out);
+  NewFolder out(request.out);
   const auto own = own_parameters(spec);
-  const auto session = RunSetup::open(spec, at::kCPU);
-  session->connect();
-  session->declare();
-  session->make_ready();
-  check_all_known(state, session->params(), folder);
-  load_parameters(*session, [&](const std::string& key) { return state.read(key); });
+  // Frozen parameters may be those of the state from which the run began.
+  if (std::ranges::all_of(own, [&](const std::string& name) { return has_any(state, {name}); }))
+    spec.start.clear();
+  const FrozenForms frozen(whole);
   const std::string dtype = request.dtype.empty() ? spec.train.dtype : request.dtype;
+  const auto session = session_of(spec, folder, frozen, dtype);
   const bool adapted = std::ranges::any_of(std::as_const(*session).params().all(),
                                            [&](const Param* param) { return !own.contains(param->name); });
-  const FrozenForms frozen(whole);
-  frozen.apply(*session);
-  fs::create_directories(request.out);
   const bool alone = adapted && !request.merge;
   if (alone)
-    write_adapter(*session, own, dtype, request.out);
+    write_adapter(*session, own, dtype, out.path());
   else
-    write_model(*session, own, dtype, request.out);
+    write_model(*session, own, dtype, out.path());
+  out.put_in_place();
   std::cout << (alone ? "the adapter" : "the model") << " as it was after " << state.step() << " steps, in "
             << request.out.string() << "\n";
-  if (frozen.any())
+  if (alone && !spec.start.empty() && has_any(StateFolder(spec.start), own))
+    std::cout << "Its base has the weights of the state in '" << spec.start
+              << "': write the whole model with --merge\n";
+  if (frozen.quantized())
     std::cout << (alone ? "It was trained with quantized frozen matrices: load the base with the same "
                           "quantization, or write the whole model with --merge\n"
                         : "Its frozen matrices are written with the quantized values of the training\n");

@@ -49,7 +49,7 @@ local Report = {}
 ---@field validate? ValidateOptions loss on held-out data
 ---@field save? SaveOptions saved state, to continue from
 ---@field sample? SampleOptions prompts that the trained model continues
----@field start? string folder of a run with a saved state; every rung continues from its parameters, optimizer state and step number
+---@field start? string|StartOptions folder of a run with a saved state; every rung continues from its parameters, optimizer state and step number
 ---@field target_loss? number the report gives the training seconds of each rung until its validation loss reaches this; without validate, the mean training loss of 10 steps (at least 1e-06)
 ---@field price_per_hour? number price of the machine per hour; the report then has the price per million tokens (at least 0)
 ---@field currency? string currency of the price (default "USD")
@@ -136,6 +136,11 @@ local Report = {}
 ---Saved states of each rung's first round, from which another experiment can continue (start). Saving is not part of the step time and happens also after the last step. Only the last state is kept.
 ---@class SaveOptions
 ---@field every integer steps between saved states (at least 1)
+
+---A saved state to begin from.
+---@class StartOptions
+---@field state string folder of a run with a saved state
+---@field weights_only? boolean take the weights alone; optimizer, steps, data and the schedule of the learning rate begin anew (default false)
 
 ---Prompts that each rung's trained model continues greedily after its first round, for the report.
 ---@class SampleOptions

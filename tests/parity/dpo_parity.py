@@ -7,8 +7,10 @@ import math
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import tempfile
+import time
 
 import torch
 from peft import PeftModel
@@ -113,12 +115,13 @@ def curves_of(report):
 
 
 def whole_model(work, pairs, held_out):
-    """Without an adapter the reference is the initial model, also in a run that continues from saved state."""
+    """Without an adapter the reference is the initial model."""
     validate = "validate = { every = 3, sequences = 6 }, "
     report, _ = run(work, "whole", 6, validate, LADDER + OF_WHOLE, data="more", adapter="")
     base, result = steps_of(report / "runs/00-base-r1")
     assert abs(base[0]["loss"] - math.log(2)) < 1e-6 and base[5]["loss"] < 0.6, base
-    assert any("copy of the initial weights" in note for note in result["notes"]), result["notes"]
+    said = "the reference is the model with its initial weights, kept as a copy of the trained parameters"
+    assert any(said in note for note in result["notes"]), result["notes"]
     of_three, _ = run(work, "whole_three", 3, validate + "save = { every = 3 },", data="more", adapter="")
     subprocess.run([BUILD / "bin/optrush", "weights", of_three / "runs/00-base-r1", "trained"], check=True, cwd=work)
     first, model = (LlamaForCausalLM.from_pretrained(work / name).eval() for name in ("start", "trained"))
@@ -127,9 +130,8 @@ def whole_model(work, pairs, held_out):
     assert abs(norm - base[3]["grad_norm"]) < 1e-4 * norm, (norm, base[3])
     with torch.no_grad():
         truth = dpo_loss(model, held_out, first)[0].item()
-    went_on, _ = run(work, "whole_on", 3, f'{validate} start = "{of_three}/runs/00-base-r1",', data="more", adapter="")
-    others = curves_of(report) + curves_of(went_on)
-    assert len(others) > 9, others
+    others = curves_of(report)
+    assert len(others) > 8, others
     # With bf16 copies of weights too: if they were stale, the model would be its own reference.
     in_bf16, _ = run(work, "whole_bf16", 6, adapter='"mixed_precision", ')
     assert steps_of(in_bf16 / "runs/00-base-r1")[0][5]["loss"] < 0.62, in_bf16
@@ -140,6 +142,106 @@ def whole_model(work, pairs, held_out):
         assert all(abs(loss - truth) < 1e-5 for loss in at_three), (name, at_three, truth)
         measured += len(at_three)
     assert measured > 7, measured
+
+
+def tuned(work, name, adapter):
+    """The run of a supervised fine-tuning, with a saved state."""
+    text = HEAD % {"name": name, "steps": 4, "more": "save = { every = 4 },", "data": "more", "adapter": adapter}
+    text = text.replace('rush.preferences "more.jsonl"', 'rush.documents "answers.jsonl"')
+    text = text.replace('{ "dpo", { beta = 0.5, label_smoothing = 0.1 } }', "")
+    (work / f"{name}.lua").write_text(text + "exp:run { rounds = 1 }\n")
+    subprocess.run([BUILD / "bin/optrush", "run", f"{name}.lua", "--device", "cpu"], check=True, cwd=work,
+                   capture_output=True)
+    return work / f"reports/{name}/local/runs/00-base-r1"
+
+
+def written(work, run, name):
+    subprocess.run([BUILD / "bin/optrush", "weights", run, name], check=True, cwd=work, capture_output=True)
+    return work / name
+
+
+def interrupted(work, name):
+    """Ends the run of a script by a signal after its third step, and continues it."""
+    command = [BUILD / "bin/optrush", "run", f"{name}.lua", "--device", "cpu"]
+    process = subprocess.Popen(command, cwd=work, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    metrics = work / f"reports/{name}/local/runs/00-base-r1/metrics.jsonl"
+    while process.poll() is None and not (metrics.exists() and metrics.read_text().count('"step"') > 2):
+        time.sleep(0.002)
+    process.send_signal(signal.SIGINT)
+    process.wait()
+    subprocess.run([*command, "--resume"], check=True, cwd=work, capture_output=True)
+    steps, result = steps_of(metrics.parent)
+    assert any("interrupted and continued" in note for note in result["notes"]), result["notes"]
+    return steps
+
+
+def from_saved_state(work, pairs, held_out):
+    """The reference is the model that the run starts from: transformers and peft compute the same loss with it."""
+    (work / "answers.jsonl").write_text("".join(
+        json.dumps({"tokens": pair["prompt"] + pair["rejected"], "prompt_tokens": len(pair["prompt"])}) + "\n"
+        for pair in pairs))
+    validate, save = "validate = { every = 3, sequences = 6 }, ", "save = { every = 3 },"
+    for kind, adapter, extra in (("adapted", ADAPTER, ""), ("full", "", OF_WHOLE)):
+        start = tuned(work, f"{kind}_sft", adapter)
+        begin = f'start = "{start}",'
+        report, _ = run(work, f"{kind}_dpo", 6, validate + begin, LADDER + extra, data="more", adapter=adapter)
+        base, result = steps_of(report / "runs/00-base-r1")
+        first_step, fourth = min(base), min(base) + 3
+        assert first_step == 4 and abs(base[4]["loss"] - math.log(2)) < 1e-6, base
+        assert any(f"the model of the state in '{start}/state'" in note for note in result["notes"]), result["notes"]
+        of_three, _ = run(work, f"{kind}_three", 3, validate + save + begin, data="more", adapter=adapter)
+        of_three /= "runs/00-base-r1"
+        folders = [written(work, folder, f"{kind}_{name}") for name, folder in (("begun", start), ("made", of_three))]
+        if adapter:
+            first, model = (PeftModel.from_pretrained(LlamaForCausalLM.from_pretrained(work / "start"), folder,
+                                                      is_trainable=True).eval() for folder in folders)
+        else:
+            first, model = (LlamaForCausalLM.from_pretrained(folder).eval() for folder in folders)
+        loss, _, norm = dpo(model, pairs, first)
+        assert abs(loss - base[fourth]["loss"]) < 1e-5, (kind, loss, base[fourth])
+        assert abs(norm - base[fourth]["grad_norm"]) < 1e-4 * norm, (kind, norm, base[fourth])
+        with torch.no_grad():
+            truth = dpo_loss(model, held_out, first)[0].item()
+        curves, measured = curves_of(report), 0
+        assert len(curves) > 8, curves
+        for name, steps, result in curves:
+            assert all(abs(step["loss"] - base[number]["loss"]) < 2e-4 for number, step in steps.items()), (name, steps)
+            points = [point["loss"] for point in result.get("validation", []) if point["step"] == fourth]
+            assert all(abs(loss - truth) < 1e-5 for loss in points), (kind, name, points, truth)
+            measured += len(points)
+        assert measured > 7, measured
+
+        # Another preference training begins with the model of the first one, also without its optimizer.
+        for name, start_of in (("again", f'start = "{of_three}",'),
+                               ("anew", f'start = {{ state = "{of_three}", weights_only = true }},')):
+            again, _ = run(work, f"{kind}_{name}", 2, start_of, data="more", adapter=adapter)
+            steps, _ = steps_of(again / "runs/00-base-r1")
+            assert min(steps) == (7 if name == "again" else 0), steps
+            assert abs(steps[min(steps)]["loss"] - math.log(2)) < 1e-6, (kind, name, steps)
+
+        # A run that continues after an interruption keeps its reference.
+        whole, _ = run(work, f"{kind}_long", 150, begin + "save = { every = 200 },", data="more", adapter=adapter)
+        text = (work / f"{kind}_long.lua").read_text().replace(f'"{kind}_long"', f'"{kind}_cut"')
+        (work / f"{kind}_cut.lua").write_text(text)
+        wanted, found = steps_of(whole / "runs/00-base-r1")[0], interrupted(work, f"{kind}_cut")
+        assert {number: step["loss"] for number, step in found.items()} == {
+            number: step["loss"] for number, step in wanted.items()}, kind
+
+    # A new adapter on a model that was tuned whole: the base is the model of the state.
+    begin = f'start = {{ state = "{work}/reports/full_sft/local/runs/00-base-r1", weights_only = true }},'
+    report, _ = run(work, "adapter_on_full", 3, begin + save, data="more")
+    steps, _ = steps_of(report / "runs/00-base-r1")
+    assert abs(steps[0]["loss"] - math.log(2)) < 1e-6, steps
+    told = subprocess.run([BUILD / "bin/optrush", "weights", report / "runs/00-base-r1", "on_full"], check=True,
+                          cwd=work, capture_output=True, text=True).stdout
+    assert "Its base has the weights of the state" in told, told
+    subprocess.run([BUILD / "bin/optrush", "weights", report / "runs/00-base-r1", "on_full_merged", "--merge"],
+                   check=True, cwd=work, capture_output=True)
+    model = PeftModel.from_pretrained(LlamaForCausalLM.from_pretrained(work / "full_begun"), work / "on_full").eval()
+    merged = LlamaForCausalLM.from_pretrained(work / "on_full_merged").eval()
+    tokens = torch.arange(24)[None]
+    with torch.no_grad():
+        assert (model(tokens).logits - merged(tokens).logits).abs().max() < 1e-4
 
 
 with tempfile.TemporaryDirectory() as folder:
@@ -167,6 +269,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert abs(norm - base[3]["grad_norm"]) < 1e-4 * norm, (norm, base[3])
 
     whole_model(work, pairs, held_out)
+    from_saved_state(work, pairs, held_out)
 
     # Held-out pairs: empty rows fill the micro-batch.
     held, _ = run(work, "held", 3, "validate = { every = 3, sequences = 6 },", LADDER, data="more")

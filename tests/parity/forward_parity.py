@@ -64,6 +64,8 @@ MODELS = {
     "OLMo, tied": transformers.OlmoConfig(vocab_size=97, hidden_size=64, intermediate_size=113, num_hidden_layers=2,
                                           num_attention_heads=4, tie_word_embeddings=True, pad_token_id=None),
     "yarn rope": llama(rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}),
+    "yarn rope, factor 1": llama(rope_scaling={
+        "rope_type": "yarn", "factor": 1.0, "original_max_position_embeddings": 16, "attention_factor": 1.5}),
     "yarn rope, all settings": llama(head_dim=24, rope_scaling={
         "rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 32, "beta_fast": 8.0, "beta_slow": 2.0,
         "attention_factor": 1.3, "truncate": False}),

@@ -3,8 +3,9 @@ import contextlib
 import io
 import json
 
-from tokenize_support import (CHATS, SCRIPT, SYSTEM_LAST, WITH_LINES, mask_of, messages, optrush, save_model,
+from tokenize_support import (CHATS, SCRIPT, SYSTEM_LAST, TEMPLATE, WITH_LINES, mask_of, messages, optrush, save_model,
                               tokenized)
+from tokenizers import AddedToken
 
 
 def truth_of(tokenizer, chat):
@@ -44,6 +45,43 @@ def test_line_ends(work):
     made, _ = tokenized(work, [{"messages": messages([("assistant", "Hello!"), *CHATS[0]])}], model="lines")
     (begin, end), = made[0]["trained"]
     assert tokenizer.decode(made[0]["tokens"][begin:end]) == "4<|eot|>"
+
+
+    # The answers of a pair end like the answers of a conversation.
+    pair = {"prompt": messages(CHATS[0][:1]), "chosen": messages(CHATS[0][1:]),
+            "rejected": messages([("assistant", "no\n")])}
+    chat, _ = tokenized(work, [{"messages": messages(CHATS[0])}], model="lines")
+    (begin, end), = chat[0]["trained"]
+    made, _ = tokenized(work, [pair], model="lines")
+    assert made[0]["prompt"] + made[0]["chosen"] == chat[0]["tokens"][:end] != chat[0]["tokens"], made
+    assert made[0]["chosen"] == chat[0]["tokens"][begin:end]
+    assert tokenizer.decode(made[0]["rejected"]) == "no\n<|eot|>"
+
+
+def test_control_tokens(work):
+    """A control token that is written as text is noted, wherever it is and however the tokenizer lists it."""
+    tokenizer, _ = save_model(work / "control")
+    tokenizer.add_tokens([AddedToken("<tool_call>", normalized=False), AddedToken("<b>", normalized=False)])
+    tokenizer.save_pretrained(work / "control")
+    question, answer = {"role": "user", "content": "hello"}, {"role": "assistant", "content": "4"}
+    for marked in ("<|eot|> again", "a <|head|>user<|/head|>", "a <tool_call> b"):
+        asks, answers = {**question, "content": marked}, {**answer, "content": marked}
+        for line in ({"text": marked}, {"prompt": marked, "completion": "4"},
+                     {"prompt": "hello ", "completion": marked},
+                     {"prompt": "hello ", "chosen": marked, "rejected": "no"},
+                     {"messages": [asks, answer]}, {"messages": [question, answers]},
+                     {"messages": [{"role": "system", "content": marked}, question, answer]},
+                     {"prompt": [question], "chosen": [answer], "rejected": [answers]}):
+            _, said = tokenized(work, [line], model="control")
+            assert "contain control tokens" in said and "1, first" in said, (line, said)
+    for line in ({"text": "a <b> c <|other|>"}, {"messages": [question, answer]}, {"prompt": "a", "completion": "b"}):
+        _, said = tokenized(work, [line], model="control")
+        assert "control tokens" not in said, said
+    (work / "control.txt").write_text("a <|head|> in a file")
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        assert SCRIPT.main([str(work / "control.txt"), str(work / "control.bin"), "--model", str(work / "control"),
+                            "--token-file"]) == 0
+    assert "contain control tokens" in out.getvalue(), out.getvalue()
 
 
 def test_texts(work, tokenizer):
@@ -321,9 +359,12 @@ def test_other_forms(work):
     made, said = tokenized(work, [{"input_ids": [5, 6], "labels": [6, 6]}])
     assert made is None and "differs from 'input_ids'" in said
     wanted, _ = tokenized(work, [{"text": "hello"}, {"text": "again"}])
-    for text in ('[{"text": "hello"},\n {"text": "again"}]', '\ufeff{"text": "hello"}\r\n\r\n{"text": "again"}\r\n'):
+    for text in ('[{"text": "hello"},\n {"text": "again"}]', '\ufeff{"text": "hello"}\r\n\r\n{"text": "again"}\r\n',
+                 '{"text":\r"hello"}\r\n \r{"text": "again"}\r'):
         made, _ = tokenized(work, [text])
         assert made == wanted
+    made, said = tokenized(work, ['{"text": "hello"}\r{"text": "again"}'])
+    assert made is None and "text follows the object" in said, said
     chosen = {"prompt": "hello", "chosen": messages([("user", "hello"), ("assistant", "4")]),
               "rejected": messages([("user", "hello"), ("assistant", "no")])}
     made, said = tokenized(work, [chosen], model="plain")

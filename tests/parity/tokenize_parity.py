@@ -297,6 +297,7 @@ with tempfile.TemporaryDirectory() as folder:
     tokens, llama = save_model(place / "model")
     tokenize_lines.test_chats(place, tokens)
     tokenize_lines.test_line_ends(place)
+    tokenize_lines.test_control_tokens(place)
     tokenize_lines.test_texts(place, tokens)
     tokenize_lines.test_preferences(place, tokens)
     tokenize_lines.test_refusals(place)

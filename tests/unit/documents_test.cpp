@@ -169,8 +169,27 @@ TEST_F(DocumentsTest, LongDocumentsAreCutAndPromptsThatFillASequenceSkipped) {
                           3, 1, one_document_each);
   EXPECT_EQ(rows.description(),
             "2 documents in 2 sequences, 100 % of their positions filled; 2 were cut at 4 tokens; "
-            "2 are skipped, because their prompts fill a sequence");
+            "skipped documents without a trained token: 1; "
+            "skipped documents whose first trained token is beyond the sequence length: 1");
   for (int64_t i = 0; i < 2; ++i) EXPECT_GT(Filled(rows, i, 3).counted, 0);
+}
+
+TEST_F(DocumentsTest, DocumentsWithoutATrainedTokenAreCountedApart) {
+  const DocumentRows rows(documents(R"({"tokens": [1, 2, 3], "trained": []}
+{"tokens": [1, 2, 3], "trained": [[0, 1]]}
+{"tokens": [1, 2, 3], "prompt_tokens": 3}
+{"tokens": [1, 2, 3, 4, 5, 6, 7, 8], "prompt_tokens": 8}
+{"tokens": [1, 2, 3, 4, 5, 6, 7, 8], "trained": [[6, 7]]}
+{"tokens": [1, 2, 3], "trained": [[1, 2]]})"),
+                          4, 1, one_document_each);
+  EXPECT_EQ(rows.description(),
+            "1 document in 1 sequence, 50 % of their positions filled; "
+            "skipped documents without a trained token: 4; "
+            "skipped documents whose first trained token is beyond the sequence length: 1");
+  EXPECT_THAT(error_of([&] {
+                DocumentRows(documents(R"({"tokens": [1, 2], "trained": []})"), 4, 1, one_document_each);
+              }),
+              HasSubstr("skipped documents without a trained token: 1"));
 }
 
 TEST_F(DocumentsTest, EpochsAreShuffledAndTheLastDocumentsHeldOut) {
@@ -314,6 +333,9 @@ TEST_F(DocumentsTest, LineThatIsNotADocumentNamesItsFields) {
       ::testing::AllOf(HasSubstr("data.jsonl:2"), HasSubstr("column"), ::testing::Not(HasSubstr("line 1"))));
   EXPECT_EQ(documents("\xef\xbb\xbf{\"text\": \"a\"}\r\n{\"text\": \"b\"}\r\n").count(), 2)
       << "a byte order mark, and line ends of Windows";
+  EXPECT_EQ(documents("{\"text\":\r\"a\"}\r\n \r{\"text\": \"b\"}\r").count(), 2)
+      << "a carriage return alone is white space";
+  EXPECT_THAT(refusal("{\"text\": \"a\"}\r{\"text\": \"b\"}"), HasSubstr("data.jsonl:1"));
 }
 
 TEST_F(DocumentsTest, PluginWithAnInvalidLayoutIsNamed) {

@@ -160,6 +160,16 @@ TEST_F(HuggingFace, ReadsEverySpellingOfRotarySettings) {
         .beta_slow = 2,
         .attention_factor = 1.25,
         .truncate = false}},
+      {{{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 1.0}, {"attention_factor", 1.5}}}},
+       10000,
+       {.type = RopeType::yarn, .factor = 1, .original_max_position = 2048, .attention_factor = 1.5}},
+      {{{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 1.0}, {"mscale", 2.0}, {"mscale_all_dim", 1.0}}}},
+       10000,
+       none},
+      {{{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}},
+        {"original_max_position_embeddings", 2048}},
+       10000,
+       {.type = RopeType::yarn, .factor = 4, .original_max_position = 2048}},
   };
   for (const auto& [patch, theta, scaling] : cases) {
     const LlamaSpec llama = config(patch);
@@ -194,6 +204,10 @@ TEST_F(HuggingFace, InvalidRotarySettingsNameTheirPlace) {
        "'rope_scaling.original_max_position_embeddings' is 32, but 'original_max_position_embeddings' is 64"},
       {{{"rope_scaling", {{"type", "linear"}, {"rope_type", "llama3"}}}}, "rope_scaling.type"},
       {{{"rope_scaling", {{"rope_type", "yarn"}}}}, "'rope_scaling.factor' is missing"},
+      {{{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}}}, {"original_max_position_embeddings", 64}},
+       "'original_max_position_embeddings' is 64 beside 'rope_scaling', where transformers 4 ignores it"},
+      {{{"rope_scaling", {{"rope_type", "yarn"}, {"factor", 4.0}, {"attention_factor", 0}}}},
+       "'rope_scaling.attention_factor' is 0"},
       {{{"rope_parameters", {{"rope_type", "longrope"}}}}, "'rope_parameters.rope_type' is \"longrope\""},
       {{{"rope_scaling", {{"type", "linear"}}}}, "'rope_scaling.factor' is missing"},
       {{{"rope_scaling", {{"type", "linear"}, {"factor", "4"}}}}, "'rope_scaling.factor'"},

@@ -60,20 +60,22 @@ std::optional<at::ScalarType> autocast_type(at::DeviceType);
 /// Whether this thread's forward is an evaluation, without gradients and training. Dropout, and code that
 /// adapts to activations, must check it at each call and do nothing.
 bool evaluating();
-/// Whether the evaluation is of the reference model, without the parameters that plugins add: an adapter must
-/// check it at each call and do nothing.
+/// Whether the evaluation is of a reference model, as preference training needs.
 bool of_reference();
+/// Whether the evaluation is of the model without the parameters that plugins add: an adapter must check it
+/// at each call and do nothing.
+bool without_adapters();
 
-/// During its lifetime, forwards of this thread evaluate the reference model, as preference training needs.
+/// During its lifetime, forwards of this thread evaluate the reference model, with or without adapters.
 class ReferenceScope {
  public:
-  ReferenceScope();
+  explicit ReferenceScope(bool with_adapters);
   ~ReferenceScope();
   ReferenceScope(const ReferenceScope&) = delete;
   ReferenceScope& operator=(const ReferenceScope&) = delete;
 
  private:
   at::NoGradGuard no_grad_;
-  bool outer_evaluates_, outer_refers_;
+  bool outer_evaluates_, outer_refers_, outer_omits_;
 };
 }  // namespace optrush

@@ -16,12 +16,16 @@ enum class RopeType : uint8_t { llama3, linear, yarn };
 /// ("rope_scaling" in config.json).
 struct RopeScaling {
   RopeType type = RopeType::llama3;
-  double factor = 1;                                 ///< 1: none
+  double factor = 1;                                 ///< 1: equal frequencies
   double low_freq_factor = 1, high_freq_factor = 4;  ///< llama3
   int64_t original_max_position = 8192;              ///< llama3, yarn
   double beta_fast = 32, beta_slow = 1;              ///< yarn: rotations within the original context
   double attention_factor = 0;  ///< yarn: factor of cosine and sine; 0: 0.1 ln(factor) + 1
   bool truncate = true;         ///< yarn: the ramp begins and ends at whole dimensions
+  /// Whether it differs from no scaling.
+  bool rescales() const {
+    return factor != 1 || (type == RopeType::yarn && attention_factor != 0 && attention_factor != 1);
+  }
   bool operator==(const RopeScaling&) const = default;
 };
 
@@ -169,6 +173,7 @@ struct RunSpec {
   SampleSpec sample;
   /// Folder of a saved state to continue from; empty: start from the initial values.
   std::string start;
+  bool weights_only = false;  ///< take the weights of `start` alone: optimizer, steps and data begin anew
   std::vector<PluginUse> plugins;
   std::string device = "auto";                     ///< auto | cpu | cuda
   int64_t threads = 0;                             ///< CPU threads per operator; 0: all cores

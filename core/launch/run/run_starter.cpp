@@ -31,6 +31,7 @@ RunSpec start_of(const RunSpec& spec) {
   start.plugin_path = spec.plugin_path;
   start.validate = spec.validate;  // held-out data is not trained on
   start.start = spec.start;
+  start.weights_only = spec.weights_only;
   return start;
 }
 

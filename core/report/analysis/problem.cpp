@@ -35,7 +35,8 @@ std::string difference_of_problems(const Stored& of_subject, int64_t subject, co
   if ((a->problem.overfit > 0) != (b->problem.overfit > 0)) parts.emplace_back("one repeated batch");
   if (a->model != b->model) parts.emplace_back("another model");
   if (model_plugins(*a) != model_plugins(*b)) parts.emplace_back("another function or task");
-  if (spec.start != other.start) parts.emplace_back("another start state");
+  if (spec.start != other.start || spec.weights_only != other.weights_only)
+    parts.emplace_back("another start state");
   if (to_json(spec.data) != to_json(other.data))
     parts.emplace_back("other data");
   else if (held_out(spec) != held_out(other))

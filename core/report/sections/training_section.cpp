@@ -68,7 +68,8 @@ Table table_of_base(const Analysis& a) {
     if (const Json& fields = spec.at(part); fields.value("every", 0) > 0)
       table.rows.push_back({part, fields_of(fields)});
   if (const std::string start = spec.value("start", ""); !start.empty())
-    table.rows.push_back({"continues from", plain_text(start)});
+    table.rows.push_back(
+        {spec.value("weights_only", false) ? "weights from" : "continues from", plain_text(start)});
   if (const double target = a.experiment.target_loss; target > 0)
     table.rows.push_back({"target loss", exact_number(target)});
   table.rows.push_back({"plugins", stack_of(spec.at("plugins"))});

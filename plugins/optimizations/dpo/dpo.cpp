@@ -5,11 +5,13 @@
 // and its loss is -log sigmoid(beta m). `label_smoothing` s assumes a wrong label with probability s: -(1
 // - s) log sigmoid(beta m) - s log sigmoid(-beta m). The loss of a step is the mean over its pairs.
 //
-// The reference is the model without its adapter, which takes no memory. If the model itself is trained, the
-// reference is a copy of the initial values (a rank has its shards of it). The copy and the current values
-// are exchanged during the reference's forward. Each micro-batch costs one more forward, without gradients.
-// The log-probability of an answer is minus the sum of the cross entropies of its row. So this loss works
-// with every form of the head's loss, also with a fused one or one in parts of the vocabulary.
+// The reference is the model with which the run begins. A new adapter changes nothing, so the reference is
+// the model without it, which takes no memory. If the model itself is trained, or the run begins with a saved
+// state, which may have an adapter, the reference is a copy of the first values of all that is trained (a
+// rank has its shards of it). The copy and the current values are exchanged during the reference's forward.
+// Each micro-batch costs one more forward, without gradients. The log-probability of an answer is minus the
+// sum of the cross entropies of its row. So this loss works with every form of the head's loss, also with a
+// fused one or one in parts of the vocabulary.
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
@@ -50,11 +52,17 @@ class Dpo final : public Plugin {
             "train.micro_batch is " + std::to_string(rows) +
                 ", but it must be even: the two answers of a pair are two sequences of one micro-batch",
             "use an even train.micro_batch");
-      trains_model_ = trains_model(run);
+      keeps_values_ = trains_model(run) || !run.spec().start.empty();
     });
-    // Before the run loads a saved state.
+    // The values are those of `start`. An interrupted run loads its own state later.
     recipe.on(Event::ready, Phase::measure, [this](Run& run) {
-      if (trains_model_) keep_first_values(run);
+      if (keeps_values_) keep_first_values(run);
+      run.note("dpo: the reference is " +
+               (run.spec().start.empty() ? "the model with its initial weights"
+                                         : "the model of the state in '" + run.spec().start + "'") +
+               (keeps_values_
+                    ? ", kept as a copy of the trained parameters: " + std::to_string(bytes_) + " bytes"
+                    : ", computed without the adapter"));
     });
     recipe.schedule.wrap(Phase::gradients,
                          [this](auto inner, const Module&) { return after_reference(inner); },
@@ -90,13 +98,10 @@ class Dpo final : public Plugin {
 
   void keep_first_values(Run& run) {
     const at::NoGradGuard no_grad;
-    int64_t bytes = 0;
     for (const Shard& shard : run.data_parallel().shards()) {
       values_.push_back({shard.data, shard.data.clone()});
-      bytes += static_cast<int64_t>(shard.data.nbytes());
+      bytes_ += static_cast<int64_t>(shard.data.nbytes());
     }
-    run.note("dpo: no adapter is stacked, so a copy of the initial weights is kept as the reference: " +
-             std::to_string(bytes) + " bytes");
   }
 
   static void check_whole(const Recipe& recipe) {
@@ -127,7 +132,7 @@ class Dpo final : public Plugin {
   void as_reference(const std::function<void()>& forwards) {
     exchange_values();
     {
-      const ReferenceScope without_adapter;
+      const ReferenceScope reference(/*with_adapters=*/keeps_values_);
       forwards();
     }
     exchange_values();
@@ -200,8 +205,9 @@ class Dpo final : public Plugin {
   };
 
   double beta_ = 0, label_smoothing_ = 0, share_ = 1;
-  bool trains_model_ = false;
-  std::vector<Values> values_;           ///< empty if the reference is the model without its adapter
+  bool keeps_values_ = false;            ///< false: the reference is the model without its adapter
+  std::vector<Values> values_;           ///< if kept
+  int64_t bytes_ = 0;                    ///< of `values_`
   std::map<int64_t, Tensor> reference_;  ///< of the step's micro-batches, by their first sequence
   Tensor accuracy_, margin_;             ///< sums over steps, on the device
 };
@@ -210,7 +216,7 @@ class Dpo final : public Plugin {
 OPTRUSH_PLUGIN(Dpo, R"json({
   "name": "dpo", "version": "0.1.0", "kind": "optimization", "effect": "model",
   "summary": "Direct Preference Optimization: trains on pairs of a chosen and a rejected answer",
-  "doc": "For data of rush.preferences. The reference is the model without its adapter, or a copy of its initial values if it is trained itself.",
+  "doc": "For data of rush.preferences. The reference is the model with which the run begins: the initial weights, or those of the state that the experiment starts from.",
   "check": [{"with": ["lora"], "data": "preferences"}, {"options": {"label_smoothing": 0.1}, "data": "preferences"}],
   "options": [
     {"name": "beta", "type": "number", "default": 0.1, "min": 0, "max": 100, "doc": "weight of the reward margin; a larger beta keeps the model closer to the reference"},

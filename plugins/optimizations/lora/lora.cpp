@@ -97,7 +97,7 @@ class Lora final : public Plugin {
           "set dropout = 0, or remove '" + last_name(module.path) + "' from target_modules");
     return [inner = std::move(inner), pair = found->second, scale = scale_,
             dropout = dropout_](const Tensor& x) {
-      if (of_reference()) return inner(x);
+      if (without_adapters()) return inner(x);
       const Tensor dropped = dropout > 0 && !evaluating() ? at::dropout(x, dropout, /*train=*/true) : x;
       const Tensor out = inner(x);
       const Tensor low = at::linear(dropped, pair.down->compute_value());
