@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -147,6 +148,12 @@ bool is_there(const fs::path& path) {
   return ::lstat(path.c_str(), &status) == 0;
 }
 
+void sync_folder(const fs::path& folder) {
+  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // Some network file systems refuse to flush a folder: EINVAL.
+  if (opened.get() < 0 || (::fsync(opened.get()) != 0 && errno != EINVAL)) fail("flush", folder);
+}
+
 std::string read_file(const fs::path& path) { return OpenFile(path, O_RDONLY).read(); }
 
 std::string rest_of(std::istream& in) {
@@ -186,12 +193,19 @@ void write_pieces(const fs::path& path, const std::function<void(const Sink&)>& 
   replacement.put_in_place();
 }
 
-void remove_unfinished(const fs::path& folder) {
+void remove_unfinished(const fs::path& folder, const std::vector<std::string>& names) {
   if (!fs::is_directory(folder)) return;
+  const auto is_ours = [&](const std::string& file) {  // NAME.PID.tmp
+    return std::ranges::any_of(names, [&](const std::string& name) {
+      if (!file.starts_with(name + ".") || !file.ends_with(".tmp")) return false;
+      const auto number = std::string_view(file).substr(name.size() + 1);
+      return number.find_first_not_of("0123456789") == number.size() - 4;
+    });
+  };
   std::vector<fs::path> left;
   for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.path().extension() == ".tmp") left.push_back(entry.path());
-  for (const auto& path : left) fs::remove_all(path);
+    if (entry.is_regular_file() && is_ours(entry.path().filename())) left.push_back(entry.path());
+  for (const auto& path : left) fs::remove(path);
 }
 
 void append_line(const fs::path& path, std::string_view line) {

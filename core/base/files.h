@@ -27,8 +27,11 @@ using Sink = std::function<void(std::string_view)>;
 void write_pieces(const std::filesystem::path&, const std::function<void(const Sink&)>& make);
 /// Reads `size` bytes from `offset` on; throws an Error if the file is shorter.
 std::string read_part(const std::filesystem::path&, size_t offset, size_t size);
-/// Removes temporary files of write_file() that killed processes left in a folder.
-void remove_unfinished(const std::filesystem::path& folder);
+/// Removes temporary files that killed processes left in a folder when they wrote files of these names.
+void remove_unfinished(const std::filesystem::path& folder, const std::vector<std::string>& names);
+/// Calls fsync for a folder: the files that were written, renamed or removed there stay so after a loss of
+/// power.
+void sync_folder(const std::filesystem::path&);
 /// Appends one line and flushes it to the kernel, so it survives the end of this process.
 void append_line(const std::filesystem::path&, std::string_view line);
 /// Completes a last line that a killed process left without an end, so that the next line starts anew. Does

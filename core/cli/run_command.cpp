@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "base/files.h"
 #include "base/log.h"
@@ -17,6 +18,7 @@
 #include "launch/run/follow.h"
 #include "machine/environment.h"
 #include "machine/installation.h"
+#include "machine/python.h"
 #include "process/terminal.h"
 
 namespace optrush {
@@ -29,6 +31,7 @@ struct RunOptions {
   Overrides overrides;
   std::vector<std::string> only, plugin_path, arguments;
   std::string preset, track;
+  std::string again;                  ///< the command that runs what is missing
   std::optional<std::string> as_gpu;  ///< name of a card, or its memory
   bool resume = false, retry = false, skip_missing = false, dry_run = false, json = false, costs = false,
        verbose = false;
@@ -61,10 +64,21 @@ fs::path default_reports(const fs::path& script, const Installation& here) {
   return fs::current_path() / "reports";
 }
 
-std::string resume_hint(const RunOptions& options) {
-  std::string command = "optrush run " + options.script;
-  if (options.overrides.label) command += " --label " + *options.overrides.label;
-  return "'" + command + " --resume' with the same options runs what is missing";
+/// The command that runs what is missing: the given one with --resume.
+std::string resuming(const CLI::App& command) {
+  std::string words = "optrush run", script;
+  std::set<const CLI::Option*> told;
+  for (const CLI::Option* option : command.parse_order()) {
+    if (!told.insert(option).second || option->get_name() == "--resume") continue;
+    if (option->get_items_expected_max() == 0) {
+      words += " " + option->get_name();
+      continue;
+    }
+    for (const auto& value : option->results())
+      (option->get_positional() ? script : words) +=
+          (option->get_positional() ? " " : " " + option->get_name() + " ") + shell_word(value);
+  }
+  return words.insert(std::string_view("optrush run").size(), script) + " --resume";
 }
 
 /// Waits for the other processes of a launcher's job.
@@ -157,7 +171,7 @@ int run(const RunOptions& options) {
     return host.all_ok() ? kOk : kSomethingFailed;
   }
   const auto conduct = [&] {
-    RunHost host(request, overrides, resume_hint(options));
+    RunHost host(request, overrides, "this runs what is missing: " + options.again);
     run_script(path, host, script);
     return host.all_ok() ? kOk : kSomethingFailed;
   };
@@ -237,6 +251,9 @@ void add_run_command(CLI::App& app, int& code) {
       "Exit code: 0 every run succeeded, or was skipped because this machine lacks a requirement;\n"
       "1 a run failed, or nothing was measured; 2 wrong usage, or a requirement is missing;\n"
       "128 + N interrupted by signal N (130 by Ctrl-C, 143 by SIGTERM).");
-  command->callback([options, &code] { code = run(*options); });
+  command->callback([options, command, &code] {
+    options->again = resuming(*command);
+    code = run(*options);
+  });
 }
 }  // namespace optrush

@@ -13,7 +13,7 @@ struct Ranks {
   int64_t local_rank = 0, local_size = 1;  ///< within this machine
   std::string host;                        ///< address of the store, which rank 0 serves
   uint16_t port = 0;
-  std::chrono::milliseconds timeout = std::chrono::seconds(60);  ///< for a collective, and for joining
+  std::chrono::milliseconds timeout = std::chrono::seconds(600);  ///< for a collective, and for joining
   std::string gpu;  ///< its GPU, with a name that is equal on every rank; "": no GPU
   /// True in a plan: one process computes the part of one rank, and nothing is connected or sent.
   bool alone = false;

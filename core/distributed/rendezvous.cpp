@@ -13,6 +13,7 @@
 namespace optrush {
 namespace {
 using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kNoTime{0}, kTimeToAnswer{2000};
 
 std::string address(const Ranks& ranks) { return ranks.host + ":" + std::to_string(ranks.port); }
 
@@ -56,6 +57,12 @@ bool arrives(c10d::Store& store, const std::string& key, Clock::time_point deadl
   } catch (const std::exception&) {
     return false;
   }
+}
+
+std::string late(const Ranks& ranks, const std::string& missing, const std::string& key,
+                 std::chrono::milliseconds limit) {
+  return "rank " + missing + " of " + std::to_string(ranks.size) + " did not come within " +
+         std::to_string(limit.count() / 1000) + " s (" + key + ")";
 }
 
 /// Rank 0's check of the other ranks; "" if they agree.
@@ -124,24 +131,53 @@ void refuse_shared_gpus(c10d::Store& store, const Ranks& ranks) {
                  "lower train.world_size, start fewer ranks on a machine, or run with --device cpu");
 }
 
+namespace {
+/// What the other ranks learn from rank 0 about a gathering: "" if all ranks were in time. Rank 0 alone
+/// decides who is late, so all ranks name the same one.
+std::string outcome_at_rank_0(c10d::Store& store, const Ranks& ranks, const std::string& key,
+                              std::chrono::milliseconds limit) {
+  for (const std::string& next : {key + "/0", key + "/read"}) {
+    // Rank 0 answers when its own time is over.
+    const auto deadline = Clock::now() + limit + (next == key + "/0" ? kNoTime : kTimeToAnswer);
+    if (arrives(store, next, deadline)) continue;
+    return Clock::now() < deadline ? "" : late(ranks, "0", key, limit);  // "": it has ended
+  }
+  return text(store.get(key + "/read"));
+}
+}  // namespace
+
 std::vector<std::string> gather_texts(c10d::Store& store, const Ranks& ranks, const std::string& key,
-                                      const std::string& mine) {
-  store.set(key + "/" + std::to_string(ranks.rank), bytes(mine));
+                                      const std::string& mine, std::chrono::milliseconds limit) {
+  if (limit == kNoTime) limit = ranks.timeout;
   std::vector<std::string> all;
-  if (ranks.rank != 0) {
-    // No rank ends before rank 0, which serves the store, has read all texts.
-    arrives(store, key + "/read", Clock::now() + ranks.timeout);
-    return all;
+  std::string problem;
+  try {
+    store.set(key + "/" + std::to_string(ranks.rank), bytes(mine));
+    if (ranks.rank != 0) {
+      // No rank ends before rank 0, which serves the store, has read all texts.
+      problem = outcome_at_rank_0(store, ranks, key, limit);
+    } else {
+      const auto deadline = Clock::now() + limit;
+      std::vector<std::string> missing;
+      for (int64_t rank = 0; rank < ranks.size; ++rank) {
+        const std::string number = std::to_string(rank);
+        if (arrives(store, key + "/" + number, deadline))
+          all.push_back(text(store.get(key + "/" + number)));
+        else
+          missing.push_back(number);
+      }
+      if (!missing.empty()) problem = late(ranks, join(missing, ", rank "), key, limit);
+      store.set(key + "/read", bytes(problem));
+    }
+  } catch (const std::exception& e) {
+    throw PeerError(PeerError::Cause::gone,
+                    "rank 0 at " + address(ranks) + " went away (" + key + "): " + first_line(e.what()),
+                    "read the log of the rank that failed first");
   }
-  const auto deadline = Clock::now() + ranks.timeout;
-  for (int64_t rank = 0; rank < ranks.size; ++rank) {
-    const std::string of_rank = key + "/" + std::to_string(rank);
-    if (!arrives(store, of_rank, deadline))
-      throw PeerError(PeerError::Cause::late,
-                      "rank " + std::to_string(rank) + " did not report its result (" + key + ")");
-    all.push_back(text(store.get(of_rank)));
-  }
-  store.set(key + "/read", bytes("all"));
+  if (!problem.empty())
+    throw PeerError(PeerError::Cause::late, problem,
+                    "read the log of that rank; set OPTRUSH_COLLECTIVE_TIMEOUT=SECONDS, or "
+                    "OPTRUSH_STATE_TIMEOUT=SECONDS for a saved state, to wait longer");
   return all;
 }
 }  // namespace optrush

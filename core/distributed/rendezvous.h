@@ -17,7 +17,8 @@ c10::intrusive_ptr<c10d::Store> rendezvous(const Ranks&, const std::string& iden
 void refuse_shared_gpus(c10d::Store&, const Ranks&);
 
 /// Gathers a text from each rank. Rank 0 gets them in order of ranks, the others get none. `key` may be used
-/// only once in a run.
+/// only once in a run. Ranks wait `limit` for each other; 0: the time of a collective. If one is late, all
+/// ranks throw a PeerError that names it.
 std::vector<std::string> gather_texts(c10d::Store&, const Ranks&, const std::string& key,
-                                      const std::string& mine);
+                                      const std::string& mine, std::chrono::milliseconds limit = {});
 }  // namespace optrush

@@ -89,8 +89,12 @@ int64_t bytes_of_state(const fs::path& folder, int64_t step, int64_t ranks) {
 }
 
 void commit_state(const fs::path& folder, int64_t step, int64_t ranks) {
-  write_json(state_head(folder), {{"schema_version", kSchemaVersion}, {"step", step}, {"ranks", ranks}});
   const fs::path present = state_of_step(folder, step);
+  // After a loss of power either the old state or the new one is whole: the new files have names on the disk
+  // before the head names them, and the head is there before the old files go.
+  for (const fs::path& changed : {present, folder, fs::absolute(folder).parent_path()}) sync_folder(changed);
+  write_json(state_head(folder), {{"schema_version", kSchemaVersion}, {"step", step}, {"ranks", ranks}});
+  sync_folder(folder);
   std::vector<fs::path> before;
   for (const auto& entry : fs::directory_iterator(folder))
     if (entry.path().filename().string().starts_with("step-") && entry.path() != present)

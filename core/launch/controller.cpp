@@ -29,6 +29,7 @@
 #include "results/context.h"
 #include "results/sums.h"
 #include "spec/run_identity.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -49,7 +50,9 @@ class Controller {
         runs_(expanded, request.only),
         folder_(report_folder(request.reports, experiment_)),
         lock_(folder_),
-        execution_(experiment_, request, runs_, begun_report(folder_, experiment_, request.resume),
+        execution_(experiment_, request, runs_,
+                   begun_report(folder_, experiment_, request.resume,
+                                [&](const std::string& text) { progress.note(text, Colour::yellow); }),
                    interrupts_, progress),
         came_to_end_(execution_.journal().came_to_end()),
         noise_(folder_ / "noise.jsonl", request.probe_s),
@@ -92,12 +95,13 @@ class Controller {
           "moved to replaced/: " +
               join(changed),
           Colour::yellow);
-    const auto strangers = set_aside_strangers(folder_, runs_.variants, rounds_of(experiment_));
-    if (strangers.empty()) return;
-    progress_.note(
-        "these stored runs do not belong to the present experiment; they were moved to replaced/: " +
-            join(strangers),
-        Colour::yellow);
+    const auto strangers =
+        set_aside_strangers(folder_, runs_.variants, rounds_of(experiment_),
+                            [&](const Variant& variant) { return execution_.keeps_state(variant); });
+    for (const auto& [why, names] : strangers)
+      progress_.note("these stored runs do not belong to the present experiment (" + why +
+                         "); they were moved to replaced/: " + join(names),
+                     Colour::yellow);
   }
 
   /// Writes context.json once per report, because all its runs are from one machine.
@@ -211,7 +215,7 @@ class Controller {
     const TrainSpec& train = experiment_.base.train;
     const auto& until = experiment_.until;
     progress_.note(experiment_.name + ": the base" + (rungs == 0 ? "" : " and " + counted(rungs, "rung")) +
-                   ", " + counted(train.warmup + train.steps, "step") + " per run, " +
+                   ", " + length_of(train) + " per run, " +
                    (until ? "until each interval is within " + percent(until->within) + " or " +
                                 clock_time(until->at_most_s) + " are over"
                           : "in " + counted(experiment_.rounds, "round")));

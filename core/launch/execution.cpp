@@ -269,24 +269,32 @@ void Execution::finished(const Job& job, const RunResult& result) {
 }
 
 namespace {
-/// The reason why a run can't continue from a state of another spec; "" if the spec only has fewer ranks for
-/// the same training and steps are left.
-std::string change_of_spec(const Json& record, const Job& job, const std::optional<Plan>& plan) {
-  const Json& about = record.at("about");
-  if (!about.contains("training") || about.at("training") != training_sha256(job.spec)) return "its spec";
-  const auto ranks = about.at("ranks").get<int64_t>(), batch = about.at("global_batch").get<int64_t>();
-  if (!plan || plan->problem.global_batch != batch)
-    return "its global batch of " + counted(batch, "sequence");
-  if (job.spec.train.world_size > ranks)
-    return "its number of ranks, which was " + std::to_string(ranks) + ",";
-  return record.at("result").is_object() ? "the number of ranks of a complete run" : "";
-}
-
 /// The plugins in a saved record.
 std::vector<UsedPlugin> plugins_of(const Json& about) {
   return record::taken<std::vector<UsedPlugin>>(about.value("plugins", Json::array()), "plugins");
 }
 }  // namespace
+
+/// The reason why an interrupted run can't continue from its saved state; "" if it can.
+std::string Execution::change_since_state(const Json& record, const Job& job) {
+  const Json& about = record.at("about");
+  if (about.at("spec") != spec_sha256(job.spec)) {
+    const auto& plan = runs_.plans.at(static_cast<size_t>(job.spec.variant));
+    if (std::string changed = change_of_spec(record, job, plan, run_folder(job.id)); !changed.empty())
+      return changed;
+  }
+  return about.at("inputs") != sum_of_inputs(job.spec) ? "a file that it reads"
+         : !stored_.same_plugins(plugins_of(about))    ? "a plugin file"
+                                                       : "";
+}
+
+bool Execution::keeps_state(const Variant& variant) {
+  const Job job = runs_.schedule.measured(variant, 0);
+  const auto record = saved_record(state_folder(run_folder(job.id)), 0);
+  if (!record || job.external || record->at("result").is_object()) return false;  // no state, or complete
+  // Without a plan nothing runs, and a later start may have one.
+  return !runs_.plans.at(static_cast<size_t>(variant.index)) || change_since_state(*record, job).empty();
+}
 
 /// The step with which an interrupted run continues from its saved state. Runs of an interleaved group start
 /// again, because steps are compared only with simultaneous ones.
@@ -296,15 +304,11 @@ std::optional<int64_t> Execution::step_to_go_on_with(const Job& job) {
   if (!record) return std::nullopt;
   const Json& about = record->at("about");
   const auto step = record->at("record").at("saved").back().at("step").get<int64_t>();
-  const auto& plan = runs_.plans.at(static_cast<size_t>(job.spec.variant));
-  std::string changed = about.at("spec") == spec_sha256(job.spec) ? "" : change_of_spec(*record, job, plan);
-  if (changed.empty())
-    changed = about.at("inputs") != sum_of_inputs(job.spec) ? "a file that it reads"
-              : !stored_.same_plugins(plugins_of(about))    ? "a plugin file"
-                                                            : "";
+  const std::string changed = change_since_state(*record, job);
   const std::string state = " from its state before step " + std::to_string(step);
   if (!changed.empty()) {
-    progress_.note(job.id + " does not continue" + state + ": " + changed + " has changed", Colour::yellow);
+    progress_.note(job.id + " does not continue" + state + ", because this has changed: " + changed,
+                   Colour::yellow);
     return std::nullopt;
   }
   const int64_t ranks = about.value("ranks", job.spec.train.world_size), now = job.spec.train.world_size;

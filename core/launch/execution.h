@@ -53,6 +53,9 @@ class Execution : private InterleavedRound::Host {
   /// The plan of this variant failed, so it has no further runs. Its earlier results are kept.
   void cannot_run(const Variant&, const BadEnd&);
 
+  /// Whether the first run of a variant has a state from which it continues, though perhaps on another number
+  /// of ranks.
+  bool keeps_state(const Variant&);
   bool is_executed(const Job&) const;
   /// Whether the request resumes and a valid result of the job is stored.
   bool is_done(const Job&);
@@ -70,6 +73,7 @@ class Execution : private InterleavedRound::Host {
   std::optional<RunResult> execute(const Job&);
   std::optional<RunResult> stored_result(const Job&);
   void take(const Job&, const RunResult&);
+  std::string change_since_state(const Json& record, const Job&);
   std::optional<int64_t> step_to_go_on_with(const Job&);
   std::optional<RunResult> run(Job);
   std::optional<RunResult> attempt(Job&);

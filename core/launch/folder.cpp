@@ -8,9 +8,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <iterator>
+#include <regex>
 #include <thread>
 
 #include "base/files.h"
+#include "base/text.h"
 #include "launch/journal.h"
 #include "launch/ranks/rank.h"
 #include "launch/run/result.h"
@@ -33,31 +36,36 @@ void check_name(const std::string& what, const std::string& name) {
                      "use at most 100 letters, digits, '-', '_' and '.', and do not start with '.'");
 }
 
-/// Whether the run matches the name of its folder.
-bool belongs(const fs::path& run_folder, const std::vector<Variant>& variants,
-             std::optional<int64_t> rounds) {
+/// The reason why a run is none of the present experiment, without a change of its spec.
+constexpr const char* kNoSuchRun = "the experiment has no such run";
+
+/// The reason why a stored run does not belong to the experiment; "" if it does.
+std::string why_strange(const fs::path& run_folder, const std::vector<Variant>& variants,
+                        std::optional<int64_t> rounds, const Continues& continues) try {
   const fs::path file = run_folder / "spec.json";
-  try {
-    const RunSpec spec = run_spec_from_json(read_json(file), file.string());
-    if (spec.variant >= static_cast<int64_t>(variants.size())) return false;
-    const Variant& variant = variants[static_cast<size_t>(spec.variant)];
-    if (run_id(variant, spec) != run_folder.filename()) return false;
-    if (!variant.has_own_runs()) return false;
-    if (spec.purpose != Purpose::measure && spec.purpose != Purpose::drift)
-      return true;  // the gate compares the spec later
-    RunSpec expected = spec.purpose == Purpose::drift ? drift_of(variant.spec) : variant.spec;
-    expected.purpose = spec.purpose;
-    expected.round = spec.round;
-    expected.trace = spec.trace;  // a trace does not change the result
-    if (rounds) expected.round = spec.purpose == Purpose::drift ? *rounds : std::min(spec.round, *rounds - 1);
-    const fs::path command = run_folder / "external.json";
-    const auto external = is_there(command)
-                              ? std::optional(external_from_json(read_json(command), command.string()))
-                              : std::nullopt;
-    return spec_sha256(spec) == spec_sha256(expected) && external == variant.external;
-  } catch (const Error&) {
-    return false;
-  }
+  const RunSpec spec = run_spec_from_json(read_json(file), file.string());
+  if (spec.variant >= static_cast<int64_t>(variants.size())) return kNoSuchRun;
+  const Variant& variant = variants[static_cast<size_t>(spec.variant)];
+  if (run_id(variant, spec) != run_folder.filename() || !variant.has_own_runs()) return kNoSuchRun;
+  if (spec.purpose != Purpose::measure && spec.purpose != Purpose::drift)
+    return "";  // the gate compares the spec later
+  const bool drift = spec.purpose == Purpose::drift;
+  if (rounds && !drift && spec.round >= *rounds) return kNoSuchRun;
+  RunSpec expected = drift ? drift_of(variant.spec) : variant.spec;
+  expected.purpose = spec.purpose;
+  expected.round = drift && rounds ? *rounds : spec.round;
+  expected.trace = spec.trace;  // a trace does not change the result
+  const fs::path command = run_folder / "external.json";
+  const auto external = is_there(command)
+                            ? std::optional(external_from_json(read_json(command), command.string()))
+                            : std::nullopt;
+  if (external != variant.external) return "its command has changed";
+  const std::string changes = changes_of_spec(spec, expected);
+  if (changes.empty() || (spec.purpose == Purpose::measure && spec.round == 0 && continues(variant)))
+    return "";
+  return changes;
+} catch (const Error&) {
+  return "its spec is missing or invalid";
 }
 
 std::vector<fs::path> folders_in(const fs::path& folder) {
@@ -67,6 +75,17 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
     if (entry.is_directory()) found.push_back(entry.path());
   std::ranges::sort(found);
   return found;
+}
+
+/// The charts that report.md shows: "![speed](speed.svg)".
+std::vector<std::string> charts_in(const fs::path& report) {
+  std::vector<std::string> charts;
+  if (!fs::is_regular_file(report)) return charts;
+  static const std::regex kChart(R"(!\[([a-z0-9-]+)\]\(\1\.svg\))");
+  const std::string text = read_file(report);
+  for (std::sregex_iterator found(text.begin(), text.end(), kChart), end; found != end; ++found)
+    charts.push_back((*found)[1].str() + ".svg");
+  return charts;
 }
 
 /// Throws an Error if arguments differ: a report has one value per argument. An argument that was not read
@@ -112,17 +131,17 @@ bool has_report(const fs::path& folder) {
 }
 
 void clear_report(const fs::path& folder) {
-  // The journal first: if this process is killed, everything left counts as never started.
-  for (const char* name : {"journal.jsonl", "experiment.json", "variants.json", "plans.json", "context.json",
-                           "noise.jsonl", "peaks.jsonl", "report.md", "report.html", "results.csv",
-                           "results.json", "summary.json", "summary.txt", "tried.json"})
-    fs::remove_all(folder / name);
+  // The journal first: if this process is killed, everything left counts as never started. The charts are
+  // known from report.md.
+  std::vector<std::string> files = {"journal.jsonl", "experiment.json"};
+  std::ranges::move(charts_in(folder / "report.md"), std::back_inserter(files));
+  for (const char* name :
+       {"variants.json", "plans.json", "context.json", "noise.jsonl", "peaks.jsonl", "report.md",
+        "report.html", "results.csv", "results.json", "summary.json", "summary.txt", "tried.json"})
+    files.emplace_back(name);
+  for (const auto& name : files) fs::remove_all(folder / name);
   fs::remove_all(folder / "live");
-  remove_unfinished(folder);
-  std::vector<fs::path> pictures;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.path().extension() == ".svg") pictures.push_back(entry.path());
-  for (const auto& picture : pictures) fs::remove(picture);
+  remove_unfinished(folder, files);
   for (const char* name : {"runs", "replaced"}) {
     for (const auto& run : folders_in(folder / name)) {
       forget_records(run / "state");
@@ -147,10 +166,28 @@ void check_replaceable(const fs::path& folder, const Experiment& experiment) {
             "start over");
 }
 
-fs::path begun_report(const fs::path& folder, const Experiment& experiment, bool resume) {
+namespace {
+/// The number of rounds of which a report has results.
+int64_t rounds_in(const fs::path& folder) {
+  int64_t rounds = 0;
+  static const std::regex kMeasured("-r([0-9]{1,9})$");
+  for (const auto& run : folders_in(folder / "runs"))
+    if (std::smatch found; is_there(run / "result.json")) {
+      const std::string name = run.filename();
+      if (std::regex_search(name, found, kMeasured)) rounds = std::max<int64_t>(rounds, std::stoll(found[1]));
+    }
+  return rounds;
+}
+}  // namespace
+
+fs::path begun_report(const fs::path& folder, const Experiment& experiment, bool resume,
+                      const std::function<void(const std::string&)>& warn) {
   if (resume && has_report(folder)) check_arguments(folder, experiment);
   if (resume || !has_report(folder)) return folder;
   check_replaceable(folder, experiment);
+  if (const int64_t before = rounds_in(folder), now = rounds_of(experiment).value_or(before); before > now)
+    warn("warning: this replaces the report of " + counted(before, "round") + " in '" + folder.string() +
+         "' by one of " + counted(now, "round") + "; a report with another --label is not replaced");
   clear_report(folder);
   return folder;
 }
@@ -175,8 +212,16 @@ std::vector<std::string> set_aside_runs(const fs::path& folder,
   return names;
 }
 
-std::vector<std::string> set_aside_strangers(const fs::path& folder, const std::vector<Variant>& variants,
-                                             std::optional<int64_t> rounds) {
-  return set_aside_runs(folder, [&](const fs::path& run) { return !belongs(run, variants, rounds); });
+std::map<std::string, std::vector<std::string>> set_aside_strangers(const fs::path& folder,
+                                                                    const std::vector<Variant>& variants,
+                                                                    std::optional<int64_t> rounds,
+                                                                    const Continues& continues) {
+  std::map<std::string, std::vector<std::string>> strangers;
+  set_aside_runs(folder, [&](const fs::path& run) {
+    const std::string why = why_strange(run, variants, rounds, continues);
+    if (!why.empty()) strangers[why].push_back(run.filename());
+    return !why.empty();
+  });
+  return strangers;
 }
 }  // namespace optrush

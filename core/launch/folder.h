@@ -1,6 +1,7 @@
 #pragma once
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,9 +25,11 @@ class FolderLock {
 
 /// Whether the folder has files of an experiment.
 bool has_report(const std::filesystem::path& folder);
-/// Prepares `folder` for reading and adding: clears it if a new report replaces the old one. Throws an Error
-/// if a report would be lost, or if the experiment was started with other arguments.
-std::filesystem::path begun_report(const std::filesystem::path& folder, const Experiment&, bool resume);
+/// Prepares `folder` for reading and adding: clears it if a new report replaces the old one, and warns if
+/// that has more rounds. Throws an Error if a report would be lost, or if the experiment was started with
+/// other arguments.
+std::filesystem::path begun_report(const std::filesystem::path& folder, const Experiment&, bool resume,
+                                   const std::function<void(const std::string&)>& warn);
 /// Throws an Error if a new report must not replace the one in the folder.
 void check_replaceable(const std::filesystem::path& folder, const Experiment&);
 /// Removes the files of this program from a report's folder. Other files stay.
@@ -36,8 +39,12 @@ void set_aside(const std::filesystem::path& run);
 /// Moves the runs with a result that are `wanted` from runs/ to replaced/. Returns their names.
 std::vector<std::string> set_aside_runs(const std::filesystem::path& folder,
                                         const std::function<bool(const std::filesystem::path& run)>& wanted);
+/// Whether the first run of a variant continues from its saved state although its spec has changed.
+using Continues = std::function<bool(const Variant&)>;
 /// Moves results that do not match the present experiment (another spec, a surplus round) from runs/ to
-/// replaced/. Returns their names.
-std::vector<std::string> set_aside_strangers(const std::filesystem::path& folder, const std::vector<Variant>&,
-                                             std::optional<int64_t> rounds);
+/// replaced/. Returns their names by the reason: "train.lr from 0.001 to 0.01".
+std::map<std::string, std::vector<std::string>> set_aside_strangers(const std::filesystem::path& folder,
+                                                                    const std::vector<Variant>&,
+                                                                    std::optional<int64_t> rounds,
+                                                                    const Continues&);
 }  // namespace optrush

@@ -72,15 +72,15 @@ void Progress::tick() {
   const TrainSpec& train = present->job.spec.train;
   std::vector<std::string> parts;
   if (state.steps > 0 && !state.phase.starts_with("compiling"))
-    parts.push_back("step " + std::to_string(state.steps) + "/" + std::to_string(train.warmup + train.steps));
+    parts.push_back("step " + std::to_string(state.steps) + "/" + std::to_string(state.length_by(train)));
   else
     parts.push_back(state.phase.empty() ? "starting" : state.phase);
   if (const auto speed = state.tokens_per_second()) parts.push_back(grouped(*speed) + " tokens/s");
   if (state.loss) parts.push_back("loss " + fixed(*state.loss, 3));
   std::vector<TimeLeft::UnderWay> under_way;
   for (const Begun& one : begun_)
-    under_way.push_back(
-        {one.job.spec, elapsed(one), one.state.steps - one.state.steps_before, one.state.steps_before});
+    under_way.push_back({one.job.spec, elapsed(one), one.state.steps - one.state.steps_before,
+                         one.state.steps_before, one.state.length_by(one.job.spec.train)});
   if (const auto left = time_left_.remaining(under_way, later_)) parts.push_back(rough(*left) + " left");
   draw(present->title(terminal_.columns() / 3) + join(parts));
 }

@@ -29,10 +29,16 @@ double environment_seconds(const char* name, double usual, double most) {
   return seconds;
 }
 
-std::chrono::seconds collective_timeout() {
+namespace {
+std::chrono::seconds whole_seconds(const char* name, double usual) {
   return std::chrono::ceil<std::chrono::seconds>(
-      std::chrono::duration<double>(environment_seconds("OPTRUSH_COLLECTIVE_TIMEOUT", 60)));
+      std::chrono::duration<double>(environment_seconds(name, usual)));
 }
+}  // namespace
+
+std::chrono::seconds collective_timeout() { return whole_seconds("OPTRUSH_COLLECTIVE_TIMEOUT", 600); }
+
+std::chrono::seconds state_timeout() { return whole_seconds("OPTRUSH_STATE_TIMEOUT", 3600); }
 
 std::string host_name() {
   std::array<char, 256> name{};

@@ -11,8 +11,10 @@ std::string environment_variable(const char* name);
 double environment_seconds(const char* name, double usual, double most = 86400);
 
 /// How long a rank waits for the others in a collective: OPTRUSH_COLLECTIVE_TIMEOUT in seconds, rounded up,
-/// otherwise 60 s. Throws an Error if the value is not a time.
+/// otherwise 600 s. Throws an Error if the value is not a time.
 std::chrono::seconds collective_timeout();
+/// The same while the ranks save a state: OPTRUSH_STATE_TIMEOUT, otherwise an hour.
+std::chrono::seconds state_timeout();
 
 /// The name of this machine; "" if it has none.
 std::string host_name();

@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -20,17 +22,22 @@
 
 namespace optrush {
 namespace fs = std::filesystem;
-namespace {
-std::string shell_quoted(const std::string& word) {
+
+std::string shell_word(const std::string& word) {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::strchr("%+,-./:=@_", c);
+  };
+  if (!word.empty() && std::ranges::all_of(word, plain)) return word;
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
 }
 
+namespace {
 /// Runs a script with a Python and returns its standard output; empty if it fails.
 std::string output_of(const fs::path& program, const std::string& script, const std::string& argument = "") {
-  const std::string command = shell_quoted(program) + " -c " + shell_quoted(script) + " " +
-                              shell_quoted(argument) + " 2>/dev/null </dev/null";
+  const std::string command = shell_word(program) + " -c " + shell_word(script) + " " + shell_word(argument) +
+                              " 2>/dev/null </dev/null";
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "re"), &pclose);
   if (!pipe) return "";
   std::string text;

@@ -19,6 +19,9 @@ PythonTools find_python_tools();
 std::vector<std::string> missing_packages(const std::filesystem::path& python,
                                           const std::filesystem::path& requirements);
 
+/// A word of a command line, in quotes if the shell needs them.
+std::string shell_word(const std::string&);
+
 /// The path of a Python and of the torch that it would import; empty if it does not start or has no torch.
 struct TorchOfPython {
   std::filesystem::path python, torch;

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "base/descriptor.h"
 #include "base/log.h"
@@ -115,10 +116,11 @@ std::vector<std::string> environment_with(const Environment& added) {
   return all;
 }
 
-int Process::alive_ = 0;                    // NOLINT: a fact of the process
-std::vector<pid_t> Process::helpers_ = {};  // NOLINT: as above
+int Process::alive_ = 0;                   // NOLINT: a fact of the process
+std::vector<pid_t> Process::others_ = {};  // NOLINT: as above
 
 Process::Process(const Command& command) : helper_(command.helper) {
+  kill_timeout_s();  // an invalid value is an error here, not in the destructor
   auto arguments = command.arguments;
   auto environment = environment_with(command.environment);
   const auto argument_pointers = pointers(arguments);
@@ -147,7 +149,7 @@ Process::Process(const Command& command) : helper_(command.helper) {
     fail("cannot start '" + command.arguments.front() + "'", error);
   }
   if (helper_)
-    helpers_.push_back(pid_);
+    others_.push_back(pid_);
   else
     ++alive_;
   std::string words = join(command.arguments, " ");
@@ -164,16 +166,17 @@ Process::Process(pid_t child, BoundedLog log, OomKills kills)
 Process::~Process() {
   if (pid_ < 0) return;
   signal_group(SIGKILL);
-  waitpid(pid_, nullptr, 0);
-  end_orphans_of_runs(pid_);
+  forget(reap(pid_));
 }
 
-std::vector<std::string> Process::end_orphans_of_runs(pid_t ended) {
-  if (helper_)
-    std::erase(helpers_, ended);
-  else
-    --alive_;
-  return alive_ == 0 ? end_orphans(ended, helpers_) : std::vector<std::string>();
+std::vector<std::string> Process::forget(bool ended) {
+  const pid_t child = std::exchange(pid_, -1);
+  if (!helper_) --alive_;
+  if (ended)
+    std::erase(others_, child);
+  else if (!helper_)
+    others_.push_back(child);
+  return alive_ == 0 ? end_orphans(child, others_) : std::vector<std::string>();
 }
 
 void Process::signal_group(int number) const {
@@ -191,8 +194,7 @@ std::optional<ProcessEnd> Process::poll() {
   int status = 0;
   waitpid(pid_, &status, 0);
   ProcessEnd end;
-  end.orphans = end_orphans_of_runs(pid_);
-  pid_ = -1;
+  end.orphans = forget(/*ended=*/true);
   log_.bound();
   if (WIFSIGNALED(status)) {
     end.kind = ProcessEnd::Kind::signalled;
@@ -213,10 +215,13 @@ std::optional<ProcessEnd> Process::end(double grace_s, Interrupts& interrupts) {
     if (interrupts.wait(std::chrono::milliseconds(20))) break;
   }
   signal_group(SIGKILL);
-  while (true) {
+  const auto killed = Clock::now();
+  do
     if (auto end = poll()) return end;
-    interrupts.wait(std::chrono::milliseconds(20));
-  }
+  while (seconds_since(killed) < kill_timeout_s() && !interrupts.wait(std::chrono::milliseconds(20)));
+  tell_left(pid_);
+  forget(/*ended=*/false);
+  return ProcessEnd{.kind = ProcessEnd::Kind::signalled, .signal = SIGKILL, .out_of_memory = false};
 }
 
 bool ended_from_outside(const ProcessEnd& end) {

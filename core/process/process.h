@@ -89,20 +89,22 @@ class Process {
   /// Returns its end, once, and kills the remaining processes of the group.
   std::optional<ProcessEnd> poll();
   void signal_group(int number) const;
-  /// Sends SIGTERM and, after `grace_s`, SIGKILL. Another signal to this process shortens this time. Returns
-  /// how the child ended; none if its end was known before.
+  /// Sends SIGTERM and, after `grace_s`, SIGKILL. Another signal to this process shortens this time. A child
+  /// that SIGKILL does not end is named on the terminal and left. Returns how the child ended; none if its
+  /// end was known before.
   std::optional<ProcessEnd> end(double grace_s, Interrupts&);
 
  private:
-  /// Ends the processes that runs left, if no run is alive.
-  std::vector<std::string> end_orphans_of_runs(pid_t ended);
+  /// The child has ended, or is left. If no run is alive, ends the processes that runs left, and returns
+  /// them.
+  std::vector<std::string> forget(bool ended);
 
   pid_t pid_ = -1;
   bool helper_ = false;
   BoundedLog log_;
   OomKills kills_before_;
-  static int alive_;                   // NOLINT: a fact of the process: without helpers
-  static std::vector<pid_t> helpers_;  // NOLINT: as above
+  static int alive_;                  // NOLINT: a fact of the process: without helpers
+  static std::vector<pid_t> others_;  // NOLINT: as above: helpers, and children that SIGKILL did not end
 };
 
 struct Limits {

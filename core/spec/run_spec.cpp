@@ -283,6 +283,10 @@ RunSpec merged(const RunSpec& base, const Json& settings, const std::string& whe
   Json json = to_json(base);
   if (replaces_data(json, settings)) json["data"] = Json::object();
   if (replaces_model(settings)) json["model"] = Json::object();
+  const Json train = settings.value("train", Json::object());
+  if (train.is_object() && train.contains("epochs") && train["epochs"] != 0 && !train.contains("steps") &&
+      base.train.steps == TrainSpec().steps)
+    json["train"]["steps"] = kMostSteps;
   merge(json, settings);
   return run_spec_from_json(json, where);
 }

@@ -3,6 +3,8 @@
 #include "spec/fields.h"
 
 namespace optrush {
+inline constexpr int64_t kMostSteps = 1'000'000'000;
+
 /// The fields of each struct of a spec. Ranges and documentation are stated only here.
 const Fields<RopeScaling>& rope_scaling_fields();
 const Fields<LlamaSpec>& llama_fields();

@@ -27,12 +27,17 @@ bool validates_on_own_data(const RunSpec&);
 /// Number of sequences at the end of its text or tokens that training leaves out.
 int64_t held_out(const RunSpec&);
 
+/// Whether `epochs` alone ends the run, because no number of steps was given.
+bool only_epochs(const TrainSpec&);
+/// "13 steps" or "3 epochs", warm-up included.
+std::string length_of(const TrainSpec&);
+
 /// Checks a model of this kind and adds default values.
 Json validate_model(const std::string& kind, const Json& model, const std::string& where);
 
 /// `base` with the settings of a rung, for example {"train": {"micro_batch": 8}, "device": "cpu"}. A changed
-/// `data.kind`, `model_kind` or `model.checkpoint` starts from the defaults of the new kind. Throws like
-/// run_spec_from_json.
+/// `data.kind`, `model_kind` or `model.checkpoint` starts from the defaults of the new kind. Settings with
+/// `epochs` replace the default number of steps by the largest one. Throws like run_spec_from_json.
 RunSpec merged(const RunSpec& base, const Json& settings, const std::string& where);
 
 /// The fields of "run", "train", "data", "validate", "save", "rope_scaling" or a kind of model, in order, for

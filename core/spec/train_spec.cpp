@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/text.h"
 #include "optrush/error.h"
 #include "spec/spec_fields.h"
 #include "spec/spec_json.h"
@@ -8,7 +9,6 @@
 namespace optrush {
 namespace {
 constexpr int64_t kMostRanks = 65536;
-constexpr int64_t kMostSteps = 1'000'000'000;
 constexpr int64_t kMostSampled = 4096;
 constexpr int64_t kMostSequences = 1'000'000;  // limit for micro-batch, accumulation and validation
 
@@ -85,6 +85,12 @@ const Fields<DataSpec>& data_fields() {
   return fields;
 }
 
+bool only_epochs(const TrainSpec& train) { return train.epochs > 0 && train.steps == kMostSteps; }
+
+std::string length_of(const TrainSpec& train) {
+  return only_epochs(train) ? counted(train.epochs, "epoch") : counted(train.warmup + train.steps, "step");
+}
+
 const Fields<TrainSpec>& train_fields() {
   using T = TrainSpec;
   static const auto fields =
@@ -107,7 +113,11 @@ const Fields<TrainSpec>& train_fields() {
                     {.name = "global_batch", .doc = "sequences per step on all ranks; 0: derived", .min = 0})
           .optional(&T::seq_len,
                     {.name = "seq_len", .doc = "tokens per sequence", .min = 1, .max = int64_t{1} << 31})
-          .optional(&T::steps, {.name = "steps", .doc = "number of timed steps", .min = 1, .max = kMostSteps})
+          .optional(&T::steps,
+                    {.name = "steps",
+                     .doc = "number of timed steps; with epochs and without steps, the epochs end the run",
+                     .min = 1,
+                     .max = kMostSteps})
           .optional(
               &T::epochs,
               {.name = "epochs",

@@ -31,14 +31,11 @@ std::vector<double> fingerprint(DataParallel& parallel) {
   return sums;
 }
 
-/// Removes the times of steps that were made with another number of ranks or another micro-batch, so that
-/// they do not count for the speed. They stay if no step is left to time.
-Json without_times(Json record, const RunSpec& spec) {
-  Json& steps = record.at("steps");
+/// Whether steps that were made with another number of ranks or another micro-batch count for the speed: only
+/// if no step may be left to time.
+bool keeps_times(const Json& record, const RunSpec& spec) {
   const bool may_end_early = spec.train.epochs > 0 || spec.validate.patience > 0;
-  if (!may_end_early && std::ssize(steps) < spec.train.steps)
-    for (Json& step : steps) step["timed"] = false;
-  return record;
+  return may_end_early || std::ssize(record.at("steps")) >= spec.train.steps;
 }
 }  // namespace
 
@@ -52,11 +49,15 @@ void RunHistory::begin(RunRecord& record, Measurement& measurement, Batches& bat
   if (before.is_null()) {
     fingerprint_ = fingerprint(session_.data_parallel());
   } else {
-    record.take_up(shares_otherwise() ? without_times(before.at("record"), session_.spec())
-                                      : before.at("record"));
+    Json steps = before.at("record");
+    // They have the times of rank 0.
+    if (session_.ranks().rank != 0 || (shares_otherwise() && !keeps_times(steps, session_.spec())))
+      for (Json& step : steps.at("steps")) step["timed"] = false;
+    record.take_up(steps);
     measurement.take_up_joules(record::taken<std::optional<double>>(before.at("joules"), "joules"));
     interruptions_ = before.at("interruptions");
-    fingerprint_ = before.at("fingerprint").get<std::vector<double>>();
+    fingerprint_ = before.at("fingerprint").is_null() ? fingerprint(session_.data_parallel())
+                                                      : before.at("fingerprint").get<std::vector<double>>();
   }
   if (session_.first_step() > 0) take_up_data(batches);
   const int64_t made = std::ssize(record.steps());
@@ -139,11 +140,12 @@ Json RunHistory::beside_state(const RunRecord& record, const Measurement& measur
     result = to_json(*end);
     for (const char* field : {"steps", "validation", "saved"}) result.erase(field);  // they are in the record
   }
-  return {{"about", run_.about},
-          {"record", record.to_json(saved)},
-          {"fingerprint", fingerprint_},
-          {"joules", record::written(measurement.joules(), false)},
-          {"interruptions", interruptions_},
-          {"result", std::move(result)}};
+  Json beside = {{"about", run_.about},
+                 {"fingerprint", fingerprint_},
+                 {"joules", record::written(measurement.joules(), false)},
+                 {"interruptions", interruptions_},
+                 {"result", std::move(result)}};
+  if (session_.ranks().rank == 0) beside["record"] = record.to_json(saved);
+  return beside;
 }
 }  // namespace optrush

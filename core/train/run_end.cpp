@@ -24,8 +24,8 @@ RunEnd::RunEnd(const RunSpec& spec, int64_t sequences, int64_t global_batch)
   steps_ = std::min(asked_, in_epochs);
 }
 
-std::string RunEnd::why_shorter() const {
-  if (steps_ == asked_) return {};
+std::string RunEnd::why_shorter(int64_t made) const {
+  if (steps_ == asked_ || made < steps_) return {};
   return std::to_string(epochs_) + (epochs_ == 1 ? " epoch was" : " epochs were") + " complete after " +
          std::to_string(steps_) + " steps";
 }

@@ -18,8 +18,8 @@ class RunEnd {
 
   /// Number of steps of the run, warm-up included, unless a validation ends it earlier.
   int64_t steps() const { return steps_; }
-  /// The reason why the run has fewer steps than the spec states; "" if it has not.
-  std::string why_shorter() const;
+  /// The reason why a run that made these steps has fewer than the spec states; "" if its epochs are not it.
+  std::string why_shorter(int64_t made) const;
   /// Index of the lowest validation loss, the first of equal ones; none if there is no validation.
   static std::optional<size_t> best(const std::vector<ValidationPoint>& validations);
   /// Whether the last validation is the best so far.

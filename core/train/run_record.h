@@ -24,6 +24,8 @@ class RunRecord {
   void add_step(StepResult step, double executed);
   void add_validation(ValidationPoint point);
   void add_saved(SavedPoint saved);
+  /// The number of steps of the whole run, if its epochs end it.
+  void tell_length(int64_t steps) const { sink_({{"event", "length"}, {"steps", steps}}); }
   /// Takes over the record that to_json() wrote.
   void take_up(const Json& before);
 

@@ -14,6 +14,7 @@
 #include "base/seconds_since.h"
 #include "distributed/rendezvous.h"
 #include "io/state_folder.h"
+#include "machine/environment.h"
 #include "measure/flops.h"
 #include "measure/wait_for.h"
 #include "spec/state_files.h"
@@ -78,7 +79,7 @@ class Saving {
     if (ranks.rank != 0) keep_record(0);
     // A run may save into two folders after the same step.
     const std::string step = "saved/" + folder_.filename().string() + "/" + std::to_string(next_step);
-    if (ranks.size > 1) gather_texts(*session_.store(), ranks, step, "");
+    if (ranks.size > 1) gather_texts(*session_.store(), ranks, step, "", state_timeout());
     int64_t bytes = 0;
     if (ranks.rank == 0) {
       bytes = bytes_of_state(folder_, next_step, ranks.size);
@@ -87,7 +88,7 @@ class Saving {
     }
     // No rank continues before the state is valid, so a rank that fails later can't remove the previous
     // state.
-    if (ranks.size > 1) gather_texts(*session_.store(), ranks, step + "/counts", "");
+    if (ranks.size > 1) gather_texts(*session_.store(), ranks, step + "/counts", "", state_timeout());
     return saved(bytes);
   }
 
@@ -166,12 +167,16 @@ class Trainer {
   RunResult run() {
     if (const std::string text = steps_.batches().description(); !text.empty()) session_.note(text);
     history_.begin(record_, measurement_, steps_.batches());
-    if (const std::string why = end_.why_shorter(); !why.empty()) session_.note(why);
-    if (auto result = history_.result()) {
+    const TrainSpec& train_spec = session_.spec().train;
+    if (end_.steps() < train_spec.warmup + train_spec.steps) record_.tell_length(end_.steps());
+    auto result = history_.result();
+    if (!result)
+      result = train();
+    else if (session_.ranks().rank == 0)
       record_.add_to(*result);
-      return *result;
-    }
-    return train();
+    if (const std::string why = end_.why_shorter(std::ssize(record_.steps())); !why.empty())
+      session_.note(why);
+    return *result;
   }
 
   void trace() {

@@ -60,6 +60,10 @@ int64_t sequences_of(const RunSpec& spec) {
 
 void write_tokens(const Session& session, int64_t rows, const fs::path& file) {
   const RunSpec& spec = session.spec();
+  if (only_epochs(spec.train))
+    throw Error(ErrorCode::missing_value,
+                "train.epochs alone ends this run, so its number of steps is not known",
+                "give train.steps, at least the steps of the epochs");
   const int64_t steps = spec.train.warmup + spec.train.steps, length = spec.train.seq_len + 1;
   const auto source = open_training(spec, session.model().vocab_size);
   const Tensor tokens = at::empty({steps, rows, length}, at::kLong);

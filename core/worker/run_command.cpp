@@ -35,13 +35,20 @@ std::optional<DataPosition> go_on_from(Session& session, const fs::path& folder)
 
 /// Loads the state that this run saved before it was interrupted, and its record.
 void go_on(Session& session, const fs::path& folder, int64_t step, Continuation& run) try {
-  const auto record = saved_record(folder, session.ranks().rank);
-  if (!record) throw Error(ErrorCode::invalid_file, "the record beside the state is missing or was changed");
+  auto record = saved_record(folder, 0);
+  const bool same_ranks = record && record->at("about").at("spec") == run.about.at("spec");
+  const auto own = same_ranks ? saved_record(folder, session.ranks().rank) : std::nullopt;
+  if (!record || (same_ranks && !own))
+    throw Error(ErrorCode::invalid_file, "the record beside the state is missing or was changed");
   run.read = go_on_from(session, folder);
   if (session.first_step() != step)
     throw Error(ErrorCode::invalid_file, "it is the state of step " + std::to_string(session.first_step()) +
                                              ", not of step " + std::to_string(step));
-  run.before = *record;
+  if (own)
+    record->update(*own);  // what this rank alone knows
+  else
+    record->update({{"fingerprint", nullptr}, {"joules", nullptr}});  // of another mesh
+  run.before = std::move(*record);
 } catch (const Error& e) {
   throw Error(e.code(), "the run cannot continue from its saved state: " + e.message(),
               "remove the state, then rerun the run with --resume --retry",
@@ -102,6 +109,11 @@ RunResult train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files,
   result.notes = session->log().notes();
   add_ranks(result, *session, device.is_cuda() ? device.str() + " " + result.device : "cpu");
   result.warnings = session->log().warnings();
+  if (ranks.rank != 0) {  // rank 0 has the same
+    result.steps.clear();
+    result.validation.clear();
+    result.saved.clear();
+  }
   return result;
 }
 

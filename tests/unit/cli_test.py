@@ -394,7 +394,8 @@ exp:search({ rush.rung("fused", "fused_adamw") }, { at_most = "1s" }):report()
 
 def interrupt():
     # Interleaved runs end at nearly the same time, which would leave little to interrupt.
-    cut_run = ("run", "tiny.lua", "--label", "cut", "--set", "train.steps=200", "--interleave", "off")
+    cut_run = ("run", "tiny.lua", "--label", "cut", "--set", "train.steps=200", "--interleave", "off", "--out",
+               "reports", "--set", "threads=1", "--trace", "--only", "fus*")
     with subprocess.Popen([OPTRUSH, *cut_run], cwd=work, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True) as process:
         deadline = time.monotonic() + 90
@@ -403,7 +404,10 @@ def interrupt():
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130, stderr
-    assert "interrupted by SIGINT" in stderr and "--resume" in stderr, stderr
+    assert "interrupted by SIGINT" in stderr, stderr
+    again = stderr.split("this runs what is missing: optrush ")[1].splitlines()[0]
+    assert again == ("run tiny.lua --label cut --set train.steps=200 --set threads=1 --interleave off --out reports "
+                     "--trace --only 'fus*' --resume"), again
     assert "complete runs are kept in" in stderr, stderr  # a number would miss runs of earlier starts
     assert "no result yet" in (work / "reports/tiny/cut/report.md").read_text()
     cut = results("cut")

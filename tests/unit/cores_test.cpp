@@ -52,7 +52,8 @@ TEST_F(EnvironmentSettings, SingleThreadOfTorchrunIsIgnored) {
 }
 
 TEST_F(EnvironmentSettings, CollectiveTimeoutIsRead) {
-  EXPECT_EQ(collective_timeout().count(), 60);
+  EXPECT_EQ(collective_timeout().count(), 600);
+  EXPECT_EQ(state_timeout().count(), 3600);
   setenv("OPTRUSH_COLLECTIVE_TIMEOUT", "900", 1);
   EXPECT_EQ(collective_timeout().count(), 900);
   setenv("OPTRUSH_COLLECTIVE_TIMEOUT", "1.5", 1);

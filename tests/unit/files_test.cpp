@@ -122,9 +122,14 @@ TEST_F(Files, AFileIsListedAsItself) {
 
 TEST_F(Files, FilesOfKilledWritersAreRemoved) {
   write_file(folder_ / "result.json.4711.tmp", "half");
-  write_file(file_, "{}");
-  remove_unfinished(folder_.path());
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), {}), 1);
+  const std::vector<std::string> others = {"notes.4711.tmp", "result.json.tmp", "result.json.x1.tmp",
+                                           "result.json.4711.tmp.txt", "my.result.json.4711.tmp"};
+  for (const auto& other : others) write_file(folder_ / other, "theirs");
+  fs::create_directory(folder_ / "result.json.12.tmp");
+  remove_unfinished(folder_.path(), {"spec.json", "result.json"});
+  EXPECT_FALSE(fs::exists(folder_ / "result.json.4711.tmp"));
+  for (const auto& other : others) EXPECT_TRUE(fs::exists(folder_ / other)) << other;
+  EXPECT_TRUE(fs::exists(folder_ / "result.json.12.tmp")) << "a folder of the user";
 }
 }  // namespace
 }  // namespace optrush

@@ -338,15 +338,77 @@ def on_fewer_ranks():
         text, _ = process.communicate(timeout=60)
         assert process.returncode == 143 and f"before step {kept} on 2 ranks instead of 4" in text, text
         resume_on_fewer_ranks(strategy, steps_made(strategy), 2, strategy, 1, 4)
-    # Another training, or more ranks than the state has parts: the run begins with its first step and gives the reason.
-    for first, then, why in ((shared_by(4), shared_by(2), "its global batch of 4 sequences"),
-                             (shared_by(4), shared_by(2, 2, 98), "its spec"),
-                             (shared_by(2, 2), shared_by(4), "its number of ranks, which was 2,")):
+    # Another training: the run begins with its first step and gives the reason.
+    for first, then, why in ((shared_by(4), shared_by(2), "the global batch from 4 to 2 sequences"),
+                             (shared_by(4), shared_by(2, 2, 98), "train.steps from 158 to 98")):
         shutil.rmtree(work / "reports/tuned/other", ignore_errors=True)
         kept = stopped_on("other", start("other", *arguments(strategy="ddp"), *first))
         text = run("other", *arguments(strategy="ddp"), *then, "--resume")
-        assert f"does not continue from its state before step {kept}: {why} has changed" in text, text
+        assert f"does not continue from its state before step {kept}, because this has changed: {why}" in text, text
         assert not any("instead of" in note for note in result_of("other")["notes"])
+
+
+def of_launcher(label, program):
+    """{rank: process id} of a launcher's processes for a report."""
+    found = {}
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_text().split("\0")
+            variables = dict(line.split("=", 1) for line in (entry / "environ").read_text().split("\0") if "=" in line)
+            if variables.get("RESTARTS_TEST") == f"{work}/{label}" and pathlib.Path(words[0]).name == program:
+                found[int(variables.get("RANK", variables.get("OMPI_COMM_WORLD_RANK")))] = int(entry.name)
+        except (OSError, IndexError, TypeError):
+            continue
+    return found
+
+
+def a_lost_node():
+    """A launcher's job loses a worker, continues on fewer ranks, is stopped, and continues on more ranks."""
+    if not folder_of("four").exists():
+        run("four", *arguments(strategy="ddp"), *shared_by(1, 4))
+    launchers = {"mpirun": ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"],
+                 "torchrun": [TORCHRUN, "--no-python", "--master-port=0", "--rdzv-backend=c10d",
+                              "--rdzv-endpoint=localhost:0", "--nproc-per-node"]}
+    for label, command in launchers.items():
+        if shutil.which(command[0]) is None:
+            print(f"there is no {command[0]}")
+            continue
+
+        def job(ranks, *more, label=label, command=command):
+            environment = {**os.environ, "RESTARTS_TEST": f"{work}/{label}", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                           "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+            return subprocess.Popen([*command, str(ranks), OPTRUSH, "run", "tuned.lua", "--label", f"node-{label}",
+                                     *arguments(strategy="ddp"), *shared_by(ranks, 4 // ranks), *more], cwd=work,
+                                    text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
+
+        report = f"node-{label}"
+        process = job(4)
+        wait_for(lambda: steps_made(report) > EVERY + 3, process)
+        os.kill(of_launcher(label, "optrush-worker")[3], signal.SIGKILL)
+        text, _ = process.communicate(timeout=120)
+        assert process.returncode != 0 and result_of(report)["cause"] == "lost", text
+        head = folder_of(report) / "state/state.json"
+        kept = json.loads(head.read_text())["step"]
+        process = job(2, "--resume")
+        wait_for(lambda: journal(report, "started")[1:] and steps_made(report) > kept + EVERY + 3, process)
+        os.kill(of_launcher(label, "optrush")[0], signal.SIGTERM)
+        text, _ = process.communicate(timeout=120)
+        assert f"{RUN} continues from its state before step {kept} on 2 ranks instead of 4" in text, text
+        kept = json.loads(head.read_text())["step"]
+        process = job(4, "--resume")
+        text, _ = process.communicate(timeout=120)
+        assert f"{RUN} continues from its state before step {kept} on 4 ranks instead of 2" in text, text
+        here, whole = result_of(report), result_of("four")
+        assert here["status"] == "ok" and len(here["steps"]) == len(whole["steps"]) == 160, here["reason"]
+        for mine, other in zip(here["steps"], whole["steps"]):
+            assert mine["tokens"] == other["tokens"] and abs(mine["loss"] - other["loss"]) < 1e-4, (mine, other)
+        assert not (work / "reports/tuned" / report / "replaced").exists()
+        # Rank 0 alone keeps the steps.
+        state = folder_of(report) / "state/step-00000160"
+        assert '"steps"' in (state / "rank-00000.json").read_text()
+        assert '"record"' not in (state / "rank-00003.json").read_text()
+        ends = [json.loads((folder_of(report) / f"ranks/{rank}/result.json").read_text()) for rank in range(4)]
+        assert [len(end.get("steps", [])) for end in ends] == [160, 0, 0, 0], "only rank 0 has the steps"
 
 
 with tempfile.TemporaryDirectory() as folder:
@@ -355,8 +417,8 @@ with tempfile.TemporaryDirectory() as folder:
     (work / "pairs.jsonl").write_text("".join(
         json.dumps({"prompt": f"What is {i % 31} and {i % 17}?", "completion": f" It is {i % 31 + i % 17}."}) + "\n"
         for i in range(4000)))
-    for case in (no_faults, one_process, stopped_by_a_signal, a_rank_that_hangs, on_fewer_ranks, by_torchrun, by_mpirun,
-                 killed_twenty_times):
+    for case in (no_faults, one_process, stopped_by_a_signal, a_rank_that_hangs, on_fewer_ranks, a_lost_node, by_torchrun,
+                 by_mpirun, killed_twenty_times):
         if sys.argv[1:] and case.__name__ not in sys.argv[1:]:
             continue
         began = time.monotonic()

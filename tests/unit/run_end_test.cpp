@@ -1,6 +1,8 @@
 // The number of steps of a run, its data, and the state that it keeps at its end.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/files.h"
 #include "base/temporary_folder.h"
 #include "io/state_folder.h"
@@ -65,9 +67,10 @@ TEST(RunEnd, EpochsAreWholeStepsWithinTheRequestedSteps) {
   spec.train.steps = 100;
   spec.train.epochs = 2;
   EXPECT_EQ(RunEnd(spec, 21, 4).steps(), 11) << "42 sequences in steps of 4";
-  EXPECT_EQ(RunEnd(spec, 21, 4).why_shorter(), "2 epochs were complete after 11 steps");
+  EXPECT_EQ(RunEnd(spec, 21, 4).why_shorter(11), "2 epochs were complete after 11 steps");
   EXPECT_EQ(RunEnd(spec, 2100, 4).steps(), 103);
-  EXPECT_EQ(RunEnd(spec, 2100, 4).why_shorter(), "");
+  EXPECT_EQ(RunEnd(spec, 2100, 4).why_shorter(103), "");
+  EXPECT_EQ(RunEnd(spec, 21, 4).why_shorter(10), "") << "something else ended it before";
   EXPECT_NE(error_of([&] { RunEnd(spec, 5, 4); }).find("2 epochs of 5 sequences gives 3 steps of 4"),
             std::string::npos);
 }
@@ -93,6 +96,35 @@ TEST(Training, EndsWithItsEpochs) {
   EXPECT_EQ(trained.session().log().notes(), std::vector<std::string>{"1 epoch was complete after 12 steps"});
 }
 
+TEST(RunEnd, EpochsWithoutStepsAloneEndARun) {
+  const auto train = [](const Json& settings) {
+    const Json data = {{"data", {{"kind", "text"}, {"path", "x"}}}, {"train", settings}};
+    return merged(RunSpec{}, data, "x.lua:1").train;
+  };
+  EXPECT_EQ(length_of(train({{"epochs", 3}})), "3 epochs");
+  EXPECT_EQ(length_of(train({{"epochs", 1}, {"warmup", 5}})), "1 epoch");
+  EXPECT_EQ(length_of(train({{"epochs", 3}, {"steps", 40}})), "43 steps");
+  EXPECT_EQ(length_of(train({{"epochs", 0}})), "13 steps");
+  RunSpec base =
+      merged(RunSpec{}, {{"data", {{"kind", "text"}, {"path", "x"}}}, {"train", {{"steps", 40}}}}, "");
+  EXPECT_EQ(merged(base, {{"train", {{"epochs", 3}}}}, "").train.steps, 40) << "the smaller one ends it";
+  base = nano_spec();
+  base.data = {.kind = "text", .path = "x", .extensions = {}};
+  base.train.steps = TrainSpec().steps;
+  EXPECT_EQ(RunEnd(merged(base, {{"train", {{"epochs", 2}}}}, ""), 210, 4).steps(), 105);
+}
+
+TEST(Training, TellsTheLengthOfItsEpochs) {
+  const TemporaryFolder folder;
+  RunSpec spec = text_spec(folder, "abcd", 200);
+  spec.train.steps = 1000;
+  spec.train.epochs = 1;
+  Trained trained(spec);
+  std::vector<Json> told;
+  optrush::train(trained.session(), [&](const Json& event) { told.push_back(event); }, nullptr, {});
+  EXPECT_EQ(std::ranges::count(told, Json{{"event", "length"}, {"steps", 12}}), 1);
+}
+
 TEST(Training, EndsWhenTheValidationLossStopsFallingAndKeepsTheBest) {
   const TemporaryFolder folder;
   RunSpec spec = text_spec(folder, "what is learned here is of no use there; ", 40);
@@ -101,7 +133,8 @@ TEST(Training, EndsWhenTheValidationLossStopsFallingAndKeepsTheBest) {
   spec.validate.data = {.kind = "text", .path = folder / "other.txt", .extensions = {}};
   spec.validate.patience = 3;
   spec.validate.keep_best = true;
-  spec.train.steps = 200;
+  spec.train.steps = 2000;
+  spec.train.epochs = 8;
   spec.train.lr = 3e-2;
   Trained trained(spec);
   const RunResult result = optrush::train(trained.session(), [](const Json&) {}, nullptr,
@@ -116,6 +149,8 @@ TEST(Training, EndsWhenTheValidationLossStopsFallingAndKeepsTheBest) {
   EXPECT_EQ(result.best->loss, made[best].loss);
   const StateFolder kept(folder / "best");
   EXPECT_EQ(kept.step(), made[best].step);
+  for (const std::string& note : trained.session().log().notes())
+    EXPECT_EQ(note.find("complete after"), std::string::npos) << "its epochs were not complete";
   EXPECT_NE(trained.session().log().notes().back().find("no validation loss was below that of step"),
             std::string::npos);
   // The saved model has that loss.

@@ -1,5 +1,9 @@
 #include "launch/machine/context.h"
 
+#include <algorithm>
+#include <set>
+#include <sstream>
+
 #include "base/files.h"
 #include "base/seconds_since.h"
 #include "base/temporary_folder.h"
@@ -32,20 +36,24 @@ std::string commit(Interrupts& interrupts) {
   }
 }
 
-/// Names of the GPUs.
+/// The kinds of GPUs. Their number may change: each run has the number of its ranks.
 std::string gpus_of(const Context& context) {
-  std::vector<std::string> names;
-  for (const GpuContext& gpu : context.gpus) names.push_back(gpu.name);
-  return names.empty() ? "none" : join(names);
+  std::set<std::string> names;
+  for (const GpuContext& gpu : context.gpus) names.insert(gpu.name);
+  return names.empty() ? "none" : join({names.begin(), names.end()});
 }
 
-/// The hardware of a job on several machines: "2 ranks on Xeon; 2 ranks on Xeon, 2 x H100".
-std::string hosts_of(const Context& context) {
-  std::vector<std::string> hosts;
-  for (const HostContext& host : context.hosts)
-    hosts.push_back(std::to_string(host.ranks.size()) + " ranks on " + host.cpu +
-                    (host.gpus.empty() ? "" : ", " + host.gpus));
-  return join(hosts, "; ");
+/// The kinds of machines of a job: "Xeon", "Xeon with H100". Their number and their ranks may change.
+std::set<std::string> kinds_of_hosts(const Context& context) {
+  std::set<std::string> kinds;
+  for (const HostContext& host : context.hosts) {
+    std::set<std::string> gpus;  // of "8 x H100, 1 x A2"
+    std::istringstream list(host.gpus);
+    for (std::string gpu; std::getline(list >> std::ws, gpu, ',');)
+      gpus.insert(gpu.substr(std::min(gpu.size(), gpu.find(" x ") + 3)));
+    kinds.insert(host.cpu + (host.gpus.empty() ? "" : " with " + join({gpus.begin(), gpus.end()})));
+  }
+  return kinds;
 }
 
 /// Share of an experiment's time.
@@ -98,8 +106,11 @@ std::string difference_of_machines(const Context& there, const Context& here) {
   };
   if (there.cpu.name != here.cpu.name) return differ("CPU", there.cpu.name, here.cpu.name);
   if (gpus_of(there) != gpus_of(here)) return differ("GPUs", gpus_of(there), gpus_of(here));
-  if (!there.hosts.empty() && !here.hosts.empty() && hosts_of(there) != hosts_of(here))
-    return differ("machines", hosts_of(there), hosts_of(here));
+  // A job may have lost machines, or other ones of the same kinds.
+  if (const auto before = kinds_of_hosts(there), now = kinds_of_hosts(here);
+      !before.empty() && !std::ranges::includes(before, now))
+    return differ("machines", join({before.begin(), before.end()}, "; "),
+                  join({now.begin(), now.end()}, "; "));
   // Without threads in the spec, another number makes another computation.
   if (there.threads && here.threads && *there.threads != *here.threads)
     return differ("CPU threads", std::to_string(*there.threads), std::to_string(*here.threads));

@@ -23,6 +23,17 @@ int small_number(const Json& json, const char* key) {
     throw Error(ErrorCode::network, std::string("field '") + key + "' must be from 0 to 255");
   return static_cast<int>(number);
 }
+
+/// What rank 0 uses of the result of another rank. Rank 0's own result has the measurements of all ranks.
+RunResult as_sent(const RunResult& result) {
+  constexpr size_t kLongestReason = 1 << 16;
+  RunResult sent(BadEnd{result.status, result.reason.substr(0, kLongestReason)});
+  sent.code = result.code;
+  sent.where = result.where;
+  sent.cause = result.cause;
+  sent.requested_bytes = result.requested_bytes;
+  return sent;
+}
 }  // namespace
 
 HardwareNames read_hardware_names(const fs::path& root) {
@@ -99,7 +110,7 @@ Json to_json(const RankEnd& end) {
   return {{"type", "end"},
           {signalled ? "signal" : "code", signalled ? end.end.signal : end.end.code},
           {"out_of_memory", end.end.out_of_memory ? Json(*end.end.out_of_memory) : Json()},
-          {"result", end.result ? to_json(*end.result) : Json()},
+          {"result", end.result ? to_json(as_sent(*end.result)) : Json()},
           {"problem", end.problem},
           {"phase", end.state.phase},
           {"steps", end.state.steps},

@@ -56,6 +56,8 @@ void MetricsTail::take(const std::string& line) {
     if (const auto it = entry.find("phase"); it != entry.end() && it->is_string()) state_.phase = *it;
   } else if (is("event", "continued")) {
     state_.steps_before = state_.steps;
+  } else if (is("event", "length")) {
+    state_.length = static_cast<int64_t>(number("steps").value_or(0));
   } else if (is("event", "step")) {
     ++state_.steps;
     state_.loss = number("loss");

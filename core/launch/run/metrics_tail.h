@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/descriptor.h"
+#include "optrush/spec.h"
 
 namespace optrush {
 /// The progress of a run, from its metrics.jsonl.
@@ -12,11 +13,14 @@ struct RunState {
   std::string phase;         ///< loading, building, compiling, warmup, measuring; "": not known yet
   int64_t steps = 0;         ///< finished steps, warm-up included
   int64_t steps_before = 0;  ///< the part of them that was made before an interruption
+  int64_t length = 0;  ///< steps of the whole run, if its epochs are fewer than the spec's; 0: the spec's
   std::optional<double> loss;
   double timed_tokens = 0;
   double timed_seconds = 0;
 
   std::optional<double> tokens_per_second() const;
+  /// Number of steps of the whole run, warm-up included.
+  int64_t length_by(const TrainSpec& train) const { return length > 0 ? length : train.warmup + train.steps; }
 };
 
 /// Follows a file to which another process appends, or that it replaces by one that starts with the progress

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "optrush/error.h"
+#include "spec/run_identity.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -13,6 +16,16 @@ std::string told(const Restart& restart) {
   const std::string from =
       restart.kept > 0 ? "from the state after step " + std::to_string(restart.kept) : "from the beginning";
   return from + ": " + first_line(restart.reason);
+}
+
+/// The changes of the training since the spec in a run's folder; "its spec" if they are not known.
+std::string changes_since(const std::filesystem::path& run_folder, const RunSpec& now) try {
+  const std::filesystem::path file = run_folder / "spec.json";
+  const RunSpec before = run_spec_from_json(read_json(file), file.string());
+  const std::string changes = changes_of_spec(before, now, /*training=*/true);
+  return changes.empty() ? "its spec" : changes;
+} catch (const Error&) {
+  return "its spec";
 }
 }  // namespace
 
@@ -24,6 +37,19 @@ bool saves_state(const Job& job) {
 bool is_fault(const RunResult& result) {
   return result.status == Status::crashed || result.cause == Cause::lost || result.cause == Cause::peer ||
          result.cause == Cause::timeout;
+}
+
+std::string change_of_spec(const Json& record, const Job& job, const std::optional<Plan>& plan,
+                           const std::filesystem::path& run_folder) {
+  const Json& about = record.at("about");
+  if (!about.contains("training") || about.at("training") != training_sha256(job.spec))
+    return changes_since(run_folder, job.spec);
+  const auto batch = about.at("global_batch").get<int64_t>();
+  if (!plan) return "the plan";
+  if (plan->problem.global_batch != batch)
+    return "the global batch from " + std::to_string(batch) + " to " +
+           counted(plan->problem.global_batch, "sequence");
+  return record.at("result").is_object() ? "the number of ranks of a complete run" : "";
 }
 
 std::string note_of(const std::vector<Restart>& restarts) {

@@ -67,7 +67,7 @@ BadEnd describe_end(const ProcessEnd& end, const Limits& limits, const std::stri
 
 std::string last_seen(const RunState& state, const TrainSpec& train) {
   if (state.steps > 0)
-    return "after step " + std::to_string(state.steps) + " of " + std::to_string(train.warmup + train.steps);
+    return "after step " + std::to_string(state.steps) + " of " + std::to_string(state.length_by(train));
   return state.phase.empty() ? "before its first message" : "in phase " + state.phase;
 }
 
@@ -184,10 +184,10 @@ void clear_run(const fs::path& run_folder) {
 
 void clear_attempt(const fs::path& run_folder) {
   // The result first: if this process is killed, the rest is not a finished run.
-  for (const char* name :
-       {"result.json", "spec.json", "external.json", "metrics.jsonl", "log.txt", "trace.json", "ranks"})
-    fs::remove_all(run_folder / name);
-  remove_unfinished(run_folder);
+  const std::vector<std::string> files = {"result.json", "spec.json",  "external.json", "metrics.jsonl",
+                                          "log.txt",     "trace.json", "ranks"};
+  for (const auto& name : files) fs::remove_all(run_folder / name);
+  remove_unfinished(run_folder, files);
   if (fs::is_directory(run_folder) && fs::is_empty(run_folder)) fs::remove(run_folder);
 }
 }  // namespace optrush

@@ -21,9 +21,14 @@ struct Took {
   std::vector<double> validation;
 };
 
+/// The number of steps of a run like one that has ended: as many if its epochs may end it.
+int64_t steps_of(const RunSpec& spec, const RunResult& ended) {
+  return spec.train.epochs > 0 ? std::ssize(ended.steps) : spec.train.steps + spec.train.warmup;
+}
+
 /// The number of validations of a run.
-double validations_of(const RunSpec& spec) {
-  const int64_t steps = spec.train.steps + spec.train.warmup, every = spec.validate.every;
+double validations_of(const RunSpec& spec, int64_t steps) {
+  const int64_t every = spec.validate.every;
   if (every == 0 || spec.purpose != Purpose::measure) return 0;
   const int64_t times = (steps + every - 1) / every;
   return static_cast<double>(times);
@@ -51,10 +56,10 @@ TimeEstimate estimate_time(const std::vector<Job>& jobs, const Stored& stored) {
     std::vector<double> seconds;
     for (const RunResult* run : found->second.runs)
       seconds.push_back(run->start_seconds() +
-                        *run->step_seconds *
-                            static_cast<double>(job.spec.train.steps + job.spec.train.warmup));
+                        *run->step_seconds * static_cast<double>(steps_of(job.spec, *run)));
     estimate.seconds += *median(seconds);
-    estimate.seconds += median(found->second.validation).value_or(0) * validations_of(job.spec);
+    estimate.seconds += median(found->second.validation).value_or(0) *
+                        validations_of(job.spec, steps_of(job.spec, *found->second.runs.front()));
     ++estimate.known;
   }
   return estimate;

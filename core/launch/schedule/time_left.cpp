@@ -31,11 +31,12 @@ std::optional<double> TimeLeft::remaining(const std::vector<UnderWay>& under_way
                                           const std::map<Work, int64_t>& later) const {
   TimeLeft with_these = *this;
   double left = 0;
-  for (const auto& [spec, elapsed, steps, before] : under_way) {
+  for (const auto& [spec, elapsed, steps, before, length] : under_way) {
     const Work work = work_of(spec);
     std::optional<double> whole = with_these.expected(work);
     if (!whole && steps > 0)
-      whole = elapsed * static_cast<double>(work.steps - before) / static_cast<double>(steps);
+      whole = elapsed * static_cast<double>((length > 0 ? length : work.steps) - before) /
+              static_cast<double>(steps);
     if (!whole) return std::nullopt;
     with_these.done(work, std::max(*whole, elapsed));
     left += std::max(0.0, *whole - elapsed);

@@ -26,11 +26,12 @@ class TimeLeft {
   void done(const Work&, double seconds);
   /// None before a comparable job has finished.
   std::optional<double> expected(const Work&) const;
-  /// A running job with `elapsed` seconds for `steps` steps; `before`: steps of an earlier start.
+  /// A running job with `elapsed` seconds for `steps` steps; `before`: steps of an earlier start; `length`:
+  /// steps of the whole run, 0: as its spec states.
   struct UnderWay {
     RunSpec spec;
     double elapsed = 0;
-    int64_t steps = 0, before = 0;
+    int64_t steps = 0, before = 0, length = 0;
   };
   /// The remaining time of running jobs and of `later` (counts of runs); none if one of them is unknown.
   std::optional<double> remaining(const std::vector<UnderWay>&, const std::map<Work, int64_t>& later) const;

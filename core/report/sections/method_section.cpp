@@ -7,6 +7,7 @@
 #include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
 namespace {
@@ -78,6 +79,7 @@ std::vector<std::string> cuts_text(const Analysis& a) {
 std::string timed_steps_text(const Analysis& a) {
   const RunSpec& base = a.experiment.base;
   const bool may_end_early = base.train.epochs > 0 || base.validate.patience > 0;
+  if (only_epochs(base.train)) return "up to " + length_of(base.train);
   return std::string(may_end_early ? "up to " : "") + counted(base.train.steps, "timed step");
 }
 

@@ -120,6 +120,36 @@ TEST_F(Controller, MeasuresTheMachineBetweenRounds) {
   EXPECT_EQ(load_report(report()).probes.size(), 3U) << "there was nothing to run";
 }
 
+TEST_F(Controller, NewReportRemovesOnlyFilesOfTheOldOne) {
+  run(experiment({"a"}, 2));
+  const std::vector<std::string> others = {"mine.svg",
+                                           "loss.svg",
+                                           "notes.tmp",
+                                           "notes.12.tmp",
+                                           "backup.tmp/kept.txt",
+                                           "report.md.13.tmp/kept.txt",
+                                           "runs/00-base-r1/work.tmp",
+                                           "live.md"};
+  const std::vector<std::string> own = {"speed.svg", "report.md.12.tmp", "speed.svg.12.tmp",
+                                        "runs/00-base-r1/result.json.7.tmp"};
+  for (const auto& file : others) write_file(report() / file, "theirs");
+  for (const auto& file : own) write_file(report() / file, "ours");
+  write_file(report() / "report.md", "![speed](speed.svg)\n[loss](loss.svg)\n");
+  std::vector<std::string> warnings;
+  Experiment next = experiment({"a"});
+  EXPECT_EQ(begun_report(report(), next, /*resume=*/false,
+                         [&](const std::string& text) { warnings.push_back(text); }),
+            report());
+  for (const auto& file : others) EXPECT_TRUE(fs::exists(report() / file)) << file;
+  for (const auto& file : own) EXPECT_FALSE(fs::exists(report() / file)) << file;
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_THAT(warnings[0], AllOf(HasSubstr("replaces the report of 2 rounds"), HasSubstr("one of 1 round;")));
+  run(next);
+  begun_report(report(), experiment({"a"}, 2), false,
+               [&](const std::string& text) { warnings.push_back(text); });
+  EXPECT_EQ(warnings.size(), 1U) << "it has more rounds";
+}
+
 TEST_F(Controller, FolderHasEverythingThatTheReportReads) {
   run(experiment({"a"}));
   const Stored stored = load_report(report());

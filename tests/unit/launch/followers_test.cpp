@@ -163,6 +163,22 @@ TEST_F(Rank0Test, FollowerGetsWhatToStart) {
   EXPECT_THAT(rank->name(), HasSubstr("rank 2 (host "));
 }
 
+// Rank 0 uses only the end of another rank, so the message does not grow with the steps.
+TEST_F(Rank0Test, EndOfARankIsSmall) {
+  RankEnd end{.result = RunResult({Status::oom, std::string(1 << 20, 'x')})};
+  end.result->requested_bytes = 7;
+  end.result->cause = Cause::own;
+  end.result->notes = {std::string(70 << 20, 'n')};
+  end.result->steps.resize(200'000);
+  const Json message = to_json(end);
+  EXPECT_LT(message.dump().size(), 100'000U);
+  const RankEnd came = rank_end_from_json(message);
+  EXPECT_EQ(came.verdict(), RankEnd::Verdict::own);
+  EXPECT_EQ(came.result->status, Status::oom);
+  EXPECT_EQ(came.result->requested_bytes, 7);
+  EXPECT_TRUE(rank_end_from_json(to_json(RankEnd{.result = RunResult()})).result->ok());
+}
+
 TEST_F(Rank0Test, HostsOfAJobAreReported) {
   Hello elsewhere = hello(1), here = hello(2);
   elsewhere.host = "elsewhere";

@@ -108,6 +108,15 @@ TEST_F(Metrics, RewrittenFileIsReadFromItsFirstLine) {
   EXPECT_EQ(tail.update().phase, "measuring");
 }
 
+TEST_F(Metrics, TakesTheLengthFromTheRun) {
+  MetricsTail tail(file_);
+  const TrainSpec train{.steps = 100, .warmup = 3};
+  append_line(file_, R"({"event":"step","loss":1.5})");
+  EXPECT_EQ(tail.update().length_by(train), 103);
+  append_line(file_, R"({"event":"length","steps":40})");
+  EXPECT_EQ(tail.update().length_by(train), 40);
+}
+
 RunSpec spec_of(int64_t variant, Purpose purpose = Purpose::measure) {
   RunSpec spec;
   spec.rung = "rung " + std::to_string(variant);
@@ -126,6 +135,7 @@ TEST(TimeLeftTest, IsEstimatedFromFinishedWork) {
       << "the next run may take as long";
   EXPECT_EQ(left.remaining({{spec_of(0), 5, 5}, {spec_of(1), 2, 0}}, {}), 5 + 8) << "both are under way";
   EXPECT_EQ(left.remaining({{spec_of(0), 5, 1, 8}}, {}), 5) << "eight of ten steps were made before";
+  EXPECT_EQ(left.remaining({{spec_of(0), 5, 5, 0, 6}}, {}), 1) << "the epochs are complete after six steps";
   left.done(work_of(spec_of(0)), 10);
   left.done(work_of(spec_of(1)), 20);
   EXPECT_EQ(left.remaining({{spec_of(0), 4, 0}}, {{work_of(spec_of(1)), 1}, {work_of(spec_of(2)), 1}}),

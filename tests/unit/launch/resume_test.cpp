@@ -4,7 +4,9 @@
 #include "../../support/opens.h"
 #include "fixture.h"
 #include "launch/controller.h"
+#include "launch/folder.h"
 #include "launch/journal.h"
+#include "launch/machine/context.h"
 
 namespace optrush {
 namespace {
@@ -15,6 +17,7 @@ using ::testing::ElementsAre;
 using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 
 class Resume : public testing::Launch {};
 
@@ -48,6 +51,70 @@ TEST_F(Resume, RunsChangedSpecsAgain) {
   run(e, resuming());
   EXPECT_THAT(starts(), ElementsAre("02-b-r1"));
   EXPECT_TRUE(fs::exists(report() / "replaced/02-b-r1/result.json"));
+}
+
+TEST_F(Resume, NamesTheFieldsThatChanged) {
+  const auto moved = [&](const Experiment& e, int64_t rounds) {
+    const Expanded expanded(e);
+    return set_aside_strangers(report(), expanded.variants, rounds, [](const Variant&) { return false; });
+  };
+  auto e = experiment({"a", "b"}, 2);
+  e.parts[0].rungs[1].settings = {{"train", {{"micro_batch", 2}}}};
+  run(e);
+  EXPECT_THAT(moved(e, 2), IsEmpty());
+  e.parts[0].rungs[1].settings = {{"train", {{"micro_batch", 8}}}};
+  EXPECT_THAT(moved(e, 2),
+              ElementsAre(Pair("train.micro_batch from 2 to 8", ElementsAre("02-b-r1", "02-b-r2"))));
+  e.base.train.lr = 0.01;
+  EXPECT_THAT(
+      moved(e, 2),
+      ElementsAre(Pair("train.lr from 0.0003 to 0.01",
+                       ElementsAre("00-base-drift", "00-base-r1", "00-base-r2", "01-a-r1", "01-a-r2"))));
+}
+
+TEST_F(Resume, NamesRunsThatAreNotPartOfTheExperiment) {
+  run(experiment({"a"}, 2));
+  const Expanded shorter(experiment({"renamed"}, 1));
+  const auto strangers =
+      set_aside_strangers(report(), shorter.variants, 1, [](const Variant&) { return true; });
+  EXPECT_THAT(strangers.at("the experiment has no such run"),
+              ElementsAre("00-base-r2", "01-a-r1", "01-a-r2"));
+}
+
+// A rank was lost, and the run has a state from which it continues on fewer ranks.
+TEST_F(Resume, KeepsRunsThatContinue) {
+  auto e = experiment({"a"});
+  run(e);
+  e.base.train.lr = 0.01;
+  const Expanded expanded(e);
+  std::vector<std::string> asked;
+  const auto strangers = set_aside_strangers(report(), expanded.variants, 1, [&](const Variant& variant) {
+    asked.push_back(variant.name);
+    return variant.index == 1;
+  });
+  EXPECT_THAT(strangers,
+              ElementsAre(Pair(HasSubstr("train.lr"), ElementsAre("00-base-drift", "00-base-r1"))));
+  EXPECT_THAT(asked, ElementsAre("base", "a"));
+}
+
+TEST_F(Resume, MachinesOfAJobMayBeFewerButNotOthers) {
+  const auto job = [](const std::vector<HostContext>& hosts, int gpus) {
+    Context context;
+    context.hosts = hosts;
+    GpuContext gpu;
+    gpu.name = "H100";
+    context.gpus.assign(static_cast<size_t>(gpus), gpu);
+    return context;
+  };
+  const HostContext one{"node1", {0, 1}, "Xeon", "2 x H100"}, two{"node2", {2, 3}, "Xeon", "2 x H100"};
+  const HostContext larger{"node3", {0, 1, 2, 3}, "Xeon", "4 x H100"}, plain{"node4", {0}, "Xeon", ""};
+  EXPECT_EQ(difference_of_machines(job({one, two}, 2), job({one}, 2)), "");
+  EXPECT_EQ(difference_of_machines(job({one, two}, 2), job({larger}, 4)), "");
+  EXPECT_EQ(difference_of_machines(job({one}, 2), job({one, two}, 2)), "") << "more machines of the kind";
+  EXPECT_EQ(difference_of_machines(job({one, plain}, 2), job({two}, 2)), "") << "the other kind is lost";
+  EXPECT_EQ(difference_of_machines(job({one}, 2), job({one, {"node5", {2}, "Xeon", "2 x H200"}}, 2)),
+            "machines 'Xeon with H100' there, 'Xeon with H100; Xeon with H200' here");
+  EXPECT_EQ(difference_of_machines(job({one}, 2), job({}, 0)), "GPUs 'H100' there, 'none' here");
 }
 
 TEST_F(Resume, SetsAsideRunsThatLeftTheExperiment) {
