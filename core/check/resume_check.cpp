@@ -54,31 +54,30 @@ std::optional<std::string> first_different(Session& a, Session& b, double tolera
   }
   return std::nullopt;
 }
-}  // namespace
 
-std::string check_resume(const CheckCase& c, const CheckContext& context) {
-  const auto whole = open_case(c, c.spec, context);
-  const int64_t made = c.spec.train.warmup + c.spec.train.steps;
+/// Compares the steps after a state of `spec` with those of a run without an interruption.
+void check_state_of(const CheckCase& c, const RunSpec& spec, const CheckContext& context, double tolerance) {
+  const LibraryState before;
+  const auto whole = open_case(c, spec, context);
+  const int64_t made = spec.train.warmup + spec.train.steps;
   steps_of(*whole);
   const SavedState saved = in_memory(*whole, made);
   whole->go_on_from(made);
   const Curve without = steps_of(*whole);
 
   const LibraryState as_at_first;
-  const auto rest = open_run(c.spec, context);
+  const auto rest = open_run(spec, context);
   load_state(*rest, saved);
   const Curve with = steps_of(*rest);
-  if (c.without_values) return {};
-  // On a GPU, atomic additions sum in any order.
-  const double tolerance =
-      context.device.is_cpu() ? 0 : norm_tolerance_of(Effect::rounding, Arithmetic::reduced);
+  if (c.without_values) return;
   const auto compare = [&](const char* what, const std::vector<double>& got,
                            const std::vector<double>& expected) {
     for (size_t i = 0; i < expected.size(); ++i)
       if (!(difference_of(got.at(i), expected[i]) <= tolerance))
         throw Error(ErrorCode::wrong_result,
-                    "a run resumed from its saved state trains differently: " + std::string(what) +
-                        " of step " + std::to_string(i + 1) + " after it is " + Json(got[i]).dump() +
+                    "a run resumed from the state after " + std::to_string(made) +
+                        " steps trains differently: " + std::string(what) + " of step " +
+                        std::to_string(i + 1) + " after it is " + Json(got[i]).dump() +
                         ", but without the interruption " + Json(expected[i]).dump(),
                     "list every tensor that a step reads in Optimizer::state(); register other state with "
                     "Recipe::keep()");
@@ -87,10 +86,27 @@ std::string check_resume(const CheckCase& c, const CheckContext& context) {
   compare("the gradient norm", with.norms, without.norms);
   if (const auto param = first_different(*rest, *whole, tolerance))
     throw Error(ErrorCode::wrong_result,
-                "a run resumed from its saved state trains differently: after " + std::to_string(made) +
-                    " steps '" + *param + "' differs from the run without the interruption",
+                "a run resumed from the state after " + std::to_string(made) + " steps trains differently: " +
+                    std::to_string(made) + " steps after it '" + *param +
+                    "' differs from the run without the interruption",
                 "list every tensor that a step reads in Optimizer::state()");
-  return std::to_string(made) + " steps after a saved state are " +
+}
+}  // namespace
+
+std::string check_resume(const CheckCase& c, const CheckContext& context) {
+  // On a GPU, atomic additions sum in any order.
+  const double tolerance =
+      context.device.is_cpu() ? 0 : norm_tolerance_of(Effect::rounding, Arithmetic::reduced);
+  // The second number of steps has no factor in common with the first: no state is the initial one after both.
+  RunSpec shorter = c.spec;
+  --shorter.train.warmup;
+  std::string counts;
+  for (const RunSpec& spec : {c.spec, shorter}) {
+    check_state_of(c, spec, context, tolerance);
+    counts += (counts.empty() ? "" : " and ") + std::to_string(spec.train.warmup + spec.train.steps);
+  }
+  if (c.without_values) return {};
+  return "the steps after the states of " + counts + " steps are " +
          (tolerance == 0 ? "bit-equal to" : "equal to") + " those without the interruption";
 }
 }  // namespace optrush

@@ -12,15 +12,16 @@
 #include "check/opening.h"
 #include "optrush/error.h"
 #include "simulated/device.h"
+#include "spec/spec_json.h"
 #include "train/run_setup.h"
 
 namespace optrush {
 namespace {
-/// Plans a stack with a plugin for several ranks on two ranks. A case trains on one rank, where such a plugin
-/// changes nothing; the plan shows whether plugins refuse the stack.
+/// A stack with a plugin for several ranks. On one rank such a plugin changes nothing.
 struct OnTwoRanks {
-  /// whether the stack has a plugin for several ranks that can be opened without the others
+  /// whether the stack has such a plugin, which can be opened without the others
   bool asked = false;
+  RunSpec spec = {};  ///< on two ranks, with a plugin that sums gradients if the stack needs one
   std::optional<Error> refusal = {};
 };
 
@@ -43,11 +44,12 @@ std::optional<Error> refusal_of_plan(RunSpec spec, const Catalogue& catalogue) {
   return {};
 }
 
+/// Plans the stack on two ranks.
 OnTwoRanks on_two_ranks(const CheckCase& c, const Catalogue& catalogue) {
   const auto for_several = [&](const PluginUse& use) { return catalogue.at(use.name).kind == "parallelism"; };
   RunSpec alone = c.spec;
   std::erase_if(alone.plugins, [&](const PluginUse& use) { return !for_several(use); });
-  if (alone.plugins.empty() || alone.plugins.size() == c.spec.plugins.size()) return {};
+  if (alone.plugins.empty()) return {};
   alone.data = {};
   RunSpec whole = c.spec;
   // A plugin that splits the data but does not sum gradients needs another one for that.
@@ -63,7 +65,23 @@ OnTwoRanks on_two_ranks(const CheckCase& c, const Catalogue& catalogue) {
     if (other == catalogue.plugins().end()) return {};
     whole.plugins.push_back({other->name});
   }
-  return {true, refusal_of_plan(whole, catalogue)};
+  whole.train.world_size = kRanks;
+  return {true, whole, refusal_of_plan(whole, catalogue)};
+}
+
+bool all_for_several_ranks(const CheckCase& c, const Catalogue& catalogue) {
+  return std::ranges::all_of(c.spec.plugins, [&](const PluginUse& use) {
+    return catalogue.at(use.name).kind == "parallelism";
+  });
+}
+
+/// Whether the model is the decoder that has every slot, with or without a mixture of experts.
+bool on_decoder(const CheckCase& c) {
+  const SmallModel decoder = small_models().front();
+  const Json fields = validate_model(decoder.kind, decoder.fields, "check");
+  for (const auto& [name, value] : fields.items())
+    if (name.find("expert") == std::string::npos && c.spec.model.value(name, Json()) != value) return false;
+  return c.spec.model_kind == decoder.kind;
 }
 
 std::string checked(const CheckCase& c, const CheckContext& context, StackCheck& stacks) {
@@ -75,8 +93,19 @@ std::string checked(const CheckCase& c, const CheckContext& context, StackCheck&
   // not find the streams of a GPU.
   if (!context.device.is_cpu()) return found;
   const OnTwoRanks ranks = on_two_ranks(c, context.catalogue);
+  const bool trains = all_for_several_ranks(c, context.catalogue);
+  if (trains && (c.kind != CheckKind::alone || !on_decoder(c) || !ranks.asked)) return found;
   if (const auto& e = ranks.refusal) throw Refused(Error(e->code(), std::string("on 2 ranks: ") + e->what()));
-  return found + (ranks.asked ? "; trained on 1 rank, only planned on 2" : "");
+  if (!trains) return found + (ranks.asked ? "; trained on 1 rank, only planned on 2" : "");
+  CheckCase two = c;
+  two.spec = ranks.spec;
+  try {
+    return found + "; on 2 ranks: " + stacks.run_on_two_ranks(two);
+  } catch (const Skip&) {
+    throw;
+  } catch (const Error& e) {
+    throw Error(e.code(), "on 2 ranks: " + e.message(), "compare the gradients of each rank with those of one process");
+  }
 }
 }  // namespace
 

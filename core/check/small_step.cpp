@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "data/batches.h"
 #include "optrush/host/resolve.h"
@@ -38,8 +39,19 @@ double SmallStep::loss() {
   double loss = 0;
   for (int64_t micro = 0; micro < step.microbatches(); ++micro)
     loss += step.forward(0, micro, {}).item<double>();
-  run_.recipe().fire(Event::step_end, run_);
+  if (fires_end_) run_.recipe().fire(Event::step_end, run_);
   return loss;
+}
+
+bool SmallStep::is_a_function() {
+  constexpr double kRounding = 1e-12;  // on a GPU, sums have any order
+  const auto repeats = [&] {
+    const double first = loss(), second = loss();
+    return std::abs(first - second) <= kRounding * std::abs(first);
+  };
+  if (repeats()) return true;
+  fires_end_ = false;
+  return repeats();
 }
 
 std::vector<SmallStep::Trained> SmallStep::gradients() {
@@ -64,7 +76,7 @@ std::vector<SmallStep::Trained> SmallStep::gradients() {
       trained.push_back({segment.param, Shard::part(shard.data, segment), gradient});
     }
   parallel.zero_gradients();
-  run_.recipe().fire(Event::step_end, session);
+  if (fires_end_) run_.recipe().fire(Event::step_end, session);
   return trained;
 }
 

@@ -15,6 +15,10 @@ class SmallStep {
 
   /// The loss of the step, computed by training's forward.
   double loss();
+  /// Whether equal calls compute the same loss. If they do not with the event step_end, in which a plugin may adapt,
+  /// calls leave it out from here on, and `without_end()` is true.
+  bool is_a_function();
+  bool without_end() const { return !fires_end_; }
   /// The trained elements of a parameter as the optimizer sees them (flat), and their gradient without the
   /// loss scale; undefined if there is none.
   struct Trained {
@@ -27,6 +31,7 @@ class SmallStep {
   Session& run_;
   std::unique_ptr<StepClock> clock_;
   std::vector<Batch> batches_;
+  bool fires_end_ = true;
 };
 
 /// A call of a Differentiable: copies of the inputs, as leaves that require the same gradients.

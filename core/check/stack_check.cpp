@@ -7,12 +7,15 @@
 #include <cmath>
 
 #include "base/number_text.h"
+#include "base/peer_error.h"
 #include "check/library_state.h"
 #include "check/opening.h"
+#include "check/second_rank.h"
 #include "data/batches.h"
 #include "experiment/gate.h"
 #include "params/init.h"
 #include "spec/spec_json.h"
+#include "train/run_setup.h"
 #include "train/trainer.h"
 
 namespace optrush {
@@ -177,6 +180,17 @@ StackCheck::Comparison comparison_of(const CheckCase& c, const Catalogue& catalo
   }
   return result;
 }
+/// Gives both runs of a comparison the same sequences per step.
+void use_equal_batches(StackCheck::Comparison& comparison, const RunSpec& spec, int64_t of_subject,
+                       int64_t of_plain) {
+  const int64_t product = spec.train.micro_batch * of_plain;
+  if (product % of_subject != 0)
+    throw Skip(ErrorCode::unsupported,
+               "a batch of " + std::to_string(of_subject) + " sequences per step cannot be made from the " +
+                   std::to_string(of_plain) + " sequences of the reference",
+               "in \"check\" of its description, give options that double or quadruple the batch");
+  comparison.subject.train.micro_batch = product / of_subject;
+}
 }  // namespace
 
 const StackCheck::Reference& StackCheck::reference(const RunSpec& spec) {
@@ -241,13 +255,7 @@ std::string StackCheck::run(const CheckCase& c) {
   const bool only_models = comparison.plain.plugins.size() == c.spec.plugins.size();
   if (only_models) comparison.effect = Effect::rounding;
   const Reference& plain = only_models ? in_double(comparison.plain) : reference(comparison.plain);
-  const int64_t product = c.spec.train.micro_batch * plain.sequences;
-  if (product % sequences != 0)
-    throw Skip(ErrorCode::unsupported,
-               "a batch of " + std::to_string(sequences) + " sequences per step cannot be made from the " +
-                   std::to_string(plain.sequences) + " sequences of the reference",
-               "in \"check\" of its description, give options that double or quadruple the batch");
-  comparison.subject.train.micro_batch = product / sequences;
+  use_equal_batches(comparison, c.spec, sequences, plain.sequences);
 
   GradientRecorder recorder;
   const auto run = open_case(c, comparison.subject, context_, [&](Recipe& recipe) { recorder.edit(recipe); });
@@ -271,5 +279,29 @@ std::string StackCheck::run(const CheckCase& c) {
   comparison.effect = Effect::rounding;
   return compared_with(reference(only_models ? comparison.plain : comparison.subject)) +
          "; its random numbers depend on its type, so it was compared with a second run of itself";
+}
+
+std::string StackCheck::run_on_two_ranks(const CheckCase& c) {
+  Comparison comparison = comparison_of(c, context_.catalogue);
+  comparison.plain.train.world_size = 1;
+  const Reference& plain = reference(comparison.plain);
+  {
+    const LibraryState kept;
+    const auto planned = RunSetup::open(c.spec, context_.catalogue, context_.device, Ranks::planned(0, 2));
+    planned->connect();
+    use_equal_batches(comparison, c.spec, global_batch(planned->spec().train, planned->mesh()), plain.sequences);
+  }
+  const SecondRank other(comparison.subject);
+  try {
+    const auto run = RunSetup::open(comparison.subject, context_.catalogue, context_.device, other.first());
+    run->connect();
+    run->declare();
+    run->make_ready();
+    GradientRecorder none;  // ranks have parts of gradients
+    return compare(curve_of(*run, none), plain.curve, tolerance_for(comparison.effect));
+  } catch (const PeerError& e) {
+    const std::string cause = other.failure();
+    throw Error(ErrorCode::wrong_result, cause.empty() ? e.what() : "rank 1: " + cause);
+  }
 }
 }  // namespace optrush

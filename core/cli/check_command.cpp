@@ -122,7 +122,7 @@ std::string check_table(const CheckOutcome& outcome) {
             indented(file.at("reason"), "      ") + "\n";
   text += "\n" + std::to_string(outcome.cases.size()) + " cases on " + outcome.machine + ": " +
           counts_text(counts_of(outcome.cases)) + ", in " + clock_time(outcome.seconds);
-  text += "; each trained on 1 rank";
+  text += "; each trained on 1 rank, a plugin for several ranks alone also on 2";
   if (outcome.resumed > 0) text += "; " + std::to_string(outcome.resumed) + " of them reused";
   return text + "\n";
 }

@@ -4,6 +4,7 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/counter_random.h"
 #include "base/files.h"
@@ -63,6 +64,16 @@ Segments segments_of(const Tensor& ids, const DocumentRows& source, at::Device d
   return segments;
 }
 }  // namespace
+
+Tensor filled_places(std::span<const int64_t> lengths, int64_t row, at::Device device) {
+  const int64_t count = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+  if (count == std::ssize(lengths) * row) return {};
+  const Tensor places = at::empty({count}, at::TensorOptions(at::kLong).pinned_memory(!device.is_cpu()));
+  int64_t* next = places.mutable_data_ptr<int64_t>();
+  for (size_t i = 0; i < lengths.size(); ++i, next += lengths[i - 1])
+    std::iota(next, next + lengths[i], static_cast<int64_t>(i) * row);
+  return places.to(device, /*non_blocking=*/true);
+}
 
 bool made_of_documents(const DataSpec& data) {
   return data.kind == "documents" || data.kind == "preferences";
@@ -227,6 +238,7 @@ Batch Batches::windows(const TokenSource& source, int64_t first_sample, int64_t 
     // with one row, labels and tokens share memory
     if (batch.labels.is_alias_of(placed)) batch.labels = batch.labels.clone();
     batch.labels.slice(0, samples).fill_(kIgnoredLabel);
+    batch.filled = at::arange(samples * length, placed.options());
   }
   batch.positions = at::arange(length, at::TensorOptions(at::kLong).device(device_)).expand({rows, length});
   batch.valid_tokens = samples * length;
@@ -241,12 +253,14 @@ Batch Batches::documents(const DocumentRows& source, int64_t first_sample, int64
   const Tensor ids = at::zeros({rows, length}, options.dtype(at::kInt));
   read[1].fill_(kIgnoredLabel);
   Batch batch;
+  std::vector<int64_t> lengths(static_cast<size_t>(rows), 0);
   for (int64_t row = 0; row < samples; ++row) {
     const auto numbers = [&](int64_t which) {
       return std::span(read[which][row].mutable_data_ptr<int64_t>(), static_cast<size_t>(length));
     };
     const std::span<int32_t> documents(ids[row].mutable_data_ptr<int32_t>(), static_cast<size_t>(length));
     const int64_t counted = source.fill(first_sample + row, {numbers(0), numbers(1), numbers(2), documents});
+    lengths[static_cast<size_t>(row)] = source.content(first_sample + row, pairs_).tokens;
     batch.valid_tokens += counted;
     batch.valid_sequences += counted > 0 ? 1 : 0;
   }
@@ -254,6 +268,7 @@ Batch Batches::documents(const DocumentRows& source, int64_t first_sample, int64
   batch.tokens = placed[0];
   batch.labels = placed[1];
   batch.positions = placed[2];
+  batch.filled = filled_places(lengths, length, device_);
   if (source.most_documents() > 1) batch.segments = segments_of(ids, source, device_);
   return batch;
 }

@@ -1,20 +1,16 @@
 #include "machine/python.h"
 
-#include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 
 #include "base/files.h"
+#include "machine/child.h"
 #include "machine/environment.h"
 #include "machine/installation.h"
 #include "machine/torch_folder.h"
@@ -54,30 +50,6 @@ fs::path environment_of(const fs::path& torch) {
       packages.filename() == "site-packages" && version.filename().string().starts_with("python3");
   return fits ? version.parent_path().parent_path() : fs::path();
 }
-/// Starts a program that ends when this process ends. Its output is appended to `log`.
-pid_t start_with_parent(const fs::path& program, std::vector<char*>& argv, const fs::path& log) {
-  const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  volatile int problem = in < 0 || out < 0 ? errno : 0;
-  // vfork as in posix_spawn(), which does not support PR_SET_PDEATHSIG. fork() would copy a worker's page
-  // tables.
-  const pid_t child = problem != 0 ? -1 : vfork();
-  if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    dup2(in, STDIN_FILENO);
-    dup2(out, STDOUT_FILENO);
-    dup2(out, STDERR_FILENO);
-    execve(program.c_str(), argv.data(), environ);
-    problem = errno;
-    _exit(127);
-  }
-  if (child < 0 && problem == 0) problem = errno;
-  if (in >= 0) close(in);
-  if (out >= 0) close(out);
-  if (problem == 0) return child;
-  if (child > 0) waitpid(child, nullptr, 0);
-  throw Error(ErrorCode::file_access, "can't start " + program.string() + ": " + std::strerror(problem));
-}
 }  // namespace
 
 TorchOfPython torch_of_python(const fs::path& python) {
@@ -109,11 +81,7 @@ int run_python(const std::vector<std::string>& arguments, const fs::path& log) {
                 "run ./optrush setup, or set OPTRUSH_PYTHON");
   std::vector<std::string> words = {python.string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  for (auto& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-
-  const pid_t child = start_with_parent(python, argv, log);
+  const pid_t child = start_with_parent(words, log);
   int status = 0;
   while (waitpid(child, &status, 0) < 0)
     if (errno != EINTR) throw Error(ErrorCode::file_access, "lost the process of " + python.string());

@@ -72,8 +72,16 @@ struct RoutedExperts {
   int64_t per_token;
   bool normalize;
 
+  /// Padding passes no router and no expert, and gets 0.
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
-    const Tensor x_TD = x_BSD.flatten(0, 1);
+    const Tensor x_TD = x_BSD.flatten(0, 1), &filled = batch.filled;
+    if (!filled.defined()) return routed(x_TD, batch).view(x_BSD.sizes());
+    const Tensor out = routed(x_TD.index_select(0, filled), batch);
+    return at::zeros_like(x_TD).index_copy(0, filled, out).view(x_BSD.sizes());
+  }
+
+ private:
+  Tensor routed(const Tensor& x_TD, const Batch& batch) const {
     const Route way = route(router(x_TD), per_token, normalize, x_TD.scalar_type());
     // The copies of a token are adjacent before sorting, so their gradients are always added in the same
     // order.
@@ -83,8 +91,7 @@ struct RoutedExperts {
     return weighted_ND.index_select(0, way.positions_N)
         .unflatten(0, {-1, per_token})
         .sum(1)
-        .to(x_TD.scalar_type())
-        .view(x_BSD.sizes());
+        .to(x_TD.scalar_type());
   }
 };
 
@@ -149,28 +156,39 @@ std::unique_ptr<Unit> declare_mixture(Params& params, const std::string& path, i
 }
 
 namespace {
-/// Number of rows of each expert (E) so far, by layer.
+/// Number of rows of each expert so far, of this rank.
 class RowsOfExperts {
  public:
+  RowsOfExperts(int64_t layers, int64_t experts) : layers_(layers), experts_(experts) {}
+
   void add(int64_t layer, const Tensor& counts_E) {
     const at::NoGradGuard no_grad;
     Tensor& sum = rows_[layer];
     sum = sum.defined() && sum.device() == counts_E.device() ? sum + counts_E : counts_E;
   }
-  /// Mean over the layers of a number per layer; 0 before the first step.
-  double mean(const std::function<double(const Tensor& rows_E)>& of_layer) const {
-    double sum = 0;
-    for (const auto& [layer, rows_E] : rows_) sum += of_layer(rows_E.cpu().to(at::kDouble));
-    return rows_.empty() ? 0 : sum / static_cast<double>(rows_.size());
+  /// Mean, over the layers that have rows, of a number of the rows of all ranks. Ranks that train on the same
+  /// tokens count equally often. All ranks call it.
+  double mean(const Mesh& mesh, const std::function<double(const Tensor& rows_E)>& of_layer) const {
+    const Tensor all = at::zeros({layers_, experts_}, at::kDouble);
+    for (const auto& [layer, rows_E] : rows_) all[layer].copy_(rows_E);
+    mesh.group(mesh.all()).all_reduce(all).wait();
+    double sum = 0, layers = 0;
+    for (const Tensor& rows_E : all.unbind()) {
+      if (rows_E.sum().item<double>() == 0) continue;
+      sum += of_layer(rows_E);
+      ++layers;
+    }
+    return layers == 0 ? 0 : sum / layers;
   }
 
  private:
-  std::map<int64_t, Tensor> rows_;
+  int64_t layers_, experts_;
+  std::map<int64_t, Tensor> rows_;  ///< (E), by layer
 };
 }  // namespace
 
-void count_rows_of_experts(Recipe& recipe) {
-  const auto rows = std::make_shared<RowsOfExperts>();
+void count_rows_of_experts(Recipe& recipe, int64_t layers, int64_t experts) {
+  const auto rows = std::make_shared<RowsOfExperts>(layers, experts);
   recipe.ops.experts.wrap(Phase::measure,
                           [rows](Ops::Experts::Fn inner, const Module& module) -> Ops::Experts::Fn {
                             return [rows, layer = module.layer, inner = std::move(inner)](
@@ -180,13 +198,13 @@ void count_rows_of_experts(Recipe& recipe) {
                             };
                           },
                           {.trace = Trace::aten, .predictable = true});
-  recipe.counter(
-      {.name = "rows of the busiest expert", .unit = "of the mean", .over_ranks = OverRanks::mean}, [rows] {
-        return rows->mean(
-            [](const Tensor& rows_E) { return (rows_E.max() / rows_E.mean().clamp_min(1)).item<double>(); });
-      });
-  recipe.counter(
-      {.name = "experts without rows", .unit = "per layer", .over_ranks = OverRanks::mean},
-      [rows] { return rows->mean([](const Tensor& rows_E) { return rows_E.eq(0).sum().item<double>(); }); });
+  const auto count = [&](const char* name, const char* unit, double (*of_layer)(const Tensor& rows_E)) {
+    recipe.counter({.name = name, .unit = unit, .over_ranks = OverRanks::max},
+                   [rows, of_layer, &mesh = recipe.mesh] { return rows->mean(mesh, of_layer); });
+  };
+  count("rows of the busiest expert", "of the mean",
+        [](const Tensor& rows_E) { return (rows_E.max() / rows_E.mean()).item<double>(); });
+  count("experts without rows", "per layer",
+        [](const Tensor& rows_E) { return rows_E.eq(0).sum().item<double>(); });
 }
 }  // namespace optrush

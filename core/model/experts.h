@@ -19,6 +19,6 @@ struct MixtureShape {
 std::unique_ptr<Unit> declare_mixture(Params&, const std::string& path, int64_t layer, const MixtureShape&);
 
 /// Counts on the device how many rows each expert gets during training, and reports how far the routers are
-/// from an equal distribution.
-void count_rows_of_experts(Recipe&);
+/// from an equal distribution. The numbers do not depend on the ranks that share the work.
+void count_rows_of_experts(Recipe&, int64_t layers, int64_t experts);
 }  // namespace optrush

@@ -399,6 +399,6 @@ void edit_for_llama(const LlamaSpec& spec, int64_t seq_len, Recipe& recipe) {
   if (spec.attention_soft_cap != 0) recipe.ops.attention.demand("soft_cap");
   if (spec.logits_soft_cap != 0) recipe.ops.head_loss.demand("soft_cap");
   if (spec.activation != Activation::silu) recipe.ops.mlp.demand("geglu");
-  if (spec.n_experts > 0) count_rows_of_experts(recipe);
+  if (spec.n_experts > 0) count_rows_of_experts(recipe, spec.n_layers, spec.n_experts);
 }
 }  // namespace optrush

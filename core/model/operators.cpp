@@ -127,10 +127,11 @@ AttentionOut forward_half(const Tensor& q, const Tensor& k, const Tensor& v, con
   return attention(q, k, v, with_lse);
 }
 
-/// The derivative of softmax from its output: P = exp(scores - lse), dS = P (dP - rowsum(dO O))
+/// The derivative of softmax from its output: P = exp(scores - lse), dS = P (dP - rowsum(dO O) + dlse)
 /// (arXiv:2205.14135, appendix B.4).
 std::array<Tensor, 3> backward_half(const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
-                                    const Tensor& out, const Tensor& lse, const AttentionArgs& args) {
+                                    const Tensor& out, const Tensor& lse, const Tensor& lse_gradient,
+                                    const AttentionArgs& args) {
   const at::NoGradGuard no_grad;
   const Heads shape(q, k);
   const auto type = accumulate_type(q);
@@ -138,7 +139,8 @@ std::array<Tensor, 3> backward_half(const Tensor& gradient, const Tensor& q, con
   Tensor scores = scores_of(shape, q, k, args);
   const Tensor weights = at::exp(masked(shape, scores, args) - row);
   if (args.soft_cap == 0) scores.reset();  // frees the scores; only the derivative of the cap needs them
-  const Tensor inner = (upstream * shape.stacked(out.to(type))).sum(-1, /*keepdim=*/true);
+  Tensor inner = (upstream * shape.stacked(out.to(type))).sum(-1, /*keepdim=*/true);
+  if (lse_gradient.defined()) inner = inner - shape.stacked(lse_gradient.to(type).unsqueeze(-1));
   Tensor of_scores = weights * (at::matmul(upstream, v.to(type).transpose(-2, -1)) - inner) * args.scale;
   if (args.soft_cap != 0) of_scores = of_scores * (1 - (scores / args.soft_cap).square());
   const Tensor dq = shape.apart(at::matmul(of_scores, k.to(type)));

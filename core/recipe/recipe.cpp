@@ -125,9 +125,9 @@ void Recipe::on(Event event, Phase phase, std::function<void(Run&)> call) {
                    [](const auto& a, const auto& b) { return a.edit < b.edit; });
 }
 
-void Recipe::keep(std::string name, std::function<Tensor()> view) {
+void Recipe::keep(std::string name, std::function<Tensor()> view, Kept whose) {
   editor_.check_open("kept state");
-  record_->kept.push_back({editor_.name + "/" + std::move(name), std::move(view)});
+  record_->kept.push_back({editor_.name + "/" + std::move(name), std::move(view), whose});
 }
 
 void Recipe::counter(Counter counter, std::function<double()> read) {

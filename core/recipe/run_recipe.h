@@ -17,9 +17,10 @@ struct Recipe::Record {
     Edit edit;
     std::function<void(Run&)> call;
   };
-  struct Kept {
+  struct KeptTensor {
     std::string name;  ///< "my_plugin/scale"
     std::function<Tensor()> view;
+    Kept whose;
   };
   struct Counted {
     std::string plugin;
@@ -30,7 +31,7 @@ struct Recipe::Record {
   ActivationPolicy activations;
   Scopes scopes;
   std::vector<Handler> handlers;
-  std::vector<Kept> kept;
+  std::vector<KeptTensor> kept;
   std::vector<Counted> counters;
   std::map<std::string, Json> descriptions;  ///< parameter descriptions, by format
   std::set<std::string> learned;             ///< kinds of data for which a plugin defines a loss
@@ -41,7 +42,7 @@ struct Recipe::Record {
 /// record.
 class RunRecipe final : public Recipe {
  public:
-  using Kept = Record::Kept;
+  using KeptTensor = Record::KeptTensor;
   using Counted = Record::Counted;
 
   explicit RunRecipe(RunSpec spec) : Recipe(std::move(spec)) {}
@@ -52,7 +53,7 @@ class RunRecipe final : public Recipe {
   void check() const;
   void fire(Event, Run&) const;
   RunMesh& run_mesh() const { return record_->mesh; }
-  const std::vector<Kept>& kept() const { return record_->kept; }
+  const std::vector<KeptTensor>& kept() const { return record_->kept; }
   const std::vector<Counted>& counters() const { return record_->counters; }
   /// Whether a plugin defines a loss for data of this kind.
   bool learns_from(const std::string& kind) const { return record_->learned.contains(kind); }

@@ -426,13 +426,18 @@ Json run_result_schema() {
 std::string unhealthy(const RunResult& result, TrainedBy trainer) {
   const auto has_norm = [](const StepResult& step) { return !std::isnan(step.grad_norm); };
   const bool norms = trainer == TrainedBy::worker || std::ranges::any_of(result.steps, has_norm);
+  // An update without a norm was skipped, as a loss scale that grows intends now and then.
+  bool timed = false, updated = false;
   for (const auto& step : result.steps) {
     const auto at = [&] { return " at step " + std::to_string(step.step); };
     if (!std::isfinite(step.loss)) return "the loss is not finite" + at();
     if (step.grad_norm == 0) return "the gradient norm is zero" + at() + ": nothing is trained";
-    if (norms && step.timed && !std::isfinite(step.grad_norm))
-      return "the gradient norm is not finite, or its update was skipped," + at() + "; increase train.warmup";
+    if (std::isinf(step.grad_norm)) return "the gradient norm is not finite" + at();
+    timed |= step.timed;
+    updated |= step.timed && has_norm(step);
   }
+  if (norms && timed && !updated)
+    return "the gradient norm was not finite, or the update was skipped, in every timed step; increase train.warmup";
   return {};
 }
 }  // namespace optrush

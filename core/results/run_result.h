@@ -179,8 +179,8 @@ Json run_result_schema();
 /// Which program trained. An external program need not report gradient norms.
 enum class TrainedBy : uint8_t { worker, other_program };
 
-/// The reason why a run with status ok did not train: a loss that is not finite, or a gradient norm that is
-/// zero or not finite. Empty for a healthy run. A norm may be infinite during warm-up, while a gradient
-/// scaler searches its scale.
+/// The reason why a run with status ok did not train: a loss that is not finite, a gradient norm that is
+/// zero, or no update in any timed step. Empty for a healthy run. A loss scale skips single updates as it is
+/// meant to.
 std::string unhealthy(const RunResult&, TrainedBy);
 }  // namespace optrush

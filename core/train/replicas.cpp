@@ -4,8 +4,10 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 
 #include "base/text.h"
 #include "optrush/error.h"
@@ -16,9 +18,9 @@ constexpr int64_t kAbsent = std::numeric_limits<int64_t>::min();
 /// Copies that differ only by rounding differ by less than this, relative to the largest element.
 constexpr double kRounding = 0x1p-10;
 
-/// This rank's elements of a parameter of which other ranks may have copies.
-struct Kept {
-  const Param* param;
+/// This rank's elements of a tensor of which other ranks have copies.
+struct Copy {
+  std::string name;
   Tensor elements;
 };
 
@@ -46,9 +48,9 @@ Tensor sum_of_bits(const Tensor& elements) {
   return sum;
 }
 
-Tensor sums_on_host(const std::vector<Kept>& kept) {
+Tensor sums_on_host(const std::vector<Copy>& kept) {
   Tensors sums;
-  for (const Kept& each : kept) sums.push_back(sum_of_bits(each.elements).cpu());
+  for (const Copy& each : kept) sums.push_back(sum_of_bits(each.elements).cpu());
   return at::stack(sums);
 }
 
@@ -90,14 +92,15 @@ std::string who_differs(Group& group, int64_t world_rank, int64_t sum) {
   return text;
 }
 
-/// The largest difference of copies, relative to the largest element.
+/// The largest difference of copies, relative to the largest element; infinite if it is not a number.
 double apart(Group& group, const Tensor& elements, at::Device device) {
   const Tensor values = elements.to(device, at::kDouble).contiguous();
   const Tensor largest = values.clone(), least = values.neg();
   group.all_reduce_max(largest).wait();
   group.all_reduce_max(least).wait();
   const auto scale = std::max(largest.abs().max().item<double>(), least.abs().max().item<double>());
-  return scale == 0 ? 0 : (largest + least).max().item<double>() / scale;
+  const double distance = scale == 0 ? 0 : (largest + least).max().item<double>() / scale;
+  return std::isnan(distance) ? std::numeric_limits<double>::infinity() : distance;
 }
 
 bool in_memory(const Tensor& tensor) {
@@ -111,10 +114,11 @@ class Replicas {
   void check() {
     for (const auto& [dims, kept] : by_copies()) check_along(dims, kept);
     if (mesh_.size(mesh_.layers()) > 1) check_shared_by_layers();
+    check_kept();
   }
 
  private:
-  using ByCopies = std::map<Mesh::Names, std::vector<Kept>>;
+  using ByCopies = std::map<Mesh::Names, std::vector<Copy>>;
 
   /// Parameters grouped by the mesh dimensions along which ranks hold copies, in the same order on all ranks.
   ByCopies by_copies() const {
@@ -124,7 +128,7 @@ class Replicas {
       std::erase_if(dims, [&](const auto& dim) {
         return contains(sharded_over, dim) || contains(mesh_.layers(), dim);
       });
-      if (mesh_.size(dims) > 1) found[dims].push_back({param, elements});
+      if (mesh_.size(dims) > 1) found[dims].push_back({param->name, elements});
     };
     for (const Shard& shard : session_.data_parallel().shards())
       for (const Segment& segment : shard.segments)
@@ -138,22 +142,49 @@ class Replicas {
     return found;
   }
 
-  void check_along(const Mesh::Names& dims, const std::vector<Kept>& kept) {
+  void check_along(const Mesh::Names& dims, const std::vector<Copy>& kept) {
     Group& group = mesh_.group(dims);
     const Tensor sums = sums_on_host(kept);
+    const auto same = agreed(group, sums);
+    const bool by_sums =
+        std::ranges::all_of(dims, [&](const auto& dim) { return contains(mesh_.data(), dim); });
+    std::optional<size_t> farthest;
+    double most = 0;
+    for (size_t i = 0; i < same.size(); ++i) {
+      if (same[i]) continue;
+      const double distance = by_sums ? 1 : apart(group, kept[i].elements, session_.device());
+      if (farthest && distance <= most) continue;
+      farthest = i;
+      most = distance;
+    }
+    if (!farthest) return;
+    const std::string& name = kept[*farthest].name;
+    const std::string who =
+        who_differs(group, mesh_.world_rank(), sums[static_cast<int64_t>(*farthest)].item<int64_t>());
+    if (most < kRounding)
+      return session_.log().warn(
+          "the copies of '" + name + "' differ in their last bits (" + who +
+          "), because these ranks compute its gradient separately and round differently");
+    fail(name, who);
+  }
+
+  /// Tensors of plugins that are saved once for all ranks.
+  void check_kept() const {
+    std::vector<Copy> shared;
+    for (const auto& kept : session_.recipe().kept())
+      if (kept.whose == Kept::shared) shared.push_back({kept.name, kept.view()});
+    if (shared.empty()) return;
+    Group& group = mesh_.group(mesh_.all());
+    const Tensor sums = sums_on_host(shared);
     const auto same = agreed(group, sums);
     const auto first = std::ranges::find(same, false);
     if (first == same.end()) return;
     const auto i = first - same.begin();
-    const Kept& differs = kept[static_cast<size_t>(i)];
-    const std::string who = who_differs(group, mesh_.world_rank(), sums[i].item<int64_t>());
-    const bool by_sums =
-        std::ranges::all_of(dims, [&](const auto& dim) { return contains(mesh_.data(), dim); });
-    if (!by_sums && apart(group, differs.elements, session_.device()) < kRounding)
-      return session_.log().warn(
-          "the copies of '" + differs.param->name + "' differ in their last bits (" + who +
-          "), because these ranks compute its gradient separately and round differently");
-    fail(*differs.param, who);
+    throw Error(ErrorCode::wrong_result,
+                "the kept tensor '" + shared[static_cast<size_t>(i)].name + "' differs between " +
+                    who_differs(group, mesh_.world_rank(), sums[i].item<int64_t>()) +
+                    ", but only the tensor of rank 0 is saved",
+                "register a tensor of each rank with Kept::per_rank (optrush/recipe.h)");
   }
 
   /// A tied embedding exists at both ends of a pipeline. Each rank of the group knows the parameters of all.
@@ -175,12 +206,12 @@ class Replicas {
     const auto first = std::ranges::find(same, false);
     if (first == same.end()) return;
     const auto i = first - same.begin();
-    fail(*params[static_cast<size_t>(i)], who_differs(group, mesh_.world_rank(), all[i].item<int64_t>()));
+    fail(params[static_cast<size_t>(i)]->name, who_differs(group, mesh_.world_rank(), all[i].item<int64_t>()));
   }
 
-  [[noreturn]] static void fail(const Param& param, const std::string& who) {
+  [[noreturn]] static void fail(const std::string& name, const std::string& who) {
     throw Error(ErrorCode::wrong_result,
-                "the copies of '" + param.name + "' differ: " + who +
+                "the copies of '" + name + "' differ: " + who +
                     " have diverged and no longer train the same model",
                 "look for a plugin that draws random numbers in the optimizer or in 'gradients' (the "
                 "generators differ by rank), or that updates parameters on some ranks only");

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/text.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -127,6 +128,23 @@ void RunRecord::add_to(RunResult& result) const {
   summarize(steps_, all_alike(), result);
   result.validation = validations_;
   result.saved = saved_;
+}
+
+void RunRecord::say_skipped(const TrainSpec& train, RunLog& log) const {
+  int64_t all = 0, rising = 0;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (!std::isnan(steps_[i].grad_norm)) continue;
+    ++all;
+    rising += steps_[i].step < train.lr_warmup ? 1 : 0;
+  }
+  if (all == 0) return;
+  log.note(counted(all, "update") + " of " + std::to_string(steps_.size()) + (all == 1 ? " was" : " were") +
+           " skipped, because gradients overflowed");
+  if (2 * rising >= train.lr_warmup && rising > 0)
+    log.warn(
+        std::to_string(rising) + " of the " + counted(train.lr_warmup, "step") +
+        " in which the learning rate rises had no update, because gradients overflowed: a schedule counts "
+        "steps, also skipped ones. Lower the initial loss scale, or raise lr_warmup");
 }
 
 bool RunRecord::all_alike() const {

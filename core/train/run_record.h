@@ -6,6 +6,7 @@
 #include "measure/step_clock.h"
 #include "optrush/json.h"
 #include "results/run_result.h"
+#include "train/run_log.h"
 
 namespace optrush {
 /// Receives the events of a run, one JSON object per line of metrics.jsonl.
@@ -35,6 +36,8 @@ class RunRecord {
   Json to_json(const SavedPoint& saved) const;
   /// Sets steps, speeds, validations and saved states.
   void add_to(RunResult& result) const;
+  /// Notes the skipped updates, and warns if they used up the rise of the learning rate.
+  void say_skipped(const TrainSpec&, RunLog&) const;
   /// Sets the FLOPs per token: sums over the timed steps divided by their tokens. `hfu` uses the FLOPs that
   /// this rank executed.
   void add_flops(const ModelFlops&, RunResult& result) const;

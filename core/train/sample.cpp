@@ -123,18 +123,21 @@ bool has_whole_model(const Session& session) {
   return mesh.size(mesh.batch()) == mesh.world_size() && !session.recipe().stages.edited();
 }
 
-/// A micro-batch of training's shape. The padding behind a row's tokens does not matter, because attention is
-/// causal.
+/// A micro-batch of training's shape. Attention is causal, and mixtures leave padding out, so the padding behind a
+/// row's tokens does not matter.
 Batch batch_of(const TokenLists& rows, size_t first, const TrainSpec& train, at::Device device) {
   const Tensor tokens = at::zeros({train.micro_batch, train.seq_len}, at::kLong);
+  std::vector<int64_t> lengths(static_cast<size_t>(train.micro_batch), 0);
   for (int64_t row = 0; row < train.micro_batch && first + static_cast<size_t>(row) < rows.size(); ++row) {
     const auto& from = rows[first + static_cast<size_t>(row)];
     std::ranges::copy(from, tokens[row].mutable_data_ptr<int64_t>());
+    lengths[static_cast<size_t>(row)] = std::ssize(from);
   }
   Batch batch;
   batch.tokens = tokens.to(device);
   batch.positions = at::arange(train.seq_len, at::TensorOptions(at::kLong).device(device))
                         .expand({train.micro_batch, train.seq_len});
+  batch.filled = filled_places(lengths, train.seq_len, device);
   batch.valid_sequences = train.micro_batch;
   batch.token_count = batch.sequence_count = 1;
   return batch;

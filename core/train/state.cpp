@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
+#include "base/printable.h"
+#include "base/text.h"
 #include "optrush/error.h"
 #include "train/evaluated_parameters.h"
 
@@ -14,6 +17,7 @@ namespace {
 constexpr const char* kStep = "run/step";
 constexpr const char* kSamples = "run/samples";
 constexpr const char* kOrder = "run/order";
+constexpr const char* kMesh = "run/mesh";
 
 constexpr std::string_view kModel = "model/";
 
@@ -21,13 +25,45 @@ std::string model_key(const Param& param) { return std::string(kModel) + param.n
 std::string optimizer_key(const OptimizerState& state, const Param& param) {
   return "optimizer/" + state.name + "/" + param.name;
 }
-std::string plugin_key(const RunRecipe::Kept& kept) { return "plugin/" + kept.name; }
+
+StatePiece whole(std::string key, const Tensor& value) {
+  return {std::move(key), Layout(value.sizes().vec()), value};
+}
+
+/// A plugin's tensor of this rank.
+StatePiece kept_piece(const RunRecipe::KeptTensor& kept, const Mesh& mesh) {
+  const std::string of_rank =
+      kept.whose == Kept::per_rank ? " of rank " + std::to_string(mesh.world_rank()) : "";
+  return whole("plugin/" + kept.name + of_rank, kept.view());
+}
+
+/// "dp=2, tp=2"
+std::string text_of(const Mesh& mesh) {
+  std::vector<std::string> dims;
+  for (const auto& dim : mesh.dims())
+    if (dim.size > 1) dims.push_back(dim.name + "=" + std::to_string(dim.size));
+  return dims.empty() ? "one rank" : join(dims);
+}
+
+/// Only ranks of an equal mesh have the same parts of the training.
+void refuse_another_mesh(const RunRecipe::KeptTensor& kept, const Mesh& mesh, const SavedState& saved) {
+  const auto found = saved(kMesh);
+  if (found.empty()) return;
+  const Tensor bytes = found.front().value.to(at::kByte).contiguous();
+  const std::string there(reinterpret_cast<const char*>(bytes.const_data_ptr<uint8_t>()),
+                          static_cast<size_t>(bytes.numel()));
+  if (there == text_of(mesh)) return;
+  throw Error(ErrorCode::unsupported,
+              "the saved '" + kept.name + "' has a tensor for each rank of another mesh: " + printable(there) +
+                  " there, " + text_of(mesh) + " here",
+              "continue on the same mesh, or start a new run");
+}
 
 /// The entries of an optimizer state that belong to a segment of its shard.
 StatePiece entries(const OptimizerState& state, const Segment& segment) {
   const std::string key =
       state.is_parameter ? model_key(*segment.param) : optimizer_key(state, *segment.param);
-  if (state.block == 0) return {key, Layout(state.value.sizes().vec()), state.value};
+  if (state.block == 0) return whole(key, state.value);
   const Layout layout = state.block == 1 ? segment.layout : segment.layout.in_blocks(state.block);
   return {key, layout, state.value.flatten().narrow(0, segment.at / state.block, layout.numel())};
 }
@@ -164,13 +200,19 @@ std::vector<StatePiece> state_to_save(Session& session, int64_t next_step,
             (!seen.whole || has_first_element(seen.segment)))
           pieces.push_back(seen.piece);
       });
-  if (session.mesh().world_rank() != 0) return pieces;
+  const bool first = session.mesh().world_rank() == 0;
+  bool per_rank = false;
   for (const auto& kept : session.recipe().kept()) {
-    const Tensor value = kept.view();
-    pieces.push_back({plugin_key(kept), Layout(value.sizes().vec()), value});
+    per_rank |= kept.whose == Kept::per_rank;
+    if (first || kept.whose == Kept::per_rank) pieces.push_back(kept_piece(kept, session.mesh()));
+  }
+  if (!first) return pieces;
+  if (per_rank) {
+    const std::string mesh = text_of(session.mesh());
+    pieces.push_back(whole(kMesh, at::tensor(std::vector<uint8_t>(mesh.begin(), mesh.end()), at::kByte)));
   }
   const auto add = [&](const char* key, int64_t number) {
-    pieces.push_back({key, Layout(std::vector<int64_t>{}), at::scalar_tensor(number, at::kLong)});
+    pieces.push_back(whole(key, at::scalar_tensor(number, at::kLong)));
   };
   add(kStep, next_step);
   if (read) {
@@ -190,12 +232,12 @@ std::optional<DataPosition> load_state(Session& session, const SavedState& saved
       // rounded to the parameter's type
       for (const Segment& segment : shard.segments) load(parameter(shard, segment), saved);
   for (const auto& kept : session.recipe().kept()) {
-    const Tensor value = kept.view();
-    load({plugin_key(kept), Layout(value.sizes().vec()), value}, saved);
+    if (kept.whose == Kept::per_rank) refuse_another_mesh(kept, session.mesh(), saved);
+    load(kept_piece(kept, session.mesh()), saved);
   }
   const auto number = [&](const char* key) {
     const Tensor value = at::zeros({}, at::kLong);
-    load({key, Layout(std::vector<int64_t>{}), value}, saved);
+    load(whole(key, value), saved);
     return value.item<int64_t>();
   };
   session.go_on_from(number(kStep));

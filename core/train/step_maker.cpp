@@ -139,7 +139,7 @@ void StepMaker::collect(bool wait) {
 
 /// Throws an Error if nothing trains. A missing loss or norm is allowed: another rank has it, or a loss scale
 /// was too large and the update was skipped.
-void StepMaker::check(const StepResult& step, bool has_loss, bool has_norm) {
+void StepMaker::check(const StepResult& step, bool has_loss, bool has_norm) const {
   const std::string at = " at step " + std::to_string(step.step);
   if (has_loss && !std::isfinite(step.loss))
     throw Error(ErrorCode::diverged, "the loss is not finite" + at,
@@ -150,8 +150,12 @@ void StepMaker::check(const StepResult& step, bool has_loss, bool has_norm) {
                 "if the loss (" + Json(step.loss).dump() +
                     ") has diverged, lower the learning rate; otherwise check the frozen parameters");
   if (!std::isfinite(step.grad_norm))
-    throw Error(ErrorCode::diverged, "the gradient norm is not finite" + at,
-                "lower the learning rate, or check the precision of this rung");
+    throw Error(ErrorCode::diverged,
+                "the gradient norm is not finite" + at + ", although the loss is " + Json(step.loss).dump(),
+                record_.steps().empty()
+                    ? "no update was made yet, so a backward is the cause: find it with optrush check, or by "
+                      "removing one plugin after the other"
+                    : "lower the learning rate, or check the precision of this rung");
 }
 
 void StepMaker::record(const MadeStep& made, const StepTime& time) {

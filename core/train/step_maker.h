@@ -48,7 +48,7 @@ class StepMaker {
     double computed_pairs;
   };
   void make(int64_t step, bool timed, StepClock& clock);
-  static void check(const StepResult&, bool has_loss, bool has_norm);
+  void check(const StepResult&, bool has_loss, bool has_norm) const;
   void record(const MadeStep&, const StepTime&);
 
   Session& session_;

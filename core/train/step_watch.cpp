@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <utility>
 
 #include "distributed/rendezvous.h"
@@ -42,10 +43,37 @@ constexpr int64_t kMostElements = 1024;
 /// If fewer elements than this share change, most of an update is lost.
 constexpr double kFew = 0.25;
 
+std::string type_name(at::ScalarType type) {
+  return type == at::kBFloat16 ? "bf16" : type == at::kHalf ? "fp16" : c10::toString(type);
+}
+
 bool is_embedding(const Param& param) { return std::ranges::find(param.axes, "vocab") != param.axes.end(); }
 
 bool keeps_more_bits(Session& session, const Shard& shard) {
   return std::ranges::any_of(session.optimizer().state(shard), &OptimizerState::is_parameter);
+}
+
+/// Whether this type rounds every decay of a second moment away: the largest decay, of the largest number below a
+/// power of two, is below half of its last bit.
+bool never_lowers(at::ScalarType type, double beta2) {
+  const bool bf16 = type == at::kBFloat16;
+  if (!bf16 && type != at::kHalf) return false;
+  const double last_bit = bf16 ? std::numeric_limits<c10::BFloat16>::epsilon()
+                               : std::numeric_limits<c10::Half>::epsilon();
+  return 1 - beta2 < last_bit / 4;
+}
+
+/// A second moment that only rises makes updates ever smaller.
+std::string stuck_moments(Session& session) {
+  const double beta2 = session.spec().train.beta2;
+  for (const Shard& shard : session.data_parallel().shards())
+    for (const OptimizerState& state : session.optimizer().state(shard))
+      if (state.name == "exp_avg_sq" && never_lowers(state.value.scalar_type(), beta2))
+        return "second moments are kept in " + type_name(state.value.scalar_type()) +
+               ", where a decay by beta2 = " + Json(beta2).dump() +
+               " is rounded away, so they never fall and updates get smaller. Set train.beta2 to 0.99 or less, or "
+               "keep them in fp32 (a plugin with fp32 master weights, see optrush plugins)";
+  return {};
 }
 
 /// With stochastic rounding, changes below the last bit are not lost.
@@ -98,7 +126,8 @@ void StepWatch::warn() const {
       session_.log().warn(
           "tensors " + std::string(where) + " grow by " + std::to_string(std::llround(*bytes)) +
           " bytes per step: a plugin keeps tensors of past steps, so a long run will run out of memory");
-  if (const std::string text = moved_.warning(); !text.empty()) session_.log().warn(text);
+  for (const std::string& text : {moved_.warning(), stuck_moments(session_)})
+    if (!text.empty()) session_.log().warn(text);
 }
 
 void MovedElements::before() {
@@ -111,7 +140,7 @@ void MovedElements::before() {
     if (keeps_more_bits(session_, shard)) continue;
     for (const Segment& segment : shard.segments) {
       if (is_embedding(*segment.param) || segment.layout.numel() == 0) continue;
-      type_ = type == at::kBFloat16 ? "bf16" : type == at::kHalf ? "fp16" : c10::toString(type);
+      type_ = type_name(type);
       const Tensor elements = sample_of(Shard::part(shard.data, segment));
       watched_.push_back({segment.param->shape.size() < 2 ? vectors : matrices, elements, elements.clone()});
     }

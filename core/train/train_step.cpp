@@ -8,24 +8,27 @@
 namespace optrush {
 void count_step(const Session& session, std::span<Batch> batches) {
   const Mesh& mesh = session.mesh();
-  double tokens = 0, sequences = 0;
+  double tokens = 0, sequences = 0, filled = 0;
   for (const Batch& batch : batches) {
     tokens += static_cast<double>(batch.valid_tokens);
     sequences += static_cast<double>(batch.valid_sequences);
+    filled += static_cast<double>(batch.filled_positions());
   }
   if (session.ranks().alone) {
     const auto ranks = static_cast<double>(mesh.size(mesh.data()));
     tokens *= ranks;
     sequences *= ranks;
+    filled *= ranks;
   } else {
-    const Tensor sums =
-        at::stack({at::scalar_tensor(tokens, at::kDouble), at::scalar_tensor(sequences, at::kDouble)});
+    const Tensor sums = at::tensor({tokens, sequences, filled}, at::kDouble);
     mesh.group(mesh.data()).all_reduce(sums).wait();
     tokens = sums[0].item<double>();
     sequences = sums[1].item<double>();
+    filled = sums[2].item<double>();
   }
   for (Batch& batch : batches) {
     batch.token_count = tokens;
+    batch.filled_count = filled;
     // Ranks that split sequences among them each count all sequences.
     batch.sequence_count = sequences / static_cast<double>(mesh.size(mesh.sequence()));
   }

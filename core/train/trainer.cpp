@@ -199,8 +199,8 @@ class Trainer {
       const bool measured = i >= stretch.measured;
       if (measured && !turn_.next([this] { return seconds_of_the_last_step(); })) {
         stretch.end = i;
-        stop_measuring();
-        history_.check_that_something_changed(std::ssize(record_.steps()));
+        measured_all();
+        compare_replicas();
         break;
       }
       if (measured) watch_.before(i - stretch.measured, stretch.timed());
@@ -241,8 +241,7 @@ class Trainer {
   void after_step(int64_t done, Stretch& stretch) {
     if (done == stretch.end) measured_all();
     const auto due = [&](const auto& what) { return what && (what->due(done) || done == stretch.end); };
-    if (session_.ranks().size > 1 && (due(validation_) || due(saving_) || done == stretch.end))
-      between_steps("comparing replicas", [&] { check_replicas(session_); });
+    if (due(validation_) || due(saving_) || done == stretch.end) compare_replicas();
     if (due(validation_)) {
       between_steps("validating",
                     [&] { record_.add_validation(validation_->point(done, history_.first_step() + done)); });
@@ -264,8 +263,15 @@ class Trainer {
   void stop_if_asked(int64_t done, const Stretch& stretch) {
     const int signal = stop_->asked(session_);
     if (signal == 0) return;
-    if (!saving_->due(done)) save_state(done, stretch);
+    if (!saving_->due(done)) {
+      compare_replicas();
+      save_state(done, stretch);
+    }
     StopRequest::obey(signal);
+  }
+
+  void compare_replicas() {
+    if (session_.ranks().size > 1) between_steps("comparing replicas", [&] { check_replicas(session_); });
   }
 
   void save_state(int64_t done, const Stretch& stretch) {
@@ -299,6 +305,7 @@ class Trainer {
     stop_measuring();
     history_.check_that_something_changed(std::ssize(record_.steps()));
     watch_.warn();
+    record_.say_skipped(session_.spec().train, session_.log());
   }
 
   /// Records the timed steps so far and pauses the measurement.

@@ -28,6 +28,14 @@ HWY_INLINE hn::Vec<D> exp_of_moderate(D d, hn::Vec<D> x) {
   const auto exponent = hn::ShiftLeft<23>(hn::BitCast(integers, shifted));
   return hn::BitCast(d, hn::Add(hn::BitCast(integers, p), exponent));
 }
+
+/// e^x for x <= 0, a NaN for a NaN. It is 0 below e^-80, which is negligible in a sum that contains 1.
+template <class D>
+HWY_INLINE hn::Vec<D> exp_of_nonpositive(D d, hn::Vec<D> x) {
+  const auto least = hn::Set(d, -80.0F);
+  const auto e = hn::IfThenZeroElse(hn::Lt(x, least), exp_of_moderate(d, hn::Max(x, least)));
+  return hn::IfThenElse(hn::IsNaN(x), x, e);
+}
 }  // namespace HWY_NAMESPACE
 }  // namespace optrush::fused
 HWY_AFTER_NAMESPACE();

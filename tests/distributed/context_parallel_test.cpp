@@ -187,9 +187,9 @@ Json ring_job(const Ranks& ranks, const Json&) {
         return plain.forward(q, k, v, args);
       },
       [&](const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out,
-          const Tensor& lse, const AttentionArgs& args) {
+          const Tensor& lse, const Tensor& lse_gradient, const AttentionArgs& args) {
         seen["backward"].push_back(sends());
-        return plain.backward(gradient, q, k, v, out, lse, args);
+        return plain.backward(gradient, q, k, v, out, lse, lse_gradient, args);
       }};
   const context_parallel::Ring ring(group, {.causal = true, .scale = 0.5, .halves = &noted});
   const Tensor q = at::randn({1, 2, 4, 4}).requires_grad_(), k = at::randn({1, 2, 4, 4}),

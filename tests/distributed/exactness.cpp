@@ -51,9 +51,9 @@ RunSpec one_process_of(RunSpec spec, int64_t batch_ranks) {
 const Reference& reference_of(RankPool& pool, RanksRun run, bool states) {
   static const TemporaryFolder folder;
   static std::map<std::string, Reference> known;
-  const std::string key =
-      Json({to_json(run.spec), run.holes, run.unused_parameters, run.passes, run.drifts, run.load, states})
-          .dump();
+  const std::string key = Json({to_json(run.spec), run.holes, run.unused_parameters, run.passes, run.drifts,
+                                run.keeps, run.ends_after, run.edit, run.load, states})
+                              .dump();
   if (const auto found = known.find(key); found != known.end()) return found->second;
   if (states) run.save = folder / std::to_string(known.size());
   Reference made{.trained = train_on(pool, run), .state = run.save};

@@ -10,13 +10,18 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "base/counter_random.h"
+#include "base/temporary_folder.h"
 #include "io/safetensors.h"
+#include "machine/unix_address.h"
 #include "measure/memory.h"
+#include "slot_edits.h"
 #include "spec/record.h"
 #include "train/evaluated_parameters.h"
+#include "train/interleaving.h"
 #include "train/rank_row.h"
 #include "train/run_setup.h"
 #include "train/state.h"
@@ -112,14 +117,37 @@ void pass_through_blocks(Recipe& recipe) {
 }
 
 /// See RanksRun::drifts.
-void drift_apart(Recipe& recipe) {
-  recipe.on(Event::step_end, Phase::base, [](optrush::Run& run) {
+void drift_apart(Recipe& recipe, const std::map<std::string, double>& drifts) {
+  recipe.on(Event::step_end, Phase::base, [drifts](optrush::Run& run) {
     if (run.step() != 3 || run.mesh().world_rank() != 1) return;
     const at::NoGradGuard no_grad;
     for (const Shard& shard : run.data_parallel().shards())
       for (const Segment& segment : shard.segments)
-        if (segment.param->name == "model.norm.weight") Shard::part(shard.data, segment).add_(1e-5);
+        if (const auto found = drifts.find(segment.param->name); found != drifts.end())
+          Shard::part(shard.data, segment).add_(found->second);
   });
+}
+
+/// See RanksRun::keeps.
+void add_running_mean(Recipe& recipe, const std::string& whose) {
+  const auto mean = std::make_shared<Tensor>();
+  recipe.on(Event::meta_initialized, Phase::adapter, [mean](optrush::Run& run) {
+    *mean = at::zeros({run.modules("linear").front()->params.front()->shape.at(1)}, at::kDouble);
+  });
+  recipe.keep(
+      "mean", [mean] { return *mean; }, whose == "shared" ? Kept::shared : Kept::per_rank);
+  recipe.unit.wrap(Phase::adapter,
+                   [mean](UnitFunction inner, const Unit& unit) -> UnitFunction {
+                     if (unit.role != "block" || unit.layer != 0) return inner;
+                     return [mean, inner](const Tensor& x, const Batch& batch) {
+                       const Tensor out = inner(x, batch);
+                       const at::NoGradGuard no_grad;
+                       mean->mul_(0.9).add_(out.detach().mean(at::IntArrayRef{0, 1}), 0.1);
+                       const at::AutoGradMode with_gradients(true);
+                       return out + mean->clone();
+                     };
+                   },
+                   {.trace = Trace::aten});
 }
 
 /// Each whole tensor, with NaN for elements that this rank does not save.
@@ -168,6 +196,36 @@ SavedState state_saved_in(const fs::path& folder) {
   };
 }
 
+/// Answers an interleaved run as the controller does: one turn of `steps`, then the end.
+class OneTurn {
+ public:
+  OneTurn(const Ranks& ranks, int64_t steps) : listens_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const std::string path = folder_ / "turns";
+    const auto address = unix_address(path);
+    if (bind(listens_.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0 ||
+        listen(listens_.get(), 1) != 0)
+      throw std::runtime_error("a socket at " + path + " cannot listen");
+    run_.emplace(path, ranks);
+    controller_ = std::jthread([this, steps] {
+      const Descriptor run(accept(listens_.get(), nullptr, nullptr));
+      for (const Json& answer :
+           {Json{{"type", "go"}, {"steps", steps}, {"alone", true}}, Json{{"type", "end"}}}) {
+        for (char c = 0; c != '\n';)
+          if (recv(run.get(), &c, 1, 0) != 1) return;
+        const std::string line = answer.dump() + "\n";
+        if (::send(run.get(), line.data(), line.size(), MSG_NOSIGNAL) < 0) return;
+      }
+    });
+  }
+  Interleaving* run() { return &*run_; }
+
+ private:
+  TemporaryFolder folder_;
+  Descriptor listens_;
+  std::jthread controller_;
+  std::optional<Interleaving> run_;  ///< closed first, so that the thread ends
+};
+
 Json train_job(const Ranks& ranks, const Json& arguments) {
   install_cpu_memory_tracking();
   at::set_num_threads(1);
@@ -180,14 +238,24 @@ Json train_job(const Ranks& ranks, const Json& arguments) {
     if (arguments.at("holes")) punch_holes(recipe);
     if (arguments.at("unused_parameters")) add_sometimes_unused_parameters(recipe);
     if (arguments.at("passes")) pass_through_blocks(recipe);
-    if (arguments.at("drifts")) drift_apart(recipe);
+    drift_apart(recipe, arguments.at("drifts"));
+    if (const std::string slot = arguments.at("edit").at(0); !slot.empty()) {
+      recipe.edit_as("aaa");
+      slot == "lse" ? weigh_by_lse(recipe) : void(edit_slot(recipe, slot, arguments.at("edit").at(1)));
+      recipe.edit_as("test");
+    }
+    if (const std::string whose = arguments.at("keeps"); !whose.empty()) add_running_mean(recipe, whose);
   });
   session->connect();
   session->declare();
   session->make_ready();
   if (const std::string folder = arguments.at("load"); !folder.empty())
     load_state(*session, state_saved_in(folder));
-  RunResult result = train(*session, [](const Json&) {});
+  std::optional<OneTurn> turn;
+  if (const int64_t steps = arguments.at("ends_after"); steps > 0) turn.emplace(ranks, steps);
+  RunResult result = train(
+      *session, [](const Json&) {}, turn ? turn->run() : nullptr);
+  turn.reset();
   add_ranks(result, *session, "cpu");
   result.warnings = session->log().warnings();
   if (const std::string folder = arguments.at("save"); !folder.empty()) {
@@ -209,6 +277,9 @@ TrainedRanks train_on(RankPool& pool, const RanksRun& run) {
                                  {"unused_parameters", run.unused_parameters},
                                  {"passes", run.passes},
                                  {"drifts", run.drifts},
+                                 {"keeps", run.keeps},
+                                 {"ends_after", run.ends_after},
+                                 {"edit", run.edit},
                                  {"save", run.save},
                                  {"load", run.load}});
   std::string errors;

@@ -1,6 +1,8 @@
 #pragma once
 #include <filesystem>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "optrush/spec.h"
@@ -18,8 +20,15 @@ struct RanksRun {
   bool unused_parameters = false;
   /// The second block returns its input, and the third the output of the first.
   bool passes = false;
-  /// After step 3, rank 1 adds a small number to its copy of a norm's weight.
-  bool drifts = false;
+  /// The numbers that rank 1 adds to its copies of these parameters after step 3.
+  std::map<std::string, double> drifts = {};
+  /// The first block adds a running mean of its output on this rank, which is kept under this name (Kept);
+  /// empty: it does not.
+  std::string keeps = {};
+  /// Slot and kind of an edit (slot_edits.h) by a plugin 'aaa'; "lse": weigh_by_lse(); empty: none.
+  std::pair<std::string, std::string> edit = {};
+  /// The controller ends the run after so many timed steps; 0: it does not.
+  int64_t ends_after = 0;
   std::string save;  ///< folder for the state after the last step; empty: none
   std::string load;  ///< folder of a state to continue from; empty: from the start
 };

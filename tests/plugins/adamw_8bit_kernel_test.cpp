@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -56,12 +57,13 @@ struct Numbers {
   }
 };
 
-/// W: type of the data on the GPU.
+/// W: type of the data on the GPU. `bad`: a gradient that is not finite, of number 3; 0: none.
 template <class W>
-void check_update(size_t count, bool shifted) {
+void check_update(size_t count, bool shifted, float bad = 0) {
   constexpr bool kLow = sizeof(W) == 2;
   SCOPED_TRACE(std::to_string(count) + (shifted ? " shifted" : "") + (kLow ? " bf16" : ""));
   Numbers cpu(count), device(count);
+  if (bad != 0) cpu.gradient[3] = device.gradient[3] = bad;
   const double beta1 = 0.9, beta2 = 0.95, lr = 0.01, decay = 0.1, steps = 3;
   const host::Factors factors{{.beta1 = static_cast<float>(beta1),
                                .beta2 = static_cast<float>(beta2),
@@ -103,6 +105,16 @@ void check_update(size_t count, bool shifted) {
     update(pieces, &on_device, nullptr, &tables, factors.beta1, factors.beta2, factors.eps, &counted,
            static_cast<unsigned>(kSeed));
   });
+  if (bad != 0) {
+    for (const Numbers* numbers : {&cpu, &device}) {
+      EXPECT_FALSE(std::isfinite(numbers->first_scales[0]));
+      EXPECT_FALSE(std::isfinite(numbers->second_scales[0]));
+      if (!kLow) EXPECT_FALSE(std::isfinite(numbers->data[3]));
+      for (size_t b = 1; b < numbers->first_scales.size(); ++b)
+        EXPECT_TRUE(std::isfinite(numbers->first_scales[b]));
+    }
+    return;
+  }
   size_t other = 0;
   for (size_t i = 0; i < count; ++i) {
     if (kLow) {
@@ -133,5 +145,12 @@ void check_sizes() {
 }
 
 TEST(AdamW8bitKernel, UpdateMatchesCpu) { check_sizes<float>(); }
+TEST(AdamW8bitKernel, AGradientThatIsNotFiniteStaysVisible) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                          -std::numeric_limits<float>::infinity()}) {
+    check_update<float>(256 * 2 + 100, false, bad);
+    check_update<__nv_bfloat16>(5, false, bad);
+  }
+}
 TEST(AdamW8bitKernel, Bf16RoundingMatchesCpu) { check_sizes<__nv_bfloat16>(); }
 }  // namespace

@@ -312,8 +312,8 @@ constexpr std::array kPrecisions = {Precision{at::kDouble, 1e-12, 1e-10}, Precis
                                     Precision{at::kBFloat16, 3e-2, 5e-2}};
 
 AttentionInputs in_double(AttentionInputs inputs) {
-  for (Tensor* tensor : {&inputs.q, &inputs.k, &inputs.v, &inputs.gradient})
-    *tensor = tensor->to(at::kDouble);
+  for (Tensor* tensor : {&inputs.q, &inputs.k, &inputs.v, &inputs.gradient, &inputs.lse_gradient})
+    if (tensor->defined()) *tensor = tensor->to(at::kDouble);
   return inputs;
 }
 
@@ -362,9 +362,10 @@ Attended attend(Resolved& resolved, const AttentionInputs& in) {
   AttentionArgs args = in.args;
   args.lse = true;
   const auto result = resolved.attention()(q, k, v, args);
-  EXPECT_FALSE(result.lse.requires_grad());
-  result.out.backward(in.gradient);
-  return {result.out.detach(), result.lse, {q.grad(), k.grad(), v.grad()}};
+  Tensor sum = (result.out * in.gradient).sum();
+  if (in.lse_gradient.defined()) sum = sum + (result.lse * in.lse_gradient).sum();
+  sum.backward();
+  return {result.out.detach(), result.lse.detach(), {q.grad(), k.grad(), v.grad()}};
 }
 
 TEST(FlashAttention, ReturnsItsLogSumExp) {
@@ -374,6 +375,30 @@ TEST(FlashAttention, ReturnsItsLogSumExp) {
     EXPECT_LT(difference(attend(resolved, inputs), attention_by_formula(in_double(inputs))), of_whole)
         << type;
   }
+}
+
+/// The plugin's own kernel, LibTorch's, and both in packed rows; windows; several heads of a key.
+TEST(FlashAttention, TheLogSumExpHasADerivative) {
+  Resolved resolved;
+  for (const auto& [type, of_whole, of_ring] : kPrecisions)
+    for (const auto& [positions, lengths, window] :
+         {std::tuple(12, std::vector<int64_t>{}, 0), {12, {5, 7, 1, 10, 1}, 5}, {192, {}, 0}, {192, {}, 20},
+          {192, {90, 20, 82, 1, 65, 118, 8}, 20}})
+      for (const bool only_lse : {false, true}) {
+        SCOPED_TRACE(std::string(c10::toString(type)) + ", " + std::to_string(positions) + " positions, window " +
+                     std::to_string(window) + (lengths.empty() ? "" : ", packed"));
+        auto inputs = attention_inputs({.queries = positions, .keys = positions}, type);
+        inputs.args.window = window;
+        if (!lengths.empty()) inputs.args.segments = segments_of(lengths, 2);
+        inputs.lse_gradient = at::randn({2, 4, positions}, type == at::kDouble ? at::kDouble : at::kFloat);
+        if (only_lse) inputs.gradient = at::zeros_like(inputs.gradient);
+        const auto expected = attention_by_formula(in_double(inputs));
+        EXPECT_LT(difference(attend(resolved, inputs), expected), 2 * of_whole);
+        EXPECT_LT(difference(attention_by_forward_backward(resolved.halves(), inputs), expected), 2 * of_whole);
+        if (!lengths.empty() || window != 0) continue;
+        for (const int64_t parts : {2, 3})
+          EXPECT_LT(difference(attention_by_ring(resolved.halves(), inputs, parts), expected), 2 * of_ring);
+      }
 }
 
 TEST(FlashAttention, CastsInputsToTheTypeOfAutocast) {

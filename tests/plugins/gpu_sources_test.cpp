@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <numeric>
 #include <random>
@@ -298,6 +299,38 @@ template <class T, int N>
 void check_each_activation() {
   check_glu<T, N, false>();
   check_glu<T, N, true>();
+}
+
+/// NaN and infinities in one number of a row: its results are not finite.
+TEST(GpuSources, NumbersThatAreNotFiniteStayVisible) {
+  for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                            -std::numeric_limits<float>::infinity()})
+    for (const int place : {0, 70, 130}) {
+      constexpr int kWidth = 131, kStride = 132;
+      Numbers given = random_numbers(2 * kStride, 1);
+      given[static_cast<size_t>(place)] = value;
+      Memory<float> logits(given), losses(2);
+      const long long labels[2] = {5, 5};
+      launch(2, {64, 1, 1}, [&] {
+        loss::cross_entropy<float, 4, true, false>(logits.data(), labels, losses.data(), kWidth, kStride,
+                                                   -100, 0);
+      });
+      // A logit of -inf is a probability of 0.
+      const bool hidden = value < 0;
+      EXPECT_EQ(std::isfinite(losses.numbers()[0]), hidden) << value << ' ' << place;
+      EXPECT_TRUE(std::isfinite(losses.numbers()[1]));
+      if (!hidden) EXPECT_FALSE(std::isfinite(logits.numbers()[static_cast<size_t>(place)]));
+      if (value > 0) continue;
+
+      constexpr int kCount = 264;
+      Numbers gates = random_numbers(kCount, 1);
+      gates[static_cast<size_t>(place)] = value;
+      Memory<float> gate(gates), up(random_numbers(kCount, 2)), out(kCount), largest(mlp::kLargestParts);
+      launch(2, {64, 1, 1}, [&] {
+        mlp::glu_forward<float, 4, true>(gate.data(), up.data(), out.data(), kCount, largest.data());
+      });
+      if (std::isnan(value)) EXPECT_TRUE(std::isnan(out.numbers()[static_cast<size_t>(place)]));
+    }
 }
 
 TEST(GpuSources, GatedLinearUnitsForwardAndBackward) {

@@ -18,6 +18,7 @@ struct Attended {
 struct AttentionInputs {
   Tensor q, k, v, gradient;
   AttentionArgs args;
+  Tensor lse_gradient = {};  ///< undefined: the lse is not used
 };
 struct AttentionShape {
   int64_t batch = 2, heads = 4, groups = 2, queries = 12, keys = 12, width = 8;
@@ -79,14 +80,17 @@ inline Attended attention_by_formula(const AttentionInputs& inputs) {
   }
   scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
   const Tensor out = at::matmul(at::softmax(scores, -1), v.repeat_interleave(shared, 1));
-  out.backward(inputs.gradient);
-  return {out.detach(), at::logsumexp(scores.detach(), -1), {q.grad(), k.grad(), v.grad()}};
+  const Tensor lse = at::logsumexp(scores, -1);
+  Tensor sum = (out * inputs.gradient).sum();
+  if (inputs.lse_gradient.defined()) sum = sum + (lse * inputs.lse_gradient).sum();
+  sum.backward();
+  return {out.detach(), lse.detach(), {q.grad(), k.grad(), v.grad()}};
 }
 
 inline Attended attention_by_forward_backward(const AttentionForwardBackward& halves,
                                               const AttentionInputs& in) {
   const auto [out, lse] = halves.forward(in.q, in.k, in.v, in.args);
-  return {out, lse, halves.backward(in.gradient, in.q, in.k, in.v, out, lse, in.args)};
+  return {out, lse, halves.backward(in.gradient, in.q, in.k, in.v, out, lse, in.lse_gradient, in.args)};
 }
 
 /// Computes attention as a ring of `parts` ranks does, in one process: keys are split, outputs are merged by
@@ -97,6 +101,7 @@ inline Attended attention_by_ring(const AttentionForwardBackward& halves, const 
   const auto chunks = [](const Tensor& x, int64_t count) { return x.chunk(count, 2); };
   const int64_t rounds = in.args.causal ? parts : 1;
   const Tensors queries = chunks(in.q, rounds), upstream = chunks(in.gradient, rounds);
+  const Tensors of_lse = in.lse_gradient.defined() ? chunks(in.lse_gradient, rounds) : Tensors(queries.size());
   const Tensors keys = chunks(in.k, parts), values = chunks(in.v, parts);
   Tensors outs, lses, dq, dk, dv;
   for (const Tensor& part : keys) {
@@ -122,7 +127,7 @@ inline Attended attention_by_ring(const AttentionForwardBackward& halves, const 
     dq.push_back(at::zeros_like(queries[i]));
     for (size_t j = 0; j < end; ++j) {
       const auto gradients =
-          halves.backward(upstream[i], queries[i], keys[j], values[j], out, lse, of_part(j));
+          halves.backward(upstream[i], queries[i], keys[j], values[j], out, lse, of_lse[i], of_part(j));
       dq.back() += gradients[0];
       dk[j] += gradients[1];
       dv[j] += gradients[2];

@@ -138,6 +138,21 @@ TEST(AttentionForwardBackward, BackwardEqualsAutograd) {
   }
 }
 
+TEST(AttentionForwardBackward, TheGradientOfTheLogSumExpIsAdded) {
+  for (const auto& shape : shapes())
+    for (const double cap : {0.0, 2.0}) {
+      SCOPED_TRACE(named(shape));
+      auto inputs = attention_inputs(shape, at::kDouble);
+      inputs.args.soft_cap = cap;
+      inputs.lse_gradient = at::randn({shape.batch, shape.heads, shape.queries}, at::kDouble);
+      const auto expected = attention_by_formula(inputs);
+      EXPECT_LT(difference(attention_by_forward_backward(plain::attention_forward_backward(), inputs), expected),
+                kExact);
+      if (shape.queries < 12 || shape.keys < 12) continue;
+      EXPECT_LT(difference(attention_by_ring(plain::attention_forward_backward(), inputs, 3), expected), kRing);
+    }
+}
+
 TEST(AttentionForwardBackward, TypesFollowTheInputs) {
   for (const auto& [type, of_lse] : {std::pair(at::kDouble, at::kDouble), std::pair(at::kFloat, at::kFloat),
                                      std::pair(at::kBFloat16, at::kFloat)}) {
@@ -167,9 +182,9 @@ TEST(AttentionForwardBackward, ABackwardWithAPartsOwnLogSumExpIsWrong) {
   auto halves = plain::attention_forward_backward();
   halves.backward = [whole = halves](const Tensor& gradient, const Tensor& q, const Tensor& k,
                                      const Tensor& v, const Tensor&, const Tensor&,
-                                     const AttentionArgs& args) {
+                                     const Tensor& lse_gradient, const AttentionArgs& args) {
     const auto own = whole.forward(q, k, v, args);
-    return whole.backward(gradient, q, k, v, own.out, own.lse, args);
+    return whole.backward(gradient, q, k, v, own.out, own.lse, lse_gradient, args);
   };
   EXPECT_GT(difference(attention_by_ring(halves, inputs, 2), attention_by_formula(inputs)), 1e-2);
 }

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <sstream>
 
 #include "../support/error_of.h"
@@ -255,6 +256,36 @@ TEST(JournalEntries, AreReadInAppendedOrder) {
   EXPECT_FALSE(entries[0].time.empty());
   EXPECT_EQ(entries[1].event, Event::wrote);
   EXPECT_EQ(entries[1].file, "plans.json");
+}
+
+RunResult result_with_norms(const std::vector<double>& norms) {
+  RunResult result;
+  for (const double norm : norms)
+    result.steps.push_back(
+        {.step = std::ssize(result.steps), .timed = !result.steps.empty(), .loss = 2, .grad_norm = norm});
+  return result;
+}
+
+/// A loss scale that grows skips an update now and then.
+TEST(Unhealthy, SkippedUpdatesEndNothing) {
+  constexpr double kSkipped = std::numeric_limits<double>::quiet_NaN();
+  for (const auto& norms :
+       {std::vector<double>{1, 1, 1}, {1, 1, kSkipped}, {kSkipped, kSkipped, 1}, {1, kSkipped, kSkipped, 3}})
+    for (const TrainedBy by : {TrainedBy::worker, TrainedBy::other_program})
+      EXPECT_EQ(unhealthy(result_with_norms(norms), by), "");
+  EXPECT_THAT(unhealthy(result_with_norms({1, kSkipped, kSkipped}), TrainedBy::worker),
+              HasSubstr("in every timed step"));
+  EXPECT_THAT(unhealthy(result_with_norms({1, kSkipped, kSkipped}), TrainedBy::other_program),
+              HasSubstr("in every timed step"));
+  EXPECT_EQ(unhealthy(result_with_norms({kSkipped, kSkipped}), TrainedBy::other_program), "")
+      << "it reports no norms";
+  EXPECT_THAT(unhealthy(result_with_norms({kSkipped, kSkipped}), TrainedBy::worker),
+              HasSubstr("in every timed step"));
+  EXPECT_THAT(unhealthy(result_with_norms({1, 0, 1}), TrainedBy::worker),
+              HasSubstr("the gradient norm is zero at step 1"));
+  RunResult diverged = result_with_norms({1, 1, 1});
+  diverged.steps[2].loss = kSkipped;
+  EXPECT_THAT(unhealthy(diverged, TrainedBy::worker), HasSubstr("the loss is not finite at step 2"));
 }
 }  // namespace
 }  // namespace optrush

@@ -4,6 +4,7 @@
 
 #include "measure/memory.h"
 #include "model/operators.h"
+#include "optrush/optimizer.h"
 #include "support/error_of.h"
 #include "support/training.h"
 #include "train/state.h"
@@ -84,6 +85,62 @@ TEST(Training, UpdatesLostToLowPrecisionAreAWarning) {
   EXPECT_TRUE(warnings_of_training("fp32", 1e-6).empty());
   EXPECT_TRUE(warnings_of_training("fp32", 1e-6, {{"bf16_weights", Json::object()}}).empty())
       << "masters have more bits than weights";
+}
+
+/// The largest decay in bf16 is that of the largest number below a power of two.
+TEST(Training, SecondMomentsThatNeverFallAreAWarning) {
+  const auto falls = [](at::ScalarType type, double decay) {
+    const Tensor all = (at::arange(1024, 2048, at::kDouble) / 1024).to(type);
+    return (all * decay).lt(all).any().item<bool>();
+  };
+  const auto warns = [](const char* dtype, double beta2, std::vector<PluginUse> plugins = {}) {
+    RunSpec spec = nano_spec(std::move(plugins));
+    spec.train.dtype = dtype;
+    spec.train.lr = 1e-2;
+    spec.train.beta2 = beta2;
+    Trained trained(spec);
+    trained.train();
+    return Json(trained.session().log().warnings()).dump().find("second moments are kept in bf16") !=
+           std::string::npos;
+  };
+  for (const double beta2 : {0.9, 0.99, 0.997, 0.998, 0.9985, 0.999, 0.9999})
+    EXPECT_EQ(warns("bf16", beta2), !falls(at::kBFloat16, beta2)) << beta2;
+  EXPECT_TRUE(warns("bf16", 0.999, {{"fused_adamw", Json::object()}}));
+  EXPECT_FALSE(warns("fp32", 0.999));
+  EXPECT_FALSE(warns("fp32", 0.999, {{"bf16_weights", Json::object()}})) << "its moments are in fp32";
+}
+
+/// Notes and warnings of ten steps, of which the first updates are skipped.
+std::pair<std::string, std::string> said_with_skipped(int64_t skipped, int64_t lr_warmup) {
+  RunSpec spec = nano_spec();
+  spec.train.warmup = 1;
+  spec.train.steps = 9;
+  spec.train.lr_warmup = lr_warmup;
+  Trained trained(spec, [&](Recipe& recipe) {
+    recipe.gradients.wrap(Phase::precision, [skipped](auto inner, const Module&) -> decltype(inner) {
+      return [inner, skipped, step = int64_t{0}](Gradients& gradients, Update& update) mutable {
+        inner(gradients, update);
+        update.skip = at::full({}, step++ < skipped ? 1.0 : 0.0);
+      };
+    });
+  });
+  trained.train();
+  const RunLog& log = trained.session().log();
+  return {Json(log.notes()).dump(), Json(log.warnings()).dump()};
+}
+
+TEST(Training, SkippedUpdatesAreNotedAndTheWarmUpThatTheyUsedIsAWarning) {
+  const auto [none, nothing] = said_with_skipped(0, 4);
+  EXPECT_EQ(none.find("skipped"), std::string::npos) << none;
+  EXPECT_EQ(nothing, "[]");
+  const auto [one, no_warning] = said_with_skipped(1, 4);
+  EXPECT_NE(one.find("1 update of 10 was skipped, because gradients overflowed"), std::string::npos) << one;
+  EXPECT_EQ(no_warning, "[]");
+  const auto [three, warning] = said_with_skipped(3, 4);
+  EXPECT_NE(three.find("3 updates of 10 were skipped"), std::string::npos) << three;
+  EXPECT_NE(warning.find("3 of the 4 steps in which the learning rate rises had no update"),
+            std::string::npos)
+      << warning;
 }
 
 /// An optimizer with the plain optimizer's list of states, changed by `listed`.

@@ -29,6 +29,10 @@ struct Batch {
   Tensor input;
   Tensor cos, sin;  ///< (B or 1, 1, S, K) rotary tables of `positions`, from Model::prepare, per micro-batch
   Segments segments;
+  /// (P) int64: the places in B x S that hold a token, in order; undefined: all do. The others are padding,
+  /// which a mixture of experts leaves out. A prompt holds tokens, although its labels are ignored. P differs
+  /// from batch to batch, so this tensor is no input of a trace.
+  Tensor filled;
   /// Tensors that plugins add, by name. Tracing and recomputation include them.
   std::map<std::string, Tensor> named;
   int64_t first_sample =
@@ -38,6 +42,13 @@ struct Batch {
   /// The same counts for the whole step: all micro-batches, all ranks. Every loss sum is divided by
   /// token_count.
   double token_count = 1, sequence_count = 1;
+  double filled_count = 1;  ///< positions with a token in the whole step
+
+  /// Positions of this micro-batch that hold a token.
+  int64_t filled_positions() const {
+    const Tensor& all = tokens.defined() ? tokens : input;
+    return filled.defined() ? filled.numel() : all.size(0) * all.size(1);
+  }
 
   /// All tensors, defined or not, as the inputs of a trace.
   Tensors tensors() const {

@@ -17,7 +17,8 @@ struct AttentionForwardBackward;
 struct AttentionArgs {
   bool causal = true;
   double scale = 1;        ///< factor of the scores, before the softmax
-  bool lse = false;        ///< also return the log-sum-exp of the scores; needs a base that offers "lse"
+  /// Also return the log-sum-exp of the scores, with its derivative; needs a base that offers "lse".
+  bool lse = false;
   Segments segments = {};  ///< of the batch; needs a base that offers "segments"
   /// A query sees its own position and window - 1 before it; 0: all. Needs a base that offers "window".
   int64_t window = 0;
@@ -35,7 +36,9 @@ struct AttentionArgs {
 
 struct AttentionOut {
   Tensor out;  ///< (B, H, S, K)
-  Tensor lse;  ///< (B, H, S) fp32, or fp64 for fp64 inputs; natural logarithm; defined if requested
+  /// (B, H, S) fp32, or fp64 for fp64 inputs; natural logarithm; defined if requested. It is differentiable:
+  /// its gradient is a summand of the gradient of the scores, P (dP - rowsum(dO O) + dlse).
+  Tensor lse;
 };
 
 /// Attention without autograd, as separate forward and backward. Ring attention computes one part of the keys
@@ -46,10 +49,11 @@ struct AttentionForwardBackward {
   /// causal.
   std::function<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&)>
       forward;
-  /// {dq, dk, dv} of this part; `out` and `lse` belong to the attention over all keys.
+  /// {dq, dk, dv} of this part; `out` and `lse` belong to the attention over all keys. `lse_gradient`: of the
+  /// lse; undefined: none.
   std::function<std::array<Tensor, 3>(const Tensor& gradient, const Tensor& q, const Tensor& k,
                                       const Tensor& v, const Tensor& out, const Tensor& lse,
-                                      const AttentionArgs&)>
+                                      const Tensor& lse_gradient, const AttentionArgs&)>
       backward;
 };
 

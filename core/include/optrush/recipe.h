@@ -55,6 +55,12 @@ struct Counter {
   OverRanks over_ranks = OverRanks::sum;
 };
 
+/// Whose tensor a plugin keeps in the saved state.
+enum class Kept : uint8_t {
+  shared,   ///< equal on every rank, for example a loss scale; a run on other ranks loads it
+  per_rank  ///< of one rank, for example the error that a compressor carries on; only the same mesh loads it
+};
+
 /// The composition of a training run, as a record of edits. apply() records; the host checks, prints and
 /// resolves. After apply() the recipe is sealed: a later edit would have no effect, so it throws an Error.
 class Recipe {
@@ -113,9 +119,10 @@ class Recipe {
   /// Handlers of one event run in order of (phase, plugin).
   void on(Event, Phase, std::function<void(Run&)>);
 
-  /// Adds a tensor of the plugin to the saved state, equal on every rank, for example a loss scale. `view` is
-  /// called when state is saved or loaded; loading writes to the returned tensor.
-  void keep(std::string name, std::function<Tensor()> view);
+  /// Adds a tensor of the plugin to the saved state. `view` is called when state is saved, loaded or compared
+  /// between ranks; loading writes to the returned tensor. The host fails a run in which ranks have different
+  /// tensors of Kept::shared.
+  void keep(std::string name, std::function<Tensor()> view, Kept = Kept::shared);
 
   /// Describes the parameters that this plugin adds, in the format of other programs. `optrush weights`
   /// writes the description beside them. Each format has one owner.

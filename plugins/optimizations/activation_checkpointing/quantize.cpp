@@ -8,7 +8,8 @@
 
 namespace optrush::checkpointing {
 namespace {
-constexpr double kLargestCode = 127;
+constexpr double kLargestCode = 127, kInfinity = std::numeric_limits<double>::infinity();
+constexpr int8_t kMinusInfinity = -128;  ///< code of a score that a mask hides
 
 int64_t blocks_of(int64_t numbers) { return (numbers + Quantize::kBlock - 1) / Quantize::kBlock; }
 }  // namespace
@@ -22,11 +23,13 @@ class Quantized {
     const Tensor numbers =
         (padding > 0 ? at::constant_pad_nd(all, {0, padding}) : all).view({blocks, Quantize::kBlock});
     const Tensor scales = this->scales();
-    scales.copy_(at::linalg_vector_norm(numbers, std::numeric_limits<double>::infinity(), {1}))
-        .div_(kLargestCode);
+    const Tensor shown =
+        at::nan_to_num(numbers, std::numeric_limits<double>::quiet_NaN(), kInfinity, /*neginf=*/0.0);
+    scales.copy_(at::linalg_vector_norm(shown, kInfinity, {1})).div_(kLargestCode);
     // A block of zeros has scale 0 and codes 0.
     const Tensor divisors = scales.clamp_min(std::numeric_limits<float>::min()).unsqueeze(1);
-    codes().copy_((numbers / divisors).round_().view(-1).narrow(0, 0, count_));
+    codes().copy_(
+        (numbers / divisors).round_().clamp_min_(kMinusInfinity).view(-1).narrow(0, 0, count_));
   }
 
   const Tensor& kept() const { return kept_; }
@@ -40,6 +43,7 @@ class Quantized {
             .view({full, Quantize::kBlock})
             .mul_(scales().narrow(0, 0, full).unsqueeze(1));
       if (whole < count_) back_.narrow(0, whole, count_ - whole).mul_(scales().narrow(0, full, 1));
+      back_.masked_fill_(codes().eq(kMinusInfinity), -kInfinity);
     }
     return back_.storage();
   }

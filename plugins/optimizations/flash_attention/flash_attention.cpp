@@ -153,13 +153,14 @@ class FlashAttention final : public Plugin {
       return fused_->forward(q, as_the_kernel_takes_it(k, q), as_the_kernel_takes_it(v, q), args);
     };
     const auto backward = [this](const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
-                                 const Tensor& out, const Tensor& lse, const AttentionArgs& args) {
+                                 const Tensor& out, const Tensor& lse, const Tensor& lse_gradient,
+                                 const AttentionArgs& args) {
       const at::NoGradGuard no_grad;
       if (!fused_) fused_ = found_kernel(q, k, v, args);
       // A caller that merges outputs may keep them in a wider type than the kernel accepts.
       const auto type = q.scalar_type();
       auto gradients = fused_->backward(gradient.to(type), q, as_the_kernel_takes_it(k, q),
-                                        as_the_kernel_takes_it(v, q), out.to(type), lse, args);
+                                        as_the_kernel_takes_it(v, q), out.to(type), lse, lse_gradient, args);
       if (copies_) {
         gradients[1] = of_shared(gradients[1], k.size(1));
         gradients[2] = of_shared(gradients[2], v.size(1));

@@ -1,6 +1,7 @@
 #include "fused_kernel.h"
 
 #include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <limits>
@@ -81,8 +82,46 @@ bool FusedKernel::runs_own(const Tensor& q, const Tensor& k, const Tensor& v, At
   return kernel_ == Kernel::cpu && !tracing() && cpu::takes(q, k, v, args);
 }
 
+/// LibTorch's kernels have no derivative of the lse. With weights P, d lse / d scores = P. So the gradient of
+/// q is scale dlse (P k), which is attention with k as its values, and the gradient of k is scale P^T (dlse q),
+/// which is the gradient of these values.
 AttentionOut FusedKernel::forward(const Tensor& q, const Tensor& k, const Tensor& v,
                                   const AttentionArgs& args) {
+  AttentionOut made = forward_of(q, k, v, args);
+  const bool derived = at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad());
+  if (!args.lse || !derived || (runs_own(q, k, v, args) && !args.segments.defined())) return made;
+  const Tensor mean = forward_of(q.detach(), k.detach(), k, args).out;
+  const auto type = made.lse.scalar_type();
+  const auto product = [&](const Tensor& queries, const Tensor& keys) {
+    return (queries.to(type) * keys.to(type)).sum(-1) * args.scale;
+  };
+  const Tensor linear = product(q, mean.detach()) + product(q.detach(), mean);
+  made.lse = made.lse.detach() + (linear - linear.detach());
+  return made;
+}
+
+std::array<Tensor, 3> FusedKernel::backward(const Tensor& gradient, const Tensor& q, const Tensor& k,
+                                            const Tensor& v, const Tensor& out, const Tensor& lse,
+                                            const Tensor& lse_gradient, const AttentionArgs& args) {
+  if (runs_own(q, k, v, args) && !args.segments.defined())
+    return cpu::backward(gradient, q, k, v, out, lse, lse_gradient, {args.scale, args.window});
+  auto gradients = backward_of(gradient, q, k, v, out, lse, args);
+  if (!lse_gradient.defined()) return gradients;
+  const auto type = lse.scalar_type();
+  const auto scaled = [&](const Tensor& factor, const Tensor& x) {
+    return (factor.to(type).unsqueeze(-1) * x.to(type)).to(q.scalar_type());
+  };
+  // P of the lse over all keys, and not only over those of this part
+  const auto [mean, lse_of_part] = forward_of(q, k, k, args);
+  const Tensor of_part = at::exp(lse_of_part.to(type) - lse) * lse_gradient.to(type) * args.scale;
+  gradients[0] = gradients[0] + scaled(of_part, mean);
+  const Tensor of_values = scaled(lse_gradient.to(type) * args.scale, q);
+  gradients[1] = gradients[1] + backward_of(of_values, q, k, k, out, lse, args)[2];
+  return gradients;
+}
+
+AttentionOut FusedKernel::forward_of(const Tensor& q, const Tensor& k, const Tensor& v,
+                                     const AttentionArgs& args) {
   check_width(q);
   if (!by_document(q, args)) {
     if (args.has_window(k.size(2)) && kernel_ != Kernel::cpu) return window_on_gpu(q, k, v, args);
@@ -94,9 +133,9 @@ AttentionOut FusedKernel::forward(const Tensor& q, const Tensor& k, const Tensor
   });
 }
 
-std::array<Tensor, 3> FusedKernel::backward(const Tensor& gradient, const Tensor& q, const Tensor& k,
-                                            const Tensor& v, const Tensor& out, const Tensor& lse,
-                                            const AttentionArgs& args) {
+std::array<Tensor, 3> FusedKernel::backward_of(const Tensor& gradient, const Tensor& q, const Tensor& k,
+                                               const Tensor& v, const Tensor& out, const Tensor& lse,
+                                               const AttentionArgs& args) {
   check_width(q);
   if (!by_document(q, args)) {
     if (args.has_window(k.size(2)) && kernel_ != Kernel::cpu)
@@ -117,7 +156,7 @@ AttentionOut FusedKernel::forward_whole(const Tensor& q, const Tensor& k, const 
     case Kernel::cpu: {
       if (runs_own(q, k, v, args)) {
         const Tensors made = call(own_({args.scale, args.window}), {q, k, v});
-        return {made[0], made[1].detach()};
+        return {made[0], made[1]};
       }
       const auto mask = window_mask(q, k, args);
       const auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
@@ -156,7 +195,7 @@ std::array<Tensor, 3> FusedKernel::backward_whole(const Tensor& gradient, const 
   switch (kernel_) {
     case Kernel::cpu: {
       if (runs_own(q, k, v, args))
-        return cpu::backward(gradient, q, k, v, out, lse, {args.scale, args.window});
+        return cpu::backward(gradient, q, k, v, out, lse, {}, {args.scale, args.window});
       const auto mask = window_mask(q, k, args);
       std::tie(dq, dk, dv) = at::_scaled_dot_product_flash_attention_for_cpu_backward(
           gradient, q, k, v, out, lse, 0.0, args.causal && !mask, mask, args.scale);

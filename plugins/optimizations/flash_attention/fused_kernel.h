@@ -28,13 +28,17 @@ class FusedKernel {
   /// Whether the plugin's kernel runs: on a CPU, for inputs that it takes (a document, or a whole row). A
   /// compiler gets LibTorch's operator.
   bool runs_own(const Tensor& q, const Tensor& k, const Tensor& v, AttentionArgs) const;
-  /// With autograd if it is enabled. The lse has no derivative.
+  /// With autograd if it is enabled. The lse has a derivative if the arguments request it.
   AttentionOut forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
-  /// {dq, dk, dv}. `out` and `lse` may include more keys than k.
+  /// {dq, dk, dv}. `out` and `lse` may include more keys than k. `lse_gradient` may be undefined.
   std::array<Tensor, 3> backward(const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
-                                 const Tensor& out, const Tensor& lse, const AttentionArgs&);
+                                 const Tensor& out, const Tensor& lse, const Tensor& lse_gradient,
+                                 const AttentionArgs&);
 
  private:
+  AttentionOut forward_of(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
+  std::array<Tensor, 3> backward_of(const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const Tensor& out, const Tensor& lse, const AttentionArgs&);
   void check_width(const Tensor& q) const;
   AttentionOut forward_whole(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&);
   std::array<Tensor, 3> backward_whole(const Tensor& gradient, const Tensor& q, const Tensor& k,

@@ -1,7 +1,8 @@
 // Two losses that keep the router of a mixture of experts usable. The load-balancing loss (arXiv:2101.03961,
 // equations 4 to 6) is smallest if all experts get equally many tokens. Without it a router learns to send
 // all tokens to a few experts. The z loss (arXiv:2202.08906) keeps its logits small. Both are means over the
-// layers and the tokens of a micro-batch. They are added as gradients of the logits, so they reach every
+// layers and the tokens of a micro-batch. Prompts without a loss are tokens, as in transformers; padding is
+// not. A micro-batch weighs as many times as it has tokens. They are added as gradients of the logits, so they reach every
 // layer in its own backward, under recomputation and in a pipeline. The reported loss is without them.
 //
 // It pays in long trainings of a mixture. It costs a softmax and a few small operators per layer.
@@ -33,7 +34,7 @@ class RouterLosses final : public Plugin {
                      [this](UnitFunction inner, const Unit& unit) -> UnitFunction {
                        if (unit.role != "experts") return inner;
                        return [this, inner = std::move(inner)](const Tensor& x, const Batch& batch) {
-                         weight_ = static_cast<double>(batch.valid_tokens) / batch.token_count;
+                         weight_ = static_cast<double>(batch.filled_positions()) / batch.filled_count;
                          return inner(x, batch);
                        };
                      },
@@ -55,7 +56,8 @@ class RouterLosses final : public Plugin {
   }
 
   Tensor watch(Tensor logits, double ranks) {
-    if (!at::GradMode::is_enabled() || !logits.requires_grad()) return logits;
+    const bool trains = at::GradMode::is_enabled() && logits.requires_grad();
+    if (!trains || logits.size(0) == 0) return logits;
     add(logits);
     const Tensor wide = logits.detach().to(wide_type(logits));
     logits.register_hook(
@@ -72,29 +74,35 @@ class RouterLosses final : public Plugin {
     return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   }
 
-  /// Sums on the device; the host reads them after the run.
+  /// Sums on the device, by the weight of the micro-batch; the host reads them after the run.
   void add(const Tensor& logits) {
     const at::NoGradGuard no_grad;
     const Losses losses = losses_of(logits.detach().to(wide_type(logits)), per_token_);
-    const Tensor all = at::stack({losses.balance, losses.z, losses.busiest});
+    const Tensor one = at::ones_like(losses.z);
+    const Tensor all = at::stack({losses.balance, losses.z, losses.busiest, one}).to(at::kDouble) * weight_;
     sums_ = sums_.defined() && sums_.device() == all.device() ? sums_ + all : all;
-    ++calls_;
   }
 
   void count(Recipe& recipe) {
     const char* names[] = {"balance loss", "z loss", "busiest expert"};
     for (int64_t i = 0; i < 3; ++i)
-      recipe.counter({.name = names[i], .over_ranks = OverRanks::mean}, [this, i] {
-        return calls_ == 0 ? 0.0 : sums_.select(0, i).item<double>() / static_cast<double>(calls_);
-      });
+      recipe.counter({.name = names[i], .over_ranks = OverRanks::max},
+                     [this, i, &mesh = recipe.mesh] { return mean_over_ranks(mesh, i); });
+  }
+
+  /// Of all layers and tokens: ranks may have different layers and different numbers of tokens.
+  double mean_over_ranks(const Mesh& mesh, int64_t which) const {
+    const Tensor all = sums_.defined() ? sums_.cpu().clone() : at::zeros({4}, at::kDouble);
+    mesh.group(mesh.all()).all_reduce(all).wait();
+    const auto weight = all[3].item<double>();
+    return weight == 0 ? 0 : all[which].item<double>() / weight;
   }
 
   Coefficients coefficients_;
   int64_t layers_ = 0, per_token_ = 1;
-  double weight_ = 1;  ///< of the tokens of this micro-batch in the step
+  double weight_ = 1;  ///< this micro-batch's share of the step's tokens
   std::function<Tensor(const Tensor&)> root_;
-  Tensor sums_;
-  int64_t calls_ = 0;
+  Tensor sums_;  ///< of the two losses, the busiest expert and 1
 };
 }  // namespace
 

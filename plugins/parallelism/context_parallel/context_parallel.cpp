@@ -80,11 +80,17 @@ class ContextParallel final : public Plugin {
                   "use kind = \"all_to_all\"");
     const SlotInfo &attention = recipe.ops.attention, &halves = recipe.ops.attention_forward_backward;
     std::string other = attention.base().plugin == halves.base().plugin ? "" : attention.base().plugin;
+    const Edit own{Phase::context, "context_parallel", {}};
     for (const Edit& wrap : attention.wraps())
-      if (wrap.phase < Phase::context) other = wrap.plugin;
+      if (wrap < own) other = wrap.plugin;
     if (!other.empty())
       throw Error("context_parallel: a ring would ignore the changes of '" + other + "' to attention",
                   "use kind = \"all_to_all\", or a plugin that provides attention_forward_backward as well");
+    // Of a base there are both forms. A wrap of one form has no other.
+    if (!halves.wraps().empty())
+      throw Error("context_parallel: a ring would change attention by '" + halves.wraps().front().plugin +
+                      "', which wraps attention_forward_backward only",
+                  "use kind = \"all_to_all\", or remove one of the two");
   }
 
   /// Counts the heads of this rank: tensor parallelism may have cut the matrices before.
@@ -142,6 +148,9 @@ class ContextParallel final : public Plugin {
                       "use kind = \"all_to_all\"");
         made->emplace(ranks, args);
       }
+      if (!(*made)->is_for(args))
+        throw Error("context_parallel: a ring does not support arguments of attention that change between calls",
+                    "use kind = \"all_to_all\"");
       return (**made)(q, k, v);
     };
   }

@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 namespace optrush::context_parallel {
@@ -54,7 +55,7 @@ Ring::Ring(Group& ranks, const AttentionArgs& args)
       pair_{.name = "ring_attention",
             .forward = [this](const Tensors& in) { return forward(in); },
             .backward = [this](const Tensors& saved,
-                               const Tensors& gradients) { return backward(saved, gradients[0]); },
+                               const Tensors& gradients) { return backward(saved, gradients); },
             .traits = {.trace = Trace::opaque, .offers = {"double", "lse"}, .predictable = true},
             .cast = Cast::lower} {
   args_.halves = nullptr;
@@ -63,7 +64,14 @@ Ring::Ring(Group& ranks, const AttentionArgs& args)
 
 AttentionOut Ring::operator()(const Tensor& q, const Tensor& k, const Tensor& v) const {
   const Tensors result = call(pair_, {q, k, v});
-  return {result.at(0), result.at(1).detach()};
+  return {result.at(0), result.at(1)};
+}
+
+bool Ring::is_for(const AttentionArgs& args) const {
+  const auto values = [](const AttentionArgs& of) {
+    return std::tuple(of.causal, of.scale, of.window, of.alibi, of.soft_cap);
+  };
+  return values(args) == values(args_);
 }
 
 std::vector<Block> Ring::blocks_at(int64_t step, int64_t length) const {
@@ -111,8 +119,9 @@ Differentiable::Result Ring::forward(const Tensors& qkv) const {
   return {{out, merged->lse()}, {q, k, v, out, merged->lse()}};
 }
 
-Tensors Ring::backward(const Tensors& saved, const Tensor& gradient) const {
+Tensors Ring::backward(const Tensors& saved, const Tensors& gradients) const {
   const Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3], &lse = saved[4];
+  const Tensor gradient = gradients[0].defined() ? gradients[0] : at::zeros_like(out);
   const int64_t steps = ranks_.size(), length = q.size(2);
   const auto type = sum_type(q);
   Tensor here = at::stack({k, v}), next;
@@ -125,10 +134,11 @@ Tensors Ring::backward(const Tensors& saved, const Tensor& gradient) const {
     const auto blocks = blocks_at(i, length);
     std::vector<Tensors> of_keys;
     for (const Block& block : blocks) {
-      const auto rows = [&](const Tensor& x) { return queries_of(x, block); };
+      const auto rows = [&](const Tensor& x) { return x.defined() ? queries_of(x, block) : x; };
       const Tensor keys = keys_of(here, block);
       auto [dq, dk, dv] =
-          halves_.backward(rows(gradient), rows(q), keys[0], keys[1], rows(out), rows(lse), args_of(block));
+          halves_.backward(rows(gradient), rows(q), keys[0], keys[1], rows(out), rows(lse),
+                           rows(gradients[1]), args_of(block));
       rows(of_queries).add_(dq);
       of_keys.push_back({std::move(dk), std::move(dv)});
     }

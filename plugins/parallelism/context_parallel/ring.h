@@ -26,7 +26,9 @@ class Ring {
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
 
-  /// {out, lse} of q (B, H, S / N, K), k and v (B, G, S / N, K). The lse has no derivative.
+  /// Whether these arguments, except segments and lse, are those of the ring.
+  bool is_for(const AttentionArgs& args) const;
+  /// {out, lse} of q (B, H, S / N, K), k and v (B, G, S / N, K).
   AttentionOut operator()(const Tensor& q, const Tensor& k, const Tensor& v) const;
 
  private:
@@ -37,7 +39,7 @@ class Ring {
   WorkHandle pass_on(const Tensor& tensor, Tensor& arriving) const;
 
   Differentiable::Result forward(const Tensors& qkv) const;
-  Tensors backward(const Tensors& saved, const Tensor& gradient) const;
+  Tensors backward(const Tensors& saved, const Tensors& gradients) const;
 
   Group& ranks_;
   AttentionArgs args_;

@@ -8,6 +8,12 @@ namespace {
 int64_t valid_of(const Tensor& labels, bool all) {
   return all ? labels.numel() : labels.ge(0).sum().item<int64_t>();
 }
+/// The places of tokens in the slices.
+Tensor filled_in(const std::vector<Stretch>& slices, const Batch& whole) {
+  const Tensor holds = at::zeros(whole.tokens.sizes(), whole.tokens.options().dtype(at::kBool));
+  holds.view(-1).index_fill_(0, whole.filled, 1);
+  return taken(holds, slices).flatten().nonzero().flatten();
+}
 }  // namespace
 
 std::vector<Stretch> slices_of(int64_t length, int64_t ranks, int64_t rank, bool zigzag) {
@@ -27,6 +33,7 @@ Batch slice_of(Batch batch, int64_t ranks, int64_t rank, bool zigzag) {
   const int64_t length = batch.tokens.size(1);
   const bool all_count = batch.valid_tokens == batch.labels.numel();
   const auto slices = slices_of(length, ranks, rank, zigzag);
+  if (batch.filled.defined()) batch.filled = filled_in(slices, batch);
   for (Tensor* tensor : {&batch.tokens, &batch.labels, &batch.positions}) *tensor = taken(*tensor, slices);
   for (auto& [name, tensor] : batch.named)
     if (tensor.dim() > 1 && tensor.size(1) == length) tensor = taken(tensor, slices);

@@ -6,6 +6,7 @@
 #include "hwy/foreach_target.h"
 // The target's own headers come after it.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <type_traits>
 
@@ -52,15 +53,19 @@ HWY_INLINE void put_codes(D, hn::Vec<hn::RebindToSigned<D>> codes, uint8_t* to) 
   hn::StoreU(hn::DemoteTo(bytes, codes), bytes, to);
 }
 
+/// The largest magnitude, or a NaN. Magnitudes are compared as integers, because a maximum of floating-point
+/// numbers may drop a NaN.
 HWY_INLINE float most_of(int64_t count, const float* numbers) {
   const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<decltype(d)> di;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  auto most = hn::Zero(d);
+  auto most = hn::Zero(di);
   int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) most = hn::Max(most, hn::Abs(hn::LoadU(d, numbers + i)));
-  float all = hn::GetLane(hn::MaxOfLanes(d, most));
-  for (; i < count; ++i) all = std::max(all, std::abs(numbers[i]));
-  return all;
+  for (; i + lanes <= count; i += lanes)
+    most = hn::Max(most, hn::BitCast(di, hn::Abs(hn::LoadU(d, numbers + i))));
+  int32_t all = hn::GetLane(hn::MaxOfLanes(di, most));
+  for (; i < count; ++i) all = std::max(all, std::bit_cast<int32_t>(std::abs(numbers[i])));
+  return std::bit_cast<float>(all);
 }
 
 /// Stores number `i` of a block in bf16 with stochastic rounding. Random bits are added to the low bits that

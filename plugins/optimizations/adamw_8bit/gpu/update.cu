@@ -53,8 +53,11 @@ __device__ inline unsigned char without_sign(const Code& code, float value) {
   return static_cast<unsigned char>(max(rank_of(code, value), value > 0 ? 1 : 0));
 }
 
+/// The largest of two magnitudes, or a NaN: fmaxf drops it, a maximum of their bits does not.
+__device__ inline float larger(float a, float b) { return __int_as_float(max(__float_as_int(a), __float_as_int(b))); }
+
 __device__ inline float warp_max(float value) {
-  for (int step = 16; step > 0; step /= 2) value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, step));
+  for (int step = 16; step > 0; step /= 2) value = larger(value, __shfl_xor_sync(0xffffffffu, value, step));
   return value;
 }
 
@@ -122,8 +125,8 @@ __global__ void update(Pieces all, const Factors* factors, const float* skip, co
       second[i] = beta2 * second[i] + (1.0f - beta2) * g[i] * g[i];
       data[i] = data[i] * f.keep - f.step_size * (first[i] / (sqrtf(second[i]) * f.root + eps));
       data[i] = stochastically_rounded<W>(data[i], block_seed + i);
-      first_most = fmaxf(first_most, fabsf(first[i]));
-      second_most = fmaxf(second_most, second[i]);
+      first_most = larger(first_most, fabsf(first[i]));
+      second_most = larger(second_most, fabsf(second[i]));
     }
     first_most = warp_max(first_most), second_most = warp_max(second_most);
     const float first_inverse = first_most > 0 ? 1.0f / first_most : 0.0f,

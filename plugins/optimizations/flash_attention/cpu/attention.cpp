@@ -116,7 +116,7 @@ void write_transposed(const Sizes& sizes, Rows<const float> in, Rows<float> made
 }
 
 struct Gradients {
-  const Tensor &of_out, &dq, &dk, &dv;
+  const Tensor &of_out, &of_lse, &dq, &dk, &dv;
 };
 
 /// A gradient of keys or values (B, G, S, K), to which each part of the tiles adds: with several parts, in
@@ -153,6 +153,8 @@ void backward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Ten
   Workspaces<BackwardWorkspace<T>> memory(sizes, parts, q);
   if (is_forecast(q)) return dk.add_parts(), dv.add_parts();
   const float* lses = lse.const_data_ptr<float>();
+  const float* lse_gradients =
+      result.of_lse.defined() ? result.of_lse.const_data_ptr<float>() : nullptr;
   memory.each_task([&](BackwardWorkspace<T>& work, const Task& task) {
     const int64_t b = task.batch;
     const Rows<float> weights = work.weights, scores = work.scores, made = work.made;
@@ -167,7 +169,8 @@ void backward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Ten
       const auto queries = rows_of<const T>(q, b, head).from(tile.begin);
       const auto of_out = rows_of<const T>(result.of_out, b, head).from(tile.begin);
       const auto outs = rows_of<const T>(out, b, head).from(tile.begin);
-      const float* head_lse = lses + (b * sizes.heads + head) * sizes.positions + tile.begin;
+      const int64_t first_row = (b * sizes.heads + head) * sizes.positions + tile.begin;
+      const float* head_lse = lses + first_row;
       multiply<T>(size, tile.keys(), sizes.width, queries, turned_keys.from_column(tile.first), false,
                   weights);
       multiply<T>(size, tile.keys(), sizes.width, of_out, turned_values.from_column(tile.first), false,
@@ -175,8 +178,9 @@ void backward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Ten
       for (int64_t i = 0; i < size; ++i) {
         weights_of(weights.at(i), visible(sizes, tile, i), seen, scale, head_lse[i]);
         std::fill(scores.at(i) + tile.keys(), scores.at(i) + seen, 0.0F);
-        scores_gradient(scores.at(i), weights.at(i), seen, scale,
-                        inner_product(of_out.at(i), outs.at(i), sizes.width));
+        float inner = inner_product(of_out.at(i), outs.at(i), sizes.width);
+        if (lse_gradients != nullptr) inner -= lse_gradients[first_row + i];
+        scores_gradient(scores.at(i), weights.at(i), seen, scale, inner);
       }
       transposed(of_out, size, sizes.width, work.gradients);
       transposed(queries, size, sizes.width, work.queries);
@@ -259,17 +263,20 @@ AttentionOut forward(const Tensor& q_given, const Tensor& k_given, const Tensor&
 
 std::array<Tensor, 3> backward(const Tensor& gradient_given, const Tensor& q_given, const Tensor& k_given,
                                const Tensor& v_given, const Tensor& out_given, const Tensor& lse_given,
-                               Scores scores) {
+                               const Tensor& lse_gradient_given, Scores scores) {
   const Tensor q = dense_rows(q_given), k = dense_rows(k_given), v = dense_rows(v_given),
                gradient = dense_rows(gradient_given), out = dense_rows(out_given),
                lse = lse_given.contiguous();
+  const Tensor lse_gradient = lse_gradient_given.defined()
+                                  ? lse_gradient_given.to(at::kFloat).contiguous()
+                                  : Tensor();
   const Sizes sizes(q, k, scores.window);
   const std::array<Tensor, 3> result = {empty_heads(q), empty_heads(k), empty_heads(v)};
   note_flops(flops_of(sizes, 5));
   const NotedKernel kernel("attention_backward", 0, /*launches=*/3);
   const auto run = q.scalar_type() == at::kBFloat16 ? backward_of<c10::BFloat16> : backward_of<float>;
   run(sizes, q, k, v, out, lse, static_cast<float>(scores.scale),
-      {gradient, result[0], result[1], result[2]});
+      {gradient, lse_gradient, result[0], result[1], result[2]});
   return result;
 }
 
@@ -280,8 +287,9 @@ Differentiable attention(Scores scores) {
             return {{made.out, made.lse}, {in[0], in[1], in[2], made.out, made.lse}};
           },
           .backward = [scores](const Tensors& saved, const Tensors& gradients) -> Tensors {
+            const Tensor of_out = gradients[0].defined() ? gradients[0] : at::zeros_like(saved[3]);
             const auto [dq, dk, dv] =
-                backward(gradients[0], saved[0], saved[1], saved[2], saved[3], saved[4], scores);
+                backward(of_out, saved[0], saved[1], saved[2], saved[3], saved[4], gradients[1], scores);
             return {dq, dk, dv};
           },
           .traits = {.trace = Trace::opaque, .capturable = true}};

@@ -29,10 +29,10 @@ AttentionOut forward(const Tensor& q, const Tensor& k, const Tensor& v, Scores);
 
 /// {dq, dk, dv}. The weights of a tile are recomputed from the lse (arXiv:2205.14135, appendix B.4); five
 /// products follow. A thread computes whole heads of keys. With more threads than heads, gradients of parts
-/// are added: their order depends only on the number of threads.
+/// are added: their order depends only on the number of threads. `lse_gradient` may be undefined.
 std::array<Tensor, 3> backward(const Tensor& gradient, const Tensor& q, const Tensor& k, const Tensor& v,
-                               const Tensor& out, const Tensor& lse, Scores);
+                               const Tensor& out, const Tensor& lse, const Tensor& lse_gradient, Scores);
 
-/// Forward and backward. Inputs are q, k and v; outputs are out and lse. The lse has no derivative.
+/// Forward and backward. Inputs are q, k and v; outputs are out and lse.
 Differentiable attention(Scores);
 }  // namespace optrush::flash::cpu

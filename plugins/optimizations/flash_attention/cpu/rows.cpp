@@ -19,16 +19,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 using cpu::Range;
 using fused::HWY_NAMESPACE::Bf16;
 using fused::HWY_NAMESPACE::each_vector;
-using fused::HWY_NAMESPACE::exp_of_moderate;
+using fused::HWY_NAMESPACE::exp_of_nonpositive;
 using fused::HWY_NAMESPACE::load;
 using fused::HWY_NAMESPACE::store;
 using fused::HWY_NAMESPACE::sum_of;
-
-/// e^x for x <= 0. Below -80 it is negligible.
-template <class D>
-HWY_INLINE hn::Vec<D> exp_of_negative(D d, hn::Vec<D> x) {
-  return exp_of_moderate(d, hn::Max(x, hn::Set(d, -80.0F)));
-}
 
 float largest_of(const float* x, int64_t count) {
   const hn::ScalableTag<float> d;
@@ -52,7 +46,7 @@ float exponentials_in(float* scores, Range visible, int64_t width, float scale, 
   const float largest = scale * largest_of(seen, count);
   const float sum = sum_of<float>(count, [&](auto tag, int64_t i) HWY_ATTR {
     const auto below = hn::MulSub(hn::Set(tag, scale), hn::LoadU(tag, seen + i), hn::Set(tag, largest));
-    const auto weight = exp_of_negative(tag, below);
+    const auto weight = exp_of_nonpositive(tag, below);
     hn::StoreU(weight, tag, seen + i);
     return weight;
   });
@@ -64,7 +58,7 @@ float exponentials_in(float* scores, Range visible, int64_t width, float scale, 
 void weights_in(float* scores, Range visible, int64_t width, float scale, float lse) {
   each_vector<float>(visible.begin, visible.end, [&](auto d, int64_t i) HWY_ATTR {
     const auto below = hn::MulSub(hn::Set(d, scale), hn::LoadU(d, scores + i), hn::Set(d, lse));
-    hn::StoreU(exp_of_negative(d, below), d, scores + i);
+    hn::StoreU(exp_of_nonpositive(d, below), d, scores + i);
   });
   hide_others(scores, visible, width);
 }

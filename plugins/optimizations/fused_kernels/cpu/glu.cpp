@@ -54,7 +54,8 @@ HWY_INLINE Argument<D> argument(D d, hn::Vec<D> x) {
   if constexpr (kGate == Gate::silu) return {x, hn::Set(d, W(1)), x};
   constexpr auto kFirst = W(1.5957691216057308), kThird = kFirst * W(0.044715);
   // Beyond, the sigmoid is 0 or 1 to any type, and the cube may overflow.
-  const auto most = hn::Set(d, W(30)), bounded = hn::Max(hn::Min(x, most), hn::Neg(most));
+  const auto most = hn::Set(d, W(30)), clamped = hn::Max(hn::Min(x, most), hn::Neg(most));
+  const auto bounded = hn::IfThenElse(hn::IsNaN(x), x, clamped);  // Min and Max may drop a NaN
   const auto square = hn::Mul(bounded, bounded), first = hn::Set(d, kFirst);
   return {hn::Mul(bounded, hn::MulAdd(hn::Set(d, kThird), square, first)),
           hn::MulAdd(hn::Set(d, W(3) * kThird), square, first), bounded};

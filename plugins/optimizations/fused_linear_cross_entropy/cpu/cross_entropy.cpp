@@ -18,17 +18,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace optrush::fused {
 namespace HWY_NAMESPACE {
-/// e^x for x <= 0, a NaN for a NaN; in fp32 it is 0 below e^-80, which is negligible in a sum that contains
-/// 1.
+/// e^x for x <= 0, a NaN for a NaN.
 template <class D>
-HWY_INLINE hn::Vec<D> exp_of_nonpositive(D d, hn::Vec<D> x) {
-  if constexpr (std::is_same_v<hn::TFromD<D>, float>) {
-    const auto least = hn::Set(d, -80.0F);
-    const auto e = hn::IfThenZeroElse(hn::Lt(x, least), exp_of_moderate(d, hn::Max(x, least)));
-    return hn::IfThenElse(hn::IsNaN(x), x, e);
-  } else {
+HWY_INLINE hn::Vec<D> exponential(D d, hn::Vec<D> x) {
+  if constexpr (std::is_same_v<hn::TFromD<D>, float>)
+    return exp_of_nonpositive(d, x);
+  else
     return hn::Exp(d, x);
-  }
 }
 
 /// Numbers of a row that stay in the first cache.
@@ -88,7 +84,7 @@ W log_sum_of_exponentials(const T* row, int64_t width, const Capping& cap) {
     sum *= std::exp(max - larger);
     max = larger;
     sum += sum_of<W>(count, [&](auto tag, int64_t i) HWY_ATTR {
-      return exp_of_nonpositive(tag, hn::Sub(cap(tag, load(tag, part + i)), hn::Set(tag, max)));
+      return exponential(tag, hn::Sub(cap(tag, load(tag, part + i)), hn::Set(tag, max)));
     });
   }
   return max + std::log(sum);
@@ -116,7 +112,7 @@ void cross_entropy_rows(const CrossEntropy& p, int64_t begin, int64_t end) {
     if (!p.gradient) continue;
     each_vector<W>(0, p.width, [&](auto d, int64_t j) HWY_ATTR {
       const auto logits = cap(d, load(d, row + j));
-      const auto softmax = exp_of_nonpositive(d, hn::Sub(logits, hn::Set(d, all)));
+      const auto softmax = exponential(d, hn::Sub(logits, hn::Set(d, all)));
       store(d, cap.before(d, softmax, logits), row + j, false);
     });
     store(one, cap.before(one, hn::Set(one, std::exp(of_label - all) - 1), logit_of_label), row + label,

@@ -1,0 +1,162 @@
+// A strategy honours every edit of a slot, or refuses it before anything runs. Strategies come from the
+// descriptions of the plugins, with each choice of their options, and slots from the recipe.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "mesh_runs.h"
+#include "plugin/description.h"
+#include "recipe/run_recipe.h"
+#include "slot_edits.h"
+#include "support/folders.h"
+
+namespace optrush::testing {
+namespace {
+/// Slots whose functions place data or work, and compute no number of the model.
+const std::set<std::string> kPlaces = {"rows",          "stages",   "data_parallel",
+                                       "loss_gradient", "schedule", "evaluation"};
+
+std::vector<std::string> slots() {
+  std::vector<std::string> names;
+  for (const SlotInfo* slot : RunRecipe(RunSpec()).slots())
+    if (!kPlaces.contains(slot->name())) names.push_back(slot->name());
+  return names;
+}
+
+/// Each strategy with its defaults, and with every other choice of one option.
+std::vector<PluginUse> strategies() {
+  std::vector<PluginUse> all;
+  const Catalogue catalogue = Catalogue::find({build_folder() + "/plugins"});
+  for (const PluginDescription& plugin : catalogue.plugins()) {
+    if (plugin.kind != "parallelism") continue;
+    all.push_back({plugin.name});
+    for (const OptionSchema& option : plugin.options) {
+      const bool sets = option.type == "boolean";
+      std::vector<Json> choices(option.choices.begin(), option.choices.end());
+      if (sets) choices = {true, false};
+      for (const Json& choice : choices)
+        if (choice != option.fallback) all.push_back({plugin.name, {{option.name, choice}}});
+    }
+  }
+  return all;
+}
+
+RunSpec spec_of(const Stack& plugins, int64_t ranks, const std::string& slot) {
+  Json model = {{"n_layers", 2}};
+  const bool experts =
+      slot == "router" || slot == "experts" ||
+      std::ranges::any_of(plugins, [](const auto& use) { return use.name == "expert_parallel"; });
+  if (experts) model.update({{"n_experts", 4}, {"experts_per_token", 2}, {"expert_ffn_dim", 12}});
+  if (slot == "geglu") model["activation"] = "gelu_tanh";
+  RunSpec spec = small_spec(ranks, plugins, model);
+  spec.train.warmup = spec.train.steps = 1;
+  spec.train.accumulation = 2;
+  return spec;
+}
+
+struct Outcome {
+  std::string refusal;
+  std::vector<double> losses;
+};
+
+Outcome outcome_of(const RunSpec& spec, const std::string& slot, const std::string& kind) {
+  try {
+    return {"", train_on(pool(), {.spec = spec, .edit = {slot, kind}}).losses};
+  } catch (const Error& e) {
+    return {e.what(), {}};
+  }
+}
+
+/// Ranks with different sequences; each trains one micro-batch in place of one of the reference's two.
+bool splits_the_batch(const PluginUse& use) {
+  return use.name == "ddp" || use.name == "fsdp" || use.name == "expert_parallel";
+}
+
+/// The refusal of the strategy alone, to see whether it needs another strategy.
+Stack stack_of(const PluginUse& strategy) {
+  if (outcome_of(spec_of({strategy}, 2, ""), "", "").refusal.empty()) return {strategy};
+  return {strategy, use("ddp")};
+}
+
+TEST(StrategyEdits, EverySlotIsEditedByThisTest) {
+  for (const std::string& slot : slots()) {
+    RunRecipe recipe{RunSpec()};
+    recipe.edit_as("aaa");
+    EXPECT_TRUE(edit_slot(recipe, slot, "inside")) << slot;
+  }
+}
+
+TEST(StrategyEdits, AreHonouredOrRefused) {
+  std::map<std::pair<std::string, bool>, std::vector<double>> plain;
+  int64_t honoured = 0, refused = 0;
+  for (const PluginUse& strategy : strategies()) {
+    const Stack stack = stack_of(strategy);
+    const bool apart = splits_the_batch(strategy), experts = strategy.name == "expert_parallel";
+    for (const std::string& slot : slots())
+      for (const std::string& kind : edit_kinds()) {
+        {
+          RunRecipe recipe{RunSpec()};
+          recipe.edit_as("aaa");
+          if (!edit_slot(recipe, slot, kind)) continue;
+        }
+        SCOPED_TRACE(text_of({2, 1, stack}) + ", slot " + slot + ", " + kind);
+        RunSpec many = spec_of(stack, 2, slot);
+        if (apart) many.train.accumulation = 1;
+        RunSpec one = spec_of(stack, 1, slot);
+        one.plugins.clear();
+        const auto got = outcome_of(many, slot, kind);
+        if (!got.refusal.empty()) {
+          ++refused;
+          continue;
+        }
+        ++honoured;
+        const std::vector<double>& expected =
+            reference_of(pool(), {.spec = one, .edit = {slot, kind}}).trained.losses;
+        EXPECT_LT(difference(got.losses, expected), 1e-9);
+        // The edit changes the training, so that a lost one is seen. One process does not use the separate
+        // halves.
+        if (slot == "attention_forward_backward") continue;
+        if (slot == "geglu" && experts) continue;
+        EXPECT_GT(difference(expected, reference_of(pool(), {.spec = one}).trained.losses), 1e-6);
+      }
+  }
+  EXPECT_GT(honoured, 8 * refused) << honoured << " honoured, " << refused << " refused";
+}
+
+/// The derivative of the log-sum-exp, in a ring and in the fused kernel, with and without a window.
+TEST(StrategyEdits, TheLogSumExpHasADerivativeEverywhere) {
+  for (const int64_t window : {0, 5}) {
+    const auto trained = [&](const Stack& plugins, int64_t ranks) {
+      RunSpec spec = spec_of(plugins, ranks, "");
+      spec.train.steps = 3;
+      if (window > 0) spec.model["window"] = window;
+      return train_on(pool(), {.spec = spec, .edit = {"lse", ""}});
+    };
+    const TrainedRanks plain = trained({}, 1);
+    for (const auto& [stack, ranks] : std::vector<std::pair<Stack, int64_t>>{
+             {{use("flash_attention")}, 1},
+             {{use("context_parallel"), use("ddp")}, 2},
+             {{use("context_parallel"), use("ddp"), use("flash_attention")}, 2},
+             {{use("tensor_parallel")}, 2}}) {
+      const TrainedRanks other = trained(stack, ranks);
+      EXPECT_LT(difference(other.losses, plain.losses), 1e-9) << text_of({ranks, 1, stack}) << window;
+      EXPECT_LT(difference(other.norms, plain.norms), 1e-9) << text_of({ranks, 1, stack}) << window;
+    }
+  }
+}
+
+/// What a ring cannot honour: every change of attention inside of it.
+TEST(StrategyEdits, ARingRefusesChangesOfItsAttention) {
+  const Stack ring = {use("context_parallel"), use("ddp")};
+  for (const char* slot : {"attention", "attention_forward_backward"})
+    for (const std::string& kind : edit_kinds()) {
+      const std::string refusal = outcome_of(spec_of(ring, 2, slot), slot, kind).refusal;
+      if (std::string(slot) == "attention" && kind == "outside")
+        EXPECT_EQ(refusal, "");
+      else
+        EXPECT_THAT(refusal, ::testing::HasSubstr("context_parallel: a ring would")) << slot << ", " << kind;
+    }
+}
+}  // namespace
+}  // namespace optrush::testing
