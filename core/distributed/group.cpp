@@ -5,9 +5,11 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <exception>
 #include <iterator>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -68,6 +70,17 @@ WorkHandle keep_own(const Tensor& out, const Tensor& in) {
                   "read the log of the rank that failed first");
 }
 
+/// Ends NCCL's communicators. Their ranks wait for each other, so after an error they are aborted instead.
+void end_connections(c10d::Backend& backend) noexcept {
+  try {
+    if (std::uncaught_exceptions() > 0)
+      backend.abort();
+    else
+      backend.shutdown();
+  } catch (const std::exception&) {  // the run has its result, or an error that explains this one
+  }
+}
+
 /// Waits; an error names the call.
 void wait_named(const std::string& what, const std::function<void()>& wait) {
   try {
@@ -116,6 +129,7 @@ struct Group::State {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   c10::intrusive_ptr<c10d::ProcessGroup> functional;  ///< the same group for compiled code
   c10::intrusive_ptr<c10d::Backend> links;            ///< on a GPU, created at the first send or receive
+  std::set<int64_t> linked;                           ///< the ranks to which `links` has connections
   c10::intrusive_ptr<c10d::Store> store;
   Groups* groups = nullptr;
 
@@ -181,12 +195,17 @@ struct Group::State {
     return pending;
   }
 
-  /// Starts a send or a receive on the right backend.
+  /// Starts a send to a rank or a receive from it, on the right backend.
   template <class Call>
   auto between_two(Call&& call) {
     if (!groups->device_.is_cuda()) return call(*group);
     if (!links) links = make_links(store, rank, size, groups->device_, groups->ranks_);
     return call(*links);
+  }
+
+  /// Notes the connection of a message on the device.
+  void link(const Tensor& message, int64_t other) {
+    if (size > 1 && message.device().type() == groups->device_.type()) linked.insert(other);
   }
 
   double share() const { return static_cast<double>(size - 1) / static_cast<double>(size); }
@@ -202,7 +221,11 @@ struct Group::State {
 
 Group::Group(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Group::~Group() {
-  if (state_->group) c10d::unregister_process_group(state_->name);
+  if (!state_->group) return;
+  c10d::unregister_process_group(state_->name);
+  if (!state_->groups->device_.is_cuda()) return;
+  if (state_->links) end_connections(*state_->links);
+  end_connections(*state_->group->getBackend(c10::DeviceType::CUDA));
 }
 
 const std::string& Group::name() const { return state_->name; }
@@ -286,6 +309,7 @@ WorkHandle Group::broadcast(const Tensor& tensor, int64_t from) {
 WorkHandle Group::send(const Tensor& tensor, int64_t to) {
   const auto& mail = state_->groups->ranks_.mail;
   if (mail && tensor.is_cpu()) mail->put(name(), rank(), to, tensor);
+  state_->link(tensor, to);
   return state_->start("send", tensor, 1, {tensor}, [&] {
     std::vector<Tensor> tensors = {lent_bytes(tensor)};
     return state_->between_two(
@@ -297,6 +321,7 @@ WorkHandle Group::receive(const Tensor& tensor, int64_t from) {
   const auto& mail = state_->groups->ranks_.mail;
   if (mail && tensor.is_cpu())
     if (const auto arrived = mail->take(name(), from, rank())) tensor.copy_(*arrived);
+  state_->link(tensor, from);
   return state_->start("receive", tensor, 0, {tensor}, [&] {
     std::vector<Tensor> tensors = {lent_bytes(tensor)};
     return state_->between_two(
@@ -352,6 +377,18 @@ void Groups::connect(const Ranks& ranks, c10::intrusive_ptr<c10d::Store> store, 
 std::shared_ptr<void> Groups::bookkeeping() {
   ++bookkeeping_;
   return {static_cast<void*>(this), [this](void*) { --bookkeeping_; }};
+}
+
+Groups::~Groups() {
+  // Every rank ends its groups in this order, as they wait for each other.
+  while (!made_.empty()) made_.erase(made_.begin());
+}
+
+int64_t Groups::communicators() const {
+  int64_t count = 0;
+  for (const auto& [name, group] : made_)
+    if (group->size() > 1) count += 1 + std::ssize(group->state_->linked);
+  return count;
 }
 
 Group* Groups::find(const std::string& name) const {

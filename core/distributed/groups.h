@@ -26,6 +26,11 @@ using TrafficTable = std::map<std::pair<std::string, std::string>, Traffic>;
 /// The groups of a run and their shared state: the store, the timeout and the traffic.
 class Groups {
  public:
+  Groups() = default;
+  ~Groups();
+  Groups(const Groups&) = delete;
+  Groups& operator=(const Groups&) = delete;
+
   /// Allows groups to be made. `store` is null if nothing is sent: one rank, or a plan.
   void connect(const Ranks& ranks, c10::intrusive_ptr<c10d::Store> store, at::Device device);
   bool connected() const { return connected_; }
@@ -34,6 +39,10 @@ class Groups {
   Group* find(const std::string& name) const;
   /// Makes a group of these world ranks. This process has rank `rank` in it.
   Group& make(const std::string& name, const std::vector<int64_t>& members, int64_t rank);
+
+  /// NCCL's communicators of this rank on a GPU, also in a plan: one for each group, and one for each pair of
+  /// ranks that send to each other.
+  int64_t communicators() const;
 
   /// Traffic since the start of the run.
   const TrafficTable& traffic() const { return traffic_; }

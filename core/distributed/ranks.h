@@ -14,7 +14,8 @@ struct Ranks {
   std::string host;                        ///< address of the store, which rank 0 serves
   uint16_t port = 0;
   std::chrono::milliseconds timeout = std::chrono::seconds(600);  ///< for a collective, and for joining
-  std::string gpu;  ///< its GPU, with a name that is equal on every rank; "": no GPU
+  std::string gpu;      ///< its GPU, with a name that is equal on every rank; "": no GPU
+  int64_t sharing = 1;  ///< the largest number of ranks that train on one GPU
   /// True in a plan: one process computes the part of one rank, and nothing is connected or sent.
   bool alone = false;
   /// In a plan of several ranks, the messages between them; null: nothing arrives

@@ -2,6 +2,7 @@
 
 #include <torch/csrc/distributed/c10d/error.h>
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <map>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -9,6 +10,7 @@
 #include "base/peer_error.h"
 #include "base/text.h"
 #include "machine/environment.h"
+#include "machine/visible_gpu.h"
 
 namespace optrush {
 namespace {
@@ -120,15 +122,39 @@ c10::intrusive_ptr<c10d::Store> rendezvous(const Ranks& ranks, const std::string
   return store;
 }
 
-void refuse_shared_gpus(c10d::Store& store, const Ranks& ranks) {
-  if (ranks.gpu.empty()) return;
-  std::map<std::string, size_t> first;
+int64_t ranks_of_one_gpu(c10d::Store& store, const Ranks& ranks) {
+  if (ranks.gpu.empty()) return 1;
+  const char* const key = "ranks of one GPU";
   const auto gpus = gather_texts(store, ranks, "gpu", ranks.gpu);
+  if (ranks.rank != 0) {
+    if (!arrives(store, key, Clock::now() + ranks.timeout))
+      throw PeerError(PeerError::Cause::late, "rank 0 did not compare the ranks' GPUs",
+                      "read the log of rank 0");
+    return std::stoll(text(store.get(key)));
+  }
+  std::map<std::string, std::vector<std::string>> users;
   for (size_t rank = 0; rank < gpus.size(); ++rank)
-    if (const auto [other, alone] = first.emplace(gpus[rank], rank); !alone)
-      throw Skip("rank " + std::to_string(other->second) + " and rank " + std::to_string(rank) +
-                     " use the same GPU (" + gpus[rank] + "), but each rank needs a separate GPU",
-                 "lower train.world_size, start fewer ranks on a machine, or run with --device cpu");
+    users[gpus[rank]].push_back("rank " + std::to_string(rank));
+  const auto most = std::ranges::max_element(users, {}, [](const auto& gpu) { return gpu.second.size(); });
+  store.set(key, bytes(std::to_string(most->second.size())));
+  if (most->second.size() > 1 && !ranks_may_share_a_gpu())
+    throw Skip(most->second[0] + " and " + most->second[1] + " use the same GPU (" + most->first +
+                   "), but each rank needs a separate GPU",
+               "lower train.world_size, start fewer ranks on a machine, or run with --device cpu; "
+               "OPTRUSH_SHARE_GPU=1 allows it, for tests without speeds");
+  return static_cast<int64_t>(most->second.size());
+}
+
+void let_ranks_share_a_gpu(const Ranks& ranks) {
+  const auto set = [](const char* name, const std::string& value) {
+    ::setenv(name, value.c_str(), /*overwrite=*/0);
+  };
+  // NCCL refuses two ranks of one host on one GPU. Ranks of different hosts may have the same one.
+  set("NCCL_HOSTID", "optrush-" + std::to_string(ranks.rank));
+  set("NCCL_MULTI_RANK_GPU_ENABLE", "1");  // required from NCCL 2.30 on, unknown before
+  set("NCCL_NET", "Socket");
+  set("NCCL_IB_DISABLE", "1");
+  if (ranks.local_size == ranks.size) set("NCCL_SOCKET_IFNAME", "lo");
 }
 
 namespace {

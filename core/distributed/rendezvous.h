@@ -13,8 +13,13 @@ namespace optrush {
 /// missing or differ.
 c10::intrusive_ptr<c10d::Store> rendezvous(const Ranks&, const std::string& identity);
 
-/// Throws a Skip on rank 0 if two ranks train on one GPU.
-void refuse_shared_gpus(c10d::Store&, const Ranks&);
+/// The largest number of ranks that train on one GPU; the same on every rank. Throws a Skip on rank 0 if two
+/// ranks do and OPTRUSH_SHARE_GPU does not allow it.
+int64_t ranks_of_one_gpu(c10d::Store&, const Ranks&);
+
+/// Sets the variables with which NCCL connects ranks on one GPU: each rank has a host of its own, and sockets
+/// are the network. Variables that the user has set stay. Called before NCCL is opened.
+void let_ranks_share_a_gpu(const Ranks&);
 
 /// Gathers a text from each rank. Rank 0 gets them in order of ranks, the others get none. `key` may be used
 /// only once in a run. Ranks wait `limit` for each other; 0: the time of a collective. If one is late, all

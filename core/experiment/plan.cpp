@@ -130,6 +130,7 @@ const Record<PlannedMemory>& record_of(const PlannedMemory*) {
           .part("parts", parts, {})
           .field("reserved_bytes", &M::reserved, {.nullable = true, .integer = true})
           .field("pinned_bytes", &M::pinned, {.nullable = true, .integer = true})
+          .field("communicators", &M::communicators, {.left_out = true, .integer = true})
           .field("available_bytes", &M::available, {.nullable = true, .integer = true})
           .field("device", &M::device, {})
           .field("rank", &M::rank, {.nullable = true, .integer = true})
@@ -232,6 +233,11 @@ std::string planned_peak_text(const PlannedMemory& memory) {
   return memory.bounded_by.empty() ? bytes(memory.peak) : bytes(memory.least) + " to " + bytes(memory.peak);
 }
 
+namespace {
+/// An estimate of the device memory of one communicator: it depends on NCCL's channels and peers.
+constexpr double kCommunicatorBytes = 256.0 * (1 << 20);
+}  // namespace
+
 std::string planned_memory_text(const PlannedMemory& memory) {
   std::string text = (memory.rank ? "largest predicted peak, on rank " + std::to_string(*memory.rank) + ": "
                                   : "predicted peak ") +
@@ -247,8 +253,12 @@ std::string planned_memory_text(const PlannedMemory& memory) {
     if (memory.reserved)
       text += ", " + std::string(memory.bounded_by.empty() ? "" : "at most ") + bytes(*memory.reserved) +
               " reserved";
+    const double by_nccl = memory.communicators.value_or(0) * kCommunicatorBytes;
+    if (by_nccl > 0)
+      text += ", and about " + bytes(by_nccl) + " for " + grouped(*memory.communicators) +
+              " communicators of NCCL (an estimate)";
     if (memory.reserved && memory.available && memory.peak <= *memory.available &&
-        *memory.reserved > *memory.available)
+        *memory.reserved + by_nccl > *memory.available)
       text +=
           ", more than the GPU has: with env = { PYTORCH_ALLOC_CONF = \"expandable_segments:True\" } the "
           "allocator can use its fragments";

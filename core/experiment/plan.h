@@ -44,11 +44,12 @@ struct PlannedMemory {
   double least = 0;        ///< a lower bound; equal to `peak` if the forecast is exact
   std::string bounded_by;  ///< why there are only bounds; "": the forecast is exact
   std::optional<double> tensors, block_rounding, cublas_workspaces;  ///< parts of `peak`
-  std::optional<double> reserved;   ///< reserved by the caching allocator; none on a CPU
-  std::optional<double> pinned;     ///< pinned host memory; none on a CPU
-  std::optional<double> available;  ///< memory of the device; none: this machine does not have the device
-  std::string device;               ///< "cpu" or "cuda"
-  std::optional<int64_t> rank;      ///< the rank with the largest peak; none: all ranks keep the same layers
+  std::optional<double> reserved;       ///< reserved by the caching allocator; none on a CPU
+  std::optional<double> pinned;         ///< pinned host memory; none on a CPU
+  std::optional<double> communicators;  ///< NCCL's, of a rank; none on a CPU. Their memory is not in `peak`
+  std::optional<double> available;      ///< memory of the device; none: this machine does not have the device
+  std::string device;                   ///< "cpu" or "cuda"
+  std::optional<int64_t> rank;  ///< the rank with the largest peak; none: all ranks keep the same layers
 };
 
 /// A dimension of the mesh.

@@ -29,6 +29,14 @@ double environment_seconds(const char* name, double usual, double most) {
   return seconds;
 }
 
+bool environment_switch(const char* name) {
+  const std::string text = environment_variable(name);
+  if (text == "1") return true;
+  if (text.empty() || text == "0") return false;
+  throw Error(ErrorCode::invalid_value, std::string(name) + " is '" + text + "'", "it must be 0 or 1",
+              "environment");
+}
+
 namespace {
 std::chrono::seconds whole_seconds(const char* name, double usual) {
   return std::chrono::ceil<std::chrono::seconds>(

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "machine/environment.h"
+
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
@@ -26,6 +28,8 @@ bool holds(const fs::path& folder, bool (*wanted)(const std::string&)) {
 }  // namespace
 
 int64_t gpu_of(int64_t local_rank, int64_t visible) { return local_rank % std::max<int64_t>(1, visible); }
+
+bool ranks_may_share_a_gpu() { return environment_switch("OPTRUSH_SHARE_GPU"); }
 
 bool gpu_is_visible(const fs::path& root) {
   if (const char* devices = std::getenv("CUDA_VISIBLE_DEVICES");

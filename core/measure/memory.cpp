@@ -14,14 +14,21 @@
 #include <mutex>
 #include <vector>
 
+#include "machine/environment.h"
 #include "optrush/error.h"
 #include "optrush/machine.h"
 #ifdef OPTRUSH_HAS_CUDA
+#include <ATen/Context.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <cuda_runtime_api.h>
 #endif
 
 namespace optrush {
 namespace {
+constexpr int kPoison = 0xFF;  // NaN in every type of floating point, -1 in every integer
+
+bool poisons() { return environment_switch("OPTRUSH_POISON"); }
+
 /// Counts the bytes that tensors request. Size and source are stored in front of the tensor's bytes, so
 /// counting needs no second allocation and no table. LibTorch's allocator calls posix_memalign. This one
 /// requests a few more bytes from malloc and aligns them itself, so that malloc can reuse a freed block for
@@ -69,6 +76,8 @@ class TrackingAllocator final : public c10::Allocator {
     sources_.push_back(std::move(source));
   }
 
+  void poison(bool on) { poisons_ = on; }
+
   static TrackingAllocator& instance() {
     static auto* const allocator = new TrackingAllocator;  // NOLINT: tensors outlive static destruction
     return *allocator;
@@ -97,12 +106,14 @@ class TrackingAllocator final : public c10::Allocator {
     Header header{};
     std::memcpy(&header, static_cast<char*>(data) - sizeof(header), sizeof(header));
     instance().current_ -= static_cast<int64_t>(header.bytes);
+    if (instance().poisons_) std::memset(data, kPoison, header.bytes);
     if (header.source != nullptr)
       header.source->release(header.block, header.bytes + kInFront);
     else
       std::free(header.block);
   }
   std::atomic<int64_t> current_{0}, peak_{0};
+  std::atomic<bool> poisons_{false};
   std::atomic<HostMemory*> source_{nullptr};
   std::mutex mutex_;
   /// all sources in use; a block may come from any of them
@@ -115,6 +126,25 @@ void install_cpu_memory_tracking() {
   mallopt(M_TRIM_THRESHOLD, -1);
   mallopt(M_TOP_PAD, 64 << 20);
   c10::SetCPUAllocator(&TrackingAllocator::instance(), /*priority=*/1);
+  TrackingAllocator::instance().poison(poisons());
+}
+
+void poison_freed_gpu_memory() {
+#ifdef OPTRUSH_HAS_CUDA
+  static const bool kOnce = [] {
+    if (!poisons()) return false;
+    at::globalContext().lazyInitDevice(at::kCUDA);  // the allocators of the devices exist
+    using c10::CachingDeviceAllocator::TraceEntry;
+    // A block is complete when all streams that recorded it are done with it.
+    c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker([](const TraceEntry& freed) {
+      if (freed.action_ == TraceEntry::FREE_COMPLETED)
+        cudaMemsetAsync(reinterpret_cast<void*>(freed.addr_), kPoison, freed.size_,  // NOLINT: an address
+                        static_cast<cudaStream_t>(freed.stream_));
+    });
+    return true;
+  }();
+  static_cast<void>(kOnce);
+#endif
 }
 
 void use_host_memory(std::shared_ptr<HostMemory> source) {

@@ -7,8 +7,11 @@
 namespace optrush {
 /// Installs an allocator of CPU tensors that counts exact bytes and keeps freed memory in the process.
 /// glibc's defaults return pages to the system and fault them in again in every step. Called once, before the
-/// first tensor.
+/// first tensor. With OPTRUSH_POISON=1, freed memory is filled with NaN.
 void install_cpu_memory_tracking();
+/// With OPTRUSH_POISON=1, each block that LibTorch's caching allocator of GPUs takes back is filled with NaN,
+/// in the order of the block's stream. Work of another stream that still reads it then computes NaN.
+void poison_freed_gpu_memory();
 /// Present bytes of CPU tensors.
 int64_t cpu_allocated();
 

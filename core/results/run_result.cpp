@@ -385,6 +385,17 @@ Curve RunResult::curve() const {
   return curve;
 }
 
+void RunResult::withhold_speeds() {
+  tokens_per_second = trained_tokens_per_second = step_seconds = energy_joules = std::nullopt;
+  phases.clear();
+  for (StepResult& step : steps) {
+    step.timed = false;
+    step.seconds = 0;
+    step.phases.clear();
+  }
+  for (RankResult& rank : ranks) rank.step_seconds = rank.busy_seconds = rank.exposed_seconds = std::nullopt;
+}
+
 int64_t RunResult::timed_tokens() const {
   int64_t tokens = 0;
   for (const auto& step : steps) tokens += step.timed ? step.tokens : 0;

@@ -151,6 +151,8 @@ struct RunResult {
       : status(end.status), reason(std::move(end.reason)), code(code_of(end)), where(std::move(end.where)) {}
 
   bool ok() const { return status == Status::ok; }
+  /// Removes times of steps, and all that follows from them: they do not show how fast the training is.
+  void withhold_speeds();
   /// Seconds before the first step: set-up and compilation.
   double start_seconds() const { return setup_seconds + compile_seconds; }
   /// Losses and gradient norms by step.

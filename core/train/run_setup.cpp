@@ -168,7 +168,12 @@ std::unique_ptr<RunSetup> RunSetup::open(const RunSpec& spec, const Catalogue& c
 void RunSetup::connect() {
   if (!recipe_.run_mesh().groups().connected()) {
     store_ = rendezvous(ranks_, identity_of(recipe_.spec()));
-    refuse_shared_gpus(*store_, ranks_);
+    ranks_.sharing = ranks_of_one_gpu(*store_, ranks_);
+    if (ranks_.sharing > 1) {
+      let_ranks_share_a_gpu(ranks_);
+      note(std::to_string(ranks_.sharing) +
+           " ranks share one GPU: losses and memory are measured, speeds are not");
+    }
     recipe_.run_mesh().groups().connect(ranks_, store_, device_);
   }
   recipe_.fire(Event::mesh_initialized, *this);

@@ -7,6 +7,7 @@
 #include "machine/visible_gpu.h"
 #include "measure/cpu_info.h"
 #include "measure/gpus.h"
+#include "measure/memory.h"
 #include "optrush/error.h"
 #ifdef OPTRUSH_HAS_CUDA
 #include <cuda_runtime_api.h>
@@ -29,6 +30,7 @@ at::Device open_device(const std::string& name, int64_t local_rank) {
   const auto index = static_cast<at::DeviceIndex>(gpu_of(local_rank, visible));
 #ifdef OPTRUSH_HAS_CUDA
   cudaSetDevice(index);
+  poison_freed_gpu_memory();
 #endif
   return {at::kCUDA, index};
 }

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "distributed/planned_mail.h"
+#include "machine/visible_gpu.h"
 #include "measure/cpu_info.h"
 #include "measure/gpus.h"
 #include "measure/step_costs.h"
@@ -149,7 +150,13 @@ StepForecast forecast_step(const RunSpec& spec, const simulated::Form& form, int
           .parts = peak,
           .reserved_bytes = simulated::reserved(),
           .pinned_bytes = simulated::peak_pinned(),
+          .communicators = recipe.run_mesh().groups().communicators(),
           .costs = costs.to_json()};
+}
+
+/// The number of ranks that share the memory of a GPU.
+int64_t ranks_on_a_gpu(const RunSpec& spec, int64_t gpus) {
+  return ranks_may_share_a_gpu() ? (spec.train.world_size + gpus - 1) / gpus : 1;
 }
 
 /// The architecture of this machine's GPU.
@@ -219,9 +226,10 @@ void add_forecast(Plan& plan, const RunSpec& spec, const std::string& architectu
   if (gpu) {
     memory.reserved = bytes(found->reserved_bytes);
     memory.pinned = bytes(found->pinned_bytes);
+    if (found->communicators > 0) memory.communicators = bytes(found->communicators);
     if (const auto gpus = load_cuda() ? visible_gpus(nullptr) : decltype(visible_gpus(nullptr)){};
         !gpus.empty())
-      memory.available = bytes(gpus.front().memory_bytes);
+      memory.available = bytes(gpus.front().memory_bytes / ranks_on_a_gpu(spec, std::ssize(gpus)));
   } else {
     memory.available = bytes(read_cpu().available_bytes);
   }

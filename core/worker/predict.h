@@ -27,6 +27,7 @@ struct StepForecast {
   simulated::Memory parts;      ///< the parts of `peak_bytes`
   int64_t reserved_bytes = 0;   ///< reserved by the caching allocator; 0 on a CPU
   int64_t pinned_bytes = 0;     ///< pinned host memory
+  int64_t communicators = 0;    ///< NCCL's, of this rank
   Json costs;                   ///< StepCosts::to_json; null if `peak_bytes` is a bound
 };
 

@@ -108,6 +108,7 @@ RunResult train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files,
   result.compile_seconds = session->log().compile_seconds();
   result.notes = session->log().notes();
   add_ranks(result, *session, device.is_cuda() ? device.str() + " " + result.device : "cpu");
+  if (session->ranks().sharing > 1) result.withhold_speeds();
   result.warnings = session->log().warnings();
   if (ranks.rank != 0) {  // rank 0 has the same
     result.steps.clear();

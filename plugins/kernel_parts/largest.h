@@ -14,6 +14,8 @@ constexpr int64_t kLargestParts = 512;
 at::Tensor new_largest_parts(const at::Tensor& like, int64_t tensors = 1);
 /// Leaves the parts on the tensor; they are freed with it. A view or a copy of the tensor has none.
 void note_largest(const at::Tensor&, at::Tensor parts);
-/// The noted parts; undefined if there are none, or if the tensor has changed since.
+/// The noted parts; undefined if there are none, or if the tensor has changed since. A kernel that writes to
+/// the tensor outside of ATen must call at::Tensor::unsafeGetTensorImpl()->bump_version(). With
+/// OPTRUSH_CHECK_LARGEST=1 it compares the parts with the tensor, and throws an Error if they are too small.
 at::Tensor noted_largest(const at::Tensor&);
 }  // namespace optrush::fused

@@ -9,17 +9,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <gtest/gtest.h>
+
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <stdexcept>
 
+#include "connected_ranks.h"
+#include "measure/gpus.h"
 #include "optrush/error.h"
 #include "support/test_program.h"
 
 namespace optrush::testing {
 namespace {
 constexpr const char* kVariable = "OPTRUSH_TEST_RANK_SOCKET";
+constexpr int kSkipped = 77;  // for ctest
+/// Cases that compare values with one process, and not the memory or the traffic of a CPU.
+constexpr const char* kComparedOnAGpu =
+    "*EqualsOneProcess*:*EqualOneProcess*:*ContinuesOnOtherRanks:*TrainAsOneProcess*:Groups.EveryCollective*:"
+    "*UseTheWholeModel";
 
 void write_line(int socket, const std::string& text) {
   const std::string line = text + "\n";
@@ -146,6 +155,14 @@ bool add_jobs(const RankJobs& added) {
 
 int main_of_ranks(int argc, char** argv) {
   if (const char* socket = std::getenv(kVariable)) std::quick_exit(play_rank(std::atoi(socket)));
+  if (test_device() == "cuda") {
+    if (const auto& cuda = load_cuda(); !cuda) {
+      std::cout << "no CUDA device: " << cuda.reason << '\n';
+      return kSkipped;
+    }
+    ::setenv("OPTRUSH_SHARE_GPU", "1", /*overwrite=*/0);
+    ::testing::GTEST_FLAG(filter) = kComparedOnAGpu;  // a filter of the command line replaces it
+  }
   return run_test_program(argc, argv);
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/counter_random.h"
 #include "base/temporary_folder.h"
+#include "connected_ranks.h"
 #include "io/safetensors.h"
 #include "machine/unix_address.h"
 #include "measure/memory.h"
@@ -158,7 +159,8 @@ void save(Session& session, int64_t next_step, const fs::path& file) {
     Tensor& tensor = whole[piece.key];
     if (!tensor.defined())
       tensor = at::full(piece.layout.shape(), std::numeric_limits<double>::quiet_NaN(), at::kDouble);
-    Layout(piece.layout.shape()).copy(piece.layout, piece.value.to(at::kDouble).contiguous(), tensor);
+    Layout(piece.layout.shape())
+        .copy(piece.layout, piece.value.to(at::kCPU, at::kDouble).contiguous(), tensor);
   }
   write_safetensors(file, {whole.begin(), whole.end()});
 }
@@ -226,15 +228,17 @@ class OneTurn {
   std::optional<Interleaving> run_;  ///< closed first, so that the thread ends
 };
 
-Json train_job(const Ranks& ranks, const Json& arguments) {
+Json train_job(const Ranks& given, const Json& arguments) {
   install_cpu_memory_tracking();
+  Ranks ranks = given;
+  const at::Device device = open_test_device(ranks, test_device());
   at::set_num_threads(1);
   const RunSpec spec = run_spec_from_json(arguments.at("spec"), "test");
   std::vector<int64_t> held;
-  const auto session = RunSetup::open(spec, at::kCPU, ranks, [&](RunRecipe& recipe) {
+  const auto session = RunSetup::open(spec, device, ranks, [&](RunRecipe& recipe) {
     recipe.edit_as("test");
     recipe.on(Event::step_begin, Phase::base,
-              [&held](optrush::Run&) { held.push_back(allocated_now(at::kCPU)); });
+              [&held, device](optrush::Run&) { held.push_back(allocated_now(device)); });
     if (arguments.at("holes")) punch_holes(recipe);
     if (arguments.at("unused_parameters")) add_sometimes_unused_parameters(recipe);
     if (arguments.at("passes")) pass_through_blocks(recipe);
@@ -256,13 +260,13 @@ Json train_job(const Ranks& ranks, const Json& arguments) {
   RunResult result = train(
       *session, [](const Json&) {}, turn ? turn->run() : nullptr);
   turn.reset();
-  add_ranks(result, *session, "cpu");
+  add_ranks(result, *session, device.str());
   result.warnings = session->log().warnings();
   if (const std::string folder = arguments.at("save"); !folder.empty()) {
     fs::create_directories(folder);
     save(*session, session->step() + 1, fs::path(folder) / (std::to_string(ranks.rank) + ".safetensors"));
   }
-  held.push_back(allocated_now(at::kCPU));
+  held.push_back(allocated_now(device));
   return {{"result", to_json(result)}, {"held", held}};
 }
 }  // namespace

@@ -295,6 +295,20 @@ TEST_F(FakeNccl, TwoRanksOnOneDevice) {
   EXPECT_THAT(faults(), HasSubstr("rank 0 has the same device"));
 }
 
+TEST_F(FakeNccl, RanksOfTwoHostsMayHaveOneDevice) {
+  ncclUniqueId id{};
+  ncclGetUniqueId(&id);
+  ncclComm_t a{}, b{};
+  cudaSetDevice(0);
+  ncclGroupStart();
+  setenv("NCCL_HOSTID", "first", 1);
+  ncclCommInitRank(&a, 2, id, 0);
+  setenv("NCCL_HOSTID", "second", 1);
+  ncclCommInitRank(&b, 2, id, 1);
+  EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+  EXPECT_THAT(faults(), IsEmpty());
+}
+
 TEST_F(FakeNccl, MissingRank) {
   ncclUniqueId id{};
   ncclGetUniqueId(&id);

@@ -12,7 +12,9 @@ sys.path.append(str(HERE.parents[1] / "tools/gpu"))
 sys.path.append(str(HERE.parents[1] / "bench"))
 from first_hour.steps import PROGRAMS  # noqa: E402
 
-ARRIVES = {"UploadToGpu.EveryByteArrives", "UploadToGpu.TheHostTensorMayBeFreedAtOnce"}  # copied, not computed
+ARRIVES = {"UploadToGpu.EveryByteArrives", "UploadToGpu.TheHostTensorMayBeFreedAtOnce",  # copied, not computed
+           "PoisonOnGpu.FreedBlockIsFilledAfterEarlierWorkOfItsStream",
+           "PoisonOnGpu.BlockOfAnotherStreamIsFilledWhenThatStreamIsDone"}
 WAITS = "CudaGraphsOnGpu.StepThatWaitsForTheHostFailsInsteadOfHanging"  # this test plants a fault
 
 

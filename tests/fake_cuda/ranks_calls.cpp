@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <sstream>
@@ -29,6 +30,13 @@ std::string from_hex(const std::string& digits) {
   for (size_t i = 0; i + 1 < digits.size(); i += 2)
     out += static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16));
   return out;
+}
+/// NCCL compares the devices of ranks with the same host.
+std::string host_id() {
+  if (const char* given = std::getenv("NCCL_HOSTID")) return given;
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  return name;
 }
 }  // namespace
 
@@ -58,7 +66,8 @@ void end_calls_of_ranks() {
 
 void RanksCalls::join(const std::string& communicator, int size, int rank, int device) {
   std::ostringstream line;
-  line << "member " << communicator << ' ' << size << ' ' << rank << ' ' << getpid() << ' ' << device;
+  line << "member " << communicator << ' ' << size << ' ' << rank << ' ' << getpid() << ' ' << device << ' '
+       << to_hex(host_id());
   log_.append(line.str());
 }
 
@@ -202,7 +211,7 @@ void RanksCalls::add_member(std::istream& text, bool own) {
   std::string name;
   int size = 0, rank = 0;
   Member member;
-  text >> name >> size >> rank >> member.process >> member.device;
+  text >> name >> size >> rank >> member.process >> member.device >> member.host;
   Communicator& c = communicators_[name];
   if (own) {
     const auto wrong = [&](const std::string& why) {
@@ -213,7 +222,8 @@ void RanksCalls::add_member(std::istream& text, bool own) {
       wrong("it says " + std::to_string(size) + " ranks, another one " + std::to_string(c.size));
     if (c.members.contains(rank)) wrong("this rank has come already");
     for (const auto& [other, there] : c.members)
-      if (there.device == member.device) wrong("rank " + std::to_string(other) + " has the same device");
+      if (there.device == member.device && there.host == member.host)
+        wrong("rank " + std::to_string(other) + " has the same device");
   }
   c.size = size;
   c.members[rank] = member;

@@ -64,6 +64,7 @@ class RanksCalls {
  private:
   struct Member {
     int process = 0, device = 0;
+    std::string host;
   };
   struct Communicator {
     int size = 0;

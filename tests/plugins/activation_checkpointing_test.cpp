@@ -9,6 +9,7 @@
 #include "data/batches.h"
 #include "measure/memory.h"
 #include "optrush/differentiable.h"
+#include "optrush/recipe.h"
 #include "precision.h"
 #include "support/attention_ring.h"
 #include "support/error_of.h"
@@ -265,6 +266,25 @@ TEST(ActivationCheckpointing, OffloadMovesEachStorageOnceAndRestoresIt) {
   const int64_t moved = std::stoll(note.substr(note.find("moves ") + 6));
   const int64_t plain = activations({}, 4) - activations({}, 3);
   EXPECT_EQ(moved, 2 * plain);
+}
+
+TEST(ActivationCheckpointing, OffloadRefusesASavedTensorThatWasChangedInPlace) {
+  const auto trained = [](bool in_place) {
+    Trained run(spec_of({checkpointing({{"policy", "offload"}})}), [in_place](Recipe& recipe) {
+      recipe.unit.wrap(Phase::adapter,
+                       [in_place](UnitFunction inner, const Unit& unit) -> UnitFunction {
+                         if (unit.role != "block") return inner;
+                         return [inner, in_place](const Tensor& x, const Batch& batch) {
+                           const Tensor gate = inner(x, batch).sigmoid();  // autograd saves this output
+                           return in_place ? gate.mul_(2) : gate.mul(2);
+                         };
+                       },
+                       {.trace = Trace::aten});
+    });
+    return losses(run.train());
+  };
+  EXPECT_FALSE(trained(false).empty());
+  EXPECT_NE(error_of([&] { trained(true); }).find("a saved tensor was changed in place"), std::string::npos);
 }
 
 TEST(ActivationCheckpointing, QuantizedActivationsTakeAByteAndAScaleForEachBlock) {

@@ -3,6 +3,8 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <set>
@@ -10,6 +12,8 @@
 
 #include "cpu_allocator/pool.h"
 #include "measure/memory.h"
+#include "optrush/recipe.h"
+#include "support/error_of.h"
 #include "support/training.h"
 
 namespace optrush::testing {
@@ -136,7 +140,7 @@ TEST(Pool, BlocksMayBeFreedByAnotherThread) {
   EXPECT_EQ(pool.reserved(), reserved);
 }
 
-/// The last test, because the process takes its tensors from the pool afterwards.
+/// The last tests, because the process takes its tensors from the pool afterwards.
 TEST(PoolOfARun, CountsAndLossesEqualARunWithoutThePool) {
   install_cpu_memory_tracking();
   const auto run = [](std::vector<PluginUse> stack) {
@@ -157,6 +161,37 @@ TEST(PoolOfARun, CountsAndLossesEqualARunWithoutThePool) {
   }
   // Blocks of the former allocator stay valid and are freed by it.
   EXPECT_EQ(older.sum().item<double>(), 7000);
+}
+
+/// The loss of a run whose block reads a tensor after it was freed.
+double loss_with_use_after_free(const char* poison) {
+  ::setenv("OPTRUSH_POISON", poison, 1);
+  install_cpu_memory_tracking();
+  const RunSpec spec = nano_spec({{"cpu_allocator", Json::object()}});
+  Trained trained(spec, [](Recipe& recipe) {
+    recipe.unit.wrap(Phase::adapter,
+                     [](UnitFunction inner, const Unit& unit) -> UnitFunction {
+                       if (unit.role != "block") return inner;
+                       return [inner](const Tensor& x, const Batch& batch) {
+                         Tensor freed = at::ones({100'003}, x.options());
+                         const Tensor alias = at::from_blob(freed.data_ptr(), freed.sizes(), freed.options());
+                         freed.reset();
+                         return inner(x, batch) + alias.narrow(0, 1000, x.size(-1));
+                       };
+                     },
+                     {.trace = Trace::aten});
+  });
+  const double loss = losses(trained.train()).front();
+  ::unsetenv("OPTRUSH_POISON");
+  install_cpu_memory_tracking();
+  return loss;
+}
+
+TEST(PoolOfARun, UseAfterFreeGivesNaNIfFreedMemoryIsPoisoned) {
+  EXPECT_TRUE(std::isfinite(loss_with_use_after_free("0")));
+  EXPECT_TRUE(std::isnan(loss_with_use_after_free("1")));
+  EXPECT_NE(error_of([] { loss_with_use_after_free("yes"); }).find("OPTRUSH_POISON is 'yes'"),
+            std::string::npos);
 }
 }  // namespace
 }  // namespace optrush::testing

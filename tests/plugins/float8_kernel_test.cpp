@@ -2,10 +2,12 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 
 #include "support/cuda_on_threads.h"
+#include "support/error_of.h"
 
 namespace {
 namespace float8_cu {
@@ -142,6 +144,20 @@ TEST(Float8Kernel, NotedMaximaAreDroppedWhenTheTensorChanges) {
   x.add_(1);
   EXPECT_FALSE(optrush::fused::noted_largest(x).defined());
   EXPECT_FALSE(optrush::fused::noted_largest(alias).defined());
+}
+
+/// A kernel outside of ATen does not change the version of the tensor.
+TEST(Float8Kernel, AStaleMaximumIsFoundByACheck) {
+  const Tensor x = at::ones({4}), parts = optrush::fused::new_largest_parts(x);
+  parts[7] = 1;
+  optrush::fused::note_largest(x, parts);
+  ::setenv("OPTRUSH_CHECK_LARGEST", "1", 1);
+  EXPECT_TRUE(optrush::fused::noted_largest(x).is_same(parts));
+  x.mutable_data_ptr<float>()[2] = -3;
+  const auto told = optrush::testing::error_of([&] { static_cast<void>(optrush::fused::noted_largest(x)); });
+  EXPECT_NE(told.find("is 1.000000, but 3.000000 was found"), std::string::npos) << told;
+  x.unsafeGetTensorImpl()->bump_version();
+  EXPECT_FALSE(optrush::fused::noted_largest(x).defined());
 }
 
 /// Every finite number of 16 bits up to a largest one: normal, subnormal, ties, and zeros of both signs.

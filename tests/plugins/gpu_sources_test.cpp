@@ -126,6 +126,25 @@ void check_loss(int width, unsigned int threads) {
   expect_near(got, expected, kTolerance<T>);
 }
 
+TEST(GpuSources, WrongLabelGivesNaNInItsRowAlone) {
+  constexpr int kRows = 3, kWidth = 131, kIgnored = -100;
+  for (const long long wrong : {-1LL, static_cast<long long>(kWidth), 1LL << 40}) {
+    Memory<float> logits(random_numbers(kRows * kWidth, 1, 4));
+    const long long labels[kRows] = {5, wrong, kWidth - 1};
+    Memory<float> losses(kRows);
+    launch(kRows, {64, 1, 1}, [&] {
+      loss::cross_entropy<float, 1, true, false>(logits.data(), labels, losses.data(), kWidth, kWidth,
+                                                 kIgnored, 0);
+    });
+    const Numbers gradient = logits.numbers(), of_rows = losses.numbers();
+    for (int row = 0; row < kRows; ++row) {
+      EXPECT_EQ(std::isnan(of_rows[static_cast<size_t>(row)]), row == 1);
+      for (int i = 0; i < kWidth; ++i)
+        ASSERT_EQ(std::isnan(gradient[static_cast<size_t>(row * kWidth + i)]), row == 1) << row << " " << i;
+    }
+  }
+}
+
 TEST(GpuSources, LossAndGradientInPlace) {
   for (const int width : {1, 5, 64, 131, 3001}) {
     check_loss<float, 4>(width, 64);

@@ -94,7 +94,6 @@ inline float __expf(float x) { return std::exp(x); }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fdividef(float a, float b) { return a / b; }
-[[noreturn]] inline void __trap() { std::abort(); }
 inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
 inline int atomicMax(int* at, int value) {
   const std::atomic_ref<int> number(*at);

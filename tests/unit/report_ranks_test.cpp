@@ -1,6 +1,7 @@
 // Rungs of several ranks: the report's sections on ranks, collectives and scaling.
 #include <gmock/gmock.h>
 
+#include "base/temporary_folder.h"
 #include "optrush/error.h"
 #include "report/analysis/measured_row.h"
 #include "report/analysis/quantities.h"
@@ -31,6 +32,22 @@ std::vector<std::string> rungs_of(const Analysis& a, const ScalingSeries& series
 Rung ranks(int64_t size, int64_t micro_batch) {
   return setting(std::to_string(size) + " x " + std::to_string(micro_batch),
                  {{"train", {{"world_size", size}, {"micro_batch", micro_batch}}}});
+}
+
+TEST(Ranks, AReportOfRunsWithoutSpeedsClaimsNone) {
+  const TemporaryFolder folder;
+  test::scaling().write(folder.path());
+  Stored stored = load_report(folder.path());
+  for (StoredRun& run : stored.runs) run.result.withhold_speeds();
+  stored.experiment.target_loss = 100;  // which every run reaches
+  const Analysis a = analyze(std::move(stored));
+  for (const Row& row : a.rows) {
+    EXPECT_FALSE(row.tokens_per_second || row.step_seconds || row.mfu || row.exposed_seconds) << row.name;
+    EXPECT_FALSE(row.previous.speed || row.base.speed || row.time_to_loss) << row.name;
+    if (row.ok()) EXPECT_TRUE(row.memory.allocated && row.final_loss) << row.name;
+  }
+  EXPECT_TRUE(a.scaling.empty());
+  EXPECT_THAT(a.headline + finding_text(a), Not(::testing::ContainsRegex("faster|slower|tokens/s|[0-9]x")));
 }
 
 // As nccl-tests defines them: 4 ranks, 10 all-reduces of 1 MB in a step.

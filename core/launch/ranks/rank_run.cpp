@@ -6,6 +6,7 @@
 #include "launch/run/socket.h"
 #include "machine/cores.h"
 #include "machine/environment.h"
+#include "machine/visible_gpu.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -133,7 +134,7 @@ std::optional<Obstacle> RankRun::obstacle(const RunSpec& spec) const {
     return std::nullopt;
   }
   const bool on_gpus = spec.device == "cuda" || (spec.device == "auto" && gpus_ > 0);
-  if (on_gpus && ranks > gpus_)
+  if (on_gpus && ranks > gpus_ && !(gpus_ > 0 && ranks_may_share_a_gpu()))
     return Obstacle{{Status::skipped, takes + " GPUs, one per rank, but this machine has " +
                                           std::to_string(gpus_) + "\nuse --device cpu, or several machines"}};
   return std::nullopt;

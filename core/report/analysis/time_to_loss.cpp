@@ -14,11 +14,17 @@ double mean_loss(std::span<const StepResult> steps) {
   for (const StepResult& step : steps) sum += step.loss;
   return sum / static_cast<double>(steps.size());
 }
+
+/// False for a run without steps, and for one that withholds its speeds.
+bool has_times(std::span<const StepResult> steps) {
+  return std::ranges::any_of(steps, [](const StepResult& step) { return step.seconds > 0; });
+}
 }  // namespace
 
 std::vector<TimedLoss> losses_by_time(std::span<const StepResult> steps,
                                       std::span<const ValidationPoint> validation) {
   std::vector<TimedLoss> losses;
+  if (!has_times(steps)) return losses;
   double sum = 0, seconds = 0;
   int64_t made = 0;
   auto point = validation.begin();
@@ -41,7 +47,7 @@ std::optional<double> loss_at(const std::vector<TimedLoss>& losses, double secon
 }
 
 std::optional<TimeToLoss> time_to_loss(const RunResult& run, double target) {
-  if (run.steps.empty()) return std::nullopt;
+  if (!has_times(run.steps)) return std::nullopt;
   const auto losses = losses_by_time(run.steps, run.validation);
   TimeToLoss result{.told = !losses.empty(), .validated = !run.validation.empty()};
   const auto there = std::ranges::find_if(losses, [&](const TimedLoss& loss) { return loss.loss <= target; });

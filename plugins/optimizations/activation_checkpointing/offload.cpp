@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "optrush/error.h"
 #include "optrush/forecast.h"
 #include "origin.h"
 
@@ -17,6 +18,11 @@ namespace {
 Tensor as_bytes(const c10::Storage& storage, at::Device device) {
   return at::empty({0}, at::TensorOptions(at::kByte).device(device))
       .set_(storage, 0, {static_cast<int64_t>(storage.nbytes())}, {1});
+}
+
+/// The number of in-place writes so far; 0 for inference tensors, which autograd does not save.
+uint32_t current(const c10::VariableVersion& version) {
+  return version.enabled() ? version.current_version() : 0;
 }
 
 /// Sizes that add up to `bytes`: powers of two, and a rest of at most 1 MiB. LibTorch rounds each block of
@@ -162,11 +168,17 @@ void Offload::begin_block() {
 
 PackedTensor Offload::pack(const Tensor& tensor) {
   if (!tensor.has_storage() || lives_anyway(tensor)) return {tensor, [](const Tensor& kept) { return kept; }};
+  // With hooks autograd does not compare versions. A write while the side stream copies would tear the copy.
+  const c10::VariableVersion version = tensor.unsafeGetTensorImpl()->version_counter();
   auto copy = copy_of(tensor);
   const Tensor host = copy->first_block();
-  return {host,
-          [copy = std::move(copy), sizes = tensor.sizes().vec(), strides = tensor.strides().vec(),
-           offset = tensor.storage_offset(), options = tensor.options().requires_grad(false)](const Tensor&) {
+  return {host, [copy = std::move(copy), version, saved = current(version), sizes = tensor.sizes().vec(),
+                 strides = tensor.strides().vec(), offset = tensor.storage_offset(),
+                 options = tensor.options().requires_grad(false)](const Tensor&) {
+            if (current(version) != saved)
+              throw Error(ErrorCode::invalid_plugin,
+                          "a saved tensor was changed in place, maybe while it was copied to the host",
+                          "change a copy of it in the forward, or keep this block on the device");
             copy->let_go();
             return at::empty({0}, options).set_(copy->back(), offset, sizes, strides);
           }};

@@ -21,6 +21,9 @@
 #include "optrush/gpu_kernel.h"
 #include "optrush/machine.h"
 #include "wrappers_py.h"
+#ifdef OPTRUSH_HAS_CUDA
+#include <cuda_runtime_api.h>
+#endif
 
 namespace optrush::compile {
 namespace fs = std::filesystem;
@@ -56,9 +59,22 @@ Json to_json(const Request& request) {
           {"inputs", describe(request.inputs)}};
 }
 
-/// Code for one processor may not run on another.
+/// The model of a GPU, and the version of CUDA that its driver has.
+std::string card([[maybe_unused]] const at::Device& device) {
+#ifdef OPTRUSH_HAS_CUDA
+  cudaDeviceProp properties{};
+  int driver = 0;
+  if (cudaGetDeviceProperties(&properties, device.index()) == cudaSuccess &&
+      cudaDriverGetVersion(&driver) == cudaSuccess)
+    return std::string(" ") + properties.name + " " + std::to_string(driver);
+#endif
+  return "";
+}
+
+/// Code for one processor may not run on another. Choices that were timed on one card may be slow on another
+/// card of the same architecture, or with another driver.
 std::string processor(const at::Device& device) {
-  if (device.is_cuda()) return gpu_architecture();
+  if (device.is_cuda()) return gpu_architecture() + card(device);
   std::ifstream in("/proc/cpuinfo");
   std::string line, found;
   while (std::getline(in, line) && !line.empty())

@@ -43,14 +43,22 @@ class StepGraph::Implementation {
     const OnStream here(*this);
     graph_ = std::make_unique<at::cuda::CUDAGraph>();
     c10::cuda::CUDACachingAllocator::resetPeakStats(device_.index());
-    graph_->capture_begin();
+    // Calls of other threads, such as a watchdog's query of an event, do not concern the recording.
+    graph_->capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
     try {
       schedule(step);
     } catch (...) {
       end_failed_capture();
-      throw;
+      throw;  // the first cause
     }
-    graph_->capture_end();
+    try {
+      graph_->capture_end();
+    } catch (const std::exception& e) {
+      graph_.reset();
+      throw Error(ErrorCode::unsupported,
+                  std::string("CUDA did not record the step, although none of its calls failed: ") + e.what(),
+                  "remove the plugin that called CUDA in this step and ignored its error");
+    }
     const auto active = active_bytes();
     freed_ = active.peak - active.current;
     outcome_ = step.outcome();
@@ -105,7 +113,7 @@ class StepGraph::Implementation {
   void end_failed_capture() noexcept {
     try {
       graph_->capture_end();
-    } catch (const std::exception&) {  // the schedule's error is the one to report
+    } catch (const std::exception&) {  // a consequence of the schedule's error
     }
     graph_.reset();
   }

@@ -49,8 +49,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int last = (width + hop * kTogether - 1) / (hop * kTogether) * (hop * kTogether) - hop * kTogether + first;
   W all = 0;
   if (counts) {
-    if (label < 0 || label >= width) __trap();
-    const W of_label = cap(widen(row[label]));
+    // A wrong label gives a loss and gradients that are not numbers. A trap would end every kernel of the process.
+    const bool known = label >= 0 && label < width;
+    const W of_label = known ? cap(widen(row[label])) : W(nan(""));
     W top = lowest, sum = 0;
     for (int start = first; start <= last; start += hop * kTogether) {
       Numbers packs[kTogether];
@@ -77,6 +78,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     const W highest = block_max(top);
     all = highest + log(block_sum(sum * exponential(top - highest)));
+    if (!known) all = of_label;
     if (threadIdx.x == 0) losses[blockIdx.x] = all - of_label;
   } else if (threadIdx.x == 0) {
     losses[blockIdx.x] = 0;
