@@ -117,11 +117,27 @@ void Execution::execute_round(std::vector<Job> jobs, int64_t round, Pacer pacer)
   std::erase_if(jobs, [&](const Job& job) { return is_executed(job); });
   for (const auto& job : jobs) {
     if (interrupts_.signal() != 0) break;
-    if (pacer_ && can_be_cut(job))
+    next_ = prepared_beside(job, jobs);
+    if ((pacer_ || next_ != nullptr) && can_be_cut(job))
       execute_paced(job);
     else
       execute(job);
   }
+  next_ = nullptr;
+}
+
+/// The run after this one, if a worker may open the GPU for it while this one sets up: both are of this
+/// machine, and the GPU has memory for the forecast of this one and another context.
+const Job* Execution::prepared_beside(const Job& job, const std::vector<Job>& jobs) const {
+  static constexpr double kContext = 2e9;
+  const auto after = &job + 1 - jobs.data();
+  const auto& plan = runs_.plans.at(static_cast<size_t>(job.spec.variant));
+  const auto memory = plan ? plan->memory : std::nullopt;
+  if (after >= std::ssize(jobs) || !can_be_cut(job) || job.external || !memory || !memory->reserved ||
+      !memory->available || *memory->reserved + kContext > *memory->available)
+    return nullptr;
+  const Job& next = jobs.at(static_cast<size_t>(after));
+  return next.external || next.spec.train.world_size > 1 || is_executed(next) ? nullptr : &next;
 }
 
 /// The number of steps of the stored runs of an interrupted round; the others make the same number.
@@ -145,6 +161,7 @@ void Execution::execute_paced(const Job& job) {
 }
 
 int64_t Execution::steps_of_round(const std::map<int64_t, RunCost>& costs) {
+  starter_.wait_until_prepared();
   if (!pacer_) return std::numeric_limits<int64_t>::max();
   if (!steps_of_round_) steps_of_round_ = pacer_(costs);
   return *steps_of_round_;
@@ -198,7 +215,9 @@ void Execution::execute_interleaved(std::vector<Job> jobs, int64_t round) {
 
 std::unique_ptr<LiveRun> Execution::start(const Job& job, const fs::path& socket) {
   begin_anew(run_folder(job.id));
-  return start(job, interleaved_ ? "interleaved" : "", {{"OPTRUSH_TURNS", socket.string()}});
+  auto run = start(job, interleaved_ ? "interleaved" : "", {{"OPTRUSH_TURNS", socket.string()}});
+  if (run && next_ != nullptr) starter_.prepare(*next_, run_folder(next_->id));
+  return run;
 }
 void Execution::has_turn(const Job& job) { progress_.go_on(job); }
 void Execution::tick() {

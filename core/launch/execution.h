@@ -89,6 +89,7 @@ class Execution : private InterleavedRound::Host {
   void store_unstarted(const Variant&, int64_t round, const BadEnd&);
 
   void execute_paced(const Job&);
+  const Job* prepared_beside(const Job&, const std::vector<Job>&) const;
   std::optional<int64_t> steps_of_stored(const std::vector<Job>&);
 
   std::unique_ptr<LiveRun> start(const Job&, const std::filesystem::path& socket) override;
@@ -116,6 +117,7 @@ class Execution : private InterleavedRound::Host {
   std::set<int64_t> alone_;                      ///< variants that were out of memory beside others
   Pacer pacer_;                            ///< for the current round; empty: runs make all of their steps
   std::optional<int64_t> steps_of_round_;  ///< result of pacer_
+  const Job* next_ = nullptr;              ///< the run for which a worker opens the GPU; null: none
   bool all_ok_ = true;
   int64_t started_ = 0;
 };

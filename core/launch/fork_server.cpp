@@ -140,7 +140,7 @@ std::unique_ptr<Process> ForkServer::forked(const Command& command, Time start, 
   }
   if (!child) return nullptr;
   log::debug("forked " + std::to_string(*child) + ": " + join(command.arguments, " "));
-  return std::make_unique<Process>(*child, std::move(log), std::move(kills));
+  return std::make_unique<Process>(*child, std::move(log), std::move(kills), command.helper);
 }
 
 std::optional<pid_t> ForkServer::ask(Server& server, const Json& request, Time start, double timeout_s,

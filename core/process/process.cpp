@@ -148,19 +148,31 @@ Process::Process(const Command& command) : helper_(command.helper) {
     pid_ = -1;
     fail("cannot start '" + command.arguments.front() + "'", error);
   }
-  if (helper_)
-    others_.push_back(pid_);
-  else
-    ++alive_;
+  count();
   std::string words = join(command.arguments, " ");
   words.erase(words.find_last_not_of(' ') + 1);
   log::debug("started " + std::to_string(pid_) + ": " + words);
 }
 
-Process::Process(pid_t child, BoundedLog log, OomKills kills)
-    : pid_(child), log_(std::move(log)), kills_before_(std::move(kills)) {
+Process::Process(pid_t child, BoundedLog log, OomKills kills, bool helper)
+    : pid_(child), helper_(helper), log_(std::move(log)), kills_before_(std::move(kills)) {
   setpgid(pid_, pid_);
-  ++alive_;
+  count();
+}
+
+void Process::count() const {
+  if (helper_)
+    others_.push_back(pid_);
+  else
+    ++alive_;
+}
+
+void Process::become_run(const std::filesystem::path& log) {
+  log_ = BoundedLog(log, kLogLimit);
+  kills_before_ = OomKills::read();
+  std::erase(others_, pid_);
+  helper_ = false;
+  count();
 }
 
 Process::~Process() {

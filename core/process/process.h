@@ -80,12 +80,14 @@ class Process {
   /// Throws an Error if the program can't be executed.
   explicit Process(const Command&);
   /// An existing child that appends to the log. `kills`: read before it was started.
-  Process(pid_t, BoundedLog log, OomKills kills);
+  Process(pid_t, BoundedLog log, OomKills kills, bool helper = false);
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
   pid_t pid() const { return pid_; }
+  /// A helper becomes a run, with a new log.
+  void become_run(const std::filesystem::path& log);
   /// Returns its end, once, and kills the remaining processes of the group.
   std::optional<ProcessEnd> poll();
   void signal_group(int number) const;
@@ -95,6 +97,7 @@ class Process {
   std::optional<ProcessEnd> end(double grace_s, Interrupts&);
 
  private:
+  void count() const;
   /// The child has ended, or is left. If no run is alive, ends the processes that runs left, and returns
   /// them.
   std::vector<std::string> forget(bool ended);

@@ -102,4 +102,12 @@ struct ForkServerRequest {
 /// `fork-server`: executes each command line from the standard input in a fork of this process, which has
 /// loaded all libraries (machine/fork_protocol.h). It runs no operator itself, as that may start threads.
 int fork_server_command(const ForkServerRequest&, const ExecuteCommand&);
+struct PrepareRequest {
+  std::string program;  ///< this program
+  std::string socket;   ///< a Unix socket of the controller
+  std::string spec, out;
+};
+/// `prepare`: opens the GPU, sends {} to the socket, waits for {"environment": {NAME: VALUE}}, and executes
+/// `run` with its log in the folder `out`.
+int prepare_command(const PrepareRequest&, const ExecuteCommand&);
 }  // namespace optrush

@@ -211,6 +211,16 @@ void add_fork_server(CLI::App& app, int argc, char** argv, const ExecuteCommand&
   });
 }
 
+void add_prepare(CLI::App& app, const char* program, const ExecuteCommand& execute, int& code) {
+  auto request = std::make_shared<PrepareRequest>(PrepareRequest{.program = program});
+  auto* preparing =
+      app.add_subcommand("prepare", "open the GPU, wait at a socket, then run a spec (internal)");
+  preparing->add_option("--socket", request->socket)->required();
+  preparing->add_option("--spec", request->spec)->required();
+  preparing->add_option("--out", request->out)->required();
+  preparing->callback([request, execute, &code] { code = prepare_command(*request, execute); });
+}
+
 int execute(int argc, char** argv) {
   CLI::App app("Runs one RunSpec, or plans it", "optrush-worker");
   app.require_subcommand(1);
@@ -224,6 +234,7 @@ int execute(int argc, char** argv) {
   add_weights(app, code);
   add_checks(app, code);
   add_fork_server(app, argc, argv, execute, code);
+  add_prepare(app, argv[0], execute, code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

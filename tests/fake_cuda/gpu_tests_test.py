@@ -10,7 +10,7 @@ from on_stand_in import BUILD, HERE, counted, on_stand_in
 
 sys.path.append(str(HERE.parents[1] / "tools/gpu"))
 sys.path.append(str(HERE.parents[1] / "bench"))
-from first_hour.steps import PROGRAMS  # noqa: E402
+from quarter.stages import PROGRAMS, RANKS  # noqa: E402
 
 ARRIVES = {"UploadToGpu.EveryByteArrives", "UploadToGpu.TheHostTensorMayBeFreedAtOnce",  # copied, not computed
            "PoisonOnGpu.FreedBlockIsFilledAfterEarlierWorkOfItsStream",
@@ -34,6 +34,8 @@ def failures_of(program, folder):
 with tempfile.TemporaryDirectory() as scratch:
     all_tests = {}
     for each in PROGRAMS:
+        if each in RANKS or each == "test_nccl_gpu":
+            continue  # programs of ranks: ranks_test.py
         all_tests |= failures_of(each, Path(scratch))
 assert all_tests.keys() >= ARRIVES, all_tests.keys()
 thrown = {name: said for name, failures in all_tests.items() for said in failures if "C++ exception" in said}

@@ -18,7 +18,7 @@ FAKE_NVML int nvmlInit_v2() { return kSuccess; }
 FAKE_NVML int nvmlShutdown() { return kSuccess; }
 FAKE_NVML const char* nvmlErrorString(int) { return "fake_cuda: not supported"; }
 FAKE_NVML int nvmlSystemGetDriverVersion(char* text, unsigned room) {
-  std::snprintf(text, room, "none (fake_cuda)");
+  std::snprintf(text, room, "%s", Settings::get().driver.c_str());
   return kSuccess;
 }
 FAKE_NVML int nvmlDeviceGetCount_v2(unsigned* count) {

@@ -50,6 +50,8 @@ Settings read() {
   s.kept_bytes = number_of("FAKE_CUDA_KEEP", 256ULL << 20, 0, 1ULL << 40);
   if (const std::string text = text_of("FAKE_CUDA_UNKNOWN"); !text.empty())
     s.unknown = std::strtof(text.c_str(), nullptr);
+  s.driver = text_of("FAKE_CUDA_DRIVER");
+  if (s.driver.empty()) s.driver = "none (fake_cuda)";
   s.report = text_of("FAKE_CUDA_REPORT");
   s.trace = text_of("FAKE_CUDA_TRACE");
   s.nccl = text_of("FAKE_CUDA_NCCL");

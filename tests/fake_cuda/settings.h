@@ -23,6 +23,7 @@ struct Settings {
   int devices = 1;            ///< FAKE_CUDA_DEVICES: 1 to 8
   size_t kept_bytes = 0;      ///< FAKE_CUDA_KEEP: larger copies from the host are counted and not kept
   float unknown = 1;          ///< FAKE_CUDA_UNKNOWN: the value of memory that a kernel wrote
+  std::string driver;         ///< FAKE_CUDA_DRIVER: what NVML reports; default "none (fake_cuda)"
   std::string report, trace;  ///< FAKE_CUDA_REPORT, FAKE_CUDA_TRACE: files; empty: none
   std::string nccl;           ///< FAKE_CUDA_NCCL: the shared log of the ranks' calls
   int nccl_seconds = 120;     ///< FAKE_CUDA_NCCL_SECONDS: a later rank counts as missing

@@ -2,7 +2,7 @@
 
 A rung trains to its end without a fault and uses the predicted memory. A step waits only to read its times. Beside
 attention it launches exactly what the plan counts, and its calls to the device equal shipped.json. compiled_test.py and
-first_hour_test.py run compilers and PyTorch's programs. OPTRUSH_UPDATE_GOLDENS=1 writes shipped.json anew."""
+gpu_quarter_test.py run compilers and PyTorch's programs. OPTRUSH_UPDATE_GOLDENS=1 writes shipped.json anew."""
 import json
 import os
 import sys

@@ -71,6 +71,16 @@ std::unique_ptr<LiveRun> RunStarter::start(const Job& job, const fs::path& folde
 
 std::unique_ptr<LiveRun> RunStarter::worker(const Job& job, const fs::path& folder,
                                             const Environment& added) {
+  Command command = command_of(job, folder);
+  std::unique_ptr<Process> process;
+  if (prepared_ && prepared_->is_for(command)) process = prepared_->run(added);
+  prepared_.reset();
+  command.environment.insert(command.environment.end(), added.begin(), added.end());
+  if (!process) process = workers_.start(command, interrupts_);
+  return std::make_unique<ProcessRun>(std::move(process), job, folder, interrupts_);
+}
+
+Command RunStarter::command_of(const Job& job, const fs::path& folder) const {
   // torchrun limits OpenMP to one thread per process, but the other processes are idle here.
   const int64_t cores = followers_ == nullptr ? 0 : usable_cores();
   Command command{{workers_.worker(), "run", "--spec", folder / "spec.json", "--out", folder},
@@ -78,8 +88,17 @@ std::unique_ptr<LiveRun> RunStarter::worker(const Job& job, const fs::path& fold
                   folder / "log.txt"};
   if (job.from_step)
     command.arguments.insert(command.arguments.end(), {"--continue", std::to_string(*job.from_step)});
-  command.environment.insert(command.environment.end(), added.begin(), added.end());
-  return std::make_unique<ProcessRun>(workers_.start(command, interrupts_), job, folder, interrupts_);
+  return command;
+}
+
+void RunStarter::prepare(const Job& job, const fs::path& folder) try {
+  prepared_.emplace(workers_, command_of(job, folder), interrupts_);
+} catch (const Error&) {  // the run starts as usual
+  prepared_.reset();
+}
+
+void RunStarter::wait_until_prepared() {
+  if (prepared_ && !prepared_->wait()) prepared_.reset();
 }
 
 /// Starts ranks in this process or in the other processes of a launcher's job.

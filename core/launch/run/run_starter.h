@@ -6,6 +6,7 @@
 #include "launch/fork_server.h"
 #include "launch/ranks/rank_run.h"
 #include "launch/run/live_run.h"
+#include "launch/run/prepared_worker.h"
 #include "launch/schedule/needs.h"
 #include "launch/schedule/schedule.h"
 
@@ -24,7 +25,14 @@ class RunStarter {
   /// Sets the number of GPUs of this machine. Must be called before several ranks start.
   void machine_has(int64_t gpus);
   /// The workers of a round are forks of one server.
-  void begin_round() { workers_.renew(); }
+  void begin_round() {
+    prepared_.reset();
+    workers_.renew();
+  }
+  /// Starts a worker that opens the GPU for this run, which comes next. It replaces an earlier one.
+  void prepare(const Job&, const std::filesystem::path& folder);
+  /// Waits until that worker only waits. Until then no time may be measured.
+  void wait_until_prepared();
   /// `folder`: the run's folder with its spec.json. A job that can't be started is returned as a run that has
   /// ended. Null after a signal.
   std::unique_ptr<LiveRun> start(const Job&, const std::filesystem::path& folder, const Environment& added);
@@ -40,7 +48,10 @@ class RunStarter {
   /// is written once. An Error states why there is none. None after a signal.
   std::optional<std::filesystem::path> exported_start(const RunSpec&);
 
+  Command command_of(const Job&, const std::filesystem::path& folder) const;
+
   ForkServer workers_;
+  std::optional<PreparedWorker> prepared_;  ///< none, or for a run that has not started
   Followers* followers_;
   std::filesystem::path starts_;  ///< removed at the end
   Needs needs_;

@@ -63,4 +63,6 @@ def plan(spec, out):
     made = {"schema_version": 1, "problem": problem, "model": spec["model"], "plugins": [], "slots": [], "notes": []}
     if "FAKE_MEMORY" in os.environ and spec["rung"].split(" ")[0] != "unpredicted":
         made["memory"] = {"peak_bytes": 1e8, "available_bytes": float(os.environ["FAKE_MEMORY"]), "device": "cpu"}
+        if "FAKE_RESERVED" in os.environ:
+            made["memory"].update(device="cuda", reserved_bytes=float(os.environ["FAKE_RESERVED"]))
     write(out, made)

@@ -4,11 +4,13 @@
 "crash@2" crashes only in the second round. Each start adds a line to $FAKE_WORKER_STARTS. In interleaved runs it
 follows the protocol, and adds its turns and their numbers of steps to $FAKE_WORKER_TURNS; a key of TURNS is a fault in
 its second turn. $FAKE_MEMORY is the free memory of plans, which predict a peak except for the rung "unpredicted". The
-base always has the same name, so $FAKE_BASE is the word for its runs.
+base always has the same name, so $FAKE_BASE is the word for its runs. With $FAKE_RESERVED, plans are of a GPU with these
+reserved bytes. $FAKE_PREPARE is a fault of workers that open the GPU for the next run: "fails", or "hangs" and sends SIGINT.
 """
 import json
 import os
 import signal
+import socket
 import sys
 import time
 
@@ -17,7 +19,7 @@ from fake_fork_server import fork_server
 from fake_plans import plan
 from fake_ranks import run_rank
 from fake_results import end_by, hang, out_of_memory, result, write
-from fake_turns import Interleaving, take_turns
+from fake_turns import Interleaving, note_turn, take_turns
 
 
 def wait_for_end(spec, out):
@@ -100,6 +102,32 @@ def run(spec, out):
     ENDS.get(word, lambda spec, out: write(out + "/result.json", result(spec)))(spec, out)
 
 
+def prepare(options):
+    """Takes a while to open a GPU, then becomes the next run."""
+    fault = os.environ.get("FAKE_PREPARE", "")
+    if fault == "hangs":
+        note_turn("hangs", os.getpid())
+        os.kill(os.getppid(), signal.SIGINT)
+        time.sleep(1000)
+    time.sleep(0.3)
+    if fault == "fails":
+        sys.exit(1)
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(options["--socket"])
+    note_turn("prepared")
+    connection.sendall(b"{}\n")
+    line = connection.makefile("r").readline()
+    if not line:
+        return
+    os.environ.update(json.loads(line)["environment"])
+    log = os.open(options["--out"] + "/log.txt", os.O_WRONLY | os.O_APPEND)
+    for place in (1, 2):
+        os.dup2(log, place)
+    sys.argv = [sys.argv[0], "run", "--spec", options["--spec"], "--out", options["--out"]]
+    note_turn("a prepared worker runs", os.path.basename(options["--out"]))
+    main()
+
+
 def name_of_run(options):
     """The folder of the run, with the rank if there are several."""
     parts = os.path.dirname(options["--spec"]) if "--rank" in options else options["--out"]
@@ -114,6 +142,8 @@ def main():
         cpu = {"name": os.environ.get("FAKE_CPU", "fake")}
         write(options["--json"], {"cpu": cpu, "gpus": [], "threads": threads})
         return
+    if what == "prepare":
+        return prepare(options)
     if what == "fork-server":
         return fork_server(main)
     if what == "plan" and "FAKE_PLANS" in os.environ:

@@ -6,11 +6,10 @@ import zipfile
 import zlib
 from pathlib import Path
 
-FILES, BYTES = 8, 16 << 20  # most archives, most bytes of each
-NAME = "first_hour_{}.zip"
-ROOM = 1 << 12  # for the end of an archive, and what an entry's header takes beside its name
-# The most important files come first; later files never displace them.
+FILES, BYTES = 6, 16 << 20  # most archives, most bytes of each
+# The most important files come first; later files never displace them. NAME_0.zip, NAME_1.zip, ...
 GROUPS = ("findings", "cache", "traces")
+ROOM = 1 << 12  # for the end of an archive, and what an entry's header takes beside its name
 
 
 def group_of(path):
@@ -35,54 +34,70 @@ def compressed_bytes_of(file, _changed, _size):
     return size + len(packer.flush()) + 2 * len(str(file)) + 128
 
 
-def planned(work, skipped):
-    """Lists of files, one for each archive, and the files for which there is no room."""
+def files_below(work, skipped):
+    """The files below `work` except the folders `skipped`, by group."""
     by_group = {group: [] for group in GROUPS}
     for folder, folders, names in os.walk(work):
         folders[:] = sorted(name for name in folders if Path(folder, name).relative_to(work).parts[0] not in skipped)
         for name in sorted(names):
             file = Path(folder, name)
-            if not name.isprintable():
-                continue  # archives need names that are text
-            if file.is_file() and not file.is_symlink():
+            # Archives need names that are text.
+            if name.isprintable() and file.is_file() and not file.is_symlink():
                 path = file.relative_to(work)
                 by_group[group_of(path)].append(path)
-    archives, left_out = [], []
+    return by_group
+
+
+def planned(work, by_group):
+    """Lists of files by name of the archive, and the files for which there is no room."""
+    archives, left_out = {}, []
     for group in GROUPS:
-        room = 0
+        room, name = 0, ""
         for path in sorted(by_group[group]):
             size = compressed_bytes(work / path)
             if size > room:
                 if size > BYTES - ROOM or len(archives) == FILES:
                     left_out.append(path)
                     continue
-                archives.append([])
+                name = f"{group}_{sum(other.startswith(group) for other in archives)}.zip"
+                archives[name] = []
                 room = BYTES - ROOM
-            archives[-1].append(path)
+            archives[name].append(path)
             room -= size
     return archives, left_out
 
 
-def pack(work, results, skipped=()):
-    """Writes the archives of all files below `work` except the folders `skipped`. Returns the files for which there is
-    no room."""
+def write(target, work, files):
+    part = target.with_suffix(".part")
+    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=6, strict_timestamps=False) as archive:
+        for path in files:
+            archive.write(work / path, path)
+    part.replace(target)
+
+
+def packed(results):
+    return sorted(file for group in GROUPS for file in results.glob(f"{group}_*.zip"))
+
+
+def pack(work, results, skipped=(), everything=True):
+    """Writes the archives of all files below `work` except the folders `skipped`; otherwise of the findings alone, which
+    takes no time. Returns the files for which there is no room."""
     results.mkdir(parents=True, exist_ok=True)
-    archives, left_out = planned(work, skipped)
-    for number, files in enumerate(archives):
-        target = results / NAME.format(number)
-        part = target.with_suffix(".part")
-        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=6, strict_timestamps=False) as archive:
-            for path in files:
-                archive.write(work / path, path)
-        part.replace(target)
-    for number in range(len(archives), FILES):
-        (results / NAME.format(number)).unlink(missing_ok=True)
+    by_group = files_below(work, skipped)
+    if not everything:
+        by_group = {group: files if group == GROUPS[0] else [] for group, files in by_group.items()}
+    archives, left_out = planned(work, by_group)
+    for name, files in archives.items():
+        write(results / name, work, files)
+    for file in packed(results):
+        if file.name not in archives and (everything or file.name.startswith(GROUPS[0])):
+            file.unlink()
     return left_out
 
 
 def unpack(results, work):
     """Unpacks the archives. Returns their number."""
-    found = [results / NAME.format(number) for number in range(FILES) if (results / NAME.format(number)).exists()]
+    found = packed(results)
     for archive in found:
         with zipfile.ZipFile(archive) as opened:
             opened.extractall(work)

@@ -1,4 +1,4 @@
-"""The commands of a GPU's first hour fit the programs.
+"""The commands of the calls on a GPU fit the programs.
 
 Cards of 80 GB and of 141 GB have the rungs that the stages name, `optrush run` and `optrush check` accept the options,
 and a check reports the number of cases that its time had no room for."""
@@ -11,8 +11,9 @@ from pathlib import Path
 
 SOURCE, OPTRUSH = Path(os.environ["OPTRUSH_SOURCE_DIR"]), Path(os.environ["OPTRUSH_BUILD_DIR"]) / "bin/optrush"
 sys.path[:0] = [str(SOURCE / "tools/gpu"), str(SOURCE / "bench")]
-from first_hour.findings import cases_left  # noqa: E402
-from first_hour.steps import STAGES, Places  # noqa: E402
+from quarter.results import cases_left  # noqa: E402
+from quarter.stages import all_steps  # noqa: E402
+from quarter.steps import Places  # noqa: E402
 
 CARDS = {"h100": 79.1 * 2**30, "h200": 139.8 * 2**30}  # bytes that the card reports
 
@@ -22,12 +23,13 @@ def optrush(words):
 
 
 def commands(folder, memory_bytes, stand_in=False):
-    """(step, words after `python -m optimization_rush`) of each step of all stages."""
-    at = Places(sys.executable, folder, folder / "reports", folder, memory_bytes, stand_in, ("micro-batch 8",))
-    for step in (step for stage in STAGES.values() for step in stage):
-        words = [str(word) for word in step.command(at)]
-        if words[:3] == [sys.executable, "-m", "optimization_rush"]:
-            yield step, words[3:]
+    """(step, words after `python -m optimization_rush`) of each step that a card has room for."""
+    at = Places(sys.executable, folder, folder / "reports", folder, memory_bytes, stand_in, ("bf16 weights",), ("Liger",))
+    for step in all_steps().values():
+        if form := step.form(memory_bytes):
+            words = [str(word) for word in form.command(at)]
+            if words[:3] == [sys.executable, "-m", "optimization_rush"]:
+                yield step, words[3:]
 
 
 def split_rungs(words):
@@ -39,9 +41,12 @@ def split_rungs(words):
 
 def has_the_rungs(step, words, card, known):
     rungs, others = split_rungs(words)
-    at = others.index("--device")
-    planned = tuple(others[:at] + others[at + 2:] + ["--as-gpu", card, "--dry-run", "--only", "base"])
-    planned += () if "--json" in planned else ("--json",)
+    # What only decides where the results are: equal experiments are planned once.
+    for word in ("--device", "--out", "--label", "--rounds"):
+        at = others.index(word)
+        others = others[:at] + others[at + 2:]
+    others = [word for word in others if word not in ("--resume", "--trace")]
+    planned = (*others, "--as-gpu", card, "--dry-run", "--json", "--only", "base")
     if planned not in known:
         done = optrush(planned)
         assert done.returncode == 0, f"{step.name}: {planned}\n{done.stderr}"

@@ -5,13 +5,14 @@ from types import SimpleNamespace
 
 from predicted_parts import fp8_flops, parts_of
 
-# Sustained: 650 TFLOP/s of a Llama's bf16 products; 85 % of what a copy moves; forward and backward of fused attention
-# together.
+# Products of a Llama in bf16; 85 % of what a copy moves; forward and backward of fused attention together. The rates of
+# products and of cuDNN's attention are those with which the plans come to the measured steps of the flagship on an H200.
 FLASH, CUDNN = "flash", "cudnn"
 RATES = {
-    "H100": {"matmul": 650e12, "bandwidth": 2.55e12, FLASH: 226e12, CUDNN: 308e12},
-    "H200": {"matmul": 650e12, "bandwidth": 3.66e12, FLASH: 226e12, CUDNN: 308e12},
+    "H100": {"matmul": 692e12, "bandwidth": 2.55e12, FLASH: 226e12, CUDNN: 354e12},
+    "H200": {"matmul": 692e12, "bandwidth": 3.66e12, FLASH: 226e12, CUDNN: 354e12},
 }
+SPEED, MEMORY, LAUNCHES = 0.08, 0.01, 0.02  # tolerances of a prediction
 FP8 = 1050e12  # sustained, of float8's products
 LAUNCH = 4.5e-6  # seconds of the host for each kernel
 
@@ -43,12 +44,19 @@ def predicted_rung(variant, plan, rates):
     return found
 
 
+def plans_beside(package, card):
+    """The plans that the bundle made for this kind of card; a file."""
+    return package / f"plans_{next((kind for kind in RATES if kind in card), 'H100').lower()}.json"
+
+
 def predicted_rungs(plans_file, card):
-    """Predictions by name of the rung; empty if there are no plans."""
+    """Predictions by name of the rung; empty if there are no plans. The plan of another program is of our step, so it
+    predicts nothing."""
     try:
         experiments = json.loads(plans_file.read_text())
     except (OSError, ValueError):
         return {}
     rates = rates_of(card)
     return {variant["name"]: predicted_rung(variant, plan, rates)
-            for experiment in experiments for variant, plan in zip(experiment["variants"], experiment["plans"]) if plan}
+            for experiment in experiments for variant, plan in zip(experiment["variants"], experiment["plans"])
+            if plan and not variant.get("external")}
