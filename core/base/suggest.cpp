@@ -43,7 +43,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 }
 
 namespace {
-/// Our name for a setting that has another name in other frameworks; "" for other words.
+/// Our name for a setting or value that has another name in other frameworks; "" for other words.
 std::string name_here(std::string_view word) {
   static const std::map<std::string_view, std::string> kNames = {
       {"batch_size", "micro_batch"},
@@ -58,16 +58,24 @@ std::string name_here(std::string_view word) {
       {"max_seq_len", "seq_len"},
       {"sequence_length", "seq_len"},
       {"block_size", "seq_len"},
-      {"context_length", "seq_len"}};
+      {"context_length", "seq_len"},
+      {"gpu", "cuda"},
+      {"float64", "fp64"},
+      {"float32", "fp32"},
+      {"float16", "fp16"},
+      {"bfloat16", "bf16"}};
   const auto known = kNames.find(word);
   return known == kNames.end() ? std::string() : known->second;
 }
 }  // namespace
 
+std::string meant(std::string_view word, const std::vector<std::string>& candidates) {
+  if (auto here = name_here(word); std::ranges::count(candidates, here) > 0) return here;
+  return nearest(word, candidates);
+}
+
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
-  if (const auto here = name_here(word); std::ranges::count(candidates, here) > 0)
-    return "did you mean '" + here + "'?";
-  if (const auto best = nearest(word, candidates); !best.empty()) return "did you mean '" + best + "'?";
+  if (const auto best = meant(word, candidates); !best.empty()) return "did you mean '" + best + "'?";
   if (candidates.empty()) return "no value is allowed here";
   auto sorted = candidates;
   std::sort(sorted.begin(), sorted.end());

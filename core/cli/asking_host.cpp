@@ -31,12 +31,13 @@ double peak_of(const RunResult& result) {
 constexpr Limits kLimits{.timeout_s = 60};
 }  // namespace
 
-AskingHost::AskingHost(RunRequest request, Overrides overrides)
+AskingHost::AskingHost(RunRequest request, Overrides overrides, bool planned)
     : workers_(request.worker),
       request_(std::move(request)),
       overrides_(std::move(overrides)),
       trials_(request_.reports / "trials.jsonl"),
-      model_tokens_([](const std::string& line) { Terminal::of(2).write("optrush: " + line + "\n"); }) {
+      model_tokens_([](const std::string& line) { Terminal::of(2).write("optrush: " + line + "\n"); },
+                    planned) {
   request_.workers = &workers_;
 }
 

@@ -11,7 +11,8 @@ namespace optrush {
 /// script that runs again builds the same experiment from them.
 class AskingHost : public ScriptHost {
  public:
-  AskingHost(RunRequest, Overrides);
+  /// `planned`: the host makes no runs.
+  AskingHost(RunRequest, Overrides, bool planned = false);
 
   Json gpu() override;
   Json cpu() override;

@@ -14,7 +14,7 @@ enum class DryRunForm : uint8_t {
 class DryRunHost : public AskingHost {
  public:
   DryRunHost(RunRequest request, Overrides overrides, DryRunForm form)
-      : AskingHost(std::move(request), std::move(overrides)), form_(form) {}
+      : AskingHost(std::move(request), std::move(overrides), true), form_(form) {}
 
   std::filesystem::path run(const Experiment&) override;
   void report(const std::filesystem::path&) override {}

@@ -79,10 +79,17 @@ std::string page(const Json& list) {
 }  // namespace
 
 fs::path script_named(const std::string& argument, const Installation& here) {
-  if (!argument.starts_with('@')) return argument;
-  const std::string name = argument.substr(1);
   const auto names = shipped_experiments(here);
-  if (std::ranges::find(names, name) == names.end())
+  const bool shipped = argument.starts_with('@');
+  const std::string name = shipped ? argument.substr(1) : std::filesystem::path(argument).stem().string();
+  const bool known = std::ranges::find(names, name) != names.end();
+  if (!shipped) {
+    if (known && !std::filesystem::exists(argument))
+      throw UsageError(ErrorCode::unknown_name, "there is no script '" + argument + "'",
+                       "did you mean the shipped experiment '@" + name + "'?");
+    return argument;
+  }
+  if (!known)
     throw UsageError(ErrorCode::unknown_name, "there is no shipped experiment '" + name + "'",
                      names.empty()
                          ? "'" + here.experiments.string() + "' has no experiments; install the program again"

@@ -5,6 +5,7 @@
 #include "cli/option_parts.h"
 #include "machine/installation.h"
 #include "optrush/machine.h"
+#include "spec/data_line.h"
 
 namespace optrush {
 namespace {
@@ -17,6 +18,7 @@ struct Conversion {
 
 /// Replaces this process by a Python script that uses the tokenizers and chat templates of transformers.
 [[noreturn]] void tokenize(const Conversion& asked) {
+  if (!asked.token_file && std::filesystem::is_regular_file(asked.source)) check_lines(asked.source, "", "");
   const std::string python = asked.python.empty() ? project_python().string() : asked.python;
   if (python.empty())
     throw Error(ErrorCode::missing_requirement, "no Python was found; the tokenizer of a model needs one",

@@ -8,7 +8,7 @@
 #include "data/text_source.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
-#include "spec/chat_line.h"
+#include "spec/data_line.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

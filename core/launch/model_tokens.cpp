@@ -1,18 +1,22 @@
 #include "launch/model_tokens.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 #include <fstream>
 
 #include "base/files.h"
+#include "base/number_text.h"
 #include "base/temporary_folder.h"
 #include "checkpoint/check_checkpoint.h"
 #include "checkpoint/tokenizer_files.h"
+#include "data/token_source.h"
 #include "machine/installation.h"
 #include "machine/python.h"
 #include "optrush/error.h"
 #include "optrush/machine.h"
-#include "spec/chat_line.h"
+#include "spec/data_line.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
@@ -25,18 +29,12 @@ enum class Lines : uint8_t { tokens, text, chats };
 
 Lines lines_of(const fs::path& path) {
   std::ifstream file(path);
-  std::string line;
-  while (std::getline(file, line) && line.find_first_not_of(" \t\r\xef\xbb\xbf") == std::string::npos) {
+  char begin = ' ';
+  while (file >> begin && std::string_view("\xef\xbb\xbf").find(begin) != std::string_view::npos) {
   }
-  const size_t begin = line.find_first_not_of(" \t\r\xef\xbb\xbf");
-  if (begin == std::string::npos) return Lines::text;
-  if (line[begin] == '[') return Lines::chats;  // a JSON array of lines, which the tokenizer accepts
-  Json first;
-  try {
-    first = parse_json(line, path.string());
-  } catch (const Error&) {  // reported when the data are read
-    return Lines::text;
-  }
+  if (begin == '[') return Lines::chats;  // a JSON array of lines, which the tokenizer accepts
+  const Json first = first_data_line(path);
+  if (!first.is_object()) return Lines::text;  // an error is reported when the data are read
   const auto is_tokens = [&](const char* name) {
     const auto part = first.find(name);
     return part != first.end() && part->is_array() && !part->empty() && part->at(0).is_number();
@@ -68,28 +66,27 @@ std::string sum_of_file(const fs::path& path) {
   return sha256(sums);
 }
 
-/// Hash of a file, or of all files of a folder with these extensions (none given: all files).
-std::string sum_of(const fs::path& source, const std::vector<std::string>& extensions = {}) {
-  if (!fs::is_directory(source)) return sum_of_file(source);
+/// A file, or the files of a folder with these extensions (none given: all), in the order of their paths.
+std::vector<fs::path> files_of(const fs::path& source, const std::vector<std::string>& extensions) {
+  if (!fs::is_directory(source)) return {source};
   std::vector<fs::path> paths;
   for (const auto& entry : fs::recursive_directory_iterator(source))
     if (entry.is_regular_file() &&
         (extensions.empty() || std::ranges::count(extensions, entry.path().extension().string()) > 0))
       paths.push_back(entry.path());
   std::ranges::sort(paths);
+  return paths;
+}
+
+std::string sum_of(const fs::path& source, const std::vector<std::string>& extensions = {}) {
+  if (!fs::is_directory(source)) return sum_of_file(source);
   std::string sums;
-  for (const auto& path : paths)
+  for (const auto& path : files_of(source, extensions))
     sums += path.lexically_relative(source).string() + " " + sum_of_file(path) + "\n";
   return sha256(sums);
 }
 
-/// Text data of a model from a checkpoint.
-struct Asked {
-  DataSpec data;
-  std::string model;    ///< folder of the checkpoint
-  int64_t pair_tokens;  ///< limit per text, for a folder that becomes preference pairs
-  std::string where;    ///< place in the script
-};
+using Asked = ModelTokens::Asked;
 
 /// The arguments of the command that writes `target`.
 std::vector<std::string> words_of(const Asked& asked, const std::string& target) {
@@ -157,16 +154,39 @@ fs::path cached(const Asked& asked, const fs::path& scripts) {
               where);
 }
 
-DataSpec made(const Asked& asked, const std::function<void(const std::string&)>& note) {
+/// A token file of about the length of the text, without content: a plan reads only its header.
+DataSpec tokens_to_plan_with(const fs::path& target, uintmax_t text_bytes, int64_t vocabulary) {
+  constexpr uintmax_t kBytesOfToken = 4;  // of English text
+  const TokenFileHeader header{.token_bytes = 4,
+                               .vocab_size = static_cast<uint32_t>(vocabulary),
+                               .count = std::max<uintmax_t>(2, text_bytes / kBytesOfToken)};
+  const fs::path file = target.string() + ".planned", part = file.string() + "." + std::to_string(::getpid());
+  fs::create_directories(file.parent_path());
+  write_file(part, std::string(reinterpret_cast<const char*>(&header), sizeof header));
+  fs::resize_file(part, sizeof header + header.count * header.token_bytes);  // sparse
+  fs::rename(part, file);
+  return {.kind = "tokens", .path = file, .extensions = {}};
+}
+}  // namespace
+
+DataSpec ModelTokens::made(const Asked& asked) const {
   const DataSpec& data = asked.data;
   const std::string command = command_of(asked);
   const fs::path scripts = Installation::of_this_program().scripts, target = cached(asked, scripts);
   if (!fs::exists(target)) {
+    uintmax_t size = 0;
+    for (const auto& path : files_of(data.path, data.extensions)) size += fs::file_size(path);
+    const std::string text = data.path + " (" + bytes(static_cast<double>(size)) + ")";
+    if (planned_ && data.kind == "text") {
+      note_(text + " will be tokenized when the experiment starts");
+      const Json config = read_json(fs::path(asked.model) / "config.json");
+      return tokens_to_plan_with(target, size, config.at("vocab_size").get<int64_t>());
+    }
     if (project_python().empty())
       throw Error(ErrorCode::missing_requirement,
                   "'" + data.path + "' must be tokenized for the checkpoint, but no Python was found",
                   "run ./optrush setup, or tokenize on another machine: " + command, asked.where);
-    note("tokenizing " + data.path + " with the tokenizer of " + asked.model);
+    note_("tokenizing " + text + " with the tokenizer of " + asked.model);
     fs::create_directories(target.parent_path());
     const TemporaryFolder folder;
     std::vector<std::string> words = {"-B", (scripts / "tokenize_documents.py").string()};
@@ -179,12 +199,12 @@ DataSpec made(const Asked& asked, const std::function<void(const std::string&)>&
   if (const fs::path said = target.string() + ".txt"; fs::exists(said)) {
     std::ifstream lines(said);
     for (std::string line; std::getline(lines, line);)
-      if (!line.starts_with("rush.")) note(fs::path(data.path).filename().string() + ": " + line);
+      if (!line.starts_with("rush.")) note_(fs::path(data.path).filename().string() + ": " + line);
   }
   return {.kind = data.kind == "text" ? "tokens" : data.kind, .path = target.string(), .extensions = {}};
 }
 
-DataSpec model_tokens(const Asked& asked, const std::function<void(const std::string&)>& note) {
+DataSpec ModelTokens::model_tokens(const Asked& asked) const {
   const DataSpec& data = asked.data;
   const fs::path model = asked.model;
   if (!has_text(data)) return data;
@@ -197,7 +217,7 @@ DataSpec model_tokens(const Asked& asked, const std::function<void(const std::st
         "use rush.checkpoint with a folder that has a tokenizer, or tokenize the file: optrush tokenize " +
             as_word(data.path) + " tokens.jsonl --model FOLDER",
         asked.where);
-  if (has_tokenizer(model)) return made(asked, note);
+  if (has_tokenizer(model)) return made(asked);
   const Json config = read_json(model / "config.json");
   if (!chats && config.is_object() && config.value("vocab_size", Json()) == kByteVocabulary)
     return data;  // the model's tokens are bytes
@@ -210,14 +230,13 @@ DataSpec model_tokens(const Asked& asked, const std::function<void(const std::st
       "rush.documents)",
       asked.where);
 }
-}  // namespace
 
 RunSpec ModelTokens::of(RunSpec spec, const std::string& where) {
   const auto replace = [&](DataSpec& data) {
     const Asked asked{data, checkpoint_of(spec).string(),
                       pair_tokens_ > 0 ? pair_tokens_ : spec.train.seq_len + 2, where};
     const auto key = to_json(data).dump() + asked.model;
-    if (!made_.contains(key)) made_[key] = model_tokens(asked, note_);
+    if (!made_.contains(key)) made_[key] = model_tokens(asked);
     data = made_.at(key);
   };
   replace(spec.data);

@@ -12,8 +12,18 @@ namespace optrush {
 /// Python for it, if the tokenizer refuses the data, or if chats have no model.
 class ModelTokens {
  public:
-  /// `note` receives one line per tokenized file.
-  explicit ModelTokens(std::function<void(const std::string& line)> note) : note_(std::move(note)) {}
+  /// Text data of a model from a checkpoint.
+  struct Asked {
+    DataSpec data;
+    std::string model;    ///< folder of the checkpoint
+    int64_t pair_tokens;  ///< limit per text, for a folder that becomes preference pairs
+    std::string where;    ///< place in the script
+  };
+
+  /// `note` receives one line per tokenized file. `planned`: nothing will be trained, so a text that is not
+  /// in the cache is replaced by a token file of about its length without content.
+  explicit ModelTokens(std::function<void(const std::string& line)> note, bool planned = false)
+      : note_(std::move(note)), planned_(planned) {}
 
   /// Replaces the training and validation data of a run.
   RunSpec of(RunSpec spec, const std::string& where);
@@ -22,7 +32,11 @@ class ModelTokens {
   Expanded of(Experiment experiment);
 
  private:
+  DataSpec made(const Asked&) const;
+  DataSpec model_tokens(const Asked&) const;
+
   std::function<void(const std::string&)> note_;
+  bool planned_;
   std::map<std::string, DataSpec> made_;
   int64_t pair_tokens_ = 0;  ///< limit per text, for a folder that becomes preference pairs; 0: from the spec
 };

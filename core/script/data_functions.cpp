@@ -1,5 +1,6 @@
 #include "machine/torch_folder.h"
 #include "script/functions.h"
+#include "spec/data_line.h"
 #include "spec/spec_json.h"
 
 namespace optrush::functions {
@@ -30,6 +31,7 @@ DataSpec read_from(const std::string& kind, ScriptContext& context, const Call& 
     data.extensions = source.object<Corpus>().extensions;
   } else {
     data.path = existing(context, source.text());
+    if (kind != "text" && fs::is_regular_file(data.path)) check_lines(data.path, kind, call.where);
   }
   if (const auto* options = call.arguments.find("options"))
     if (const auto* extensions = options->table().find("extensions"))

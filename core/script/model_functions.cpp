@@ -81,11 +81,13 @@ Object checkpoint(ScriptContext& context, const Call& call) {
   const fs::path folder = context.resolve(given);
   if (is_hub_name(given) && !fs::exists(folder)) {
     const std::string name = given.substr(given.find('/') + 1);
+    const std::string use = context.is_given(given) ? "name that folder instead of '" + given + "'"
+                                                    : "use rush.checkpoint \"" + name + "\"";
     throw Error(
         ErrorCode::missing_file,
         "there is no folder '" + folder.string() + "'; names on the Hugging Face hub are not downloaded",
         "hf download " + given + " --local-dir " + name +
-            "   (older versions: huggingface-cli download), then use rush.checkpoint \"" + name + "\"");
+            "   (older versions: huggingface-cli download), then " + use);
   }
   if (!fs::is_regular_file(folder / "config.json"))
     throw Error(

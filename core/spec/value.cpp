@@ -99,7 +99,7 @@ Json checked(const OptionSchema& schema, const Json& value, const std::string& s
   }
   if (schema.choices.empty()) return result;
   if (const auto word = stranger(schema.choices, result)) {
-    const auto best = nearest(*word, schema.choices);
+    const auto best = meant(*word, schema.choices);
     throw refuse(best.empty() ? "" : "did you mean '" + best + "'?");
   }
   return result;

@@ -113,6 +113,23 @@ TEST_F(ModelTokensTest, EachKindHasItsOptions) {
   EXPECT_THAT(calls().back(), HasSubstr("--pairs-of-texts 32"));
 }
 
+TEST_F(ModelTokensTest, APlanDoesNotTokenizeAText) {
+  const auto text = file("a.txt", std::string(4000, 'a'));
+  ModelTokens planned([&](const std::string& line) { notes_.push_back(line); }, true);
+  const RunSpec asked = spec({.kind = "text", .path = text});
+  const DataSpec made = planned.of(asked, "x.lua:7").data;
+  EXPECT_EQ(made.kind, "tokens");
+  EXPECT_TRUE(calls().empty());
+  EXPECT_THAT(notes_.back(), HasSubstr("will be tokenized when the experiment starts"));
+  const std::string content = read_file(made.path);
+  EXPECT_EQ(content.size(), 32 + 4 * 1000U) << "a header, and a token for four bytes";
+  EXPECT_EQ(content.substr(0, 8), "ORTOKENS");
+  const std::string tokenized = tokens(asked).path;
+  EXPECT_NE(tokenized, made.path) << "a run has the tokens";
+  ModelTokens later([](const std::string&) {}, true);
+  EXPECT_EQ(later.of(asked, "x.lua:7").data.path, tokenized) << "a plan takes them from the cache";
+}
+
 TEST_F(ModelTokensTest, TokensAndByteModelsAreUnchanged) {
   const auto same = [&](const RunSpec& asked) { return tokens(asked).path == asked.data.path; };
   EXPECT_TRUE(
