@@ -31,7 +31,7 @@ local attention = on_gpu and { "flash_attention", { kernel = kernels[1] } } or "
 local plugins = { { "mixed_precision", { dtype = "bf16" } }, "fused_adamw", attention }
 
 local model = own.model(on_gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { vocab_size = 8192 }))
-local settings = { micro_batch = 4, seq_len = on_gpu and 4096 or 256, warmup = 3, steps = 10, lr = 3e-4 }
+local settings = { micro_batch = 4, seq_len = on_gpu and 4096 or 256, warmup = 3, steps = on_gpu and 15 or 10, lr = 3e-4 }
 local train = own.train(model, settings, plugins)
 
 local of = on_gpu and "Llama 3.2 1B train on one GPU" or "a small Llama train on this CPU"

@@ -45,8 +45,8 @@ const Fields<External>& external_fields() {
 }  // namespace
 
 const std::vector<std::string>& placeholders() {
-  static const std::vector<std::string> all = {"{python}",  "{spec}",   "{start}",     "{out}",
-                                               "{metrics}", "{worker}", "{world_size}"};
+  static const std::vector<std::string> all = {"{python}",  "{spec}",  "{start}",  "{out}",
+                                               "{metrics}", "{trace}", "{worker}", "{world_size}"};
   return all;
 }
 

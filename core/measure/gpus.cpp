@@ -2,6 +2,11 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+
+#include "base/seconds_since.h"
 #include "build_info.h"
 #include "machine/torch_folder.h"
 #ifdef OPTRUSH_HAS_CUDA
@@ -97,28 +102,74 @@ int64_t cuda_cache_bytes([[maybe_unused]] int index) {
   return 0;
 }
 
-DeviceMeter::DeviceMeter(at::Device device) {
+std::optional<double> GpuReadings::watts() const {
+  return joules && seconds > 0 ? std::optional(*joules / seconds) : std::nullopt;
+}
+
+GpuMeter::GpuMeter(at::Device device) {
   if (!device.is_cuda()) return;
   std::string reason;
   nvml_ = Nvml::open(reason);
   if (nvml_) device_ = nvml_->device_at(cuda_bus_id(device.has_index() ? device.index() : 0));
 }
 
-DeviceMeter::DeviceMeter(std::unique_ptr<Nvml> nvml, Nvml::Device device)
+GpuMeter::GpuMeter(std::unique_ptr<Nvml> nvml, Nvml::Device device)
     : nvml_(std::move(nvml)), device_(device) {}
 
-void DeviceMeter::start() { started_ = counter(); }
-
-std::optional<double> DeviceMeter::joules() const {
-  const auto now = counter();
-  return now && started_ ? std::optional(*now - *started_) : std::nullopt;
+void GpuMeter::start() {
+  started_ = std::chrono::steady_clock::now();
+  if (device_ == nullptr) return;
+  sampler_ = std::jthread([this](const std::stop_token& stop) {
+    constexpr auto kPeriod = std::chrono::milliseconds(100);
+    std::mutex unshared;
+    std::condition_variable_any stopped;
+    std::unique_lock lock(unshared);
+    while (!stopped.wait_for(lock, stop, kPeriod, [&] { return stop.stop_requested(); })) sample();
+  });
+  joules_at_start_ = counter();
+  started_ = std::chrono::steady_clock::now();
 }
 
-std::optional<int64_t> DeviceMeter::process_bytes() const {
+std::optional<double> GpuMeter::stop() {
+  const auto now = counter();
+  seconds_ += seconds_since(started_);
+  if (device_ == nullptr) return std::nullopt;
+  sampler_ = std::jthread();  // waits for the end of the thread
+  if (samples_ == 0) sample();
+  const auto joules = now && joules_at_start_ ? std::optional(*now - *joules_at_start_) : std::nullopt;
+  joules_ = joules && joules_ ? std::optional(*joules_ + *joules) : std::nullopt;
+  return joules;
+}
+
+void GpuMeter::sample() {
+  ++samples_;
+  if (const auto clock = nvml_->sm_clock_mhz(device_)) {
+    clocks_ += static_cast<double>(*clock);
+    ++of_clock_;
+  }
+  const auto reasons = nvml_->throttling(device_);
+  if (!reasons) return;
+  knows_throttling_ = true;
+  throttling_.insert(reasons->begin(), reasons->end());
+  if (std::ranges::find(*reasons, kPowerCap) != reasons->end()) ++at_cap_;
+}
+
+GpuReadings GpuMeter::readings() const {
+  GpuReadings found{.seconds = seconds_};
+  if (device_ == nullptr || samples_ == 0) return found;
+  found.joules = joules_;
+  found.power_limit_watts = nvml_->power_limit_watts(device_);
+  found.throttling = throttling_;
+  if (of_clock_ > 0) found.sm_clock_mhz = clocks_ / static_cast<double>(of_clock_);
+  if (knows_throttling_) found.at_power_cap = static_cast<double>(at_cap_) / static_cast<double>(samples_);
+  return found;
+}
+
+std::optional<int64_t> GpuMeter::process_bytes() const {
   return device_ ? nvml_->process_bytes(device_) : std::nullopt;
 }
 
-std::optional<double> DeviceMeter::counter() const {
+std::optional<double> GpuMeter::counter() const {
   return device_ ? nvml_->energy_joules(device_) : std::nullopt;
 }
 }  // namespace optrush

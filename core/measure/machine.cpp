@@ -15,6 +15,7 @@
 #include "build_info.h"
 #include "measure/gpus.h"
 #include "measure/matmul_peak.h"
+#include "measure/sustained.h"
 #include "spec/spec_json.h"
 #ifdef USE_C10D_NCCL
 #include <nccl.h>
@@ -99,6 +100,27 @@ double busy_now() {
   const CpuTimes before = read_cpu_times();
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   return busy_processors(before, read_cpu_times());
+}
+
+Json to_json(const SustainedProduct& product, bool gpu) {
+  return {{"dtype", product.dtype},
+          {"gpu", gpu},
+          {"shape", {product.m, product.k, product.n}},
+          {"flops_per_second", product.flops_per_second},
+          {"seconds", product.gpu.seconds},
+          {"watts", or_null(product.gpu.watts())},
+          {"sm_clock_mhz", or_null(product.gpu.sm_clock_mhz)},
+          {"power_limit_watts", or_null(product.gpu.power_limit_watts)},
+          {"at_power_cap", or_null(product.gpu.at_power_cap)}};
+}
+
+Json sustained_of(const MachineRequest& request) {
+  const double usual = request.probe_s / (request.device.is_cuda() ? 4 : 24);
+  Json list = Json::array();
+  for (const auto& product :
+       measure_sustained(request.device, request.sustained_s > 0 ? request.sustained_s : usual))
+    list.push_back(to_json(product, request.device.is_cuda()));
+  return list;
 }
 
 /// The denominator of MFU: the maker's figure if it is known, otherwise the larger of the measured fp32 and
@@ -189,7 +211,8 @@ Json machine_context(const MachineRequest& request) {
   const bool on_gpu = request.device.is_cuda();
   const std::string device_name = on_gpu ? gpus.at(request.device.index()).name : cpu.name;
   constexpr double kPeakShare = 2.0 / 3;
-  const Json peak = peak_of(request.device, device_name, kPeakShare * request.probe_s);
+  Json peak = peak_of(request.device, device_name, kPeakShare * request.probe_s);
+  peak["sustained"] = sustained_of(request);
   Json streams = Json::object();
   for (const auto& [name, rate] : measure_bandwidths(request.device, streaming_bytes(request.device, cpu),
                                                      (1 - kPeakShare) * request.probe_s))

@@ -17,7 +17,9 @@ std::optional<double> published_bf16_peak(std::string_view device_name);
 
 struct MachineRequest {
   at::Device device = at::kCPU;  ///< device to measure
-  double probe_s = 12;           ///< seconds for the measurements
+  double probe_s = 12;           ///< seconds for bursts of products and for the bandwidth
+  /// Seconds of each sustained product; 0: a quarter of probe_s on a GPU, a 24th on a CPU
+  double sustained_s = 0;
 };
 
 /// The context of a report (docs/schema/context.schema.json): the machine, its software, and the measured

@@ -150,16 +150,29 @@ GpuInfo Nvml::info(Device device) const {
     gpu.sm = "sm_" + std::to_string(major) + std::to_string(minor);
   if (int now = 0, pending = 0; call_->ecc && call_->ecc(device, &now, &pending) == kSuccess)
     gpu.ecc = now != 0;
-  gpu.clock_mhz = Functions::value(call_->clock, device, kClockSm);
+  gpu.clock_mhz = sm_clock_mhz(device);
   gpu.max_clock_mhz = Functions::value(call_->max_clock, device, kClockSm);
   gpu.memory_clock_mhz = Functions::value(call_->clock, device, kClockMemory);
   gpu.temperature = Functions::value(call_->temperature, device, kTemperatureGpu);
   if (const auto milliwatts = Functions::value(call_->power, device)) gpu.power_watts = *milliwatts / 1000.0;
-  if (const auto milliwatts = Functions::value(call_->power_limit, device))
-    gpu.power_limit_watts = *milliwatts / 1000.0;
-  if (const auto bits = Functions::value(call_->throttling, device)) gpu.throttling = throttle_names(*bits);
+  gpu.power_limit_watts = power_limit_watts(device);
+  gpu.throttling = throttling(device).value_or(std::vector<std::string>());
   gpu.other_processes = other_processes(numbers_of(call_->running(device)), ProcessView::here());
   return gpu;
+}
+
+std::optional<int64_t> Nvml::sm_clock_mhz(Device device) const {
+  return Functions::value(call_->clock, device, kClockSm);
+}
+
+std::optional<std::vector<std::string>> Nvml::throttling(Device device) const {
+  const auto bits = Functions::value(call_->throttling, device);
+  return bits ? std::optional(throttle_names(*bits)) : std::nullopt;
+}
+
+std::optional<double> Nvml::power_limit_watts(Device device) const {
+  const auto milliwatts = Functions::value(call_->power_limit, device);
+  return milliwatts ? std::optional(*milliwatts / 1000.0) : std::nullopt;
 }
 
 std::optional<double> Nvml::energy_joules(Device device) const {
@@ -196,8 +209,11 @@ int64_t other_processes(const std::vector<unsigned>& listed, const ProcessView& 
 
 std::vector<std::string> throttle_names(uint64_t bits) {
   static constexpr std::pair<uint64_t, const char*> kNames[] = {
-      {0x04, "sw_power_cap"},        {0x08, "hw_slowdown"},    {0x20, "sw_thermal_slowdown"},
-      {0x40, "hw_thermal_slowdown"}, {0x80, "hw_power_brake"},
+      {0x04, kPowerCap},
+      {0x08, "hw_slowdown"},
+      {0x20, "sw_thermal_slowdown"},
+      {0x40, "hw_thermal_slowdown"},
+      {0x80, "hw_power_brake"},
   };
   std::vector<std::string> names;
   for (const auto& [bit, name] : kNames)

@@ -35,6 +35,10 @@ class Nvml {
   /// The device with a bus id in CUDA's form, "0000:1b:00.0"; null if NVML has none.
   Device device_at(const std::string& bus_id) const;
   GpuInfo info(Device) const;
+  // The parts of info() that change within a step; each is one call of the driver.
+  std::optional<int64_t> sm_clock_mhz(Device) const;
+  std::optional<std::vector<std::string>> throttling(Device) const;
+  std::optional<double> power_limit_watts(Device) const;
   /// Joules since the driver was loaded. Only differences have a meaning.
   std::optional<double> energy_joules(Device) const;
   /// Bytes of GPU memory that this process holds, including its context and libraries.
@@ -59,6 +63,8 @@ std::optional<size_t> own_process(const std::vector<unsigned>& listed, const Pro
 /// Number of other processes on the GPU. In a namespace, one entry is taken for this process.
 int64_t other_processes(const std::vector<unsigned>& listed, const ProcessView&);
 
+/// The throttle reason of a GPU that keeps its power limit.
+inline constexpr const char* kPowerCap = "sw_power_cap";
 /// Names of NVML's throttle reasons, except those for an idle GPU and for clocks that a user has set.
 std::vector<std::string> throttle_names(uint64_t bits);
 }  // namespace optrush

@@ -63,6 +63,26 @@ const Record<HostContext>& record_of(const HostContext*) {
   return record;
 }
 
+const Record<SustainedContext>& record_of(const SustainedContext*) {
+  using S = SustainedContext;
+  static const auto record =
+      Record<S>("a sustained product")
+          .open()
+          .field("dtype", &S::dtype, {.promised = true})
+          .field("gpu", &S::gpu, {.doc = "false: of a CPU", .promised = true})
+          .field("shape", &S::shape, {.doc = "m, k, n of (m, k) times (k, n)", .promised = true})
+          .field("flops_per_second", &S::flops_per_second,
+                 {.promised = true, .schema = {{"exclusiveMinimum", 0}}})
+          .field("seconds", &S::seconds, {.promised = true})
+          .field("watts", &S::watts, {.doc = "energy by NVML divided by time", .nullable = true})
+          .field("sm_clock_mhz", &S::sm_clock_mhz, {.doc = "mean of samples", .nullable = true})
+          .field("power_limit_watts", &S::power_limit_watts, {.nullable = true})
+          .field("at_power_cap", &S::at_power_cap,
+                 {.doc = "share of the samples in which the power limit lowered the clock, 0 to 1",
+                  .nullable = true});
+  return record;
+}
+
 const Record<PeakContext>& record_of(const PeakContext*) {
   static const auto record =
       Record<PeakContext>("the peak")
@@ -76,7 +96,9 @@ const Record<PeakContext>& record_of(const PeakContext*) {
           .field("mfu_denominator", &PeakContext::mfu_denominator,
                  {.doc = "table: the maker's dense bf16 FLOP/s; measured: the larger of fp32 and bf16",
                   .promised = true,
-                  .schema = {{"exclusiveMinimum", 0}}});
+                  .schema = {{"exclusiveMinimum", 0}}})
+          .field("sustained", &PeakContext::sustained,
+                 {.doc = "matrix products repeated for seconds; absent: a build that did not measure them"});
   return record;
 }
 

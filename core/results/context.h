@@ -39,12 +39,22 @@ struct HostContext {
   std::string cpu, gpus;
 };
 
+/// The rate of a product repeated for seconds.
+struct SustainedContext {
+  std::string dtype;
+  bool gpu = false;
+  std::vector<int64_t> shape;  ///< m, k, n
+  std::optional<double> flops_per_second, seconds;
+  std::optional<double> watts, sm_clock_mhz, power_limit_watts, at_power_cap;
+};
+
 struct PeakContext {
   std::string device;
   /// Measured FLOP/s of the fastest square matrix product
   std::vector<std::pair<std::string, double>> dtype_flops;
   std::string source, mfu_dtype;
   std::optional<double> mfu_denominator;
+  std::vector<SustainedContext> sustained;
 };
 
 struct PluginContext {

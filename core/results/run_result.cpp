@@ -127,6 +127,19 @@ const Record<BestState>& record_of(const BestState*) {
   return record;
 }
 
+const Record<GpuUse>& record_of(const GpuUse*) {
+  using G = GpuUse;
+  static const auto record =
+      Record<G>("a GPU in the timed steps")
+          .field("watts", &G::watts, {.doc = "energy divided by time", .nullable = true})
+          .field("sm_clock_mhz", &G::sm_clock_mhz, {.doc = "mean of samples", .nullable = true})
+          .field("power_limit_watts", &G::power_limit_watts, {.nullable = true})
+          .field("at_power_cap", &G::at_power_cap,
+                 {.doc = "share of the samples in which the power limit lowered the clock, 0 to 1",
+                  .nullable = true});
+  return record;
+}
+
 const Record<TokensPerStep>& record_of(const TokensPerStep*) {
   using T = TokensPerStep;
   static const auto record =
@@ -304,6 +317,12 @@ const Record<R>& run_result_record() {
                  {.doc = "means of the timed steps, all ranks", .left_out = true})
           .field("step_seconds", &R::step_seconds, {.doc = "median of timed steps", .nullable = true})
           .field("phases", &R::phases, {.doc = "medians over timed steps", .left_out = true})
+          .field(
+              "traced", &R::traced,
+              {.doc = "written by the controller: seconds of the traced step by kind of work (product, "
+                      "attention, loss, elementwise, optimizer, communication), and gaps, in which nothing "
+                      "computes; they add up to the step",
+               .left_out = true})
           .field("validation", &R::validation,
                  {.doc = "losses on the validation data; not part of the step time", .left_out = true})
           .field("saved", &R::saved,
@@ -325,6 +344,10 @@ const Record<R>& run_result_record() {
                          "interleaved runs, "
                          "which share it",
                   .nullable = true})
+          .field("gpu", &R::gpu,
+                 {.doc = "power and clock of a GPU in the timed steps, by NVML, mean over ranks; absent for "
+                         "interleaved runs, which share it",
+                  .left_out = true})
           .field(
               "best", &R::best,
               {.doc = "step of the lowest validation loss; the folder best beside the result has its state",
@@ -400,6 +423,12 @@ int64_t RunResult::timed_tokens() const {
   int64_t tokens = 0;
   for (const auto& step : steps) tokens += step.timed ? step.tokens : 0;
   return tokens;
+}
+
+double RunResult::timed_seconds() const {
+  double seconds = 0;
+  for (const auto& step : steps) seconds += step.timed ? step.seconds : 0;
+  return seconds;
 }
 
 std::optional<double> RunResult::padding() const {

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -74,6 +75,20 @@ struct SampledText {
   std::string prompt, text;
 };
 
+/// A GPU in the timed steps, by NVML; means over the ranks.
+struct GpuUse {
+  std::optional<double> watts, sm_clock_mhz, power_limit_watts;
+  std::optional<double> at_power_cap;  ///< share of the time in which the power limit lowered the clock
+
+  static constexpr std::array<std::optional<double> GpuUse::*, 4> members() {
+    return {&GpuUse::watts, &GpuUse::sm_clock_mhz, &GpuUse::power_limit_watts, &GpuUse::at_power_cap};
+  }
+  bool is_known() const { return watts || sm_clock_mhz || power_limit_watts || at_power_cap; }
+};
+
+/// From this share of the time on, a GPU counts as running at its power cap.
+inline constexpr double kAtPowerCap = 0.5;
+
 /// Means over the timed steps, summed over all ranks.
 struct TokensPerStep {
   std::optional<double> processed, trained, padding;  ///< padding: its share of all positions
@@ -124,11 +139,13 @@ struct RunResult {
   std::optional<double> tokens_per_second, trained_tokens_per_second, step_seconds;
   TokensPerStep tokens_per_step;
   Phases phases;
+  Phases traced;  ///< seconds of the traced step by kind of work, then gaps; empty: not traced
   Memory memory;
   std::optional<double> mfu_flops, mfu_causal_flops, hfu_flops;  ///< FLOPs per token, by each formula
   Json costs;  ///< costs of the operators of a step; null: not counted
   double compile_seconds = 0, setup_seconds = 0;
   std::optional<double> energy_joules;
+  std::optional<GpuUse> gpu;
   std::vector<std::string> notes;
   std::vector<std::string> warnings;        ///< reasons to doubt the result
   std::vector<ValidationPoint> validation;  ///< in order of steps
@@ -161,6 +178,8 @@ struct RunResult {
   int64_t timed_tokens() const;
   /// Share of padding in the positions of the timed steps; none if there are no steps.
   std::optional<double> padding() const;
+  /// Seconds of the timed steps together.
+  double timed_seconds() const;
 };
 
 const Record<RankResult>& record_of(const RankResult*);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/text.h"
 #include "optrush/error.h"
 #include "recipe/boundary.h"
 
@@ -119,13 +120,28 @@ void Measurement::start() {
 }
 
 void Measurement::stop() {
-  const auto joules = meter_.joules();
+  const auto joules = meter_.stop();
   joules_ = joules && joules_ ? std::optional(*joules_ + *joules) : std::nullopt;
   raise(peak_, memory_peak(session_.device()));
   add_sent(sent_, at_start_, session_.groups().traffic());
   const auto not_of_a_step = session_.groups().bookkeeping();
   counters_.stop();
   on_ = false;
+}
+
+std::optional<GpuUse> Measurement::gpu() const {
+  const GpuReadings read = meter_.readings();
+  GpuUse use{read.watts(), read.sm_clock_mhz, read.power_limit_watts, read.at_power_cap};
+  return use.is_known() ? std::optional(use) : std::nullopt;
+}
+
+void Measurement::warn() const {
+  std::vector<std::string> reasons;
+  for (const std::string& reason : meter_.readings().throttling)
+    if (reason != kPowerCap) reasons.push_back(reason);
+  if (!reasons.empty())
+    session_.log().warn("the GPU lowered its clock in the timed steps (" + join(reasons) +
+                        "), so the rung may be faster on a cooler GPU");
 }
 
 std::optional<int64_t> Measurement::process_bytes() const {

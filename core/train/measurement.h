@@ -46,6 +46,11 @@ class Measurement {
   /// Adds the energy that an interrupted run had measured.
   void take_up_joules(std::optional<double> before) { joules_ = before; }
 
+  /// What the GPU did in the timed steps of this process; none on a CPU and without NVML.
+  std::optional<GpuUse> gpu() const;
+  /// Warns if the GPU lowered its clock for another reason than its power limit.
+  void warn() const;
+
   const MemoryPeak& peak() const { return peak_; }
   /// Bytes that the process holds on the device.
   std::optional<int64_t> process_bytes() const;
@@ -57,7 +62,7 @@ class Measurement {
  private:
   Session& session_;
   bool on_ = false;
-  DeviceMeter meter_;
+  GpuMeter meter_;
   std::optional<double> joules_ = 0;
   MemoryPeak peak_;
   Counters counters_;

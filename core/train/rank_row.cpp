@@ -42,6 +42,21 @@ std::optional<double> sum_of(const std::vector<RunResult>& ranks, std::optional<
   }
   return sum;
 }
+/// Means over the ranks; a member that a rank does not know is not known.
+std::optional<GpuUse> mean_of_gpus(const std::vector<RunResult>& ranks) {
+  GpuUse mean;
+  for (const auto member : GpuUse::members()) {
+    double sum = 0;
+    bool known = true;
+    for (const RunResult& rank : ranks) {
+      const auto value = rank.gpu ? (*rank.gpu).*member : std::nullopt;
+      known = known && value;
+      sum += value.value_or(0);
+    }
+    if (known) mean.*member = sum / static_cast<double>(ranks.size());
+  }
+  return mean.is_known() ? std::optional(mean) : std::nullopt;
+}
 }  // namespace
 
 void add_ranks(RunResult& result, Session& session, const std::string& device) {
@@ -50,6 +65,7 @@ void add_ranks(RunResult& result, Session& session, const std::string& device) {
   mine.ranks = {row_of(result, session, device)};
   mine.hfu_flops = result.hfu_flops;
   mine.energy_joules = result.energy_joules;
+  mine.gpu = result.gpu;
   mine.counters = result.counters;
   mine.warnings = session.log().warnings();
   const auto texts = gather_texts(*session.store(), session.ranks(), "rank_row", to_json(mine).dump());
@@ -60,6 +76,7 @@ void add_ranks(RunResult& result, Session& session, const std::string& device) {
   // device.
   result.hfu_flops = sum_of(told, &RunResult::hfu_flops);
   result.energy_joules = sum_of(told, &RunResult::energy_joules);
+  result.gpu = mean_of_gpus(told);
   std::vector<std::vector<CounterResult>> counters;
   for (RunResult& rank : told) {
     for (const std::string& warning : rank.warnings) session.log().warn(warning);

@@ -306,6 +306,7 @@ class Trainer {
     history_.check_that_something_changed(std::ssize(record_.steps()));
     watch_.warn();
     record_.say_skipped(session_.spec().train, session_.log());
+    measurement_.warn();
   }
 
   /// Records the timed steps so far and pauses the measurement.
@@ -333,7 +334,10 @@ class Trainer {
     result.costs = steps_.costs();
     if (session_.ranks().size > 1) result.collectives = measurement_.collectives(stretch.timed());
     // Energy is that of the whole device, including the turns of other runs.
-    if (turn_.alone()) result.energy_joules = measurement_.joules();
+    if (turn_.alone()) {
+      result.energy_joules = measurement_.joules();
+      result.gpu = measurement_.gpu();
+    }
     if (saving_best_ && RunEnd::best(record_.validations())) {
       const ValidationPoint& best = record_.validations().at(*RunEnd::best(record_.validations()));
       result.best = {.step = best.step, .loss = best.loss};

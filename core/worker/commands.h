@@ -82,7 +82,8 @@ int check_run_command(const std::filesystem::path& cases, const std::filesystem:
 /// Arguments of `doctor`, which describes this machine and the plugins that work on it.
 struct DoctorRequest {
   std::filesystem::path json;  ///< file for the JSON output; empty: none
-  bool quick = false;          ///< measure for only about two seconds
+  bool quick = false;          ///< measure for only a few seconds
+  double sustained_s = 0;      ///< seconds of each sustained product; 0: the usual ones
   std::string device = "auto";
   int64_t threads = 0;  ///< 0: all cores, as in a run
   std::vector<std::string> plugin_path;

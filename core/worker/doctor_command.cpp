@@ -15,6 +15,7 @@
 #include "machine/stand_in.h"
 #include "measure/machine.h"
 #include "plugin/description.h"
+#include "results/run_result.h"
 #include "worker/device.h"
 
 namespace optrush {
@@ -116,6 +117,24 @@ void software_section(Page& page, const Json& context) {
             context.at("malloc").get<std::string>() + ", " + count(context.at("threads"), "CPU thread"));
 }
 
+/// "bf16 692 TFLOP/s for 3.00 s of 8192 x 8192 x 8192: 698 W of 700 W, 1605 MHz, at the power cap"
+std::string sustained_line(const Json& product) {
+  const Json& shape = product.at("shape");
+  std::string line = product.at("dtype").get<std::string>() + " " + rate(product.at("flops_per_second")) +
+                     " sustained for " + number(product.at("seconds")) + " s of " + shape.at(0).dump() +
+                     " x " + shape.at(1).dump() + " x " + shape.at(2).dump();
+  std::vector<std::string> facts;
+  if (!product.at("watts").is_null())
+    facts.push_back(number(product.at("watts")) + " W" +
+                    (product.at("power_limit_watts").is_null()
+                         ? ""
+                         : " of " + number(product.at("power_limit_watts")) + " W"));
+  if (!product.at("sm_clock_mhz").is_null()) facts.push_back(number(product.at("sm_clock_mhz")) + " MHz");
+  if (product.at("at_power_cap").is_number() && product.at("at_power_cap") >= kAtPowerCap)
+    facts.emplace_back("at the power cap");
+  return facts.empty() ? line : line + ": " + join(facts);
+}
+
 void peak_section(Page& page, const Json& context) {
   const Json& peak = context.at("peak");
   page.section("Matmul");
@@ -127,6 +146,7 @@ void peak_section(Page& page, const Json& context) {
   for (const auto& [dtype, flops] : peak.at("dtype_flops").items())
     rates.push_back(dtype + " " + rate(flops));
   page.line(join(rates) + ", measured on " + peak.at("device").get<std::string>());
+  for (const Json& product : peak.value("sustained", Json::array())) page.line(sustained_line(product));
   page.line("MFU divides by " + rate(peak.at("mfu_denominator")) + ": the " +
             (peak.at("source") == "table" ? "maker's dense " : "measured ") +
             peak.at("mfu_dtype").get<std::string>() + " peak");
@@ -189,7 +209,7 @@ int doctor_command(const DoctorRequest& request) {
   const double probe_s =
       request.quick ? kQuick_s
                     : environment_seconds("OPTRUSH_PROBE_SECONDS", MachineRequest{}.probe_s, kMost_s);
-  Json context = machine_context({device, probe_s});
+  Json context = machine_context({device, probe_s, request.sustained_s});
   const PythonTools python = find_python_tools();
   const MachineOffer offer = machine_offer(python);
   context["plugins"] = plugins_here(request.plugin_path, offer);

@@ -131,7 +131,11 @@ void add_doctor(CLI::App& app, int& code) {
   auto request = std::make_shared<DoctorRequest>();
   auto* doctor = app.add_subcommand("doctor", "describe this machine, and which plugins work on it");
   doctor->add_option("--json", request->json, "also write it to this file");
-  doctor->add_flag("--quick", request->quick, "limit the measurement to about two seconds");
+  doctor->add_flag("--quick", request->quick, "limit the measurement to a few seconds");
+  doctor
+      ->add_option("--sustained", request->sustained_s,
+                   "seconds of each sustained product; default: 3 on a GPU, 0.5 on a CPU")
+      ->check(CLI::Range(0.05, 60.0));
   doctor->add_option("--device", request->device, "auto, cpu or cuda");
   doctor->add_option("--threads", request->threads, "CPU threads; 0: OMP_NUM_THREADS, or every core");
   doctor->add_option("--plugin-path", request->plugin_path, "folder with plugins; may be repeated")

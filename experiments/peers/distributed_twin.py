@@ -299,11 +299,8 @@ def train(spec, start, techniques, device, journal):
     sequences = plan["micro_batch"] * plan["accumulation"]  # of a share
     count = sequences * kind.shares * (tokens.shape[1] - 1)
     clock, steps, turns = twin.Clock(device), [], Interleaving(RANK, RANKS)
-    journal.add("phase", name="warmup")
-    for number in range(plan["warmup"] + plan["steps"]):
-        if device == "cuda" and number == plan["warmup"]:
-            torch.cuda.reset_peak_memory_stats()
-        timed = number >= plan["warmup"] and turns.step(steps[-1]["seconds"] if steps else 0.0)
+
+    def make(number, timed):
         with clock.phase("data"):
             first = (number * kind.shares + RANK % kind.shares) * sequences
             samples = tokens[first:first + sequences].to(device, non_blocking=True)
@@ -316,9 +313,21 @@ def train(spec, start, techniques, device, journal):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         phases = clock.take()
-        steps.append({"step": number, "timed": timed, "loss": float(total), "grad_norm": float(norm),
-                      "tokens": count, "seconds": sum(phases.values()), "phases": phases})
+        return {"step": number, "timed": timed, "loss": float(total), "grad_norm": float(norm),
+                "tokens": count, "seconds": sum(phases.values()), "phases": phases}
+
+    journal.add("phase", name="warmup")
+    for number in range(plan["warmup"] + plan["steps"]):
+        if device == "cuda" and number == plan["warmup"]:
+            torch.cuda.reset_peak_memory_stats()
+        timed = number >= plan["warmup"] and turns.step(steps[-1]["seconds"] if steps else 0.0)
+        steps.append(make(number, timed))
         journal.add("step", **steps[-1])
+    if twin.ARGUMENTS.trace:  # every rank makes the step, and rank 0 traces its part
+        if RANK == 0:
+            twin.write_trace(lambda: make(len(steps) - 1, timed=False), twin.ARGUMENTS.trace)
+        else:
+            make(len(steps) - 1, timed=False)
     return steps
 
 

@@ -44,7 +44,7 @@ return function(options)
   return rush.external {
     name = options.name,
     command = command,
-    files = { "peers/transformers_twin.py", "peers/interleaving.py" },
+    files = { "peers/transformers_twin.py", "peers/interleaving.py", "peers/gpu_use.py" },
     interleave = true,
     requirements = "peers/requirements.txt",
     packages = "peers/packages.txt",

@@ -17,6 +17,7 @@ import statistics
 import sys
 import time
 
+from gpu_use import GpuUse
 from interleaving import Interleaving
 
 STARTED = time.perf_counter()
@@ -54,7 +55,8 @@ def parse_arguments():
     parser.add_argument("--compile", nargs="?", const="default",
                         choices=["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"],
                         help="compile the model and its loss with torch.compile")
-    parser.add_argument("--trace", help="file for a Chrome trace of one more step; that step is in no result")
+    parser.add_argument("--trace", default=os.environ.get("OPTRUSH_TRACE"),
+                        help="file for a Chrome trace of one more step; that step is in no result")
     return parser.parse_args()
 
 
@@ -244,7 +246,13 @@ def write_trace(step, path):
     profile.export_chrome_trace(path)
 
 
-def train(spec, start, techniques, compiled, device, journal, turns):
+def gpu_use(device, turns):
+    """The meter of this process's GPU; of none on a CPU, and while other runs use the GPU in between."""
+    alone = device == "cuda" and turns.stream is None
+    return GpuUse(f"GPU-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}" if alone else "")
+
+
+def train(spec, start, techniques, compiled, device, journal, turns, meter):
     plan = spec["train"]
     model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32,
                                                  attn_implementation="sdpa" if "sdpa" in techniques else "eager")
@@ -290,8 +298,11 @@ def train(spec, start, techniques, compiled, device, journal, turns):
         if device == "cuda" and number == plan["warmup"]:
             torch.cuda.reset_peak_memory_stats()
         timed = number >= plan["warmup"] and turns.step(steps[-1]["seconds"] if steps else 0.0)
+        if timed:
+            meter.start()
         steps.append(make(number, timed))
         journal.add("step", **steps[-1])
+    meter.stop()
     if ARGUMENTS.trace:
         write_trace(lambda: make(len(steps) - 1, timed=False), ARGUMENTS.trace)
     return steps
@@ -324,6 +335,8 @@ def main():
     spec = read_spec()
     threads, device = set_threads(spec), device_of(spec)
     setup_seconds = time.perf_counter() - STARTED
+    turns = Interleaving()
+    meter = gpu_use(device, turns)
     steps = train(
         spec,
         ARGUMENTS.start,
@@ -331,9 +344,11 @@ def main():
         ARGUMENTS.compile,
         device,
         Journal(ARGUMENTS.metrics),
-        Interleaving(),
+        turns,
+        meter,
     )
-    write_result(ARGUMENTS.out, result_of(steps, threads, device, ARGUMENTS.compile, setup_seconds))
+    write_result(ARGUMENTS.out,
+                 result_of(steps, threads, device, ARGUMENTS.compile, setup_seconds) | meter.fields())
 
 
 if __name__ == "__main__":

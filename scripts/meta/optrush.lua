@@ -79,7 +79,7 @@ local Report = {}
 ---Options of rush.external: a program, and further changes of the rung.
 ---@class ExternalOptions
 ---@field name string name of the rung in the report
----@field command string[] program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics}, {worker}, {world_size} are replaced
+---@field command string[] program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics}, {trace}, {worker}, {world_size} are replaced
 ---@field files? string[] further files that the results depend on: a change reruns the rung. Arguments that are files are included
 ---@field preload? string[] libraries that the dynamic loader loads first (LD_PRELOAD)
 ---@field requirements? string pip requirements file with the Python packages that the program imports

@@ -1,5 +1,6 @@
 // NVML in a separate library, libnvidia-ml.so.1, as measure/nvml.h opens it. Its numbers come from the
 // settings.
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -11,6 +12,8 @@ using fake_cuda::Settings;
 
 namespace {
 constexpr int kSuccess = 0, kInvalid = 2, kNotSupported = 3, kNotFound = 6;
+constexpr unsigned kLimitWatts = 700, kSmClock = 1500;
+constexpr unsigned long long kPowerCap = 0x4;
 /// Handles are 1 + the device's number.
 void* handle_of(unsigned index) { return reinterpret_cast<void*>(static_cast<uintptr_t>(index) + 1); }
 }  // namespace
@@ -34,6 +37,9 @@ FAKE_NVML int nvmlDeviceGetHandleByPciBusId_v2(const char* bus, void** device) {
   unsigned domain = 0, number = 0;
   if (std::sscanf(bus, "%x:%x", &domain, &number) != 2 || number == 0) return kNotFound;
   return nvmlDeviceGetHandleByIndex_v2(number - 1, device);
+}
+FAKE_NVML int nvmlDeviceGetHandleByUUID(const char*, void** device) {
+  return nvmlDeviceGetHandleByIndex_v2(0, device);
 }
 // LibTorch calls these when a device is out of memory, and for expandable segments.
 FAKE_NVML int nvmlSystemGetCudaDriverVersion_v2(int* version) {
@@ -64,4 +70,22 @@ FAKE_NVML int nvmlDeviceGetMemoryInfo(void*, void* info) {
   const Memory memory{total, total, 0};
   std::memcpy(info, &memory, sizeof memory);
   return kSuccess;
+}
+// With FAKE_CUDA_WATTS: a constant power, and a cap of 700 W that the device has reached if it is that high.
+FAKE_NVML int nvmlDeviceGetTotalEnergyConsumption(void*, unsigned long long* millijoules) {
+  const std::chrono::duration<double, std::milli> now = std::chrono::steady_clock::now().time_since_epoch();
+  *millijoules = static_cast<unsigned long long>(Settings::get().watts * now.count());
+  return Settings::get().watts > 0 ? kSuccess : kNotSupported;
+}
+FAKE_NVML int nvmlDeviceGetEnforcedPowerLimit(void*, unsigned* milliwatts) {
+  *milliwatts = 1000 * kLimitWatts;
+  return Settings::get().watts > 0 ? kSuccess : kNotSupported;
+}
+FAKE_NVML int nvmlDeviceGetClockInfo(void*, unsigned, unsigned* megahertz) {
+  *megahertz = kSmClock;
+  return Settings::get().watts > 0 ? kSuccess : kNotSupported;
+}
+FAKE_NVML int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* reasons) {
+  *reasons = Settings::get().watts >= static_cast<int>(kLimitWatts) ? kPowerCap : 0;
+  return Settings::get().watts > 0 ? kSuccess : kNotSupported;
 }

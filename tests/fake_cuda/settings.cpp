@@ -56,6 +56,7 @@ Settings read() {
   s.trace = text_of("FAKE_CUDA_TRACE");
   s.nccl = text_of("FAKE_CUDA_NCCL");
   s.nccl_seconds = static_cast<int>(number_of("FAKE_CUDA_NCCL_SECONDS", 120, 1, 3600));
+  s.watts = static_cast<int>(number_of("FAKE_CUDA_WATTS", 0, 1, 1000));
   s.strict = text_of("FAKE_CUDA_STRICT") != "0";
   return s;
 }

@@ -27,6 +27,7 @@ struct Settings {
   std::string report, trace;  ///< FAKE_CUDA_REPORT, FAKE_CUDA_TRACE: files; empty: none
   std::string nccl;           ///< FAKE_CUDA_NCCL: the shared log of the ranks' calls
   int nccl_seconds = 120;     ///< FAKE_CUDA_NCCL_SECONDS: a later rank counts as missing
+  int watts = 0;              ///< FAKE_CUDA_WATTS: power of each device by NVML; 0: NVML does not report it
   bool strict = true;         ///< FAKE_CUDA_STRICT=0: a process with faults keeps its exit code
 
   static const Settings& get();

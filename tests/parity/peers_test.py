@@ -15,10 +15,24 @@ TINY = {"model.dim": 64, "model.ffn_dim": 128, "model.n_layers": 2, "train.micro
         "train.steps": 3, "train.warmup": 3}
 
 
+def assert_trace_is_summed(report, row):
+    """The kinds of work add up to the phases of the trace, for ours and for PyTorch's programs."""
+    work, (file,) = row["traced"], row["traces"]
+    phases = sum(event["dur"] for event in json.loads((report / file).read_text())["traceEvents"]
+                 if event.get("cat") == "user_annotation" and
+                 event["name"] in ("data", "forward", "backward", "optimizer")) / 1e6
+    assert abs(sum(work.values()) - phases) < 1e-3 * phases, (row["rung"], work, phases)
+    for kind in ("product", "attention", "elementwise", "optimizer"):
+        assert work[kind] > 0, (row["rung"], work)
+    assert work["communication"] == 0, (row["rung"], work)
+
+
 def one_rank(folder):
     report, results, rows = run(folder, "versus_pytorch",
                                 ["SDPA", "compile", "PyTorch fp32", "torch.compile default", "PyTorch fp32, jemalloc"],
-                                rounds=2, options=["--skip-missing", "--arg", "precision=fp32"], **TINY)
+                                rounds=2, options=["--skip-missing", "--trace", "--arg", "precision=fp32"], **TINY)
+    for rung in ("SDPA", "PyTorch fp32", "torch.compile default"):
+        assert_trace_is_summed(report, rows[rung])
     for rung in ("PyTorch fp32", "torch.compile default"):
         assert_agrees(rows[rung])
         assert rows[rung]["mfu"] is not None, "its FLOPs are those of the model"

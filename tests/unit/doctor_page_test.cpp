@@ -60,7 +60,15 @@ TEST(DoctorPage, ShowsAGpu) {
   json["peak"] =
       Json::parse(R"({"device": "NVIDIA H200", "dtype_flops": {"fp32": 5e13, "bf16": 7e14, "fp16": 7e14,
       "fp64": 6e13}, "source": "table", "mfu_dtype": "bf16", "mfu_denominator": 9.89e14})");
+  json["peak"]["sustained"] = Json::parse(R"([
+      {"dtype": "bf16", "gpu": true, "shape": [32768, 2048, 8192], "flops_per_second": 6.92e14, "seconds": 3.01,
+       "watts": 698.2, "sm_clock_mhz": 1605.4, "power_limit_watts": 700, "at_power_cap": 0.9},
+      {"dtype": "fp8", "gpu": true, "shape": [8192, 8192, 8192], "flops_per_second": 1.2e15, "seconds": 3,
+       "watts": 400, "sm_clock_mhz": null, "power_limit_watts": null, "at_power_cap": 0}])");
   const std::string page = doctor_page(json);
+  EXPECT_THAT(page, HasSubstr("bf16 692 TFLOP/s sustained for 3.01 s of 32768 x 2048 x 8192: 698 W of 700 W, "
+                              "1605 MHz, at the power cap\n"));
+  EXPECT_THAT(page, HasSubstr("fp8 1200 TFLOP/s sustained for 3.00 s of 8192 x 8192 x 8192: 400 W\n"));
   EXPECT_THAT(page,
               HasSubstr("GPU         NVIDIA H200, 140 GiB, sm_90, 132 multiprocessors, driver 580.65.06\n"
                         "              1500 of 1980 MHz, limit 700 W, ECC on\n"));

@@ -153,6 +153,18 @@ TEST(GpuSteps, StepsOfUnequalWorkDoNotCount) {
   EXPECT_THAT(gpu_warning(*gpu), IsEmpty());
 }
 
+TEST(GpuSteps, ShortTimedStepsAreAWarningWithTheNumberOfSteps) {
+  StoredRun brief = stored_run({0.04, 0.04, 0.04}, true), shorter = stored_run({0.02, 0.02}, true);
+  brief.result.step_seconds = 0.04;
+  shorter.result.step_seconds = 0.02;
+  const auto gpu = gpu_steps_of({stored_run(kSteady, true), brief, shorter});
+  EXPECT_EQ(
+      short_steps_warning(*gpu),
+      "The timed steps of 2 runs took less than 3.00 s on the GPU, the shortest 40.0 ms. Clock and power "
+      "of a GPU need that time to settle; set train.steps = 150.");
+  EXPECT_THAT(short_steps_warning(*gpu_steps_of({stored_run(kSteady, true)})), IsEmpty());
+}
+
 /// A report of timed runs on a noisy CPU.
 Analysis analysis_on_a_busy_cpu(const std::vector<StoredRun>& runs) {
   Analysis a;

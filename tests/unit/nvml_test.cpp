@@ -84,28 +84,41 @@ TEST(ThrottleNames, LeaveOutIdleAndChosenClocks) {
               ElementsAre("hw_slowdown", "sw_thermal_slowdown", "hw_power_brake"));
 }
 
-TEST(DeviceMeter, EnergyCountsFromItsStart) {
+TEST(GpuMeter, AddsUpItsIntervals) {
   auto nvml = fake();
   const auto device = nvml->devices()[0];
-  DeviceMeter meter(std::move(nvml), device);
-  EXPECT_EQ(meter.joules(), std::nullopt);
-  meter.start();
-  EXPECT_EQ(meter.joules(), 5.0);
-  EXPECT_EQ(meter.joules(), 10.0);
+  GpuMeter meter(std::move(nvml), device);
+  EXPECT_EQ(meter.readings().joules, std::nullopt);
+  for (int interval = 0; interval < 2; ++interval) {
+    meter.start();
+    EXPECT_EQ(meter.stop(), 5.0);
+  }
+  const GpuReadings read = meter.readings();
+  EXPECT_EQ(read.joules, 10.0);
+  EXPECT_GT(read.seconds, 0);
+  EXPECT_DOUBLE_EQ(*read.watts(), 10.0 / read.seconds);
+  EXPECT_EQ(read.sm_clock_mhz, 1200.0);
+  EXPECT_EQ(read.power_limit_watts, 500.0);
+  EXPECT_EQ(read.at_power_cap, 1.0);
+  EXPECT_THAT(read.throttling, ElementsAre("hw_thermal_slowdown", "sw_power_cap"));
   EXPECT_EQ(meter.process_bytes(), 700'000'000);
 }
 
-TEST(DeviceMeter, IsEmptyWithoutCounters) {
+TEST(GpuMeter, IsEmptyWithoutCounters) {
   auto nvml = fake();
   const auto device = nvml->devices()[1];
-  DeviceMeter meter(std::move(nvml), device);
-  meter.start();
-  EXPECT_EQ(meter.joules(), std::nullopt);
-  EXPECT_EQ(meter.process_bytes(), std::nullopt);
-  DeviceMeter cpu(at::kCPU);
-  cpu.start();
-  EXPECT_EQ(cpu.joules(), std::nullopt);
-  EXPECT_EQ(cpu.process_bytes(), std::nullopt);
+  GpuMeter meter(std::move(nvml), device);
+  GpuMeter cpu(at::kCPU);
+  for (GpuMeter* each : {&meter, &cpu}) {
+    each->start();
+    EXPECT_EQ(each->stop(), std::nullopt);
+    const GpuReadings read = each->readings();
+    EXPECT_GE(read.seconds, 0);
+    EXPECT_EQ(read.watts(), std::nullopt);
+    EXPECT_EQ(read.sm_clock_mhz, std::nullopt);
+    EXPECT_EQ(read.at_power_cap, std::nullopt);
+    EXPECT_EQ(each->process_bytes(), std::nullopt);
+  }
 }
 }  // namespace
 }  // namespace optrush

@@ -84,6 +84,19 @@ with tempfile.TemporaryDirectory() as folder:
         assert f"({trace})" in text, trace
         names = {event.get("name") for event in json.loads((report / trace).read_text())["traceEvents"]}
         assert {"forward", "backward", "optimizer", "aten::mm"} <= names, names
+    assert "traced step" in text
+
+    # The kinds of work add up to the traced step, which is the sum of its phases; in every output.
+    for rung in ("base", "checkpointing", "replicas", "shards"):
+        work = rows[rung]["traced"]
+        first = min(trace for trace in traces if rung in trace)
+        phases = sum(event["dur"] for event in json.loads((report / first).read_text())["traceEvents"]
+                     if event.get("cat") == "user_annotation" and
+                     event["name"] in ("data", "forward", "backward", "communication", "optimizer")) / 1e6
+        assert abs(sum(work.values()) - phases) < 1e-3 * phases, (rung, work, phases)
+        assert min(work[kind] for kind in ("product", "attention", "loss", "elementwise", "optimizer")) > 0, work
+        assert (work["communication"] > 0) == (rung in ("replicas", "shards")), (rung, work)
+        assert abs(float(table[rung]["traced_product_seconds"]) - work["product"]) < 1e-9, rung
     for rung in ("replicas", "shards"):
         trace = next(trace for trace in traces if rung in trace)
         names = [event.get("name") for event in json.loads((report / trace).read_text())["traceEvents"]]

@@ -122,6 +122,7 @@ RunResult conclude_ranks(const fs::path& run_folder, const RanksEnd& run, const 
                          const RankLimits& limits) {
   RunResult result = run.kind == Kind::ok ? succeeded(run) : failed_run(run, job, limits);
   for (const auto& rank : run.ends) note_orphans(result, rank.end);
+  if (result.ok()) add_traced_step(result, run_folder);
   check_disk(run_folder, result);
   if (run.kind != Kind::ok) append_ends(run_folder / kRankEnds, run, result);
   store_result(run_folder, job, result);

@@ -17,22 +17,22 @@ Command external_command(const External& external, const RunSpec& spec, const fs
                          const fs::path& worker, const fs::path& start) {
   const fs::path folder = fs::absolute(run_folder);
   const std::string spec_file = folder / "spec.json", out = folder / "result.json",
-                    metrics = folder / "metrics.jsonl", worker_file = fs::absolute(worker),
-                    world_size = std::to_string(spec.train.world_size);
+                    metrics = folder / "metrics.jsonl",
+                    trace = spec.trace ? (folder / "trace.json").string() : "",
+                    worker_file = fs::absolute(worker), world_size = std::to_string(spec.train.world_size);
   Command command{.log = folder / "log.txt", .folder = external.folder};
   const std::vector<std::pair<std::string, std::string>> values = {{"{python}", project_python().string()},
                                                                    {"{spec}", spec_file},
                                                                    {"{out}", out},
                                                                    {"{metrics}", metrics},
+                                                                   {"{trace}", trace},
                                                                    {"{start}", start.string()},
                                                                    {"{worker}", worker_file},
                                                                    {"{world_size}", world_size}};
   for (const auto& word : external.command) command.arguments.push_back(filled_in(word, values));
-  command.environment = {{"OPTRUSH_SPEC", spec_file},
-                         {"OPTRUSH_OUT", out},
-                         {"OPTRUSH_METRICS", metrics},
-                         {"OPTRUSH_WORKER", worker_file},
-                         {"OPTRUSH_WORLD_SIZE", world_size}};
+  command.environment = {{"OPTRUSH_SPEC", spec_file},     {"OPTRUSH_OUT", out},
+                         {"OPTRUSH_METRICS", metrics},    {"OPTRUSH_TRACE", trace},
+                         {"OPTRUSH_WORKER", worker_file}, {"OPTRUSH_WORLD_SIZE", world_size}};
   const auto add = [&](const auto& variables) {
     command.environment.insert(command.environment.end(), variables.begin(), variables.end());
   };

@@ -8,9 +8,9 @@
 
 namespace optrush {
 /// The command of an external rung's run, with placeholders filled in. The run's files are also in
-/// environment variables (OPTRUSH_SPEC, OPTRUSH_OUT, OPTRUSH_METRICS, OPTRUSH_WORKER, OPTRUSH_WORLD_SIZE),
-/// and OpenMP's variables are those of workers. `start`: value of {start}; empty if the command does not use
-/// it.
+/// environment variables (OPTRUSH_SPEC, OPTRUSH_OUT, OPTRUSH_METRICS, OPTRUSH_TRACE, OPTRUSH_WORKER,
+/// OPTRUSH_WORLD_SIZE), and OpenMP's variables are those of workers. `start`: value of {start}; empty if the
+/// command does not use it.
 Command external_command(const External&, const RunSpec&, const std::filesystem::path& run_folder,
                          const std::filesystem::path& worker, const std::filesystem::path& start);
 

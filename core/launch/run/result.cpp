@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "launch/run/external_run.h"
 #include "launch/run/metrics_tail.h"
+#include "launch/run/traced_step.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"
 
@@ -141,6 +142,7 @@ RunResult conclude(const fs::path& run_folder, const ProcessEnd& end, const Job&
     result = RunResult(BadEnd{Status::crashed, std::string("left an unreadable folder: ") + e.what(),
                               ErrorCode::invalid_file});
   }
+  if (result.ok()) add_traced_step(result, run_folder);
   check_disk(run_folder, result);
   store_result(run_folder, job, result);
   return result;

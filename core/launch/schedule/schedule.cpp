@@ -128,7 +128,7 @@ Job Schedule::job(RunSpec spec, Purpose purpose, int64_t round) const {
   spec.purpose = purpose;
   spec.round = round;
   const auto& variant = variants_.at(static_cast<size_t>(spec.variant));
-  spec.trace = trace_ && purpose == Purpose::measure && round == 0 && !variant.external;
+  spec.trace = trace_ && purpose == Purpose::measure && round == 0;
   // The gate's reference of an external rung is trained by the worker.
   const bool own = purpose == Purpose::measure || purpose == Purpose::probe;
   return {run_id(variant, spec), std::move(spec), own ? variant.external : std::nullopt};

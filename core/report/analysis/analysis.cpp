@@ -167,6 +167,17 @@ std::optional<double> mfu_denominator(const Json& context) {
   return flops && *flops > 0 ? flops : std::nullopt;
 }
 
+std::optional<double> sustained_rate(const Json& context) {
+  std::optional<double> best;
+  const auto peak = context.find("peak");
+  if (peak == context.end() || !peak->is_object() || !peak->contains("sustained")) return best;
+  for (const Json& product : peak->at("sustained")) {
+    if (!product.value("gpu", false) || product.value("dtype", "") != peak->value("mfu_dtype", "")) continue;
+    if (const auto rate = number(product, "flops_per_second")) best = std::max(best.value_or(0), *rate);
+  }
+  return best;
+}
+
 bool peak_is_doubtful(const Json& context) {
   const auto peak = context.find("peak"), cpu = context.find("cpu");
   if (peak == context.end() || cpu == context.end() || !peak->is_object()) return false;

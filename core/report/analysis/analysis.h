@@ -60,14 +60,16 @@ struct Row {
   std::optional<double> tokens_per_second, trained_tokens_per_second, padding;
   std::optional<double> step_seconds;
   Phases phases;
+  Phases traced;  ///< seconds of the traced step by kind of work, then gaps; of the first round that has any
   Comparison previous, base;
 
   Memory memory;
   std::optional<double> prediction_error;        ///< predicted peak / measured peak - 1
   std::optional<double> model_flops_per_second;  ///< by the formula `mfu`, on all devices
   std::optional<double> mfu, mfu_causal, hfu;
-  std::string dtype;                   ///< dtype of matrix products; empty: a plugin chooses another
-  std::optional<double> mfu_of_dtype;  ///< MFU relative to the peak of `dtype`, if `mfu` uses another peak
+  std::optional<double> mfu_sustained;  ///< MFU relative to sustained_rate(); none on a CPU
+  std::string dtype;                    ///< dtype of matrix products; empty: a plugin chooses another
+  std::optional<double> mfu_of_dtype;   ///< MFU relative to the peak of `dtype`, if `mfu` uses another peak
 
   /// Steps of the longest round that ended well, the first of equally long ones.
   std::vector<StepResult> steps;
@@ -177,6 +179,9 @@ const Row* row_named(const std::vector<Row>&, const std::string& name);
 
 /// The peak FLOP/s of a device by which every MFU of the report divides.
 std::optional<double> mfu_denominator(const Json& context);
+/// The highest FLOP/s that a GPU held for seconds in products of the type of mfu_denominator(); none if the
+/// peak is that of a CPU, or was measured by a build without sustained products.
+std::optional<double> sustained_rate(const Json& context);
 /// Whether the peak was measured while other programs used the machine, so the true one may be higher.
 bool peak_is_doubtful(const Json& context);
 /// Whether a report's machine has a stand-in for a GPU (machine/stand_in.h), from its context.json.

@@ -93,6 +93,7 @@ void take_rounds(Row& row, const RunsOfRow& runs) {
     for (const auto& warning : run->result.warnings)
       if (std::ranges::find(row.warnings, warning) == row.warnings.end()) row.warnings.push_back(warning);
     if (row.traces.empty()) row.traces = run->traces;
+    if (row.traced.empty()) row.traced = run->result.traced;
     if (!run->result.saved.empty()) {
       row.saved = run->result.saved;
       row.state = "runs/" + run->id + "/state";
@@ -238,6 +239,9 @@ void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
   if (const auto own = peak_of_dtype(stored.context, row.dtype);
       own && own != peak && row.model_flops_per_second)
     row.mfu_of_dtype = *row.model_flops_per_second / row.hardware / *own;
+  if (const auto sustained = sustained_rate(stored.context);
+      sustained && runs.front()->result.on_gpu && row.model_flops_per_second)
+    row.mfu_sustained = *row.model_flops_per_second / row.hardware / *sustained;
   if (!peak) return;
   const auto utilization = [&](const std::optional<double>& rate) {
     return rate ? std::optional(*rate / row.hardware / *peak) : std::nullopt;
@@ -250,7 +254,7 @@ void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
   for (const auto& [name, value] : {std::pair("MFU (causal)", row.mfu_causal), std::pair("HFU", row.hfu)}) {
     if (value.value_or(0) <= limit) continue;
     if (peak_is_doubtful(stored.context)) {
-      row.mfu = row.mfu_causal = row.hfu = row.mfu_of_dtype = std::nullopt;
+      row.mfu = row.mfu_causal = row.hfu = row.mfu_of_dtype = row.mfu_sustained = std::nullopt;
       row.warnings.push_back("its MFU is left out, as it is above " + percent(limit, 0) +
                              ": other programs used the machine while the peak was measured");
       return;

@@ -1,6 +1,7 @@
 #include "report/analysis/noise.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -137,6 +138,12 @@ std::optional<GpuSteps> gpu_steps_of(const std::vector<StoredRun>& runs) {
     if (!gpu) gpu.emplace();
     if (!run.result.ok() || run.spec.purpose != Purpose::measure) continue;
     if (const auto spread = spread_of_steps(run.result)) spreads.push_back(*spread);
+    const double seconds = run.result.timed_seconds();
+    if (!(seconds > 0) || seconds >= kLeastTimedSeconds) continue;
+    ++gpu->short_runs;
+    if (gpu->short_runs > 1 && seconds >= gpu->shortest_seconds) continue;
+    gpu->shortest_seconds = seconds;
+    gpu->its_step_seconds = run.result.step_seconds.value_or(0);
   }
   if (!gpu) return std::nullopt;
   gpu->runs = spreads.size();
@@ -148,6 +155,17 @@ std::string gpu_warning(const GpuSteps& gpu) {
   if (gpu.spread.value_or(0) <= kQuietSpread) return "";
   return "The GPU was not steady: equal steps of a run varied by " + percent(*gpu.spread, 0) +
          " in time. To improve it: stop other programs on the GPU, or lock its clocks.";
+}
+
+std::string short_steps_warning(const GpuSteps& gpu) {
+  if (gpu.short_runs == 0) return "";
+  std::string cure;
+  if (gpu.its_step_seconds > 0)
+    cure = "; set train.steps = " +
+           std::to_string(std::llround(std::ceil(kLeastTimedSeconds / gpu.its_step_seconds)));
+  return "The timed steps of " + counted(static_cast<int64_t>(gpu.short_runs), "run") + " took less than " +
+         duration(kLeastTimedSeconds) + " on the GPU, the shortest " + duration(gpu.shortest_seconds) +
+         ". Clock and power of a GPU need that time to settle" + cure + ".";
 }
 
 std::vector<DisturbedRound> disturbed_rounds(const std::vector<Row>& rows) {

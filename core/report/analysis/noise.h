@@ -34,12 +34,19 @@ struct GpuSteps {
   size_t runs = 0;  ///< number of runs whose timed steps do equal work
   /// Median over those runs of (90th - 10th percentile) / median of step times; none without such a run.
   std::optional<double> spread;
+  /// Of the measured runs, the one with the shortest time of all timed steps together.
+  double shortest_seconds = 0, its_step_seconds = 0;
+  size_t short_runs = 0;  ///< runs below kLeastTimedSeconds
 };
+/// In a shorter time, the clock and the power of a GPU do not settle.
+inline constexpr double kLeastTimedSeconds = 3;
 /// None if a run was on a CPU or no run names its device. Runs on a CPU have noise probes instead.
 std::optional<GpuSteps> gpu_steps_of(const std::vector<StoredRun>&);
 
 /// A warning with a remedy; "" if the steps took equal times.
 std::string gpu_warning(const GpuSteps&);
+/// A warning with a remedy; "" if the timed steps of each run took kLeastTimedSeconds.
+std::string short_steps_warning(const GpuSteps&);
 
 /// A round of a row with less than half or more than twice the expected speed, which follows from its other
 /// rounds and the other rows of the round. A slowdown of all rows in a round cancels in their ratios and does

@@ -14,7 +14,7 @@ struct UnitForm {
   std::string (*text)(double);
 };
 /// By Unit.
-constexpr std::array<UnitForm, 10> kUnits = {
+constexpr std::array<UnitForm, 12> kUnits = {
     {{"number", grouped},
      {"whole", [](double value) { return fixed(value, 0); }},
      {"seconds", duration},
@@ -24,7 +24,9 @@ constexpr std::array<UnitForm, 10> kUnits = {
      {"share", [](double value) { return percent(value); }},
      {"relative_error", [](double value) { return change(1 + value); }},
      {"loss", [](double value) { return fixed(value, 4); }},
-     {"joules", [](double value) { return grouped(value * 1e3) + " mJ"; }}}};
+     {"joules", [](double value) { return grouped(value * 1e3) + " mJ"; }},
+     {"watts", [](double value) { return fixed(value, 0) + " W"; }},
+     {"megahertz", [](double value) { return fixed(value, 0) + " MHz"; }}}};
 }  // namespace
 
 const std::vector<Quantity>& quantities() {

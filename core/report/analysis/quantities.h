@@ -19,7 +19,9 @@ enum class Unit : uint8_t {
   share,           ///< 0.123 is "12.3 %"
   relative_error,  ///< 0.123 is "+12.3 %"
   loss,            ///< "4.8412"
-  joules           ///< "1.2 mJ"
+  joules,          ///< "1.2 mJ"
+  watts,           ///< "698 W"
+  megahertz        ///< "1605 MHz"
 };
 /// "seconds", "bytes"
 std::string_view to_string(Unit);

@@ -239,6 +239,13 @@ std::vector<Quantity> of_memory_and_hardware() {
        .value = field<&Row::mfu_of_dtype>,
        .doc = "MFU against the measured peak of the type of the rung's multiplications, where the MFU "
               "divides by another peak"},
+      {.csv = "mfu_sustained",
+       .json = "mfu_sustained",
+       .unit = Unit::share,
+       .value = field<&Row::mfu_sustained>,
+       .title = "MFU, sustained",
+       .doc = "on a GPU: MFU against the matmul rate that the GPU holds for seconds (peak/sustained in "
+              "context.json), beside the data sheet's or the best burst's in mfu"},
       {.csv = "mfu_causal",
        .json = "mfu_causal",
        .unit = Unit::share,

@@ -15,6 +15,16 @@ Quantity phase(const std::string& name, const char* grid, const char* doc) {
           .doc = doc};
 }
 
+/// The part of the traced step that a kind of work takes.
+Quantity traced(const std::string& work, const char* doc) {
+  return {.csv = "traced_" + work + "_seconds",
+          .json = "traced/" + work,
+          .unit = Unit::seconds,
+          .value = [=](A, R r) { return value_named(r.traced, work); },
+          .title = work,
+          .doc = doc};
+}
+
 /// A cost of a step on a GPU. Without `doc` it is only in results.json.
 Quantity of_a_step(const std::string& name, MaybeNumber StepCost::*cost, const char* doc,
                    Unit unit = Unit::number) {
@@ -41,6 +51,16 @@ std::optional<Deviation> loss_deviation(R row) {
 MaybeNumber joules_per_token(const RunResult& run) {
   if (!run.energy_joules || run.timed_tokens() == 0) return std::nullopt;
   return *run.energy_joules / static_cast<double>(run.timed_tokens());
+}
+
+/// A member of GpuUse: the median over the runs that know it.
+Quantity gpu_use(const std::string& name, MaybeNumber (*of_run)(const RunResult&), Unit unit,
+                 const char* title, const char* doc) {
+  return {.csv = name, .json = name, .run = name, .unit = unit, .of_run = of_run, .title = title, .doc = doc};
+}
+template <auto Member>
+MaybeNumber of_gpu(const RunResult& run) {
+  return run.gpu ? (*run.gpu).*Member : std::nullopt;
 }
 
 MaybeNumber cost_per_million_tokens(A a, R row) {
@@ -114,6 +134,16 @@ std::vector<Quantity> step_quantities() {
       phase("communication", "",
             "time for which the compute stream waits for communication, as for data_seconds"),
       phase("optimizer", "optimizer_time", "time of the optimizer, as for data_seconds"),
+      traced(
+          "product",
+          "with a trace: time of the traced step in which a matrix product runs; of work that overlaps, the "
+          "first of these columns counts. All of them add up to the traced step"),
+      traced("attention", "time in fused attention, or in its softmax where attention is not fused"),
+      traced("loss", "time in the loss, without its products"),
+      traced("elementwise", "time in all other kernels or operators"),
+      traced("optimizer", "time in kernels or operators of the optimizer phase"),
+      traced("communication", "time in communication while nothing else runs"),
+      traced("gaps", "time in which no kernel runs on the GPU; on a CPU, in which no operator computes"),
       {.csv = "exposed_seconds",
        .json = "exposed_seconds",
        .grid = "exposed_time",
@@ -226,6 +256,15 @@ std::vector<Quantity> step_quantities() {
        .of_run = joules_per_token,
        .title = "energy per token",
        .doc = "energy of the timed steps by NVML, divided by their processed tokens"},
+      gpu_use("gpu_watts", of_gpu<&GpuUse::watts>, Unit::watts, "power per GPU",
+              "mean power of a GPU over the timed steps: energy by NVML divided by time; empty on a CPU and "
+              "for interleaved rungs, so are the next columns"),
+      gpu_use("sm_clock_mhz", of_gpu<&GpuUse::sm_clock_mhz>, Unit::megahertz, "SM clock",
+              "mean clock of the multiprocessors over the timed steps, sampled ten times a second"),
+      gpu_use("power_limit_watts", of_gpu<&GpuUse::power_limit_watts>, Unit::watts, "power limit",
+              "power limit that the driver enforces"),
+      gpu_use("at_power_cap", of_gpu<&GpuUse::at_power_cap>, Unit::share, "at the power cap",
+              "share of the samples in which the power limit lowered the clock, 0 to 1"),
       {.csv = "cost_per_million_tokens",
        .json = "cost_per_million_tokens",
        .value = cost_per_million_tokens,

@@ -209,6 +209,8 @@ std::vector<std::string> warnings_of(const Analysis& a) {
                                           : "";
       !noise.empty())
     warnings.push_back(noise);
+  if (const std::string text = a.gpu ? short_steps_warning(*a.gpu) : ""; !text.empty())
+    warnings.push_back(text);
   if (const std::string text = disturbed_warning(disturbed_rounds(a.rows), !a.tried); !text.empty())
     warnings.push_back(text);
   for (const auto& [warning, rungs] : warned_rungs(a.rows))

@@ -1,7 +1,9 @@
 // What the runs leave in the report's folder: traces, states and sampled texts.
+#include <algorithm>
 #include <filesystem>
 
 #include "base/printable.h"
+#include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
 #include "report/numbers/statistics.h"
 #include "report/sections/document.h"
@@ -22,6 +24,35 @@ std::string in_a_line(std::string_view text) {
 }
 }  // namespace
 
+namespace {
+double whole_step(const Phases& parts) {
+  double sum = 0;
+  for (const auto& [name, seconds] : parts) sum += seconds.value_or(0);
+  return sum;
+}
+
+/// A column for each kind of work that any row has.
+Table work_table(const Analysis& a, const Rows& rows) {
+  Table table({"rung", ">timed step", ">traced step"});
+  std::vector<const Quantity*> kinds;
+  for (const Quantity& q : quantities())
+    if (q.csv.starts_with("traced_") &&
+        std::ranges::any_of(rows, [&](const Row* row) { return number_of(q, a, *row).value_or(0) > 0; })) {
+      kinds.push_back(&q);
+      table.columns.push_back({q.title, true});
+    }
+  for (const Row* row : rows) {
+    const double step = whole_step(row->traced);
+    table.rows.push_back({row->name, or_unknown(row->step_seconds, duration), duration(step)});
+    for (const Quantity* kind : kinds) {
+      const double part = number_of(*kind, a, *row).value_or(0);
+      table.rows.back().push_back(duration(part) + " (" + percent(step > 0 ? part / step : 0, 0) + ")");
+    }
+  }
+  return table;
+}
+}  // namespace
+
 Section trace_section(const Analysis& a) {
   Section section{.title = "Traces", .lead = "These files are Chrome traces of one step of each rung."};
   for (const Row& row : a.rows)
@@ -30,10 +61,21 @@ Section trace_section(const Analysis& a) {
   section.paragraphs = {
       "The traced step follows the timed steps of the first round. Open a trace in ui.perfetto.dev or "
       "chrome://tracing. Phases are ranges above the operators."};
+  Rows summed;
+  for (const Row& row : a.rows)
+    if (row.same_as < 0 && !row.traced.empty()) summed.push_back(&row);
+  if (!summed.empty()) {
+    section.lead = "This table shows the use of the time of one traced step of each rung.";
+    section.table = work_table(a, summed);
+    section.bullets.emplace_back(
+        "The parts add up to the traced step, which the profiler makes longer than a timed step. Of work "
+        "that overlaps, the first column counts. Gaps are times in which no kernel runs on a GPU, or no "
+        "operator computes on a CPU. Attention that is not fused counts as products and softmax.");
+  }
   for (const Row& row : a.rows)
     if (row.ok() && row.traces.empty())
       section.bullets.push_back(row.name + ": no trace" +
-                                (row.external ? ", because another program trains it" : ""));
+                                (row.external ? ", because its program wrote none" : ""));
   return section;
 }
 

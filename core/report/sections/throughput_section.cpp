@@ -28,6 +28,7 @@ std::string mfu_cell(const Row& row) {
   const std::string rate = flops_rate(*row.model_flops_per_second);
   std::vector<std::string> parts;
   if (row.mfu) parts.push_back(percent(*row.mfu));
+  if (row.mfu_sustained) parts.push_back(percent(*row.mfu_sustained) + " of sustained");
   if (row.mfu_of_dtype) parts.push_back(percent(*row.mfu_of_dtype) + " of " + row.dtype);
   return parts.empty() ? rate : join(parts) + " (" + rate + ")";
 }
@@ -52,6 +53,32 @@ void explain_mfu(const Analysis& a, const Rows& rows, Section& section) {
             "\" divides by the measured peak of that type, " +
             or_unknown(peak_of_dtype(a.context, dtype), flops_rate);
   section.bullets.push_back(text + ".");
+  if (std::ranges::any_of(rows, [](const Row* row) { return row->mfu_sustained.has_value(); }))
+    section.bullets.push_back("\"Of sustained\" divides by " + flops_rate(*sustained_rate(a.context)) +
+                              ", the matmul rate that this GPU held for seconds before the runs.");
+}
+
+/// States once which rungs the power limit slowed down.
+void explain_power(const Analysis& a, const Rows& rows, Section& section) {
+  const auto of = [&](const char* name, const Row& row) { return number_of(quantity(name), a, row); };
+  std::vector<std::string> capped;
+  size_t known = 0;
+  std::optional<double> limit;
+  for (const Row* row : rows) {
+    const auto share = of("at_power_cap", *row);
+    if (!share) continue;
+    ++known;
+    if (*share < kAtPowerCap) continue;
+    capped.push_back(row->name);
+    limit = of("power_limit_watts", *row);
+  }
+  if (capped.empty()) return;
+  const bool all = capped.size() == known;
+  section.bullets.push_back((all ? "Every rung" : listed_names(capped)) + " ran at the power cap" +
+                            (limit ? " of " + text_of(Unit::watts, *limit) : "") +
+                            " of the GPU for at least half of its timed steps. " +
+                            (all || capped.size() == 1 ? "Its rate is" : "Their rates are") +
+                            " what the GPU does at that power.");
 }
 
 /// States which rows were interleaved, if any.
@@ -109,6 +136,10 @@ Section throughput_section(const Analysis& a, const Family& family) {
                                          "setup_seconds"};
   if (fewer) shown.insert(shown.end(), {"trained_tokens_per_second", "padding"});
   if (energy) shown.emplace_back("joules_per_token");
+  for (const std::string_view name : {"gpu_watts", "sm_clock_mhz", "at_power_cap"})
+    if (std::ranges::any_of(family.rows,
+                            [&](const Row* row) { return number_of(quantity(name), a, *row).has_value(); }))
+      shown.push_back(name);
   if (cost) shown.emplace_back("cost_per_million_tokens");
   Table table({"rung", "tokens/s of each round", ">MFU"});
   add_columns(table, shown);
@@ -121,6 +152,7 @@ Section throughput_section(const Analysis& a, const Family& family) {
   if (!table.rows.empty()) section.table = std::move(table);
   explain_tokens(family.rows, section);
   explain_mfu(a, family.rows, section);
+  explain_power(a, family.rows, section);
   explain_interleaving(family.rows, section);
   const bool first = family.suffix.empty();  // text about the whole report is shown there
   if (a.drift && first)

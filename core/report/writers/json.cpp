@@ -156,6 +156,7 @@ Json of(const Analysis& a, const Row& row) {
                {"vs_base", of(row.base)},
                {"published", published_of(row)},
                {"memory", {{"parts", object(row.memory.parts)}}},
+               {"traced", row.traced.empty() ? Json() : Json::object()},
                {"costs", row.cost ? Json::object() : Json()},
                {"predicted_bounds", bounds_of(row)},
                {"loss_change_at", row.loss_change ? Json(row.loss_change_at) : Json()},

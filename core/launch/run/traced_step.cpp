@@ -1,0 +1,285 @@
+#include "launch/run/traced_step.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/files.h"
+#include "base/json_cursor.h"
+#include "launch/run/kind_of_work.h"
+#include "optrush/error.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+namespace {
+constexpr std::string_view kTracedPhases[] = {"data",          "forward",   "backward",
+                                              "communication", "optimizer", "step"};
+
+/// An event with a duration. Times are microseconds.
+struct TraceEvent {
+  std::string_view category, name, thread;
+  double begin = 0, end = 0;
+  int64_t correlation = -1;  ///< the same for a kernel and the call that launched it
+};
+
+/// Time of one kind: the index of a WorkKind, or one of the constants below.
+struct Span {
+  double begin, end;
+  size_t kind;
+};
+constexpr size_t kNotInTheStep = kWorks, kInTheStep = kWorks + 1, kSpanKinds = kWorks + 2;
+size_t index_of(WorkKind work) { return static_cast<size_t>(work); }
+
+std::string_view unquoted(std::string_view text) {
+  return text.size() > 1 && text.front() == '"' ? text.substr(1, text.size() - 2) : text;
+}
+
+void read_arguments(JsonCursor& cursor, TraceEvent& event) {
+  std::string_view key;
+  for (cursor.enter('{'); cursor.next_member(key);)
+    if (key == "correlation")
+      event.correlation = cursor.integer();
+    else
+      cursor.skip();
+}
+
+/// Empty if the event has no duration.
+std::optional<TraceEvent> read_event(JsonCursor& cursor) {
+  TraceEvent event;
+  double duration = 0;
+  bool complete = false;
+  std::string_view key;
+  for (cursor.enter('{'); cursor.next_member(key);) {
+    if (key == "ph")
+      complete = cursor.skip() == "\"X\"";
+    else if (key == "cat")
+      event.category = unquoted(cursor.skip());
+    else if (key == "name")
+      event.name = unquoted(cursor.skip());
+    else if (key == "tid")
+      event.thread = cursor.skip();
+    else if (key == "ts")
+      event.begin = cursor.number();
+    else if (key == "dur")
+      duration = cursor.number();
+    else if (key == "args")
+      read_arguments(cursor, event);
+    else
+      cursor.skip();
+  }
+  event.end = event.begin + duration;
+  return complete ? std::optional(event) : std::nullopt;
+}
+
+std::vector<TraceEvent> events_of(const std::string& trace) {
+  std::vector<TraceEvent> events;
+  JsonCursor cursor(trace);
+  std::string_view key;
+  for (cursor.enter('{'); cursor.next_member(key);) {
+    if (key != "traceEvents") {
+      cursor.skip();
+      continue;
+    }
+    for (cursor.enter('['); cursor.next_item();)
+      if (const auto event = read_event(cursor)) events.push_back(*event);
+  }
+  if (!cursor.good() || !cursor.at_end())
+    throw Error(ErrorCode::invalid_file, "it is not a Chrome trace of LibTorch's profiler");
+  // A call precedes what it calls.
+  std::ranges::stable_sort(events, [](const TraceEvent& a, const TraceEvent& b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
+  });
+  return events;
+}
+
+bool is_of_gpu(const TraceEvent& event) {
+  return event.category == "kernel" || event.category == "gpu_memcpy" || event.category == "gpu_memset";
+}
+
+/// The phases of the step, in order of time.
+class PhaseRanges {
+ public:
+  explicit PhaseRanges(const std::vector<TraceEvent>& events) {
+    for (const TraceEvent& event : events)
+      if (event.category == "user_annotation" && std::ranges::count(kTracedPhases, event.name) > 0)
+        ranges_.push_back(event);
+  }
+  const std::vector<TraceEvent>& all() const { return ranges_; }
+  /// The name of the phase at a time; "" between phases.
+  std::string_view at(double time) const {
+    const auto after = std::ranges::upper_bound(ranges_, time, {}, &TraceEvent::begin);
+    if (after == ranges_.begin()) return "";
+    return time < std::prev(after)->end ? std::prev(after)->name : "";
+  }
+  /// What work of a kind counts for when it begins, or is launched, at this time.
+  size_t counted(WorkKind work, double time) const {
+    const std::string_view phase = at(time);
+    if (phase.empty() && !ranges_.empty()) return kNotInTheStep;
+    if (phase == "optimizer" && work != WorkKind::communication) return index_of(WorkKind::optimizer);
+    return work == WorkKind::none ? kInTheStep : index_of(work);
+  }
+
+ private:
+  std::vector<TraceEvent> ranges_;
+};
+
+/// Follows the calls of one thread.
+class Calls {
+ public:
+  explicit Calls(const PhaseRanges& phases) : phases_(phases) {}
+
+  /// Events come in order of their begin.
+  void add(const TraceEvent& event) {
+    return_before(event.begin);
+    const WorkKind caller = present();
+    if (!open_.empty()) pass(open_.back(), event.begin);
+    const double end = open_.empty() ? event.end : std::min(event.end, open_.back().end);
+    open_.push_back({event.begin, end, kind_of_work(event.name, caller)});
+  }
+  /// The kind of the innermost call at a time.
+  WorkKind at(double time) {
+    return_before(time);
+    return present();
+  }
+  std::vector<Span> ended() {
+    return_before(std::numeric_limits<double>::infinity());
+    return std::move(spans_);
+  }
+
+ private:
+  struct Call {
+    double counted_to, end;
+    WorkKind work;
+  };
+  WorkKind present() const { return open_.empty() ? WorkKind::none : open_.back().work; }
+  void pass(Call& call, double time) {
+    if (time > call.counted_to)
+      spans_.push_back({call.counted_to, time, phases_.counted(call.work, call.counted_to)});
+    call.counted_to = time;
+  }
+  void return_before(double time) {
+    while (!open_.empty() && open_.back().end <= time) {
+      const double end = open_.back().end;
+      pass(open_.back(), end);
+      open_.pop_back();
+      if (!open_.empty()) open_.back().counted_to = std::max(open_.back().counted_to, end);
+    }
+  }
+
+  const PhaseRanges& phases_;
+  std::vector<Call> open_;
+  std::vector<Span> spans_;
+};
+
+/// The work of the kernels, and the step from the first to the last.
+std::vector<Span> spans_of_gpu(const std::vector<TraceEvent>& events, const PhaseRanges& phases) {
+  struct Launch {
+    double time;
+    WorkKind caller;
+  };
+  std::map<std::string_view, Calls> threads;
+  std::unordered_map<int64_t, Launch> launches;
+  for (const TraceEvent& event : events) {
+    if (event.category != "cpu_op" && (event.correlation < 0 || is_of_gpu(event))) continue;
+    Calls& thread = threads.try_emplace(event.thread, phases).first->second;
+    if (event.category == "cpu_op")
+      thread.add(event);
+    else
+      launches[event.correlation] = {event.begin, thread.at(event.begin)};
+  }
+  std::vector<Span> spans;
+  Span step{std::numeric_limits<double>::infinity(), 0, kInTheStep};
+  for (const TraceEvent& event : events) {
+    if (!is_of_gpu(event)) continue;
+    const auto found = launches.find(event.correlation);
+    const bool known = found != launches.end();
+    WorkKind work = kind_of_work(event.name, known ? found->second.caller : WorkKind::none);
+    if (work == WorkKind::none) work = WorkKind::elementwise;  // a kernel with any name computes
+    const size_t kind = known ? phases.counted(work, found->second.time) : index_of(work);
+    spans.push_back({event.begin, event.end, kind});
+    if (kind == kNotInTheStep) continue;
+    step.begin = std::min(step.begin, event.begin);
+    step.end = std::max(step.end, event.end);
+  }
+  spans.push_back(step);
+  return spans;
+}
+
+/// The work of the operators themselves, and the phases.
+std::vector<Span> spans_of_cpu(const std::vector<TraceEvent>& events, const PhaseRanges& phases) {
+  std::map<std::string_view, Calls> threads;
+  Span all{std::numeric_limits<double>::infinity(), 0, kInTheStep};
+  for (const TraceEvent& event : events) {
+    if (event.category != "cpu_op") continue;
+    threads.try_emplace(event.thread, phases).first->second.add(event);
+    all.begin = std::min(all.begin, event.begin);
+    all.end = std::max(all.end, event.end);
+  }
+  std::vector<Span> spans;
+  for (auto& [thread, calls] : threads) std::ranges::move(calls.ended(), std::back_inserter(spans));
+  for (const TraceEvent& phase : phases.all()) {
+    spans.push_back({phase.begin, phase.end, kInTheStep});
+    if (phase.name == "communication")
+      spans.push_back({phase.begin, phase.end, index_of(WorkKind::communication)});
+  }
+  if (phases.all().empty()) spans.push_back(all);
+  return spans;
+}
+
+/// Microseconds by kind, the last of gaps.
+std::array<double, kWorks + 1> sums_of(const std::vector<Span>& spans) {
+  struct Edge {
+    double time;
+    size_t kind;
+    int change;
+  };
+  std::vector<Edge> edges;
+  for (const auto& [begin, end, kind] : spans) {
+    if (end <= begin) continue;
+    edges.push_back({begin, kind, 1});
+    edges.push_back({end, kind, -1});
+  }
+  std::ranges::sort(edges, {}, &Edge::time);
+  std::array<double, kWorks + 1> sums{};
+  std::array<int, kSpanKinds> active{};
+  for (size_t i = 0; i < edges.size(); ++i) {
+    active.at(edges[i].kind) += edges[i].change;
+    if (i + 1 == edges.size() || active.at(kInTheStep) == 0) continue;
+    const auto first = static_cast<size_t>(std::ranges::find_if(active, [](int count) { return count > 0; }) -
+                                           active.begin());
+    if (first == kNotInTheStep) continue;
+    sums.at(std::min(first, kWorks)) += edges[i + 1].time - edges[i].time;
+  }
+  return sums;
+}
+}  // namespace
+
+Phases traced_step(const std::string& trace) {
+  const std::vector<TraceEvent> events = events_of(trace);
+  const PhaseRanges phases(events);
+  const auto sums = sums_of(std::ranges::any_of(events, is_of_gpu) ? spans_of_gpu(events, phases)
+                                                                   : spans_of_cpu(events, phases));
+  Phases seconds;
+  for (size_t i = 0; i < kWorks; ++i) seconds.emplace_back(kWorkNames.at(i), sums.at(i) * 1e-6);
+  seconds.emplace_back("gaps", sums.back() * 1e-6);
+  return seconds;
+}
+
+void add_traced_step(RunResult& result, const fs::path& run_folder) {
+  for (const fs::path& file : {run_folder / "trace.json", run_folder / "ranks" / "0" / "trace.json"}) {
+    if (!fs::is_regular_file(file)) continue;
+    try {
+      result.traced = traced_step(read_file(file));
+    } catch (const Error& e) {
+      result.notes.push_back("its trace cannot be summed: " + e.message());
+    }
+    return;
+  }
+}
+}  // namespace optrush
