@@ -22,7 +22,8 @@ ROOT = HERE.parent
 PACKAGE = "optimization_rush"
 TAG = "py3-none-linux_x86_64"
 # Debian's packages whose code is in the programs or whose headers are in the SDK.
-BUNDLED = ("libcli11-dev", "libfmt-dev", "libhwy-dev", "liblua5.4-dev", "libspdlog-dev", "nlohmann-json3-dev")
+BUNDLED = ("libcli11-dev", "libfmt-dev", "libhwy-dev", "liblua5.4-dev", "libsodium-dev", "libspdlog-dev",
+           "nlohmann-json3-dev")
 
 
 def output_of(*command):

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "build_info.h"
 #include "cli/interrupted.h"
+#include "launch/run/job_secret.h"
 #include "machine/environment.h"
 #include "machine/installation.h"
 #include "machine/torch_folder.h"
@@ -121,7 +122,7 @@ int run_command_line(int argc, char** argv, std::initializer_list<AddCommand> of
   app.require_subcommand(0, 1);
   app.footer("Help on a command: optrush COMMAND --help. A first experiment: optrush run @quickstart");
   int code = kOk;
-  add_run_command(app, code);
+  add_run_command(app, code, take_given_secret());
   add_report_command(app, code);
   add_compare_command(app, code);
   add_check_command(app, code);

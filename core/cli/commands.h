@@ -16,7 +16,8 @@ struct Installation;
 
 // Each function adds a subcommand, which runs while the command line is parsed and stores the exit code in
 // `code`. Errors are thrown.
-void add_run_command(CLI::App&, int& code);
+/// `given_secret`: the value of OPTRUSH_JOB_SECRET
+void add_run_command(CLI::App&, int& code, const std::string& given_secret);
 void add_report_command(CLI::App&, int& code);
 void add_compare_command(CLI::App&, int& code);
 void add_check_command(CLI::App&, int& code);

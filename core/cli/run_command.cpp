@@ -33,6 +33,7 @@ struct RunOptions {
   std::string preset, track;
   std::string again;                  ///< the command that runs what is missing
   std::optional<std::string> as_gpu;  ///< name of a card, or its memory
+  std::string given_secret;           ///< OPTRUSH_JOB_SECRET
   bool resume = false, retry = false, skip_missing = false, dry_run = false, json = false, costs = false,
        verbose = false;
 };
@@ -92,9 +93,13 @@ void join(Followers& followers) {
 }
 
 /// Runs as rank 0 of a launcher's job: the other processes end with the same exit code.
-int run_with_followers(const Launched& here, const fs::path& script,
+int run_with_followers(const Launched& here, const fs::path& script, JobSecret secret,
                        const std::function<int(Followers&)>& conduct) {
-  Followers followers(here, sha256_file(script));
+  if (secret.bytes.empty())
+    Terminal::of(2).write(
+        "optrush: this job has no secret, so any user of this machine may join it; set "
+        "OPTRUSH_JOB_SECRET, or HOME to a folder that can be written\n");
+  Followers followers(here, sha256_file(script), std::move(secret));
   try {
     join(followers);
     const int code = conduct(followers);
@@ -145,8 +150,9 @@ int run(const RunOptions& options) {
   check_script(path);
   const auto here = launched();
   // If several processes were started, only the first one reads the script.
+  const auto secret = [&] { return job_secret(options.given_secret, here->local_size == here->size); };
   if (here && here->rank > 0)
-    return options.dry_run ? kOk : follow(*here, sha256_file(path), installation.worker);
+    return options.dry_run ? kOk : follow(*here, sha256_file(path), installation.worker, secret());
   RunRequest request{.worker = installation.worker,
                      .reports = options.out.empty() ? default_reports(path, installation)
                                                     : fs::absolute(options.out).lexically_normal(),
@@ -176,15 +182,16 @@ int run(const RunOptions& options) {
     return host.all_ok() ? kOk : kSomethingFailed;
   };
   if (!here) return conduct();
-  return run_with_followers(*here, path, [&](Followers& followers) {
+  return run_with_followers(*here, path, secret(), [&](Followers& followers) {
     request.followers = &followers;
     return conduct();
   });
 }
 }  // namespace
 
-void add_run_command(CLI::App& app, int& code) {
+void add_run_command(CLI::App& app, int& code, const std::string& given_secret) {
   auto options = std::make_shared<RunOptions>();
+  options->given_secret = given_secret;
   auto* command = app.add_subcommand("run", "run an experiment and write its report");
   command->add_option("script", options->script, "experiment (Lua), or @NAME of a shipped one")->required();
   command->add_flag("--dry-run", options->dry_run, "print the expanded specs and plans without running");

@@ -16,9 +16,8 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <type_traits>
 
-#include "base/peer_error.h"
-#include "base/text.h"
 #include "distributed/backend.h"
+#include "distributed/collective_error.h"
 #include "distributed/functional_group.h"
 #include "distributed/groups.h"
 #include "distributed/planned_mail.h"
@@ -35,7 +34,9 @@ using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 /// before the call ends.
 Tensor lent(const Tensor& tensor) {
   if (!tensor.is_cpu()) return tensor;
-  TORCH_INTERNAL_ASSERT(tensor.is_non_overlapping_and_dense());
+  if (!tensor.is_non_overlapping_and_dense())
+    throw Error(ErrorCode::invalid_plugin, "a collective got a tensor with gaps between its elements",
+                "give it tensor.contiguous()");
   return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.options());
 }
 
@@ -59,17 +60,6 @@ WorkHandle keep_own(const Tensor& out, const Tensor& in) {
   return {};
 }
 
-[[noreturn]] void throw_peer_error(const std::string& what, const std::exception& e) {
-  const std::string text = e.what(), line = first_line(text);
-  const bool late = text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
-  if (late)
-    throw PeerError(
-        PeerError::Cause::late, what + " timed out, because some ranks did not join (" + line + ")",
-        "read the logs of the other ranks; set OPTRUSH_COLLECTIVE_TIMEOUT=SECONDS to wait longer");
-  throw PeerError(PeerError::Cause::gone, what + " lost a rank (" + line + ")",
-                  "read the log of the rank that failed first");
-}
-
 /// Ends NCCL's communicators. Their ranks wait for each other, so after an error they are aborted instead.
 void end_connections(c10d::Backend& backend) noexcept {
   try {
@@ -78,15 +68,6 @@ void end_connections(c10d::Backend& backend) noexcept {
     else
       backend.shutdown();
   } catch (const std::exception&) {  // the run has its result, or an error that explains this one
-  }
-}
-
-/// Waits; an error names the call.
-void wait_named(const std::string& what, const std::function<void()>& wait) {
-  try {
-    wait();
-  } catch (const std::exception& e) {
-    throw_peer_error(what, e);
   }
 }
 }  // namespace
@@ -111,7 +92,7 @@ void WorkHandle::wait() {
   const auto state = std::exchange(state_, nullptr);
   if (state->works.empty()) return;
   const auto exposed = state->groups->exposed_ ? state->groups->exposed_() : nullptr;
-  wait_named(state->what, [&] {
+  call_collective(state->what, [&] {
     for (const auto& work : state->works) work->wait();
   });
   state->works.clear();
@@ -155,7 +136,7 @@ struct Group::State {
             .around_wait =
                 [this](const std::function<void()>& wait, size_t bytes) {
                   const auto exposed = groups->exposed_ ? groups->exposed_() : nullptr;
-                  wait_named(described("all_reduce", bytes), wait);
+                  call_collective(described("all_reduce", bytes), wait);
                 }};
   }
 
@@ -184,14 +165,12 @@ struct Group::State {
     }
     if (!sends) return pending;
     const at::NoGradGuard no_grad;
-    try {
+    call_collective(pending.state_->what, [&] {
       if constexpr (std::is_same_v<std::invoke_result_t<Start>, Works>)
         pending.state_->works = start();
       else
         pending.state_->works = {start()};
-    } catch (const std::exception& e) {
-      throw_peer_error(pending.state_->what, e);
-    }
+    });
     return pending;
   }
 

@@ -1,6 +1,8 @@
 #include "distributed/rendezvous.h"
 
+#include <fcntl.h>
 #include <torch/csrc/distributed/c10d/error.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
@@ -10,6 +12,7 @@
 #include "base/peer_error.h"
 #include "base/text.h"
 #include "machine/environment.h"
+#include "machine/socket.h"
 #include "machine/visible_gpu.h"
 
 namespace optrush {
@@ -27,10 +30,15 @@ c10::intrusive_ptr<c10d::Store> open_store(const Ranks& ranks) {
   options.waitWorkers = false;  // join() waits instead, and names missing ranks
   options.timeout = ranks.timeout;
   try {
+    // The store has no password. If all ranks are on this machine, no other machine reaches it.
+    if (options.isServer && ranks.host == kLoopback)
+      options.masterListenFd = fcntl(listen_at(ranks.port, /*loopback_only=*/true).get(), F_DUPFD_CLOEXEC, 0);
     return c10::make_intrusive<c10d::TCPStore>(ranks.host, options);
   } catch (const std::exception& e) {
     const std::string text = first_line(e.what());
-    if (ranks.rank == 0 && text.find("EADDRINUSE") != std::string::npos)
+    const bool in_use =
+        text.find("EADDRINUSE") != std::string::npos || text.find("already in use") != std::string::npos;
+    if (ranks.rank == 0 && in_use)
       // The controller recognizes this system error and tries another port.
       throw Error(ErrorCode::network,
                   "port " + std::to_string(ranks.port) + " is in use on " + host_name() + " (EADDRINUSE)",

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -11,7 +12,8 @@
 
 namespace optrush {
 namespace {
-constexpr size_t kAlignment = 8;  // alignment of the data: the header is padded with spaces
+constexpr size_t kAlignment = 8;        // alignment of the data: the header is padded with spaces
+constexpr int64_t kPiece = 16L << 20U;  // bytes of a piece that is copied before it is written
 
 struct Dtype {
   const char* name;
@@ -27,6 +29,45 @@ const char* name_of(at::ScalarType type) {
     if (dtype.type == type) return dtype.name;
   throw Error(ErrorCode::unsupported, std::string("safetensors has no dtype for ") + c10::toString(type));
 }
+
+/// Passes the elements of a tensor on, in order, as views of at most kPiece bytes.
+void in_pieces(const Tensor& tensor, const std::function<void(const Tensor&)>& take) {
+  if (static_cast<int64_t>(tensor.nbytes()) <= kPiece) return take(tensor);
+  const Tensor rows = tensor.is_contiguous() ? tensor.view(-1) : tensor;
+  const int64_t fit = kPiece * rows.size(0) / static_cast<int64_t>(rows.nbytes());
+  for (int64_t row = 0; row < rows.size(0); row += std::max<int64_t>(fit, 1))
+    if (fit == 0)
+      in_pieces(rows[row], take);
+    else
+      take(rows.narrow(0, row, std::min(fit, rows.size(0) - row)));
+}
+
+/// Writes the bytes of tensors. Those on a device, or with other strides, go through one buffer, so that the
+/// host never holds a copy of a whole state.
+class TensorWriter {
+ public:
+  explicit TensorWriter(const Sink& sink) : sink_(sink) {}
+
+  void write(const Tensor& tensor) {
+    if (tensor.is_cpu() && tensor.is_contiguous()) return put(tensor);
+    in_pieces(tensor, [&](const Tensor& piece) {
+      if (piece.numel() == 0) return;
+      if (!buffer_.defined() || (tensor.is_cuda() && !buffer_.is_pinned()))
+        buffer_ = at::empty({kPiece}, at::TensorOptions(at::kByte).pinned_memory(tensor.is_cuda()));
+      const auto bytes = static_cast<int64_t>(piece.nbytes());
+      const Tensor copy = buffer_.narrow(0, 0, bytes).view(piece.scalar_type()).view(piece.sizes());
+      put(copy.copy_(piece));
+    });
+  }
+
+ private:
+  void put(const Tensor& contiguous) const {
+    sink_({static_cast<const char*>(contiguous.const_data_ptr()), contiguous.nbytes()});
+  }
+
+  const Sink& sink_;
+  Tensor buffer_;
+};
 }  // namespace
 
 at::ScalarType scalar_type(const SafetensorsEntry& entry, const std::string& origin) {
@@ -54,12 +95,10 @@ void write_safetensors(const std::filesystem::path& path, std::vector<std::pair<
                            [](const auto& named) { return named.second.element_size(); });
   Json header = Json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
-  std::vector<Tensor> values;  // contiguous copies on the CPU
   size_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
     if (header.contains(name))
       throw Error(ErrorCode::invalid_file, "two tensors are named '" + name + "'", {}, path.string());
-    values.push_back(tensor.detach().cpu().contiguous());
     header[name] = {{"dtype", name_of(tensor.scalar_type())},
                     {"shape", tensor.sizes().vec()},
                     {"data_offsets", {offset, offset + tensor.nbytes()}}};
@@ -68,9 +107,11 @@ void write_safetensors(const std::filesystem::path& path, std::vector<std::pair<
   std::string text = header.dump();
   text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
   const uint64_t size = text.size();
-  std::vector<std::string_view> pieces = {{reinterpret_cast<const char*>(&size), sizeof size}, text};
-  for (const Tensor& value : values)
-    pieces.emplace_back(static_cast<const char*>(value.const_data_ptr()), value.nbytes());
-  write_file(path, pieces);
+  write_pieces(path, [&](const Sink& sink) {
+    sink({reinterpret_cast<const char*>(&size), sizeof size});
+    sink(text);
+    TensorWriter writer(sink);
+    for (const auto& [name, tensor] : tensors) writer.write(tensor.detach());
+  });
 }
 }  // namespace optrush

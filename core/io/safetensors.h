@@ -26,7 +26,7 @@ class SafetensorsFile : public SafetensorsView {
 };
 
 /// Writes a file by temporary file and rename. Tensors may be on any device and have any strides; dtypes are
-/// kept.
+/// kept. The host's memory holds 16 MiB of what is copied at a time.
 void write_safetensors(const std::filesystem::path&, std::vector<std::pair<std::string, Tensor>> tensors,
                        const SafetensorsMetadata& metadata = {});
 }  // namespace optrush

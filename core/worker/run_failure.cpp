@@ -23,9 +23,9 @@ std::string first_lines(const std::string& text) {
 /// Whether a message reports out of memory without being a c10::OutOfMemoryError: from the host's allocator,
 /// or from libraries with their own workspaces.
 bool tells_of_memory(const std::string& message) {
-  static constexpr std::array<const char*, 5> kSigns = {"can't allocate memory", "CUDA error: out of memory",
-                                                        "CUDA out of memory", "CUBLAS_STATUS_ALLOC_FAILED",
-                                                        "CUDNN_STATUS_ALLOC_FAILED"};
+  static constexpr std::array<const char*, 6> kSigns = {
+      "can't allocate memory",      "CUDA error: out of memory", "CUDA out of memory",
+      "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", "'out of memory'" /* of NCCL */};
   return std::ranges::any_of(kSigns,
                              [&](const char* sign) { return message.find(sign) != std::string::npos; });
 }

@@ -3,11 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <chrono>
+#include <functional>
+#include <map>
+#include <new>
+#include <stdexcept>
+#include <system_error>
 #include <thread>
 
 #include "base/peer_error.h"
 #include "connected_ranks.h"
+#include "distributed/collective_error.h"
+#include "distributed/groups.h"
 #include "distributed/rendezvous.h"
 #include "optrush/mesh.h"
 #include "rank_pool.h"
@@ -31,6 +39,33 @@ Json await_absent_peer(const Ranks& given, const Json& arguments) {
     return "no error";
   } catch (const PeerError& e) {
     return {{"late", e.cause() == PeerError::Cause::late}, {"what", e.what()}};
+  }
+}
+
+/// The error of a call that is wrong on every rank.
+Json wrong_call(const Ranks& ranks, const Json& how) {
+  Connected connected(ranks);
+  Group& world = *connected.world;
+  const std::map<std::string, std::function<void()>> calls = {
+      {"type", [&] { world.all_reduce(at::zeros({4}, at::kComplexFloat)).wait(); }},
+      {"view",
+       [&] {
+         world.all_gather(at::zeros({2, 4}).t(), at::zeros({4})).wait();
+       }},
+      {"gaps",
+       [&] {
+         world.all_reduce(at::zeros({4, 2}).select(1, 0)).wait();
+       }},
+      {"size", [&] { world.all_gather(at::zeros({5}), at::zeros({4})).wait(); }},
+      {"parts", [&] { world.all_to_all(at::zeros({3}), at::zeros({3})).wait(); }},
+      {"root", [&] { world.broadcast(at::zeros({3}), 7).wait(); }}};
+  try {
+    calls.at(how.get<std::string>())();
+    return "no error";
+  } catch (const PeerError& e) {
+    return {{"peer", true}, {"what", e.what()}};
+  } catch (const std::exception& e) {
+    return {{"peer", false}, {"what", e.what()}};
   }
 }
 
@@ -90,6 +125,72 @@ TEST(Groups, LostRankIsNotReportedAsLate) {
   EXPECT_THAT(got["what"].get<std::string>(), HasSubstr("lost a rank"));
 }
 
+TEST(Groups, WrongCallIsNoLostRank) {
+  for (const char* how : {"type", "view", "gaps", "size", "parts", "root"})
+    for (const Json& got : pool().run("wrong_call", 2, how)) {
+      ASSERT_TRUE(got.is_object()) << how << ": " << got;
+      EXPECT_FALSE(got.at("peer").get<bool>()) << how << ": " << got;
+      EXPECT_THAT(got.at("what").get<std::string>(), ::testing::Not(HasSubstr("lost a rank"))) << how;
+    }
+}
+
+/// Calls what throws. Returns "late", "gone", or the class of the error.
+template <class Throw>
+std::string kind_of(const Throw& error) {
+  try {
+    call_collective("all_reduce of 16 bytes in group 'dp'", [&] { error(); });
+    return "no error";
+  } catch (const PeerError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("all_reduce of 16 bytes in group 'dp'"));
+    return e.cause() == PeerError::Cause::late ? "late" : "gone";
+  } catch (const Error&) {
+    return "error";
+  } catch (const c10::OutOfMemoryError&) {
+    return "c10 out of memory";
+  } catch (const c10::Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("all_reduce of 16 bytes in group 'dp'"));
+    return "c10";
+  } catch (const std::bad_alloc&) {
+    return "bad_alloc";
+  }
+}
+
+TEST(Groups, ErrorsOfACollectiveKeepTheirClass) {
+  EXPECT_EQ(kind_of([] {
+              throw c10::OutOfMemoryError({"", "", 0}, "CUDA out of memory.");
+            }),
+            "c10 out of memory");
+  EXPECT_EQ(kind_of([] { at::empty({int64_t{1} << 56}, at::kByte); }), "c10");
+  EXPECT_EQ(kind_of([] { throw std::bad_alloc(); }), "bad_alloc");
+  EXPECT_EQ(kind_of([] { throw Error("a plugin's own"); }), "error");
+  EXPECT_EQ(kind_of([] { throw std::invalid_argument("ProcessGroupGloo::send: invalid tensor type"); }),
+            "error");
+  EXPECT_EQ(kind_of([] { throw std::system_error(ECONNRESET, std::generic_category()); }), "gone");
+  EXPECT_EQ(kind_of([] { C10_THROW_ERROR(DistStoreError, "wait timeout after 1000ms"); }), "late");
+  EXPECT_EQ(kind_of([] { C10_THROW_ERROR(DistNetworkError, "Connection reset by peer"); }), "gone");
+  for (const auto& [message, kind] : std::map<std::string, std::string>{
+           {"NCCL error in: x.cpp:1, remote process exited or there was a network error\nncclRemoteError: A "
+            "call "
+            "failed possibly due to a network error or a remote process exiting prematurely.",
+            "gone"},
+           {"NCCL error in: x.cpp:1, unhandled system error\nncclSystemError: System call (e.g. socket, "
+            "malloc)",
+            "gone"},
+           {"NCCL communicator was aborted on rank 1.", "gone"},
+           {"[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(...)", "late"},
+           {"NCCL error in: x.cpp:1, invalid argument\nncclInvalidArgument: Invalid value for an argument.",
+            "c10"},
+           {"NCCL error in: x.cpp:1, invalid usage\nncclInvalidUsage: This usually reflects invalid usage of "
+            "NCCL "
+            "library.",
+            "c10"},
+           {"NCCL error in: x.cpp:1, unhandled cuda error\nncclUnhandledCudaError: Call to CUDA function "
+            "failed.\n"
+            "Last error:\nCuda failure 2 'out of memory'",
+            "c10"}})
+    EXPECT_EQ(kind_of([&] { C10_THROW_ERROR(DistBackendError, message); }), kind) << message;
+}
+
 TEST(Rendezvous, NamesTheMissingRank) {
   const auto answers = pool().run("meeting", 3, "missing");
   EXPECT_THAT(answers[0]["error"].get<std::string>(), HasSubstr("rank 2 of 3 did not join within 5 s"));
@@ -131,6 +232,7 @@ TEST(Rendezvous, TakenPortIsReported) {
 }
 
 const bool kGroupJobs = add_jobs({{"await_absent_peer", await_absent_peer},
+                                  {"wrong_call", wrong_call},
                                   {"meeting", meeting},
                                   {"with_gpus", with_gpus},
                                   {"taken_port", taken_port}});

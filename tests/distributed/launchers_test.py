@@ -2,7 +2,7 @@
 
 Where a rank is killed or stopped, the run's row names it, and no process stays.
 
-    launchers_test.py CASE: here, torchrun, mpirun, killed, stopped, pipeline_killed or pipeline_stopped.
+    launchers_test.py CASE: here, torchrun, mpirun, killed, stopped, pipeline_killed, pipeline_stopped or wrong_collective.
 """
 
 import json
@@ -60,7 +60,7 @@ class Run:
 
     def by(self, *launcher, **variables):
         """Runs the script to its end and returns the losses."""
-        environment = dict(os.environ, **variables)
+        environment = dict(os.environ, XDG_STATE_HOME=str(self.folder / "state"), **variables)
         done = subprocess.run([*launcher, *self.command], capture_output=True, text=True, env=environment, timeout=150)
         assert (self.run / "result.json").exists(), (done.stdout, done.stderr)
         result = self.result()
@@ -159,6 +159,47 @@ def pipeline_killed(folder):
 
 def pipeline_stopped(folder):
     stopped(folder, "pipeline_parallel")
+
+
+WRONG = """
+local rush = require "optrush"
+local exp = rush.experiment {{
+  name = "wrong",
+  model = rush.llama {{ dim = 32, n_layers = 2, n_heads = 2, n_kv_heads = 2, ffn_dim = 64, vocab_size = 64 }},
+  train = {{ steps = 4, warmup = 1, seq_len = 16, world_size = 2 }},
+  plugins = {{ "{plugin}" }},
+  device = "cpu",
+  save = {{ every = 1 }},
+}}
+local rungs = {{}}
+for i, how in ipairs {{ "type", "view", "gaps", "size", "unequal" }} do
+  rungs[i] = rush.rung(how, "wrong_collective", {{ how = how }})
+end
+exp:grid {{ wrong = rungs }}
+exp:run {{ rounds = 1, max_restarts = 2 }}
+"""
+
+
+def wrong_collective(folder):
+    """A plugin's own error in a collective names the plugin. It is no lost rank, so nothing starts again."""
+    script = folder / "wrong.lua"
+    script.write_text(WRONG.format(plugin=data_parallel_plugin()))
+    plugins = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]) / "tests" / "collectives"
+    command = [OPTRUSH, "run", script, "--out", folder / "reports", "--plugin-path", plugins]
+    environment = dict(os.environ, OPTRUSH_COLLECTIVE_TIMEOUT="20")
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=250)
+    report = folder / "reports" / "wrong" / "local"
+    results = {file.parent.name.split("-")[1]: json.loads(file.read_text())
+               for file in report.glob("runs/*-r1/result.json")}
+    assert set(results) == {"base", "type", "view", "gaps", "size", "unequal"}, (results.keys(), done)
+    assert results.pop("base")["status"] == "ok", done
+    for how, result in results.items():
+        assert result["status"] == "failed" and result.get("cause") is None, (how, result)
+        assert result["code"] != "rank_lost" and "lost a rank" not in result["reason"], (how, result)
+        named = "sizes" if how == "unequal" else "plugin 'wrong_collective'"
+        assert named in result["reason"] + result.get("where", ""), (how, result)
+    assert "restart" not in (report / "journal.jsonl").read_text(), "the same error would come again"
+    assert list(report.glob("runs/*/rank_ends.jsonl")), "each failure has the ends of its ranks"
 
 
 def main():

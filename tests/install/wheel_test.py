@@ -34,7 +34,7 @@ def its_size_and_metadata(wheel, work):
     # The wheel has no other headers of the system.
     headers = [name for name in names if name.startswith("optimization_rush/include/")]
     assert {name.split("/")[2] for name in headers} == {"optrush", "nlohmann"}
-    for library in ("lua", "spdlog", "fmt", "hwy", "nlohmann", "cli11"):
+    for library in ("lua", "spdlog", "fmt", "hwy", "nlohmann", "cli11", "sodium"):
         assert any("/licenses/" in name and library in name for name in names), f"no license of {library}"
 
 

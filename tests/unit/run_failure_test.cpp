@@ -34,10 +34,12 @@ TEST(RunFailure, ParsesBytesInEveryUnitOfLibTorch) {
 }
 
 TEST(RunFailure, OutOfMemoryOfEveryLibraryIsOom) {
-  for (const char* message :
-       {"DefaultCPUAllocator: can't allocate memory: you tried to allocate 4096 bytes.",
-        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
-        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "CUDA error: out of memory\nSearch for `cudaErrorMemory"}) {
+  for (const char* message : {"DefaultCPUAllocator: can't allocate memory: you tried to allocate 4096 bytes.",
+                              "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+                              "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+                              "NCCL error: unhandled cuda error\nncclUnhandledCudaError\nLast error:\nCuda "
+                              "failure 2 'out of memory'",
+                              "CUDA error: out of memory\nSearch for `cudaErrorMemory"}) {
     const RunResult failure = of_torch(message);
     EXPECT_EQ(failure.status, Status::oom) << message;
     EXPECT_EQ(failure.reason.find("Exception raised from"), std::string::npos);

@@ -1,12 +1,16 @@
 #include "io/safetensors.h"
 
 #include <ATen/Functions.h>
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <memory>
 
 #include "../support/error_of.h"
 #include "base/files.h"
@@ -175,6 +179,43 @@ TEST_F(SafetensorsOnDisk, EveryDtypeComesBackBitForBit) {
   const std::string bytes = read_file(path_);
   for (const auto& found : parse_safetensors(bytes_of(bytes), "").entries)
     EXPECT_EQ(found.begin % c10::elementSize(scalar_type(found, "")), 0u) << found.name;
+}
+
+/// Counts the bytes that this thread holds from LibTorch's allocator of the CPU.
+class HeldBytes : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void*, int64_t bytes, size_t, size_t, c10::Device) override {
+    now_ += bytes;
+    most_ = std::max(most_, now_);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+  int64_t most() const { return most_; }
+
+ private:
+  int64_t now_ = 0, most_ = 0;
+};
+
+TEST_F(SafetensorsOnDisk, CopiesAreBoundedAndKeepEveryByte) {
+  constexpr int64_t kMiB = 1 << 20;
+  // Their copies would have 40, 24, 36 and 18 MiB.
+  const Tensor wide = at::arange(10 * kMiB, at::kInt).view({5, 2 * kMiB}),
+               few = at::arange(6 * kMiB, at::kInt);
+  const std::vector<std::pair<std::string, Tensor>> tensors = {
+      {"transposed", wide.t()},                    // many short rows
+      {"long rows", few.view({3 * kMiB, 2}).t()},  // two rows, each longer than a buffer
+      {"repeated", at::arange(3, at::kInt).view({3, 1, 1}).expand({3, 3, kMiB})},
+      {"step", at::arange(9 * kMiB, at::kInt).slice(0, 0, 9 * kMiB, 2)},  // one axis
+      {"few", at::arange(6, at::kInt).view({2, 3}).t()},
+      {"none", at::empty({3, 0}).t()},
+      {"plain", few}};
+  const auto held = std::make_shared<HeldBytes>();
+  {
+    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, held);
+    write_safetensors(path_, tensors);
+  }
+  EXPECT_LE(held->most(), 17 * kMiB);
+  const SafetensorsFile file(path_);
+  for (const auto& [name, tensor] : tensors) EXPECT_TRUE(at::equal(file.read(name), tensor)) << name;
 }
 
 TEST_F(SafetensorsOnDisk, ErrorsNameTheFile) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "launch/run/socket.h"
+#include "machine/socket.h"
 #include "optrush/error.h"
 #include "spec/read_fields.h"
 

@@ -8,7 +8,7 @@
 #include "base/temporary_folder.h"
 #include "base/text.h"
 #include "launch/run/result.h"
-#include "launch/run/socket.h"
+#include "machine/socket.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"
 
@@ -18,8 +18,9 @@ using std::chrono::milliseconds;
 
 namespace {
 constexpr size_t kMostOfStranger = 4096, kMostOfFollower = 64U << 20;
-constexpr size_t kMostStrangers = 1024;
-constexpr std::chrono::seconds kTimeForHello{10}, kTimeForGoodbye{2};
+// Strangers must not use up the descriptors of this process, nor keep members of the job from joining.
+constexpr size_t kMostStrangers = 128;
+constexpr std::chrono::seconds kTimeForHello{3}, kTimeForGoodbye{2};
 constexpr milliseconds kBetweenPumps{2};
 
 /// Listens at the first free port of the job and sets it in `here`.
@@ -107,8 +108,11 @@ class FollowingRank : public RunningRank {
   bool ended_ = false;
 };
 
-Followers::Followers(const Launched& here, const std::string& script_sha256)
-    : here_(here), own_(hello_of(here, script_sha256)), listener_(listen_for_job(here_)) {}
+Followers::Followers(const Launched& here, const std::string& script_sha256, JobSecret secret)
+    : here_(here),
+      own_(hello_of(here, script_sha256)),
+      secret_(std::move(secret)),
+      listener_(listen_for_job(here_)) {}
 
 Followers::~Followers() {
   if (!dismissed_) dismiss({.code = 1, .reason = "it ended unexpectedly"});
@@ -224,11 +228,7 @@ void Followers::pump() {
   // Every rank of a run polls in turn; one call serves all.
   if (Clock::now() - pumped_ < kBetweenPumps) return;
   pumped_ = Clock::now();
-  while (strangers_.size() < kMostStrangers) {
-    Descriptor socket = accept_from(listener_);
-    if (socket.get() < 0) break;
-    strangers_.push_back({Channel(std::move(socket), kMostOfStranger), Clock::now()});
-  }
+  accept_strangers();
   for (auto& stranger : strangers_) take(stranger);
   std::erase_if(strangers_, [](const Stranger& stranger) { return !stranger.channel.is_open(); });
 
@@ -245,6 +245,25 @@ void Followers::pump() {
   for (const auto& [rank, why] : lost) drop(rank, why);
 }
 
+/// Accepts the connections that wait. If there are too many, the oldest that has sent nothing is closed, or
+/// the oldest of all: a member speaks at once.
+void Followers::accept_strangers() {
+  for (size_t taken = 0; taken < kMostStrangers; ++taken) {
+    Descriptor socket = accept_from(listener_);
+    if (socket.get() < 0) return;
+    if (strangers_.size() == kMostStrangers) {
+      const auto silent = std::ranges::find_if(
+          strangers_, [](const Stranger& stranger) { return stranger.channel.is_silent(); });
+      strangers_.erase(silent == strangers_.end() ? strangers_.begin() : silent);
+    }
+    strangers_.push_back(
+        {Channel(std::move(socket), kMostOfStranger, Handshake(Handshake::End::rank_0, secret_)),
+         Clock::now()});
+    take(strangers_.back());
+    if (!strangers_.back().channel.is_open()) strangers_.pop_back();
+  }
+}
+
 void Followers::take(Stranger& stranger) {
   std::optional<Hello> hello;
   try {
@@ -254,6 +273,8 @@ void Followers::take(Stranger& stranger) {
       return;
     }
     if (message->at("type") == "hello") hello = hello_from_json(*message);
+  } catch (const WrongSecret& e) {
+    foreign_ = e.what();
   } catch (const std::exception& e) {
     log::debug(std::string("ignored at the control port: ") + e.what());
   }

@@ -14,8 +14,9 @@ namespace optrush {
 /// blocks, except join() and the destructor, for a limited time.
 class Followers {
  public:
-  /// Listens for connections. Throws an Error if every port of the job is in use.
-  Followers(const Launched& here, const std::string& script_sha256);
+  /// Listens for connections of processes that know the secret. Throws an Error if every port of the job is
+  /// in use.
+  Followers(const Launched& here, const std::string& script_sha256, JobSecret secret);
   /// Dismisses the processes with exit code 1, unless dismiss() was called.
   ~Followers();
   Followers(const Followers&) = delete;
@@ -70,6 +71,7 @@ class Followers {
 
   /// Takes connections and messages.
   void pump();
+  void accept_strangers();
   void take(Stranger&);
   void take(int64_t rank, Follower&, const Json& message);
   void drop(int64_t rank, const std::string& why);
@@ -78,12 +80,13 @@ class Followers {
 
   Launched here_;
   Hello own_;
+  JobSecret secret_;
   Descriptor listener_;
-  std::vector<Stranger> strangers_;  ///< connections without a hello
+  std::vector<Stranger> strangers_;  ///< connections without a hello, the oldest first
   std::map<int64_t, Follower> followers_;
   std::map<int64_t, Gone> gone_;  ///< ranks that are missing for a known reason
-  std::string foreign_;           ///< the answer to the last process of another job
-  int asked_to_stop_ = 0;         ///< the signal that a process received
+  std::string foreign_;    ///< why the last process of another job, or with another secret, was refused
+  int asked_to_stop_ = 0;  ///< the signal that a process received
   std::string who_was_asked_;
   bool dismissed_ = false;
   std::vector<std::string> notes_;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "launch/run/socket.h"
 #include "machine/environment.h"
+#include "machine/socket.h"
 #include "optrush/error.h"
 
 namespace optrush {

@@ -10,15 +10,27 @@ namespace fs = std::filesystem;
 namespace {
 constexpr int64_t kMostLogBytes = 1 << 16;  // of Seen::log
 
-/// The message of NCCL's watchdog. It reports a collective that did not complete and aborts the process: that
-/// rank waited for another one.
-std::optional<std::string> watchdog_line(const fs::path& log) {
-  constexpr std::string_view kSign = "Watchdog caught collective operation timeout";
+/// The result of a worker that a library aborted with a message in the log; none: no such message.
+std::optional<RunResult> last_words(const fs::path& log) {
   constexpr int64_t kBytes = 1 << 18;  // stack traces follow the message
   const std::string text = end_of_file(log, kBytes);
-  const size_t found = text.find(kSign);
-  if (found == std::string::npos) return std::nullopt;
-  return text.substr(found, text.find('\n', found) - found);
+  const auto line_with = [&](std::string_view sign) {
+    const size_t found = text.find(sign);
+    return found == std::string::npos ? "" : text.substr(found, text.find('\n', found) - found);
+  };
+  std::optional<RunResult> result;
+  // NCCL's watchdog reports a collective that did not complete: this rank waited for another one.
+  if (std::string line = line_with("Watchdog caught collective operation timeout"); !line.empty()) {
+    result.emplace(BadEnd{Status::failed, std::move(line), ErrorCode::timeout});
+    result->cause = Cause::timeout;
+  } else if (line = line_with("op.preamble.length <= op.nbytes"); !line.empty()) {  // of Gloo
+    result.emplace(BadEnd{Status::failed,
+                          "another rank gave a collective a tensor of another size (" + line +
+                              ")\n  hint: every rank must give a collective the same number of bytes",
+                          ErrorCode::invalid_plugin});
+    result->cause = Cause::own;
+  }
+  return result;
 }
 }  // namespace
 
@@ -61,10 +73,7 @@ std::optional<RankEnd> LocalRank::poll() {
   end.state = metrics_.update();
   const fs::path log = folder_ / "log.txt";
   end.log = log_tail(log);
-  if (auto line = end.result ? std::nullopt : watchdog_line(log)) {
-    end.result.emplace(BadEnd{Status::failed, std::move(*line), ErrorCode::timeout});
-    end.result->cause = Cause::timeout;
-  }
+  if (!end.result) end.result = last_words(log);
   return end;
 }
 

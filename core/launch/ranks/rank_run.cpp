@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "launch/ranks/ranks.h"
-#include "launch/run/socket.h"
 #include "machine/cores.h"
 #include "machine/environment.h"
+#include "machine/socket.h"
 #include "machine/visible_gpu.h"
 
 namespace optrush {

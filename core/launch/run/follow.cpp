@@ -8,8 +8,8 @@
 #include "base/temporary_folder.h"
 #include "launch/run/channel.h"
 #include "launch/run/control.h"
-#include "launch/run/socket.h"
 #include "machine/cores.h"
+#include "machine/socket.h"
 #include "optrush/error.h"
 #include "process/terminal.h"
 #include "spec/read_fields.h"
@@ -31,8 +31,8 @@ constexpr double kTimeToBeEnded = 15;
 
 class Follower {
  public:
-  Follower(const Launched& here, const std::string& script_sha256, fs::path worker)
-      : here_(here), hello_(hello_of(here, script_sha256)), worker_(std::move(worker)) {
+  Follower(const Launched& here, const std::string& script_sha256, fs::path worker, const JobSecret& secret)
+      : here_(here), hello_(hello_of(here, script_sha256)), worker_(std::move(worker)), secret_(secret) {
     ports_ = here.more_ports;
     ports_.insert(ports_.begin(), here.port);
     port_ = ports_.size() - 1;
@@ -47,7 +47,8 @@ class Follower {
       interrupts_.take();
       if (interrupts_.signal() != 0) stop();
       // A second signal ends this process immediately.
-      if (!farewell_ && interrupts_.wait(kPeriod) && told_signal_) leave("it received a second signal");
+      if (!farewell_ && interrupts_.wait(kPeriod, {channel_.descriptor()}) && told_signal_)
+        leave("it received a second signal");
     }
     rank_.reset();  // its process group ends with it
     remove_abandoned_folders();
@@ -80,7 +81,7 @@ class Follower {
         port_ = (port_ + 1) % ports_.size();
         Descriptor socket = connect_to(here_.address, ports_[port_], kConnectLimit, problem);
         if (socket.get() < 0) continue;
-        channel_ = Channel(std::move(socket), kMostBytesOfAFile);
+        channel_ = Channel(std::move(socket), kMostBytesOfAFile, Handshake(Handshake::End::other, secret_));
         channel_.send(to_json(hello_));
         asked_ = Clock::now();
         return;
@@ -93,10 +94,11 @@ class Follower {
     }
   }
 
-  /// The listener is not rank 0 of this job: tries another port. Returns false if the job has no other port
-  /// or the time is over.
+  /// The listener is not rank 0 of this job, or too busy with strangers: tries the next port. Returns false
+  /// if the job has no other port or the time is over.
   bool looks_elsewhere(const std::string& why) {
-    if (joined_ || ports_.size() == 1 || is_late()) return false;
+    const bool may_be_busy = !channel_.is_open() && !channel_.is_trusted();
+    if (joined_ || (ports_.size() == 1 && !may_be_busy) || is_late()) return false;
     why_not_ = why;
     channel_.close();
     return looking_ = true;
@@ -105,8 +107,12 @@ class Follower {
   std::optional<Json> receive() {
     try {
       return channel_.receive();
+    } catch (const WrongSecret& e) {
+      if (ports_.size() > 1 && looks_elsewhere(e.message() + "; " + e.cure())) return std::nullopt;
+      fail("the program at " + control_address(at()) + " is not rank 0 of this job: " + e.message(),
+           e.cure());
     } catch (const Error& e) {
-      if (looks_elsewhere("another program answers there")) return std::nullopt;
+      if (ports_.size() > 1 && looks_elsewhere("another program answers there")) return std::nullopt;
       fail("a program other than rank 0 answers at " + control_address(at()) + ": " + e.message(),
            advice_on_joining(here_));
     }
@@ -217,6 +223,7 @@ class Follower {
   const Launched& here_;
   const Hello hello_;
   const fs::path worker_;
+  const JobSecret& secret_;
   std::vector<uint16_t> ports_;  ///< possible ports of rank 0
   size_t port_ = 0;              ///< index of the present port
   std::string why_not_;          ///< why the last port that answered does not fit
@@ -233,7 +240,8 @@ class Follower {
 };
 }  // namespace
 
-int follow(const Launched& here, const std::string& script_sha256, const fs::path& worker) {
-  return Follower(here, script_sha256, worker).follow();
+int follow(const Launched& here, const std::string& script_sha256, const fs::path& worker,
+           const JobSecret& secret) {
+  return Follower(here, script_sha256, worker, secret).follow();
 }
 }  // namespace optrush

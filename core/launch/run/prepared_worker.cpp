@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/seconds_since.h"
-#include "launch/run/socket.h"
+#include "machine/socket.h"
 #include "optrush/error.h"
 
 namespace optrush {

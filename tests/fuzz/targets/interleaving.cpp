@@ -3,7 +3,7 @@
 
 #include <sys/socket.h>
 
-#include "launch/run/socket.h"
+#include "machine/socket.h"
 #include "target.h"
 
 FUZZ_TARGET(interleaving) {

@@ -38,7 +38,7 @@ class FollowerTest : public JobTest {
     try {
       Launched here = place(1);
       here.more_ports = more_ports_;
-      code = follow(here, "sha", testing::kFakeWorker);
+      code = follow(here, "sha", testing::kFakeWorker, secret_);
     } catch (const Error& e) {
       write_file(error_file_, e.what());
     }
@@ -47,7 +47,10 @@ class FollowerTest : public JobTest {
   Channel accepted() {
     Descriptor socket;
     becomes_true([&] { return (socket = accept_from(listener_)).get() >= 0; });
-    return {std::move(socket), kMaxMessageBytes};
+    return as_rank_0(std::move(socket));
+  }
+  Channel as_rank_0(Descriptor socket) const {
+    return {std::move(socket), kMaxMessageBytes, Handshake(Handshake::End::rank_0, secret_)};
   }
   Channel welcomed() {
     follow_in_child();
@@ -198,19 +201,24 @@ TEST_F(FollowerTest, ForwardsLogAndStepsOfItsWorker) {
 /// The first port belongs to another job, to another program, or to a silent server. Rank 0 listens at a
 /// later port.
 TEST_F(FollowerTest, TriesEveryPortOfItsJob) {
-  for (const char* answer :
-       {R"({"type":"refused","reason":"it is of another job","other_job":true})", "HTTP/1.1 400", ""}) {
+  for (const std::string answer : {"refused", "HTTP/1.1 400", ""}) {
     more_ports_ = {free_port(), free_port()};
     const Descriptor own = listen_at(more_ports_.back(), true);
     follow_in_child();
     Descriptor wrong;
     ASSERT_TRUE(becomes_true([&] { return (wrong = accept_from(listener_)).get() >= 0; }));
-    const std::string line = std::string(answer) + "\n";
-    if (line.size() > 1) send(wrong.get(), line.data(), line.size(), MSG_NOSIGNAL);
+    if (answer == "refused") {
+      Channel rank_0_of_another_job = as_rank_0(std::move(wrong));
+      EXPECT_EQ(next(rank_0_of_another_job).value("type", ""), "hello");
+      rank_0_of_another_job.send(
+          {{"type", "refused"}, {"reason", "it is of another job"}, {"other_job", true}});
+    } else if (!answer.empty()) {
+      send(wrong.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+    }
     wrong.close();
     Descriptor socket;
     ASSERT_TRUE(becomes_true([&] { return (socket = accept_from(own)).get() >= 0; })) << answer;
-    Channel channel(std::move(socket), kMaxMessageBytes);
+    Channel channel = as_rank_0(std::move(socket));
     EXPECT_EQ(next(channel).value("type", ""), "hello");
     channel.send({{"type", "welcome"}});
     channel.send(to_json(Farewell{}, "done"));
@@ -223,6 +231,7 @@ TEST_F(FollowerTest, TriesEveryPortOfItsJob) {
 TEST_F(FollowerTest, RefusalIsAnError) {
   follow_in_child();
   Channel channel = accepted();
+  EXPECT_EQ(next(channel).value("type", ""), "hello");
   channel.send({{"type", "refused"}, {"reason", "it has a different script"}});
   EXPECT_EQ(exit_code(), 1);
   EXPECT_THAT(error(), HasSubstr("rank 0 refused this rank: it has a different script"));

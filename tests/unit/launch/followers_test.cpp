@@ -3,8 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-
 #include <csignal>
 #include <thread>
 
@@ -21,7 +19,6 @@ using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::JobTest;
-using testing::kMaxMessageBytes;
 
 class Rank0Test : public JobTest {
  protected:
@@ -49,7 +46,7 @@ class Rank0Test : public JobTest {
     return end;
   }
   Interrupts interrupts_;
-  Followers followers_{place(0), "sha"};
+  Followers followers_{place(0), "sha", secret_};
 };
 
 TEST_F(JobTest, FollowersGetTheEndOfTheJob) {
@@ -58,12 +55,18 @@ TEST_F(JobTest, FollowersGetTheEndOfTheJob) {
   std::vector<std::string> heard;
   std::jthread peer;
   {
-    Followers followers(zero, "sha");
+    Followers followers(zero, "sha", secret_);
     Channel channel = connected();
     channel.send(to_json(hello_of(one, "sha")));
     Interrupts interrupts;
-    followers.join(5, interrupts);
-    ASSERT_EQ(next(channel).at("type"), "welcome");
+    Json answer;
+    ASSERT_TRUE(becomes_true([&] {
+      followers.listen(interrupts);
+      const auto came = channel.receive();
+      if (came) answer = *came;
+      return came.has_value();
+    }));
+    ASSERT_EQ(answer.at("type"), "welcome");
     // Rank 0 waits until the follower closes the connection.
     peer = std::jthread([&heard, channel = std::move(channel)]() mutable {
       becomes_true([&] {
@@ -130,7 +133,7 @@ TEST_F(Rank0Test, LogOfALostFollowerIsKept) {
 TEST_F(Rank0Test, PortOfAnotherProgramIsSkipped) {
   Launched here = place(0);
   here.more_ports = {port_, free_port()};
-  const Followers other(here, "sha");
+  const Followers other(here, "sha", secret_);
   EXPECT_EQ(other.here().port, here.more_ports.back());
 }
 
@@ -233,35 +236,16 @@ TEST_F(Rank0Test, RanksOfAnotherJobAreRefused) {
   EXPECT_THAT(refused([](Hello&) {}), HasSubstr("rank 1 has already joined"));
 }
 
-TEST_F(Rank0Test, InvalidMessagesAreIgnored) {
-  const auto line = [](const std::string& json) { return json + "\n"; };
-  for (const auto& text : std::vector<std::string>{
-           "GET / HTTP/1.1\r\nHost: x\r\n\r\n", line(R"({"type":"start"})"),
-           line(R"({"type":"hello","rank":"x"})"), "[1]\n", "\n", R"({"type":"hello")", "\xff\xfe\n"}) {
-    std::string problem;
-    Descriptor socket = connect_to("127.0.0.1", port_, 5, problem);
-    ASSERT_EQ(send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
-    shutdown(socket.get(), SHUT_WR);
-    Channel peer(std::move(socket), kMaxMessageBytes);
-    EXPECT_TRUE(becomes_true([&] {
-      followers_.join(0, interrupts_);
-      EXPECT_FALSE(peer.receive());
-      return !peer.is_open();
-    })) << text;
+TEST_F(Rank0Test, InvalidMessagesOfAMemberAreIgnored) {
+  for (const Json& message :
+       {Json{{"type", "start"}}, Json{{"type", "hello"}, {"rank", "x"}}, Json{{"typ", 1}},
+        Json{{"type", "hello"}, {"job", std::string(100'000, 'x')}}}) {
+    Channel peer = connected();
+    EXPECT_TRUE(answer_to(peer, message).is_null()) << message;
+    EXPECT_FALSE(peer.is_open()) << message;
   }
   Channel peer = connected();
   EXPECT_EQ(answer_to(peer, to_json(hello(1))).at("type"), "welcome");
-}
-
-TEST_F(Rank0Test, LengthOfALineIsLimited) {
-  std::string problem;
-  const Descriptor socket = connect_to("127.0.0.1", port_, 5, problem);
-  const std::string much(100'000, 'x');
-  send(socket.get(), much.data(), much.size(), MSG_NOSIGNAL);
-  EXPECT_TRUE(becomes_true([&] {
-    followers_.join(0, interrupts_);
-    return send(socket.get(), much.data(), much.size(), MSG_NOSIGNAL) < 0 && errno != EAGAIN;
-  })) << "the connection is closed";
 }
 
 TEST_F(Rank0Test, LostFollowerIsALostRank) {
@@ -321,9 +305,9 @@ TEST_F(Rank0Test, MessageNamesAllMissingRanksAndWhatToCheck) {
 }
 
 TEST_F(Rank0Test, TakenPortIsNamed) {
-  EXPECT_THAT(error_of([&] { Followers(place(0), "sha"); }),
+  EXPECT_THAT(error_of([&] { Followers(place(0), "sha", secret_); }),
               HasSubstr("cannot listen at port " + std::to_string(port_)));
-  EXPECT_THAT(error_of([&] { Followers(place(0), "sha"); }), HasSubstr("OPTRUSH_CONTROL_PORT"));
+  EXPECT_THAT(error_of([&] { Followers(place(0), "sha", secret_); }), HasSubstr("OPTRUSH_CONTROL_PORT"));
 }
 }  // namespace
 }  // namespace optrush

@@ -8,7 +8,7 @@
 
 #include "fixture.h"
 #include "launch/ranks/followers.h"
-#include "launch/run/socket.h"
+#include "machine/socket.h"
 
 namespace optrush::testing {
 constexpr size_t kMaxMessageBytes = 1U << 20;
@@ -32,12 +32,18 @@ class JobTest : public Launch {
             .port = port_,
             .job = "j"};
   }
-  Channel connected() const {
+  /// A connection to the port, before anything is sent.
+  Descriptor socket() const {
     std::string problem;
     Descriptor socket = connect_to("127.0.0.1", port_, 5, problem);
     EXPECT_GE(socket.get(), 0) << problem;
-    return {std::move(socket), kMaxMessageBytes};
+    return socket;
   }
+  /// A channel of a process that has this secret.
+  Channel connected(const JobSecret& secret) const {
+    return {socket(), kMaxMessageBytes, Handshake(Handshake::End::other, secret)};
+  }
+  Channel connected() const { return connected(secret_); }
   /// The next message. Null if the other side closed the connection.
   static Json next(Channel& channel) {
     for (int i = 0; i < 2000 && channel.is_open();
@@ -46,5 +52,6 @@ class JobTest : public Launch {
     return {};
   }
   const uint16_t port_ = free_port();
+  const JobSecret secret_{"the secret of the tests"};
 };
 }  // namespace optrush::testing

@@ -48,7 +48,7 @@ class Job:
         self.temporary = self.folder / "temporary"
         self.temporary.mkdir()
         self.environment = dict(os.environ, FAKE_RANKS_FOLDER=str(self.shared), FAKE_WORKER_STARTS=str(self.started),
-                                TMPDIR=str(self.temporary))
+                                TMPDIR=str(self.temporary), XDG_STATE_HOME=str(self.folder / "state"))
         for name in MASTER_VARIABLES:
             self.environment.pop(name, None)
 
@@ -255,7 +255,7 @@ def taken_port(job):
 
 
 def two_jobs(job):
-    """Two jobs of one machine and port at the same time: the ranks of each find each other."""
+    """Two jobs of one machine and port at the same time, with two secrets: the ranks of each find each other."""
     with tempfile.TemporaryDirectory() as folder:
         other = Job(folder, RUNGS)
         order = [(one, number, rank) for one, number in ((job, 7), (other, 8)) for rank in (1, 0)]
@@ -264,6 +264,65 @@ def two_jobs(job):
         check_whole_job(job, ends[1][0], ends[1][1])
         check_whole_job(other, ends[3][0], ends[3][1])
         expect("another job" not in ends[1][2] + ends[3][2], "no rank reports another job")
+
+
+def made_secret(job):
+    """The processes of a job without a secret make one, once, that only their user can read."""
+    processes = [job.by_slurm(rank) for rank in range(2)]
+    code, out, error = end_of(processes[0])
+    check_whole_job(job, code, out)
+    end_of(processes[1])
+    (secret,) = (job.folder / "state" / "optimization-rush").iterdir()
+    expect(secret.name == "job_secret" and secret.stat().st_mode & 0o777 == 0o600, secret)
+    text = secret.read_text()
+    told = [file for file in job.report.rglob("*") if file.is_file() and text in file.read_text(errors="replace")]
+    expect(not told and text not in out + error, f"the secret is in {told}")
+
+
+def given_secret(job):
+    """A given secret needs no file, and no worker has it."""
+    secret = "given for this test only"
+    job.script = job.write_script("job.lua", [("slow", 2)])
+    processes = [job.by_slurm(rank, OPTRUSH_JOB_SECRET=secret) for rank in range(2)]
+    wait_for(lambda: job.started.exists() and "/1\n" in job.started.read_text(), "rank 1 starts")
+    workers = workers_of(job)
+    expect(workers, "the ranks run")
+    for worker in workers:
+        expect(secret not in pathlib.Path(f"/proc/{worker}/environ").read_text(), "a worker has the secret")
+    for process in [*workers, *(process.pid for process in processes)]:
+        expect(secret not in pathlib.Path(f"/proc/{process}/cmdline").read_text(), "everyone can read it")
+    processes[0].send_signal(signal.SIGINT)
+    end_of(processes[0])
+    end_of(processes[1])
+    expect(not (job.folder / "state").exists(), "no file is made")
+    told = [file for file in job.report.rglob("*") if file.is_file() and secret in file.read_text(errors="replace")]
+    expect(not told, f"the secret is in {told}")
+
+
+def other_secret(job):
+    """A rank with another secret gets nothing, and both sides name the cure."""
+    limits = {"OPTRUSH_JOIN_TIMEOUT": 2, "OPTRUSH_CONTROL_PORT": job.port + 1}
+    processes = [job.by_slurm(rank, OPTRUSH_JOB_SECRET=f"the secret of rank {rank}", **limits) for rank in range(2)]
+    code, out, error = end_of(processes[1])
+    expect(code == 1 and "is not rank 0 of this job: it has another secret" in error, error)
+    expect("OPTRUSH_JOB_SECRET" in error and "the secret of rank" not in error, error)
+    code, out, error = end_of(processes[0])
+    expect(code == 1 and "rank 1 of 2 did not join" in error and "it has another secret" in error, error)
+    expect("OPTRUSH_JOB_SECRET" in error and "the secret of rank" not in error, error)
+    code, out, error = end_of(job.by_slurm(0, OPTRUSH_JOB_SECRET="too short"))
+    expect(code == 1 and "has 9 bytes, but a secret needs 16 or more" in error, error)
+
+
+def no_secret(job):
+    """Without a place for a secret, a job of one machine runs and notes it. A job of several machines does not."""
+    job.script = job.write_script("job.lua", [("good", 2)])
+    nowhere = {"XDG_STATE_HOME": job.script}
+    processes = [job.by_slurm(rank, **nowhere) for rank in range(2)]
+    code, out, error = end_of(processes[0])
+    expect(code == 0 and "this job has no secret, so any user of this machine may join it" in error, error)
+    end_of(processes[1])
+    code, out, error = end_of(job.by_slurm(0, SLURM_NTASKS_PER_NODE=1, **nowhere))
+    expect(code == 1 and "no secret in common" in error and "export OPTRUSH_JOB_SECRET=" in error, error)
 
 
 def taken_control_port(job):

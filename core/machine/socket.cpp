@@ -1,4 +1,4 @@
-#include "launch/run/socket.h"
+#include "machine/socket.h"
 
 #include <fcntl.h>
 #include <netdb.h>
