@@ -59,8 +59,8 @@ TEST_F(PoisonOnGpu, BlockOfAnotherStreamIsFilledWhenThatStreamIsDone) {
   {
     const c10::cuda::CUDAStreamGuard guard(other);
     c10::cuda::CUDACachingAllocator::recordStream(block.storage().data_ptr(), other);
-    block.reset();
     read(while_used, place);
+    block.reset();
   }
   other.synchronize();
   EXPECT_THAT(while_used, Each(0U));

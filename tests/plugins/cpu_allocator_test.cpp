@@ -3,7 +3,6 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -163,8 +162,8 @@ TEST(PoolOfARun, CountsAndLossesEqualARunWithoutThePool) {
   EXPECT_EQ(older.sum().item<double>(), 7000);
 }
 
-/// The loss of a run whose block reads a tensor after it was freed.
-double loss_with_use_after_free(const char* poison) {
+/// The first loss of a run whose blocks read a tensor after it was freed; null: it is not a number.
+Json loss_with_use_after_free(const char* poison) {
   ::setenv("OPTRUSH_POISON", poison, 1);
   install_cpu_memory_tracking();
   const RunSpec spec = nano_spec({{"cpu_allocator", Json::object()}});
@@ -181,15 +180,15 @@ double loss_with_use_after_free(const char* poison) {
                      },
                      {.trace = Trace::aten});
   });
-  const double loss = losses(trained.train()).front();
+  const Json loss = trained.train().at("steps").at(0).at("loss");
   ::unsetenv("OPTRUSH_POISON");
   install_cpu_memory_tracking();
   return loss;
 }
 
 TEST(PoolOfARun, UseAfterFreeGivesNaNIfFreedMemoryIsPoisoned) {
-  EXPECT_TRUE(std::isfinite(loss_with_use_after_free("0")));
-  EXPECT_TRUE(std::isnan(loss_with_use_after_free("1")));
+  EXPECT_TRUE(loss_with_use_after_free("0").is_number());
+  EXPECT_TRUE(loss_with_use_after_free("1").is_null());
   EXPECT_NE(error_of([] { loss_with_use_after_free("yes"); }).find("OPTRUSH_POISON is 'yes'"),
             std::string::npos);
 }
