@@ -79,14 +79,24 @@ if full then
     }))
   end
 
-  -- Their logits in fp32 leave no room for more sequences than the base has.
-  for _, mode in ipairs(on_gpu and { false, "default", "reduce-overhead", "max-autotune" } or { false, "default" }) do
-    add(pytorch {
-      name = mode and "torch.compile " .. mode or "PyTorch",
-      with = { "bf16_weights", "sdpa" },
-      compile = mode or nil,
-      train = { micro_batch = train.micro_batch },
-    })
+  -- PyTorch in the forms that its users choose. Logits in fp32 leave no room for more sequences than the base has; Liger
+  -- makes none.
+  local function peer(name, options, ...)
+    options.name = name
+    options.with = { "bf16_weights", "sdpa", ... }
+    options.train = options.train or { micro_batch = train.micro_batch }
+    add(pytorch(options))
+  end
+  local by_blocks = { compile = "default", form = "blocks" }
+  peer("PyTorch", {})
+  peer("torch.compile", { compile = "default" })
+  peer("torch.compile by blocks", by_blocks)
+  peer("torch.compile, transformers as it is", { compile = "default", form = "shipped" })
+  if on_gpu then
+    peer("torch.compile by blocks, max-autotune", { compile = "max-autotune", form = "blocks" })
+    peer("Liger", {}, "liger")
+    peer("torchao float8", { compile = "default", form = "blocks" }, "float8")
+    if large then peer("Liger, micro-batch " .. batch, { train = { micro_batch = batch } }, "liger") end
   end
 end
 

@@ -122,8 +122,11 @@ end
 -- PyTorch: transformers, SDPA, fused AdamW, autocast.
 local with = precision.with { "sdpa", "fused" }
 add(pytorch { name = "PyTorch", with = with })
-add(pytorch { name = "PyTorch, torch.compile", with = with, compile = "default" })
-if full then add(pytorch { name = "PyTorch, max-autotune", with = with, compile = "max-autotune" }) end
+add(pytorch { name = "PyTorch, torch.compile", with = with, compile = "default", form = "blocks" })
+if full then
+  add(pytorch { name = "PyTorch, max-autotune", with = with, compile = "max-autotune", form = "blocks" })
+  if on_gpu then add(pytorch { name = "PyTorch, Liger", with = { "liger", table.unpack(with) } }) end
+end
 
 -- More tokens for the same traffic of the optimizer.
 local compiled = "compile"

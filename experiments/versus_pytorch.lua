@@ -1,15 +1,17 @@
 -- Does the top of our ladder beat PyTorch's own on the same machine?
 --
--- The stack of the host beside transformers + SDPA + fused AdamW + torch.compile, with the default malloc and with
--- jemalloc: the same initial values, tokens and threads, in the same rounds. Both sides run bf16 autocast, and bf16
--- weights with fp32 masters, on a GPU and on a CPU with faster matmuls in bf16, otherwise fp32; --arg precision sets
--- it. Attention is what LibTorch chooses on both sides: cuDNN's kernel on sm_90. On a CPU the model is a Llama that
--- fills two cores; on a GPU it has the blocks of Llama 3.2 1B, four of them in the short form and all sixteen in the
--- full one, and the base is in bf16 with fused attention, without which the full form takes 92 GiB.
+-- The stack of the host beside transformers + SDPA + fused AdamW, in the forms that PyTorch users choose: eager,
+-- torch.compile over the model, torch.compile by blocks, and on a GPU Liger Kernel. The same initial values, tokens and
+-- threads, in the same rounds. torch.compile of transformers as it is attends with a dense mask; that row is there
+-- because users have it, and no headline names it. Both sides run bf16 autocast, and bf16 weights with fp32 masters, on a
+-- GPU and on a CPU with faster matmuls in bf16, otherwise fp32; --arg precision sets it. Attention is what LibTorch
+-- chooses on both sides; each row notes the kernel. On a CPU the model is a Llama that fills two cores; on a GPU it has
+-- the blocks of Llama 3.2 1B, four of them in the short form and all sixteen in the full one, and the base is in bf16 with
+-- fused attention, without which the full form takes 92 GiB.
 --
---   ./optrush setup peers                                         installs transformers and jemalloc, once
---   ./optrush run experiments/versus_pytorch.lua                  four rounds
---   ./optrush run experiments/versus_pytorch.lua --preset full    six, every mode of torch.compile, the whole model
+--   ./optrush setup peers                                         installs transformers, Liger, torchao, jemalloc, once
+--   ./optrush run experiments/versus_pytorch.lua                  four rounds of the whole stacks
+--   ./optrush run experiments/versus_pytorch.lua --preset full    six, every rung, every mode of torch.compile
 --   ./optrush run experiments/versus_pytorch.lua --arg checkpoint=FOLDER --arg precision=bf16
 --
 -- On a CPU, compile and PyTorch run alone in the first round. From the second round on their memory is known, and all
@@ -33,42 +35,70 @@ local exp = rush.experiment {
   plugins = gpu and precision.plugins { "flash_attention" } or {},
 }
 
--- Ours, one on top of the other. The compiler fuses operators itself, from their plain form.
-local ladder = gpu and {} or precision.rungs "bf16 autocast"
-ladder[#ladder + 1] = rush.rung("fused AdamW", "fused_adamw")
-if not gpu then ladder[#ladder + 1] = rush.rung("SDPA", "flash_attention") end
-if not gpu then ladder[#ladder + 1] = rush.rung("caching allocator", "cpu_allocator") end
-ladder[#ladder + 1] = rush.rung("fused kernels", "fused_kernels")
-ladder[#ladder + 1] = rush.rung("fused loss", "fused_linear_cross_entropy")
-if not gpu and precision.name == "fp32" and rush.cpu().name:find "AMD" then
-  ladder[#ladder + 1] = rush.rung("oneDNN products", "onednn_matmul")
-end
-if precision.name == "bf16" then
-  local replaced = { replace = { "mixed_precision", "fused_adamw" } }
-  ladder[#ladder + 1] = rush.rung("bf16 weights", "bf16_weights", {}, replaced)
-end
--- On a CPU the attention and the MLP are units, so that those that are faster as they are stay so.
-ladder[#ladder + 1] = rush.rung("compile", "compile", gpu and {} or { units = { "auto", "attention", "mlp" } })
-if gpu then -- torch.compile's reduce-overhead and max-autotune record CUDA graphs
-  local autotuned = { mode = "max-autotune-no-cudagraphs" }
-  if full then ladder[#ladder + 1] = rush.rung("max-autotune", "compile", autotuned, { replace = "compile" }) end
-  ladder[#ladder + 1] = rush.rung("CUDA graphs", "cuda_graphs")
-end
-
--- PyTorch's own best: eager, and the modes of torch.compile that differ on this kind of device.
-local modes = gpu and not full and { "default", "reduce-overhead" } or { "default", "max-autotune" }
-local function peers(of, with, jemalloc)
-  local malloc = jemalloc and ", jemalloc" or ""
-  ladder[#ladder + 1] = pytorch { name = "PyTorch " .. of .. malloc, with = with, jemalloc = jemalloc }
-  local on = of == precision.name and "" or ", " .. of
-  for _, mode in ipairs(modes) do
-    local name = "torch.compile " .. mode .. on .. malloc
-    ladder[#ladder + 1] = pytorch { name = name, with = with, compile = mode, jemalloc = jemalloc }
+-- Ours. The full form has one rung for each technique, the short one only the whole stack.
+local ladder, stack = {}, {}
+local function add(name, plugin, options, settings)
+  if full or settings then
+    ladder[#ladder + 1] = rush.rung(name, plugin, options or {}, settings)
+  else
+    stack[#stack + 1] = { plugin, options }
   end
 end
-for _, jemalloc in ipairs(gpu and { false } or { false, true }) do
-  peers(precision.name, precision.with { "sdpa", "fused" }, jemalloc)
-  if precision.name == "bf16" then peers("bf16 weights", { "sdpa", "fused", "bf16_weights" }, jemalloc) end
+if full and not gpu then ladder = precision.rungs "bf16 autocast" end
+if not (full or gpu) then stack = precision.plugins {} end
+add("fused AdamW", "fused_adamw")
+if not gpu then
+  add("SDPA", "flash_attention")
+  add("caching allocator", "cpu_allocator")
+end
+add("fused kernels", "fused_kernels")
+add("fused loss", "fused_linear_cross_entropy")
+if not gpu and precision.name == "fp32" and rush.cpu().name:find "AMD" then add("oneDNN products", "onednn_matmul") end
+if not full then ladder[1] = rush.rung("our stack", { plugins = stack }) end
+if precision.name == "bf16" then
+  add("bf16 weights", "bf16_weights", {}, { replace = { "mixed_precision", "fused_adamw" } })
+end
+-- The compiler fuses operators itself, from their plain form. On a CPU the attention and the MLP are units, so that those
+-- that are faster as they are stay so.
+add("compile", "compile", gpu and {} or { units = { "auto", "attention", "mlp" } }, {})
+if gpu then -- torch.compile's reduce-overhead and max-autotune record CUDA graphs
+  if full then add("max-autotune", "compile", { mode = "max-autotune-no-cudagraphs" }, { replace = "compile" }) end
+  add("CUDA graphs", "cuda_graphs", {}, {})
+end
+
+-- PyTorch's forms. On a CPU they have jemalloc, with which they are faster.
+local eager = "PyTorch, eager"
+local function peer(name, with, options)
+  local rung = { name = name, with = with, jemalloc = not gpu }
+  for key, value in pairs(options or {}) do
+    rung[key] = value
+  end
+  ladder[#ladder + 1] = pytorch(rung)
+end
+local function peers(with, suffix)
+  peer(eager .. suffix, with)
+  peer("torch.compile" .. suffix, with, { compile = "default" })
+  peer("torch.compile by blocks" .. suffix, with, { compile = "default", form = "blocks" })
+  if gpu then
+    local liger = { "liger", table.unpack(with) }
+    peer("Liger" .. suffix, liger)
+  end
+end
+if gpu and not full then
+  peers({ "sdpa", "fused", "bf16_weights" }, "")
+else
+  peers(precision.with { "sdpa", "fused" }, "")
+  if precision.name == "bf16" then peers({ "sdpa", "fused", "bf16_weights" }, ", bf16 weights") end
+end
+local with = gpu and { "sdpa", "fused", "bf16_weights" } or precision.with { "sdpa", "fused" }
+peer("torch.compile, transformers as it is", with, { compile = "default", form = "shipped" })
+if full then
+  for _, mode in ipairs(gpu and { "reduce-overhead", "max-autotune" } or { "max-autotune" }) do
+    peer("torch.compile by blocks, " .. mode, with, { compile = mode, form = "blocks" })
+  end
+  if not gpu then
+    peer(eager .. ", default malloc", with, { jemalloc = false })
+  end
 end
 
 exp:ladder(ladder)

@@ -1,4 +1,4 @@
-# ./optrush setup NAME: installs requirements.txt and packages.txt of experiments/NAME.
+# ./optrush setup NAME: installs requirements.txt, requirements-kernels.txt and packages.txt of experiments/NAME.
 # shellcheck shell=bash
 
 extra_names() {
@@ -22,7 +22,10 @@ extra_system_packages() { install_listed "$1" || exit 1; }
 extra_set_up() {
   local folder=$root/experiments/$1
   [[ $1 != */* && -f $folder/requirements.txt ]] || fail "there is no set-up '$1'" "there are: $(extra_names)"
-  step "Python packages of $1:" extra_python_packages "$folder/requirements.txt"
+  local file
+  for file in "$folder"/requirements.txt "$folder"/requirements-kernels.txt; do
+    [[ ! -f $file ]] || step "Python packages of $1:" extra_python_packages "$file"
+  done
   [[ -f $folder/packages.txt && -z ${OPTRUSH_NO_APT:-} ]] || return 0
   command -v apt-get >/dev/null ||
     fail "this system has no apt" "install the counterparts of experiments/$1/packages.txt by hand"

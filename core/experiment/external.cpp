@@ -39,6 +39,8 @@ const Fields<External>& external_fields() {
           .optional(&T::effect, {.name = "effect", .doc = "effect on arithmetic", .choices = effect_names()})
           .optional(&T::interleave,
                     {.name = "interleave", .doc = "whether it implements the protocol of interleaved runs"})
+          .optional(&T::headline,
+                    {.name = "headline", .doc = "whether a headline may name it as the fastest program"})
           .formerly("turns", "interleave");
   return fields;
 }

@@ -22,6 +22,7 @@ struct External {
   std::map<std::string, std::string> files;
   Effect effect = Effect::rounding;  ///< effect on arithmetic, relative to the rung below
   bool interleave = false;           ///< whether it supports the protocol of interleaved runs
+  bool headline = true;              ///< whether a headline may name it as the fastest program
 
   bool operator==(const External&) const = default;
 };

@@ -176,7 +176,12 @@ std::vector<Class> api_classes() {
                    {.name = "interleave",
                     .type = "boolean",
                     .doc = "whether it implements the protocol of interleaved runs (docs/guides/running.md)",
-                    .fallback = defaults_of_external.interleave}},
+                    .fallback = defaults_of_external.interleave},
+                   {.name = "headline",
+                    .type = "boolean",
+                    .doc = "whether a headline may name it as the fastest program; false for a row that is no "
+                           "fair peer",
+                    .fallback = defaults_of_external.headline}},
                   external_settings())},
       {.kind = Kind::table,
        .name = "GridView",

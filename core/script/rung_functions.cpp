@@ -114,6 +114,7 @@ Object external(ScriptContext& context, const Call& call) {
   if (const auto* effect = given.find("effect"))
     external.effect = effect_from_string(effect->text(), call.where);
   if (const auto* interleave = given.find("interleave")) external.interleave = interleave->json().get<bool>();
+  if (const auto* headline = given.find("headline")) external.headline = headline->json().get<bool>();
   external.requirements = named_file(given, "requirements", context);
   external.packages = named_file(given, "packages", context);
   external.files = hashed_files(external, words_of(given, "files"), context);

@@ -353,7 +353,7 @@ def main():
     steps = train(spec, start, twin.techniques_of(spec, beside=PLUGINS[OWN.by]), device, journal)
     memory = largest_of_ranks(twin.memory_peaks(device))
     if RANK == 0:
-        result = twin.result_of(steps, threads, device, None, setup_seconds) | {"memory": memory}
+        result = twin.result_of(steps, [], threads, device, None, setup_seconds) | {"memory": memory}
         result["notes"] = [f"{note}, {RANKS} ranks" for note in result["notes"]]
         twin.write_result(twin.ARGUMENTS.out, result)
     dist.destroy_process_group()

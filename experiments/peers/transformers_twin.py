@@ -49,12 +49,14 @@ def parse_arguments():
         "--with",
         dest="techniques",
         nargs="*",
-        choices=["bf16", "bf16_weights", "sdpa", "fused", "muon"],
+        choices=["bf16", "bf16_weights", "sdpa", "fused", "muon", "liger", "float8"],
         help="replaces the choice of the spec's plugins",
     )
     parser.add_argument("--compile", nargs="?", const="default",
                         choices=["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"],
                         help="compile the model and its loss with torch.compile")
+    parser.add_argument("--form", default="whole", choices=["shipped", "whole", "blocks"],
+                        help="what is compiled (forms.py): 'shipped' is transformers as it is, whose attention has a dense mask")
     parser.add_argument("--trace", default=os.environ.get("OPTRUSH_TRACE"),
                         help="file for a Chrome trace of one more step; that step is in no result")
     return parser.parse_args()
@@ -71,6 +73,9 @@ try:
     import torch  # reads the variable
     from safetensors.torch import load_file
     from transformers import AutoModelForCausalLM
+
+    import attention
+    import forms
 except ImportError as error:
     skip(f"{error}\n{sys.executable} -m pip install transformers safetensors")
 
@@ -153,6 +158,9 @@ class OfMasters:
     def __init__(self, model, make):
         self.parameters = list(model.parameters())
         self.masters = {name: p.detach().clone() for name, p in model.named_parameters()}
+        self.gradients = [torch.empty_like(master) for master in self.masters.values()]
+        for master, gradient in zip(self.masters.values(), self.gradients):
+            master.grad = gradient
         for parameter in self.parameters:  # and no buffer: the rotation's frequencies stay fp32
             parameter.data = parameter.data.bfloat16()
         self.optimizer = make(self.masters)
@@ -160,13 +168,13 @@ class OfMasters:
 
     @torch.no_grad()
     def step(self):
-        for master, parameter in zip(self.masters.values(), self.parameters):
-            master.grad, parameter.grad = parameter.grad.float(), None
+        torch._foreach_copy_(self.gradients, [parameter.grad for parameter in self.parameters])
         self.optimizer.step()
         torch._foreach_copy_(self.parameters, list(self.masters.values()))
 
     def zero_grad(self, set_to_none):
-        self.optimizer.zero_grad(set_to_none=set_to_none)
+        for parameter in self.parameters:
+            parameter.grad = None
 
 
 def make_optimizer(model, train, techniques):
@@ -252,24 +260,30 @@ def gpu_use(device, turns):
     return GpuUse(f"GPU-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}" if alone else "")
 
 
+def profiled(step):
+    """Runs a step. Returns its record, and the attention kernels that it ran with whether one had a mask."""
+    with torch.profiler.profile(record_shapes=True) as profile:
+        record = step()
+    return record, attention.kernels(profile)
+
+
+def attention_note(kernels, masked):
+    return f"attention: {', '.join(kernels) or 'no fused kernel was seen'}{', with a dense mask' if masked else ''}"
+
+
 def train(spec, start, techniques, compiled, device, journal, turns, meter):
+    """Returns the records of all steps, and notes."""
     plan = spec["train"]
     model = AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32,
                                                  attn_implementation="sdpa" if "sdpa" in techniques else "eager")
     model.to(device).train()
     model.config.use_cache = False
+    losses = forms.loss_of(model, compiled, ARGUMENTS.form, techniques, device)
     optimizer = make_optimizer(model, plan, techniques)
     parameters = list(model.parameters())
     tokens = load_file(os.path.join(start, "tokens.safetensors"))["tokens"]
     tokens = tokens.pin_memory() if device == "cuda" else tokens
 
-    def loss_of(inputs, labels, count):
-        logits = model(input_ids=inputs, use_cache=False).logits
-        return (
-            torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), reduction="sum") / count
-        )
-
-    forward = torch.compile(loss_of, mode=compiled) if compiled else loss_of
     precision = (lambda: torch.autocast(device, torch.bfloat16)) if "bf16" in techniques else contextlib.nullcontext
     clock, steps = Clock(device), []
 
@@ -280,7 +294,7 @@ def train(spec, start, techniques, compiled, device, journal, turns, meter):
         count = samples.shape[0] * (samples.shape[1] - 1)
         for part in samples.split(plan["micro_batch"]):
             with clock.phase("forward"), precision():
-                loss = forward(part[:, :-1], part[:, 1:], count)
+                loss = losses(part[:, :-1], part[:, 1:]) / count
             with clock.phase("backward"):
                 loss.backward()
             total += loss.detach()
@@ -293,6 +307,7 @@ def train(spec, start, techniques, compiled, device, journal, turns, meter):
         return {"step": number, "timed": timed, "loss": float(total), "grad_norm": float(norm),
                 "tokens": count, "seconds": sum(phases.values()), "phases": phases}
 
+    notes = []
     journal.add("phase", name="compiling" if compiled else "warmup")
     for number in range(plan["warmup"] + plan["steps"]):
         if device == "cuda" and number == plan["warmup"]:
@@ -300,12 +315,19 @@ def train(spec, start, techniques, compiled, device, journal, turns, meter):
         timed = number >= plan["warmup"] and turns.step(steps[-1]["seconds"] if steps else 0.0)
         if timed:
             meter.start()
-        steps.append(make(number, timed))
+        if number == plan["warmup"] - 1:  # compiled, and not timed
+            record, (kernels, masked) = profiled(lambda: make(number, timed))
+            if masked and "sdpa" in techniques and not (compiled and ARGUMENTS.form == "shipped"):
+                raise SystemExit("attention had a mask, which only the form 'shipped' may have")
+            notes.append(attention_note(kernels, masked))
+        else:
+            record = make(number, timed)
+        steps.append(record)
         journal.add("step", **steps[-1])
     meter.stop()
     if ARGUMENTS.trace:
         write_trace(lambda: make(len(steps) - 1, timed=False), ARGUMENTS.trace)
-    return steps
+    return steps, notes
 
 
 def memory_peaks(device):
@@ -317,7 +339,7 @@ def memory_peaks(device):
     return {"process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
 
 
-def result_of(steps, threads, device, compiled, setup_seconds):
+def result_of(steps, notes, threads, device, compiled, setup_seconds):
     timed = [step for step in steps if step["timed"]]
     median = statistics.median(step["seconds"] for step in timed)
     # Inductor compiles in the first step, and again if shapes change.
@@ -328,19 +350,23 @@ def result_of(steps, threads, device, compiled, setup_seconds):
             "phases": {name: statistics.median(step["phases"][name] for step in timed) for name in timed[0]["phases"]},
             "memory": memory_peaks(device),
             "compile_seconds": max(0, compile_seconds), "setup_seconds": setup_seconds,
-            "notes": [f"torch {torch.__version__} in Python"]}
+            "notes": [f"torch {torch.__version__} in Python", *notes]}
 
 
 def main():
     spec = read_spec()
     threads, device = set_threads(spec), device_of(spec)
+    techniques = techniques_of(spec)
+    for technique in sorted(techniques & forms.NEEDS.keys()):
+        if reason := forms.missing(technique, device):
+            skip(reason)
     setup_seconds = time.perf_counter() - STARTED
     turns = Interleaving()
     meter = gpu_use(device, turns)
-    steps = train(
+    steps, notes = train(
         spec,
         ARGUMENTS.start,
-        techniques_of(spec),
+        techniques,
         ARGUMENTS.compile,
         device,
         Journal(ARGUMENTS.metrics),
@@ -348,7 +374,7 @@ def main():
         meter,
     )
     write_result(ARGUMENTS.out,
-                 result_of(steps, threads, device, ARGUMENTS.compile, setup_seconds) | meter.fields())
+                 result_of(steps, notes, threads, device, ARGUMENTS.compile, setup_seconds) | meter.fields())
 
 
 if __name__ == "__main__":

@@ -59,14 +59,14 @@ def peer_runs_from_the_wheel(optrush, work):
     """A peer runs from the read-only folder, with the Python that the wheel is installed for."""
     settings = [word for key, value in TINY.items() for word in ("--set", f"{key}={value}")]
     done = optrush("run", "@versus_pytorch", "--rounds", "1", "--device", "cpu", "--threads", "1",
-                   "--only", "PyTorch fp32", "--arg", "precision=fp32", *settings)
+                   "--only", "PyTorch, eager", "--arg", "precision=fp32", *settings)
     if done.returncode == 2:  # a package is missing; the message before the run has a command that works here
         expect(done, 2, "-m pip install -r ", "share/optrush/experiments/peers/requirements.txt")
         assert not (work / "reports/versus_pytorch").exists()
         return
     expect(done, 0)
     rows = json.loads((work / "reports/versus_pytorch/local/results.json").read_text())["rows"]
-    peer = next(row for row in rows if row["rung"] == "PyTorch fp32")
+    peer = next(row for row in rows if row["rung"] == "PyTorch, eager")
     assert peer["status"] == "ok", peer
 
 

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "launch/ranks/ranks.h"
 #include "launch/run/result.h"
+#include "launch/run/traced_step.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -29,7 +29,7 @@ constexpr const char* kPythonWord = "{python}";
 const MissingPart kNoPython{"no Python environment was found", "run ./optrush setup, or set OPTRUSH_PYTHON"};
 
 /// "./optrush setup NAME" if the file is in experiments/NAME of the source tree: the launcher then installs
-/// that folder's requirements.txt and packages.txt. Empty for other files, and without a source tree.
+/// that folder's requirements and packages. Empty for other files, and without a source tree.
 std::string set_up_command(const fs::path& file) {
   const fs::path source = Installation::of_this_program().source;
   std::error_code error;

@@ -1,6 +1,7 @@
 #include "report/analysis/analysis.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "machine/stand_in.h"
@@ -130,7 +131,6 @@ class Analyzer {
       // A rung that trains worse than the base does not count as fastest.
       if (row.ok() && row.tokens_per_second && (row.external || !row.base.worse))
         (row.external ? others : own).push_back(&row);
-    std::ranges::stable_sort(others, [&](const Row* a, const Row* b) { return slower(b, a); });
     for (const Row* other : others) {
       Rows same = own;
       std::erase_if(same, [&](const Row* row) { return !difference(*row, other->variant).empty(); });
@@ -140,6 +140,11 @@ class Analyzer {
       const Row& fastest = **std::ranges::max_element(same, slower);
       out_.programs.push_back({other->variant, fastest.variant, against(fastest, other->variant)});
     }
+    // Ratios of the same rounds, because medians of tokens/s may be from rounds of different speeds of the machine.
+    std::ranges::stable_sort(out_.programs, {}, [](const OtherProgram& program) {
+      const auto& speed = program.comparison.speed;
+      return speed ? speed->value : std::numeric_limits<double>::infinity();
+    });
   }
 
   void find_drift() {

@@ -206,14 +206,18 @@ void add_slower_on_as_many_ranks(const Analysis& a, Sentences& parts) {
 }  // namespace
 
 void add_programs(const Analysis& a, Sentences& parts) {
-  const auto found = std::ranges::find_if(a.programs, [](const OtherProgram& program) {
-    return program.comparison.speed && program.comparison.speed->interval;
+  const auto fair = [&](const OtherProgram& program) {
+    const auto& external = a.variant(program.variant).external;
+    return !external || external->headline;
+  };
+  const auto found = std::ranges::find_if(a.programs, [&](const OtherProgram& program) {
+    return fair(program) && program.comparison.speed && program.comparison.speed->interval;
   });
   if (found == a.programs.end()) return;
   const OtherProgram& best = *found;
   parts.push_back(
       name_in_text(a.row(best.fastest)->name) + " trains " + speedup(best.comparison, best.comparison.name) +
-      (found == a.programs.begin() ? ", the fastest other program"
+      (found == std::ranges::find_if(a.programs, fair) ? ", the fastest other program"
                                    : ", the fastest other program with enough rounds") +
       (a.row(best.variant)->checked ? "" : " (whose losses could not be compared)") +
       other_ranks(*a.row(best.fastest), *a.row(best.variant)) + unless_claimed(*best.comparison.speed));
