@@ -37,7 +37,7 @@ void in_pieces(const Tensor& tensor, const std::function<void(const Tensor&)>& t
   const int64_t fit = kPiece * rows.size(0) / static_cast<int64_t>(rows.nbytes());
   for (int64_t row = 0; row < rows.size(0); row += std::max<int64_t>(fit, 1))
     if (fit == 0)
-      in_pieces(rows[row], take);
+      in_pieces(rows.select(0, row), take);
     else
       take(rows.narrow(0, row, std::min(fit, rows.size(0) - row)));
 }

@@ -197,12 +197,12 @@ class HeldBytes : public c10::MemoryReportingInfoBase {
 
 TEST_F(SafetensorsOnDisk, CopiesAreBoundedAndKeepEveryByte) {
   constexpr int64_t kMiB = 1 << 20;
-  // Their copies would have 40, 24, 36 and 18 MiB.
+  // Their copies would have 40, 40, 36 and 18 MiB.
   const Tensor wide = at::arange(10 * kMiB, at::kInt).view({5, 2 * kMiB}),
-               few = at::arange(6 * kMiB, at::kInt);
+               few = at::arange(10 * kMiB, at::kInt);
   const std::vector<std::pair<std::string, Tensor>> tensors = {
       {"transposed", wide.t()},                    // many short rows
-      {"long rows", few.view({3 * kMiB, 2}).t()},  // two rows, each longer than a buffer
+      {"long rows", few.view({5 * kMiB, 2}).t()},  // two rows, each longer than a buffer
       {"repeated", at::arange(3, at::kInt).view({3, 1, 1}).expand({3, 3, kMiB})},
       {"step", at::arange(9 * kMiB, at::kInt).slice(0, 0, 9 * kMiB, 2)},  // one axis
       {"few", at::arange(6, at::kInt).view({2, 3}).t()},

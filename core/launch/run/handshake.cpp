@@ -38,6 +38,11 @@ std::string cut_from(std::string& text, size_t size) {
 }
 }  // namespace
 
+WrongSecret::WrongSecret()
+    : Error(ErrorCode::network, "it has another secret than this process",
+            "all processes of a job need one secret: give them one home folder, or set OPTRUSH_JOB_SECRET to "
+            "the same text in all of them") {}
+
 Handshake::Handshake(End own, JobSecret secret)
     : own_(own), secret_(std::move(secret)), greeting_(std::string(kProtocol) + random_bytes(kNonce)) {}
 
@@ -64,10 +69,7 @@ void Handshake::advance(std::string& arrived, std::string& pending) {
   if (stage_ == Stage::done || arrived.size() < kMac) return;
   const bool fits = same(cut_from(arrived, kMac), expected_proof_);
   if (own_ == End::rank_0) pending += fits ? own_proof_ : std::string(kMac, '\0');
-  if (!fits)
-    throw WrongSecret(ErrorCode::network, "it has another secret than this process",
-                      "all processes of a job need one secret: give them one home folder, or set "
-                      "OPTRUSH_JOB_SECRET to the same text in all of them");
+  if (!fits) throw WrongSecret();
   stage_ = Stage::done;
 }
 

@@ -10,7 +10,7 @@ namespace optrush {
 /// The other end of a connection does not know the job's secret.
 class WrongSecret : public Error {
  public:
-  using Error::Error;
+  WrongSecret();
 };
 
 /// One end of a connection between rank 0 and another process of its job. Each end sends a greeting with a

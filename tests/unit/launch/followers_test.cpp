@@ -28,7 +28,7 @@ class Rank0Test : public JobTest {
     channel.send(message);
     Json answer;
     becomes_true([&] {
-      followers_.join(0, interrupts_);
+      followers_.listen(interrupts_);
       const auto came = channel.receive();
       if (came) answer = *came;
       return came.has_value() || !channel.is_open();
