@@ -38,8 +38,10 @@ void move_away_from_the_start(Session& session) {
 void refuse_changing_losses(SmallStep& step) {
   if (step.is_a_function()) return;
   throw Skip(ErrorCode::unsupported,
-             "equal steps have different losses, also without the event step_end: a plugin adapts in its forward, or "
-             "draws random numbers from a generator that the host does not seed. Differences of the loss do not show "
+             "equal steps have different losses, also without the event step_end: a plugin adapts in its "
+             "forward, or "
+             "draws random numbers from a generator that the host does not seed. Differences of the loss do "
+             "not show "
              "its gradient",
              "let it adapt in step_end, or test its gradient in its tests");
 }
@@ -48,8 +50,8 @@ std::string without_end_text(const SmallStep& step) {
   return step.without_end() ? "; without the event step_end, in which a plugin adapts" : "";
 }
 
-/// Compares each parameter along a random direction in fp64. A parameter in fewer bits takes a longer step, and its
-/// rounded position counts.
+/// Compares each parameter along a random direction in fp64. A parameter in fewer bits takes a longer step,
+/// and its rounded position counts.
 std::string check_parameters(const CheckCase& c, Session& run) {
   constexpr double kFloor = 1e-8;
   move_away_from_the_start(run);
@@ -74,14 +76,16 @@ std::string check_parameters(const CheckCase& c, Session& run) {
       {
         const at::NoGradGuard no_grad;
         value.copy_(kept + distance * direction);
-        if (distance != 0) moved = moved + (value.to(at::kDouble) - kept.to(at::kDouble)) * (distance > 0 ? 1 : -1);
+        if (distance != 0)
+          moved = moved + (value.to(at::kDouble) - kept.to(at::kDouble)) * (distance > 0 ? 1 : -1);
       }
       return step.loss();
     };
     const double expected = (loss_at(length) - loss_at(-length)) / (2 * length);
     loss_at(0);
     const at::NoGradGuard no_grad;
-    const double given = gradient.defined() ? (gradient.to(at::kDouble) * moved).sum().item<double>() / (2 * length) : 0;
+    const double given =
+        gradient.defined() ? (gradient.to(at::kDouble) * moved).sum().item<double>() / (2 * length) : 0;
     const double size = gradient.defined() ? gradient.norm().item<double>() : 0;
     if (!c.without_values &&
         !(std::abs(given - expected) <= tolerance * std::max(size, std::abs(expected)) + kFloor))

@@ -86,8 +86,8 @@ void check_state_of(const CheckCase& c, const RunSpec& spec, const CheckContext&
   compare("the gradient norm", with.norms, without.norms);
   if (const auto param = first_different(*rest, *whole, tolerance))
     throw Error(ErrorCode::wrong_result,
-                "a run resumed from the state after " + std::to_string(made) + " steps trains differently: " +
-                    std::to_string(made) + " steps after it '" + *param +
+                "a run resumed from the state after " + std::to_string(made) +
+                    " steps trains differently: " + std::to_string(made) + " steps after it '" + *param +
                     "' differs from the run without the interruption",
                 "list every tensor that a step reads in Optimizer::state()");
 }
@@ -97,7 +97,8 @@ std::string check_resume(const CheckCase& c, const CheckContext& context) {
   // On a GPU, atomic additions sum in any order.
   const double tolerance =
       context.device.is_cpu() ? 0 : norm_tolerance_of(Effect::rounding, Arithmetic::reduced);
-  // The second number of steps has no factor in common with the first: no state is the initial one after both.
+  // The second number of steps has no factor in common with the first: no state is the initial one after
+  // both.
   RunSpec shorter = c.spec;
   --shorter.train.warmup;
   std::string counts;

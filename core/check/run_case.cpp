@@ -70,9 +70,8 @@ OnTwoRanks on_two_ranks(const CheckCase& c, const Catalogue& catalogue) {
 }
 
 bool all_for_several_ranks(const CheckCase& c, const Catalogue& catalogue) {
-  return std::ranges::all_of(c.spec.plugins, [&](const PluginUse& use) {
-    return catalogue.at(use.name).kind == "parallelism";
-  });
+  return std::ranges::all_of(
+      c.spec.plugins, [&](const PluginUse& use) { return catalogue.at(use.name).kind == "parallelism"; });
 }
 
 /// Whether the model is the decoder that has every slot, with or without a mixture of experts.
@@ -104,7 +103,8 @@ std::string checked(const CheckCase& c, const CheckContext& context, StackCheck&
   } catch (const Skip&) {
     throw;
   } catch (const Error& e) {
-    throw Error(e.code(), "on 2 ranks: " + e.message(), "compare the gradients of each rank with those of one process");
+    throw Error(e.code(), "on 2 ranks: " + e.message(),
+                "compare the gradients of each rank with those of one process");
   }
 }
 }  // namespace

@@ -40,9 +40,10 @@ SecondRank::SecondRank(const RunSpec& spec)
              .timeout = collective_timeout()} {
   write_json(folder_ / "spec.json", to_json(spec));
   const std::string store = first_.host + ":" + std::to_string(first_.port);
-  worker_ = start_with_parent({"/proc/self/exe", "run", "--spec", folder_ / "spec.json", "--out", folder_ / "run",
-                               "--rank", "1", "--local-rank", "1", "--local-size", "2", "--store", store},
-                              folder_ / "log");
+  worker_ =
+      start_with_parent({"/proc/self/exe", "run", "--spec", folder_ / "spec.json", "--out", folder_ / "run",
+                         "--rank", "1", "--local-rank", "1", "--local-size", "2", "--store", store},
+                        folder_ / "log");
 }
 
 SecondRank::~SecondRank() {

@@ -8,8 +8,8 @@
 #include "optrush/spec.h"
 
 namespace optrush {
-/// The other rank of a run on two ranks of this machine's CPU: a worker that trains the spec beside this process. It
-/// ends with this object.
+/// The other rank of a run on two ranks of this machine's CPU: a worker that trains the spec beside this
+/// process. It ends with this object.
 class SecondRank {
  public:
   explicit SecondRank(const RunSpec&);

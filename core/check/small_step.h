@@ -15,8 +15,8 @@ class SmallStep {
 
   /// The loss of the step, computed by training's forward.
   double loss();
-  /// Whether equal calls compute the same loss. If they do not with the event step_end, in which a plugin may adapt,
-  /// calls leave it out from here on, and `without_end()` is true.
+  /// Whether equal calls compute the same loss. If they do not with the event step_end, in which a plugin may
+  /// adapt, calls leave it out from here on, and `without_end()` is true.
   bool is_a_function();
   bool without_end() const { return !fires_end_; }
   /// The trained elements of a parameter as the optimizer sees them (flat), and their gradient without the

@@ -289,7 +289,8 @@ std::string StackCheck::run_on_two_ranks(const CheckCase& c) {
     const LibraryState kept;
     const auto planned = RunSetup::open(c.spec, context_.catalogue, context_.device, Ranks::planned(0, 2));
     planned->connect();
-    use_equal_batches(comparison, c.spec, global_batch(planned->spec().train, planned->mesh()), plain.sequences);
+    use_equal_batches(comparison, c.spec, global_batch(planned->spec().train, planned->mesh()),
+                      plain.sequences);
   }
   const SecondRank other(comparison.subject);
   try {

@@ -25,8 +25,8 @@ class StackCheck {
   /// if they differ too much. Returns the worst differences. Throws Refused and Skip like open_case().
   std::string run(const CheckCase&);
 
-  /// The same for a stack of plugins for several ranks, which trains on two ranks of the CPU: its losses and gradient
-  /// norms equal those of one process with the same sequences per step.
+  /// The same for a stack of plugins for several ranks, which trains on two ranks of the CPU: its losses and
+  /// gradient norms equal those of one process with the same sequences per step.
   std::string run_on_two_ranks(const CheckCase&);
 
   /// The runs to compare, and the effect that decides the tolerance.

@@ -70,8 +70,8 @@ class Batches {
   at::Generator generator_;
   Source training_, validation_;  ///< empty: there is no such data
 };
-/// The places in rows of `row` positions each whose first `lengths` hold tokens (Batch::filled); undefined: all
-/// do.
+/// The places in rows of `row` positions each whose first `lengths` hold tokens (Batch::filled); undefined:
+/// all do.
 Tensor filled_places(std::span<const int64_t> lengths, int64_t row, at::Device);
 /// Whether the sequences hold documents with individual lengths.
 bool made_of_documents(const DataSpec&);

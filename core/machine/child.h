@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace optrush {
-/// Starts a program, the first of `words`, that ends when the calling thread ends. Its output is appended to `log`.
-/// Throws an Error if it can't be started.
+/// Starts a program, the first of `words`, that ends when the calling thread ends. Its output is appended to
+/// `log`. Throws an Error if it can't be started.
 pid_t start_with_parent(std::vector<std::string> words, const std::filesystem::path& log);
 }  // namespace optrush

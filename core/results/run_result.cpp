@@ -477,7 +477,8 @@ std::string unhealthy(const RunResult& result, TrainedBy trainer) {
     updated |= step.timed && has_norm(step);
   }
   if (norms && timed && !updated)
-    return "the gradient norm was not finite, or the update was skipped, in every timed step; increase train.warmup";
+    return "the gradient norm was not finite, or the update was skipped, in every timed step; increase "
+           "train.warmup";
   return {};
 }
 }  // namespace optrush

@@ -95,7 +95,10 @@ std::string who_differs(Group& group, int64_t world_rank, int64_t sum) {
 /// The largest difference of copies, relative to the largest element; infinite if it is not a number.
 double apart(Group& group, const Tensor& elements, at::Device device) {
   const Tensor values = elements.to(device, at::kDouble).contiguous();
-  const Tensor largest = values.clone(), least = values.neg();
+  // A maximum over ranks may drop a NaN.
+  constexpr double kFar = std::numeric_limits<double>::infinity();
+  const Tensor largest = at::nan_to_num(values, kFar, kFar, -kFar);
+  const Tensor least = at::nan_to_num(values.neg(), kFar, kFar, -kFar);
   group.all_reduce_max(largest).wait();
   group.all_reduce_max(least).wait();
   const auto scale = std::max(largest.abs().max().item<double>(), least.abs().max().item<double>());
@@ -206,15 +209,16 @@ class Replicas {
     const auto first = std::ranges::find(same, false);
     if (first == same.end()) return;
     const auto i = first - same.begin();
-    fail(params[static_cast<size_t>(i)]->name, who_differs(group, mesh_.world_rank(), all[i].item<int64_t>()));
+    fail(params[static_cast<size_t>(i)]->name,
+         who_differs(group, mesh_.world_rank(), all[i].item<int64_t>()));
   }
 
   [[noreturn]] static void fail(const std::string& name, const std::string& who) {
-    throw Error(ErrorCode::wrong_result,
-                "the copies of '" + name + "' differ: " + who +
-                    " have diverged and no longer train the same model",
-                "look for a plugin that draws random numbers in the optimizer or in 'gradients' (the "
-                "generators differ by rank), or that updates parameters on some ranks only");
+    throw Error(
+        ErrorCode::wrong_result,
+        "the copies of '" + name + "' differ: " + who + " have diverged and no longer train the same model",
+        "look for a plugin that draws random numbers in the optimizer or in 'gradients' (the "
+        "generators differ by rank), or that updates parameters on some ranks only");
   }
 
   static bool contains(const Mesh::Names& names, const std::string& name) {

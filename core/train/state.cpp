@@ -54,8 +54,8 @@ void refuse_another_mesh(const RunRecipe::KeptTensor& kept, const Mesh& mesh, co
                           static_cast<size_t>(bytes.numel()));
   if (there == text_of(mesh)) return;
   throw Error(ErrorCode::unsupported,
-              "the saved '" + kept.name + "' has a tensor for each rank of another mesh: " + printable(there) +
-                  " there, " + text_of(mesh) + " here",
+              "the saved '" + kept.name + "' has a tensor for each rank of another mesh: " +
+                  printable(there) + " there, " + text_of(mesh) + " here",
               "continue on the same mesh, or start a new run");
 }
 

@@ -53,13 +53,13 @@ bool keeps_more_bits(Session& session, const Shard& shard) {
   return std::ranges::any_of(session.optimizer().state(shard), &OptimizerState::is_parameter);
 }
 
-/// Whether this type rounds every decay of a second moment away: the largest decay, of the largest number below a
-/// power of two, is below half of its last bit.
+/// Whether this type rounds every decay of a second moment away: the largest decay, of the largest number
+/// below a power of two, is below half of its last bit.
 bool never_lowers(at::ScalarType type, double beta2) {
   const bool bf16 = type == at::kBFloat16;
   if (!bf16 && type != at::kHalf) return false;
-  const double last_bit = bf16 ? std::numeric_limits<c10::BFloat16>::epsilon()
-                               : std::numeric_limits<c10::Half>::epsilon();
+  const double last_bit =
+      bf16 ? std::numeric_limits<c10::BFloat16>::epsilon() : std::numeric_limits<c10::Half>::epsilon();
   return 1 - beta2 < last_bit / 4;
 }
 
@@ -71,7 +71,8 @@ std::string stuck_moments(Session& session) {
       if (state.name == "exp_avg_sq" && never_lowers(state.value.scalar_type(), beta2))
         return "second moments are kept in " + type_name(state.value.scalar_type()) +
                ", where a decay by beta2 = " + Json(beta2).dump() +
-               " is rounded away, so they never fall and updates get smaller. Set train.beta2 to 0.99 or less, or "
+               " is rounded away, so they never fall and updates get smaller. Set train.beta2 to 0.99 or "
+               "less, or "
                "keep them in fp32 (a plugin with fp32 master weights, see optrush plugins)";
   return {};
 }

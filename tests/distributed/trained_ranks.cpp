@@ -208,13 +208,13 @@ class OneTurn {
         listen(listens_.get(), 1) != 0)
       throw std::runtime_error("a socket at " + path + " cannot listen");
     run_.emplace(path, ranks);
-    controller_ = std::jthread([this, steps] {
+    const std::string go = Json{{"type", "go"}, {"steps", steps}, {"alone", true}}.dump();
+    controller_ = std::jthread([this, go] {
       const Descriptor run(accept(listens_.get(), nullptr, nullptr));
-      for (const Json& answer :
-           {Json{{"type", "go"}, {"steps", steps}, {"alone", true}}, Json{{"type", "end"}}}) {
+      for (const std::string& answer : {go, std::string(R"({"type": "end"})")}) {
         for (char c = 0; c != '\n';)
           if (recv(run.get(), &c, 1, 0) != 1) return;
-        const std::string line = answer.dump() + "\n";
+        const std::string line = answer + "\n";
         if (::send(run.get(), line.data(), line.size(), MSG_NOSIGNAL) < 0) return;
       }
     });

@@ -332,6 +332,30 @@ TEST(ActivationCheckpointing, QuantizedActivationsGiveCloseGradients) {
   }
 }
 
+/// The plain attention keeps its scores for the derivative of the log-sum-exp. A mask hides some by -inf.
+TEST(ActivationCheckpointing, QuantizedScoresMayBeHidden) {
+  const auto norms = [](std::vector<PluginUse> stack) {
+    RunSpec spec = spec_of(std::move(stack));
+    Trained trained(spec, [](Recipe& recipe) {
+      recipe.ops.attention.wrap(Phase::adapter, [](auto inner, const Module&) -> decltype(inner) {
+        return [inner](const Tensor& q, const Tensor& k, const Tensor& v,
+                       const AttentionArgs& args) -> AttentionOut {
+          AttentionArgs with_lse = args;
+          with_lse.lse = true;
+          const auto [out, lse] = inner(q, k, v, with_lse);
+          return {out * lse.sigmoid().unsqueeze(-1), lse};
+        };
+      });
+    });
+    std::vector<double> found;
+    for (const Json& step : trained.train().at("steps")) found.push_back(step.at("grad_norm"));
+    return found;
+  };
+  const auto plain = norms({}), quantized = norms({checkpointing({{"policy", "quantize"}})});
+  ASSERT_EQ(quantized.size(), plain.size());
+  EXPECT_NEAR(quantized.front(), plain.front(), 0.05 * plain.front());
+}
+
 TEST(ActivationCheckpointing, PeakWithQuantizedActivationsIsPredicted) {
   install_cpu_memory_tracking();
   RunSpec spec = spec_of({checkpointing({{"policy", "quantize"}}), {"fused_adamw", Json::object()}});

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <numeric>
+#include <tuple>
 
 #include "flash_attention/cpu/attention.h"
 #include "fused_kernel.h"
@@ -381,12 +382,14 @@ TEST(FlashAttention, ReturnsItsLogSumExp) {
 TEST(FlashAttention, TheLogSumExpHasADerivative) {
   Resolved resolved;
   for (const auto& [type, of_whole, of_ring] : kPrecisions)
-    for (const auto& [positions, lengths, window] :
-         {std::tuple(12, std::vector<int64_t>{}, 0), {12, {5, 7, 1, 10, 1}, 5}, {192, {}, 0}, {192, {}, 20},
-          {192, {90, 20, 82, 1, 65, 118, 8}, 20}})
+    for (const auto& [positions, lengths, window] : {std::tuple(12, std::vector<int64_t>{}, 0),
+                                                     {12, {5, 7, 1, 10, 1}, 5},
+                                                     {192, {}, 0},
+                                                     {192, {}, 20},
+                                                     {192, {90, 20, 82, 1, 65, 118, 8}, 20}})
       for (const bool only_lse : {false, true}) {
-        SCOPED_TRACE(std::string(c10::toString(type)) + ", " + std::to_string(positions) + " positions, window " +
-                     std::to_string(window) + (lengths.empty() ? "" : ", packed"));
+        SCOPED_TRACE(std::string(c10::toString(type)) + ", " + std::to_string(positions) +
+                     " positions, window " + std::to_string(window) + (lengths.empty() ? "" : ", packed"));
         auto inputs = attention_inputs({.queries = positions, .keys = positions}, type);
         inputs.args.window = window;
         if (!lengths.empty()) inputs.args.segments = segments_of(lengths, 2);
@@ -394,7 +397,8 @@ TEST(FlashAttention, TheLogSumExpHasADerivative) {
         if (only_lse) inputs.gradient = at::zeros_like(inputs.gradient);
         const auto expected = attention_by_formula(in_double(inputs));
         EXPECT_LT(difference(attend(resolved, inputs), expected), 2 * of_whole);
-        EXPECT_LT(difference(attention_by_forward_backward(resolved.halves(), inputs), expected), 2 * of_whole);
+        EXPECT_LT(difference(attention_by_forward_backward(resolved.halves(), inputs), expected),
+                  2 * of_whole);
         if (!lengths.empty() || window != 0) continue;
         for (const int64_t parts : {2, 3})
           EXPECT_LT(difference(attention_by_ring(resolved.halves(), inputs, parts), expected), 2 * of_ring);

@@ -101,7 +101,8 @@ inline Attended attention_by_ring(const AttentionForwardBackward& halves, const 
   const auto chunks = [](const Tensor& x, int64_t count) { return x.chunk(count, 2); };
   const int64_t rounds = in.args.causal ? parts : 1;
   const Tensors queries = chunks(in.q, rounds), upstream = chunks(in.gradient, rounds);
-  const Tensors of_lse = in.lse_gradient.defined() ? chunks(in.lse_gradient, rounds) : Tensors(queries.size());
+  const Tensors of_lse =
+      in.lse_gradient.defined() ? chunks(in.lse_gradient, rounds) : Tensors(queries.size());
   const Tensors keys = chunks(in.k, parts), values = chunks(in.v, parts);
   Tensors outs, lses, dq, dk, dv;
   for (const Tensor& part : keys) {

@@ -146,10 +146,12 @@ TEST(AttentionForwardBackward, TheGradientOfTheLogSumExpIsAdded) {
       inputs.args.soft_cap = cap;
       inputs.lse_gradient = at::randn({shape.batch, shape.heads, shape.queries}, at::kDouble);
       const auto expected = attention_by_formula(inputs);
-      EXPECT_LT(difference(attention_by_forward_backward(plain::attention_forward_backward(), inputs), expected),
-                kExact);
+      EXPECT_LT(
+          difference(attention_by_forward_backward(plain::attention_forward_backward(), inputs), expected),
+          kExact);
       if (shape.queries < 12 || shape.keys < 12) continue;
-      EXPECT_LT(difference(attention_by_ring(plain::attention_forward_backward(), inputs, 3), expected), kRing);
+      EXPECT_LT(difference(attention_by_ring(plain::attention_forward_backward(), inputs, 3), expected),
+                kRing);
     }
 }
 

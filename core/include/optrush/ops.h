@@ -16,7 +16,7 @@ struct AttentionForwardBackward;
 
 struct AttentionArgs {
   bool causal = true;
-  double scale = 1;        ///< factor of the scores, before the softmax
+  double scale = 1;  ///< factor of the scores, before the softmax
   /// Also return the log-sum-exp of the scores, with its derivative; needs a base that offers "lse".
   bool lse = false;
   Segments segments = {};  ///< of the batch; needs a base that offers "segments"

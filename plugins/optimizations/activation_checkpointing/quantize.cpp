@@ -23,13 +23,11 @@ class Quantized {
     const Tensor numbers =
         (padding > 0 ? at::constant_pad_nd(all, {0, padding}) : all).view({blocks, Quantize::kBlock});
     const Tensor scales = this->scales();
-    const Tensor shown =
-        at::nan_to_num(numbers, std::numeric_limits<double>::quiet_NaN(), kInfinity, /*neginf=*/0.0);
-    scales.copy_(at::linalg_vector_norm(shown, kInfinity, {1})).div_(kLargestCode);
+    const auto shown = [&] { return numbers.masked_fill(numbers.eq(-kInfinity), 0); };
+    scales.copy_(at::linalg_vector_norm(shown(), kInfinity, {1})).div_(kLargestCode);
     // A block of zeros has scale 0 and codes 0.
     const Tensor divisors = scales.clamp_min(std::numeric_limits<float>::min()).unsqueeze(1);
-    codes().copy_(
-        (numbers / divisors).round_().clamp_min_(kMinusInfinity).view(-1).narrow(0, 0, count_));
+    codes().copy_((numbers / divisors).round_().clamp_min_(kMinusInfinity).view(-1).narrow(0, 0, count_));
   }
 
   const Tensor& kept() const { return kept_; }

@@ -83,8 +83,8 @@ bool FusedKernel::runs_own(const Tensor& q, const Tensor& k, const Tensor& v, At
 }
 
 /// LibTorch's kernels have no derivative of the lse. With weights P, d lse / d scores = P. So the gradient of
-/// q is scale dlse (P k), which is attention with k as its values, and the gradient of k is scale P^T (dlse q),
-/// which is the gradient of these values.
+/// q is scale dlse (P k), which is attention with k as its values, and the gradient of k is scale P^T (dlse
+/// q), which is the gradient of these values.
 AttentionOut FusedKernel::forward(const Tensor& q, const Tensor& k, const Tensor& v,
                                   const AttentionArgs& args) {
   AttentionOut made = forward_of(q, k, v, args);

@@ -2,8 +2,9 @@
 // equations 4 to 6) is smallest if all experts get equally many tokens. Without it a router learns to send
 // all tokens to a few experts. The z loss (arXiv:2202.08906) keeps its logits small. Both are means over the
 // layers and the tokens of a micro-batch. Prompts without a loss are tokens, as in transformers; padding is
-// not. A micro-batch weighs as many times as it has tokens. They are added as gradients of the logits, so they reach every
-// layer in its own backward, under recomputation and in a pipeline. The reported loss is without them.
+// not. A micro-batch weighs as many times as it has tokens. They are added as gradients of the logits, so
+// they reach every layer in its own backward, under recomputation and in a pipeline. The reported loss is
+// without them.
 //
 // It pays in long trainings of a mixture. It costs a softmax and a few small operators per layer.
 #include <ATen/Functions.h>

@@ -79,17 +79,19 @@ class ContextParallel final : public Plugin {
                       recipe.rows.base().plugin + "' creates",
                   "use kind = \"all_to_all\"");
     const SlotInfo &attention = recipe.ops.attention, &halves = recipe.ops.attention_forward_backward;
-    std::string other = attention.base().plugin == halves.base().plugin ? "" : attention.base().plugin;
+    const std::string &whole = attention.base().plugin, &parts = halves.base().plugin;
+    std::string other = whole == parts || whole == "plain" ? "" : whole;
     const Edit own{Phase::context, "context_parallel", {}};
     for (const Edit& wrap : attention.wraps())
       if (wrap < own) other = wrap.plugin;
     if (!other.empty())
       throw Error("context_parallel: a ring would ignore the changes of '" + other + "' to attention",
                   "use kind = \"all_to_all\", or a plugin that provides attention_forward_backward as well");
-    // Of a base there are both forms. A wrap of one form has no other.
-    if (!halves.wraps().empty())
-      throw Error("context_parallel: a ring would change attention by '" + halves.wraps().front().plugin +
-                      "', which wraps attention_forward_backward only",
+    std::string half = whole == parts || whole != "plain" ? "" : parts;
+    if (!halves.wraps().empty()) half = halves.wraps().front().plugin;
+    if (!half.empty())
+      throw Error("context_parallel: a ring would change attention by '" + half +
+                      "', which edits attention_forward_backward only",
                   "use kind = \"all_to_all\", or remove one of the two");
   }
 
@@ -149,8 +151,9 @@ class ContextParallel final : public Plugin {
         made->emplace(ranks, args);
       }
       if (!(*made)->is_for(args))
-        throw Error("context_parallel: a ring does not support arguments of attention that change between calls",
-                    "use kind = \"all_to_all\"");
+        throw Error(
+            "context_parallel: a ring does not support arguments of attention that change between calls",
+            "use kind = \"all_to_all\"");
       return (**made)(q, k, v);
     };
   }

@@ -136,9 +136,8 @@ Tensors Ring::backward(const Tensors& saved, const Tensors& gradients) const {
     for (const Block& block : blocks) {
       const auto rows = [&](const Tensor& x) { return x.defined() ? queries_of(x, block) : x; };
       const Tensor keys = keys_of(here, block);
-      auto [dq, dk, dv] =
-          halves_.backward(rows(gradient), rows(q), keys[0], keys[1], rows(out), rows(lse),
-                           rows(gradients[1]), args_of(block));
+      auto [dq, dk, dv] = halves_.backward(rows(gradient), rows(q), keys[0], keys[1], rows(out), rows(lse),
+                                           rows(gradients[1]), args_of(block));
       rows(of_queries).add_(dq);
       of_keys.push_back({std::move(dk), std::move(dv)});
     }

@@ -95,8 +95,8 @@ class ExpertParallel final : public Plugin {
     }
   }
 
-  /// Assumes that no position is padding, and that the routers send equally many rows to each rank. Expects nothing under recomputation,
-  /// because a recomputed forward sends again.
+  /// Assumes that no position is padding, and that the routers send equally many rows to each rank. Expects
+  /// nothing under recomputation, because a recomputed forward sends again.
   void expect_traffic(Run& run, const Recipe& recipe) const {
     if (recipe.activations().policy != ActivationPolicy::Kind::save) return;
     const auto mixtures = run.modules("experts");

@@ -22,10 +22,11 @@ void cut(Param& param, const AxisCuts& cuts, const Mesh& mesh) {
   for (size_t axis = 0; axis < param.axes.size(); ++axis) {
     const auto found = cuts.find(param.axes[axis]);
     if (found == cuts.end()) continue;
-    if (param.shape[axis] % found->second.grain != 0)
+    if (const auto& [over, copied, grain, elements] = found->second;
+        elements != 0 && param.shape[axis] != elements)
       throw Error("tensor_parallel cannot split '" + param.name + "': its axis '" + param.axes[axis] +
                       "' has " + std::to_string(param.shape[axis]) + " elements, but such an axis has " +
-                      std::to_string(found->second.grain) + " for each head",
+                      std::to_string(elements) + ", " + std::to_string(grain) + " for each head",
                   "give an axis with one element for each head another label, or remove tensor_parallel");
     const auto [begin, end] = range_of(found->second, param.shape[axis], mesh, param.name);
     param.layout = param.layout.cut(static_cast<int64_t>(axis), begin, end);

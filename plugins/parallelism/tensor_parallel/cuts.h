@@ -12,9 +12,10 @@
 namespace optrush::tensor_parallel {
 /// How one label of an axis is cut.
 struct AxisCut {
-  Mesh::Names over;    ///< dimensions along which ranks have different parts
-  Mesh::Names copied;  ///< dimensions along which ranks have the same part, and a summand of its gradient
-  int64_t grain = 1;   ///< neighbouring elements that stay together, such as the elements of a head
+  Mesh::Names over;      ///< dimensions along which ranks have different parts
+  Mesh::Names copied;    ///< dimensions along which ranks have the same part, and a summand of its gradient
+  int64_t grain = 1;     ///< neighbouring elements that stay together, such as the elements of a head
+  int64_t elements = 0;  ///< of every axis with this label; 0: any number
 };
 using AxisCuts = std::map<std::string, AxisCut>;
 

@@ -94,8 +94,8 @@ class TensorParallel final : public Plugin {
     const Mesh::Names copied = parts_ == size_ ? Mesh::Names{} : Mesh::Names{kShared};
     cuts_ = {{"vocab", {ranks_, {}, 1}},
              {"ffn", {ranks_, {}, 1}},
-             {"heads", {ranks_, {}, model.head_size()}},
-             {"kv_heads", {{kDim}, copied, model.head_size()}}};
+             {"heads", {ranks_, {}, model.head_size(), model.n_heads * model.head_size()}},
+             {"kv_heads", {{kDim}, copied, model.head_size(), model.n_kv_heads * model.head_size()}}};
   }
 
   void edit(Recipe& recipe) {

@@ -153,8 +153,7 @@ void backward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Ten
   Workspaces<BackwardWorkspace<T>> memory(sizes, parts, q);
   if (is_forecast(q)) return dk.add_parts(), dv.add_parts();
   const float* lses = lse.const_data_ptr<float>();
-  const float* lse_gradients =
-      result.of_lse.defined() ? result.of_lse.const_data_ptr<float>() : nullptr;
+  const float* lse_gradients = result.of_lse.defined() ? result.of_lse.const_data_ptr<float>() : nullptr;
   memory.each_task([&](BackwardWorkspace<T>& work, const Task& task) {
     const int64_t b = task.batch;
     const Rows<float> weights = work.weights, scores = work.scores, made = work.made;
@@ -267,9 +266,8 @@ std::array<Tensor, 3> backward(const Tensor& gradient_given, const Tensor& q_giv
   const Tensor q = dense_rows(q_given), k = dense_rows(k_given), v = dense_rows(v_given),
                gradient = dense_rows(gradient_given), out = dense_rows(out_given),
                lse = lse_given.contiguous();
-  const Tensor lse_gradient = lse_gradient_given.defined()
-                                  ? lse_gradient_given.to(at::kFloat).contiguous()
-                                  : Tensor();
+  const Tensor lse_gradient =
+      lse_gradient_given.defined() ? lse_gradient_given.to(at::kFloat).contiguous() : Tensor();
   const Sizes sizes(q, k, scores.window);
   const std::array<Tensor, 3> result = {empty_heads(q), empty_heads(k), empty_heads(v)};
   note_flops(flops_of(sizes, 5));

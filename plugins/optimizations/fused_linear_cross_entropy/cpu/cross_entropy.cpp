@@ -24,7 +24,7 @@ HWY_INLINE hn::Vec<D> exponential(D d, hn::Vec<D> x) {
   if constexpr (std::is_same_v<hn::TFromD<D>, float>)
     return exp_of_nonpositive(d, x);
   else
-    return hn::Exp(d, x);
+    return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, x));
 }
 
 /// Numbers of a row that stay in the first cache.
@@ -54,7 +54,8 @@ struct Cap<true> {
   HWY_INLINE hn::Vec<D> operator()(D d, hn::Vec<D> logits) const {
     using W = hn::TFromD<D>;
     const auto scaled = hn::Mul(logits, hn::Set(d, static_cast<W>(1 / cap)));
-    return hn::Mul(hn::Set(d, static_cast<W>(cap)), hn::Tanh(d, scaled));
+    const auto capped = hn::Mul(hn::Set(d, static_cast<W>(cap)), hn::Tanh(d, scaled));
+    return hn::IfThenElse(hn::IsNaN(logits), logits, capped);
   }
   template <class D>
   HWY_INLINE hn::Vec<D> before(D d, hn::Vec<D> gradient, hn::Vec<D> capped) const {
