@@ -3,8 +3,9 @@
 
     bench/stacks.py [--size quickstart] [--rounds 6] [--dtype fp32]
 
-PyTorch's form is transformers in eager mode with SDPA, fused AdamW and jemalloc. --compile adds torch.compile over model
-and loss and torch.compile by blocks, both with an attention without a mask (experiments/peers/forms.py). The limit is the time that the FLOPs of our step, attention among them, take at the measured peak of matrix products. Ten
+PyTorch's form is transformers in eager mode with SDPA, fused AdamW and jemalloc. --compile adds torch.compile over
+model and loss and torch.compile by blocks, both with an attention without a mask (experiments/peers/forms.py). The
+limit is the time that the FLOPs of our step, attention among them, take at the measured peak of matrix products. Ten
 minutes: `--size quickstart --rounds 6` and `--size versus_pytorch --rounds 4`.
 """
 
@@ -65,7 +66,7 @@ def parser():
     parser.add_argument("--steps", type=int, default=6, help="timed steps of a run, after two of warm-up")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument(
-        "--compile", action="store_true", help="also torch.compile in two forms, which fill their caches before the rounds"
+        "--compile", action="store_true", help="also torch.compile in two forms, with caches filled before the rounds"
     )
     parser.add_argument("--stack", action="append", default=[], metavar="NAME=PLUGIN,..", help="one more stack of ours")
     parser.add_argument("--only", default="", help="our stacks whose name this regular expression matches")
@@ -113,7 +114,8 @@ def measured(arguments):
         programs = [Program("PyTorch eager, jemalloc", "peer", twin(), jemalloc())]
         if arguments.compile:
             for name, form in (("torch.compile", "whole"), ("torch.compile by blocks", "blocks")):
-                compiled = Program(f"{name}, jemalloc", "peer", twin("--compile", "default", "--form", form), jemalloc())
+                command = twin("--compile", "default", "--form", form)
+                compiled = Program(f"{name}, jemalloc", "peer", command, jemalloc())
                 (folder / form).mkdir()
                 compiled.run(folder / form)
                 compiled.results.clear()

@@ -31,7 +31,8 @@ local attention = on_gpu and { "flash_attention", { kernel = kernels[1] } } or "
 local plugins = { { "mixed_precision", { dtype = "bf16" } }, "fused_adamw", attention }
 
 local model = own.model(on_gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { vocab_size = 8192 }))
-local settings = { micro_batch = 4, seq_len = on_gpu and 4096 or 256, warmup = 3, steps = on_gpu and 15 or 10, lr = 3e-4 }
+local steps = on_gpu and 15 or 10
+local settings = { micro_batch = 4, seq_len = on_gpu and 4096 or 256, warmup = 3, steps = steps, lr = 3e-4 }
 local train = own.train(model, settings, plugins)
 
 local of = on_gpu and "Llama 3.2 1B train on one GPU" or "a small Llama train on this CPU"
@@ -79,24 +80,27 @@ if full then
     }))
   end
 
-  -- PyTorch in the forms that its users choose. Logits in fp32 leave no room for more sequences than the base has; Liger
-  -- makes none.
+  -- PyTorch in the forms that its users choose. Logits in fp32 leave a card of 80 GB no room for more sequences than
+  -- the base has. On a larger card, two forms also have our micro-batch.
   local function peer(name, options, ...)
     options.name = name
     options.with = { "bf16_weights", "sdpa", ... }
     options.train = options.train or { micro_batch = train.micro_batch }
     add(pytorch(options))
   end
-  local by_blocks = { compile = "default", form = "blocks" }
   peer("PyTorch", {})
   peer("torch.compile", { compile = "default" })
-  peer("torch.compile by blocks", by_blocks)
+  peer("torch.compile by blocks", { compile = "default", form = "blocks" })
   peer("torch.compile, transformers as it is", { compile = "default", form = "shipped" })
   if on_gpu then
     peer("torch.compile by blocks, max-autotune", { compile = "max-autotune", form = "blocks" })
     peer("Liger", {}, "liger")
     peer("torchao float8", { compile = "default", form = "blocks" }, "float8")
-    if large then peer("Liger, micro-batch " .. batch, { train = { micro_batch = batch } }, "liger") end
+    if large then
+      local more = { micro_batch = batch }
+      peer("torch.compile by blocks, micro-batch " .. batch, { compile = "default", form = "blocks", train = more })
+      peer("Liger, micro-batch " .. batch, { train = more }, "liger")
+    end
   end
 end
 

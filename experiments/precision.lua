@@ -3,8 +3,8 @@
 -- The same Llama from fp32 on: matmuls in bf16 between fp32 weights (autocast), weights and activations that are bf16
 -- themselves with fp32 masters in the optimizer, and linears that multiply in fp8 with one scale a tensor or one a row.
 -- Each loss curve is compared with the last rung in fp32. A CPU multiplies fp8 by converting it, so there those two
--- rungs show numerics and no speed: --only leaves them out. On a GPU, PyTorch compiled by blocks is beside them, in bf16
--- weights and in torchao's float8.
+-- rungs show numerics and no speed: --only leaves them out. On a GPU, PyTorch compiled by blocks is beside them, in
+-- bf16 weights and in torchao's float8.
 --
 --   ./optrush run experiments/precision.lua
 --   ./optrush run experiments/precision.lua --arg checkpoint=FOLDER

@@ -3,11 +3,11 @@
 -- The stack of the host beside transformers + SDPA + fused AdamW, in the forms that PyTorch users choose: eager,
 -- torch.compile over the model, torch.compile by blocks, and on a GPU Liger Kernel. The same initial values, tokens and
 -- threads, in the same rounds. torch.compile of transformers as it is attends with a dense mask; that row is there
--- because users have it, and no headline names it. Both sides run bf16 autocast, and bf16 weights with fp32 masters, on a
--- GPU and on a CPU with faster matmuls in bf16, otherwise fp32; --arg precision sets it. Attention is what LibTorch
+-- because users have it, and no headline names it. Both sides run bf16 autocast, and bf16 weights with fp32 masters, on
+-- a GPU and on a CPU with faster matmuls in bf16, otherwise fp32; --arg precision sets it. Attention is what LibTorch
 -- chooses on both sides; each row notes the kernel. On a CPU the model is a Llama that fills two cores; on a GPU it has
--- the blocks of Llama 3.2 1B, four of them in the short form and all sixteen in the full one, and the base is in bf16 with
--- fused attention, without which the full form takes 92 GiB.
+-- the blocks of Llama 3.2 1B, four of them in the short form and all sixteen in the full one, and the base is in bf16
+-- with fused attention, without which the full form takes 92 GiB.
 --
 --   ./optrush setup peers                                         installs transformers, Liger, torchao, jemalloc, once
 --   ./optrush run experiments/versus_pytorch.lua                  four rounds of the whole stacks
@@ -24,7 +24,7 @@ local pytorch = require "peers.pytorch"
 local full = rush.preset { "short", "full" } == "full"
 local gpu = rush.device() == "cuda"
 local model = own.model(gpu and rush.llama("llama-3.2-1b", { n_layers = full and 16 or 4 }) or rush.llama "small")
-local train = { micro_batch = 4, seq_len = gpu and 2048 or 512, steps = 10, warmup = 3 }
+local train = { micro_batch = 4, seq_len = gpu and 2048 or 512, steps = (gpu or full) and 10 or 6, warmup = 3 }
 
 local exp = rush.experiment {
   name = "versus_pytorch",
@@ -58,8 +58,8 @@ if not full then ladder[1] = rush.rung("our stack", { plugins = stack }) end
 if precision.name == "bf16" then
   add("bf16 weights", "bf16_weights", {}, { replace = { "mixed_precision", "fused_adamw" } })
 end
--- The compiler fuses operators itself, from their plain form. On a CPU the attention and the MLP are units, so that those
--- that are faster as they are stay so.
+-- The compiler fuses operators itself, from their plain form. On a CPU the attention and the MLP are units, so that
+-- those that are faster as they are stay so.
 add("compile", "compile", gpu and {} or { units = { "auto", "attention", "mlp" } }, {})
 if gpu then -- torch.compile's reduce-overhead and max-autotune record CUDA graphs
   if full then add("max-autotune", "compile", { mode = "max-autotune-no-cudagraphs" }, { replace = "compile" }) end
@@ -84,13 +84,14 @@ local function peers(with, suffix)
     peer("Liger" .. suffix, liger)
   end
 end
-if gpu and not full then
-  peers({ "sdpa", "fused", "bf16_weights" }, "")
+local plain, weights = precision.with { "sdpa", "fused" }, { "sdpa", "fused", "bf16_weights" }
+local with = precision.name == "bf16" and weights or plain
+if full and with == weights then
+  peers(plain, "")
+  peers(weights, ", bf16 weights")
 else
-  peers(precision.with { "sdpa", "fused" }, "")
-  if precision.name == "bf16" then peers({ "sdpa", "fused", "bf16_weights" }, ", bf16 weights") end
+  peers(with, "")
 end
-local with = gpu and { "sdpa", "fused", "bf16_weights" } or precision.with { "sdpa", "fused" }
 peer("torch.compile, transformers as it is", with, { compile = "default", form = "shipped" })
 if full then
   for _, mode in ipairs(gpu and { "reduce-overhead", "max-autotune" } or { "max-autotune" }) do

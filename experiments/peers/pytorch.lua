@@ -1,7 +1,7 @@
 -- PyTorch itself as an external rung: transformers' Llama from the same initial values, on the same tokens.
 --
 --   local pytorch = require "peers.pytorch"
---   pytorch { name = "torch.compile by blocks", with = { "bf16", "sdpa", "fused" }, compile = "default", form = "blocks" }
+--   pytorch { name = "by blocks", with = { "bf16", "sdpa", "fused" }, compile = "default", form = "blocks" }
 --   pytorch { name = "FSDP2", by = "fsdp", with = { "sdpa", "fused" } }
 --
 --   with      any of "bf16" (autocast), "sdpa", "fused" (AdamW), and on one rank "muon", "bf16_weights" (weights in
@@ -21,8 +21,8 @@
 --   jemalloc  preloads jemalloc, keeping freed memory
 --   train     settings that differ from those of the rung below, such as micro_batch
 --
--- Each row notes the attention kernel that ran. It needs what requirements.txt, requirements-kernels.txt (Liger, torchao) and
--- packages.txt beside it list; ./optrush setup peers installs all.
+-- Each row notes the attention kernel that ran. It needs what requirements.txt, requirements-kernels.txt (Liger,
+-- torchao) and packages.txt beside it list; ./optrush setup peers installs all.
 local rush = require "optrush"
 
 local FORMS = { whole = true, blocks = true, shipped = true }

@@ -56,7 +56,7 @@ def parse_arguments():
                         choices=["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"],
                         help="compile the model and its loss with torch.compile")
     parser.add_argument("--form", default="whole", choices=["shipped", "whole", "blocks"],
-                        help="what is compiled (forms.py): 'shipped' is transformers as it is, whose attention has a dense mask")
+                        help="what is compiled (forms.py): 'shipped' is transformers as it is, with a dense mask")
     parser.add_argument("--trace", default=os.environ.get("OPTRUSH_TRACE"),
                         help="file for a Chrome trace of one more step; that step is in no result")
     return parser.parse_args()

@@ -86,6 +86,7 @@ local Report = {}
 ---@field packages? string file with the names of the Debian packages of the libraries and programs, one per line, for the message when one is missing
 ---@field effect? "rounding"|"precision"|"model" effect on arithmetic, relative to the rung below (default "rounding")
 ---@field interleave? boolean whether it implements the protocol of interleaved runs (docs/guides/running.md) (default false)
+---@field headline? boolean whether a headline may name it as the fastest program; false for a row that is no fair peer (default true)
 ---@field model? Model|LlamaFields|OperatorFields|CollectiveFields model to train
 ---@field data? Data training data
 ---@field train? TrainSettings settings of the training step

@@ -44,10 +44,10 @@ Json await_absent_peer(const Ranks& given, const Json& arguments) {
 
 /// The error of a call that is wrong on every rank.
 Json wrong_call(const Ranks& ranks, const Json& how) {
-  Connected connected(ranks);
+  ConnectedRanks connected(ranks);
   Group& world = *connected.world;
   const std::map<std::string, std::function<void()>> calls = {
-      {"type", [&] { world.all_reduce(at::zeros({4}, at::kComplexFloat)).wait(); }},
+      {"type", [&] { world.all_reduce(at::zeros({4}, at::kShort)).wait(); }},
       {"view",
        [&] {
          world.all_gather(at::zeros({2, 4}).t(), at::zeros({4})).wait();

@@ -177,10 +177,11 @@ TEST(StrategyEdits, ARingRefusesChangesOfItsAttention) {
   for (const char* slot : {"attention", "attention_forward_backward"})
     for (const std::string& kind : edit_kinds()) {
       const std::string refusal = outcome_of(spec_of(ring, 2, slot), slot, kind).refusal;
-      if (std::string(slot) == "attention" && kind == "outside")
+      if (std::string(slot) == "attention" && kind == "outside") {
         EXPECT_EQ(refusal, "");
-      else
+      } else {
         EXPECT_THAT(refusal, ::testing::HasSubstr("context_parallel: a ring would")) << slot << ", " << kind;
+      }
     }
 }
 }  // namespace

@@ -109,7 +109,9 @@ void check_update(size_t count, bool shifted, float bad = 0) {
     for (const Numbers* numbers : {&cpu, &device}) {
       EXPECT_FALSE(std::isfinite(numbers->first_scales[0]));
       EXPECT_FALSE(std::isfinite(numbers->second_scales[0]));
-      if (!kLow) EXPECT_FALSE(std::isfinite(numbers->data[3]));
+      if (!kLow) {
+        EXPECT_FALSE(std::isfinite(numbers->data[3]));
+      }
       for (size_t b = 1; b < numbers->first_scales.size(); ++b)
         EXPECT_TRUE(std::isfinite(numbers->first_scales[b]));
     }

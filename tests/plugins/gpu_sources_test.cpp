@@ -338,7 +338,9 @@ TEST(GpuSources, NumbersThatAreNotFiniteStayVisible) {
       const bool hidden = value < 0;
       EXPECT_EQ(std::isfinite(losses.numbers()[0]), hidden) << value << ' ' << place;
       EXPECT_TRUE(std::isfinite(losses.numbers()[1]));
-      if (!hidden) EXPECT_FALSE(std::isfinite(logits.numbers()[static_cast<size_t>(place)]));
+      if (!hidden) {
+        EXPECT_FALSE(std::isfinite(logits.numbers()[static_cast<size_t>(place)]));
+      }
       if (value > 0) continue;
 
       constexpr int kCount = 264;
@@ -348,7 +350,9 @@ TEST(GpuSources, NumbersThatAreNotFiniteStayVisible) {
       launch(2, {64, 1, 1}, [&] {
         mlp::glu_forward<float, 4, true>(gate.data(), up.data(), out.data(), kCount, largest.data());
       });
-      if (std::isnan(value)) EXPECT_TRUE(std::isnan(out.numbers()[static_cast<size_t>(place)]));
+      if (std::isnan(value)) {
+        EXPECT_TRUE(std::isnan(out.numbers()[static_cast<size_t>(place)]));
+      }
     }
 }
 

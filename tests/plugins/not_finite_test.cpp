@@ -168,8 +168,9 @@ void expect_visible_updates(
         optimizer->step(shards, update);
         EXPECT_FALSE(shards[0].data.view(-1)[place].isfinite().item<bool>()) << value << " at " << place;
         for (const OptimizerState& state : optimizer->state(shards[0]))
-          if (state.name.starts_with("exp_avg") && state.value.is_floating_point())
+          if (state.name.starts_with("exp_avg") && state.value.is_floating_point()) {
             EXPECT_FALSE(state.value.isfinite().all().item<bool>()) << state.name << ", " << value;
+          }
         shards[0].grad = at::randn({19, 16});
       }
     }

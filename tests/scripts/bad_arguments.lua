@@ -44,7 +44,7 @@
 -- expect: bad_arguments.lua:269: train.global_batch (5) is not a multiple of micro_batch x accumulation (4)
 -- expect:   hint: change one of them, or leave out train.global_batch to derive it
 -- expect: bad_arguments.lua:270: rush.experiment: device must be one of 'auto', 'cpu', 'cuda', but is "gpu"
--- expect:   hint: did you mean 'cpu'?
+-- expect:   hint: did you mean 'cuda'?
 -- expect: bad_arguments.lua:271: rush.experiment: threads must be an integer between 0 and 65536, but is -1
 -- expect: bad_arguments.lua:272: rush.experiment: timeout must be a number of at least 0.001, but is 0
 -- expect: bad_arguments.lua:273: rush.experiment: rounds must be an integer of at least 1, but is 0

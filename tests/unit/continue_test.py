@@ -274,7 +274,7 @@ def states_of_other_runs_are_refused():
     with open(work / "text.txt", "a") as text:
         text.write("one more line\n")
     text = run("changed", "--only", "base", "--resume")
-    assert "does not continue from its state" in text and "a file that it reads has changed" in text, text
+    assert "does not continue from its state" in text and "has changed: a file that it reads" in text, text
 
     process = start("turns", "--interleave", "on")
     wait_for(lambda: saved("turns", name), process)

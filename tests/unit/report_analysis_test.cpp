@@ -229,6 +229,22 @@ TEST(Analysis, AnotherProgramMeetsTheFastestRung) {
   for (const auto& program : a.programs) EXPECT_EQ(a.row(program.fastest)->name, "two");
 }
 
+TEST(Analysis, HeadlineNamesNoProgramThatIsNoFairPeer) {
+  auto report = three_rungs();
+  for (const auto& [name, fair] : {std::pair("plain", true), std::pair("dense", false)}) {
+    Rung program = setting(name, Json::object());
+    program.external = External{.command = {"train"}, .headline = fair};
+    report.experiment.parts[0].rungs.push_back(program);
+    report[name].tokens_per_second = fair ? 900 : 1700;
+  }
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(a.row(a.programs[0].variant)->name, "dense") << "the section has it, and it is faster";
+  for (const std::string& text : {a.headline, finding_text(a)}) {
+    EXPECT_THAT(text, HasSubstr("plain, the fastest other program"));
+    EXPECT_THAT(text, Not(HasSubstr("dense, the fastest")));
+  }
+}
+
 TEST(Analysis, ZeroPeakHasNoPredictionError) {
   auto report = three_rungs();
   report["one"].peak_bytes = 0;

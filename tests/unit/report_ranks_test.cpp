@@ -44,7 +44,9 @@ TEST(Ranks, AReportOfRunsWithoutSpeedsClaimsNone) {
   for (const Row& row : a.rows) {
     EXPECT_FALSE(row.tokens_per_second || row.step_seconds || row.mfu || row.exposed_seconds) << row.name;
     EXPECT_FALSE(row.previous.speed || row.base.speed || row.time_to_loss) << row.name;
-    if (row.ok()) EXPECT_TRUE(row.memory.allocated && row.final_loss) << row.name;
+    if (row.ok()) {
+      EXPECT_TRUE(row.memory.allocated && row.final_loss) << row.name;
+    }
   }
   EXPECT_TRUE(a.scaling.empty());
   EXPECT_THAT(a.headline + finding_text(a), Not(::testing::ContainsRegex("faster|slower|tokens/s|[0-9]x")));

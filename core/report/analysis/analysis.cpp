@@ -140,7 +140,7 @@ class Analyzer {
       const Row& fastest = **std::ranges::max_element(same, slower);
       out_.programs.push_back({other->variant, fastest.variant, against(fastest, other->variant)});
     }
-    // Ratios of the same rounds, because medians of tokens/s may be from rounds of different speeds of the machine.
+    // By ratios of the same rounds: medians may be of rounds in which the machine had other speeds.
     std::ranges::stable_sort(out_.programs, {}, [](const OtherProgram& program) {
       const auto& speed = program.comparison.speed;
       return speed ? speed->value : std::numeric_limits<double>::infinity();

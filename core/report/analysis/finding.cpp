@@ -218,7 +218,7 @@ void add_programs(const Analysis& a, Sentences& parts) {
   parts.push_back(
       name_in_text(a.row(best.fastest)->name) + " trains " + speedup(best.comparison, best.comparison.name) +
       (found == std::ranges::find_if(a.programs, fair) ? ", the fastest other program"
-                                   : ", the fastest other program with enough rounds") +
+                                                       : ", the fastest other program with enough rounds") +
       (a.row(best.variant)->checked ? "" : " (whose losses could not be compared)") +
       other_ranks(*a.row(best.fastest), *a.row(best.variant)) + unless_claimed(*best.comparison.speed));
 }

@@ -218,11 +218,12 @@ TEST_F(Rank0Test, RanksOfAnotherJobAreRefused) {
     const Json answer = answer_to(peer, to_json(other));
     EXPECT_EQ(answer.value("type", ""), "refused");
     const auto notes = followers_.take_notes();
-    if (!answer.value("other_job", false))
+    if (!answer.value("other_job", false)) {
       EXPECT_THAT(notes.empty() ? "" : notes.front(), HasSubstr(answer.value("reason", "?")))
           << "both sides report it";
-    else
+    } else {
       EXPECT_THAT(notes, IsEmpty()) << "its rank 0 is at another port";
+    }
     return answer.value("reason", "");
   };
   EXPECT_THAT(refused([](Hello& h) { h.script_sha256 = "other"; }), HasSubstr("different script"));

@@ -86,7 +86,9 @@ TEST_F(PortTest, HelloWithoutAProofIsNotRead) {
     say(stranger, text);
     const std::string heard = heard_by(stranger);
     EXPECT_LE(heard.size(), kGreeting + kProof);
-    if (heard.size() > kGreeting) EXPECT_EQ(heard.substr(kGreeting), std::string(kProof, '\0'));
+    if (heard.size() > kGreeting) {
+      EXPECT_EQ(heard.substr(kGreeting), std::string(kProof, '\0'));
+    }
   }
   EXPECT_THAT(followers_.missing(3), HasSubstr("rank 2: it has not joined"));
   expect_the_member_is_served();

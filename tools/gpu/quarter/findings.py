@@ -1,4 +1,4 @@
-"""findings.md and outcome.json: what the calls have measured so far beside what was expected."""
+"""findings.md and outcome.json: the measurements of all calls beside the expected values."""
 
 import re
 from dataclasses import asdict

@@ -216,7 +216,7 @@ STAGES = {
         SECOND,
         (
             flagship("autotuned", "max-autotune of both sides", 4.6, ["compile", "compile, max-autotune",
-                                                                  "torch.compile max-autotune"], tools=COMPILER),
+                                                                  "torch.compile by blocks, max-autotune"], tools=COMPILER),
         ),
     ),
 }
