@@ -96,7 +96,7 @@ void check_lines(const fs::path& path, const std::string& kind, const std::strin
   if (kind == "documents" && pair)
     throw Error(ErrorCode::invalid_file,
                 of_file + "pairs of answers ('chosen' and 'rejected'), not documents",
-                "read them by rush.preferences, for the plugin dpo; rush.documents reads messages, texts, or "
+                "read them by rush.preferences; rush.documents reads messages, texts, or "
                 "prompts with completions",
                 where);
   constexpr std::array kOfDocuments = {"messages", "conversations", "conversation", "instruction",

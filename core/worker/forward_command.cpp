@@ -59,6 +59,7 @@ Batch batch_of(const Tensor& tokens) {
   batch.valid_tokens = rows * (length - 1);
   batch.valid_sequences = rows;
   batch.token_count = static_cast<double>(batch.valid_tokens);
+  batch.filled_count = static_cast<double>(batch.filled_positions());
   batch.sequence_count = static_cast<double>(rows);
   return batch;
 }

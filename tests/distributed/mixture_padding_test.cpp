@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kSequences = 4;  ///< of a step
 
 /// Documents of 4 to 12 tokens; the prompts of every third one are not trained.
-std::string documents() {
+std::string short_documents() {
   static const TemporaryFolder folder;
   const auto path = folder / "documents.jsonl";
   if (std::filesystem::exists(path)) return path;
@@ -27,7 +27,7 @@ std::string documents() {
   return path;
 }
 
-RunSpec spec_of(const MeshOfRanks& mesh, const Stack& on_top, int64_t length) {
+RunSpec documents_spec(const MeshOfRanks& mesh, const Stack& on_top, int64_t length) {
   Stack plugins = mesh.strategy;
   plugins.insert(plugins.end(), on_top.begin(), on_top.end());
   RunSpec spec = small_spec(mesh.ranks, plugins,
@@ -36,7 +36,7 @@ RunSpec spec_of(const MeshOfRanks& mesh, const Stack& on_top, int64_t length) {
                              {"experts_per_token", 2},
                              {"expert_ffn_dim", 12},
                              {"dense_layers", {0}}});
-  spec.data = {.kind = "documents", .path = documents()};
+  spec.data = {.kind = "documents", .path = short_documents()};
   spec.train.seq_len = length;
   spec.train.accumulation = kSequences / mesh.batch_ranks;
   spec.train.warmup = 1;
@@ -88,9 +88,9 @@ TEST(MixturePadding, ChangesNothingOnAnyMesh) {
            {{2, 1, {ring, use("ddp")}}, {}},
            {{2, 1, {heads, use("ddp")}}, {}},
            {{4, 2, {experts_over(2), ring, use("ddp")}}, {}}}) {
-    const TrainedRanks& one = reference_of(pool(), {.spec = spec_of({1, 1, {}}, on_top, 12)}).trained;
+    const TrainedRanks& one = reference_of(pool(), {.spec = documents_spec({1, 1, {}}, on_top, 12)}).trained;
     for (const int64_t length : {12, 36})
-      expect_alike(train_on(pool(), {.spec = spec_of(mesh, on_top, length)}), one,
+      expect_alike(train_on(pool(), {.spec = documents_spec(mesh, on_top, length)}), one,
                    text_of(mesh) + ", length " + std::to_string(length));
   }
 }
@@ -98,8 +98,8 @@ TEST(MixturePadding, ChangesNothingOnAnyMesh) {
 /// The z loss is a mean over tokens, so it does not depend on the micro-batches either.
 TEST(MixturePadding, TheMeanOverTokensDoesNotDependOnMicroBatches) {
   const Stack losses = {use("router_losses", {{"balance", 0.0}, {"z", 0.3}})};
-  const TrainedRanks& one = reference_of(pool(), {.spec = spec_of({1, 1, {}}, losses, 12)}).trained;
-  RunSpec together = spec_of({1, 1, {}}, losses, 24);
+  const TrainedRanks& one = reference_of(pool(), {.spec = documents_spec({1, 1, {}}, losses, 12)}).trained;
+  RunSpec together = documents_spec({1, 1, {}}, losses, 24);
   together.train.micro_batch = kSequences;
   together.train.accumulation = 1;
   const TrainedRanks all = train_on(pool(), {.spec = together});
@@ -110,7 +110,7 @@ TEST(MixturePadding, TheMeanOverTokensDoesNotDependOnMicroBatches) {
 
 /// All documents in one packed sequence, or each in its own, padded.
 TEST(MixturePadding, PackedDocumentsCountLikeSeparateOnes) {
-  RunSpec separate = spec_of({1, 1, {}}, kLosses, 12);
+  RunSpec separate = documents_spec({1, 1, {}}, kLosses, 12);
   separate.train.micro_batch = 24;
   separate.train.accumulation = 1;
   RunSpec packed = separate;
@@ -123,7 +123,7 @@ TEST(MixturePadding, PackedDocumentsCountLikeSeparateOnes) {
 /// Validation routes the padding of its sequences nowhere, and its rows do not count.
 TEST(MixturePadding, ValidationIsAlike) {
   const auto trained = [&](int64_t length, int64_t micro_batch) {
-    RunSpec spec = spec_of({1, 1, {}}, kLosses, length);
+    RunSpec spec = documents_spec({1, 1, {}}, kLosses, length);
     spec.train.micro_batch = micro_batch;
     spec.train.accumulation = kSequences / micro_batch;
     spec.validate.every = 2;

@@ -28,7 +28,7 @@ std::vector<std::string> slots() {
 }
 
 /// Each strategy with its defaults, and with every other choice of one option that keeps the precision.
-std::vector<PluginUse> strategies() {
+std::vector<PluginUse> strategy_list() {
   std::vector<PluginUse> all;
   const Catalogue catalogue = Catalogue::find({build_folder() + "/plugins"});
   for (const PluginDescription& plugin : catalogue.plugins()) {
@@ -45,7 +45,7 @@ std::vector<PluginUse> strategies() {
   return all;
 }
 
-RunSpec spec_of(const Stack& plugins, int64_t ranks, const std::string& slot) {
+RunSpec edited_spec(const Stack& plugins, int64_t ranks, const std::string& slot) {
   Json model = {{"n_layers", 2}};
   const bool experts =
       slot == "router" || slot == "experts" ||
@@ -78,7 +78,7 @@ bool splits_the_batch(const PluginUse& use) {
 
 /// The refusal of the strategy alone, to see whether it needs another strategy.
 Stack stack_of(const PluginUse& strategy) {
-  if (outcome_of(spec_of({strategy}, 2, ""), "", "").refusal.empty()) return {strategy};
+  if (outcome_of(edited_spec({strategy}, 2, ""), "", "").refusal.empty()) return {strategy};
   return {strategy, use("ddp")};
 }
 
@@ -92,9 +92,9 @@ TEST(StrategyEdits, EverySlotIsEditedByThisTest) {
 
 TEST(StrategyEdits, AreHonouredOrRefused) {
   int64_t honoured = 0, refused = 0;
-  for (const PluginUse& strategy : strategies()) {
+  for (const PluginUse& strategy : strategy_list()) {
     const Stack stack = stack_of(strategy);
-    const std::string alone = outcome_of(spec_of(stack, 2, ""), "", "").refusal;
+    const std::string alone = outcome_of(edited_spec(stack, 2, ""), "", "").refusal;
     EXPECT_TRUE(alone.empty() || !strategy.options.empty()) << strategy.name << ": " << alone;
     if (!alone.empty()) continue;
     const bool apart = splits_the_batch(strategy), experts = strategy.name == "expert_parallel";
@@ -106,9 +106,9 @@ TEST(StrategyEdits, AreHonouredOrRefused) {
           if (!edit_slot(recipe, slot, kind)) continue;
         }
         SCOPED_TRACE(text_of({2, 1, stack}) + ", slot " + slot + ", " + kind);
-        RunSpec many = spec_of(stack, 2, slot);
+        RunSpec many = edited_spec(stack, 2, slot);
         if (apart) many.train.accumulation = 1;
-        RunSpec one = spec_of(stack, 1, slot);
+        RunSpec one = edited_spec(stack, 1, slot);
         one.plugins.clear();
         const auto got = outcome_of(many, slot, kind);
         if (!got.refusal.empty()) {
@@ -153,7 +153,7 @@ TEST(StrategyEdits, AnAxisWithOneElementForEachHeadIsNamed) {
 TEST(StrategyEdits, TheLogSumExpHasADerivativeEverywhere) {
   for (const int64_t window : {0, 5}) {
     const auto trained = [&](const Stack& plugins, int64_t ranks) {
-      RunSpec spec = spec_of(plugins, ranks, "");
+      RunSpec spec = edited_spec(plugins, ranks, "");
       spec.train.steps = 3;
       if (window > 0) spec.model["window"] = window;
       return train_on(pool(), {.spec = spec, .edit = {"lse", ""}});
@@ -176,7 +176,7 @@ TEST(StrategyEdits, ARingRefusesChangesOfItsAttention) {
   const Stack ring = {use("context_parallel"), use("ddp")};
   for (const char* slot : {"attention", "attention_forward_backward"})
     for (const std::string& kind : edit_kinds()) {
-      const std::string refusal = outcome_of(spec_of(ring, 2, slot), slot, kind).refusal;
+      const std::string refusal = outcome_of(edited_spec(ring, 2, slot), slot, kind).refusal;
       if (std::string(slot) == "attention" && kind == "outside") {
         EXPECT_EQ(refusal, "");
       } else {

@@ -3,8 +3,8 @@
 Each call starts with an empty work folder, as on a fresh machine. A bundle, a driver and a card that do not fit are
 refused. SIGTERM ends a call in the middle of an experiment, and it packs its results; the next call continues there.
 
---whole rehearses both calls of the first quarter of an hour against the clock: each ends within its minutes, and the second
-one goes on where the first one has ended. --patience multiplies the minutes on a slow machine."""
+--whole rehearses both calls of the first quarter of an hour against the clock: each ends within its minutes, and the
+second one goes on where the first one has ended. --patience multiplies the minutes on a slow machine."""
 import argparse
 import hashlib
 import json

@@ -45,8 +45,6 @@ def test_line_ends(work):
     made, _ = tokenized(work, [{"messages": messages([("assistant", "Hello!"), *CHATS[0]])}], model="lines")
     (begin, end), = made[0]["trained"]
     assert tokenizer.decode(made[0]["tokens"][begin:end]) == "4<|eot|>"
-
-
     # The answers of a pair end like the answers of a conversation.
     pair = {"prompt": messages(CHATS[0][:1]), "chosen": messages(CHATS[0][1:]),
             "rejected": messages([("assistant", "no\n")])}
@@ -60,9 +58,7 @@ def test_line_ends(work):
 
 def test_control_tokens(work):
     """A control token that is written as text is noted, wherever it is and however the tokenizer lists it."""
-    tokenizer, _ = save_model(work / "control")
-    tokenizer.add_tokens([AddedToken("<tool_call>", normalized=False), AddedToken("<b>", normalized=False)])
-    tokenizer.save_pretrained(work / "control")
+    save_model(work / "control", added=[AddedToken("<tool_call>", normalized=False), AddedToken("<b>", normalized=False)])
     question, answer = {"role": "user", "content": "hello"}, {"role": "assistant", "content": "4"}
     for marked in ("<|eot|> again", "a <|head|>user<|/head|>", "a <tool_call> b"):
         asks, answers = {**question, "content": marked}, {**answer, "content": marked}
@@ -276,7 +272,7 @@ def test_nothing_is_lost(work):
     lines, said = made("plain", [{"messages": [asked, {**answer, "train": False}]}, {"messages": [asked, answer]}])
     assert len(lines) == 1 and "all of their answers have weight 0: 1" in said
     _, said = made("plain", {"messages": [asked, {**answer, "content": "<|eot|>4"}, asked]})
-    assert "special tokens" in said and "end without an answer" in said
+    assert "control tokens" in said and "end without an answer" in said
 
 
 def test_fields_of_lines(work):

@@ -32,7 +32,7 @@ def messages(chat):
 
 
 # A template like ChatML, with a line end behind the token that ends a turn.
-WITH_LINES = TEMPLATE.replace("{% endgeneration %}", "{% endgeneration %}\n").replace("KEPT", "m.content")
+WITH_LINES = TEMPLATE.replace("{% endgeneration %}", "{% endgeneration %}{{ '\\n' }}").replace("KEPT", "m.content")
 # A template that writes the system's text only beside the last message.
 SYSTEM_LAST = """{% set said = messages[0].content + ' ' if messages[0].role == 'system' else '' %}\
 {% for m in messages %}{% if m.role == 'user' %}\
@@ -40,7 +40,7 @@ SYSTEM_LAST = """{% set said = messages[0].content + ' ' if messages[0].role == 
 {% elif m.role == 'assistant' %}{{ m.content }}<|eot|>{% endif %}{% endfor %}"""
 
 
-def save_model(folder, kept="m.content", template=TEMPLATE):
+def save_model(folder, kept="m.content", template=TEMPLATE, added=()):
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
@@ -49,6 +49,7 @@ def save_model(folder, kept="m.content", template=TEMPLATE):
                                   initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
     bpe.train_from_iterator(words, trainer)
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token="<|bos|>", eos_token="<|eot|>")
+    tokenizer.add_tokens(list(added))
     tokenizer.chat_template = template.replace("KEPT", kept) if template else None
     tokenizer.save_pretrained(folder)
     torch.manual_seed(1)

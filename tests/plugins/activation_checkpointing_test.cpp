@@ -348,7 +348,8 @@ TEST(ActivationCheckpointing, QuantizedScoresMayBeHidden) {
       });
     });
     std::vector<double> found;
-    for (const Json& step : trained.train().at("steps")) found.push_back(step.at("grad_norm"));
+    const Json result = trained.train();
+    for (const Json& step : result.at("steps")) found.push_back(step.at("grad_norm"));
     return found;
   };
   const auto plain = norms({}), quantized = norms({checkpointing({{"policy", "quantize"}})});

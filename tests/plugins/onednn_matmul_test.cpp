@@ -33,7 +33,15 @@ void expect_near_exact(const Tensor& product, const Tensor& exact) {
   EXPECT_LE((product.to(at::kDouble) - exact).abs().max().item<double>(), 1e-3);
 }
 
-TEST(OneDnnMatmul, ProductsAndSumsOfEveryFormAreCorrect) {
+class OneDnnMatmul : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!onednn_matmul::available())
+      GTEST_SKIP() << "LibTorch does not call oneDNN's matmul on this processor";
+  }
+};
+
+TEST_F(OneDnnMatmul, ProductsAndSumsOfEveryFormAreCorrect) {
   const Products products;
   for (const auto& [a, b] : every_form()) {
     ASSERT_TRUE(multiplies(a, b));
@@ -51,7 +59,7 @@ TEST(OneDnnMatmul, ProductsAndSumsOfEveryFormAreCorrect) {
   }
 }
 
-TEST(OneDnnMatmul, SilencesOnlyWarningsAboutOverrides) {
+TEST_F(OneDnnMatmul, SilencesOnlyWarningsAboutOverrides) {
   class Recorder final : public c10::WarningHandler {
    public:
     void process(const c10::Warning& warning) override { messages.push_back(warning.msg()); }
@@ -65,7 +73,7 @@ TEST(OneDnnMatmul, SilencesOnlyWarningsAboutOverrides) {
   EXPECT_EQ(recorder.messages, std::vector<std::string>{"another"});
 }
 
-TEST(OneDnnMatmul, AddsToRowsOfALargerTensor) {
+TEST_F(OneDnnMatmul, AddsToRowsOfALargerTensor) {
   const Products products;
   const auto [a, b] = operands(false, true);
   const Tensor whole = at::randn({3 * kRows, kColumns}), before = whole.clone();
@@ -76,7 +84,7 @@ TEST(OneDnnMatmul, AddsToRowsOfALargerTensor) {
   EXPECT_TRUE(whole.narrow(0, 2 * kRows, kRows).equal(before.narrow(0, 2 * kRows, kRows)));
 }
 
-TEST(OneDnnMatmul, GradientsOfALinearAreCorrect) {
+TEST_F(OneDnnMatmul, GradientsOfALinearAreCorrect) {
   const Products products;
   const Tensor x = at::randn({2, kRows, kInner}).requires_grad_(),
                weight = at::randn({kColumns, kInner}).requires_grad_(),
@@ -89,7 +97,7 @@ TEST(OneDnnMatmul, GradientsOfALinearAreCorrect) {
   expect_near_exact(weight.grad(), wide_weight.grad());
 }
 
-TEST(OneDnnMatmul, UnsupportedProductsAreBitEqualToLibTorch) {
+TEST_F(OneDnnMatmul, UnsupportedProductsAreBitEqualToLibTorch) {
   const auto [a, b] = operands(false, true);
   const Operands wide = operands(false, true, at::kDouble), small = {a.narrow(0, 0, 4), b},
                  gaps = {at::randn({kRows, 2 * kInner}).as_strided({kRows, kInner}, {2 * kInner, 2}), b};
@@ -104,7 +112,7 @@ TEST(OneDnnMatmul, UnsupportedProductsAreBitEqualToLibTorch) {
   EXPECT_TRUE(at::addmm(bias, a, b).equal(plain)) << "a bias for each column";
 }
 
-TEST(OneDnnMatmul, EndsWithItsRun) {
+TEST_F(OneDnnMatmul, EndsWithItsRun) {
   const auto [a, b] = operands(false, true);
   const Tensor plain = at::mm(a, b);
   Tensor replaced;
@@ -117,7 +125,7 @@ TEST(OneDnnMatmul, EndsWithItsRun) {
   EXPECT_FALSE(replaced.equal(plain)) << "the products were not oneDNN's";
 }
 
-TEST(OneDnnMatmul, LossesFollowARunWithoutThePlugin) {
+TEST_F(OneDnnMatmul, LossesFollowARunWithoutThePlugin) {
   const auto run = [](std::vector<PluginUse> stack) {
     RunSpec spec = nano_spec(std::move(stack));
     spec.model["dim"] = 128;

@@ -24,7 +24,8 @@ def optrush(words):
 
 def commands(folder, memory_bytes, stand_in=False):
     """(step, words after `python -m optimization_rush`) of each step that a card has room for."""
-    at = Places(sys.executable, folder, folder / "reports", folder, memory_bytes, stand_in, ("bf16 weights",), ("Liger",))
+    at = Places(sys.executable, folder, folder / "reports", folder, memory_bytes, stand_in, ("bf16 weights",),
+                ("Liger",))
     for step in all_steps().values():
         if form := step.form(memory_bytes):
             words = [str(word) for word in form.command(at)]

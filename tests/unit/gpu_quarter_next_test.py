@@ -40,7 +40,8 @@ def answered_steps_do_not_wait():
     # Any card answers. The last stages ask the first steps again on the other kind of card.
     again = [each for each in waiting if each.stage == 10]
     assert names_of(again) == FIRST_NAMES
-    assert names_of([each for each in open_steps([quarter(FIRST_NAMES)], "b", "H100") if each.stage == 10]) == FIRST_NAMES
+    again = [each for each in open_steps([quarter(FIRST_NAMES)], "b", "H100") if each.stage == 10]
+    assert names_of(again) == FIRST_NAMES
     assert not [each for each in open_steps([quarter(FIRST_NAMES)], "b", "H200") if each.stage == 10]
     both = [quarter(FIRST_NAMES), quarter(FIRST_NAMES, H100)]
     assert not [each for each in open_steps(both, "b") if each.stage == 10]
@@ -49,7 +50,8 @@ def answered_steps_do_not_wait():
 def what_an_earlier_quarter_left_comes_first():
     ended = quarter([name for name in FIRST_NAMES if name != "peers"])
     first = open_steps([ended, quarter(["peers"], status="time limit")], "a")[0]
-    assert (first.stage, first.step.name, first.why) == (1, "peers", f"it was ended by its time limit (2026-01-01, {H200})")
+    assert (first.stage, first.step.name) == (1, "peers")
+    assert first.why == f"it was ended by its time limit (2026-01-01, {H200})"
     first = open_steps([ended, quarter(["peers"], status="stopped")], "a")[0]
     assert first.why == f"it was stopped (2026-01-01, {H200})", first.why
 
@@ -64,7 +66,8 @@ def a_failed_step_waits_for_another_commit():
 
 def a_step_without_its_tool_is_not_asked_again_there():
     found = [quarter(["counters"], status="left out", note="ncu is not installed")]
-    assert "counters" not in names_of(open_steps(found, "b")) and "counters" not in names_of(open_steps(found, "b", "H200"))
+    assert "counters" not in names_of(open_steps(found, "b"))
+    assert "counters" not in names_of(open_steps(found, "b", "H200"))
     assert "counters" in names_of(open_steps(found, "b", "H100")), "another kind of machine may have it"
     assert left_out(found) == {"counters": "ncu is not installed"}
     assert left_out([*found, quarter(["counters"], H100)]) == {}
@@ -82,11 +85,13 @@ def the_program_reads_a_folder(folder):
     command = [sys.executable, SOURCE / "tools/gpu/next", "--results", folder]
     told = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout)
     assert told["stage"] == 2 and told["question"] == STAGES[2].question, told
-    assert [call["minutes"] for call in told["calls"]] == [FIRST, SECOND] and "stage next" in told["calls"][0]["command"]
+    assert [call["minutes"] for call in told["calls"]] == [FIRST, SECOND]
+    assert "stage next" in told["calls"][0]["command"]
     chunk = next(step for step in told["calls"][0]["steps"] if step["name"] == "chunk")
     assert chunk["expected"] == {"fused projections, over ladder": "1.00x to 1.015x"}, chunk
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert text.startswith(f"Stage 2: {STAGES[2].question}\n") and "fused projections, over ladder: 1.00x to 1.015x" in text
+    assert text.startswith(f"Stage 2: {STAGES[2].question}\n")
+    assert "fused projections, over ladder: 1.00x to 1.015x" in text
 
 
 def the_committed_results_can_be_read():

@@ -97,7 +97,8 @@ def a_call_is_refused_at_once(folder):
 
 def main():
     each_problem_of_a_machine_is_named()
-    for case in (each_problem_of_a_bundle_is_named, the_version_of_the_kernel_module_is_read, a_call_is_refused_at_once):
+    for case in (each_problem_of_a_bundle_is_named, the_version_of_the_kernel_module_is_read,
+                 a_call_is_refused_at_once):
         with tempfile.TemporaryDirectory() as scratch:
             case(Path(scratch))
             print(case.__name__, "passed", flush=True)

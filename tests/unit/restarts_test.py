@@ -417,8 +417,8 @@ with tempfile.TemporaryDirectory() as folder:
     (work / "pairs.jsonl").write_text("".join(
         json.dumps({"prompt": f"What is {i % 31} and {i % 17}?", "completion": f" It is {i % 31 + i % 17}."}) + "\n"
         for i in range(4000)))
-    for case in (no_faults, one_process, stopped_by_a_signal, a_rank_that_hangs, on_fewer_ranks, a_lost_node, by_torchrun,
-                 by_mpirun, killed_twenty_times):
+    for case in (no_faults, one_process, stopped_by_a_signal, a_rank_that_hangs, on_fewer_ranks, a_lost_node,
+                 by_torchrun, by_mpirun, killed_twenty_times):
         if sys.argv[1:] and case.__name__ not in sys.argv[1:]:
             continue
         began = time.monotonic()

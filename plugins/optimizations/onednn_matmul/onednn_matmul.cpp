@@ -21,8 +21,8 @@ class OneDnnMatmul final : public Plugin {
       if (!run.device().is_cpu())
         throw Skip("onednn_matmul is for products on a CPU; this run is on a GPU", "remove the rung");
       if (!onednn_matmul::available())
-        throw Skip("this LibTorch does not export its call of oneDNN's matmul",
-                   "use the LibTorch that ./optrush setup installs");
+        throw Skip("this LibTorch does not call oneDNN's matmul on this processor",
+                   "remove the rung, or use a processor with AVX-512 (avx512bw, avx512vl, avx512dq)");
       if (!always && !onednn_matmul::expected_faster())
         throw Skip("oneDNN is not known to be faster than MKL on this processor",
                    "set processors = \"all\" to measure it");

@@ -99,7 +99,20 @@ bool expected_faster() {
 #endif
 }
 
-bool available() { return product() != nullptr; }
+bool available() {
+  // LibTorch refuses the call on processors for which its oneDNN has no kernels of 16 bits.
+  static const bool found = [] {
+    if (product() == nullptr) return false;
+    const Tensor one = at::ones({1, 1});
+    try {
+      product()(one, one, at::empty({1, 1}), 0, 1);
+    } catch (const c10::Error&) {
+      return false;
+    }
+    return true;
+  }();
+  return found;
+}
 
 bool multiplies(const Tensor& a, const Tensor& b) {
   if (!takes(a) || !takes(b)) return false;
@@ -137,7 +150,7 @@ struct Products::Registered {
 };
 
 Products::Products() {
-  if (!available()) throw Error("this LibTorch does not export its call of oneDNN's matmul");
+  if (!available()) throw Error("LibTorch does not call oneDNN's matmul on this processor");
   registered_ = Registered::shared();
 }
 Products::~Products() = default;

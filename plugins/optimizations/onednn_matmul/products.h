@@ -11,7 +11,8 @@ namespace optrush::onednn_matmul {
 /// AVX-512.
 bool expected_faster();
 
-/// Whether this LibTorch exports the function that calls oneDNN's matmul.
+/// Whether this LibTorch exports the function that calls oneDNN's matmul, and the function accepts this
+/// processor.
 bool available();
 
 /// Whether matrices (m, k) and (k, n) are multiplied by oneDNN: fp32, dense in one of the two orders, and

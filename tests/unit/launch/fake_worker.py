@@ -4,8 +4,9 @@
 "crash@2" crashes only in the second round. Each start adds a line to $FAKE_WORKER_STARTS. In interleaved runs it
 follows the protocol, and adds its turns and their numbers of steps to $FAKE_WORKER_TURNS; a key of TURNS is a fault in
 its second turn. $FAKE_MEMORY is the free memory of plans, which predict a peak except for the rung "unpredicted". The
-base always has the same name, so $FAKE_BASE is the word for its runs. With $FAKE_RESERVED, plans are of a GPU with these
-reserved bytes. $FAKE_PREPARE is a fault of workers that open the GPU for the next run: "fails", or "hangs" and sends SIGINT.
+base always has the same name, so $FAKE_BASE is the word for its runs. With $FAKE_RESERVED, plans are of a GPU with
+these reserved bytes. $FAKE_PREPARE is a fault of workers that open the GPU for the next run: "fails", or "hangs" and
+sends SIGINT.
 """
 import json
 import os

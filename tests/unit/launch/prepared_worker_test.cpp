@@ -76,7 +76,7 @@ TEST_F(PreparedWorkers, AreNotNeeded) {
 }
 
 TEST_F(PreparedWorkers, WriteTheLogOfTheirRun) {
-  run(experiment({"crash", "crash"}));
+  run(experiment({"crash"}));
   EXPECT_THAT(prepared_runs(), Contains("01-crash-r1"));
   EXPECT_EQ(status("01-crash-r1"), "crashed");
   EXPECT_THAT(reason("01-crash-r1"), HasSubstr("the last words"));

@@ -80,8 +80,8 @@ def packed(results):
 
 
 def pack(work, results, skipped=(), everything=True):
-    """Writes the archives of all files below `work` except the folders `skipped`; otherwise of the findings alone, which
-    takes no time. Returns the files for which there is no room."""
+    """Writes the archives of all files below `work` except the folders `skipped`; otherwise of the findings alone,
+    which takes no time. Returns the files for which there is no room."""
     results.mkdir(parents=True, exist_ok=True)
     by_group = files_below(work, skipped)
     if not everything:

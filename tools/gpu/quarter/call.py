@@ -54,7 +54,8 @@ class Call:
         self.work.mkdir(parents=True, exist_ok=True)
         if not (self.work / "machines").exists():
             count = archives.unpack((self.given.earlier or self.results).resolve(), self.work)
-            say(f"unpacked {count} archives of the calls before" if count else "no earlier results: this is the first call")
+            say(f"unpacked {count} archives of the calls before" if count else
+                "no earlier results: this is the first call")
         site, self.package = install(self.bundle, self.work)
         self.environment = environment_of(site, self.package, self.work / "cache")
         card, memory_bytes = self.first_gpu()
@@ -81,7 +82,8 @@ class Call:
 
     def so_far(self):
         """What this card has answered in these calls."""
-        return Quarter(self.machine.card, self.manifest["commit"], datetime.date.today().isoformat(), self.machine.steps)
+        today = datetime.date.today().isoformat()
+        return Quarter(self.machine.card, self.manifest["commit"], today, self.machine.steps)
 
     def chosen(self):
         """The steps of this call in their order, without those that have ended in an earlier call."""
@@ -134,7 +136,8 @@ class Call:
         at = Places(sys.executable, self.package, self.machine.folder / "reports", outputs, self.machine.memory_bytes,
                     self.machine.card.startswith(STAND_IN), *best_rungs(self.machine.folder))
         if step.cases:
-            (outputs / "check.json").unlink(missing_ok=True)  # of an earlier call: the cases themselves are in a journal
+            # Of an earlier call: the cases themselves are in a journal.
+            (outputs / "check.json").unlink(missing_ok=True)
         environment = self.environment | step.environment
         status, code, spent = self.runner.run(form.command(at), environment, outputs, seconds)
         if step.cases and status in ("ok", "failed") and cases_left(outputs):

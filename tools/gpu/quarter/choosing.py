@@ -71,7 +71,9 @@ def open_steps(quarters, commit, kind=None):
     for number, stage in STAGES.items():
         # A stage for each kind of card asks every kind that may be at hand; any card answers the others.
         asked = [kind] if kind else KINDS
-        groups = [[quarter for quarter in quarters if quarter.kind == one] for one in asked] if stage.each_kind else [quarters]
+        groups = [quarters]
+        if stage.each_kind:
+            groups = [[quarter for quarter in quarters if quarter.kind == one] for one in asked]
         for step in stage.steps:
             why = next(filter(None, (why_open(step.name, group, commit, kind) for group in groups)), "")
             if why and step.name not in names:

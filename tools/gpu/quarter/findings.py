@@ -73,6 +73,7 @@ def page_of(outcome, card):
     for number, stage in STAGES.items():
         for step in stage.steps:
             if step.name not in listed:
-                lines.append(f"| {number} | {step.title} | {step.minutes:g} | {state_text(step.name, steps.get(step.name))} |")
+                state = state_text(step.name, steps.get(step.name))
+                lines.append(f"| {number} | {step.title} | {step.minutes:g} | {state} |")
                 listed.add(step.name)
     return "\n".join(lines) + "\n"

@@ -13,7 +13,8 @@ ENDED = ("ok", "failed", "left out")  # the others go on in another call
 
 def processor():
     with contextlib.suppress(OSError, StopIteration):
-        return next(line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").open() if line.startswith("model name"))
+        return next(line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").open()
+                    if line.startswith("model name"))
     return ""
 
 

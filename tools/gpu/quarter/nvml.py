@@ -1,4 +1,5 @@
-"""Asks the driver about its version and its GPUs. It needs no CUDA context, so it takes no memory of a GPU and no time."""
+"""Asks the driver about its version and its GPUs. It needs no CUDA context, so it takes no memory of a GPU
+and no time."""
 
 import ctypes
 import re

@@ -1,5 +1,5 @@
-"""Looks, before anything is installed, for what would make a call fail: the bundle, Python, torch, the driver, the card,
-room. Each problem has its remedy."""
+"""Looks, before anything is installed, for what would make a call fail: the bundle, Python, torch, the driver, the
+card, room. Each problem has its remedy."""
 
 import hashlib
 import importlib.util
@@ -72,13 +72,14 @@ def problems_of_bundle(bundle, commit=""):
         elif hashlib.sha256(file.read_bytes()).hexdigest() != sha256:
             found.append(Problem(f"{name} of the bundle is damaged", "copy and unpack the bundle again"))
     if commit and manifest["commit"] != commit:
-        found.append(Problem(f"the bundle is of commit {manifest['commit']}, and this clone is at {commit}", again.remedy))
+        found.append(Problem(f"the bundle is of commit {manifest['commit']}, and this clone is at {commit}",
+                             again.remedy))
     return found
 
 
 def problems_of_machine(facts, manifest_python, least_bytes):
-    """`manifest_python`: the Python of the bundle's packages; `least_bytes`: the memory of a card that the smallest step
-    of this call needs."""
+    """`manifest_python`: the Python of the bundle's packages; `least_bytes`: the memory of a card that the
+    smallest step of this call needs."""
     found = []
 
     def add(what, remedy):
@@ -100,7 +101,8 @@ def problems_of_machine(facts, manifest_python, least_bytes):
     if facts.torch and "numpy" not in facts.modules:
         add("numpy is not installed", "pip install numpy: the programs of PyTorch import it")
     if facts.disk_bytes < DISK:
-        add(f"{facts.disk_bytes / 1e9:.0f} GB of disk are free below the work folder, and {DISK / 1e9:.0f} GB are needed",
+        add(f"{facts.disk_bytes / 1e9:.0f} GB of disk are free below the work folder, and {DISK / 1e9:.0f} GB are "
+            "needed",
             "name a folder on another disk by --work")
     return found + problems_of_gpu(facts, least_bytes)
 
@@ -112,10 +114,11 @@ def problems_of_gpu(facts, least_bytes):
     gpu, found = facts.gpus[0], []
     major = re.match(r"\d+", facts.driver)  # a stand-in has none
     if major and int(major[0]) < DRIVER:
-        found.append(Problem(f"the driver is {facts.driver}", f"CUDA {CUDA} needs driver {DRIVER} or newer: take another machine"))
+        found.append(Problem(f"the driver is {facts.driver}",
+                             f"CUDA {CUDA} needs driver {DRIVER} or newer: take another machine"))
     if gpu.total_bytes < least_bytes:
-        found.append(Problem(f"{gpu.name} has {gpu.total_bytes / 2**30:.0f} GiB, and no step of this call fits a card below "
-                             f"{least_bytes / 2**30:.0f} GiB", "take a larger card, or another stage"))
+        found.append(Problem(f"{gpu.name} has {gpu.total_bytes / 2**30:.0f} GiB, and no step of this call fits a card "
+                             f"below {least_bytes / 2**30:.0f} GiB", "take a larger card, or another stage"))
     elif gpu.total_bytes - gpu.free_bytes > IN_USE:
         found.append(Problem(f"other programs hold {(gpu.total_bytes - gpu.free_bytes) / 2**30:.1f} GiB of {gpu.name}",
                              "end them: nvidia-smi lists their numbers"))

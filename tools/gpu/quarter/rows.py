@@ -61,8 +61,8 @@ def doctor_rows(rows, step, folder):
 
 
 def expected_rows(rows, step, machine):
-    """Ratios "UPPER, over LOWER" and speeds "RUNG, tokens/s" that the step expects. "over ladder": over the same rung of
-    the flagship's report."""
+    """Ratios "UPPER, over LOWER" and speeds "RUNG, tokens/s" that the step expects. "over ladder": over the same rung
+    of the flagship's report."""
     rungs = rungs_of(machine.joinpath("reports", *step.report))
     ladder = rungs_of(machine / "reports/flagship/ladder")
 
@@ -110,7 +110,8 @@ def setup_rows(rows, report):
             rows.add("set-up: page faults", None, median, speed=True)
         elif median >= SHORTEST:
             expected = SETUP.get(part)
-            name = "set-up of a run, s" if part == "all" else f"set-up: {part.replace('_seconds', ' time of the processors')}, s"
+            of_part = part.replace("_seconds", " time of the processors")
+            name = "set-up of a run, s" if part == "all" else f"set-up: {of_part}, s"
             rows.add(name, expected and about(expected, 0.5), median, f"{median:.2f}", speed=True)
 
 

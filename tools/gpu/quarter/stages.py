@@ -1,5 +1,5 @@
-"""The stages, ordered by the worth of what they answer. A stage fits one call; two of them fit a quarter of an hour on a
-GPU. docs/internals/gpu_quarter.md has the table."""
+"""The stages, ordered by the worth of what they answer. A stage fits one call; two of them fit a quarter of an hour on
+a GPU. docs/internals/gpu_quarter.md has the table."""
 
 from dataclasses import dataclass
 
@@ -59,7 +59,7 @@ FLOAT8 = flagship(
     },
 )
 
-# Of 16,384 tokens on an H200 or an H100, in milliseconds: estimates by the counts of the plan, which no trace has tested.
+# Of 16,384 tokens on an H200 or an H100, in milliseconds: estimates by the counts of the plan, not tested by a trace.
 PARTS = {
     f"bf16 weights: {part}, ms": between(*of)
     for part, of in {"product": (150, 190), "attention": (35, 50), "loss": (2, 6), "elementwise": (12, 28),
@@ -101,22 +101,24 @@ FIRST_STEPS = (
 
 def lever(name, title, *settings, rung="fused projections", **rest):
     """One change of the fastest rung, in a report of its own."""
-    return flagship(name, title, 0.42, [rung], smaller=["bf16 weights"], label=name, settings=(*SHORT, *settings), **rest)
+    return flagship(name, title, 0.42, [rung], smaller=["bf16 weights"], label=name, settings=(*SHORT, *settings),
+                    **rest)
 
 
 RANKS = ("test_data_parallel_ranks", "test_model_parallel_ranks")
 CHUNK = ("--set", "fused_linear_cross_entropy.chunk=32768")
 CUBLASLT = ("--set", "env.TORCH_BLAS_PREFER_CUBLASLT=1")
 # Llama 3.1 8B's block, eight times.
-WIDE = ("--set", "model.dim=4096", "--set", "model.n_layers=8", "--set", "model.n_heads=32", "--set", "model.ffn_dim=14336")
+WIDE = ("--set", "model.dim=4096", "--set", "model.n_layers=8", "--set", "model.n_heads=32",
+        "--set", "model.ffn_dim=14336")
 # Three times the loss of a short run: do the curves of bf16 and float8 part?
 LONG = ("--set", "train.steps=300", "--set", "train.warmup=2", "--set", "train.seq_len=2048")
 
 
 def counters(kernels):
     def command(at):
-        return ["ncu", "--clock-control", "none", "--set", "basic", "--kernel-name", f"regex:{kernels}", "--launch-count",
-                "12", "--csv", "--log-file", at.outputs / "kernels.csv", at.test_program("test_fused_kernels_gpu")]
+        return ["ncu", "--clock-control", "none", "--set", "basic", "--kernel-name", f"regex:{kernels}",
+                "--launch-count", "12", "--csv", "--log-file", at.outputs / "kernels.csv", at.test_program("test_fused_kernels_gpu")]
 
     return command
 
@@ -130,7 +132,8 @@ STAGES = {
             flagship("rounds", "Two more rounds of the two best of each side", 1.8, lambda at: [*at.ours, *at.peers],
                      rounds=3,
                      tools=COMPILER),
-            lever("chunk", "The loss in one chunk", *CHUNK, expected={"fused projections, over ladder": ratio(1.0, 1.015)}),
+            lever("chunk", "The loss in one chunk", *CHUNK,
+                  expected={"fused projections, over ladder": ratio(1.0, 1.015)}),
             lever("cublaslt", "Products by cublasLt", *CUBLASLT,
                   expected={"fused projections, over ladder": ratio(0.98, 1.03)}),
             *(test_step(program, 1.5, "every strategy on ranks that share this GPU, against one process",
@@ -147,8 +150,8 @@ STAGES = {
             check_step("check_float8", "float8 alone, on experts as well", 1.2, "--plugin", "float8", "--kind", "alone",
                        "--kind", "resume"),
             flagship("wide", "Eight layers of Llama 3.1 8B: bf16, float8, torchao", 3.4,
-                     ["micro-batch 8", "float8 by kernels", "torchao float8"], smaller=["bf16 weights", "torchao float8"],
-                     label="wide", rounds=2, settings=(*SHORT, *WIDE), tools=COMPILER,
+                     ["micro-batch 8", "float8 by kernels", "torchao float8"],
+                     smaller=["bf16 weights", "torchao float8"], label="wide", rounds=2, settings=(*SHORT, *WIDE), tools=COMPILER,
                      expected={"float8 by kernels, over micro-batch 8": ratio(1.2, 1.27)}),
             experiment("kernels", "Each fused kernel against the memory's limit", 1.6, "kernels", least_bytes=20e9),
         ),
@@ -165,8 +168,8 @@ STAGES = {
         "What do checkpointing and long sequences cost at size?",
         FIRST,
         (
-            experiment("single_gpu", "Checkpointing in four forms, and 32,768 tokens", 6, "single_gpu", "--preset", "full",
-                       "--only", "full checkpointing", "--only", "selective checkpointing", "--only",
+            experiment("single_gpu", "Checkpointing in four forms, and 32,768 tokens", 6, "single_gpu", "--preset",
+                       "full", "--only", "full checkpointing", "--only", "selective checkpointing", "--only",
                        "checkpointing by budget", "--only", "sequence 32768", "--only",
                        "sequence 32768, full checkpointing"),
         ),
@@ -194,7 +197,7 @@ STAGES = {
         "Is every plugin right?",
         SECOND,
         (
-            # Compiled code is compared with eager code, which computes nothing on the stand-in: stage 9 has these cases.
+            # Compiled code is compared with eager code, which computes nothing on the stand-in: stage 9 has these.
             check_step("check", "Every plugin, alone and with the others", 4.6, without_values=[
                 word for kind in ("alone", "gradient", "types", "resume", "pair") for word in ("--kind", kind)
             ]),
@@ -215,8 +218,8 @@ STAGES = {
         "What do the tuned compilers of both sides bring?",
         SECOND,
         (
-            flagship("autotuned", "max-autotune of both sides", 4.6, ["compile", "compile, max-autotune",
-                                                                  "torch.compile by blocks, max-autotune"], tools=COMPILER),
+            flagship("autotuned", "max-autotune of both sides", 4.6,
+                     ["compile", "compile, max-autotune", "torch.compile by blocks, max-autotune"], tools=COMPILER),
         ),
     ),
 }
