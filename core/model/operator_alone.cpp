@@ -9,6 +9,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cmath>
+#include <ranges>
 #include <tuple>
 
 #include "model/binder.h"
@@ -123,7 +124,9 @@ class OperatorDeclaration {
   static Chain chain_of(const OperatorSpec& spec, const std::deque<Module>& modules, const Binder& bind) {
     const auto each = [&](auto&& resolve) {
       std::vector<decltype(resolve(modules.front()))> functions;
-      for (const Module& module : modules) functions.push_back(resolve(module));
+      // Plugins may have added modules behind them.
+      for (const Module& module : modules | std::views::take(spec.repeat))
+        functions.push_back(resolve(module));
       return functions;
     };
     const auto heads = [count = spec.n_heads](const Tensor& x) {
