@@ -48,7 +48,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="fake_cuda_") as folder:
         environment = dict(
             os.environ,
-            FAKE_CUDA="1", FAKE_CUDA_ARCH=given.arch, FAKE_CUDA_MEMORY=given.memory, FAKE_CUDA_DEVICES=given.devices,
+            FAKE_CUDA="1", FAKE_CUDA_ARCH=given.arch, FAKE_CUDA_DEVICES=given.devices,
+            FAKE_CUDA_MEMORY=given.memory or os.environ.get("FAKE_CUDA_MEMORY", ""),
             FAKE_CUDA_REPORT=os.path.abspath(given.report) if given.report else "",
             FAKE_CUDA_TRACE=os.path.abspath(given.trace) if given.trace else "",
             FAKE_CUDA_NCCL=os.environ.get("FAKE_CUDA_NCCL") or f"{folder}/nccl",

@@ -1,8 +1,9 @@
 """shipped_test.py ["SCRIPT, CARD"...]: a few steps of shipped experiments at full size on the stand-in.
 
-A rung trains to its end without a fault and uses the predicted memory. A step waits only to read its times; a
-run waits once more before its timed steps, if a worker opens the GPU for the next run. Beside attention a step launches exactly what the plan counts, and its calls to the device equal shipped.json. compiled_test.py and
-gpu_quarter_test.py run compilers and PyTorch's programs. OPTRUSH_UPDATE_GOLDENS=1 writes shipped.json anew."""
+A rung trains to its end without a fault and uses the predicted memory. A step waits only to read its times; a run waits
+once more before its timed steps, if a worker opens the GPU for the next run. Beside attention a step launches exactly
+what the plan counts, and its calls to the device equal shipped.json. compiled_test.py and gpu_quarter_test.py run
+compilers and PyTorch's programs. OPTRUSH_UPDATE_GOLDENS=1 writes shipped.json anew."""
 import json
 import os
 import sys
