@@ -9,7 +9,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cmath>
-#include <ranges>
 #include <tuple>
 
 #include "model/binder.h"
@@ -125,8 +124,8 @@ class OperatorDeclaration {
     const auto each = [&](auto&& resolve) {
       std::vector<decltype(resolve(modules.front()))> functions;
       // Plugins may have added modules behind them.
-      for (const Module& module : modules | std::views::take(spec.repeat))
-        functions.push_back(resolve(module));
+      for (auto module = modules.begin(); std::ssize(functions) < spec.repeat; ++module)
+        functions.push_back(resolve(*module));
       return functions;
     };
     const auto heads = [count = spec.n_heads](const Tensor& x) {

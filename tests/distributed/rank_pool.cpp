@@ -169,9 +169,12 @@ int main_of_ranks(int argc, char** argv) {
 namespace {
 constexpr int kFirstPort = 10000, kBlocks = 150, kPortsOfBlock = 100;  // below the system's ephemeral ports
 
-/// A socket that is bound to a port of this machine; -1 if the port is in use.
-int bound_socket(int port) {
+/// A socket that is bound to a port of this machine; -1 if the port is in use. `again`: connections that have
+/// ended do not count as a use, as for the socket of a store.
+int bound_socket(int port, bool again) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int reuse = again ? 1 : 0;
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -185,7 +188,7 @@ int bound_socket(int port) {
 int reserve_block() {
   for (int i = 0; i < kBlocks; ++i) {
     const int first = kFirstPort + (::getpid() + i) % kBlocks * kPortsOfBlock;
-    if (bound_socket(first) >= 0) return first;
+    if (bound_socket(first, /*again=*/false) >= 0) return first;
   }
   throw std::runtime_error("no free block of ports");
 }
@@ -196,7 +199,7 @@ uint16_t free_port() {
   static int next = 0;
   for (int tries = 1; tries < kPortsOfBlock; ++tries) {
     const int port = first + 1 + next++ % (kPortsOfBlock - 1);
-    if (const int fd = bound_socket(port); fd >= 0) {
+    if (const int fd = bound_socket(port, /*again=*/true); fd >= 0) {
       ::close(fd);
       return static_cast<uint16_t>(port);
     }

@@ -58,7 +58,8 @@ def test_line_ends(work):
 
 def test_control_tokens(work):
     """A control token that is written as text is noted, wherever it is and however the tokenizer lists it."""
-    save_model(work / "control", added=[AddedToken("<tool_call>", normalized=False), AddedToken("<b>", normalized=False)])
+    added = [AddedToken(text, normalized=False) for text in ("<tool_call>", "<b>")]
+    save_model(work / "control", added=added)
     question, answer = {"role": "user", "content": "hello"}, {"role": "assistant", "content": "4"}
     for marked in ("<|eot|> again", "a <|head|>user<|/head|>", "a <tool_call> b"):
         asks, answers = {**question, "content": marked}, {**answer, "content": marked}

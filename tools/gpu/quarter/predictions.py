@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 from predicted_parts import fp8_flops, parts_of
 
-# Products of a Llama in bf16; 85 % of what a copy moves; forward and backward of fused attention together. With the rates
-# of products and of cuDNN's attention, the plans equal the measured steps of the flagship on an H200.
+# Products of a Llama in bf16; 85 % of what a copy moves; forward and backward of fused attention together. With
+# these rates of products and of cuDNN's attention, the plans equal the measured steps of the flagship on an H200.
 FLASH, CUDNN = "flash", "cudnn"
 RATES = {
     "H100": {"matmul": 692e12, "bandwidth": 2.55e12, FLASH: 226e12, CUDNN: 354e12},

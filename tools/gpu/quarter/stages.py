@@ -118,7 +118,8 @@ LONG = ("--set", "train.steps=300", "--set", "train.warmup=2", "--set", "train.s
 def counters(kernels):
     def command(at):
         return ["ncu", "--clock-control", "none", "--set", "basic", "--kernel-name", f"regex:{kernels}",
-                "--launch-count", "12", "--csv", "--log-file", at.outputs / "kernels.csv", at.test_program("test_fused_kernels_gpu")]
+                "--launch-count", "12", "--csv", "--log-file", at.outputs / "kernels.csv",
+                at.test_program("test_fused_kernels_gpu")]
 
     return command
 
@@ -151,7 +152,8 @@ STAGES = {
                        "--kind", "resume"),
             flagship("wide", "Eight layers of Llama 3.1 8B: bf16, float8, torchao", 3.4,
                      ["micro-batch 8", "float8 by kernels", "torchao float8"],
-                     smaller=["bf16 weights", "torchao float8"], label="wide", rounds=2, settings=(*SHORT, *WIDE), tools=COMPILER,
+                     smaller=["bf16 weights", "torchao float8"], label="wide", rounds=2, settings=(*SHORT, *WIDE),
+                     tools=COMPILER,
                      expected={"float8 by kernels, over micro-batch 8": ratio(1.2, 1.27)}),
             experiment("kernels", "Each fused kernel against the memory's limit", 1.6, "kernels", least_bytes=20e9),
         ),
