@@ -15,6 +15,26 @@ std::string join(const std::vector<std::string>& words, std::string_view separat
   return text;
 }
 
+std::vector<std::string> split(std::string_view text, std::string_view separator) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(separator, begin), text.size());
+    parts.emplace_back(text.substr(begin, end - begin));
+    begin = end + separator.size();
+  }
+  return parts;
+}
+
+std::string camel_case(std::string_view name) {
+  std::string text;
+  bool start = true;
+  for (const char c : name) {
+    if (c != '_') text += start && c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    start = c == '_';
+  }
+  return text;
+}
+
 std::string clock_time(double seconds) {
   if (seconds < 9.95) return fixed(seconds, 1) + " s";
   const auto whole = static_cast<int64_t>(std::llround(std::min(seconds, 1e9)));

@@ -14,6 +14,10 @@ inline std::string counted(int64_t count, const std::string& noun) {
 inline std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 /// "a, b, c".
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
+/// The parts of a text between separators: one more than there are separators.
+std::vector<std::string> split(std::string_view text, std::string_view separator);
+/// "wide_swiglu" becomes "WideSwiglu".
+std::string camel_case(std::string_view name);
 /// A duration for people: "0.4 s", "12 s", "3 min 5 s", "1 h 2 min".
 std::string clock_time(double seconds);
 /// The present time in UTC: "2026-08-01T12:00:00Z".

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "check/small_data.h"
 #include "optrush/error.h"
-#include "spec/fields.h"
+#include "spec/spec_fields.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
@@ -302,26 +302,19 @@ class Cases {
 };
 
 const std::vector<std::string> kKinds = {"alone", "gradient", "types", "resume", "compiled", "pair"};
-const std::vector<std::string> kCodes(names_of(ErrorCode()).begin(), names_of(ErrorCode()).end());
 
-const Fields<CheckCase>& case_fields() {
+const Record<CheckCase>& case_record() {
   using T = CheckCase;
-  const auto spec =
-      Fields<T>::Field{{.name = "spec", .type = "object", .doc = "the run that it trains"},
-                       [](T& c, const Json& json, const std::string&, const std::string& where) {
-                         c.spec = run_spec_from_json(json, where);
-                       },
-                       [](const T& c) { return to_json(c.spec); }};
-  static const auto fields =
-      Fields<T>()
-          .required(&T::id, {.name = "id", .doc = "identifier of the case"})
-          .required(&T::kind, {.name = "kind", .doc = "kind of the case", .choices = kKinds})
-          .required(&T::subjects, {.name = "subjects", .doc = "plugins that the case checks"})
-          .custom(spec)
-          .optional(&T::skip, {.name = "skip", .doc = "why the case cannot run here"})
-          .optional(&T::skip_code, {.name = "skip_code", .doc = "kind of that error", .choices = kCodes})
-          .optional(&T::without_values, {.name = "without_values", .doc = "nothing is compared"});
-  return fields;
+  static const auto record =
+      Record<T>::given("case")
+          .field("id", &T::id, "identifier of the case", {.required = true})
+          .field("kind", &T::kind, "kind of the case", {.required = true, .choices = kKinds})
+          .field("subjects", &T::subjects, "plugins that the case checks", {.required = true})
+          .field("spec", &T::spec, "the run that it trains", {.required = true})
+          .field("skip", &T::skip, "why the case cannot run here")
+          .field("skip_code", &T::skip_code, "kind of that error")
+          .field("without_values", &T::without_values, "nothing is compared");
+  return record;
 }
 }  // namespace
 
@@ -367,9 +360,9 @@ std::vector<SmallModel> small_models() {
 std::string_view to_string(CheckKind kind) { return kKinds.at(static_cast<size_t>(kind)); }
 std::vector<std::string> check_kind_names() { return kKinds; }
 
-Json to_json(const CheckCase& c) { return case_fields().write(c); }
+Json to_json(const CheckCase& c) { return case_record().write(c); }
 CheckCase check_case_from_json(const Json& json, const std::string& where) {
-  return case_fields().read(json, "case", where);
+  return case_record().read(json, where);
 }
 
 bool keeps_its_bits(const CheckCase& c, const Catalogue& catalogue) {

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cli/interrupted.h"
 #include "launch/folder.h"
+#include "launch/schedule/disk_space.h"
 #include "launch/schedule/estimate.h"
 #include "launch/schedule/needs.h"
 #include "launch/schedule/planner.h"
@@ -40,7 +41,20 @@ bool interleaves_later(const Json& dry) {
   return !on_gpu && more_rounds && experiment.at("interleave") == "auto" && dry.at("variants").size() > 1;
 }
 
-std::vector<std::string> plan_lines(const Plan& plan, bool interleaves_later) {
+/// `rate`: bytes per second of an earlier save.
+void add_saving(const Plan& plan, const std::optional<double>& rate, std::vector<std::string>& lines) {
+  if (const auto& saving = plan.saving) {
+    lines.push_back(planned_saving_text(*saving) +
+                    (rate ? "; about " + duration(saving->bytes() / *rate) + " each at " + byte_rate(*rate) +
+                                ", as the last save of this machine"
+                          : ""));
+    if (auto weights = planned_weights_text(*saving); !weights.empty()) lines.push_back(std::move(weights));
+  }
+  if (plan.validation) lines.push_back(planned_validation_text(*plan.validation));
+}
+
+std::vector<std::string> plan_lines(const Plan& plan, bool interleaves_later,
+                                    const std::optional<double>& write_rate) {
   const TrainSpec& problem = plan.problem;
   std::vector<std::string> lines = {"global_batch " + std::to_string(problem.global_batch) +
                                     ", micro_batch " + std::to_string(problem.micro_batch) +
@@ -66,6 +80,7 @@ std::vector<std::string> plan_lines(const Plan& plan, bool interleaves_later) {
   if (const auto cost = step_cost_from(plan.costs))
     lines.push_back(or_unknown(cost->launches, grouped) + " kernels per step, " +
                     or_unknown(cost->elementwise_bytes, bytes) + " read and written by elementwise kernels");
+  add_saving(plan, write_rate, lines);
   add_slots(plan, lines);
   for (const auto& note : plan.notes) lines.push_back("note: " + note);
   return lines;
@@ -150,13 +165,16 @@ Json dry_run(const Expanded& expanded, const RunRequest& request) {
   const Experiment& experiment = expanded.experiment;
   auto variants = expanded.variants;
   const Schedule schedule(variants, rounds_of(experiment), request.only, experiment.trace);
+  const auto folder = report_folder(request.reports, experiment);
   Interrupts interrupts;
   Json listed = Json::array(), failures = Json::array(), runs = Json::array();
   Plans plans(variants.size());
-  const auto without_plan =
-      plan_all(experiment, variants, schedule, plans,
-               {*request.workers, {.timeout_s = request.plan_timeout_s}, request.as_gpu}, interrupts,
-               [](const Variant&) {});
+  const auto without_plan = plan_all(experiment, variants, schedule, plans,
+                                     {.workers = *request.workers,
+                                      .limits = {.timeout_s = request.plan_timeout_s},
+                                      .as_gpu = request.as_gpu,
+                                      .folder = request.as_gpu ? std::filesystem::path() : folder},
+                                     interrupts, [](const Variant&) {});
   if (!without_plan) throw Interrupted(interrupts.signal(), "nothing was run");
   const auto fails = [&](int64_t variant, Status status, const std::string& reason, ErrorCode code) {
     failures.push_back({{"variant", variant},
@@ -175,7 +193,8 @@ Json dry_run(const Expanded& expanded, const RunRequest& request) {
   for (const auto& variant : variants) listed.push_back(to_json(variant));
   const auto jobs = schedule.all(plans);
   for (const auto& job : jobs) runs.push_back(job.id);
-  const auto folder = report_folder(request.reports, experiment);
+  const bool saves = std::ranges::any_of(plans, [](const auto& plan) { return plan && plan->saving; });
+  const auto rate = saves && !request.as_gpu ? write_rate(request.reports) : std::nullopt;
   Json gpu;
   if (request.as_gpu)
     gpu = {{"name", request.as_gpu->name},
@@ -184,6 +203,7 @@ Json dry_run(const Expanded& expanded, const RunRequest& request) {
   return {{"folder", folder.string()},
           {"as_gpu", gpu},
           {"estimate", estimate_of(jobs, folder)},
+          {"write_bytes_per_second", record::written(rate, false)},
           {"experiment", to_json(experiment)},
           {"variants", listed},
           {"plans", with_ends(plans, *without_plan)},
@@ -222,7 +242,8 @@ std::string dry_run_text(const Json& dry) {
           "  identical to " + plain_text(dry.at("variants").at(static_cast<size_t>(same)).at("name")) + "\n";
     else if (const auto plan = plan_in(dry, index)) {
       text += "  plan\n";
-      add(plan_lines(*plan, later && variant.at("spec").at("save").value("every", 0) == 0));
+      add(plan_lines(*plan, later && variant.at("spec").at("save").value("every", 0) == 0,
+                     record::taken<std::optional<double>>(dry.at("write_bytes_per_second"), "a rate")));
     }
     for (const auto& failure : dry.at("failures"))
       if (failure.at("variant") == variant.at("index"))

@@ -18,17 +18,6 @@ namespace {
 constexpr std::size_t kLongestName = 40;
 constexpr std::array kTargetsOfCMake = {"all", "clean", "help", "install", "package", "test"};
 
-/// "wide_swiglu" becomes "WideSwiglu".
-std::string class_name(const std::string& name) {
-  std::string result;
-  bool start = true;
-  for (const char c : name) {
-    if (c != '_') result += start && c >= 'a' ? static_cast<char>(c - 'a' + 'A') : c;
-    start = c == '_';
-  }
-  return result;
-}
-
 /// The README's text about the GPU kernel.
 constexpr const char* kOfTheKernel =
     "`src/@name@.cu` holds its GPU kernels, which are\ncompiled for the present GPU at their first launch; "
@@ -69,7 +58,7 @@ void write_new_plugin(const std::string& name, const fs::path& folder, NewPlugin
                                                                                 : optimizer ? kOfTheOptimizer
                                                                                             : ""},
                                                                    {"@name@", name},
-                                                                   {"@class@", class_name(name)},
+                                                                   {"@class@", camel_case(name)},
                                                                    {"@version@", OPTRUSH_VERSION}};
   const auto write = [&](const fs::path& file, const char* text) {
     write_file(made.path() / file, filled_in(text, values));

@@ -90,16 +90,6 @@ const std::vector<std::string> kOfSpec = {"model", "data", "train", "device", "t
 // Settings of the base only, because rungs are compared by one validation.
 const std::vector<std::string> kOfBase = {"validate", "save"};
 
-std::vector<std::string> split(const std::string& path) {
-  std::vector<std::string> keys;
-  for (size_t start = 0; start <= path.size();) {
-    const size_t end = std::min(path.find('.', start), path.size());
-    keys.push_back(path.substr(start, end - start));
-    start = end + 1;
-  }
-  return keys;
-}
-
 bool contains(const std::vector<std::string>& list, const std::string& word) {
   return std::ranges::find(list, word) != list.end();
 }
@@ -151,7 +141,7 @@ Json set(Experiment& experiment, const std::string& assignment) {
   const size_t equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0)
     throw UsageError("--set takes key=value, not '" + assignment + "'", "for example --set train.steps=20");
-  auto keys = split(assignment.substr(0, equals));
+  auto keys = split(assignment.substr(0, equals), ".");
   // The value of an environment variable is text, even if it looks like a number.
   const std::string text = assignment.substr(equals + 1);
   const Json value = keys.size() > 1 && keys[0] == "env" ? Json(text) : text_value(text);

@@ -7,54 +7,20 @@
 #include <vector>
 
 #include "optrush/error.h"
-#include "spec/fields.h"
-#include "spec/spec_json.h"
+#include "spec/spec_fields.h"
 #include "spec/value.h"
 
 namespace optrush {
 namespace {
 constexpr double kLargestFactor = 1000;
-
-const Fields<Until>& until_fields() {
-  using T = Until;
-  static const auto fields =
-      Fields<T>()
-          .required(
-              &T::within,
-              {.name = "within", .doc = "half width of the intervals; 0.03 is ±3 %", .min = 0.0001, .max = 1})
-          .required(&T::at_most_s,
-                    {.name = "at_most_s", .doc = "time limit of the measurement in seconds", .min = 0.001})
-          .optional(
-              &T::enough_s,
-              {.name = "enough_s", .doc = "seconds after which a decided comparison is enough", .min = 0})
-          .optional(&T::race, {.name = "race", .doc = "whether rungs that can no longer win stop early"});
-  return fields;
-}
+constexpr std::string_view kExternal = "program that runs instead of the worker",
+                           kExpect = "published figures for this change";
 
 /// Seconds per unit; 0 for an unknown unit.
 double seconds_in(std::string_view unit) {
   if (unit.empty() || unit == "s") return 1;
   if (unit == "m" || unit == "min") return 60;
   return unit == "h" ? 3600 : 0;
-}
-
-const Fields<Published>& published_fields() {
-  using T = Published;
-  static const auto fields =
-      Fields<T>()
-          .optional(&T::speedup, {.name = "speedup",
-                                  .doc = "tokens/s relative to the rung below: 1.75 is 75 % more",
-                                  .min = 0,
-                                  .max = kLargestFactor})
-          .optional(&T::memory, {.name = "memory",
-                                 .doc = "peak memory relative to the rung below: 0.7 is 30 % less",
-                                 .min = 0,
-                                 .max = kLargestFactor})
-          .required(&T::source, {.name = "source", .doc = "publication"})
-          .required(&T::on,
-                    {.name = "on",
-                     .doc = "device and problem, separated by a comma: \"A100-80GB, sequence 2048\""});
-  return fields;
 }
 
 /// Splits "A100-80GB" into "a100" and "80gb". Lower case, because the case varies between names of devices.
@@ -70,205 +36,131 @@ std::vector<std::string> words_of(const std::string& text) {
   if (words.back().empty()) words.pop_back();
   return words;
 }
+}  // namespace
 
-const Fields<GridView>& grid_view_fields() {
-  using T = GridView;
+static const Record<Until>& record_of(const Until*) {
+  using T = Until;
   static const auto fields =
-      Fields<T>()
-          .optional(&T::axes, {.name = "axes", .doc = "names of the axes"})
-          .optional(&T::columns, {.name = "columns", .doc = "columns of the table"})
-          .optional(&T::against, {.name = "against", .doc = "reference choice for the comparison"})
-          .optional(&T::x, {.name = "x", .doc = "numeric setting on the x axis of the curves"})
-          .optional(&T::curves, {.name = "curves", .doc = "quantities to draw over x"});
+      Record<T>::given("until")
+          .field("within", &T::within, "half width of the intervals; 0.03 is ±3 %",
+                 {.required = true, .min = 0.0001, .max = 1})
+          .field("at_most_s", &T::at_most_s, "time limit of the measurement in seconds",
+                 {.required = true, .min = 0.001})
+          .field("enough_s", &T::enough_s, "seconds after which a decided comparison is enough", {.min = 0})
+          .field("race", &T::race, "whether rungs that can no longer win stop early");
   return fields;
 }
 
-// Declared here for the templates below.
-Json to_json(const Rung&);
-Json to_json(const std::vector<Rung>& axis);
-Json to_json(const Part&);
-
-/// A field that is a list of values with their own reader and writer.
-template <class T, class M>
-typename Fields<T>::Field list_of(std::vector<M> T::*member, M (*from_json)(const Json&, const std::string&),
-                                  OptionSchema schema) {
-  schema.type = "list";
-  schema.fallback = Json::array();
-  const auto read = [=](T& object, const Json& json, const std::string& subject, const std::string& where) {
-    if (!json.is_array())
-      throw Error(ErrorCode::invalid_value, subject + " must be a list, but is " + shown(json), {}, where);
-    for (const auto& item : json) (object.*member).push_back(from_json(item, where));
-  };
-  const auto write = [=](const T& object) {
-    Json json = Json::array();
-    for (const auto& item : object.*member) json.push_back(to_json(item));
-    return json;
-  };
-  return {schema, read, write};
+static const Record<Published>& record_of(const Published*) {
+  using T = Published;
+  static const auto fields =
+      Record<T>::given("expect")
+          .field("speedup", &T::speedup, "tokens/s relative to the rung below: 1.75 is 75 % more",
+                 {.min = 0, .max = kLargestFactor})
+          .field("memory", &T::memory, "peak memory relative to the rung below: 0.7 is 30 % less",
+                 {.min = 0, .max = kLargestFactor})
+          .field("source", &T::source, "publication", {.required = true})
+          .field("on", &T::on, "device and problem, separated by a comma: \"A100-80GB, sequence 2048\"",
+                 {.required = true})
+          .then([](const T& published) {
+            if (published.speedup == 0 && published.memory == 0)
+              throw Error(ErrorCode::missing_value, "expect has neither speedup nor memory",
+                          "for example expect = { speedup = 1.75, source = ..., on = ... }");
+            for (const auto& [name, text] :
+                 {std::pair("source", &published.source), std::pair("on", &published.on)})
+              if (text->empty())
+                throw Error(ErrorCode::invalid_value, std::string("expect.") + name + " is empty");
+          });
+  return fields;
 }
 
-template <class T>
-typename Fields<T>::Field table(Json T::*member, OptionSchema schema) {
-  schema.type = "object";
-  schema.fallback = Json::object();
-  return {schema,
-          [=](T& object, const Json& json, const std::string& subject, const std::string& where) {
-            object.*member = checked(schema, json, subject, where);
-          },
-          [=](const T& object) { return object.*member; }};
+static const Record<GridView>& record_of(const GridView*) {
+  using T = GridView;
+  static const auto fields = Record<T>::given("view")
+                                 .field("axes", &T::axes, "names of the axes")
+                                 .field("columns", &T::columns, "columns of the table")
+                                 .field("against", &T::against, "reference choice for the comparison")
+                                 .field("x", &T::x, "numeric setting on the x axis of the curves")
+                                 .field("curves", &T::curves, "quantities to draw over x")
+                                 .brief_if([](const T& view) { return view == T{}; });
+  return fields;
 }
 
-template <class T>
-typename Fields<T>::Field run_spec(RunSpec T::*member, OptionSchema schema) {
-  schema.type = "object";
-  return {schema,
-          [=](T& object, const Json& json, const std::string&, const std::string& where) {
-            object.*member = run_spec_from_json(json, where);
-          },
-          [=](const T& object) { return to_json(object.*member); }};
-}
-
-/// A part that may be missing, as in older reports.
-template <class T, class M>
-typename Fields<T>::Field part(std::optional<M> T::*member, M (*from_json)(const Json&, const std::string&),
-                               OptionSchema schema) {
-  schema.type = "object";
-  schema.fallback = Json::object();
-  return {schema,
-          [=](T& object, const Json& json, const std::string&, const std::string& where) {
-            if (!json.empty()) object.*member = from_json(json, where);
-          },
-          [=](const T& object) { return object.*member ? to_json(*(object.*member)) : Json::object(); }};
-}
-
-const OptionSchema kExternal = {.name = "external", .doc = "program that runs instead of the worker"};
-const OptionSchema kExpect = {.name = "expect", .doc = "published figures for this change"};
-
-const Fields<Rung>& rung_fields() {
+static const Record<Rung>& record_of(const Rung*) {
   using T = Rung;
   static const auto fields =
-      Fields<T>()
-          .required(&T::name, {.name = "name", .doc = "name of the rung"})
-          .custom(list_of(&T::plugins, plugin_use_from_json,
-                          {.name = "plugins", .doc = "plugins that the rung stacks"}))
-          .custom(table(&T::settings, {.name = "settings", .doc = "settings that the rung changes"}))
-          .optional(&T::replace, {.name = "replace", .doc = "plugins that the rung's plugins replace"})
-          .optional(&T::without, {.name = "without", .doc = "plugins that the rung removes"})
-          .optional(&T::over, {.name = "over", .doc = "rung of the ladder below this one"})
-          .optional(&T::where, {.name = "where", .doc = "script:line"})
-          .custom(part(&T::external, external_from_json, kExternal))
-          .custom(part(&T::expect, published_from_json, kExpect));
+      Record<T>::given("rung")
+          .field("name", &T::name, "name of the rung", {.required = true})
+          .field("plugins", &T::plugins, "plugins that the rung stacks")
+          .field("settings", &T::settings, "settings that the rung changes", {.type = "object"})
+          .field("replace", &T::replace, "plugins that the rung's plugins replace")
+          .field("without", &T::without, "plugins that the rung removes")
+          .field("over", &T::over, "rung of the ladder below this one")
+          .field("where", &T::where, "script:line")
+          .field("external", &T::external, kExternal)
+          .field("expect", &T::expect, kExpect);
   return fields;
 }
 
-Rung rung_from_json(const Json& json, const std::string& where) {
-  return rung_fields().read(json, "rung", where);
-}
-Json to_json(const Rung& rung) { return rung_fields().write(rung); }
-
-std::vector<Rung> axis_from_json(const Json& json, const std::string& where) {
-  if (!json.is_array())
-    throw Error(ErrorCode::invalid_value, "an axis must be a list of rungs, but is " + shown(json), {},
-                where);
-  std::vector<Rung> axis;
-  for (const auto& rung : json) axis.push_back(rung_from_json(rung, where));
-  return axis;
-}
-Json to_json(const std::vector<Rung>& axis) {
-  Json json = Json::array();
-  for (const auto& rung : axis) json.push_back(to_json(rung));
-  return json;
-}
-
-Fields<Part>::Field view() {
-  return {
-      {.name = "view", .type = "object", .doc = "layout of a grid in the report", .fallback = Json::object()},
-      [](Part& part, const Json& json, const std::string&, const std::string& where) {
-        part.view = grid_view_from_json(json, where);
-      },
-      [](const Part& part) { return part.view == GridView{} ? Json::object() : to_json(part.view); }};
-}
-
-const Fields<Part>& part_fields() {
+static const Record<Part>& record_of(const Part*) {
   using T = Part;
-  static const auto fields =
-      Fields<T>()
-          .required(&T::arrangement, {.name = "arrangement",
-                                      .doc = "arrangement of the rungs",
-                                      .choices = {"ladder", "ablation", "grid"}})
-          .custom(list_of(&T::rungs, rung_from_json,
-                          {.name = "rungs", .doc = "rungs of a ladder or an ablation"}))
-          .custom(
-              list_of(&T::axes, axis_from_json, {.name = "axes", .doc = "axes of a grid: lists of rungs"}))
-          .custom(view());
+  static const auto fields = Record<T>::given("part")
+                                 .field("arrangement", &T::arrangement, "arrangement of the rungs",
+                                        {.required = true, .choices = {"ladder", "ablation", "grid"}})
+                                 .field("rungs", &T::rungs, "rungs of a ladder or an ablation")
+                                 .field("axes", &T::axes, "axes of a grid: lists of rungs")
+                                 .field("view", &T::view, "layout of a grid in the report");
   return fields;
 }
 
-Part part_from_json(const Json& json, const std::string& where) {
-  return part_fields().read(json, "part", where);
-}
-Json to_json(const Part& part) { return part_fields().write(part); }
-
-const Fields<Experiment>& experiment_fields() {
+static const Record<Experiment>& record_of(const Experiment*) {
   using T = Experiment;
   static const auto fields =
-      Fields<T>()
-          .required(&T::name, {.name = "name", .doc = "name of the experiment"})
-          .optional(&T::question, {.name = "question", .doc = "question that the experiment answers"})
-          .optional(&T::script, {.name = "script", .doc = "path of the script"})
-          .optional(&T::script_sha256, {.name = "script_sha256", .doc = "SHA-256 of the script"})
-          .custom(table(&T::arguments, {.name = "arguments", .doc = "arguments of the script"}))
-          .custom(run_spec(&T::base, {.name = "base", .doc = "spec of rung 0"}))
-          .optional(&T::base_name, {.name = "base_name", .doc = "name of rung 0"})
-          .custom(list_of(&T::parts, part_from_json, {.name = "parts", .doc = "ladders, ablations, grids"}))
-          .optional(&T::rounds, {.name = "rounds", .doc = "number of runs of each rung", .min = 1})
-          .custom(part(&T::until, until_from_json,
-                       {.name = "until", .doc = "precision and time limit that replace a number of rounds"}))
-          .optional(&T::interleave, {.name = "interleave",
-                                     .doc = "whether the runs of a round are interleaved step by step",
-                                     .choices = {"auto", "on", "off"}})
-          .formerly("turns", "interleave")
-          .optional(&T::target_loss,
-                    {.name = "target_loss", .doc = "target of the validation loss; 0: none", .min = 0})
-          .optional(&T::trace, {.name = "trace", .doc = "whether first rounds write a trace of a step"})
-          .optional(&T::max_restarts,
-                    {.name = "max_restarts",
-                     .doc = "how often a run that saves its state starts again after a fault",
-                     .min = 0})
-          .optional(&T::label, {.name = "label", .doc = "label of the report"})
-          .optional(&T::price_per_hour,
-                    {.name = "price_per_hour", .doc = "price of the machine per hour; 0: unknown", .min = 0})
-          .optional(&T::currency, {.name = "currency", .doc = "currency of the price"});
+      Record<T>::given("experiment")
+          .field("name", &T::name, "name of the experiment", {.required = true})
+          .field("question", &T::question, "question that the experiment answers")
+          .field("script", &T::script, "path of the script")
+          .field("script_sha256", &T::script_sha256, "SHA-256 of the script")
+          .field("arguments", &T::arguments, "arguments of the script", {.type = "object"})
+          .field("base", &T::base, "spec of rung 0", {.required = true})
+          .field("base_name", &T::base_name, "name of rung 0")
+          .field("parts", &T::parts, "ladders, ablations, grids")
+          .field("rounds", &T::rounds, "number of runs of each rung", {.min = 1})
+          .field("until", &T::until, "precision and time limit that replace a number of rounds")
+          .field("interleave", &T::interleave, "whether the runs of a round are interleaved step by step",
+                 {.choices = {"auto", "on", "off"}, .former = "turns"})
+          .field("target_loss", &T::target_loss, "target of the validation loss; 0: none", {.min = 0})
+          .field("trace", &T::trace, "whether first rounds write a trace of a step")
+          .field("max_restarts", &T::max_restarts,
+                 "how often a run that saves its state starts again after a fault", {.min = 0})
+          .field("label", &T::label, "label of the report")
+          .field("price_per_hour", &T::price_per_hour, "price of the machine per hour; 0: unknown",
+                 {.min = 0})
+          .field("currency", &T::currency, "currency of the price");
   return fields;
 }
 
-const Fields<Variant>& variant_fields() {
+static const Record<Variant>& record_of(const Variant*) {
   using T = Variant;
   static const auto fields =
-      Fields<T>()
-          .required(&T::index, {.name = "index", .doc = "line of the report; 0 is the base", .min = 0})
-          .required(&T::name, {.name = "name", .doc = "name of the rung"})
-          .required(&T::group,
-                    {.name = "group",
-                     .doc = "group of the rung",
-                     .choices = {"base", "ladder", "full", "without", "alone", "grid", "external"}})
-          .optional(&T::previous,
-                    {.name = "previous", .doc = "variant that this one is compared with", .min = -1})
-          .custom(run_spec(&T::spec, {.name = "spec", .doc = "spec of round 0"}))
-          .custom(list_of(&T::added, plugin_use_from_json,
-                          {.name = "added", .doc = "plugins added to those of previous"}))
-          .optional(&T::removed, {.name = "removed", .doc = "plugins of previous that are removed"})
-          .custom(table(&T::changed, {.name = "changed", .doc = "settings that differ from previous"}))
-          .optional(&T::where, {.name = "where", .doc = "script:line"})
-          .optional(&T::passed_over,
-                    {.name = "passed_over", .doc = "rungs below that are invalid and skipped"})
-          .optional(&T::same_as,
-                    {.name = "same_as", .doc = "earlier variant with identical runs; -1: none", .min = -1})
-          .custom(part(&T::external, external_from_json, kExternal))
-          .custom(part(&T::expect, published_from_json, kExpect));
+      Record<T>::given("variant")
+          .field("index", &T::index, "line of the report; 0 is the base", {.required = true, .min = 0})
+          .field("name", &T::name, "name of the rung", {.required = true})
+          .field("group", &T::group, "group of the rung",
+                 {.required = true,
+                  .choices = {"base", "ladder", "full", "without", "alone", "grid", "external"}})
+          .field("previous", &T::previous, "variant that this one is compared with", {.min = -1})
+          .field("spec", &T::spec, "spec of round 0", {.required = true})
+          .field("added", &T::added, "plugins added to those of previous")
+          .field("removed", &T::removed, "plugins of previous that are removed")
+          .field("changed", &T::changed, "settings that differ from previous", {.type = "object"})
+          .field("where", &T::where, "script:line")
+          .field("passed_over", &T::passed_over, "rungs below that are invalid and skipped")
+          .field("same_as", &T::same_as, "earlier variant with identical runs; -1: none", {.min = -1})
+          .field("external", &T::external, kExternal)
+          .field("expect", &T::expect, kExpect);
   return fields;
 }
-}  // namespace
 
 bool Published::comparable_with(const std::string& device) const {
   const auto wanted = words_of(on.substr(0, on.find(','))), given = words_of(device);
@@ -277,32 +169,19 @@ bool Published::comparable_with(const std::string& device) const {
   });
 }
 
-Json to_json(const Published& published) { return published_fields().write(published); }
-
 Published published_from_json(const Json& json, const std::string& where) {
-  Published published = published_fields().read(json, "expect", where);
-  if (published.speedup == 0 && published.memory == 0)
-    throw Error(ErrorCode::missing_value, "expect has neither speedup nor memory",
-                "for example expect = { speedup = 1.75, source = ..., on = ... }", where);
-  for (const auto& [name, text] : {std::pair("source", &published.source), std::pair("on", &published.on)})
-    if (text->empty())
-      throw Error(ErrorCode::invalid_value, std::string("expect.") + name + " is empty", {}, where);
-  return published;
+  return fields_of<Published>().read(json, where);
 }
-
-Json to_json(const GridView& view) { return grid_view_fields().write(view); }
 GridView grid_view_from_json(const Json& json, const std::string& where) {
-  return grid_view_fields().read(json, "view", where);
+  return fields_of<GridView>().read(json, where);
 }
-
-Json to_json(const Experiment& experiment) { return experiment_fields().write(experiment); }
+Json to_json(const Experiment& experiment) { return record_of(&experiment).write(experiment); }
 Experiment experiment_from_json(const Json& json, const std::string& where) {
-  return experiment_fields().read(json, "experiment", where);
+  return fields_of<Experiment>().read(json, where);
 }
-
-Json to_json(const Variant& variant) { return variant_fields().write(variant); }
+Json to_json(const Variant& variant) { return record_of(&variant).write(variant); }
 Variant variant_from_json(const Json& json, const std::string& where) {
-  return variant_fields().read(json, "variant", where);
+  return fields_of<Variant>().read(json, where);
 }
 
 double seconds_from(const Json& json, const std::string& where) {
@@ -320,8 +199,8 @@ double seconds_from(const Json& json, const std::string& where) {
   return seconds;
 }
 
-Json to_json(const Until& until) { return until_fields().write(until); }
+Json to_json(const Until& until) { return record_of(&until).write(until); }
 Until until_from_json(const Json& json, const std::string& where) {
-  return until_fields().read(json, "until", where);
+  return fields_of<Until>().read(json, where);
 }
 }  // namespace optrush

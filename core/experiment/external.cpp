@@ -4,47 +4,27 @@
 #include <cctype>
 
 #include "optrush/error.h"
-#include "spec/fields.h"
-#include "spec/spec_json.h"
-#include "spec/value.h"
 
 namespace optrush {
-namespace {
-using Texts = std::map<std::string, std::string>;
-
-Fields<External>::Field texts(Texts External::*member, OptionSchema schema) {
-  schema.type = "object";
-  schema.fallback = Json::object();
-  const auto read = [=](External& external, const Json& json, const std::string& subject,
-                        const std::string& where) {
-    const Json table = checked(schema, json, subject, where);
-    for (const auto& [name, value] : table.items())
-      (external.*member)[name] = checked({.type = "string"}, value, subject + "." + name, where);
-  };
-  return {schema, read, [=](const External& external) { return Json(external.*member); }};
-}
-
-const Fields<External>& external_fields() {
+const Record<External>& record_of(const External*) {
   using T = External;
   static const auto fields =
-      Fields<T>()
-          .required(&T::command, {.name = "command", .doc = "the program and its arguments"})
-          .optional(&T::folder, {.name = "folder", .doc = "working directory of the command"})
-          .optional(&T::preload,
-                    {.name = "preload", .doc = "libraries that the dynamic loader loads first (LD_PRELOAD)"})
-          .optional(&T::requirements, {.name = "requirements",
-                                       .doc = "requirements file of the Python packages that it imports"})
-          .optional(&T::packages, {.name = "packages", .doc = "file with the system packages that it needs"})
-          .custom(texts(&T::files, {.name = "files", .doc = "SHA-256 of each file, by path"}))
-          .optional(&T::effect, {.name = "effect", .doc = "effect on arithmetic", .choices = effect_names()})
-          .optional(&T::interleave,
-                    {.name = "interleave", .doc = "whether it implements the protocol of interleaved runs"})
-          .optional(&T::headline,
-                    {.name = "headline", .doc = "whether a headline may name it as the fastest program"})
-          .formerly("turns", "interleave");
+      Record<T>::given("external")
+          .field("command", &T::command, "the program and its arguments", {.required = true})
+          .field("folder", &T::folder, "working directory of the command")
+          .field("preload", &T::preload, "libraries that the dynamic loader loads first (LD_PRELOAD)")
+          .field("requirements", &T::requirements, "requirements file of the Python packages that it imports")
+          .field("packages", &T::packages, "file with the system packages that it needs")
+          .field("files", &T::files, "SHA-256 of each file, by path")
+          .field("effect", &T::effect, "effect on arithmetic", {.choices = effect_names()})
+          .field("interleave", &T::interleave, "whether it implements the protocol of interleaved runs",
+                 {.former = "turns"})
+          .field("headline", &T::headline, "whether a headline may name it as the fastest program")
+          .then([](const T& external) {
+            if (external.command.empty()) throw Error(ErrorCode::invalid_value, "external.command is empty");
+          });
   return fields;
 }
-}  // namespace
 
 const std::vector<std::string>& placeholders() {
   static const std::vector<std::string> all = {"{python}",  "{spec}",  "{start}",  "{out}",
@@ -66,11 +46,9 @@ std::string unknown_placeholder(const std::string& word) {
   return {};
 }
 
-Json to_json(const External& external) { return external_fields().write(external); }
+Json to_json(const External& external) { return record_of(&external).write(external); }
 
 External external_from_json(const Json& json, const std::string& where) {
-  External external = external_fields().read(json, "external", where);
-  if (external.command.empty()) throw Error(ErrorCode::invalid_value, "external.command is empty", {}, where);
-  return external;
+  return fields_of<External>().read(json, where);
 }
 }  // namespace optrush

@@ -6,7 +6,7 @@
 #include "optrush/edit.h"
 #include "optrush/json.h"
 #include "optrush/options.h"
-#include "spec/spec_json.h"
+#include "spec/record.h"
 
 namespace optrush {
 /// A program that trains instead of the worker (docs/guides/comparing_with_pytorch.md). It gets the run's
@@ -33,6 +33,7 @@ const std::vector<std::string>& placeholders();
 /// if there is none. "${HOME}" and "{\"a\": 1}" do not count.
 std::string unknown_placeholder(const std::string& word);
 
+const Record<External>& record_of(const External*);
 Json to_json(const External&);
 /// Errors name `where`.
 External external_from_json(const Json&, const std::string& where);

@@ -23,18 +23,6 @@ TrainSpec problem_from_json(const Json& json) {
   return train;
 }
 
-/// A field with an object, which is not checked further.
-template <class T>
-typename Record<T>::Field json_object(const char* name, Json T::*member, FieldUse use) {
-  use.schema = {{"type", "object"}};
-  return {name, std::move(use),
-          [=](T& object, const Json& json) {
-            if (!json.is_object())
-              throw Error(ErrorCode::invalid_value, "field '" + std::string(name) + "' must be an object");
-            object.*member = json;
-          },
-          [=](const T& object) { return object.*member; }};
-}
 }  // namespace
 
 static const Record<PlannedSlot::Wrap>& record_of(const PlannedSlot::Wrap*) {
@@ -51,7 +39,7 @@ static const Record<PlannedSlot>& record_of(const PlannedSlot*) {
                                  .open()
                                  .field("slot", &S::slot, {.required = true})
                                  .field("base", &S::base, {.required = true})
-                                 .field("wraps", &S::wraps, {});
+                                 .field("wraps", &S::wraps);
   return record;
 }
 
@@ -59,9 +47,9 @@ static const Record<PlannedParameters>& record_of(const PlannedParameters*) {
   using P = PlannedParameters;
   static const auto record = Record<P>("the parameters")
                                  .open()
-                                 .field("count", &P::count, {})
-                                 .field("trainable", &P::trainable, {})
-                                 .field("bytes", &P::bytes, {});
+                                 .field("count", &P::count)
+                                 .field("trainable", &P::trainable)
+                                 .field("bytes", &P::bytes);
   return record;
 }
 
@@ -121,18 +109,17 @@ const Record<PlannedMemory>& record_of(const PlannedMemory*) {
           .field("peak_bytes", &M::peak, {.required = true, .integer = true})
           .field("least_bytes", &M::least, {.integer = true})
           .custom(
-              {"bounded_by",
-               {.nullable = true, .schema = {{"type", "string"}}},
-               [](M& memory, const Json& json) {
-                 memory.bounded_by = record::taken<std::string>(json, "bounded_by");
-               },
-               [](const M& memory) { return memory.bounded_by.empty() ? Json() : Json(memory.bounded_by); }})
+              "bounded_by", {.nullable = true, .schema = {{"type", "string"}}},
+              [](M& memory, const Json& json) {
+                memory.bounded_by = record::taken<std::string>(json, "bounded_by");
+              },
+              [](const M& memory) { return memory.bounded_by.empty() ? Json() : Json(memory.bounded_by); })
           .part("parts", parts, {})
           .field("reserved_bytes", &M::reserved, {.nullable = true, .integer = true})
           .field("pinned_bytes", &M::pinned, {.nullable = true, .integer = true})
           .field("communicators", &M::communicators, {.left_out = true, .integer = true})
           .field("available_bytes", &M::available, {.nullable = true, .integer = true})
-          .field("device", &M::device, {})
+          .field("device", &M::device)
           .field("rank", &M::rank, {.nullable = true, .integer = true})
           .then([](M& memory) {
             if (memory.least == 0) memory.least = memory.peak;
@@ -149,37 +136,28 @@ const Record<UsedPlugin>& record_of(const UsedPlugin*) {
           .field("version", &P::version, {.required = true})
           .field("file", &P::file, {.required = true})
           .field("sha256", &P::sha256, {.required = true})
-          .custom({"effect",
-                   {.schema = {{"type", "string"}, {"enum", effect_names()}}},
-                   [](P& plugin, const Json& json) {
-                     plugin.effect = effect_from_string(record::taken<std::string>(json, "effect"), {});
-                   },
-                   [](const P& plugin) { return std::string(to_string(plugin.effect)); }})
-          .custom(json_object("options", &P::options, {}))
-          .custom({"per_micro_batch",
-                   {.doc = "its loss depends on the sequences that share a micro-batch; written if true",
-                    .left_out = true,
-                    .schema = record::of_type("boolean")},
-                   [](P& plugin, const Json& json) {
-                     plugin.per_micro_batch = record::taken<bool>(json, "per_micro_batch");
-                   },
-                   [](const P& plugin) { return plugin.per_micro_batch ? Json(true) : Json(); }});
+          .field("effect", &P::effect, {.choices = effect_names()})
+          .field("options", &P::options, {.type = "object"})
+          .custom(
+              "per_micro_batch",
+              {.doc = "its loss depends on the sequences that share a micro-batch; written if true",
+               .left_out = true,
+               .schema = record::of_type("boolean")},
+              [](P& plugin, const Json& json) {
+                plugin.per_micro_batch = record::taken<bool>(json, "per_micro_batch");
+              },
+              [](const P& plugin) { return plugin.per_micro_batch ? Json(true) : Json(); });
   return record;
 }
 
 /// Each plugin of a plan must state its effect, because the gate compares by effects.
-static Record<Plan>::Field plugins_field() {
-  return {"plugins",
-          {.required = true, .schema = record::described<std::vector<UsedPlugin>>(false)},
-          [](Plan& plan, const Json& json) {
-            plan.plugins = record::taken<std::vector<UsedPlugin>>(json, "plugins");
-            for (const Json& plugin : json)
-              for (const char* field : {"effect", "options"})
-                if (!plugin.contains(field))
-                  throw Error(ErrorCode::invalid_file,
-                              "field '" + std::string(field) + "' is missing in a plugin of a plan");
-          },
-          [](const Plan& plan) { return record::written(plan.plugins, false); }};
+static void read_plugins(Plan& plan, const Json& json) {
+  plan.plugins = record::taken<std::vector<UsedPlugin>>(json, "plugins");
+  for (const Json& plugin : json)
+    for (const char* field : {"effect", "options"})
+      if (!plugin.contains(field))
+        throw Error(ErrorCode::invalid_file,
+                    "field '" + std::string(field) + "' is missing in a plugin of a plan");
 }
 
 /// The fields, in the order of the file.
@@ -188,23 +166,27 @@ const Record<Plan>& record_of(const Plan*) {
   static const auto record =
       Record<P>("a plan")
           .open()
-          .custom({"schema_version", {}, [](P&, const Json&) {}, [](const P&) -> Json { return 1; }})
-          .custom({"problem",
-                   {.doc = "train of the spec, with what plugins made of it", .required = true},
-                   [](P& plan, const Json& json) { plan.problem = problem_from_json(json); },
-                   [](const P& plan) { return to_json(plan.problem); }})
-          .field("model_kind", &P::model_kind, {})
-          .custom(json_object("model", &P::model, {.required = true}))
-          .field("data", &P::data, {})
-          .custom(plugins_field())
-          .field("slots", &P::slots, {})
-          .field("activations", &P::activations, {})
+          .custom(
+              "schema_version", {}, [](P&, const Json&) {}, [](const P&) -> Json { return 1; })
+          .custom(
+              "problem", {.doc = "train of the spec, with what plugins made of it", .required = true},
+              [](P& plan, const Json& json) { plan.problem = problem_from_json(json); },
+              [](const P& plan) { return to_json(plan.problem); })
+          .field("model_kind", &P::model_kind)
+          .field("model", &P::model, {.required = true, .type = "object"})
+          .field("data", &P::data)
+          .custom("plugins", {.required = true, .schema = record::described<std::vector<UsedPlugin>>()},
+                  read_plugins, [](const P& plan) { return record::written(plan.plugins); })
+          .field("slots", &P::slots)
+          .field("activations", &P::activations)
           .field("parameters", &P::parameters, {.left_out = true})
-          .field("notes", &P::notes, {})
+          .field("notes", &P::notes)
           .field("flops_per_token", &P::flops_per_token, {.left_out = true})
           .field("mesh", &P::mesh, {.left_out = true})
           .field("work", &P::work, {.nullable = true, .left_out = true})
           .field("memory", &P::memory, {.nullable = true})
+          .field("saving", &P::saving, {.left_out = true})
+          .field("validation", &P::validation, {.left_out = true})
           .field("costs", &P::costs, {.nullable = true})
           .field("no_forecast", &P::no_forecast, {.left_out = true});
   return record;
@@ -215,11 +197,7 @@ bool Plan::uses(Effect effect) const {
 }
 
 Plan plan_from_json(const Json& json, const std::string& where) {
-  try {
-    return record_of(static_cast<const Plan*>(nullptr)).read(json);
-  } catch (const Error& e) {
-    throw e.at(where);
-  }
+  return fields_of<Plan>().read(json, where);
 }
 
 std::optional<Plan> optional_plan_from_json(const Json& json, const std::string& where) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,6 +53,36 @@ struct PlannedMemory {
   std::optional<int64_t> rank;  ///< the rank with the largest peak; none: all ranks keep the same layers
 };
 
+/// Weights that `optrush weights` writes of a saved state, with its default options.
+struct PlannedWeights {
+  double bytes = 0;  ///< size of the safetensors file
+  double host = 0;   ///< host memory that the tensors of the export hold at once
+};
+
+/// The number of saves or validations of a run that are due after every `every` steps and after the last one.
+inline int64_t times_due(int64_t every, int64_t steps) { return every > 0 ? (steps + every - 1) / every : 0; }
+
+/// The forecast of a run's saved states, in bytes. `host` and `device` are memory, the others are files.
+struct PlannedSaving {
+  std::vector<double> parts;     ///< the files of a state, by rank
+  int64_t states = 0;            ///< the most states that the run saves
+  double kept = 0;               ///< bytes in the run's folder after the run
+  double disk = 0;               ///< most bytes there: a new state is complete before the old one goes
+  double host = 0;               ///< host memory of a rank for saving, beside its tensors
+  std::optional<double> device;  ///< device memory of a rank for saving; none on a CPU
+  std::optional<PlannedWeights> weights;  ///< the model, or the adapter alone; none: it can't be exported
+  std::optional<PlannedWeights> merged;   ///< the model with its adapter merged; none: there is no adapter
+  double bytes() const { return std::accumulate(parts.begin(), parts.end(), 0.0); }
+};
+
+/// The forecast of a run's validations.
+struct PlannedValidation {
+  int64_t times = 0;            ///< the most validations in the run
+  int64_t positions = 0;        ///< of one validation, of all ranks, with padding
+  double peak = 0;              ///< peak of a rank's memory in use, in bytes
+  std::optional<double> flops;  ///< FLOPs of all validations per FLOP of the steps
+};
+
 /// A dimension of the mesh.
 struct MeshDimension {
   std::string name;
@@ -73,6 +104,8 @@ struct Plan {
   std::vector<MeshDimension> mesh;              ///< outermost first; empty: one rank
   std::optional<OperatorWork> work;             ///< only for a single operator
   std::optional<PlannedMemory> memory;
+  std::optional<PlannedSaving> saving;          ///< none: the run saves no state, or not predicted
+  std::optional<PlannedValidation> validation;  ///< none: the run has none, or not predicted
   Json costs;               ///< costs of a step (measure/step_costs.h); null: not predicted
   std::string no_forecast;  ///< why there is no forecast of memory; "": there is one
 
@@ -99,4 +132,13 @@ const Record<PlannedMemory>& record_of(const PlannedMemory*);
 std::string planned_peak_text(const PlannedMemory&);
 /// "predicted peak 64.7 GiB active (including cuBLAS workspaces 64.0 MiB), 71.8 GiB reserved".
 std::string planned_memory_text(const PlannedMemory&);
+
+const Record<PlannedSaving>& record_of(const PlannedSaving*);
+const Record<PlannedValidation>& record_of(const PlannedValidation*);
+/// "a saved state takes 1.25 GiB (1,342,177,280 bytes); at most 4 states saved, ..."
+std::string planned_saving_text(const PlannedSaving&);
+/// "exported weights: 2.30 GiB, with 6.90 GiB of host memory"; "" if there are none.
+std::string planned_weights_text(const PlannedSaving&);
+/// "validation: at most 4 times, each 65536 positions, predicted peak 2.10 GiB"
+std::string planned_validation_text(const PlannedValidation&);
 }  // namespace optrush

@@ -20,7 +20,7 @@ void check_dtype(const Json& settings, const std::function<Catalogue()>& catalog
                  const std::string& where) {
   const Json::json_pointer place("/train/dtype");
   const Json dtype = settings.contains(place) ? settings.at(place) : Json();
-  const auto schemas = train_fields().schemas();
+  const auto schemas = fields_of<TrainSpec>().options();
   const auto schema = std::ranges::find(schemas, "dtype", &OptionSchema::name);
   if (!dtype.is_string() || std::ranges::count(schema->choices, dtype.get<std::string>()) != 0) return;
   const Catalogue known = catalogue();

@@ -88,30 +88,49 @@ Tensor read_tensor(const SafetensorsView& file, const SafetensorsEntry& entry) {
   return tensor;
 }
 
-void write_safetensors(const std::filesystem::path& path, std::vector<std::pair<std::string, Tensor>> tensors,
-                       const SafetensorsMetadata& metadata) {
+SafetensorsContent::SafetensorsContent(std::vector<std::pair<std::string, Tensor>> tensors,
+                                       const SafetensorsMetadata& metadata)
+    : tensors_(std::move(tensors)) {
   // Tensors with wide elements first, so that every tensor is aligned for readers that map the file.
-  std::ranges::stable_sort(tensors, std::greater(),
+  std::ranges::stable_sort(tensors_, std::greater(),
                            [](const auto& named) { return named.second.element_size(); });
   Json header = Json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
-  size_t offset = 0;
-  for (const auto& [name, tensor] : tensors) {
-    if (header.contains(name))
-      throw Error(ErrorCode::invalid_file, "two tensors are named '" + name + "'", {}, path.string());
+  for (const auto& [name, tensor] : tensors_) {
+    if (header.contains(name)) throw Error(ErrorCode::invalid_file, "two tensors are named '" + name + "'");
+    const auto end = data_bytes_ + static_cast<int64_t>(tensor.nbytes());
     header[name] = {{"dtype", name_of(tensor.scalar_type())},
                     {"shape", tensor.sizes().vec()},
-                    {"data_offsets", {offset, offset + tensor.nbytes()}}};
-    offset += tensor.nbytes();
+                    {"data_offsets", {data_bytes_, end}}};
+    data_bytes_ = end;
   }
-  std::string text = header.dump();
-  text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
-  const uint64_t size = text.size();
+  header_ = header.dump();
+  header_.resize((header_.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
+}
+
+int64_t SafetensorsContent::bytes() const {
+  return static_cast<int64_t>(sizeof(uint64_t) + header_.size()) + data_bytes_;
+}
+
+int64_t SafetensorsContent::staged_bytes(bool on_host) const {
+  const bool direct = std::ranges::all_of(tensors_, [&](const auto& named) {
+    return (on_host || named.second.is_cpu()) && named.second.is_contiguous();
+  });
+  return direct ? 0 : kPiece;
+}
+
+void SafetensorsContent::write(const std::filesystem::path& path) const {
+  const uint64_t size = header_.size();
   write_pieces(path, [&](const Sink& sink) {
     sink({reinterpret_cast<const char*>(&size), sizeof size});
-    sink(text);
+    sink(header_);
     TensorWriter writer(sink);
-    for (const auto& [name, tensor] : tensors) writer.write(tensor.detach());
+    for (const auto& [name, tensor] : tensors_) writer.write(tensor.detach());
   });
+}
+
+void write_safetensors(const std::filesystem::path& path, std::vector<std::pair<std::string, Tensor>> tensors,
+                       const SafetensorsMetadata& metadata) {
+  SafetensorsContent(std::move(tensors), metadata).write(path);
 }
 }  // namespace optrush

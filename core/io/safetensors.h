@@ -25,8 +25,28 @@ class SafetensorsFile : public SafetensorsView {
   Tensor read(std::string_view name) const { return read_tensor(*this, entry(name)); }
 };
 
-/// Writes a file by temporary file and rename. Tensors may be on any device and have any strides; dtypes are
-/// kept. The host's memory holds 16 MiB of what is copied at a time.
+/// A safetensors file that is laid out but not written. Tensors may be on any device and have any strides;
+/// dtypes are kept.
+class SafetensorsContent {
+ public:
+  /// Throws an Error if two tensors have one name, or if the format has no such dtype.
+  explicit SafetensorsContent(std::vector<std::pair<std::string, Tensor>> tensors,
+                              const SafetensorsMetadata& metadata = {});
+  /// Size of the file in bytes.
+  int64_t bytes() const;
+  /// Bytes of host memory through which write() copies tensors on a device, and tensors with other strides.
+  /// `on_host`: the device of the tensors stands for the host.
+  int64_t staged_bytes(bool on_host) const;
+  /// Writes the file by temporary file and rename.
+  void write(const std::filesystem::path&) const;
+
+ private:
+  std::vector<std::pair<std::string, Tensor>> tensors_;  ///< in the order of their data
+  std::string header_;
+  int64_t data_bytes_ = 0;
+};
+
+/// Writes SafetensorsContent.
 void write_safetensors(const std::filesystem::path&, std::vector<std::pair<std::string, Tensor>> tensors,
                        const SafetensorsMetadata& metadata = {});
 }  // namespace optrush

@@ -59,8 +59,7 @@ std::vector<int64_t> shape_from_json(const Json& json, const std::string& where)
 }
 }  // namespace
 
-void write_state_part(const fs::path& folder, int64_t step, int64_t rank,
-                      const std::vector<StatePiece>& pieces) {
+SafetensorsContent state_part_content(const std::vector<StatePiece>& pieces) {
   std::vector<std::pair<std::string, Tensor>> tensors;
   Json index = Json::object();
   for (const StatePiece& piece : pieces) {
@@ -71,8 +70,14 @@ void write_state_part(const fs::path& folder, int64_t step, int64_t rank,
     index[name] = {{"key", piece.key}, {"shape", piece.layout.shape()}, {"boxes", boxes}};
     tensors.emplace_back(name, piece.value.flatten());
   }
+  return SafetensorsContent(std::move(tensors), {{kIndex, index.dump()}});
+}
+
+void write_state_part(const fs::path& folder, int64_t step, int64_t rank,
+                      const std::vector<StatePiece>& pieces) {
+  const SafetensorsContent content = state_part_content(pieces);
   fs::create_directories(state_of_step(folder, step));
-  write_safetensors(state_part(folder, step, rank), std::move(tensors), {{kIndex, index.dump()}});
+  content.write(state_part(folder, step, rank));
 }
 
 int64_t bytes_of_state(const fs::path& folder, int64_t step, int64_t ranks) {

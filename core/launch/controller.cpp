@@ -177,7 +177,8 @@ class Controller {
         plan_all(experiment_, runs_.variants, runs_.schedule, runs_.plans,
                  {.workers = *request_.workers,
                   .limits = {.timeout_s = request_.plan_timeout_s},
-                  .refused_before = passed_over()},
+                  .refused_before = passed_over(),
+                  .folder = folder_},
                  interrupts_, [&](const Variant& variant) {
                    progress_.stage("planning " + std::to_string(variant.index + 1) + "/" +
                                    std::to_string(runs_.variants.size()) + ": " + variant.name);

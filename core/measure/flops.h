@@ -1,6 +1,4 @@
 #pragma once
-#include <cstdint>
-
 #include "model/model.h"
 #include "optrush/param.h"
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
@@ -98,32 +97,33 @@ double matmul_flops(const Tensor& a, const Tensor& b) {
   return 2 * product(a.sizes()) * static_cast<double>(b.size(-1));
 }
 
+/// The value of an argument; null if the operator has no such argument.
+const c10::IValue* value_given(const at::RecordFunction& fn, const char* argument) {
+  const auto schema = fn.operator_schema();
+  const auto index = schema ? schema->argumentIndexWithName(argument) : std::nullopt;
+  return index ? &fn.inputs()[static_cast<size_t>(*index)] : nullptr;
+}
+
 /// Whether attention is causal: a fused kernel skips the masked half.
 bool causal(const at::RecordFunction& fn) {
-  const auto schema = fn.operator_schema();
-  const auto index = schema ? schema->argumentIndexWithName("is_causal") : std::nullopt;
-  return index && fn.inputs()[static_cast<size_t>(*index)].toBool();
+  const auto* value = value_given(fn, "is_causal");
+  return value != nullptr && value->toBool();
 }
 
 /// Attention over concatenated sequences. Sizes do not show their ends, so the caller reports the FLOPs
 /// (optrush/forecast.h).
 bool of_documents(const at::RecordFunction& fn) {
-  const auto schema = fn.operator_schema();
-  for (const char* name : {"cum_seq_q", "cu_seqlens_q"}) {
-    const auto index = schema ? schema->argumentIndexWithName(name) : std::nullopt;
-    if (index && fn.inputs()[static_cast<size_t>(*index)].isTensor() &&
-        fn.inputs()[static_cast<size_t>(*index)].toTensor().defined())
-      return true;
-  }
-  return false;
+  constexpr std::array kEnds = {"cum_seq_q", "cu_seqlens_q"};
+  return std::ranges::any_of(kEnds, [&](const char* name) {
+    const auto* value = value_given(fn, name);
+    return value != nullptr && value->isTensor() && value->toTensor().defined();
+  });
 }
 
-/// The value of an argument; none if the operator has no such argument or it was not given.
+/// A number that was given as an argument.
 std::optional<int64_t> number_given(const at::RecordFunction& fn, const char* argument) {
-  const auto schema = fn.operator_schema();
-  const auto index = schema ? schema->argumentIndexWithName(argument) : std::nullopt;
-  if (!index || !fn.inputs()[static_cast<size_t>(*index)].isInt()) return {};
-  return fn.inputs()[static_cast<size_t>(*index)].toInt();
+  const auto* value = value_given(fn, argument);
+  return value != nullptr && value->isInt() ? std::optional(value->toInt()) : std::nullopt;
 }
 
 /// Mean number of positions that a query attends to without a causal mask. A sliding window lowers it;

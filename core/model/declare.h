@@ -1,7 +1,6 @@
 #pragma once
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "optrush/spec.h"
 #include "optrush/unit.h"

@@ -5,6 +5,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <unordered_set>
 
 #include "base/suggest.h"
 #include "optrush/data_parallel.h"
@@ -108,9 +109,10 @@ Param* Module::bias() const {
 
 std::vector<Param*> Unit::params() const {
   std::vector<Param*> all;
+  std::unordered_set<const Param*> taken;
   const auto take = [&](const std::vector<Param*>& params) {
     for (Param* param : params)
-      if (std::find(all.begin(), all.end(), param) == all.end()) all.push_back(param);
+      if (taken.insert(param).second) all.push_back(param);
   };
   for (const auto& module : modules) take(module.params);
   for (const auto& child : children) take(child->params());

@@ -1,7 +1,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/suggest.h"
 #include "base/text.h"

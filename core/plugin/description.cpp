@@ -11,7 +11,7 @@
 #include "optrush/host/abi.h"
 #include "plugin/elf_note.h"
 #include "plugin/needs.h"
-#include "spec/fields.h"
+#include "spec/record.h"
 #include "spec/value.h"
 
 namespace optrush {
@@ -21,104 +21,78 @@ struct Identity {
   std::string abi;
 };
 
-const Fields<Identity>& identity_fields() {
-  using T = Identity;
-  static const auto fields =
-      Fields<T>()
-          .required(&T::api, {.name = "api", .doc = "version of the plugin interface of the build", .min = 0})
-          .required(&T::abi,
-                    {.name = "abi", .doc = "compiler, C++ library and standard, torch, CUDA, SDK headers"});
-  return fields;
+const Record<Identity>& identity_record() {
+  static const auto record =
+      Record<Identity>::given("identity")
+          .field("api", &Identity::api, "version of the plugin interface of the build",
+                 {.required = true, .min = 0})
+          .field("abi", &Identity::abi, "compiler, C++ library and standard, torch, CUDA, SDK headers",
+                 {.required = true});
+  return record;
 }
 
-Fields<PluginDescription>::Field options() {
-  const OptionSchema schema = {
-      .name = "options", .type = "list", .doc = "option schemas", .fallback = Json::array()};
-  const auto read = [](PluginDescription& plugin, const Json& json, const std::string& subject,
-                       const std::string& where) {
-    if (!json.is_array())
-      throw Error(ErrorCode::invalid_plugin,
-                  subject + " must be a list of option schemas, but is " + shown(json), {}, where);
-    std::set<std::string> seen;
-    for (const auto& option : json) {
-      plugin.options.push_back(OptionSchema::parse(option, where));
-      const std::string& name = plugin.options.back().name;
-      if (!seen.insert(name).second)
-        throw Error(ErrorCode::invalid_plugin, "option '" + name + "' is listed twice", {}, where);
-    }
-  };
-  return {schema, read, {}};
+void read_options(PluginDescription& plugin, const Json& json) {
+  if (!json.is_array())
+    throw Error(ErrorCode::invalid_plugin,
+                "the description.options must be a list of option schemas, but is " + shown(json));
+  std::set<std::string> seen;
+  for (const auto& option : json) {
+    plugin.options.push_back(OptionSchema::parse(option, {}));
+    const std::string& name = plugin.options.back().name;
+    if (!seen.insert(name).second)
+      throw Error(ErrorCode::invalid_plugin, "option '" + name + "' is listed twice");
+  }
 }
 
-const Fields<CheckedForm>& checked_form_fields() {
+void read_checks(PluginDescription& plugin, const Json& json) {
+  if (!json.is_array() || json.empty())
+    throw Error(ErrorCode::invalid_plugin,
+                "the description.check must be a list of at least one form, but is " + shown(json));
+  plugin.checks = record::taken<std::vector<CheckedForm>>(json, "check");
+}
+Json written_nowhere(const PluginDescription&) { return Json::array(); }
+}  // namespace
+
+static const Record<CheckedForm>& record_of(const CheckedForm*) {
   using T = CheckedForm;
-  static const auto fields =
-      Fields<T>()
-          .custom({{.name = "options",
-                    .type = "object",
-                    .doc = "options of the plugin",
-                    .fallback = Json::object()},
-                   [](T& form, const Json& json, const std::string& subject, const std::string& where) {
-                     if (!json.is_object())
-                       throw Error(ErrorCode::invalid_plugin,
-                                   subject + " must be an object, but is " + shown(json), {}, where);
-                     form.options = json;
-                   },
-                   {}})
-          .optional(&T::with, {.name = "with", .doc = "plugins to stack with it"})
-          .optional(&T::data, {.name = "data",
-                               .doc = "kind of the training data",
-                               .choices = {"random", "documents", "preferences"}})
-          .optional(&T::model, {.name = "model",
-                                .doc = "kind of the decoder: with MLPs or mixtures of experts",
-                                .choices = {"dense", "experts"}})
-          .optional(&T::losses_in_backward,
-                    {.name = "losses_in_backward",
-                     .doc = "the backward has losses that the forward does not return"});
-  return fields;
+  static const auto record =
+      Record<T>::given("check")
+          .field("options", &T::options, "options of the plugin", {.type = "object"})
+          .field("with", &T::with, "plugins to stack with it")
+          .field("data", &T::data, "kind of the training data",
+                 {.choices = {"random", "documents", "preferences"}})
+          .field("model", &T::model, "kind of the decoder: with MLPs or mixtures of experts",
+                 {.choices = {"dense", "experts"}})
+          .field("losses_in_backward", &T::losses_in_backward,
+                 "the backward has losses that the forward does not return");
+  return record;
 }
 
-Fields<PluginDescription>::Field checks() {
-  const OptionSchema schema = {
-      .name = "check", .type = "list", .doc = "forms that `optrush check` runs", .fallback = Json::array()};
-  const auto read = [](PluginDescription& plugin, const Json& json, const std::string& subject,
-                       const std::string& where) {
-    if (!json.is_array() || json.empty())
-      throw Error(ErrorCode::invalid_plugin,
-                  subject + " must be a list of at least one form, but is " + shown(json), {}, where);
-    for (const auto& form : json) plugin.checks.push_back(checked_form_fields().read(form, subject, where));
-  };
-  return {schema, read, {}};
-}
-
+namespace {
 /// The fields of the plugin's part of the note.
-const Fields<PluginDescription>& description_fields() {
+const Record<PluginDescription>& description_record() {
   using T = PluginDescription;
-  static const auto fields =
-      Fields<T>()
-          .required(&T::name, {.name = "name", .doc = "name in scripts"})
-          .required(&T::version, {.name = "version", .doc = "version of the plugin"})
-          .required(&T::summary, {.name = "summary", .doc = "summary in one line"})
-          .optional(&T::doc, {.name = "doc", .doc = "further description"})
-          .required(&T::kind,
-                    {.name = "kind", .doc = "kind of technique", .choices = {"optimization", "parallelism"}})
-          .required(&T::effect, {.name = "effect", .doc = "effect on arithmetic", .choices = effect_names()})
-          .optional(&T::per_micro_batch,
-                    {.name = "per_micro_batch",
-                     .doc = "its loss depends on the sequences that share a micro-batch"})
-          .custom(options())
-          .custom(checks())
-          .optional(&T::conflicts,
-                    {.name = "conflicts", .doc = "plugins that cannot be stacked with this one"})
-          .optional(&T::requirements,
-                    {.name = "requires", .doc = "plugins that must be stacked with this one"})
-          .optional(&T::needs,
-                    {.name = "needs", .doc = "requirements on the machine", .choices = need_names()});
-  return fields;
+  static const auto record =
+      Record<T>::given("the description")
+          .field("name", &T::name, "name in scripts", {.required = true})
+          .field("version", &T::version, "version of the plugin", {.required = true})
+          .field("summary", &T::summary, "summary in one line", {.required = true})
+          .field("doc", &T::doc, "further description")
+          .field("kind", &T::kind, "kind of technique",
+                 {.required = true, .choices = {"optimization", "parallelism"}})
+          .field("effect", &T::effect, "effect on arithmetic", {.required = true, .choices = effect_names()})
+          .field("per_micro_batch", &T::per_micro_batch,
+                 "its loss depends on the sequences that share a micro-batch")
+          .custom("options", {.doc = "option schemas"}, read_options, written_nowhere)
+          .custom("check", {.doc = "forms that `optrush check` runs"}, read_checks, written_nowhere)
+          .field("conflicts", &T::conflicts, "plugins that cannot be stacked with this one")
+          .field("requires", &T::requirements, "plugins that must be stacked with this one")
+          .field("needs", &T::needs, "requirements on the machine", {.choices = need_names()});
+  return record;
 }
 
 PluginDescription of_this_api(const Json& json, const std::string& where) {
-  PluginDescription plugin = description_fields().read(json, "the description", where);
+  PluginDescription plugin = description_record().read(json, where);
   if (!is_name(plugin.name))
     throw Error(
         ErrorCode::invalid_plugin,
@@ -142,16 +116,6 @@ PluginDescription of_another_api(const Json& json, const std::filesystem::path& 
   if (plugin.name.empty()) plugin.name = file.stem();
   plugin.version = text("version");
   return plugin;
-}
-
-std::vector<std::string> split(const std::string& text, const std::string& separator) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(separator, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + separator.size();
-  }
-  return parts;
 }
 
 /// Splits an ABI tag: {"compiler", "gnu 12"}, {"torch", "2.11.0"}, ... The first part is the compiler.
@@ -214,8 +178,7 @@ std::string host_abi() { return OPTRUSH_ABI_OF(OPTRUSH_TORCH_VERSION, OPTRUSH_CU
 PluginDescription parse_description(const std::string& note, const std::filesystem::path& file) {
   const std::string where = file.string();
   const size_t line = std::min(note.find('\n'), note.size());
-  const Identity identity =
-      identity_fields().read(parse_json(note.substr(0, line), where), "identity", where);
+  const Identity identity = identity_record().read(parse_json(note.substr(0, line), where), where);
   const Json json = parse_json(note.substr(std::min(line + 1, note.size())), where);
   PluginDescription plugin =
       identity.api == host_api() ? of_this_api(json, where) : of_another_api(json, file);

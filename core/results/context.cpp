@@ -6,25 +6,19 @@ const Record<CpuContext>& record_of(const CpuContext*) {
       Record<CpuContext>("the CPU")
           .open()
           .field("name", &CpuContext::name, {.promised = true})
-          .field("cores", &CpuContext::cores,
-                 {.doc = "physical cores that the process may use",
-                  .promised = true,
-                  .schema = {{"minimum", 1}}})
-          .field("threads", &CpuContext::threads,
-                 {.doc = "logical processors that the process may use",
-                  .promised = true,
-                  .schema = {{"minimum", 1}}})
-          .field("quota", &CpuContext::quota,
-                 {.doc = "processors that the control group allows", .nullable = true})
-          .field("isa", &CpuContext::isa, {.doc = "instruction sets relevant for training", .promised = true})
-          .field("cache_bytes", &CpuContext::cache_bytes,
-                 {.doc = "bytes of all last-level caches", .nullable = true})
+          .field("cores", &CpuContext::cores, "physical cores that the process may use",
+                 {.promised = true, .schema = {{"minimum", 1}}})
+          .field("threads", &CpuContext::threads, "logical processors that the process may use",
+                 {.promised = true, .schema = {{"minimum", 1}}})
+          .field("quota", &CpuContext::quota, "processors that the control group allows", {.nullable = true})
+          .field("isa", &CpuContext::isa, "instruction sets relevant for training", {.promised = true})
+          .field("cache_bytes", &CpuContext::cache_bytes, "bytes of all last-level caches",
+                 {.nullable = true})
           .field("memory_bytes", &CpuContext::memory_bytes, {.promised = true, .schema = {{"minimum", 1}}})
           .field("governor", &CpuContext::governor, {.nullable = true})
-          .field("huge_pages", &CpuContext::huge_pages, {.doc = "always, madvise or never", .nullable = true})
-          .field("load_average", &CpuContext::load_average, {})
-          .field("busy", &CpuContext::busy,
-                 {.doc = "processors that other programs used before the measurement"});
+          .field("huge_pages", &CpuContext::huge_pages, "always, madvise or never", {.nullable = true})
+          .field("load_average", &CpuContext::load_average)
+          .field("busy", &CpuContext::busy, "processors that other programs used before the measurement");
   return record;
 }
 
@@ -44,10 +38,10 @@ const Record<GpuContext>& record_of(const GpuContext*) {
           .field("memory_clock_mhz", &GpuContext::memory_clock_mhz, {.nullable = true})
           .field("power_watts", &GpuContext::power_watts, {.nullable = true})
           .field("power_limit_watts", &GpuContext::power_limit_watts, {.nullable = true})
-          .field("temperature", &GpuContext::temperature, {.doc = "degrees Celsius", .nullable = true})
+          .field("temperature", &GpuContext::temperature, "degrees Celsius", {.nullable = true})
           .field("throttling", &GpuContext::throttling,
-                 {.doc = "reasons for lowered clocks, before or after the measurement"})
-          .field("other_processes", &GpuContext::other_processes, {});
+                 "reasons for lowered clocks, before or after the measurement")
+          .field("other_processes", &GpuContext::other_processes);
   return record;
 }
 
@@ -58,8 +52,8 @@ const Record<HostContext>& record_of(const HostContext*) {
           .field("name", &HostContext::name, {.promised = true})
           .field("ranks", &HostContext::ranks, {.promised = true})
           .field("cpu", &HostContext::cpu, {.promised = true})
-          .field("gpus", &HostContext::gpus,
-                 {.doc = "of the machine: \"8 x NVIDIA H100 80GB HBM3\"; empty: none", .promised = true});
+          .field("gpus", &HostContext::gpus, "of the machine: \"8 x NVIDIA H100 80GB HBM3\"; empty: none",
+                 {.promised = true});
   return record;
 }
 
@@ -69,17 +63,17 @@ const Record<SustainedContext>& record_of(const SustainedContext*) {
       Record<S>("a sustained product")
           .open()
           .field("dtype", &S::dtype, {.promised = true})
-          .field("gpu", &S::gpu, {.doc = "false: of a CPU", .promised = true})
-          .field("shape", &S::shape, {.doc = "m, k, n of (m, k) times (k, n)", .promised = true})
+          .field("gpu", &S::gpu, "false: of a CPU", {.promised = true})
+          .field("shape", &S::shape, "m, k, n of (m, k) times (k, n)", {.promised = true})
           .field("flops_per_second", &S::flops_per_second,
                  {.promised = true, .schema = {{"exclusiveMinimum", 0}}})
           .field("seconds", &S::seconds, {.promised = true})
-          .field("watts", &S::watts, {.doc = "energy by NVML divided by time", .nullable = true})
-          .field("sm_clock_mhz", &S::sm_clock_mhz, {.doc = "mean of samples", .nullable = true})
+          .field("watts", &S::watts, "energy by NVML divided by time", {.nullable = true})
+          .field("sm_clock_mhz", &S::sm_clock_mhz, "mean of samples", {.nullable = true})
           .field("power_limit_watts", &S::power_limit_watts, {.nullable = true})
           .field("at_power_cap", &S::at_power_cap,
-                 {.doc = "share of the samples in which the power limit lowered the clock, 0 to 1",
-                  .nullable = true});
+                 "share of the samples in which the power limit lowered the clock, 0 to 1",
+                 {.nullable = true});
   return record;
 }
 
@@ -88,17 +82,16 @@ const Record<PeakContext>& record_of(const PeakContext*) {
       Record<PeakContext>("the peak")
           .open()
           .field("device", &PeakContext::device, {.promised = true})
-          .field("dtype_flops", &PeakContext::dtype_flops,
-                 {.doc = "measured FLOP/s of the fastest square matmul", .promised = true})
+          .field("dtype_flops", &PeakContext::dtype_flops, "measured FLOP/s of the fastest square matmul",
+                 {.promised = true})
           .field("source", &PeakContext::source,
                  {.promised = true, .schema = {{"enum", {"measured", "table"}}}})
           .field("mfu_dtype", &PeakContext::mfu_dtype, {.promised = true})
           .field("mfu_denominator", &PeakContext::mfu_denominator,
-                 {.doc = "table: the maker's dense bf16 FLOP/s; measured: the larger of fp32 and bf16",
-                  .promised = true,
-                  .schema = {{"exclusiveMinimum", 0}}})
+                 "table: the maker's dense bf16 FLOP/s; measured: the larger of fp32 and bf16",
+                 {.promised = true, .schema = {{"exclusiveMinimum", 0}}})
           .field("sustained", &PeakContext::sustained,
-                 {.doc = "matrix products repeated for seconds; absent: a build that did not measure them"});
+                 "matrix products repeated for seconds; absent: a build that did not measure them");
   return record;
 }
 
@@ -109,21 +102,20 @@ const Record<PluginContext>& record_of(const PluginContext*) {
           .field("name", &PluginContext::name, {.promised = true})
           .field("file", &PluginContext::file, {.promised = true})
           .field("summary", &PluginContext::summary, {.promised = true})
-          .field("reason", &PluginContext::reason,
-                 {.doc = "why the plugin does not work here; empty: it works", .promised = true});
+          .field("reason", &PluginContext::reason, "why the plugin does not work here; empty: it works",
+                 {.promised = true});
   return record;
 }
 
 const Record<PythonContext>& record_of(const PythonContext*) {
-  static const auto record =
-      Record<PythonContext>("Python")
-          .open()
-          .field("path", &PythonContext::path, {.promised = true})
-          .field("version", &PythonContext::version, {.promised = true})
-          .field("torch", &PythonContext::torch, {.promised = true})
-          .field("vl_convert", &PythonContext::vl_convert, {.promised = true})
-          .field("no_compile", &PythonContext::no_compile,
-                 {.doc = "why blocks cannot be compiled; empty: they can", .promised = true});
+  static const auto record = Record<PythonContext>("Python")
+                                 .open()
+                                 .field("path", &PythonContext::path, {.promised = true})
+                                 .field("version", &PythonContext::version, {.promised = true})
+                                 .field("torch", &PythonContext::torch, {.promised = true})
+                                 .field("vl_convert", &PythonContext::vl_convert, {.promised = true})
+                                 .field("no_compile", &PythonContext::no_compile,
+                                        "why blocks cannot be compiled; empty: they can", {.promised = true});
   return record;
 }
 
@@ -134,48 +126,42 @@ const Record<Context>& context_record() {
                       "The machine and the software that a report was made with. `optrush doctor --json` "
                       "writes it; an experiment adds date, commit and script.")
           .open()
-          .field("date", &Context::date, {})
-          .field("commit", &Context::commit, {})
-          .field("script", &Context::script, {})
-          .field("script_sha256", &Context::script_sha256, {})
+          .field("date", &Context::date)
+          .field("commit", &Context::commit)
+          .field("script", &Context::script)
+          .field("script_sha256", &Context::script_sha256)
           .field("optrush_version", &Context::optrush_version, {.promised = true})
           .field("host", &Context::host, {.promised = true})
-          .field("hosts", &Context::hosts,
-                 {.doc = "machines of a launcher's job, ordered by their lowest rank"})
+          .field("hosts", &Context::hosts, "machines of a launcher's job, ordered by their lowest rank")
           .field("os", &Context::os, {.promised = true})
           .field("kernel", &Context::kernel, {.promised = true})
           .field("cpu", &Context::cpu, {.promised = true})
           .field("gpus", &Context::gpus, {.promised = true})
-          .field("no_cuda", &Context::no_cuda, {.doc = "why no GPU is usable", .nullable = true})
+          .field("no_cuda", &Context::no_cuda, "why no GPU is usable", {.nullable = true})
           .field("torch", &Context::torch, {.promised = true})
-          .field("cuda", &Context::cuda,
-                 {.doc = "CUDA version of LibTorch; none: a CPU build", .promised = true})
+          .field("cuda", &Context::cuda, "CUDA version of LibTorch; none: a CPU build", {.promised = true})
           .field("nccl", &Context::nccl, {.promised = true, .nullable = true})
           .field("compiler", &Context::compiler, {.promised = true})
-          .field("build_type", &Context::build_type, {})
-          .field("torch_cpu_capability", &Context::torch_cpu_capability, {})
-          .field("mkl", &Context::mkl, {})
-          .field("onednn", &Context::onednn, {})
-          .field("openmp", &Context::openmp, {})
+          .field("build_type", &Context::build_type)
+          .field("torch_cpu_capability", &Context::torch_cpu_capability)
+          .field("mkl", &Context::mkl)
+          .field("onednn", &Context::onednn)
+          .field("openmp", &Context::openmp)
           .field("malloc", &Context::malloc, {.promised = true})
-          .field("threads", &Context::threads,
-                 {.doc = "CPU threads per operator during the measurement",
-                  .promised = true,
-                  .schema = {{"minimum", 1}}})
-          .field("probe_s", &Context::probe_s,
-                 {.doc = "seconds of the speed measurement", .schema = {{"exclusiveMinimum", 0}}})
+          .field("threads", &Context::threads, "CPU threads per operator during the measurement",
+                 {.promised = true, .schema = {{"minimum", 1}}})
+          .field("probe_s", &Context::probe_s, "seconds of the speed measurement",
+                 {.schema = {{"exclusiveMinimum", 0}}})
           .field("peak", &Context::peak, {.promised = true})
-          .field(
-              "bandwidth_bytes_per_second", &Context::bandwidth_bytes_per_second,
-              {.doc = "the higher of copy and triad", .promised = true, .schema = {{"exclusiveMinimum", 0}}})
+          .field("bandwidth_bytes_per_second", &Context::bandwidth_bytes_per_second,
+                 "the higher of copy and triad", {.promised = true, .schema = {{"exclusiveMinimum", 0}}})
           .field("streams_bytes_per_second", &Context::streams_bytes_per_second,
-                 {.doc = "read, write, copy, triad; each byte read or written counts once"})
+                 "read, write, copy, triad; each byte read or written counts once")
           .field("plugins", &Context::plugins, {.promised = true})
           .field("python", &Context::python, {.promised = true})
-          .field("warnings", &Context::warnings,
-                 {.doc = "reasons to doubt these measurements", .promised = true})
+          .field("warnings", &Context::warnings, "reasons to doubt these measurements", {.promised = true})
           .field("doctor", &Context::doctor,
-                 {.doc = "why the inspection of the machine failed; absent: it succeeded"});
+                 "why the inspection of the machine failed; absent: it succeeded");
   return record;
 }
 }  // namespace
@@ -184,11 +170,7 @@ Context context_from_json(const Json& json, const std::string& where) {
   if (!json.is_object() || !json.contains("date"))
     throw Error(ErrorCode::invalid_file, "is not a description of a machine",
                 "restore it, or remove it and recreate it with --resume", where);
-  try {
-    return context_record().read(json);
-  } catch (const Error& e) {
-    throw e.at(where);
-  }
+  return context_record().read(json, where);
 }
 
 Json context_schema() {

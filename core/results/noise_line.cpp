@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "spec/fields.h"
+#include "spec/record.h"
 #include "spec/value.h"
 
 namespace optrush {
@@ -11,29 +11,23 @@ double quantile(const std::vector<double>& sorted, double share) {
   return sorted[static_cast<size_t>(share * static_cast<double>(sorted.size() - 1))];
 }
 
-const Fields<NoiseLine>& noise_fields() {
+const Record<NoiseLine>& noise_record() {
   using T = NoiseLine;
-  const auto counters = [](Json T::*member, const char* name) {
-    const OptionSchema schema = {
-        .name = name, .type = "object", .doc = "counters of the machine", .fallback = Json::object()};
-    return Fields<T>::Field{
-        schema,
-        [=](T& line, const Json& json, const std::string& subject, const std::string& where) {
-          line.*member = checked(schema, json, subject, where);
-          for (const auto& [key, type] : kMachineSettings)
-            if (const auto it = json.find(key); it != json.end() && !it->is_null())
-              checked({.type = type}, *it, subject + "." + key, where);
-        },
-        [=](const T& line) { return line.*member; }};
-  };
-  static const auto fields = Fields<T>()
-                                 .required(&T::round, {.name = "round", .doc = "rounds before it", .min = 0})
-                                 .required(&T::low, {.name = "low", .doc = "ns", .min = 1e-9})
-                                 .required(&T::median, {.name = "median", .doc = "ns", .min = 1e-9})
-                                 .required(&T::high, {.name = "high", .doc = "ns", .min = 1e-9})
-                                 .custom(counters(&T::before, "before"))
-                                 .custom(counters(&T::after, "after"));
-  return fields;
+  static const auto record =
+      Record<T>::given("probe")
+          .field("round", &T::round, "rounds before it", {.required = true, .min = 0})
+          .field("low", &T::low, "ns", {.required = true, .min = 1e-9})
+          .field("median", &T::median, "ns", {.required = true, .min = 1e-9})
+          .field("high", &T::high, "ns", {.required = true, .min = 1e-9})
+          .field("before", &T::before, "counters of the machine", {.type = "object"})
+          .field("after", &T::after, "counters of the machine", {.type = "object"})
+          .then([](const T& line) {
+            for (const Json* counters : {&line.before, &line.after})
+              for (const auto& [key, type] : kMachineSettings)
+                if (const auto it = counters->find(key); it != counters->end() && !it->is_null())
+                  checked({.type = type}, *it, std::string("probe, '") + key + "'", {});
+          });
+  return record;
 }
 }  // namespace
 
@@ -44,8 +38,8 @@ NoiseLine noise_line(int64_t round, std::vector<double> pieces, Json before, Jso
       std::move(after)};
 }
 
-Json to_json(const NoiseLine& line) { return noise_fields().write(line); }
+Json to_json(const NoiseLine& line) { return noise_record().write(line); }
 NoiseLine noise_line_from_json(const Json& json, const std::string& where) {
-  return noise_fields().read(json, "probe", where);
+  return noise_record().read(json, where);
 }
 }  // namespace optrush

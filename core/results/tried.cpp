@@ -10,8 +10,8 @@ static const Record<TriedStack>& record_of(const TriedStack*) {
                                  .field("stack", &S::stack, {.required = true})
                                  .field("change", &S::change, {.required = true})
                                  .field("speed", &S::speed, {.required = true, .nullable = true})
-                                 .field("rounds", &S::rounds, {})
-                                 .field("faster", &S::faster, {})
+                                 .field("rounds", &S::rounds)
+                                 .field("faster", &S::faster)
                                  .field("result", &S::result, {.required = true})
                                  .open();
   return record;
@@ -28,10 +28,10 @@ static const Record<TriedStage>& record_of(const TriedStage*) {
 
 static const Record<Tried>& tried_record() {
   static const auto record = Record<Tried>("a search")
-                                 .field("schema_version", &Tried::schema_version, {})
+                                 .field("schema_version", &Tried::schema_version)
                                  .field("best", &Tried::best, {.required = true})
                                  .field("finished", &Tried::finished, {.required = true})
-                                 .field("answered", &Tried::answered, {})
+                                 .field("answered", &Tried::answered)
                                  .field("decides_s", &Tried::decides_s, {.nullable = true})
                                  .field("stages", &Tried::stages, {.required = true})
                                  .open();
@@ -42,10 +42,6 @@ Json to_json(const std::optional<Tried>& tried) { return tried ? tried_record().
 
 std::optional<Tried> tried_from_json(const Json& json, const std::string& where) {
   if (json.is_null()) return std::nullopt;
-  try {
-    return tried_record().read(json);
-  } catch (const Error& e) {
-    throw e.at(where);
-  }
+  return tried_record().read(json, where);
 }
 }  // namespace optrush

@@ -42,8 +42,9 @@ struct Class {
     alias    ///< another name for the type in `alias`
   };
   Kind kind = Kind::object;
-  std::string name, doc, alias;
+  std::string name, doc;
   std::vector<Parameter> fields;
+  std::string alias = {};
 };
 
 struct Function {

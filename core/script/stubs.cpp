@@ -50,15 +50,7 @@ std::string class_stub(const Class& known) {
 }
 
 /// "some_plugin" becomes "SomePluginOptions".
-std::string options_class(const std::string& plugin) {
-  std::string text;
-  bool start = true;
-  for (const char c : plugin) {
-    if (c != '_') text += start && c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-    start = c == '_';
-  }
-  return text + "Options";
-}
+std::string options_class(const std::string& plugin) { return camel_case(plugin) + "Options"; }
 
 std::string options_stub(const PluginDescription& plugin) {
   std::string text = "---" + plugin.summary + "\n---@class " + options_class(plugin.name) + "\n";

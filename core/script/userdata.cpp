@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdlib>
-#include <memory>
 
 #include "script/context.h"
 

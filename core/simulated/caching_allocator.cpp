@@ -2,7 +2,6 @@
 
 #include <c10/core/AllocatorConfig.h>
 
-#include <algorithm>
 #include <iterator>
 
 namespace optrush::simulated {

@@ -97,169 +97,113 @@ bool LlamaSpec::rotates(int64_t layer) const {
   return position == PositionKind::rope && !std::ranges::binary_search(layers_without_rope, layer);
 }
 
-const Fields<RopeScaling>& rope_scaling_fields() {
+const Record<RopeScaling>& record_of(const RopeScaling*) {
   using T = RopeScaling;
   static const auto fields =
-      Fields<T>()
-          .optional(&T::type, {.name = "type",
-                               .doc = "llama3: Llama 3.1; linear: all frequencies; yarn: arXiv:2309.00071",
-                               .choices = {"llama3", "linear", "yarn"}})
-          .optional(&T::factor,
-                    {.name = "factor", .doc = "divisor of the low frequencies; 1: none", .min = 1})
-          .optional(&T::low_freq_factor,
-                    {.name = "low_freq_factor",
-                     .doc = "llama3: wavelengths above original_max_position / low_freq_factor are scaled",
-                     .min = 0})
-          .optional(&T::high_freq_factor,
-                    {.name = "high_freq_factor",
-                     .doc = "llama3: wavelengths below original_max_position / high_freq_factor are kept",
-                     .min = 0})
-          .optional(&T::original_max_position, {.name = "original_max_position",
-                                                .doc = "context length of the original training",
-                                                .min = 1,
-                                                .max = kLargest})
-          .optional(&T::beta_fast,
-                    {.name = "beta_fast",
-                     .doc = "yarn: dimensions with more rotations in the original context are kept",
-                     .min = 0})
-          .optional(&T::beta_slow,
-                    {.name = "beta_slow",
-                     .doc = "yarn: dimensions with fewer rotations in the original context are scaled",
-                     .min = 0})
-          .optional(&T::attention_factor, {.name = "attention_factor",
-                                           .doc = "yarn: factor of cosine and sine; 0: 0.1 ln(factor) + 1",
-                                           .min = 0})
-          .optional(&T::truncate,
-                    {.name = "truncate", .doc = "yarn: round the ends of the ramp to whole dimensions"});
+      Record<T>::given("model.rope_scaling")
+          .field("type", &T::type, "llama3: Llama 3.1; linear: all frequencies; yarn: arXiv:2309.00071",
+                 {.choices = {"llama3", "linear", "yarn"}})
+          .field("factor", &T::factor, "divisor of the low frequencies; 1: none", {.min = 1})
+          .field("low_freq_factor", &T::low_freq_factor,
+                 "llama3: wavelengths above original_max_position / low_freq_factor are scaled", {.min = 0})
+          .field("high_freq_factor", &T::high_freq_factor,
+                 "llama3: wavelengths below original_max_position / high_freq_factor are kept", {.min = 0})
+          .field("original_max_position", &T::original_max_position,
+                 "context length of the original training", {.min = 1, .max = kLargest})
+          .field("beta_fast", &T::beta_fast,
+                 "yarn: dimensions with more rotations in the original context are kept", {.min = 0})
+          .field("beta_slow", &T::beta_slow,
+                 "yarn: dimensions with fewer rotations in the original context are scaled", {.min = 0})
+          .field("attention_factor", &T::attention_factor,
+                 "yarn: factor of cosine and sine; 0: 0.1 ln(factor) + 1", {.min = 0})
+          .field("truncate", &T::truncate, "yarn: round the ends of the ramp to whole dimensions");
   return fields;
 }
 
-const Fields<LlamaSpec>& llama_fields() {
+const Record<LlamaSpec>& record_of(const LlamaSpec*) {
   using T = LlamaSpec;
   static const auto fields =
-      Fields<T>()
-          .optional(
-              &T::vocab_size,
-              {.name = "vocab_size", .doc = "number of tokens in the vocabulary", .min = 2, .max = kLargest})
-          .optional(&T::dim,
-                    {.name = "dim", .doc = "width of the residual stream", .min = 1, .max = kLargest})
-          .optional(&T::n_layers, {.name = "n_layers", .doc = "blocks", .min = 1, .max = 10000})
-          .optional(&T::n_heads,
-                    {.name = "n_heads", .doc = "number of query heads", .min = 1, .max = kLargest})
-          .optional(&T::n_kv_heads, {.name = "n_kv_heads",
-                                     .doc = "number of key/value heads; must divide n_heads",
-                                     .min = 1,
-                                     .max = kLargest})
-          .optional(&T::head_dim, {.name = "head_dim",
-                                   .doc = "width of a head, even; 0: dim / n_heads",
-                                   .min = 0,
-                                   .max = kLargest})
-          .optional(&T::ffn_dim,
-                    {.name = "ffn_dim", .doc = "inner width of the MLP", .min = 1, .max = kLargest})
-          .optional(
-              &T::activation,
-              {.name = "activation",
-               .doc = "activation of the gate of the MLP: silu makes it a SwiGLU, gelu a GEGLU; gelu_tanh "
-                      "approximates GELU, as Gemma does",
-               .choices = {"silu", "gelu", "gelu_tanh"}})
-          .optional(&T::norm, {.name = "norm",
-                               .doc = "kind of the norms of attention, MLP and head",
-                               .choices = {"rmsnorm", "layernorm", "layernorm_without_parameters"}})
-          .optional(&T::norm_placement,
-                    {.name = "norm_placement",
-                     .doc = "before: x + f(norm(x)), as Llama; after: x + norm(f(x)), as OLMo 2; both: x + "
-                            "norm(f(norm(x))), as Gemma 3",
-                     .choices = {"before", "after", "both"}})
-          .optional(&T::norm_eps,
-                    {.name = "norm_eps", .doc = "epsilon added to the variance in a norm", .min = 0})
-          .optional(&T::qk_norm,
-                    {.name = "qk_norm",
-                     .doc = "RMSNorm of queries and keys: per_head, as Qwen 3, or over the whole "
-                            "width, as OLMo 2",
-                     .choices = {"none", "per_head", "whole"}})
-          .optional(&T::attention_bias,
-                    {.name = "attention_bias",
-                     .doc = "biases of queries, keys and values (qkv), as Qwen 2; all: and of the output",
-                     .choices = {"none", "qkv", "all"}})
-          .optional(&T::attention_scale,
-                    {.name = "attention_scale",
-                     .doc = "factor of the scores before the softmax; 0: 1 / sqrt(head_dim)",
-                     .min = 0})
-          .optional(&T::embedding_scale,
-                    {.name = "embedding_scale", .doc = "factor of the embeddings, as Gemma and Granite have"})
-          .optional(&T::residual_scale,
-                    {.name = "residual_scale",
-                     .doc = "factor of what attention and MLP add to the residual stream, as Granite has"})
-          .optional(&T::logits_divisor,
-                    {.name = "logits_divisor", .doc = "divisor of the logits, as Granite has"})
-          .optional(
-              &T::attention_soft_cap,
-              {.name = "attention_soft_cap",
-               .doc = "soft cap of the attention scores, cap tanh(score / cap), as Gemma 2 has; 0: none",
-               .min = 0})
-          .optional(&T::logits_soft_cap,
-                    {.name = "logits_soft_cap",
-                     .doc = "soft cap of the logits, as Gemma 2 and Gemma 3 have; 0: none",
-                     .min = 0})
-          .optional(&T::position,
-                    {.name = "position",
-                     .doc = "rope: rotary embedding; alibi: biases of the scores that are linear "
-                            "in the distance",
-                     .choices = {"rope", "alibi"}})
-          .optional(&T::rope_theta, {.name = "rope_theta", .doc = "base of the rotary frequencies", .min = 1})
-          .nested(&T::rope_scaling, rope_scaling_fields(),
-                  {.name = "rope_scaling", .doc = "rescaling of the rotary frequencies"})
-          .optional(&T::layers_without_rope,
-                    {.name = "layers_without_rope",
-                     .doc = "layers without rotary embedding, from 0, as SmolLM3 has"})
-          .optional(&T::window, {.name = "window",
-                                 .doc = "number of positions that attention sees, the query's own among them "
-                                        "(sliding window); 0: all",
-                                 .min = 0,
-                                 .max = kLargest})
-          .optional(&T::full_attention_layers,
-                    {.name = "full_attention_layers",
-                     .doc = "layers that have full attention although window is set, from 0"})
-          .optional(&T::window_rope_theta,
-                    {.name = "window_rope_theta",
-                     .doc = "base of the rotary frequencies in layers with a window, where rope_scaling then "
-                            "does not apply, as Gemma 3 has; 0: as in all layers",
-                     .min = 0})
-          .optional(&T::n_experts, {.name = "n_experts",
-                                    .doc = "number of experts in place of each MLP; 0: a dense model",
-                                    .min = 0,
-                                    .max = 65536})
-          .optional(&T::experts_per_token, {.name = "experts_per_token",
-                                            .doc = "number of experts that a token passes",
-                                            .min = 1,
-                                            .max = 65536})
-          .optional(&T::expert_ffn_dim, {.name = "expert_ffn_dim",
-                                         .doc = "inner width of the MLP of an expert; 0: ffn_dim",
-                                         .min = 0,
-                                         .max = kLargest})
-          .optional(&T::shared_expert_ffn_dim,
-                    {.name = "shared_expert_ffn_dim",
-                     .doc = "inner width of the MLP of an expert that each token passes, with a gate, as "
-                            "Qwen 2 MoE; 0: none",
-                     .min = 0,
-                     .max = kLargest})
-          .optional(&T::normalize_router,
-                    {.name = "normalize_router",
-                     .doc = "divide the router weights of the experts of a token by their sum"})
-          .optional(&T::dense_layers, {.name = "dense_layers",
-                                       .doc = "layers that have an MLP although n_experts is set, from 0"})
-          .optional(&T::tie_embeddings,
-                    {.name = "tie_embeddings", .doc = "use the embedding as the weight of the head"})
-          .optional(&T::init_std,
-                    {.name = "init_std", .doc = "standard deviation of the initial weights", .min = 0})
-          .optional(&T::checkpoint, {.name = "checkpoint",
-                                     .doc = "folder with config.json and safetensors, which set all other "
-                                            "fields; empty: random initial weights"});
+      Record<T>::given("model")
+          .field("vocab_size", &T::vocab_size, "number of tokens in the vocabulary",
+                 {.min = 2, .max = kLargest})
+          .field("dim", &T::dim, "width of the residual stream", {.min = 1, .max = kLargest})
+          .field("n_layers", &T::n_layers, "blocks", {.min = 1, .max = 10000})
+          .field("n_heads", &T::n_heads, "number of query heads", {.min = 1, .max = kLargest})
+          .field("n_kv_heads", &T::n_kv_heads, "number of key/value heads; must divide n_heads",
+                 {.min = 1, .max = kLargest})
+          .field("head_dim", &T::head_dim, "width of a head, even; 0: dim / n_heads",
+                 {.min = 0, .max = kLargest})
+          .field("ffn_dim", &T::ffn_dim, "inner width of the MLP", {.min = 1, .max = kLargest})
+          .field("activation", &T::activation,
+                 "activation of the gate of the MLP: silu makes it a SwiGLU, gelu a GEGLU; gelu_tanh "
+                 "approximates GELU, as Gemma does",
+                 {.choices = {"silu", "gelu", "gelu_tanh"}})
+          .field("norm", &T::norm, "kind of the norms of attention, MLP and head",
+                 {.choices = {"rmsnorm", "layernorm", "layernorm_without_parameters"}})
+          .field("norm_placement", &T::norm_placement,
+                 "before: x + f(norm(x)), as Llama; after: x + norm(f(x)), as OLMo 2; both: x + "
+                 "norm(f(norm(x))), as Gemma 3",
+                 {.choices = {"before", "after", "both"}})
+          .field("norm_eps", &T::norm_eps, "epsilon added to the variance in a norm", {.min = 0})
+          .field("qk_norm", &T::qk_norm,
+                 "RMSNorm of queries and keys: per_head, as Qwen 3, or over the whole width, as OLMo 2",
+                 {.choices = {"none", "per_head", "whole"}})
+          .field("attention_bias", &T::attention_bias,
+                 "biases of queries, keys and values (qkv), as Qwen 2; all: and of the output",
+                 {.choices = {"none", "qkv", "all"}})
+          .field("attention_scale", &T::attention_scale,
+                 "factor of the scores before the softmax; 0: 1 / sqrt(head_dim)", {.min = 0})
+          .field("embedding_scale", &T::embedding_scale,
+                 "factor of the embeddings, as Gemma and Granite have")
+          .field("residual_scale", &T::residual_scale,
+                 "factor of what attention and MLP add to the residual stream, as Granite has")
+          .field("logits_divisor", &T::logits_divisor, "divisor of the logits, as Granite has")
+          .field("attention_soft_cap", &T::attention_soft_cap,
+                 "soft cap of the attention scores, cap tanh(score / cap), as Gemma 2 has; 0: none",
+                 {.min = 0})
+          .field("logits_soft_cap", &T::logits_soft_cap,
+                 "soft cap of the logits, as Gemma 2 and Gemma 3 have; 0: none", {.min = 0})
+          .field("position", &T::position,
+                 "rope: rotary embedding; alibi: biases of the scores that are linear in the distance",
+                 {.choices = {"rope", "alibi"}})
+          .field("rope_theta", &T::rope_theta, "base of the rotary frequencies", {.min = 1})
+          .field("rope_scaling", &T::rope_scaling, "rescaling of the rotary frequencies")
+          .field("layers_without_rope", &T::layers_without_rope,
+                 "layers without rotary embedding, from 0, as SmolLM3 has")
+          .field(
+              "window", &T::window,
+              "number of positions that attention sees, the query's own among them (sliding window); 0: all",
+              {.min = 0, .max = kLargest})
+          .field("full_attention_layers", &T::full_attention_layers,
+                 "layers that have full attention although window is set, from 0")
+          .field("window_rope_theta", &T::window_rope_theta,
+                 "base of the rotary frequencies in layers with a window, where rope_scaling then does not "
+                 "apply, as Gemma 3 has; 0: as in all layers",
+                 {.min = 0})
+          .field("n_experts", &T::n_experts, "number of experts in place of each MLP; 0: a dense model",
+                 {.min = 0, .max = 65536})
+          .field("experts_per_token", &T::experts_per_token, "number of experts that a token passes",
+                 {.min = 1, .max = 65536})
+          .field("expert_ffn_dim", &T::expert_ffn_dim, "inner width of the MLP of an expert; 0: ffn_dim",
+                 {.min = 0, .max = kLargest})
+          .field("shared_expert_ffn_dim", &T::shared_expert_ffn_dim,
+                 "inner width of the MLP of an expert that each token passes, with a gate, as Qwen 2 MoE; 0: "
+                 "none",
+                 {.min = 0, .max = kLargest})
+          .field("normalize_router", &T::normalize_router,
+                 "divide the router weights of the experts of a token by their sum")
+          .field("dense_layers", &T::dense_layers,
+                 "layers that have an MLP although n_experts is set, from 0")
+          .field("tie_embeddings", &T::tie_embeddings, "use the embedding as the weight of the head")
+          .field("init_std", &T::init_std, "standard deviation of the initial weights", {.min = 0})
+          .field("checkpoint", &T::checkpoint,
+                 "folder with config.json and safetensors, which set all other fields; empty: random initial "
+                 "weights");
   return fields;
 }
 
 LlamaSpec llama_from_json(const Json& json, const std::string& where) {
-  const LlamaSpec spec = llama_fields().read(json, "model", where);
+  const LlamaSpec spec = fields_of<LlamaSpec>().read(json, where);
   if (spec.checkpoint.empty()) {
     check_llama(spec, where);
   } else {
@@ -274,7 +218,7 @@ LlamaSpec llama_from_json(const Json& json, const std::string& where) {
 
 Json to_json(const LlamaSpec& spec) {
   if (!spec.checkpoint.empty()) return {{"checkpoint", spec.checkpoint}};
-  Json json = llama_fields().write(spec);
+  Json json = record_of(&spec).write(spec);
   json.erase("checkpoint");
   return json;
 }

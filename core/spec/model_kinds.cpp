@@ -12,16 +12,16 @@ const std::vector<ModelKind>& model_kinds() {
   static const std::vector<ModelKind> kinds = {
       {"llama",
        [](const Json& json, const std::string& where) { return to_json(llama_from_json(json, where)); },
-       [] { return llama_fields().schemas(); }},
+       [] { return fields_of<LlamaSpec>().options(); }},
       {"operator",
        [](const Json& json, const std::string& where) { return to_json(operator_from_json(json, where)); },
-       [] { return operator_fields().schemas(); },
+       [] { return fields_of<OperatorSpec>().options(); },
        [](const Json& model, const TrainSpec& train) {
          return operator_work(operator_from_json(model, "model"), train);
        }},
       {"collective",
        [](const Json& json, const std::string& where) { return to_json(collective_from_json(json, where)); },
-       [] { return collective_fields().schemas(); }},
+       [] { return fields_of<CollectiveSpec>().options(); }},
   };
   return kinds;
 }

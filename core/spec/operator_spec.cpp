@@ -9,35 +9,28 @@ int64_t OperatorSpec::operands() const {
   return op == "swiglu" ? repeat + 1 : 1;  // one gate, and one up projection for each repetition
 }
 
-const Fields<OperatorSpec>& operator_fields() {
+const Record<OperatorSpec>& record_of(const OperatorSpec*) {
   using T = OperatorSpec;
   constexpr int64_t kLargest = int64_t{1} << 31;  // products of two dimensions stay far from overflow
   static const auto fields =
-      Fields<T>()
-          .required(&T::op, {.name = "op",
-                             .doc = "which",
-                             .choices = {"norm", "add_norm", "position", "attention", "swiglu", "linear",
-                                         "mlp", "head_loss"}})
-          .optional(&T::dim, {.name = "dim", .doc = "width of each input", .min = 1, .max = kLargest})
-          .optional(&T::n_heads, {.name = "n_heads",
-                                  .doc = "number of heads of position and attention; must divide dim",
-                                  .min = 1,
-                                  .max = kLargest})
-          .optional(&T::ffn_dim,
-                    {.name = "ffn_dim", .doc = "inner width of the operator mlp", .min = 1, .max = kLargest})
-          .optional(&T::vocab_size, {.name = "vocab_size",
-                                     .doc = "vocabulary of the operator head_loss",
-                                     .min = 2,
-                                     .max = kLargest})
-          .optional(&T::repeat, {.name = "repeat",
-                                 .doc = "calls per step, to reduce the share of other work",
-                                 .min = 1,
-                                 .max = 1000});
+      Record<T>::given("model")
+          .field("op", &T::op, "which",
+                 {.required = true,
+                  .choices = {"norm", "add_norm", "position", "attention", "swiglu", "linear", "mlp",
+                              "head_loss"}})
+          .field("dim", &T::dim, "width of each input", {.min = 1, .max = kLargest})
+          .field("n_heads", &T::n_heads, "number of heads of position and attention; must divide dim",
+                 {.min = 1, .max = kLargest})
+          .field("ffn_dim", &T::ffn_dim, "inner width of the operator mlp", {.min = 1, .max = kLargest})
+          .field("vocab_size", &T::vocab_size, "vocabulary of the operator head_loss",
+                 {.min = 2, .max = kLargest})
+          .field("repeat", &T::repeat, "calls per step, to reduce the share of other work",
+                 {.min = 1, .max = 1000});
   return fields;
 }
 
 OperatorSpec operator_from_json(const Json& json, const std::string& where) {
-  OperatorSpec spec = operator_fields().read(json, "model", where);
+  OperatorSpec spec = fields_of<OperatorSpec>().read(json, where);
   const bool headed = spec.op == "position" || spec.op == "attention";
   if (headed && spec.dim % spec.n_heads != 0)
     throw Error(ErrorCode::invalid_value,
@@ -55,5 +48,5 @@ OperatorSpec operator_from_json(const Json& json, const std::string& where) {
   return spec;
 }
 
-Json to_json(const OperatorSpec& spec) { return operator_fields().write(spec); }
+Json to_json(const OperatorSpec& spec) { return record_of(&spec).write(spec); }
 }  // namespace optrush

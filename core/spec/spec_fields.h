@@ -1,18 +1,18 @@
 #pragma once
 #include "optrush/spec.h"
-#include "spec/fields.h"
+#include "spec/record.h"
 
 namespace optrush {
 inline constexpr int64_t kMostSteps = 1'000'000'000;
 
 /// The fields of each struct of a spec. Ranges and documentation are stated only here.
-const Fields<RopeScaling>& rope_scaling_fields();
-const Fields<LlamaSpec>& llama_fields();
-const Fields<DataSpec>& data_fields();
-const Fields<TrainSpec>& train_fields();
-const Fields<ValidateSpec>& validate_fields();
-const Fields<SaveSpec>& save_fields();
-const Fields<SampleSpec>& sample_fields();
-const Fields<PluginUse>& plugin_use_fields();
-const Fields<RunSpec>& run_spec_fields();
+const Record<RopeScaling>& record_of(const RopeScaling*);
+const Record<LlamaSpec>& record_of(const LlamaSpec*);
+const Record<DataSpec>& record_of(const DataSpec*);
+const Record<TrainSpec>& record_of(const TrainSpec*);
+const Record<ValidateSpec>& record_of(const ValidateSpec*);
+const Record<SaveSpec>& record_of(const SaveSpec*);
+const Record<SampleSpec>& record_of(const SampleSpec*);
+const Record<PluginUse>& record_of(const PluginUse*);
+const Record<RunSpec>& record_of(const RunSpec*);
 }  // namespace optrush

@@ -15,10 +15,6 @@ DataSpec data_from_json(const Json&, const std::string& where);
 Json to_json(const DataSpec&);
 TrainSpec train_from_json(const Json&, const std::string& where);
 Json to_json(const TrainSpec&);
-ValidateSpec validate_from_json(const Json&, const std::string& where);
-Json to_json(const ValidateSpec&);
-PluginUse plugin_use_from_json(const Json&, const std::string& where);
-Json to_json(const PluginUse&);
 RunSpec run_spec_from_json(const Json&, const std::string& where);
 Json to_json(const RunSpec&);
 

@@ -1,3 +1,5 @@
+#include <array>
+
 #include "optrush/error.h"
 #include "spec/model_kinds.h"
 #include "spec/spec_fields.h"
@@ -27,16 +29,27 @@ Json json_schema(const std::vector<OptionSchema>& fields) {
 }
 
 Json reference(const std::string& name) { return {{"$ref", "#/$defs/" + name}}; }
+
+struct Part {
+  const char* name;
+  std::vector<OptionSchema> (*fields)();
+};
+template <class T>
+std::vector<OptionSchema> fields_as_options() {
+  return fields_of<T>().options();
+}
+/// The structs of a spec besides the kinds of models.
+constexpr std::array kParts = {
+    Part{"data", fields_as_options<DataSpec>},           Part{"train", fields_as_options<TrainSpec>},
+    Part{"validate", fields_as_options<ValidateSpec>},   Part{"save", fields_as_options<SaveSpec>},
+    Part{"sample", fields_as_options<SampleSpec>},       Part{"plugin_use", fields_as_options<PluginUse>},
+    Part{"rope_scaling", fields_as_options<RopeScaling>}};
 }  // namespace
 
 std::vector<OptionSchema> spec_fields(const std::string& section) {
-  if (section == "run") return run_spec_fields().schemas();
-  if (section == "train") return train_fields().schemas();
-  if (section == "validate") return validate_fields().schemas();
-  if (section == "save") return save_fields().schemas();
-  if (section == "sample") return sample_fields().schemas();
-  if (section == "data") return data_fields().schemas();
-  if (section == "rope_scaling") return rope_scaling_fields().schemas();
+  if (section == "run") return fields_of<RunSpec>().options();
+  for (const auto& part : kParts)
+    if (section == part.name) return part.fields();
   for (const auto& kind : model_kinds())
     if (section == kind.name) return kind.fields();
   throw Error(ErrorCode::unknown_name, "a spec has no section '" + section + "'");
@@ -48,21 +61,13 @@ Json run_spec_schema() {
       {"$id", "optrush/run_spec"},
       {"title", "RunSpec"},
       {"description", "Complete specification of one run. `optrush worker --spec FILE` repeats it."}};
-  schema.update(json_schema(run_spec_fields().schemas()));
-  schema["properties"]["data"] = reference("data");
-  schema["properties"]["train"] = reference("train");
-  schema["properties"]["validate"] = reference("validate");
-  schema["properties"]["save"] = reference("save");
-  schema["properties"]["sample"] = reference("sample");
+  schema.update(json_schema(fields_of<RunSpec>().options()));
   schema["properties"]["env"]["additionalProperties"] = {{"type", "string"}};
   schema["properties"]["plugins"]["items"] = reference("plugin_use");
-  schema["$defs"] = {{"data", json_schema(data_fields().schemas())},
-                     {"train", json_schema(train_fields().schemas())},
-                     {"validate", json_schema(validate_fields().schemas())},
-                     {"save", json_schema(save_fields().schemas())},
-                     {"sample", json_schema(sample_fields().schemas())},
-                     {"plugin_use", json_schema(plugin_use_fields().schemas())},
-                     {"rope_scaling", json_schema(rope_scaling_fields().schemas())}};
+  for (const auto& part : kParts) {
+    schema["$defs"][part.name] = json_schema(part.fields());
+    if (schema["properties"].contains(part.name)) schema["properties"][part.name] = reference(part.name);
+  }
   for (const auto& kind : model_kinds()) {
     schema["$defs"][kind.name] = json_schema(kind.fields());
     schema["allOf"].push_back({{"if", {{"properties", {{"model_kind", {{"const", kind.name}}}}}}},

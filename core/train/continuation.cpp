@@ -142,7 +142,7 @@ Json RunHistory::beside_state(const RunRecord& record, const Measurement& measur
   }
   Json beside = {{"about", run_.about},
                  {"fingerprint", fingerprint_},
-                 {"joules", record::written(measurement.joules(), false)},
+                 {"joules", record::written(measurement.joules())},
                  {"interruptions", interruptions_},
                  {"result", std::move(result)}};
   if (session_.ranks().rank == 0) beside["record"] = record.to_json(saved);

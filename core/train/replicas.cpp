@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/text.h"
 #include "optrush/error.h"
@@ -197,9 +198,10 @@ class Replicas {
       for (const Segment& segment : shard.segments)
         sums[segment.param] = sum_of_bits(Shard::part(shard.data, segment)).cpu();
     std::vector<const Param*> params;
+    std::set<const Param*> taken;
     for (const auto& unit : session_.units())
       for (const Param* param : unit->params())
-        if (std::ranges::find(params, param) == params.end()) params.push_back(param);
+        if (taken.insert(param).second) params.push_back(param);
     const Tensor all = at::full({std::ssize(params)}, kAbsent, at::kLong);
     for (size_t i = 0; i < params.size(); ++i)
       if (const auto found = sums.find(params[i]); found != sums.end())

@@ -71,7 +71,7 @@ Phases phases_of(const StepTime& time) {
 
 template <class T>
 void RunRecord::tell(const std::string& event, const T& what) const {
-  Json line = record::written(what, false);
+  Json line = record::written(what);
   line["event"] = event;
   if (taking_up_) line["earlier"] = true;
   sink_(line);
@@ -96,10 +96,10 @@ void RunRecord::add_saved(SavedPoint saved) {
 Json RunRecord::to_json(const SavedPoint& saved) const {
   auto all = saved_;
   all.push_back(saved);
-  return {{"steps", record::written(steps_, false)},
+  return {{"steps", record::written(steps_)},
           {"executed_flops", executed_},
-          {"validation", record::written(validations_, false)},
-          {"saved", record::written(all, false)}};
+          {"validation", record::written(validations_)},
+          {"saved", record::written(all)}};
 }
 
 void RunRecord::take_up(const Json& before) {

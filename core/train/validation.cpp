@@ -30,21 +30,25 @@ bool Validation::due(int64_t done) const {
 
 ValidationPoint Validation::point(int64_t done, int64_t step) const {
   const auto start = std::chrono::steady_clock::now();
-  const double mean = loss();
+  const double mean = value();
   if (!std::isfinite(mean))
     throw Error(ErrorCode::diverged, "the validation loss is not finite after " + counted(done, "step"),
                 "check validate.data and the precision of this rung");
   return {.step = step, .loss = mean, .seconds = seconds_since(start)};
 }
 
-double Validation::loss() const {
+double Validation::value() const {
   const EvaluationScope evaluation;
   // Restores the generators at the end.
   const RandomState host(at::kCPU), device(session_.device());
   const RandomState::Rewound host_afterwards(host), device_afterwards(device);
+  return loss(data_(session_.step())).item<double>();
+}
+
+Tensor Validation::loss(std::vector<Batch> batches) const {
+  const EvaluationScope evaluation;
   const auto not_of_a_step = session_.groups().bookkeeping();
   const EvaluatedParameters evaluated(session_);
-  auto batches = data_(session_.step());
   count_step(session_, batches);
   Tensor sum;
   for (Batch& batch : batches) {
@@ -52,10 +56,9 @@ double Validation::loss() const {
     const Tensor part = loss_(batch).to(at::kDouble);
     sum = sum.defined() ? sum + part : part;
   }
-  const double loss = global_loss(session_, sum).item<double>();
   // A step casts again, because these copies were made without gradients.
   for (const Param* param : session_.params().all()) param->compute_copy.drop();
-  return loss;
+  return global_loss(session_, sum);
 }
 
 void Validation::check(const Recipe& recipe) {

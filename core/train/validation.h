@@ -20,12 +20,14 @@ class Validation {
   /// The validation loss after `done` steps: the mean over all tokens of all ranks, equal on all ranks.
   /// `step`: the number of the next step. Throws an Error if the loss is not finite.
   ValidationPoint point(int64_t done, int64_t step) const;
+  /// The loss of all ranks' micro-batches before it is read. `batches`: this rank's.
+  Tensor loss(std::vector<Batch> batches) const;
 
   /// Throws an Error that names a plugin for which no such forward exists. Called before anything runs.
   static void check(const Recipe&);
 
  private:
-  double loss() const;
+  double value() const;
   Session& session_;
   Data data_;
   std::function<Tensor(const Batch&)> loss_;

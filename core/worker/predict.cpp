@@ -16,6 +16,7 @@
 #include "spec/spec_json.h"
 #include "train/run_setup.h"
 #include "train/train_step.h"
+#include "train/validation.h"
 
 namespace optrush {
 namespace {
@@ -48,12 +49,12 @@ std::vector<Unpredictable> unpredictable(const Recipe& recipe) {
 }
 
 /// Micro-batches with the right sizes, without data.
-std::vector<Batch> shapes_of(const Session& session) {
+std::vector<Batch> shapes_of(const Session& session, int64_t count) {
   const TrainSpec& train = session.spec().train;
   const Model& model = session.model();
   const int64_t rows = train.micro_batch, length = train.seq_len;
   const auto options = at::TensorOptions().device(session.device());
-  std::vector<Batch> batches(static_cast<size_t>(train.accumulation));
+  std::vector<Batch> batches(static_cast<size_t>(count));
   for (Batch& batch : batches) {
     batch.valid_tokens = rows * length;
     batch.valid_sequences = rows;
@@ -97,22 +98,29 @@ void take_larger(StepForecast& found, StepForecast other) {
   found.least_bytes = least;
 }
 
-/// Removes from `spec` the plugins that compile or record what they wrap. Returns why the forecast is then a
-/// bound; "" if there are none. Throws an Error if another edit can't be predicted.
-std::string take_compilers_off(RunSpec& spec, const Recipe& recipe) {
-  std::string why;
-  for (const Unpredictable& each : unpredictable(recipe)) {
-    if (!each.can_go())
-      throw Error(ErrorCode::unsupported, each.place() + " depends on values, not only on sizes");
-    std::erase_if(spec.plugins, [&](const PluginUse& use) { return use.name == each.edit.plugin; });
-    why += (why.empty() ? "" : "; ") +
-           (each.compiles()
-                ? "units compiled by '" + each.edit.plugin +
-                      "' are assumed to need no more memory than uncompiled ones"
-                : "a step recorded by '" + each.edit.plugin +
-                      "' is assumed to need as much memory as without recording, all of it reserved");
-  }
-  return why;
+/// Validates after the last step of a forecast, which has `step_flops`. None if a plugin's forward without
+/// gradients needs values.
+std::optional<PlannedValidation> forecast_validation(RunSetup& session, double step_flops) try {
+  constexpr int64_t kMostRounds = 32;  // later ones repeat them
+  const TrainSpec& train = session.spec().train;
+  const int64_t rows = train.micro_batch * session.mesh().size(session.mesh().batch());
+  const int64_t rounds = (session.spec().validate.sequences + rows - 1) / rows,
+                made = std::min(rounds, kMostRounds), steps = train.warmup + train.steps;
+  const Validation validation(session, {});
+  simulated::reset_peak();
+  StepCosts costs(session.params(), session.device());
+  costs.enter(Bucket::forward);
+  const std::vector<Batch> batches = shapes_of(session, rounds);
+  validation.loss({batches.begin(), batches.begin() + made});
+  costs.stop();
+  PlannedValidation found{.times = times_due(session.spec().validate.every, steps),
+                          .positions = rounds * rows * train.seq_len,
+                          .peak = static_cast<double>(simulated::peak().total())};
+  const auto times = static_cast<double>(found.times * rounds) / static_cast<double>(made * steps);
+  if (step_flops > 0) found.flops = costs.flops() / step_flops * times;
+  return found;
+} catch (const std::exception&) {
+  return std::nullopt;
 }
 
 StepForecast forecast_step(const RunSpec& spec, const simulated::Form& form, int64_t rank,
@@ -125,7 +133,8 @@ StepForecast forecast_step(const RunSpec& spec, const simulated::Form& form, int
   session.declare();
   session.make_ready();
   const auto schedule = recipe.schedule.resolve({}, default_schedule);
-  const auto data = recipe.data.resolve({}, [&](int64_t) { return shapes_of(session); });
+  const auto data =
+      recipe.data.resolve({}, [&](int64_t) { return shapes_of(session, spec.train.accumulation); });
   const auto clock = StepClock::make(device);
   // What the device holds when the optimizer starts: parameters, gradients and optimizer state, which a
   // compiler of units can't avoid.
@@ -145,13 +154,15 @@ StepForecast forecast_step(const RunSpec& spec, const simulated::Form& form, int
   one_step(counted, 1);
   costs.stop();
   const simulated::Memory peak = simulated::peak();
-  return {.peak_bytes = peak.total(),
-          .least_bytes = std::min(peak.total(), states),
-          .parts = peak,
-          .reserved_bytes = simulated::reserved(),
-          .pinned_bytes = simulated::peak_pinned(),
-          .communicators = recipe.run_mesh().groups().communicators(),
-          .costs = costs.to_json()};
+  StepForecast found{.peak_bytes = peak.total(),
+                     .least_bytes = std::min(peak.total(), states),
+                     .parts = peak,
+                     .reserved_bytes = simulated::reserved(),
+                     .pinned_bytes = simulated::peak_pinned(),
+                     .communicators = recipe.run_mesh().groups().communicators(),
+                     .costs = costs.to_json()};
+  if (spec.validate.every > 0) found.validation = forecast_validation(session, costs.flops());
+  return found;
 }
 
 /// The number of ranks that share the memory of a GPU.
@@ -167,6 +178,24 @@ std::string architecture_here() {
 }
 }  // namespace
 
+std::vector<std::string> take_compilers_off(RunSpec& spec, const Recipe& recipe, std::string& why_bound) {
+  std::vector<std::string> others;
+  for (const Unpredictable& each : unpredictable(recipe)) {
+    if (!each.can_go()) {
+      others.push_back(each.place());
+      continue;
+    }
+    std::erase_if(spec.plugins, [&](const PluginUse& use) { return use.name == each.edit.plugin; });
+    why_bound += (why_bound.empty() ? "" : "; ") +
+                 (each.compiles()
+                      ? "units compiled by '" + each.edit.plugin +
+                            "' are assumed to need no more memory than uncompiled ones"
+                      : "a step recorded by '" + each.edit.plugin +
+                            "' is assumed to need as much memory as without recording, all of it reserved");
+  }
+  return others;
+}
+
 std::optional<StepForecast> forecast(const RunSpec& spec, const simulated::Form& form, std::string* why_not,
                                      const RunSetup* setup) {
   const auto none = [&](const std::string& reason) {
@@ -178,7 +207,9 @@ std::optional<StepForecast> forecast(const RunSpec& spec, const simulated::Form&
     const auto opened_here = setup == nullptr ? opened(spec, device) : nullptr;
     if (setup == nullptr) setup = opened_here.get();
     RunSpec predicted = spec;
-    std::string bounded_by = take_compilers_off(predicted, setup->recipe());
+    std::string bounded_by;
+    if (const auto others = take_compilers_off(predicted, setup->recipe(), bounded_by); !others.empty())
+      throw Error(ErrorCode::unsupported, others.front() + " depends on values, not only on sizes");
     const auto mail = std::make_shared<PlannedMail>();
     StepForecast found = forecast_step(predicted, form, 0, mail);
     const std::vector<int64_t> ranks = ranks_of_layers(setup->mesh());
@@ -206,11 +237,14 @@ std::optional<StepForecast> forecast(const RunSpec& spec, const simulated::Form&
 void add_forecast(Plan& plan, const RunSpec& spec, const std::string& architecture, const RunSetup* setup) {
   const bool gpu = spec.device == "cuda" || (spec.device == "auto" && load_cuda());
   plan.memory.reset();
+  plan.saving.reset();
+  plan.validation.reset();
   plan.costs = nullptr;
   plan.no_forecast.clear();
   simulated::Form form(gpu ? at::kCUDA : at::kCPU);
   if (const auto sm = architecture.empty() && gpu ? architecture_here() : architecture; !sm.empty())
     form.architecture = sm;
+  plan.saving = forecast_saving(spec, form);
   const auto found = forecast(spec, form, &plan.no_forecast, setup);
   if (!found) return;
   const auto bytes = [](int64_t count) { return static_cast<double>(count); };
@@ -234,5 +268,6 @@ void add_forecast(Plan& plan, const RunSpec& spec, const std::string& architectu
     memory.available = bytes(read_cpu().available_bytes);
   }
   plan.costs = found->costs;
+  plan.validation = found->validation;
 }
 }  // namespace optrush

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "experiment/plan.h"
 #include "optrush/json.h"
@@ -10,6 +11,7 @@
 #include "simulated/device.h"
 
 namespace optrush {
+class Recipe;
 class RunSetup;
 class Session;
 
@@ -28,7 +30,8 @@ struct StepForecast {
   int64_t reserved_bytes = 0;   ///< reserved by the caching allocator; 0 on a CPU
   int64_t pinned_bytes = 0;     ///< pinned host memory
   int64_t communicators = 0;    ///< NCCL's, of this rank
-  Json costs;                   ///< StepCosts::to_json; null if `peak_bytes` is a bound
+  std::optional<PlannedValidation> validation;  ///< of a run that validates, by rank 0
+  Json costs;                                   ///< StepCosts::to_json; null if `peak_bytes` is a bound
 };
 
 /// Forecasts a step. `form`: the device to simulate, which need not exist here. A plugin that compiles or
@@ -39,11 +42,22 @@ struct StepForecast {
 std::optional<StepForecast> forecast(const RunSpec&, const simulated::Form& form,
                                      std::string* why_not = nullptr, const RunSetup* setup = nullptr);
 
+/// Removes from the plugins of `spec` those that compile or record what they wrap, and returns the other
+/// edits that can't run on tensors without values, as "'PLUGIN' in SLOT". `why_bound`: why a forecast without
+/// the removed plugins is only a bound.
+std::vector<std::string> take_compilers_off(RunSpec& spec, const Recipe&, std::string& why_bound);
+
+/// The forecast of the states that a run saves and of the weights that `optrush weights` writes of them. Each
+/// rank's session is built on tensors without values, and lays out its file as the run does. None if the run
+/// saves no state, if more than 64 ranks train, or if an optimizer needs values to list its state.
+std::optional<PlannedSaving> forecast_saving(const RunSpec&, const simulated::Form& form);
+
 /// The resolved recipe as plain data, without a forecast. declare() of `session` must have been called.
 Plan make_plan(const Session& session);
 
-/// Adds memory and costs to a plan, or the reason why there is no forecast. `architecture`: of the planned
-/// GPU, such as "sm_90"; "": that of this machine, otherwise sm_90. `setup`: as for forecast().
+/// Adds memory, costs, saved states and validations to a plan, or the reason why memory has no forecast.
+/// `architecture`: of the planned GPU, such as "sm_90"; "": that of this machine, otherwise sm_90. `setup`:
+/// as for forecast().
 void add_forecast(Plan& plan, const RunSpec&, const std::string& architecture = "",
                   const RunSetup* setup = nullptr);
 }  // namespace optrush

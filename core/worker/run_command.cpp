@@ -88,7 +88,7 @@ RunResult train_spec(const RunSpec& spec, Ranks ranks, const TrainFiles& files,
                              {"training", training_sha256(spec)},
                              {"ranks", spec.train.world_size},
                              {"global_batch", plan.problem.global_batch},
-                             {"plugins", record::written(plan.plugins, false)}},
+                             {"plugins", record::written(plan.plugins)}},
                    .before = {}};
   // Only needed by a run that saves its state.
   if (spec.save.every > 0) run.about["inputs"] = sum_of_inputs(spec);

@@ -2,6 +2,7 @@
 // FAULT_CALLS: a file that gets a line "fsync PATH", "rename PATH" (the new name) or "remove PATH" for each call.
 // FAULT_SLOW_FILE and FAULT_SLOW_SECONDS: fsync of the file whose path has this part takes so long; with FAULT_ONCE, a
 // file, only while that exists, and it is removed.
+// FAULT_FREE_BYTES: the free bytes of every file system.
 // FAULT_UNKILLABLE: SIGKILL does not reach processes with this word in their command line.
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -49,6 +51,18 @@ int unlinkat(int folder, const char* name, int flags) {
   if (real == NULL) *(void**)&real = dlsym(RTLD_NEXT, "unlinkat");
   record("remove", name);
   return real(folder, name, flags);
+}
+
+int statvfs(const char* path, struct statvfs* of) {
+  static int (*real)(const char*, struct statvfs*);
+  if (real == NULL) *(void**)&real = dlsym(RTLD_NEXT, "statvfs");
+  const int failed = real(path, of);
+  const char* bytes = getenv("FAULT_FREE_BYTES");
+  if (failed == 0 && bytes != NULL) {
+    of->f_frsize = 1;
+    of->f_bavail = of->f_bfree = strtoull(bytes, NULL, 10);
+  }
+  return failed;
 }
 
 int remove(const char* path) {

@@ -108,6 +108,29 @@ def slow_saves():
         assert result["status"] == "ok" and len(result["steps"]) == 6, result
 
 
+def little_disk():
+    """A run whose states do not fit on the disk is skipped before it trains, unless they are there already."""
+    (shown,) = json.loads(run("saves.lua", "little", "--dry-run", "--json"))
+    saving = shown["plans"][0]["saving"]
+    size, needed = sum(saving["part_bytes"]), saving["disk_bytes"]
+    assert needed == 2 * size == 2 * saving["kept_bytes"], saving
+    for words in ((), ("--dry-run",)):
+        text = run("saves.lua", "little", *words, code=0 if words else 1, FAULT_FREE_BYTES=str(needed - 1))
+        assert "skipped" in text and "its saved states need" in text and "free disk space" in text, text
+        assert not (folder_of("little") / "state").exists()
+    (shown,) = json.loads(run("saves.lua", "little", "--dry-run", "--json", FAULT_FREE_BYTES=str(needed - 1)))
+    assert shown["failures"][0]["code"] == "file_access" and shown["plans"][0]["status"] == "skipped", shown
+    # A plan for another machine does not look at this one's disk.
+    assert "skipped" not in run("saves.lua", "little", "--dry-run", "--as-gpu", "h100", FAULT_FREE_BYTES="0")
+    run("saves.lua", "enough", FAULT_FREE_BYTES=str(needed))
+    (state,) = folder_of("enough").glob("state/step-*/rank-00000.safetensors")
+    assert state.stat().st_size == size
+    # A state of an interrupted run needs no space again.
+    (folder_of("enough") / "result.json").unlink()
+    text = run("saves.lua", "enough", "--resume", FAULT_FREE_BYTES=str(needed - size))
+    assert "skipped" not in text and (folder_of("enough") / "result.json").exists(), text
+
+
 def processes_that_stay():
     """They are named and left; the next run starts, and a signal ends the program with its code."""
     more = {"FAULT_UNKILLABLE": "unkillable", "OPTRUSH_KILL_TIMEOUT": "1"}
@@ -135,7 +158,7 @@ with tempfile.TemporaryDirectory() as folder:
                     "-ldl"], check=True)
     (work / "saves.lua").write_text(SCRIPT)
     (work / "stuck.lua").write_text(STUCK)
-    for case in (order_of_calls, slow_saves, processes_that_stay):
+    for case in (order_of_calls, slow_saves, little_disk, processes_that_stay):
         if sys.argv[1:] and case.__name__ not in sys.argv[1:]:
             continue
         began = time.monotonic()

@@ -31,7 +31,6 @@ LAYERS = [
     "train",
     "check",
     "worker",
-    "cuda",
     "process",
     "report",
     "script",

@@ -18,7 +18,7 @@ DECLARED = re.compile(
 )
 COMPILED_TOGETHER = ("core/*.cpp", "plugins/*.cpp", "tools/*.cpp", "tests/distributed/*.cpp",
                      "tests/fuzz/targets/*.cpp", "tests/plugins/*_test.cpp", "tests/unit/*.cpp")
-OVERLOADED_FOR_TYPES = {"to_json", "operator"}
+OVERLOADED_FOR_TYPES = {"to_json", "record_of", "operator"}
 
 
 def helpers(text):

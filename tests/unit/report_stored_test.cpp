@@ -83,7 +83,7 @@ TEST(Stored, ErrorsNameTheFile) {
       HasSubstr("stauts"));
   EXPECT_THAT(
       message_after([&](const fs::path& f) { change_result(f, [](Json& j) { j["status"] = "okay"; }); }),
-      HasSubstr("unknown status 'okay'"));
+      HasSubstr("field 'status' must be one of 'ok'"));
   EXPECT_THAT(
       message_after([&](const fs::path& f) { change_result(f, [](Json& j) { j["schema_version"] = 2; }); }),
       HasSubstr("schema_version 2"));

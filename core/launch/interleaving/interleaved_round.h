@@ -1,9 +1,7 @@
 #pragma once
-#include <chrono>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 

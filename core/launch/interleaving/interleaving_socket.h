@@ -1,8 +1,6 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "launch/run/channel.h"

@@ -47,7 +47,7 @@ void add_pressure(const fs::path& root, Json& counters) {
   const std::string text = kernel_text(root / "proc/pressure/cpu");
   const size_t at = text.find("total=");
   counters["cpu_waiting_us"] =
-      at == std::string::npos ? Json() : record::written(first_number<int64_t>(text.substr(at + 6)), false);
+      at == std::string::npos ? Json() : record::written(first_number<int64_t>(text.substr(at + 6)));
 }
 
 void add_cores(const fs::path& root, Json& counters) {
@@ -64,8 +64,8 @@ void add_cores(const fs::path& root, Json& counters) {
   }
   const std::string governor = kernel_text(cpus / "cpu0/cpufreq/scaling_governor");
   counters["governor"] = governor.empty() ? Json() : Json(governor);
-  counters["mhz"] = record::written(mhz, false);
-  counters["throttled"] = record::written(throttled, false);
+  counters["mhz"] = record::written(mhz);
+  counters["throttled"] = record::written(throttled);
 }
 
 void add_huge_pages(const fs::path& root, Json& counters) {
@@ -74,7 +74,7 @@ void add_huge_pages(const fs::path& root, Json& counters) {
 }
 
 void add_quota(const fs::path& root, Json& counters) {
-  counters["quota_cpus"] = record::written(cpu_quota(root), false);
+  counters["quota_cpus"] = record::written(cpu_quota(root));
   counters["quota_throttled_us"] = value_of(control_group(root, "cpu.stat"), "throttled_usec");
 }
 }  // namespace

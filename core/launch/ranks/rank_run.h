@@ -1,10 +1,7 @@
 #pragma once
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "launch/fork_server.h"
 #include "launch/ranks/followers.h"

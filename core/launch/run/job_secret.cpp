@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sodium.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -88,10 +87,7 @@ std::string make(const fs::path& file) {
 
 std::string random_bytes(size_t size) {
   std::string bytes(size, '\0');
-  while (getrandom(bytes.data(), size, 0) != static_cast<ssize_t>(size))
-    if (errno != EINTR)
-      throw Error(ErrorCode::internal,
-                  std::string("the kernel gives no random bytes: ") + std::strerror(errno));
+  randombytes_buf(bytes.data(), size);
   return bytes;
 }
 

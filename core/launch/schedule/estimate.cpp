@@ -28,10 +28,7 @@ int64_t steps_of(const RunSpec& spec, const RunResult& ended) {
 
 /// The number of validations of a run.
 double validations_of(const RunSpec& spec, int64_t steps) {
-  const int64_t every = spec.validate.every;
-  if (every == 0 || spec.purpose != Purpose::measure) return 0;
-  const int64_t times = (steps + every - 1) / every;
-  return static_cast<double>(times);
+  return spec.purpose == Purpose::measure ? static_cast<double>(times_due(spec.validate.every, steps)) : 0;
 }
 
 std::optional<External> external_of(const StoredRun& run, const Stored& stored) {

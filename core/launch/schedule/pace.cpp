@@ -1,7 +1,6 @@
 #include "launch/schedule/pace.h"
 
 #include <algorithm>
-#include <cmath>
 #include <tuple>
 
 namespace optrush {

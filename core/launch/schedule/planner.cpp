@@ -7,6 +7,8 @@
 #include "base/number_text.h"
 #include "base/temporary_folder.h"
 #include "launch/run/external_run.h"
+#include "launch/run/result.h"
+#include "launch/schedule/disk_space.h"
 #include "optrush/error.h"
 #include "results/worker_answer.h"
 #include "spec/spec_json.h"
@@ -30,7 +32,13 @@ ProcessEnd run_plan(const RunSpec& spec, ForkServer& workers, const fs::path& fo
 /// Why the variant does not fit into this machine; empty if it may fit, or if nothing was predicted.
 std::string lacking_memory(const Plan& plan, int64_t ranks) {
   const auto& memory = plan.memory;
-  if (!memory || !memory->available || memory->least <= *memory->available) return "";
+  if (!memory || !memory->available) return "";
+  if (memory->least <= *memory->available) {
+    const double validation = plan.validation && memory->bounded_by.empty() ? plan.validation->peak : 0;
+    if (validation <= *memory->available) return "";
+    return "a validation needs " + bytes(validation) + " on a rank, but it has " + bytes(*memory->available) +
+           (memory->device == "cuda" ? " on its GPU" : " free");
+  }
   const std::string of_ranks = (memory->rank ? "rank " + std::to_string(*memory->rank) : "one") + " of " +
                                std::to_string(ranks) + " ranks";
   return (ranks > 1 ? "a step of " + of_ranks + " needs " : "a step needs ") +
@@ -46,7 +54,11 @@ Planned planned(WorkerAnswer answer, const Variant& variant, const std::optional
     return {.failure = *answer.failure, .refused = answer.failure->status == Status::failed};
   Plan plan = plan_from_json(answer.asked, "plan of '" + variant.name + "'");
   if (as_gpu && plan.memory) plan.memory->available = static_cast<double>(as_gpu->memory_bytes);
-  if (variant.external) plan.plugins.push_back(as_plugin(*variant.external, variant.name));
+  if (variant.external) {
+    plan.plugins.push_back(as_plugin(*variant.external, variant.name));
+    plan.saving.reset();
+    plan.validation.reset();
+  }
   auto reason = lacking_memory(plan, variant.spec.train.world_size);
   if (variant.external || reason.empty()) return {.plan = std::move(plan)};
   return {.failure = {Status::skipped, std::move(reason), ErrorCode::out_of_memory},
@@ -123,6 +135,7 @@ std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::v
   std::set<int64_t> refused;
   const std::set<int64_t> below = only_stood_on(variants, schedule);
   std::set<std::string> refused_rungs;
+  DiskSpace disk(request.folder);
   for (const Variant& variant : variants)
     if (!schedule.wanted(variant) && !below.contains(variant.index) &&
         request.refused_before.contains(variant.name))
@@ -138,6 +151,12 @@ std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::v
       auto made = plan_variant(variant, request.workers, request.limits, interrupts, request.as_gpu);
       if (!made) return std::nullopt;
       planned = std::move(*made);
+      if (wanted && planned.plan && planned.plan->saving && !request.folder.empty())
+        if (auto reason = disk.lacking(*planned.plan->saving,
+                                       request.folder / "runs" / schedule.measured(variant, 0).id);
+            !reason.empty())
+          planned = {.failure = {Status::skipped, std::move(reason), ErrorCode::file_access},
+                     .skipped_plan = std::move(planned.plan)};
     } else {
       planned.plan = plans.at(static_cast<size_t>(variant.same_as));
       const auto failed = std::ranges::find(failures, variant.same_as, &NoPlan::variant);

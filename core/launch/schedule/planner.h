@@ -1,9 +1,9 @@
 #pragma once
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "experiment/experiment.h"
@@ -19,7 +19,7 @@ namespace optrush {
 struct Planned {
   std::optional<Plan> plan;
   BadEnd failure = {};
-  std::optional<Plan> skipped_plan;  ///< the plan of a variant that lacks memory
+  std::optional<Plan> skipped_plan;  ///< the plan of a variant that lacks memory or disk space
   bool refused = false;              ///< the worker found an error that rungs above it cannot remove
   bool lacks_memory = false;         ///< the predicted memory does not fit into this machine
 };
@@ -36,12 +36,14 @@ struct PlanRequest {
   std::optional<PlannedGpu> as_gpu = {};  ///< the GPU to plan for, which need not exist here
   /// Rungs that an earlier call found refused. They stay refused if this call does not plan them.
   std::set<std::string> refused_before = {};
+  /// The report's folder, whose disk must have space for saved states; "": not checked.
+  std::filesystem::path folder = {};
 };
 /// Why a variant has no plan.
 struct NoPlan {
   int64_t variant = 0;
   BadEnd failure;
-  std::optional<Plan> skipped_plan;  ///< the plan of a variant that lacks memory and is not run
+  std::optional<Plan> skipped_plan;  ///< the plan of a variant that lacks memory or disk space
 };
 
 /// Plans the wanted variants and stores the plans in `plans` by variant. If a rung of a ladder is refused,

@@ -106,6 +106,7 @@ struct Row {
   std::optional<BestState> best;            ///< best state of the first round
   std::string best_state;                   ///< folder of the best state
   std::vector<SavedPoint> saved;            ///< states saved by the first round
+  std::optional<double> predicted_state;    ///< predicted size of a state; none: not predicted
   std::string state;                        ///< path of the last saved state in the report's folder
 
   std::optional<OperatorWork> work;            ///< for kinds of models that declare it

@@ -196,6 +196,7 @@ void take_plan(Row& row, const Stored& stored) {
   if (row.external || !plan) return;
   row.planned_memory = plan->memory;
   if (plan->memory && plan->memory->bounded_by.empty()) row.predicted_peak = plan->memory->peak;
+  if (plan->saving) row.predicted_state = plan->saving->bytes();
   if (!row.cost) row.cost = step_cost_from(plan->costs);
 }
 

@@ -38,6 +38,19 @@ const std::vector<Quantity>& quantities() {
   return all;
 }
 
+Quantity Quantity::in(std::initializer_list<Output> outputs) const {
+  Quantity shown = *this;
+  for (const Output& output : outputs) shown.*output.member = output.name.empty() ? csv : output.name;
+  return shown;
+}
+
+Quantity Quantity::over_runs(decltype(of_run) of_one, OverRuns combined) const {
+  Quantity all = *this;
+  all.of_run = of_one;
+  all.over = combined;
+  return all;
+}
+
 std::string_view to_string(Unit unit) { return kUnits.at(static_cast<size_t>(unit)).name; }
 std::string text_of(Unit unit, double value) { return kUnits.at(static_cast<size_t>(unit)).text(value); }
 

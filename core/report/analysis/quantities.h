@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,6 +51,15 @@ struct Quantity {
   std::string grid_title;  ///< column title in grids, if it differs
   bool of_fewer = false;   ///< shown only if a row trains on fewer tokens than it processes
   std::string doc;         ///< text of docs/schema/results_csv.md
+
+  struct Output {
+    std::string Quantity::*member;  ///< for example &Quantity::grid
+    std::string name = {};          ///< "": that of the column
+  };
+  /// The same quantity, also in these outputs.
+  Quantity in(std::initializer_list<Output>) const;
+  /// The same quantity, of the numbers of the runs.
+  Quantity over_runs(decltype(of_run), OverRuns = OverRuns::median) const;
 };
 const std::vector<Quantity>& quantities();
 

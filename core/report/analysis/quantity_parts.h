@@ -17,6 +17,22 @@ using MaybeNumber = std::optional<double>;
 using A = const Analysis&;
 using R = const Row&;
 
+using ForRow = decltype(Quantity::value);
+inline constexpr auto json = &Quantity::json, grids = &Quantity::grid, comparisons = &Quantity::compared,
+                      trackers = &Quantity::tracked, runs = &Quantity::run;
+
+/// A number; without a title it is in no table.
+inline Quantity number(std::string csv, std::string title, std::string doc, Unit unit, ForRow value = {}) {
+  return {.csv = std::move(csv),
+          .unit = unit,
+          .value = std::move(value),
+          .title = std::move(title),
+          .doc = std::move(doc)};
+}
+inline Quantity word(std::string csv, std::string doc, decltype(Quantity::word) word) {
+  return {.csv = std::move(csv), .word = std::move(word), .doc = std::move(doc)};
+}
+
 /// A member of a row.
 template <auto Member>
 MaybeNumber field(A, R row) {

@@ -7,32 +7,23 @@ namespace {
 using namespace quantity_parts;
 
 Quantity phase(const std::string& name, const char* grid, const char* doc) {
-  return {.csv = name + "_seconds",
-          .grid = grid,
-          .unit = Unit::seconds,
-          .value = [=](A, R r) { return value_named(r.phases, name); },
-          .title = name,
-          .doc = doc};
+  return number(name + "_seconds", name, doc, Unit::seconds,
+                [=](A, R r) { return value_named(r.phases, name); })
+      .in({{grids, grid}});
 }
 
 /// The part of the traced step that a kind of work takes.
 Quantity traced(const std::string& work, const char* doc) {
-  return {.csv = "traced_" + work + "_seconds",
-          .json = "traced/" + work,
-          .unit = Unit::seconds,
-          .value = [=](A, R r) { return value_named(r.traced, work); },
-          .title = work,
-          .doc = doc};
+  return number("traced_" + work + "_seconds", work, doc, Unit::seconds,
+                [=](A, R r) { return value_named(r.traced, work); })
+      .in({{json, "traced/" + work}});
 }
 
 /// A cost of a step on a GPU. Without `doc` it is only in results.json.
 Quantity of_a_step(const std::string& name, MaybeNumber StepCost::*cost, const char* doc,
                    Unit unit = Unit::number) {
-  return {.csv = *doc == '\0' ? "" : name,
-          .json = "costs/" + name,
-          .unit = unit,
-          .value = [=](A, R r) { return member_of(r.cost, cost); },
-          .doc = doc};
+  return number(*doc == '\0' ? "" : name, "", doc, unit, [=](A, R r) { return member_of(r.cost, cost); })
+      .in({{json, "costs/" + name}});
 }
 
 /// For example "mine: gathers=12; mine: gathered=4096".
@@ -56,7 +47,7 @@ MaybeNumber joules_per_token(const RunResult& run) {
 /// A member of GpuUse: the median over the runs that know it.
 Quantity gpu_use(const std::string& name, MaybeNumber (*of_run)(const RunResult&), Unit unit,
                  const char* title, const char* doc) {
-  return {.csv = name, .json = name, .run = name, .unit = unit, .of_run = of_run, .title = title, .doc = doc};
+  return number(name, title, doc, unit).over_runs(of_run).in({{json}, {runs}});
 }
 template <auto Member>
 MaybeNumber of_gpu(const RunResult& run) {
@@ -117,10 +108,7 @@ MaybeNumber collective_time(A, R row) {
 /// The rate of a pass.
 Quantity rate(const char* grid, const char* title, Unit unit, Pass OperatorWork::*pass,
               double Pass::*amount) {
-  return {.grid = grid,
-          .unit = unit,
-          .value = [=](A, R r) { return pass_rate(r, pass, amount); },
-          .title = title};
+  return number("", title, "", unit, [=](A, R r) { return pass_rate(r, pass, amount); }).in({{grids, grid}});
 }
 }  // namespace
 
@@ -144,19 +132,14 @@ std::vector<Quantity> step_quantities() {
       traced("optimizer", "time in kernels or operators of the optimizer phase"),
       traced("communication", "time in communication while nothing else runs"),
       traced("gaps", "time in which no kernel runs on the GPU; on a CPU, in which no operator computes"),
-      {.csv = "exposed_seconds",
-       .json = "exposed_seconds",
-       .grid = "exposed_time",
-       .unit = Unit::seconds,
-       .value = field<&Row::exposed_seconds>,
-       .title = "exposed communication",
-       .doc = "exposed communication per step: communication that no computation hides, median over ranks; "
-              "empty for one rank"},
-      {.csv = "sent_bytes",
-       .json = "sent_bytes",
-       .unit = Unit::bytes,
-       .value = field<&Row::sent_bytes>,
-       .doc = "bytes sent per step by the rank that sends most; empty for one rank"},
+      number("exposed_seconds", "exposed communication",
+             "exposed communication per step: communication that no computation hides, median over ranks; "
+             "empty for one rank",
+             Unit::seconds, field<&Row::exposed_seconds>)
+          .in({{json}, {grids, "exposed_time"}}),
+      number("sent_bytes", "", "bytes sent per step by the rank that sends most; empty for one rank",
+             Unit::bytes, field<&Row::sent_bytes>)
+          .in({{json}}),
       of_a_step(
           "launches", &StepCost::launches,
           "number of kernels that a GPU starts for the operators of a step, counted in a warm-up step, or "
@@ -175,87 +158,63 @@ std::vector<Quantity> step_quantities() {
                 Unit::bytes),
       of_a_step("matmul_flops", &StepCost::matmul_flops, ""),
       of_a_step("attention_flops", &StepCost::attention_flops, ""),
-      {.csv = "final_loss",
-       .json = "final_loss",
-       .grid = "loss",
-       .unit = Unit::loss,
-       .over = OverRuns::one,
-       .value = field<&Row::final_loss>,
-       .title = "final loss",
-       .doc = "last training loss of the first round that ended well; of the longest one if rounds differ in "
-              "length"},
-      {.csv = "loss_change",
-       .json = "loss_change",
-       .value = field<&Row::loss_change>,
-       .doc = "difference of the loss from the reference of the correctness gate, at the last step that both "
-              "have"},
-      {.csv = "validation_loss",
-       .json = "validation_loss",
-       .grid = "validation_loss",
-       .compared = "validation_loss",
-       .unit = Unit::loss,
-       .over = OverRuns::one,
-       .value =
-           [](A, R r) {
-             return r.validation.empty() ? MaybeNumber() : MaybeNumber(r.validation.back().loss);
-           },
-       .title = "validation loss",
-       .doc = "validation loss after the last step of the round of final_loss"},
-      {.csv = "seconds_to_loss",
-       .grid = "time_to_loss",
-       .unit = Unit::seconds,
-       .value = [](A, R r) { return member_of(r.time_to_loss, &TimeToLoss::seconds); },
-       .title = "time to loss",
-       .doc = "time of training steps, warm-up included, until target_loss is reached; median over rounds; "
-              "empty: not reached in every round"},
-      {.csv = "steps_to_loss",
-       .grid = "steps_to_loss",
-       .unit = Unit::whole,
-       .over = OverRuns::largest,
-       .value = [](A, R r) { return member_of(r.time_to_loss, &TimeToLoss::steps); },
-       .title = "steps to loss",
-       .doc = "number of these steps, in the round with the most"},
-      {.csv = "counters",
-       .word = [](A, R r) { return counters_text(r); },
-       .doc = "counters of plugins, as in `mine: gathers=12; mine: gathered=4096`; medians over rounds"},
-      {.csv = "gate_worst",
-       .json = "gate/worst",
-       .value = [](A, R r) { return member_of(loss_deviation(r), &Deviation::worst); },
-       .doc = "largest relative difference of two losses"},
-      {.csv = "gate_tolerance",
-       .json = "gate/tolerance",
-       .value = [](A, R r) { return member_of(loss_deviation(r), &Deviation::tolerance); },
-       .doc = "largest difference allowed; 0: equal bits"},
-      {.csv = "gate_norm_worst",
-       .value = [](A, R r) { return member_of(r.verdict.norm, &Deviation::worst); },
-       .doc = "largest relative difference of two gradient norms; empty where there are none"},
-      {.csv = "gate_norm_tolerance",
-       .value = [](A, R r) { return member_of(r.verdict.norm, &Deviation::tolerance); },
-       .doc = "largest difference of gradient norms allowed"},
-      {.csv = "compile_seconds",
-       .json = "compile_seconds",
-       .grid = "compile_time",
-       .run = "compile_seconds",
-       .unit = Unit::seconds,
-       .of_run = member<&RunResult::compile_seconds>,
-       .over = OverRuns::largest,
-       .title = "compile",
-       .doc = "compile time, which is not part of any step; largest over rounds, because later rounds may "
-              "read a cache"},
-      {.csv = "setup_seconds",
-       .json = "setup_seconds",
-       .run = "setup_seconds",
-       .unit = Unit::seconds,
-       .of_run = member<&RunResult::setup_seconds>,
-       .title = "set-up",
-       .doc = "time to load and build everything before the first step"},
-      {.run = "energy_joules", .of_run = member<&RunResult::energy_joules>},
-      {.csv = "joules_per_token",
-       .json = "joules_per_token",
-       .unit = Unit::joules,
-       .of_run = joules_per_token,
-       .title = "energy per token",
-       .doc = "energy of the timed steps by NVML, divided by their processed tokens"},
+      number("final_loss", "final loss",
+             "last training loss of the first round that ended well; of the longest one if rounds differ in "
+             "length",
+             Unit::loss, field<&Row::final_loss>)
+          .over_runs(nullptr, OverRuns::one)
+          .in({{json}, {grids, "loss"}}),
+      number("loss_change", "",
+             "difference of the loss from the reference of the correctness gate, at the last step that both "
+             "have",
+             Unit::number, field<&Row::loss_change>)
+          .in({{json}}),
+      number(
+          "validation_loss", "validation loss",
+          "validation loss after the last step of the round of final_loss", Unit::loss,
+          [](A, R r) { return r.validation.empty() ? MaybeNumber() : MaybeNumber(r.validation.back().loss); })
+          .over_runs(nullptr, OverRuns::one)
+          .in({{json}, {grids}, {comparisons}}),
+      number("seconds_to_loss", "time to loss",
+             "time of training steps, warm-up included, until target_loss is reached; median over rounds; "
+             "empty: not reached in every round",
+             Unit::seconds, [](A, R r) { return member_of(r.time_to_loss, &TimeToLoss::seconds); })
+          .in({{grids, "time_to_loss"}}),
+      number("steps_to_loss", "steps to loss", "number of these steps, in the round with the most",
+             Unit::whole, [](A, R r) { return member_of(r.time_to_loss, &TimeToLoss::steps); })
+          .over_runs(nullptr, OverRuns::largest)
+          .in({{grids}}),
+      word("counters",
+           "counters of plugins, as in `mine: gathers=12; mine: gathered=4096`; medians over rounds",
+           [](A, R r) { return counters_text(r); }),
+      number("gate_worst", "", "largest relative difference of two losses", Unit::number,
+             [](A, R r) { return member_of(loss_deviation(r), &Deviation::worst); })
+          .in({{json, "gate/worst"}}),
+      number("gate_tolerance", "", "largest difference allowed; 0: equal bits", Unit::number,
+             [](A, R r) { return member_of(loss_deviation(r), &Deviation::tolerance); })
+          .in({{json, "gate/tolerance"}}),
+      number("gate_norm_worst", "",
+             "largest relative difference of two gradient norms; empty where there are none", Unit::number,
+             [](A, R r) { return member_of(r.verdict.norm, &Deviation::worst); }),
+      number("gate_norm_tolerance", "", "largest difference of gradient norms allowed", Unit::number,
+             [](A, R r) { return member_of(r.verdict.norm, &Deviation::tolerance); }),
+      number("compile_seconds", "compile",
+             "compile time, which is not part of any step; largest over rounds, because later rounds may "
+             "read a cache",
+             Unit::seconds)
+          .over_runs(member<&RunResult::compile_seconds>, OverRuns::largest)
+          .in({{json}, {grids, "compile_time"}, {runs}}),
+      number("setup_seconds", "set-up", "time to load and build everything before the first step",
+             Unit::seconds)
+          .over_runs(member<&RunResult::setup_seconds>)
+          .in({{json}, {runs}}),
+      number("", "", "", Unit::number)
+          .over_runs(member<&RunResult::energy_joules>)
+          .in({{runs, "energy_joules"}}),
+      number("joules_per_token", "energy per token",
+             "energy of the timed steps by NVML, divided by their processed tokens", Unit::joules)
+          .over_runs(joules_per_token)
+          .in({{json}}),
       gpu_use("gpu_watts", of_gpu<&GpuUse::watts>, Unit::watts, "power per GPU",
               "mean power of a GPU over the timed steps: energy by NVML divided by time; empty on a CPU and "
               "for interleaved rungs, so are the next columns"),
@@ -265,53 +224,42 @@ std::vector<Quantity> step_quantities() {
               "power limit that the driver enforces"),
       gpu_use("at_power_cap", of_gpu<&GpuUse::at_power_cap>, Unit::share, "at the power cap",
               "share of the samples in which the power limit lowered the clock, 0 to 1"),
-      {.csv = "cost_per_million_tokens",
-       .json = "cost_per_million_tokens",
-       .value = cost_per_million_tokens,
-       .doc = "cost per million processed tokens, where the script sets price_per_hour"},
-      {.csv = "currency",
-       .word = [](A a, R r) { return cost_per_million_tokens(a, r) ? a.experiment.currency : std::string(); },
-       .doc = "currency of that cost"},
-      {.csv = "published_speedup",
-       .json = "published/speedup",
-       .value = published_field<&Published::speedup>,
-       .doc = "published tokens/s relative to the rung below, from the script's `expect`"},
-      {.csv = "published_memory",
-       .json = "published/memory",
-       .value = published_field<&Published::memory>,
-       .doc = "published peak memory relative to the rung below"},
-      {.csv = "published_on",
-       .word = [](A, R r) { return r.published ? r.published->on : std::string(); },
-       .doc = "device and problem of the published figures"},
-      {.csv = "published_source",
-       .word = [](A, R r) { return r.published ? r.published->source : std::string(); },
-       .doc = "source of the published figures"},
+      number("cost_per_million_tokens", "",
+             "cost per million processed tokens, where the script sets price_per_hour", Unit::number,
+             cost_per_million_tokens)
+          .in({{json}}),
+      word("currency", "currency of that cost",
+           [](A a, R r) { return cost_per_million_tokens(a, r) ? a.experiment.currency : std::string(); }),
+      number("published_speedup", "",
+             "published tokens/s relative to the rung below, from the script's `expect`", Unit::number,
+             published_field<&Published::speedup>)
+          .in({{json, "published/speedup"}}),
+      number("published_memory", "", "published peak memory relative to the rung below", Unit::number,
+             published_field<&Published::memory>)
+          .in({{json, "published/memory"}}),
+      word("published_on", "device and problem of the published figures",
+           [](A, R r) { return r.published ? r.published->on : std::string(); }),
+      word("published_source", "source of the published figures",
+           [](A, R r) { return r.published ? r.published->source : std::string(); }),
       // Shown only in grids.
       rate("forward_bandwidth", "forward GB/s", Unit::gigabyte_rate, kForward, &Pass::bytes),
       rate("backward_bandwidth", "backward GB/s", Unit::gigabyte_rate, kBackward, &Pass::bytes),
-      {.grid = "forward_bandwidth_share",
-       .unit = Unit::share,
-       .value = [](A a, R r) { return bandwidth_share(a, r, kForward); },
-       .title = "forward, of the bandwidth"},
-      {.grid = "backward_bandwidth_share",
-       .unit = Unit::share,
-       .value = [](A a, R r) { return bandwidth_share(a, r, kBackward); },
-       .title = "backward, of the bandwidth"},
+      number("", "forward, of the bandwidth", "", Unit::share,
+             [](A a, R r) { return bandwidth_share(a, r, kForward); })
+          .in({{grids, "forward_bandwidth_share"}}),
+      number("", "backward, of the bandwidth", "", Unit::share,
+             [](A a, R r) { return bandwidth_share(a, r, kBackward); })
+          .in({{grids, "backward_bandwidth_share"}}),
       rate("forward_flops", "forward FLOP/s", Unit::flop_rate, kForward, &Pass::flops),
       rate("backward_flops", "backward FLOP/s", Unit::flop_rate, kBackward, &Pass::flops),
-      {.grid = "intensity", .value = intensity, .title = "FLOPs per byte"},
-      {.grid = "algorithm_bandwidth",
-       .unit = Unit::gigabyte_rate,
-       .value = [](A, R r) { return per_exposed_second(r, sent(r, &Collective::bytes)); },
-       .title = "algorithm GB/s"},
-      {.grid = "bus_bandwidth",
-       .unit = Unit::gigabyte_rate,
-       .value = [](A, R r) { return per_exposed_second(r, sent(r, &Collective::sent_bytes)); },
-       .title = "bus GB/s"},
-      {.grid = "collective_time",
-       .unit = Unit::seconds,
-       .value = collective_time,
-       .title = "time per collective"},
+      number("", "FLOPs per byte", "", Unit::number, intensity).in({{grids, "intensity"}}),
+      number("", "algorithm GB/s", "", Unit::gigabyte_rate,
+             [](A, R r) { return per_exposed_second(r, sent(r, &Collective::bytes)); })
+          .in({{grids, "algorithm_bandwidth"}}),
+      number("", "bus GB/s", "", Unit::gigabyte_rate,
+             [](A, R r) { return per_exposed_second(r, sent(r, &Collective::sent_bytes)); })
+          .in({{grids, "bus_bandwidth"}}),
+      number("", "time per collective", "", Unit::seconds, collective_time).in({{grids, "collective_time"}}),
   };
 }
 }  // namespace optrush

@@ -82,19 +82,20 @@ Section trace_section(const Analysis& a) {
 Section state_section(const Analysis& a) {
   Section section{.title = "Saved states",
                   .lead = "This table lists the last saved state of each rung.",
-                  .table = Table({"rung", "folder", ">next step", ">size", ">saved in"}),
+                  .table = Table({"rung", "folder", ">next step", ">size", ">predicted", ">saved in"}),
                   .bullets = {"Each state is from the first round of its rung. Step times do not include "
                               "saving.",
                               "To continue from a state, set start = \"FOLDER\" in an experiment.",
                               "To export its weights, run optrush weights FOLDER OUT.",
+                              "\"Predicted\" is the size that the plan states before the training.",
                               "\"Saved in\" is the median time of all saves of the run."}};
   for (const Row& row : a.rows) {
     if (row.saved.empty()) continue;
     std::vector<double> seconds;
     for (const SavedPoint& point : row.saved) seconds.push_back(point.seconds);
     const SavedPoint& last = row.saved.back();
-    section.table->rows.push_back(
-        {row.name, row.state, std::to_string(last.step), bytes(last.bytes), duration(*median(seconds))});
+    section.table->rows.push_back({row.name, row.state, std::to_string(last.step), bytes(last.bytes),
+                                   or_unknown(row.predicted_state, bytes), duration(*median(seconds))});
   }
   return section;
 }

@@ -39,11 +39,10 @@ std::string badge_of(const Analysis& a) {
 const Record<SummaryRatio>& record_of(const SummaryRatio*) {
   static const auto record =
       Record<SummaryRatio>("a ratio")
-          .field("value", &SummaryRatio::value,
-                 {.doc = "tokens/s divided by those of the other row", .required = true})
-          .field(
-              "low", &SummaryRatio::low,
-              {.doc = "lower end of its interval; null: too few rounds", .promised = true, .nullable = true})
+          .field("value", &SummaryRatio::value, "tokens/s divided by those of the other row",
+                 {.required = true})
+          .field("low", &SummaryRatio::low, "lower end of its interval; null: too few rounds",
+                 {.promised = true, .nullable = true})
           .field("high", &SummaryRatio::high, {.promised = true, .nullable = true})
           .field("verdict", &SummaryRatio::verdict,
                  {.required = true,
@@ -51,7 +50,7 @@ const Record<SummaryRatio>& record_of(const SummaryRatio*) {
                               {"faster", "slower", "no difference", "undecided", "too few rounds",
                                "the same run"}}}})
           .field("like_for_like", &SummaryRatio::like_for_like,
-                 {.doc = "false: the two rows train different problems", .required = true});
+                 "false: the two rows train different problems", {.required = true});
   return record;
 }
 
@@ -60,18 +59,17 @@ const Record<SummaryRung>& record_of(const SummaryRung*) {
       Record<SummaryRung>("a rung")
           .field("rung", &SummaryRung::rung, {.required = true})
           .field("status", &SummaryRung::status, {.required = true})
-          .field("loss_check", &SummaryRung::loss_check,
-                 {.doc = "as in the report's table: ✓, or what is wrong", .required = true})
-          .field("tokens_per_second", &SummaryRung::tokens_per_second,
-                 {.doc = "median over rounds", .promised = true, .nullable = true})
-          .field("peak_memory_bytes", &SummaryRung::peak_memory_bytes,
-                 {.doc = "the most bytes that tensors hold", .promised = true, .nullable = true})
-          .field("vs_previous", &SummaryRung::vs_previous,
-                 {.doc = "null: nothing to compare with", .promised = true, .nullable = true})
+          .field("loss_check", &SummaryRung::loss_check, "as in the report's table: ✓, or what is wrong",
+                 {.required = true})
+          .field("tokens_per_second", &SummaryRung::tokens_per_second, "median over rounds",
+                 {.promised = true, .nullable = true})
+          .field("peak_memory_bytes", &SummaryRung::peak_memory_bytes, "the most bytes that tensors hold",
+                 {.promised = true, .nullable = true})
+          .field("vs_previous", &SummaryRung::vs_previous, "null: nothing to compare with",
+                 {.promised = true, .nullable = true})
           .field("vs_base", &SummaryRung::vs_base, {.promised = true, .nullable = true})
-          .field(
-              "memory_vs_base", &SummaryRung::memory_vs_base,
-              {.doc = "peak memory divided by the base's peak memory", .promised = true, .nullable = true});
+          .field("memory_vs_base", &SummaryRung::memory_vs_base,
+                 "peak memory divided by the base's peak memory", {.promised = true, .nullable = true});
   return record;
 }
 
@@ -82,13 +80,13 @@ const Record<Summary>& summary_record() {
           .field("schema_version", &Summary::schema_version, {.required = true, .schema = {{"const", 1}}})
           .field("experiment", &Summary::experiment, {.required = true})
           .field("label", &Summary::label, {.required = true})
-          .field("ok", &Summary::ok, {.doc = "no rung failed or is broken", .required = true})
-          .field("headline", &Summary::headline, {.doc = "the answer in one sentence", .required = true})
-          .field("badge", &Summary::badge, {.doc = "the same in a few words", .required = true})
+          .field("ok", &Summary::ok, "no rung failed or is broken", {.required = true})
+          .field("headline", &Summary::headline, "the answer in one sentence", {.required = true})
+          .field("badge", &Summary::badge, "the same in a few words", {.required = true})
           .field("machine", &Summary::machine, {.required = true})
           .field("date", &Summary::date, {.required = true})
           .field("commit", &Summary::commit, {.required = true})
-          .field("warnings", &Summary::warnings, {.doc = "reasons to doubt the answer", .required = true})
+          .field("warnings", &Summary::warnings, "reasons to doubt the answer", {.required = true})
           .field("rungs", &Summary::rungs, {.required = true});
   return record;
 }

@@ -175,7 +175,7 @@ TEST_F(Controller, EveryEndBecomesAStatus) {
   EXPECT_EQ(status("03-junk-r1"), "crashed");
   EXPECT_THAT(reason("03-junk-r1"), HasSubstr("not valid JSON"));
   EXPECT_EQ(status("04-odd-r1"), "crashed");
-  EXPECT_THAT(reason("04-odd-r1"), HasSubstr("unknown status 'splendid'"));
+  EXPECT_THAT(reason("04-odd-r1"), HasSubstr("field 'status' must be one of 'ok'"));
   EXPECT_EQ(status("05-nothing-r1"), "crashed");
   EXPECT_THAT(reason("05-nothing-r1"), HasSubstr("wrote no result"));
   EXPECT_EQ(status("06-exit3-r1"), "crashed");

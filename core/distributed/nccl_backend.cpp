@@ -1,4 +1,4 @@
-// The only file that needs libtorch_cuda when it is linked; see distributed/nccl.h.
+// The only file that needs libtorch_cuda when it is linked (nccl.h).
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "distributed/nccl.h"

@@ -1,0 +1,36 @@
+#pragma once
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/architectures.h"
+#include "io/safetensors.h"
+#include "optrush/options.h"
+#include "train/run_setup.h"
+
+namespace optrush {
+/// The weights that `optrush weights` writes of a run, as a function of its spec and its parameters.
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+/// The run on one device with only the plugins of these effects.
+RunSpec reduced_to(RunSpec, const std::set<Effect>&);
+/// The names of the model's parameters without plugins.
+std::set<std::string> own_parameters(RunSpec);
+/// A session of the reduced run with initial values. Its type is at least fp32, so that a merged matrix is a
+/// sum in this type.
+std::unique_ptr<RunSetup> session_to_export(RunSpec, at::Device);
+/// Whether plugins added parameters.
+bool has_adapter(const Session&, const std::set<std::string>& own);
+
+/// The model's parameters, with the matrices of adapters merged. A tied matrix with an adapter becomes a
+/// separate parameter of its module.
+NamedTensors model_weights(Session&, const std::set<std::string>& own);
+/// The parameters that plugins added, with PEFT's names.
+NamedTensors adapter_weights(const Session&, const std::set<std::string>& own);
+/// How the class of transformers stores this model's parameters.
+Storage storage_of(const Session&);
+/// The file with these weights in the type `dtype`: "fp32", "fp64" or "bf16".
+SafetensorsContent weights_content(NamedTensors, const std::string& dtype, const Storage&);
+}  // namespace optrush
