@@ -53,7 +53,9 @@ if not gpu then
 end
 add("fused kernels", "fused_kernels")
 add("fused loss", "fused_linear_cross_entropy")
-if not gpu and precision.name == "fp32" and rush.cpu().name:find "AMD" then add("oneDNN products", "onednn_matmul") end
+if not gpu and precision.name == "fp32" and rush.cpu().name:find "AMD" and rush.cpu().bf16_speedup > 0 then
+  add("oneDNN products", "onednn_matmul") -- AMD's processors with AVX-512 have instructions for bf16
+end
 if not full then ladder[1] = rush.rung("our stack", { plugins = stack }) end
 if precision.name == "bf16" then
   add("bf16 weights", "bf16_weights", {}, { replace = { "mixed_precision", "fused_adamw" } })
