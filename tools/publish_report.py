@@ -1,5 +1,6 @@
 """Copies a report into the folder that is committed: raw results, tables and pictures, with paths of this
-checkout made relative, and of the home folder with ~.
+checkout made relative, and of the home folder with ~. A third of the raw results is left out, because no report reads it:
+the plan that each run repeats, and its costs by phase and operator. Then run tools/reports_page.py --write.
 
     python tools/publish_report.py reports/quickstart/local reports/quickstart/epyc-2-cores
 """
@@ -14,6 +15,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 NOT_COMMITTED = ("report.html",)  # made again by `optrush report`
 
 
+def thin(text):
+    """The results without what the plans of the document have, and without costs of single operators."""
+    document = json.loads(text)
+    for run in document["runs"]:
+        run["result"].pop("plan", None)
+        for part in ("phases", "operators"):
+            (run["result"].get("costs") or {}).pop(part, None)
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
@@ -26,7 +37,7 @@ def main():
     target.mkdir(parents=True)
     for path, shown in ((f"{ROOT}/", ""), (f"{pathlib.Path.home()}/", "~/")):
         text = text.replace(path, shown)
-    (target / "results.json").write_text(text)
+    (target / "results.json").write_text(thin(text))
     subprocess.run([ROOT / "optrush", "report", target], check=True)
     for name in NOT_COMMITTED:
         (target / name).unlink(missing_ok=True)

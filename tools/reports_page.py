@@ -1,0 +1,58 @@
+"""reports/README.md: the committed reports with machine, date, duration and answer.
+
+    python tools/reports_page.py [--write]
+
+Without --write it prints the page.
+"""
+
+import json
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+HEAD = """# Reports
+
+The reports that this project publishes. Each has its raw results (`results.json`), and `optrush report FOLDER` renders it
+again. `tools/publish_report.py` adds a report, and `tools/reports_page.py --write` makes this page. A minute is a minute
+of runs: set-up, compilation and steps.
+
+| experiment | machine | date | minutes | answer |
+| :--- | :--- | :--- | ---: | :--- |
+"""
+TAIL = """
+`gpu/` has the outcomes of [a quarter of an hour on a GPU](../docs/internals/gpu_quarter.md).
+"""
+
+
+def seconds_of(result):
+    """The time that a run takes."""
+    return sum(result.get(part) or 0 for part in ("setup_seconds", "compile_seconds")) + sum(
+        step["seconds"] for step in result.get("steps") or ())
+
+
+def line_of(folder):
+    document = json.loads((folder / "results.json").read_text())
+    summary = json.loads((folder / "summary.json").read_text())
+    minutes = sum(seconds_of(run["result"]) for run in document["runs"]) / 60
+    name = f"{folder.parent.name}/{folder.name}"
+    cells = (f"[{folder.parent.name}]({name}/report.md)", summary["machine"], summary["date"][:10], "below 1" if minutes < 1 else f"{minutes:.0f}",
+             summary["headline"])
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def page(root=ROOT):
+    folders = sorted(file.parent for file in (root / "reports").glob("*/*/results.json"))
+    return HEAD + "".join(map(line_of, folders)) + TAIL
+
+
+def main():
+    if sys.argv[1:] == ["--write"]:
+        (ROOT / "reports/README.md").write_text(page())
+    elif sys.argv[1:]:
+        sys.exit(__doc__)
+    else:
+        print(page(), end="")
+
+
+if __name__ == "__main__":
+    main()
