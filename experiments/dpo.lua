@@ -22,6 +22,7 @@ local plugins = {
     target_modules = { "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj" },
   } },
   { "dpo", { beta = 0.1 } },
+  "dynamic_padding",
   "fused_adamw",
 }
 

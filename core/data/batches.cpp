@@ -75,6 +75,11 @@ Tensor filled_places(std::span<const int64_t> lengths, int64_t row, at::Device d
   return places.to(device, /*non_blocking=*/true);
 }
 
+Padding padding_of(const Recipe& recipe) {
+  const auto& offers = recipe.rows.base().traits.offers;
+  return std::ranges::count(offers, "longest") > 0 ? Padding::to_longest : Padding::to_seq_len;
+}
+
 bool made_of_documents(const DataSpec& data) {
   return data.kind == "documents" || data.kind == "preferences";
 }
@@ -100,12 +105,13 @@ int64_t global_batch(const TrainSpec& train, const Mesh& mesh) {
 }
 
 Batches::Batches(const RunSpec& spec, const Model& model, const Mesh& mesh, at::Device device,
-                 const LayRows& lay)
+                 const LayRows& lay, Padding padding)
     : train_(spec.train),
       asked_for_validation_(spec.validate.sequences),
       validation_sequences_(asked_for_validation_),
       mesh_(mesh),
       device_(device),
+      padding_(padding),
       input_dim_(model.input_dim),
       pairs_(model.attention_pairs),
       generator_(at::globalContext().defaultGenerator(device).clone()) {
@@ -191,13 +197,16 @@ std::vector<Batch> Batches::step(int64_t step) const {
 }
 
 StepContent Batches::content(int64_t step) const {
-  const int64_t sequences = global_batch(train_, mesh_), length = train_.seq_len;
-  StepContent content{.positions = sequences * length};
-  for (int64_t i = 0; i < sequences; ++i) {
-    const RowContent row = training_.documents ? training_.documents->content(first_sample(step) + i, pairs_)
-                                               : RowContent{length, pairs_.of(length)};
+  const int64_t first = first_sample(step), rows = train_.micro_batch, length = train_.seq_len;
+  const DocumentRows* documents = training_.documents.get();
+  StepContent content;
+  for (int64_t i = 0; i < global_batch(train_, mesh_); ++i) {
+    const RowContent row =
+        documents ? documents->content(first + i, pairs_) : RowContent{length, pairs_.of(length)};
     content.tokens += row.tokens;
     content.pairs += row.pairs;
+    if (i % rows == 0)
+      content.positions += rows * (documents ? length_of(*documents, first + i, rows) : length);
   }
   return content;
 }
@@ -246,8 +255,18 @@ Batch Batches::windows(const TokenSource& source, int64_t first_sample, int64_t 
   return batch;
 }
 
+int64_t Batches::length_of(const DocumentRows& source, int64_t first_sample, int64_t samples) const {
+  if (padding_ == Padding::to_seq_len) return train_.seq_len;
+  // Ranks with the same sequences split them evenly, and tensor cores have tiles of 16 rows.
+  const int64_t unit = 16 * mesh_.world_size() / mesh_.size(mesh_.batch());
+  int64_t longest = 1;
+  for (int64_t row = 0; row < samples; ++row)
+    longest = std::max(longest, source.content(first_sample + row, pairs_).tokens);
+  return std::min((longest + unit - 1) / unit * unit, train_.seq_len);
+}
+
 Batch Batches::documents(const DocumentRows& source, int64_t first_sample, int64_t samples) const {
-  const int64_t rows = train_.micro_batch, length = train_.seq_len;
+  const int64_t rows = train_.micro_batch, length = length_of(source, first_sample, samples);
   const auto options = at::TensorOptions(at::kLong).pinned_memory(!device_.is_cpu());
   const Tensor read = at::zeros({3, rows, length}, options);  // order: tokens, labels, positions
   const Tensor ids = at::zeros({rows, length}, options.dtype(at::kInt));

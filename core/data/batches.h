@@ -10,6 +10,7 @@
 #include "model/model.h"
 #include "optrush/batch.h"
 #include "optrush/mesh.h"
+#include "optrush/recipe.h"
 #include "optrush/spec.h"
 
 namespace optrush {
@@ -20,6 +21,17 @@ struct StepContent {
   double pairs = 0;       ///< pairs of positions that attention relates (AttentionPairs)
 };
 
+/// The length of sequences of documents.
+enum class Padding : uint8_t {
+  to_seq_len,
+  /// That of the longest document in the micro-batch, rounded up so that the ranks that share a sequence can
+  /// split it, and at most train.seq_len.
+  to_longest
+};
+
+/// The padding that the base of the slot `rows` requests: its feature "longest".
+Padding padding_of(const Recipe&);
+
 /// Makes the micro-batches of this rank. Sequence i of step t is sample t * global_batch + i, independent of
 /// the numbers of ranks and micro-batches, so two runs with equal global batches see the same data. After
 /// go_on(), steps and samples count from there. A run that overfits has the samples of its first step in
@@ -28,7 +40,8 @@ struct StepContent {
 class Batches {
  public:
   /// `lay`: places documents in sequences, for data of documents.
-  Batches(const RunSpec&, const Model&, const Mesh&, at::Device, const LayRows& lay = one_document_each);
+  Batches(const RunSpec&, const Model&, const Mesh&, at::Device, const LayRows& lay = one_document_each,
+          Padding padding = Padding::to_seq_len);
   std::vector<Batch> step(int64_t step) const;
   /// Makes step `step` start with sample `sample`, independent of earlier reads.
   void go_on(int64_t step, int64_t sample);
@@ -57,6 +70,8 @@ class Batches {
   Batch windows(const TokenSource&, int64_t first_sample, int64_t samples) const;
   Batch documents(const DocumentRows&, int64_t first_sample, int64_t samples) const;
   Batch activations(int64_t first_sample) const;
+  /// The positions of each sequence of a micro-batch.
+  int64_t length_of(const DocumentRows&, int64_t first_sample, int64_t samples) const;
   std::vector<int64_t> tokens_of_sample(int64_t sample) const;
 
   TrainSpec train_;
@@ -64,6 +79,7 @@ class Batches {
   int64_t origin_step_ = 0, origin_sample_ = 0;
   const Mesh& mesh_;
   at::Device device_;
+  Padding padding_;
   int64_t input_dim_;
   AttentionPairs pairs_;
   /// Generator of the device; copies of it are seeded, so that any thread may ask for a step

@@ -180,7 +180,7 @@ int64_t DocumentRows::fill(int64_t index, const RowView& to) const {
     at += length;
     ++order;
   }
-  for (int64_t i = at; i < seq_len_; ++i) {
+  for (int64_t i = at; i < std::ssize(to.tokens); ++i) {
     const auto here = static_cast<size_t>(i);
     to.tokens[here] = 0;
     to.labels[here] = kIgnoredLabel;

@@ -18,7 +18,7 @@ Rows one_document_each(std::span<const int64_t> lengths, int64_t seq_len);
 /// The label of a position without a loss.
 inline constexpr int64_t kIgnoredLabel = -100;
 
-/// The content of one sequence: seq_len numbers each.
+/// The content of one sequence: as many numbers each, enough for its documents.
 struct RowView {
   std::span<int64_t> tokens, labels, positions;
   std::span<int32_t> documents;  ///< document numbers, increasing from 0; padding is one more at the end

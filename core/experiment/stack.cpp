@@ -1,20 +1,31 @@
 #include "experiment/stack.h"
 
 #include <algorithm>
+#include <set>
 
+#include "base/text.h"
 #include "optrush/error.h"
 #include "spec/spec_fields.h"
 #include "spec/value.h"
 
 namespace optrush {
-void check_stack(const Variant& variant, const Catalogue& catalogue) {
-  for (const PluginUse& use : variant.spec.plugins) catalogue.at(use.name);  // errors here need no rung
-  try {
-    catalogue.check_stack(variant.spec.plugins, variant.added);
-  } catch (const Error& e) {
-    throw Error(e.code(), "rung '" + variant.name + "': " + e.message(), e.cure(), variant.where);
+void check_stacks(const std::vector<Variant>& variants, const Catalogue& catalogue) {
+  std::set<std::string> known;  // a rung has the conflicts of the rungs below it
+  std::vector<Error> errors;
+  for (const Variant& variant : variants) {
+    for (const PluginUse& use : variant.spec.plugins) catalogue.at(use.name);  // errors here need no rung
+    for (const Error& e : catalogue.errors_of(variant.spec.plugins, variant.added))
+      if (known.insert(e.message()).second)
+        errors.emplace_back(e.code(), "rung '" + variant.name + "': " + e.message(), e.cure(), variant.where);
   }
+  if (errors.empty()) return;
+  if (errors.size() == 1) throw errors.front();
+  std::string all = "the stacks of plugins have " + counted(std::ssize(errors), "error") + ":";
+  for (const Error& e : errors) all += std::string("\n") + e.what();
+  throw Error(errors.front().code(), all);
 }
+
+void check_stack(const Variant& variant, const Catalogue& catalogue) { check_stacks({variant}, catalogue); }
 
 void check_dtype(const Json& settings, const std::function<Catalogue()>& catalogue,
                  const std::string& where) {

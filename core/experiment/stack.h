@@ -5,8 +5,9 @@
 #include "plugin/description.h"
 
 namespace optrush {
-/// Throws an Error if two stacked plugins conflict or one lacks a plugin that it requires. The Error names
-/// both and the rung's place in the script.
+/// Throws an Error if stacked plugins conflict or lack a plugin that they require. It lists each conflict
+/// with both plugins, and with the place of the first rung that has it.
+void check_stacks(const std::vector<Variant>&, const Catalogue&);
 void check_stack(const Variant&, const Catalogue&);
 
 /// Throws an Error if `settings` request a dtype for parameters that is only available through a plugin; the

@@ -125,28 +125,42 @@ const PluginDescription& Catalogue::at(const std::string& name) const {
 }
 
 void Catalogue::check_stack(const std::vector<PluginUse>& stack, const std::vector<PluginUse>& added) const {
-  std::vector<std::string> stacked;
+  if (const auto errors = errors_of(stack, added); !errors.empty()) throw errors.front();
+}
+
+std::vector<Error> Catalogue::errors_of(const std::vector<PluginUse>& stack,
+                                        const std::vector<PluginUse>& added) const {
+  std::vector<Error> errors;
+  std::vector<std::string> stacked, provided;
   for (const auto& use : stack) {
-    if (std::ranges::count(stacked, use.name) != 0)
-      throw Error(ErrorCode::conflict, "plugin '" + use.name + "' is stacked twice");
+    if (std::ranges::count(stacked, use.name) != 0) {
+      errors.emplace_back(ErrorCode::conflict, "plugin '" + use.name + "' is stacked twice");
+      continue;
+    }
     stacked.push_back(use.name);
+    const auto& more = at(use.name).provides;
+    provided.insert(provided.end(), more.begin(), more.end());
   }
   const auto is_added = [&](const std::string& name) {
     return std::ranges::count(added, name, &PluginUse::name) != 0;
   };
+  const auto has = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  };
   for (const auto& name : stacked) {
     const auto& plugin = at(name);
     for (const auto& other : plugin.conflicts)
-      if (std::ranges::count(stacked, other) != 0) {
+      if (has(stacked, other)) {
         const std::string& below = is_added(other) && !is_added(name) ? name : other;
-        throw Error(ErrorCode::conflict, "plugins '" + name + "' and '" + other + "' conflict",
-                    "remove one: without = \"" + below + "\" or replace = \"" + below + "\"");
+        errors.emplace_back(ErrorCode::conflict, "plugins '" + name + "' and '" + other + "' conflict",
+                            "remove one: without = \"" + below + "\" or replace = \"" + below + "\"");
       }
     for (const auto& other : plugin.requirements)
-      if (std::ranges::count(stacked, other) == 0)
-        throw Error(ErrorCode::missing_value,
-                    "plugin '" + name + "' requires '" + other + "', which is not stacked",
-                    "stack '" + other + "' as well; stacked: " + join(stacked));
+      if (!has(stacked, other) && !has(provided, other))
+        errors.emplace_back(ErrorCode::missing_value,
+                            "plugin '" + name + "' requires '" + other + "', which is not stacked",
+                            "stack '" + other + "' as well; stacked: " + join(stacked));
   }
+  return errors;
 }
 }  // namespace optrush

@@ -87,6 +87,7 @@ const Record<PluginDescription>& description_record() {
           .custom("check", {.doc = "forms that `optrush check` runs"}, read_checks, written_nowhere)
           .field("conflicts", &T::conflicts, "plugins that cannot be stacked with this one")
           .field("requires", &T::requirements, "plugins that must be stacked with this one")
+          .field("provides", &T::provides, "plugins in whose place it meets the requirements of others")
           .field("needs", &T::needs, "requirements on the machine", {.choices = need_names()});
   return record;
 }

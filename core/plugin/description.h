@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "optrush/edit.h"
+#include "optrush/error.h"
 #include "optrush/json.h"
 #include "optrush/options.h"
 #include "optrush/spec.h"
@@ -31,6 +32,7 @@ struct PluginDescription {
   /// Its loss is not a sum over sequences, so the same batch in other micro-batches has another loss.
   bool per_micro_batch = false;
   std::vector<std::string> conflicts, requirements;  ///< names of other plugins
+  std::vector<std::string> provides;                 ///< plugins in whose place it meets a requirement
   std::vector<std::string> needs;                    ///< requirements of the machine: plugin/needs.h
   std::vector<OptionSchema> options;
   std::vector<CheckedForm> checks;  ///< field "check"; without it, one form with default options
@@ -71,9 +73,11 @@ class Catalogue {
   /// unusable.
   const PluginDescription& at(const std::string& name) const;
 
-  /// Throws an Error if a plugin is stacked twice, conflicts with another, or lacks one that it requires. The
-  /// remedy of a conflict removes the plugin that is not in `added`, if there is one.
+  /// Throws an Error if a plugin is unknown, is stacked twice, conflicts with another, or lacks one that it
+  /// requires. The remedy of a conflict removes the plugin that is not in `added`, if there is one.
   void check_stack(const std::vector<PluginUse>&, const std::vector<PluginUse>& added = {}) const;
+  /// The same as a list.
+  std::vector<Error> errors_of(const std::vector<PluginUse>&, const std::vector<PluginUse>& added = {}) const;
 
  private:
   std::vector<PluginDescription> plugins_;

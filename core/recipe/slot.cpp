@@ -27,7 +27,8 @@ void SlotInfo::own(Traits traits) {
     throw Error(
         ErrorCode::conflict,
         "plugins '" + base_.plugin + "' and '" + editor_->name + "' both replace the slot '" + name_ + "'",
-        "stack one of them, or replace the other in a rung: replace = \"" + base_.plugin + "\"");
+        "stack one of them; a rung that adds one takes the other out: replace = \"" + base_.plugin +
+            "\" or replace = \"" + editor_->name + "\"");
   base_ = {Phase::base, editor_->name, std::move(traits)};
 }
 

@@ -131,10 +131,11 @@ void add_part(Draft& draft, Part part) {
 
 /// Checks the stacks of ladders. In an ablation or a grid, invalid stacks result from leaving out and
 /// combining; they become rows of the report.
-void check_stacks(const std::vector<Variant>& variants, const Catalogue& catalogue) {
-  for (const auto& variant : variants)
-    if (variant.group == "base" || variant.group == "ladder" || variant.group == "full")
-      check_stack(variant, catalogue);
+void check_ladders(std::vector<Variant> variants, const Catalogue& catalogue) {
+  std::erase_if(variants, [](const Variant& variant) {
+    return variant.group != "base" && variant.group != "ladder" && variant.group != "full";
+  });
+  check_stacks(variants, catalogue);
 }
 
 std::vector<Rung> axis_of(const LuaValue& item, size_t number) {
@@ -254,7 +255,7 @@ Object run(ScriptContext& context, const Call& call) {
       experiment.max_restarts = restarts->json().get<int64_t>();
   }
   experiment.arguments = context.arguments();
-  check_stacks(draft.variants, context.catalogue());
+  check_ladders(draft.variants, context.catalogue());
   draft.ran = true;
   return Report{context.run(experiment, draft.where)};
 }

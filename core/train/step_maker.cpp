@@ -75,7 +75,7 @@ StepMaker::StepMaker(Session& session, RunRecord& record)
     : session_(session),
       record_(record),
       batches_(session.spec(), session.model(), session.mesh(), session.device(),
-               session.recipe().rows.resolve({}, one_document_each)),
+               session.recipe().rows.resolve({}, one_document_each), padding_of(session.recipe())),
       clock_(StepClock::make(session.device())),
       data_(session.recipe().data.resolve(
           {}, [this](int64_t step) { return evaluating() ? batches_.validation() : batches_.step(step); })),
@@ -117,6 +117,7 @@ void StepMaker::account(int64_t number, bool timed) {
   const double pairs = pending_.back().computed_pairs;
   flops_of_a_pair_ = pairs > 0 ? costs.document_flops() / pairs : 0;
   other_flops_ = costs.flops() - flops_of_a_pair_ * pairs;
+  accounted_positions_ = static_cast<double>(pending_.back().content.positions);
   costs_ = costs.to_json();
 }
 
@@ -137,13 +138,20 @@ void StepMaker::collect(bool wait) {
   }
 }
 
+/// `pass`: the part of a step whose result is not finite.
+std::string StepMaker::cure_of_not_finite(const std::string& pass) const {
+  return record_.steps().empty() ? "no update was made yet, so a " + pass +
+                                       " is the cause: find it with optrush check, or by removing one plugin "
+                                       "after the other"
+                                 : "lower the learning rate, or check the precision of this rung";
+}
+
 /// Throws an Error if nothing trains. A missing loss or norm is allowed: another rank has it, or a loss scale
 /// was too large and the update was skipped.
 void StepMaker::check(const StepResult& step, bool has_loss, bool has_norm) const {
   const std::string at = " at step " + std::to_string(step.step);
   if (has_loss && !std::isfinite(step.loss))
-    throw Error(ErrorCode::diverged, "the loss is not finite" + at,
-                "lower the learning rate, or check the precision of this rung");
+    throw Error(ErrorCode::diverged, "the loss is not finite" + at, cure_of_not_finite("forward"));
   if (!has_norm) return;
   if (step.grad_norm == 0)
     throw Error(ErrorCode::diverged, "the gradient norm is zero" + at + ": no parameter is trained",
@@ -152,10 +160,7 @@ void StepMaker::check(const StepResult& step, bool has_loss, bool has_norm) cons
   if (!std::isfinite(step.grad_norm))
     throw Error(ErrorCode::diverged,
                 "the gradient norm is not finite" + at + ", although the loss is " + Json(step.loss).dump(),
-                record_.steps().empty()
-                    ? "no update was made yet, so a backward is the cause: find it with optrush check, or by "
-                      "removing one plugin after the other"
-                    : "lower the learning rate, or check the precision of this rung");
+                cure_of_not_finite("backward"));
 }
 
 void StepMaker::record(const MadeStep& made, const StepTime& time) {
@@ -173,6 +178,8 @@ void StepMaker::record(const MadeStep& made, const StepTime& time) {
                   .seconds = time.total(),
                   .phases = phases_of(time)};
   check(step, made.loss.defined(), made.gradient_norm.defined() && !skipped);
-  record_.add_step(std::move(step), other_flops_ + flops_of_a_pair_ * made.computed_pairs);
+  const double size =
+      accounted_positions_ > 0 ? static_cast<double>(made.content.positions) / accounted_positions_ : 1;
+  record_.add_step(std::move(step), other_flops_ * size + flops_of_a_pair_ * made.computed_pairs);
 }
 }  // namespace optrush

@@ -49,6 +49,7 @@ class StepMaker {
   };
   void make(int64_t step, bool timed, StepClock& clock);
   void check(const StepResult&, bool has_loss, bool has_norm) const;
+  std::string cure_of_not_finite(const std::string& pass) const;
   void record(const MadeStep&, const StepTime&);
 
   Session& session_;
@@ -59,7 +60,8 @@ class StepMaker {
   std::function<void(Step&)> schedule_;
   std::deque<MadeStep> pending_;
   int64_t activations_ = 0, uncounted_memory_ = 0;
-  double other_flops_ = 0, flops_of_a_pair_ = 0;  ///< executed by this rank in a step
+  double other_flops_ = 0, flops_of_a_pair_ = 0;  ///< executed by this rank in the accounted step
+  double accounted_positions_ = 0;                ///< of that step; the other FLOPs grow with them
   Json costs_;
 };
 }  // namespace optrush

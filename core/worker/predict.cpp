@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "base/text.h"
+#include "data/batches.h"
 #include "distributed/planned_mail.h"
 #include "machine/visible_gpu.h"
 #include "measure/cpu_info.h"
@@ -211,6 +212,9 @@ std::optional<StepForecast> forecast(const RunSpec& spec, const simulated::Form&
     if (const auto others = take_compilers_off(predicted, setup->recipe(), bounded_by); !others.empty())
       throw Error(ErrorCode::unsupported, others.front() + " depends on values, not only on sizes");
     const auto mail = std::make_shared<PlannedMail>();
+    if (made_of_documents(spec.data) && padding_of(setup->recipe()) == Padding::to_longest)
+      bounded_by += std::string(bounded_by.empty() ? "" : "; ") +
+                    "the longest document of a micro-batch is assumed to fill train.seq_len";
     StepForecast found = forecast_step(predicted, form, 0, mail);
     const std::vector<int64_t> ranks = ranks_of_layers(setup->mesh());
     if (ranks.size() > 1) found.rank = 0;

@@ -70,6 +70,7 @@ std::vector<Row> rows() {
       {"cpu_allocator"},
       {"cuda_graphs"},
       {"dpo", {Json::object()}, "fp64", 1e-9, {use("lora", {{"rank", 3}})}},
+      {"dynamic_padding"},
       {"flash_attention"},
       {"float8", {Json::object()}, "fp32", 5e-2},
       {"fused_adamw"},
@@ -150,7 +151,9 @@ RunSpec spec_of(const Row& row, const Json& options, const Json& needed, int64_t
     spec.train.micro_batch *= together;
     spec.train.accumulation /= together;
   }
-  if (row.name == "packing") spec.data = {.kind = "documents", .path = documents()};
+  if (row.name == "packing" || row.name == "dynamic_padding")
+    spec.data = {.kind = "documents", .path = documents()};
+  if (row.name == "dynamic_padding") spec.train.seq_len = 96;
   if (row.name == "dpo") {
     spec.data = {.kind = "preferences", .path = preferences()};
     spec.train.micro_batch *= 2;
@@ -183,7 +186,8 @@ std::string refusal_of_row(const Row& row, const Strategy::Form& form, const Jso
       const auto many = train_on(pool(), {.spec = spec, .holes = true});
       const RunSpec alone = spec_of(row, options, model, 1, 1, sequences, {});
       const TrainedRanks& one = reference_of(pool(), {.spec = alone, .holes = true}).trained;
-      expect_same_work(many.result, one.result);
+      // Ranks that split a sequence round its length up further.
+      if (row.name != "dynamic_padding") expect_same_work(many.result, one.result);
       EXPECT_LT(difference(many.losses, one.losses), row.tolerance);
       EXPECT_LT(difference(many.norms, one.norms), std::min(row.tolerance * 100, 0.3));
     } catch (const Error& e) {

@@ -78,8 +78,10 @@ TEST(CudaGraphs, PackedDocumentsAndPairsOfAnswersAreRefusedByName) {
     pair.spec.data.path = (folder / pair.spec.data.path).string();
     const CaseEnd result = run_case(pair, context, stacks);
     EXPECT_EQ(result.status, CaseStatus::refused) << result.detail;
-    EXPECT_EQ(result.code, ErrorCode::unsupported);
-    EXPECT_NE(result.detail.find("'" + std::string(other) + "' in "), std::string::npos) << result.detail;
+    EXPECT_EQ(result.code, ErrorCode::conflict);
+    EXPECT_NE(result.detail.find("plugins 'cuda_graphs' and '" + std::string(other) + "' conflict"),
+              std::string::npos)
+        << result.detail;
   }
 }
 

@@ -211,11 +211,10 @@ TEST(GroupedExperts, PluginsThatWouldBeIgnoredAreRefusedByName) {
   EXPECT_THAT(refusal({lora}), AllOf(HasSubstr("grouped_experts would ignore 'model.layers.0.mlp.experts.0."
                                                "down_proj.lora_A.weight'"),
                                      HasSubstr("remove the experts from the adapter's targets")));
-  EXPECT_THAT(refusal({{"float8"}}),
-              HasSubstr("needs 'plain_products' of linear; 'float8' does not offer it"));
-  EXPECT_THAT(refusal({{"lora"}, {"nf4"}}), HasSubstr("'nf4' does not offer it"));
+  EXPECT_THAT(refusal({{"float8"}}), HasSubstr("plugins 'float8' and 'grouped_experts' conflict"));
+  EXPECT_THAT(refusal({{"lora"}, {"nf4"}}), HasSubstr("plugins 'grouped_experts' and 'nf4' conflict"));
   EXPECT_THAT(refusal({{"swiglu_recompute"}}),
-              HasSubstr("needs 'plain_products' of mlp; 'swiglu_recompute' does not offer it"));
+              HasSubstr("plugins 'grouped_experts' and 'swiglu_recompute' conflict"));
   RunSpec dense = nano_spec({kGrouped});
   EXPECT_THAT(error_of([&] { Trained{dense}; }), HasSubstr("this model has no mixture of experts"));
 }

@@ -202,11 +202,11 @@ TEST(Nf4, RecomputationAndAutocastChangeOnlyRounding) {
 
 TEST(Nf4, ModelsWithoutFrozenMatricesAreRefused) {
   EXPECT_THAT(error_of([] { Trained session(nano_spec({kNf4})); }),
-              HasSubstr("nf4 does not apply: every matrix of the blocks is trained"));
+              HasSubstr("plugin 'nf4' requires 'lora', which is not stacked"));
   EXPECT_THAT(error_of([] {
                 Trained session(nano_spec({kLora, kNf4, {"float8", Json::object()}}));
               }),
-              HasSubstr("both replace"));
+              HasSubstr("plugins 'float8' and 'nf4' conflict"));
 }
 
 TEST(Nf4, GpuKernelsCompileWithoutSpillingRegisters) {

@@ -145,10 +145,25 @@ TEST(GateVerdict, NormsAreComparedUntilOneRunSkipsAnUpdate) {
 }
 
 TEST(GateVerdict, NormsOfALongRunMayDriftApart) {
-  std::vector<double> reference(20, 1.5), late = reference, early = reference;
-  late.back() = early[11] = 2;
-  EXPECT_TRUE(judge(compared(1e-4), {{norms(late)}, {}, {norms(reference)}}).passed);
-  EXPECT_FALSE(judge(compared(1e-4), {{norms(early)}, {}, {norms(reference)}}).passed);
+  const std::vector<double> reference(20, 1.5);
+  const auto verdict = [&](const std::vector<size_t>& doubled) {
+    auto subject = reference;
+    for (const size_t step : doubled) subject[step] *= 2;
+    return judge(compared(1e-4), {{norms(subject)}, {}, {norms(reference)}});
+  };
+  EXPECT_TRUE(verdict({19}).passed);
+  EXPECT_TRUE(verdict({11}).passed) << "one late norm";
+  EXPECT_THAT(verdict({11}).message, HasSubstr("that of step 11 differs by 1"));
+  EXPECT_TRUE(verdict({9, 11}).passed);
+  EXPECT_FALSE(verdict({7, 9, 11}).passed) << "every second one";
+  EXPECT_FALSE(verdict({5}).passed) << "one of the first";
+}
+
+TEST(GateVerdict, ALateNormCountsWhereEqualBitsAreRequired) {
+  const std::vector<double> reference(20, 1.5);
+  auto subject = reference;
+  subject[11] = std::nextafter(1.5, 2);
+  EXPECT_FALSE(judge(compared(0), {{norms(subject)}, {}, {norms(reference), norms(reference)}}).passed);
 }
 
 /// From 5 down to 4.

@@ -182,6 +182,21 @@ TEST(Predict, OffloadedActivationsAreOnTheHost) {
   EXPECT_EQ(forecast(moved, at::kCPU)->pinned_bytes, 0);
 }
 
+/// Nobody knows before a run how long the longest document of a micro-batch is.
+TEST(Predict, DynamicPaddingIsBoundedByWholeSequences) {
+  RunSpec whole = nano_spec();
+  whole.data = {.kind = "documents", .path = "not read"};
+  RunSpec shorter = whole;
+  shorter.plugins = {{"dynamic_padding", Json::object()}};
+  std::string why_not;
+  const auto exact = forecast(whole, at::kCPU, &why_not), bound = forecast(shorter, at::kCPU, &why_not);
+  ASSERT_TRUE(exact && bound) << why_not;
+  EXPECT_EQ(bound->peak_bytes, exact->peak_bytes);
+  EXPECT_LT(bound->least_bytes, bound->peak_bytes);
+  EXPECT_EQ(exact->bounded_by, "");
+  EXPECT_EQ(bound->bounded_by, "the longest document of a micro-batch is assumed to fill train.seq_len");
+}
+
 /// The optimizer updates them on the host.
 TEST(Predict, OffloadedShardsAreOnTheHost) {
   const PluginUse lora = {"lora", {{"rank", 4}}}, nf4 = {"nf4", Json::object()};

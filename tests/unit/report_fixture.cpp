@@ -58,7 +58,11 @@ Json plan_of(const RunSpec& spec) {
   }
   problem["global_batch"] =
       spec.train.world_size * problem["micro_batch"].get<int64_t>() * problem["accumulation"].get<int64_t>();
-  return {{"schema_version", 1}, {"problem", problem}, {"model", spec.model}, {"plugins", plugins}};
+  Json plan = {{"schema_version", 1}, {"problem", problem}, {"model", spec.model}, {"plugins", plugins}};
+  if (std::ranges::any_of(spec.plugins,
+                          [](const PluginUse& use) { return use.options.value("frozen", false); }))
+    plan["parameters"] = {{"count", 1000}, {"trainable", 10}, {"bytes", 4000}};
+  return plan;
 }
 
 /// Adds validations, each 2 % above the step's loss, and counters of two plugins.

@@ -154,6 +154,21 @@ TEST(Analysis, AProbeJudgesAccumulation) {
   EXPECT_EQ(row(analysis_of(report), "accumulate").status, Status::broken);
 }
 
+TEST(Analysis, ARowThatFreezesParametersDoesNotTrainWorse) {
+  for (const bool frozen : {false, true}) {
+    auto report = three_rungs();
+    report.experiment.base.train.steps = 12;
+    report.experiment.parts[0].rungs.push_back(rung("lora", "lora", {{"frozen", frozen}}));
+    report["lora"] = {.loss_error = 0.1, .has_extra_runs = false};
+    const Analysis a = analysis_of(report);
+    const Row& lora = row(a, "lora");
+    ASSERT_TRUE(lora.ok()) << lora.reason;
+    EXPECT_EQ(lora.previous.differs, frozen ? "other trained parameters" : "another function or task");
+    EXPECT_EQ(lora.previous.worse.has_value(), !frozen);
+    EXPECT_EQ(lora.base.worse.has_value(), !frozen);
+  }
+}
+
 TEST(Analysis, APlainFormJudgesAnotherFunction) {
   auto report = three_rungs();
   report.experiment.parts[0].rungs.push_back(rung("lora", "lora"));

@@ -92,7 +92,9 @@ class Analyzer {
       c.speed = Ratio{.rounds = row.samples.size(), .same_run = true};
     else
       c.speed = paired_speed(row, *reference, standard_of(out_.experiment));
-    if (same_task(out_.spec(row), out_.spec(*reference)))
+    const auto &plan = out_.plan(row.variant), &its_plan = out_.plan(other);
+    const bool frozen_in_one = plan && its_plan && other_parameters(*plan, *its_plan);
+    if (!frozen_in_one && same_task(out_.spec(row), out_.spec(*reference)))
       c.worse = trains_worse({row.steps, row.validation}, {reference->steps, reference->validation});
     if (row.memory.allocated && reference->memory.allocated.value_or(0) > 0)
       c.memory = *row.memory.allocated / *reference->memory.allocated;

@@ -24,7 +24,9 @@ struct Comparison {
   std::string differs;
   std::optional<Ratio> speed;    ///< ratio of tokens processed per second, paired by round
   std::optional<double> memory;  ///< ratio of peak memory
-  std::optional<Worse> worse;    ///< set if the row's loss is clearly higher, for the same model and data
+  /// Set if the row's loss is clearly higher, for the same model and data, unless only one of the two rows
+  /// freezes parameters.
+  std::optional<Worse> worse;
 };
 
 /// The check that a training learns one repeated batch (TrainSpec::overfit).

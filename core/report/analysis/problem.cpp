@@ -11,6 +11,11 @@
 
 namespace optrush {
 namespace {
+/// Whether a part of the parameters is frozen, as beside an adapter.
+bool freezes(const Plan& plan) {
+  return plan.parameters && plan.parameters->trainable < plan.parameters->count;
+}
+
 /// The plugins that change the trained function, with their options.
 std::set<std::string> model_plugins(const Plan& plan) {
   std::set<std::string> found;
@@ -34,7 +39,10 @@ std::string difference_of_problems(const Stored& of_subject, int64_t subject, co
   count(&TrainSpec::seq_len, " tokens per sequence");
   if ((a->problem.overfit > 0) != (b->problem.overfit > 0)) parts.emplace_back("one repeated batch");
   if (a->model != b->model) parts.emplace_back("another model");
-  if (model_plugins(*a) != model_plugins(*b)) parts.emplace_back("another function or task");
+  if (other_parameters(*a, *b))
+    parts.emplace_back("other trained parameters");
+  else if (model_plugins(*a) != model_plugins(*b))
+    parts.emplace_back("another function or task");
   if (spec.start != other.start || spec.weights_only != other.weights_only)
     parts.emplace_back("another start state");
   if (to_json(spec.data) != to_json(other.data))
@@ -47,6 +55,8 @@ std::string difference_of_problems(const Stored& of_subject, int64_t subject, co
 bool other_function(const Plan& a, const Plan& b) {
   return a.model != b.model || model_plugins(a) != model_plugins(b);
 }
+
+bool other_parameters(const Plan& a, const Plan& b) { return freezes(a) != freezes(b); }
 
 bool same_work(const RunSpec& a, const RunSpec& b) {
   const bool same_plugins =

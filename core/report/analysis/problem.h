@@ -10,6 +10,9 @@ std::string difference_of_problems(const Stored& of_subject, int64_t subject, co
                                    int64_t reference);
 /// Whether the two train different models, functions or tasks.
 bool other_function(const Plan&, const Plan&);
+/// Whether only one of the two freezes a part of the parameters. Their losses then show the choice of what is
+/// trained, not an error.
+bool other_parameters(const Plan&, const Plan&);
 /// Whether two specs train the same thing for the same number of steps.
 bool same_work(const RunSpec&, const RunSpec&);
 /// Whether losses of two specs are comparable: same model, data and lengths.

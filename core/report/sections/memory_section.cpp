@@ -14,7 +14,8 @@ std::string memory_lead(const Rows& all) {
   if (rows.empty()) return "This section shows the memory that tensors and processes hold.";
   const auto peak = [](const Row* row) { return *row->memory.allocated; };
   const auto [least, most] = std::ranges::minmax(rows, {}, peak);
-  std::string text = "Peak memory is " + bytes(peak(least)) + " in every rung";
+  std::string text = "Peak memory is " + bytes(peak(least)) +
+                     (rows.size() < all.size() ? " in every rung that measures it" : " in every rung");
   if (bytes(peak(least)) != bytes(peak(most)))
     text = "Peak memory ranges from " + bytes(peak(least)) + " (" + least->name + ") to " +
            bytes(peak(most)) + " (" + most->name + ")";

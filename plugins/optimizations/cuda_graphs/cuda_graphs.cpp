@@ -68,6 +68,7 @@ class CudaGraphs final : public Plugin {
 OPTRUSH_PLUGIN(CudaGraphs, R"json({
   "name": "cuda_graphs", "version": "0.1.0", "kind": "optimization", "effect": "exact", "needs": ["cuda"],
   "summary": "the whole step recorded once, then launched as one CUDA graph",
+  "conflicts": ["adafactor", "dpo", "muon", "packing", "schedule_free", "stochastic_rounding"],
   "check": [{"with": ["fused_adamw"]}],
   "options": []
 })json");

@@ -217,6 +217,7 @@ OPTRUSH_PLUGIN(Dpo, R"json({
   "name": "dpo", "version": "0.1.0", "kind": "optimization", "effect": "model",
   "summary": "Direct Preference Optimization: trains on pairs of a chosen and a rejected answer",
   "doc": "For data of rush.preferences. The reference is the model with which the run begins: the initial weights, or those of the state that the experiment starts from.",
+  "conflicts": ["context_parallel", "pipeline_parallel"],
   "check": [{"with": ["lora"], "data": "preferences"}, {"options": {"label_smoothing": 0.1}, "data": "preferences"}],
   "options": [
     {"name": "beta", "type": "number", "default": 0.1, "min": 0, "max": 100, "doc": "weight of the reward margin; a larger beta keeps the model closer to the reference"},

@@ -98,5 +98,6 @@ class FusedProjections final : public Plugin {
 OPTRUSH_PLUGIN(FusedProjections, R"json({
   "name": "fused_projections", "version": "0.1.0", "kind": "optimization", "effect": "rounding",
   "summary": "q, k and v, and gate and up, with one backward each: fewer and larger products, and no separate additions of gradients",
+  "conflicts": ["nf4"],
   "options": []
 })json");

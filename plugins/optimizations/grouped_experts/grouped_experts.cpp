@@ -158,6 +158,7 @@ OPTRUSH_PLUGIN(GroupedExperts, R"json({
   "name": "grouped_experts", "version": "0.1.0", "kind": "optimization", "effect": "rounding",
   "summary": "the experts of a mixture as three products, on Hopper GPUs and later by one kernel each",
   "doc": "The kernel needs bf16 matrices (mixed_precision or bf16_weights) and widths that are multiples of 8. Otherwise the products are a loop over the experts.",
+  "conflicts": ["nf4", "swiglu_recompute"],
   "check": [{"model": "experts"}],
   "options": []
 })json");

@@ -61,7 +61,8 @@ class Nf4 final : public Plugin {
 OPTRUSH_PLUGIN(Nf4, R"json({
   "name": "nf4", "version": "0.1.0", "kind": "optimization", "effect": "precision",
   "summary": "frozen matrices of the blocks in 4 bits (NormalFloat); with lora: QLoRA",
-  "check": [{"with": ["lora"]}, {"with": ["lora"], "options": {"double_quantization": false}}],
+  "requires": ["lora"],
+  "check": [{}, {"options": {"double_quantization": false}}],
   "options": [
     {"name": "double_quantization", "type": "boolean", "default": true,
      "doc": "quantize the block scales to 8 bits: 4.13 bits per parameter instead of 4.5"}

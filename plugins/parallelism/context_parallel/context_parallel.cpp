@@ -12,6 +12,7 @@
 //
 // It pays if one sequence does not fit on a device even with checkpointing. For short sequences, data
 // parallelism does the same work and sends nothing in the forward.
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -74,7 +75,8 @@ class ContextParallel final : public Plugin {
 
   /// A ring computes with the two halves, so they must belong to the attention that the ring replaces.
   static void refuse_other_attention(const Recipe& recipe) {
-    if (recipe.rows.edited())
+    const auto& of_rows = recipe.rows.base().traits.offers;
+    if (recipe.rows.edited() && std::ranges::count(of_rows, "longest") == 0)
       throw Error("context_parallel: a ring does not support packed documents, which '" +
                       recipe.rows.base().plugin + "' creates",
                   "use kind = \"all_to_all\"");

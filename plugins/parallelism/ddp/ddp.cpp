@@ -42,7 +42,7 @@ OPTRUSH_PLUGIN(Ddp, R"json({
   "name": "ddp", "version": "0.1.0", "kind": "parallelism", "effect": "rounding",
   "summary": "whole parameters on every rank; gradients are summed in buckets during the backward",
   "doc": "With train.world_size = 1 it changes nothing. compress = \"bf16\" rounds gradients to 8 significant bits.",
-  "conflicts": ["cuda_graphs"],
+  "conflicts": ["cuda_graphs", "fsdp"],
   "options": [
     {"name": "bucket_mb", "type": "number", "default": 25, "min": 0.0001, "max": 65536, "doc": "bucket size: MiB of gradients that are sent together"},
     {"name": "first_bucket_mb", "type": "number", "default": 1, "min": 0.0001, "max": 65536, "doc": "size of the first bucket of a step; a small one is sent early"},
