@@ -203,7 +203,7 @@ Json dry_run(const Expanded& expanded, const RunRequest& request) {
   return {{"folder", folder.string()},
           {"as_gpu", gpu},
           {"estimate", estimate_of(jobs, folder)},
-          {"write_bytes_per_second", record::written(rate, false)},
+          {"write_bytes_per_second", record::written(rate)},
           {"experiment", to_json(experiment)},
           {"variants", listed},
           {"plans", with_ends(plans, *without_plan)},

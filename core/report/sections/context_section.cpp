@@ -5,6 +5,7 @@
 #include "report/analysis/noise.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"
+#include "spec/read_fields.h"
 
 namespace optrush {
 namespace {
