@@ -3,7 +3,8 @@
 usage: python packaging/make_wheel.py --build build --out dist [--cmake cmake]
 
 In site-packages the package is one folder, optimization_rush/, with bin/, lib/, include/ and share/ as any
-installation, and what starts it (packaging/optimization_rush/). The programs look for torch and NVIDIA's wheels beside
+installation, and its modules: what starts it (packaging/optimization_rush/), and the package of programs
+(scripts/python/optimization_rush/). The programs look for torch and NVIDIA's wheels beside
 that folder.
 """
 
@@ -123,8 +124,9 @@ def make(build, out, cmake):
         subprocess.run(
             [cmake, "--install", build, "--strip", "--prefix", package], check=True, stdout=subprocess.DEVNULL
         )
-        for file in (HERE / PACKAGE).glob("*.py"):
-            shutil.copy(file, package)
+        for folder in (HERE, ROOT / "scripts/python"):
+            shutil.copytree(folder / PACKAGE, package, dirs_exist_ok=True,
+                            ignore=shutil.ignore_patterns("__pycache__"))
         set_run_paths(site, folders_of_torch(build))
         needs = newest_symbol_versions(site)
         facts = {"commit": commit(), "torch_version": torch_requirement(), "cuda_version": cuda_version(build),

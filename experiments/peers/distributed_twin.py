@@ -68,7 +68,6 @@ if GIVEN not in os.environ:
 OWN = own_arguments(json.loads(os.environ[GIVEN]))
 
 import transformers_twin as twin  # noqa: E402  it reads the arguments
-from interleaving import Interleaving  # noqa: E402
 
 RANK, RANKS, LOCAL_RANK = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
 
@@ -298,7 +297,7 @@ def train(spec, start, techniques, device, journal):
     tokens = twin.load_file(os.path.join(start, "tokens.safetensors"))["tokens"].flatten(0, 1)
     sequences = plan["micro_batch"] * plan["accumulation"]  # of a share
     count = sequences * kind.shares * (tokens.shape[1] - 1)
-    clock, steps, turns = twin.Clock(device), [], Interleaving(RANK, RANKS)
+    clock, steps, turns = twin.clock_of(device), [], twin.Interleaving(RANK, RANKS)
 
     def make(number, timed):
         with clock.phase("data"):
@@ -312,7 +311,7 @@ def train(spec, start, techniques, device, journal):
         with clock.phase("optimizer"):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-        phases = clock.take()
+        phases = clock.phases()
         return {"step": number, "timed": timed, "loss": float(total), "grad_norm": float(norm),
                 "tokens": count, "seconds": sum(phases.values()), "phases": phases}
 
@@ -351,7 +350,7 @@ def main():
     setup_seconds = time.perf_counter() - STARTED
     journal = twin.Journal(twin.ARGUMENTS.metrics if RANK == 0 else None)
     steps = train(spec, start, twin.techniques_of(spec, beside=PLUGINS[OWN.by]), device, journal)
-    memory = largest_of_ranks(twin.memory_peaks(device))
+    memory = largest_of_ranks(twin.memory_peaks(device == "cuda"))
     if RANK == 0:
         result = twin.result_of(steps, [], threads, device, None, setup_seconds) | {"memory": memory}
         result["notes"] = [f"{note}, {RANKS} ranks" for note in result["notes"]]

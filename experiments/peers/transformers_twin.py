@@ -12,13 +12,18 @@ import contextlib
 import json
 import math
 import os
-import resource
+import pathlib
 import statistics
 import sys
 import time
 
-from gpu_use import GpuUse
-from interleaving import Interleaving
+# Beside this folder in a checkout and in an installation.
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "scripts/python"))
+
+from optimization_rush.clock import Clock  # noqa: E402
+from optimization_rush.files import Journal, memory_peaks, write_result  # noqa: E402
+from optimization_rush.gpu_use import GpuUse  # noqa: E402
+from optimization_rush.interleaving import Interleaving  # noqa: E402
 
 STARTED = time.perf_counter()
 
@@ -31,12 +36,6 @@ def avoid_broken_amx(cpuinfo="/proc/cpuinfo"):
     fields = {key.strip(): value.strip() for key, value in fields.items()}
     if "amx_tile" in fields.get("flags", "").split() and int(fields["cpuid level"]) < 0x1D:
         os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
-
-
-def write_result(path, result):
-    with open(path + ".tmp", "w") as text:
-        json.dump(result, text, indent=1)
-    os.replace(path + ".tmp", path)
 
 
 def parse_arguments():
@@ -202,48 +201,9 @@ def optimizer_of(parameters, train, techniques):
     return Together(torch.optim.Muon(inside, lr=train["lr"], adjust_lr_fn="match_rms_adamw", **decay), adamw)
 
 
-class Clock:
-    """Seconds by phase, measured like the host does: by its clock on a CPU, and by CUDA events on a GPU, so that
-    nothing waits until a step is read. Time outside of a phase (gradient norm, logging) does not count."""
-
-    def __init__(self, device):
-        self.device, self.spans = device, []
-
-    @contextlib.contextmanager
-    def phase(self, name):
-        started = self.mark()
-        with torch.profiler.record_function(name) if ARGUMENTS.trace else contextlib.nullcontext():
-            yield
-        self.spans.append((name, started, self.mark()))
-
-    def mark(self):
-        if self.device != "cuda":
-            return time.perf_counter()
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
-
-    def take(self):
-        """The phases since the last call. On a GPU it waits once, for the end of the step."""
-        if self.device == "cuda":
-            torch.cuda.synchronize()
-        phases = {}
-        for name, start, end in self.spans:
-            seconds = start.elapsed_time(end) / 1e3 if self.device == "cuda" else end - start
-            phases[name] = phases.get(name, 0.0) + seconds
-        self.spans = []
-        return phases
-
-
-class Journal:
-    """Writes the lines that the host's progress line reads."""
-
-    def __init__(self, path):
-        self.file = open(path, "a") if path else None
-
-    def add(self, event, **fields):
-        if self.file:
-            print(json.dumps({"event": event, **fields}), file=self.file, flush=True)
+def clock_of(device):
+    """Time outside of a phase (gradient norm, logging) does not count, so a step is the sum of its phases."""
+    return Clock(device == "cuda", trace=bool(ARGUMENTS.trace))
 
 
 def write_trace(step, path):
@@ -285,7 +245,7 @@ def train(spec, start, techniques, compiled, device, journal, turns, meter):
     tokens = tokens.pin_memory() if device == "cuda" else tokens
 
     precision = (lambda: torch.autocast(device, torch.bfloat16)) if "bf16" in techniques else contextlib.nullcontext
-    clock, steps = Clock(device), []
+    clock, steps = clock_of(device), []
 
     def make(number, timed):
         total = torch.zeros((), device=device)
@@ -303,7 +263,7 @@ def train(spec, start, techniques, compiled, device, journal, turns, meter):
         with clock.phase("optimizer"):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-        phases = clock.take()
+        phases = clock.phases()
         return {"step": number, "timed": timed, "loss": float(total), "grad_norm": float(norm),
                 "tokens": count, "seconds": sum(phases.values()), "phases": phases}
 
@@ -330,15 +290,6 @@ def train(spec, start, techniques, compiled, device, journal, turns, meter):
     return steps, notes
 
 
-def memory_peaks(device):
-    """Memory, measured like the host does: the caching allocator's peaks over the timed steps, or the resident set on a
-    CPU. torch does not report the GPU memory of the whole process."""
-    if device == "cuda":
-        stats = torch.cuda.memory_stats()
-        return {"peak_allocated": stats["active_bytes.all.peak"], "peak_reserved": stats["reserved_bytes.all.peak"]}
-    return {"process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
-
-
 def result_of(steps, notes, threads, device, compiled, setup_seconds):
     timed = [step for step in steps if step["timed"]]
     median = statistics.median(step["seconds"] for step in timed)
@@ -348,7 +299,7 @@ def result_of(steps, notes, threads, device, compiled, setup_seconds):
             "device": {"type": device, "name": "", "threads": threads},
             "steps": steps, "tokens_per_second": steps[-1]["tokens"] / median, "step_seconds": median,
             "phases": {name: statistics.median(step["phases"][name] for step in timed) for name in timed[0]["phases"]},
-            "memory": memory_peaks(device),
+            "memory": memory_peaks(device == "cuda"),
             "compile_seconds": max(0, compile_seconds), "setup_seconds": setup_seconds,
             "notes": [f"torch {torch.__version__} in Python", *notes]}
 

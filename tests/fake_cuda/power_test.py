@@ -35,11 +35,11 @@ def peer(watts):
     """What the meter of PyTorch's programs reports."""
     program = """
 import json, sys, time
-from gpu_use import GpuUse
+from optimization_rush.gpu_use import GpuUse
 use = GpuUse("GPU-1", sys.argv[1])
 use.start(), time.sleep(0.3), use.stop()
 print(json.dumps(use.fields()))"""
-    environment = {**os.environ, "FAKE_CUDA": "1", "PYTHONPATH": str(HERE.parents[1] / "experiments/peers")}
+    environment = {**os.environ, "FAKE_CUDA": "1", "PYTHONPATH": str(HERE.parents[1] / "scripts/python")}
     if watts:
         environment["FAKE_CUDA_WATTS"] = str(watts)
     library = BUILD / "tests/fake_cuda/libnvidia-ml.so.1"

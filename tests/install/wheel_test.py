@@ -27,7 +27,9 @@ def its_size_and_metadata(wheel, work):
     for part in ("lib/liboptrush.so", "lib/liboptrush_cuda.so", "lib/optrush/plugins/compile.so",
                  "include/optrush/plugin.h",
                  "include/optrush/sdk_hash.h", "include/nlohmann/json.hpp",
-                 "lib/cmake/OptimizationRush/OptimizationRushConfig.cmake", "share/optrush/scripts/",
+                 "lib/cmake/OptimizationRush/OptimizationRushConfig.cmake",
+                 "share/optrush/scripts/python/optimization_rush/measurement.py",
+                 "__init__.py", "__main__.py", "measurement.py", "py.typed",
                  "share/optrush/experiments/quickstart.lua", "share/optrush/experiments/peers/transformers_twin.py",
                  "share/optrush/experiments/peers/requirements.txt"):
         assert any(name.startswith("optimization_rush/" + part) for name in names), f"not in the wheel: {part}"

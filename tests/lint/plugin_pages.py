@@ -12,6 +12,7 @@ import sys
 
 ROOT = pathlib.Path(os.environ.get("OPTRUSH_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 PAGES = ROOT / "docs/plugins"
+SWITCHES = ROOT / "docs/guides/in_your_own_code.md"
 BEGIN, END = "<!-- made by tests/lint/plugin_pages.py: begin -->\n", "<!-- made by tests/lint/plugin_pages.py: end -->"
 
 NEW_PAGE = """# {name}
@@ -104,7 +105,14 @@ def facts(description, everyone):
         lines.append(f"- Conflicts with: {links(sorted(conflicts))}")
     if description.get("needs"):
         lines.append("- Needs of the machine: " + ", ".join(f"`{need}`" for need in description["needs"]))
+    lines.append("- In other programs: [In your own code](../../guides/in_your_own_code.md)")
     return "\n".join(lines) + "\n"
+
+
+def rows_that_differ(everyone):
+    """The plugins without exactly one row in the table of switches, and rows of other plugins."""
+    rows = re.findall(r"^\| \[`(\w+)`\]", SWITCHES.read_text(), re.MULTILINE)
+    return sorted({name for name in {*rows, *everyone} if rows.count(name) != 1 or name not in everyone})
 
 
 def with_generated(page, text):
@@ -132,6 +140,8 @@ def pages():
     for page in PAGES.glob("shipped/*.md"):
         if page.stem not in everyone:
             sys.exit(f"{page} describes no plugin")
+    if differ := rows_that_differ(everyone):
+        sys.exit(f"{SWITCHES.relative_to(ROOT)} needs one row for each plugin: {', '.join(differ)}")
 
 
 def main():

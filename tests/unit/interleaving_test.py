@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 
-BUILD, SOURCE = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]), pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"])
+BUILD = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"])
 SCRIPT = """
 local rush = require "optrush"
 local exp = rush.experiment {
@@ -27,8 +27,7 @@ exp:run():report()
 """
 PROGRAM = """
 import json, sys, time
-sys.path.insert(0, "%s")
-from interleaving import Interleaving
+from optimization_rush.interleaving import Interleaving
 turns = Interleaving()
 assert turns.stream is not None or "alone" in sys.argv
 steps, seconds = [], 0.0
@@ -68,7 +67,7 @@ def timed_steps(result):
 with tempfile.TemporaryDirectory() as folder:
     work = pathlib.Path(folder)
     (work / "turns.lua").write_text(SCRIPT % sys.executable)
-    (work / "program.py").write_text(PROGRAM % (SOURCE / "experiments/peers"))
+    (work / "program.py").write_text(PROGRAM)
     alone, text = run("alone", "--interleave", "off", "--only", "checkpointing", "--only", "two ranks")
     assert not any("turns" in result for result in alone.values())
     assert "interleaved step by step" not in text

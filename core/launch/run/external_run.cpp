@@ -4,6 +4,8 @@
 #include "base/text.h"
 #include "launch/fork_server.h"
 #include "machine/cores.h"
+#include "machine/environment.h"
+#include "machine/installation.h"
 #include "machine/python.h"
 
 namespace optrush {
@@ -39,6 +41,13 @@ Command external_command(const External& external, const RunSpec& spec, const fs
   // A program with several ranks starts them itself. Each gets its share of the cores, like our ranks.
   const int64_t ranks = spec.train.world_size, cores = usable_cores();
   add(worker_environment(spec, ranks > 1 ? share_of_cores(ranks, cores, cores) : 0));
+  // Programs import the package optimization_rush. Their own packages follow.
+  const auto own = spec.environment.find("PYTHONPATH");
+  const std::string packages =
+      own == spec.environment.end() ? environment_variable("PYTHONPATH") : own->second;
+  command.environment.emplace_back("PYTHONPATH",
+                                   (Installation::of_this_program().scripts / "python").string() +
+                                       (packages.empty() ? "" : ":" + packages));
   if (!external.preload.empty()) command.environment.emplace_back("LD_PRELOAD", preload_list(external));
   return command;
 }

@@ -1,2 +1,0 @@
-"""Optimization Rush: measures what each training optimization really buys. The programs are in bin/, started by
-__main__."""
