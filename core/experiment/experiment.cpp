@@ -169,6 +169,7 @@ bool Published::comparable_with(const std::string& device) const {
   });
 }
 
+Json to_json(const Published& published) { return fields_of<Published>().write(published); }
 Published published_from_json(const Json& json, const std::string& where) {
   return fields_of<Published>().read(json, where);
 }
