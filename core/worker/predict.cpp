@@ -135,7 +135,7 @@ StepForecast forecast_step(const RunSpec& spec, const simulated::Form& form, int
   session.make_ready();
   const auto schedule = recipe.schedule.resolve({}, default_schedule);
   const auto data =
-      recipe.data.resolve({}, [&](int64_t) { return shapes_of(session, spec.train.accumulation); });
+      recipe.data.resolve({}, [&](int64_t) { return shapes_of(session, session.spec().train.accumulation); });
   const auto clock = StepClock::make(device);
   // What the device holds when the optimizer starts: parameters, gradients and optimizer state, which a
   // compiler of units can't avoid.

@@ -7,9 +7,9 @@ namespace {
 using namespace quantity_parts;
 
 Quantity phase(const std::string& name, const char* grid, const char* doc) {
-  return number(name + "_seconds", name, doc, Unit::seconds,
-                [=](A, R r) { return value_named(r.phases, name); })
-      .in({{grids, grid}});
+  Quantity time = number(name + "_seconds", name, doc, Unit::seconds,
+                         [=](A, R r) { return value_named(r.phases, name); });
+  return *grid == '\0' ? time : time.in({{grids, grid}});
 }
 
 /// The part of the traced step that a kind of work takes.
