@@ -2,14 +2,18 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "cli/commands.h"
+#include "cli/option_parts.h"
+#include "cli/speed_limits.h"
 #include "report/writers/writers.h"
 
 namespace optrush {
 void add_compare_command(CLI::App& app, int& code) {
   struct Options {
     std::vector<std::filesystem::path> folders;
+    std::optional<double> limit;
     bool json = false, markdown = false, html = false;
   };
   auto options = std::make_shared<Options>();
@@ -20,11 +24,23 @@ void add_compare_command(CLI::App& app, int& code) {
       ->required();
   auto* json = command->add_flag("--json", options->json, "print JSON");
   auto* as_markdown = command->add_flag("--markdown", options->markdown, "print Markdown")->excludes(json);
-  command->add_flag("--html", options->html, "print a page for a browser, in one file")
+  auto* as_html = command->add_flag("--html", options->html, "print a page for a browser, in one file");
+  as_html->excludes(json)->excludes(as_markdown);
+  command
+      ->add_option("--fail-below", options->limit,
+                   "print one line; exit code 1 if a rung of the first report is certainly slower in another "
+                   "one than this ratio, or failed there")
+      ->type_name("RATIO")
+      ->check(above_zero())
       ->excludes(json)
-      ->excludes(as_markdown);
+      ->excludes(as_markdown)
+      ->excludes(as_html);
   command->callback([options, &code] {
-    const ComparedReports compared = compare_reports(options->folders);
+    const ComparedReports compared = compare_reports(options->folders, warnings_of);
+    if (options->limit) {
+      code = print_limits(limited_speeds(compared, *options->limit));
+      return;
+    }
     const auto printed = [&]() -> std::string {
       if (options->json)
         return comparison_json(compared).dump(2, ' ', true, Json::error_handler_t::replace) + "\n";

@@ -2,9 +2,12 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "cli/commands.h"
 #include "cli/option_parts.h"
+#include "cli/speed_limits.h"
 #include "report/report.h"
 #include "report/writers/tracking.h"
 
@@ -13,6 +16,7 @@ void add_report_command(CLI::App& app, int& code) {
   struct Options {
     std::filesystem::path folder, out;
     std::string tracker;
+    std::vector<std::string> limits;
     ReportOptions report;
   };
   auto options = std::make_shared<Options>();
@@ -32,6 +36,10 @@ void add_report_command(CLI::App& app, int& code) {
                    "with --to: folder of the export; default: exported/FORMAT in the report's folder")
       ->type_name("FOLDER")
       ->needs(to);
+  add_repeated(
+      *command, "--fail-below", options->limits, "RUNG=RATIO",
+      "print one line; exit code 1 if the rung is certainly slower than this ratio to the base, or failed")
+      ->excludes(to);
   command->callback([options, &code] {
     code = kOk;
     if (!options->tracker.empty()) {
@@ -42,9 +50,13 @@ void add_report_command(CLI::App& app, int& code) {
       return;
     }
     const WrittenReport written = write_report(options->folder, options->report);
+    if (!written.warning.empty()) std::cerr << "optrush: warning: " << written.warning << "\n";
+    if (!options->limits.empty()) {
+      code = print_limits(limited_speeds(written.analysis, options->limits));
+      return;
+    }
     std::cout << ladder_table(written.analysis) << "\n"
               << (options->folder / "report.md").string() << std::endl;
-    if (!written.warning.empty()) std::cerr << "optrush: warning: " << written.warning << "\n";
   });
 }
 }  // namespace optrush

@@ -223,7 +223,8 @@ std::string headline(const ComparedReports& compared) {
   return text;
 }
 
-ComparedReports compare_reports(const std::vector<fs::path>& folders) {
+ComparedReports compare_reports(const std::vector<fs::path>& folders,
+                                std::vector<std::string> (*warnings)(const Analysis&)) {
   if (folders.size() < 2)
     throw UsageError("a comparison needs two reports or more",
                      "optrush compare reports/x/before reports/x/after");
@@ -232,7 +233,7 @@ ComparedReports compare_reports(const std::vector<fs::path>& folders) {
   ComparedReports compared;
   std::vector<std::string> rungs;
   for (size_t i = 0; i < sides.size(); ++i) {
-    compared.reports.push_back({letters(i), folders[i], sides[i].headline});
+    compared.reports.push_back({letters(i), folders[i], sides[i].headline, warnings(sides[i])});
     for (const auto& row : sides[i].rows)
       if (std::ranges::find(rungs, row.name) == rungs.end()) rungs.push_back(row.name);
   }

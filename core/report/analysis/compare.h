@@ -11,12 +11,14 @@
 #include "results/run_result.h"
 
 namespace optrush {
+struct Analysis;
 /// Several reports side by side, as data. The others are compared with the first.
 struct ComparedReports {
   struct Report {
     std::string name;  ///< "A", "B", ...
     std::filesystem::path folder;
-    std::string headline;  ///< its answer in one sentence
+    std::string headline;               ///< its answer in one sentence
+    std::vector<std::string> warnings;  ///< reasons to doubt it
   };
   /// A difference between the reports: in the machine, the base, the script or the plugins.
   struct Fact {
@@ -47,6 +49,8 @@ struct ComparedReports {
 /// that both have with the same problem.
 std::string headline(const ComparedReports&);
 
-/// Compares at least two report folders. Rungs are matched by name.
-ComparedReports compare_reports(const std::vector<std::filesystem::path>& folders);
+/// Compares at least two report folders. Rungs are matched by name. `warnings`: reasons to doubt a report
+/// (warnings_of).
+ComparedReports compare_reports(const std::vector<std::filesystem::path>& folders,
+                                std::vector<std::string> (*warnings)(const Analysis&));
 }  // namespace optrush

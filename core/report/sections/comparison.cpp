@@ -132,6 +132,8 @@ Document comparison_document(const ComparedReports& compared) {
   std::vector<Table> tables = main_tables(compared);
   for (const auto& report : compared.reports)
     document.top.paragraphs.push_back(report.name + " (" + report.folder.string() + "): " + report.headline);
+  for (const auto& report : compared.reports)
+    for (const auto& warning : report.warnings) document.warnings.push_back(report.name + ": " + warning);
   document.top.table = std::move(tables.front());
   document.top.bullets = remarks(compared);
   if (tables.size() > 1)

@@ -339,8 +339,10 @@ void write_results(const std::filesystem::path& file, const Analysis& a) {
 Json comparison_json(const ComparedReports& compared) {
   Json reports = Json::array(), facts = Json::array(), rungs = Json::array();
   for (const auto& report : compared.reports)
-    reports.push_back(
-        {{"name", report.name}, {"folder", report.folder.string()}, {"headline", report.headline}});
+    reports.push_back({{"name", report.name},
+                       {"folder", report.folder.string()},
+                       {"headline", report.headline},
+                       {"warnings", report.warnings}});
   for (const auto& fact : compared.facts) facts.push_back({{"key", fact.key}, {"values", fact.values}});
   for (const auto& line : compared.lines) {
     Json cells = Json::array();

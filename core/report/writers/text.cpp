@@ -45,7 +45,9 @@ std::string text_table(const Table& table) {
 }
 
 std::string text(const Document& document) {
-  std::string text = printable(document.headline) + "\n\n" + text_section(document.top);
+  std::string text = printable(document.headline) + "\n";
+  for (const auto& warning : document.warnings) text += "Warning: " + printable(warning) + "\n";
+  text += "\n" + text_section(document.top);
   for (const auto& section : document.sections) {
     text +=
         "\n" + printable(section.title) + (section.lead.empty() ? "" : ": " + printable(section.lead)) + "\n";
