@@ -1,6 +1,6 @@
 """Copies a report into the folder that is committed: raw results, tables and pictures, with paths of this
-checkout made relative, and of the home folder with ~. A third of the raw results is left out, because no report reads it:
-the plan that each run repeats, and its costs by phase and operator. Then run tools/reports_page.py --write.
+checkout made relative, and of the home folder with ~. A third of the raw results is left out, because no report reads
+it: the plan that each run repeats, and its costs by phase and operator. Then run tools/reports_page.py --write.
 
     python tools/publish_report.py reports/quickstart/local reports/quickstart/epyc-2-cores
 """

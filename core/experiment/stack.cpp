@@ -22,7 +22,8 @@ void check_stacks(const std::vector<Variant>& variants, const Catalogue& catalog
   if (errors.size() == 1) throw errors.front();
   std::string all = "the stacks of plugins have " + counted(std::ssize(errors), "error") + ":";
   for (const Error& e : errors) all += std::string("\n") + e.what();
-  throw Error(errors.front().code(), all);
+  const ErrorCode code = errors.front().code();
+  throw Error(code, all);
 }
 
 void check_stack(const Variant& variant, const Catalogue& catalogue) { check_stacks({variant}, catalogue); }

@@ -33,7 +33,7 @@ void add_part(PlannedSaving& saving, const RunSpec& spec, const simulated::Form&
 }
 
 /// The weights that `optrush weights` writes of a state, with the type of the training.
-void add_weights(PlannedSaving& saving, const RunSpec& whole) {
+void add_exports(PlannedSaving& saving, const RunSpec& whole) {
   const at::Device host = simulated::open(simulated::Values::none, at::kCPU);
   RunSpec spec = reduced_to(whole, {Effect::model});
   spec.start.clear();
@@ -77,7 +77,7 @@ std::optional<PlannedSaving> forecast_saving(const RunSpec& spec, const simulate
     const int64_t kept = (regular > 0 ? 1 : 0) + (best > 0 ? 1 : 0);
     saving.kept = copies(kept);
     saving.disk = copies(kept + (regular > 1 || best > 1 ? 1 : 0));
-    if (spec.model_kind == "llama") add_weights(saving, without_compilers);
+    if (spec.model_kind == "llama") add_exports(saving, without_compilers);
     return saving;
   } catch (const std::exception&) {  // also LibTorch's: a plugin needs values
     return std::nullopt;

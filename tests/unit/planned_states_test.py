@@ -42,7 +42,8 @@ def sizes(folder, pattern):
 
 def states_have_their_planned_sizes():
     text = optrush("run", "planned.lua", "--dry-run")
-    for words in ("a saved state takes ", "at most 4 states saved", "exported weights: ", "validation: at most 2 times"):
+    for words in ("a saved state takes ", "at most 4 states saved", "exported weights: ",
+                  "validation: at most 2 times"):
         assert text.count(words) == 6, (words, text)
     assert "as the last save of this machine" not in text, text
     shown, plans = dry_run()
