@@ -2,9 +2,9 @@
 --
 -- The base is the published form: bf16 weights and states, sharded over the ranks, blocks recomputed, gradients
 -- accumulated and clipped, a warm-up and a cosine, loss on the answers alone, one document in each sequence, padded to
--- the longest of the micro-batch. Then come fused kernels with the fused loss, fused AdamW, and packing, which leaves out
--- padding. Tokens per second are those that the model processes, so the report also lists the share of positions that
--- are padding. On GPUs the model is Llama 3.2 3B. On a CPU three processes train a small model.
+-- the longest of the micro-batch. Then come fused kernels with the fused loss, fused AdamW, and packing, which leaves
+-- out padding. Tokens per second count the tokens that the model processes, so the report also lists the share of
+-- positions that are padding. On GPUs the model is Llama 3.2 3B. On a CPU three processes train a small model.
 --
 --   ./optrush run experiments/sft_ranks.lua
 --   ./optrush run experiments/sft_ranks.lua --arg data=chats.jsonl --arg checkpoint=path/to/hf-folder

@@ -21,9 +21,9 @@ void check_stacks(const std::vector<Variant>& variants, const Catalogue& catalog
   if (errors.empty()) return;
   if (errors.size() == 1) throw errors.front();
   std::string all = "the stacks of plugins have " + counted(std::ssize(errors), "error") + ":";
-  for (const Error& e : errors) all += std::string("\n") + e.what();
-  const ErrorCode code = errors.front().code();
-  throw Error(code, all);
+  for (const Error& each : errors) all += std::string("\n") + each.what();
+  const Error& e = errors.front();
+  throw Error(e.code(), all);
 }
 
 void check_stack(const Variant& variant, const Catalogue& catalogue) { check_stacks({variant}, catalogue); }
