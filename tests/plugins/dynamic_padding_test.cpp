@@ -86,7 +86,8 @@ TEST_F(DynamicPaddingTest, PairsTrainLikeWholeSequences) {
 
 TEST_F(DynamicPaddingTest, AMicroBatchIsAsLongAsItsLongestDocument) {
   RunSpec run = spec({kPadding});
-  run.train.accumulation = 6;
+  run.train.micro_batch = 1;
+  run.train.accumulation = 12;
   Trained trained(run);
   const Session& session = trained.session();
   const Batches batches(run, session.model(), session.mesh(), at::kCPU, one_document_each,
