@@ -125,7 +125,7 @@ def little_disk():
     run("saves.lua", "enough", FAULT_FREE_BYTES=str(needed))
     (state,) = folder_of("enough").glob("state/step-*/rank-00000.safetensors")
     assert state.stat().st_size == size
-    # A state of an interrupted run needs no space again.
+    # The state of an interrupted run needs no space again.
     (folder_of("enough") / "result.json").unlink()
     text = run("saves.lua", "enough", "--resume", FAULT_FREE_BYTES=str(needed - size))
     assert "skipped" not in text and (folder_of("enough") / "result.json").exists(), text

@@ -48,7 +48,8 @@ bool is_from_here(const fs::path& report) try {
 }  // namespace
 
 std::string DiskSpace::lacking(const PlannedSaving& saving, const fs::path& run_folder) {
-  if (is_there(run_folder / "result.json")) return "";
+  // A run that was skipped has a result, too, but no state.
+  if (is_there(run_folder / "result.json") && fs::is_directory(state_folder(run_folder))) return "";
   const auto free = free_bytes(folder_);
   const double there = bytes_in(state_folder(run_folder)) + bytes_in(best_state_folder(run_folder));
   if (!free || reserved_ + saving.disk - there <= *free) {
