@@ -166,11 +166,11 @@ def plugin_with_random_numbers_passes(work):
 
 
 def two_ranks_are_planned(work):
-    result, printed = check(work, "--plugin", "dpo", "--kind", "pair")
+    result, printed = check(work, "--plugin", "packing", "--kind", "pair")
     by_plugin = {tuple(sorted(case["plugins"])): case for case in result["cases"]}
-    ring = by_plugin["context_parallel", "dpo"]
+    ring = by_plugin["context_parallel", "packing"]
     assert ring["status"] == "refused" and ring["code"] == "unsupported" and "on 2 ranks" in ring["detail"], ring
-    spread = by_plugin["ddp", "dpo"]
+    spread = by_plugin["ddp", "packing"]
     assert spread["status"] == "ok" and "trained on 1 rank, only planned on 2" in spread["detail"], spread
     assert "each trained on 1 rank" in printed
 
