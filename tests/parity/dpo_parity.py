@@ -298,9 +298,9 @@ with tempfile.TemporaryDirectory() as folder:
     # Unsupported combinations are refused by name.
     for more, parts, what in (
             ("", 'exp:ladder { rush.rung("stages", "pipeline_parallel", { size = 2 },'
-                 ' { train = { world_size = 2 } }) }\n', "pipeline parallelism"),
+                 ' { train = { world_size = 2 } }) }\n', "'dpo' and 'pipeline_parallel' conflict"),
             ("", 'exp:ladder { rush.rung("parts", "context_parallel", { size = 2 },'
-                 ' { train = { world_size = 2 } }) }\n', "sequences that are split over ranks"),
+                 ' { train = { world_size = 2 } }) }\n', "'context_parallel' conflict"),
             ("", 'exp:ladder { rush.rung("odd", { train = { micro_batch = 3 } }) }\n', "micro_batch is 3"),
             ("", 'exp:ladder { rush.rung("alone", { without = "dpo" }) }\n', "stacked plugin trains on pairs"),
             ("validate = { every = 2, data = rush.random() },", "", "validate.data is of kind 'random'")):
