@@ -1,4 +1,6 @@
-"""PyTorch programs as rungs of experiments in tiny form: the same losses, measured in the same rounds."""
+"""peers_test.py one_rank|ranks: PyTorch programs as rungs of experiments in tiny form.
+
+They have the same losses, and are measured in the same rounds."""
 import importlib.metadata
 import json
 import os
@@ -33,14 +35,13 @@ SHIPPED = "torch.compile, transformers as it is"
 
 def one_rank(folder):
     report, results, rows = run(folder, "versus_pytorch", ["our stack", "compile", *FAIR, SHIPPED],
-                                rounds=2, options=["--trace", "--arg", "precision=fp32"], **TINY)
+                                options=["--trace", "--arg", "precision=fp32"], **TINY)
     for rung in ("our stack", *FAIR):
         assert_trace_is_summed(report, rows[rung])
-    curves, groups = {}, {}
+    curves = {}
     for path in report.glob("runs/*/result.json"):
         spec, result = json.loads((path.parent / "spec.json").read_text()), json.loads(path.read_text())
         if spec["purpose"] == "measure":
-            groups[spec["rung"], spec["round"]] = result.get("turns")
             curves[spec["rung"]] = result
     for rung in (*FAIR, SHIPPED):
         assert_agrees(rows[rung])
@@ -56,12 +57,21 @@ def one_rank(folder):
     text = (report / "report.md").read_text()
     headline = next(line for line in text.splitlines() if line.startswith("**"))
     assert SHIPPED not in headline, headline
-    # The first round runs a rung without a predicted peak alone. Later rounds interleave it, with its measured peak.
-    for rung in (*FAIR, SHIPPED, "compile"):
-        first, second = groups[rung, 0], groups[rung, 1]
-        assert not first and second and second == groups["base", 1], (rung, groups)
     assert "## Other programs" in text
     assert "Environment MALLOC_CONF=dirty_decay_ms:-1,muzzy_decay_ms:-1" in text
+
+
+def turns_of(report, *runs):
+    return [json.loads((report / "runs" / run / "result.json").read_text()).get("turns") for run in runs]
+
+
+def in_turns(folder):
+    """The first round runs a rung without a predicted peak alone. Later rounds interleave it, with its measured peak."""
+    report, _, rows = run(folder, "versus_pytorch", [FAIR[0]], rounds=2, label="turns", options=["--arg", "precision=fp32"],
+                          **TINY)
+    assert_agrees(rows[FAIR[0]])
+    base, (first, second) = turns_of(report, "00-base-r2"), turns_of(report, "03-pytorch-eager-r1", "03-pytorch-eager-r2")
+    assert not first and second and [second] == base, (base, first, second)
 
 
 def two_ranks(folder):
@@ -102,9 +112,8 @@ def from_a_checkpoint(folder):
     assert_agrees(rows["FSDP2"])
     spec = json.loads((report / "runs/01-fsdp2-r1/spec.json").read_text())
     assert spec["model"] == {"checkpoint": str(checkpoint)}, spec["model"]
-    groups = [json.loads((report / f"runs/{run}/result.json").read_text()).get("turns")
-              for run in ("00-base-r2", "01-fsdp2-r2")]
-    assert groups[0] and groups[0] == groups[1], groups
+    base, peer = turns_of(report, "00-base-r2", "01-fsdp2-r2")
+    assert base and base == peer, (base, peer)
 
 
 def a_missing_package_is_reported_first(folder):
@@ -122,9 +131,8 @@ def a_missing_package_is_reported_first(folder):
     assert not (pathlib.Path(folder) / "none").exists(), "no run has begun"
 
 
+PARTS = {"one_rank": (a_missing_package_is_reported_first, one_rank, in_turns),
+         "ranks": (two_ranks, experts_over_two_ranks, from_a_checkpoint)}
 with tempfile.TemporaryDirectory() as folder:
-    a_missing_package_is_reported_first(folder)
-    one_rank(folder)
-    two_ranks(folder)
-    experts_over_two_ranks(folder)
-    from_a_checkpoint(folder)
+    for part in PARTS[sys.argv[1]]:
+        part(folder)
