@@ -199,7 +199,7 @@ void count_rows_of_experts(Recipe& recipe, int64_t layers, int64_t experts) {
                           },
                           {.trace = Trace::aten, .predictable = true});
   const auto count = [&](const char* name, const char* unit, double (*of_layer)(const Tensor& rows_E)) {
-    recipe.counter({.name = name, .unit = unit, .over_ranks = OverRanks::max},
+    recipe.counter({.name = name, .unit = unit, .over_ranks = OverRanks::mean},
                    [rows, of_layer, &mesh = recipe.mesh] { return rows->mean(mesh, of_layer); });
   };
   count("rows of the busiest expert", "of the mean",

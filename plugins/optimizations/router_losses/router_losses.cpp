@@ -87,7 +87,7 @@ class RouterLosses final : public Plugin {
   void count(Recipe& recipe) {
     const char* names[] = {"balance loss", "z loss", "busiest expert"};
     for (int64_t i = 0; i < 3; ++i)
-      recipe.counter({.name = names[i], .over_ranks = OverRanks::max},
+      recipe.counter({.name = names[i], .over_ranks = OverRanks::mean},
                      [this, i, &mesh = recipe.mesh] { return mean_over_ranks(mesh, i); });
   }
 
