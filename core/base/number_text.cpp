@@ -76,6 +76,13 @@ std::string duration(double seconds) {
 
 std::string percent(double fraction, int digits) { return fixed(fraction * 100, digits) + " %"; }
 
+std::string share_text(double fraction) {
+  const double size = std::abs(fraction) * 100;
+  if (size != 0 && size < 1e-3) return scientific(fraction);
+  return (size < 9.95 ? to_text(fraction * 100, std::chars_format::general, 2) : fixed(fraction * 100, 0)) +
+         " %";
+}
+
 std::string change(double ratio, int digits) {
   const std::string text = percent(ratio - 1, digits);
   return text.starts_with('-') || text.find_first_not_of("0. %") == std::string::npos ? text : "+" + text;

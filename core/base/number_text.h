@@ -22,6 +22,8 @@ std::string flops_rate(double per_second);
 std::string duration(double seconds);
 /// 0.123 is "12.3 %"
 std::string percent(double fraction, int digits = 1);
+/// A relative difference with two significant digits: "0.48 %", "25 %"; "3.1e-07" below 0.001 %.
+std::string share_text(double fraction);
 /// A ratio as a change: 0.8 is "-20.0 %".
 std::string change(double ratio, int digits = 1);
 }  // namespace optrush

@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/option_parts.h"
 #include "cli/speed_limits.h"
+#include "process/terminal.h"
 #include "report/writers/writers.h"
 
 namespace optrush {
@@ -45,7 +46,9 @@ void add_compare_command(CLI::App& app, int& code) {
       if (options->json)
         return comparison_json(compared).dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
       const Document document = comparison_document(compared);
-      return options->markdown ? markdown(document, {}) : options->html ? html(document, {}) : text(document);
+      return options->markdown ? markdown(document, {})
+             : options->html   ? html(document, {})
+                               : text(document, output_columns());
     };
     std::cout << printed() << std::flush;
     code = kOk;

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/option_parts.h"
 #include "cli/speed_limits.h"
+#include "process/terminal.h"
 #include "report/report.h"
 #include "report/writers/tracking.h"
 
@@ -55,7 +56,7 @@ void add_report_command(CLI::App& app, int& code) {
       code = print_limits(limited_speeds(written.analysis, options->limits));
       return;
     }
-    std::cout << ladder_table(written.analysis) << "\n"
+    std::cout << ladder_table(written.analysis, output_columns()) << "\n"
               << (options->folder / "report.md").string() << std::endl;
   });
 }

@@ -171,20 +171,20 @@ NormsApart norms_apart(const Curve& a, const Curve& b) {
 }
 
 std::string allowed_text(double tolerance) {
-  return tolerance == 0 ? "none is allowed" : scientific(tolerance) + " is allowed";
+  return tolerance == 0 ? "none is allowed" : share_text(tolerance) + " is allowed";
 }
 
 /// `whose`: " of the first steps" if the message also mentions later ones.
 std::string losses_text(const Worst& worst, double tolerance, const std::string& whose = "") {
   if (worst.difference == 0) return "losses" + whose + " are bit-equal";
-  return "losses" + whose + " differ by up to " + scientific(worst.difference) + " (step " +
+  return "losses" + whose + " differ by up to " + share_text(worst.difference) + " (step " +
          std::to_string(worst.step) + "); " + allowed_text(tolerance);
 }
 
 std::string later_text(const Worst& worst) {
   const std::string steps = std::to_string(kLossSteps);
   if (worst.difference <= kLaterTolerance)
-    return "means of " + steps + " later ones by up to " + scientific(worst.difference) +
+    return "means of " + steps + " later ones by up to " + share_text(worst.difference) +
            " of the first loss (from step " + std::to_string(worst.step) + "); " +
            allowed_text(kLaterTolerance);
   const auto percent = [](double share) { return three_digits(100 * share) + " %"; };
@@ -196,13 +196,13 @@ std::string later_text(const Worst& worst) {
 std::string norms_text(const Worst& worst, double tolerance) {
   if (worst.difference == 0) return "gradient norms are bit-equal";
   if (worst.difference <= tolerance)
-    return "gradient norms differ by up to " + scientific(worst.difference) + " (step " +
+    return "gradient norms differ by up to " + share_text(worst.difference) + " (step " +
            std::to_string(worst.step) + "); " + allowed_text(tolerance);
   const std::string at = "the gradient norm of step " + std::to_string(worst.step) + " is ";
   constexpr double kFactor = 0.05;  // from here on, the message states a factor instead of a difference
   if (worst.difference < kFactor)
     return at + exact_number(worst.subject) + " and that of the reference " + exact_number(worst.reference) +
-           ", a difference of " + scientific(worst.difference) + "; " + allowed_text(tolerance);
+           ", a difference of " + share_text(worst.difference) + "; " + allowed_text(tolerance);
   return at + three_digits(worst.subject) + ", " + three_digits(worst.subject / worst.reference) +
          " times the reference's " + three_digits(worst.reference) + "; a difference of " +
          allowed_text(tolerance);

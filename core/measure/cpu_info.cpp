@@ -119,6 +119,10 @@ CpuInfo read_cpu(const fs::path& root) {
     cores.emplace(fields["physical id"], known ? fields["core id"] : "processor " + fields["processor"]);
     if (!cpu.name.empty() || !cpu.isa.empty()) continue;
     cpu.name = fields["model name"];
+    if (fields.contains("cpu family"))
+      cpu.model = "family " + fields["cpu family"] + ", model " + fields["model"];
+    else if (fields.contains("CPU part"))
+      cpu.model = "part " + fields["CPU part"];
     cpu.isa = instruction_sets(fields[fields.contains("flags") ? "flags" : "Features"]);
     cpu.broken_amx = drop_undescribed_amx(cpu.isa, number<int64_t>(fields["cpuid level"], 0));
   }

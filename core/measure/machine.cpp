@@ -45,6 +45,7 @@ Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text
 
 Json to_json(const CpuInfo& cpu, double busy) {
   return {{"name", cpu.name},
+          {"model", or_null(cpu.model)},
           {"cores", cpu.cores},
           {"threads", cpu.threads},
           {"quota", cpu.quota > 0 ? Json(cpu.quota) : Json()},

@@ -41,6 +41,10 @@ int Terminal::columns() const {
   return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+size_t output_columns() {
+  return isatty(STDOUT_FILENO) == 1 ? static_cast<size_t>(Terminal{STDOUT_FILENO}.columns()) : 0;
+}
+
 std::string Terminal::paint(Colour colour, std::string_view text) const {
   if (!this->colour || colour == Colour::plain) return std::string(text);
   static constexpr std::array<std::string_view, 5> kCodes{"0", "32", "33", "31", "2"};

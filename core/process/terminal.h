@@ -20,6 +20,9 @@ struct Terminal {
   void write(std::string_view text) const;
 };
 
+/// The number of columns of the standard output; 0: it is not a terminal.
+size_t output_columns();
+
 /// The text with printable characters only, cut to `columns`. A cut text ends with "…".
 std::string fit(std::string_view utf8, int columns);
 }  // namespace optrush

@@ -54,7 +54,7 @@ WrittenReport write_report(const fs::path& folder, const ReportOptions& options)
   return written;
 }
 
-std::string ladder_table(const Analysis& analysis) {
+std::string ladder_table(const Analysis& analysis, size_t width) {
   if (ran_on_stand_in(analysis.context)) {
     std::string text;
     for (const Row& row : analysis.rows)
@@ -64,14 +64,14 @@ std::string ladder_table(const Analysis& analysis) {
             "\n";
     return text + kNothingComputed + "\n";
   }
-  std::string text = printable(analysis.headline) + "\n";
-  for (const auto& warning : warnings_of(analysis)) text += "Warning: " + printable(warning) + "\n";
+  std::string text = text_lines(analysis.headline, width);
+  for (const auto& warning : warnings_of(analysis)) text += text_lines("Warning: " + warning, width);
   for (const Section& section : ladder_sections(analysis)) {
-    text += "\n" + (section.title.empty() ? "" : section.title + "\n") + text_table(*section.table);
-    for (const auto& bullet : section.bullets) text += printable(bullet) + "\n";
+    text += "\n" + (section.title.empty() ? "" : section.title + "\n") + text_table(*section.table, width);
+    for (const auto& bullet : section.bullets) text += text_lines(bullet, width);
   }
   text += "\n";
-  for (const auto& finding : analysis.findings) text += "- " + printable(finding) + "\n";
+  for (const auto& finding : analysis.findings) text += text_lines("- " + finding, width);
   return text;
 }
 }  // namespace optrush

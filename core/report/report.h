@@ -21,6 +21,6 @@ WrittenReport write_report(const std::filesystem::path& folder, const ReportOpti
 /// Analyses the results stored in `folder` with these options.
 Analysis analyze(const std::filesystem::path& folder, const ReportOptions&,
                  const ResultParts& = ResultParts::of_report());
-/// The answer, the table of rungs and the findings, for a terminal.
-std::string ladder_table(const Analysis&);
+/// The answer, the table of rungs and the findings, for a terminal of `width` columns; 0: any.
+std::string ladder_table(const Analysis&, size_t width = 0);
 }  // namespace optrush

@@ -6,6 +6,8 @@ const Record<CpuContext>& record_of(const CpuContext*) {
       Record<CpuContext>("the CPU")
           .open()
           .field("name", &CpuContext::name, {.promised = true})
+          .field("model", &CpuContext::model, "family and model: several processors may have one name",
+                 {.nullable = true})
           .field("cores", &CpuContext::cores, "physical cores that the process may use",
                  {.promised = true, .schema = {{"minimum", 1}}})
           .field("threads", &CpuContext::threads, "logical processors that the process may use",

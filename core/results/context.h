@@ -10,6 +10,7 @@
 namespace optrush {
 struct CpuContext {
   std::string name;
+  std::optional<std::string> model;       ///< family and model of the processor
   std::optional<int64_t> cores, threads;  ///< physical and logical cores that the process may use
   std::optional<double> quota;
   std::vector<std::string> isa;

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "script/functions.h"
-#include "script/presets.h"
+#include "spec/presets.h"
 #include "spec/spec_json.h"
 
 namespace optrush {

@@ -5,7 +5,7 @@
 #include "checkpoint/checkpoint_files.h"
 #include "checkpoint/hugging_face_model.h"
 #include "script/functions.h"
-#include "script/presets.h"
+#include "spec/presets.h"
 #include "spec/spec_json.h"
 
 namespace optrush::functions {

@@ -80,8 +80,8 @@ def chart(report, data):
     return side_by_side(
         report,
         "speed and memory of each rung",
-        "tokens/s: median over rounds, with whiskers from the slowest to the fastest round; x and %: relative to "
-        "the base",
+        "tokens/s: median over rounds, with whiskers from the slowest to the fastest round; x: relative to the base; "
+        "%: from the rung before, as in the table",
         [],
         panels,
     )

@@ -55,6 +55,15 @@ TEST_F(CpuInfoTest, CountsCoresAndThreadsAndNamesInstructionSets) {
   EXPECT_EQ(cpu.available_bytes, 400000LL * 1024);
 }
 
+TEST_F(CpuInfoTest, ModelsTellProcessorsOfOneNameApart) {
+  processors({0}, "avx2");
+  EXPECT_EQ(read().model, "");
+  file("proc/cpuinfo", "processor\t: 0\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: Test CPU\n");
+  EXPECT_EQ(read().model, "family 25, model 17");
+  file("proc/cpuinfo", "processor\t: 0\nCPU part\t: 0xd40\nFeatures\t: asimd\n");
+  EXPECT_EQ(read().model, "part 0xd40");
+}
+
 TEST_F(CpuInfoTest, AmxWithoutItsDescriptionIsBroken) {
   processors({0}, "avx512f amx_tile amx_bf16 avx512_fp16", 0x1C);
   const CpuInfo cpu = read();

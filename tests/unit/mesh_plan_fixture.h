@@ -3,7 +3,7 @@
 #include <string>
 
 #include "mesh_plan/mesh_plan.h"
-#include "script/presets.h"
+#include "spec/presets.h"
 
 namespace optrush::mesh_plan {
 inline TrainingProblem problem_of(const std::string& model, int64_t batch = 64) {

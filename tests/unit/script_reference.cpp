@@ -2,7 +2,7 @@
 
 #include "base/text.h"
 #include "script/api.h"
-#include "script/presets.h"
+#include "spec/presets.h"
 
 namespace optrush {
 namespace {

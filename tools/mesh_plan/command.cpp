@@ -13,7 +13,7 @@
 #include "mesh_plan/measured_hardware.h"
 #include "mesh_plan/tables.h"
 #include "script/byte_size.h"
-#include "script/presets.h"
+#include "spec/presets.h"
 #include "spec/spec_json.h"
 #include "spec/text_value.h"
 

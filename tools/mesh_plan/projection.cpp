@@ -1,7 +1,7 @@
 #include "mesh_plan/projection.h"
 
 #include "mesh_plan/problem.h"
-#include "script/presets.h"
+#include "spec/presets.h"
 
 namespace optrush::mesh_plan {
 namespace {

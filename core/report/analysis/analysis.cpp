@@ -223,9 +223,11 @@ Standard standard_of(const Experiment& experiment) {
 }
 
 bool Row::trains_on_fewer() const {
-  return std::ranges::any_of(steps, [](const StepResult& step) {
-    return step.trained < step.tokens || step.tokens < step.positions;
-  });
+  return std::ranges::any_of(steps, [](const StepResult& step) { return step.trained < step.tokens; });
+}
+
+bool Row::pads() const {
+  return std::ranges::any_of(steps, [](const StepResult& step) { return step.tokens < step.positions; });
 }
 
 bool Row::was_interleaved() const {

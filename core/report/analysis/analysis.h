@@ -115,8 +115,9 @@ struct Row {
   std::map<std::string_view, double> numbers;  ///< combined numbers of its runs, by Quantity::csv
 
   bool ok() const { return status == Status::ok; }
-  /// Whether it processes tokens without a loss, or padding.
+  /// Whether it processes tokens without a loss.
   bool trains_on_fewer() const;
+  bool pads() const;  ///< whether it processes padding
   /// Whether any round was interleaved.
   bool was_interleaved() const;
   /// Sets a failure. The first one is kept.

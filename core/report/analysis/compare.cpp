@@ -129,8 +129,9 @@ std::vector<ComparedReports::Fact> differing_facts(const std::vector<Analysis>& 
 
 ComparedReports::Cell cell_of(const Analysis& side, const Row& row, const Analysis& first,
                               const Row* reference) {
-  ComparedReports::Cell cell{
-      .status = row.status, .trains_on_fewer = row.trains_on_fewer(), .time_to_loss = row.time_to_loss};
+  ComparedReports::Cell cell{.status = row.status,
+                             .trains_on_fewer = row.trains_on_fewer() || row.pads(),
+                             .time_to_loss = row.time_to_loss};
   for (const Quantity& q : quantities())
     if (!q.compared.empty()) cell.numbers[q.csv] = number_of(q, side, row);
   if (reference == nullptr || &side == &first || !row.ok() || !reference->ok()) return cell;

@@ -198,6 +198,8 @@ void take_plan(Row& row, const Stored& stored) {
   if (plan->memory && plan->memory->bounded_by.empty()) row.predicted_peak = plan->memory->peak;
   if (plan->saving) row.predicted_state = plan->saving->bytes();
   if (!row.cost) row.cost = step_cost_from(plan->costs);
+  // A compiler's or a graph's kernels are not operators, so a step's count lacks them.
+  if (plan->memory && !plan->memory->bounded_by.empty()) row.cost.reset();
 }
 
 void take_time_to_loss(Row& row, const RunsOfRow& runs, double target) {
@@ -218,7 +220,7 @@ std::optional<double> flops_per_second(const Row& row, const RunsOfRow& runs,
   const auto of_plan = row.external ? planned : std::nullopt;
   return median_over(runs, [&](const RunResult& run) -> std::optional<double> {
     const auto& counted = run.*of_a_token ? run.*of_a_token : of_plan;
-    if (!counted || !run.tokens_per_second) return std::nullopt;
+    if (counted.value_or(0) <= 0 || !run.tokens_per_second) return std::nullopt;
     return *counted * *run.tokens_per_second;
   });
 }
@@ -271,6 +273,9 @@ void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
 std::optional<StepCost> step_cost_from(const Json& costs) {
   if (!costs.is_object()) return std::nullopt;
   const auto total = [&](const char* key) { return number_at(costs, std::string("/total/") + key); };
+  // Kernels of plugins note the FLOPs of their attention.
+  std::optional<double> attention = total("attention_flops");
+  if (attention) *attention += total("noted_flops").value_or(0);
   return StepCost{.launches = total("launches"),
                   .host_waits = total("host_waits"),
                   .copies = total("copies"),
@@ -280,7 +285,7 @@ std::optional<StepCost> step_cost_from(const Json& costs) {
                   .casts_of_a_weight = number_at(costs, "/weight_casts/most"),
                   .elementwise_bytes = total("elementwise_bytes"),
                   .matmul_flops = total("matmul_flops"),
-                  .attention_flops = total("attention_flops")};
+                  .attention_flops = attention};
 }
 
 double hardware_used(const Json& context, const RunResult& result, int64_t ranks) {

@@ -25,6 +25,12 @@ std::optional<int64_t> growth(const Json& from, const Json& to, const char* key)
   return a && b ? std::optional(*b - *a) : std::nullopt;
 }
 
+/// The number at `share` of the sorted numbers. Of ten or fewer, the 90th percentile is the largest.
+double percentile(const std::vector<double>& sorted, double share) {
+  const double at = share * static_cast<double>(sorted.size() - 1);
+  return sorted[static_cast<size_t>(share > 0.5 ? std::ceil(at) : std::floor(at))];
+}
+
 /// A part of the warning, and its remedy.
 struct Complaint {
   std::string what, cure;
@@ -36,8 +42,10 @@ std::vector<Complaint> complaints(const Noise& noise) {
     found.push_back({"identical work varied by " + percent(noise.spread, 0) + " in time",
                      "stop other programs, or use a dedicated machine"});
   if (noise.drift > kQuietDrift)
-    found.push_back(
-        {"its speed changed by " + percent(noise.drift, 0) + " between probes", "run more rounds"});
+    found.push_back({"the time of equal probes varied by " + percent(noise.drift, 0) +
+                         " (10th to 90th percentile)" +
+                         (noise.slow > 0 ? "; " + slow_probes(noise) : std::string()),
+                     "stop other programs, or use a dedicated machine"});
   if (noise.stolen.value_or(0) > kQuietStolen)
     found.push_back({"the hypervisor gave " + percent(*noise.stolen) + " of the CPU time to other machines",
                      "use a dedicated machine"});
@@ -81,7 +89,7 @@ std::optional<double> spread_of_steps(const RunResult& result) {
 std::optional<Noise> noise_of(const std::vector<NoiseLine>& lines) {
   if (lines.empty()) return std::nullopt;
   Noise noise{.probes = lines.size()};
-  std::vector<double> spreads, medians, waiting;
+  std::vector<double> spreads, medians, waiting, running;
   double ticks = 0, stolen = 0;
   for (size_t i = 0; i < lines.size(); ++i) {
     const NoiseLine& line = lines[i];
@@ -97,8 +105,8 @@ std::optional<Noise> noise_of(const std::vector<NoiseLine>& lines) {
       ticks += static_cast<double>(*all);
       stolen += static_cast<double>(*gone);
     }
-    if (const auto running = integer(line.before, "running"))
-      noise.running = std::max(noise.running.value_or(0), static_cast<double>(*running - 1));
+    if (const auto tasks = integer(line.before, "running"))
+      running.push_back(static_cast<double>(*tasks - 1));
     if (const auto more = growth(from, line.after, "throttled"); more && *more >= 0)
       noise.throttled = noise.throttled.value_or(0) + *more;
     if (const auto more = growth(from, line.after, "quota_throttled_us"); more && *more >= 0)
@@ -109,13 +117,26 @@ std::optional<Noise> noise_of(const std::vector<NoiseLine>& lines) {
       waiting.push_back(static_cast<double>(*waited) / static_cast<double>(*took));
   }
   noise.spread = *median(spreads);
-  noise.drift = std::ranges::max(medians) / std::ranges::min(medians) - 1;
+  const double usual = *median(medians);
+  std::ranges::sort(medians);
+  noise.drift = percentile(medians, 0.9) / percentile(medians, 0.1) - 1;
+  noise.slowest = medians.back() / usual;
+  noise.slow = static_cast<size_t>(
+      std::ranges::count_if(medians, [&](double m) { return m > (1 + kQuietDrift) * usual; }));
   if (ticks > 0) noise.stolen = stolen / ticks;
   noise.waiting = median(waiting);
+  noise.running = median(running);
   for (const auto& [key, type] : kMachineSettings)
     if (const auto it = lines.back().after.find(key); it != lines.back().after.end() && !it->is_null())
       noise.settings[key] = *it;
   return noise;
+}
+
+std::string slow_probes(const Noise& noise) {
+  if (noise.slow == 0) return "";
+  return std::to_string(noise.slow) + " of " + counted(static_cast<int64_t>(noise.probes), "probe") +
+         (noise.slow == 1 ? " was slow, with " : " were slow, the slowest with ") + fixed(noise.slowest, 2) +
+         " times the usual time";
 }
 
 std::string noise_warning(const Noise& noise) {

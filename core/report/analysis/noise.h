@@ -11,17 +11,22 @@ struct Row;
 /// How steady the machine was during an experiment.
 struct Noise {
   size_t probes = 0;
-  double spread = 0;  ///< median of the probes' spreads
-  double drift = 0;   ///< median of the slowest probe / median of the fastest - 1
+  double spread = 0;   ///< median of the probes' spreads
+  double drift = 0;    ///< 90th / 10th percentile of the probes' medians - 1
+  size_t slow = 0;     ///< number of probes with a median of more than 1 + kQuietDrift times the usual one
+  double slowest = 1;  ///< median of the slowest probe / the usual one
   /// stolen: share of CPU time taken by a hypervisor. waiting: share of time in which a task waited for a CPU
   /// while only the probe should run.
   std::optional<double> stolen, waiting;
-  std::optional<double> running;  ///< largest number of running tasks besides this program, before a probe
+  std::optional<double> running;  ///< median number of running tasks besides this program, before a probe
   std::optional<int64_t> throttled, quota_throttled_us;  ///< sums over the experiment
   Json settings = Json::object();  ///< settings at the last probe: quota, governor, huge pages, MHz
 };
 /// None without a probe.
 std::optional<Noise> noise_of(const std::vector<NoiseLine>&);
+
+/// "3 of 14 probes were slow, the slowest took 2.1 times the usual time"; "" if none was.
+std::string slow_probes(const Noise&);
 
 // Limits for a quiet machine. Above them, a report starts with a warning.
 inline constexpr double kQuietSpread = 0.1, kQuietDrift = 0.1, kQuietStolen = 0.01, kQuietWaiting = 0.1;

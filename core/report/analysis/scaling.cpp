@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "report/analysis/analysis.h"
+#include "report/numbers/format.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
@@ -189,6 +190,10 @@ class Finder {
 }  // namespace
 
 std::string_view to_string(Scaling kind) { return kind == Scaling::weak ? "weak" : "strong"; }
+
+std::string ScalingPoint::efficiency_text(int digits) const {
+  return speedup && growth <= 1 ? std::string(kUnknown) : percent(efficiency, digits);
+}
 
 std::string ScalingSeries::title() const { return name + ", " + std::string(to_string(kind)) + " scaling"; }
 

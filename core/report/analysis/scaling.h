@@ -20,6 +20,8 @@ struct ScalingPoint {
   std::optional<Ratio> speedup;
   double growth = 1;      ///< hardware relative to that of the fewest ranks
   double efficiency = 1;  ///< speedup / growth
+  /// "87.5 %"; "—" if the ranks share the hardware of the fewest, where nothing could be faster.
+  std::string efficiency_text(int digits = 1) const;
 };
 
 /// Rows that differ only in their number of ranks and the resulting batches.

@@ -20,7 +20,10 @@ std::string with_bytes(const std::optional<double>& number, const std::optional<
   return count(*number) + (size.value_or(0) > 0 ? " (" + bytes(*size) + ")" : "");
 }
 
-bool is_of_a_gpu(const CostLine& line) { return line.memory && line.memory->reserved; }
+/// Copies between host and device are known only of a GPU.
+bool is_of_a_gpu(const CostLine& line) {
+  return (line.memory && line.memory->reserved) || (line.cost && line.cost->copies);
+}
 }  // namespace
 
 CostLine planned_cost(const std::string& rung, const std::optional<Plan>& plan) {
@@ -30,33 +33,42 @@ CostLine planned_cost(const std::string& rung, const std::optional<Plan>& plan) 
 
 Table cost_table(const std::vector<CostLine>& lines) {
   const bool gpu = std::ranges::any_of(lines, is_of_a_gpu);
-  Table table({"rung", ">launches", ">host waits", ">copies", ">casts", ">casts of a weight", ">elementwise",
-               ">matmuls", ">attention", ">peak"});
-  if (gpu) table.columns.push_back({"reserved", true});
+  Table table = gpu ? Table({"rung", ">launches", ">host waits", ">copies", ">casts", ">casts of a weight",
+                             ">elementwise", ">matmuls", ">attention", ">peak", ">reserved"})
+                    : Table({"rung", ">casts", ">casts of a weight", ">elementwise", ">matmuls", ">attention",
+                             ">peak"});
   for (const CostLine& line : lines) {
     const StepCost cost = line.cost.value_or(StepCost{});
-    table.rows.push_back({line.rung + (line.why_not.empty() ? "" : " (" + line.why_not + ")"),
-                          or_unknown(cost.launches, count), or_unknown(cost.host_waits, count),
-                          with_bytes(cost.copies, cost.copied_bytes), with_bytes(cost.casts, cost.cast_bytes),
-                          or_unknown(cost.casts_of_a_weight, count),
-                          or_unknown(cost.elementwise_bytes, bytes), or_unknown(cost.matmul_flops, teraflops),
-                          or_unknown(cost.attention_flops, teraflops),
-                          line.memory ? planned_peak_text(*line.memory) : std::string(kUnknown)});
+    std::vector<std::string> cells = {line.rung + (line.why_not.empty() ? "" : " (" + line.why_not + ")")};
     if (gpu)
-      table.rows.back().push_back(line.memory ? or_unknown(line.memory->reserved, bytes)
-                                              : std::string(kUnknown));
+      cells.insert(cells.end(), {or_unknown(cost.launches, count), or_unknown(cost.host_waits, count),
+                                 with_bytes(cost.copies, cost.copied_bytes)});
+    cells.insert(cells.end(),
+                 {with_bytes(cost.casts, cost.cast_bytes), or_unknown(cost.casts_of_a_weight, count),
+                  or_unknown(cost.elementwise_bytes, bytes), or_unknown(cost.matmul_flops, teraflops),
+                  or_unknown(cost.attention_flops, teraflops),
+                  line.memory ? planned_peak_text(*line.memory) : std::string(kUnknown)});
+    if (gpu) cells.push_back(line.memory ? or_unknown(line.memory->reserved, bytes) : std::string(kUnknown));
+    table.rows.push_back(std::move(cells));
   }
   return table;
 }
 
 std::vector<std::string> cost_remarks(const std::vector<CostLine>& lines) {
-  std::vector<std::string> remarks = {
-      "Launches is the number of kernels that a GPU would start in a step: one per operator that computes, "
-      "and one per chunk of a multi-tensor operator.",
+  const bool gpu = std::ranges::any_of(lines, is_of_a_gpu);
+  std::vector<std::string> remarks;
+  if (gpu)
+    remarks.emplace_back(
+        "Launches is the number of kernels in a step: one per operator that computes, and one per chunk of a "
+        "multi-tensor operator.");
+  remarks.emplace_back(
       "Elementwise is the number of bytes that kernels other than matmul and attention read and write, casts "
-      "included. Attention counts fused kernels; unfused attention counts as matmuls.",
-      "On a CPU, host waits and copies are unknown, because nothing is copied to a device."};
-  if (std::ranges::any_of(lines, is_of_a_gpu))
+      "included. Attention counts fused kernels; unfused attention counts as matmuls.");
+  if (std::ranges::any_of(lines, [](const CostLine& line) { return !line.cost && line.memory; }))
+    remarks.emplace_back(
+        "The costs of a rung with compiled or recorded code are not known, because its kernels are not "
+        "counted.");
+  if (gpu)
     remarks.emplace_back(
         "Peak is the predicted peak memory. It includes the rounding to the allocator's blocks and the "
         "workspaces of cuBLAS. Reserved is the memory that LibTorch's caching allocator takes from the GPU. "
@@ -68,12 +80,13 @@ std::vector<std::string> cost_remarks(const std::vector<CostLine>& lines) {
 }
 
 Section cost_section(const Analysis& a) {
-  Section section{
-      .title = "What a step costs a GPU",
-      .lead = "This table counts the kernels, casts and bytes of one step, as a GPU would run it."};
+  Section section{.title = "What a step costs",
+                  .lead = "This table counts the casts, bytes and FLOPs of one step."};
   std::vector<CostLine> lines;
   for (const Row& row : a.rows)
-    if (row.cost) lines.push_back({row.name, row.cost, row.planned_memory, ""});
+    if (row.cost || (row.ok() && row.planned_memory))
+      lines.push_back({row.name, row.cost, row.planned_memory, ""});
+  if (std::ranges::none_of(lines, [](const CostLine& line) { return line.cost.has_value(); })) return {};
   section.table = cost_table(lines);
   section.bullets = cost_remarks(lines);
   return section;

@@ -15,11 +15,11 @@ struct CostLine {
 /// The line of a planned rung.
 CostLine planned_cost(const std::string& rung, const std::optional<Plan>& plan);
 
-/// Columns: rung | launches | host waits | copies | casts | casts of a weight | elementwise | matmuls |
-/// attention | peak, and reserved if a plan is for a GPU.
+/// Columns: rung | casts | casts of a weight | elementwise | matmuls | attention | peak. On a GPU also
+/// launches, host waits, copies and reserved.
 Table cost_table(const std::vector<CostLine>&);
 /// Explanations of the table, one sentence each.
 std::vector<std::string> cost_remarks(const std::vector<CostLine>&);
-/// The section "What a step costs a GPU" of a report.
+/// The section "What a step costs" of a report.
 Section cost_section(const Analysis&);
 }  // namespace optrush

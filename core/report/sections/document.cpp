@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <filesystem>
 
 #include "base/text.h"
 #include "report/analysis/noise.h"
@@ -11,21 +12,28 @@
 #include "report/sections/cost_section.h"
 #include "report/sections/grid.h"
 #include "report/sections/roofline.h"
+#include "spec/presets.h"
+#include "spec/read_fields.h"
+#include "spec/spec_json.h"
 
 namespace optrush {
+namespace {
+bool usable(const std::optional<Interval>& i) { return i && i->low > 0 && std::isfinite(i->high); }
+}  // namespace
+
+std::optional<Interval> Bars::axis() const {
+  if (std::ranges::none_of(intervals, usable)) return std::nullopt;
+  constexpr double kLeast = 0.01;  // around 1.00, so that equal runs also have an axis
+  Interval axis{std::exp(-kLeast), std::exp(kLeast)};
+  for (const auto& interval : intervals)
+    if (usable(interval)) axis = {std::min(axis.low, interval->low), std::max(axis.high, interval->high)};
+  return axis;
+}
+
 std::optional<Bars::Place> Bars::place(size_t row) const {
-  const auto usable = [](const std::optional<Interval>& i) {
-    return i && i->low > 0 && std::isfinite(i->high);
-  };
   const auto& shown = intervals.at(row);
   if (!usable(shown)) return std::nullopt;
-  constexpr double kLeast = 0.01;  // around 1.00, so that equal runs also have an axis
-  double low = -kLeast, high = kLeast;
-  for (const auto& interval : intervals)
-    if (usable(interval)) {
-      low = std::min(low, std::log(interval->low));
-      high = std::max(high, std::log(interval->high));
-    }
+  const double low = std::log(axis()->low), high = std::log(axis()->high);
   const auto at = [&](double x) { return (std::log(x) - low) / (high - low); };
   return Place{at(shown->low), at(shown->high), at(1), shown->low > 1 ? 1 : shown->high < 1 ? -1 : 0};
 }
@@ -79,18 +87,45 @@ std::string title_for(const std::string& what, const Family& family) {
 }
 
 namespace {
-/// For example "13.2 M parameters".
-std::string model_of(const Analysis& a) {
-  if (a.plans.empty() || !a.plans.front() || !a.plans.front()->parameters) return "";
-  const auto number = static_cast<double>(a.plans.front()->parameters->count);
-  return number < 1e6
-             ? grouped(number) + " parameters"
-             : grouped(number / (number < 1e9 ? 1e6 : 1e9)) + (number < 1e9 ? " M" : " B") + " parameters";
+/// The name of the checkpoint or of the preset; otherwise the kind of model: "llama".
+std::string model_name(const RunSpec& base) {
+  if (const std::string checkpoint = base.model.value("checkpoint", ""); !checkpoint.empty())
+    return std::filesystem::path(checkpoint).filename().string();
+  for (const Preset& preset : llama_presets())
+    if (base.model_kind == "llama" && validate_model("llama", to_json(preset.spec), "") == base.model)
+      return preset.name;
+  return base.model_kind;
 }
 
-/// Machine, model, date and commit on one line.
+std::string parameters_text(double number) {
+  if (number < 1e6) return grouped(number) + " parameters";
+  return grouped(number / (number < 1e9 ? 1e6 : 1e9)) + (number < 1e9 ? " M" : " B") + " parameters";
+}
+
+/// For example "llama-3.2-1b, 1.24 B parameters, byte tokens".
+std::string model_of(const Analysis& a) {
+  std::string text = model_name(a.experiment.base);
+  if (!a.plans.empty() && a.plans.front() && a.plans.front()->parameters)
+    text += ", " + parameters_text(static_cast<double>(a.plans.front()->parameters->count));
+  return text + (a.experiment.base.data.kind == "text" ? ", byte tokens" : "");
+}
+
+/// Family, model and matrix units of a processor, because many processors have one name.
+std::string processor_text(const Json& cpu) {
+  std::string text = context_text(cpu, "name");
+  if (const std::string model = context_text(cpu, "model"); !model.empty()) text += " (" + model + ")";
+  if (const auto cores = number(cpu, "cores")) text += ", " + counted(std::llround(*cores), "core");
+  std::vector<std::string> units;
+  const Json sets = cpu.value("isa", Json::array());
+  for (const char* unit : {"amx_bf16", "avx512_bf16", "avx_vnni", "sme", "bf16"})
+    if (std::ranges::find(sets, unit) != sets.end()) units.emplace_back(unit);
+  if (sets.empty()) return text;
+  return text + ", " + (units.empty() ? "without bf16 instructions" : join(units, " "));
+}
+
+/// Model, machine, date and commit on one line.
 std::string byline_of(const Analysis& a) {
-  std::vector<std::string> parts = {machine_text(a.context), model_of(a),
+  std::vector<std::string> parts = {model_of(a), machine_text(a.context),
                                     context_text(a.context, "date").substr(0, 10)};
   if (const std::string commit = context_text(a.context, "commit"); !commit.empty())
     parts.push_back("commit " + commit);
@@ -191,11 +226,7 @@ std::string machine_text(const Json& context) {
     return gpus->size() == 1 ? name : std::to_string(gpus->size()) + " x " + name;
   }
   const auto cpu = context.find("cpu");
-  if (cpu == context.end() || !cpu->is_object()) return "";
-  const auto cores = cpu->find("cores");
-  return context_text(*cpu, "name") + (cores != cpu->end() && cores->is_number_integer()
-                                           ? ", " + counted(cores->get<int64_t>(), "core")
-                                           : "");
+  return cpu == context.end() || !cpu->is_object() ? "" : processor_text(*cpu);
 }
 
 std::vector<std::string> warnings_of(const Analysis& a) {
@@ -231,10 +262,7 @@ Document make_document(const Analysis& a) {
   };
   std::vector<Section> tables = ladder_sections(a);
   document.top = std::move(tables.front());
-  add({.title = "Findings",
-       .lead = "This section lists the differences that are shown and those that are undecided, with their "
-               "intervals.",
-       .bullets = a.findings});
+  add({.title = "Findings", .open = true, .bullets = a.findings});
   for (size_t i = 1; i < tables.size(); ++i) add(std::move(tables[i]));
   // A grid and a search are shown even if no combination ran.
   for (auto& section : grid_sections(a)) document.sections.push_back(std::move(section));

@@ -22,6 +22,8 @@ struct Bars {
   };
   /// None if the row has no interval.
   std::optional<Place> place(size_t row) const;
+  /// The ratios at the ends of the axis, which contain 1.00; none without an interval.
+  std::optional<Interval> axis() const;
   /// The bar as text, "··│····━·", always with the same number of characters; spaces if there is none.
   std::string text(size_t row) const;
 };
@@ -48,6 +50,7 @@ void add_cells(std::vector<std::string>&, const std::vector<std::string_view>&, 
 /// A section of the report as plain text. The writers for Markdown and HTML escape it.
 struct Section {
   std::string title;                    ///< empty: no heading
+  bool open = false;                    ///< part of the first page; the others are folded
   std::string lead;                     ///< one sentence about the content
   std::vector<std::string> paragraphs;  ///< text above the table
   std::string chart;                    ///< name of a chart ("speed"); empty: none
@@ -64,10 +67,10 @@ struct Section {
 struct Document {
   std::string title, question;
   std::string headline;               ///< the answer in one sentence
-  std::string byline;                 ///< machine, model, date and commit
+  std::string byline;                 ///< model, machine, date and commit
   std::vector<std::string> warnings;  ///< reasons to doubt the answer, shown below it
   Section top;                        ///< chart and table of the answer
-  std::vector<Section> sections;      ///< details, folded in report.html
+  std::vector<Section> sections;      ///< details
 };
 Document make_document(const Analysis&);
 /// A comparison of reports: each rung with its ratio to the first report, then the differences of the
@@ -102,7 +105,7 @@ std::vector<Section> ladder_sections(const Analysis&);
 std::string loss_check(const Row&);
 /// The change of the loss relative to the gate's reference: "+4.7e-03 to base (4.7386)".
 std::string loss_cell(const Row&);
-/// "2 x NVIDIA H100", or "AMD EPYC, 2 cores"; "" if not known.
+/// "2 x NVIDIA H100", or "AMD EPYC (family 25, model 17), 2 cores, avx512_bf16"; "" if not known.
 std::string machine_text(const Json& context);
 /// A text field of the context; "" if it is missing.
 std::string context_text(const Json& context, const char* name);

@@ -87,9 +87,14 @@ void tell_environments(const Analysis& a, const Rows& rows, Section& section) {
 void explain_other_problems(const Rows& rows, Section& section) {
   std::vector<std::pair<std::string, std::vector<std::string>>> explained;  // (reference, rows)
   for (const Row* row : rows) {
+    const Comparison &previous = row->previous, &base = row->base;
+    const bool one_reason =
+        base.speed && previous.variant != base.variant && previous.differs == base.differs;
     std::vector<std::string> others;
-    for (const Comparison* c : {&row->previous, &row->base})
-      if (c->speed && !c->differs.empty()) others.push_back(name_in_text(c->name) + " (" + c->differs + ")");
+    for (const Comparison* c : {&previous, &base})
+      if (c->speed && !c->differs.empty())
+        others.push_back(name_in_text(c->name) +
+                         (one_reason && c == &previous ? "" : " (" + c->differs + ")"));
     others.erase(std::unique(others.begin(), others.end()), others.end());
     if (others.empty()) continue;
     const std::string against = join(others, " and ");
@@ -167,10 +172,32 @@ Table rung_table(const Analysis& a, const Rows& rows) {
   return table;
 }
 
+/// For example ": losses within 0.48 % (up to 2 % allowed), gradient norms within 1 % (25 % allowed)": the
+/// largest differences of the checked rows.
+std::string agreement_text(const Rows& rows) {
+  std::vector<Deviation> losses, norms;
+  for (const Row* row : rows) {
+    if (row->verdict.compared && row->verdict.loss.at_step >= 0) losses.push_back(row->verdict.loss);
+    if (row->verdict.norm && row->verdict.norm->at_step >= 0) norms.push_back(*row->verdict.norm);
+  }
+  constexpr double kLeast = 1e-5;  // as a percentage with few digits
+  std::string text;
+  for (const auto& [what, all] : {std::pair("losses", &losses), std::pair("gradient norms", &norms)}) {
+    if (all->empty()) continue;
+    const auto [least, most] = std::ranges::minmax(*all, {}, &Deviation::tolerance);
+    const double worst = std::ranges::max(*all, {}, &Deviation::worst).worst;
+    text += std::string(text.empty() ? ": " : ", ") + what +
+            (most.tolerance == 0 ? " equal bit for bit"
+                                 : " within " + share_text(std::max(worst, kLeast)) + " (" +
+                                       (least.tolerance == most.tolerance ? "" : "up to ") +
+                                       share_text(most.tolerance) + " allowed)");
+  }
+  return text;
+}
+
 /// Explains how to read the table.
 void explain_table(const Analysis& a, const Rows& rows, Section& section) {
-  const bool bars =
-      std::ranges::any_of(section.table->bars.front().intervals, [](const auto& i) { return i.has_value(); });
+  const auto axis = section.table->bars.front().axis();
   const bool elsewhere = std::ranges::any_of(
       rows, [&](const Row* row) { return row->previous.speed && row->previous.variant != row->variant - 1; });
   const std::string against = over_base_alone(rows) ? "the base"
@@ -178,11 +205,17 @@ void explain_table(const Analysis& a, const Rows& rows, Section& section) {
                                                     : "the row above";
   // Without bars, no sentence before this one names the row.
   const std::string from = !elsewhere || over_base_alone(rows) ? against
-                           : bars                              ? "that row"
+                           : axis                              ? "that row"
                                   : "the row above, or from the row that 'vs previous' names";
-  if (bars)
+  if (std::ranges::any_of(rows, [](const Row* row) { return row->previous.speed && row->rounds.size() > 1; }))
+    section.bullets.emplace_back(
+        "Tokens/s are medians over rounds. Ratios pair the rungs round by round, so they differ from the "
+        "quotient of the medians.");
+  if (axis)
     section.bullets.push_back("A bar shows the " + percent(1 - standard_of(a.experiment).error, 0) +
-                              " interval of the ratio to " + against + ". The line marks 1.00x.");
+                              " interval of the ratio to " + against + ", on a logarithmic scale from " +
+                              ratio_only(axis->low) + " to " + ratio_only(axis->high) +
+                              ". The line marks 1.00x.");
   if (std::ranges::any_of(rows, &Row::trains_on_fewer))
     section.bullets.emplace_back(
         "Tokens/s count every position except padding, prompts included; trained tokens/s count tokens with "
@@ -193,15 +226,18 @@ void explain_table(const Analysis& a, const Rows& rows, Section& section) {
     section.bullets.push_back("Peak memory is the most that tensors hold in the timed steps." +
                               (changes ? " In brackets: the change from " + from + "." : ""));
   }
-  const auto is_sound = [](const Row* row) { return loss_check(*row) == "✓"; };
-  if (std::ranges::none_of(rows, is_sound)) return;
+  Rows sound = rows;
+  std::erase_if(sound, [](const Row* row) { return loss_check(*row) != "✓"; });
+  if (sound.empty()) return;
   const auto learns = std::ranges::find_if(rows, [](const Row* row) { return row->overfit.has_value(); });
   section.bullets.push_back(
       "✓ means that " +
       (learns == rows.end()
-           ? std::string("losses and gradient norms follow the reference.")
+           ? "losses and gradient norms follow the reference" + agreement_text(sound)
            : "the last loss of the repeated batch is below " + exact_number((*learns)->overfit->required) +
-                 ", and that losses and gradient norms follow the reference where there is one."));
+                 ", and that losses and gradient norms follow the reference where there is one" +
+                 agreement_text(sound)) +
+      ".");
 }
 
 /// Whether the reason alone states what happened: "out of memory in the backward".

@@ -72,7 +72,7 @@ Section loss_section(const Family& family) {
   section.table = Table(
       {"rung", ">last loss, and its change", "comparison", "result", ">loss tolerance", ">norm tolerance"});
   const auto allowed = [](double tolerance) {
-    return tolerance == 0 ? std::string("equal bits") : exact_number(tolerance);
+    return tolerance == 0 ? std::string("equal bits") : share_text(tolerance);
   };
   for (const Row* each : family.rows) {
     const Row& row = *each;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -11,6 +12,16 @@
 
 namespace optrush {
 namespace {
+/// Half of the widest interval of a speedup, on a logarithmic scale; 0: there is none.
+double widest_interval(const Analysis& a) {
+  double widest = 0;
+  for (const Row& row : a.rows)
+    for (const auto& speed : {row.previous.speed, row.base.speed})
+      if (row.ok() && speed && !speed->same_run && speed->interval)
+        widest = std::max(widest, std::log(speed->interval->high / speed->interval->low) / 2);
+  return widest;
+}
+
 /// The number of rounds, and its reason.
 std::string rounds_text(const Analysis& a) {
   const auto& until = a.experiment.until;
@@ -28,11 +39,13 @@ std::string rounds_text(const Analysis& a) {
       most = std::max(most, row.rounds.size());
     }
   std::string text = "Rungs ran until the intervals of their speedups were within ±" +
-                     percent(until->within) + ", for at most " + duration(until->at_most_s);
+                     percent(until->within) + (until->race ? " or decided the race" : "") + ", for at most " +
+                     duration(until->at_most_s);
   if (most > 0)
     text += ": " + (least == most ? "" : std::to_string(least) + " to ") +
             counted(static_cast<int64_t>(most), "round");
-  return text;
+  const double widest = widest_interval(a);
+  return text + (widest > until->within ? "; the widest interval is ±" + percent(widest) : "");
 }
 
 /// For example "1, 2 and 4".
@@ -86,13 +99,12 @@ std::string timed_steps_text(const Analysis& a) {
 }  // namespace
 
 Section method_section(const Analysis& a) {
-  Section section{.title = "How it was measured",
-                  .lead = "This section explains the rounds, the intervals and the figures."};
+  Section section{.title = "How it was measured", .lead = rounds_text(a) + "."};
   const TrainSpec& train = a.experiment.base.train;
   const Standard standard = standard_of(a.experiment);
   const bool interleaved = std::ranges::any_of(a.rows, &Row::was_interleaved);
   section.bullets = {
-      rounds_text(a) + ". Each run is a new process, and the rounds of the rungs are interleaved.",
+      "Each run is a new process, and the rounds of the rungs are interleaved.",
       "One run is one sample of tokens/s: the tokens per step divided by the median time of " +
           timed_steps_text(a) + " after " + counted(train.warmup, "warm-up step") +
           ". If the steps of a run differ in work, as with documents, it is the tokens of all timed steps "

@@ -85,7 +85,7 @@ std::vector<std::string> point_line(const Analysis& a, const ScalingSeries& seri
           std::to_string(point.global_batch),
           or_unknown(row.tokens_per_second, grouped),
           or_unknown(point.speedup, ratio_text),
-          percent(point.efficiency),
+          point.efficiency_text(),
           exposed_cell(row)};
 }
 }  // namespace
@@ -153,14 +153,18 @@ Section scaling_section(const Analysis& a) {
   if (a.scaling.empty()) return section;
   std::vector<std::string> largest;
   for (const ScalingSeries& series : a.scaling)
-    largest.push_back(series.title() + ": " + percent(series.largest().efficiency, 0) + " efficient at " +
+    largest.push_back(series.title() + ": " +
+                      (series.largest().growth > 1
+                           ? percent(series.largest().efficiency, 0) + " efficient at "
+                           : ratio_only(series.largest().speedup->value) + " on the same hardware at ") +
                       counted(series.largest().ranks, "rank") +
                       (series.largest().speedup->interval ? "" : " (no claim)"));
   section.lead = join(largest, "; ") + ".";
   section.paragraphs = {
       "In weak scaling, each rank keeps its batch and the global batch grows. In strong scaling, the global "
       "batch stays the same. Efficiency is the speedup divided by the growth of the hardware: the number of "
-      "GPUs, or the number of CPU threads up to the number of cores."};
+      "GPUs, or the number of CPU threads up to the number of cores. Ranks that share the same hardware have "
+      "none."};
   section.table = Table({"series", "rung", ">ranks", ">hardware", ">sequences per step", ">tokens/s",
                          ">speedup", ">efficiency", ">exposed communication"});
   for (const ScalingSeries& series : a.scaling)

@@ -14,31 +14,36 @@ double sum_of(const Phases& phases) {
   return sum;
 }
 
-/// For example "A step of checkpointing is 24 % forward, 75 % backward, 1 % optimizer."
+/// For example "In the fastest row, fused loss, a step is 24 % forward, 75 % backward, 1 % optimizer."
 std::string phase_lead(const Row& row) {
   std::vector<std::string> shares;
   for (const auto& [name, seconds] : row.phases)
     if (const double share = seconds.value_or(0) / sum_of(row.phases); share >= 0.005)
       shares.push_back(percent(share, 0) + " " + name);
-  return "A step of " + row.name + " is " + join(shares) + ".";
+  return "In the fastest row, " + name_in_text(row.name) + ", a step is " + join(shares) + ".";
 }
 
 std::string mfu_cell(const Row& row) {
   if (!row.model_flops_per_second) return std::string(kUnknown);
   const std::string rate = flops_rate(*row.model_flops_per_second);
   std::vector<std::string> parts;
-  if (row.mfu) parts.push_back(percent(*row.mfu));
-  if (row.mfu_sustained) parts.push_back(percent(*row.mfu_sustained) + " of sustained");
-  if (row.mfu_of_dtype) parts.push_back(percent(*row.mfu_of_dtype) + " of " + row.dtype);
+  const auto share = [](double mfu) { return mfu < 0.0005 ? "below 0.1 %" : percent(mfu); };
+  if (row.mfu) parts.push_back(share(*row.mfu));
+  if (row.mfu_sustained) parts.push_back(share(*row.mfu_sustained) + " of sustained");
+  if (row.mfu_of_dtype) parts.push_back(share(*row.mfu_of_dtype) + " of " + row.dtype);
   return parts.empty() ? rate : join(parts) + " (" + rate + ")";
 }
 
 /// Explains which tokens each figure counts, if they differ.
 void explain_tokens(const Rows& rows, Section& section) {
-  if (std::ranges::none_of(rows, &Row::trains_on_fewer)) return;
-  section.bullets.emplace_back(
-      "Tokens/s count processed tokens: every position except padding, prompts included. Speedups, MFU and "
-      "HFU use them. Trained tokens/s count tokens with a loss. Padding is the share of padded positions.");
+  const bool fewer = std::ranges::any_of(rows, &Row::trains_on_fewer),
+             pads = std::ranges::any_of(rows, &Row::pads);
+  if (fewer || pads)
+    section.bullets.push_back(
+        std::string("Tokens/s count processed tokens: every position except padding, prompts included. "
+                    "Speedups, MFU and HFU use them.") +
+        (fewer ? " Trained tokens/s count tokens with a loss." : "") +
+        (pads ? " Padding is the share of padded positions." : ""));
 }
 
 /// Explains which peak each share uses.
@@ -56,6 +61,14 @@ void explain_mfu(const Analysis& a, const Rows& rows, Section& section) {
   if (std::ranges::any_of(rows, [](const Row* row) { return row->mfu_sustained.has_value(); }))
     section.bullets.push_back("\"Of sustained\" divides by " + flops_rate(*sustained_rate(a.context)) +
                               ", the matmul rate that this GPU held for seconds before the runs.");
+}
+
+/// An HFU below the MFU looks like an error.
+void explain_hfu(const Rows& rows, Section& section) {
+  if (std::ranges::any_of(rows, [](const Row* row) { return row->hfu && row->mfu && *row->hfu < *row->mfu; }))
+    section.bullets.emplace_back(
+        "HFU is below MFU where a causal kernel skips the hidden half of attention, which only the MFU "
+        "counts.");
 }
 
 /// States once which rungs the power limit slowed down.
@@ -126,15 +139,18 @@ Section throughput_section(const Analysis& a, const Family& family) {
   const bool energy = std::ranges::any_of(
       a.rows, [&](const Row& row) { return number_of(quantity("joules_per_token"), a, row).has_value(); });
   const bool cost = a.experiment.price_per_hour > 0;
-  const bool fewer = std::ranges::any_of(family.rows, &Row::trains_on_fewer);
-  std::vector<std::string_view> shown = {"tokens_per_second_per_device",
-                                         "devices",
-                                         "step_seconds",
-                                         "mfu_causal",
-                                         "hfu",
-                                         "compile_seconds",
-                                         "setup_seconds"};
-  if (fewer) shown.insert(shown.end(), {"trained_tokens_per_second", "padding"});
+  const bool devices = std::ranges::any_of(family.rows, [](const Row* row) { return row->devices > 1; });
+  const bool compiles = std::ranges::any_of(family.rows, [&](const Row* row) {
+    return number_of(quantity("compile_seconds"), a, *row).value_or(0) > 0;
+  });
+  std::vector<std::string_view> shown;
+  if (devices) shown = {"tokens_per_second_per_device", "devices"};
+  shown.insert(shown.end(), {"step_seconds", "mfu_causal", "hfu"});
+  if (compiles) shown.emplace_back("compile_seconds");
+  shown.emplace_back("setup_seconds");
+  if (std::ranges::any_of(family.rows, &Row::trains_on_fewer))
+    shown.emplace_back("trained_tokens_per_second");
+  if (std::ranges::any_of(family.rows, &Row::pads)) shown.emplace_back("padding");
   if (energy) shown.emplace_back("joules_per_token");
   for (const std::string_view name : {"gpu_watts", "sm_clock_mhz", "at_power_cap"})
     if (std::ranges::any_of(family.rows,
@@ -152,6 +168,7 @@ Section throughput_section(const Analysis& a, const Family& family) {
   if (!table.rows.empty()) section.table = std::move(table);
   explain_tokens(family.rows, section);
   explain_mfu(a, family.rows, section);
+  explain_hfu(family.rows, section);
   explain_power(a, family.rows, section);
   explain_interleaving(family.rows, section);
   const bool first = family.suffix.empty();  // text about the whole report is shown there
@@ -175,7 +192,8 @@ Section phase_section(const Analysis&, const Family& family) {
   const auto rows = rows_with_phases(family.rows);
   if (rows.empty()) return {};
   Section section{.title = title_for("Phases of a step", family),
-                  .lead = phase_lead(*rows.back()),
+                  .lead = phase_lead(**std::ranges::max_element(
+                      rows, {}, [](const Row* row) { return row->tokens_per_second.value_or(0); })),
                   .chart = "phases" + family.suffix,
                   .caption = "The chart shows the median time of each phase of a step.",
                   .table = Table({"rung"})};

@@ -1,6 +1,7 @@
 #include "base/text.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"
+#include "spec/read_fields.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
@@ -63,6 +64,10 @@ Table table_of_base(const Analysis& a) {
                                             " are trained"});
   }
   table.rows.push_back({"data", fields_of(spec.at("data"))});
+  if (const auto vocabulary = number(spec.at("model"), "vocab_size");
+      vocabulary && a.experiment.base.data.kind == "text")
+    table.rows.push_back(
+        {"tokens", "bytes: at most 256 of the " + grouped(*vocabulary) + " entries of the vocabulary occur"});
   table.rows.push_back({"train", fields_of(spec.at("train"))});
   for (const char* part : {"validate", "save"})
     if (const Json& fields = spec.at(part); fields.value("every", 0) > 0)
@@ -79,8 +84,7 @@ Table table_of_base(const Analysis& a) {
 
 Section training_section(const Analysis& a) {
   if (a.variants.empty()) return {};
-  Section section{.title = "What was trained",
-                  .lead = "This section lists the fields of the base and the changes of each rung."};
+  Section section{.title = "What was trained", .lead = "The base, and the changes of each rung."};
   section.table = table_of_base(a);
   for (const Variant& variant : a.variants) {
     if (variant.previous < 0) continue;

@@ -92,9 +92,10 @@ Json speed_data(const Rows& rows) {
                     {"base", or_unknown(row->base.speed, ratio_text)}});
     }
     if (row->ok() && row->memory.allocated)
-      value["memory"] = {{"bytes", *row->memory.allocated},
-                         {"text", bytes(*row->memory.allocated) +
-                                      (row->base.memory ? " · " + change(*row->base.memory, 0) : "")}};
+      value["memory"] = {
+          {"bytes", *row->memory.allocated},
+          {"text", bytes(*row->memory.allocated) +
+                       (row->previous.memory ? " · " + change(*row->previous.memory, 0) : "")}};
     list.push_back(std::move(value));
   }
   return {{"rows", std::move(list)}};
@@ -223,15 +224,17 @@ Json scaling_data(const Analysis& a) {
                     {"speedup", point.speedup ? point.speedup->value : 1},
                     {"rung", a.row(point.variant)->name},
                     {"text", or_unknown(point.speedup, ratio_text)},
-                    {"efficiency", percent(point.efficiency)}};
+                    {"efficiency", point.efficiency_text()}};
       if (point.speedup && point.speedup->interval)
         value.update({{"low", point.speedup->interval->low}, {"high", point.speedup->interval->high}});
       points.push_back(std::move(value));
     }
     // In the legend, where labels can't overlap: "data parallel, weak: 88 % at 4 ranks".
     const ScalingPoint& largest = series.largest();
-    list.push_back({{"title", series.title() + ": " + percent(largest.efficiency, 0) + " at " +
-                                  std::to_string(largest.ranks) + " ranks"},
+    list.push_back({{"title", series.title() + ": " +
+                                  (largest.growth > 1 ? percent(largest.efficiency, 0)
+                                                      : ratio_only(largest.speedup->value)) +
+                                  " at " + std::to_string(largest.ranks) + " ranks"},
                     {"points", std::move(points)}});
   }
   return {{"series", std::move(list)}};

@@ -13,11 +13,12 @@ constexpr const char* kPageCss = R"css(
   :root{--text:#e6edf3;--muted:#9198a1;--line:#30363d;--back:#0d1117;--head:#161b22;--lead:#121d2f;
   --faster:#58a6e8;--slower:#f0883e;--bad:#ff7b72}}
 *{box-sizing:border-box}
-body{margin:0 auto;max-width:1080px;padding:24px;background:var(--back);color:var(--text);
+body{margin:0 auto;max-width:1640px;padding:24px;background:var(--back);color:var(--text);
   font:15px/1.5 system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;overflow-wrap:break-word}
 h1{margin:0;font-size:26px}h2{display:inline;margin:0;font-size:17px}
 .question,.caption,.byline,.lead{color:var(--muted)}.question{margin:2px 0 0}.caption,.byline{font-size:13px}
 .headline{margin:16px 0;padding:14px 18px;border-radius:8px;background:var(--lead);font-size:19px;line-height:1.45}
+p,ul,summary{max-width:1080px}
 .warning{padding:10px 18px;border-left:4px solid var(--bad)}
 .wide{overflow-x:auto;margin:12px 0}
 body>details{border-top:1px solid var(--line);padding:10px 0}
@@ -36,17 +37,22 @@ tbody tr:hover{background:var(--head)}
 .wide td:first-child{background:var(--back)}
 ul{padding-left:22px}li{margin:4px 0;white-space:pre-wrap;overflow-wrap:anywhere}
 .notes{color:var(--muted);font-size:13px}
-.vega-embed{padding-right:38px}
+.wide.vega-embed{display:block;width:fit-content;max-width:100%;padding-right:38px}.vega-embed svg.marks{max-width:100%;height:auto}
 #vg-tooltip-element.vg-tooltip{background:var(--back);color:var(--text);border-color:var(--line)}
 #vg-tooltip-element.vg-tooltip td.key{color:var(--muted)}
 .vega-embed summary{opacity:.5!important}
 @media (max-width:640px){body{padding:14px}h1{font-size:22px}.headline{font-size:17px;padding:12px}
-  th,td{padding:5px 8px}h2+.lead{display:block;margin-left:16px}}
-@media print{details>*{display:block}}
+  th,td{padding:5px 8px}h2+.lead{display:block;margin-left:16px}
+  .top,.top tbody{display:block;width:100%}.top thead{display:none}.top tr{display:block;padding:6px 0;
+  border-bottom:1px solid var(--line)}.top td{display:flex;justify-content:space-between;gap:12px;border:0;padding:2px 0;
+  white-space:normal}.top td:first-child{position:static;max-width:none;font-weight:600}.top td:first-child::before{content:none!important}.top td::before{
+  content:attr(data-title);color:var(--muted);font-weight:normal;white-space:nowrap}.top svg.bar{display:none}}
+@media print{body{padding:0}.wide{overflow:visible}table{font-size:9px}th,td{padding:2px 4px;max-width:220px}
+  tr{break-inside:avoid}.vega-embed summary{display:none}}
 )css";
 
-/// A click on a column of numbers sorts by the first number of each cell, in its unit.
-constexpr const char* kSortScript = R"js(
+/// A click on a column of numbers sorts by the first number of each cell, in its unit. A print opens all.
+constexpr const char* kPageScript = R"js(
 const units={ns:1e-9,µs:1e-6,ms:1e-3,s:1,min:60,h:3600,KiB:1024,MiB:1048576,GiB:1073741824,TiB:1099511627776,
   KFLOP:1e3,MFLOP:1e6,GFLOP:1e9,TFLOP:1e12,PFLOP:1e15};
 function size(cell){
@@ -61,6 +67,11 @@ for(const head of document.querySelectorAll('th.number'))head.addEventListener('
   rows.sort((a,b)=>(size(a.cells[at])-size(b.cells[at]))*(down?-1:1));
   body.append(...rows);
 });
+const folded=[];
+addEventListener('beforeprint',()=>{
+  for(const part of document.querySelectorAll('body>details:not([open])')){part.open=true;folded.push(part);}
+});
+addEventListener('afterprint',()=>{for(const part of folded.splice(0))part.open=false;});
 )js";
 
 /// Keeps "4.8e-07" together, which a browser would break at the hyphen.
@@ -93,24 +104,22 @@ std::string header_cell(const Table::Column& column) {
   return (column.number ? "<th class=\"number\">" : "<th>") + html_text(column.title) + "</th>";
 }
 
-/// `bar` follows the text of a number.
-std::string html_cell(const Table::Column& column, const std::string& text, const std::string& bar) {
+/// `bar` follows the text of a number. A narrow screen shows `title` beside the cell in place of the head.
+std::string html_cell(const Table::Column& column, const std::string& text, const std::string& bar,
+                      bool titled) {
   constexpr size_t kLong = 40;
-  if (column.number) return "<td class=\"number\">" + number_text(text) + bar + "</td>";
-  return (text.size() > kLong ? "<td class=\"long\">" : "<td>") + html_text(text) + "</td>";
+  const std::string title = titled ? " data-title=\"" + html_text(column.title) + "\"" : "";
+  if (column.number) return "<td class=\"number\"" + title + ">" + number_text(text) + bar + "</td>";
+  return (text.size() > kLong && !titled ? "<td class=\"long\">" : "<td" + title + ">") + html_text(text) +
+         "</td>";
 }
 
 /// The interval as SVG, with lines at the ends of the axis and at 1.00.
 std::string html_bar(const Bars& bars, size_t row) {
   const auto bar = bars.place(row);
   constexpr double kWidth = 96, kLeast = 3;
-  const auto any = [&] {
-    for (size_t i = 0; i < bars.intervals.size(); ++i)
-      if (bars.place(i)) return true;
-    return false;
-  };
   // same width as the others
-  if (!bar) return any() ? R"(<svg class="bar" width="96" height="14"></svg>)" : "";
+  if (!bar) return bars.axis() ? R"(<svg class="bar" width="96" height="14"></svg>)" : "";
   const double left = bar->low * kWidth;
   const double wide = std::max(kLeast, (bar->high - bar->low) * kWidth);
   const auto at = [](double x) { return fixed(x, 1); };
@@ -134,7 +143,7 @@ std::string html_table(const Table& table) {
       std::string bar;
       for (const Bars& bars : table.bars)
         if (bars.column == i) bar = html_bar(bars, row);
-      text += html_cell(table.columns[i], table.rows[row][i], bar);
+      text += html_cell(table.columns[i], table.rows[row][i], bar, !table.bars.empty());
     }
     text += "</tr>\n";
   }
@@ -167,8 +176,9 @@ std::string html_body(const Section& section, const std::vector<std::string>& ch
 }
 
 std::string html_section(const Section& section, const std::vector<std::string>& charts) {
-  return "<details><summary><h2>" + html_text(section.title) + "</h2> <span class=\"lead\">" +
-         html_text(section.lead) + "</span></summary>\n" + html_body(section, charts) + "</details>\n";
+  return std::string("<details") + (section.open ? " open" : "") + "><summary><h2>" +
+         html_text(section.title) + "</h2> <span class=\"lead\">" + html_text(section.lead) +
+         "</span></summary>\n" + html_body(section, charts) + "</details>\n";
 }
 }  // namespace
 
@@ -179,13 +189,13 @@ std::string html(const Document& document, const std::vector<std::string>& chart
       html_text(document.title) + "</title>\n<style>" + kPageCss + "</style>\n</head>\n<body>\n<h1>" +
       html_text(document.title) + "</h1>\n";
   if (!document.question.empty()) text += "<p class=\"question\">" + html_text(document.question) + "</p>\n";
+  if (!document.byline.empty()) text += "<p class=\"byline\">" + html_text(document.byline) + "</p>\n";
   text += "<p class=\"headline\">" + prose_text(document.headline) + "</p>\n";
   for (const auto& warning : document.warnings)
     text += "<p class=\"warning\">Warning: " + html_text(warning) + "</p>\n";
   text += html_body(document.top, charts);
-  if (!document.byline.empty()) text += "<p class=\"byline\">" + html_text(document.byline) + "</p>\n";
   for (const auto& section : document.sections) text += html_section(section, charts);
-  return text + "<script>" + kSortScript + "</script>\n" + (charts.empty() ? "" : kChartsMark) +
+  return text + "<script>" + kPageScript + "</script>\n" + (charts.empty() ? "" : kChartsMark) +
          "</body>\n</html>\n";
 }
 }  // namespace optrush

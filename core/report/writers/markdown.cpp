@@ -36,8 +36,13 @@ std::string markdown_table(const Table& table) {
 namespace {
 std::string markdown_section(const Section& section, const std::vector<std::string>& charts) {
   std::string text;
-  if (!section.title.empty()) text += "## " + section.title + "\n\n";
-  if (!section.lead.empty()) text += markdown_cell(section.lead) + "\n\n";
+  const bool folded = !section.title.empty() && !section.open;
+  if (folded)
+    text += "<details>\n<summary><b>" + html_text(section.title) + "</b> " + html_text(section.lead) +
+            "</summary>\n\n";
+  else if (!section.title.empty())
+    text += "## " + section.title + "\n\n";
+  if (!folded && !section.lead.empty()) text += markdown_cell(section.lead) + "\n\n";
   for (const auto& paragraph : section.paragraphs) text += markdown_cell(paragraph) + "\n\n";
   if (std::ranges::find(charts, section.chart) != charts.end())
     text += "![" + section.chart + "](" + section.chart + ".svg)\n\n" +
@@ -46,17 +51,18 @@ std::string markdown_section(const Section& section, const std::vector<std::stri
   for (const auto& bullet : section.bullets) text += "- " + markdown_cell(bullet) + "\n";
   for (const auto& link : section.links)
     text += "- [" + markdown_cell(link.text) + "](" + markdown_cell(link.file) + ")\n";
-  return section.bullets.empty() && section.links.empty() ? text : text + "\n";
+  if (!section.bullets.empty() || !section.links.empty()) text += "\n";
+  return folded ? text + "</details>\n\n" : text;
 }
 }  // namespace
 
 std::string markdown(const Document& document, const std::vector<std::string>& charts) {
   std::string text = "# " + markdown_cell(document.title) + "\n\n";
   if (!document.question.empty()) text += "*" + markdown_cell(document.question) + "*\n\n";
+  if (!document.byline.empty()) text += markdown_cell(document.byline) + "\n\n";
   text += "**" + markdown_cell(document.headline) + "**\n\n";
   for (const auto& warning : document.warnings) text += "> Warning: " + markdown_cell(warning) + "\n\n";
   text += markdown_section(document.top, charts);
-  if (!document.byline.empty()) text += markdown_cell(document.byline) + "\n\n";
   for (const auto& section : document.sections) text += markdown_section(section, charts);
   while (text.ends_with("\n\n")) text.pop_back();
   return text;

@@ -70,7 +70,8 @@ Json summary_of(const Analysis& a, const RunResult& result, const Row& row, bool
 
 Json tracked_runs(const Analysis& a) {
   Json runs = Json::array();
-  const bool fewer = std::ranges::any_of(a.rows, &Row::trains_on_fewer);
+  const bool fewer =
+      std::ranges::any_of(a.rows, [](const Row& row) { return row.trains_on_fewer() || row.pads(); });
   for (const StoredRun& run : a.runs) {
     const Row* row = a.row(run.spec.variant);
     if (run.result.steps.empty() || row == nullptr) continue;

@@ -36,10 +36,12 @@ std::vector<Chart> charts_of(const Analysis&);
 std::string html(const Document&, const std::vector<std::string>& charts);
 inline constexpr const char* kChartsMark = "<!--charts-->";
 
-/// Plain text with aligned tables and without charts, for a terminal.
-std::string text(const Document&);
-/// Aligned columns with titles.
-std::string text_table(const Table&);
+/// Plain text with aligned tables and without charts, for a terminal of `width` columns; 0: any.
+std::string text(const Document&, size_t width = 0);
+/// Aligned columns with titles. Cells break at spaces, so that lines fit into `width`.
+std::string text_table(const Table&, size_t width = 0);
+/// Lines of printable characters that break at spaces.
+std::string text_lines(const std::string&, size_t width = 0);
 
 /// The last line of a program's output: of a Python traceback, the error.
 std::string last_line(std::string text);

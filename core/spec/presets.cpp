@@ -1,4 +1,4 @@
-#include "script/presets.h"
+#include "spec/presets.h"
 
 #include <cmath>
 
