@@ -20,7 +20,7 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-constexpr const char* kOneFile = "model.safetensors";
+constexpr const char *kOneFile = "model.safetensors", *kOfAdapter = "adapter_model.safetensors";
 constexpr const char* kEmbedding = "model.embed_tokens.weight";
 constexpr const char* kHead = "lm_head.weight";
 constexpr std::string_view kReadTypes[] = {"F64", "F32", "F16", "BF16"};
@@ -146,6 +146,10 @@ bool starts_with(const std::vector<std::string>& parts, const std::vector<std::s
 CheckpointFiles::CheckpointFiles(const fs::path& folder) : folder_(folder) {
   const fs::path index = folder / "model.safetensors.index.json";
   const bool one = is_there(folder / kOneFile);
+  if (!one && !is_there(index) && is_there(folder / kOfAdapter)) {
+    open(kOfAdapter);
+    return;
+  }
   if (!one && !is_there(index))
     throw Error(ErrorCode::missing_file, "no model.safetensors and no model.safetensors.index.json",
                 cure_of_no_weights(folder), folder.string());
@@ -280,10 +284,11 @@ std::string parameter_name(std::string_view stored) {
     for (auto& part : parts)
       for (const auto& [theirs, ours] : kOfMixtral)
         if (part == theirs) part = ours;
-  // PEFT adds the name of the adapter: "lora_A.default.weight".
+  // PEFT adds the name of the adapter: "lora_A.default.weight", "lora_magnitude_vector.default.weight".
   for (size_t i = 0; i + 1 < parts.size(); ++i)
     if (parts[i].starts_with("lora_") && parts[i + 1] == "default")
       parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+  if (parts.size() > 1 && parts[parts.size() - 2] == "lora_magnitude_vector") parts.pop_back();
   return join(parts, ".");
 }
 

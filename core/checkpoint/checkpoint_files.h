@@ -18,8 +18,8 @@ struct NamedShape {
 std::vector<NamedShape> llama_parameters(const LlamaSpec&);
 
 /// The weights of a Hugging Face folder by parameter name, independent of the wrapper that they were saved
-/// from: model.safetensors, or model.safetensors.index.json and the files that it names. A tensor that is
-/// stored twice must have equal values.
+/// from: model.safetensors, or model.safetensors.index.json and the files that it names; or the tensors of a
+/// PEFT adapter, adapter_model.safetensors. A tensor that is stored twice must have equal values.
 class CheckpointFiles {
  public:
   /// Reads only headers, and the values of tensors that are stored twice. Errors name the file.

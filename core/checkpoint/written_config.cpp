@@ -149,6 +149,7 @@ Storage storage_of(const Json& config) {
 }
 
 Storage storage_of(const LlamaSpec& llama) {
+  if (!llama.checkpoint.empty()) return read_hugging_face_model(llama.checkpoint).storage;
   constexpr int64_t kAnyLength = 1;
   for (const Architecture& architecture : architectures())
     if (differences(llama, written(llama, kAnyLength, architecture)).empty()) return architecture.storage;

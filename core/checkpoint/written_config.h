@@ -21,7 +21,8 @@ Json config_of_checkpoint(const std::filesystem::path& folder);
 
 /// How the class of this config.json stores parameters.
 Storage storage_of(const Json& config);
-/// The same for the class in which this model is written; the defaults if there is none.
+/// The same for the class of the model's checkpoint, or else the class in which the model is written; the
+/// defaults if there is none.
 Storage storage_of(const LlamaSpec&);
 
 /// Sets the type in which transformers 5 ("dtype") and 4 ("torch_dtype") load the weights: "fp32", "fp64" or

@@ -74,6 +74,9 @@ void set_plugin_option(Experiment& experiment, const std::vector<std::string>& k
       Json options = use.options;
       options[option] = value;
       options = Options(plugin.options, options, where).json();
+      for (const auto& each : plugin.options)
+        if (const std::string path = each.type == "folder" ? options[each.name] : Json(""); !path.empty())
+          options[each.name] = std::filesystem::absolute(path).lexically_normal();
       const Json old = use.options.value(option, Json());
       before.push_back(place.name + " has " + shown(old));
       values.insert(old);

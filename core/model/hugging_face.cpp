@@ -2,10 +2,13 @@
 
 #include <ATen/Functions.h>
 
+#include <map>
+
 #include "base/files.h"
 #include "checkpoint/hugging_face_model.h"
 #include "io/safetensors.h"
 #include "optrush/error.h"
+#include "optrush/initial_value.h"
 
 namespace optrush {
 namespace {
@@ -22,9 +25,11 @@ Tensor plus(const Tensor& value, double offset) {
 }  // namespace
 
 Checkpoint::Checkpoint(const std::filesystem::path& folder)
-    : files_(folder),
-      folder_(folder),
-      storage_(is_there(folder / "config.json") ? read_hugging_face_model(folder).storage : Storage{}) {}
+    : Checkpoint(folder,
+                 is_there(folder / "config.json") ? read_hugging_face_model(folder).storage : Storage{}) {}
+
+Checkpoint::Checkpoint(const std::filesystem::path& folder, Storage storage)
+    : files_(folder), folder_(folder), storage_(storage) {}
 
 void Checkpoint::check_complete(const Params& model) const {
   std::vector<NamedShape> shapes;
@@ -47,6 +52,23 @@ Tensor Checkpoint::read(const Param& param) const {
   const Tensor value = read_tensor(*stored->file, *stored->entry);
   const double offset = offset_of(param.name, storage_);
   return offset == 0 ? value : plus(value, offset);
+}
+
+void check_adapters(const Params& all) {
+  std::map<std::string, std::vector<NamedShape>> adapters;
+  for (const Param* param : all.all())
+    if (const auto* stored = param->init.target<FromFolder>())
+      adapters[stored->folder].push_back(named_shape(*param));
+  for (const auto& [folder, shapes] : adapters) {
+    const CheckpointFiles files(folder);
+    files.check_complete(shapes);
+    std::vector<std::string> names;
+    for (const auto& shape : shapes) names.push_back(shape.name);
+    if (const auto strangers = files.strangers(names); !strangers.empty())
+      throw Error(ErrorCode::invalid_value,
+                  "the adapter has '" + strangers.front() + "', which this run does not train",
+                  "name its module in the plugin's options, as adapter_config.json does", folder);
+  }
 }
 
 Tensor stored_value(const std::string& parameter, const Tensor& value, const Storage& storage) {

@@ -10,6 +10,8 @@ namespace optrush {
 class Checkpoint {
  public:
   explicit Checkpoint(const std::filesystem::path& folder);
+  /// The values of an adapter, stored as those of a model with this storage.
+  Checkpoint(const std::filesystem::path& folder, Storage);
 
   bool contains(std::string_view name) const { return files_.find(name) != nullptr; }
   /// Throws an Error if a parameter of the model is missing or has another shape, or if a tied head is stored
@@ -26,6 +28,10 @@ class Checkpoint {
   std::filesystem::path folder_;
   Storage storage_;
 };
+
+/// Throws an Error if a folder of FromFolder lacks one of its parameters, has it in another shape, or
+/// has another tensor.
+void check_adapters(const Params&);
 
 /// The inverse of Checkpoint::read: the value as the class stores it.
 Tensor stored_value(const std::string& parameter, const Tensor& value, const Storage&);

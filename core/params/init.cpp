@@ -11,6 +11,7 @@
 #include <new>
 
 #include "base/counter_random.h"
+#include "optrush/initial_value.h"
 
 namespace optrush {
 namespace {
@@ -82,6 +83,11 @@ Tensor no_value(const Param& param) {
 }
 
 Tensor initial_value(const Param& param, uint64_t seed) {
+  if (const auto* computed = param.init.target<FromParameter>()) {
+    Param source = *computed->source;
+    source.dtype = param.dtype;
+    return computed->make(initial_value(source, seed));
+  }
   Tensor value = at::empty(param.shape, drawn_type(param));
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(stream(seed, param.name));
   param.init(value, generator);

@@ -54,13 +54,25 @@ std::string one_line(const std::string& text, const std::string& what) {
   return text;
 }
 
+/// The absolute path of an existing folder, or an empty path.
+std::string folder_of(const OptionSchema& option, const std::string& path, const ScriptContext& context) {
+  const auto folder = path.empty() ? std::filesystem::path() : context.resolve(path);
+  if (!path.empty() && !std::filesystem::is_directory(folder))
+    throw Error(ErrorCode::missing_file, "option '" + option.name + "': no folder '" + folder.string() + "'",
+                context.start_of(path));
+  return folder;
+}
+
 PluginUse plugin_use(const std::string& name, const LuaValue* options, ScriptContext& context,
                      const std::string& where) {
   const auto& plugin = context.catalogue().at(name);
   const std::string place = where + ", plugin '" + name + "'";
   try {
     const Json given = options == nullptr ? Json::object() : to_json(*options, "options");
-    return {name, Options(plugin.options, given, place).json()};
+    Json set = Options(plugin.options, given, place).json();
+    for (const auto& option : plugin.options)
+      if (option.type == "folder") set[option.name] = folder_of(option, set[option.name], context);
+    return {name, std::move(set)};
   } catch (const Error& e) {
     throw e.at(place);
   }

@@ -12,6 +12,9 @@ std::string annotated(const std::vector<std::string>& choices, const Type& type)
   if (type.form == Type::Form::map) return "table<string, " + type.name + ">";
   if (type.form == Type::Form::list) return type.name + "[]";
   if (type.name == "list") return choices.empty() ? "string[]" : "(" + literals(choices) + ")[]";
+  if (type.name == "integers") return "table<string, integer>";
+  if (type.name == "numbers") return "table<string, number>";
+  if (type.name == "folder") return "string";
   if (type.name == "string" && !choices.empty()) return literals(choices);
   return type.name;
 }

@@ -5,7 +5,8 @@
 
 namespace optrush {
 namespace {
-const std::vector<std::string> kTypes = {"integer", "number", "string", "boolean", "list"};
+const std::vector<std::string> kTypes = {"integer", "number",   "string",  "boolean",
+                                         "list",    "integers", "numbers", "folder"};
 const std::vector<std::string> kKeys = {"name", "type", "default", "min", "max", "choices", "effects", "doc"};
 
 std::string text_of(const Json& json, const OptionSchema& schema, const std::string& subject,
@@ -18,7 +19,9 @@ std::string text_of(const Json& json, const OptionSchema& schema, const std::str
   return text;
 }
 
-bool numeric(const OptionSchema& schema) { return schema.type == "integer" || schema.type == "number"; }
+bool numeric(const OptionSchema& schema) {
+  return schema.type.starts_with("integer") || schema.type.starts_with("number");
+}
 
 /// A bound of a range, converted to the type of the option.
 Json bound(const Json& json, const char* key, const OptionSchema& schema, const std::string& where) {
@@ -28,7 +31,7 @@ Json bound(const Json& json, const char* key, const OptionSchema& schema, const 
   if (!numeric(schema))
     throw Error(ErrorCode::invalid_value,
                 subject + " is allowed for numbers only, not for type " + schema.type, {}, where);
-  return checked({.type = schema.type}, *it, subject, where);
+  return checked({.type = schema.type.starts_with("integer") ? "integer" : "number"}, *it, subject, where);
 }
 
 /// The field "effects" of an option with choices: the effect of each choice.

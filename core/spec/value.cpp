@@ -26,7 +26,7 @@ Json converted(const std::string& type, const Json& value) {
   }
   if (type == "number")
     return value.is_number() && std::isfinite(value.get<double>()) ? Json(value.get<double>()) : wrong;
-  if (type == "string") return value.is_string() ? value : wrong;
+  if (type == "string" || type == "folder") return value.is_string() ? value : wrong;
   if (type == "boolean") return value.is_boolean() ? value : wrong;
   if (type == "list") {
     if (value.is_object() && value.empty()) return Json::array();
@@ -34,17 +34,17 @@ Json converted(const std::string& type, const Json& value) {
         value.is_array() && std::ranges::all_of(value, [](const Json& v) { return v.is_string(); });
     return strings ? value : wrong;
   }
-  if (type == "integer[]") {
-    if (value.is_object() && value.empty()) return Json::array();
-    if (!value.is_array()) return wrong;
-    Json integers = Json::array();
-    for (const Json& item : value) {
-      integers.push_back(converted("integer", item));
-      if (integers.back().is_discarded()) return wrong;
-    }
-    return integers;
+  const bool list = type == "integer[]", table = type == "integers" || type == "numbers";
+  if (!list && !table) return value.is_object() ? value : wrong;
+  Json numbers = list ? Json::array() : Json::object();
+  if (value.is_structured() && value.empty()) return numbers;  // Lua has one type for both
+  if (!(list ? value.is_array() : value.is_object())) return wrong;
+  for (const auto& [name, item] : value.items()) {
+    Json number = converted(type == "numbers" ? "number" : "integer", item);
+    if (number.is_discarded()) return wrong;
+    (list ? numbers.emplace_back() : numbers[name]) = std::move(number);
   }
-  return value.is_object() ? value : wrong;
+  return numbers;
 }
 
 /// The first string in `value` (a string or a list) that is not one of the choices.
@@ -75,8 +75,12 @@ std::string allowed(const OptionSchema& schema) {
   if (schema.type == "integer[]") return "a list of integers";
   if (schema.type == "list")
     return schema.choices.empty() ? "a list of strings" : "a list of strings from " + choices;
+  if (schema.type == "folder") return "the path of a folder";
   if (schema.type == "string") return schema.choices.empty() ? "a string" : "one of " + choices;
-  const std::string type = schema.type == "integer" ? "an integer" : "a number";
+  const std::string type = schema.type == "integer"    ? "an integer"
+                           : schema.type == "integers" ? "a table { NAME = ... } of integers"
+                           : schema.type == "numbers"  ? "a table { NAME = ... } of numbers"
+                                                       : "a number";
   if (!schema.min.is_null() && schema.min == schema.max) return schema.min.dump();
   if (!schema.min.is_null() && !schema.max.is_null())
     return type + " between " + schema.min.dump() + " and " + schema.max.dump();
@@ -93,9 +97,10 @@ Json checked(const OptionSchema& schema, const Json& value, const std::string& s
   };
   Json result = converted(schema.type, value);
   if (result.is_discarded()) throw refuse({});
-  if (result.is_number()) {
-    if (!schema.min.is_null() && result < schema.min) throw refuse({});
-    if (!schema.max.is_null() && result > schema.max) throw refuse({});
+  for (const Json& number : result.is_object() ? result : Json::array({result})) {
+    if (!number.is_number()) continue;
+    if (!schema.min.is_null() && number < schema.min) throw refuse({});
+    if (!schema.max.is_null() && number > schema.max) throw refuse({});
   }
   if (schema.choices.empty()) return result;
   if (const auto word = stranger(schema.choices, result)) {

@@ -19,6 +19,7 @@
 #include "model/hugging_face.h"
 #include "optrush/forecast.h"
 #include "optrush/host/resolve.h"
+#include "optrush/initial_value.h"
 #include "params/init.h"
 #include "params/upload.h"
 #include "plugin/loader.h"
@@ -184,6 +185,7 @@ void RunSetup::declare() {
   const LostAdapters adapters(*this);
   recipe_.fire(Event::meta_initialized, *this);
   adapters.refuse(recipe_);
+  check_adapters(params_);
   if (!model_.checkpoint.empty()) {
     Checkpoint(model_.checkpoint).check_known(params_);
     const auto stored = read_hugging_face_model(model_.checkpoint);
@@ -213,15 +215,21 @@ void RunSetup::place() {
   if (!model_.checkpoint.empty()) checkpoint.emplace(model_.checkpoint);
   std::optional<SavedParameters> start;
   if (!spec().start.empty() && !is_forecast(device_)) start.emplace(spec().start, params_);
+  std::map<std::string, Checkpoint> adapters;
   PartTimes& times = log().setup_times();
-  const auto full_value = [&](const Param& param) {
+  const std::function<Tensor(const Param&)> full_value = [&](const Param& param) {
     if (is_forecast(device_)) return at::empty(param.shape, at::TensorOptions(param.dtype).device(device_));
     if (start)
       if (const Tensor saved = times.time("values of the state", [&] { return start->find(param); });
           saved.defined())
         return saved;
-    if (checkpoint && checkpoint->contains(param.name))
-      return times.time("values of the checkpoint", [&] { return checkpoint->read(param); });
+    const Checkpoint* stored = checkpoint && checkpoint->contains(param.name) ? &*checkpoint : nullptr;
+    if (const auto* there = param.init.target<FromFolder>())
+      stored =
+          &adapters.try_emplace(there->folder, there->folder, storage_of(llama_of(spec()))).first->second;
+    if (stored != nullptr) return times.time("values of the checkpoint", [&] { return stored->read(param); });
+    if (const auto* computed = param.init.target<FromParameter>(); computed != nullptr && draws_)
+      return computed->make(full_value(*computed->source));
     return times.time("initial values",
                       [&] { return draws_ ? initial_value(param, spec().train.seed) : no_value(param); });
   };

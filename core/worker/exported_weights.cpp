@@ -5,11 +5,8 @@
 #include <algorithm>
 #include <map>
 
-#include "checkpoint/hugging_face_model.h"
-#include "checkpoint/written_config.h"
 #include "model/binder.h"
 #include "model/hugging_face.h"
-#include "model/model.h"
 #include "plugin/description.h"
 #include "recipe/evaluation_scope.h"
 
@@ -76,14 +73,9 @@ NamedTensors model_weights(Session& session, const std::set<std::string>& own) {
 NamedTensors adapter_weights(const Session& session, const std::set<std::string>& own) {
   NamedTensors weights;
   for (const Param* param : session.params().all())
-    if (!own.contains(param->name)) weights.emplace_back("base_model.model." + param->name, param->value());
+    if (param->trainable || !own.contains(param->name))
+      weights.emplace_back("base_model.model." + param->name, param->value());
   return weights;
-}
-
-Storage storage_of(const Session& session) {
-  const std::string& checkpoint = session.model().checkpoint;
-  return checkpoint.empty() ? storage_of(llama_of(session.spec()))
-                            : read_hugging_face_model(checkpoint).storage;
 }
 
 SafetensorsContent weights_content(NamedTensors weights, const std::string& dtype, const Storage& storage) {

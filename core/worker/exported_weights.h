@@ -27,10 +27,8 @@ bool has_adapter(const Session&, const std::set<std::string>& own);
 /// The model's parameters, with the matrices of adapters merged. A tied matrix with an adapter becomes a
 /// separate parameter of its module.
 NamedTensors model_weights(Session&, const std::set<std::string>& own);
-/// The parameters that plugins added, with PEFT's names.
+/// The parameters that plugins added and the model's trained ones, with PEFT's names.
 NamedTensors adapter_weights(const Session&, const std::set<std::string>& own);
-/// How the class of transformers stores this model's parameters.
-Storage storage_of(const Session&);
 /// The file with these weights in the type `dtype`: "fp32", "fp64" or "bf16".
 SafetensorsContent weights_content(NamedTensors, const std::string& dtype, const Storage&);
 }  // namespace optrush

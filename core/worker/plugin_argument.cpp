@@ -16,7 +16,7 @@ std::string type_of(const std::string& option, const PluginDescription& plugin) 
 
 Json value_of(const std::string& type, const std::string& text) {
   if (type == "list") return text.empty() ? Json::array() : Json::array({text});
-  if (type == "string" || !Json::accept(text)) return text;
+  if (type == "string" || type == "folder" || !Json::accept(text)) return text;
   return Json::parse(text);
 }
 }  // namespace

@@ -50,8 +50,8 @@ void add_exports(PlannedSaving& saving, const RunSpec& whole) {
                           .host = static_cast<double>(std::max(reading, simulated::peak().total()))};
   };
   const bool adapted = has_adapter(*session, own);
-  const Storage storage = storage_of(*session);
-  if (adapted) saving.weights = planned(adapter_weights(*session, own), {.names = storage.names});
+  const Storage storage = storage_of(llama_of(spec));
+  if (adapted) saving.weights = planned(adapter_weights(*session, own), storage);
   if (!unwritable(whole))
     (adapted ? saving.merged : saving.weights) = planned(model_weights(*session, own), storage);
 }

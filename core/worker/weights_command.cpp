@@ -122,7 +122,22 @@ void write_model(Session& session, const std::set<std::string>& own, const std::
   if (weights.size() > own.size()) config["tie_word_embeddings"] = false;
   write_json(out / "config.json", with_dtype(std::move(config), dtype));
   if (!checkpoint.empty()) copy_beside_weights(checkpoint, out);
-  weights_content(std::move(weights), dtype, storage_of(session)).write(out / "model.safetensors");
+  weights_content(std::move(weights), dtype, storage_of(llama_of(spec))).write(out / "model.safetensors");
+}
+
+/// The names of modules in a list, or as the keys of an object, by which a class of transformers has them.
+Json stored_modules(const Json& named, ParameterNames names) {
+  const auto stored = [&](const std::string& name) {
+    const std::string inside = "experts.";  // linears of attention have the same name everywhere
+    return stored_name(inside + name, names).substr(inside.size());
+  };
+  Json result = named;
+  if (named.is_array())
+    for (Json& name : result) name = stored(name);
+  if (!named.is_object()) return result;
+  result = Json::object();
+  for (const auto& [name, value] : named.items()) result[stored(name)] = value;
+  return result;
 }
 
 void write_adapter(const Session& session, const std::set<std::string>& own, const std::string& dtype,
@@ -132,19 +147,15 @@ void write_adapter(const Session& session, const std::set<std::string>& own, con
     throw Error(ErrorCode::unsupported,
                 "the plugin that adds parameters does not describe them for other programs",
                 "write the whole model: --merge");
-  const std::string& checkpoint = session.model().checkpoint;
-  const Storage storage = storage_of(session);
-  config["base_model_name_or_path"] = checkpoint;
-  for (auto& target : config.at("target_modules")) {
-    const std::string inside = "experts.";  // linears of attention have the same name everywhere
-    target = stored_name(inside + target.get<std::string>(), storage.names).substr(inside.size());
-  }
+  const Storage storage = storage_of(llama_of(session.spec()));
+  config["base_model_name_or_path"] = session.model().checkpoint;
+  for (const char* names : {"target_modules", "modules_to_save", "rank_pattern", "alpha_pattern"})
+    config[names] = stored_modules(config.value(names, Json()), storage.names);
   write_json(out / "adapter_config.json", config);
   NamedTensors weights = adapter_weights(session, own);
   const bool of_experts = std::ranges::any_of(
       weights, [](const auto& named) { return named.first.find(".experts.") != std::string::npos; });
-  weights_content(std::move(weights), dtype, {.names = storage.names})
-      .write(out / "adapter_model.safetensors");
+  weights_content(std::move(weights), dtype, storage).write(out / "adapter_model.safetensors");
   if (of_experts && storage.expert_adapters_need_4)
     std::cout
         << "warning: PEFT 0.21 with transformers 5 leaves out the adapters of this model's experts: load "
@@ -179,7 +190,10 @@ int weights_command(const WeightsRequest& request) {
   out.put_in_place();
   std::cout << (alone ? "the adapter" : "the model") << " as it was after " << state.step() << " steps, in "
             << request.out.string() << "\n";
-  if (alone && !spec.start.empty() && has_any(StateFolder(spec.start), own))
+  std::set<std::string> frozen_names;
+  for (const Param* param : std::as_const(*session).params().all())
+    if (!param->trainable) frozen_names.insert(param->name);
+  if (alone && !spec.start.empty() && has_any(StateFolder(spec.start), frozen_names))
     std::cout << "Its base has the weights of the state in '" << spec.start
               << "': write the whole model with --merge\n";
   if (frozen.quantized())

@@ -57,7 +57,10 @@ def allowed(option):
     if option["type"] == "list":
         return "a list of strings"
     if low is None and high is None:
-        return {"boolean": "`true`, `false`", "string": "a string"}.get(option["type"], f"a {option['type']}")
+        words = {"boolean": "`true`, `false`", "string": "a string", "folder": "a folder"}
+        return words.get(option["type"], f"a {option['type']}")
+    if option["type"] in ("integers", "numbers"):
+        return f"a table of {option['type']} from {number(low)} to {number(high)} by name"
     return f"{'an integer' if option['type'] == 'integer' else 'a number'} from {number(low)} to {number(high)}"
 
 

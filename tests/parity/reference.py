@@ -97,7 +97,9 @@ def one_by_one(name, tensor):
 def plain_name(name):
     """Our name of a parameter: without peft's wrappers, and without the names of Mixtral."""
     of_mixtral = (("block_sparse_moe", "mlp"), (".w1.", ".gate_proj."), (".w2.", ".down_proj."), (".w3.", ".up_proj."))
-    for theirs, ours in (("base_model.model.", ""), (".base_layer.", "."), (".default.", "."), *of_mixtral):
+    of_peft = (("base_model.model.", ""), (".base_layer.", "."), (".modules_to_save.", "."), (".default.", "."),
+               (".lora_magnitude_vector.weight", ".lora_magnitude_vector"))
+    for theirs, ours in (*of_peft, *of_mixtral):
         name = name.replace(theirs, ours)
     return name
 

@@ -89,6 +89,26 @@ TEST(Options, NamesTheAllowedValues) {
   EXPECT_THAT(refused(R"([])"), HasSubstr("options must have named fields, but is []"));
 }
 
+TEST(Options, TablesOfNumbersByName) {
+  const auto tables = schemas(R"([
+    {"name": "ranks", "type": "integers", "min": 1, "max": 8, "default": {}, "doc": "d"},
+    {"name": "scales", "type": "numbers", "min": 0, "default": {"a": 1}, "doc": "d"}])");
+  const auto refused_table = [&](const std::string& given) {
+    return error_of([&] { Options(tables, parse_json(given, "test"), kPlaceOfUse); });
+  };
+  EXPECT_EQ(Options(tables, parse_json(R"({"ranks": {"b": 2.0, "a": 8}})", "test"), "").json().dump(),
+            R"({"ranks":{"b":2,"a":8},"scales":{"a":1.0}})");
+  EXPECT_EQ(Options(tables, parse_json(R"({"ranks": []})", "test"), "").json().at("ranks"), Json::object());
+  EXPECT_EQ(
+      refused_table(R"({"ranks": {"a": 9}})"),
+      "invalid_value: " + kPlaceOfUse +
+          ": option 'ranks' must be a table { NAME = ... } of integers between 1 and 8, but is {\"a\":9}");
+  EXPECT_THAT(refused_table(R"({"ranks": {"a": 1.5}})"), HasSubstr("of integers"));
+  EXPECT_THAT(refused_table(R"({"ranks": [1]})"), HasSubstr("of integers"));
+  EXPECT_THAT(refused_table(R"({"scales": {"a": -1}})"), HasSubstr("of numbers of at least 0.0"));
+  EXPECT_THAT(refused_table(R"({"scales": {"a": "x"}})"), HasSubstr("of numbers"));
+}
+
 TEST(Options, NotFiniteNumbersAreRefused) {
   const Json infinite = {{"alpha", std::numeric_limits<double>::infinity()}, {"modules", Json::array()}};
   EXPECT_THAT(error_of([&] { Options(lora(), infinite, kPlaceOfUse); }),
