@@ -23,6 +23,9 @@ struct Stack {
   RunSpec spec;
   std::map<std::string, std::string> origin;  ///< by plugin: "the base", "rung 'bf16' (x.lua:12)"
   std::optional<External> external;
+  bool chosen = false;  ///< an external rung has chosen the program
+
+  bool is_program() const { return spec.model_kind == kProgramKind; }
 };
 
 std::vector<std::string> names_of(const std::vector<PluginUse>& plugins) {
@@ -36,7 +39,13 @@ void take_off(Stack& stack, const std::string& plugin, const std::string& key, c
   if (std::erase_if(stack.spec.plugins, [&](const PluginUse& use) { return use.name == plugin; }) != 0 ||
       may_be_missing.contains(plugin))
     return;
-  const auto stacked = names_of(stack.spec.plugins);
+  auto stacked = names_of(stack.spec.plugins);
+  if (stack.external) {
+    auto& changes = stack.external->changes;
+    if (std::erase_if(changes, [&](const ProgramChange& change) { return change.rung == plugin; }) != 0)
+      return;
+    for (const auto& change : changes) stacked.push_back(change.rung);
+  }
   std::string cure = "no plugins are stacked at this rung";
   if (!stacked.empty()) cure = "plugins stacked at this rung: " + join(stacked);
   if (const auto best = nearest(plugin, stacked); !best.empty())
@@ -57,25 +66,53 @@ void put_on(Stack& stack, const PluginUse& use, const Rung& rung) {
   stack.origin[use.name] = "rung '" + rung.name + "' (" + rung.where + ")";
 }
 
+/// Puts the changes of a rung on the program of a stack.
+void change_program(Stack& stack, const Rung& rung) {
+  if (stack.is_program() && !rung.plugins.empty())
+    throw Error(
+        ErrorCode::conflict,
+        "rung '" + rung.name + "' stacks the plugin '" + rung.plugins.front().name +
+            "' on a program, which plugins cannot change",
+        "change the program with args, env or command; or give the rung a model, which it then trains",
+        rung.where);
+  if (rung.program.empty()) return;
+  if (!stack.external)
+    throw Error(ErrorCode::conflict, "rung '" + rung.name + "' changes a program, but no program is below it",
+                "give rush.experiment a program, or put a rush.external rung below", rung.where);
+  auto& changes = stack.external->changes;
+  changes.insert(changes.end(), rung.program.begin(), rung.program.end());
+}
+
 /// Adds a rung to a stack. `may_be_missing`: plugins that replace and without may name although they are not
 /// stacked, because their rung was left out.
 Stack on_top(Stack stack, const Rung& rung, const std::set<std::string>& may_be_missing = {}) {
   for (const auto& plugin : rung.without) take_off(stack, plugin, "without", rung, may_be_missing);
   for (const auto& plugin : rung.replace) take_off(stack, plugin, "replace", rung, may_be_missing);
   for (const auto& use : rung.plugins) put_on(stack, use, rung);
+  // With a model, the worker trains instead of the program.
+  if (stack.is_program() && rung.settings.contains("model_kind")) stack.external.reset();
   stack.spec = merged(stack.spec, rung.settings, rung.where);
-  if (rung.external && stack.external)
+  if (rung.external && stack.chosen)
     throw Error(ErrorCode::conflict,
                 "rung '" + rung.name + "' and another rung of this combination are both external programs",
                 "put external rungs on one axis", rung.where);
-  if (rung.external) stack.external = rung.external;
+  change_program(stack, rung);
+  if (rung.external) {
+    const auto changes = stack.external ? stack.external->changes : std::vector<ProgramChange>();
+    stack.external = rung.external;
+    stack.external->changes = changes;
+    stack.chosen = true;
+  }
   return stack;
 }
 
+/// The plugins of rungs, and their changes of a program.
 std::set<std::string> plugins_of(const std::vector<Rung>& rungs) {
   std::set<std::string> names;
-  for (const auto& rung : rungs)
+  for (const auto& rung : rungs) {
     for (const auto& use : rung.plugins) names.insert(use.name);
+    for (const auto& change : rung.program) names.insert(change.rung);
+  }
   return names;
 }
 
@@ -94,6 +131,7 @@ class Expansion {
  public:
   Expansion(const Experiment& experiment, const std::set<std::string>& cannot_be) : cannot_be_(cannot_be) {
     base_.spec = experiment.base;
+    base_.external = experiment.program;
     base_.spec.experiment = experiment.name;
     for (const auto& use : base_.spec.plugins)
       if (!base_.origin.emplace(use.name, "the base").second)
@@ -103,20 +141,20 @@ class Expansion {
 
   void ladder(const std::vector<Rung>& rungs) {
     begin_part(/*equals_are_meant=*/true);
-    std::vector<Step> steps = {{"base", base_, 0, {}}};
+    std::vector<Step> steps = {{"base", base_, 0, {}, false}};
     std::set<std::string> missing;  // plugins of rungs in `cannot_be`
     for (const auto& rung : rungs) {
-      const Step below = rung.over.empty() ? steps.back() : step_named(rung.over, steps, rung);
-      if (rung.external) {
-        beside(rung, below.variant, below.stack);
-        variants_.back().passed_over = below.passed_over;
-        continue;
-      }
-      const Stack stack = on_top(below.stack, rung, missing);
-      const int64_t index = add(rung.name, "ladder", below.variant, stack, rung.where);
+      const Step below = rung.over.empty() ? step_below(rung, steps) : step_named(rung.over, steps, rung);
+      if (below.beside && !rung.plugins.empty())
+        throw Error(ErrorCode::conflict,
+                    "rung '" + rung.name + "' stacks plugins over '" + below.name + "', which is a program",
+                    "place it over a rung that Optimization Rush trains", rung.where);
+      const bool aside = below.beside || rung.external;
+      const Stack stack = rung.external ? beside(rung, below.stack) : on_top(below.stack, rung, missing);
+      const int64_t index = add(rung.name, aside ? "external" : "ladder", below.variant, stack, rung.where);
       variants_.back().expect = rung.expect;
       variants_.back().passed_over = below.passed_over;
-      steps.push_back({rung.name, stack, index, {}});
+      steps.push_back({rung.name, stack, index, {}, aside});
       if (!cannot_be_.contains(rung.name)) continue;
       for (const auto& use : rung.plugins) missing.insert(use.name);
       steps.back() = below;
@@ -146,7 +184,7 @@ class Expansion {
       add(rung.name + " alone", "alone", 0, on_top(base_, rung, optional), rung.where);
       variants_.back().expect = rung.expect;
     }
-    for (const auto& rung : others) beside(rung, top, full);
+    for (const auto& rung : others) add(rung.name, "external", top, beside(rung, full), rung.where);
   }
 
   void grid(const std::vector<std::vector<Rung>>& axes) {
@@ -168,7 +206,18 @@ class Expansion {
     Stack stack;
     int64_t variant = 0;
     std::vector<std::string> passed_over;  ///< invalid rungs above it that were skipped
+    bool beside = false;                   ///< a program beside the ladder
   };
+
+  /// The step below a rung that does not name one: the last of the ladder. A change of a program needs one;
+  /// if the base is none, it is the last external rung.
+  const Step& step_below(const Rung& rung, const std::vector<Step>& steps) const {
+    const bool changes = !rung.program.empty() && !base_.external;
+    const auto found = std::find_if(steps.rbegin(), steps.rend(), [&](const Step& step) {
+      return changes ? step.stack.external.has_value() : !step.beside;
+    });
+    return found == steps.rend() ? steps.front() : *found;
+  }
 
   static const Step& step_named(const std::string& name, const std::vector<Step>& steps, const Rung& rung) {
     const auto found = std::ranges::find(steps, name, &Step::name);
@@ -200,9 +249,11 @@ class Expansion {
     }
   }
 
-  /// Adds a row beside the ladder, on which nothing is stacked.
-  void beside(const Rung& rung, int64_t previous, const Stack& stack) {
-    add(rung.name, "external", previous, on_top(stack, rung), rung.where);
+  /// The stack of a program beside the ladder. It replaces the program below with its changes.
+  static Stack beside(const Rung& rung, Stack stack) {
+    stack.external.reset();
+    stack.chosen = false;
+    return on_top(std::move(stack), rung);
   }
 
   int64_t add(const std::string& name, const std::string& group, int64_t previous, const Stack& stack,
@@ -227,10 +278,24 @@ class Expansion {
     variant.spec.rung = name;
     variant.spec.variant = variant.index;
     check_sequence_length(variant.spec, variant.where);
+    check_start(variant);
     compare(variant);
     variant.same_as = same_as(variant);
     variants_.push_back(std::move(variant));
     return variants_.back().index;
+  }
+
+  /// A program with its own model gets no initial values.
+  static void check_start(const Variant& variant) {
+    if (!variant.external || variant.spec.model_kind != kProgramKind) return;
+    for (const auto& word : full_command(*variant.external))
+      if (word.find("{start}") != std::string::npos)
+        throw Error(
+            ErrorCode::conflict,
+            "'" + word + "' in the command of '" + variant.name +
+                "' needs a model, from whose initial values the program starts",
+            "leave it out, or give the experiment a model and run the program as a rush.external rung",
+            variant.where);
   }
 
   void begin_part(bool equals_are_meant) {
@@ -306,6 +371,12 @@ std::vector<Variant> expand(const Experiment& experiment, const std::set<std::st
     }
   }
   return expansion.take();
+}
+
+bool is_made_by_program(const Variant& variant, const RunSpec& spec) {
+  if (!variant.external) return false;
+  const bool of_reference = spec.purpose == Purpose::repeat && spec.round > 0;
+  return spec.purpose != Purpose::reference && !of_reference;
 }
 
 std::string grid_name(const std::vector<std::string>& choices) { return join(choices, " + "); }

@@ -94,8 +94,9 @@ static const Record<Rung>& record_of(const Rung*) {
           .field("plugins", &T::plugins, "plugins that the rung stacks")
           .field("settings", &T::settings, "settings that the rung changes", {.type = "object"})
           .field("replace", &T::replace, "plugins that the rung's plugins replace")
-          .field("without", &T::without, "plugins that the rung removes")
+          .field("without", &T::without, "plugins, or rungs of a program, that the rung removes")
           .field("over", &T::over, "rung of the ladder below this one")
+          .field("program", &T::program, "changes of the program below")
           .field("where", &T::where, "script:line")
           .field("external", &T::external, kExternal)
           .field("expect", &T::expect, kExpect);
@@ -124,6 +125,7 @@ static const Record<Experiment>& record_of(const Experiment*) {
           .field("arguments", &T::arguments, "arguments of the script", {.type = "object"})
           .field("base", &T::base, "spec of rung 0", {.required = true})
           .field("base_name", &T::base_name, "name of rung 0")
+          .field("program", &T::program, "program of rung 0")
           .field("parts", &T::parts, "ladders, ablations, grids")
           .field("rounds", &T::rounds, "number of runs of each rung", {.min = 1})
           .field("until", &T::until, "precision and time limit that replace a number of rounds")

@@ -50,11 +50,13 @@ struct Rung {
   /// Merged into the spec: {"train": {...}, "model": {...}, "data": {...}, "device": ..}
   Json settings = Json::object();
   std::vector<std::string> replace;  ///< stacked plugins that this rung replaces
-  std::vector<std::string> without;  ///< stacked plugins that this rung removes
+  /// Stacked plugins, or rungs with a change of a program, that this rung removes
+  std::vector<std::string> without;
   std::string over;   ///< the rung of the ladder that it is stacked on; empty: the one before it
   std::string where;  ///< "quickstart.lua:12"
-  std::optional<External> external;  ///< a program that trains instead of the worker
-  std::optional<Published> expect;   ///< published figures for its change
+  std::optional<External> external;    ///< a program that trains instead of the worker
+  std::vector<ProgramChange> program;  ///< changes of the program that it is stacked on
+  std::optional<Published> expect;     ///< published figures for its change
 };
 
 enum class Arrangement : uint8_t { ladder, ablation, grid };
@@ -62,7 +64,8 @@ enum class Arrangement : uint8_t { ladder, ablation, grid };
 /// A part of an experiment. ladder: each rung is stacked on the one before or on the rung that it names.
 /// ablation: the full stack, the stack without each rung, and each rung alone. grid: every combination of one
 /// choice per axis. An external rung is beside a ladder or an ablation and not in its stack: it trains what
-/// the rungs below it train, and the next rung is stacked on those.
+/// the rungs below it train, and the next rung is stacked on those. A rung that changes a program is stacked
+/// on the program below it: on the one of the base, otherwise on the last external rung.
 struct Part {
   Arrangement arrangement = Arrangement::ladder;
   std::vector<Rung> rungs;
@@ -102,6 +105,7 @@ struct Experiment {
   Json arguments = Json::object();  ///< all arguments that the script reads, with their values: {"layers": 8}
   RunSpec base;                     ///< rung 0; it has no plugins unless the script adds some
   std::string base_name = "base";   ///< name of rung 0
+  std::optional<External> program;  ///< a program that rung 0 runs; its spec has the kind kProgramKind
   std::vector<Part> parts;
   int64_t rounds = 5;
   std::optional<Until> until;  ///< replaces `rounds` by conditions
@@ -136,6 +140,10 @@ struct Variant {
   /// The variant whose runs this row shows.
   int64_t runs_of() const { return has_own_runs() ? index : same_as; }
 };
+
+/// Whether the variant's program makes this run. The gate's reference of a program beside our model is
+/// trained by the worker.
+bool is_made_by_program(const Variant&, const RunSpec&);
 
 /// The name of a grid's variant with these choices.
 std::string grid_name(const std::vector<std::string>& choices);

@@ -2,10 +2,23 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 
 #include "optrush/error.h"
 
 namespace optrush {
+const Record<ProgramChange>& record_of(const ProgramChange*) {
+  using T = ProgramChange;
+  static const auto fields =
+      Record<T>::given("program")
+          .field("rung", &T::rung, "rung that makes the change", {.required = true})
+          .field("command", &T::command, "the program and its arguments, instead")
+          .field("args", &T::args, "further arguments")
+          .field("files", &T::files, "SHA-256 of each file, by path")
+          .field("effect", &T::effect, "effect on arithmetic", {.choices = effect_names()});
+  return fields;
+}
+
 const Record<External>& record_of(const External*) {
   using T = External;
   static const auto fields =
@@ -20,6 +33,7 @@ const Record<External>& record_of(const External*) {
           .field("interleave", &T::interleave, "whether it implements the protocol of interleaved runs",
                  {.former = "turns"})
           .field("headline", &T::headline, "whether a headline may name it as the fastest program")
+          .field("changes", &T::changes, "changes by the rungs that are stacked on it")
           .then([](const T& external) {
             if (external.command.empty()) throw Error(ErrorCode::invalid_value, "external.command is empty");
           });
@@ -44,6 +58,22 @@ std::string unknown_placeholder(const std::string& word) {
       return found;
   }
   return {};
+}
+
+std::vector<std::string> full_command(const External& external) {
+  std::vector<std::string> words = external.command;
+  for (const ProgramChange& change : external.changes)
+    if (!change.command.empty()) words = change.command;
+  for (const ProgramChange& change : external.changes)
+    words.insert(words.end(), change.args.begin(), change.args.end());
+  return words;
+}
+
+std::string program_name(const External& external) {
+  const auto file = std::ranges::find_if(
+      external.command, [&](const std::string& word) { return external.files.contains(word); });
+  const std::string& word = file == external.command.end() ? external.command.front() : *file;
+  return std::filesystem::path(word).filename();
 }
 
 Json to_json(const External& external) { return record_of(&external).write(external); }

@@ -245,6 +245,10 @@ class Planner {
   bool at_equal_batch() {
     if (ancestors_.empty()) return false;
     const int64_t previous = ancestors_.front();
+    if (variant_.spec.model_kind == kProgramKind) {  // it may not follow the spec's batch
+      only_fall("its batch differs from that of " + quoted(previous));
+      return true;
+    }
     const Setup other = setup(previous);
     // The previous rung can be the reference only with the same number of ranks.
     const bool other_ranks = setup_.train.world_size != other.train.world_size;

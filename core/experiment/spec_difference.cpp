@@ -28,13 +28,20 @@ bool has(const std::vector<PluginUse>& plugins, const PluginUse& wanted) {
   });
 }
 
-Rung rung_between(const RunSpec& from, const RunSpec& to, std::string name) {
+Rung rung_between(const Variant& from, const Variant& to, std::string name) {
   Rung rung{.name = std::move(name)};
-  for (const auto& use : to.plugins)
-    if (!has(from.plugins, use)) rung.plugins.push_back(use);
-  for (const auto& use : from.plugins)
-    if (!has(to.plugins, use)) rung.without.push_back(use.name);
-  rung.settings = difference(settings_of(from), settings_of(to));
+  for (const auto& use : to.spec.plugins)
+    if (!has(from.spec.plugins, use)) rung.plugins.push_back(use);
+  for (const auto& use : from.spec.plugins)
+    if (!has(to.spec.plugins, use)) rung.without.push_back(use.name);
+  if (from.external && to.external) {
+    const auto &before = from.external->changes, &now = to.external->changes;
+    for (const auto& change : now)
+      if (std::ranges::find(before, change) == before.end()) rung.program.push_back(change);
+    for (const auto& change : before)
+      if (std::ranges::find(now, change) == now.end()) rung.without.push_back(change.rung);
+  }
+  rung.settings = difference(settings_of(from.spec), settings_of(to.spec));
   return rung;
 }
 }  // namespace optrush

@@ -31,12 +31,14 @@ const Record<StepResult>& record_of(const StepResult*) {
           .field("timed", &S::timed,
                  "false: warm-up, or the first step of a turn of several steps between interleaved runs",
                  {.required = true})
-          .field("loss", &S::loss, "mean next-token loss of the global batch",
-                 {.required = true, .nullable = true})
+          .field("loss", &S::loss,
+                 "mean next-token loss of the global batch; null: not finite. A program that does not report "
+                 "it leaves it out in every step",
+                 {.nullable = true})
           .field("grad_norm", &S::grad_norm,
                  "L2 norm of the whole gradient, before clipping; null: not finite, and the update was "
-                 "skipped. A program that does not report it writes null in every step",
-                 {.required = true, .nullable = true})
+                 "skipped. A program that does not report it leaves it out in every step",
+                 {.nullable = true})
           .field("learning_rate", &S::learning_rate, "learning rate of the step's update; optional",
                  {.left_out = true})
           .field("tokens", &S::trained, "trained tokens (tokens with a loss) of all ranks",
@@ -52,10 +54,9 @@ const Record<StepResult>& record_of(const StepResult*) {
                  "document lengths without a sliding window",
                  {.left_out = true})
           .field("seconds", &S::seconds, {.required = true})
-          .field(
-              "phases", &S::phases,
-              "seconds of data, forward, backward, communication, optimizer; null: not measured separately",
-              {.required = true})
+          .field("phases", &S::phases,
+                 "seconds of data, forward, backward, communication, optimizer; null: not measured "
+                 "separately. A program need not report them")
           .then(&complete);
   return record;
 }
@@ -373,6 +374,10 @@ const Record<R>& run_result_record() {
 }
 }  // namespace
 
+bool RunResult::has_losses() const {
+  return std::ranges::any_of(steps, [](const StepResult& step) { return std::isfinite(step.loss); });
+}
+
 Curve RunResult::curve() const {
   Curve curve;
   for (const auto& step : steps) {
@@ -437,12 +442,13 @@ Json run_result_schema() {
 
 std::string unhealthy(const RunResult& result, TrainedBy trainer) {
   const auto has_norm = [](const StepResult& step) { return !std::isnan(step.grad_norm); };
+  const bool losses = trainer == TrainedBy::worker || result.has_losses();
   const bool norms = trainer == TrainedBy::worker || std::ranges::any_of(result.steps, has_norm);
   // An update without a norm was skipped, as a loss scale that grows intends now and then.
   bool timed = false, updated = false;
   for (const auto& step : result.steps) {
     const auto at = [&] { return " at step " + std::to_string(step.step); };
-    if (!std::isfinite(step.loss)) return "the loss is not finite" + at();
+    if (losses && !std::isfinite(step.loss)) return "the loss is not finite" + at();
     if (step.grad_norm == 0) return "the gradient norm is zero" + at() + ": nothing is trained";
     if (std::isinf(step.grad_norm)) return "the gradient norm is not finite" + at();
     timed |= step.timed;

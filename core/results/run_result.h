@@ -172,6 +172,8 @@ struct RunResult {
   void withhold_speeds();
   /// Seconds before the first step: set-up and compilation.
   double start_seconds() const { return setup_seconds + compile_seconds; }
+  /// Whether any step has a finite loss. A program need not report losses.
+  bool has_losses() const;
   /// Losses and gradient norms by step.
   Curve curve() const;
   /// Sum over the timed steps.
@@ -197,7 +199,7 @@ Json to_json(const RunResult&);
 /// docs/schema/run_result.schema.json, generated from the same declaration.
 Json run_result_schema();
 
-/// Which program trained. An external program need not report gradient norms.
+/// Which program trained. An external program need not report losses and gradient norms.
 enum class TrainedBy : uint8_t { worker, other_program };
 
 /// The reason why a run with status ok did not train: a loss that is not finite, a gradient norm that is

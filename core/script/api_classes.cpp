@@ -80,6 +80,38 @@ std::vector<Parameter> external_settings() {
   std::erase_if(fields, [](const Parameter& field) { return field.name == "plugins"; });
   return fields;
 }
+
+Parameter effect_field(const Json& fallback, const std::string& type, const std::string& doc) {
+  return {.name = "effect",
+          .type = type,
+          .doc = doc,
+          .fallback = fallback,
+          .choices = {"rounding", "precision", "model"}};
+}
+
+/// The fields of a program, for a base and for an external rung.
+std::vector<Parameter> program_fields(bool interleave) {
+  const External defaults;
+  return {
+      {"command", "list",
+       "program and its arguments, started in the script's folder; " + join(placeholders()) +
+           " are replaced"},
+      {"files", "list?",
+       "further files that the results depend on: a change reruns the rung. Arguments that are files are "
+       "included"},
+      {"preload", "list?", "libraries that the dynamic loader loads first (LD_PRELOAD)"},
+      {"requirements", "string?", "pip requirements file with the Python packages that the program imports"},
+      {"packages", "string?",
+       "file with the names of the Debian packages of the libraries and programs, one per line, for the "
+       "message when one is missing"},
+      effect_field(to_string(defaults.effect), "string", "effect on arithmetic, relative to the rung below"),
+      {"interleave", "boolean",
+       "whether it implements the protocol of interleaved runs (docs/guides/running.md)", interleave},
+      {"headline", "boolean",
+       "whether a headline may name it as the fastest program; false for a row that is no fair peer",
+       defaults.headline}};
+}
+
 std::vector<Parameter> joined(std::vector<Parameter> first, const std::vector<Parameter>& second) {
   first.insert(first.end(), second.begin(), second.end());
   return first;
@@ -88,7 +120,6 @@ std::vector<Parameter> joined(std::vector<Parameter> first, const std::vector<Pa
 
 std::vector<Class> api_classes() {
   const Experiment defaults;
-  const External defaults_of_external;
   std::vector<Class> all = {
       {Kind::object, "Model", "A model to train."},
       {Kind::object, "Data", "Training data."},
@@ -106,7 +137,15 @@ std::vector<Class> api_classes() {
       {Kind::table, "RungSettings", "Changes of a rung; other settings stay as in the rung below.",
        joined(rung_settings(),
               {{"replace", "string|list?", "stacked plugins that the plugins of this rung replace"},
-               {"without", "string|list?", "stacked plugins that this rung removes"},
+               {"without", "string|list?",
+                "stacked plugins, or rungs with a change of a program, that this rung removes"},
+               {"args", "string|list?",
+                "of a program: arguments that the rung adds after those of the rungs below"},
+               {"command", "list?", "of a program: the command without args, instead of the one below"},
+               {"files", "list?", "of a program: further files that the results depend on"},
+               effect_field(nullptr, "string?",
+                            "of a program: effect of the change on arithmetic, by which the gate compares it "
+                            "with the rung below; default: rounding"),
                {"over", "string?",
                 "earlier rung of this ladder that this rung is added to and compared with; default: the rung "
                 "before it"},
@@ -123,30 +162,13 @@ std::vector<Class> api_classes() {
       {Kind::table, "ExternalOptions",
        "Options of rush.external: a program, and further changes of the rung.",
        joined({{"name", "string", "name of the rung in the report"},
-               {"command", "list",
-                "program and its arguments, started in the script's folder; " + join(placeholders()) +
-                    " are replaced"},
-               {"files", "list?",
-                "further files that the results depend on: a change reruns the rung. Arguments that are "
-                "files are included"},
-               {"preload", "list?", "libraries that the dynamic loader loads first (LD_PRELOAD)"},
-               {"requirements", "string?",
-                "pip requirements file with the Python packages that the program imports"},
-               {"packages", "string?",
-                "file with the names of the Debian packages of the libraries and programs, one per line, for "
-                "the message when one is missing"},
-               {.name = "effect",
-                .type = "string",
-                .doc = "effect on arithmetic, relative to the rung below",
-                .fallback = to_string(defaults_of_external.effect),
-                .choices = {"rounding", "precision", "model"}},
-               {"interleave", "boolean",
-                "whether it implements the protocol of interleaved runs (docs/guides/running.md)",
-                defaults_of_external.interleave},
-               {"headline", "boolean",
-                "whether a headline may name it as the fastest program; false for a row that is no fair peer",
-                defaults_of_external.headline}},
-              external_settings())},
+               {"over", "string?",
+                "earlier rung of the ladder that it is compared with; default: the last one of the ladder"}},
+              joined(program_fields(External().interleave), external_settings()))},
+      {Kind::table, "Program",
+       "A program that the base runs instead of training a model (docs/guides/your_script.md).",
+       joined(program_fields(/*interleave=*/true),
+              {{"env", "table<string, string>?", "environment variables of its runs"}})},
       {Kind::table,
        "GridView",
        "Layout of a grid in the report: a table, and curves over a setting.",
@@ -311,6 +333,11 @@ std::vector<Class> api_classes() {
         {"default", "any?", "default value; nil: required"}}},
   };
   auto experiment = std::ranges::find(all, "ExperimentOptions", &Class::name);
+  auto model = std::ranges::find(experiment->fields, "model", &Parameter::name);
+  model->type += '?';
+  model->doc = "model to train; required without program";
+  experiment->fields.insert(model + 1,
+                            {"program", "Program?", "a program of yours that trains instead of a model"});
   experiment->fields =
       joined(std::move(experiment->fields),
              {{"rounds", "integer", "number of rounds; each rung runs once per round", defaults.rounds, 1},

@@ -113,6 +113,22 @@ void take_start(const LuaValue& given, const ScriptContext& context, RunSpec& sp
   if (!spec.weights_only && step.is_number_integer()) check_schedule(spec.train, step.get<int64_t>());
 }
 
+/// The program of the base. It trains its own model on its own data.
+void take_program(const LuaTable& base, Experiment& experiment, const ScriptContext& context,
+                  const std::string& where, Json& settings) {
+  const LuaTable& given = base.at("program").table();
+  for (const char* field : {"model", "data", "plugins", "validate", "save", "sample", "start"})
+    if (base.has(field))
+      throw Error(ErrorCode::conflict,
+                  std::string("rush.experiment: ") + field + " cannot be combined with program",
+                  "leave it out: the program has its own model, data and files");
+  experiment.program = program_of(given, "rush.experiment: program", context, where);
+  if (!given.has("interleave")) experiment.program->interleave = true;
+  settings["model_kind"] = kProgramKind;
+  if (const auto* env = given.find("env"))
+    for (const auto& [name, value] : env->table().fields) settings["env"][name] = value.text();
+}
+
 RunSpec validating(const RunSpec& base, const LuaTable& given, const std::string& where) {
   Json json = to_json(base);
   for (const char* name : {"every", "sequences", "patience", "keep_best"})
@@ -170,7 +186,14 @@ Object experiment(ScriptContext& context, const Call& call) {
   if (const auto* question = given.find("question")) experiment.question = question->text();
   experiment.script = context.script();
   experiment.script_sha256 = sha256_file(context.script());
-  experiment.base = merged(RunSpec{.experiment = experiment.name}, settings_of(given), call.where);
+  Json settings = settings_of(given);
+  if (given.has("program"))
+    take_program(given, experiment, context, call.where, settings);
+  else if (!given.has("model"))
+    throw Error(ErrorCode::missing_value, "rush.experiment: model is missing",
+                "give a model from rush.llama, rush.operator, rush.collective or rush.checkpoint, or "
+                R"(program = { command = { "{python}", "train.py" } })");
+  experiment.base = merged(RunSpec{.experiment = experiment.name}, settings, call.where);
   if (const auto* validate = given.find("validate"))
     experiment.base = validating(experiment.base, validate->table(), call.where);
   if (const auto* save = given.find("save"))

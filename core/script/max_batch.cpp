@@ -92,6 +92,10 @@ std::optional<int64_t> largest_micro_batch(RunSpec spec, const BatchLimits& limi
 }
 
 void fill_memory(Part& ladder, const Experiment& experiment, BatchLimits limits, ScriptContext& context) {
+  if (experiment.program)
+    throw Error(ErrorCode::unsupported,
+                "exp:ladder: batch = \"max\" needs a model, and the base is a program",
+                "state the batch of each rung: train = { micro_batch = ... }");
   const TrainSpec& base = experiment.base.train;
   limits.divides = limits.most = base.micro_batch * base.accumulation;
   for (size_t i = 0; i < ladder.rungs.size(); ++i) {

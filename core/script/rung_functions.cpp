@@ -14,6 +14,70 @@ std::vector<std::string> words_of(const LuaTable& table, const std::string& fiel
   return value->json().get<std::vector<std::string>>();
 }
 
+/// Refuses unknown placeholders, which would reach the program unchanged. `who` names the function.
+void check_placeholders(const std::vector<std::string>& words, const std::string& who) {
+  for (const auto& word : words)
+    if (const auto unknown = unknown_placeholder(word); !unknown.empty())
+      throw Error(
+          ErrorCode::unknown_name,
+          who + ": unknown placeholder '" + unknown + "'" + (unknown == word ? "" : " in '" + word + "'"),
+          did_you_mean(unknown, placeholders()));
+}
+
+/// Words of a command, checked; a file among them has a path that the program can find from the script's
+/// folder, where it runs.
+std::vector<std::string> command_words(const LuaTable& table, const std::string& field,
+                                       const std::string& who, const ScriptContext& context) {
+  std::vector<std::string> words = words_of(table, field);
+  check_placeholders(words, who);
+  for (auto& word : words)
+    if (const fs::path file = context.resolve(word); context.is_given(word) && fs::exists(file))
+      word = file.string();
+  return words;
+}
+
+fs::path existing_file(const std::string& name, const std::string& who, const ScriptContext& context) {
+  fs::path file = context.resolve(name);
+  if (fs::is_regular_file(file)) return file;
+  throw Error(ErrorCode::missing_file, who + ": no file '" + file.string() + "'",
+              "relative paths start at the script's folder");
+}
+
+/// A file named by the script, relative to the script's folder; "" if there is none.
+std::string named_file(const LuaTable& table, const std::string& field, const std::string& who,
+                       const ScriptContext& context) {
+  const auto* value = table.find(field);
+  if (value == nullptr) return "";
+  existing_file(value->text(), who, context);
+  return value->text();
+}
+
+/// Hashes of the files. Those listed in `files` must exist; words of a command may happen to be files.
+std::map<std::string, std::string> hashed_files(const std::vector<std::string>& words, const LuaTable& table,
+                                                const std::string& who, const ScriptContext& context) {
+  std::map<std::string, std::string> hashes;
+  for (const auto& word : words)
+    if (const fs::path file = context.resolve(word); fs::is_regular_file(file))
+      hashes[word] = sha256_file(file);
+  for (const auto& name : words_of(table, "files"))
+    hashes[name] = sha256_file(existing_file(name, who, context));
+  return hashes;
+}
+
+/// The change of a program that a rung's table describes.
+void take_change(Rung& rung, const LuaTable& table, const ScriptContext& context) {
+  ProgramChange change{.rung = rung.name,
+                       .command = command_words(table, "command", "rush.rung", context),
+                       .args = command_words(table, "args", "rush.rung", context)};
+  std::vector<std::string> words = change.command;
+  words.insert(words.end(), change.args.begin(), change.args.end());
+  change.files = hashed_files(words, table, "rush.rung", context);
+  if (const auto* effect = table.find("effect"))
+    change.effect = effect_from_string(effect->text(), rung.where);
+  for (const char* field : {"command", "args", "files", "effect"})
+    if (table.has(field)) return rung.program.push_back(std::move(change));
+}
+
 /// Merges a table of settings into the settings of a rung.
 void apply_settings(Rung& rung, const LuaTable& table, ScriptContext& context) {
   if (const auto* plugins = table.find("plugins")) {
@@ -28,54 +92,30 @@ void apply_settings(Rung& rung, const LuaTable& table, ScriptContext& context) {
   rung.replace = words_of(table, "replace");
   rung.without = words_of(table, "without");
   if (const auto* over = table.find("over")) rung.over = over->text();
+  take_change(rung, table, context);
   if (!rung.replace.empty() && rung.plugins.empty())
     throw Error(ErrorCode::invalid_value, "rush.rung: replace needs a plugin of the rung as the replacement",
                 "to remove a plugin, use without = ...");
 }
 
-/// Refuses unknown placeholders, which would reach the program unchanged.
-void check_placeholders(const std::vector<std::string>& command) {
-  for (const auto& word : command)
-    if (const auto unknown = unknown_placeholder(word); !unknown.empty())
-      throw Error(ErrorCode::unknown_name,
-                  "rush.external: unknown placeholder '" + unknown + "'" +
-                      (unknown == word ? "" : " in '" + word + "'"),
-                  did_you_mean(unknown, placeholders()));
-}
-
-/// A file in the command, with a path that the program can find from the script's folder, where it runs.
-std::string placed(const std::string& word, const ScriptContext& context) {
-  const fs::path file = context.resolve(word);
-  return context.is_given(word) && fs::exists(file) ? file.string() : word;
-}
-
-fs::path existing_file(const std::string& name, const ScriptContext& context) {
-  fs::path file = context.resolve(name);
-  if (fs::is_regular_file(file)) return file;
-  throw Error(ErrorCode::missing_file, "rush.external: no file '" + file.string() + "'",
-              "relative paths start at the script's folder");
-}
-
-/// A file named by the script, relative to the script's folder; "" if there is none.
-std::string named_file(const LuaTable& table, const std::string& field, const ScriptContext& context) {
-  const auto* value = table.find(field);
-  if (value == nullptr) return "";
-  existing_file(value->text(), context);
-  return value->text();
-}
-
-/// Hashes of the files. Listed files must exist; words of the command may happen to be files.
-std::map<std::string, std::string> hashed_files(const External& external,
-                                                const std::vector<std::string>& listed,
-                                                const ScriptContext& context) {
-  std::map<std::string, std::string> hashes;
-  for (const auto& word : external.command)
-    if (const fs::path file = context.resolve(word); fs::is_regular_file(file))
-      hashes[word] = sha256_file(file);
-  for (const auto& name : listed) hashes[name] = sha256_file(existing_file(name, context));
-  return hashes;
-}
 }  // namespace
+
+External program_of(const LuaTable& given, const std::string& who, const ScriptContext& context,
+                    const std::string& where) {
+  External external{.command = command_words(given, "command", who, context),
+                    .folder = context.script().parent_path(),
+                    .preload = words_of(given, "preload")};
+  if (external.command.empty() || external.command.front().empty())
+    throw Error(ErrorCode::missing_value, who + ": the command is empty",
+                R"(command = { "{python}", "train.py", ... })");
+  if (const auto* effect = given.find("effect")) external.effect = effect_from_string(effect->text(), where);
+  if (const auto* interleave = given.find("interleave")) external.interleave = interleave->json().get<bool>();
+  if (const auto* headline = given.find("headline")) external.headline = headline->json().get<bool>();
+  external.requirements = named_file(given, "requirements", who, context);
+  external.packages = named_file(given, "packages", who, context);
+  external.files = hashed_files(external.command, given, who, context);
+  return external;
+}
 
 namespace functions {
 Object rung(ScriptContext& context, const Call& call) {
@@ -103,22 +143,8 @@ Object external(ScriptContext& context, const Call& call) {
   const LuaTable& given = call.arguments.at("rung").table();
   Rung rung{.name = one_line(given.at("name").text(), "the name of a rung"), .where = call.where};
   rung.settings = settings_of(given);
-  External external{.command = words_of(given, "command"),
-                    .folder = context.script().parent_path(),
-                    .preload = words_of(given, "preload")};
-  if (external.command.empty() || external.command.front().empty())
-    throw Error(ErrorCode::missing_value, "rush.external: the command is empty",
-                R"(command = { "{python}", "train.py", ... })");
-  check_placeholders(external.command);
-  for (auto& word : external.command) word = placed(word, context);
-  if (const auto* effect = given.find("effect"))
-    external.effect = effect_from_string(effect->text(), call.where);
-  if (const auto* interleave = given.find("interleave")) external.interleave = interleave->json().get<bool>();
-  if (const auto* headline = given.find("headline")) external.headline = headline->json().get<bool>();
-  external.requirements = named_file(given, "requirements", context);
-  external.packages = named_file(given, "packages", context);
-  external.files = hashed_files(external, words_of(given, "files"), context);
-  rung.external = std::move(external);
+  if (const auto* over = given.find("over")) rung.over = over->text();
+  rung.external = program_of(given, "rush.external", context, call.where);
   return rung;
 }
 

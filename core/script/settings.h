@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "experiment/external.h"
 #include "script/context.h"
 #include "script/lua_value.h"
 
@@ -15,6 +16,8 @@ void check_dtype_of(const LuaValue& settings, ScriptContext&, const std::string&
 /// Returns `text`. Throws an Error if it is empty or contains characters that break a line of a report.
 /// `what` names it.
 std::string one_line(const std::string& text, const std::string& what);
+/// The program that a table of rush.experiment or rush.external describes. `who` names it in messages.
+External program_of(const LuaTable&, const std::string& who, const ScriptContext&, const std::string& where);
 /// A plugin with options, checked against its description. An Error describes the mistake in the script.
 /// `options` may be null.
 PluginUse plugin_use(const std::string& name, const LuaValue* options, ScriptContext&,

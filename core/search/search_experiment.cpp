@@ -55,7 +55,7 @@ Part ladder_of(const Picks& best, const Stacks& stacks) {
   for (const Pick& pick : best) {
     Picks here = below;
     here.push_back(pick);
-    ladder.rungs.push_back(rung_between(stacks.spec(below), stacks.spec(here), stacks.name(pick)));
+    ladder.rungs.push_back(rung_between(stacks.variant(below), stacks.variant(here), stacks.name(pick)));
     below = std::move(here);
   }
   return ladder;

@@ -27,13 +27,14 @@ std::string Stacks::change(const Picks& from, const Picks& to) const {
   return join(parts, ", ");
 }
 
-RunSpec Stacks::spec(const Picks& picks) const {
-  if (picks.empty()) return experiment_.base;
+Variant Stacks::variant(const Picks& picks) const {
+  if (picks.empty()) return {.name = name(picks), .spec = experiment_.base, .external = experiment_.program};
   // A grid with one choice per axis is one stack whose rungs may replace plugins of each other.
   Experiment one = experiment_;
   Part grid{.arrangement = Arrangement::grid};
   for (const Pick& pick : picks) grid.axes.push_back({rung(pick)});
   one.parts = {grid};
-  return expand(one).back().spec;
+  const Variant stack = expand(one).back();
+  return {.name = name(picks), .spec = stack.spec, .external = stack.external};
 }
 }  // namespace optrush

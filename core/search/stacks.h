@@ -19,7 +19,7 @@ class Stacks {
   /// The difference of two stacks: "+ bf16, - checkpointing".
   std::string change(const Picks& from, const Picks& to) const;
   /// Throws an Error if the rungs can't be stacked together.
-  RunSpec spec(const Picks&) const;
+  Variant variant(const Picks&) const;
 
  private:
   const Rung& rung(const Pick& pick) const { return request_.axes.at(pick.axis).at(pick.choice); }

@@ -84,7 +84,7 @@ Forecast StageEvaluator::forecast(const Picks& picks) {
 
 Forecast StageEvaluator::planned(const Picks& picks) {
   progress_.stage("planning " + stacks_.name(picks));
-  const Variant variant{.name = stacks_.name(picks), .spec = stacks_.spec(picks)};
+  const Variant variant = stacks_.variant(picks);
   check_stack(variant, catalogue_);
   Interrupts interrupts;
   const auto planned = plan_variant(variant, *run_.workers, {.timeout_s = run_.plan_timeout_s}, interrupts);
@@ -106,7 +106,9 @@ Experiment StageEvaluator::stage(const Picks& reference, const std::vector<Picks
   stage.name = folder_.filename();
   stage.label = std::to_string(stages_);
   stage.question = "What is better than " + stacks_.name(reference) + "?";
-  stage.base = stacks_.spec(reference);
+  const Variant below = stacks_.variant(reference);
+  stage.base = below.spec;
+  stage.program = below.external;
   stage.base_name = stacks_.name(reference);
   stage.base.validate.every = stage.base.save.every = 0;  // a stage measures only speed
   stage.base.train.overfit = 0;
@@ -117,7 +119,7 @@ Experiment StageEvaluator::stage(const Picks& reference, const std::vector<Picks
   stage.until->enough_s = (stages_ == 1 ? kShareOfFirstStage : kShareOfStage) * stage.until->at_most_s;
   Part ladder;
   for (const Picks& stack : stacks) {
-    Rung rung = rung_between(stage.base, stacks_.spec(stack), stacks_.change(reference, stack));
+    Rung rung = rung_between(below, stacks_.variant(stack), stacks_.change(reference, stack));
     rung.over = "base";
     ladder.rungs.push_back(std::move(rung));
   }

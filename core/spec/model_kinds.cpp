@@ -6,6 +6,7 @@
 #include "spec/operator_spec.h"
 #include "spec/spec_fields.h"
 #include "spec/spec_json.h"
+#include "spec/value.h"
 
 namespace optrush {
 const std::vector<ModelKind>& model_kinds() {
@@ -22,6 +23,13 @@ const std::vector<ModelKind>& model_kinds() {
       {"collective",
        [](const Json& json, const std::string& where) { return to_json(collective_from_json(json, where)); },
        [] { return fields_of<CollectiveSpec>().options(); }},
+      // A program of the user trains its own model.
+      {"program",
+       [](const Json& json, const std::string& where) {
+         check_keys(json, {}, "field", "model", where);
+         return json;
+       },
+       [] { return std::vector<OptionSchema>(); }},
   };
   return kinds;
 }

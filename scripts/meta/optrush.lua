@@ -37,7 +37,8 @@ local Report = {}
 ---@class ExperimentOptions
 ---@field name string name of the experiment, and of its folder below reports/
 ---@field question? string question that the experiment answers; title of the report
----@field model Model model to train
+---@field model? Model model to train; required without program
+---@field program? Program a program of yours that trains instead of a model
 ---@field data? Data training data; default: seeded random tokens
 ---@field train? TrainSettings settings of the training step
 ---@field device? "auto"|"cpu"|"cuda" device of the run; auto: a GPU if available (default "auto")
@@ -65,7 +66,11 @@ local Report = {}
 ---@field timeout? number time limit of the run in seconds (at least 0.001)
 ---@field plugins? PluginUse[] plugins to stack, each a name or { name, options }
 ---@field replace? string|string[] stacked plugins that the plugins of this rung replace
----@field without? string|string[] stacked plugins that this rung removes
+---@field without? string|string[] stacked plugins, or rungs with a change of a program, that this rung removes
+---@field args? string|string[] of a program: arguments that the rung adds after those of the rungs below
+---@field command? string[] of a program: the command without args, instead of the one below
+---@field files? string[] of a program: further files that the results depend on
+---@field effect? "rounding"|"precision"|"model" of a program: effect of the change on arithmetic, by which the gate compares it with the rung below; default: rounding
 ---@field over? string earlier rung of this ladder that this rung is added to and compared with; default: the rung before it
 ---@field expect? Published published figures for this change, for the report of a ladder
 
@@ -79,6 +84,7 @@ local Report = {}
 ---Options of rush.external: a program, and further changes of the rung.
 ---@class ExternalOptions
 ---@field name string name of the rung in the report
+---@field over? string earlier rung of the ladder that it is compared with; default: the last one of the ladder
 ---@field command string[] program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics}, {trace}, {worker}, {world_size} are replaced
 ---@field files? string[] further files that the results depend on: a change reruns the rung. Arguments that are files are included
 ---@field preload? string[] libraries that the dynamic loader loads first (LD_PRELOAD)
@@ -94,6 +100,18 @@ local Report = {}
 ---@field threads? integer CPU threads per operator; 0: OMP_NUM_THREADS, or a rank's share of the cores (at least 0, at most 65536)
 ---@field env? table<string, string> environment variables of the run, in addition to the inherited ones
 ---@field timeout? number time limit of the run in seconds (at least 0.001)
+
+---A program that the base runs instead of training a model (docs/guides/your_script.md).
+---@class Program
+---@field command string[] program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics}, {trace}, {worker}, {world_size} are replaced
+---@field files? string[] further files that the results depend on: a change reruns the rung. Arguments that are files are included
+---@field preload? string[] libraries that the dynamic loader loads first (LD_PRELOAD)
+---@field requirements? string pip requirements file with the Python packages that the program imports
+---@field packages? string file with the names of the Debian packages of the libraries and programs, one per line, for the message when one is missing
+---@field effect? "rounding"|"precision"|"model" effect on arithmetic, relative to the rung below (default "rounding")
+---@field interleave? boolean whether it implements the protocol of interleaved runs (docs/guides/running.md) (default true)
+---@field headline? boolean whether a headline may name it as the fastest program; false for a row that is no fair peer (default true)
+---@field env? table<string, string> environment variables of its runs
 
 ---Layout of a grid in the report: a table, and curves over a setting.
 ---@class GridView

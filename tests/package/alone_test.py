@@ -141,6 +141,37 @@ LINES = {  # two lines of each program, with the numbers in them
                  [(None, None, 1.1476), (7.399415, 2.918, 0.43)])}
 
 
+def reports_a_training_of_lightning(folder):
+    """The calls of Lightning's loop, with two batches for each step of the optimizer."""
+    import types
+    callbacks = types.ModuleType("lightning.pytorch.callbacks")
+    callbacks.Callback = type("Callback", (), {})
+    names = ("lightning", "lightning.pytorch", "lightning.pytorch.callbacks")
+    sys.modules.update(dict(zip(names, (types.ModuleType(names[0]), types.ModuleType(names[1]), callbacks))))
+    from optimization_rush.lightning import Measured
+
+    def train():
+        trainer, callback = types.SimpleNamespace(global_step=0, should_stop=False), Measured(tokens=10)
+        callback.on_train_start(trainer, None)
+        for batch in range(20):
+            callback.on_train_batch_start(trainer, None, None, batch)
+            trainer.global_step += batch % 2
+            callback.on_train_batch_end(trainer, None, {"loss": 4.0 - batch / 8}, None, batch)
+            if trainer.should_stop:
+                break
+        callback.on_train_end(trainer, None)
+        batches.append(batch + 1)
+
+    batches = []
+    result = measured(folder, train)
+    assert [(step["timed"], step["loss"], step["tokens"]) for step in result["steps"]] == [
+        (False, 3.875, 10), (True, 3.625, 10), (True, 3.375, 10), (True, 3.125, 10)], result
+    train()
+    assert batches == [8, 20], "the host's number of steps ends the training; without it, nothing does"
+    for name in (*names, "optimization_rush.lightning"):
+        del sys.modules[name]
+
+
 def reads_lines_of_logs():
     assert LINES.keys() == logs.FORMS.keys()
     for form, (lines, numbers) in LINES.items():
@@ -198,4 +229,5 @@ times_phases()
 reads_lines_of_logs()
 with tempfile.TemporaryDirectory() as temporary:
     reports_its_steps(pathlib.Path(temporary))
+    reports_a_training_of_lightning(pathlib.Path(temporary))
     reads_reports(pathlib.Path(temporary))

@@ -14,7 +14,7 @@
 -- expect: bad_arguments.lua:248: rush.experiment: name is missing
 -- expect:   hint: it must be a string: name of the experiment, and of its folder below reports/
 -- expect: bad_arguments.lua:249: rush.experiment: model is missing
--- expect:   hint: it must be a Model from rush.llama, rush.operator, rush.collective or rush.checkpoint: model to train
+-- expect:   hint: give a model from rush.llama, rush.operator, rush.collective or rush.checkpoint, or program = { command = { "{python}", "train.py" } }
 -- expect: bad_arguments.lua:250: rush.experiment: unknown field 'modle'
 -- expect:   hint: did you mean 'model'?
 -- expect: bad_arguments.lua:251: rush.experiment: name must be a string, but is 7

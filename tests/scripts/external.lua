@@ -2,7 +2,7 @@
 -- expect: run external/local, rounds 5
 -- expect: base 0 'base': /model/dim=64 /model/n_layers=2 /model/n_heads=4 /model/n_kv_heads=2 /model/ffn_dim=172
 -- expect: ladder 1 'fused' over 0: +fused_adamw (external.lua:42)
--- expect: external 2 'other' over 1: train={"steps":3} env={"A":"1","B":"2"} by {"command":["{python}","external.lua","--spec","{spec}"],"folder":"<scripts>","preload":["libjemalloc.so.2"],"requirements":"require.lua","packages":"","files":{"external.lua":"64 digits","require.lua":"64 digits"},"effect":"precision","interleave":false,"headline":true} (external.lua:31)
+-- expect: external 2 'other' over 1: train={"steps":3} env={"A":"1","B":"2"} by {"command":["{python}","external.lua","--spec","{spec}"],"folder":"<scripts>","preload":["libjemalloc.so.2"],"requirements":"require.lua","packages":"","files":{"external.lua":"64 digits","require.lua":"64 digits"},"effect":"precision","interleave":false,"headline":true,"changes":[]} (external.lua:31)
 -- expect: ladder 3 'flash' over 1: +flash_attention (external.lua:44)
 -- expect: report of reports/external/local
 -- expect: false	external.lua:48: rush.external: command is missing
@@ -16,7 +16,7 @@
 -- expect: false	external.lua:52: rush.external: env.A must be a string, but is 1
 -- expect: false	external.lua:53: rush.external: effect must be one of 'rounding', 'precision', 'model', but is "batch"
 -- expect: false	external.lua:54: rush.external: unknown field 'plugins'
--- expect:   hint: one of: command, data, device, effect, env, files, headline, interleave, model, name, packages, preload, requirements, threads, timeout, train
+-- expect:   hint: one of: command, data, device, effect, env, files, headline, interleave, model, name, over, packages, preload, requirements, threads, timeout, train
 -- expect: false	external.lua:55: rush.external: unknown placeholder '{outt}' in '--out={outt}'
 -- expect:   hint: did you mean '{out}'?
 -- expect: false	external.lua:56: rush.external: no file '<scripts>/nowhere.py'

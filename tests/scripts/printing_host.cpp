@@ -12,7 +12,7 @@ std::string settings_of(const RunSpec& spec) {
   RunSpec plain;
   plain.experiment = spec.experiment;
   plain.rung = spec.rung;
-  plain.model = to_json(LlamaSpec{});
+  plain.model = spec.model_kind == kProgramKind ? Json::object() : to_json(LlamaSpec{});
   plain.plugins = spec.plugins;
   plain.plugin_path = spec.plugin_path;
   std::string text;
@@ -34,8 +34,12 @@ std::string line_of(const Variant& variant) {
   if (variant.expect) text += " expecting " + to_json(*variant.expect).dump();
   if (variant.external) {
     Json external = to_json(*variant.external);
-    for (auto& [file, hash] : external["files"].items())
-      hash = std::to_string(hash.get<std::string>().size()) + " digits";
+    const auto shorten = [](Json& files) {
+      for (auto& [file, hash] : files.items())
+        hash = std::to_string(hash.get<std::string>().size()) + " digits";
+    };
+    shorten(external["files"]);
+    for (Json& change : external["changes"]) shorten(change["files"]);
     text += " by " + external.dump();
   }
   if (variant.previous < 0) text += settings_of(variant.spec);

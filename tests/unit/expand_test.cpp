@@ -164,6 +164,92 @@ TEST(Expand, AnExternalRungIsAChoiceOfAGrid) {
   EXPECT_THAT(error_of([&] { grid({{external("p")}, {external("q")}}); }), HasSubstr("both external"));
 }
 
+/// A rung that adds an argument to the program below.
+Rung flag(const std::string& name, const std::string& word) {
+  Rung made = rung(name, {});
+  made.program = {{.rung = name, .args = {word}}};
+  return made;
+}
+
+Experiment program_with(std::vector<Part> parts) {
+  Experiment e = experiment_with(std::move(parts));
+  e.base = merged(RunSpec{}, {{"model_kind", "program"}}, "test");
+  e.program = External{.command = {"train"}};
+  return e;
+}
+
+std::string command_of(const Variant& variant) {
+  std::string text;
+  for (const auto& word : full_command(*variant.external)) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+TEST(Expand, FlagsAreStackedOnTheProgramOfTheBase) {
+  Rung other = flag("c", "-c");
+  other.program[0].command = {"fast"};
+  const auto variants =
+      expand(program_with({{.rungs = {flag("a", "-a"), external("other"), flag("b", "-b"), other}}}));
+  EXPECT_EQ(command_of(variants[0]), "train");
+  EXPECT_EQ(command_of(variants[1]), "train -a");
+  EXPECT_EQ(command_of(variants[2]), "train other") << "beside the ladder, without its flags";
+  EXPECT_EQ(variants[2].group, "external");
+  EXPECT_EQ(command_of(variants[3]), "train -a -b");
+  EXPECT_EQ(variants[3].previous, 1);
+  EXPECT_EQ(command_of(variants[4]), "fast -a -b -c") << "another command keeps the flags";
+  EXPECT_EQ(variants[4].group, "ladder");
+}
+
+TEST(Expand, FlagsOfAProgramBesideTheLadder) {
+  Rung over = external("second");
+  over.over = "first";
+  const auto variants = expand(ladder(
+      {rung("a", {"a"}), external("first"), flag("first -x", "-x"), over, flag("y", "-y"), rung("b", {})}));
+  EXPECT_EQ(command_of(variants[3]), "train first -x");
+  EXPECT_EQ(variants[3].previous, 2);
+  EXPECT_EQ(variants[3].group, "external");
+  EXPECT_EQ(variants[4].previous, 2) << "the stated one";
+  EXPECT_EQ(command_of(variants[5]), "train second -y") << "the last program";
+  EXPECT_EQ(variants[6].previous, 1);
+  EXPECT_FALSE(variants[6].external);
+  EXPECT_THAT(error_of([] { expand(ladder({flag("x", "-x")})); }), HasSubstr("no program is below it"));
+}
+
+TEST(Expand, PluginsCannotBeStackedOnAProgram) {
+  EXPECT_THAT(error_of([] { expand(program_with({{.rungs = {rung("p", {"a"})}}})); }),
+              HasSubstr("on a program, which plugins cannot change"));
+  Rung over = rung("p", {"a"});
+  over.over = "other";
+  EXPECT_THAT(error_of([&] { expand(ladder({external("other"), over})); }), HasSubstr("which is a program"));
+  const auto ours = expand(program_with({{.rungs = {rung("p", {"a"}, {{"model_kind", "llama"}})}}}));
+  EXPECT_FALSE(ours[1].external) << "the worker trains the model";
+}
+
+TEST(Expand, AProgramWithoutAModelHasNoStart) {
+  EXPECT_THAT(error_of([] { expand(program_with({{.rungs = {flag("a", "--start={start}")}}})); }),
+              HasSubstr("'--start={start}' in the command of 'a' needs a model"));
+}
+
+TEST(Expand, FlagsInAnAblationAndWithout) {
+  const auto ablation = expand(
+      program_with({{.arrangement = Arrangement::ablation, .rungs = {flag("a", "-a"), flag("b", "-b")}}}));
+  EXPECT_EQ(command_of(ablation[1]), "train -a -b");
+  EXPECT_EQ(command_of(ablation[2]), "train -b");
+  EXPECT_EQ(command_of(ablation[4]), "train -a");
+  Rung without = rung("c", {});
+  without.without = {"a"};
+  const auto ladder = expand(program_with({{.rungs = {flag("a", "-a"), flag("b", "-b"), without}}}));
+  EXPECT_EQ(command_of(ladder[3]), "train -b");
+}
+
+TEST(Expand, AProgramSurvivesJson) {
+  const Experiment e = program_with({{.rungs = {flag("a", "-a")}}});
+  const Experiment again = experiment_from_json(to_json(e), "test");
+  EXPECT_EQ(again.program, e.program);
+  EXPECT_EQ(again.parts[0].rungs[0].program, e.parts[0].rungs[0].program);
+  const Variant variant = expand(e).back();
+  EXPECT_EQ(variant_from_json(to_json(variant), "test").external, variant.external);
+}
+
 TEST(Expand, AnExternalRungSurvivesJson) {
   Rung other = external("other");
   other.external->files = {{"x.py", "00"}};

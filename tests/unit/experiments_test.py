@@ -176,7 +176,7 @@ def make_checkpoint(folder, tie, positions=96):
 
 OF_OPERATORS = {"attention": "/model/dim", "kernels": "/model/dim", "swiglu_checkpoint": "/model/ffn_dim",
                 "hardware": None}
-WITHOUT_A_MODEL = dict.fromkeys(("interconnect", "published_memory"), "this experiment trains no model")
+WITHOUT_A_MODEL = dict.fromkeys(("interconnect", "program", "published_memory"), "this experiment trains no model")
 UNTIED = {"versus_fsdp2", "versus_parallel"}  # the peers need a head that is not tied to the embeddings
 ON_RANDOM_TOKENS = {"data_loading", *OF_OPERATORS, *WITHOUT_A_MODEL}
 

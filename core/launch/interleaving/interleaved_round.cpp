@@ -98,7 +98,12 @@ bool InterleavedRound::hold(Member& member) {
     if (!member.run || member.socket.waits()) break;
     const double left = member.job.spec.timeout_s - member.held_s - seconds_since(start);
     if (left <= 0) {
-      conclude(member, member.run->time_out());
+      RunResult late = member.run->time_out();
+      if (member.job.external && member.steps > 0)
+        late.reason +=
+            "\nit kept its turn: before each step, report the last one and wait for the next turn "
+            "(docs/guides/running.md)";
+      conclude(member, std::move(late));
       break;
     }
     host_.tick();

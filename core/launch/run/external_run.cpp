@@ -1,12 +1,19 @@
 #include "launch/run/external_run.h"
 
+#include <algorithm>
+#include <set>
+
 #include "base/files.h"
+#include "base/number_text.h"
 #include "base/text.h"
 #include "launch/fork_server.h"
+#include "launch/run/metrics_tail.h"
 #include "machine/cores.h"
 #include "machine/environment.h"
 #include "machine/installation.h"
 #include "machine/python.h"
+#include "optrush/error.h"
+#include "report/numbers/statistics.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -31,7 +38,7 @@ Command external_command(const External& external, const RunSpec& spec, const fs
                                                                    {"{start}", start.string()},
                                                                    {"{worker}", worker_file},
                                                                    {"{world_size}", world_size}};
-  for (const auto& word : external.command) command.arguments.push_back(filled_in(word, values));
+  for (const auto& word : full_command(external)) command.arguments.push_back(filled_in(word, values));
   command.environment = {{"OPTRUSH_SPEC", spec_file},     {"OPTRUSH_OUT", out},
                          {"OPTRUSH_METRICS", metrics},    {"OPTRUSH_TRACE", trace},
                          {"OPTRUSH_WORKER", worker_file}, {"OPTRUSH_WORLD_SIZE", world_size}};
@@ -68,12 +75,64 @@ void keep_printed_result(const fs::path& run_folder) {
   }
 }
 
-UsedPlugin as_plugin(const External& external, const std::string& rung) {
-  return {.name = rung,
-          .version = "",
-          .file = external.command.front(),
-          .sha256 = "",
-          .effect = external.effect,
-          .options = {{"command", external.command}, {"preload", external.preload}}};
+void keep_reported_steps(const fs::path& run_folder) {
+  const fs::path out = run_folder / "result.json";
+  if (is_there(out)) return;
+  const Json steps = MetricsTail(run_folder / "metrics.jsonl", /*external=*/true).update().reported;
+  if (!steps.empty())
+    write_json(out, {{"schema_version", 1}, {"status", "ok"}, {"reason", ""}, {"steps", steps}});
+}
+
+void complete_result(RunResult& result, const Json& stored) {
+  const auto has_loss = [](const Json& step) { return step.contains("loss"); };
+  if (!result.has_losses() && std::ranges::any_of(stored.value("steps", Json::array()), has_loss))
+    throw Error(ErrorCode::diverged, "the loss is not finite in any step",
+                "lower the learning rate; a program that does not know its loss leaves `loss` out");
+  std::vector<double> seconds, rates;
+  double trained = 0;
+  std::set<int64_t> lengths;
+  for (const StepResult& step : result.steps) {
+    if (!step.timed || step.tokens == 0 || step.seconds == 0) continue;
+    seconds.push_back(step.seconds);
+    rates.push_back(static_cast<double>(step.tokens) / step.seconds);
+    trained += static_cast<double>(step.trained);
+    lengths.insert(step.tokens);
+  }
+  const auto& told = result.tokens_per_second;
+  if (rates.empty() && told) return;
+  if (rates.empty())
+    throw Error(ErrorCode::invalid_file,
+                "its result has neither tokens_per_second nor timed steps from which it follows",
+                kProgramReports);
+  const auto [slowest, fastest] = std::ranges::minmax(rates);
+  constexpr double kRounding = 0.01;
+  if (told && (*told < slowest * (1 - kRounding) || *told > fastest * (1 + kRounding)))
+    throw Error(ErrorCode::invalid_file,
+                "its tokens_per_second is " + grouped(*told) + ", but its timed steps make " +
+                    grouped(slowest) + " to " + grouped(fastest),
+                "leave out tokens_per_second: it then follows from the tokens and seconds of the steps");
+  if (!result.step_seconds) result.step_seconds = median(seconds);
+  if (told) return;
+  // As the worker computes them: by the median step if all do the same work.
+  const auto each = [&](double all) { return all / static_cast<double>(seconds.size()); };
+  const double step = lengths.size() == 1 ? *median(seconds) : each(result.timed_seconds());
+  result.tokens_per_second = each(static_cast<double>(result.timed_tokens())) / step;
+  result.trained_tokens_per_second = each(trained) / step;
+}
+
+std::vector<UsedPlugin> as_plugins(const External& external) {
+  const auto plugin = [&](const std::string& name, Effect effect, Json options) {
+    return UsedPlugin{.name = name,
+                      .version = "",
+                      .file = external.command.front(),
+                      .sha256 = "",
+                      .effect = effect,
+                      .options = std::move(options)};
+  };
+  std::vector<UsedPlugin> all = {plugin(program_name(external), external.effect,
+                                        {{"command", external.command}, {"preload", external.preload}})};
+  for (const ProgramChange& change : external.changes)
+    all.push_back(plugin(change.rung, change.effect, {{"command", change.command}, {"args", change.args}}));
+  return all;
 }
 }  // namespace optrush

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "launch/run/control.h"
+#include "launch/run/external_run.h"
 #include "launch/run/restart.h"
 #include "launch/run/result.h"
 
@@ -40,10 +41,25 @@ ProcessRun::ProcessRun(std::unique_ptr<Process> process, Job job, std::filesyste
     : job_(std::move(job)),
       folder_(std::move(folder)),
       interrupts_(interrupts),
-      process_(std::move(process)) {}
+      process_(std::move(process)),
+      metrics_(folder_ / "metrics.jsonl", job_.external.has_value()) {}
+
+std::optional<RunResult> ProcessRun::end_misreporting() {
+  const std::string& problem = metrics_.update().problem;
+  if (problem.empty()) return std::nullopt;
+  process_->end(grace_of(job_), interrupts_);
+  RunResult result(BadEnd{Status::failed,
+                          "it reported an invalid step: " + problem + "\n" + kProgramReports +
+                              last_lines("log.txt", log_tail(folder_ / "log.txt")),
+                          ErrorCode::invalid_file});
+  store_result(folder_, job_, result);
+  return result;
+}
 
 std::optional<RunResult> ProcessRun::poll() {
   if (!end_) end_ = process_->poll();
+  if (job_.external)
+    if (auto result = end_misreporting()) return result;
   if (!end_ || (!is_good(*end_, folder_) && was_interrupt(*end_, interrupts_, kBadEnd))) return std::nullopt;
   return conclude(folder_, *end_, job_);
 }

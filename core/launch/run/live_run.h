@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "launch/run/metrics_tail.h"
 #include "launch/schedule/schedule.h"
 #include "process/process.h"
 #include "results/run_result.h"
@@ -42,10 +43,14 @@ class ProcessRun : public LiveRun {
   std::optional<RunResult> interrupt() override;
 
  private:
+  /// Ends a program as soon as it reports a step that breaks the schema. Returns its result.
+  std::optional<RunResult> end_misreporting();
+
   Job job_;
   std::filesystem::path folder_;
   Interrupts& interrupts_;
   std::unique_ptr<Process> process_;
+  MetricsTail metrics_;
   std::optional<ProcessEnd> end_;
 };
 

@@ -4,7 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "optrush/json.h"
+#include "optrush/error.h"
+#include "results/run_result.h"
 
 namespace optrush {
 std::optional<double> RunState::tokens_per_second() const {
@@ -38,8 +39,34 @@ const RunState& MetricsTail::update() {
   return state_;
 }
 
+namespace {
+constexpr size_t kMostShown = 200;
+
+/// Adds the step of a line to those that a program has reported. Returns what is wrong with the line; "" if
+/// nothing is. Only steps have a schema.
+std::string report(const std::string& line, Json entry, Json& steps) {
+  if (!entry.is_object()) {
+    const bool number = line.find("NaN") != std::string::npos || line.find("Infinity") != std::string::npos;
+    return number ? "it has NaN or Infinity, which JSON lacks; write null" : "it is not a JSON object";
+  }
+  if (!entry.contains("event")) return "field 'event' is missing";
+  if (entry["event"] != "step") return {};
+  entry.erase("event");
+  try {
+    record_of(static_cast<const StepResult*>(nullptr)).read(entry);
+  } catch (const Error& e) {
+    return e.message();
+  }
+  steps.push_back(std::move(entry));
+  return {};
+}
+}  // namespace
+
 void MetricsTail::take(const std::string& line) {
   const Json entry = Json::parse(line, nullptr, false);
+  if (external_ && state_.problem.empty())
+    if (std::string problem = report(line, entry, state_.reported); !problem.empty())
+      state_.problem = problem + ": " + line.substr(0, kMostShown);
   if (!entry.is_object()) return;
   const auto number = [&](const char* key) -> std::optional<double> {
     const auto it = entry.find(key);

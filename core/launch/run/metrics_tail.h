@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/descriptor.h"
+#include "optrush/json.h"
 #include "optrush/spec.h"
 
 namespace optrush {
@@ -17,6 +18,8 @@ struct RunState {
   std::optional<double> loss;
   double timed_tokens = 0;
   double timed_seconds = 0;
+  Json reported = Json::array();  ///< steps of another program, as in its result; empty for a worker
+  std::string problem;  ///< what is wrong with the first invalid line of another program; "": nothing
 
   std::optional<double> tokens_per_second() const;
   /// Number of steps of the whole run, warm-up included.
@@ -27,7 +30,9 @@ struct RunState {
 /// so far.
 class MetricsTail {
  public:
-  explicit MetricsTail(std::filesystem::path file) : file_(std::move(file)) {}
+  /// `external`: another program writes the file, so each line is checked.
+  explicit MetricsTail(std::filesystem::path file, bool external = false)
+      : file_(std::move(file)), external_(external) {}
   /// Reads new lines. An incomplete line waits for its end; an invalid one is ignored.
   const RunState& update();
 
@@ -35,6 +40,7 @@ class MetricsTail {
   void take(const std::string& line);
 
   std::filesystem::path file_;
+  bool external_;
   Descriptor opened_;
   uint64_t inode_ = 0;
   int64_t offset_ = 0;

@@ -114,10 +114,13 @@ RunResult concluded(const fs::path& run_folder, const ProcessEnd& end, const Job
   const bool clean = end.kind == ProcessEnd::Kind::exited && end.code == 0;
   const Limits limits{.timeout_s = job.spec.timeout_s};
   if (job.external) keep_printed_result(run_folder);
+  if (job.external && clean) keep_reported_steps(run_folder);
   auto result = read_result(run_folder, &problem);
-  if (result && job.external && result->ok() && !result->tokens_per_second) {
-    problem = "wrote a result without tokens_per_second (docs/schema/run_result.schema.json)";
-    result.reset();
+  try {
+    if (result && result->ok() && job.external)
+      complete_result(*result, read_json(run_folder / "result.json"));
+  } catch (const Error& e) {
+    result = RunResult(failed(e, e.message() + "\n" + e.cure()));
   }
   if (result && clean && end.orphans.empty()) return *result;
   if (result && !clean)
@@ -128,6 +131,9 @@ RunResult concluded(const fs::path& run_folder, const ProcessEnd& end, const Job
     result.emplace(describe_end(end, limits, program + " " + problem, last_seen(state, job.spec.train),
                                 "log.txt", log_tail(run_folder / "log.txt")));
     if (ended_from_outside(end)) result->cause = Cause::lost;
+    if (job.external && clean)  // after the first line, which is the problem
+      result->reason.insert(std::min(result->reason.size(), result->reason.find('\n')),
+                            std::string("\n") + kProgramReports);
   }
   note_orphans(*result, end);
   return *result;

@@ -36,8 +36,9 @@ RunSpec start_of(const RunSpec& spec) {
 }
 
 bool uses_start(const External& external) {
-  return std::ranges::any_of(
-      external.command, [](const std::string& word) { return word.find("{start}") != std::string::npos; });
+  return std::ranges::any_of(full_command(external), [](const std::string& word) {
+    return word.find("{start}") != std::string::npos;
+  });
 }
 }  // namespace
 

@@ -60,9 +60,10 @@ std::string cure_of_system_part(const External& external) {
 }
 
 bool runs_python(const External& external) {
-  return !external.requirements.empty() || std::ranges::any_of(external.command, [](const std::string& word) {
-    return word.find(kPythonWord) != std::string::npos;
-  });
+  return !external.requirements.empty() ||
+         std::ranges::any_of(full_command(external), [](const std::string& word) {
+           return word.find(kPythonWord) != std::string::npos;
+         });
 }
 
 /// The dynamic loader's message if it can't preload a library; it then continues without it.
@@ -110,7 +111,7 @@ std::vector<MissingPart> Needs::missing(const External& external) {
   std::vector<MissingPart> parts;
   const fs::path python = runs_python(external) ? project_python() : fs::path();
   if (runs_python(external) && python.empty()) parts.push_back(kNoPython);
-  if (const std::string& program = external.command.front();
+  if (const std::string program = full_command(external).front();
       program != kPythonWord && !can_execute(program, external.folder))
     parts.push_back({"there is no program '" + program + "'", cure_of_system_part(external)});
   if (!external.requirements.empty() && !python.empty()) {

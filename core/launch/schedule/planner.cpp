@@ -1,6 +1,7 @@
 #include "launch/schedule/planner.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "base/files.h"
@@ -55,7 +56,7 @@ Planned planned(WorkerAnswer answer, const Variant& variant, const std::optional
   Plan plan = plan_from_json(answer.asked, "plan of '" + variant.name + "'");
   if (as_gpu && plan.memory) plan.memory->available = static_cast<double>(as_gpu->memory_bytes);
   if (variant.external) {
-    plan.plugins.push_back(as_plugin(*variant.external, variant.name));
+    std::ranges::move(as_plugins(*variant.external), std::back_inserter(plan.plugins));
     plan.saving.reset();
     plan.validation.reset();
   }
@@ -64,6 +65,19 @@ Planned planned(WorkerAnswer answer, const Variant& variant, const std::optional
   return {.failure = {Status::skipped, std::move(reason), ErrorCode::out_of_memory},
           .skipped_plan = std::move(plan),
           .lacks_memory = true};
+}
+
+/// The plan of a program that trains its own model: it has the batch and the length that the script states.
+Plan plan_of_program(const Variant& variant) {
+  Plan plan{.problem = variant.spec.train,
+            .model_kind = variant.spec.model_kind,
+            .model = variant.spec.model,
+            .data = to_json(variant.spec.data),
+            .no_forecast = "another program trains"};
+  TrainSpec& train = plan.problem;
+  if (train.global_batch == 0) train.global_batch = train.micro_batch * train.accumulation * train.world_size;
+  if (variant.external) plan.plugins = as_plugins(*variant.external);
+  return plan;
 }
 
 bool changes_batch(const Variant& variant) {
@@ -111,6 +125,7 @@ std::set<int64_t> only_stood_on(const std::vector<Variant>& variants, const Sche
 
 std::optional<Planned> plan_variant(const Variant& variant, ForkServer& workers, const Limits& limits,
                                     Interrupts& interrupts, const std::optional<PlannedGpu>& as_gpu) {
+  if (variant.spec.model_kind == kProgramKind) return Planned{.plan = plan_of_program(variant)};
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "plan.json", log = folder.path() / "log.txt";
   const ProcessEnd end = run_plan(variant.spec, workers, folder.path(), limits, interrupts, as_gpu);

@@ -129,9 +129,8 @@ Job Schedule::job(RunSpec spec, Purpose purpose, int64_t round) const {
   spec.round = round;
   const auto& variant = variants_.at(static_cast<size_t>(spec.variant));
   spec.trace = trace_ && purpose == Purpose::measure && round == 0;
-  // The gate's reference of an external rung is trained by the worker.
-  const bool own = purpose == Purpose::measure || purpose == Purpose::probe;
-  return {run_id(variant, spec), std::move(spec), own ? variant.external : std::nullopt};
+  const bool by_program = is_made_by_program(variant, spec);
+  return {run_id(variant, spec), std::move(spec), by_program ? variant.external : std::nullopt};
 }
 
 std::string identity_of(const Job& job) {

@@ -129,10 +129,13 @@ class Analyzer {
       return *a->tokens_per_second < *b->tokens_per_second;
     };
     Rows own, others;
-    for (const Row& row : out_.rows)
+    const bool ours = out_.variants.empty() || !out_.variants.front().external;
+    for (const Row& row : out_.rows) {
+      const bool other = row.group == "external" || (row.external && ours);
       // A rung that trains worse than the base does not count as fastest.
-      if (row.ok() && row.tokens_per_second && (row.external || !row.base.worse))
-        (row.external ? others : own).push_back(&row);
+      if (row.ok() && row.tokens_per_second && (other || !row.base.worse))
+        (other ? others : own).push_back(&row);
+    }
     for (const Row* other : others) {
       Rows same = own;
       std::erase_if(same, [&](const Row* row) { return !difference(*row, other->variant).empty(); });

@@ -12,7 +12,8 @@ namespace optrush {
 namespace {
 std::vector<Curve> curves(const std::vector<const StoredRun*>& runs) {
   std::vector<Curve> curves;
-  for (const StoredRun* run : runs) curves.push_back(run->result.curve());
+  for (const StoredRun* run : runs)
+    if (run->result.has_losses()) curves.push_back(run->result.curve());
   // The first curve must have a falling loss, and the others are compared with it. A shortened round shows
   // less.
   std::ranges::stable_sort(curves, std::greater(), [](const Curve& curve) { return curve.losses.size(); });
@@ -54,7 +55,11 @@ void CheckedRows::check(Row& row, const VariantRuns& runs) {
   };
   if (row.same_as >= 0) return take_check(row, rows_[static_cast<size_t>(row.same_as)]);
   if (!usable_[static_cast<size_t>(row.variant)]) return leave("not checked: the rung has no plan");
-  if (row.external && row.steps.empty()) return leave("not checked: the program reports no losses");
+  if (row.external) check_tokens(row);
+  if (!row.ok()) return;
+  const auto has_loss = [](const StepResult& step) { return std::isfinite(step.loss); };
+  if (row.external && std::ranges::none_of(row.steps, has_loss))
+    return leave("not checked: the program reports no losses");
   const GateCheck gate = plan_check(stored_.variants, usable_, row.variant);
   GateEvidence evidence{curves(runs.sound(row.variant)), std::nullopt, {}};
   if (gate.subject) evidence.subject = extra_run(row.variant, *gate.subject, runs, row);
@@ -89,6 +94,27 @@ void CheckedRows::check(Row& row, const VariantRuns& runs) {
   } else if (stored_.variant(row.variant).previous >= 0) {
     row.checked = false;
     if (gate.compares()) row.notes.push_back(row.verdict.message);
+  }
+}
+
+/// A program whose steps have other tokens than the nearest rung below trains another batch than stated.
+void CheckedRows::check_tokens(Row& row) const {
+  const auto length = [](const Row& one) -> std::optional<int64_t> {
+    const auto same = [&](const StepResult& step) { return step.positions == one.steps.front().positions; };
+    if (one.steps.empty() || !std::ranges::all_of(one.steps, same)) return std::nullopt;
+    return one.steps.front().positions;
+  };
+  for (int64_t i = stored_.variant(row.variant).previous; i >= 0; i = stored_.variant(i).previous) {
+    const Row& below = rows_[static_cast<size_t>(i)];
+    const auto now = length(row), then = length(below);
+    if (!below.ok() || !difference_of_problems(stored_, row.variant, stored_, i).empty()) continue;
+    if (now && then && now != then)
+      row.end_badly(Status::failed,
+                    "its steps have " + std::to_string(*now) + " tokens, but those of '" + below.name +
+                        "' have " + std::to_string(*then) +
+                        "\nif the rung changes the batch, state it: train = { micro_batch = ... }",
+                    ErrorCode::wrong_result);
+    return;
   }
 }
 

@@ -26,6 +26,7 @@ class CheckedRows {
   void check(Row&, const VariantRuns&);
   void take_check(Row&, const Row& owner);
   void stand_on_broken(Row&);
+  void check_tokens(Row&) const;
   bool same_batches(int64_t variant) const;
   std::optional<Curve> extra_run(int64_t variant, const RunSpec&, const VariantRuns&, Row&) const;
 

@@ -77,7 +77,7 @@ void take_shown(Row& row, const StoredRun& shown) {
   row.padding = result.padding();
   row.memory.parts = result.memory.parts;
   row.cost = step_cost_from(result.costs);
-  if (!result.steps.empty()) row.final_loss = result.steps.back().loss;
+  if (result.has_losses()) row.final_loss = result.steps.back().loss;
   row.published_here = row.published && row.published->comparable_with(result.device);
 }
 
@@ -237,8 +237,11 @@ void take_utilization(Row& row, const Stored& stored, const RunsOfRow& runs) {
   row.hardware = hardware_used(stored.context, runs.front()->result, row.devices);
   row.model_flops_per_second = flops_per_second(row, runs, &RunResult::mfu_flops, flops.mfu);
   const auto peak = mfu_denominator(stored.context);
-  // With a plugin of reduced precision, matrix products do not have the parameters' type.
-  if (!reduces_precision(plan)) row.dtype = stored.variant(row.variant).spec.train.dtype;
+  // With a plugin of reduced precision, matrix products do not have the parameters' type. A program's type is
+  // not known.
+  if (const RunSpec& spec = stored.variant(row.variant).spec;
+      !reduces_precision(plan) && spec.model_kind != kProgramKind)
+    row.dtype = spec.train.dtype;
   if (const auto own = peak_of_dtype(stored.context, row.dtype);
       own && own != peak && row.model_flops_per_second)
     row.mfu_of_dtype = *row.model_flops_per_second / row.hardware / *own;

@@ -5,10 +5,8 @@
 namespace optrush {
 namespace {
 std::string flaw_of(const StoredRun& run, const Variant& variant) {
-  // The gate's reference for an external rung is trained by the worker.
-  const bool by_worker =
-      !variant.external || run.spec.purpose == Purpose::reference || run.spec.purpose == Purpose::repeat;
-  return unhealthy(run.result, by_worker ? TrainedBy::worker : TrainedBy::other_program);
+  const bool by_program = is_made_by_program(variant, run.spec);
+  return unhealthy(run.result, by_program ? TrainedBy::other_program : TrainedBy::worker);
 }
 }  // namespace
 

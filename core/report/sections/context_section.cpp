@@ -116,7 +116,7 @@ Section context_section(const Analysis& a) {
   if (const auto rate = bandwidth_of(a.context))
     table.rows.push_back(
         {"memory bandwidth, measured", grouped(*rate / 1e9) + " GB/s" + streams_of(a.context)});
-  add_peak(a.context, table);
+  if (!a.experiment.program) add_peak(a.context, table);
   add_hosts(a.context, table);
   for (const auto& [name, value] : a.experiment.arguments.items())
     table.rows.push_back({"argument " + name, value.is_string() ? value.get<std::string>() : value.dump()});

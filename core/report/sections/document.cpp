@@ -102,8 +102,9 @@ std::string parameters_text(double number) {
   return grouped(number / (number < 1e9 ? 1e6 : 1e9)) + (number < 1e9 ? " M" : " B") + " parameters";
 }
 
-/// For example "llama-3.2-1b, 1.24 B parameters, byte tokens".
+/// For example "llama-3.2-1b, 1.24 B parameters, byte tokens", or the name of the base's program.
 std::string model_of(const Analysis& a) {
+  if (a.experiment.program) return program_name(*a.experiment.program);
   std::string text = model_name(a.experiment.base);
   if (!a.plans.empty() && a.plans.front() && a.plans.front()->parameters)
     text += ", " + parameters_text(static_cast<double>(a.plans.front()->parameters->count));

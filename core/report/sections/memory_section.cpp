@@ -56,7 +56,7 @@ Section memory_section(const Analysis& a, const Family& family) {
     table.rows.push_back(std::move(cells));
   }
   section.lead = memory_lead(family.rows);
-  if (table.rows.empty()) return section;
+  if (table.rows.empty()) return a.experiment.program ? Section() : section;
   section.table = std::move(table);
   section.bullets.emplace_back(
       "Peak reserved is the most that the caching allocator holds. Process is the memory of the whole "

@@ -133,6 +133,11 @@ Section method_section(const Analysis& a) {
       "mixture of experts, it counts those that a token passes. Frozen parameters count 4P.",
       "HFU counts the FLOPs that were executed, including padding and recomputation. MFU and HFU are FLOPs "
       "per token times tokens/s, divided by the peak of the hardware that the rung uses."};
+  // A program's model is not known, so its report has no utilization.
+  if (a.experiment.program)
+    std::erase_if(section.bullets, [](const std::string& bullet) {
+      return bullet.find("FLOPs") != std::string::npos || bullet.starts_with("P is ");
+    });
   const auto cuts = cuts_text(a);
   section.bullets.insert(section.bullets.begin() + 1, cuts.begin(), cuts.end());
   return section;

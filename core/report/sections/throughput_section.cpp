@@ -157,12 +157,18 @@ Section throughput_section(const Analysis& a, const Family& family) {
                             [&](const Row* row) { return number_of(quantity(name), a, *row).has_value(); }))
       shown.push_back(name);
   if (cost) shown.emplace_back("cost_per_million_tokens");
-  Table table({"rung", "tokens/s of each round", ">MFU"});
+  Table table({"rung", "tokens/s of each round"});
+  const bool utilization = !a.experiment.program;
+  if (utilization)
+    table.columns.push_back({"MFU", true});
+  else
+    std::erase_if(shown, [](std::string_view name) { return name == "mfu_causal" || name == "hfu"; });
   add_columns(table, shown);
   if (cost) table.columns.back().title = a.experiment.currency + " per million tokens";
   for (const Row* row : family.rows) {
     if (row->samples.empty()) continue;
-    table.rows.push_back({row->name, samples_text(*row), mfu_cell(*row)});
+    table.rows.push_back({row->name, samples_text(*row)});
+    if (utilization) table.rows.back().push_back(mfu_cell(*row));
     add_cells(table.rows.back(), shown, a, *row);
   }
   if (!table.rows.empty()) section.table = std::move(table);

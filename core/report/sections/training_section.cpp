@@ -53,8 +53,40 @@ std::string stack_of(const Json& plugins) {
   return uses.empty() ? "none" : join(uses);
 }
 
+/// A program trains its own model, so of the spec only its parts for any training are shown.
+Table table_of_program(const External& program, const Json& spec) {
+  Table table({"base", ""});
+  table.rows.push_back({"program", program_name(program)});
+  table.rows.push_back({"command", join(full_command(program), " ")});
+  if (const std::string variables = fields_of(spec.at("env")); !variables.empty())
+    table.rows.push_back({"env", variables});
+  table.rows.push_back({"train", fields_of(spec.at("train"))});
+  return table;
+}
+
+/// The changes of a rung relative to the one below.
+std::vector<std::string> changes_of(const Variant& variant, const Variant& below) {
+  const std::optional<External>& program = variant.external;
+  if (!program) return changes_text(to_json(variant));
+  if (!below.external || below.external->command != program->command) return {"another program"};
+  std::vector<std::string> lines;
+  const auto missing_in = [](const ProgramChange& change, const External& other) {
+    return std::ranges::find(other.changes, change) == other.changes.end();
+  };
+  for (const ProgramChange& change : program->changes) {
+    if (!missing_in(change, *below.external)) continue;
+    if (!change.command.empty()) lines.push_back("command = " + join(change.command, " "));
+    if (!change.args.empty()) lines.push_back("+ " + join(change.args, " "));
+  }
+  for (const ProgramChange& change : below.external->changes)
+    if (missing_in(change, *program)) lines.push_back("- " + change.rung);
+  for (auto& line : changes_text(to_json(variant))) lines.push_back(std::move(line));
+  return lines;
+}
+
 Table table_of_base(const Analysis& a) {
   const Json spec = to_json(a.variants.front().spec);
+  if (a.experiment.program) return table_of_program(*a.experiment.program, spec);
   Table table({"base", ""});
   table.rows.push_back({"model", plain_text(spec.at("model_kind")) + ": " + fields_of(spec.at("model"))});
   if (!a.plans.empty() && a.plans.front() && a.plans.front()->parameters) {
@@ -88,10 +120,10 @@ Section training_section(const Analysis& a) {
   section.table = table_of_base(a);
   for (const Variant& variant : a.variants) {
     if (variant.previous < 0) continue;
-    const std::string changes = variant.external ? "another program" : join(changes_text(to_json(variant)));
-    section.bullets.push_back(name_in_text(variant.name) + ", relative to " +
-                              name_in_text(a.variant(variant.previous).name) + ": " +
-                              (changes.empty() ? "no change" : changes));
+    const Variant& below = a.variant(variant.previous);
+    const std::string changes = join(changes_of(variant, below));
+    section.bullets.push_back(name_in_text(variant.name) + ", relative to " + name_in_text(below.name) +
+                              ": " + (changes.empty() ? "no change" : changes));
   }
   return section;
 }
