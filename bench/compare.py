@@ -6,7 +6,7 @@
 Rounds are interleaved (every program once, then again), so that a drift of the machine meets all of them. The sample is
 the run: its median step. A ratio's interval is a paired t interval (95 %) on log ratios over the rounds. Every program
 starts from the same parameters and sees the same tokens; where two loss curves differ by more than the arithmetic
-explains, the comparison is refused. --write puts the tables into docs/benchmarks/overhead.md and every sample beside
+explains, the comparison is refused. --write puts the tables into docs/internals/overhead.md and every sample beside
 it.
 """
 
@@ -23,7 +23,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TWIN = ROOT / "experiments/peers/transformers_twin.py"
-PAGE = ROOT / "docs/benchmarks/overhead.md"
+PAGE = ROOT / "docs/internals/overhead.md"
 BEGIN, END = "<!-- bench/compare.py: begin -->", "<!-- bench/compare.py: end -->"
 
 # 97.5 % quantiles of Student's t by degrees of freedom.

@@ -5,7 +5,7 @@
 --
 --   ./optrush run experiments/published_memory.lua --dry-run --costs --as-gpu a100-80
 --
--- docs/guides/published_memory.md has the table, with the kind of each figure (active or reserved memory), the
+-- docs/benchmarks/published_memory.md has the table, with the kind of each figure (active or reserved memory), the
 -- differences between the programs, and the source.
 local rush = require "optrush"
 local own = require "own_model"

@@ -2,11 +2,12 @@
 
     python tools/reports_page.py [--write]
 
-Without --write it prints the page.
+Without --write it prints the page. A report counts from `git add` on; other folders of a used checkout do not.
 """
 
 import json
 import pathlib
+import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -40,9 +41,15 @@ def line_of(folder):
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
+def committed(root=ROOT):
+    """The folders of the reports that git has."""
+    command = ["git", "-c", f"safe.directory={root}", "ls-files", "-z", "reports/*/*/report.md"]
+    listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
+    return sorted((root / name).parent for name in listed.split("\0") if name.count("/") == 3)
+
+
 def page(root=ROOT):
-    folders = sorted(file.parent for file in (root / "reports").glob("*/*/results.json"))
-    return HEAD + "".join(map(line_of, folders)) + TAIL
+    return HEAD + "".join(map(line_of, committed(root))) + TAIL
 
 
 def main():

@@ -14,7 +14,7 @@ the same sequences:
     cp  context_parallel around the model, and DistributedDataParallel for the gradients; it needs GPUs
 
 It starts its ranks by torchrun; Gloo on a CPU, NCCL on GPUs. Rank 0 writes the result, with the memory of the rank that
-needs most. The other arguments are those of transformers_twin.py.
+needs most. The other arguments are the same as in transformers_twin.py.
 """
 
 import argparse

@@ -19,7 +19,7 @@
 --             "shipped" (transformers as it is: its attention has a dense mask under torch.compile, so no headline
 --             names this row)
 --   jemalloc  preloads jemalloc, keeping freed memory
---   train     settings that differ from those of the rung below, such as micro_batch
+--   train     settings that differ from the rung below, such as micro_batch
 --
 -- Each row notes the attention kernel that ran. It needs what requirements.txt, requirements-kernels.txt (Liger,
 -- torchao) and packages.txt beside it list; ./optrush setup peers installs all.

@@ -41,7 +41,7 @@ def avoid_broken_amx(cpuinfo="/proc/cpuinfo"):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--start", required=True, help="folder from `optrush-worker export`")
-    parser.add_argument("--spec", help="complete RunSpec; default: that of --start")
+    parser.add_argument("--spec", help="complete RunSpec; default: the one of --start")
     parser.add_argument("--out", required=True, help="file for the RunResult")
     parser.add_argument("--metrics", help="file for one line of JSON per step")
     parser.add_argument(

@@ -1,5 +1,5 @@
 // Every variant of a decoder with every parallel strategy: training equals one process, or the stack is
-// refused with a reason before anything runs. docs/guides/models_and_data.md has the resulting table.
+// refused with a reason before anything runs. docs/reference/models.md has the resulting table.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -111,10 +111,9 @@ TEST(ModelsOnRanks, TrainAsOneProcessOrAreRefusedAsDocumented) {
       table += " " + model_cell(choice, strategy) + " |";
     table += "\n";
   }
-  std::ifstream file(tests_folder() + "/../docs/guides/models_and_data.md");
+  std::ifstream file(tests_folder() + "/../docs/reference/models.md");
   const std::string docs{std::istreambuf_iterator<char>(file), {}};
-  EXPECT_TRUE(docs.find(table) != std::string::npos) << "docs/guides/models_and_data.md should have\n"
-                                                     << table;
+  EXPECT_TRUE(docs.find(table) != std::string::npos) << "docs/reference/models.md should have\n" << table;
 }
 
 TEST(ModelsOnRanks, FusedAttentionRefusesAlibiAndSoftCaps) {

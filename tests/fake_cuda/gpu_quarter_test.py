@@ -108,7 +108,7 @@ def what_does_not_fit_is_refused(rehearsal):
     for words, environment, told in (
         (["4"], {"FAKE_CUDA_MEMORY": str(24 << 30)}, "has 24 GiB, and no step of this call fits a card below 74 GiB"),
         (["1"], {"FAKE_CUDA_DRIVER": "575.57.08"}, "the driver is 575.57.08"),
-        (["next", "--step", "doctor"], {}, "stage next has no step 'doctor'"),
+        (["next", "--step", "doctor"], {}, "the stage 'next' chooses its steps itself"),
     ):
         code = rehearsal.start(*words, **environment).wait()
         printed = rehearsal.printed()

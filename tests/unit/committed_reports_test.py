@@ -43,26 +43,37 @@ def check_paths(results, document):
     assert not paths, f"{results} names paths of a machine, {cure}: {sorted(paths)[:5]}"
 
 
+def check_used_checkout():
+    """A user's report, under any label, is not one of the committed reports."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for label in ("published", "mine"):
+            (root / "reports/a" / label).mkdir(parents=True)
+            (root / "reports/a" / label / "report.md").touch()
+        for command in (["init", "--quiet"], ["add", "reports/a/published"]):
+            subprocess.run(["git", *command], cwd=root, check=True)
+        assert reports_page.committed(root) == [root / "reports/a/published"]
+
+
 def main():
     again = size = 0
-    for report in sorted(SOURCE.glob("reports/*/*/report.md")):
-        if subprocess.run(["git", "check-ignore", "-q", report], cwd=SOURCE).returncode == 0:
-            continue
-        results = report.parent / "results.json"
-        assert results.exists(), f"{report} cannot be rendered, because it has no results.json"
+    check_used_checkout()
+    for folder in reports_page.committed(SOURCE):
+        results = folder / "results.json"
+        assert results.exists(), f"{folder} cannot be rendered, because it has no results.json"
         document = json.loads(results.read_text())
         check_paths(results, document)
         commit = document["context"]["commit"]
-        assert not commit.endswith("-dirty"), f"{report} was made with uncommitted changes"
+        assert not commit.endswith("-dirty"), f"{folder} was made with uncommitted changes"
         files = rendered_again(results)
         if files is None:
             print("vl-convert-python is not installed")
             sys.exit(77)
         for name, expected in files.items():
-            there = report.parent / name
+            there = folder / name
             assert there.read_text() == expected, f"{there}: render it again with optrush report"
         again += 1
-        size += sum(file.stat().st_size for file in report.parent.iterdir())
+        size += sum(file.stat().st_size for file in folder.iterdir())
     assert again > 0
     assert size <= MOST_BYTES, f"the reports take {size} bytes"
     there = (SOURCE / "reports/README.md").read_text()

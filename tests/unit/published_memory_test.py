@@ -1,4 +1,4 @@
-"""docs/guides/published_memory.md agrees with the plans: `quick` checks some of its rows, `all` checks every one.
+"""docs/benchmarks/published_memory.md agrees with the plans: `quick` checks some of its rows, `all` checks every one.
 
 `print` prints the rows of both tables from the plans.
 """
@@ -33,7 +33,7 @@ def cells(line):
 
 def page():
     """{first cell: other cells} of the rows in the page's tables."""
-    lines = (SOURCE / "docs/guides/published_memory.md").read_text().splitlines()
+    lines = (SOURCE / "docs/benchmarks/published_memory.md").read_text().splitlines()
     return {cells(line)[0]: cells(line)[1:] for line in lines if line.startswith("| ") and not line.startswith("|---")}
 
 

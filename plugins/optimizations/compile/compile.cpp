@@ -366,7 +366,7 @@ OPTRUSH_PLUGIN(Compile, R"json({
     {"name": "self_check", "type": "boolean", "default": true,
      "doc": "compare each unit with eager code before its first use"},
     {"name": "units", "type": "list", "default": [], "choices": ["block", "attention", "mlp", "head", "auto"],
-     "doc": "units to compile; empty: each block, and the head unless a plugin has a kernel for the loss; with auto, only those of them that are faster compiled"},
+     "doc": "units to compile; empty: each block, and the head unless a plugin has a kernel for the loss; with auto, only the units that are faster compiled"},
     {"name": "cache", "type": "string", "default": "",
      "doc": "folder for compiled code; default: $OPTRUSH_CACHE, $XDG_CACHE_HOME or ~/.cache"}
   ]

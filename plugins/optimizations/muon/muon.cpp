@@ -72,8 +72,8 @@ OPTRUSH_PLUGIN(MuonPlugin, R"json({
     {"name": "momentum", "type": "number", "default": 0.95, "min": 0, "max": 0.9999, "doc": "decay of the momentum"},
     {"name": "nesterov", "type": "boolean", "default": true, "doc": "Nesterov momentum"},
     {"name": "steps", "type": "integer", "default": 5, "min": 1, "max": 20, "doc": "Newton-Schulz iterations per update"},
-    {"name": "scale", "type": "string", "default": "match_rms", "choices": ["match_rms", "spectral"], "doc": "match_rms: scale updates to a root mean square of 0.2, like those of AdamW in long trainings; spectral: the published scaling, which needs a larger learning rate"},
-    {"name": "others_lr", "type": "number", "default": 1, "min": 0.0001, "max": 100, "doc": "learning rate of embedding, head and vectors, relative to that of the matrices (train.lr)"},
+    {"name": "scale", "type": "string", "default": "match_rms", "choices": ["match_rms", "spectral"], "doc": "match_rms: scale updates to a root mean square of 0.2, like AdamW's in long trainings; spectral: the published scaling, which needs a larger learning rate"},
+    {"name": "others_lr", "type": "number", "default": 1, "min": 0.0001, "max": 100, "doc": "learning rate of embedding, head and vectors, relative to the rate of the matrices (train.lr)"},
     {"name": "distributed", "type": "boolean", "default": true, "doc": "ranks with copies of the matrices orthogonalize a share each and exchange the results"}
   ]
 })json");
