@@ -21,7 +21,7 @@ struct Form {
   bool first = false;    ///< whether it is the first form of its plugin
   std::string problem;   ///< why it can't be stacked; "": it can
   ErrorCode problem_code = ErrorCode::invalid_value;
-  bool losses_in_backward = false;  ///< the backward has losses that the forward does not return
+  bool gradient = true;  ///< whether the backward is the derivative of the loss
   /// Whether its name also lists the plugins in `with` and "experts", because another form has the same
   /// options.
   bool named_with = false;
@@ -75,7 +75,7 @@ Form made(const PluginDescription& plugin, const CheckedForm& form, bool first) 
               form.data,
               form.model == "experts",
               first};
-  result.losses_in_backward = form.losses_in_backward;
+  result.gradient = form.gradient;
   result.with.insert(result.with.end(), form.with.begin(), form.with.end());
   try {
     Options(plugin.options, result.use.options, "");
@@ -160,7 +160,7 @@ class Cases {
       add(slow ? CheckKind::compiled : CheckKind::alone, {&form}, stack, model, on);
     }
     if (slow) return;
-    if (!form.losses_in_backward) add(CheckKind::gradient, {&form}, stack, small_models().front(), "");
+    if (form.gradient) add(CheckKind::gradient, {&form}, stack, small_models().front(), "");
     add(CheckKind::types, {&form}, stack, small_models().front(), "");
     add(CheckKind::resume, {&form}, stack, small_models().front(), "");
   }

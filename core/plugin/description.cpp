@@ -63,8 +63,7 @@ static const Record<CheckedForm>& record_of(const CheckedForm*) {
                  {.choices = {"random", "documents", "preferences"}})
           .field("model", &T::model, "kind of the decoder: with MLPs or mixtures of experts",
                  {.choices = {"dense", "experts"}})
-          .field("losses_in_backward", &T::losses_in_backward,
-                 "the backward has losses that the forward does not return");
+          .field("gradient", &T::gradient, "whether the backward is the derivative of the loss");
   return record;
 }
 

@@ -17,9 +17,7 @@ struct CheckedForm {
   std::vector<std::string> with;
   std::string data = "random";  ///< "random", "documents" or "preferences"
   std::string model = "dense";  ///< "dense" or "experts"
-  /// The backward has losses that the forward does not return, so gradients are not compared with differences
-  /// of the loss.
-  bool losses_in_backward = false;
+  bool gradient = true;         ///< whether the backward is the derivative of the loss
 };
 
 /// The description of a plugin, from its ELF note `.note.optrush`. The file is not loaded.

@@ -9,6 +9,6 @@ local exp = rush.experiment {
 }
 exp:ladder {
   rush.rung("checkpointing", "activation_checkpointing"),
-  rush.rung("ring of 2", "context_parallel", { size = 2 }, { plugins = { "ddp" }, train = { world_size = 2 } }),
+  rush.rung("ring of 2", { plugins = { { "context_parallel", { size = 2 } }, "ddp" }, train = { world_size = 2 } }),
 }
 exp:run({ rounds = 3 }):report()

@@ -100,11 +100,11 @@ local exp = rush.experiment {
 %(rungs)s
 exp:run { rounds = 1 }
 """
-LINE = 6
+AT_LINE = ".lua:3, plugin 'lora'"
 ALL = ("rank = 3, use_dora = true, use_rslora = true, rank_pattern = { q_proj = 2 }, modules_to_save = { 'norm' }, "
        "loraplus_lr_ratio = 4, target_modules = { 'q_proj', 'v_proj', 'o_proj', 'gate_proj', 'down_proj' }")
 STRATEGIES = (("ddp", "", 2), ("fsdp", "stage = 3", 2), ("tensor_parallel", "size = 2", 4),
-              ("pipeline_parallel", "stages = 2", 4))
+              ("pipeline_parallel", "size = 2", 4))
 
 
 def run(work, name, options, model='rush.llama("nano", { tie_embeddings = false })', rungs="", code=0, *arguments):
@@ -134,7 +134,7 @@ def check_ranks(work):
     rungs = ", ".join(f'rush.rung("{name}", "{name}", {{ {options} }}, '
                       f'{{ train = {{ world_size = 2, micro_batch = {rows} }} }})'
                       for name, options, rows in STRATEGIES)
-    run(work, "ranks", ALL, rungs=f'exp:grid {{ {{ rush.rung "one", {rungs} }} }}')
+    run(work, "ranks", ALL, rungs=f'exp:grid {{ {{ {rungs} }} }}')
     one, *several = losses(work, "ranks").values()
     assert len(several) == len(STRATEGIES) and one[-1] != one[0], (one, several)
     for (name, *_), many in zip(STRATEGIES, several):
@@ -171,21 +171,21 @@ def check_lora_plus(work):
 
 def check_refusals(work):
     for options, *said in (
-            ("rank_pattern = { q_proj = 0 }", "'rank_pattern' must be a table { NAME = ... } of integers"),
+            ("rank_pattern = { q_proj = 0 }", AT_LINE, "'rank_pattern' must be a table { NAME = ... } of integers"),
             ("rank_pattern = { q_prj = 2 }", "rank_pattern has 'q_prj'", "one of: q_proj, v_proj"),
             ("alpha_pattern = { q_proj = 2, ['.*proj'] = 3 }", "alpha_pattern has two patterns for"),
             ("alpha_pattern = { ['(q'] = 2 }", "is not a regular expression"),
             ("modules_to_save = { 'nrm' }", "modules_to_save names 'nrm'", "embed_tokens", "lm_head"),
             ("modules_to_save = { 'self_attn' }", "which is a part of it"),
-            ("loraplus_lr_ratio = 0.5", "between 1"),
-            ("use_dorra = true", "did you mean 'use_dora'"),
-            ("adapter = 'nowhere'", "no folder", "script's folder"),
+            ("loraplus_lr_ratio = 0.5", AT_LINE, "between 1"),
+            ("use_dorra = true", AT_LINE, "did you mean 'use_dora'"),
+            ("adapter = 'nowhere'", AT_LINE, "no folder", "script's folder"),
             ("adapter = 'adapter'", "made with other options", "rank = 3, alpha = 6", "use_dora = true",
              'modules_to_save = { "norm" }')):
         text = run(work, "refused", options, code=1)
-        assert f"refused.lua:{LINE}" in text and all(part in text for part in said), (options, text)
+        assert all(part in text for part in said), (options, text)
     text = run(work, "tied", "modules_to_save = { 'lm_head' }", 'rush.llama("nano", { tie_embeddings = true })', code=1)
-    assert f"tied.lua:{LINE}" in text and "tie_word_embeddings" in text, text
+    assert "tie_word_embeddings" in text, text
     config = work / "adapter/adapter_config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {"lora_bias": True}))
     text = run(work, "biased",

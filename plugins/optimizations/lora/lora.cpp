@@ -283,7 +283,7 @@ OPTRUSH_PLUGIN(Lora, R"json({
   "check": [{"options": {"rank": 4}},
             {"options": {"rank": 4, "target_modules": ["o_proj", "gate_proj", "up_proj", "down_proj"]}},
             {"options": {"rank": 4, "target_modules": ["q_proj", "down_proj"], "use_dora": true, "use_rslora": true,
-                         "rank_pattern": {"q_proj": 2}, "modules_to_save": ["norm"], "loraplus_lr_ratio": 4}}],
+                         "rank_pattern": {"q_proj": 2}, "modules_to_save": ["norm"], "loraplus_lr_ratio": 4}, "gradient": false}],
   "options": [
     {"name": "rank", "type": "integer", "default": 8, "min": 1, "max": 4096, "doc": "rank of the update"},
     {"name": "alpha", "type": "number", "default": 16, "min": 0, "max": 65536, "doc": "the update is scaled by alpha / rank"},

@@ -111,7 +111,7 @@ OPTRUSH_PLUGIN(RouterLosses, R"json({
   "name": "router_losses", "version": "0.1.0", "kind": "optimization", "effect": "model", "per_micro_batch": true,
   "summary": "load-balancing loss and z loss of the routers of mixtures of experts",
   "conflicts": ["context_parallel"],
-  "check": [{"options": {"balance": 0.05, "z": 0.01}, "model": "experts", "losses_in_backward": true}],
+  "check": [{"options": {"balance": 0.05, "z": 0.01}, "model": "experts", "gradient": false}],
   "options": [
     {"name": "balance", "type": "number", "default": 0.01, "min": 0, "max": 100, "doc": "coefficient of the load-balancing loss"},
     {"name": "z", "type": "number", "default": 0, "min": 0, "max": 100, "doc": "coefficient of the z loss"}
