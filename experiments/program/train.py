@@ -1,4 +1,4 @@
-"""A training script with flags: a polynomial learns a curve. Without the host it makes 24 steps and measures nothing."""
+"""A training script with flags: a polynomial learns a curve. Without the host it makes 24 steps, unmeasured."""
 import gc
 import math
 import sys

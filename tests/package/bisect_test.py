@@ -62,7 +62,8 @@ def what_cannot_be_separated():
     assert found.suspects == ["package-00"] and 0.8 < found.share < 0.9, found
     # Packages that require each other's version move together.
     pair = {"package-07", "package-08"}
-    found = found_by(Simulated(package_08=0.9), lambda moved: {tuple(sorted(pair))} if len(pair & moved) == 1 else set())
+    parted = lambda moved: {tuple(sorted(pair))} if len(pair & moved) == 1 else set()
+    found = found_by(Simulated(package_08=0.9), parted)
     assert set(found.suspects) == pair and found.reason == "", found
     assert joined(GROUPS[:3], [("package-00", "package-02")]) == [frozenset(["package-00", "package-02"]), GROUPS[1]]
     # Without package 3 the others fail: other halves are tried.
@@ -99,13 +100,15 @@ def a_planted_slowdown(work, slow, expected):
     environment(work / "old", dict.fromkeys(NAMES, "1.0"), slow)
     environment(work / "new", {**dict.fromkeys(NAMES, "2.0"), "package-15": "1.0"}, slow)
     (work / "train.py").write_text(TRAIN)
-    done = subprocess.run([BUILD / "bin/optrush", "bisect", "--from", "old", "--to", "new", "--seq-len", "16", "--steps", "10",
-                           "--warmup", "2", "--at-most", "40s", "--", "train.py"], cwd=work, text=True, capture_output=True,
+    command = [BUILD / "bin/optrush", "bisect", "--from", "old", "--to", "new", "--seq-len", "16", "--steps", "10",
+               "--warmup", "2", "--at-most", "40s", "--", "train.py"]
+    done = subprocess.run(command, cwd=work, text=True, capture_output=True,
                           env={**os.environ, "OPTRUSH_PYTHON": sys.executable})
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("all 15 changed packages: 0.9"), done.stdout
     assert expected in done.stdout, done.stdout
-    ratio, low, high = map(float, re.search(r"(0\.\d+)x \[(0\.\d+), (0\.\d+)\] of the speed without it", done.stdout).groups())
+    found = re.search(r"(0\.\d+)x \[(0\.\d+), (0\.\d+)\] of the speed without it", done.stdout)
+    ratio, low, high = map(float, found.groups())
     assert low <= ratio <= high < 1 and abs(ratio - 1 / 1.08) < 0.01, done.stdout
     print(done.stdout)
 
@@ -121,7 +124,8 @@ def mistakes(work):
     assert "same packages" in refused("--from", "old", "--to", "old", "--", "train.py")
     assert "no virtual environment" in refused("--from", ".", "--to", "old", "--", "train.py")
     (work / "broken.py").write_text("raise SystemExit('no such flag')\n")
-    assert "fails in the environment 'base'" in refused("--from", "old", "--to", "new", "--at-most", "20s", "--", "broken.py")
+    text = refused("--from", "old", "--to", "new", "--at-most", "20s", "--", "broken.py")
+    assert "fails in the environment 'base'" in text, text
 
 
 each_package_is_found()

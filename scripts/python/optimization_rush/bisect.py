@@ -66,7 +66,8 @@ def _half(groups: List[Packages], attempt: int) -> Packages:
 class _Search:
     """The change of speed is between the environments `lower` and `upper`, which differ in the groups `left`."""
 
-    def __init__(self, groups: List[Packages], measure: Measure, conflicts: Conflicts, say: Callable[[str], None]) -> None:
+    def __init__(self, groups: List[Packages], measure: Measure, conflicts: Conflicts,
+                 say: Callable[[str], None]) -> None:
         self.left, self.measure, self.conflicts, self.say = groups, measure, conflicts, say
         self.lower: Packages = frozenset()
         self.upper: Packages = frozenset().union(*groups)
@@ -113,7 +114,8 @@ def search(groups: List[Packages], measure: Measure, conflicts: Conflicts,
         reason = state.halve()
     if len(state.left) < len(groups):
         last = measure(state.lower, state.upper, None)  # fresh rounds, because the others have chosen the half
-    return Found(sorted(state.upper - state.lower), whole, math.log(last.upper.value) / math.log(whole.value), last, reason)
+    share = math.log(last.upper.value) / math.log(whole.value)
+    return Found(sorted(state.upper - state.lower), whole, share, last, reason)
 
 
 def _names(packages: Packages) -> str:
@@ -164,9 +166,9 @@ class Rounds:
         self.mixtures, self.asked, self.count = mixtures, asked, 0
         self.whole: Optional[float] = None  # the logarithm of the first ratio
 
-    def __call__(self, lower: Packages, upper: Packages, mixed: Optional[Packages]) -> Measured:
+    def __call__(self, lower: Packages, upper: Packages, moved: Optional[Packages]) -> Measured:
         self.count += 1
-        rungs = [("after", upper), *([("mixture", mixed)] if mixed is not None else [])]
+        rungs = [("after", upper), *([("mixture", moved)] if moved is not None else [])]
         # A quarter of the change is fine enough to see on which side a mixture is.
         within = self.asked.within if self.whole is None else max(0.002, abs(self.whole) / 4)
         lines = [
@@ -187,12 +189,12 @@ class Rounds:
             if rows[name]["status"] != "ok":
                 raise NotMeasured(f"the program fails in the environment '{name}': {rows[name]['reason']}\n"
                                  f"see {report.folder}")
-        mixed_row = rows.get("mixture")
+        mixed = rows.get("mixture")
         phases = {phase: (seconds, rows["after"]["phases"].get(phase) or 0.0)
                   for phase, seconds in rows["base"]["phases"].items() if seconds}
         measured = Measured(self._ratio(rows["after"], report.folder),
-                            self._ratio(mixed_row, report.folder) if mixed_row and mixed_row["status"] == "ok" else None,
-                            mixed_row["reason"] if mixed_row else "", phases)
+                            self._ratio(mixed, report.folder) if mixed and mixed["status"] == "ok" else None,
+                            mixed["reason"] if mixed else "", phases)
         self.whole = self.whole or math.log(measured.upper.value)
         return measured
 
@@ -218,7 +220,8 @@ def sentences(found: Optional[Found], old: Environment, new: Environment) -> Lis
     answer = (f"{', '.join(moves)}: {found.last.upper} of the speed without it, measured in fresh rounds; "
               f"{100 * found.share:.0f} % of the whole change, {found.whole}.")
     if len(moves) > 1:
-        answer = f"One or more of {len(moves)} packages, because {found.reason or 'their versions require each other'}: " + answer
+        reason = found.reason or "their versions require each other"
+        answer = f"One or more of {len(moves)} packages, because {reason}: {answer}"
     lines = [answer]
     steps = [f"{phase} {1e3 * before:.2f} -> {1e3 * after:.2f} ms"
              for phase, (before, after) in found.last.phases.items()]
@@ -236,7 +239,8 @@ def options(words: Optional[List[str]]) -> argparse.Namespace:
                         help="virtual environment, or a file of pip freeze")
     parser.add_argument("--to", dest="new", type=pathlib.Path, required=True, metavar="LOCK", help="the later one")
     parser.add_argument("--python", default=sys.executable, help="the Python of environments that are made from files")
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bisect"), help="folder of environments and reports")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bisect"),
+                        help="folder of environments and reports")
     parser.add_argument("--within", type=float, default=0.02, help="precision of the first ratio (default: 0.02)")
     parser.add_argument("--at-most", default="10m", metavar="TIME", help="limit of each measurement (default: 10m)")
     parser.add_argument("--micro-batch", type=int, default=1, help="sequences of a step, as the program trains them")

@@ -42,7 +42,8 @@ class Environment:
                 self.packages.setdefault(name, found)
 
     def _answer(self, program: str) -> str:
-        return subprocess.run([str(self.python), "-c", program], check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
+        done = subprocess.run([str(self.python), "-c", program], check=True, text=True, stdout=subprocess.PIPE)
+        return done.stdout.strip()
 
     def version(self, name: str) -> Optional[str]:
         """None: the package is not installed."""
