@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "machine/environment.h"
 #include "machine/installation.h"
+#include "machine/python.h"
 #include "optrush/machine.h"
 
 namespace optrush {
@@ -14,10 +15,8 @@ namespace {
   if (python.empty())
     throw Error(ErrorCode::missing_requirement, "no Python was found; bisect makes environments of Python",
                 "run ./optrush setup, or set OPTRUSH_PYTHON");
-  const Installation here = Installation::of_this_program();
-  const std::string own = environment_variable("PYTHONPATH");
-  setenv("PYTHONPATH", ((here.scripts / "python").string() + (own.empty() ? "" : ":" + own)).c_str(), 1);
-  setenv("OPTRUSH", (here.root / "bin/optrush").c_str(), 1);
+  setenv("PYTHONPATH", path_with_our_package(environment_variable("PYTHONPATH")).c_str(), 1);
+  setenv("OPTRUSH", (Installation::of_this_program().root / "bin/optrush").c_str(), 1);
   std::vector<std::string> words = {python, "-B", "-m", "optimization_rush.bisect"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   become(words, "set OPTRUSH_PYTHON to a Python");

@@ -19,6 +19,10 @@
 namespace optrush {
 namespace fs = std::filesystem;
 
+std::string path_with_our_package(const std::string& own) {
+  return (Installation::of_this_program().scripts / "python").string() + (own.empty() ? "" : ":" + own);
+}
+
 std::string shell_word(const std::string& word) {
   const auto plain = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || std::strchr("%+,-./:=@_", c);

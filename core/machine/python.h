@@ -19,6 +19,9 @@ PythonTools find_python_tools();
 std::vector<std::string> missing_packages(const std::filesystem::path& python,
                                           const std::filesystem::path& requirements);
 
+/// A value for PYTHONPATH with the package optimization_rush before `own`.
+std::string path_with_our_package(const std::string& own);
+
 /// A word of a command line, in quotes if the shell needs them.
 std::string shell_word(const std::string&);
 

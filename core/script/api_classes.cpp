@@ -140,7 +140,7 @@ std::vector<Class> api_classes() {
                {"without", "string|list?",
                 "stacked plugins, or rungs with a change of a program, that this rung removes"},
                {"args", "string|list?",
-                "of a program: arguments that the rung adds after those of the rungs below"},
+                "of a program: arguments that the rung adds after the arguments of the rungs below"},
                {"command", "list?", "of a program: the command without args, instead of the one below"},
                {"files", "list?", "of a program: further files that the results depend on"},
                effect_field(nullptr, "string?",

@@ -67,7 +67,7 @@ local Report = {}
 ---@field plugins? PluginUse[] plugins to stack, each a name or { name, options }
 ---@field replace? string|string[] stacked plugins that the plugins of this rung replace
 ---@field without? string|string[] stacked plugins, or rungs with a change of a program, that this rung removes
----@field args? string|string[] of a program: arguments that the rung adds after those of the rungs below
+---@field args? string|string[] of a program: arguments that the rung adds after the arguments of the rungs below
 ---@field command? string[] of a program: the command without args, instead of the one below
 ---@field files? string[] of a program: further files that the results depend on
 ---@field effect? "rounding"|"precision"|"model" of a program: effect of the change on arithmetic, by which the gate compares it with the rung below; default: rounding

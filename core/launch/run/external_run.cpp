@@ -10,7 +10,6 @@
 #include "launch/run/metrics_tail.h"
 #include "machine/cores.h"
 #include "machine/environment.h"
-#include "machine/installation.h"
 #include "machine/python.h"
 #include "optrush/error.h"
 #include "report/numbers/statistics.h"
@@ -52,9 +51,7 @@ Command external_command(const External& external, const RunSpec& spec, const fs
   const auto own = spec.environment.find("PYTHONPATH");
   const std::string packages =
       own == spec.environment.end() ? environment_variable("PYTHONPATH") : own->second;
-  command.environment.emplace_back("PYTHONPATH",
-                                   (Installation::of_this_program().scripts / "python").string() +
-                                       (packages.empty() ? "" : ":" + packages));
+  command.environment.emplace_back("PYTHONPATH", path_with_our_package(packages));
   if (!external.preload.empty()) command.environment.emplace_back("LD_PRELOAD", preload_list(external));
   return command;
 }
