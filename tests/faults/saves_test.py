@@ -32,11 +32,12 @@ local exp = rush.experiment {
   name = "stuck", model = rush.llama "nano", device = "cpu", threads = 1, timeout = 4,
   train = { micro_batch = 1, seq_len = 16, steps = 1, warmup = 1 },
 }
-local command = { "bash", "-c", "trap '' TERM; while true; do sleep 0.1; done; : unkillable" }
-exp:ladder {
-  rush.external { name = "first", command = command },
-  rush.external { name = "second", command = command },
-}
+local function stays(name)
+  local file = rush.arg("trapped", "") .. name
+  local words = "trap '' TERM; : > " .. file .. "; while true; do sleep 0.1; done; : unkillable"
+  return rush.external { name = name, command = { "bash", "-c", words } }
+end
+exp:ladder { stays "first", stays "second" }
 exp:run { rounds = 1 }
 """
 RUN = "00-base-r1"
@@ -134,10 +135,10 @@ def little_disk():
 def processes_that_stay():
     """They are named and left; the next run starts, and a signal ends the program with its code."""
     more = {"FAULT_UNKILLABLE": "unkillable", "OPTRUSH_KILL_TIMEOUT": "1"}
-    process = start("stuck.lua", "stuck", "--interleave", "off", **more)
+    process = start("stuck.lua", "stuck", "--interleave", "off", "--arg", f"trapped={work}/trapped-", **more)
     report = work / "reports/stuck/stuck"
     deadline = time.monotonic() + 60
-    while not list(report.glob("runs/02-*/log.txt")):
+    while not (work / "trapped-second").exists():  # the shell ignores SIGTERM from here on
         assert time.monotonic() < deadline and process.poll() is None, process.communicate()[0]
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
