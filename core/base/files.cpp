@@ -84,19 +84,6 @@ class OpenFile {
     bytes.resize(filled);
     return bytes;
   }
-  std::string read(size_t offset, size_t size) const {
-    std::string bytes(size, '\0');
-    for (size_t filled = 0; filled < size;) {
-      const ssize_t n =
-          ::pread(fd_.get(), bytes.data() + filled, size - filled, static_cast<off_t>(offset + filled));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail("read", path_);
-      if (n == 0)
-        throw Error(ErrorCode::file_access, "'" + path_.string() + "' became shorter while it was read");
-      filled += static_cast<size_t>(n);
-    }
-    return bytes;
-  }
   size_t size() const { return static_cast<size_t>(status_.st_size); }
   char last() const {
     char byte = 0;
@@ -172,10 +159,6 @@ void write_file(const fs::path& path, const std::vector<std::string_view>& piece
   write_pieces(path, [&](const Sink& sink) {
     for (const auto piece : pieces) sink(piece);
   });
-}
-
-std::string read_part(const fs::path& path, size_t offset, size_t size) {
-  return OpenFile(path, O_RDONLY).read(offset, size);
 }
 
 void write_pieces(const fs::path& path, const std::function<void(const Sink&)>& make) {

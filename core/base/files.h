@@ -25,8 +25,6 @@ void write_file(const std::filesystem::path&, const std::vector<std::string_view
 using Sink = std::function<void(std::string_view)>;
 /// write_file() of the content that `make` passes to the sink in pieces, for files larger than memory.
 void write_pieces(const std::filesystem::path&, const std::function<void(const Sink&)>& make);
-/// Reads `size` bytes from `offset` on; throws an Error if the file is shorter.
-std::string read_part(const std::filesystem::path&, size_t offset, size_t size);
 /// Removes temporary files that killed processes left in a folder when they wrote files of these names.
 void remove_unfinished(const std::filesystem::path& folder, const std::vector<std::string>& names);
 /// Calls fsync for a folder: the files that were written, renamed or removed there stay so after a loss of

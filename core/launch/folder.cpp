@@ -135,9 +135,9 @@ void clear_report(const fs::path& folder) {
   // known from report.md.
   std::vector<std::string> files = {"journal.jsonl", "experiment.json"};
   std::ranges::move(charts_in(folder / "report.md"), std::back_inserter(files));
-  for (const char* name :
-       {"variants.json", "plans.json", "context.json", "noise.jsonl", "peaks.jsonl", "report.md",
-        "report.html", "results.csv", "results.json", "summary.json", "summary.txt", "tried.json"})
+  for (const char* name : {"variants.json", "plans.json", "context.json", "noise.jsonl", "peaks.jsonl",
+                           "report.md", "report.html", "results.csv", "results.json", "runs.jsonl",
+                           "summary.json", "summary.txt", "tried.json"})
     files.emplace_back(name);
   for (const auto& name : files) fs::remove_all(folder / name);
   fs::remove_all(folder / "live");

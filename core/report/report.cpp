@@ -23,7 +23,7 @@ Analysis analyze(const fs::path& folder, const ReportOptions& options, const Res
 namespace {
 /// Writes all files. Returns why there are no charts; "" if there are, or none are needed.
 std::string write_files(const fs::path& folder, const Analysis& analysis, ChartProcess& drawing, bool png) {
-  // results.json is large for long runs, and another process draws the charts meanwhile.
+  // Another process draws the charts meanwhile.
   auto results = std::async(std::launch::async, [&] { write_results(folder / "results.json", analysis); });
   const Document document = make_document(analysis);
   const std::vector<Chart> charts = charts_of(analysis);
