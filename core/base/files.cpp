@@ -206,7 +206,7 @@ namespace {
 /// Builds a document from parser events. Each key is looked up once.
 class JsonBuilder {
  public:
-  explicit JsonBuilder(const std::string& origin) : origin_(origin) {}
+  JsonBuilder(const std::string& origin, const ItemReader& items) : origin_(origin), items_(items) {}
   Json take() { return std::move(document_); }
 
   bool null() { return put(nullptr); }
@@ -232,6 +232,7 @@ class JsonBuilder {
     const auto [member, is_new] = object.emplace(name, nullptr);
     if (!is_new) throw Error(ErrorCode::invalid_file, "duplicate JSON key '" + name + "'", {}, origin_);
     place_ = &member->second;
+    if (open_.size() == 1) in_items_ = items_.take && name == items_.list;
     return true;
   }
 
@@ -273,10 +274,17 @@ class JsonBuilder {
   }
   bool close() {
     open_.pop_back();
+    if (in_items_ && open_.size() == 2 && open_.back()->is_array()) {
+      auto& list = open_.back()->get_ref<Json::array_t&>();
+      items_.take(std::move(list.back()));
+      list.pop_back();
+    }
     return true;
   }
 
   const std::string& origin_;
+  const ItemReader& items_;
+  bool in_items_ = false;  ///< in the member of items_
   Json document_;
   /// open objects and lists, outermost first; their members stay in place until they are closed
   std::vector<Json*> open_;
@@ -284,8 +292,8 @@ class JsonBuilder {
 };
 }  // namespace
 
-Json parse_json(std::string_view text, const std::string& origin) {
-  JsonBuilder builder(origin);
+Json parse_json(std::string_view text, const std::string& origin, const ItemReader& items) {
+  JsonBuilder builder(origin, items);
   Json::sax_parse(text, &builder);
   return builder.take();
 }

@@ -35,8 +35,13 @@ void append_line(const std::filesystem::path&, std::string_view line);
 /// Completes a last line that a killed process left without an end, so that the next line starts anew. Does
 /// nothing without a file.
 void close_torn_line(const std::filesystem::path&);
+/// Takes the objects of a long list, a member of a document, one by one. The document does not keep them.
+struct ItemReader {
+  std::string_view list;  ///< name of the member
+  std::function<void(Json)> take;
+};
 /// Parses JSON from any source. Duplicate keys and nesting deeper than 64 are errors. Errors name `origin`.
-Json parse_json(std::string_view text, const std::string& origin);
+Json parse_json(std::string_view text, const std::string& origin, const ItemReader& items = {});
 /// The same for a file that this program wrote; the remedy of its errors is to restore the file.
 Json parse_stored(std::string_view text, const std::string& origin);
 Json read_json(const std::filesystem::path&);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <future>
 #include <iterator>
 #include <map>
@@ -11,7 +12,6 @@
 #include <utility>
 
 #include "base/files.h"
-#include "base/json_cursor.h"
 #include "base/text.h"
 #include "optrush/error.h"
 #include "results/context.h"
@@ -48,9 +48,14 @@ class SpecReader {
  public:
   RunSpec read(const std::string& text, const std::string& where) {
     const auto whole = [&] { return run_spec_from_json(parse_stored(text, where), where); };
-    const auto [before, after, round] = around_round(text);
-    if (round < 0) return whole();
-    const auto [known, is_new] = known_.try_emplace(text.substr(0, before) + text.substr(after));
+    static constexpr std::string_view kLine = "\n  \"round\": ";  // as write_json() writes it
+    const size_t before = text.find(kLine);
+    if (before == std::string::npos) return whole();
+    int64_t round = 0;
+    const char *const number = text.data() + before + kLine.size(), *const end = text.data() + text.size();
+    const auto [after, failed] = std::from_chars(number, end, round);
+    if (failed != std::errc() || round < 0 || after == end || *after != ',') return whole();
+    const auto [known, is_new] = known_.try_emplace(text.substr(0, before).append(after, end));
     if (is_new) known->second = whole();
     RunSpec spec = known->second;
     spec.round = round;
@@ -58,27 +63,6 @@ class SpecReader {
   }
 
  private:
-  struct Round {
-    size_t before = 0, after = 0;
-    int64_t number = -1;  ///< negative: the text has no number, or the cursor can't read it
-  };
-  static Round around_round(std::string_view text) {
-    JsonCursor cursor(text);
-    Round found;
-    std::string_view key;
-    for (cursor.enter('{'); cursor.next_member(key);) {
-      if (key != "round") {
-        cursor.skip();
-        continue;
-      }
-      if (found.number >= 0) return {};
-      found.before = cursor.position();
-      found.number = cursor.integer();
-      found.after = cursor.position();
-    }
-    return cursor.good() && cursor.at_end() ? found : Round{};
-  }
-
   std::unordered_map<std::string, RunSpec> known_;
 };
 
