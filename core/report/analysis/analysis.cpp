@@ -54,7 +54,7 @@ std::vector<AblationLine> rank_ablation(const Experiment& experiment, const std:
   return lines;
 }
 
-/// Compares the rows of a report and collects its findings.
+/// Compares the rows of a report.
 class Analyzer {
  public:
   explicit Analyzer(Stored stored) : out_(std::move(stored)), runs_(out_.variants, out_.runs) {}
@@ -71,8 +71,6 @@ class Analyzer {
     meet_programs();
     out_.ablation = rank_ablation(out_.experiment, out_.rows);
     out_.scaling = find_scaling(out_);
-    out_.findings = findings(out_);
-    out_.headline = headline(out_);
     return std::move(out_);
   }
 

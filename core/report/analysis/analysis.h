@@ -152,9 +152,6 @@ struct OtherProgram {
 struct Analysis : Stored {
   explicit Analysis(Stored stored = {}) : Stored(std::move(stored)) {}
 
-  std::string headline;  ///< the answer in one sentence, at the top of a report
-  /// Sentences with intervals, the most important first; at least one.
-  std::vector<std::string> findings;
   std::vector<Row> rows;  ///< in order of the variants
   std::optional<Drift> drift;
   std::optional<Noise> noise;          ///< noise of the CPU from these probes; none: it was not probed
@@ -198,12 +195,4 @@ std::optional<double> peak_of_dtype(const Json& context, const std::string& dtyp
 std::optional<double> bandwidth_of(const Json& context);
 /// The number at a JSON pointer; none if there is no number.
 std::optional<double> number_at(const Json&, const std::string& place);
-
-/// Computes Analysis::findings from the other fields.
-std::vector<std::string> findings(const Analysis&);
-/// Computes Analysis::headline from the other fields, including the findings. It claims only what the table
-/// shows to be certain, and calls no undecided rung faster or slower.
-std::string headline(const Analysis&);
-/// All findings on one line.
-std::string finding_text(const Analysis&);
 }  // namespace optrush

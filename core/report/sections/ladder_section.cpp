@@ -3,8 +3,8 @@
 #include <set>
 
 #include "base/text.h"
-#include "report/analysis/finding_parts.h"
 #include "report/analysis/quantities.h"
+#include "report/claims/claims.h"
 #include "report/numbers/format.h"
 #include "report/numbers/verdict.h"
 #include "report/sections/document.h"

@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "report/analysis/quantities.h"
+#include "report/claims/claims.h"
 #include "report/numbers/verdict.h"
 #include "report/writers/writers.h"
 #include "spec/spec_json.h"
@@ -216,7 +217,7 @@ Json figures_of(const Analysis& a) {
   for (const auto& plan : a.plans) plans.push_back(to_json(plan));
   for (const NoiseLine& probe : a.probes) probes.push_back(to_json(probe));
   return {{"schema_version", 1},
-          {"headline", a.headline},
+          {"headline", headline(a)},
           {"finding", finding_text(a)},
           {"experiment", to_json(a.experiment)},
           {"missing_runs", a.missing_runs},

@@ -133,15 +133,6 @@ bool Facts::misses(const Row& r) const {
           }).empty();
 }
 
-size_t Facts::missing() const {
-  size_t missing = 0;
-  const auto planned = static_cast<size_t>(a_.experiment.until ? 1 : a_.experiment.rounds);
-  for (const Row& r : a_.rows)
-    if (r.same_as < 0 && (r.ok() || r.status == Status::broken || !r.started))
-      missing += planned - std::min(planned, r.rounds.size());
-  return missing;
-}
-
 std::string Facts::table() const {
   std::string text = "the table:\n";
   for (const Row& r : a_.rows) {
@@ -155,8 +146,6 @@ std::string Facts::table() const {
               std::to_string(to_base(r).low) + ", " + std::to_string(to_base(r).high) + "]";
     text += "\n";
   }
-  text += "  " + a_.headline + "\n";
-  for (const std::string& finding : a_.findings) text += "  - " + finding + "\n";
   return text;
 }
 
