@@ -42,8 +42,22 @@ TEST(Statistics, PairsCancelTheDriftOfAMachine) {
   // Both speeds halve from the first round to the last. The ratio does not change.
   const Ratio ratio = paired_ratio({2000, 1500, 1000}, {1000, 750, 500});
   EXPECT_NEAR(ratio.value, 2, 1e-12);
-  EXPECT_NEAR(ratio.interval->low, 2, 1e-12);
-  EXPECT_NEAR(ratio.interval->high, 2, 1e-12);
+  // The rest is the least spread of three rounds, with t.ppf(0.975, 2).
+  const double half = 4.302652729749462 * kLeastSpread / std::sqrt(3);
+  EXPECT_NEAR(ratio.interval->low, 2 * std::exp(-half), 1e-12);
+  EXPECT_NEAR(ratio.interval->high, 2 * std::exp(half), 1e-12);
+}
+
+// A coarse clock gives equal times in a few rounds.
+TEST(Statistics, EqualTimesAreNotCertainty) {
+  const Ratio small = paired_ratio({1000.5, 1000.5, 1000.5}, {1000, 1000, 1000});
+  EXPECT_FALSE(small.claim());
+  EXPECT_EQ(verdict_of(small).outcome, Outcome::alike);
+  EXPECT_GT(small.standard_error(), 0);
+  EXPECT_FALSE(unpaired_ratio({1000.5, 1000.5, 1000.5}, {1000, 1000, 1000}).claim());
+  // Three equal rounds tell more than the spread apart.
+  EXPECT_EQ(verdict_of(paired_ratio({1010, 1010, 1010}, {1000, 1000, 1000})).outcome, Outcome::faster);
+  EXPECT_EQ(verdict_of(unpaired_ratio({1000, 1000, 1000}, {1010, 1010, 1010})).outcome, Outcome::slower);
 }
 
 TEST(Statistics, TwoRoundsClaimNothing) {

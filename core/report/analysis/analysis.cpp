@@ -125,9 +125,6 @@ class Analyzer {
   }
 
   void meet_programs() {
-    const auto slower = [](const Row* a, const Row* b) {
-      return *a->tokens_per_second < *b->tokens_per_second;
-    };
     Rows own, others;
     const bool ours = out_.variants.empty() || !out_.variants.front().external;
     for (const Row& row : out_.rows) {
@@ -142,10 +139,14 @@ class Analyzer {
       if (same.empty()) continue;
       const auto alike = [&](const Row* row) { return row->devices == other->devices; };
       if (std::ranges::any_of(same, alike)) std::erase_if(same, [&](const Row* row) { return !alike(row); });
-      const Row& fastest = **std::ranges::max_element(same, slower);
+      // By ratios of the same rounds: medians may be of rounds in which the machine had other speeds.
+      const auto speed = [&](const Row* row) {
+        const auto paired = paired_speed(*row, *other, standard_of(out_.experiment));
+        return std::pair(paired ? paired->value : 0, *row->tokens_per_second);
+      };
+      const Row& fastest = **std::ranges::max_element(same, {}, speed);
       out_.programs.push_back({other->variant, fastest.variant, against(fastest, other->variant)});
     }
-    // By ratios of the same rounds: medians may be of rounds in which the machine had other speeds.
     std::ranges::stable_sort(out_.programs, {}, [](const OtherProgram& program) {
       const auto& speed = program.comparison.speed;
       return speed ? speed->value : std::numeric_limits<double>::infinity();

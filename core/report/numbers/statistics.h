@@ -6,6 +6,10 @@ namespace optrush {
 /// Fewest rounds for an interval, and so for a claim.
 inline constexpr size_t kMinRounds = 3;
 
+/// Least standard deviation of a logarithm from round to round. Equal times are chance or a coarse clock, not
+/// certainty: the pair of rungs in reports/ that varied least has about 0.0004.
+inline constexpr double kLeastSpread = 0.0004;
+
 /// The median; none for empty input.
 std::optional<double> median(std::vector<double>);
 
@@ -44,7 +48,8 @@ struct Ratio {
 /// Quantile of Student's t: the half width, in standard errors, of an interval with this two-sided `error`.
 double t_quantile(double degrees_of_freedom, double error = 0.05);
 
-/// Subject / reference, paired by round: geometric mean and paired t interval of log ratios.
+/// Subject / reference, paired by round: geometric mean and paired t interval of log ratios, whose standard
+/// deviation counts as at least kLeastSpread.
 Ratio paired_ratio(const std::vector<double>& subject, const std::vector<double>& reference,
                    const Standard& = {});
 

@@ -13,7 +13,6 @@ constexpr size_t kMostUsefulRounds = 1000;  ///< more rounds are not practical
 
 /// The largest difference, as a logarithm, that two one-sided tests do not exclude.
 double farthest(double mean, double standard_error, double degrees, const Standard& standard) {
-  if (standard_error == 0) return std::abs(mean);
   return std::abs(mean) + t_quantile(degrees, 2 * standard.error) * standard_error;
 }
 
