@@ -85,6 +85,16 @@ TEST(Analysis, SpeedsAgainstPreviousAndBase) {
   EXPECT_THAT(finding_text(a), HasSubstr("three costs 11 % of the speed and saves 50 % of the peak memory"));
 }
 
+TEST(Analysis, IntervalsOfAReportHoldTogether) {
+  auto report = three_rungs();
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(a.standard.intervals, 5U) << "three to the previous row, and two more to the base";
+  EXPECT_GT(a.standard.variance.degrees, 0);
+  EXPECT_EQ(row(a, "two").base.speed->standard, a.standard);
+  report.experiment.until = Until{.within = 0.02, .at_most_s = 60, .race = true};
+  EXPECT_EQ(analysis_of(report).standard, standard_of(report.experiment)) << "a race makes no claims";
+}
+
 TEST(Analysis, TwoRoundsMakeNoClaim) {
   auto report = three_rungs();
   report.experiment.rounds = 2;

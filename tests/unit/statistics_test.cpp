@@ -60,6 +60,16 @@ TEST(Statistics, EqualTimesAreNotCertainty) {
   EXPECT_EQ(verdict_of(unpaired_ratio({1000, 1000, 1000}, {1010, 1010, 1010})).outcome, Outcome::slower);
 }
 
+TEST(Statistics, CommonVarianceCountsBesideThePairsOwn) {
+  // Logarithms 0.02, 0 and 0.01: a variance of 0.0001 with 2 degrees of freedom, beside 0.0006 with 8.
+  const Standard standard{.intervals = 19, .variance = {.value = 0.0006, .degrees = 8}};
+  const Ratio ratio = ratio_of_logs({0.02, 0, 0.01}, standard);
+  EXPECT_EQ(ratio.degrees_of_freedom(), 10);
+  EXPECT_NEAR(ratio.standard_error(), std::sqrt(0.0005 / 3), 1e-12);
+  EXPECT_NEAR(std::log(ratio.interval->high / ratio.value), t_quantile(10, 0.05 / 19) * std::sqrt(0.0005 / 3),
+              1e-12);
+}
+
 TEST(Statistics, TwoRoundsClaimNothing) {
   const Ratio ratio = paired_ratio({2000, 2000}, {1000, 1000});
   EXPECT_NEAR(ratio.value, 2, 1e-12);

@@ -174,7 +174,7 @@ std::vector<SlowerRung> slower_on_as_many_ranks(const Analysis& a) {
       if (series.kind != kind || same == points.end() || same->variant == point.variant) continue;
       if (!difference_of_problems(a, point.variant, a, same->variant).empty()) continue;
       const Row &row = *a.row(point.variant), &than = *a.row(same->variant);
-      const auto speed = paired_speed(row, than, standard_of(a.experiment));
+      const auto speed = paired_speed(row, than, a.standard);
       if (speed && verdict_of(*speed).outcome == Outcome::slower) slower.push_back({&row, &than, *speed});
     }
   }

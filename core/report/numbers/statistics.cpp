@@ -38,7 +38,7 @@ Ratio from_logs(double mean, double standard_error, double degrees_of_freedom, s
                 const Standard& standard) {
   Ratio ratio{std::exp(mean), std::nullopt, rounds, standard, degrees_of_freedom};
   if (rounds < kMinRounds) return ratio;
-  const double half = t_quantile(degrees_of_freedom, standard.error) * standard_error;
+  const double half = t_quantile(degrees_of_freedom, standard.error_of_one()) * standard_error;
   ratio.interval = Interval{std::exp(mean - half), std::exp(mean + half)};
   return ratio;
 }
@@ -55,7 +55,7 @@ double Ratio::degrees_of_freedom() const { return degrees > 0 ? degrees : static
 
 double Ratio::standard_error() const {
   const double half = std::log(interval->high / interval->low) / 2;
-  return half / t_quantile(degrees_of_freedom(), standard.error);
+  return half / t_quantile(degrees_of_freedom(), standard.error_of_one());
 }
 
 double t_quantile(double degrees_of_freedom, double error) {
@@ -75,7 +75,10 @@ Ratio paired_ratio(const std::vector<double>& subject, const std::vector<double>
 Ratio ratio_of_logs(const std::vector<double>& log_ratios, const Standard& standard) {
   const auto n = static_cast<double>(log_ratios.size());
   const auto [mean, variance] = moments(log_ratios);
-  return from_logs(mean, std::sqrt(variance / n), n - 1, log_ratios.size(), standard);
+  const CommonVariance& common = standard.variance;
+  const double degrees = n - 1 + common.degrees;
+  const double both = degrees > 0 ? ((n - 1) * variance + common.degrees * common.value) / degrees : variance;
+  return from_logs(mean, std::sqrt(both / n), degrees, log_ratios.size(), standard);
 }
 
 Ratio unpaired_ratio(const std::vector<double>& subject, const std::vector<double>& reference,
