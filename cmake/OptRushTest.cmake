@@ -13,8 +13,9 @@
 #   optrush_test(NAME muon PROGRAM optimizer_tests SOURCES muon_test.cpp)
 #   optrush_test(NAME lion PROGRAM optimizer_tests SOURCES lion_test.cpp)
 #
-# Common options: LABELS (unit by default, slow, threads, lint, parity, distributed, gpu), TIMEOUT seconds (300; 900 for `slow`), SERIAL if
-# no other test may run at the same time, COST seconds of a long test: long ones start first. DEPENDS: targets that are built before it.
+# Common options: LABELS (unit by default, slow, threads, lint, parity, distributed, gpu), TIMEOUT seconds if 900 (1800 for `slow`) may be
+# too few: the limit ends a test that hangs, and machines differ by a factor of five. SERIAL if no other test may run at the same time,
+# COST seconds of a long test: long ones start first. DEPENDS: targets that are built before it.
 #
 # LOCK name: only one test with this name runs at a time. For tests that compile the same units and would wait for each other.
 # WARM_PYTHON: its compilations are forks of a Python that has loaded Inductor (tests/support/warm_python.py).
@@ -38,11 +39,11 @@ macro(_optrush_test_limits)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)  # gtest_discover_tests drops an empty value: TIMEOUT would become the label
   endif()
-  set(timeout 300)
+  set(timeout 900)
   if("slow" IN_LIST ARG_LABELS)
-    set(timeout 900)
+    set(timeout 1800)
   endif()
-  if(ARG_TIMEOUT)
+  if("${ARG_TIMEOUT}" GREATER timeout)
     set(timeout ${ARG_TIMEOUT})
   endif()
   if(OPTRUSH_SANITIZE)

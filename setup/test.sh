@@ -18,6 +18,7 @@ style_packages() {
   [[ -z ${OPTRUSH_NO_APT:-} ]] && command -v apt-get >/dev/null || return 0
   if apt_prefix; then
     install_packages packages-test
+    ! apt-cache policy chromium 2>/dev/null | grep -q 'Candidate: [0-9]' || install_listed "$root/setup/packages-browser.txt"
   else
     find_missing_packages "$root/setup/packages-test.txt"
     ((${#missing[@]} == 0)) || say "not installed, so the checks that need them are skipped: ${missing[*]}"

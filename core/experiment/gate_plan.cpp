@@ -246,7 +246,7 @@ class Planner {
     if (ancestors_.empty()) return false;
     const int64_t previous = ancestors_.front();
     if (variant_.spec.model_kind == kProgramKind) {  // it may not follow the spec's batch
-      only_fall("its batch differs from that of " + quoted(previous));
+      only_fall("its batch differs from the batch of " + quoted(previous));
       return true;
     }
     const Setup other = setup(previous);

@@ -9,6 +9,6 @@ Json difference(const Json& before, const Json& now);
 /// Whether the list has this plugin with equal options.
 bool has(const std::vector<PluginUse>&, const PluginUse& wanted);
 
-/// A rung that turns the stack of `from` into that of `to`, for any stacks.
+/// A rung that turns the stack of `from` into the stack of `to`, for any stacks.
 Rung rung_between(const Variant& from, const Variant& to, std::string name);
 }  // namespace optrush

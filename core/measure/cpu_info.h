@@ -8,10 +8,10 @@ namespace optrush {
 /// The processors and the memory that this process may use, as the kernel reports them.
 struct CpuInfo {
   std::string name;
-  std::string model;    ///< "family 25, model 17": the name may be that of many processors; empty: unknown
-  int64_t cores = 0;    ///< physical cores in this process's affinity mask
-  int64_t threads = 0;  ///< logical processors in the mask
-  double quota = 0;     ///< cores that the control group allows; 0: no limit
+  std::string model;             ///< "family 25, model 17": many processors may have one name; empty: unknown
+  int64_t cores = 0;             ///< physical cores in this process's affinity mask
+  int64_t threads = 0;           ///< logical processors in the mask
+  double quota = 0;              ///< cores that the control group allows; 0: no limit
   std::vector<std::string> isa;  ///< instruction sets that matter for training
   bool broken_amx = false;       ///< AMX is announced without a description of its tiles; it is not in `isa`
   int64_t cache_bytes = 0;       ///< sum over the last-level caches of these processors; 0: unknown

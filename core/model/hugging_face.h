@@ -10,7 +10,7 @@ namespace optrush {
 class Checkpoint {
  public:
   explicit Checkpoint(const std::filesystem::path& folder);
-  /// The values of an adapter, stored as those of a model with this storage.
+  /// The values of an adapter, in the form in which a model with this storage is stored.
   Checkpoint(const std::filesystem::path& folder, Storage);
 
   bool contains(std::string_view name) const { return files_.find(name) != nullptr; }

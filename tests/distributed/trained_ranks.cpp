@@ -291,7 +291,8 @@ TrainedRanks train_on(RankPool& pool, const RanksRun& run) {
   for (const Json& answer : answers) {
     if (!answer.contains("error")) continue;
     errors += answer.at("error").get<std::string>() + "\n";
-    if (!code || code == ErrorCode::rank_lost) code = record::taken<ErrorCode>(answer.at("code"), "code");
+    const bool consequence = code == ErrorCode::rank_lost || code == ErrorCode::network;
+    if (!code || consequence) code = record::taken<ErrorCode>(answer.at("code"), "code");
   }
   if (code) throw Error(*code, errors);
   TrainedRanks trained{

@@ -77,7 +77,7 @@ seconds = 0.01 * (1 + sum(importlib.import_module(f"package_{i:02}").COST for i 
 noise = random.Random(os.getpid())
 with open(os.environ["OPTRUSH_METRICS"], "a") as metrics:
     for step in range(12):
-        print(json.dumps({"event": "step", "step": step, "timed": step >= 2, "tokens": 16, "loss": 1.0,
+        print(json.dumps({"event": "step", "step": step, "timed": step >= 2, "tokens": 16, "loss": 2 - 0.1 * step,
                           "seconds": seconds * (1 + 0.005 * noise.uniform(-1, 1))}), file=metrics, flush=True)
 """
 
@@ -101,7 +101,7 @@ def a_planted_slowdown(work, slow, expected):
     environment(work / "new", {**dict.fromkeys(NAMES, "2.0"), "package-15": "1.0"}, slow)
     (work / "train.py").write_text(TRAIN)
     command = [BUILD / "bin/optrush", "bisect", "--from", "old", "--to", "new", "--seq-len", "16", "--steps", "10",
-               "--warmup", "2", "--at-most", "40s", "--", "train.py"]
+               "--warmup", "2", "--within", "0.04", "--at-most", "40s", "--", "train.py"]
     done = subprocess.run(command, cwd=work, text=True, capture_output=True,
                           env={**os.environ, "OPTRUSH_PYTHON": sys.executable})
     assert done.returncode == 0, done.stdout + done.stderr
@@ -130,8 +130,7 @@ def mistakes(work):
 
 each_package_is_found()
 what_cannot_be_separated()
-for slow, expected in (("package-11", "package-11 1.0 -> 2.0: "), ("package-05", "package-04 1.0 -> 2.0, package-05")):
-    with tempfile.TemporaryDirectory() as folder:
-        a_planted_slowdown(pathlib.Path(folder), slow, expected)
-        if slow == "package-11":
-            mistakes(pathlib.Path(folder))
+with tempfile.TemporaryDirectory() as folder:
+    # Package 5 is slow, and package 4 requires its version.
+    a_planted_slowdown(pathlib.Path(folder), "package-05", "package-04 1.0 -> 2.0, package-05 1.0 -> 2.0: ")
+    mistakes(pathlib.Path(folder))

@@ -117,9 +117,9 @@ def run(work, name, options, model='rush.llama("nano", { tie_embeddings = false 
 
 
 def losses(work, name):
-    """{rung: losses}"""
+    """{run: losses} of the first round"""
     found = {}
-    for folder in sorted((work / f"reports/{name}/local/runs").iterdir()):
+    for folder in sorted((work / f"reports/{name}/local/runs").glob("*-r1")):
         result = json.loads((folder / "result.json").read_text())
         assert result["status"] == "ok", (folder, result["reason"])
         found[folder.name] = [step["loss"] for step in result["steps"]]

@@ -33,7 +33,7 @@ def commands(page):
             continue
         for line in re.sub(r"\\\n *", "", block).splitlines():
             if found := COMMAND.match(line):
-                yield re.sub(r"(^| )#.*| [>|&].*", "", found[1]).split()
+                yield re.sub(r"(^| )#.*| [>|&].*| -- .*", "", found[1]).split()
 
 
 def check_options():

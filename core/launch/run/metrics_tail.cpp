@@ -42,7 +42,7 @@ const RunState& MetricsTail::update() {
 namespace {
 constexpr size_t kMostShown = 200;
 
-/// Adds the step of a line to those that a program has reported. Returns what is wrong with the line; "" if
+/// Adds the step of a line to the reported steps of a program. Returns the fault of the line; "" if
 /// nothing is. Only steps have a schema.
 std::string report(const std::string& line, Json entry, Json& steps) {
   if (!entry.is_object()) {

@@ -110,7 +110,7 @@ void CheckedRows::check_tokens(Row& row) const {
     if (!below.ok() || !difference_of_problems(stored_, row.variant, stored_, i).empty()) continue;
     if (now && then && now != then)
       row.end_badly(Status::failed,
-                    "its steps have " + std::to_string(*now) + " tokens, but those of '" + below.name +
+                    "its steps have " + std::to_string(*now) + " tokens, but the steps of '" + below.name +
                         "' have " + std::to_string(*then) +
                         "\nif the rung changes the batch, state it: train = { micro_batch = ... }",
                     ErrorCode::wrong_result);

@@ -163,7 +163,10 @@ class Rounds:
     """Measures by `optrush run`: one experiment, with an environment in each row."""
 
     def __init__(self, mixtures: Mixtures, asked: argparse.Namespace) -> None:
-        self.mixtures, self.asked, self.count = mixtures, asked, 0
+        self.mixtures, self.asked = mixtures, asked
+        self.reports = asked.out / "reports"
+        labels = [int(found.name) for found in self.reports.glob("bisect/*") if found.name.isdigit()]
+        self.count = max(labels, default=0)  # the reports of an earlier search stay
         self.whole: Optional[float] = None  # the logarithm of the first ratio
 
     def __call__(self, lower: Packages, upper: Packages, moved: Optional[Packages]) -> Measured:
@@ -183,7 +186,7 @@ class Rounds:
         with tempfile.NamedTemporaryFile("w", suffix=".lua", prefix=".bisect-", dir=".", encoding="utf-8") as script:
             script.write("\n".join(lines) + "\n")
             script.flush()
-            report = run(script.name, label=f"{self.count}", options=["--out", str(self.asked.out / "reports")])
+            report = run(script.name, label=f"{self.count}", options=["--out", str(self.reports)])
         rows = {row["rung"]: row for row in report.results["rows"]}
         for name in ("base", "after"):
             if rows[name]["status"] != "ok":
@@ -217,8 +220,9 @@ def sentences(found: Optional[Found], old: Environment, new: Environment) -> Lis
         return ["No change of speed is measured between the environments. A smaller change needs more time: --at-most"]
     moves = [f"{name} {old.version(name) or '(not installed)'} -> {new.version(name) or '(removed)'}"
              for name in found.suspects]
+    part = "the whole change" if found.share > 0.95 else f"{100 * found.share:.0f} % of the whole change"
     answer = (f"{', '.join(moves)}: {found.last.upper} of the speed without it, measured in fresh rounds; "
-              f"{100 * found.share:.0f} % of the whole change, {found.whole}.")
+              f"{part}, {found.whole}.")
     if len(moves) > 1:
         reason = found.reason or "their versions require each other"
         answer = f"One or more of {len(moves)} packages, because {reason}: {answer}"
