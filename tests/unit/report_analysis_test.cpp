@@ -89,6 +89,16 @@ TEST(Analysis, SpeedsAgainstPreviousAndBase) {
               ContainsRegex("three \\(0.89x \\[.*\\], 50 % less memory\\) makes training slower"));
 }
 
+TEST(Analysis, IntervalsOfAReportHoldTogether) {
+  auto report = three_rungs();
+  const Analysis a = analysis_of(report);
+  EXPECT_EQ(a.standard.intervals, 5U) << "three to the previous row, and two more to the base";
+  EXPECT_GT(a.standard.variance.degrees, 0);
+  EXPECT_EQ(row(a, "two").base.speed->standard, a.standard);
+  report.experiment.until = Until{.within = 0.02, .at_most_s = 60, .race = true};
+  EXPECT_EQ(analysis_of(report).standard, standard_of(report.experiment)) << "a race makes no claims";
+}
+
 TEST(Analysis, TwoRoundsMakeNoClaim) {
   auto report = three_rungs();
   report.experiment.rounds = 2;
@@ -230,6 +240,26 @@ TEST(Analysis, AnotherProgramMeetsTheFastestRung) {
   ASSERT_EQ(a.programs.size(), 2U);
   EXPECT_EQ(a.row(a.programs[0].variant)->name, "fast program") << "the fastest first";
   for (const auto& program : a.programs) EXPECT_EQ(a.row(program.fastest)->name, "two");
+}
+
+// The machine is twice as fast in the first round. "one" lacks the last round, so its median is higher.
+TEST(Analysis, AnotherProgramMeetsTheFastestRungOfTheSameRounds) {
+  auto report = three_rungs();
+  report["one"].tokens_per_second = 1500;
+  report["one"].rounds = 2;
+  report["two"].tokens_per_second = 1800;
+  report["three"].tokens_per_second = 1000;
+  Rung program = setting("program", Json::object());
+  program.external = External{.command = {"train"}};
+  report.experiment.parts[0].rungs.push_back(program);
+  report["program"].tokens_per_second = 900;
+  Stored stored = analysis_of(report);
+  for (StoredRun& run : stored.runs)
+    if (run.spec.purpose == Purpose::measure && run.spec.round == 0) *run.result.tokens_per_second *= 2;
+  const Analysis a = analyze(std::move(stored));
+  ASSERT_GT(row(a, "one").tokens_per_second, row(a, "two").tokens_per_second);
+  ASSERT_EQ(a.programs.size(), 1U);
+  EXPECT_EQ(a.row(a.programs[0].fastest)->name, "two");
 }
 
 TEST(Analysis, HeadlineNamesNoProgramThatIsNoFairPeer) {

@@ -10,6 +10,7 @@
 #include "report/analysis/paired_speed.h"
 #include "report/analysis/quality.h"
 #include "report/analysis/scaling.h"
+#include "report/analysis/standard.h"
 #include "report/analysis/time_to_loss.h"
 #include "report/numbers/statistics.h"
 #include "results/stored.h"
@@ -145,6 +146,7 @@ struct AblationLine {
 /// Another program and the fastest rung that solves the same problem.
 struct OtherProgram {
   int64_t variant = -1, fastest = -1;
+  size_t candidates = 0;  ///< number of rungs of which it is the fastest
   Comparison comparison;  ///< the rung relative to the program
 };
 
@@ -153,6 +155,7 @@ struct Analysis : Stored {
   explicit Analysis(Stored stored = {}) : Stored(std::move(stored)) {}
 
   std::vector<Row> rows;  ///< in order of the variants
+  Standard standard;      ///< of all ratios of the report together
   std::optional<Drift> drift;
   std::optional<Noise> noise;          ///< noise of the CPU from these probes; none: it was not probed
   std::optional<GpuSteps> gpu;         ///< none: the runs were on a CPU
@@ -170,10 +173,6 @@ struct Analysis : Stored {
 };
 
 Analysis analyze(Stored);
-
-/// The standard by which the ratios of an experiment are judged. If its rounds end when the intervals are
-/// narrow, intervals are wider, because they were looked at after each round.
-Standard standard_of(const Experiment&);
 
 /// The first row with this name; null: none.
 const Row* row_named(const std::vector<Row>&, const std::string& name);

@@ -126,6 +126,17 @@ std::vector<ComparedReports::Fact> differing_facts(const std::vector<Analysis>& 
   return differing;
 }
 
+/// The standard of a report's ratios to the first report. The stricter of the two, because the rounds of
+/// either may have ended when its intervals were narrow.
+Standard standard_of(const Analysis& side, const Analysis& first) {
+  Standard standard =
+      std::ranges::min(standard_of(side.experiment), standard_of(first.experiment), {}, &Standard::error);
+  const auto shared = std::ranges::count_if(
+      side.rows, [&](const Row& row) { return row.ok() && row_named(first.rows, row.name) != nullptr; });
+  standard.intervals = std::max<size_t>(static_cast<size_t>(shared), 1);
+  return standard;
+}
+
 ComparedReports::Cell cell_of(const Analysis& side, const Row& row, const Analysis& first,
                               const Row* reference) {
   ComparedReports::Cell cell{.status = row.status,
@@ -135,11 +146,7 @@ ComparedReports::Cell cell_of(const Analysis& side, const Row& row, const Analys
     if (!q.compared.empty()) cell.numbers[q.csv] = number_of(q, side, row);
   if (reference == nullptr || &side == &first || !row.ok() || !reference->ok()) return cell;
   if (!row.samples.empty() && !reference->samples.empty())
-    // The stricter standard of the two, because the rounds of either may have ended when its intervals were
-    // narrow.
-    cell.speed = unpaired_ratio(
-        row.samples, reference->samples,
-        std::ranges::min(standard_of(side.experiment), standard_of(first.experiment), {}, &Standard::error));
+    cell.speed = unpaired_ratio(row.samples, reference->samples, standard_of(side, first));
   if (reference->memory.allocated.value_or(0) > 0 && row.memory.allocated)
     cell.memory_ratio = *row.memory.allocated / *reference->memory.allocated;
   cell.differs = difference_of_problems(side, row.variant, first, reference->variant);
