@@ -72,7 +72,7 @@ TEST(OverfitFinding, CountsAndNamesStacksThatDoNotLearn) {
       }
     }
     const Analysis a = test::analysis_of(report);
-    const std::string& sentence = findings(a).front();
+    const std::string sentence = findings(a).front();
     if (failed.empty()) {
       EXPECT_THAT(sentence, HasSubstr(asked == 1 ? "base learns one batch"
                                                  : "ll " + std::to_string(asked) + " stacks"));

@@ -39,7 +39,8 @@ Claims claims_of(const Analysis& a) {
   add_grid(a, claims);
   add_scaling(a, claims);
   add_programs(a, claims);
-  if (claims.empty())
+  const auto on_memory = [](const Claim& claim) { return std::holds_alternative<Takes>(claim.what); };
+  if (std::ranges::all_of(claims, on_memory))
     add_open(a, claims);
   else if (!a.tried)  // the stages of a search have stated it
     add_too_few(a, claims);

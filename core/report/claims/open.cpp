@@ -64,8 +64,8 @@ void add_open(const Analysis& a, Claims& claims) {
     return claims.push_back(
         {Weight::answer, Trains{.relation = relation_of(a, *best, best->base), .absolute = true}});
   else if (best != nullptr)
-    text = "no claim yet: a claim needs " + std::to_string(kMinRounds) + " rounds; " + claim_needs(a) +
-           "; nearest to a gain so far: " + seen(*best);
+    text = "no claim on speed yet: a claim needs " + std::to_string(kMinRounds) + " rounds; " +
+           claim_needs(a) + "; nearest to a gain so far: " + seen(*best);
   claims.push_back({Weight::answer, Open{std::move(text)}});
 }
 

@@ -186,6 +186,10 @@ Sentences of_relations(const Facts& f) {
           R"(does not reach the loss| \(whose losses could not be compared\))?)",
       kIn = "(in the full stack )?";
   return {
+      {"no rung is shown to make training faster",
+       [&f](const Groups&) {
+         for (const Row* r : f.ladder()) EXPECT_TRUE(!f.to_previous(*r).faster() || f.misses(*r)) << r->name;
+       }},
       {kStack + "(?:, together with ([^0-9]*),)? trains (?:([\\d,.]+) tokens/s(?: \\([^()]*\\))?, )?" +
            kRatio + " as (fast|many tokens/s) as " + kName + kRanks + kLike + kMemory + kVerdict + kWorse +
            kRemark,
@@ -214,10 +218,6 @@ Sentences of_relations(const Facts& f) {
       {kIn + "(.*) makes? (no difference above .*)",
        [&f](const Groups& g) { rungs(f, g[1], g[2], Kind::alike); }},
       {kIn + "(.*) (?:is|are) undecided", [&f](const Groups& g) { rungs(f, g[1], g[2], Kind::undecided); }},
-      {"no rung is shown to make training faster",
-       [&f](const Groups&) {
-         for (const Row* r : f.ladder()) EXPECT_TRUE(!f.to_previous(*r).faster() || f.misses(*r)) << r->name;
-       }},
   };
 }
 }  // namespace optrush::test

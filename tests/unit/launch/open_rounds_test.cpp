@@ -142,7 +142,7 @@ TEST_F(ShortOfTime, BestSoFarIsNamedWithoutAClaim) {
   run(within(20, {"behind", "ahead"}));
   EXPECT_EQ(rounds_of("00-base"), 1);
   EXPECT_THAT(finding(), HasSubstr("nearest to a gain so far: ahead (1.34x as fast as base in 1 round)"));
-  EXPECT_THAT(finding(), HasSubstr("No claim yet: a claim needs 3 rounds; about "));
+  EXPECT_THAT(finding(), HasSubstr("No claim on speed yet: a claim needs 3 rounds; about "));
   EXPECT_THAT(finding(), HasSubstr("more would allow a claim (--resume --at-most "));
 }
 
