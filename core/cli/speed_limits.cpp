@@ -7,7 +7,7 @@
 #include "base/suggest.h"
 #include "base/text.h"
 #include "cli/commands.h"
-#include "report/analysis/finding_parts.h"
+#include "report/claims/claims.h"
 #include "report/numbers/format.h"
 
 namespace optrush {

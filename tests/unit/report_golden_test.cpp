@@ -13,6 +13,7 @@
 #include "optrush/error.h"
 #include "report/analysis/compare.h"
 #include "report/analysis/quantities.h"
+#include "report/claims/claims.h"
 #include "report/numbers/format.h"
 #include "report/report.h"
 #include "report/writers/summary.h"
@@ -148,14 +149,14 @@ TEST(ReportGolden, Comparison) {
   third.context["bandwidth_bytes_per_second"] = 10333342824.293709;
   third["bf16 autocast"].tokens_per_second = 1500;
   third.write(c.path());
-  ComparedReports compared = compare_reports({a.path(), b.path(), c.path()}, warnings_of);
+  ComparedReports compared = compare_reports({a.path(), b.path(), c.path()}, add_answer);
   for (auto& report : compared.reports) report.folder = "reports/" + report.name;
   const Document document = comparison_document(compared);
   expect_golden("comparison.txt", text(document));
   expect_golden("comparison.md", markdown(document, {}));
   expect_golden("comparison.html", html(document, {}));
   expect_golden("comparison.json", comparison_json(compared).dump(1) + "\n");
-  EXPECT_THROW(compare_reports({a.path()}, warnings_of), UsageError);
+  EXPECT_THROW(compare_reports({a.path()}, add_answer), UsageError);
 }
 }  // namespace
 }  // namespace optrush

@@ -45,12 +45,8 @@ struct ComparedReports {
   std::vector<Line> lines;  ///< rungs of the first report, then other rungs
 };
 
-/// A sentence for each other report: what is certainly faster or slower than in the first one, over rungs
-/// that both have with the same problem.
-std::string headline(const ComparedReports&);
-
-/// Compares at least two report folders. Rungs are matched by name. `warnings`: reasons to doubt a report
-/// (warnings_of).
+/// Compares at least two report folders. Rungs are matched by name. `tell` sets the headline and the
+/// warnings of a report (add_answer).
 ComparedReports compare_reports(const std::vector<std::filesystem::path>& folders,
-                                std::vector<std::string> (*warnings)(const Analysis&));
+                                void (*tell)(const Analysis&, ComparedReports::Report&));
 }  // namespace optrush

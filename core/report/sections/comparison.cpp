@@ -2,6 +2,7 @@
 
 #include "report/analysis/compare.h"
 #include "report/analysis/quantities.h"
+#include "report/claims/claims.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"
 
@@ -126,6 +127,11 @@ std::vector<std::string> remarks(const ComparedReports& compared) {
 }
 
 }  // namespace
+
+void add_answer(const Analysis& a, ComparedReports::Report& report) {
+  report.headline = headline(a);
+  report.warnings = warnings_of(a);
+}
 
 Document comparison_document(const ComparedReports& compared) {
   Document document{.title = "Comparison", .headline = headline(compared)};

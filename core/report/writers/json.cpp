@@ -1,6 +1,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "report/analysis/quantities.h"
+#include "report/claims/claims.h"
 #include "report/numbers/verdict.h"
 #include "report/writers/writers.h"
 #include "spec/spec_json.h"
@@ -213,7 +214,7 @@ Json figures_of(const Analysis& a) {
   for (const NoiseLine& probe : a.probes) probes.push_back(to_json(probe));
   for (const StoredRun& run : a.runs) runs.push_back(run.id);
   return {{"schema_version", 1},
-          {"headline", a.headline},
+          {"headline", headline(a)},
           {"finding", finding_text(a)},
           {"experiment", to_json(a.experiment)},
           {"missing_runs", a.missing_runs},

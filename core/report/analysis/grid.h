@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "report/sections/document.h"
+#include "report/analysis/analysis.h"
 
 namespace optrush {
 /// A combination of a grid.
@@ -25,10 +25,9 @@ struct Grid {
   std::string line(const GridPoint&) const;
 };
 std::vector<Grid> grids_of(const Analysis&);
+/// The same combination with the reference choice on its axis; null: it is that one, or there is none.
+const GridPoint* reference_of(const Grid&, const GridPoint&);
 /// How the curves of a view combine rounds: "medians of all rounds (step), the largest of all rounds (peak
 /// memory)".
 std::string rounds_of_curves(const GridView&);
-
-/// One table per grid with a view.
-std::vector<Section> grid_sections(const Analysis&);
 }  // namespace optrush
