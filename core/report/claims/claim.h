@@ -42,7 +42,7 @@ struct Rungs {
   std::string before;
   bool most = false;  ///< the first gains most
 };
-/// "4 ranks train 3.50x [3.41, 3.59] as many tokens/s as 1 rank (ddp, weak scaling, 88 % efficient)"
+/// "4 ranks train 3.50x [3.41, 3.59] as many tokens/s as 1 rank (replicas, weak scaling, 88 % efficient)"
 struct Scales {
   int64_t ranks = 1, from = 1;
   Ratio speed;
