@@ -89,7 +89,8 @@ struct Reaches {
   Numbers others;               ///< last losses, the nearest first
   bool in_some_rounds = false;  ///< one of the others reaches it in some rounds
 };
-/// The result of a search.
+/// The result of a search. It quotes no speed of a stage, because the stack was chosen by it; the claims on
+/// the final ladder do.
 struct Finds {
   const Tried* tried = nullptr;
 };
