@@ -66,23 +66,31 @@ class Reader {
   /// "faster in 3 of 5 shared rungs (alfa 1.50x, bravo 1.20x, 1 more)"; the largest differences first.
   void claims(const std::string& text) {
     std::smatch m;
-    ASSERT_TRUE(
-        fits(text, m, R"((faster|slower) in (\d+) of (\d+) shared rungs? \((.*?)(?:, (\d+) more)?\))"))
-        << text;
+    ASSERT_TRUE(fits(text, m, R"((faster|slower) in (\d+) of (\d+) shared rungs? \((.*)\))")) << text;
     const bool faster = m[1] == "faster";
     (faster ? faster_ : slower_) = std::stol(m[2]);
     EXPECT_EQ(std::stol(m[3]), std::ssize(shared_));
-    const auto named = test::all_in(m[4], R"(([a-z +]+) (\d+\.\d+)x)");
-    EXPECT_EQ(std::ssize(named) + (m[5].matched ? std::stol(m[5]) : 0), std::stol(m[2]));
+    EXPECT_EQ(named(m[4], &Cell::speed, faster), std::stol(m[2]));
+  }
+
+  /// "alfa 1.50x, bravo 1.20x, 1 more"; the number of rungs.
+  int64_t named(const std::string& list, std::optional<Ratio> Cell::*ratio, bool faster) {
     double least = 100;  // a logarithm
-    for (const auto& groups : named) {
-      ASSERT_TRUE(shared_.contains(test::without(groups[1], "^ +"))) << groups[1];
-      const Ratio& told = *shared_.at(test::without(groups[1], "^ +"))->speed;
+    const auto all = test::all_in(list, R"(([a-z +]+) (\d+\.\d+)x)");
+    for (const auto& groups : all) {
+      const auto rung = shared_.find(test::without(groups[1], "^ +"));
+      if (rung == shared_.end()) {
+        ADD_FAILURE() << groups[1];
+        continue;
+      }
+      const Ratio& told = *((*rung->second).*ratio);
       EXPECT_EQ(groups[2] + "x", ratio_only(told.value));
       EXPECT_TRUE(told.claim() && (told.value > 1) == faster);
       EXPECT_LE(std::abs(std::log(told.value)), least * (1 + 1e-9));
       least = std::abs(std::log(told.value));
     }
+    std::smatch m;
+    return std::ssize(all) + (fits(list, m, R"(.*, (\d+) more)") ? std::stol(m[1]) : 0);
   }
 
   void rest(const std::string& text) {
@@ -91,7 +99,15 @@ class Reader {
     const auto* end =
         R"(([a-z +]+) (ran out of memory|crashed|did not end in time|broke the correctness gate|failed) in (\w+))";
     std::smatch m;
-    if (fits(text, m, count)) {
+    if (fits(text, m, "(faster|slower) over the base: (.*)")) {
+      const bool faster = m[1] == "faster";
+      const auto outcome = faster ? Outcome::faster : Outcome::slower;
+      EXPECT_EQ(named(m[2], &Cell::over_base, faster), std::ranges::count_if(shared_, [&](const auto& one) {
+                  const auto& [speed, over_base] = std::tie(one.second->speed, one.second->over_base);
+                  return over_base && verdict_of(*over_base).outcome == outcome &&
+                         verdict_of(*speed).outcome != outcome;
+                }));
+    } else if (fits(text, m, count)) {
       (m[1] == "no difference" ? alike_ : m[1] == "undecided" ? undecided_ : too_few_) = std::stol(m[2]);
     } else if (fits(text, m, memory)) {
       const double ratio = shared_.at(m[1])->memory_ratio.value_or(1);
@@ -157,6 +173,38 @@ TEST(Comparison, HeadlineMatchesTheTable) {
     }
     EXPECT_EQ(text, "");
   }
+}
+
+/// A report of the ladder alfa, bravo, in which the machine is `speed` times as fast and drifted by `drift`.
+test::SyntheticReport on_a_day(double speed, double drift, double bravo) {
+  test::SyntheticReport report("days", 5);
+  report.ladder({test::rung("alfa", "part_1"), test::rung("bravo", "part_2")});
+  report["base"].tokens_per_second = 1000 * speed;
+  report["alfa"].tokens_per_second = 1200 * speed;
+  report["bravo"].tokens_per_second = 1500 * speed * bravo;
+  report.drift_tokens_per_second = 1000 * speed * drift;
+  return report;
+}
+
+ComparedReports compared_days(const test::SyntheticReport& first, const test::SyntheticReport& second) {
+  const TemporaryFolder folders;
+  first.write(folders.path() / "0");
+  second.write(folders.path() / "1");
+  return compare_reports({folders.path() / "0", folders.path() / "1"},
+                         [](const Analysis&, ComparedReports::Report&) {});
+}
+
+TEST(Comparison, AMachineThatDriftsIsNoDifference) {
+  EXPECT_THAT(headline(compared_days(on_a_day(1, 1, 1), on_a_day(0.96, 1, 1))),
+              testing::StartsWith("Against A, B is slower in 3 of 3 shared rungs"));
+  EXPECT_THAT(headline(compared_days(on_a_day(1, 0.97, 1), on_a_day(0.96, 1.03, 1))),
+              testing::StartsWith("B is not shown to be faster or slower than A"));
+}
+
+TEST(Comparison, ARungIsComparedOverItsBase) {
+  const auto compared = compared_days(on_a_day(1, 0.97, 1), on_a_day(0.96, 1.03, 0.9));
+  EXPECT_THAT(headline(compared), testing::HasSubstr("; slower over the base: bravo 0.90x"));
+  EXPECT_FALSE(compared.lines.front().cells.back()->over_base) << "the base over itself";
 }
 }  // namespace
 }  // namespace optrush

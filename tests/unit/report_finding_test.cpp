@@ -81,7 +81,7 @@ TEST(Finding, SearchReportsItsResult) {
   a.tried = Tried{.best = "flash",
                   .stages = {{"base", {{"flash", "+ flash", 1.4, 4, true, "1.39x [1.33, 1.45], faster"}}}}};
   EXPECT_EQ(findings(a).front(),
-            "The search found flash (against base: 1.39x [1.33, 1.45], faster); its time ended before it had "
+            "The search found flash; its time ended before it had "
             "tried every move, so a longer --at-most may find a faster stack.");
   a.tried->best = "base";
   a.tried->finished = true;

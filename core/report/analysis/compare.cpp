@@ -133,20 +133,37 @@ Standard standard_of(const Analysis& side, const Analysis& first) {
       std::ranges::min(standard_of(side.experiment), standard_of(first.experiment), {}, &Standard::error);
   const auto shared = std::ranges::count_if(
       side.rows, [&](const Row& row) { return row.ok() && row_named(first.rows, row.name) != nullptr; });
-  standard.intervals = std::max<size_t>(static_cast<size_t>(shared), 1);
+  // Of each rung the speed, and of each but the base the speed over the base.
+  standard.intervals = static_cast<size_t>(std::max<int64_t>(2 * shared - 1, 1));
   return standard;
+}
+
+/// How much a machine changes between two reports: at least as much as it drifted while they were measured.
+CommonVariance between_days(const Analysis& side, const Analysis& first) {
+  CommonVariance between;
+  for (const auto* drift : {&side.drift, &first.drift}) {
+    if (!*drift) continue;
+    between.value += std::pow(std::log((*drift)->last / (*drift)->first), 2);
+    ++between.degrees;
+  }
+  return between;
 }
 
 ComparedReports::Cell cell_of(const Analysis& side, const Row& row, const Analysis& first,
                               const Row* reference) {
   ComparedReports::Cell cell{.status = row.status,
                              .trains_on_fewer = row.trains_on_fewer() || row.pads(),
+                             .base_speed = row.base.speed,
                              .time_to_loss = row.time_to_loss};
   for (const Quantity& q : quantities())
     if (!q.compared.empty()) cell.numbers[q.csv] = number_of(q, side, row);
   if (reference == nullptr || &side == &first || !row.ok() || !reference->ok()) return cell;
   if (!row.samples.empty() && !reference->samples.empty())
-    cell.speed = unpaired_ratio(row.samples, reference->samples, standard_of(side, first));
+    cell.speed =
+        unpaired_ratio(row.samples, reference->samples, standard_of(side, first), between_days(side, first));
+  const auto &speed = row.base.speed, &its_speed = reference->base.speed;
+  if (speed && speed->interval && its_speed && its_speed->interval && row.base.name == reference->base.name)
+    cell.over_base = quotient(*speed, *its_speed, standard_of(side, first));
   if (reference->memory.allocated.value_or(0) > 0 && row.memory.allocated)
     cell.memory_ratio = *row.memory.allocated / *reference->memory.allocated;
   cell.differs = difference_of_problems(side, row.variant, first, reference->variant);

@@ -32,6 +32,8 @@ struct ComparedReports {
     std::map<std::string, std::optional<double>> numbers;  ///< compared quantities, by Quantity::csv
     bool trains_on_fewer = false;                          ///< Row::trains_on_fewer()
     std::optional<Ratio> speed;                            ///< tokens/s relative to the first report
+    std::optional<Ratio> base_speed;  ///< speed relative to the report's base; none: it is the base
+    std::optional<Ratio> over_base;   ///< base_speed relative to the first report's
     std::optional<double> memory_ratio;
     std::string differs;  ///< why the problem differs from the first report's: "8 layers instead of 4"
     std::optional<TimeToLoss> time_to_loss;  ///< relative to the report's own target

@@ -42,7 +42,7 @@ struct Rungs {
   std::string before;
   bool most = false;  ///< the first gains most
 };
-/// "4 ranks train 3.50x [3.41, 3.59] as many tokens/s as 1 rank (ddp, weak scaling, 88 % efficient)"
+/// "4 ranks train 3.50x [3.41, 3.59] as many tokens/s as 1 rank (replicas, weak scaling, 88 % efficient)"
 struct Scales {
   int64_t ranks = 1, from = 1;
   Ratio speed;
@@ -89,7 +89,8 @@ struct Reaches {
   Numbers others;               ///< last losses, the nearest first
   bool in_some_rounds = false;  ///< one of the others reaches it in some rounds
 };
-/// The result of a search.
+/// The result of a search. It quotes no speed of a stage, because the stack was chosen by it; the claims on
+/// the final ladder do.
 struct Finds {
   const Tried* tried = nullptr;
 };

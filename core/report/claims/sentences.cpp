@@ -210,11 +210,6 @@ std::string text(const Finds& claim, Form form) {
     // A part may be faster alone, but nothing could be built on it.
     text = "the search found nothing that is shown to be faster than the base";
     if (top != nullptr && form == Form::finding) text += "; best so far: " + top->stack + ", " + top->result;
-  } else if (form == Form::finding) {
-    for (const TriedStage& stage : tried.stages)
-      for (const TriedStack& each : stage.stacks)
-        if (each.stack == tried.best && each.speed)
-          text += " (against " + stage.reference + ": " + each.result + ")";
   }
   if (!tried.finished)
     text += "; its time ended before it had tried every move, so a longer --at-most may find a faster stack";

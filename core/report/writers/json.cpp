@@ -236,6 +236,7 @@ Json cell_json(const std::optional<ComparedReports::Cell>& cell) {
   if (!cell) return nullptr;
   Json json = {{"status", std::string(to_string(cell->status))},
                {"speed_vs_first", ratio_json(cell->speed)},
+               {"speed_over_base_vs_first", ratio_json(cell->over_base)},
                {"memory_vs_first", or_null(cell->memory_ratio)},
                {"differs", cell->differs},
                {"time_to_loss", json_of(cell->time_to_loss)}};

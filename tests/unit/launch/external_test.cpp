@@ -4,6 +4,7 @@
 #include "fixture.h"
 #include "launch/run/external_run.h"
 #include "launch/schedule/needs.h"
+#include "report/claims/claims.h"
 #include "support/folders.h"
 
 namespace optrush {

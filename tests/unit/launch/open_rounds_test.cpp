@@ -3,6 +3,7 @@
 
 #include "fixture.h"
 #include "launch/controller.h"
+#include "report/claims/claims.h"
 #include "report/sections/document.h"
 #include "report/writers/writers.h"
 
