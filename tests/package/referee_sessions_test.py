@@ -1,9 +1,12 @@
 """Simulated sessions of the referee: no more false keeps than promised, and planted gains are found."""
+import json
 import math
 import random
 
 from referee_simulation import Request, Settings, World, begun, disturbed, heavy, kept, night, normal, pursue
+from support import SOURCE
 from optimization_rush.referee.decide import FIRST_LOOKS, spent
+from optimization_rush.referee.rounds import log_ratios
 from optimization_rush.referee.statistics import Estimate, t_quantile
 
 QUICKSTART = 0.045  # standard deviation of a round's logarithm, from the intervals of reports/quickstart/epyc-2-cores
@@ -13,10 +16,26 @@ def quantiles():
     for degrees, tail, value in ((1, 0.25, 1), (2, 0.01, 6.964557), (7, 0.025, 2.364624), (30, 0.05, 1.697261),
                                  (10, 0.0005, 4.586894), (1000, 0.025, 1.962339)):
         assert abs(t_quantile(degrees, tail) - value) < 2e-6 * value, (degrees, tail, t_quantile(degrees, tail))
-    estimate = Estimate.of_report({"value": math.exp(0.02), "rounds": 8,
-                                   "interval": [math.exp(0.02 - 2.364624 * 0.01), math.exp(0.02 + 2.364624 * 0.01)]})
-    assert abs(estimate.error - 0.01) < 1e-7 and abs(estimate.mean - 0.02) < 1e-12, estimate
-    assert Estimate.of_report({"value": 1.1, "rounds": 2, "interval": None}).low(0.01) == -math.inf
+    estimate = Estimate.of_logs([0.01, 0.02, 0.03, 0.04])
+    assert abs(estimate.mean - 0.025) < 1e-12 and abs(estimate.error - math.sqrt(0.0005 / 3 / 4)) < 1e-12, estimate
+    assert abs(estimate.low(0.05) - (0.025 - 2.353363 * estimate.error)) < 1e-7, estimate
+    assert Estimate.of_logs([0.1, 0.1]).low(0.01) == -math.inf
+    assert Estimate.of_logs([0.1] * 4).error == 0.0002, "equal times are no certainty"
+
+
+def rounds_are_paired_as_in_reports():
+    compared = 0
+    for file in sorted((SOURCE / "reports").glob("*/*/results.json")):
+        results = json.loads(file.read_text())
+        rows = {row["variant"]: row for row in results["rows"]}
+        for row in results["rows"]:
+            speed = (row.get("vs_base") or {}).get("speed")
+            if row["status"] == "ok" and speed:
+                logs = log_ratios(results, row, rows[row["vs_base"]["variant"]])
+                assert len(logs) == speed["rounds"], (file, row["rung"])
+                assert abs(sum(logs) / len(logs) - math.log(speed["value"])) < 1e-9, (file, row["rung"])
+                compared += 1
+    assert compared > 20, compared
 
 
 def all_looks_together_spend_alpha():
@@ -88,6 +107,7 @@ def another_machine_measures_again():
 
 
 quantiles()
+rounds_are_paired_as_in_reports()
 all_looks_together_spend_alpha()
 assert FIRST_LOOKS[0] >= 6
 nothing_is_kept()

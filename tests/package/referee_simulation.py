@@ -9,6 +9,7 @@ sys.path.insert(0, str(SOURCE / "scripts/python"))
 from optimization_rush.referee.decide import Request  # noqa: E402
 from optimization_rush.referee.pursue import pursue  # noqa: E402
 from optimization_rush.referee.session import Session, Settings  # noqa: E402
+from optimization_rush.referee.statistics import Estimate  # noqa: E402
 
 
 def normal(rng, spread):
@@ -59,10 +60,7 @@ class World:
         self.now += self.seconds_per_round * max(0, rounds - len(logs))
         while len(logs) < rounds:
             logs.append(self.effects.get(name, 0.0) + self.noise(rng, self.spread))
-        mean = sum(logs) / rounds
-        squares = sum((each - mean)**2 for each in logs)
-        error = math.sqrt(squares / (rounds - 1) / rounds) if rounds >= 3 else None
-        return {"report": report, "rounds": rounds, "mean": mean, "error": error}
+        return {"report": report, **Estimate.of_logs(logs).as_event()}
 
 
 def begun(settings=Settings()):

@@ -33,12 +33,21 @@ def seconds(text: str) -> float:
     return float(found[1]) * {"s": 1, "m": 60, "h": 3600, None: 1}[found[2]]
 
 
+class _Commands(argparse.ArgumentParser):
+    """Its help contains the help of each command."""
+    parts: List[argparse.ArgumentParser] = []
+
+    def format_help(self) -> str:
+        return "\n".join([super().format_help(), *(part.format_help() for part in self.parts)])
+
+
 def options(words: Optional[List[str]]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = _Commands(
         prog="optrush referee", formatter_class=argparse.RawDescriptionHelpFormatter, epilog=EXIT_CODES,
         description="Keeps a change only if it is faster, correct and confirmed. DIR holds the session.")
     parser.add_argument("dir", metavar="DIR", type=pathlib.Path, help="folder of the session")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND",
+                                     parser_class=argparse.ArgumentParser)
 
     init = commands.add_parser("init", help="begin a session with a champion")
     kind = init.add_mutually_exclusive_group(required=True)
@@ -68,7 +77,7 @@ def options(words: Optional[List[str]]) -> argparse.Namespace:
     for name, text in (("try", "measure a challenger, and keep it if it is confirmed to be faster"),
                        ("plan", "plan a challenger without measuring it")):
         command = commands.add_parser(name, help=text, formatter_class=argparse.RawDescriptionHelpFormatter,
-                                      epilog="Flags begin with '-', so write:  try -- --batch=8\n\n" + EXIT_CODES)
+                                      epilog=f"Flags begin with '-', so write: {name} -- --batch=8")
         command.add_argument("challenger", help="rush.rung(...), PLUGIN[:OPTION=VALUE,...], flags or variables of the "
                              "program, a script .py, a virtual environment or its lock file, or the source folder of a "
                              "plugin")
@@ -82,6 +91,7 @@ def options(words: Optional[List[str]]) -> argparse.Namespace:
     commands.add_parser("report", help="write report.md: what was kept, all that was tried, the time")
     for command in commands.choices.values():
         command.add_argument("--json", action="store_true", help="print JSON")
+    parser.parts = list(commands.choices.values())
     return parser.parse_args(words)
 
 

@@ -105,7 +105,7 @@ def _rung(name: str, champion: Champion, first: Champion, timeout: float) -> str
 def script(base: Champion, challenger: Optional[str], timeout: float, over: Optional[Champion] = None) -> str:
     """An experiment with the base, the champion `over` it (if it is another one), and the challenger (an expression
     of Lua)."""
-    rungs: Iterable[str] = [*([_rung("champion", over, base, timeout)] if over else []),
+    rungs: Iterable[str] = [*([_rung("the champion", over, base, timeout)] if over else []),
                             *([challenger] if challenger else [])]
     ladder = "exp:ladder {\n" + "".join(f"  {rung},\n" for rung in rungs) + "}\n" if rungs else ""
     # On a CPU, step by step from the first round on; on a GPU, the program decides.

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple
 
 from ..environments import Unusable, environment_of
 from ..host import RunFailed, program
@@ -19,6 +19,7 @@ from . import plugin_folder
 from .challengers import Refused, rung
 from .log import Event
 from .lua import NAME, script
+from .rounds import log_ratios
 from .session import Champion, Session, Try
 from .statistics import Estimate
 
@@ -144,8 +145,9 @@ class Machine:
         text = script(champions[0] if beside else champions[-1], planned["rung"], self.session.settings.timeout,
                       over=champions[-1] if beside else None)
         label = f"{attempt.number:03}-{phase}"
-        rows = self._rows(text, label, rounds, planned["plugin_path"])
-        row, report = rows[-1], f"{NAME}/{label}"
+        results = self._results(text, label, rounds, planned["plugin_path"])
+        rows, report = results["rows"], f"{NAME}/{label}"
+        row = rows[-1]
         for each in rows[:-1]:
             if each["status"] != "ok":
                 raise ChampionFails(f"'{each['rung']}' does not train: {each['reason']}\nsee {self.folder / report}")
@@ -158,23 +160,25 @@ class Machine:
             return {"report": report, "problem": {"by": "task", "code": "conflict", "text": refused}}
         if compared["worse"]:
             return {"report": report, "problem": {"by": "gate", "code": "wrong_result", "text": "it trains worse"}}
-        if not compared["speed"]:
+        logs = log_ratios(results, row, rows[-2])
+        if not logs:
             return {"report": report, "problem": {"by": "run", "code": "internal", "text": "no round has both runs"}}
-        event = {"report": report, **_fields(compared["speed"])}
-        if beside and row["vs_base"]["speed"]:
-            event["total"] = _fields(row["vs_base"]["speed"])
+        event = {"report": report, **Estimate.of_logs(logs).as_event()}
+        if beside:
+            event["total"] = Estimate.of_logs(log_ratios(results, row, rows[0])).as_event()
         return event
 
     def recheck(self, rounds: int) -> Event:
         first, champion = self.session.champions[0], self.session.champion
         label = f"machine-{len(self.session.machines)}"
-        rows = self._rows(script(first, None, self.session.settings.timeout, over=champion), label, rounds,
-                          champion.plugin_path)
+        results = self._results(script(first, None, self.session.settings.timeout, over=champion), label, rounds,
+                                champion.plugin_path)
+        rows = results["rows"]
         for each in rows:
             if each["status"] != "ok":
                 raise ChampionFails(f"'{each['rung']}' does not train on this machine: {each['reason']}")
         return {"machine": self.session.machines[-1], "report": f"{NAME}/{label}",
-                **_fields(rows[-1]["vs_base"]["speed"])}
+                **Estimate.of_logs(log_ratios(results, rows[-1], rows[0])).as_event()}
 
     def _not_alike(self, differs: str) -> str:
         """Why the ratio is none of one problem; empty: it is, or the session allows the difference."""
@@ -202,8 +206,8 @@ class Machine:
         finally:
             file.unlink()
 
-    def _rows(self, text: str, label: str, rounds: int, paths: List[str]) -> List[Dict[str, Any]]:
-        """The rows of a report after this number of rounds. Stored rounds count."""
+    def _results(self, text: str, label: str, rounds: int, paths: List[str]) -> Dict[str, Any]:
+        """The results of a report after this number of rounds. Stored rounds count."""
         folder, file = self.folder / NAME / label, self._script(text, label)
         try:
             done = host(["run", str(file), "--label", label, "--rounds", str(rounds), "--out", str(self.folder),
@@ -212,15 +216,8 @@ class Machine:
             file.unlink()
         if "report.md" not in done.stdout:
             raise RunFailed(done.returncode, done.stderr or done.stdout)
-        rows: List[Dict[str, Any]] = read(folder).results["rows"]
-        return rows
+        return read(folder).results
 
 
 def _paths(paths: List[str]) -> List[str]:
     return [word for path in paths for word in ("--plugin-path", path)]
-
-
-def _fields(speed: Dict[str, Any]) -> Event:
-    estimate = Estimate.of_report(speed)
-    error: Optional[float] = estimate.error if speed["interval"] else None
-    return {"rounds": estimate.rounds, "mean": estimate.mean, "error": error}

@@ -1,7 +1,9 @@
 """Student's t, and a measured ratio of speeds."""
 import functools
 import math
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Mapping, NamedTuple, Sequence
+
+LEAST_SPREAD = 0.0004  # of a logarithm from round to round; equal times are chance or a coarse clock
 
 
 def _continued_fraction(a: float, b: float, x: float) -> float:
@@ -61,13 +63,17 @@ class Estimate(NamedTuple):
         return cls(event["rounds"], event["mean"], math.inf if error is None else error)
 
     @classmethod
-    def of_report(cls, speed: Mapping[str, Any]) -> "Estimate":
-        """From the 95 % interval of a report with a fixed number of rounds."""
-        rounds, interval = int(speed["rounds"]), speed["interval"]
-        error = math.inf
-        if interval:
-            error = math.log(interval[1] / interval[0]) / 2 / t_quantile(rounds - 1, 0.025)
-        return cls(rounds, math.log(speed["value"]), error)
+    def of_logs(cls, logs: Sequence[float]) -> "Estimate":
+        """From the logarithm of each round's ratio."""
+        rounds = len(logs)
+        mean = sum(logs) / rounds
+        if rounds < 3:
+            return cls(rounds, mean, math.inf)
+        variance = sum((each - mean)**2 for each in logs) / (rounds - 1)
+        return cls(rounds, mean, max(math.sqrt(variance), LEAST_SPREAD) / math.sqrt(rounds))
+
+    def as_event(self) -> Mapping[str, Any]:
+        return {"rounds": self.rounds, "mean": self.mean, "error": self.error if math.isfinite(self.error) else None}
 
     def low(self, tail: float) -> float:
         """One-sided lower bound of the logarithm at the error `tail`."""
