@@ -13,7 +13,9 @@ from support import BUILD, SOURCE
 
 sys.path.insert(0, str(SOURCE / "scripts/python"))
 from optimization_rush.referee.challengers import described, rung  # noqa: E402
-from optimization_rush.referee.session import Champion  # noqa: E402
+from optimization_rush.referee.log import read_events  # noqa: E402
+from optimization_rush.referee.lua import script  # noqa: E402
+from optimization_rush.referee.session import Champion, Session  # noqa: E402
 
 ENVIRONMENT = {**os.environ, "OPTRUSH_PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""}
 OPTRUSH = str(BUILD / "bin/optrush")
@@ -142,6 +144,44 @@ def the_report(work):
     assert "of the first champion" in command(work, "status").stdout
 
 
+MODEL = """
+local rush = require "optrush"
+local exp = rush.experiment { name = "m", model = rush.llama "nano", train = { micro_batch = 2, seq_len = 16 } }
+exp:ladder { rush.rung("bf16", "mixed_precision") }
+exp:run():report()
+"""
+
+
+def a_stack_of_plugins(work):
+    """The champion is a rung of a script. Plans of challengers, also on a later champion."""
+    (work / "model.lua").write_text(MODEL)
+    words = [OPTRUSH, "referee", "model"]
+    subprocess.run([*words, "init", "--experiment", "model.lua", "--rung", "bf16"], cwd=work, env=ENVIRONMENT,
+                   check=True)
+
+    def planned(challenger):
+        done = subprocess.run([*words, "plan", "--json", challenger], cwd=work, env=ENVIRONMENT, check=True, text=True,
+                              stdout=subprocess.PIPE)
+        return json.loads(done.stdout)
+
+    made = planned("fused_adamw")
+    assert [use["name"] for use in made["plugins"]] == ["mixed_precision", "fused_adamw"], made
+    assert made["peak_bytes"] > 0 and made["answer"] is None, made
+    assert planned('rush.rung("big", { train = { micro_batch = 1000000 } })')["problem"]["by"] == "memory"
+    assert planned("NAME=1")["name"] == "NAME=1"
+    assert "fused_adamw" in planned("fused_adam")["problem"]["text"]
+    session = Session(read_events(work / "model/session.jsonl"))
+    first = session.champion
+    stacked = first._replace(spec={**first.spec, "plugins": [*first.spec["plugins"],
+                                                             {"name": "fused_adamw", "options": {}}]})
+    (work / "over.lua").write_text(script(first, 'rush.rung("flash", "flash_attention")', 60.0, over=stacked))
+    done = subprocess.run([OPTRUSH, "run", "over.lua", "--dry-run", "--json"], cwd=work, env=ENVIRONMENT, check=True,
+                          text=True, stdout=subprocess.PIPE)
+    stacks = [[use["name"] for use in each["spec"]["plugins"]] for each in json.loads(done.stdout)[0]["variants"]]
+    assert stacks == [["mixed_precision"], ["mixed_precision", "fused_adamw"],
+                      ["mixed_precision", "fused_adamw", "flash_attention"]], stacks
+
+
 def rungs_of_folders(work):
     """Another version of a plugin of the champion replaces it."""
     folder = work / "plugin"
@@ -197,6 +237,7 @@ with tempfile.TemporaryDirectory() as folder:
     place = pathlib.Path(folder)
     begun(place)
     rungs_of_folders(place)
+    a_stack_of_plugins(place)
     answers(place)
     a_killed_command_continues(place)
     an_agent(place)
