@@ -133,7 +133,7 @@ int run_command_line(int argc, char** argv, std::initializer_list<AddCommand> of
   add_sdk_command(app, code);
   add_stubs_command(app, code);
   add_tokenize_command(app, code);
-  add_bisect_command(app, code);
+  add_python_commands(app, code);
   add_worker_commands(app, code);
   if (argc < 2) {
     std::cerr << app.help();

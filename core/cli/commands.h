@@ -26,9 +26,9 @@ void add_new_plugin_command(CLI::App&, int& code);
 void add_experiments_command(CLI::App&, int& code);
 void add_sdk_command(CLI::App&, int& code);
 void add_stubs_command(CLI::App&, int& code);
-/// tokenize, bisect: replace this process by Python.
+/// tokenize; bisect, referee and mcp: replace this process by Python.
 void add_tokenize_command(CLI::App&, int& code);
-void add_bisect_command(CLI::App&, int& code);
+void add_python_commands(CLI::App&, int& code);
 /// worker, forward, weights and doctor: replace this process by optrush-worker.
 void add_worker_commands(CLI::App&, int& code);
 

@@ -1,0 +1,83 @@
+"""Sessions with simulated rounds. The decisions, the log and its replay are those of the program."""
+import math
+import random
+import sys
+
+from support import SOURCE
+
+sys.path.insert(0, str(SOURCE / "scripts/python"))
+from optimization_rush.referee.decide import Request  # noqa: E402
+from optimization_rush.referee.pursue import pursue  # noqa: E402
+from optimization_rush.referee.session import Session, Settings  # noqa: E402
+from optimization_rush.referee.statistics import Estimate  # noqa: E402
+
+
+def normal(rng, spread):
+    return rng.gauss(0, spread)
+
+
+def heavy(rng, spread):
+    """Student's t with three degrees of freedom, and the same standard deviation as `normal`."""
+    chi = sum(rng.gauss(0, 1)**2 for _ in range(3)) / 3
+    return spread / math.sqrt(3) * rng.gauss(0, 1) / math.sqrt(chi)
+
+
+def disturbed(rng, spread):
+    """One round in ten is disturbed, and three times as wide."""
+    return rng.gauss(0, 3 * spread if rng.random() < 0.1 else spread)
+
+
+class World:
+    """A round of a try depends on the seed, the try, the phase and its number only, as a stored run does."""
+
+    def __init__(self, effects, spread, noise=normal, seed=0, seconds_per_round=1.0):
+        self.effects, self.spread, self.noise, self.seed = effects, spread, noise, seed
+        self.seconds_per_round, self.now, self.measured = seconds_per_round, 0.0, {}
+
+    def clock(self):
+        return self.now
+
+    def date(self):
+        return f"{self.now:.0f}"
+
+    def plan(self, challenger):
+        name = challenger["text"]
+        if name.startswith("conflict"):
+            return {"problem": {"by": "plan", "text": "two plugins replace the same slot", "code": "conflict"}}
+        return {"name": name, "spec": {"of": name}, "external": {}}
+
+    def recheck(self, rounds):
+        return {"rounds": rounds, "mean": 0.01, "error": 0.001, "report": "recheck"}
+
+    def measure(self, attempt, phase, rounds):
+        name, report = attempt.challenger["text"], f"{attempt.number}-{phase}"
+        if name.startswith("wrong"):
+            return {"report": report, "problem": {"by": "gate", "text": "losses differ", "code": "wrong_result"}}
+        place = f"{self.seed}-{report}"
+        state = self.measured.get(place) or (random.Random(place), [])
+        self.measured[place] = state
+        rng, logs = state
+        self.now += self.seconds_per_round * max(0, rounds - len(logs))
+        while len(logs) < rounds:
+            logs.append(self.effects.get(name, 0.0) + self.noise(rng, self.spread))
+        return {"report": report, **Estimate.of_logs(logs).as_event()}
+
+
+def begun(settings=Settings()):
+    session = Session()
+    session.add({"event": "session", "settings": settings._asdict(), "time": "0",
+                 "champion": {"name": "base", "spec": {}, "external": {}}})
+    session.add({"event": "machine", "machine": "simulated"})
+    return session
+
+
+def night(names, world, settings=Settings(), seconds=math.inf):
+    """The session after one try of each name."""
+    session = begun(settings)
+    for name in names:
+        pursue(session, lambda event: None, world, Request(name, seconds), {"text": name, "kind": "lua"})
+    return session
+
+
+def kept(session):
+    return [champion.name for champion in session.champions[1:]]
