@@ -1,5 +1,5 @@
 """The reports in reports/: each renders to the same files, from a clean commit, without local paths. All take at most
-8 MB, a results.json at most 200 KB, and reports/README.md lists them."""
+9 MB, a results.json at most 200 KB, and reports/README.md lists them."""
 import json
 import os
 import pathlib
@@ -11,7 +11,7 @@ import tempfile
 
 SOURCE = pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"])
 OPTRUSH = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]) / "bin/optrush"
-MOST_BYTES = 8_000_000
+MOST_BYTES = 9_000_000
 MOST_BYTES_OF_RESULTS = 200_000
 STORED = ("experiment.json", "variants.json", "plans.json", "context.json", "noise.jsonl", "tried.json", "runs.jsonl")
 sys.dont_write_bytecode = True
