@@ -1,5 +1,6 @@
 """The ratio of two rows of a report in each round, as a report pairs them (docs/internals/verdicts.md)."""
 import math
+import re
 import statistics
 from typing import Any, Dict, List, Optional
 
@@ -7,10 +8,13 @@ _ENOUGH = 3  # interleaved rounds, beside which the others would only add noise
 
 
 def _runs(results: Dict[str, Any], variant: int) -> Dict[int, Dict[str, Any]]:
-    """The measured runs of a row by their round."""
-    return {run["spec"]["round"]: run["result"] for run in results["runs"]
-            if run["spec"]["variant"] == variant and run["spec"]["purpose"] == "measure"
-            and run["result"]["status"] == "ok"}
+    """The measured runs of a row by their round. The id of a run has both: 02-fused-r1."""
+    runs = {}
+    for run in results["runs"]:
+        found = re.fullmatch(r"(\d+)-.*-r(\d+)", run["id"])
+        if found and int(found[1]) == variant and run["result"]["status"] == "ok":
+            runs[int(found[2]) - 1] = run["result"]
+    return runs
 
 
 def _speeds(result: Dict[str, Any]) -> Dict[int, float]:
