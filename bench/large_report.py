@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """A report of many rungs, or of long runs, from one that exists, to see what `optrush report` costs.
 
-    bench/large_report.py reports/EXPERIMENT/LABEL OUT [--rungs 1000] [--runs 7] [--steps 100000] [--folder]
+    bench/large_report.py reports/EXPERIMENT/LABEL OUT [--rungs 1000] [--runs 7] [--steps 100000]
 
-The last rung is repeated, each time on top of the one before, with times that differ; the steps of each run are
-repeated, with losses and times that differ; of the runs the first are kept. OUT has results.json alone, from which
-`optrush report OUT` renders. With --folder it has the files of an experiment that has just ended.
+The last rung of a published report is repeated, each time on top of the one before, with times that differ; the steps
+of each run are repeated, with losses and times that differ; of the runs the first are kept. OUT has the files of an
+experiment that has just ended, from which `optrush report OUT` renders.
 """
 import argparse
 import copy
 import hashlib
 import json
 import pathlib
+
+STORED = ("experiment", "variants", "plans", "context")
 
 
 def repeat_rungs(report, count):
@@ -56,9 +58,8 @@ def write_folder(report, out):
         (out / name).write_text(text)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    for name in ("experiment", "variants", "plans", "context"):
+    for name in STORED:
         write(name + ".json", report[name])
-    (out / "noise.jsonl").write_text("".join(json.dumps(probe) + "\n" for probe in report["probes"]))
     with (out / "journal.jsonl").open("w") as journal:
         for run in report["runs"]:
             for event, part in (("started", "spec"), ("finished", "result")):
@@ -73,20 +74,16 @@ def main():
     parser.add_argument("--rungs", type=int)
     parser.add_argument("--runs", type=int)
     parser.add_argument("--steps", type=int)
-    parser.add_argument("--folder", action="store_true")
     arguments = parser.parse_args()
-    report = json.loads((arguments.report / "results.json").read_text())
+    report = {name: json.loads((arguments.report / f"{name}.json").read_text()) for name in STORED}
+    report["runs"] = [json.loads(line) for line in (arguments.report / "runs.jsonl").read_text().splitlines()]
     if arguments.rungs:
         repeat_rungs(report, arguments.rungs)
     if arguments.runs:
         report["runs"] = report["runs"][: arguments.runs]
     if arguments.steps:
         repeat_steps(report, arguments.steps)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    if arguments.folder:
-        write_folder(report, arguments.out)
-    else:
-        (arguments.out / "results.json").write_text(json.dumps(report))
+    write_folder(report, arguments.out)
 
 
 if __name__ == "__main__":

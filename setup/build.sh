@@ -17,10 +17,21 @@ build_jobs() {
   echo $((memory < 1 ? 1 : memory < most ? memory : most))
 }
 
-# True if the program is built and up to date.
+# True if no input of CMake has changed since it wrote build.ninja. A dry run of ninja does not tell: it takes every glob
+# for changed, and ends there.
+build_files_current() {
+  local input verify=$build/CMakeFiles/VerifyGlobs.cmake
+  [[ ! -f $verify ]] || cmake -P "$verify" >/dev/null 2>&1 || return # touches a file if a glob has changed
+  while read -r input; do
+    [[ $input == /* ]] || input=$build/$input
+    [[ -e $input && ! $input -nt $build/build.ninja ]] || return
+  done < <(ninja -C "$build" -t query build.ninja 2>/dev/null | sed -n '/^  outputs/q; s/^    [| ]*//p')
+}
+
+# True if the program is built and up to date. Under its absolute name, build.ninja is no target of ninja.
 build_current() {
-  [[ -x $build/bin/optrush ]] && stamp_is "configure-${build##*/}" "$(configure_inputs)" &&
-    [[ $(ninja -C "$build" -n "$@" 2>/dev/null) == *"no work to do"* ]]
+  [[ -x $build/bin/optrush ]] && stamp_is "configure-${build##*/}" "$(configure_inputs)" && build_files_current &&
+    [[ $(ninja -C "$build" -f "$build/build.ninja" -n "$@" 2>/dev/null) == *"no work to do"* ]]
 }
 
 # The results of CMake depend on the environment, so a change of it configures again.

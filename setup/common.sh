@@ -59,8 +59,7 @@ step() {
   shift
   "$@"
   steps_taken+=("$label $(duration $((SECONDS - start)))")
-  # Each start calls ninja. If ninja had nothing to do, nothing is printed.
-  [[ $label == build* ]] && ((SECONDS - start < 2)) || say "${steps_taken[-1]}"
+  say "${steps_taken[-1]}"
 }
 
 # A stamp is a copy of the inputs of a step. It is current as long as the inputs are the same.

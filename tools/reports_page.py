@@ -13,7 +13,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 HEAD = """# Reports
 
-The reports that this project publishes. Each has its raw results (`results.json`), and `optrush report FOLDER` renders
+The reports that this project publishes. Each has its raw results (`runs.jsonl`), and `optrush report FOLDER` renders
 it again. `tools/publish_report.py` adds a report, and `tools/reports_page.py --write` makes this page. A minute is a
 minute of runs: set-up, compilation and steps.
 
@@ -32,9 +32,9 @@ def seconds_of(result):
 
 
 def line_of(folder):
-    document = json.loads((folder / "results.json").read_text())
+    runs = map(json.loads, (folder / "runs.jsonl").read_text().splitlines())
     summary = json.loads((folder / "summary.json").read_text())
-    minutes = sum(seconds_of(run["result"]) for run in document["runs"]) / 60
+    minutes = sum(seconds_of(run["result"]) for run in runs) / 60
     name = f"{folder.parent.name}/{folder.name}"
     cells = (f"[{folder.parent.name}]({name}/report.md)", summary["machine"], summary["date"][:10],
              "below 1" if minutes < 1 else f"{minutes:.0f}", summary["headline"])

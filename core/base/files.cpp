@@ -84,19 +84,6 @@ class OpenFile {
     bytes.resize(filled);
     return bytes;
   }
-  std::string read(size_t offset, size_t size) const {
-    std::string bytes(size, '\0');
-    for (size_t filled = 0; filled < size;) {
-      const ssize_t n =
-          ::pread(fd_.get(), bytes.data() + filled, size - filled, static_cast<off_t>(offset + filled));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail("read", path_);
-      if (n == 0)
-        throw Error(ErrorCode::file_access, "'" + path_.string() + "' became shorter while it was read");
-      filled += static_cast<size_t>(n);
-    }
-    return bytes;
-  }
   size_t size() const { return static_cast<size_t>(status_.st_size); }
   char last() const {
     char byte = 0;
@@ -174,10 +161,6 @@ void write_file(const fs::path& path, const std::vector<std::string_view>& piece
   });
 }
 
-std::string read_part(const fs::path& path, size_t offset, size_t size) {
-  return OpenFile(path, O_RDONLY).read(offset, size);
-}
-
 void write_pieces(const fs::path& path, const std::function<void(const Sink&)>& make) {
   if (is_device_or_pipe(path)) {  // for example --json /dev/stdout: a rename would replace the device
     write_into(path, make);
@@ -223,7 +206,7 @@ namespace {
 /// Builds a document from parser events. Each key is looked up once.
 class JsonBuilder {
  public:
-  explicit JsonBuilder(const std::string& origin) : origin_(origin) {}
+  JsonBuilder(const std::string& origin, const ItemReader& items) : origin_(origin), items_(items) {}
   Json take() { return std::move(document_); }
 
   bool null() { return put(nullptr); }
@@ -249,6 +232,7 @@ class JsonBuilder {
     const auto [member, is_new] = object.emplace(name, nullptr);
     if (!is_new) throw Error(ErrorCode::invalid_file, "duplicate JSON key '" + name + "'", {}, origin_);
     place_ = &member->second;
+    if (open_.size() == 1) in_items_ = items_.take && name == items_.list;
     return true;
   }
 
@@ -290,10 +274,17 @@ class JsonBuilder {
   }
   bool close() {
     open_.pop_back();
+    if (in_items_ && open_.size() == 2 && open_.back()->is_array()) {
+      auto& list = open_.back()->get_ref<Json::array_t&>();
+      items_.take(std::move(list.back()));
+      list.pop_back();
+    }
     return true;
   }
 
   const std::string& origin_;
+  const ItemReader& items_;
+  bool in_items_ = false;  ///< in the member of items_
   Json document_;
   /// open objects and lists, outermost first; their members stay in place until they are closed
   std::vector<Json*> open_;
@@ -301,8 +292,8 @@ class JsonBuilder {
 };
 }  // namespace
 
-Json parse_json(std::string_view text, const std::string& origin) {
-  JsonBuilder builder(origin);
+Json parse_json(std::string_view text, const std::string& origin, const ItemReader& items) {
+  JsonBuilder builder(origin, items);
   Json::sax_parse(text, &builder);
   return builder.take();
 }

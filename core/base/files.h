@@ -25,8 +25,6 @@ void write_file(const std::filesystem::path&, const std::vector<std::string_view
 using Sink = std::function<void(std::string_view)>;
 /// write_file() of the content that `make` passes to the sink in pieces, for files larger than memory.
 void write_pieces(const std::filesystem::path&, const std::function<void(const Sink&)>& make);
-/// Reads `size` bytes from `offset` on; throws an Error if the file is shorter.
-std::string read_part(const std::filesystem::path&, size_t offset, size_t size);
 /// Removes temporary files that killed processes left in a folder when they wrote files of these names.
 void remove_unfinished(const std::filesystem::path& folder, const std::vector<std::string>& names);
 /// Calls fsync for a folder: the files that were written, renamed or removed there stay so after a loss of
@@ -37,8 +35,13 @@ void append_line(const std::filesystem::path&, std::string_view line);
 /// Completes a last line that a killed process left without an end, so that the next line starts anew. Does
 /// nothing without a file.
 void close_torn_line(const std::filesystem::path&);
+/// Takes the objects of a long list, a member of a document, one by one. The document does not keep them.
+struct ItemReader {
+  std::string_view list;  ///< name of the member
+  std::function<void(Json)> take;
+};
 /// Parses JSON from any source. Duplicate keys and nesting deeper than 64 are errors. Errors name `origin`.
-Json parse_json(std::string_view text, const std::string& origin);
+Json parse_json(std::string_view text, const std::string& origin, const ItemReader& items = {});
 /// The same for a file that this program wrote; the remedy of its errors is to restore the file.
 Json parse_stored(std::string_view text, const std::string& origin);
 Json read_json(const std::filesystem::path&);

@@ -8,6 +8,7 @@
 #include "cli/option_parts.h"
 #include "cli/speed_limits.h"
 #include "process/terminal.h"
+#include "report/sections/document.h"
 #include "report/writers/writers.h"
 
 namespace optrush {
@@ -37,7 +38,7 @@ void add_compare_command(CLI::App& app, int& code) {
       ->excludes(as_markdown)
       ->excludes(as_html);
   command->callback([options, &code] {
-    const ComparedReports compared = compare_reports(options->folders, warnings_of);
+    const ComparedReports compared = compare_reports(options->folders, add_answer);
     if (options->limit) {
       code = print_limits(limited_speeds(compared, *options->limit));
       return;

@@ -8,7 +8,7 @@
 #include "base/new_folder.h"
 #include "base/text.h"
 #include "build_info.h"
-#include "new_plugin_templates.h"
+#include "machine/installation.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -60,21 +60,19 @@ void write_new_plugin(const std::string& name, const fs::path& folder, NewPlugin
                                                                    {"@name@", name},
                                                                    {"@class@", camel_case(name)},
                                                                    {"@version@", OPTRUSH_VERSION}};
-  const auto write = [&](const fs::path& file, const char* text) {
-    write_file(made.path() / file, filled_in(text, values));
+  const fs::path templates = Installation::of_this_program().scripts / "new_plugin";
+  const auto write = [&](const fs::path& file, const std::string& from) {
+    write_file(made.path() / file, filled_in(read_file(templates / (from + ".in")), values));
   };
-  const fs::path source = fs::path("src") / name;
-  write("CMakeLists.txt", kernel ? templates::kKernelCMakeLists : templates::kCMakeLists);
-  write(source.string() + ".cpp", kernel      ? templates::kKernelPlugin
-                                  : optimizer ? templates::kOptimizerPlugin
-                                              : templates::kPlugin);
-  write("test/ladder.lua", kernel      ? templates::kKernelLadder
-                           : optimizer ? templates::kOptimizerLadder
-                                       : templates::kLadder);
-  write("README.md", templates::kReadme);
+  const std::string kind = kernel ? "kernel_" : optimizer ? "optimizer_" : "";
+  const std::string source = "src/" + name;
+  write("CMakeLists.txt", kernel ? "kernel_CMakeLists.txt" : "CMakeLists.txt");
+  write(source + ".cpp", kind + "plugin.cpp");
+  write("test/ladder.lua", kind + "ladder.lua");
+  write("README.md", "README.md");
   if (kernel) {
-    write(source.string() + ".cu", templates::kKernel);
-    write("test/kernels.cpp", templates::kKernelTest);
+    write(source + ".cu", "kernel.cu");
+    write("test/kernels.cpp", "kernel_test.cpp");
   }
   made.put_in_place();
 }

@@ -7,7 +7,7 @@
 #include "base/suggest.h"
 #include "base/text.h"
 #include "cli/commands.h"
-#include "report/analysis/finding_parts.h"
+#include "report/claims/claims.h"
 #include "report/numbers/format.h"
 
 namespace optrush {
@@ -64,8 +64,13 @@ std::vector<LimitedSpeed> limited_speeds(const ComparedReports& compared, double
     for (size_t i = 1; i < line.cells.size(); ++i) {
       const std::string name = line.rung + (many ? " in " + compared.reports[i].name : "");
       const auto& cell = line.cells[i];
-      found.push_back(cell ? limited(name, limit, cell->status, cell->speed, cell->differs)
-                           : LimitedSpeed{.name = name, .limit = limit, .problem = "is missing"});
+      if (!cell)
+        found.push_back({.name = name, .limit = limit, .problem = "is missing"});
+      else if (cell->over_base && cell->over_base->interval && cell->over_base->interval->high < limit)
+        found.push_back(
+            limited(name + " over the base", limit, cell->status, cell->over_base, cell->differs));
+      else
+        found.push_back(limited(name, limit, cell->status, cell->speed, cell->differs));
     }
   }
   if (found.empty())

@@ -68,15 +68,6 @@ std::string why_strange(const fs::path& run_folder, const std::vector<Variant>& 
   return "its spec is missing or invalid";
 }
 
-std::vector<fs::path> folders_in(const fs::path& folder) {
-  std::vector<fs::path> found;
-  if (!fs::is_directory(folder)) return found;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.is_directory()) found.push_back(entry.path());
-  std::ranges::sort(found);
-  return found;
-}
-
 /// The charts that report.md shows: "![speed](speed.svg)".
 std::vector<std::string> charts_in(const fs::path& report) {
   std::vector<std::string> charts;
@@ -104,6 +95,15 @@ void check_arguments(const fs::path& folder, const Experiment& experiment) {
                            ", or another --label");
 }
 }  // namespace
+
+std::vector<fs::path> folders_in(const fs::path& folder) {
+  std::vector<fs::path> found;
+  if (!fs::is_directory(folder)) return found;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.is_directory()) found.push_back(entry.path());
+  std::ranges::sort(found);
+  return found;
+}
 
 fs::path report_folder(const fs::path& reports, const Experiment& experiment) {
   check_name("the experiment's name", experiment.name);
@@ -135,9 +135,9 @@ void clear_report(const fs::path& folder) {
   // known from report.md.
   std::vector<std::string> files = {"journal.jsonl", "experiment.json"};
   std::ranges::move(charts_in(folder / "report.md"), std::back_inserter(files));
-  for (const char* name :
-       {"variants.json", "plans.json", "context.json", "noise.jsonl", "peaks.jsonl", "report.md",
-        "report.html", "results.csv", "results.json", "summary.json", "summary.txt", "tried.json"})
+  for (const char* name : {"variants.json", "plans.json", "context.json", "noise.jsonl", "peaks.jsonl",
+                           "report.md", "report.html", "results.csv", "results.json", "runs.jsonl",
+                           "summary.json", "summary.txt", "tried.json"})
     files.emplace_back(name);
   for (const auto& name : files) fs::remove_all(folder / name);
   fs::remove_all(folder / "live");

@@ -23,6 +23,8 @@ class FolderLock {
   Descriptor folder_;
 };
 
+/// The folders in a folder, sorted; none if it does not exist.
+std::vector<std::filesystem::path> folders_in(const std::filesystem::path& folder);
 /// Whether the folder has files of an experiment.
 bool has_report(const std::filesystem::path& folder);
 /// Prepares `folder` for reading and adding: clears it if a new report replaces the old one, and warns if

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <fstream>
 
 #include "base/files.h"
@@ -99,22 +98,10 @@ std::vector<std::string> words_of(const Asked& asked, const std::string& target)
   return words;
 }
 
-/// A word quoted for a shell.
-std::string as_word(const std::string& word) {
-  const auto plain = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
-           std::string_view("._-/=+:,@").find(c) != std::string_view::npos;
-  };
-  if (std::ranges::all_of(word, plain)) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 std::string command_of(const Asked& asked) {
   std::string command = "optrush tokenize";
   for (const auto& word : words_of(asked, asked.data.kind == "text" ? "tokens.bin" : "tokens.jsonl"))
-    command += " " + as_word(word);
+    command += " " + shell_word(word);
   return command;
 }
 
@@ -215,7 +202,7 @@ DataSpec ModelTokens::model_tokens(const Asked& asked) const {
         ErrorCode::missing_file,
         "'" + data.path + "' contains conversations or a JSON array, but the model has no tokenizer",
         "use rush.checkpoint with a folder that has a tokenizer, or tokenize the file: optrush tokenize " +
-            as_word(data.path) + " tokens.jsonl --model FOLDER",
+            shell_word(data.path) + " tokens.jsonl --model FOLDER",
         asked.where);
   if (has_tokenizer(model)) return made(asked);
   const Json config = read_json(model / "config.json");

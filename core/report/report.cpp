@@ -6,6 +6,7 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "machine/stand_in.h"
+#include "report/claims/claims.h"
 #include "report/sections/document.h"
 #include "report/writers/render.h"
 #include "report/writers/summary.h"
@@ -23,7 +24,7 @@ Analysis analyze(const fs::path& folder, const ReportOptions& options, const Res
 namespace {
 /// Writes all files. Returns why there are no charts; "" if there are, or none are needed.
 std::string write_files(const fs::path& folder, const Analysis& analysis, ChartProcess& drawing, bool png) {
-  // results.json is large for long runs, and another process draws the charts meanwhile.
+  // Another process draws the charts meanwhile.
   auto results = std::async(std::launch::async, [&] { write_results(folder / "results.json", analysis); });
   const Document document = make_document(analysis);
   const std::vector<Chart> charts = charts_of(analysis);
@@ -64,14 +65,14 @@ std::string ladder_table(const Analysis& analysis, size_t width) {
             "\n";
     return text + kNothingComputed + "\n";
   }
-  std::string text = text_lines(analysis.headline, width);
+  std::string text = text_lines(headline(analysis), width);
   for (const auto& warning : warnings_of(analysis)) text += text_lines("Warning: " + warning, width);
   for (const Section& section : ladder_sections(analysis)) {
     text += "\n" + (section.title.empty() ? "" : section.title + "\n") + text_table(*section.table, width);
     for (const auto& bullet : section.bullets) text += text_lines(bullet, width);
   }
   text += "\n";
-  for (const auto& finding : analysis.findings) text += text_lines("- " + finding, width);
+  for (const auto& finding : findings(analysis)) text += text_lines("- " + finding, width);
   return text;
 }
 }  // namespace optrush

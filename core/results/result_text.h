@@ -14,7 +14,7 @@ struct ResultParts {
   static constexpr ResultParts of_report() { return {false, false}; }
 };
 
-/// run_result_from_json() for a text. It throws the same errors, but does not check skipped parts. Steps are
-/// read directly from the text, because a JSON document takes about 2.5 KB per step.
+/// run_result_from_json() for a text. It throws the same errors, but does not check skipped parts. Each step
+/// is converted when it is parsed, because a JSON document takes about 2.5 KB per step.
 RunResult run_result_from_text(std::string_view text, const std::string& where, const ResultParts& = {});
 }  // namespace optrush

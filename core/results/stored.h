@@ -9,19 +9,10 @@
 #include "results/tried.h"
 
 namespace optrush {
-/// A part of a stored file. It is read on demand, because results are long.
-struct StoredText {
-  std::filesystem::path file = {};
-  size_t offset = 0, size = 0;
-  std::string own = {};  ///< the text itself, if it is not part of a file
-  std::string read() const;
-};
-
 struct StoredRun {
   std::string id;  ///< name of the run's folder
   RunSpec spec;
   RunResult result;
-  StoredText spec_text, result_text;             ///< unchanged
   std::filesystem::file_time_type written = {};  ///< time of writing
   /// Traces of a step, one per rank: paths relative to the report's folder
   std::vector<std::string> traces = {};
@@ -42,9 +33,9 @@ struct Stored {
   const std::optional<Plan>& plan(int64_t variant) const { return plans[static_cast<size_t>(variant)]; }
 };
 
-/// Reads a report's folder, or only its results.json if there is no experiment.json. Reading is strict: an
-/// Error names the invalid file. Plans, context and runs may be missing, because an experiment may end at any
-/// moment.
+/// Reads a report's folder. Its runs are the folders in `runs`, or the lines of runs.jsonl in a published
+/// report. Reading is strict: an Error names the invalid file. Plans, context and runs may be missing,
+/// because an experiment may end at any moment.
 Stored load_report(const std::filesystem::path& folder, const ResultParts& = ResultParts::of_report());
 /// Adds new and replaced results to `runs`.
 void load_new_runs(Stored&);

@@ -184,7 +184,7 @@ std::vector<Class> api_classes() {
          .doc = "quantities to draw over x, with one line for each choice of the other axes",
          .choices = grid_column_names()}}},
       {Kind::table, "TrainSettings",
-       "Settings of the training step. The defaults are those of a base; a rung changes only the settings "
+       "Settings of the training step. The defaults apply to a base; a rung changes only the settings "
        "that it names.",
        fields_of_spec("train")},
       {Kind::table, "ValidateOptions",
@@ -251,7 +251,7 @@ std::vector<Class> api_classes() {
       {Kind::table,
        "RunOptions",
        "Options of exp:run.",
-       {{"rounds", "integer?", "number of rounds; default: that of the experiment", {}, 1},
+       {{"rounds", "integer?", "number of rounds; default: the experiment's number", {}, 1},
         {"within",
          "number?",
          "with at_most: run rounds until the intervals are this narrow; default: 0.03, which is ± 3 %",

@@ -20,6 +20,8 @@ class ScriptContext {
 
   const std::filesystem::path& script() const { return script_; }
   const ScriptOptions& options() const { return options_; }
+  /// The experiments that ship, beside the library. A copy of one finds its modules and programs there.
+  std::filesystem::path experiments() const { return options_.library.parent_path() / "experiments"; }
   /// Whether a path is the text of an --arg, or is in the folder that this text names.
   bool is_given(const std::string& path) const;
   /// An absolute path: a relative path in the script starts at the script's folder, one from the command line

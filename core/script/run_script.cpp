@@ -44,7 +44,7 @@ std::string hint(const std::string& message) {
   return {};
 }
 
-/// The frames of a traceback in Lua code, "x.lua:3: in function 'f'", without those of C and of this program.
+/// The frames of a traceback in Lua code, "x.lua:3: in function 'f'", without frames of C or of this program.
 std::string short_frames(const std::string& traceback) {
   std::istringstream lines(traceback);
   std::string text, line;
@@ -135,10 +135,11 @@ bool is_inside(const fs::path& file, const fs::path& folder) {
 fs::path find_module(const std::string& name, const ScriptContext& context) {
   const fs::path file = file_of(name);
   std::vector<std::string> folders;
-  for (const auto& folder : {context.script().parent_path(), context.options().library}) {
+  for (const auto& folder :
+       {context.script().parent_path(), context.options().library, context.experiments()}) {
     std::error_code error;
     const fs::path root = fs::canonical(folder, error);
-    if (error) continue;
+    if (error || std::ranges::count(folders, root.string()) != 0) continue;
     folders.push_back(root);
     fs::path found = fs::canonical(root / file, error);
     if (error || !fs::is_regular_file(found)) continue;

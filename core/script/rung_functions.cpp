@@ -24,32 +24,44 @@ void check_placeholders(const std::vector<std::string>& words, const std::string
           did_you_mean(unknown, placeholders()));
 }
 
-/// Words of a command, checked; a file among them has a path that the program can find from the script's
-/// folder, where it runs.
+/// A file that a rung names: relative to the script, or else to the experiments that ship.
+fs::path own_or_shipped(const std::string& name, const ScriptContext& context) {
+  fs::path file = context.resolve(name);
+  if (context.is_given(name) || fs::exists(file)) return file;
+  fs::path shipped = (context.experiments() / name).lexically_normal();
+  return fs::is_regular_file(shipped) ? shipped : file;
+}
+
+/// A word of a command. A file has a path that the program can find from the script's folder, where it runs.
+std::string placed(const std::string& word, const ScriptContext& context) {
+  const fs::path file = own_or_shipped(word, context);
+  const bool elsewhere = context.is_given(word) || file != context.resolve(word);
+  return elsewhere && fs::exists(file) ? file.string() : word;
+}
+
+/// Words of a command, checked and placed.
 std::vector<std::string> command_words(const LuaTable& table, const std::string& field,
                                        const std::string& who, const ScriptContext& context) {
   std::vector<std::string> words = words_of(table, field);
   check_placeholders(words, who);
-  for (auto& word : words)
-    if (const fs::path file = context.resolve(word); context.is_given(word) && fs::exists(file))
-      word = file.string();
+  for (auto& word : words) word = placed(word, context);
   return words;
 }
 
 fs::path existing_file(const std::string& name, const std::string& who, const ScriptContext& context) {
-  fs::path file = context.resolve(name);
+  fs::path file = own_or_shipped(name, context);
   if (fs::is_regular_file(file)) return file;
   throw Error(ErrorCode::missing_file, who + ": no file '" + file.string() + "'",
               "relative paths start at the script's folder");
 }
 
-/// A file named by the script, relative to the script's folder; "" if there is none.
+/// A file named by the script, as placed() gives it; "" if there is none.
 std::string named_file(const LuaTable& table, const std::string& field, const std::string& who,
                        const ScriptContext& context) {
   const auto* value = table.find(field);
   if (value == nullptr) return "";
   existing_file(value->text(), who, context);
-  return value->text();
+  return placed(value->text(), context);
 }
 
 /// Hashes of the files. Those listed in `files` must exist; words of a command may happen to be files.

@@ -14,7 +14,7 @@ constexpr const char* kBase[] = {"_G",     "_VERSION", "assert", "error",       
                                  "type",   "xpcall",   "load"};
 constexpr const char* kClock[] = {"clock", "date", "time"};
 
-// NOLINTBEGIN(cppcoreguidelines-owning-memory): the contract of lua_Alloc is that of realloc.
+// NOLINTBEGIN(cppcoreguidelines-owning-memory): lua_Alloc has the contract of realloc.
 void* allocate(void* used_bytes, void* block, size_t old_size, size_t new_size) {
   auto& used = *static_cast<size_t*>(used_bytes);
   // without a block, old_size is the type of the object

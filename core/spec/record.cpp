@@ -118,16 +118,24 @@ Json FieldList::written(const Field& field, const void* object) const {
 }
 
 void FieldList::read(void* object, const Json& json) const {
-  std::vector<std::string> names;
+  std::vector<Json::const_iterator> values;
+  size_t known = 0;
   for (const Field& field : fields_) {
-    const std::string &name = field.expected.schema.name, &former = field.use.former;
-    names.push_back(!former.empty() && !json.contains(name) && json.contains(former) ? former : name);
+    auto value = json.find(field.expected.schema.name);
+    if (value == json.end() && !field.use.former.empty()) value = json.find(field.use.former);
+    if (value != json.end()) ++known;
+    values.push_back(value);
   }
-  if (!open || !json.is_object()) check_keys(json, names, "field", subject, {});
+  if (!json.is_object() || (!open && known < json.size())) {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < fields_.size(); ++i)
+      names.push_back(values[i] == json.end() ? fields_[i].expected.schema.name : values[i].key());
+    check_keys(json, names, "field", subject, {});
+  }
   for (size_t i = 0; i < fields_.size(); ++i) {
     const auto& [expected, use, read, write] = fields_[i];
-    if (const auto found = json.find(names[i]); found != json.end()) {
-      if (!found->is_null() || given || (use.required && !use.nullable)) read(object, *found);
+    if (values[i] != json.end()) {
+      if (!values[i]->is_null() || given || (use.required && !use.nullable)) read(object, *values[i]);
     } else if (use.required) {
       if (!given) throw Error(ErrorCode::invalid_file, expected.name + " is missing in " + subject);
       throw Error(ErrorCode::missing_value, expected.name + " is missing",

@@ -97,11 +97,12 @@ Json checked(const OptionSchema& schema, const Json& value, const std::string& s
   };
   Json result = converted(schema.type, value);
   if (result.is_discarded()) throw refuse({});
-  for (const Json& number : result.is_object() ? result : Json::array({result})) {
-    if (!number.is_number()) continue;
-    if (!schema.min.is_null() && number < schema.min) throw refuse({});
-    if (!schema.max.is_null() && number > schema.max) throw refuse({});
-  }
+  if (!schema.min.is_null() || !schema.max.is_null())
+    for (const Json& number : result.is_object() ? result : Json::array({result})) {
+      if (!number.is_number()) continue;
+      if (!schema.min.is_null() && number < schema.min) throw refuse({});
+      if (!schema.max.is_null() && number > schema.max) throw refuse({});
+    }
   if (schema.choices.empty()) return result;
   if (const auto word = stranger(schema.choices, result)) {
     const auto best = meant(*word, schema.choices);

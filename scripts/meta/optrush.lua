@@ -121,7 +121,7 @@ local Report = {}
 ---@field x? string numeric setting of the axes for the x axis, for example train.seq_len
 ---@field curves? ("tokens_per_second"|"step_time"|"peak_memory"|"activations"|"flops_per_second"|"mfu"|"hfu"|"data_time"|"forward_time"|"backward_time"|"optimizer_time"|"exposed_time"|"loss"|"validation_loss"|"time_to_loss"|"steps_to_loss"|"compile_time"|"forward_bandwidth"|"backward_bandwidth"|"forward_bandwidth_share"|"backward_bandwidth_share"|"forward_flops"|"backward_flops"|"intensity"|"algorithm_bandwidth"|"bus_bandwidth"|"collective_time")[] quantities to draw over x, with one line for each choice of the other axes
 
----Settings of the training step. The defaults are those of a base; a rung changes only the settings that it names.
+---Settings of the training step. The defaults apply to a base; a rung changes only the settings that it names.
 ---@class TrainSettings
 ---@field world_size? integer processes that train one model together, each with a GPU or a share of the cores (at least 1, at most 65536, default 1)
 ---@field micro_batch? integer sequences per forward on one data-parallel rank (at least 1, at most 1000000, default 4)
@@ -258,7 +258,7 @@ local Report = {}
 
 ---Options of exp:run.
 ---@class RunOptions
----@field rounds? integer number of rounds; default: that of the experiment (at least 1)
+---@field rounds? integer number of rounds; default: the experiment's number (at least 1)
 ---@field within? number with at_most: run rounds until the intervals are this narrow; default: 0.03, which is ± 3 % (at least 0.0001, at most 1)
 ---@field at_most? number|string time limit in seconds, or "90s", "5m", "1h"; excludes rounds
 ---@field label? string label of the report, in the folder reports/<experiment>/<label>/; git ignores 'local' (default "local")

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "mesh_plan/mesh_plan.h"
+#include "mesh_plan/script.h"
 #include "mesh_runs.h"
 #include "spec/spec_json.h"
 #include "worker/predict.h"
@@ -13,34 +14,6 @@ using namespace mesh_plan;
 
 StageShare first_stage(const ParallelConfig& mix, const TrainingProblem& problem) {
   return stages_of(mix, DecoderWork(problem.model), real(problem.seq_len)).front();
-}
-
-/// A pipeline with the plan's blocks per stage.
-PluginUse pipeline_of(const ParallelConfig& mix, const TrainingProblem& problem) {
-  Json options = {{"size", mix.pp}};
-  if (mix.chunks > 1) {
-    options.update({{"schedule", "interleaved"}, {"chunks", mix.chunks}});
-    return use("pipeline_parallel", options);
-  }
-  const auto each = static_cast<int64_t>(first_stage(mix, problem).blocks);
-  std::string blocks;
-  for (int64_t stage = 1; stage < mix.pp; ++stage) blocks += std::to_string(each) + ",";
-  options["blocks"] = blocks + std::to_string(problem.model.n_layers - each * (mix.pp - 1));
-  return use("pipeline_parallel", options);
-}
-
-/// The plugins of a mesh of plan-mesh.
-Stack strategies_of(const ParallelConfig& mix, const TrainingProblem& problem) {
-  Stack plugins;
-  if (mix.pp > 1) plugins.push_back(pipeline_of(mix, problem));
-  if (mix.cp > 1) plugins.push_back(use("context_parallel", {{"size", mix.cp}}));
-  if (mix.tp > 1) plugins.push_back(use("tensor_parallel", {{"size", mix.tp}, {"sequence", true}}));
-  if (mix.ep > 1) plugins.push_back(use("expert_parallel", {{"size", mix.ep}}));
-  if (mix.stage > 0)
-    plugins.push_back(use("fsdp", {{"stage", mix.stage}}));
-  else if (mix.replicas() > 1)
-    plugins.push_back(use("ddp"));
-  return plugins;
 }
 
 RunSpec spec_of_plan(const ParallelConfig& mix, const TrainingProblem& problem, const Stack& with) {
@@ -97,17 +70,7 @@ TEST(PlannedMixtures, MemoryAgreesWithForecastsOfAStep) {
                                       .seq_len = 4096,
                                       .global_batch = mix.batch_ranks() * mix.micro_batch * mix.accumulation};
         ASSERT_EQ(refusal(mix, problem), "");
-        Stack with = {use("flash_attention"), use("fused_kernels"), use("fused_linear_cross_entropy")};
-        if (precision == Precision::bf16) {
-          with.push_back(use("bf16_weights"));
-        } else {
-          with.push_back(use("mixed_precision"));
-          with.push_back(use("fused_adamw"));
-        }
-        if (mix.recompute != Recompute::none)
-          with.push_back(use("activation_checkpointing",
-                             {{"policy", mix.recompute == Recompute::full ? "full" : "every"}}));
-        RunSpec spec = spec_of_plan(mix, problem, with);
+        RunSpec spec = spec_of_plan(mix, problem, operators_of(mix, problem));
         spec.device = "cuda";
         std::string why_not;
         const auto found = forecast(spec, {at::kCUDA, "sm_90"}, &why_not);

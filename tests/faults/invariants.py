@@ -20,12 +20,17 @@ def of_result(result):
 
 
 def of_report(folder):
-    """results.json without times, speeds, process memory and dates."""
+    """The results without times, speeds, process memory and dates."""
     report = json.loads((folder / "results.json").read_text())
+
+    def stored(run, name):
+        return json.loads((folder / "runs" / run / name).read_text())
+
     return {
         "missing_runs": report["missing_runs"],
         "rows": [{key: row.get(key) for key in OF_ROWS} for row in report["rows"]],
-        "runs": {run["id"]: {"spec": run["spec"], **of_result(run["result"])} for run in report["runs"]},
+        "runs": {run: {"spec": stored(run, "spec.json"), **of_result(stored(run, "result.json"))}
+                 for run in report["runs"]},
     }
 
 

@@ -18,7 +18,8 @@ case_second_start_does_nothing_again() {
   : >"$calls"
   start run x.lua
   expect "the program runs" is "$out" "program: run x.lua"
-  expect "only ninja checks for changes" is "$(<"$calls")" "ninja -C $project/build -n"
+  expect "ninja only checks for changes" lacks "$(<"$calls")" "ninja -C $project/build -j"
+  expect "no other command runs" is "$(grep -v ^ninja "$calls")" ""
   expect "nothing is printed" is "$err" ""
 }
 
@@ -30,6 +31,55 @@ case_changed_sources_are_built() {
   expect "the program is built again" has "$(<"$calls")" "ninja -C $project/build -j"
   expect "CMake does not run again" lacks "$(<"$calls")" "cmake"
   expect "no package is installed" lacks "$(<"$calls")" "pip"
+}
+
+# CMake and ninja themselves build a file from the sources that a glob finds.
+case_a_changed_project_is_not_current() {
+  rm "$bin/cmake" "$bin/ninja"
+  local tool
+  for tool in cmake ninja ln; do ln -s "$(command -v "$tool")" "$bin/$tool"; done
+  mkdir -p "$project/build/bin" "$project/sources" "$project/.optrush"
+  touch "$project/sources/a"
+  cat >"$project/CMakeLists.txt" <<'TEXT'
+cmake_minimum_required(VERSION 3.22)
+project(files NONE)
+file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/sources/*)
+add_custom_command(OUTPUT bin/optrush COMMAND touch bin/optrush && chmod +x bin/optrush DEPENDS ${sources})
+add_custom_target(program ALL DEPENDS bin/optrush)
+TEXT
+  cat >"$work/current" <<TEXT
+root=$project
+source "$project/setup/common.sh"
+source "$project/setup/build.sh"
+build=$project/build configure_options=()
+python_inputs() { :; }
+"\$@"
+TEXT
+  check() {
+    status=0 err=''
+    out=$(PATH=$bin bash "$work/current" "$@" 2>&1) || status=$?
+    return "$status"
+  }
+  make_current() {
+    sleep 0.02 # a file that was changed in the tick of its use is newer than nothing
+    cmake -S "$project" -B "$project/build" -G Ninja >/dev/null && ninja -C "$project/build" >/dev/null
+    PATH=$bin bash -c "source '$work/current' true; stamp configure-build \"\$(configure_inputs)\""
+  }
+  make_current
+  expect "a finished build is current" check build_current
+  touch "$project/sources/a"
+  expect "a changed source is built" fails check build_current
+  make_current
+  touch "$project/sources/b"
+  expect "a new source is built" fails check build_current
+  make_current
+  rm "$project/sources/a"
+  expect "a removed source is noticed" fails check build_current
+  make_current
+  touch "$project/CMakeLists.txt"
+  expect "a changed CMakeLists.txt is noticed" fails check build_current
+  make_current
+  expect "a build after all of them is current" check build_current
 }
 
 case_a_long_step_shows_that_it_lives() {

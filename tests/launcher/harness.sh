@@ -38,6 +38,7 @@ esac'
 stub cmake 'while [ "$1" != -B ]; do shift; done; mkdir -p "$2" && touch "$2/build.ninja" "$2/CMakeCache.txt"'
 # shellcheck disable=SC2016
 stub ninja 'case "$*" in
+  *" -t query "*) ;; # no inputs of CMake
   *" -n"*) [ -x "$2/bin/optrush" ] && echo "ninja: no work to do." || echo "[1/1] program" ;;
   *) mkdir -p "$2/bin"; printf "#!/bin/bash\necho program: \"\$@\"\nexit 7\n" >"$2/bin/optrush"
      chmod +x "$2/bin/optrush" ;;
@@ -74,3 +75,4 @@ expect() {
 is() { [[ $1 == "$2" ]]; }
 has() { [[ $1 == *"$2"* ]]; }
 lacks() { [[ $1 != *"$2"* ]]; }
+fails() { ! "$@"; }

@@ -199,8 +199,9 @@ def reads_reports(folder):
     claim = next(claim for claim in report.claims if claim["rung"] == "bf16 autocast" and claim["to"] == "base")
     assert [claim["low"], claim["high"]] == results["rows"][1]["vs_base"]["speed"]["interval"]
     assert claim["verdict"] == "faster" and claim["than"] == "base"
-    assert len(report.runs) == len(results["runs"])
-    assert len(report.steps) == sum(len(run["result"]["steps"]) for run in results["runs"])
+    stored = [json.loads(line) for line in (REPORT / "runs.jsonl").read_text().splitlines()]
+    assert [run["run"] for run in report.runs] == [run["id"] for run in stored] == results["runs"]
+    assert len(report.steps) == sum(len(run["result"]["steps"]) for run in stored) > 0
     assert len(optimization_rush.read(REPORT.parent / "validated").validations) > 0
     page = report._repr_html_()
     assert summary["headline"] in page and page.count("<tr>") == 1 + len(summary["rungs"])

@@ -43,6 +43,7 @@ std::vector<std::string> expectations(const std::string& script, const std::stri
 std::string portable(std::string text) {
   for (const auto& [path, name] : {std::pair<std::string, std::string>{kScripts, "<scripts>"},
                                    {kLibrary, "<library>"},
+                                   {kLibrary.parent_path() / "experiments", "<experiments>"},
                                    {torch_folder(), "<torch>"}})
     for (size_t at = text.find(path); at != std::string::npos; at = text.find(path))
       text.replace(at, path.size(), name);

@@ -8,7 +8,7 @@
 -- expect: modules/circle_b.lua:1: modules require each other: modules/circle_a.lua -> modules/circle_b.lua -> modules/circle_a.lua
 -- expect:   hint: move their common code into a separate module
 -- expect: require.lua:49: no module 'nowhere'
--- expect:   hint: looked for nowhere.lua in <scripts> and <library>
+-- expect:   hint: looked for nowhere.lua in <scripts> and <library> and <experiments>
 -- expect: require.lua:49: '../scripts/ladder' is not the name of a module
 -- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library
 -- expect: require.lua:49: '/etc/passwd' is not the name of a module
@@ -26,7 +26,7 @@
 -- expect: require.lua:49: 'modules/shared' is not the name of a module
 -- expect:   hint: write words joined by dots: require "folder.file" names a file in the script's folder or the library
 -- expect: require.lua:49: no module 'io'
--- expect:   hint: looked for io.lua in <scripts> and <library>
+-- expect:   hint: looked for io.lua in <scripts> and <library> and <experiments>
 -- expect: require.lua:51: require needs the name of a module
 -- expect:   hint: for example require "optrush"
 -- expect: require.lua:52: require needs the name of a module

@@ -78,7 +78,10 @@ def usage():
     (halves / "kept/experiment.json").write_text("{}")
     (halves / "read/report.md").write_text("# Read")
     expect(optrush("report", "halves"), 1, "experiment.json is missing", "labels in this folder: kept")
-    expect(optrush("report", "halves/read"), 1, "experiment.json and results.json are missing")
+    for rendered in ("report.md", "results.json"):
+        (halves / "read/report.md").rename(halves / "read" / rendered)
+        expect(optrush("report", "halves/read"), 1, "experiment.json is missing", "copy the whole folder")
+        (halves / "read" / rendered).rename(halves / "read/report.md")
     expect(optrush("run", "tiny.lua", "--set", "steps=1"), 2, "did you mean 'train.steps'?")
     expect(optrush("run", "@quikstart", "--dry-run"), 2, "no shipped experiment 'quikstart'",
            "did you mean 'quickstart'?")

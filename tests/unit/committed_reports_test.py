@@ -1,5 +1,5 @@
 """The reports in reports/: each renders to the same files, from a clean commit, without local paths. All take at most
-8 MB, and reports/README.md lists them."""
+8 MB, a results.json at most 200 KB, and reports/README.md lists them."""
 import json
 import os
 import pathlib
@@ -12,19 +12,24 @@ import tempfile
 SOURCE = pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"])
 OPTRUSH = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]) / "bin/optrush"
 MOST_BYTES = 8_000_000
+MOST_BYTES_OF_RESULTS = 200_000
+STORED = ("experiment.json", "variants.json", "plans.json", "context.json", "noise.jsonl", "tried.json", "runs.jsonl")
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(SOURCE / "tools"))
 import reports_page  # noqa: E402
 
 
-def rendered_again(results):
+def rendered_again(report):
+    """The tables, from the files that are not rendered."""
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(results, folder)
+        for name in STORED:
+            if (report / name).exists():
+                shutil.copy(report / name, folder)
         done = subprocess.run([OPTRUSH, "report", folder], capture_output=True, text=True)
-        assert done.returncode == 0, f"{results}: {done.stderr}"
+        assert done.returncode == 0, f"{report}: {done.stderr}"
         if "tables only" in done.stderr:
             return None
-        files = ("report.md", "results.csv", "summary.json")
+        files = ("report.md", "results.csv", "results.json", "summary.json")
         return {name: (pathlib.Path(folder) / name).read_text() for name in files}
 
 
@@ -36,11 +41,12 @@ def strings_in(value):
             yield from strings_in(each)
 
 
-def check_paths(results, document):
+def check_paths(file):
     """Published reports have paths relative to the project, and no path of the machine."""
-    paths = {text for text in strings_in(document) if re.match(r"/[\w.-]+/", text)}
+    lines = file.read_text().splitlines() if file.suffix == ".jsonl" else [file.read_text()]
+    paths = {text for line in lines for text in strings_in(json.loads(line)) if re.match(r"/[\w.-]+/", text)}
     cure = "cut them to those of the project here and in report.md"
-    assert not paths, f"{results} names paths of a machine, {cure}: {sorted(paths)[:5]}"
+    assert not paths, f"{file} names paths of a machine, {cure}: {sorted(paths)[:5]}"
 
 
 def check_used_checkout():
@@ -59,13 +65,11 @@ def main():
     again = size = 0
     check_used_checkout()
     for folder in reports_page.committed(SOURCE):
-        results = folder / "results.json"
-        assert results.exists(), f"{folder} cannot be rendered, because it has no results.json"
-        document = json.loads(results.read_text())
-        check_paths(results, document)
-        commit = document["context"]["commit"]
+        for file in folder.glob("*.json*"):
+            check_paths(file)
+        commit = json.loads((folder / "context.json").read_text())["commit"]
         assert not commit.endswith("-dirty"), f"{folder} was made with uncommitted changes"
-        files = rendered_again(results)
+        files = rendered_again(folder)
         if files is None:
             print("vl-convert-python is not installed")
             sys.exit(77)
@@ -73,6 +77,8 @@ def main():
             there = folder / name
             assert there.read_text() == expected, f"{there}: render it again with optrush report"
         again += 1
+        results = (folder / "results.json").stat().st_size
+        assert results <= MOST_BYTES_OF_RESULTS, f"{folder}/results.json takes {results} bytes"
         size += sum(file.stat().st_size for file in folder.iterdir())
     assert again > 0
     assert size <= MOST_BYTES, f"the reports take {size} bytes"

@@ -9,6 +9,7 @@
 #include "findings/patterns.h"
 #include "random_report.h"
 #include "report/analysis/compare.h"
+#include "report/claims/claims.h"
 #include "report/numbers/format.h"
 #include "report/numbers/verdict.h"
 #include "split.h"
@@ -62,38 +63,52 @@ class Reader {
         shared_, [&](const auto& one) { return verdict_of(*one.second->speed).outcome == outcome; });
   }
 
-  /// "faster in 2 of 3 shared rungs (most: alfa 1.50x)"
+  /// "faster in 3 of 5 shared rungs (alfa 1.50x, bravo 1.20x, 1 more)"; the largest differences first.
   void claims(const std::string& text) {
-    const auto* claim =
-        R"((faster|slower) in (\d+) of (\d+) shared rungs? \((most: )?([a-z +]+) (\d+\.\d+)x\))";
     std::smatch m;
-    ASSERT_TRUE(fits(text, m, claim)) << text;
+    ASSERT_TRUE(fits(text, m, R"((faster|slower) in (\d+) of (\d+) shared rungs? \((.*)\))")) << text;
     const bool faster = m[1] == "faster";
     (faster ? faster_ : slower_) = std::stol(m[2]);
     EXPECT_EQ(std::stol(m[3]), std::ssize(shared_));
-    EXPECT_EQ(m[4].matched, std::stol(m[2]) > 1);
-    ASSERT_TRUE(shared_.contains(m[5])) << m[5];
-    const Ratio& told = *shared_.at(m[5])->speed;
-    EXPECT_EQ(m[6].str() + "x", ratio_only(told.value));
-    EXPECT_TRUE(told.claim());
-    for (const auto& [rung, cell] : shared_)
-      if (cell->speed->claim() && (cell->speed->value > 1) == faster) {
-        EXPECT_LE(std::abs(std::log(cell->speed->value)), std::abs(std::log(told.value)) * (1 + 1e-9))
-            << rung;
+    EXPECT_EQ(named(m[4], &Cell::speed, faster), std::stol(m[2]));
+  }
+
+  /// "alfa 1.50x, bravo 1.20x, 1 more"; the number of rungs.
+  int64_t named(const std::string& list, std::optional<Ratio> Cell::*ratio, bool faster) {
+    double least = 100;  // a logarithm
+    const auto all = test::all_in(list, R"(([a-z +]+) (\d+\.\d+)x)");
+    for (const auto& groups : all) {
+      const auto rung = shared_.find(test::without(groups[1], "^ +"));
+      if (rung == shared_.end()) {
+        ADD_FAILURE() << groups[1];
+        continue;
       }
+      const Ratio& told = *((*rung->second).*ratio);
+      EXPECT_EQ(groups[2] + "x", ratio_only(told.value));
+      EXPECT_TRUE(told.claim() && (told.value > 1) == faster);
+      EXPECT_LE(std::abs(std::log(told.value)), least * (1 + 1e-9));
+      least = std::abs(std::log(told.value));
+    }
+    std::smatch m;
+    return std::ssize(all) + (fits(list, m, R"(.*, (\d+) more)") ? std::stol(m[1]) : 0);
   }
 
   void rest(const std::string& text) {
-    const auto* count =
-        R"((\d+) rungs? (shows? no difference|is undecided|are undecided|ha(?:s|ve) too few rounds for a claim))";
+    const auto* count = R"((no difference|undecided|too few rounds) in (\d+) rungs?)";
     const auto* memory = R"(([a-z +]+) takes (\d+)(?:\.\d)? % (less|more) memory)";
     const auto* end =
         R"(([a-z +]+) (ran out of memory|crashed|did not end in time|broke the correctness gate|failed) in (\w+))";
     std::smatch m;
-    if (fits(text, m, count)) {
-      (m[2].str().starts_with("show") ? alike_
-       : m[2].str().starts_with("ha") ? too_few_
-                                      : undecided_) = std::stol(m[1]);
+    if (fits(text, m, "(faster|slower) over the base: (.*)")) {
+      const bool faster = m[1] == "faster";
+      const auto outcome = faster ? Outcome::faster : Outcome::slower;
+      EXPECT_EQ(named(m[2], &Cell::over_base, faster), std::ranges::count_if(shared_, [&](const auto& one) {
+                  const auto& [speed, over_base] = std::tie(one.second->speed, one.second->over_base);
+                  return over_base && verdict_of(*over_base).outcome == outcome &&
+                         verdict_of(*speed).outcome != outcome;
+                }));
+    } else if (fits(text, m, count)) {
+      (m[1] == "no difference" ? alike_ : m[1] == "undecided" ? undecided_ : too_few_) = std::stol(m[2]);
     } else if (fits(text, m, memory)) {
       const double ratio = shared_.at(m[1])->memory_ratio.value_or(1);
       EXPECT_EQ(m[3] == "more", ratio > 1);
@@ -145,7 +160,7 @@ TEST(Comparison, HeadlineMatchesTheTable) {
       report.write(reports.back());
     }
     const ComparedReports compared =
-        compare_reports(reports, [](const Analysis&) { return std::vector<std::string>(); });
+        compare_reports(reports, [](const Analysis&, ComparedReports::Report&) {});
     std::string text = headline(compared);
     SCOPED_TRACE(text);
     for (size_t i = 1; i < reports.size(); ++i) {
@@ -158,6 +173,38 @@ TEST(Comparison, HeadlineMatchesTheTable) {
     }
     EXPECT_EQ(text, "");
   }
+}
+
+/// A report of the ladder alfa, bravo, in which the machine is `speed` times as fast and drifted by `drift`.
+test::SyntheticReport on_a_day(double speed, double drift, double bravo) {
+  test::SyntheticReport report("days", 5);
+  report.ladder({test::rung("alfa", "part_1"), test::rung("bravo", "part_2")});
+  report["base"].tokens_per_second = 1000 * speed;
+  report["alfa"].tokens_per_second = 1200 * speed;
+  report["bravo"].tokens_per_second = 1500 * speed * bravo;
+  report.drift_tokens_per_second = 1000 * speed * drift;
+  return report;
+}
+
+ComparedReports compared_days(const test::SyntheticReport& first, const test::SyntheticReport& second) {
+  const TemporaryFolder folders;
+  first.write(folders.path() / "0");
+  second.write(folders.path() / "1");
+  return compare_reports({folders.path() / "0", folders.path() / "1"},
+                         [](const Analysis&, ComparedReports::Report&) {});
+}
+
+TEST(Comparison, AMachineThatDriftsIsNoDifference) {
+  EXPECT_THAT(headline(compared_days(on_a_day(1, 1, 1), on_a_day(0.96, 1, 1))),
+              testing::StartsWith("Against A, B is slower in 3 of 3 shared rungs"));
+  EXPECT_THAT(headline(compared_days(on_a_day(1, 0.97, 1), on_a_day(0.96, 1.03, 1))),
+              testing::StartsWith("B is not shown to be faster or slower than A"));
+}
+
+TEST(Comparison, ARungIsComparedOverItsBase) {
+  const auto compared = compared_days(on_a_day(1, 0.97, 1), on_a_day(0.96, 1.03, 0.9));
+  EXPECT_THAT(headline(compared), testing::HasSubstr("; slower over the base: bravo 0.90x"));
+  EXPECT_FALSE(compared.lines.front().cells.back()->over_base) << "the base over itself";
 }
 }  // namespace
 }  // namespace optrush

@@ -1,8 +1,9 @@
-"""The commands and programs of the documentation: docs_test.py options | plain | page NAME.
+"""The commands and programs of the documentation: docs_test.py options | minutes | plain | page NAME.
 
 options: every `optrush` command in a block of shell has an existing subcommand, with options that it has.
+minutes: the table of minutes has every experiment with a limit, and its limits.
 plain: the scripts of experiments/plain have at most 15 lines, and can be planned.
-page: the blocks `console` and `python` of docs/guides/NAME.md run, in their order, and print what the page shows. A
+page: the blocks `console` and `python` of docs/*/NAME.md run, in their order, and print what the page shows. A
 number of a measurement may be another one, and `...` stands for any lines."""
 import contextlib
 import io
@@ -32,7 +33,7 @@ def commands(page):
         if language not in ("sh", "console"):
             continue
         for line in re.sub(r"\\\n *", "", block).splitlines():
-            if found := COMMAND.match(line):
+            if (language == "sh" or line.startswith("$ ")) and (found := COMMAND.match(line)):
                 yield re.sub(r"(^| )#.*| [>|&].*| -- .*", "", found[1]).split()
 
 
@@ -53,6 +54,19 @@ def check_options():
                        if word.startswith("--") and not re.search(rf"{re.escape(word.split('=')[0])}\b", section)]
     assert count > 40, count
     assert not faults, "\n".join(faults)
+
+
+def check_minutes():
+    page = (SOURCE / "docs/guides/shipped_experiments.md").read_text()
+    shown = {}
+    for names, minutes in re.findall(r"^\| (`.*`) \| at most (.*) \|$", page, re.MULTILINE):
+        for name in re.findall(r"`(\w+)`", names):
+            shown[name] = re.findall(r"\d+", minutes)
+    limits = {file.stem: re.findall(r'"(\d+)m"', "".join(re.findall(r"at_most = .*", file.read_text())))
+              for file in SOURCE.glob("experiments/*.lua")}
+    limits = {name: minutes for name, minutes in limits.items() if minutes}
+    assert shown and {name: sorted(found) for name, found in shown.items()} == \
+        {name: sorted(found) for name, found in limits.items()}, (shown, limits)
 
 
 def check_plain():
@@ -118,7 +132,7 @@ def small_model(folder):
 
 
 def run_page(name):
-    text = (SOURCE / f"docs/guides/{name}.md").read_text()
+    text = next(SOURCE.glob(f"docs/*/{name}.md")).read_text()
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
         if "rush.checkpoint" in text:
@@ -156,4 +170,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "page":
         run_page(sys.argv[2])
     else:
-        {"options": check_options, "plain": check_plain}[sys.argv[1]]()
+        {"options": check_options, "minutes": check_minutes, "plain": check_plain}[sys.argv[1]]()

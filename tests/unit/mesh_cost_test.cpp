@@ -187,6 +187,19 @@ TEST(ConfigMemory, AgreesWithForecastsOfAStep) {
   }
 }
 
+// The same for Llama 3.1 8B at 8192 tokens, whose gradients are added up in fp32 over micro-batches.
+TEST(ConfigMemory, AgreesWithForecastsOfAStepThatAccumulates) {
+  const std::vector<std::pair<ParallelConfig, double>> cases = {
+      {{.dp = 8, .stage = 2, .shard_ranks = 8, .accumulation = 8}, 78.559},
+      {{.dp = 8, .stage = 3, .shard_ranks = 8, .accumulation = 8}, 63.918},
+      {{.dp = 4, .cp = 2, .stage = 2, .shard_ranks = 8, .accumulation = 16}, 60.153},
+      {{.dp = 4, .cp = 2, .stage = 3, .shard_ranks = 8, .accumulation = 16}, 45.579},
+      {{.dp = 2, .cp = 4, .stage = 2, .shard_ranks = 8, .accumulation = 32}, 50.985}};
+  for (const auto& [mix, forecast] : cases)
+    EXPECT_NEAR(memory_of(mix, problem_of("llama-3.1-8b")).total() / 1e9 / forecast, 1, 0.005)
+        << mesh_text(mix) << ", " << sharding_text(mix);
+}
+
 TEST(ConfigMemory, ExpertStatesFallWithExpertRanks) {
   const TrainingProblem problem{.model = mixtral_8x7b(), .global_batch = 64};
   const DecoderWork work(problem.model);

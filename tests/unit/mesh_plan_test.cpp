@@ -148,7 +148,7 @@ TEST(MeshTable, IsStable) {
 
 mesh        sharding  micro-batches  chunks  recomputed    memory  sent per device and step              bubble  exposed    step  tokens/s per device  MFU
 pp 2, dp 2  stage 1   1 x 4               1  none        1.11 MiB  dp 181 KiB node, pp 96.0 KiB network    10 %     48 %  259 µs              494,577    —
-pp 2, dp 2  stage 2   1 x 4               1  none        1.16 MiB  dp 544 KiB node, pp 96.0 KiB network    10 %     48 %  259 µs              494,577    —
+pp 2, dp 2  stage 2   1 x 4               1  none        1.35 MiB  dp 544 KiB node, pp 96.0 KiB network    10 %     48 %  259 µs              494,577    —
 
 - 37 more configurations fit (--top)
 - 1 mesh impossible: pp has more parts than the 2 blocks

@@ -63,7 +63,8 @@ class Pages(unittest.TestCase):
         for report in REPORTS:
             target = root / report.parent.name
             target.mkdir()
-            shutil.copy(report / "results.json", target)
+            for file in [*report.glob("*.json"), *report.glob("*.jsonl")]:
+                shutil.copy(file, target)
             subprocess.run([OPTRUSH, "report", target], check=True, capture_output=True)
             made.append(target)
         cls.reports = [target / "report.html" for target in made]

@@ -326,6 +326,18 @@ void SyntheticReport::write(const fs::path& folder) const {
   }
 }
 
+std::string packed(const fs::path& folder, const std::vector<StoredRun>& runs) {
+  std::string lines;
+  for (const StoredRun& run : runs) {
+    const fs::path files = folder / "runs" / run.id;
+    const Json line = {{"id", run.id},
+                       {"spec", read_json(files / "spec.json")},
+                       {"result", read_json(files / "result.json")}};
+    lines += line.dump() + "\n";
+  }
+  return lines;
+}
+
 Rung rung(std::string name, std::string plugin, Json options) {
   Rung rung;
   rung.name = std::move(name);

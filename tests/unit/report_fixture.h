@@ -73,6 +73,8 @@ Rung setting(std::string name, Json settings);
 
 /// The analysis of the report after writing it to a folder.
 Analysis analysis_of(const SyntheticReport&);
+/// Runs of a report's folder as runs.jsonl of a published report.
+std::string packed(const std::filesystem::path& folder, const std::vector<StoredRun>&);
 
 /// The row with this name. Throws if there is none.
 const Row& row(const Analysis&, const std::string& name);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "report/analysis/analysis.h"
+#include "report/claims/claims.h"
 #include "report/sections/document.h"
 #include "report_fixture.h"
 

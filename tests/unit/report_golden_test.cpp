@@ -13,6 +13,7 @@
 #include "optrush/error.h"
 #include "report/analysis/compare.h"
 #include "report/analysis/quantities.h"
+#include "report/claims/claims.h"
 #include "report/numbers/format.h"
 #include "report/report.h"
 #include "report/writers/summary.h"
@@ -77,13 +78,13 @@ void expect_all_golden(const std::string& name, const test::SyntheticReport& rep
   if (name != "short" && name != "scaling" && name != "validated") return;
   expect_golden(name + "/summary.json", to_json(summary).dump(1) + "\n");
   write_results(folder / "results.json", analysis);
-  Json results = read_json(folder / "results.json");
+  expect_golden(name + "/results.json", read_json(folder / "results.json").dump(1) + "\n");
+  std::vector<StoredRun> runs = analysis.runs;
+  if (name == "validated") runs.erase(runs.begin(), runs.end() - 1);
   // One run with several ranks, for the fields of ranks.
-  if (name == "validated") results["runs"] = {results["runs"].back()};
   if (name == "scaling")
-    results["runs"] = {*std::ranges::find_if(
-        results["runs"], [](const Json& run) { return run["spec"]["train"]["world_size"] == 2; })};
-  expect_golden(name + "/results.json", results.dump(1) + "\n");
+    runs = {*std::ranges::find(runs, 2, [](const StoredRun& run) { return run.spec.train.world_size; })};
+  expect_golden(name + "/runs.jsonl", test::packed(folder.path(), runs));
 }
 
 void expect_every_report() {
@@ -148,14 +149,14 @@ TEST(ReportGolden, Comparison) {
   third.context["bandwidth_bytes_per_second"] = 10333342824.293709;
   third["bf16 autocast"].tokens_per_second = 1500;
   third.write(c.path());
-  ComparedReports compared = compare_reports({a.path(), b.path(), c.path()}, warnings_of);
+  ComparedReports compared = compare_reports({a.path(), b.path(), c.path()}, add_answer);
   for (auto& report : compared.reports) report.folder = "reports/" + report.name;
   const Document document = comparison_document(compared);
   expect_golden("comparison.txt", text(document));
   expect_golden("comparison.md", markdown(document, {}));
   expect_golden("comparison.html", html(document, {}));
   expect_golden("comparison.json", comparison_json(compared).dump(1) + "\n");
-  EXPECT_THROW(compare_reports({a.path()}, warnings_of), UsageError);
+  EXPECT_THROW(compare_reports({a.path()}, add_answer), UsageError);
 }
 }  // namespace
 }  // namespace optrush

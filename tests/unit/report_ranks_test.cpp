@@ -5,6 +5,7 @@
 #include "optrush/error.h"
 #include "report/analysis/measured_row.h"
 #include "report/analysis/quantities.h"
+#include "report/claims/claims.h"
 #include "report/sections/document.h"
 #include "report_fixture.h"
 
@@ -13,6 +14,7 @@ namespace {
 using test::row;
 using test::rung;
 using test::setting;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -49,7 +51,7 @@ TEST(Ranks, AReportOfRunsWithoutSpeedsClaimsNone) {
     }
   }
   EXPECT_TRUE(a.scaling.empty());
-  EXPECT_THAT(a.headline + finding_text(a), Not(::testing::ContainsRegex("faster|slower|tokens/s|[0-9]x")));
+  EXPECT_THAT(headline(a) + finding_text(a), Not(::testing::ContainsRegex("faster|slower|tokens/s|[0-9]x")));
 }
 
 // As nccl-tests defines them: 4 ranks, 10 all-reduces of 1 MB in a step.
@@ -189,19 +191,8 @@ TEST(Scaling, FindingNamesExposedCommunication) {
   const Analysis a = analysis_of(test::scaling());
   EXPECT_THAT(finding_text(a), HasSubstr("88 % efficient"));
   EXPECT_THAT(finding_text(a), HasSubstr("exposed communication takes 45 % of the step"));
-  EXPECT_THAT(finding_text(a), HasSubstr("FlashAttention gives the largest gain"))
+  EXPECT_THAT(finding_text(a), ContainsRegex("FlashAttention \\([^(]*\\) makes training faster"))
       << "a speedup from more devices is not a gain";
-  EXPECT_THAT(finding_text(a), HasSubstr("on 4 ranks instead of 1"));
-}
-
-TEST(Scaling, TheHeadlineNamesTheRungThatCosts) {
-  const Analysis a = analysis_of(test::scaling());
-  EXPECT_THAT(a.headline, HasSubstr("'sharded, 2 ranks' costs 13 % of the speed of 2 ranks"));
-  EXPECT_THAT(finding_text(a), HasSubstr("On the same number of ranks, 'sharded, 2 ranks' trains 0.87x ["));
-  // A rung with equal speed is not named.
-  auto equal = test::scaling();
-  equal["sharded, 2 ranks"].tokens_per_second = equal["2 ranks"].tokens_per_second;
-  EXPECT_THAT(analysis_of(equal).headline, Not(HasSubstr("costs")));
 }
 
 TEST(Scaling, TwoRoundsMakeNoClaim) {
@@ -210,7 +201,6 @@ TEST(Scaling, TwoRoundsMakeNoClaim) {
   const Analysis a = analysis_of(report);
   EXPECT_FALSE(series(a, "spread, weak scaling").largest().speedup->interval);
   EXPECT_THAT(finding_text(a), Not(HasSubstr("efficient")));
-  EXPECT_THAT(scaling_section(a).lead, HasSubstr("% efficient at 4 ranks (no claim)"));
 }
 
 TEST(Ranks, AnEqualGlobalBatchIsTheSameProblem) {

@@ -27,26 +27,37 @@ for report in (results, scaling, validated):
     validator.validate(report)
 
 
-def refused(change, whole=results):
+def refused(change, whole=results, by=validator):
     """True if the schema rejects the results after `change`."""
     damaged = copy.deepcopy(whole)
     change(damaged)
-    return not validator.is_valid(damaged)
+    return not by.is_valid(damaged)
 
 
 assert refused(lambda r: r.update(schema_version=2))
 assert refused(lambda r: r["rows"][1].update(status="fine"))
 assert refused(lambda r: r["rows"][1].pop("mfu"))
 assert refused(lambda r: r["rows"][1]["vs_base"]["speed"].update(interval=[1]))
-assert refused(lambda r: r["runs"][0]["spec"].update(unknown=1))
-assert refused(lambda r: r["runs"][0]["result"]["steps"][0].pop("tokens"))
+assert refused(lambda r: r["runs"].append(1))
 assert refused(lambda r: r["rows"][1]["time_to_loss"].update(by="luck"), validated)
 assert refused(lambda r: r["rows"][1]["counters"][0].pop("plugin"), validated)
-assert refused(lambda r: r["runs"][0]["result"]["validation"][0].pop("loss"), validated)
-assert refused(lambda r: r["runs"][0]["result"]["counters"]["mixed_precision"][0].pop("value"), validated)
 assert refused(lambda r: r["scaling"][0].update(kind="super"), scaling)
 assert refused(lambda r: r["rows"][2]["ranks"][0].pop("rank"), scaling)
-assert refused(lambda r: r["runs"][0]["result"]["collectives"][0].update(unknown=1), scaling)
+
+of_specs, of_runs = (jsonschema.Draft202012Validator(SCHEMAS[name], registry=registry)
+                     for name in ("run_spec", "run_result"))
+first = {}
+for name in ("short", "scaling", "validated"):
+    for line in (REPORTS / name / "runs.jsonl").read_text().splitlines():
+        run = json.loads(line)
+        of_specs.validate(run["spec"])
+        of_runs.validate(run["result"])
+        first.setdefault(name, run)
+assert refused(lambda s: s.update(unknown=1), first["short"]["spec"], of_specs)
+assert refused(lambda r: r["steps"][0].pop("tokens"), first["short"]["result"], of_runs)
+assert refused(lambda r: r["validation"][0].pop("loss"), first["validated"]["result"], of_runs)
+assert refused(lambda r: r["counters"]["mixed_precision"][0].pop("value"), first["validated"]["result"], of_runs)
+assert refused(lambda r: r["collectives"][0].update(unknown=1), first["scaling"]["result"], of_runs)
 
 summaries = jsonschema.Draft202012Validator(SCHEMAS["summary"], registry=registry)
 for name in ("short", "scaling", "validated"):

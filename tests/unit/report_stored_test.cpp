@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "optrush/error.h"
 #include "report/analysis/analysis.h"
+#include "report/claims/claims.h"
 #include "report_fixture.h"
 
 namespace optrush {

@@ -155,8 +155,8 @@ TEST_F(ReportFiles, AreEqualWhenWrittenAgain) {
   EXPECT_EQ(before, after);
 }
 
-// A report can be written again from the files that are kept beside it.
-TEST(ReportOfResults, EqualsTheOriginalReport) {
+// A report can be written again from the files that tools/publish_report.py keeps.
+TEST(PublishedReport, EqualsTheOriginalReport) {
   setenv("OPTRUSH_PYTHON", "/bin/false", 1);
   for (const auto& report : {test::long_ladder(), test::validated(), test::scaling(), test::grid()}) {
     const TemporaryFolder whole, kept;
@@ -164,7 +164,9 @@ TEST(ReportOfResults, EqualsTheOriginalReport) {
     for (const auto& entry : fs::recursive_directory_iterator(whole.path()))
       if (entry.path().filename() == "trace.json") fs::remove(entry.path());  // traces are not kept
     write_report(whole.path());
-    fs::copy_file(whole.path() / "results.json", kept.path() / "results.json");
+    for (const std::string& file : kStored)
+      if (fs::exists(whole.path() / file)) fs::copy_file(whole.path() / file, kept.path() / file);
+    write_file(kept.path() / "runs.jsonl", test::packed(whole.path(), load_report(whole.path()).runs));
     write_report(kept.path());
     for (const auto& file : kTables)
       EXPECT_EQ(read_file(kept.path() / file), read_file(whole.path() / file))
@@ -173,34 +175,53 @@ TEST(ReportOfResults, EqualsTheOriginalReport) {
   unsetenv("OPTRUSH_PYTHON");
 }
 
-TEST(ReportOfResults, ResultsHaveOneLinePerRun) {
+TEST(PublishedReport, AnInvalidLineIsRefused) {
   const TemporaryFolder folder;
   test::short_ladder().write(folder.path());
-  write_results(folder / "results.json", analyze(load_report(folder.path())));
-  const std::string text = read_file(folder / "results.json");
-  const Json results = Json::parse(text);
-  size_t lines = 0;
-  for (size_t at = 0; (at = text.find("\n {\"id\":", at)) != std::string::npos; ++at) ++lines;
-  EXPECT_EQ(lines, results.at("runs").size());
-  for (const Json& run : results.at("runs"))
-    EXPECT_EQ(run.at("result"), read_json(folder / "runs" / run.at("id").get<std::string>() / "result.json"));
-  // results.json can be written again from itself, also after a change of its formatting.
-  const TemporaryFolder kept;
-  write_file(kept / "results.json", results.dump(3));
-  write_results(kept / "results.json", analyze(load_report(kept.path())));
-  EXPECT_EQ(read_file(kept / "results.json"), text);
+  const std::string runs = test::packed(folder.path(), load_report(folder.path()).runs);
+  fs::remove_all(folder.path() / "runs");
+  const auto error_with = [&](const std::string& line) {
+    write_file(folder.path() / "runs.jsonl", runs + line + "\n");
+    return testing::error_of([&] { load_report(folder.path()); });
+  };
+  const std::string place = "runs.jsonl:" + std::to_string(std::ranges::count(runs, '\n') + 1);
+  Json run = Json::parse(runs.substr(0, runs.find('\n')));
+  EXPECT_EQ(error_with(run.dump()), "");
+  EXPECT_THAT(error_with("{"), HasSubstr(place));
+  EXPECT_THAT(error_with("[]"), HasSubstr(place));
+  EXPECT_THAT(error_with(R"({"id":"a"})"), AllOf(HasSubstr("'id', 'spec' and 'result'"), HasSubstr(place)));
+  run["result"]["steps"][0].erase("tokens");
+  EXPECT_THAT(error_with(run.dump()), AllOf(HasSubstr("tokens"), HasSubstr(place)));
+  run["spec"]["variant"] = 9;
+  run["result"].erase("steps");
+  EXPECT_THAT(error_with(run.dump()), HasSubstr("variant 9 is not in variants.json"));
 }
 
-TEST(ReportOfResults, ResultsOfAnEarlierVersionAreRefused) {
+TEST(ResultsJson, HasNoCopyOfTheRuns) {
+  const TemporaryFolder folder;
+  const auto bytes_with = [&](int64_t steps) {
+    auto report = test::short_ladder();
+    report.experiment.base.train.steps = steps;
+    report.write(folder.path());
+    const Analysis analysis = analyze(load_report(folder.path()));
+    write_results(folder / "results.json", analysis);
+    const Json results = read_json(folder / "results.json");
+    EXPECT_EQ(results.at("runs").size(), analysis.runs.size());
+    for (const Json& run : results.at("runs"))
+      EXPECT_TRUE(fs::exists(folder / "runs" / run.get<std::string>() / "result.json"));
+    return fs::file_size(folder / "results.json");
+  };
+  const auto few = static_cast<double>(bytes_with(100)), many = static_cast<double>(bytes_with(200));
+  EXPECT_LT(many - few, 0.01 * few) << "the size does not depend on the steps";
+}
+
+TEST(ResultsJson, AloneIsNoReport) {
   const TemporaryFolder folder;
   test::short_ladder().write(folder.path());
   write_results(folder / "results.json", analyze(load_report(folder.path())));
-  Json results = read_json(folder / "results.json");
-  const TemporaryFolder kept;
-  results.erase("variants");
-  write_json(kept.path() / "results.json", results);
-  EXPECT_THAT(testing::error_of([&] { load_report(kept.path()); }),
-              AllOf(HasSubstr("field 'variants' is missing"), HasSubstr("results.json")));
+  fs::remove(folder.path() / "experiment.json");
+  EXPECT_THAT(testing::error_of([&] { load_report(folder.path()); }),
+              AllOf(HasSubstr("experiment.json is missing"), HasSubstr("render it with that version")));
 }
 }  // namespace
 }  // namespace optrush

@@ -3,8 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <limits>
 #include <sstream>
 
@@ -52,53 +54,49 @@ void expect_equivalent(const Json& before, const Json& after, const std::string&
   }
 }
 
+/// The lines of every runs.jsonl.
+std::vector<Json> stored_runs() {
+  std::vector<Json> runs;
+  for (const auto& report : fs::directory_iterator(kReports))
+    if (report.is_directory())
+      std::ranges::move(read_json_lines(report.path() / "runs.jsonl"), std::back_inserter(runs));
+  return runs;
+}
+
 TEST(RunResultJson, StoredResultsAreKeptCompletely) {
-  size_t results = 0;
-  for (const auto& report : fs::directory_iterator(kReports)) {
-    if (!fs::exists(report.path() / "results.json")) continue;
-    const Json whole = read_json(report.path() / "results.json");
-    for (const Json& run : whole.at("runs")) {
-      const Json& stored = run.at("result");
-      expect_equivalent(stored, to_json(run_result_from_json(stored, "a report")), run.at("id"));
-      ++results;
-    }
+  const std::vector<Json> runs = stored_runs();
+  for (const Json& run : runs) {
+    const Json& stored = run.at("result");
+    expect_equivalent(stored, to_json(run_result_from_json(stored, "a report")), run.at("id"));
   }
-  EXPECT_GT(results, 10U);
+  EXPECT_GT(runs.size(), 10U);
 }
 
 TEST(RunResultJson, WrittenResultsRoundTrip) {
-  for (const auto& report : fs::directory_iterator(kReports)) {
-    if (!fs::exists(report.path() / "results.json")) continue;
-    const Json whole = read_json(report.path() / "results.json");
-    for (const Json& run : whole.at("runs")) {
-      const std::string once = to_json(run_result_from_json(run.at("result"), "a report")).dump();
-      EXPECT_EQ(to_json(run_result_from_json(parse_json(once, "it"), "it")).dump(), once);
-    }
+  for (const Json& run : stored_runs()) {
+    const std::string once = to_json(run_result_from_json(run.at("result"), "a report")).dump();
+    EXPECT_EQ(to_json(run_result_from_json(parse_json(once, "it"), "it")).dump(), once);
   }
 }
 
 TEST(RunResultText, EqualsTheParsedDocument) {
-  for (const auto& report : fs::directory_iterator(kReports)) {
-    if (!fs::exists(report.path() / "results.json")) continue;
-    const Json whole = read_json(report.path() / "results.json");
-    for (const Json& run : whole.at("runs"))
-      for (const int indent : {-1, 2}) {
-        const Json document = to_json(run_result_from_json(run.at("result"), "it"));
-        const std::string text = run.at("result").dump(indent);
-        EXPECT_EQ(to_json(run_result_from_text(text, "it")), document) << run.at("id");
-        RunResult brief = run_result_from_json(run.at("result"), "it");
-        for (StepResult& step : brief.steps) step.phases = {};
-        brief.plan.reset();
-        if (brief.costs.is_object()) brief.costs.update({{"phases", nullptr}, {"operators", nullptr}});
-        // The document parser reads keys with an escape.
-        std::string escaped = text;
-        if (const size_t at = text.find("\"steps\""); at != std::string::npos)
-          escaped.replace(at, 7, R"("st\u0065ps")");
-        for (const std::string& same : {text, escaped})
-          EXPECT_EQ(to_json(run_result_from_text(same, "it", ResultParts::of_report())), to_json(brief))
-              << run.at("id");
-      }
-  }
+  for (const Json& run : stored_runs())
+    for (const int indent : {-1, 2}) {
+      const Json document = to_json(run_result_from_json(run.at("result"), "it"));
+      const std::string text = run.at("result").dump(indent);
+      EXPECT_EQ(to_json(run_result_from_text(text, "it")), document) << run.at("id");
+      RunResult brief = run_result_from_json(run.at("result"), "it");
+      for (StepResult& step : brief.steps) step.phases = {};
+      brief.plan.reset();
+      if (brief.costs.is_object()) brief.costs.update({{"phases", nullptr}, {"operators", nullptr}});
+      // The document parser reads keys with an escape.
+      std::string escaped = text;
+      if (const size_t at = text.find("\"steps\""); at != std::string::npos)
+        escaped.replace(at, 7, R"("st\u0065ps")");
+      for (const std::string& same : {text, escaped})
+        EXPECT_EQ(to_json(run_result_from_text(same, "it", ResultParts::of_report())), to_json(brief))
+            << run.at("id");
+    }
 }
 
 TEST(RunResultText, IsAcceptedOrRefusedLikeTheParsedDocument) {

@@ -109,6 +109,40 @@ TEST_F(Script, TheShippedQuickstartIsAnExperiment) {
   EXPECT_GE(expand(host.experiments[0]).size(), 5U);
 }
 
+TEST_F(Script, ACopyOfAShippedExperimentFindsItsModulesAndPrograms) {
+  KeepingHost host;
+  run(R"(local rush = require "optrush"
+local pytorch = require "peers.pytorch"
+local exp = rush.experiment { name = "x", model = rush.llama "nano" }
+exp:ladder { pytorch { name = "PyTorch", with = { "sdpa" } } }
+exp:run()
+)",
+      host);
+  const auto variants = expand(host.experiments.at(0));
+  const External& external = variants.at(1).external.value();
+  const fs::path peers = kRoot / "experiments/peers";
+  EXPECT_EQ(external.folder, folder_.path());
+  EXPECT_EQ(external.command.at(1), peers / "transformers_twin.py");
+  EXPECT_EQ(external.requirements, peers / "requirements.txt");
+  EXPECT_EQ(external.packages, peers / "packages.txt");
+  EXPECT_GT(external.files.size(), 5U);
+}
+
+TEST_F(Script, AFileBesideTheScriptIsTakenBeforeAShippedOne) {
+  fs::create_directories(folder_ / "peers");
+  write("peers/pytorch.lua", "return 'own'");
+  write("peers/requirements.txt", "");
+  KeepingHost host;
+  run(R"(local rush = require "optrush"
+assert(require "peers.pytorch" == "own")
+local exp = rush.experiment { name = "x", model = rush.llama "nano" }
+exp:ladder { rush.external { name = "e", command = { "sh" }, requirements = "peers/requirements.txt" } }
+exp:run()
+)",
+      host);
+  EXPECT_EQ(expand(host.experiments.at(0)).at(1).external.value().requirements, "peers/requirements.txt");
+}
+
 /// The pages of the documentation.
 std::vector<fs::path> documentation() {
   std::vector<fs::path> pages = {kRoot / "README.md"};

@@ -42,8 +42,32 @@ TEST(Statistics, PairsCancelTheDriftOfAMachine) {
   // Both speeds halve from the first round to the last. The ratio does not change.
   const Ratio ratio = paired_ratio({2000, 1500, 1000}, {1000, 750, 500});
   EXPECT_NEAR(ratio.value, 2, 1e-12);
-  EXPECT_NEAR(ratio.interval->low, 2, 1e-12);
-  EXPECT_NEAR(ratio.interval->high, 2, 1e-12);
+  // The rest is the least spread of three rounds, with t.ppf(0.975, 2).
+  const double half = 4.302652729749462 * kLeastSpread / std::sqrt(3);
+  EXPECT_NEAR(ratio.interval->low, 2 * std::exp(-half), 1e-12);
+  EXPECT_NEAR(ratio.interval->high, 2 * std::exp(half), 1e-12);
+}
+
+// A coarse clock gives equal times in a few rounds.
+TEST(Statistics, EqualTimesAreNotCertainty) {
+  const Ratio small = paired_ratio({1000.5, 1000.5, 1000.5}, {1000, 1000, 1000});
+  EXPECT_FALSE(small.claim());
+  EXPECT_EQ(verdict_of(small).outcome, Outcome::alike);
+  EXPECT_GT(small.standard_error(), 0);
+  EXPECT_FALSE(unpaired_ratio({1000.5, 1000.5, 1000.5}, {1000, 1000, 1000}).claim());
+  // Three equal rounds tell more than the spread apart.
+  EXPECT_EQ(verdict_of(paired_ratio({1010, 1010, 1010}, {1000, 1000, 1000})).outcome, Outcome::faster);
+  EXPECT_EQ(verdict_of(unpaired_ratio({1000, 1000, 1000}, {1010, 1010, 1010})).outcome, Outcome::slower);
+}
+
+TEST(Statistics, CommonVarianceCountsBesideThePairsOwn) {
+  // Logarithms 0.02, 0 and 0.01: a variance of 0.0001 with 2 degrees of freedom, beside 0.0006 with 8.
+  const Standard standard{.intervals = 19, .variance = {.value = 0.0006, .degrees = 8}};
+  const Ratio ratio = ratio_of_logs({0.02, 0, 0.01}, standard);
+  EXPECT_EQ(ratio.degrees_of_freedom(), 10);
+  EXPECT_NEAR(ratio.standard_error(), std::sqrt(0.0005 / 3), 1e-12);
+  EXPECT_NEAR(std::log(ratio.interval->high / ratio.value), t_quantile(10, 0.05 / 19) * std::sqrt(0.0005 / 3),
+              1e-12);
 }
 
 TEST(Statistics, TwoRoundsClaimNothing) {

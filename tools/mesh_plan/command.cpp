@@ -11,6 +11,7 @@
 #include "checkpoint/hugging_face_model.h"
 #include "cli/commands.h"
 #include "mesh_plan/measured_hardware.h"
+#include "mesh_plan/script.h"
 #include "mesh_plan/tables.h"
 #include "script/byte_size.h"
 #include "spec/presets.h"
@@ -24,7 +25,7 @@ namespace fs = std::filesystem;
 struct MeshPlanRequest {
   std::vector<std::string> model;
   int64_t devices = 0, per_node = 0, seq_len = 8192, global_batch = 1024;
-  size_t top = 20;
+  size_t top = 20, script = 0;
   std::string hardware, flops, memory, link, network, dtype = "bf16", by = "tokens/s";
   fs::path report, links;
   bool projection = false, json = false, markdown = false;
@@ -160,7 +161,8 @@ void plan(const MeshPlanRequest& options) {
   const Hardware hardware = hardware_of(options);
   if (!options.report.empty() && options.projection)
     throw UsageError("--report and --projection exclude each other", "give one of them");
-  if (!options.report.empty() && options.devices == 0) return show_estimates(options, hardware);
+  if (!options.report.empty() && options.devices == 0 && options.script == 0)
+    return show_estimates(options, hardware);
   TrainingProblem problem{.precision = precision_from(options.dtype),
                           .seq_len = options.seq_len,
                           .global_batch = options.global_batch};
@@ -183,7 +185,9 @@ void plan(const MeshPlanRequest& options) {
   const PlanOrder order = options.by == "memory" ? PlanOrder::memory : PlanOrder::tokens;
   const MeshPlan found = plan_mesh(problem, hardware, options.devices, order);
   const std::string name = join(options.model, " ");
-  if (options.json)
+  if (options.script > 0)
+    std::cout << script_text(found, options.script, options.model);
+  else if (options.json)
     print(plan_json(found, name, options.top));
   else
     std::cout << plan_text(found, name, options.top, options.form());
@@ -209,19 +213,29 @@ void add_command(CLI::App& app, int& code) {
   command->add_option("--memory", options->memory, "memory of a device: 80GB, 141GiB");
   command->add_option("--link", options->link, "bytes per second between devices of a node, each way: 450GB");
   command->add_option("--network", options->network, "bytes per second of a device to other nodes: 50GB");
-  command->add_option("--per-node", options->per_node, "devices per node")->check(CLI::Range(1, 65536));
-  command->add_option("--seq-len", options->seq_len, "tokens per sequence")->check(CLI::Range(1, 1 << 30));
-  command->add_option("--global-batch", options->global_batch, "sequences per step")
+  command->add_option("--per-node", options->per_node, "devices per node; default: 8")
+      ->check(CLI::Range(1, 65536));
+  command->add_option("--seq-len", options->seq_len, "tokens per sequence; default: 8192")
       ->check(CLI::Range(1, 1 << 30));
-  command->add_option("--dtype", options->dtype, join(precision_names()));
-  command->add_option("--top", options->top, "number of configurations to show")
+  command->add_option("--global-batch", options->global_batch, "sequences per step; default: 1024")
       ->check(CLI::Range(1, 1 << 30));
-  command->add_option("--by", options->by, "order of the table")
+  command->add_option("--dtype", options->dtype, join(precision_names()) + "; default: bf16");
+  command->add_option("--top", options->top, "number of configurations to show; default: 20")
+      ->check(CLI::Range(1, 1 << 30));
+  command->add_option("--by", options->by, "order of the table; default: tokens/s")
       ->check(CLI::IsMember({"tokens/s", "memory"}));
-  command->add_flag("--projection", options->projection,
-                    "project Llama 3.1 8B and 70B on 8 to 4,096 devices, with published figures");
+  auto* projection =
+      command->add_flag("--projection", options->projection,
+                        "project Llama 3.1 8B and 70B on 8 to 4,096 devices, with published figures");
   auto* json = command->add_flag("--json", options->json, "print JSON");
-  command->add_flag("--markdown", options->markdown, "print Markdown tables")->excludes(json);
+  auto* markdown =
+      command->add_flag("--markdown", options->markdown, "print Markdown tables")->excludes(json);
+  command->add_option("--script", options->script, "print the Lua script that trains this row of the table")
+      ->type_name("ROW")
+      ->check(CLI::Range(1, 1 << 30))
+      ->excludes(json)
+      ->excludes(markdown)
+      ->excludes(projection);
   command->callback([options, &code] {
     plan(*options);
     std::cout << std::flush;

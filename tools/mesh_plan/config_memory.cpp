@@ -71,6 +71,14 @@ double block_backward(const ParallelConfig& mix, const TrainingProblem& problem,
          NumberBytes(problem.precision).activation;
 }
 
+/// Where gradients are added up in shards of another type, the backward begins with the gradients of the head
+/// and of the block below it, whole and in both types, beside the unit that is being reduced.
+double first_reductions(const ParallelConfig& mix, const NumberBytes& bytes, const LocalParameters& local) {
+  const double kept = bytes.gradients(mix.accumulation);
+  if (mix.stage < 2 || kept == bytes.gradient) return 0;
+  return (local.vocabulary + local.block) * (kept + bytes.gradient);
+}
+
 ConfigMemory stage_memory(const ParallelConfig& mix, const TrainingProblem& problem, const DecoderWork& work,
                           const StageShare& stage) {
   const NumberBytes bytes(problem.precision);
@@ -95,7 +103,8 @@ ConfigMemory stage_memory(const ParallelConfig& mix, const TrainingProblem& prob
   const HeadMemory head = stage.head ? head_memory(mix, problem, work, local) : HeadMemory{};
   const double kept_activations = stage.in_flight * stage.blocks * block + head.kept;
   memory.working = (again > 0 ? whole : 0) + block_backward(mix, problem, work);
-  memory.activations = kept_activations + std::max(head.passing, memory.working);
+  const double reducing = stage.head ? first_reductions(mix, bytes, local) : 0;
+  memory.activations = kept_activations + std::max({head.passing, memory.working, reducing});
   if (mix.cp > 1)  // keys and values being received, and their gradients
     memory.activations +=
         4 * tokens_of(mix, problem) * work.key_width / key_cuts(mix, work) * bytes.activation;

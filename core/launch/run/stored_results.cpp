@@ -1,8 +1,7 @@
 #include "launch/run/stored_results.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
+#include <system_error>
 
 #include "base/files.h"
 #include "optrush/error.h"
@@ -12,15 +11,11 @@
 namespace optrush {
 namespace fs = std::filesystem;
 
-namespace {
-/// None if there is no regular file.
-std::optional<FileStamp> stamp_of(const fs::path& file) {
-  struct stat status = {};
-  if (::stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
-  return FileStamp{status.st_dev, status.st_ino, status.st_size, status.st_ctim.tv_sec,
-                   status.st_ctim.tv_nsec};
+StoredResults::Time StoredResults::time_of(const fs::path& file) {
+  std::error_code missing;
+  const auto time = fs::last_write_time(file, missing);
+  return !missing && fs::is_regular_file(file, missing) ? Time(time) : std::nullopt;
 }
-}  // namespace
 
 const RunResult* StoredResults::if_done(const Job& job, std::string* why_not) {
   const Journal::Run& known = journal_.of(job.id);
@@ -58,11 +53,11 @@ const std::string& StoredResults::inputs_of(const RunSpec& spec) {
 
 const StoredResults::Result& StoredResults::read(const std::string& run) {
   const fs::path file = runs_ / run / "result.json";
-  const auto stamp = stamp_of(file);
+  const Time written = time_of(file);
   Result& known = results_[run];
-  if (known.stamp == stamp) return known;
-  known = {stamp, {}, {}};
-  if (!stamp) return known;
+  if (known.written == written) return known;
+  known = {{written, {}}, {}};
+  if (!written) return known;
   try {
     const std::string text = read_file(file);
     known.sha256 = sha256(text);
@@ -73,9 +68,9 @@ const StoredResults::Result& StoredResults::read(const std::string& run) {
 }
 
 const std::string& StoredResults::sum_of(const fs::path& file) {
-  const auto stamp = stamp_of(file);
+  const Time written = time_of(file);
   Sum& known = sums_[file];
-  if (known.stamp != stamp) known = {stamp, stamp ? sha256_file(file) : ""};
+  if (known.written != written) known = {written, written ? sha256_file(file) : ""};
   return known.sha256;
 }
 }  // namespace optrush

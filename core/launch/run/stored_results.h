@@ -1,5 +1,4 @@
 #pragma once
-#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -11,13 +10,6 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// Attributes of a file that change when it is written or replaced.
-struct FileStamp {
-  uint64_t device = 0, inode = 0;
-  int64_t size = 0, seconds = 0, nanoseconds = 0;  ///< seconds, nanoseconds: time of the last change
-  bool operator==(const FileStamp&) const = default;
-};
-
 /// The results that earlier starts left in a report's folder. A resume asks for each several times, and all
 /// of them name the same few plugins and data. Files are read again only if they have changed, and data are
 /// inspected once.
@@ -39,15 +31,15 @@ class StoredResults {
   const std::string& inputs_of(const RunSpec&);
 
  private:
-  struct Result {
-    std::optional<FileStamp> stamp;
+  using Time = std::optional<std::filesystem::file_time_type>;
+  struct Sum {
+    Time written;  ///< none: there is no file
     std::string sha256;
+  };
+  struct Result : Sum {
     std::optional<RunResult> result;  ///< none: the file is invalid
   };
-  struct Sum {
-    std::optional<FileStamp> stamp;
-    std::string sha256;
-  };
+  static Time time_of(const std::filesystem::path&);
   const Result& read(const std::string& run);
   /// The hash of a file; "" if it is missing.
   const std::string& sum_of(const std::filesystem::path& file);

@@ -6,12 +6,12 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "base/files.h"
-#include "base/json_cursor.h"
 #include "launch/run/kind_of_work.h"
 #include "optrush/error.h"
 
@@ -23,7 +23,7 @@ constexpr std::string_view kTracedPhases[] = {"data",          "forward",   "bac
 
 /// An event with a duration. Times are microseconds.
 struct TraceEvent {
-  std::string_view category, name, thread;
+  std::string category, name, thread;
   double begin = 0, end = 0;
   int64_t correlation = -1;  ///< the same for a kernel and the call that launched it
 };
@@ -36,66 +36,39 @@ struct Span {
 constexpr size_t kNotInTheStep = kWorks, kInTheStep = kWorks + 1, kSpanKinds = kWorks + 2;
 size_t index_of(WorkKind work) { return static_cast<size_t>(work); }
 
-std::string_view unquoted(std::string_view text) {
-  return text.size() > 1 && text.front() == '"' ? text.substr(1, text.size() - 2) : text;
+/// None if the event has no duration.
+std::optional<TraceEvent> event_of(const Json& json) {
+  if (json.value("ph", Json()) != "X") return std::nullopt;
+  const auto text = [&](const char* key) {
+    const Json value = json.value(key, Json(""));
+    return value.is_string() ? value.get<std::string>() : value.dump();
+  };
+  const double begin = json.value("ts", 0.0);
+  const Json arguments = json.value("args", Json::object());
+  return TraceEvent{.category = text("cat"),
+                    .name = text("name"),
+                    .thread = text("tid"),
+                    .begin = begin,
+                    .end = begin + json.value("dur", 0.0),
+                    .correlation = arguments.value("correlation", int64_t{-1})};
 }
 
-void read_arguments(JsonCursor& cursor, TraceEvent& event) {
-  std::string_view key;
-  for (cursor.enter('{'); cursor.next_member(key);)
-    if (key == "correlation")
-      event.correlation = cursor.integer();
-    else
-      cursor.skip();
-}
-
-/// Empty if the event has no duration.
-std::optional<TraceEvent> read_event(JsonCursor& cursor) {
-  TraceEvent event;
-  double duration = 0;
-  bool complete = false;
-  std::string_view key;
-  for (cursor.enter('{'); cursor.next_member(key);) {
-    if (key == "ph")
-      complete = cursor.skip() == "\"X\"";
-    else if (key == "cat")
-      event.category = unquoted(cursor.skip());
-    else if (key == "name")
-      event.name = unquoted(cursor.skip());
-    else if (key == "tid")
-      event.thread = cursor.skip();
-    else if (key == "ts")
-      event.begin = cursor.number();
-    else if (key == "dur")
-      duration = cursor.number();
-    else if (key == "args")
-      read_arguments(cursor, event);
-    else
-      cursor.skip();
-  }
-  event.end = event.begin + duration;
-  return complete ? std::optional(event) : std::nullopt;
-}
-
-std::vector<TraceEvent> events_of(const std::string& trace) {
+std::vector<TraceEvent> events_of(const std::string& trace) try {
   std::vector<TraceEvent> events;
-  JsonCursor cursor(trace);
-  std::string_view key;
-  for (cursor.enter('{'); cursor.next_member(key);) {
-    if (key != "traceEvents") {
-      cursor.skip();
-      continue;
-    }
-    for (cursor.enter('['); cursor.next_item();)
-      if (const auto event = read_event(cursor)) events.push_back(*event);
-  }
-  if (!cursor.good() || !cursor.at_end())
-    throw Error(ErrorCode::invalid_file, "it is not a Chrome trace of LibTorch's profiler");
+  // Each event is read when it is complete, because a document of all events takes much memory.
+  const Json document = Json::parse(trace, [&](int depth, Json::parse_event_t at, Json& item) {
+    if (depth != 2 || at != Json::parse_event_t::object_end) return true;
+    if (auto event = event_of(item)) events.push_back(std::move(*event));
+    return false;
+  });
+  document.at("traceEvents");  // throws for a document of another kind
   // A call precedes what it calls.
   std::ranges::stable_sort(events, [](const TraceEvent& a, const TraceEvent& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
   });
   return events;
+} catch (const Json::exception&) {
+  throw Error(ErrorCode::invalid_file, "it is not a Chrome trace of LibTorch's profiler");
 }
 
 bool is_of_gpu(const TraceEvent& event) {
@@ -115,7 +88,7 @@ class PhaseRanges {
   std::string_view at(double time) const {
     const auto after = std::ranges::upper_bound(ranges_, time, {}, &TraceEvent::begin);
     if (after == ranges_.begin()) return "";
-    return time < std::prev(after)->end ? std::prev(after)->name : "";
+    return time < std::prev(after)->end ? std::string_view(std::prev(after)->name) : "";
   }
   /// What work of a kind counts for when it begins, or is launched, at this time.
   size_t counted(WorkKind work, double time) const {

@@ -2,10 +2,10 @@
 
 #include <exception>
 #include <system_error>
-#include <vector>
 
 #include "base/files.h"
 #include "base/number_text.h"
+#include "launch/folder.h"
 #include "launch/ranks/rank.h"
 #include "launch/run/result.h"
 #include "machine/environment.h"
@@ -29,13 +29,6 @@ double bytes_in(const fs::path& folder) {
     for (const auto& entry : fs::recursive_directory_iterator(folder))
       if (entry.is_regular_file()) sum += static_cast<double>(entry.file_size());
   return sum;
-}
-std::vector<fs::path> folders_in(const fs::path& folder) {
-  std::vector<fs::path> found;
-  if (fs::is_directory(folder))
-    for (const auto& entry : fs::directory_iterator(folder))
-      if (entry.is_directory()) found.push_back(entry.path());
-  return found;
 }
 
 /// Whether a report was made on this machine. A damaged one counts as another machine's.

@@ -6,7 +6,7 @@
 #include "base/seconds_since.h"
 #include "base/temporary_folder.h"
 #include "launch/run/result.h"
-#include "live_tracker_script.h"
+#include "machine/installation.h"
 #include "machine/python.h"
 #include "optrush/error.h"
 
@@ -26,7 +26,8 @@ fs::path folder_of(const std::string& tracker, const fs::path& report) {
 }
 
 Command command_of(const std::vector<std::string>& arguments, const fs::path& log) {
-  Command command{.arguments = {project_python().string(), "-c", kLiveTrackerScript},
+  const fs::path script = Installation::of_this_program().scripts / "trackers/live_tracker.py";
+  Command command{.arguments = {project_python(), script},
                   .environment = {{"OMP_NUM_THREADS", "1"}},
                   .log = log,
                   .helper = true};

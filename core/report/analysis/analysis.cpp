@@ -54,10 +54,12 @@ std::vector<AblationLine> rank_ablation(const Experiment& experiment, const std:
   return lines;
 }
 
-/// Compares the rows of a report and collects its findings.
+/// Compares the rows of a report.
 class Analyzer {
  public:
-  explicit Analyzer(Stored stored) : out_(std::move(stored)), runs_(out_.variants, out_.runs) {}
+  explicit Analyzer(Stored stored) : out_(std::move(stored)), runs_(out_.variants, out_.runs) {
+    out_.standard = standard_of(out_.experiment);
+  }
 
   Analysis analyze() {
     out_.rows = checked_rows(out_, runs_);
@@ -69,10 +71,9 @@ class Analyzer {
     out_.noise = noise_of(out_.probes);
     out_.gpu = gpu_steps_of(out_.runs);
     meet_programs();
-    out_.ablation = rank_ablation(out_.experiment, out_.rows);
     out_.scaling = find_scaling(out_);
-    out_.findings = findings(out_);
-    out_.headline = headline(out_);
+    judge_together();
+    out_.ablation = rank_ablation(out_.experiment, out_.rows);
     return std::move(out_);
   }
 
@@ -91,7 +92,7 @@ class Analyzer {
     if (row.runs_of() == reference->runs_of())
       c.speed = Ratio{.rounds = row.samples.size(), .same_run = true};
     else
-      c.speed = paired_speed(row, *reference, standard_of(out_.experiment));
+      c.speed = paired_speed(row, *reference, out_.standard);
     const auto &plan = out_.plan(row.variant), &its_plan = out_.plan(other);
     const bool frozen_in_one = plan && its_plan && other_parameters(*plan, *its_plan);
     if (!frozen_in_one && same_task(out_.spec(row), out_.spec(*reference)))
@@ -125,9 +126,6 @@ class Analyzer {
   }
 
   void meet_programs() {
-    const auto slower = [](const Row* a, const Row* b) {
-      return *a->tokens_per_second < *b->tokens_per_second;
-    };
     Rows own, others;
     const bool ours = out_.variants.empty() || !out_.variants.front().external;
     for (const Row& row : out_.rows) {
@@ -142,14 +140,31 @@ class Analyzer {
       if (same.empty()) continue;
       const auto alike = [&](const Row* row) { return row->devices == other->devices; };
       if (std::ranges::any_of(same, alike)) std::erase_if(same, [&](const Row* row) { return !alike(row); });
-      const Row& fastest = **std::ranges::max_element(same, slower);
-      out_.programs.push_back({other->variant, fastest.variant, against(fastest, other->variant)});
+      // By ratios of the same rounds: medians may be of rounds in which the machine had other speeds.
+      const auto speed = [&](const Row* row) {
+        const auto paired = paired_speed(*row, *other, out_.standard);
+        return std::pair(paired ? paired->value : 0, *row->tokens_per_second);
+      };
+      const Row& fastest = **std::ranges::max_element(same, {}, speed);
+      out_.programs.push_back(
+          {other->variant, fastest.variant, same.size(), against(fastest, other->variant)});
     }
-    // By ratios of the same rounds: medians may be of rounds in which the machine had other speeds.
     std::ranges::stable_sort(out_.programs, {}, [](const OtherProgram& program) {
       const auto& speed = program.comparison.speed;
       return speed ? speed->value : std::numeric_limits<double>::infinity();
     });
+  }
+
+  /// Sets all intervals again, by the standard of all together.
+  void judge_together() {
+    out_.standard = standard_together(out_);
+    const auto judge = [&](const Row& row, Comparison& c) {
+      if (c.speed && !c.speed->same_run) c.speed = paired_speed(row, *out_.row(c.variant), out_.standard);
+    };
+    for (Row& row : out_.rows)
+      for (Comparison* c : {&row.previous, &row.base}) judge(row, *c);
+    for (OtherProgram& program : out_.programs) judge(*out_.row(program.fastest), program.comparison);
+    out_.scaling = find_scaling(out_);
   }
 
   void find_drift() {
@@ -218,11 +233,6 @@ std::optional<double> number_at(const Json& json, const std::string& place) {
   const Json::json_pointer pointer(place);
   if (!json.contains(pointer) || !json.at(pointer).is_number()) return std::nullopt;
   return json.at(pointer).get<double>();
-}
-
-Standard standard_of(const Experiment& experiment) {
-  // Determined by simulation (tests/unit/next_round_test.cpp).
-  return experiment.until ? Standard{.error = 0.02} : Standard{};
 }
 
 bool Row::trains_on_fewer() const {

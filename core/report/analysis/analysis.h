@@ -10,6 +10,7 @@
 #include "report/analysis/paired_speed.h"
 #include "report/analysis/quality.h"
 #include "report/analysis/scaling.h"
+#include "report/analysis/standard.h"
 #include "report/analysis/time_to_loss.h"
 #include "report/numbers/statistics.h"
 #include "results/stored.h"
@@ -145,6 +146,7 @@ struct AblationLine {
 /// Another program and the fastest rung that solves the same problem.
 struct OtherProgram {
   int64_t variant = -1, fastest = -1;
+  size_t candidates = 0;  ///< number of rungs of which it is the fastest
   Comparison comparison;  ///< the rung relative to the program
 };
 
@@ -152,10 +154,8 @@ struct OtherProgram {
 struct Analysis : Stored {
   explicit Analysis(Stored stored = {}) : Stored(std::move(stored)) {}
 
-  std::string headline;  ///< the answer in one sentence, at the top of a report
-  /// Sentences with intervals, the most important first; at least one.
-  std::vector<std::string> findings;
   std::vector<Row> rows;  ///< in order of the variants
+  Standard standard;      ///< of all ratios of the report together
   std::optional<Drift> drift;
   std::optional<Noise> noise;          ///< noise of the CPU from these probes; none: it was not probed
   std::optional<GpuSteps> gpu;         ///< none: the runs were on a CPU
@@ -173,10 +173,6 @@ struct Analysis : Stored {
 };
 
 Analysis analyze(Stored);
-
-/// The standard by which the ratios of an experiment are judged. If its rounds end when the intervals are
-/// narrow, intervals are wider, because they were looked at after each round.
-Standard standard_of(const Experiment&);
 
 /// The first row with this name; null: none.
 const Row* row_named(const std::vector<Row>&, const std::string& name);
@@ -198,12 +194,4 @@ std::optional<double> peak_of_dtype(const Json& context, const std::string& dtyp
 std::optional<double> bandwidth_of(const Json& context);
 /// The number at a JSON pointer; none if there is no number.
 std::optional<double> number_at(const Json&, const std::string& place);
-
-/// Computes Analysis::findings from the other fields.
-std::vector<std::string> findings(const Analysis&);
-/// Computes Analysis::headline from the other fields, including the findings. It claims only what the table
-/// shows to be certain, and calls no undecided rung faster or slower.
-std::string headline(const Analysis&);
-/// All findings on one line.
-std::string finding_text(const Analysis&);
 }  // namespace optrush

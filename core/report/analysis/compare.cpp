@@ -7,7 +7,6 @@
 
 #include "base/text.h"
 #include "optrush/error.h"
-#include "report/analysis/finding_parts.h"
 #include "report/analysis/problem.h"
 #include "report/analysis/quantities.h"
 #include "report/numbers/format.h"
@@ -127,20 +126,44 @@ std::vector<ComparedReports::Fact> differing_facts(const std::vector<Analysis>& 
   return differing;
 }
 
+/// The standard of a report's ratios to the first report. The stricter of the two, because the rounds of
+/// either may have ended when its intervals were narrow.
+Standard standard_of(const Analysis& side, const Analysis& first) {
+  Standard standard =
+      std::ranges::min(standard_of(side.experiment), standard_of(first.experiment), {}, &Standard::error);
+  const auto shared = std::ranges::count_if(
+      side.rows, [&](const Row& row) { return row.ok() && row_named(first.rows, row.name) != nullptr; });
+  // Of each rung the speed, and of each but the base the speed over the base.
+  standard.intervals = static_cast<size_t>(std::max<int64_t>(2 * shared - 1, 1));
+  return standard;
+}
+
+/// How much a machine changes between two reports: at least as much as it drifted while they were measured.
+CommonVariance between_days(const Analysis& side, const Analysis& first) {
+  CommonVariance between;
+  for (const auto* drift : {&side.drift, &first.drift}) {
+    if (!*drift) continue;
+    between.value += std::pow(std::log((*drift)->last / (*drift)->first), 2);
+    ++between.degrees;
+  }
+  return between;
+}
+
 ComparedReports::Cell cell_of(const Analysis& side, const Row& row, const Analysis& first,
                               const Row* reference) {
   ComparedReports::Cell cell{.status = row.status,
                              .trains_on_fewer = row.trains_on_fewer() || row.pads(),
+                             .base_speed = row.base.speed,
                              .time_to_loss = row.time_to_loss};
   for (const Quantity& q : quantities())
     if (!q.compared.empty()) cell.numbers[q.csv] = number_of(q, side, row);
   if (reference == nullptr || &side == &first || !row.ok() || !reference->ok()) return cell;
   if (!row.samples.empty() && !reference->samples.empty())
-    // The stricter standard of the two, because the rounds of either may have ended when its intervals were
-    // narrow.
-    cell.speed = unpaired_ratio(
-        row.samples, reference->samples,
-        std::ranges::min(standard_of(side.experiment), standard_of(first.experiment), {}, &Standard::error));
+    cell.speed =
+        unpaired_ratio(row.samples, reference->samples, standard_of(side, first), between_days(side, first));
+  const auto &speed = row.base.speed, &its_speed = reference->base.speed;
+  if (speed && speed->interval && its_speed && its_speed->interval && row.base.name == reference->base.name)
+    cell.over_base = quotient(*speed, *its_speed, standard_of(side, first));
   if (reference->memory.allocated.value_or(0) > 0 && row.memory.allocated)
     cell.memory_ratio = *row.memory.allocated / *reference->memory.allocated;
   cell.differs = difference_of_problems(side, row.variant, first, reference->variant);
@@ -153,79 +176,10 @@ std::string letters(size_t index) {
   return index < 26 ? last : letters(index / 26 - 1) + last;
 }
 
-using Line = ComparedReports::Line;
-
-/// "faster in 2 of 3 shared rungs (most: bf16 autocast 1.50x)"; "" if there are none.
-std::string count_text(const char* what, std::vector<const Line*> lines, size_t report, size_t shared) {
-  if (lines.empty()) return "";
-  const auto speed = [&](const Line* line) { return line->cells[report]->speed->value; };
-  const Line& most = **std::ranges::max_element(
-      lines, {}, [&](const Line* line) { return std::abs(std::log(speed(line))); });
-  return std::string(what) + " in " + std::to_string(lines.size()) + " of " +
-         counted(static_cast<int64_t>(shared), "shared rung") + (lines.size() == 1 ? " (" : " (most: ") +
-         most.rung + " " + ratio_only(speed(&most)) + ")";
-}
-
-std::string against_first(const ComparedReports& compared, size_t report) {
-  std::vector<const Line*> shared, faster, slower, alike, open, few;
-  const Line* memory = nullptr;
-  std::vector<std::string> ends;
-  for (const Line& line : compared.lines) {
-    const auto &first = line.cells.front(), &cell = line.cells[report];
-    if (!first || !cell) continue;
-    if (first->status == Status::ok && cell->status != Status::ok && cell->status != Status::skipped)
-      ends.push_back(line.rung + " " + what_happened(cell->status) + " in " + compared.reports[report].name);
-    if (!cell->speed || !cell->differs.empty()) continue;
-    shared.push_back(&line);
-    const Outcome outcome = verdict_of(*cell->speed).outcome;
-    (outcome == Outcome::faster    ? faster
-     : outcome == Outcome::slower  ? slower
-     : outcome == Outcome::alike   ? alike
-     : outcome == Outcome::too_few ? few
-                                   : open)
-        .push_back(&line);
-    const auto change = [](const Line& l, size_t r) {
-      return std::abs(l.cells[r]->memory_ratio.value_or(1) - 1);
-    };
-    if (change(line, report) >= kWorthNaming &&
-        (memory == nullptr || change(line, report) > change(*memory, report)))
-      memory = &line;
-  }
-  const std::string& name = compared.reports[report].name;
-  const std::string& other = compared.reports.front().name;
-  if (shared.empty())
-    return name + " and " + other + " have no successful rung of the same problem in common";
-  std::vector<std::string> parts;
-  for (auto& text : {count_text("faster", faster, report, shared.size()),
-                     count_text("slower", slower, report, shared.size())})
-    if (!text.empty()) parts.push_back(text);
-  const std::string text = parts.empty() ? name + " is not shown to be faster or slower than " + other
-                                         : "Against " + other + ", " + name + " is " + join(parts, " and ");
-  std::vector<std::string> rest;
-  if (!alike.empty())
-    rest.push_back(counted(std::ssize(alike), "rung") + (alike.size() == 1 ? " shows" : " show") +
-                   " no difference");
-  if (!open.empty())
-    rest.push_back(counted(std::ssize(open), "rung") + (open.size() == 1 ? " is" : " are") + " undecided");
-  if (!few.empty())
-    rest.push_back(counted(std::ssize(few), "rung") + (few.size() == 1 ? " has" : " have") +
-                   " too few rounds for a claim");
-  if (memory != nullptr)
-    rest.push_back(memory->rung + " takes " + memory_change(memory->cells[report]->memory_ratio));
-  for (const auto& end : ends) rest.push_back(end);
-  return text + (rest.empty() ? "" : "; " + join(rest, "; "));
-}
 }  // namespace
 
-std::string headline(const ComparedReports& compared) {
-  std::string text;
-  for (size_t report = 1; report < compared.reports.size(); ++report)
-    text += (text.empty() ? "" : " ") + against_first(compared, report) + ".";
-  return text;
-}
-
 ComparedReports compare_reports(const std::vector<fs::path>& folders,
-                                std::vector<std::string> (*warnings)(const Analysis&)) {
+                                void (*tell)(const Analysis&, ComparedReports::Report&)) {
   if (folders.size() < 2)
     throw UsageError("a comparison needs two reports or more",
                      "optrush compare reports/x/before reports/x/after");
@@ -234,7 +188,7 @@ ComparedReports compare_reports(const std::vector<fs::path>& folders,
   ComparedReports compared;
   std::vector<std::string> rungs;
   for (size_t i = 0; i < sides.size(); ++i) {
-    compared.reports.push_back({letters(i), folders[i], sides[i].headline, warnings(sides[i])});
+    tell(sides[i], compared.reports.emplace_back(letters(i), folders[i]));
     for (const auto& row : sides[i].rows)
       if (std::ranges::find(rungs, row.name) == rungs.end()) rungs.push_back(row.name);
   }

@@ -32,6 +32,8 @@ struct ComparedReports {
     std::map<std::string, std::optional<double>> numbers;  ///< compared quantities, by Quantity::csv
     bool trains_on_fewer = false;                          ///< Row::trains_on_fewer()
     std::optional<Ratio> speed;                            ///< tokens/s relative to the first report
+    std::optional<Ratio> base_speed;  ///< speed relative to the report's base; none: it is the base
+    std::optional<Ratio> over_base;   ///< base_speed relative to the first report's
     std::optional<double> memory_ratio;
     std::string differs;  ///< why the problem differs from the first report's: "8 layers instead of 4"
     std::optional<TimeToLoss> time_to_loss;  ///< relative to the report's own target
@@ -45,12 +47,8 @@ struct ComparedReports {
   std::vector<Line> lines;  ///< rungs of the first report, then other rungs
 };
 
-/// A sentence for each other report: what is certainly faster or slower than in the first one, over rungs
-/// that both have with the same problem.
-std::string headline(const ComparedReports&);
-
-/// Compares at least two report folders. Rungs are matched by name. `warnings`: reasons to doubt a report
-/// (warnings_of).
+/// Compares at least two report folders. Rungs are matched by name. `tell` sets the headline and the
+/// warnings of a report (add_answer).
 ComparedReports compare_reports(const std::vector<std::filesystem::path>& folders,
-                                std::vector<std::string> (*warnings)(const Analysis&));
+                                void (*tell)(const Analysis&, ComparedReports::Report&));
 }  // namespace optrush

@@ -204,8 +204,8 @@ std::vector<Quantity> rung_quantities() {
             {"rung that vs_previous compares with",
              "tokens_per_second divided by the tokens_per_second of `previous`, geometric mean over rounds; "
              "for interleaved rungs, each round has the median ratio of their steps",
-             "lower end of the interval of vs_previous (95 %; 98 % with `within`); empty with fewer than 3 "
-             "rounds",
+             "lower end of the interval of vs_previous (95 % for all intervals of the report together; 98 % "
+             "with `within`); empty with fewer than 3 rounds",
              "upper end of that interval",
              "faster, slower, no difference, undecided, too few rounds or the same run",
              "why `previous` solves another problem; empty: the same problem"}),

@@ -120,8 +120,7 @@ class Finder {
     for (const Share& share : shares) {
       ScalingPoint point{.variant = share.variant, .ranks = share.ranks, .global_batch = share.global_batch};
       if (share.variant != first.variant)
-        point.speedup =
-            paired_speed(*a_.row(share.variant), *a_.row(first.variant), standard_of(a_.experiment));
+        point.speedup = paired_speed(*a_.row(share.variant), *a_.row(first.variant), a_.standard);
       point.growth = a_.row(share.variant)->hardware / a_.row(first.variant)->hardware;
       if (point.speedup) point.efficiency = point.speedup->value / point.growth;
       if (point.speedup || share.variant == first.variant) series.points.push_back(point);

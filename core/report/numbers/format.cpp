@@ -41,15 +41,14 @@ std::string range_text(const Ratio& ratio) {
   return "[" + fixed(ratio.interval->low, digits) + ", " + fixed(ratio.interval->high, digits) + "]";
 }
 
-std::string interval_text(const Ratio& ratio) {
-  return fixed(ratio.value, digits_of(ratio)) + "x " + range_text(ratio);
-}
+std::string value_text(const Ratio& ratio) { return fixed(ratio.value, digits_of(ratio)) + "x"; }
+
+std::string interval_text(const Ratio& ratio) { return value_text(ratio) + " " + range_text(ratio); }
 
 std::string ratio_text(const Ratio& ratio) {
   if (ratio.same_run) return std::string(to_string(Outcome::same_run));
   if (!ratio.interval)
-    return fixed(ratio.value, digits_of(ratio)) + "x (" +
-           counted(static_cast<int64_t>(ratio.rounds), "round") + ", no claim)";
+    return value_text(ratio) + " (" + counted(static_cast<int64_t>(ratio.rounds), "round") + ", no claim)";
   const Outcome outcome = verdict_of(ratio).outcome;
   return interval_text(ratio) + (ratio.claim() ? "" : " " + std::string(to_string(outcome)));
 }

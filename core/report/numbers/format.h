@@ -11,6 +11,8 @@ namespace optrush {
 /// Text for an unknown number.
 inline constexpr std::string_view kUnknown = "—";
 
+/// A ratio without its interval, with as many digits: "2.07x", near 1 "1.004x".
+std::string value_text(const Ratio&);
 /// A ratio with its interval: "2.07x [1.98, 2.16]", near 1 "1.004x [1.002, 1.006]".
 std::string interval_text(const Ratio&);
 /// Only the interval: "[1.98, 2.16]".

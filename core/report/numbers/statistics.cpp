@@ -9,15 +9,18 @@
 namespace optrush {
 namespace {
 struct Moments {
-  double mean = 0, variance = 0;  ///< sample variance; 0 for one value
+  double mean = 0;
+  double variance = kLeastSpread * kLeastSpread;  ///< sample variance, at least this
 };
 
 Moments moments(const std::vector<double>& values) {
   Moments m;
   for (const double v : values) m.mean += v / static_cast<double>(values.size());
   if (values.size() < 2) return m;
+  double variance = 0;
   for (const double v : values)
-    m.variance += (v - m.mean) * (v - m.mean) / static_cast<double>(values.size() - 1);
+    variance += (v - m.mean) * (v - m.mean) / static_cast<double>(values.size() - 1);
+  m.variance = std::max(m.variance, variance);
   return m;
 }
 
@@ -35,10 +38,19 @@ Ratio from_logs(double mean, double standard_error, double degrees_of_freedom, s
                 const Standard& standard) {
   Ratio ratio{std::exp(mean), std::nullopt, rounds, standard, degrees_of_freedom};
   if (rounds < kMinRounds) return ratio;
-  const double half =
-      standard_error == 0 ? 0 : t_quantile(degrees_of_freedom, standard.error) * standard_error;
+  const double half = t_quantile(degrees_of_freedom, standard.error_of_one()) * standard_error;
   ratio.interval = Interval{std::exp(mean - half), std::exp(mean + half)};
   return ratio;
+}
+/// The interval of a sum of independent variances, with the degrees of freedom of Welch and Satterthwaite.
+Ratio welch(double mean, std::initializer_list<CommonVariance> variances, size_t rounds,
+            const Standard& standard) {
+  double sum = 0, denominator = 0;
+  for (const auto& [value, degrees] : variances) {
+    sum += value;
+    if (degrees > 0) denominator += value * value / degrees;
+  }
+  return from_logs(mean, std::sqrt(sum), sum * sum / denominator, rounds, standard);
 }
 }  // namespace
 
@@ -53,7 +65,7 @@ double Ratio::degrees_of_freedom() const { return degrees > 0 ? degrees : static
 
 double Ratio::standard_error() const {
   const double half = std::log(interval->high / interval->low) / 2;
-  return half / t_quantile(degrees_of_freedom(), standard.error);
+  return half / t_quantile(degrees_of_freedom(), standard.error_of_one());
 }
 
 double t_quantile(double degrees_of_freedom, double error) {
@@ -73,20 +85,29 @@ Ratio paired_ratio(const std::vector<double>& subject, const std::vector<double>
 Ratio ratio_of_logs(const std::vector<double>& log_ratios, const Standard& standard) {
   const auto n = static_cast<double>(log_ratios.size());
   const auto [mean, variance] = moments(log_ratios);
-  return from_logs(mean, std::sqrt(variance / n), n - 1, log_ratios.size(), standard);
+  const CommonVariance& common = standard.variance;
+  const double degrees = n - 1 + common.degrees;
+  const double both = degrees > 0 ? ((n - 1) * variance + common.degrees * common.value) / degrees : variance;
+  return from_logs(mean, std::sqrt(both / n), degrees, log_ratios.size(), standard);
 }
 
 Ratio unpaired_ratio(const std::vector<double>& subject, const std::vector<double>& reference,
-                     const Standard& standard) {
+                     const Standard& standard, const CommonVariance& between) {
   if (subject.empty() || reference.empty())
     throw Error(ErrorCode::internal, "a ratio needs a measurement on each side");
   const auto a = moments(logarithms(subject));
   const auto b = moments(logarithms(reference));
   const auto n = static_cast<double>(subject.size()), m = static_cast<double>(reference.size());
-  const double va = a.variance / n, vb = b.variance / m;
-  const double denominator = va * va / std::max(n - 1, 1.0) + vb * vb / std::max(m - 1, 1.0);
-  const double degrees = denominator > 0 ? (va + vb) * (va + vb) / denominator : 1;
-  return from_logs(a.mean - b.mean, std::sqrt(va + vb), degrees, std::min(subject.size(), reference.size()),
-                   standard);
+  return welch(a.mean - b.mean,
+               {{a.variance / n, std::max(n - 1, 1.0)}, {b.variance / m, std::max(m - 1, 1.0)}, between},
+               std::min(subject.size(), reference.size()), standard);
+}
+
+Ratio quotient(const Ratio& subject, const Ratio& reference, const Standard& standard) {
+  const auto of = [](const Ratio& ratio) {
+    return CommonVariance{ratio.standard_error() * ratio.standard_error(), ratio.degrees_of_freedom()};
+  };
+  return welch(std::log(subject.value / reference.value), {of(subject), of(reference)},
+               std::min(subject.rounds, reference.rounds), standard);
 }
 }  // namespace optrush

@@ -13,8 +13,7 @@ constexpr size_t kMostUsefulRounds = 1000;  ///< more rounds are not practical
 
 /// The largest difference, as a logarithm, that two one-sided tests do not exclude.
 double farthest(double mean, double standard_error, double degrees, const Standard& standard) {
-  if (standard_error == 0) return std::abs(mean);
-  return std::abs(mean) + t_quantile(degrees, 2 * standard.error) * standard_error;
+  return std::abs(mean) + t_quantile(degrees, 2 * standard.error_of_one()) * standard_error;
 }
 
 /// Additional rounds after which the same mean and spread would decide.
@@ -24,8 +23,9 @@ std::optional<size_t> more_rounds(const Ratio& ratio) {
   const auto decides = [&](size_t rounds) {
     const auto n = static_cast<double>(rounds);
     const double error = spread / std::sqrt(n);
-    return t_quantile(n - 1, ratio.standard.error) * error < std::abs(mean) ||
-           farthest(mean, error, n - 1, ratio.standard) <= std::log1p(ratio.standard.alike);
+    const double degrees = ratio.degrees_of_freedom() + n - static_cast<double>(ratio.rounds);
+    return t_quantile(degrees, ratio.standard.error_of_one()) * error < std::abs(mean) ||
+           farthest(mean, error, degrees, ratio.standard) <= std::log1p(ratio.standard.alike);
   };
   size_t low = ratio.rounds, high = kMostUsefulRounds;
   if (low >= high || !decides(high)) return std::nullopt;

@@ -2,6 +2,7 @@
 
 #include "report/analysis/compare.h"
 #include "report/analysis/quantities.h"
+#include "report/claims/claims.h"
 #include "report/numbers/format.h"
 #include "report/sections/document.h"
 
@@ -91,6 +92,19 @@ bool any(const ComparedReports& compared, const auto& has) {
 /// Tables for numbers that only some reports have: tokens without a loss, validations, a target.
 std::vector<std::pair<std::string, Table>> more_tables(const ComparedReports& compared) {
   std::vector<std::pair<std::string, Table>> tables;
+  if (any(compared, [](const Cell& cell) { return cell.over_base.has_value(); })) {
+    Table table = comparison_table(compared, "over base", [](const Cell& cell) {
+      return or_unknown(cell.base_speed, [](const Ratio& speed) { return ratio_only(speed.value); });
+    });
+    for (size_t i = 1; i < compared.reports.size(); ++i) {
+      table.columns.push_back({compared.reports[i].name + " vs " + compared.reports[0].name, true});
+      for (size_t row = 0; row < table.rows.size(); ++row)
+        table.rows[row].push_back(cell_text(compared.lines[row].cells[i], [](const Cell& cell) {
+          return or_unknown(cell.over_base, ratio_cell);
+        }));
+    }
+    tables.emplace_back("Speed over the base", std::move(table));
+  }
   if (any(compared, [](const Cell& cell) { return cell.trains_on_fewer; })) {
     tables.emplace_back("Tokens trained", numbers(compared, "trained_tokens_per_second"));
     tables.emplace_back("Padding", numbers(compared, "padding"));
@@ -126,6 +140,11 @@ std::vector<std::string> remarks(const ComparedReports& compared) {
 }
 
 }  // namespace
+
+void add_answer(const Analysis& a, ComparedReports::Report& report) {
+  report.headline = headline(a);
+  report.warnings = warnings_of(a);
+}
 
 Document comparison_document(const ComparedReports& compared) {
   Document document{.title = "Comparison", .headline = headline(compared)};

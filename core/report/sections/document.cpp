@@ -8,9 +8,9 @@
 #include "base/text.h"
 #include "report/analysis/noise.h"
 #include "report/analysis/quantities.h"
+#include "report/claims/claims.h"
 #include "report/numbers/format.h"
 #include "report/sections/cost_section.h"
-#include "report/sections/grid.h"
 #include "report/sections/roofline.h"
 #include "spec/presets.h"
 #include "spec/read_fields.h"
@@ -247,23 +247,23 @@ std::vector<std::string> warnings_of(const Analysis& a) {
     warnings.push_back(text);
   for (const auto& [warning, rungs] : warned_rungs(a.rows))
     warnings.push_back(join(rungs) + ": " + warning + ".");
-  if (!a.drift || std::abs(a.drift->last / a.drift->first - 1) <= kFar) return warnings;
-  warnings.push_back(
-      "The speed of the base changed by " + change(a.drift->last / a.drift->first) +
-      " from its rounds to its last run, so the machine was not steady. Ratios within a round cancel a slow "
-      "change; a sudden change widens the intervals.");
+  if (a.drift && std::abs(a.drift->last / a.drift->first - 1) > kFar)
+    warnings.push_back("The speed of the base changed by " + change(a.drift->last / a.drift->first) +
+                       " from its rounds to its last run, so the machine was not steady. Ratios within a "
+                       "round cancel a slow change; a sudden change widens the intervals.");
+  if (std::string text = missing_warning(a); !text.empty()) warnings.push_back(std::move(text));
   return warnings;
 }
 
 Document make_document(const Analysis& a) {
   Document document{
-      a.experiment.name, a.experiment.question, a.headline, byline_of(a), warnings_of(a), {}, {}};
+      a.experiment.name, a.experiment.question, headline(a), byline_of(a), warnings_of(a), {}, {}};
   const auto add = [&](Section section) {
     if (!empty(section)) document.sections.push_back(std::move(section));
   };
   std::vector<Section> tables = ladder_sections(a);
   document.top = std::move(tables.front());
-  add({.title = "Findings", .open = true, .bullets = a.findings});
+  add({.title = "Findings", .open = true, .bullets = findings(a)});
   for (size_t i = 1; i < tables.size(); ++i) add(std::move(tables[i]));
   // A grid and a search are shown even if no combination ran.
   for (auto& section : grid_sections(a)) document.sections.push_back(std::move(section));

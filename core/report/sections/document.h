@@ -73,6 +73,8 @@ struct Document {
   std::vector<Section> sections;      ///< details
 };
 Document make_document(const Analysis&);
+/// Sets the headline and the warnings of a report that is compared (for compare_reports).
+void add_answer(const Analysis&, ComparedReports::Report&);
 /// A comparison of reports: each rung with its ratio to the first report, then the differences of the
 /// context.
 Document comparison_document(const ComparedReports&);
@@ -122,6 +124,8 @@ Section method_section(const Analysis&);
 /// The denominator of every MFU: "400 GFLOP/s per device: the measured bf16 matmul peak of EPYC"; "—": not
 /// known.
 std::string mfu_peak_text(const Json& context);
+/// One table per grid with a view.
+std::vector<Section> grid_sections(const Analysis&);
 /// Published figures of the rungs beside the measured ones.
 Section published_section(const Analysis&);
 /// Speedup and efficiency by number of ranks.

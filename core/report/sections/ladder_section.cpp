@@ -3,8 +3,8 @@
 #include <set>
 
 #include "base/text.h"
-#include "report/analysis/finding_parts.h"
 #include "report/analysis/quantities.h"
+#include "report/claims/claims.h"
 #include "report/numbers/format.h"
 #include "report/numbers/verdict.h"
 #include "report/sections/document.h"
@@ -212,10 +212,10 @@ void explain_table(const Analysis& a, const Rows& rows, Section& section) {
         "Tokens/s are medians over rounds. Ratios pair the rungs round by round, so they differ from the "
         "quotient of the medians.");
   if (axis)
-    section.bullets.push_back("A bar shows the " + percent(1 - standard_of(a.experiment).error, 0) +
-                              " interval of the ratio to " + against + ", on a logarithmic scale from " +
-                              ratio_only(axis->low) + " to " + ratio_only(axis->high) +
-                              ". The line marks 1.00x.");
+    section.bullets.push_back(
+        "A bar shows the interval of the ratio to " + against + " (" + percent(1 - a.standard.error, 0) +
+        " for all intervals of the report together), on a logarithmic scale from " + ratio_only(axis->low) +
+        " to " + ratio_only(axis->high) + ". The line marks 1.00x.");
   if (std::ranges::any_of(rows, &Row::trains_on_fewer))
     section.bullets.emplace_back(
         "Tokens/s count every position except padding, prompts included; trained tokens/s count tokens with "

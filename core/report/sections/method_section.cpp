@@ -101,7 +101,11 @@ std::string timed_steps_text(const Analysis& a) {
 Section method_section(const Analysis& a) {
   Section section{.title = "How it was measured", .lead = rounds_text(a) + "."};
   const TrainSpec& train = a.experiment.base.train;
-  const Standard standard = standard_of(a.experiment);
+  const Standard& standard = a.standard;
+  const std::string level = percent(1 - standard.error, 0) +
+                            (standard.intervals > 1 ? " for all " + std::to_string(standard.intervals) +
+                                                          " intervals of the report together"
+                                                    : "");
   const bool interleaved = std::ranges::any_of(a.rows, &Row::was_interleaved);
   section.bullets = {
       "Each run is a new process, and the rounds of the rungs are interleaved.",
@@ -117,12 +121,11 @@ Section method_section(const Analysis& a) {
                           ? " For interleaved rungs, the ratio of a round is the median of the ratios "
                             "of the steps that both timed."
                           : "") +
-          " In brackets is the paired " + percent(1 - standard.error, 0) +
-          " t interval of the log ratios. Fewer than " + std::to_string(kMinRounds) +
-          " rounds make no claim.",
-      "An interval without 1.00 shows a difference. \"No difference\" means that two one-sided tests at " +
-          percent(standard.error, 0) +
-          " rule out any difference above the bound that the finding states, which is at most " +
+          " In brackets is the paired t interval of the log ratios, at a level of " + level +
+          ". Fewer than " + std::to_string(kMinRounds) + " rounds make no claim.",
+      "An interval without 1.00 shows a difference. \"No difference\" means that two one-sided tests, each "
+      "with the interval's error, rule out any difference above the bound that the finding states. It is at "
+      "most " +
           percent(standard.alike, 0) + ". \"Undecided\" means that there may or may not be a difference.",
       "Tokens/s count processed tokens. Prompts count, although they have no loss. Padding never counts.",
       "MFU counts 6P FLOPs per token and 12·L·heads·head_dim FLOPs per pair of positions that attention "

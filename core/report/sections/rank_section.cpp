@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "report/analysis/finding_parts.h"
+#include "report/claims/claims.h"
 #include "report/numbers/format.h"
 #include "report/numbers/statistics.h"
 #include "report/sections/document.h"
@@ -151,15 +151,7 @@ Section scaling_section(const Analysis& a) {
           "The chart shows tokens/s relative to the fewest ranks. The dashed line is ideal scaling; "
           "vertical bars are the intervals of the speedups."};
   if (a.scaling.empty()) return section;
-  std::vector<std::string> largest;
-  for (const ScalingSeries& series : a.scaling)
-    largest.push_back(series.title() + ": " +
-                      (series.largest().growth > 1
-                           ? percent(series.largest().efficiency, 0) + " efficient at "
-                           : ratio_only(series.largest().speedup->value) + " on the same hardware at ") +
-                      counted(series.largest().ranks, "rank") +
-                      (series.largest().speedup->interval ? "" : " (no claim)"));
-  section.lead = join(largest, "; ") + ".";
+  section.lead = "This table compares rows that differ in their number of ranks.";
   section.paragraphs = {
       "In weak scaling, each rank keeps its batch and the global batch grows. In strong scaling, the global "
       "batch stays the same. Efficiency is the speedup divided by the growth of the hardware: the number of "

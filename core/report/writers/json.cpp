@@ -1,10 +1,7 @@
-#include <algorithm>
-#include <functional>
-#include <future>
-#include <span>
-
 #include "base/files.h"
+#include "base/text.h"
 #include "report/analysis/quantities.h"
+#include "report/claims/claims.h"
 #include "report/numbers/verdict.h"
 #include "report/writers/writers.h"
 #include "spec/spec_json.h"
@@ -184,7 +181,7 @@ Json ratio_json(const std::optional<Ratio>& ratio) {
 }
 
 namespace {
-/// Everything except the runs.
+/// The parts, in order.
 Json figures_of(const Analysis& a) {
   Json rows = Json::array(), ablation = Json::array(), programs = Json::array(), scaling = Json::array();
   for (const auto& series : a.scaling) scaling.push_back(of(series, a));
@@ -211,12 +208,13 @@ Json figures_of(const Analysis& a) {
   Json drift;
   if (a.drift)
     drift = {{"first", a.drift->first}, {"last", a.drift->last}, {"ratio", a.drift->last / a.drift->first}};
-  Json variants = Json::array(), plans = Json::array(), probes = Json::array();
+  Json variants = Json::array(), plans = Json::array(), probes = Json::array(), runs = Json::array();
   for (const Variant& variant : a.variants) variants.push_back(to_json(variant));
   for (const auto& plan : a.plans) plans.push_back(to_json(plan));
   for (const NoiseLine& probe : a.probes) probes.push_back(to_json(probe));
+  for (const StoredRun& run : a.runs) runs.push_back(run.id);
   return {{"schema_version", 1},
-          {"headline", a.headline},
+          {"headline", headline(a)},
           {"finding", finding_text(a)},
           {"experiment", to_json(a.experiment)},
           {"missing_runs", a.missing_runs},
@@ -230,13 +228,15 @@ Json figures_of(const Analysis& a) {
           {"variants", std::move(variants)},
           {"plans", std::move(plans)},
           {"probes", std::move(probes)},
-          {"tried", to_json(a.tried)}};
+          {"tried", to_json(a.tried)},
+          {"runs", std::move(runs)}};
 }
 
 Json cell_json(const std::optional<ComparedReports::Cell>& cell) {
   if (!cell) return nullptr;
   Json json = {{"status", std::string(to_string(cell->status))},
                {"speed_vs_first", ratio_json(cell->speed)},
+               {"speed_over_base_vs_first", ratio_json(cell->over_base)},
                {"memory_vs_first", or_null(cell->memory_ratio)},
                {"differs", cell->differs},
                {"time_to_loss", json_of(cell->time_to_loss)}};
@@ -246,94 +246,19 @@ Json cell_json(const std::optional<ComparedReports::Cell>& cell) {
 
 std::string line_of(const Json& part) { return part.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
-/// A JSON text without spaces between tokens. Most of a report's bytes pass here, so the loop has no branch
-/// except at the end of a line.
-std::string compact(std::string text) {
-  char* end = text.data();
-  bool in_string = false, escaped = false;
-  for (auto c = text.begin(); c != text.end(); ++c) {
-    *end = *c;
-    in_string ^= (*c == '"') & !escaped;
-    escaped = (*c == '\\') & !escaped;
-    end += static_cast<int>(in_string | ((*c != ' ') & (*c != '\n') & (*c != '\r') & (*c != '\t')));
-    if (*c == '\n')  // no string contains it
-      while (c + 1 != text.end() && c[1] == ' ') ++c;
-  }
-  text.resize(static_cast<size_t>(end - text.data()));
-  return text;
-}
-
-/// Writes a list with `count` items, one per line.
-void put_list(const Sink& sink, size_t count, const std::function<void(size_t)>& put) {
-  if (count == 0) return sink("[]");
-  for (size_t i = 0; i < count; ++i) {
-    sink(i == 0 ? "[\n " : ",\n ");
-    put(i);
-  }
-  sink("\n]");
-}
-
-using Runs = std::span<const StoredRun>;
-
-/// The items of a list of runs, in pieces.
-std::vector<std::string> pieces_of(Runs runs) {
-  std::vector<std::string> pieces;
-  for (const StoredRun& run : runs) {
-    pieces.push_back((pieces.empty() ? "{\"id\":" : "},\n {\"id\":") + line_of(run.id) +
-                     ",\"spec\":" + compact(run.spec_text.read()) + ",\"result\":");
-    pieces.push_back(compact(run.result_text.read()));
-  }
-  pieces.emplace_back("}");
-  return pieces;
-}
-
-/// Groups of runs whose results have at least 1 MiB. For fewer bytes, a thread takes longer.
-std::vector<Runs> batches_of(Runs runs) {
-  constexpr size_t kLong = 1U << 20U;
-  std::vector<Runs> batches;
-  const auto size_of = [](const StoredText& text) { return std::max(text.size, text.own.size()); };
-  while (!runs.empty()) {
-    size_t count = 0, bytes = 0;
-    while (count < runs.size() && bytes < kLong) bytes += size_of(runs[count++].result_text);
-    batches.push_back(runs.first(count));
-    runs = runs.subspan(count);
-  }
-  return batches;
-}
-
-/// Prepares a batch while the previous one is written.
-void put_runs(const Sink& sink, Runs runs) {
-  const std::vector<Runs> batches = batches_of(runs);
-  const auto prepare = [&](size_t i) {
-    return i < batches.size() ? std::async(batches.size() > 1 ? std::launch::async : std::launch::deferred,
-                                           pieces_of, batches[i])
-                              : std::future<std::vector<std::string>>();
-  };
-  auto next = prepare(0);
-  put_list(sink, batches.size(), [&](size_t i) {
-    const std::vector<std::string> pieces = next.get();
-    next = prepare(i + 1);
-    for (const std::string& piece : pieces) sink(piece);
-  });
-}
 }  // namespace
 
 void write_results(const std::filesystem::path& file, const Analysis& a) {
-  write_pieces(file, [&](const Sink& sink) {
-    const Json figures = figures_of(a);
-    const char* separator = "{\n";
-    for (const auto& [name, part] : figures.items()) {
-      sink(separator + line_of(name) + ": ");
-      separator = ",\n";
-      if (part.is_array())
-        put_list(sink, part.size(), [&list = part, &sink](size_t i) { sink(line_of(list[i])); });
-      else
-        sink(line_of(part));
-    }
-    sink(",\n\"runs\": ");
-    put_runs(sink, a.runs);
-    sink("\n}\n");
-  });
+  const Json figures = figures_of(a);
+  std::string text;
+  for (const auto& [name, part] : figures.items()) {
+    text += (text.empty() ? "{\n" : ",\n") + line_of(name) + ": ";
+    std::vector<std::string> items;
+    if (part.is_array())
+      for (const Json& item : part) items.push_back(line_of(item));
+    text += items.empty() ? line_of(part) : "[\n " + join(items, ",\n ") + "\n]";
+  }
+  write_file(file, text + "\n}\n");
 }
 
 Json comparison_json(const ComparedReports& compared) {

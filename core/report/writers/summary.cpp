@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "report/analysis/finding_parts.h"
+#include "report/claims/claims.h"
 #include "report/numbers/format.h"
 #include "report/numbers/verdict.h"
 #include "report/sections/document.h"
@@ -95,7 +95,7 @@ const Record<Summary>& summary_record() {
 Summary summary_of(const Analysis& a) {
   Summary summary{.experiment = a.experiment.name,
                   .label = a.experiment.label,
-                  .headline = a.headline,
+                  .headline = headline(a),
                   .badge = badge_of(a),
                   .date = context_text(a.context, "date"),
                   .commit = context_text(a.context, "commit"),

@@ -2,11 +2,11 @@
 
 #include "base/files.h"
 #include "base/temporary_folder.h"
+#include "machine/installation.h"
 #include "machine/python.h"
 #include "optrush/error.h"
 #include "process/process.h"
 #include "report/writers/writers.h"
-#include "tracking_script.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -32,8 +32,8 @@ void run_script(Json job, const std::string& tracker, const fs::path& folder) {
   const fs::path file = scratch.path() / "job.json", log = scratch.path() / "log.txt";
   write_json(file, job);
   Interrupts interrupts;
-  const ProcessEnd end = run_process({{python.string(), "-c", kTrackingScript, file.string()}, {}, log},
-                                     {kExportTimeout}, interrupts);
+  const fs::path script = Installation::of_this_program().scripts / "trackers/tracking.py";
+  const ProcessEnd end = run_process({{python, script, file}, {}, log}, {kExportTimeout}, interrupts);
   if (end.kind == ProcessEnd::Kind::exited && end.code == 0) return;
   const std::string said = last_line(read_file(log));
   if (end.kind == ProcessEnd::Kind::exited && end.code == kMissing)

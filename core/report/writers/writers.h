@@ -12,9 +12,9 @@ std::string markdown(const Document&, const std::vector<std::string>& charts);
 std::string markdown_table(const Table&);
 /// results.csv: one line per row, always with the same columns (docs/schema/results_csv.md).
 std::string csv(const Analysis&);
-/// results.json: everything, with the raw samples (docs/schema/results.schema.json). One line per part and
-/// per item of a list, without spaces: a third of the size, and a change is one line. Samples are copied as
-/// stored, one run at a time.
+/// results.json: everything that the report states, and the names of its runs
+/// (docs/schema/results.schema.json). One line per part and per item of a list, without spaces: a third of
+/// the size, and a change is one line.
 void write_results(const std::filesystem::path&, const Analysis&);
 /// A ratio as JSON; null if there is none.
 Json ratio_json(const std::optional<Ratio>&);

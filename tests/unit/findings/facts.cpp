@@ -29,7 +29,10 @@ Measured Facts::ratio(const Row& subject, const Row& reference) const {
   for (const double x : logs) squares += (x - mean) * (x - mean);
   m.value = m.low = m.high = std::exp(mean);
   if (logs.size() < 3) return m;
-  const double half = t_quantile(n - 1, a_.experiment.until ? 0.02 : 0.05) * std::sqrt(squares / (n - 1) / n);
+  const auto& [common, weight] = a_.standard.variance;
+  const double least = kLeastSpread * kLeastSpread * (n - 1);
+  const double variance = (std::max(squares, least) + weight * common) / (n - 1 + weight);
+  const double half = t_quantile(n - 1 + weight, a_.standard.error_of_one()) * std::sqrt(variance / n);
   m.low = std::exp(mean - half);
   m.high = std::exp(mean + half);
   return m;
@@ -61,9 +64,10 @@ std::vector<const Row*> Facts::ladder() const {
 }
 
 double Facts::farthest(const Measured& m) const {
-  const double error = a_.experiment.until ? 0.02 : 0.05, n = static_cast<double>(m.rounds);
+  const double error = a_.standard.error_of_one();
+  const double degrees = static_cast<double>(m.rounds) - 1 + a_.standard.variance.degrees;
   const double half = std::log(m.high / m.low) / 2;
-  return std::abs(std::log(m.value)) + half * t_quantile(n - 1, 2 * error) / t_quantile(n - 1, error);
+  return std::abs(std::log(m.value)) + half * t_quantile(degrees, 2 * error) / t_quantile(degrees, error);
 }
 
 bool Facts::undecided(const Measured& m) const {
@@ -133,15 +137,6 @@ bool Facts::misses(const Row& r) const {
           }).empty();
 }
 
-size_t Facts::missing() const {
-  size_t missing = 0;
-  const auto planned = static_cast<size_t>(a_.experiment.until ? 1 : a_.experiment.rounds);
-  for (const Row& r : a_.rows)
-    if (r.same_as < 0 && (r.ok() || r.status == Status::broken || !r.started))
-      missing += planned - std::min(planned, r.rounds.size());
-  return missing;
-}
-
 std::string Facts::table() const {
   std::string text = "the table:\n";
   for (const Row& r : a_.rows) {
@@ -155,8 +150,6 @@ std::string Facts::table() const {
               std::to_string(to_base(r).low) + ", " + std::to_string(to_base(r).high) + "]";
     text += "\n";
   }
-  text += "  " + a_.headline + "\n";
-  for (const std::string& finding : a_.findings) text += "  - " + finding + "\n";
   return text;
 }
 

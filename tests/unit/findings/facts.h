@@ -51,8 +51,6 @@ class Facts {
   std::vector<const Row*> timed() const;
   /// Whether the row misses the target loss and another row reaches it.
   bool misses(const Row& r) const;
-  /// Number of runs without a result.
-  size_t missing() const;
   const Row& last_of_ladder() const;
   std::string table() const;
 

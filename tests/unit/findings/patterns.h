@@ -7,9 +7,11 @@
 #include <vector>
 
 namespace optrush::test {
-/// "1.52x [1.48, 1.57]" or "1.52x".
-inline const std::string kValue = R"((\d+\.\d+)x)", kRatio = kValue + R"( \[(\d+\.\d+), (\d+\.\d+)\])";
-inline const std::string kName = R"(([A-Za-z]+(?: [a-z]+)?(?: \+ [A-Za-z]+)*))";
+/// "1.52x", and "1.52x [1.48, 1.57]" or "1.52x": three groups.
+inline const std::string kValue = R"((\d+\.\d+)x)", kRatio = kValue + R"((?: \[(\d+\.\d+), (\d+\.\d+)\])?)";
+/// A name without and with a group.
+inline const std::string kOneName = R"([A-Za-z]+(?: [a-z]+)?(?: \+ [A-Za-z]+)*)",
+                         kName = "(" + kOneName + ")";
 
 using Groups = std::vector<std::string>;
 /// Patterns with a check of their groups. Group 0 is the whole sentence.

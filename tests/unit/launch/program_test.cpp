@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "fixture.h"
-#include "report/analysis/finding_parts.h"
+#include "report/analysis/analysis.h"
 #include "report/report.h"
 #include "support/folders.h"
 

@@ -1,0 +1,232 @@
+// The claims on a ladder and on an ablation.
+#include <algorithm>
+#include <functional>
+#include <iterator>
+
+#include "report/analysis/problem.h"
+#include "report/claims/claims.h"
+#include "report/numbers/format.h"
+
+namespace optrush {
+namespace {
+constexpr double kLargeSaving = 0.2;  ///< a smaller saving of memory does not make a stack the smallest
+
+Rows those(Rows rows, auto&& wanted) {
+  std::erase_if(rows, [&](const Row* row) { return !wanted(*row); });
+  return rows;
+}
+
+/// The rows of a ladder that ended well, by the available figures.
+struct Ladder {
+  Rows all;     ///< rows with a speed relative to the row before
+  Rows known;   ///< of `all`, the rows with an interval
+  Rows single;  ///< of `known`, the change of a single rung with the same problem and number of devices
+  Rows joint;   ///< of `known`, the joint change of several rungs
+  Rows other_problems;  ///< of `known`, other problems on the same number of devices
+  Rows over_base;       ///< rows with an interval relative to the base
+};
+
+Ladder ladder_of(const Analysis& a) {
+  Ladder ladder;
+  ladder.all = select(a, [](const Row& row) { return row.group == "ladder" && row.previous.speed; });
+  ladder.known = those(ladder.all, [](const Row& row) { return row.previous.speed->interval.has_value(); });
+  ladder.over_base =
+      those(ladder.all, [](const Row& row) { return row.base.speed && row.base.speed->interval; });
+  // More devices and other problems are separate questions, and the joint effect of several rungs can't rank
+  // one of them.
+  for (const Row* row : ladder.known) {
+    const Comparison& c = row->previous;
+    if (row->devices != a.row(c.variant)->devices) continue;
+    if (!c.differs.empty())
+      ladder.other_problems.push_back(row);
+    else
+      (c.between.empty() ? ladder.single : ladder.joint).push_back(row);
+  }
+  return ladder;
+}
+
+bool is_faster(const Row& row) { return row.base.speed->claim() && row.base.speed->value > 1; }
+
+/// The stack of the answer: the fastest one with the base's problem. If none is faster than the base, the
+/// highest one, or of rungs beside each other the fastest. Null: no row may be called that.
+const Row* best_of(const Analysis& a, const Ladder& ladder) {
+  Rows rows = those(ladder.over_base, [&](const Row& row) { return !misses_loss(a, row); });
+  // The claim on scaling states the effect of more devices.
+  if (!a.scaling.empty())
+    rows = those(rows, [&](const Row& row) { return row.devices == a.row(row.base.variant)->devices; });
+  const Rows rivals = those(rows, [&](const Row& row) { return is_rival(a, row); });
+  const Rows faster = those(rivals, is_faster);
+  const auto value = [](const Row* row) { return row->base.speed->value; };
+  if (!faster.empty()) return *std::ranges::max_element(faster, {}, value);
+  if (rows.empty()) return nullptr;
+  const bool beside = std::ranges::count_if(ladder.all, [&](const Row* row) {
+                        return a.variant(row->variant).previous == row->base.variant;
+                      }) > 1;
+  if (!beside) return rows.back();
+  return rivals.empty() ? nullptr : *std::ranges::max_element(rivals, {}, value);
+}
+
+/// The stack with the least memory, if it saves much; null: none does, or it is `best`.
+const Row* smallest_of(const Analysis& a, const Row* best) {
+  const Rows rows = select(a, [&](const Row& row) {
+    return (row.group == "ladder" || row.group == "full") &&
+           row.base.memory.value_or(1) <= 1 - kLargeSaving && !row.base.worse && !misses_loss(a, row);
+  });
+  if (rows.empty()) return nullptr;
+  const Row* least = *std::ranges::min_element(rows, {}, [](const Row* row) { return *row->base.memory; });
+  constexpr double kLess = 0.95;
+  return best != nullptr && *least->base.memory > kLess * best->base.memory.value_or(1) ? nullptr : least;
+}
+
+Relation stack_relation(const Analysis& a, const Row& row) {
+  Relation relation = relation_of(a, row, row.base);
+  relation.name = stack_name(a, row);
+  return relation;
+}
+
+/// Whether a relation may be called a gain.
+bool like_for_like(const Relation& e) { return !e.worse && e.condition.empty(); }
+
+/// One claim for the rungs with this verdict, the largest gain or cost first. `all`: also rungs without an
+/// interval, which may gain most.
+void add_rungs(Relations relations, const Relations& all, Outcome outcome, const std::string& before,
+               Weight weight, Claims& claims) {
+  std::erase_if(relations, [&](const Relation& e) { return verdict_of(*e.speed).outcome != outcome; });
+  if (relations.empty()) return;
+  const double sign = outcome == Outcome::faster ? -1 : outcome == Outcome::slower ? 1 : 0;
+  // A rung that trains worse is not better because it is fast.
+  std::ranges::stable_sort(
+      relations, {}, [&](const Relation& e) { return std::pair(!like_for_like(e), sign * e.speed->value); });
+  Relations ranked = {relations.front()};
+  std::ranges::copy_if(all, std::back_inserter(ranked),
+                       [&](const Relation& e) { return e.name != relations.front().name; });
+  const bool most = outcome == Outcome::faster && ranked.size() > 1 && like_for_like(ranked.front()) &&
+                    clearly_first(ranked);
+  claims.push_back(
+      {weight, Rungs{.outcome = outcome, .relations = std::move(relations), .before = before, .most = most}});
+}
+
+void add_verdicts(const Relations& known, const Relations& all, const std::string& before, Weight gains,
+                  Claims& claims) {
+  add_rungs(known, all, Outcome::faster, before, gains, claims);
+  add_rungs(known, all, Outcome::slower, before, Weight::trade, claims);
+  add_rungs(known, all, Outcome::alike, before, Weight::detail, claims);
+  add_rungs(known, all, Outcome::undecided, before, Weight::open, claims);
+}
+
+}  // namespace
+
+Relation relation_of(const Analysis& a, const Row& row, const Comparison& c) {
+  const Row* other = a.row(c.variant);
+  const bool base = c.variant == 0 && c.name == "base";
+  return {.name = name_in_text(row.name),
+          .than = base ? "the base" : name_in_text(c.name),
+          .row = &row,
+          .other = other,
+          .speed = c.speed,
+          .memory = c.memory,
+          .condition = c.differs,
+          .worse = c.worse.has_value()};
+}
+
+bool is_rival(const Analysis& a, const Row& row) {
+  return row.base.differs.empty() && !row.base.worse && !misses_loss(a, row);
+}
+
+bool clearly_first(const Relations& relations) {
+  const auto& first = relations.front().speed->interval;
+  return first && std::all_of(std::next(relations.begin()), relations.end(), [&](const Relation& other) {
+           return !like_for_like(other) ||
+                  (other.speed->interval && other.speed->interval->high < first->low);
+         });
+}
+
+std::string stack_name(const Analysis& a, const Row& row) {
+  if (row.group == "full") return "the full stack";
+  if (row.group != "ladder" || a.variant(row.variant).previous == row.base.variant)
+    return name_in_text(row.name);
+  return "the stack up to " + name_in_text(row.name);
+}
+
+void add_ladder(const Analysis& a, Claims& claims) {
+  const Ladder ladder = ladder_of(a);
+  const Row* best = best_of(a, ladder);
+  // What another model costs is the question of an experiment that starts with it.
+  const auto adds_other = [&](bool models) {
+    for (const Row* row : ladder.other_problems) {
+      const Comparison& c = row->previous;
+      const auto &its = a.plan(row->variant), &other = a.plan(c.variant);
+      const bool model = its && other && its->model != other->model;
+      const bool told = row == best && c.variant == row->base.variant;
+      if (!c.speed->claim() || model != models || told) continue;
+      const bool function = its && other && other_function(*its, *other);
+      claims.push_back({model      ? Weight::answer
+                        : function ? Weight::other
+                                   : Weight::detail,
+                        Trains{relation_of(a, *row, c)}});
+    }
+  };
+  adds_other(true);
+  if (best != nullptr)
+    claims.push_back({Weight::answer, Trains{.relation = stack_relation(a, *best),
+                                             .absolute = best->tokens_per_second.has_value()}});
+  if (const Row* least = smallest_of(a, best))
+    claims.push_back({Weight::answer, Takes{stack_relation(a, *least)}});
+  Relations single, all;
+  for (const Row* row : ladder.all) {
+    const Relation relation = relation_of(a, *row, row->previous);
+    if (misses_loss(a, *row) && verdict_of(*relation.speed).outcome == Outcome::faster) continue;
+    all.push_back(relation);
+    if (std::ranges::count(ladder.single, row) > 0) single.push_back(relation);
+  }
+  // The claim on the best stack states the rung of a stack that has only one.
+  const bool one_rung = best != nullptr && best->previous.variant == best->base.variant;
+  const bool told = one_rung && ladder.known.size() == 1;
+  const auto faster = [](const Relation& e) { return verdict_of(*e.speed).outcome == Outcome::faster; };
+  if (!told && !single.empty() && std::ranges::none_of(single, faster) &&
+      ladder.single.size() == ladder.known.size() && ladder.over_base.size() == ladder.known.size())
+    claims.push_back({Weight::gain, Rungs{}});
+  const bool only_gain = one_rung && std::ranges::count(ladder.single, best) > 0 && is_faster(*best) &&
+                         std::ranges::count_if(single, faster) == 1;
+  if (!told) add_verdicts(single, all, "", only_gain ? Weight::detail : Weight::gain, claims);
+  for (const Row* row : ladder.joint) {
+    if (row == best && row->previous.variant == row->base.variant) continue;
+    Relation relation = relation_of(a, *row, row->previous);
+    relation.name += ", together with " + listed_names(row->previous.between) + ",";
+    claims.push_back({Weight::detail, Trains{relation}});
+  }
+  adds_other(false);
+  // If the previous rung was left out, a rung has common rounds only with the base.
+  for (const Row* row : ladder.over_base)
+    if (!row->previous.speed->interval && row != best)
+      claims.push_back({Weight::detail, Trains{stack_relation(a, *row)}});
+}
+
+void add_ablation(const Analysis& a, Claims& claims) {
+  for (const Row* full : select(a, [](const Row& row) { return row.group == "full"; })) {
+    if (!full->base.speed || !full->base.speed->interval) continue;
+    claims.push_back(
+        {Weight::answer, Trains{.relation = stack_relation(a, *full),
+                                .absolute = full->tokens_per_second.has_value(),
+                                .remark = misses_loss(a, *full) ? ", but does not reach the loss" : ""}});
+  }
+  Relations known, all;
+  for (const AblationLine& line : a.ablation) {
+    if (!line.in_stack) continue;
+    all.push_back({.name = name_in_text(line.rung),
+                   .than = "the stack without it",
+                   .speed = line.in_stack,
+                   .memory = line.memory_in_stack,
+                   .condition = line.differs});
+    if (line.in_stack->interval) known.push_back(all.back());
+  }
+  add_verdicts(known, all, "in the full stack ", Weight::gain, claims);
+}
+
+const Row* result_row(const Analysis& a) {
+  for (const Claim& claim : claims_of(a))
+    if (const auto* trains = std::get_if<Trains>(&claim.what); trains && trains->absolute)
+      return trains->relation.row;
+  return nullptr;
+}
+}  // namespace optrush
