@@ -1,20 +1,18 @@
 """The ratio of two rows of a report in each round, as a report pairs them (docs/internals/verdicts.md)."""
 import math
-import re
 import statistics
 from typing import Any, Dict, List, Optional
+
+from ..report import Report
 
 _ENOUGH = 3  # interleaved rounds, beside which the others would only add noise
 
 
-def _runs(results: Dict[str, Any], variant: int) -> Dict[int, Dict[str, Any]]:
-    """The measured runs of a row by their round. The id of a run has both: 02-fused-r1."""
-    runs = {}
-    for run in results["runs"]:
-        found = re.fullmatch(r"(\d+)-.*-r(\d+)", run["id"])
-        if found and int(found[1]) == variant and run["result"]["status"] == "ok":
-            runs[int(found[2]) - 1] = run["result"]
-    return runs
+def _runs(report: Report, variant: int) -> Dict[int, Dict[str, Any]]:
+    """The measured runs of a row by their round."""
+    return {run["spec"]["round"]: run["result"] for run in report.stored_runs
+            if run["spec"]["variant"] == variant and run["spec"]["purpose"] == "measure"
+            and run["result"]["status"] == "ok"}
 
 
 def _speeds(result: Dict[str, Any]) -> Dict[int, float]:
@@ -33,9 +31,9 @@ def _interleaved(subject: Optional[Dict[str, Any]], reference: Optional[Dict[str
     return statistics.median(logs) if logs else None
 
 
-def log_ratios(results: Dict[str, Any], subject: Dict[str, Any], reference: Dict[str, Any]) -> List[float]:
+def log_ratios(report: Report, subject: Dict[str, Any], reference: Dict[str, Any]) -> List[float]:
     """The logarithm of the ratio of speeds in each round that both rows have."""
-    runs, others = _runs(results, subject["variant"]), _runs(results, reference["variant"])
+    runs, others = _runs(report, subject["variant"]), _runs(report, reference["variant"])
     samples = dict(zip(reference["rounds"], reference["samples"]))
     paired: List[float] = []
     alone: List[float] = []
