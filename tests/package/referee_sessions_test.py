@@ -1,5 +1,4 @@
 """Simulated sessions of the referee: no more false keeps than promised, and planted gains are found."""
-import json
 import math
 import random
 
@@ -7,6 +6,7 @@ from referee_simulation import Request, Settings, World, begun, disturbed, heavy
 from support import SOURCE
 from optimization_rush.referee.decide import FIRST_LOOKS, spent
 from optimization_rush.referee.rounds import log_ratios
+from optimization_rush.report import read
 from optimization_rush.referee.statistics import Estimate, t_quantile
 
 QUICKSTART = 0.045  # standard deviation of a round's logarithm, from the intervals of reports/quickstart/epyc-2-cores
@@ -26,12 +26,12 @@ def quantiles():
 def rounds_are_paired_as_in_reports():
     compared = 0
     for file in sorted((SOURCE / "reports").glob("*/*/results.json")):
-        results = json.loads(file.read_text())
-        rows = {row["variant"]: row for row in results["rows"]}
-        for row in results["rows"]:
+        report = read(file.parent)
+        rows = {row["variant"]: row for row in report.results["rows"]}
+        for row in report.results["rows"]:
             speed = (row.get("vs_base") or {}).get("speed")
             if row["status"] == "ok" and speed:
-                logs = log_ratios(results, row, rows[row["vs_base"]["variant"]])
+                logs = log_ratios(report, row, rows[row["vs_base"]["variant"]])
                 assert len(logs) == speed["rounds"], (file, row["rung"])
                 assert abs(sum(logs) / len(logs) - math.log(speed["value"])) < 1e-9, (file, row["rung"])
                 compared += 1

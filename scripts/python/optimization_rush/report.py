@@ -112,7 +112,7 @@ class Report:
     def runs(self) -> Any:
         """A row for each run: its rung, purpose, round and measurements."""
         records = []
-        for run in self._stored_runs:
+        for run in self.stored_runs:
             result = {key: value for key, value in run["result"].items()
                       if key not in ("steps", "validation", "plan", "plugins")}
             records.append({**self._place(run), **_flat(result)})
@@ -122,16 +122,16 @@ class Report:
     def steps(self) -> Any:
         """A row for each step of each run."""
         return table([{**self._place(run), **_flat(step)}
-                      for run in self._stored_runs for step in run["result"].get("steps", [])])
+                      for run in self.stored_runs for step in run["result"].get("steps", [])])
 
     @property
     def validations(self) -> Any:
         """A row for each validation of each run."""
         return table([{**self._place(run), **_flat(each)}
-                      for run in self._stored_runs for each in run["result"].get("validation", [])])
+                      for run in self.stored_runs for each in run["result"].get("validation", [])])
 
     @functools.cached_property
-    def _stored_runs(self) -> List[Record]:
+    def stored_runs(self) -> List[Record]:
         """The name, the spec and the result of each run. A published report has them in one file."""
         if (packed := self.folder / "runs.jsonl").is_file():
             return [json.loads(line) for line in packed.read_text(encoding="utf-8").splitlines()]

@@ -14,7 +14,7 @@ from typing import Any, Dict, List, NamedTuple
 
 from ..environments import Unusable, environment_of
 from ..host import RunFailed, program
-from ..report import read
+from ..report import Report, read
 from . import plugin_folder
 from .challengers import Refused, rung
 from .log import Event
@@ -145,8 +145,8 @@ class Machine:
         text = script(champions[0] if beside else champions[-1], planned["rung"], self.session.settings.timeout,
                       over=champions[-1] if beside else None)
         label = f"{attempt.number:03}-{phase}"
-        results = self._results(text, label, rounds, planned["plugin_path"])
-        rows, report = results["rows"], f"{NAME}/{label}"
+        stored = self._stored(text, label, rounds, planned["plugin_path"])
+        rows, report = stored.results["rows"], f"{NAME}/{label}"
         row = rows[-1]
         for each in rows[:-1]:
             if each["status"] != "ok":
@@ -160,25 +160,25 @@ class Machine:
             return {"report": report, "problem": {"by": "task", "code": "conflict", "text": refused}}
         if compared["worse"]:
             return {"report": report, "problem": {"by": "gate", "code": "wrong_result", "text": "it trains worse"}}
-        logs = log_ratios(results, row, rows[-2])
+        logs = log_ratios(stored, row, rows[-2])
         if not logs:
             return {"report": report, "problem": {"by": "run", "code": "internal", "text": "no round has both runs"}}
         event = {"report": report, **Estimate.of_logs(logs).as_event()}
         if beside:
-            event["total"] = Estimate.of_logs(log_ratios(results, row, rows[0])).as_event()
+            event["total"] = Estimate.of_logs(log_ratios(stored, row, rows[0])).as_event()
         return event
 
     def recheck(self, rounds: int) -> Event:
         first, champion = self.session.champions[0], self.session.champion
         label = f"machine-{len(self.session.machines)}"
-        results = self._results(script(first, None, self.session.settings.timeout, over=champion), label, rounds,
-                                champion.plugin_path)
-        rows = results["rows"]
+        stored = self._stored(script(first, None, self.session.settings.timeout, over=champion), label, rounds,
+                              champion.plugin_path)
+        rows = stored.results["rows"]
         for each in rows:
             if each["status"] != "ok":
                 raise ChampionFails(f"'{each['rung']}' does not train on this machine: {each['reason']}")
         return {"machine": self.session.machines[-1], "report": f"{NAME}/{label}",
-                **Estimate.of_logs(log_ratios(results, rows[-1], rows[0])).as_event()}
+                **Estimate.of_logs(log_ratios(stored, rows[-1], rows[0])).as_event()}
 
     def _not_alike(self, differs: str) -> str:
         """Why the ratio is none of one problem; empty: it is, or the session allows the difference."""
@@ -206,8 +206,8 @@ class Machine:
         finally:
             file.unlink()
 
-    def _results(self, text: str, label: str, rounds: int, paths: List[str]) -> Dict[str, Any]:
-        """The results of a report after this number of rounds. Stored rounds count."""
+    def _stored(self, text: str, label: str, rounds: int, paths: List[str]) -> Report:
+        """A report after this number of rounds. Stored rounds count."""
         folder, file = self.folder / NAME / label, self._script(text, label)
         try:
             done = host(["run", str(file), "--label", label, "--rounds", str(rounds), "--out", str(self.folder),
@@ -216,7 +216,7 @@ class Machine:
             file.unlink()
         if "report.md" not in done.stdout:
             raise RunFailed(done.returncode, done.stderr or done.stdout)
-        return read(folder).results
+        return read(folder)
 
 
 def _paths(paths: List[str]) -> List[str]:

@@ -3,12 +3,14 @@ import math
 import statistics
 from typing import Any, Dict, List, Optional
 
+from ..report import Report
+
 _ENOUGH = 3  # interleaved rounds, beside which the others would only add noise
 
 
-def _runs(results: Dict[str, Any], variant: int) -> Dict[int, Dict[str, Any]]:
+def _runs(report: Report, variant: int) -> Dict[int, Dict[str, Any]]:
     """The measured runs of a row by their round."""
-    return {run["spec"]["round"]: run["result"] for run in results["runs"]
+    return {run["spec"]["round"]: run["result"] for run in report.stored_runs
             if run["spec"]["variant"] == variant and run["spec"]["purpose"] == "measure"
             and run["result"]["status"] == "ok"}
 
@@ -29,9 +31,9 @@ def _interleaved(subject: Optional[Dict[str, Any]], reference: Optional[Dict[str
     return statistics.median(logs) if logs else None
 
 
-def log_ratios(results: Dict[str, Any], subject: Dict[str, Any], reference: Dict[str, Any]) -> List[float]:
+def log_ratios(report: Report, subject: Dict[str, Any], reference: Dict[str, Any]) -> List[float]:
     """The logarithm of the ratio of speeds in each round that both rows have."""
-    runs, others = _runs(results, subject["variant"]), _runs(results, reference["variant"])
+    runs, others = _runs(report, subject["variant"]), _runs(report, reference["variant"])
     samples = dict(zip(reference["rounds"], reference["samples"]))
     paired: List[float] = []
     alone: List[float] = []
