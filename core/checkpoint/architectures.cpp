@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "checkpoint/mixture_classes.h"
+#include "spec/spec_fields.h"
+#include "spec/spec_json.h"
 #include "spec/value.h"
 
 namespace optrush {
@@ -11,18 +14,16 @@ constexpr double kEpsOfOlmo = 1e-5;  // a constant of the class, not a field of 
 
 constexpr FieldGroup kAttentionBias = {read_attention_bias, write_attention_bias};
 
-constexpr FieldGroup kNoMlpBias = {[](const ConfigFields& config, Json&) {
-                                     if (config.value("mlp_bias", "boolean", false))
-                                       config.refuse("'mlp_bias' is true, which is not supported",
-                                                     "supported value: false");
-                                   },
-                                   [](const LlamaSpec&, Json& config) { config["mlp_bias"] = false; }};
+constexpr FieldGroup kNoMlpBias = {
+    [](const ConfigFields& config, Json&) { check_constant(config, "mlp_bias", false); },
+    [](const LlamaSpec&, Json& config) { config["mlp_bias"] = false; }};
 
-void read_mistral(const ConfigFields& config, Json& fields) {
-  if (!config["attention_bias"].is_null() && config["attention_bias"] != false)
-    config.refuse("'attention_bias' is " + shown(config["attention_bias"]) + ", but this class has no biases",
-                  "supported value: false");
-  read_window(config, 4096, fields);
+/// `window`: the class's value of a missing key.
+template <int64_t window>
+void read_without_biases(const ConfigFields& config, Json& fields) {
+  check_constant(config, "attention_bias", false, "but this class has no biases");
+  for (const char* dropout : {"resid_pdrop", "embd_pdrop"}) check_constant(config, dropout, 0.0);
+  read_window(config, window, fields);
 }
 
 void read_windows_of_qwen(const ConfigFields& config, Json& fields) {
@@ -55,9 +56,7 @@ void read_olmo3(const ConfigFields& config, Json& fields) {
 }
 
 void read_gemma(const ConfigFields& config, Json& fields) {
-  if (config.value("use_bidirectional_attention", "boolean", false))
-    config.refuse("'use_bidirectional_attention' is true, but this program trains causal models",
-                  "supported value: false");
+  check_constant(config, "use_bidirectional_attention", false, "but this program trains causal models");
   fields["embedding_scale"] = std::sqrt(config.value("hidden_size", "integer").get<double>());
 }
 
@@ -85,10 +84,7 @@ void write_gemma2(const LlamaSpec& spec, Json& config) {
 }
 
 void read_gemma3(const ConfigFields& config, Json& fields) {
-  if (const Json& cap = config["attn_logit_softcapping"]; !cap.is_null())
-    config.refuse(
-        "'attn_logit_softcapping' is " + shown(cap) + ", which this class ignores in transformers 4",
-        "supported value: null");
+  check_constant(config, "attn_logit_softcapping", nullptr, "which this class ignores in transformers 4");
   read_gemma(config, fields);
   read_query_scalar(config, fields);
   fields["logits_soft_cap"] = soft_cap_of(config, "final_logit_softcapping", 0);
@@ -104,18 +100,11 @@ void write_gemma3(const LlamaSpec& spec, Json& config) {
   config["final_logit_softcapping"] = written_soft_cap(spec.logits_soft_cap);
 }
 
-void read_granite(const ConfigFields& config, Json& fields) {
-  fields["embedding_scale"] = config.value("embedding_multiplier", "number", 1.0);
-  fields["residual_scale"] = config.value("residual_multiplier", "number", 1.0);
-  fields["attention_scale"] = config.value("attention_multiplier", "number", 1.0);
-  fields["logits_divisor"] = config.value("logits_scaling", "number", 1.0);
-}
-void write_granite(const LlamaSpec& spec, Json& config) {
-  config["embedding_multiplier"] = spec.embedding_scale;
-  config["residual_multiplier"] = spec.residual_scale;
-  config["attention_multiplier"] = spec.score_scale();
-  config["logits_scaling"] = spec.logits_divisor;
-}
+constexpr FieldGroup kScaleOfGranite = {
+    [](const ConfigFields& config, Json& fields) {
+      fields["attention_scale"] = config.value("attention_multiplier", "number", 1.0);
+    },
+    [](const LlamaSpec& spec, Json& config) { config["attention_multiplier"] = spec.score_scale(); }};
 
 void read_smollm3(const ConfigFields& config, Json& fields) {
   const int64_t layers = layers_of(config);
@@ -146,72 +135,28 @@ void write_smollm3(const LlamaSpec& spec, Json& config) {
   for (int64_t layer = 0; layer < spec.n_layers; ++layer)
     config["no_rope_layers"].push_back(spec.rotates(layer) ? 1 : 0);
 }
-
-void read_mixtral(const ConfigFields& config, Json& fields) {
-  if (config.value("router_jitter_noise", "number", 0.0) != 0)
-    config.refuse(
-        "'router_jitter_noise' is " + config["router_jitter_noise"].dump() + ", which is not supported",
-        "supported value: 0.0");
-  read_experts(config, 2, /*normalized=*/true, fields);
-  read_window(config, 0, fields);
-}
-void write_mixtral(const LlamaSpec& spec, Json& config) {
-  write_experts(spec, config);
-  write_window(spec, config);
-}
-
-void read_qwen2_moe(const ConfigFields& config, Json& fields) {
-  if (config.value("qkv_bias", "boolean", true)) fields["attention_bias"] = "qkv";
-  read_experts_of_qwen(config, 4, 1408, fields);
-  if (fields["n_experts"] != 0)
-    fields["shared_expert_ffn_dim"] = config.value("shared_expert_intermediate_size", "integer", 5632);
-  if (config.value("use_sliding_window", "boolean", false))
-    config.refuse(
-        "'use_sliding_window' is true: which layers have the window depends on the attention kernel",
-        "supported value: false");
-}
-void write_qwen2_moe(const LlamaSpec& spec, Json& config) {
-  config["qkv_bias"] = spec.attention_bias == AttentionBias::qkv;
-  write_experts_of_qwen(spec, config);
-  // the class requires a size above 0
-  config["shared_expert_intermediate_size"] = std::max<int64_t>(1, spec.shared_expert_ffn_dim);
-  config["use_sliding_window"] = false;
-}
-
-void read_qwen3_moe(const ConfigFields& config, Json& fields) {
-  read_experts_of_qwen(config, 8, 768, fields);
-  if (config.value("use_sliding_window", "boolean", false)) read_window(config, 4096, fields);
-}
-void write_qwen3_moe(const LlamaSpec& spec, Json& config) {
-  write_experts_of_qwen(spec, config);
-  config["use_sliding_window"] = spec.window != 0;
-  write_window(spec, config);
-}
-
-void read_olmoe(const ConfigFields& config, Json& fields) {
-  read_experts(config, 8, config.value("norm_topk_prob", "boolean", false), fields);
-}
-void write_olmoe(const LlamaSpec& spec, Json& config) {
-  write_experts(spec, config);
-  config["norm_topk_prob"] = spec.normalize_router;
-  config["clip_qkv"] = nullptr;
-}
 }  // namespace
 
 void Architecture::read(const ConfigFields& config, Json& fields) const {
   fields.update(always);
+  for (const SameField& field : same)
+    fields[Json::json_pointer(field.ours)] = config.value(field.theirs, field.type, field.otherwise);
   for (const FieldGroup& group : groups)
     if (group.read != nullptr) group.read(config, fields);
 }
 
 void Architecture::write(const LlamaSpec& spec, Json& config) const {
+  Json fields = to_json(spec);
+  fields["router"] = record_of(&spec.router).write(spec.router);  // also if they have their defaults
+  fields["latent"] = record_of(&spec.latent).write(spec.latent);
+  for (const SameField& field : same) config[field.theirs] = fields.at(Json::json_pointer(field.ours));
   for (const FieldGroup& group : groups)
     if (group.write != nullptr) group.write(spec, config);
 }
 
-const std::vector<Architecture>& architectures() {
-  // The defaults of transformers 4.57 for fields that config.json lacks.
-  static const std::vector<Architecture> all = {
+namespace {
+std::vector<Architecture> dense_classes() {
+  return {
       {.name = "LlamaForCausalLM",
        .base = "LlamaModel",
        .model_type = "llama",
@@ -221,7 +166,29 @@ const std::vector<Architecture>& architectures() {
        .model_type = "mistral",
        .max_positions = 131072,
        .kv_heads = 8,
-       .groups = {{read_mistral, write_window}}},
+       .groups = {{read_without_biases<4096>, write_window}}},
+      {.name = "Ministral3ForCausalLM",
+       .base = "Ministral3Model",
+       .model_type = "ministral3",
+       .max_positions = 262144,
+       .norm_eps = 1e-5,
+       .rope_theta = 1e6,
+       .kv_heads = 8,
+       .head_dim = 128,
+       .rotary = {.queries = true, .required = true},
+       .groups = {{read_without_biases<0>, write_window}}},
+      {.name = "Phi3ForCausalLM",
+       .base = "Phi3Model",
+       .model_type = "phi3",
+       .max_positions = 4096,
+       .norm_eps = 1e-5,
+       .rotary = {.fraction = 1, .original = 4096},
+       .rope_type_key = "type",
+       .storage = {.joined = {{"self_attn.qkv_proj.weight",
+                               {"self_attn.q_proj.weight", "self_attn.k_proj.weight",
+                                "self_attn.v_proj.weight"}},
+                              {"mlp.gate_up_proj.weight", {"mlp.gate_proj.weight", "mlp.up_proj.weight"}}}},
+       .groups = {{read_without_biases<0>, write_window}}},
       {.name = "Qwen2ForCausalLM",
        .base = "Qwen2Model",
        .model_type = "qwen2",
@@ -305,38 +272,20 @@ const std::vector<Architecture>& architectures() {
       {.name = "GraniteForCausalLM",
        .base = "GraniteModel",
        .model_type = "granite",
-       .groups = {kAttentionBias, kNoMlpBias, {read_granite, write_granite}}},
-      {.name = "MixtralForCausalLM",
-       .base = "MixtralModel",
-       .model_type = "mixtral",
-       .max_positions = 131072,
-       .norm_eps = 1e-5,
-       .rope_theta = 1e6,
-       .kv_heads = 8,
-       .storage = {ParameterNames::mixtral},
-       .groups = {{read_mixtral, write_mixtral}}},
-      {.name = "Qwen2MoeForCausalLM",
-       .base = "Qwen2MoeModel",
-       .model_type = "qwen2_moe",
-       .max_positions = 32768,
-       .kv_heads = 16,
-       .storage = {.expert_adapters_need_4 = true},
-       .groups = {{read_qwen2_moe, write_qwen2_moe}}},
-      {.name = "Qwen3MoeForCausalLM",
-       .base = "Qwen3MoeModel",
-       .model_type = "qwen3_moe",
-       .max_positions = 32768,
-       .kv_heads = 4,
-       .always = {{"qk_norm", "per_head"}},
-       .groups = {kAttentionBias, {read_qwen3_moe, write_qwen3_moe}}},
-      {.name = "OlmoeForCausalLM",
-       .base = "OlmoeModel",
-       .model_type = "olmoe",
-       .max_positions = 4096,
-       .norm_eps = 1e-5,
-       .always = {{"qk_norm", "whole"}},
-       .groups = {kAttentionBias, {read_olmoe, write_olmoe}}},
+       .same = {{"embedding_multiplier", "/embedding_scale", "number", 1.0},
+                {"residual_multiplier", "/residual_scale", "number", 1.0},
+                {"logits_scaling", "/logits_divisor", "number", 1.0}},
+       .groups = {kAttentionBias, kNoMlpBias, kScaleOfGranite}},
   };
+}
+}  // namespace
+
+const std::vector<Architecture>& architectures() {
+  static const std::vector<Architecture> all = [] {
+    std::vector<Architecture> classes = dense_classes();
+    std::ranges::move(mixture_classes(), std::back_inserter(classes));
+    return classes;
+  }();
   return all;
 }
 }  // namespace optrush

@@ -27,12 +27,16 @@ auto at_line(const std::string& where, const Body& body) {
 }
 
 void check_files(const fs::path& folder) {
-  const auto parameters = llama_parameters(read_hugging_face_model(folder).llama);
+  const HuggingFaceModel model = read_hugging_face_model(folder);
+  const auto parameters = llama_parameters(model.llama);
+  const auto tensors = JoinedTensors(parameters, model.storage).in_file(parameters);
   const CheckpointFiles files(folder);
-  files.check_complete(parameters);
-  std::vector<std::string> names;
+  files.check_complete(tensors);
+  std::vector<std::string> names, stored;
   for (const auto& parameter : parameters) names.push_back(parameter.name);
-  for (const auto& stranger : files.strangers(names))  // a plugin of the run may use a tensor inside a module
+  for (const auto& tensor : tensors) stored.push_back(tensor.name);
+  // a plugin of the run may use a tensor inside a module
+  for (const auto& stranger : files.strangers(stored, model.ignored_tensors()))
     if (!inside_a_module(stranger, names)) files.refuse_stranger(stranger, names);
 }
 }  // namespace

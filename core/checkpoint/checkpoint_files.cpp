@@ -127,9 +127,18 @@ std::string cure_of_no_weights(const fs::path& folder) {
 constexpr std::string_view kWrappers[] = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module",
                                           "module",    "_forward_module",      "base_layer"};
 
-/// Name parts in MixtralForCausalLM and here.
-constexpr std::pair<std::string_view, std::string_view> kOfMixtral[] = {
-    {"block_sparse_moe", "mlp"}, {"w1", "gate_proj"}, {"w2", "down_proj"}, {"w3", "up_proj"}};
+/// A name part of a class of transformers and here.
+struct NamePart {
+  ParameterNames names;
+  std::string_view theirs, ours;
+};
+/// The first part of a class occurs in all of its names that differ.
+constexpr NamePart kNameParts[] = {{ParameterNames::mixtral, "block_sparse_moe", "mlp"},
+                                   {ParameterNames::mixtral, "w1", "gate_proj"},
+                                   {ParameterNames::mixtral, "w2", "down_proj"},
+                                   {ParameterNames::mixtral, "w3", "up_proj"},
+                                   {ParameterNames::deepseek, "shared_experts", "shared_expert"},
+                                   {ParameterNames::gpt_oss, "router", "gate"}};
 
 std::vector<std::string> split(std::string_view name) {
   std::vector<std::string> parts;
@@ -230,6 +239,7 @@ void CheckpointFiles::check_complete(const std::vector<NamedShape>& model) const
   const bool has_head = std::ranges::any_of(model, [](const auto& p) { return p.name == kHead; });
   for (const auto& [name, shape] : model) {
     const Stored* stored = find(name);
+    if (stored == nullptr && has_mxfp4({name, shape})) continue;
     if (stored == nullptr) {
       if (name == kHead) check_head(/*tied=*/false);
       std::vector<std::string> names;  // names that exist in the file can't be misspellings
@@ -251,12 +261,34 @@ void CheckpointFiles::check_complete(const std::vector<NamedShape>& model) const
   if (has_embedding) check_head(!has_head);
 }
 
-std::vector<std::string> CheckpointFiles::strangers(const std::vector<std::string>& parameters) const {
-  const std::set<std::string> known(parameters.begin(), parameters.end());
+bool CheckpointFiles::has_mxfp4(const NamedShape& tensor) const {
+  const auto [blocks, scales] = mxfp4_names(tensor.name);
+  const Stored *packed = find(blocks), *scaled = find(scales);
+  if (packed == nullptr || scaled == nullptr || tensor.shape.size() != 3) return false;
+  const std::vector<int64_t> of_scales = {tensor.shape[0], tensor.shape[2], tensor.shape[1] / 32};
+  std::vector<int64_t> of_blocks = of_scales;
+  of_blocks.push_back(16);
+  if (packed->entry->shape != of_blocks || scaled->entry->shape != of_scales ||
+      packed->entry->dtype != "U8" || scaled->entry->dtype != "U8" || tensor.shape[1] % 32 != 0)
+    refuse(
+        "'" + blocks + "' and '" + scales + "' are not a tensor " + Json(tensor.shape).dump() + " in MXFP4",
+        "check that the weights belong to this config.json");
+  return true;
+}
+
+std::vector<std::string> CheckpointFiles::strangers(const std::vector<std::string>& tensors,
+                                                    const std::string& ignored) const {
+  std::set<std::string> known(tensors.begin(), tensors.end());
+  for (const std::string& tensor : tensors) {
+    const auto [blocks, scales] = mxfp4_names(tensor);
+    if (known.contains(tensor) && find(blocks) != nullptr && find(tensor) == nullptr)
+      known.insert({blocks, scales});
+  }
   std::vector<std::string> strangers;
   for (const auto& [name, stored] : stored_) {
     // Rotary tables that older versions stored, and the second copy of a tied embedding.
-    const bool redundant = name.ends_with(".rotary_emb.inv_freq") || name == kHead;
+    const bool redundant = name.ends_with(".rotary_emb.inv_freq") || name == kHead ||
+                           (!ignored.empty() && name.starts_with(ignored));
     if (!known.contains(name) && !redundant) strangers.push_back(name);
   }
   return strangers;
@@ -280,10 +312,10 @@ std::string parameter_name(std::string_view stored) {
     parts.erase(parts.begin());
   for (const char* of_model : {"layers", "embed_tokens", "norm"})
     if (starts_with(parts, {of_model})) parts.insert(parts.begin(), "model");
-  if (std::ranges::count(parts, kOfMixtral[0].first) != 0)
-    for (auto& part : parts)
-      for (const auto& [theirs, ours] : kOfMixtral)
-        if (part == theirs) part = ours;
+  const bool of_mixtral = std::ranges::count(parts, kNameParts[0].theirs) != 0;
+  for (auto& part : parts)
+    for (const auto& [names, theirs, ours] : kNameParts)
+      if (part == theirs && (names != ParameterNames::mixtral || of_mixtral)) part = ours;
   // PEFT adds the name of the adapter: "lora_A.default.weight", "lora_magnitude_vector.default.weight".
   for (size_t i = 0; i + 1 < parts.size(); ++i)
     if (parts[i].starts_with("lora_") && parts[i + 1] == "default")
@@ -295,10 +327,13 @@ std::string parameter_name(std::string_view stored) {
 std::string stored_name(std::string_view parameter, ParameterNames names) {
   std::vector<std::string> parts = split(parameter);
   const bool of_experts = std::ranges::count(parts, "experts") != 0 || std::ranges::count(parts, "gate") != 0;
-  if (names == ParameterNames::mixtral && of_experts)
-    for (auto& part : parts)
-      for (const auto& [theirs, ours] : kOfMixtral)
-        if (part == ours) part = theirs;
+  for (auto& part : parts)
+    for (const auto& [of, theirs, ours] : kNameParts)
+      if (of == names && part == ours && (of_experts || names == ParameterNames::deepseek)) part = theirs;
   return join(parts, ".");
+}
+
+Mxfp4Names mxfp4_names(std::string_view tensor) {
+  return {std::string(tensor) + "_blocks", std::string(tensor) + "_scales"};
 }
 }  // namespace optrush

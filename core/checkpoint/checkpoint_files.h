@@ -6,13 +6,10 @@
 #include <vector>
 
 #include "checkpoint/architectures.h"
+#include "checkpoint/joined_tensors.h"
 #include "io/safetensors_header.h"
 
 namespace optrush {
-struct NamedShape {
-  std::string name;
-  std::vector<int64_t> shape;
-};
 /// Names and shapes of a decoder's parameters, the same as core/model/llama.cpp declares, but without
 /// LibTorch, so that scripts can check a checkpoint.
 std::vector<NamedShape> llama_parameters(const LlamaSpec&);
@@ -32,11 +29,12 @@ class CheckpointFiles {
   /// Null if there is no such tensor. A tied head that is stored without the embedding is returned for the
   /// embedding.
   const Stored* find(std::string_view parameter) const;
-  /// Throws an Error if a parameter of the model is missing, has another shape or not a floating-point type,
-  /// or if the head of a tied model differs from its embedding.
+  /// Throws an Error if a tensor of the model is missing, has another shape or not a floating-point type, or
+  /// if the head of a tied model differs from its embedding. A tensor in MXFP4 counts as the tensor.
   void check_complete(const std::vector<NamedShape>& model) const;
-  /// Stored tensors that are none of these parameters.
-  std::vector<std::string> strangers(const std::vector<std::string>& parameters) const;
+  /// Stored tensors that are none of these. Those that begin with `ignored` are left out.
+  std::vector<std::string> strangers(const std::vector<std::string>& tensors,
+                                     const std::string& ignored = "") const;
   /// Throws the Error for such a tensor.
   [[noreturn]] void refuse_stranger(const std::string& name,
                                     const std::vector<std::string>& parameters) const;
@@ -47,12 +45,19 @@ class CheckpointFiles {
   void add(const SafetensorsView& file);
   void check_head(bool tied) const;
   [[noreturn]] void refuse(const std::string& what, const std::string& cure) const;
-  const Stored* at(const std::string& parameter) const;
+  bool has_mxfp4(const NamedShape&) const;
 
   std::filesystem::path folder_;
   std::map<std::string, SafetensorsView> files_;
   std::map<std::string, Stored, std::less<>> stored_;  ///< by parameter name
 };
+
+/// A tensor (E, in, out) in MXFP4 is stored as two: `blocks` of 16 bytes, shape (E, out, in / 32, 16), and
+/// `scales`, shape (E, out, in / 32).
+struct Mxfp4Names {
+  std::string blocks, scales;
+};
+Mxfp4Names mxfp4_names(std::string_view tensor);
 
 /// The parameter name of a stored tensor: without the name parts of torch.compile, data parallelism,
 /// activation checkpointing and PEFT, and with "model." if the model was saved without its head.

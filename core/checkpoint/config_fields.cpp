@@ -35,23 +35,14 @@ void ConfigFields::refuse(const std::string& what, const std::string& cure) cons
   throw Error(ErrorCode::invalid_file, what, cure, where_);
 }
 
+void check_constant(const ConfigFields& config, const char* key, const Json& value, const char* why) {
+  if (const Json& given = config[key]; !given.is_null() && given != value)
+    config.refuse("'" + std::string(key) + "' is " + shown(given) + ", " + why,
+                  "supported value: " + value.dump());
+}
+
 namespace {
 constexpr const char *kWindowed = "sliding_attention", *kFull = "full_attention";
-
-/// Layers with an MLP instead of experts: those in "mlp_only_layers" and those that "decoder_sparse_step"
-/// does not divide.
-void read_dense_layers(const ConfigFields& config, Json& fields) {
-  const int64_t step = config.value("decoder_sparse_step", "integer", 1).get<int64_t>();
-  if (step < 1) config.refuse("'decoder_sparse_step' is " + std::to_string(step), "it must be at least 1");
-  const Json& dense = config["mlp_only_layers"];
-  if (!dense.is_null() && !dense.is_array())
-    config.refuse("'mlp_only_layers' is " + shown(dense), "it must be a list of layers");
-  Json layers = Json::array();
-  for (int64_t layer = 0; layer < layers_of(config); ++layer)
-    if ((layer + 1) % step != 0 || (!dense.is_null() && std::ranges::find(dense, Json(layer)) != dense.end()))
-      layers.push_back(layer);
-  fields["dense_layers"] = layers;
-}
 }  // namespace
 
 int64_t layers_of(const ConfigFields& config) {
@@ -138,41 +129,4 @@ double soft_cap_of(const ConfigFields& config, const char* key, double otherwise
 }
 
 Json written_soft_cap(double cap) { return cap == 0 ? Json() : Json(cap); }
-
-void read_experts(const ConfigFields& config, int64_t per_token, bool normalized, Json& fields) {
-  if (config.value("output_router_logits", "boolean", false))
-    config.refuse(
-        "'output_router_logits' is true: transformers would add the load-balancing loss of the router to the "
-        "loss",
-        "set it to false; a plugin can add that loss to a training run (see docs/guides/models_and_data.md)");
-  const bool local = config["num_experts"].is_null() && !config["num_local_experts"].is_null();
-  fields["n_experts"] = config.value(local ? "num_local_experts" : "num_experts", "integer");
-  if (const Json& other = config["num_local_experts"]; !other.is_null() && other != fields["n_experts"])
-    config.refuse("'num_experts' is " + shown(config["num_experts"]) + ", but 'num_local_experts' is " +
-                      shown(other) + "; versions of transformers read different ones",
-                  "remove the wrong one");
-  fields["experts_per_token"] = config.value("num_experts_per_tok", "integer", per_token);
-  fields["normalize_router"] = normalized;
-}
-void name_experts(int64_t experts, Json& config) {
-  for (const char* name : {"num_experts", "num_local_experts"}) config[name] = experts;
-}
-void write_experts(const LlamaSpec& spec, Json& config) {
-  name_experts(spec.n_experts, config);
-  config["num_experts_per_tok"] = spec.experts_per_token;
-  config["output_router_logits"] = false;
-}
-
-void read_experts_of_qwen(const ConfigFields& config, int64_t per_token, int64_t width, Json& fields) {
-  read_experts(config, per_token, config.value("norm_topk_prob", "boolean", false), fields);
-  fields["expert_ffn_dim"] = config.value("moe_intermediate_size", "integer", width);
-  read_dense_layers(config, fields);
-}
-void write_experts_of_qwen(const LlamaSpec& spec, Json& config) {
-  write_experts(spec, config);
-  config["norm_topk_prob"] = spec.normalize_router;
-  config["moe_intermediate_size"] = spec.expert_ffn_dim != 0 ? spec.expert_ffn_dim : spec.ffn_dim;
-  config["mlp_only_layers"] = spec.dense_layers;
-  config["decoder_sparse_step"] = 1;
-}
 }  // namespace optrush

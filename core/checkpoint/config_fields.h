@@ -42,6 +42,10 @@ class ConfigFields {
 // Fields of config.json that several classes of transformers share. `read_...` sets fields of a LlamaSpec,
 // and `write_...` is the inverse. Unsupported values are Errors with the name of the field.
 int64_t layers_of(const ConfigFields&);
+/// Refuses another value of a field than the one that the class has, null for none. `why` completes "it is 1,
+/// ".
+void check_constant(const ConfigFields&, const char* key, const Json& value,
+                    const char* why = "which is not supported");
 
 /// Positions of a sliding window; 0: no window. `otherwise`: the value of a missing key. Null means no
 /// window.
@@ -65,14 +69,4 @@ void write_query_scalar(const LlamaSpec&, Json& config);
 double soft_cap_of(const ConfigFields&, const char* key, double otherwise);
 /// Null if `cap` is 0.
 Json written_soft_cap(double cap);
-
-/// `per_token`, `normalized`: defaults of the class. transformers 5 and 4 name the number of experts of one
-/// class differently: "num_experts" or "num_local_experts".
-void read_experts(const ConfigFields&, int64_t per_token, bool normalized, Json& fields);
-/// Writes the number of experts under both names.
-void name_experts(int64_t experts, Json& config);
-void write_experts(const LlamaSpec&, Json& config);
-/// Experts with the names of Qwen's classes, which also have layers with an MLP.
-void read_experts_of_qwen(const ConfigFields&, int64_t per_token, int64_t width, Json& fields);
-void write_experts_of_qwen(const LlamaSpec&, Json& config);
 }  // namespace optrush

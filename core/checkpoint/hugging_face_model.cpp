@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "base/suggest.h"
 #include "base/text.h"
 #include "checkpoint/architectures.h"
 #include "optrush/error.h"
@@ -19,9 +20,9 @@ namespace {
 /// Why common classes can't be loaded as another class.
 constexpr std::pair<const char*, const char*> kDifferences[] = {
     {"Gemma3ForConditionalGeneration", "it has an image encoder; Gemma3ForCausalLM is its text model"},
-    {"DeepseekV3ForCausalLM", "its attention, router and shared experts differ"},
-    {"GptOssForCausalLM", "its attention has sinks, and its experts biases and another activation"},
-    {"Phi3ForCausalLM", "it stores its projections in fused matrices"},
+    {"DeepseekV2ForCausalLM", "its router has softmax scores in groups"},
+    {"Qwen3NextForCausalLM", "most of its layers have linear attention"},
+    {"PhimoeForCausalLM", "its router and its norms differ"},
 };
 
 std::string lower(std::string text) {
@@ -63,7 +64,9 @@ std::string llama_of_sizes(const ConfigFields& config) {
   std::string what = "'architectures' names '" + name + "', a model that is not supported";
   for (const auto& [known, difference] : kDifferences)
     if (name == known) what += ": " + std::string(difference);
-  std::string cure = "models that load are " + join(names) + "; this model differs from all of them";
+  const std::string near = nearest(name, names);
+  std::string cure = "models that load are " + join(names) + "; this model differs from all of them" +
+                     (near.empty() ? "" : ", the nearest name is " + near);
   if (const std::string llama = llama_of_sizes(config); !llama.empty())
     cure += ". To train a Llama of the same sizes from initial weights: " + llama;
   config.refuse(what, cure);
@@ -99,16 +102,13 @@ const Architecture& architecture_of(const ConfigFields& config) {
 }
 
 /// Refuses fields whose other values change the computed function.
-void check_unsupported(const ConfigFields& config) {
-  const std::pair<const char*, std::vector<Json>> only[] = {
-      {"attention_dropout", {0}},
-      {"clip_qkv", {}},
-      {"quantization_config", {}},
-  };
-  for (const auto& [key, values] : only)
-    if (const Json& given = config[key]; !given.is_null() && std::ranges::find(values, given) == values.end())
-      config.refuse("'" + std::string(key) + "' is " + shown(given) + ", which is not supported",
-                    "supported value: " + (values.empty() ? "null" : values.front().dump()));
+void check_unsupported(const ConfigFields& config, const Storage& storage) {
+  check_constant(config, "attention_dropout", 0);
+  check_constant(config, "clip_qkv", nullptr);
+  const Json& quantization = config["quantization_config"];
+  const bool in_mxfp4 =
+      storage.mxfp4 && quantization.is_object() && quantization.value("quant_method", Json()) == "mxfp4";
+  if (!in_mxfp4) check_constant(config, "quantization_config", nullptr);
 }
 
 const char* read_activation(const ConfigFields& config, const Architecture& architecture) {
@@ -156,7 +156,9 @@ const std::vector<std::string> kSettings = {"rope_type",
                                             "mscale_all_dim",
                                             "truncate",
                                             "short_factor",
-                                            "long_factor"};
+                                            "long_factor",
+                                            "llama_4_scaling_beta",
+                                            "max_position_embeddings"};
 /// Settings that may also be fields of config.json itself.
 constexpr const char* kOriginalLength = "original_max_position_embeddings";
 constexpr const char* kOnTop[] = {"rope_theta", "partial_rotary_factor", kOriginalLength};
@@ -270,16 +272,32 @@ double attention_factor(const RotarySettings& settings, double factor) {
 /// "type" for "rope_type", and "original_max_position_embeddings" in the table or beside it. transformers 5
 /// may have one table per type of layer. Throws an Error for an unsupported field, or if two forms of one
 /// setting disagree, because the versions of transformers would then compute different functions.
-/// `max_positions`: default of the original length. `theta`: default of the base. `window_theta`: the field
-/// with the base of layers with a window (default 10000); null: the class has one base.
-RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions, double theta,
-                         const char* window_theta) {
+/// `max_positions`: default of the original length. The field Architecture::window_rope_theta has the base of
+/// layers with a window (default 10000).
+RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions,
+                         const Architecture& architecture) {
   const RotarySettings settings(config);
-  if (settings.value("partial_rotary_factor", "number", 1.0) != 1.0)
+  const Rotary& of_class = architecture.rotary;
+  const char* window_theta = architecture.window_rope_theta;
+  const double usual = of_class.fraction == 0 ? 1 : of_class.fraction;
+  const auto fraction = settings.value("partial_rotary_factor", "number", usual).get<double>();
+  if ((of_class.fraction == 0 && fraction != 1) || fraction <= 0 || fraction > 1)
     config.refuse("'" + settings.place("partial_rotary_factor") + "' is " +
                       settings.value("partial_rotary_factor", "number").dump() + ", which is not supported",
-                  "supported value: 1.0, which rotates the whole head");
-  RotaryConfig rotary{.theta = settings.value("rope_theta", "number", theta).get<double>()};
+                  of_class.fraction == 0 ? "supported value: 1.0, which rotates the whole head"
+                                         : "it must be above 0 and at most 1");
+  if (of_class.required && config["rope_scaling"].is_null() && config["rope_parameters"].is_null())
+    config.refuse(
+        "'rope_scaling' and 'rope_parameters' are missing; versions of transformers differ in their "
+        "defaults for " +
+            std::string(architecture.name),
+        R"(give them; for no scaling: "rope_scaling": {"rope_type": "default"})");
+  const double beta = settings.value("llama_4_scaling_beta", "number", 0.0);
+  if (beta != 0 && !of_class.queries)
+    settings.refuse("llama_4_scaling_beta",
+                    std::string("0: ") + architecture.name + " does not scale queries");
+  RotaryConfig rotary{.theta = settings.value("rope_theta", "number", architecture.rope_theta).get<double>(),
+                      .fraction = fraction};
   constexpr double kThetaOfWindows = 10000;
   if (settings.window_theta())
     rotary.window_theta = *settings.window_theta();
@@ -287,6 +305,10 @@ RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions, doub
     rotary.window_theta = config.value(window_theta, "number", kThetaOfWindows).get<double>();
   const std::string type = settings.value("rope_type", "string", "default");
   const auto number = [&](const char* setting) { return settings.value(setting, "number").get<double>(); };
+  if (of_class.original != 0 && type != "default" && type != "longrope" && type != "su")
+    config.refuse("'" + settings.place("rope_type") + "' is \"" + type + "\", which is not supported by " +
+                      architecture.name,
+                  R"(supported values: "default" and "longrope")");
   if (type == "default") {
     // A factor has no effect here, as in transformers.
   } else if (type == "linear") {
@@ -306,7 +328,17 @@ RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions, doub
         .beta_fast = settings.value("beta_fast", "number", 32.0),
         .beta_slow = settings.value("beta_slow", "number", 1.0),
         .attention_factor = attention_factor(settings, number("factor")),
-        .truncate = settings.value("truncate", "boolean", true)};
+        .truncate = settings.value("truncate", "boolean", true),
+        .score_mscale = of_class.mscale ? settings.value("mscale_all_dim", "number", 0.0).get<double>() : 0.0,
+        .query_beta = beta};
+  } else if ((type == "longrope" || type == "su") && of_class.original != 0) {
+    const auto original = settings.value(kOriginalLength, "integer", of_class.original).get<int64_t>();
+    rotary.scaling = {.type = RopeType::longrope,
+                      .factor = static_cast<double>(max_positions) / static_cast<double>(original),
+                      .original_max_position = original,
+                      .attention_factor = settings.value("attention_factor", "number", 0.0),
+                      .short_factor = settings.value("short_factor", "number[]").get<std::vector<double>>(),
+                      .long_factor = settings.value("long_factor", "number[]").get<std::vector<double>>()};
   } else if (type == "dynamic") {
     rotary.longest = max_positions;  // beyond it, the frequencies depend on the length
   } else {
@@ -314,6 +346,10 @@ RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions, doub
         "'" + settings.place("rope_type") + "' is \"" + type + "\", which is not supported",
         R"(supported values: "default", "linear", "llama3", "yarn", and "dynamic" up to max_position_embeddings)");
   }
+  if (beta != 0 && rotary.scaling.type != RopeType::yarn)
+    config.refuse(
+        "'" + settings.place("llama_4_scaling_beta") + "' is not supported with 'rope_type' \"" + type + "\"",
+        R"(supported: "yarn")");
   rotary.written = type == "dynamic" ? Json{{"rope_type", type}, {"factor", number("factor")}}
                                      : written_rope_scaling(rotary.scaling);
   return rotary;
@@ -328,26 +364,32 @@ Json written_rope_scaling(const RopeScaling& scaling) {
   if (scaling.type == RopeType::llama3) {
     written["low_freq_factor"] = scaling.low_freq_factor;
     written["high_freq_factor"] = scaling.high_freq_factor;
+    return written;
+  }
+  if (scaling.attention_factor != 0) written["attention_factor"] = scaling.attention_factor;
+  if (scaling.type == RopeType::longrope) {
+    written["short_factor"] = scaling.short_factor;
+    written["long_factor"] = scaling.long_factor;
   } else {
     written["beta_fast"] = scaling.beta_fast;
     written["beta_slow"] = scaling.beta_slow;
-    if (scaling.attention_factor != 0) written["attention_factor"] = scaling.attention_factor;
     if (!scaling.truncate) written["truncate"] = false;
+    if (scaling.score_mscale != 0) written["mscale_all_dim"] = scaling.score_mscale;
+    if (scaling.query_beta != 0) written["llama_4_scaling_beta"] = scaling.query_beta;
   }
   return written;
 }
 
 HuggingFaceModel read_hugging_face_config(const ConfigFields& config) {
   const Architecture& architecture = architecture_of(config);
-  check_unsupported(config);
+  check_unsupported(config, architecture.storage);
   HuggingFaceModel model{.architecture = architecture.name,
                          .model_type = architecture.model_type,
                          .storage = architecture.storage};
   model.max_positions =
       config.value("max_position_embeddings", "integer", architecture.max_positions).get<int64_t>();
   check_rotary_tables(config, architecture);
-  model.rotary =
-      read_rotary(config, model.max_positions, architecture.rope_theta, architecture.window_rope_theta);
+  model.rotary = read_rotary(config, model.max_positions, architecture);
   const Json heads = config.value("num_attention_heads", "integer");
   Json fields = {{"vocab_size", config.value("vocab_size", "integer")},
                  {"dim", config.value("hidden_size", "integer")},
@@ -359,6 +401,7 @@ HuggingFaceModel read_hugging_face_config(const ConfigFields& config) {
                  {"activation", read_activation(config, architecture)},
                  {"norm_eps", config.value("rms_norm_eps", "number", architecture.norm_eps)},
                  {"rope_theta", model.rotary.theta},
+                 {"rotary_fraction", model.rotary.fraction},
                  {"tie_embeddings", config.value("tie_word_embeddings", "boolean", architecture.tied)},
                  {"init_std", config.value("initializer_range", "number", 0.02)}};
   if (model.rotary.scaling.rescales())

@@ -16,7 +16,23 @@ class Shapes {
     all_.push_back({path + ".weight", {out, in}});
     if (biased) vector(path + ".bias", out);
   }
+  void latent_attention(const std::string& path) {
+    const auto& [kv_rank, q_rank, rope_dim, value_dim, interleaved] = spec_.latent;
+    const int64_t heads = spec_.n_heads, width = heads * spec_.head_size();
+    const bool biased = spec_.attention_bias == AttentionBias::all;
+    if (q_rank != 0) {
+      matrix(path + ".q_a_proj", q_rank, spec_.dim, biased);
+      vector(path + ".q_a_layernorm.weight", q_rank);
+    }
+    matrix(path + (q_rank != 0 ? ".q_b_proj" : ".q_proj"), width, q_rank != 0 ? q_rank : spec_.dim);
+    matrix(path + ".kv_a_proj_with_mqa", kv_rank + rope_dim, spec_.dim, biased);
+    vector(path + ".kv_a_layernorm.weight", kv_rank);
+    matrix(path + ".kv_b_proj", width + heads * (value_dim - rope_dim), kv_rank);
+    matrix(path + ".o_proj", spec_.dim, heads * value_dim, biased);
+  }
   void attention(const std::string& path) {
+    if (spec_.has_latents()) return latent_attention(path);
+    if (spec_.attention_sinks) vector(path + ".sinks", spec_.n_heads);
     const int64_t queries = spec_.n_heads * spec_.head_size(), keys = spec_.n_kv_heads * spec_.head_size();
     const bool biased = spec_.attention_bias != AttentionBias::none;
     matrix(path + ".q_proj", queries, spec_.dim, biased);
@@ -28,19 +44,21 @@ class Shapes {
     vector(path + ".q_norm.weight", per_head ? spec_.head_size() : queries);
     vector(path + ".k_norm.weight", per_head ? spec_.head_size() : keys);
   }
-  void mlp(const std::string& path, int64_t ffn_dim) {
-    matrix(path + ".gate_proj", ffn_dim, spec_.dim);
-    matrix(path + ".up_proj", ffn_dim, spec_.dim);
-    matrix(path + ".down_proj", spec_.dim, ffn_dim);
+  void mlp(const std::string& path, int64_t ffn_dim, bool biased = false) {
+    matrix(path + ".gate_proj", ffn_dim, spec_.dim, biased);
+    matrix(path + ".up_proj", ffn_dim, spec_.dim, biased);
+    matrix(path + ".down_proj", spec_.dim, ffn_dim, biased);
   }
   void experts(const std::string& path) {
-    matrix(path + ".gate", spec_.n_experts, spec_.dim);
+    matrix(path + ".gate", spec_.n_experts, spec_.dim, spec_.router.bias == RouterBias::logits);
+    if (spec_.router.bias == RouterBias::choice)
+      vector(path + ".gate.e_score_correction_bias", spec_.n_experts);
     for (int64_t expert = 0; expert < spec_.n_experts; ++expert)
       mlp(path + ".experts." + std::to_string(expert),
-          spec_.expert_ffn_dim != 0 ? spec_.expert_ffn_dim : spec_.ffn_dim);
+          spec_.expert_ffn_dim != 0 ? spec_.expert_ffn_dim : spec_.ffn_dim, spec_.expert_bias);
     if (spec_.shared_expert_ffn_dim == 0) return;
-    mlp(path + ".shared_expert", spec_.shared_expert_ffn_dim);
-    matrix(path + ".shared_expert_gate", 1, spec_.dim);
+    mlp(path + ".shared_expert", spec_.shared_expert_ffn_dim, spec_.expert_bias);
+    if (spec_.shared_expert_gate) matrix(path + ".shared_expert_gate", 1, spec_.dim);
   }
   void block(int64_t layer) {
     const std::string path = "model.layers." + std::to_string(layer);

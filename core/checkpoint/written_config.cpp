@@ -13,6 +13,7 @@
 #include "checkpoint/architectures.h"
 #include "checkpoint/check_checkpoint.h"
 #include "checkpoint/hugging_face_model.h"
+#include "checkpoint/mixture_classes.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"
 
@@ -20,14 +21,26 @@ namespace optrush {
 namespace {
 /// Writes the form that both versions read. transformers 5 itself writes "rope_parameters", which 4 ignores.
 void set_rotary(Json& config, const LlamaSpec& llama, Json scaling, const Architecture& architecture) {
-  for (const char* other : {"rope_parameters", "original_max_position_embeddings", "partial_rotary_factor"})
-    config.erase(other);
+  constexpr const char* kLength = "original_max_position_embeddings";
+  for (const char* other : {"rope_parameters", kLength, "partial_rotary_factor"}) config.erase(other);
   if (const auto type = scaling.find("rope_type"); type != scaling.end()) {
     const Json name = *type;
     scaling.erase(type);
     scaling[architecture.rope_type_key] = name;
   }
   config["rope_theta"] = llama.rope_theta;
+  if (architecture.rotary.fraction != 0) config["partial_rotary_factor"] = llama.rotary_fraction;
+  if (const RopeScaling& rope = llama.rope_scaling; rope.type == RopeType::longrope) {
+    config[kLength] = rope.original_max_position;  // transformers 4 reads both lengths beside the table
+    config["max_position_embeddings"] =
+        std::llround(rope.factor * static_cast<double>(rope.original_max_position));
+    for (const char* length : {"factor", kLength}) scaling.erase(length);
+  }
+  if (architecture.rotary.required && scaling.is_null()) scaling = {{architecture.rope_type_key, "default"}};
+  if (architecture.rotary.queries) {  // transformers requires both
+    scaling["llama_4_scaling_beta"] = llama.rope_scaling.query_beta;
+    scaling[kLength] = llama.rope_scaling.original_max_position;
+  }
   if (architecture.window_rope_theta != nullptr)
     config[architecture.window_rope_theta] =
         llama.window_rope_theta != 0 ? llama.window_rope_theta : llama.rope_theta;
@@ -37,6 +50,24 @@ void set_rotary(Json& config, const LlamaSpec& llama, Json scaling, const Archit
 const char* written_activation(const LlamaSpec& llama) {
   const Json activation = to_json(llama).at("activation");
   return std::ranges::find(kActivationNames, activation, &ActivationName::activation)->name;
+}
+
+/// The same function, with each of its fields in one form.
+LlamaSpec in_one_form(LlamaSpec llama) {
+  llama.head_dim = llama.head_size();
+  const double usual = 1 / std::sqrt(static_cast<double>(llama.head_dim));
+  if (std::abs(llama.score_scale() / usual - 1) < 1e-14) llama.attention_scale = 0;
+  if (llama.window_rope_theta == llama.rope_theta && !llama.rope_scaling.rescales())
+    llama.window_rope_theta = 0;
+  const LlamaSpec dense;
+  if (llama.n_experts == 0) {
+    llama.experts_per_token = dense.experts_per_token;
+    llama.normalize_router = dense.normalize_router;
+  } else if (llama.expert_ffn_dim == 0) {
+    llama.expert_ffn_dim = llama.ffn_dim;
+  }
+  if (llama.n_experts == 0) llama.expert_ffn_dim = 0;
+  return llama;
 }
 
 Json written(const LlamaSpec& llama, int64_t max_positions, const Architecture& architecture) {
@@ -57,7 +88,7 @@ Json written(const LlamaSpec& llama, int64_t max_positions, const Architecture& 
   // The defaults of the classes may exceed a small vocabulary, and the row of a padding token is not trained.
   for (const char* token : {"pad_token_id", "bos_token_id", "eos_token_id"}) config[token] = nullptr;
   set_rotary(config, llama, written_rope_scaling(llama.rope_scaling), architecture);
-  architecture.write(llama, config);
+  architecture.write(in_one_form(llama), config);
   return config;
 }
 
@@ -65,39 +96,28 @@ const Architecture& architecture_named(const std::string& name) {
   return *std::ranges::find_if(architectures(), [&](const auto& known) { return name == known.name; });
 }
 
-/// The fields that determine the function, each in one form.
-Json choices_of(LlamaSpec llama) {
-  llama.head_dim = llama.head_size();
-  const double usual = 1 / std::sqrt(static_cast<double>(llama.head_dim));
-  if (std::abs(llama.score_scale() / usual - 1) < 1e-14) llama.attention_scale = 0;
-  if (llama.window_rope_theta == llama.rope_theta && !llama.rope_scaling.rescales())
-    llama.window_rope_theta = 0;
-  const LlamaSpec dense;
-  if (llama.n_experts == 0) {
-    llama.experts_per_token = dense.experts_per_token;
-    llama.normalize_router = dense.normalize_router;
-  } else if (llama.expert_ffn_dim == 0) {
-    llama.expert_ffn_dim = llama.ffn_dim;
-  }
-  if (llama.n_experts == 0) llama.expert_ffn_dim = 0;
-  RopeScaling& rope = llama.rope_scaling;
-  if (!rope.rescales()) rope = {};
-  if (rope.type == RopeType::linear) rope = {.type = rope.type, .factor = rope.factor};
-  if (rope.type == RopeType::llama3)
-    rope = {rope.type, rope.factor, rope.low_freq_factor, rope.high_freq_factor, rope.original_max_position};
-  if (rope.type == RopeType::yarn)
-    rope.low_freq_factor = RopeScaling{}.low_freq_factor,
-    rope.high_freq_factor = RopeScaling{}.high_freq_factor;
-  return to_json(llama);
+/// The fields that determine the function.
+Json choices_of(const LlamaSpec& llama) {
+  Json choices = to_json(in_one_form(llama));
+  choices["rope_scaling"] = written_rope_scaling(llama.rope_scaling);
+  return choices;
 }
 
-/// The fields in which the class can't represent `llama`.
-std::vector<std::string> differences(const LlamaSpec& llama, const Json& config) {
+/// The fields in which the class can't represent `llama`; nothing if it refuses them.
+std::optional<std::vector<std::string>> differences(const LlamaSpec& llama, const Json& config) {
   const Json wanted = choices_of(llama);
-  const Json found = choices_of(read_hugging_face_config(ConfigFields(config, "config.json")).llama);
+  Json found;
+  try {
+    found = choices_of(read_hugging_face_config(ConfigFields(config, "config.json")).llama);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
   std::vector<std::string> fields;
-  for (const auto& [field, value] : wanted.items())
-    if (found.at(field) != value) fields.push_back(field + " = " + found.at(field).dump());
+  Json all = wanted;
+  all.update(found);
+  for (const auto& [field, value] : all.items())
+    if (const Json held = found.value(field, Json()); held != wanted.value(field, Json()))
+      fields.push_back(held.is_null() ? "no " + field : field + " = " + held.dump());
   return fields;
 }
 }  // namespace
@@ -109,11 +129,12 @@ Json hugging_face_config(const LlamaSpec& llama, int64_t max_positions) {
   for (const Architecture& architecture : architectures()) {
     Json config = written(llama, max_positions, architecture);
     const auto different = differences(llama, config);
-    if (different.empty()) return config;
-    if (different.size() > fewest || !seen.insert(different).second) continue;
-    if (different.size() < fewest) nearest.clear();
-    fewest = different.size();
-    nearest.push_back(std::string(architecture.name) + " with " + join(different));
+    if (!different) continue;
+    if (different->empty()) return config;
+    if (different->size() > fewest || !seen.insert(*different).second) continue;
+    if (different->size() < fewest) nearest.clear();
+    fewest = different->size();
+    nearest.push_back(std::string(architecture.name) + " with " + join(*different));
   }
   throw Error(ErrorCode::unsupported,
               "the model cannot be written for transformers: none of its supported classes has this "
@@ -139,6 +160,7 @@ Json config_of_checkpoint(const std::filesystem::path& folder) {
   config["architectures"] = {model.architecture};
   config["tie_word_embeddings"] = model.llama.tie_embeddings;
   config["model_type"] = model.model_type;
+  config.erase("quantization_config");
   if (model.llama.n_experts > 0) name_experts(model.llama.n_experts, config);
   set_rotary(config, model.llama, model.rotary.written, architecture_named(model.architecture));
   return config;
@@ -152,7 +174,9 @@ Storage storage_of(const LlamaSpec& llama) {
   if (!llama.checkpoint.empty()) return read_hugging_face_model(llama.checkpoint).storage;
   constexpr int64_t kAnyLength = 1;
   for (const Architecture& architecture : architectures())
-    if (differences(llama, written(llama, kAnyLength, architecture)).empty()) return architecture.storage;
+    if (const auto different = differences(llama, written(llama, kAnyLength, architecture));
+        different && different->empty())
+      return architecture.storage;
   return {};
 }
 

@@ -36,7 +36,10 @@ Ops::Linear::Fn Binder::linear(const Module& module) const {
 
 Ops::Router::Fn Binder::router(const Module& module) const {
   return recipe_.ops.router.resolve(
-      module, [weight = module.params.at(0)](const Tensor& x) { return at::linear(x, weight->value()); });
+      module, [weight = module.params.at(0), bias = module.bias()](const Tensor& x) {
+        const Tensor logits = at::linear(x, weight->value());
+        return bias == nullptr ? logits : logits + bias->value().to(logits.scalar_type());
+      });
 }
 
 Ops::Experts::Fn Binder::experts(const Module& module, Ops::Experts::Fn plain) const {

@@ -11,9 +11,20 @@ std::unique_ptr<Unit> make_unit(std::string path, std::string role, int64_t laye
   return unit;
 }
 
-const Module& add_linear(Unit& unit, Params& params, const std::string& path, Param matrix) {
+Param vector_param(const std::string& name, int64_t size, const std::string& axis, Initializer init,
+                   at::ScalarType dtype) {
+  return {
+      .name = name, .shape = {size}, .axes = {axis}, .init = std::move(init), .dtype = dtype, .decay = false};
+}
+
+const Module& add_linear(Unit& unit, Params& params, const std::string& path, Param matrix, bool biased) {
+  Param bias =
+      vector_param(path + ".bias", matrix.shape.front(), matrix.axes.front(), constant(0), matrix.dtype);
   matrix.name = path + ".weight";
-  return unit.modules.emplace_back(Module{path, "linear", unit.layer, {&params.add(std::move(matrix))}});
+  Module& module =
+      unit.modules.emplace_back(Module{path, "linear", unit.layer, {&params.add(std::move(matrix))}});
+  if (biased) module.params.push_back(&params.add(std::move(bias)));
+  return module;
 }
 
 std::unique_ptr<Unit> declare_mlp(Params& params, const std::string& path, int64_t layer,
@@ -23,10 +34,11 @@ std::unique_ptr<Unit> declare_mlp(Params& params, const std::string& path, int64
     return Param{.shape = {out, in}, .axes = std::move(axes), .init = init, .dtype = shape.dtype};
   };
   const Param inner = matrix(shape.ffn_dim, shape.dim, {"ffn", "model"}, shape.gate_and_up);
-  const Module& gate = add_linear(*unit, params, path + ".gate_proj", inner);
-  const Module& up = add_linear(*unit, params, path + ".up_proj", inner);
-  const Module& down = add_linear(*unit, params, path + ".down_proj",
-                                  matrix(shape.dim, shape.ffn_dim, {"model", "ffn"}, shape.down));
+  const Module& gate = add_linear(*unit, params, path + ".gate_proj", inner, shape.biased);
+  const Module& up = add_linear(*unit, params, path + ".up_proj", inner, shape.biased);
+  const Module& down =
+      add_linear(*unit, params, path + ".down_proj",
+                 matrix(shape.dim, shape.ffn_dim, {"model", "ffn"}, shape.down), shape.biased);
   const bool silu = shape.activation == Activation::silu;
   const Module& glu =
       unit->modules.emplace_back(Module{path + ".act_fn", silu ? "swiglu" : "geglu", layer, {}});

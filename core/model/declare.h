@@ -10,13 +10,17 @@ namespace optrush {
 /// Helpers to declare models of any kind.
 std::unique_ptr<Unit> make_unit(std::string path, std::string role, int64_t layer);
 
-/// Adds a matrix (out, in) and the module in `unit` that multiplies by it.
-const Module& add_linear(Unit& unit, Params&, const std::string& path, Param matrix);
+/// Adds a matrix (out, in), a bias (out) if asked for, and the module in `unit` that applies them.
+const Module& add_linear(Unit& unit, Params&, const std::string& path, Param matrix, bool biased = false);
+/// A vector as a bias or the weight of a norm is declared.
+Param vector_param(const std::string& name, int64_t size, const std::string& axis, Initializer,
+                   at::ScalarType);
 
 struct MlpShape {
   int64_t dim = 0, ffn_dim = 0;
   Initializer gate_and_up, down;
   Activation activation = Activation::silu;
+  bool biased = false;
   at::ScalarType dtype = at::kFloat;
 };
 /// Declares a gated MLP (arXiv:2002.05202) as a unit: gate_proj, up_proj and down_proj below `path`.

@@ -4,8 +4,10 @@
 #include <ATen/core/grad_mode.h>
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include "model/binder.h"
@@ -37,11 +39,41 @@ std::vector<int64_t> on_host(const Tensor& counts_E, int64_t rows) {
   return {counts.const_data_ptr<int64_t>(), counts.const_data_ptr<int64_t>() + counts.numel()};
 }
 
-Route route(const Tensor& logits_TE, int64_t per_token, bool normalize, at::ScalarType type) {
+/// The scores with -inf outside of the groups of experts that each token keeps.
+Tensor in_kept_groups(const Tensor& scores_TE, const Router& form) {
+  const Tensor grouped = scores_TE.unflatten(1, {form.groups, -1});  // (T, groups, E / groups)
+  const Tensor of_groups = std::get<0>(at::topk(grouped, 2, -1)).sum(-1);
+  const Tensor kept = std::get<1>(at::topk(of_groups, form.kept_groups, -1));
+  const Tensor left = at::ones_like(of_groups, at::kBool).scatter(1, kept, 0);
+  return grouped.masked_fill(left.unsqueeze(-1), -std::numeric_limits<double>::infinity()).flatten(1);
+}
+
+/// What routes the tokens of a mixture: how many experts each passes, and their weights.
+struct Routing {
+  int64_t per_token;
+  bool normalize;
+  Router form;
+  const Param* choice_bias;  ///< (E); null: none
+
+  /// {weights, experts}, each (T, K).
+  std::tuple<Tensor, Tensor> chosen(const Tensor& logits_TE) const {
+    const auto type = plain::accumulate_type(logits_TE);
+    const bool sigmoid = form.scores == RouterScores::sigmoid;
+    const Tensor scores_TE = sigmoid ? at::sigmoid(logits_TE.to(type)) : at::softmax(logits_TE, -1, type);
+    if (choice_bias == nullptr && form.groups == 1) return at::topk(scores_TE, per_token, -1);
+    Tensor choice_TE = scores_TE.detach();
+    if (choice_bias != nullptr) choice_TE = choice_TE + choice_bias->value().detach().to(type);
+    if (form.groups > 1) choice_TE = in_kept_groups(choice_TE, form);
+    const Tensor experts_TK = std::get<1>(at::topk(choice_TE, per_token, -1));
+    return {scores_TE.gather(1, experts_TK), experts_TK};
+  }
+};
+
+Route route(const Tensor& logits_TE, const Routing& routing, at::ScalarType type) {
   const int64_t experts = logits_TE.size(1);
-  const Tensor shares_TE = at::softmax(logits_TE, -1, plain::accumulate_type(logits_TE));
-  auto [weights_TK, experts_TK] = at::topk(shares_TE, per_token, -1);
-  if (normalize) weights_TK = weights_TK / weights_TK.sum(-1, /*keepdim=*/true);
+  auto [weights_TK, experts_TK] = routing.chosen(logits_TE);
+  if (routing.normalize) weights_TK = weights_TK / weights_TK.sum(-1, /*keepdim=*/true);
+  if (routing.form.scale != 1) weights_TK = weights_TK * routing.form.scale;
   const Tensor experts_N = experts_TK.flatten();
   const Tensor order_N = at::argsort(experts_N, /*stable=*/true, /*dim=*/0, /*descending=*/false);
   // A scatter inverts the permutation; a second sort is not needed.
@@ -69,8 +101,7 @@ struct Experts {
 struct RoutedExperts {
   Ops::Router::Fn router;
   Ops::Experts::Fn experts;
-  int64_t per_token;
-  bool normalize;
+  Routing routing;
 
   /// Padding passes no router and no expert, and gets 0.
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
@@ -82,7 +113,8 @@ struct RoutedExperts {
 
  private:
   Tensor routed(const Tensor& x_TD, const Batch& batch) const {
-    const Route way = route(router(x_TD), per_token, normalize, x_TD.scalar_type());
+    const int64_t per_token = routing.per_token;
+    const Route way = route(router(x_TD), routing, x_TD.scalar_type());
     // The copies of a token are adjacent before sorting, so their gradients are always added in the same
     // order.
     const Tensor copies_ND = x_TD.unsqueeze(1).expand({-1, per_token, -1}).flatten(0, 1);
@@ -98,12 +130,13 @@ struct RoutedExperts {
 /// Routed experts and a shared expert.
 struct Mixture {
   UnitFunction routed, shared;
-  const Param* gate;
+  const Param* gate;  ///< null: the shared expert has weight 1
 
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
-    const Tensor weight_BS1 = at::sigmoid(at::linear(x_BSD, gate->value()));
-    const Tensor routed_BSD = routed(x_BSD, batch);
-    return routed_BSD + (weight_BS1 * shared(x_BSD, batch)).to(x_BSD.scalar_type());
+    const Tensor weight_BS1 = gate == nullptr ? Tensor() : at::sigmoid(at::linear(x_BSD, gate->value()));
+    const Tensor routed_BSD = routed(x_BSD, batch), shared_BSD = shared(x_BSD, batch);
+    if (gate == nullptr) return routed_BSD + shared_BSD;
+    return routed_BSD + (weight_BS1 * shared_BSD).to(x_BSD.scalar_type());
   }
 };
 
@@ -119,7 +152,18 @@ std::unique_ptr<Unit> declare_experts(Params& params, const std::string& path, i
                                       const MixtureShape& shape) {
   auto unit = make_unit(path, "experts", layer);
   Param& gate = add_gate(params, path + ".gate", shape.count, shape);
-  const Module& router = unit->modules.emplace_back(Module{path + ".gate", "router", layer, {&gate}});
+  Module& router = unit->modules.emplace_back(Module{path + ".gate", "router", layer, {&gate}});
+  const Param* choice_bias = nullptr;
+  if (shape.form.bias != RouterBias::none) {
+    const bool of_choice = shape.form.bias == RouterBias::choice;
+    // A narrow type would change the choice of experts.
+    const auto type = of_choice ? at::promote_types(shape.expert.dtype, at::kFloat) : shape.expert.dtype;
+    Param& bias = params.add(vector_param(path + (of_choice ? ".gate.e_score_correction_bias" : ".gate.bias"),
+                                          shape.count, "experts", constant(0), type));
+    bias.trainable = !of_choice;
+    router.params.push_back(&bias);
+    if (of_choice) choice_bias = &bias;
+  }
   const Module& experts = unit->modules.emplace_back(Module{path + ".experts", "experts", layer, {}});
   for (int64_t expert = 0; expert < shape.count; ++expert) {
     unit->children.push_back(
@@ -127,11 +171,12 @@ std::unique_ptr<Unit> declare_experts(Params& params, const std::string& path, i
     unit->children.back()->share_of_tokens =
         static_cast<double>(shape.per_token) / static_cast<double>(shape.count);
   }
-  unit->build = [&router, &experts, &children = unit->children, per_token = shape.per_token,
-                 normalize = shape.normalize](const Binder& bind) -> UnitFunction {
+  unit->build = [&router, &experts, &children = unit->children,
+                 routing = Routing{shape.per_token, shape.normalize, shape.form, choice_bias}](
+                    const Binder& bind) -> UnitFunction {
     Experts plain;
     for (const auto& expert : children) plain.experts.push_back(bind.unit(*expert));
-    return RoutedExperts{bind.router(router), bind.experts(experts, std::move(plain)), per_token, normalize};
+    return RoutedExperts{bind.router(router), bind.experts(experts, std::move(plain)), routing};
   };
   return unit;
 }
@@ -147,10 +192,14 @@ std::unique_ptr<Unit> declare_mixture(Params& params, const std::string& path, i
   const Unit& shared =
       *unit->children.emplace_back(declare_mlp(params, path + ".shared_expert", layer, wide));
   const std::string gate_path = path + ".shared_expert_gate";
-  Param& gate = add_gate(params, gate_path, 1, shape);
-  unit->modules.emplace_back(Module{gate_path, "shared_expert_gate", layer, {&gate}});
-  unit->build = [&routed, &shared, &gate](const Binder& bind) -> UnitFunction {
-    return Mixture{bind.unit(routed), bind.unit(shared), &gate};
+  const Param* gate = nullptr;
+  if (shape.shared_gate) {
+    Param& weight = add_gate(params, gate_path, 1, shape);
+    unit->modules.emplace_back(Module{gate_path, "shared_expert_gate", layer, {&weight}});
+    gate = &weight;
+  }
+  unit->build = [&routed, &shared, gate](const Binder& bind) -> UnitFunction {
+    return Mixture{bind.unit(routed), bind.unit(shared), gate};
   };
   return unit;
 }

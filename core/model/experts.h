@@ -10,12 +10,14 @@ struct MixtureShape {
   int64_t count = 0;           ///< E
   int64_t per_token = 0;       ///< experts per token
   bool normalize = true;       ///< whether the weights of a token's experts are scaled to sum to 1
+  Router form = {};            ///< how scores choose and weigh the experts
   int64_t shared_ffn_dim = 0;  ///< width of the shared expert, which every token passes; 0: none
+  bool shared_gate = true;     ///< whether a gate weighs the shared expert
 };
 /// Declares a mixture of experts (arXiv:1701.06538) as a unit of role "experts": the router "gate" and the
 /// MLPs "experts.0", ... below `path`. No token is dropped (arXiv:2211.15841). With a shared expert, the
-/// result is a unit of role "mixture" that has this unit, the MLP "shared_expert" and its gate. If a rank
-/// keeps only some experts, `Ops::experts` moves the rows.
+/// result is a unit of role "mixture" that has this unit, the MLP "shared_expert" and its gate, if any. If a
+/// rank keeps only some experts, `Ops::experts` moves the rows.
 std::unique_ptr<Unit> declare_mixture(Params&, const std::string& path, int64_t layer, const MixtureShape&);
 
 /// Counts on the device how many rows each expert gets during training, and reports how far the routers are

@@ -7,7 +7,8 @@
 namespace optrush {
 class Recipe;
 
-Model declare_llama(const LlamaSpec&, Params&, at::ScalarType dtype);
+/// `seq_len`: length of the sequences, of which rotary frequencies may depend; 0: any.
+Model declare_llama(const LlamaSpec&, Params&, at::ScalarType dtype, int64_t seq_len = 0);
 /// Demands the features of attention that this decoder needs for sequences of `seq_len`, and counts the rows
 /// of its routers.
 void edit_for_llama(const LlamaSpec&, int64_t seq_len, Recipe&);

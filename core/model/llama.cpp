@@ -5,12 +5,10 @@
 
 #include <ATen/Functions.h>
 
-#include <optional>
-#include <tuple>
-
 #include "model/binder.h"
 #include "model/declare.h"
 #include "model/experts.h"
+#include "model/latent_attention.h"
 #include "model/operators.h"
 #include "model/rotary.h"
 #include "optrush/recipe.h"
@@ -43,16 +41,12 @@ Projection normed_heads_of(Ops::Linear::Fn linear, Ops::Norm::Fn norm, QkNorm of
 
 std::array<Tensor, 2> without_position(const Tensor& q, const Tensor& k, const Batch&) { return {q, k}; }
 
-/// Names of the cosine and sine tables for layers with a window that have their own rotary base.
-constexpr const char *kWindowCos = "window_cos", *kWindowSin = "window_sin";
-
-Ops::Position::Fn with_window_table(Ops::Position::Fn position) {
-  return [position = std::move(position)](const Tensor& q, const Tensor& k, const Batch& batch) {
-    Batch of_window = batch;
-    of_window.cos = batch.named.at(kWindowCos);
-    of_window.sin = batch.named.at(kWindowSin);
-    return position(q, k, of_window);
-  };
+/// With the sink s of a head in the sum of the softmax: e^s beside the keys' e^lse makes each weight
+/// e^lse / (e^lse + e^s) = sigmoid(lse - s) times as large.
+Tensor beside_sinks(const AttentionOut& attended, const Param& sinks) {
+  const Tensor kept_BHS =
+      at::sigmoid(attended.lse - sinks.value().to(attended.lse.scalar_type()).unsqueeze(-1));
+  return attended.out * kept_BHS.unsqueeze(-1).to(attended.out.scalar_type());
 }
 
 struct Attention {
@@ -62,6 +56,7 @@ struct Attention {
   Ops::Attention::Fn attention;
   AttentionForwardBackward halves;
   AttentionArgs args;
+  const Param* sinks;  ///< (H); null: none
 
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
     const auto [q_BHSK, k_BGSK] = position(q(x_BSD), k(x_BSD), batch);
@@ -69,7 +64,9 @@ struct Attention {
     AttentionArgs of_batch = args;
     of_batch.segments = batch.segments;
     of_batch.halves = &halves;
-    return wo(attention(q_BHSK, k_BGSK, v_BGSK, of_batch).out.transpose(1, 2).flatten(2));
+    const AttentionOut attended = attention(q_BHSK, k_BGSK, v_BGSK, of_batch);
+    const Tensor out_BHSK = sinks == nullptr ? attended.out : beside_sinks(attended, *sinks);
+    return wo(out_BHSK.transpose(1, 2).flatten(2));
   }
 };
 
@@ -207,8 +204,7 @@ class LlamaDeclaration {
     const Unit *attention, *mlp;
   };
   Parts add_parts(Unit& block) {
-    const Unit& attention =
-        *block.children.emplace_back(this->attention(block.path + ".self_attn", block.layer));
+    const Unit& attention = *block.children.emplace_back(this->mixer(block.path + ".self_attn", block.layer));
     const Unit& mlp = *block.children.emplace_back(this->mlp(block.path + ".mlp", block.layer));
     return {&attention, &mlp};
   }
@@ -232,13 +228,22 @@ class LlamaDeclaration {
     if (!spec_.has_experts(layer)) return declare_mlp(params_, path, layer, mlp_shape());
     MlpShape expert = mlp_shape();
     if (spec_.expert_ffn_dim != 0) expert.ffn_dim = spec_.expert_ffn_dim;
+    expert.biased = spec_.expert_bias;
     return declare_mixture(params_, path, layer,
                            {.expert = expert,
                             .router = normal(spec_.init_std),
                             .count = spec_.n_experts,
                             .per_token = spec_.experts_per_token,
                             .normalize = spec_.normalize_router,
-                            .shared_ffn_dim = spec_.shared_expert_ffn_dim});
+                            .form = spec_.router,
+                            .shared_ffn_dim = spec_.shared_expert_ffn_dim,
+                            .shared_gate = spec_.shared_expert_gate});
+  }
+
+  /// The part of a block that mixes positions.
+  std::unique_ptr<Unit> mixer(const std::string& path, int64_t layer) {
+    return spec_.has_latents() ? declare_latent_attention(spec_, params_, path, layer, dtype_)
+                               : attention(path, layer);
   }
 
   std::unique_ptr<Unit> attention(const std::string& path, int64_t layer) {
@@ -256,17 +261,17 @@ class LlamaDeclaration {
         spec_.rotates(layer) ? &unit->modules.emplace_back(Module{path + ".rotary", "position", layer, {}})
                              : nullptr;
     const Module& attend = unit->modules.emplace_back(Module{path, "attention", layer, {}});
+    const Param* sinks = this->sinks(*unit);
     const int64_t head_dim = spec_.head_size();
     const AttentionArgs args{.scale = spec_.score_scale(),
+                             .lse = sinks != nullptr,
                              .window = spec_.window_of(layer),
                              .alibi = spec_.position == PositionKind::alibi,
                              .soft_cap = spec_.attention_soft_cap};
-    const bool of_window = args.window != 0 && spec_.window_rope_theta != 0;
-    const auto position_of = [position, of_window](const Binder& bind) -> Ops::Position::Fn {
-      if (position == nullptr) return without_position;
-      return of_window ? with_window_table(bind.position(*position)) : bind.position(*position);
+    const auto position_of = [position, layer, spec = spec_](const Binder& bind) -> Ops::Position::Fn {
+      return position == nullptr ? without_position : rotation_of(spec, layer, bind.position(*position));
     };
-    unit->build = [&, q_norm, k_norm, position_of, head_dim, args, of = spec_.qk_norm,
+    unit->build = [&, q_norm, k_norm, sinks, position_of, head_dim, args, of = spec_.qk_norm,
                    norms = NormArgs{NormKind::rmsnorm, spec_.norm_eps}](const Binder& bind) -> UnitFunction {
       const auto projection = [&](const Module& linear, const Module* norm) {
         return norm == nullptr ? heads_of(bind.linear(linear), head_dim)
@@ -279,23 +284,31 @@ class LlamaDeclaration {
                        position_of(bind),
                        bind.attention(attend),
                        bind.attention_forward_backward(attend),
-                       args};
+                       args,
+                       sinks};
     };
     return unit;
   }
 
+  /// Null if attention has no sinks.
+  const Param* sinks(Unit& unit) {
+    if (!spec_.attention_sinks) return nullptr;
+    Param& sinks = params_.add(
+        vector_param(unit.path + ".sinks", spec_.n_heads, "query_heads", normal(spec_.init_std), dtype_));
+    unit.modules.emplace_back(Module{unit.path + ".sinks", "sinks", unit.layer, {&sinks}});
+    return &sinks;
+  }
+
   const Module& linear(Unit& unit, const std::string& path, int64_t out, int64_t in,
                        std::vector<std::string> axes, bool biased) {
-    Param bias = vector(path + ".bias", out, axes.front(), constant(0));
-    const Module& module = add_linear(unit, params_, path, described({out, in}, std::move(axes)));
-    if (biased) unit.modules.back().params.push_back(&params_.add(std::move(bias)));
-    return module;
+    return add_linear(unit, params_, path, described({out, in}, std::move(axes)), biased);
   }
 
   const Module& norm(Unit& unit, const std::string& path, const std::string& role) {
     Module module{path, role, unit.layer, {}};
     const auto add = [&](const char* suffix, double value) {
-      module.params.push_back(&params_.add(vector(path + suffix, spec_.dim, "model", constant(value))));
+      module.params.push_back(
+          &params_.add(vector_param(path + suffix, spec_.dim, "model", constant(value), dtype_)));
     };
     if (spec_.norm != NormKind::layernorm_without_parameters) add(".weight", 1);
     if (spec_.norm == NormKind::layernorm) add(".bias", 0);
@@ -306,19 +319,9 @@ class LlamaDeclaration {
   const Module* head_norm(Unit& unit, const std::string& path, int64_t width, const std::string& axis) {
     if (spec_.qk_norm == QkNorm::none) return nullptr;
     const bool per_head = spec_.qk_norm == QkNorm::per_head;
-    Param& weight = params_.add(vector(path + ".weight", per_head ? spec_.head_size() : width,
-                                       per_head ? "head" : axis, constant(1)));
+    Param& weight = params_.add(vector_param(path + ".weight", per_head ? spec_.head_size() : width,
+                                             per_head ? "head" : axis, constant(1), dtype_));
     return &unit.modules.emplace_back(Module{path, "norm", unit.layer, {&weight}});
-  }
-
-  /// Declares a vector: a bias or the weight of a norm.
-  Param vector(const std::string& name, int64_t size, const std::string& axis, Initializer init) const {
-    return {.name = name,
-            .shape = {size},
-            .axes = {axis},
-            .init = std::move(init),
-            .dtype = dtype_,
-            .decay = false};
   }
 
   Param& matrix(const std::string& name, std::vector<int64_t> shape, std::vector<std::string> axes) {
@@ -356,27 +359,7 @@ AttentionPairs attention_pairs(const LlamaSpec& spec) {
   return {spec.window, static_cast<double>(windowed) / static_cast<double>(spec.n_layers)};
 }
 
-namespace {
-std::function<void(Batch&)> rotary_tables(const LlamaSpec& spec, at::ScalarType type) {
-  LlamaSpec of_windows = spec;
-  of_windows.rope_theta = spec.window_rope_theta;
-  of_windows.rope_scaling = {};
-  // Moved to the device once, because a copy per micro-batch would make the host wait.
-  return [table = rotary_table(spec), type,
-          window_table = spec.window_rope_theta == 0
-                             ? std::nullopt
-                             : std::optional(rotary_table(of_windows))](Batch& batch) mutable {
-    const auto fill = [&](RotaryTable& of_layers) {
-      of_layers.frequencies = of_layers.frequencies.to(batch.positions.device());
-      return rotary(batch.positions, of_layers, type);
-    };
-    std::tie(batch.cos, batch.sin) = fill(table);
-    if (window_table) std::tie(batch.named[kWindowCos], batch.named[kWindowSin]) = fill(*window_table);
-  };
-}
-}  // namespace
-
-Model declare_llama(const LlamaSpec& spec, Params& params, at::ScalarType dtype) {
+Model declare_llama(const LlamaSpec& spec, Params& params, at::ScalarType dtype, int64_t seq_len) {
   LlamaDeclaration declare(spec, params, dtype);
   Model model;
   model.units.push_back(declare.embed());
@@ -384,11 +367,11 @@ Model declare_llama(const LlamaSpec& spec, Params& params, at::ScalarType dtype)
   model.units.push_back(declare.head());
   model.prepare = [](Batch&) {};
   if (spec.position == PositionKind::rope)
-    model.prepare = rotary_tables(spec, dtype == at::kDouble ? at::kDouble : at::kFloat);
+    model.prepare = rotary_tables(spec, seq_len, dtype == at::kDouble ? at::kDouble : at::kFloat);
   model.vocab_size = spec.vocab_size;
   model.checkpoint = spec.checkpoint;
   model.attention_flops_of_a_pair =
-      12.0 * static_cast<double>(spec.n_layers * spec.n_heads * spec.head_size());
+      6.0 * static_cast<double>(spec.n_layers * spec.n_heads * (spec.head_size() + spec.value_size()));
   model.attention_pairs = attention_pairs(spec);
   return model;
 }
@@ -397,8 +380,11 @@ void edit_for_llama(const LlamaSpec& spec, int64_t seq_len, Recipe& recipe) {
   if (spec.position == PositionKind::alibi) recipe.ops.attention.demand("alibi");
   if (spec.window != 0 && spec.window < seq_len) recipe.ops.attention.demand("window");
   if (spec.attention_soft_cap != 0) recipe.ops.attention.demand("soft_cap");
+  if (spec.attention_sinks) recipe.ops.attention.demand("lse");
+  if (spec.value_size() != spec.head_size()) recipe.ops.attention.demand("value_width");
   if (spec.logits_soft_cap != 0) recipe.ops.head_loss.demand("soft_cap");
   if (spec.activation != Activation::silu) recipe.ops.mlp.demand("geglu");
+  if (spec.expert_bias) recipe.ops.mlp.demand("biases");
   if (spec.n_experts > 0) count_rows_of_experts(recipe, spec.n_layers, spec.n_experts);
 }
 }  // namespace optrush

@@ -18,18 +18,18 @@ LlamaSpec complete(const Json& json) {
   return spec;
 }
 
-Model llama(const Json& json, Params& params, at::ScalarType dtype) {
-  const LlamaSpec spec = complete(json);
-  Model model = declare_llama(spec, params, dtype);
+Model llama(const RunSpec& run, Params& params, at::ScalarType dtype) {
+  const LlamaSpec spec = complete(run.model);
+  Model model = declare_llama(spec, params, dtype, run.train.seq_len);
   if (!spec.checkpoint.empty()) Checkpoint(spec.checkpoint).check_complete(params);
   return model;
 }
 
-Model operator_alone(const Json& json, Params& params, at::ScalarType dtype) {
-  return declare_operator(operator_from_json(json, "model"), params, dtype);
+Model operator_alone(const RunSpec& run, Params& params, at::ScalarType dtype) {
+  return declare_operator(operator_from_json(run.model, "model"), params, dtype);
 }
-Model collective_alone(const Json& json, Params& params, at::ScalarType dtype) {
-  return declare_collective(collective_from_json(json, "model"), params, dtype);
+Model collective_alone(const RunSpec& run, Params& params, at::ScalarType dtype) {
+  return declare_collective(collective_from_json(run.model, "model"), params, dtype);
 }
 }  // namespace
 
@@ -53,7 +53,7 @@ void edit_for_model(const RunSpec& spec, Recipe& recipe) {
 }
 
 Model declare_model(const RunSpec& spec, Params& params, at::ScalarType dtype) {
-  using Declare = Model (*)(const Json&, Params&, at::ScalarType);
+  using Declare = Model (*)(const RunSpec&, Params&, at::ScalarType);
   static constexpr std::pair<const char*, Declare> kinds[] = {
       {"llama", llama},
       {"operator", operator_alone},
@@ -61,7 +61,7 @@ Model declare_model(const RunSpec& spec, Params& params, at::ScalarType dtype) {
   };
   std::vector<std::string> names;
   for (const auto& [name, declare] : kinds) {
-    if (spec.model_kind == name) return declare(spec.model, params, dtype);
+    if (spec.model_kind == name) return declare(spec, params, dtype);
     names.emplace_back(name);
   }
   throw Error(ErrorCode::unknown_name, "unknown kind of model '" + spec.model_kind + "'",

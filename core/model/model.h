@@ -28,8 +28,8 @@ struct Model {
   int64_t vocab_size = 0;               ///< 0: the model does not take tokens
   int64_t input_dim = 0;                ///< width of the input activations of a model without tokens
   std::string checkpoint;               ///< folder of the initial values; empty: from (seed, name)
-  /// FLOPs of attention per pair of positions, forward and backward: 12 L (heads x head_dim); 0: no
-  /// attention.
+  /// FLOPs of attention per pair of positions, forward and backward: 6 L heads (width of a key + width of a
+  /// value); 0: no attention.
   double attention_flops_of_a_pair = 0;
   AttentionPairs attention_pairs;
 };

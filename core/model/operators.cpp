@@ -32,6 +32,11 @@ Tensor rotate(const Tensor& x, const Tensor& cos, const Tensor& sin) {
 Tensor swiglu(const Tensor& gate, const Tensor& up) { return at::silu(gate) * up; }
 
 Tensor geglu(const Tensor& gate, const Tensor& up, Activation activation) {
+  if (activation == Activation::clamped_silu) {
+    constexpr double kAlpha = 1.702, kLimit = 7;
+    const Tensor low = gate.clamp_max(kLimit);
+    return low * at::sigmoid(low * kAlpha) * (up.clamp(-kLimit, kLimit) + 1);
+  }
   return at::gelu(gate, activation == Activation::gelu_tanh ? "tanh" : "none") * up;
 }
 

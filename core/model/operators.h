@@ -20,7 +20,7 @@ AttentionOut attention(const Tensor& q, const Tensor& k, const Tensor& v, const 
 AttentionForwardBackward attention_forward_backward();
 /// SiLU(gate) * up (arXiv:2002.05202).
 Tensor swiglu(const Tensor& gate, const Tensor& up);
-/// GELU(gate) * up (arXiv:2002.05202), exact or with its approximation by tanh.
+/// GELU(gate) * up (arXiv:2002.05202), exact or with its approximation by tanh, or the unit of clamped_silu.
 Tensor geglu(const Tensor& gate, const Tensor& up, Activation);
 /// `cap` tanh(x / `cap`) (arXiv:2408.00118, section 2), in accumulate_type(); x itself if cap is 0.
 Tensor soft_capped(const Tensor& x, double cap);

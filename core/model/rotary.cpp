@@ -6,7 +6,9 @@
 #include <cmath>
 #include <functional>
 #include <numbers>
+#include <optional>
 #include <stdexcept>
+#include <tuple>
 
 namespace optrush {
 namespace {
@@ -29,7 +31,7 @@ class Yarn {
  public:
   explicit Yarn(const LlamaSpec& spec) : factor_(spec.rope_scaling.factor) {
     const RopeScaling& scaling = spec.rope_scaling;
-    const auto width = static_cast<double>(spec.head_size());
+    const auto width = static_cast<double>(spec.rotary_size());
     const auto dimension = [&](double rotations) {
       return width *
              std::log(static_cast<double>(scaling.original_max_position) /
@@ -56,8 +58,13 @@ class Yarn {
 };
 
 /// The scaling as a function of a frequency and its dimension.
-std::function<double(double, int64_t)> rescaling(const LlamaSpec& spec) {
+std::function<double(double, int64_t)> rescaling(const LlamaSpec& spec, int64_t seq_len) {
   const RopeScaling scaling = spec.rope_scaling;
+  if (scaling.type == RopeType::longrope)
+    return [factors = seq_len > scaling.original_max_position ? scaling.long_factor : scaling.short_factor](
+               double frequency, int64_t dimension) {
+      return frequency / factors.at(static_cast<size_t>(dimension));
+    };
   if (scaling.factor == 1) return [](double frequency, int64_t) { return frequency; };
   switch (scaling.type) {
     case RopeType::llama3:
@@ -66,24 +73,71 @@ std::function<double(double, int64_t)> rescaling(const LlamaSpec& spec) {
       return [scaling](double frequency, int64_t) { return frequency / scaling.factor; };
     case RopeType::yarn:
       return Yarn(spec);
+    case RopeType::longrope:
+      break;
   }
   throw std::logic_error("rope_scaling.type has no meaning");
 }
 
-/// sqrt(1 / t) = 0.1 ln(factor) + 1, for queries and keys (arXiv:2309.00071, section 3.4).
+/// YaRN: sqrt(1 / t) = 0.1 ln(factor) + 1, for queries and keys (arXiv:2309.00071, section 3.4). LongRoPE:
+/// arXiv:2402.13753, section 3.3.
 double attention_factor(const RopeScaling& scaling) {
-  if (scaling.type != RopeType::yarn) return 1;
-  return scaling.attention_factor != 0 ? scaling.attention_factor : 0.1 * std::log(scaling.factor) + 1;
+  const bool by_length = scaling.type == RopeType::longrope;
+  if (scaling.type != RopeType::yarn && !by_length) return 1;
+  if (scaling.attention_factor != 0) return scaling.attention_factor;
+  const double longer = std::log(scaling.factor);
+  return by_length ? std::sqrt(1 + longer / std::log(static_cast<double>(scaling.original_max_position)))
+                   : 0.1 * longer + 1;
+}
+
+/// Names of the cosine and sine tables for layers with a window that have their own rotary base.
+constexpr const char *kWindowCos = "window_cos", *kWindowSin = "window_sin";
+
+Ops::Position::Fn with_window_table(Ops::Position::Fn position) {
+  return [position = std::move(position)](const Tensor& q, const Tensor& k, const Batch& batch) {
+    Batch of_window = batch;
+    of_window.cos = batch.named.at(kWindowCos);
+    of_window.sin = batch.named.at(kWindowSin);
+    return position(q, k, of_window);
+  };
+}
+
+/// Rotates the first `width` dimensions of each head.
+Ops::Position::Fn of_first_dimensions(Ops::Position::Fn position, int64_t width) {
+  return [width, position = std::move(position)](const Tensor& q, const Tensor& k,
+                                                 const Batch& batch) -> std::array<Tensor, 2> {
+    const auto rest = [width](const Tensor& x) { return x.narrow(-1, width, x.size(-1) - width); };
+    const auto [q_rotated, k_rotated] = position(q.narrow(-1, 0, width), k.narrow(-1, 0, width), batch);
+    return {at::cat({q_rotated, rest(q)}, -1), at::cat({k_rotated, rest(k)}, -1)};
+  };
+}
+
+/// Name of the factors (B or 1, 1, S, 1) of queries by position: RopeScaling::query_beta.
+constexpr const char* kQueryScale = "query_scale";
+
+Ops::Position::Fn with_scaled_queries(Ops::Position::Fn position) {
+  return [position = std::move(position)](const Tensor& q, const Tensor& k,
+                                          const Batch& batch) -> std::array<Tensor, 2> {
+    auto [query, key] = position(q, k, batch);
+    return {query * batch.named.at(kQueryScale).to(query.scalar_type()), key};
+  };
+}
+
+/// 1 + beta ln(1 + floor(position / original length)), of shape (B or 1, 1, S, 1).
+Tensor query_scale(const Tensor& positions, const RopeScaling& scaling, at::ScalarType type) {
+  const Tensor lengths = at::floor(positions.to(at::kDouble) / scaling.original_max_position);
+  return (1 + scaling.query_beta * at::log1p(lengths)).to(type).unsqueeze(1).unsqueeze(-1);
 }
 }  // namespace
 
-RotaryTable rotary_table(const LlamaSpec& spec) {
-  const Tensor frequencies = at::empty({spec.head_size() / 2}, at::kDouble);
+RotaryTable rotary_table(const LlamaSpec& spec, int64_t seq_len) {
+  const int64_t width = spec.rotary_size();
+  const Tensor frequencies = at::empty({width / 2}, at::kDouble);
   auto* values = frequencies.mutable_data_ptr<double>();
-  const auto rescaled = rescaling(spec);
-  for (int64_t i = 0; i < spec.head_size() / 2; ++i)
-    values[i] = rescaled(
-        std::pow(spec.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(spec.head_size())), i);
+  const auto rescaled = rescaling(spec, seq_len);
+  for (int64_t i = 0; i < width / 2; ++i)
+    values[i] =
+        rescaled(std::pow(spec.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(width)), i);
   return {frequencies, attention_factor(spec.rope_scaling)};
 }
 
@@ -97,5 +151,32 @@ std::pair<Tensor, Tensor> rotary(const Tensor& positions, const RotaryTable& tab
     return (table.attention_factor == 1 ? x : x * table.attention_factor).to(dtype);
   };
   return {scaled(both.cos()), scaled(both.sin())};
+}
+
+std::function<void(Batch&)> rotary_tables(const LlamaSpec& spec, int64_t seq_len, at::ScalarType type) {
+  LlamaSpec of_windows = spec;
+  of_windows.rope_theta = spec.window_rope_theta;
+  of_windows.rope_scaling = {};
+  // Moved to the device once, because a copy per micro-batch would make the host wait.
+  return [table = rotary_table(spec, seq_len), type, scaling = spec.rope_scaling,
+          window_table = spec.window_rope_theta == 0
+                             ? std::nullopt
+                             : std::optional(rotary_table(of_windows))](Batch& batch) mutable {
+    const auto fill = [&](RotaryTable& of_layers) {
+      of_layers.frequencies = of_layers.frequencies.to(batch.positions.device());
+      return rotary(batch.positions, of_layers, type);
+    };
+    std::tie(batch.cos, batch.sin) = fill(table);
+    if (window_table) std::tie(batch.named[kWindowCos], batch.named[kWindowSin]) = fill(*window_table);
+    if (scaling.query_beta != 0) batch.named[kQueryScale] = query_scale(batch.positions, scaling, type);
+  };
+}
+
+Ops::Position::Fn rotation_of(const LlamaSpec& spec, int64_t layer, Ops::Position::Fn rotate) {
+  if (spec.window_of(layer) != 0 && spec.window_rope_theta != 0)
+    rotate = with_window_table(std::move(rotate));
+  if (spec.rotary_size() < spec.head_size())
+    rotate = of_first_dimensions(std::move(rotate), spec.rotary_size());
+  return spec.rope_scaling.query_beta != 0 ? with_scaled_queries(std::move(rotate)) : rotate;
 }
 }  // namespace optrush

@@ -21,12 +21,13 @@ Ops::Ops(const Editor* editor)
       norm("norm", editor, plain()),
       add_norm("add_norm", editor, plain()),
       position("position", editor, plain()),
-      attention("attention", editor, plain({"double", "lse", "segments", "window", "alibi", "soft_cap"})),
+      attention("attention", editor,
+                plain({"double", "lse", "segments", "window", "alibi", "soft_cap", "value_width"})),
       attention_forward_backward("attention_forward_backward", editor,
                                  plain({"double", "segments", "window", "alibi", "soft_cap"})),
       swiglu("swiglu", editor, plain()),
       geglu("geglu", editor, plain()),
-      mlp("mlp", editor, plain({"double", "geglu", "plain_products"})),
+      mlp("mlp", editor, plain({"double", "geglu", "plain_products", "biases"})),
       head_loss("head_loss", editor, plain({"double", "vocabulary", "soft_cap"})) {}
 
 std::vector<const SlotInfo*> Ops::all() const {

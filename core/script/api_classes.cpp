@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 #include "report/analysis/quantities.h"
@@ -9,6 +10,10 @@ namespace optrush {
 namespace {
 using Kind = Class::Kind;
 
+/// Fields of a decoder that are tables, and their classes in Lua.
+constexpr std::pair<const char*, const char*> kTables[] = {
+    {"rope_scaling", "RopeScaling"}, {"router", "Router"}, {"latent", "LatentAttention"}};
+
 /// The fields of a section of the spec, with their docs, ranges and defaults.
 std::vector<Parameter> fields_of_spec(const std::string& section) {
   std::vector<Parameter> fields = spec_fields(section);
@@ -16,7 +21,8 @@ std::vector<Parameter> fields_of_spec(const std::string& section) {
   std::erase_if(fields,
                 [](const Parameter& field) { return field.name == "checkpoint" || field.name == "op"; });
   for (auto& field : fields)
-    if (field.type == "object") field.type = "RopeScaling?", field.fallback = nullptr;
+    for (const auto& [name, type] : kTables)
+      if (field.name == name) field.type = std::string(type) + "?", field.fallback = nullptr;
   return fields;
 }
 
@@ -211,6 +217,9 @@ std::vector<Class> api_classes() {
        "names.",
        fields_of_spec("llama")},
       {Kind::table, "RopeScaling", "Rescaling of the rotary frequencies.", fields_of_spec("rope_scaling")},
+      {Kind::table, "Router", "How a router chooses and weighs the experts of a token.",
+       fields_of_spec("router")},
+      {Kind::table, "LatentAttention", "Multi-head latent attention.", fields_of_spec("latent")},
       {Kind::table, "OperatorFields",
        "Sizes of a single operator; a rung changes only the fields that it names.",
        fields_of_spec("operator")},

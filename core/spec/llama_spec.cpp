@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "optrush/error.h"
@@ -10,6 +11,76 @@ namespace optrush {
 namespace {
 constexpr int64_t kLargest = int64_t{1} << 31;  // products of two dimensions stay far from overflow
 
+using Refuse = std::function<void(const std::string& what, const std::string& cure)>;
+
+void check_latents(const LlamaSpec& spec, const Refuse& refuse) {
+  if (!spec.has_latents()) return;
+  if (spec.n_kv_heads != spec.n_heads)
+    refuse("model.latent needs as many key/value heads as query heads, but model.n_kv_heads is " +
+               std::to_string(spec.n_kv_heads),
+           "set model.n_kv_heads = " + std::to_string(spec.n_heads));
+  if (spec.latent.rope_dim >= spec.head_size())
+    refuse("model.latent.rope_dim (" + std::to_string(spec.latent.rope_dim) +
+               ") is not below the width of a head (" + std::to_string(spec.head_size()) + ")",
+           "make model.head_dim larger: it contains the rotated dimensions");
+}
+
+void check_router(const LlamaSpec& spec, const Refuse& refuse) {
+  const auto& [scores, bias, groups, kept, scale] = spec.router;
+  if (groups == 1) return;
+  const int64_t in_group = spec.n_experts / groups;
+  if (spec.n_experts % groups != 0 || in_group < 2)
+    refuse("model.router.groups (" + std::to_string(groups) + ") does not divide model.n_experts (" +
+               std::to_string(spec.n_experts) + ") into groups of at least 2",
+           "change one of them");
+  if (kept > groups || spec.experts_per_token > kept * in_group)
+    refuse("model.router.kept_groups (" + std::to_string(kept) + ") of " + std::to_string(groups) +
+               " groups do not have model.experts_per_token (" + std::to_string(spec.experts_per_token) +
+               ") experts",
+           "keep more groups, up to all");
+}
+
+/// Fields that mean nothing without another field, or beside one.
+void check_together(const LlamaSpec& spec, const Refuse& refuse) {
+  struct Rule {
+    bool broken;
+    const char *field, *other, *because;
+  };
+  const bool window = spec.window != 0, experts = spec.n_experts != 0, latent = spec.has_latents(),
+             alibi = spec.position == PositionKind::alibi, window_theta = spec.window_rope_theta != 0,
+             without_rope = !spec.layers_without_rope.empty();
+  const Rule needs[] = {
+      {!window && !spec.full_attention_layers.empty(), "full_attention_layers", "window",
+       "every layer has full attention"},
+      {!window && window_theta, "window_rope_theta", "window", "no layer has a window"},
+      {!experts && !spec.dense_layers.empty(), "dense_layers", "n_experts", "every layer has an MLP"},
+      {!experts && spec.shared_expert_ffn_dim != 0, "shared_expert_ffn_dim", "n_experts",
+       "a dense model has no experts"},
+      {!experts && spec.expert_bias, "expert_bias", "n_experts", "a dense model has no experts"},
+      {!experts && spec.router != Router{}, "router", "n_experts", "a dense model has no router"}};
+  for (const auto& [broken, field, other, because] : needs)
+    if (broken)
+      refuse("model." + std::string(field) + " without model." + other + ": " + because,
+             "set model." + std::string(other) + ", or leave out model." + field);
+  constexpr const char *kAlibi = "position = \"alibi\"", *kUnrotated = "no layer has rotary embedding",
+                       *kOther = "latent attention has another form";
+  const Rule excludes[] = {
+      {alibi && window_theta, "window_rope_theta", kAlibi, kUnrotated},
+      {alibi && without_rope, "layers_without_rope", kAlibi, kUnrotated},
+      {latent && alibi, "latent", kAlibi, kOther},
+      {latent && window_theta, "latent", "window_rope_theta", kOther},
+      {latent && without_rope, "latent", "layers_without_rope", kOther},
+      {latent && spec.rotary_fraction != 1, "latent", "rotary_fraction", kOther},
+      {latent && spec.rope_scaling.query_beta != 0, "latent", "rope_scaling.query_beta", kOther},
+      {latent && spec.qk_norm != QkNorm::none, "latent", "qk_norm", kOther},
+      {latent && spec.attention_sinks, "latent", "attention_sinks", kOther},
+      {latent && spec.attention_bias == AttentionBias::qkv, "latent", "attention_bias = \"qkv\"", kOther}};
+  for (const auto& [broken, field, other, because] : excludes)
+    if (broken)
+      refuse("model." + std::string(field) + " with model." + other + ": " + because,
+             "leave out one of them");
+}
+
 void check_llama(const LlamaSpec& spec, const std::string& where) {
   const auto refuse = [&](const std::string& what, const std::string& cure) {
     throw Error(ErrorCode::invalid_value, what, cure, where);
@@ -19,8 +90,8 @@ void check_llama(const LlamaSpec& spec, const std::string& where) {
     refuse(
         "model.dim (" + text(spec.dim) + ") is not a multiple of model.n_heads (" + text(spec.n_heads) + ")",
         "change one of them, or give model.head_dim");
-  if (spec.position == PositionKind::rope && spec.head_size() % 2 != 0)
-    refuse("a head of " + text(spec.head_size()) + " dimensions cannot be rotated",
+  if (spec.position == PositionKind::rope && (spec.rotary_size() % 2 != 0 || spec.rotary_size() == 0))
+    refuse("a head of " + text(spec.rotary_size()) + " dimensions cannot be rotated",
            "rotary embedding needs pairs of dimensions: make model.head_dim, or model.dim / model.n_heads, "
            "even");
   if (spec.n_heads % spec.n_kv_heads != 0)
@@ -34,7 +105,16 @@ void check_llama(const LlamaSpec& spec, const std::string& where) {
       refuse("model.rope_scaling.beta_slow must be below beta_fast", "YaRN uses 1 and 32");
     if (rope.type == RopeType::yarn && rope.beta_slow <= 0)
       refuse("model.rope_scaling.beta_slow must be positive", "YaRN uses 1");
+    const int64_t pairs = spec.rotary_size() / 2;
+    if (rope.type == RopeType::longrope &&
+        (std::ssize(rope.short_factor) != pairs || std::ssize(rope.long_factor) != pairs))
+      refuse("model.rope_scaling.short_factor and long_factor have " + text(std::ssize(rope.short_factor)) +
+                 " and " + text(std::ssize(rope.long_factor)) + " numbers",
+             "give each " + text(pairs) + " numbers, one for each rotated pair of dimensions");
   }
+  check_together(spec, refuse);
+  check_latents(spec, refuse);
+  check_router(spec, refuse);
   const auto check_layers = [&](const char* name, const std::vector<int64_t>& layers) {
     for (size_t i = 0; i < layers.size(); ++i) {
       if (layers[i] < 0 || layers[i] >= spec.n_layers)
@@ -49,40 +129,24 @@ void check_llama(const LlamaSpec& spec, const std::string& where) {
   };
   check_layers("layers_without_rope", spec.layers_without_rope);
   check_layers("full_attention_layers", spec.full_attention_layers);
-  if (spec.window == 0 && !spec.full_attention_layers.empty())
-    refuse("model.full_attention_layers without model.window: every layer has full attention",
-           "set model.window, or leave out model.full_attention_layers");
   check_layers("dense_layers", spec.dense_layers);
   if (spec.n_experts > 0 && spec.experts_per_token > spec.n_experts)
     refuse("model.experts_per_token (" + text(spec.experts_per_token) + ") is above model.n_experts (" +
                text(spec.n_experts) + ")",
            "change one of them");
-  if (spec.n_experts == 0 && !spec.dense_layers.empty())
-    refuse("model.dense_layers without model.n_experts: every layer has an MLP",
-           "set model.n_experts, or leave out model.dense_layers");
-  if (spec.n_experts == 0 && spec.shared_expert_ffn_dim != 0)
-    refuse("model.shared_expert_ffn_dim without model.n_experts: a dense model has no experts",
-           "set model.n_experts, or leave out model.shared_expert_ffn_dim");
   for (const auto& [field, value] :
        {std::pair("embedding_scale", spec.embedding_scale), std::pair("residual_scale", spec.residual_scale),
         std::pair("logits_divisor", spec.logits_divisor)})
     if (value == 0)
       refuse("model." + std::string(field) + " is 0: the model would compute nothing",
              "leave it out for 1, or give another number");
-  if (spec.window_rope_theta != 0 && spec.window == 0)
-    refuse("model.window_rope_theta without model.window: no layer has a window",
-           "set model.window, or leave out model.window_rope_theta");
-  if (spec.window_rope_theta != 0 && spec.position == PositionKind::alibi)
-    refuse("model.window_rope_theta with model.position = \"alibi\": no layer has rotary embedding",
-           "leave out one of them");
-  if (spec.position == PositionKind::alibi && !spec.layers_without_rope.empty())
-    refuse("model.layers_without_rope with model.position = \"alibi\": no layer has rotary embedding",
-           "leave out one of them");
 }
 }  // namespace
 
 double LlamaSpec::score_scale() const {
-  return attention_scale != 0 ? attention_scale : 1 / std::sqrt(static_cast<double>(head_size()));
+  const double usual = 1 / std::sqrt(static_cast<double>(head_size()));
+  const double m = 0.1 * rope_scaling.score_mscale * std::log(rope_scaling.factor) + 1;
+  return (attention_scale != 0 ? attention_scale : usual) * m * m;
 }
 
 int64_t LlamaSpec::window_of(int64_t layer) const {
@@ -101,9 +165,12 @@ const Record<RopeScaling>& record_of(const RopeScaling*) {
   using T = RopeScaling;
   static const auto fields =
       Record<T>::given("model.rope_scaling")
-          .field("type", &T::type, "llama3: Llama 3.1; linear: all frequencies; yarn: arXiv:2309.00071",
-                 {.choices = {"llama3", "linear", "yarn"}})
-          .field("factor", &T::factor, "divisor of the low frequencies; 1: none", {.min = 1})
+          .field("type", &T::type,
+                 "llama3: Llama 3.1; linear: all frequencies; yarn: arXiv:2309.00071; longrope: "
+                 "arXiv:2402.13753",
+                 {.choices = {"llama3", "linear", "yarn", "longrope"}})
+          .field("factor", &T::factor,
+                 "divisor of the low frequencies; 1: none; longrope: growth of the context", {.min = 1})
           .field("low_freq_factor", &T::low_freq_factor,
                  "llama3: wavelengths above original_max_position / low_freq_factor are scaled", {.min = 0})
           .field("high_freq_factor", &T::high_freq_factor,
@@ -115,8 +182,50 @@ const Record<RopeScaling>& record_of(const RopeScaling*) {
           .field("beta_slow", &T::beta_slow,
                  "yarn: dimensions with fewer rotations in the original context are scaled", {.min = 0})
           .field("attention_factor", &T::attention_factor,
-                 "yarn: factor of cosine and sine; 0: 0.1 ln(factor) + 1", {.min = 0})
-          .field("truncate", &T::truncate, "yarn: round the ends of the ramp to whole dimensions");
+                 "yarn, longrope: factor of cosine and sine; 0: computed, for yarn 0.1 ln(factor) + 1",
+                 {.min = 0})
+          .field("truncate", &T::truncate, "yarn: round the ends of the ramp to whole dimensions")
+          .field("score_mscale", &T::score_mscale,
+                 "yarn: multiply attention scores by (0.1 score_mscale ln(factor) + 1)^2, as DeepSeek V3",
+                 {.left_out = true, .min = 0})
+          .field("query_beta", &T::query_beta,
+                 "yarn: multiply queries by 1 + query_beta ln(1 + floor(position / original_max_position))",
+                 {.left_out = true, .min = 0})
+          .field("short_factor", &T::short_factor,
+                 "longrope: divisors of frequencies up to original_max_position",
+                 {.left_out = true, .type = "number[]"})
+          .field("long_factor", &T::long_factor, "longrope: divisors of frequencies in longer sequences",
+                 {.left_out = true, .type = "number[]"});
+  return fields;
+}
+
+const Record<Router>& record_of(const Router*) {
+  using T = Router;
+  static const auto fields =
+      Record<T>::given("model.router")
+          .field("scores", &T::scores, "scores of the experts, from the logits",
+                 {.choices = {"softmax", "sigmoid"}})
+          .field(
+              "bias", &T::bias,
+              "logits: a trained bias of the logits; choice: a fixed bias of the scores that choose experts",
+              {.choices = {"none", "logits", "choice"}})
+          .field("groups", &T::groups, "groups of experts", {.min = 1, .max = 65536})
+          .field("kept_groups", &T::kept_groups, "groups that a token may pass", {.min = 1, .max = 65536})
+          .field("scale", &T::scale, "factor of the weights of a token's experts", {.min = 0});
+  return fields;
+}
+
+const Record<LatentAttention>& record_of(const LatentAttention*) {
+  using T = LatentAttention;
+  const auto size = [](int64_t least) { return FieldUse{.min = least, .max = kLargest}; };
+  static const auto fields =
+      Record<T>::given("model.latent")
+          .field("kv_rank", &T::kv_rank, "width of the latent vector of keys and values; 0: none", size(0))
+          .field("q_rank", &T::q_rank, "width of the latent vector of queries; 0: the model's width", size(0))
+          .field("rope_dim", &T::rope_dim, "rotated dimensions at the end of a head of queries and keys",
+                 size(2))
+          .field("value_dim", &T::value_dim, "width of a head of values", size(1))
+          .field("interleaved", &T::interleaved, "rotate pairs of neighbours; false: halves, as Llama");
   return fields;
 }
 
@@ -136,8 +245,8 @@ const Record<LlamaSpec>& record_of(const LlamaSpec*) {
           .field("ffn_dim", &T::ffn_dim, "inner width of the MLP", {.min = 1, .max = kLargest})
           .field("activation", &T::activation,
                  "activation of the gate of the MLP: silu makes it a SwiGLU, gelu a GEGLU; gelu_tanh "
-                 "approximates GELU, as Gemma does",
-                 {.choices = {"silu", "gelu", "gelu_tanh"}})
+                 "approximates GELU, as Gemma does; clamped_silu is the unit of gpt-oss",
+                 {.choices = {"silu", "gelu", "gelu_tanh", "clamped_silu"}})
           .field("norm", &T::norm, "kind of the norms of attention, MLP and head",
                  {.choices = {"rmsnorm", "layernorm", "layernorm_without_parameters"}})
           .field("norm_placement", &T::norm_placement,
@@ -163,10 +272,16 @@ const Record<LlamaSpec>& record_of(const LlamaSpec*) {
                  {.min = 0})
           .field("logits_soft_cap", &T::logits_soft_cap,
                  "soft cap of the logits, as Gemma 2 and Gemma 3 have; 0: none", {.min = 0})
+          .field("attention_sinks", &T::attention_sinks,
+                 "a trained score of each head in the softmax, as gpt-oss", {.left_out = true})
+          .field("latent", &T::latent, "multi-head latent attention, as DeepSeek V3", {.left_out = true})
           .field("position", &T::position,
                  "rope: rotary embedding; alibi: biases of the scores that are linear in the distance",
                  {.choices = {"rope", "alibi"}})
           .field("rope_theta", &T::rope_theta, "base of the rotary frequencies", {.min = 1})
+          .field("rotary_fraction", &T::rotary_fraction,
+                 "part of a head that is rotated, from its first dimension on",
+                 {.left_out = true, .min = 0, .max = 1})
           .field("rope_scaling", &T::rope_scaling, "rescaling of the rotary frequencies")
           .field("layers_without_rope", &T::layers_without_rope,
                  "layers without rotary embedding, from 0, as SmolLM3 has")
@@ -190,8 +305,13 @@ const Record<LlamaSpec>& record_of(const LlamaSpec*) {
                  "inner width of the MLP of an expert that each token passes, with a gate, as Qwen 2 MoE; 0: "
                  "none",
                  {.min = 0, .max = kLargest})
+          .field("shared_expert_gate", &T::shared_expert_gate,
+                 "weigh the shared expert by a gate; false: by 1, as DeepSeek V3", {.left_out = true})
+          .field("expert_bias", &T::expert_bias, "biases in the MLP of an expert, as gpt-oss has",
+                 {.left_out = true})
           .field("normalize_router", &T::normalize_router,
                  "divide the router weights of the experts of a token by their sum")
+          .field("router", &T::router, "scores, bias and groups of the router", {.left_out = true})
           .field("dense_layers", &T::dense_layers,
                  "layers that have an MLP although n_experts is set, from 0")
           .field("tie_embeddings", &T::tie_embeddings, "use the embedding as the weight of the head")

@@ -150,7 +150,8 @@ Json FieldList::write(const void* object, const void* usual) const {
   for (const Field& field : fields_) {
     Json value = written(field, object);
     const bool nothing = is_nothing(value);
-    if (!field.use.required && field.use.left_out && nothing) continue;
+    if (!field.use.required && field.use.left_out && (nothing || value == field.expected.schema.fallback))
+      continue;
     if (!field.use.required && usual != nullptr && (nothing || value == field.write(usual))) continue;
     json[field.expected.schema.name] = std::move(value);
   }

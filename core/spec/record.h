@@ -19,7 +19,7 @@ struct FieldUse {
   bool required = false;      ///< reading fails without it
   bool promised = false;      ///< the schema requires it, but files of earlier builds may lack it
   bool nullable = false;      ///< null is a value; otherwise null means that the field is missing
-  bool left_out = false;      ///< not written if it is empty
+  bool left_out = false;      ///< not written if it is empty or has its default
   bool integer = false;       ///< a double that holds a count: it is written without a decimal point
   std::string type = {};      ///< type of an option, if the member's type does not determine it
   Json min = {}, max = {};    ///< range of a number

@@ -7,6 +7,8 @@ inline constexpr int64_t kMostSteps = 1'000'000'000;
 
 /// The fields of each struct of a spec. Ranges and documentation are stated only here.
 const Record<RopeScaling>& record_of(const RopeScaling*);
+const Record<Router>& record_of(const Router*);
+const Record<LatentAttention>& record_of(const LatentAttention*);
 const Record<LlamaSpec>& record_of(const LlamaSpec*);
 const Record<DataSpec>& record_of(const DataSpec*);
 const Record<TrainSpec>& record_of(const TrainSpec*);

@@ -8,12 +8,12 @@
 namespace optrush {
 namespace {
 Json json_schema(const OptionSchema& field) {
-  const bool integers = field.type == "integer[]", list = field.type == "list" || integers;
+  const bool numbers = field.type.ends_with("[]"), list = field.type == "list" || numbers;
   Json schema = {{"type", list ? "array" : field.type}};
   if (!field.choices.empty()) schema["enum"] = field.choices;
   if (!field.min.is_null()) schema["minimum"] = field.min;
   if (!field.max.is_null()) schema["maximum"] = field.max;
-  if (list) schema["items"] = {{"type", integers ? "integer" : "string"}};
+  if (list) schema["items"] = {{"type", numbers ? field.type.substr(0, field.type.size() - 2) : "string"}};
   if (field.type != "object" && !field.fallback.is_null()) schema["default"] = field.fallback;
   schema["description"] = field.doc;
   return schema;
@@ -39,11 +39,15 @@ std::vector<OptionSchema> fields_as_options() {
   return fields_of<T>().options();
 }
 /// The structs of a spec besides the kinds of models.
-constexpr std::array kParts = {
-    Part{"data", fields_as_options<DataSpec>},           Part{"train", fields_as_options<TrainSpec>},
-    Part{"validate", fields_as_options<ValidateSpec>},   Part{"save", fields_as_options<SaveSpec>},
-    Part{"sample", fields_as_options<SampleSpec>},       Part{"plugin_use", fields_as_options<PluginUse>},
-    Part{"rope_scaling", fields_as_options<RopeScaling>}};
+constexpr std::array kParts = {Part{"data", fields_as_options<DataSpec>},
+                               Part{"train", fields_as_options<TrainSpec>},
+                               Part{"validate", fields_as_options<ValidateSpec>},
+                               Part{"save", fields_as_options<SaveSpec>},
+                               Part{"sample", fields_as_options<SampleSpec>},
+                               Part{"plugin_use", fields_as_options<PluginUse>},
+                               Part{"rope_scaling", fields_as_options<RopeScaling>},
+                               Part{"router", fields_as_options<Router>},
+                               Part{"latent", fields_as_options<LatentAttention>}};
 }  // namespace
 
 std::vector<OptionSchema> spec_fields(const std::string& section) {
@@ -73,7 +77,8 @@ Json run_spec_schema() {
     schema["allOf"].push_back({{"if", {{"properties", {{"model_kind", {{"const", kind.name}}}}}}},
                                {"then", {{"properties", {{"model", reference(kind.name)}}}}}});
   }
-  schema["$defs"]["llama"]["properties"]["rope_scaling"] = reference("rope_scaling");
+  for (const char* part : {"rope_scaling", "router", "latent"})
+    schema["$defs"]["llama"]["properties"][part] = reference(part);
   return schema;
 }
 }  // namespace optrush

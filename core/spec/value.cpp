@@ -34,13 +34,13 @@ Json converted(const std::string& type, const Json& value) {
         value.is_array() && std::ranges::all_of(value, [](const Json& v) { return v.is_string(); });
     return strings ? value : wrong;
   }
-  const bool list = type == "integer[]", table = type == "integers" || type == "numbers";
+  const bool list = type.ends_with("[]"), table = type == "integers" || type == "numbers";
   if (!list && !table) return value.is_object() ? value : wrong;
   Json numbers = list ? Json::array() : Json::object();
   if (value.is_structured() && value.empty()) return numbers;  // Lua has one type for both
   if (!(list ? value.is_array() : value.is_object())) return wrong;
   for (const auto& [name, item] : value.items()) {
-    Json number = converted(type == "numbers" ? "number" : "integer", item);
+    Json number = converted(type.starts_with("number") ? "number" : "integer", item);
     if (number.is_discarded()) return wrong;
     (list ? numbers.emplace_back() : numbers[name]) = std::move(number);
   }
@@ -72,7 +72,7 @@ std::string allowed(const OptionSchema& schema) {
   const std::string choices = "'" + join(schema.choices, "', '") + "'";
   if (schema.type == "boolean") return "true or false";
   if (schema.type == "object") return "an object with named fields";
-  if (schema.type == "integer[]") return "a list of integers";
+  if (schema.type.ends_with("[]")) return "a list of " + schema.type.substr(0, schema.type.size() - 2) + "s";
   if (schema.type == "list")
     return schema.choices.empty() ? "a list of strings" : "a list of strings from " + choices;
   if (schema.type == "folder") return "the path of a folder";

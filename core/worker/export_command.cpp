@@ -42,14 +42,13 @@ RunSpec plain(RunSpec spec) {
 void write_parameters(const Session& session, const Storage& storage, const fs::path& file) {
   std::optional<Checkpoint> checkpoint;
   if (!session.model().checkpoint.empty()) checkpoint.emplace(session.model().checkpoint);
-  std::vector<std::pair<std::string, Tensor>> values;
+  NamedTensors values;
   for (const Param* param : session.params().all()) {
     const Tensor value =
         checkpoint ? checkpoint->read(*param) : initial_value(*param, session.spec().train.seed);
-    values.emplace_back(stored_name(param->name, storage.names),
-                        stored_value(param->name, value, storage).to(param->dtype));
+    values.emplace_back(param->name, stored_value(param->name, value, storage).to(param->dtype));
   }
-  write_safetensors(file, std::move(values));
+  write_safetensors(file, tensors_of_file(std::move(values), storage));
 }
 
 /// Sequences per step, which depend on the plugins' accumulation and mesh.

@@ -6,7 +6,6 @@
 #include <map>
 
 #include "model/binder.h"
-#include "model/hugging_face.h"
 #include "plugin/description.h"
 #include "recipe/evaluation_scope.h"
 
@@ -80,9 +79,10 @@ NamedTensors adapter_weights(const Session& session, const std::set<std::string>
 
 SafetensorsContent weights_content(NamedTensors weights, const std::string& dtype, const Storage& storage) {
   for (auto& [name, tensor] : weights) {
-    tensor = stored_value(name, tensor, storage).to(parse_dtype(dtype));
-    name = stored_name(name, storage.names);
+    const bool keeps_bits = name.ends_with("correction_bias");  // rounding would change the choice of experts
+    tensor = stored_value(name, tensor, storage);
+    if (!keeps_bits || dtype == "fp64") tensor = tensor.to(parse_dtype(dtype));
   }
-  return SafetensorsContent(std::move(weights), kOfPyTorch);
+  return SafetensorsContent(tensors_of_file(std::move(weights), storage), kOfPyTorch);
 }
 }  // namespace optrush

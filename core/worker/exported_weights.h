@@ -7,12 +7,12 @@
 
 #include "checkpoint/architectures.h"
 #include "io/safetensors.h"
+#include "model/hugging_face.h"
 #include "optrush/options.h"
 #include "train/run_setup.h"
 
 namespace optrush {
-/// The weights that `optrush weights` writes of a run, as a function of its spec and its parameters.
-using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+// The weights that `optrush weights` writes of a run, as a function of its spec and its parameters.
 
 /// The run on one device with only the plugins of these effects.
 RunSpec reduced_to(RunSpec, const std::set<Effect>&);

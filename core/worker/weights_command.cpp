@@ -125,11 +125,27 @@ void write_model(Session& session, const std::set<std::string>& own, const std::
   weights_content(std::move(weights), dtype, storage_of(llama_of(spec))).write(out / "model.safetensors");
 }
 
+/// The tensor of the class that holds the matrix of a linear with this name; null: the matrix is stored
+/// alone.
+const JoinedTensor* joined_with(const std::string& linear, const Storage& storage) {
+  const std::string end = "." + linear + ".weight";
+  const auto found = std::ranges::find_if(storage.joined, [&](const JoinedTensor& joined) {
+    return std::ranges::any_of(joined.parts,
+                               [&](const std::string& part) { return ("." + part).ends_with(end); });
+  });
+  return found == storage.joined.end() ? nullptr : &*found;
+}
+
 /// The names of modules in a list, or as the keys of an object, by which a class of transformers has them.
-Json stored_modules(const Json& named, ParameterNames names) {
+Json stored_modules(const Json& named, const Storage& storage) {
   const auto stored = [&](const std::string& name) {
+    if (const JoinedTensor* joined = joined_with(name, storage))
+      throw Error(ErrorCode::unsupported,
+                  "PEFT has no adapter for '" + name +
+                      "' of this model's class, which stores it as a part of '" + joined->name + "'",
+                  "write the whole model: --merge");
     const std::string inside = "experts.";  // linears of attention have the same name everywhere
-    return stored_name(inside + name, names).substr(inside.size());
+    return stored_name(inside + name, storage.names).substr(inside.size());
   };
   Json result = named;
   if (named.is_array())
@@ -150,7 +166,7 @@ void write_adapter(const Session& session, const std::set<std::string>& own, con
   const Storage storage = storage_of(llama_of(session.spec()));
   config["base_model_name_or_path"] = session.model().checkpoint;
   for (const char* names : {"target_modules", "modules_to_save", "rank_pattern", "alpha_pattern"})
-    config[names] = stored_modules(config.value(names, Json()), storage.names);
+    config[names] = stored_modules(config.value(names, Json()), storage);
   write_json(out / "adapter_config.json", config);
   NamedTensors weights = adapter_weights(session, own);
   const bool of_experts = std::ranges::any_of(

@@ -175,7 +175,7 @@ local Report = {}
 ---@field n_kv_heads? integer number of key/value heads; must divide n_heads (at least 1, at most 2147483648, default 4)
 ---@field head_dim? integer width of a head, even; 0: dim / n_heads (at least 0, at most 2147483648, default 0)
 ---@field ffn_dim? integer inner width of the MLP (at least 1, at most 2147483648, default 688)
----@field activation? "silu"|"gelu"|"gelu_tanh" activation of the gate of the MLP: silu makes it a SwiGLU, gelu a GEGLU; gelu_tanh approximates GELU, as Gemma does (default "silu")
+---@field activation? "silu"|"gelu"|"gelu_tanh"|"clamped_silu" activation of the gate of the MLP: silu makes it a SwiGLU, gelu a GEGLU; gelu_tanh approximates GELU, as Gemma does; clamped_silu is the unit of gpt-oss (default "silu")
 ---@field norm? "rmsnorm"|"layernorm"|"layernorm_without_parameters" kind of the norms of attention, MLP and head (default "rmsnorm")
 ---@field norm_placement? "before"|"after"|"both" before: x + f(norm(x)), as Llama; after: x + norm(f(x)), as OLMo 2; both: x + norm(f(norm(x))), as Gemma 3 (default "before")
 ---@field norm_eps? number epsilon added to the variance in a norm (at least 0, default 1e-05)
@@ -187,8 +187,11 @@ local Report = {}
 ---@field logits_divisor? number divisor of the logits, as Granite has (default 1.0)
 ---@field attention_soft_cap? number soft cap of the attention scores, cap tanh(score / cap), as Gemma 2 has; 0: none (at least 0, default 0.0)
 ---@field logits_soft_cap? number soft cap of the logits, as Gemma 2 and Gemma 3 have; 0: none (at least 0, default 0.0)
+---@field attention_sinks? boolean a trained score of each head in the softmax, as gpt-oss (default false)
+---@field latent? LatentAttention multi-head latent attention, as DeepSeek V3
 ---@field position? "rope"|"alibi" rope: rotary embedding; alibi: biases of the scores that are linear in the distance (default "rope")
 ---@field rope_theta? number base of the rotary frequencies (at least 1, default 10000.0)
+---@field rotary_fraction? number part of a head that is rotated, from its first dimension on (at least 0, at most 1, default 1.0)
 ---@field rope_scaling? RopeScaling rescaling of the rotary frequencies
 ---@field layers_without_rope? integer[] layers without rotary embedding, from 0, as SmolLM3 has (default [])
 ---@field window? integer number of positions that attention sees, the query's own among them (sliding window); 0: all (at least 0, at most 2147483648, default 0)
@@ -198,22 +201,45 @@ local Report = {}
 ---@field experts_per_token? integer number of experts that a token passes (at least 1, at most 65536, default 2)
 ---@field expert_ffn_dim? integer inner width of the MLP of an expert; 0: ffn_dim (at least 0, at most 2147483648, default 0)
 ---@field shared_expert_ffn_dim? integer inner width of the MLP of an expert that each token passes, with a gate, as Qwen 2 MoE; 0: none (at least 0, at most 2147483648, default 0)
+---@field shared_expert_gate? boolean weigh the shared expert by a gate; false: by 1, as DeepSeek V3 (default true)
+---@field expert_bias? boolean biases in the MLP of an expert, as gpt-oss has (default false)
 ---@field normalize_router? boolean divide the router weights of the experts of a token by their sum (default true)
+---@field router? Router scores, bias and groups of the router
 ---@field dense_layers? integer[] layers that have an MLP although n_experts is set, from 0 (default [])
 ---@field tie_embeddings? boolean use the embedding as the weight of the head (default true)
 ---@field init_std? number standard deviation of the initial weights (at least 0, default 0.02)
 
 ---Rescaling of the rotary frequencies.
 ---@class RopeScaling
----@field type? "llama3"|"linear"|"yarn" llama3: Llama 3.1; linear: all frequencies; yarn: arXiv:2309.00071 (default "llama3")
----@field factor? number divisor of the low frequencies; 1: none (at least 1, default 1.0)
+---@field type? "llama3"|"linear"|"yarn"|"longrope" llama3: Llama 3.1; linear: all frequencies; yarn: arXiv:2309.00071; longrope: arXiv:2402.13753 (default "llama3")
+---@field factor? number divisor of the low frequencies; 1: none; longrope: growth of the context (at least 1, default 1.0)
 ---@field low_freq_factor? number llama3: wavelengths above original_max_position / low_freq_factor are scaled (at least 0, default 1.0)
 ---@field high_freq_factor? number llama3: wavelengths below original_max_position / high_freq_factor are kept (at least 0, default 4.0)
 ---@field original_max_position? integer context length of the original training (at least 1, at most 2147483648, default 8192)
 ---@field beta_fast? number yarn: dimensions with more rotations in the original context are kept (at least 0, default 32.0)
 ---@field beta_slow? number yarn: dimensions with fewer rotations in the original context are scaled (at least 0, default 1.0)
----@field attention_factor? number yarn: factor of cosine and sine; 0: 0.1 ln(factor) + 1 (at least 0, default 0.0)
+---@field attention_factor? number yarn, longrope: factor of cosine and sine; 0: computed, for yarn 0.1 ln(factor) + 1 (at least 0, default 0.0)
 ---@field truncate? boolean yarn: round the ends of the ramp to whole dimensions (default true)
+---@field score_mscale? number yarn: multiply attention scores by (0.1 score_mscale ln(factor) + 1)^2, as DeepSeek V3 (at least 0, default 0.0)
+---@field query_beta? number yarn: multiply queries by 1 + query_beta ln(1 + floor(position / original_max_position)) (at least 0, default 0.0)
+---@field short_factor? number[] longrope: divisors of frequencies up to original_max_position (default [])
+---@field long_factor? number[] longrope: divisors of frequencies in longer sequences (default [])
+
+---How a router chooses and weighs the experts of a token.
+---@class Router
+---@field scores? "softmax"|"sigmoid" scores of the experts, from the logits (default "softmax")
+---@field bias? "none"|"logits"|"choice" logits: a trained bias of the logits; choice: a fixed bias of the scores that choose experts (default "none")
+---@field groups? integer groups of experts (at least 1, at most 65536, default 1)
+---@field kept_groups? integer groups that a token may pass (at least 1, at most 65536, default 1)
+---@field scale? number factor of the weights of a token's experts (at least 0, default 1.0)
+
+---Multi-head latent attention.
+---@class LatentAttention
+---@field kv_rank? integer width of the latent vector of keys and values; 0: none (at least 0, at most 2147483648, default 0)
+---@field q_rank? integer width of the latent vector of queries; 0: the model's width (at least 0, at most 2147483648, default 0)
+---@field rope_dim? integer rotated dimensions at the end of a head of queries and keys (at least 2, at most 2147483648, default 64)
+---@field value_dim? integer width of a head of values (at least 1, at most 2147483648, default 128)
+---@field interleaved? boolean rotate pairs of neighbours; false: halves, as Llama (default true)
 
 ---Sizes of a single operator; a rung changes only the fields that it names.
 ---@class OperatorFields

@@ -31,11 +31,29 @@ std::vector<std::pair<std::string, MeshOfRanks>> meshes() {
        {4, 2, {experts_over(2), use("pipeline_parallel", {{"schedule", "zero_bubble"}}), use("ddp")}}}};
 }
 
+/// Mixtures as classes of transformers have them.
+std::vector<Json> mixtures() {
+  const Json grouped = {{"scores", "sigmoid"}, {"bias", "choice"}, {"groups", 2}, {"scale", 1.5}};
+  std::vector<Json> models = {
+      {{"normalize_router", true}},
+      {{"router", grouped}, {"shared_expert_ffn_dim", 9}, {"shared_expert_gate", false}},
+      {{"router", {{"bias", "logits"}}}, {"expert_bias", true}, {"activation", "clamped_silu"}}};
+  for (Json& model : models) {
+    Json all = mixture(4, 2);
+    all.update(model);
+    model = all;
+  }
+  return models;
+}
+
+/// The meshes take turns in the mixtures.
 TEST(ExpertParallel, EqualsOneProcessWithEveryStrategy) {
+  const std::vector<Json> models = mixtures();
+  size_t turn = 0;
   for (const auto& [name, mesh] : meshes()) {
-    RunSpec spec = small_spec(mesh.ranks, mesh.strategy, mixture(4, 2));
+    RunSpec spec = small_spec(mesh.ranks, mesh.strategy, models[turn++ % models.size()]);
     spec.train.accumulation = 2;
-    SCOPED_TRACE(name);
+    SCOPED_TRACE(name + " " + spec.model.dump());
     ASSERT_NO_THROW(expect_equal_training(pool(), spec, one_process_of(spec, mesh.batch_ranks), 1e-9));
   }
 }

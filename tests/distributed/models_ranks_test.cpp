@@ -44,7 +44,31 @@ std::vector<Choice> choices() {
       {"mixture with a shared expert",
        {{"n_experts", 4}, {"shared_expert_ffn_dim", 10}, {"attention_bias", "qkv"}}},
       {"mixture with `normalize_router = false`",
-       {{"n_experts", 4}, {"experts_per_token", 3}, {"normalize_router", false}}}};
+       {{"n_experts", 4}, {"experts_per_token", 3}, {"normalize_router", false}}},
+      {"`rotary_fraction`, `attention_sinks`",
+       {{"rotary_fraction", 0.5},
+        {"head_dim", 8},
+        {"attention_sinks", true},
+        {"window", 5},
+        {"init_std", 0.2}}},
+      {"`rope_scaling.query_beta`",
+       {{"rope_scaling",
+         {{"type", "yarn"}, {"factor", 4}, {"original_max_position", 4}, {"query_beta", 0.5}}}}},
+      {"latent attention",
+       {{"n_kv_heads", 4},
+        {"head_dim", 12},
+        {"latent", {{"kv_rank", 10}, {"q_rank", 6}, {"rope_dim", 4}, {"value_dim", 6}}}}},
+      {"mixture with sigmoid scores, groups and a bias of the choice",
+       {{"n_experts", 4},
+        {"shared_expert_ffn_dim", 10},
+        {"shared_expert_gate", false},
+        {"router",
+         {{"scores", "sigmoid"}, {"bias", "choice"}, {"groups", 2}, {"kept_groups", 1}, {"scale", 1.5}}}}},
+      {"mixture with `expert_bias`",
+       {{"n_experts", 4},
+        {"expert_bias", true},
+        {"activation", "clamped_silu"},
+        {"router", {{"bias", "logits"}}}}}};
 }
 
 struct Form {
@@ -91,7 +115,8 @@ std::string model_cell(const Choice& choice, const ModelStrategy& strategy) {
   size_t count = 0;
   for (const auto& form : strategy.forms) {
     // Fused attention does not support these.
-    const bool plain = choice.model.contains("position") || choice.model.contains("attention_soft_cap");
+    const bool plain = choice.model.contains("position") || choice.model.contains("attention_soft_cap") ||
+                       choice.model.contains("latent");
     if (refusal_of_model(choice, form, /*fused=*/!plain).empty()) continue;
     refused += (++count == 1 ? "`" : ", `") + form.label + "`";
   }
@@ -114,6 +139,23 @@ TEST(ModelsOnRanks, TrainAsOneProcessOrAreRefusedAsDocumented) {
   std::ifstream file(tests_folder() + "/../docs/reference/models.md");
   const std::string docs{std::istreambuf_iterator<char>(file), {}};
   EXPECT_TRUE(docs.find(table) != std::string::npos) << "docs/reference/models.md should have\n" << table;
+}
+
+/// With the choices that decide the shape of attention and routers. Each token passes each expert, because a
+/// plan assumes that all experts get equally many tokens. The clamps of clamped_silu have no plan.
+TEST(ModelsOnRanks, PeakIsPredicted) {
+  for (const Choice& choice : choices()) {
+    const auto has = [&](const char* field) { return choice.model.contains(field); };
+    if (has("activation") || (!has("attention_sinks") && !has("latent") && !has("router"))) continue;
+    Json model = {{"n_layers", 2}};
+    model.update(choice.model);
+    if (has("router")) model["experts_per_token"] = model.at("n_experts");
+    if (has("router") && model["router"].contains("groups")) model["router"]["kept_groups"] = 2;
+    RunSpec spec = small_spec(2, {{"ddp"}}, model);
+    spec.train.seq_len = 128;
+    SCOPED_TRACE(choice.name);
+    expect_predicted_peak(pool(), spec);
+  }
 }
 
 TEST(ModelsOnRanks, FusedAttentionRefusesAlibiAndSoftCaps) {

@@ -44,11 +44,14 @@ std::vector<std::pair<std::string, MeshOfRanks>> meshes_of_cuts() {
 }
 
 TEST(TensorExperts, EqualOneProcessOnEveryMesh) {
-  for (const int64_t shared : {0, 9})
+  const Json sigmoid = {{"scores", "sigmoid"}, {"bias", "choice"}, {"scale", 1.5}};
+  for (const Json& model :
+       {Json{{"router", {{"bias", "logits"}}}},
+        Json{{"shared_expert_ffn_dim", 9}, {"shared_expert_gate", false}, {"router", sigmoid}}})
     for (const auto& [name, mesh] : meshes_of_cuts()) {
-      RunSpec spec = small_spec(mesh.ranks, mesh.strategy, odd_mixture({{"shared_expert_ffn_dim", shared}}));
+      RunSpec spec = small_spec(mesh.ranks, mesh.strategy, odd_mixture(model));
       spec.train.accumulation = 2;
-      SCOPED_TRACE(name + ", shared " + std::to_string(shared));
+      SCOPED_TRACE(name + " " + model.dump());
       ASSERT_NO_THROW(expect_equal_training(pool(), spec, one_process_of(spec, mesh.batch_ranks), 1e-9));
     }
 }

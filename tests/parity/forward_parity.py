@@ -14,6 +14,7 @@ try:
     import torch
     import transformers
     from safetensors.torch import load_file, save_file
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
     import reference
 except ImportError as missing:
     print(f"skipped: {missing}")
@@ -41,6 +42,18 @@ def llama3_rope(factor):
     # With 16 positions all three kinds of wavelength occur: kept, interpolated, stretched.
     return {"rope_type": "llama3", "factor": factor, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
             "original_max_position_embeddings": 16}
+
+
+def longrope(pairs):
+    return {"type": "longrope", "short_factor": [1.0 + i / 10 for i in range(pairs)],
+            "long_factor": [1.5 + i for i in range(pairs)]}
+
+
+def deepseek(**fields):
+    return transformers.DeepseekV3Config(**small(
+        num_hidden_layers=3, num_key_value_heads=4, kv_lora_rank=20, qk_nope_head_dim=16, qk_rope_head_dim=8,
+        n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=24, routed_scaling_factor=2.5,
+        first_k_dense_replace=1, **{"n_group": 4, "topk_group": 2, "v_head_dim": 12, **fields}))
 
 
 MODELS = {
@@ -122,9 +135,39 @@ MODELS = {
     "OLMo 3, yarn beside windows": transformers.Olmo3Config(
         **small(num_hidden_layers=4), pad_token_id=None, sliding_window=6,
         rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}),
+    "Phi 3, part of the head rotated": transformers.Phi3Config(
+        **small(num_key_value_heads=2), partial_rotary_factor=0.75, sliding_window=9, pad_token_id=None),
+    "Phi 3, longrope, longer": transformers.Phi3Config(
+        **small(num_key_value_heads=2), pad_token_id=None, max_position_embeddings=64, rope_scaling=longrope(8),
+        original_max_position_embeddings=16),
+    "Phi 3, longrope, shorter": transformers.Phi3Config(
+        **small(), pad_token_id=None, max_position_embeddings=256, partial_rotary_factor=0.5, rope_scaling=longrope(4),
+        original_max_position_embeddings=64, tie_word_embeddings=True),
+    "GLM 4.5 with experts": transformers.Glm4MoeConfig(
+        **small(num_hidden_layers=3, num_key_value_heads=2), head_dim=24, use_qk_norm=True, attention_bias=True,
+        partial_rotary_factor=0.5, n_routed_experts=6, num_experts_per_tok=3, moe_intermediate_size=40,
+        n_shared_experts=2, routed_scaling_factor=1.7, n_group=3, topk_group=2, first_k_dense_replace=1),
+    "GLM 4.5, one group, no norms": transformers.Glm4MoeConfig(
+        **small(num_key_value_heads=4), n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=24,
+        norm_topk_prob=False, first_k_dense_replace=0),
+    "DeepSeek V3": deepseek(q_lora_rank=24, rope_scaling={
+        "type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "mscale": 1.0, "mscale_all_dim": 0.8,
+        "beta_fast": 32, "beta_slow": 1}),
+    "DeepSeek V3, halves, biases": deepseek(
+        q_lora_rank=None, rope_interleave=False, attention_bias=True, v_head_dim=24, n_group=1, topk_group=1,
+        tie_word_embeddings=True),
+    "gpt-oss": transformers.GptOssConfig(
+        **small(num_hidden_layers=2, num_key_value_heads=2), head_dim=16, num_local_experts=4, num_experts_per_tok=2,
+        sliding_window=9, rope_scaling={"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0,
+                                        "truncate": False, "original_max_position_embeddings": 16}),
     "Granite": transformers.GraniteConfig(**small(num_key_value_heads=2), embedding_multiplier=12.0, logits_scaling=8.0,
                                           residual_multiplier=0.22, attention_multiplier=0.1),
 }
+if hasattr(transformers, "Ministral3Config"):  # transformers 5
+    MODELS["Ministral 3"] = transformers.Ministral3Config(
+        **small(num_key_value_heads=2), head_dim=24, pad_token_id=None, rope_parameters={
+            "rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "original_max_position_embeddings": 8,
+            "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3})
 STACKS = [
     (["flash_attention"], "fp32"),
     (["activation_checkpointing"], "exact"),
@@ -143,8 +186,14 @@ CAPPED = [  # attention has a cap too, which no fused kernel has
     (["fused_linear_cross_entropy", "fused_kernels", "fused_projections"], "fp32"),
     (["fused_linear_cross_entropy:chunk=5", "activation_checkpointing", "mixed_precision:dtype=bf16"], "bf16"),
 ]
-LORA = {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj", "down_proj"]}
-LORA_PLUGIN = "lora:rank=4,alpha=8,target_modules=q_proj,v_proj,down_proj"
+LATENT = [  # fused attention has one width for keys and values
+    (["fused_kernels", "fused_projections", "activation_checkpointing"], "fp32"),
+]
+SINKS = [
+    (["flash_attention", "fused_kernels", "fused_projections"], "fp32"),
+]
+# PEFT adapts linear modules; the experts of gpt-oss are none.
+TARGETS = {"DeepSeek V3": ["q_b_proj", "kv_b_proj", "down_proj"], "gpt-oss": ["q_proj", "v_proj"]}
 
 
 class Table:
@@ -261,16 +310,18 @@ def check_stacks(table, name, config, seed, stacks):
                 continue
             expected = plain if limit == "exact" else theirs
             table.compare(name, stack, "fp32", forward(folder, tokens, "fp32", stack), expected, LIMITS[limit])
+        targets = TARGETS.get(name, ["q_proj", "v_proj", "down_proj"])
+        lora = f"lora:rank=4,alpha=8,target_modules={','.join(targets)}"
         try:
-            adapted = reference.add_lora(model, **LORA)
+            adapted = reference.add_lora(model, r=4, lora_alpha=8, target_modules=targets)
         except ImportError as missing:
             table.skip("lora", str(missing))
             return
         reference.save_lora(adapted, folder, lora_folder)
         adapted.zero_grad()
         theirs = reference.evaluate(adapted, tokens)
-        kernel = "fused_linear_cross_entropy" if stacks is CAPPED else "flash_attention"
-        for stack in ([LORA_PLUGIN], [LORA_PLUGIN, kernel, "activation_checkpointing"]):
+        kernel = "fused_linear_cross_entropy" if stacks in (CAPPED, LATENT) else "flash_attention"
+        for stack in ([lora], [lora, kernel, "activation_checkpointing"]):
             if absent := missing_plugins(stack):
                 table.skip(" + ".join(stack), f"not built: {', '.join(absent)}")
                 continue
@@ -316,6 +367,33 @@ def check_low_precision_norm(table):
         layer_norm.forward = in_fp32
 
 
+def check_mxfp4(table):
+    """The experts of gpt-oss as blocks of 4-bit numbers, which transformers decodes for the reference."""
+    name, generator = "gpt-oss in MXFP4", torch.Generator().manual_seed(51)
+    config = transformers.GptOssConfig(**MODELS["gpt-oss"].to_dict() | {"intermediate_size": 96})
+    tokens = torch.randint(config.vocab_size, (2, LENGTH), generator=generator)
+    model, packed = reference.make(config, 51), {}
+    for parameter, value in model.named_parameters():
+        if not parameter.endswith((".gate_up_proj", ".down_proj")):
+            continue
+        experts, width, rows = value.shape
+        shape = (experts, rows, width // 32)
+        packed[parameter + "_blocks"] = torch.randint(256, (*shape, 16), generator=generator, dtype=torch.uint8)
+        packed[parameter + "_scales"] = torch.randint(120, 126, shape, generator=generator, dtype=torch.uint8)
+        parts = packed[parameter + "_blocks"], packed[parameter + "_scales"]
+        value.data.copy_(convert_moe_packed_tensors(*parts, dtype=torch.float32))
+    with tempfile.TemporaryDirectory() as folder:
+        reference.save(model, folder)
+        weights = load_file(f"{folder}/model.safetensors")
+        stored = {key: value for key, value in weights.items() if key + "_blocks" not in packed}
+        save_file(stored | packed, f"{folder}/model.safetensors")
+        path = Path(folder) / "config.json"
+        quantized = json.loads(path.read_text()) | {"quantization_config": {"quant_method": "mxfp4"}}
+        path.write_text(json.dumps(quantized))
+        table.compare(name, [], "fp32", forward(folder, tokens, "fp32"), reference.evaluate(model, tokens),
+                      LIMITS["fp32"])
+
+
 def check_router_losses(table):
     """With one layer: for several, transformers computes the loss from the shares of all layers together."""
     name, balance = "Mixtral, one layer", 0.3
@@ -346,6 +424,7 @@ def main():
     table = Table()
     for seed, (name, config) in enumerate(MODELS.items()):
         check_model(table, name, config, seed)
+    check_mxfp4(table)
     if "--plain" not in sys.argv:
         check_plugins(table)
     for line in table.skipped:
@@ -358,7 +437,8 @@ def check_plugins(table):
     exact = [stack for stack in FUSED if stack[1] != "bf16"]  # rounding may send a token to another expert
     stacks_of = {"2 heads a kv head, tied": STACKS, "Qwen 2, windows of 8": FUSED, "Qwen 3, biases, windows": FUSED,
                  "OLMo 2": FUSED, "SmolLM3": FUSED, "Qwen 3 MoE": exact, "Gemma 3, linear rope, biases": GATED_BY_GELU,
-                 "Gemma 2": CAPPED, "Granite": FUSED}
+                 "Gemma 2": CAPPED, "Granite": FUSED, "GLM 4.5 with experts": exact, "DeepSeek V3": LATENT,
+                 "gpt-oss": SINKS}
     for seed, (name, stacks) in enumerate(stacks_of.items()):
         check_stacks(table, name, MODELS[name], 20 + seed, stacks)
     check_router_losses(table)

@@ -45,6 +45,9 @@ def make(config, seed):
         for name, parameter in model.named_parameters():
             # Gemma multiplies by 1 + the weight of a norm.
             parameter.normal_(1.0 if "norm" in name and "gemma" not in config.model_type else 0.0, 0.1)
+        for name, buffer in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                buffer.normal_(0.0, 0.1)
     return model.train()
 
 
@@ -80,26 +83,42 @@ def evaluate(model, tokens):
         if parameter.requires_grad:
             # An expert without tokens has no gradient.
             gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-            tensors.update({"grad." + plain_name(part): value for part, value in one_by_one(name, gradient)})
+            parts = one_by_one(name, gradient, model.config)
+            tensors.update({"grad." + plain_name(part): value.contiguous() for part, value in parts})
     return tensors
 
 
-def one_by_one(name, tensor):
-    """The matrices of experts by their names; transformers 5 has one tensor for a layer."""
+def one_by_one(name, tensor, config):
+    """The parts of joined tensors by their names: of all experts, of queries, keys and values, of gate and up."""
     of_experts, _, matrices = name.rpartition(".experts.")
-    if tensor.dim() != 3 or not of_experts:
-        return [(name, tensor)]
-    kinds = ["gate_proj", "up_proj"] if matrices == "gate_up_proj" else [matrices]
-    return [(f"{of_experts}.experts.{expert}.{kind}.weight", part.contiguous())
-            for expert, whole in enumerate(tensor) for kind, part in zip(kinds, whole.chunk(len(kinds)))]
+    alternating = config.model_type == "gpt_oss"
+    if of_experts and (tensor.dim() == 3 or alternating):
+        kind_of_tensor = "bias" if matrices.endswith("_bias") else "weight"
+        matrices = matrices.removesuffix("_bias")
+        kinds = ["gate_proj", "up_proj"] if matrices == "gate_up_proj" else [matrices]
+        found = []
+        for expert, whole in enumerate(tensor):
+            rows = whole.t() if alternating and whole.dim() == 2 else whole  # gpt-oss has (in, out)
+            parts = [rows[i::len(kinds)] for i in range(len(kinds))] if alternating else rows.chunk(len(kinds))
+            found += [(f"{of_experts}.experts.{expert}.{kind}.{kind_of_tensor}", part)
+                      for kind, part in zip(kinds, parts)]
+        return found
+    if name.endswith("qkv_proj.weight"):
+        width = tensor.shape[0] // (config.num_attention_heads + 2 * config.num_key_value_heads)
+        sizes = [width * heads for heads in (config.num_attention_heads, *[config.num_key_value_heads] * 2)]
+        return [(name.replace("qkv_proj", kind + "_proj"), part) for kind, part in zip("qkv", tensor.split(sizes))]
+    if name.endswith("gate_up_proj.weight"):
+        return [(name.replace("gate_up", kind), part) for kind, part in zip(("gate", "up"), tensor.chunk(2))]
+    return [(name, tensor)]
 
 
 def plain_name(name):
-    """Our name of a parameter: without peft's wrappers, and without the names of Mixtral."""
+    """Our name of a parameter: without peft's wrappers, and without the names of single classes."""
     of_mixtral = (("block_sparse_moe", "mlp"), (".w1.", ".gate_proj."), (".w2.", ".down_proj."), (".w3.", ".up_proj."))
     of_peft = (("base_model.model.", ""), (".base_layer.", "."), (".modules_to_save.", "."), (".default.", "."),
                (".lora_magnitude_vector.weight", ".lora_magnitude_vector"))
-    for theirs, ours in (*of_peft, *of_mixtral):
+    of_others = ((".shared_experts.", ".shared_expert."), (".router.", ".gate."))
+    for theirs, ours in (*of_peft, *of_mixtral, *of_others):
         name = name.replace(theirs, ours)
     return name
 

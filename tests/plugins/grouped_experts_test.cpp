@@ -215,6 +215,18 @@ TEST(GroupedExperts, PluginsThatWouldBeIgnoredAreRefusedByName) {
   EXPECT_THAT(refusal({{"lora"}, {"nf4"}}), HasSubstr("plugins 'grouped_experts' and 'nf4' conflict"));
   EXPECT_THAT(refusal({{"swiglu_recompute"}}),
               HasSubstr("plugins 'grouped_experts' and 'swiglu_recompute' conflict"));
+  RunSpec biased = mixture({kGrouped});
+  biased.model["expert_bias"] = true;
+  EXPECT_THAT(error_of([&] { Trained{biased}; }), HasSubstr("grouped_experts does not support expert_bias"));
+  RunSpec recomputed = mixture({{"swiglu_recompute"}});
+  recomputed.model["expert_bias"] = true;
+  EXPECT_THAT(error_of([&] { Trained{recomputed}; }),
+              HasSubstr("the model needs 'biases' of mlp; 'swiglu_recompute' does not offer it"));
+  for (const Json& router : {Json{{"scores", "sigmoid"}}, Json{{"bias", "choice"}}}) {
+    RunSpec of_others = mixture({{"router_losses"}});
+    of_others.model["router"] = router;
+    EXPECT_THAT(error_of([&] { Trained{of_others}; }), HasSubstr("the largest shares of a softmax only"));
+  }
   RunSpec dense = nano_spec({kGrouped});
   EXPECT_THAT(error_of([&] { Trained{dense}; }), HasSubstr("this model has no mixture of experts"));
 }

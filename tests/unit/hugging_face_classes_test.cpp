@@ -1,6 +1,8 @@
 // Configurations of the classes of transformers: reading each, and choosing the one to write.
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "../support/error_of.h"
 #include "checkpoint/checkpoint_files.h"
 #include "checkpoint/written_config.h"
@@ -119,6 +121,119 @@ TEST_F(HuggingFace, ReadsTheChoicesOfEachClass) {
   EXPECT_THAT(qwen3_moe.dense_layers, ::testing::ElementsAre(0, 1, 2, 4));
 }
 
+TEST_F(HuggingFace, ReadsTheRoutersOfGlmDeepSeekAndGptOss) {
+  const auto of = [&](const char* architecture, Json patch = Json::object()) {
+    patch["architectures"] = {architecture};
+    patch["num_hidden_layers"] = 6;
+    return config(patch);
+  };
+  const LlamaSpec glm = of("Glm4MoeForCausalLM", {{"num_key_value_heads", 2}, {"n_shared_experts", 2}});
+  EXPECT_EQ(glm.router, (Router{.scores = RouterScores::sigmoid, .bias = RouterBias::choice}));
+  EXPECT_EQ(glm.n_experts, 128);
+  EXPECT_EQ(glm.expert_ffn_dim, 1408);
+  EXPECT_EQ(glm.shared_expert_ffn_dim, 2816);
+  EXPECT_FALSE(glm.shared_expert_gate);
+  EXPECT_EQ(glm.rotary_fraction, 0.5) << "the default of the class";
+  EXPECT_EQ(glm.qk_norm, QkNorm::none);
+  EXPECT_THAT(glm.dense_layers, ::testing::ElementsAre(0));
+
+  const LlamaSpec deepseek = of("DeepseekV3ForCausalLM");
+  EXPECT_EQ(deepseek.router, (Router{RouterScores::sigmoid, RouterBias::choice, 8, 4, 2.5}));
+  EXPECT_EQ(deepseek.latent, (LatentAttention{512, 1536, 64, 128, true}));
+  EXPECT_EQ(deepseek.head_size(), 192);
+  EXPECT_EQ(deepseek.value_size(), 128);
+  EXPECT_EQ(deepseek.rotary_size(), 64);
+  EXPECT_EQ(deepseek.n_kv_heads, 4);
+  EXPECT_THAT(deepseek.dense_layers, ::testing::ElementsAre(0, 1, 2));
+  const LlamaSpec scaled =
+      of("DeepseekV3ForCausalLM",
+         {{"rope_scaling", {{"type", "yarn"}, {"factor", 40}, {"mscale", 1.0}, {"mscale_all_dim", 1.0}}}});
+  const double m = 0.1 * std::log(40.0) + 1;
+  EXPECT_NEAR(scaled.score_scale(), m * m / std::sqrt(192.0), 1e-15);
+  EXPECT_EQ(scaled.rope_scaling.attention_factor, 1);
+
+  const Json yarn = {{"rope_type", "yarn"},
+                     {"factor", 32.0},
+                     {"original_max_position_embeddings", 4096},
+                     {"truncate", false}};
+  const auto gpt_oss = [&](Json patch) {
+    patch.update({{"num_key_value_heads", 2}, {"num_local_experts", 32}, {"rope_scaling", yarn}});
+    return of("GptOssForCausalLM", patch);
+  };
+  const LlamaSpec oss =
+      gpt_oss({{"swiglu_limit", 7.0}, {"quantization_config", {{"quant_method", "mxfp4"}}}});
+  EXPECT_EQ(oss.router, (Router{.bias = RouterBias::logits}));
+  EXPECT_TRUE(oss.attention_sinks && oss.expert_bias && oss.normalize_router);
+  EXPECT_EQ(oss.activation, Activation::clamped_silu);
+  EXPECT_EQ(oss.attention_bias, AttentionBias::all);
+  EXPECT_EQ(oss.window, 128);
+  EXPECT_THAT(oss.full_attention_layers, ::testing::ElementsAre(1, 3, 5));
+  EXPECT_EQ(oss.experts_per_token, 4);
+  EXPECT_THAT(error_of([&] { gpt_oss({{"swiglu_limit", 5}}); }), HasSubstr("'swiglu_limit' is 5"));
+  EXPECT_THAT(error_of([&] {
+                gpt_oss({{"quantization_config", {{"quant_method", "awq"}}}});
+              }),
+              HasSubstr("'quantization_config'"));
+  EXPECT_THAT(error_of([&] {
+                of("GptOssForCausalLM", {{"num_key_value_heads", 2}, {"num_local_experts", 4}});
+              }),
+              HasSubstr("'rope_scaling' and 'rope_parameters' are missing"));
+  EXPECT_THAT(error_of([&] {
+                of("DeepseekV3ForCausalLM", {{"num_key_value_heads", 2}});
+              }),
+              HasSubstr("as many key/value heads as query heads"));
+}
+
+TEST_F(HuggingFace, ReadsTheRotationsOfPhi3AndMinistral3) {
+  const auto phi3 = [&](Json patch) {
+    patch.update({{"architectures", {"Phi3ForCausalLM"}}, {"num_key_value_heads", 2}});
+    return config(patch);
+  };
+  EXPECT_EQ(phi3({{"partial_rotary_factor", 0.75}}).rotary_size(), 12);
+  for (const char* name : {"longrope", "su"}) {
+    const LlamaSpec longer = phi3({{"max_position_embeddings", 131072},
+                                   {"rope_scaling",
+                                    {{"type", name},
+                                     {"short_factor", {1, 1, 1, 1, 1, 1, 1, 1.5}},
+                                     {"long_factor", {1, 2, 3, 4, 5, 6, 7, 8}}}}});
+    EXPECT_EQ(longer.rope_scaling.type, RopeType::longrope);
+    EXPECT_EQ(longer.rope_scaling.factor, 32);
+    EXPECT_EQ(longer.rope_scaling.original_max_position, 4096);
+    EXPECT_EQ(longer.rope_scaling.long_factor.back(), 8);
+    EXPECT_EQ(longer.rope_scaling.short_factor.back(), 1.5);
+  }
+  EXPECT_THAT(
+      error_of([&] {
+        phi3({{"rope_scaling", {{"type", "longrope"}, {"short_factor", {1}}, {"long_factor", {1, 2}}}}});
+      }),
+      HasSubstr("give each 8 numbers"));
+  EXPECT_THAT(error_of([&] {
+                phi3({{"rope_scaling", {{"type", "linear"}, {"factor", 2}}}});
+              }),
+              HasSubstr("\"linear\", which is not supported by Phi3ForCausalLM"));
+  EXPECT_THAT(error_of([&] { phi3({{"resid_pdrop", 0.1}}); }), HasSubstr("'resid_pdrop' is 0.1"));
+  EXPECT_THAT(error_of([&] {
+                config({{"partial_rotary_factor", 0.5}});
+              }),
+              HasSubstr("rotates the whole head"));
+
+  const Json yarn = {{"rope_type", "yarn"},
+                     {"rope_theta", 1e6},
+                     {"factor", 16.0},
+                     {"original_max_position_embeddings", 16384},
+                     {"max_position_embeddings", 262144},
+                     {"mscale", 1.0},
+                     {"mscale_all_dim", 1.0},
+                     {"llama_4_scaling_beta", 0.1}};
+  const LlamaSpec ministral = config(
+      {{"architectures", {"Ministral3ForCausalLM"}}, {"num_key_value_heads", 2}, {"rope_parameters", yarn}});
+  EXPECT_EQ(ministral.rope_scaling.query_beta, 0.1);
+  EXPECT_EQ(ministral.rope_scaling.attention_factor, 1);
+  EXPECT_EQ(ministral.rope_scaling.score_mscale, 0) << "only DeepSeek V3 scales the scores";
+  EXPECT_EQ(ministral.head_size(), 128);
+  EXPECT_THAT(error_of([&] { config({{"rope_parameters", yarn}}); }), HasSubstr("does not scale queries"));
+}
+
 /// transformers 5 writes "num_local_experts" for Qwen 3, which 4 does not read.
 TEST_F(HuggingFace, ReadsBothNamesOfTheNumberOfExperts) {
   for (const char* architecture :
@@ -204,6 +319,42 @@ TEST_F(HuggingFace, WritesTheFirstClassThatHasTheChoices) {
        "Qwen3MoeForCausalLM"},
       {{.qk_norm = QkNorm::whole, .n_experts = 8, .expert_ffn_dim = 0, .normalize_router = false},
        "OlmoeForCausalLM"},
+      {{.rotary_fraction = 0.5}, "Phi3ForCausalLM"},
+      {{.rope_scaling = {.type = RopeType::longrope,
+                         .factor = 8,
+                         .original_max_position = 16,
+                         .short_factor = std::vector<double>(16, 1),
+                         .long_factor = std::vector<double>(16, 3)}},
+       "Phi3ForCausalLM"},
+      {{.rope_scaling = {.type = RopeType::yarn, .factor = 4, .query_beta = 0.2}}, "Ministral3ForCausalLM"},
+      {{.rotary_fraction = 0.25,
+        .n_experts = 8,
+        .expert_ffn_dim = 96,
+        .shared_expert_ffn_dim = 192,
+        .shared_expert_gate = false,
+        .router = {RouterScores::sigmoid, RouterBias::choice, 2, 1, 1.5},
+        .dense_layers = {0}},
+       "Glm4MoeForCausalLM"},
+      {{.n_kv_heads = 8,
+        .head_dim = 24,
+        .latent = {.kv_rank = 40, .q_rank = 0, .rope_dim = 8, .value_dim = 12},
+        .rope_scaling = {.type = RopeType::yarn, .factor = 4, .score_mscale = 0.7},
+        .n_experts = 8,
+        .expert_ffn_dim = 96,
+        .shared_expert_ffn_dim = 96,
+        .shared_expert_gate = false,
+        .router = {RouterScores::sigmoid, RouterBias::choice, 1, 1, 2.5},
+        .dense_layers = {0, 1}},
+       "DeepseekV3ForCausalLM"},
+      {{.activation = Activation::clamped_silu,
+        .attention_bias = AttentionBias::all,
+        .attention_sinks = true,
+        .window = 8,
+        .full_attention_layers = {1, 3},
+        .n_experts = 4,
+        .expert_bias = true,
+        .router = {.bias = RouterBias::logits}},
+       "GptOssForCausalLM"},
   };
   for (const auto& [spec, name] : cases) {
     const Json config = hugging_face_config(spec, 64);
@@ -212,7 +363,8 @@ TEST_F(HuggingFace, WritesTheFirstClassThatHasTheChoices) {
     LlamaSpec expected = spec;
     expected.head_dim = spec.head_size();
     if (spec.rope_scaling.factor != 1) expected.rope_scaling.low_freq_factor = 1;  // only llama3 has it
-    if (!name.starts_with("Qwen")) expected.expert_ffn_dim = 0;                    // equal to ffn_dim
+    if (expected.expert_ffn_dim == expected.ffn_dim && !name.starts_with("Qwen"))
+      expected.expert_ffn_dim = 0;  // the class has one width
     EXPECT_EQ(read_hugging_face_model(folder_).llama, expected) << config;
   }
 }

@@ -172,9 +172,22 @@ TEST_F(HuggingFace, ComparesAStoredHeadWithTheEmbeddingByValue) {
 }
 
 TEST_F(HuggingFace, ListsTheParametersThatTheModelDeclares) {
-  for (const NormKind norm : {NormKind::rmsnorm, NormKind::layernorm, NormKind::layernorm_without_parameters})
+  const LlamaSpec latent{.n_kv_heads = 8, .head_dim = 24, .latent = {.kv_rank = 20, .rope_dim = 8}};
+  LlamaSpec narrow = latent;
+  narrow.latent.q_rank = 30;
+  narrow.attention_bias = AttentionBias::all;
+  const LlamaSpec grouped{.n_experts = 4,
+                          .shared_expert_ffn_dim = 24,
+                          .shared_expert_gate = false,
+                          .router = {.scores = RouterScores::sigmoid, .bias = RouterBias::choice}};
+  const LlamaSpec biased{
+      .attention_sinks = true, .n_experts = 4, .expert_bias = true, .router = {.bias = RouterBias::logits}};
+  for (LlamaSpec spec :
+       {LlamaSpec{.head_dim = 10}, LlamaSpec{.norm = NormKind::layernorm},
+        LlamaSpec{.norm = NormKind::layernorm_without_parameters}, latent, narrow, grouped, biased})
     for (const bool tie : {false, true}) {
-      LlamaSpec spec{.dim = 64, .n_layers = 2, .head_dim = 10, .norm = norm, .tie_embeddings = tie};
+      spec.n_layers = 2;
+      spec.tie_embeddings = tie;
       Params params;
       const Model model = declare_llama(spec, params, at::kFloat);
       std::vector<NamedShape> declared, listed = llama_parameters(spec);
@@ -186,6 +199,103 @@ TEST_F(HuggingFace, ListsTheParametersThatTheModelDeclares) {
         EXPECT_EQ(declared[i].shape, listed[i].shape);
       }
     }
+}
+
+TEST_F(HuggingFace, ReadsAndWritesJoinedProjections) {
+  const Json patch = {
+      {"architectures", {"Phi3ForCausalLM"}}, {"num_key_value_heads", 2}, {"num_hidden_layers", 1}};
+  const LlamaSpec spec = config(patch);
+  Params params;
+  const Model declared = declare_llama(spec, params, at::kFloat);
+  NamedTensors values;
+  for (const Param* param : params.all()) values.emplace_back(param->name, at::randn(param->shape));
+  const NamedTensors stored = tensors_of_file(values, model(patch).storage);
+  write_safetensors(folder_ / "model.safetensors", stored);
+  std::map<std::string, Tensor> by_name(stored.begin(), stored.end());
+  const std::string layer = "model.layers.0.";
+  EXPECT_EQ(by_name.at(layer + "self_attn.qkv_proj.weight").sizes(), (at::IntArrayRef{64 + 2 * 32, 64}));
+  EXPECT_EQ(by_name.at(layer + "mlp.gate_up_proj.weight").sizes(), (at::IntArrayRef{226, 64}));
+  EXPECT_FALSE(by_name.contains(layer + "self_attn.q_proj.weight"));
+  const Checkpoint checkpoint(folder_);
+  checkpoint.check_complete(params);
+  checkpoint.check_known(params);
+  for (const auto& [name, value] : values)
+    EXPECT_TRUE(at::equal(checkpoint.read(params.at(name)), value)) << name;
+  EXPECT_EQ(error_of([&] { check_checkpoint(folder_, "x.lua:7"); }), "");
+  by_name.at(layer + "mlp.gate_up_proj.weight") = at::zeros({225, 64});
+  write_safetensors(folder_ / "model.safetensors", {by_name.begin(), by_name.end()});
+  EXPECT_THAT(
+      error_of([&] { check_checkpoint(folder_, "x.lua:7"); }),
+      AllOf(HasSubstr("gate_up_proj.weight' has shape [225,64]"), HasSubstr("[226,64] by config.json")));
+}
+
+/// A folder of gpt-oss with two experts whose joined matrices are in MXFP4.
+TEST_F(HuggingFace, DecodesMxfp4) {
+  const Json patch = {{"architectures", {"GptOssForCausalLM"}},
+                      {"num_key_value_heads", 2},
+                      {"num_hidden_layers", 1},
+                      {"num_local_experts", 2},
+                      {"num_experts_per_tok", 1},
+                      {"intermediate_size", 32},
+                      {"rope_scaling", {{"rope_type", "default"}}},
+                      {"quantization_config", {{"quant_method", "mxfp4"}}}};
+  const LlamaSpec spec = config(patch);
+  Params params;
+  const Model declared = declare_llama(spec, params, at::kFloat);
+  NamedTensors values;
+  for (const Param* param : params.all()) values.emplace_back(param->name, at::randn(param->shape));
+  NamedTensors stored = tensors_of_file(values, model(patch).storage);
+  const std::string joined = "model.layers.0.mlp.experts.gate_up_proj";
+  EXPECT_EQ(std::ranges::count(stored, joined, &std::pair<std::string, Tensor>::first), 1);
+  std::erase_if(stored, [&](const auto& named) { return named.first == joined; });
+  const Tensor blocks = at::randint(0, 256, {2, 64, 2, 16}, at::kByte);
+  const Tensor scales = at::randint(120, 131, {2, 64, 2}, at::kByte);
+  stored.insert(stored.end(), {{joined + "_blocks", blocks}, {joined + "_scales", scales}});
+  write_safetensors(folder_ / "model.safetensors", stored);
+  EXPECT_EQ(error_of([&] { check_checkpoint(folder_, "x.lua:7"); }), "");
+  const Checkpoint checkpoint(folder_);
+  checkpoint.check_complete(params);
+  checkpoint.check_known(params);
+  const double numbers[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  for (const int64_t expert : {0, 1})
+    for (const auto& [kind, first] : {std::pair("gate_proj", 0), std::pair("up_proj", 1)}) {
+      const Tensor value = checkpoint.read(
+          params.at("model.layers.0.mlp.experts." + std::to_string(expert) + "." + kind + ".weight"));
+      ASSERT_EQ(value.sizes(), (at::IntArrayRef{32, 64}));
+      for (int64_t row = 0; row < 32; ++row)
+        for (int64_t column = 0; column < 64; ++column) {
+          const int64_t at = 2 * row + first, block = column / 32, place = column % 32;
+          const auto byte = blocks[expert][at][block][place / 2].item<int64_t>();
+          const int64_t code = place % 2 == 0 ? byte % 16 : byte / 16;
+          const double size = std::ldexp(numbers[code % 8], scales[expert][at][block].item<int>() - 127);
+          ASSERT_EQ(value[row][column].item<double>(), code < 8 ? size : -size) << row << " " << column;
+        }
+    }
+  for (const auto& [name, value] : values) {
+    if (name.find("gate_proj.weight") != std::string::npos ||
+        name.find("up_proj.weight") != std::string::npos)
+      continue;
+    EXPECT_TRUE(at::equal(checkpoint.read(params.at(name)), value)) << name;
+  }
+  stored.back().second = at::zeros({2, 64, 1}, at::kByte);
+  write_safetensors(folder_ / "model.safetensors", stored);
+  EXPECT_THAT(error_of([&] { check_checkpoint(folder_, "x.lua:7"); }), HasSubstr("in MXFP4"));
+}
+
+TEST_F(HuggingFace, LeavesOutTheLayerThatPredictsFurtherTokens) {
+  const LlamaSpec spec = config({{"architectures", {"Glm4MoeForCausalLM"}},
+                                 {"num_key_value_heads", 2},
+                                 {"n_routed_experts", 2},
+                                 {"num_experts_per_tok", 1},
+                                 {"moe_intermediate_size", 8}});
+  NamedTensors tensors;
+  for (const auto& [name, shape] : llama_parameters(spec)) tensors.emplace_back(name, at::zeros(shape));
+  tensors.emplace_back("model.layers.2.eh_proj.weight", at::zeros({2}));
+  write_safetensors(folder_ / "model.safetensors", tensors);
+  EXPECT_EQ(error_of([&] { check_checkpoint(folder_, "x.lua:7"); }), "");
+  tensors.emplace_back("model.layers.3.eh_proj.weight", at::zeros({2}));
+  write_safetensors(folder_ / "model.safetensors", tensors);
+  EXPECT_THAT(error_of([&] { check_checkpoint(folder_, "x.lua:7"); }), HasSubstr("model.layers.3.eh_proj"));
 }
 
 TEST_F(HuggingFace, ChecksAFolderWithoutReadingIt) {

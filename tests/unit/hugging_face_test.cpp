@@ -55,19 +55,19 @@ TEST_F(HuggingFace, RecognizesModelsByClassOrType) {
 
 TEST_F(HuggingFace, UnsupportedModelNamesTheReasonAndAlternatives) {
   const auto refusal = [&](const Json& patch) { return error_of([&] { config(patch); }); };
-  const std::string moe = refusal({{"architectures", {"Phi3ForCausalLM"}}, {"num_key_value_heads", 2}});
-  EXPECT_THAT(moe, AllOf(HasSubstr("names 'Phi3ForCausalLM'"), HasSubstr("fused matrices"),
+  const std::string moe = refusal({{"architectures", {"PhimoeForCausalLM"}}, {"num_key_value_heads", 2}});
+  EXPECT_THAT(moe, AllOf(HasSubstr("names 'PhimoeForCausalLM'"), HasSubstr("its router and its norms differ"),
                          HasSubstr("MistralForCausalLM"), ::testing::Not(HasSubstr("did you mean")),
                          HasSubstr("rush.llama { vocab_size = 97, dim = 64, n_layers = 2, n_heads = 4, "
                                    "n_kv_heads = 2, ffn_dim = 113 }")));
-  EXPECT_THAT(refusal({{"architectures", {"Phi3ForCausalLM"}}, {"hidden_size", "wide"}}),
+  EXPECT_THAT(refusal({{"architectures", {"PhimoeForCausalLM"}}, {"hidden_size", "wide"}}),
               ::testing::Not(HasSubstr("rush.llama")));
   EXPECT_THAT(refusal({{"architectures", {"LLaMAForCausalLM"}}}),
               HasSubstr("did you mean 'LlamaForCausalLM'?"));
   EXPECT_THAT(refusal({{"architectures", nullptr}}),
               HasSubstr("'architectures' and 'model_type' are missing"));
-  EXPECT_THAT(refusal({{"architectures", nullptr}, {"model_type", "phi3"}}),
-              AllOf(HasSubstr("'model_type' is 'phi3'"), HasSubstr("llama, mistral, qwen2")));
+  EXPECT_THAT(refusal({{"architectures", nullptr}, {"model_type", "phimoe"}}),
+              AllOf(HasSubstr("'model_type' is 'phimoe'"), HasSubstr("llama, mistral, ministral3")));
   EXPECT_THAT(refusal({{"model_type", "mistral"}}), HasSubstr("'model_type' is 'mistral'"));
   EXPECT_THAT(refusal({{"architectures", {"LlamaForCausalLM", "X"}}}), HasSubstr("'architectures'"));
 }
@@ -245,7 +245,7 @@ TEST_F(HuggingFace, RefusesSettingsThatNeedAnotherModel) {
       {{{"architectures", {"OlmoeForCausalLM"}}, {"num_experts", 4}, {"output_router_logits", true}},
        "the load-balancing loss of the router"},
       {{{"architectures", {"Qwen2MoeForCausalLM"}}, {"num_experts", 4}, {"use_sliding_window", true}},
-       "'use_sliding_window' is true: which layers have the window"},
+       "'use_sliding_window' is true, but the layers with a window"},
       {{{"architectures", {"OlmoeForCausalLM"}}, {"num_experts", 4}}, "(8) is above model.n_experts (4)"},
       {{{"architectures", {"MixtralForCausalLM"}}, {"num_key_value_heads", 4}}, "'num_experts' is missing"},
       {{{"architectures", {"OlmoeForCausalLM"}}, {"num_experts", 16}, {"num_local_experts", 8}},

@@ -229,6 +229,20 @@ TEST(LlamaSpecJson, RefusesChoicesThatContradictEachOther) {
       {R"({"n_experts": 2, "experts_per_token": 3})", "(3) is above model.n_experts (2)"},
       {R"({"dense_layers": [0]})", "model.dense_layers without model.n_experts"},
       {R"({"shared_expert_ffn_dim": 8})", "model.shared_expert_ffn_dim without model.n_experts"},
+      {R"({"expert_bias": true})", "model.expert_bias without model.n_experts"},
+      {R"({"router": {"scores": "sigmoid"}})", "model.router without model.n_experts"},
+      {R"({"n_experts": 6, "router": {"groups": 4}})", "model.router.groups (4) does not divide"},
+      {R"({"n_experts": 4, "router": {"groups": 4}})", "into groups of at least 2"},
+      {R"({"n_experts": 8, "experts_per_token": 3, "router": {"groups": 4}})",
+       "model.router.kept_groups (1) of 4"},
+      {R"({"latent": {"kv_rank": 8}})", "as many key/value heads as query heads"},
+      {R"({"latent": {"kv_rank": 8}, "n_kv_heads": 8})", "model.latent.rope_dim (64) is not below"},
+      {R"({"latent": {"kv_rank": 8}, "qk_norm": "per_head"})", "model.latent with model.qk_norm"},
+      {R"({"latent": {"kv_rank": 8}, "layers_without_rope": [0]})",
+       "model.latent with model.layers_without_rope"},
+      {R"({"latent": {"kv_rank": 8}, "attention_bias": "qkv"})", "model.latent with model.attention_bias"},
+      {R"({"rotary_fraction": 0.01})", "a head of 0 dimensions cannot be rotated"},
+      {R"({"rope_scaling": {"type": "longrope"}})", "give each 16 numbers"},
       {R"({"rope_scaling": {"type": "ntk"}})", "must be one of 'llama3', 'linear', 'yarn'"},
       {R"({"rope_scaling": {"type": "yarn", "factor": 2, "beta_fast": 1}})",
        "beta_slow must be below beta_fast"},
@@ -416,7 +430,8 @@ TEST(RunSpecSchema, TheFileIsMadeFromTheFields) {
 }
 
 TEST(SpecFields, EverySectionIsDocumented) {
-  for (const std::string section : {"run", "train", "data", "llama", "rope_scaling", "operator"})
+  for (const std::string section :
+       {"run", "train", "data", "llama", "rope_scaling", "router", "latent", "operator"})
     for (const auto& field : spec_fields(section))
       EXPECT_FALSE(field.doc.empty()) << section << "." << field.name;
   EXPECT_THAT(error_of([] { spec_fields("tarin"); }), HasSubstr("no section 'tarin'"));

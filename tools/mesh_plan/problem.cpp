@@ -73,7 +73,7 @@ void DecoderWork::add_mlp(const LlamaSpec& spec, int64_t layer) {
   mixtures += 1;
   shared_experts += shared > 0 ? 1 : 0;
   experts += count * 3 * width * expert;
-  routers += width * (count + (shared > 0 ? 1 : 0));
+  routers += width * (count + (shared > 0 && spec.shared_expert_gate ? 1 : 0));
   rows += passed;
 }
 

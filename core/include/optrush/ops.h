@@ -98,13 +98,14 @@ struct Ops {
   using AddNorm = Slot<std::array<Tensor, 2>(const Tensor& x, const Tensor& delta, const NormArgs&)>;
   /// q (B, H, S, K), k (B, G, S, K): both with positions applied
   using Position = Slot<std::array<Tensor, 2>(const Tensor& q, const Tensor& k, const Batch&)>;
-  /// q (B, H, S, K), k and v (B, G, S, K)
+  /// q (B, H, S, K), k and v (B, G, S, K). A base that offers "value_width" takes values of another width.
   using Attention =
       Slot<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&)>;
   /// A plugin that replaces `attention` also replaces this slot, if its kernel supports it.
   using HalvesOfAttention = Slot<AttentionForwardBackward()>;
   using Swiglu = Slot<Tensor(const Tensor& gate, const Tensor& up)>;  ///< (B, S, F): SiLU(gate) * up
-  using Geglu = Slot<Tensor(const Tensor& gate, const Tensor& up)>;   ///< (B, S, F): GELU(gate) * up
+  /// (B, S, F): GELU(gate) * up, or another gated unit of LlamaSpec::activation
+  using Geglu = Slot<Tensor(const Tensor& gate, const Tensor& up)>;
   /// The resolved operators of one gated MLP, including adapters.
   struct MlpParts {
     Linear::Fn gate, up, down;
@@ -112,7 +113,7 @@ struct Ops {
   };
   /// down(glu(gate(x), up(x))). Its module has the matrices of gate, up and down, which count as part of
   /// these linears: a base that calls the parts keeps their edits. A base that offers "geglu" computes an MLP
-  /// whose gate has an activation other than SiLU.
+  /// whose gate has an activation other than SiLU, and one that offers "biases" an MLP with biases.
   using Mlp = Slot<Tensor(const Tensor& x, const MlpParts&)>;
   /// The resolved operators of a head, including adapters: `logits` maps (B, S, D) to (B, S, V), or to the
   /// entries of `part`, and applies the soft cap.

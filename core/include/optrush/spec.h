@@ -9,22 +9,32 @@
 
 namespace optrush {
 /// llama3: Llama 3.1 model card. linear: every frequency divided by `factor` (arXiv:2306.15595). yarn:
-/// arXiv:2309.00071.
-enum class RopeType : uint8_t { llama3, linear, yarn };
+/// arXiv:2309.00071. longrope: each frequency divided by a separate factor (arXiv:2402.13753).
+enum class RopeType : uint8_t { llama3, linear, yarn, longrope };
 
 /// Rescaling of the rotary frequencies for sequences longer than those of the original training
 /// ("rope_scaling" in config.json).
 struct RopeScaling {
   RopeType type = RopeType::llama3;
-  double factor = 1;                                 ///< 1: equal frequencies
+  double factor = 1;  ///< 1: equal frequencies; longrope: longest over original sequence
   double low_freq_factor = 1, high_freq_factor = 4;  ///< llama3
-  int64_t original_max_position = 8192;              ///< llama3, yarn
+  int64_t original_max_position = 8192;              ///< llama3, yarn, longrope
   double beta_fast = 32, beta_slow = 1;              ///< yarn: rotations within the original context
-  double attention_factor = 0;  ///< yarn: factor of cosine and sine; 0: 0.1 ln(factor) + 1
-  bool truncate = true;         ///< yarn: the ramp begins and ends at whole dimensions
+  /// yarn and longrope: factor of cosine and sine. 0: 0.1 ln(factor) + 1 for yarn, and
+  /// sqrt(1 + ln(factor) / ln(original_max_position)) for longrope.
+  double attention_factor = 0;
+  bool truncate = true;  ///< yarn: the ramp begins and ends at whole dimensions
+  /// yarn: the scores of attention are multiplied by (0.1 score_mscale ln(factor) + 1)^2, as in DeepSeek V3.
+  double score_mscale = 0;
+  /// yarn: queries are multiplied by 1 + query_beta ln(1 + floor(position / original_max_position)), as in
+  /// Ministral 3.
+  double query_beta = 0;
+  /// longrope: divisors of the frequencies, for sequences up to original_max_position and for longer ones.
+  std::vector<double> short_factor, long_factor;
   /// Whether it differs from no scaling.
   bool rescales() const {
-    return factor != 1 || (type == RopeType::yarn && attention_factor != 0 && attention_factor != 1);
+    return factor != 1 || query_beta != 0 || type == RopeType::longrope ||
+           (type == RopeType::yarn && attention_factor != 0 && attention_factor != 1);
   }
   bool operator==(const RopeScaling&) const = default;
 };
@@ -34,8 +44,9 @@ enum class NormKind : uint8_t { rmsnorm, layernorm, layernorm_without_parameters
 /// norm(f(norm(x))), as Gemma 3 (arXiv:2503.19786).
 enum class NormPlacement : uint8_t { before, after, both };
 /// Activation of the gate of an MLP. silu: SwiGLU. gelu: GEGLU (arXiv:2002.05202). gelu_tanh: GEGLU with the
-/// approximation of GELU by tanh (arXiv:1606.08415).
-enum class Activation : uint8_t { silu, gelu, gelu_tanh };
+/// approximation of GELU by tanh (arXiv:1606.08415). clamped_silu: x sigmoid(1.702 x) of a gate up to 7,
+/// times 1 + up within [-7, 7], as gpt-oss (arXiv:2508.10925).
+enum class Activation : uint8_t { silu, gelu, gelu_tanh, clamped_silu };
 /// RMSNorm of queries and keys before their rotation. per_head: of each head, as Qwen 3 (arXiv:2505.09388).
 /// whole: of all heads together, as OLMo 2.
 enum class QkNorm : uint8_t { none, per_head, whole };
@@ -44,6 +55,34 @@ enum class AttentionBias : uint8_t { none, qkv, all };
 /// rope: rotary embedding (arXiv:2104.09864). alibi: scores fall linearly with the distance
 /// (arXiv:2108.12409).
 enum class PositionKind : uint8_t { rope, alibi };
+
+/// Scores of the experts. With softmax and normalization, the weights are also the softmax of the chosen
+/// logits.
+enum class RouterScores : uint8_t { softmax, sigmoid };
+/// logits: a trained bias of the logits. choice: a bias of the scores that choose the experts, and not of
+/// their weights; it is not trained by gradients (arXiv:2408.15664).
+enum class RouterBias : uint8_t { none, logits, choice };
+/// How a router makes the weights of a token's experts: scores of all experts; the groups with the largest
+/// sum of their two best scores (arXiv:2412.19437, section 2.1.2); the experts with the largest scores in
+/// these; their scores, normalized or not; times `scale`.
+struct Router {
+  RouterScores scores = RouterScores::softmax;
+  RouterBias bias = RouterBias::none;
+  int64_t groups = 1, kept_groups = 1;
+  double scale = 1;
+  bool operator==(const Router&) const = default;
+};
+
+/// Multi-head latent attention (arXiv:2405.04434, section 2.1): keys and values of all heads are products of
+/// a vector of width `kv_rank`. The last `rope_dim` dimensions of a head of queries and keys are rotated, and
+/// all heads share the rotated ones of a key.
+struct LatentAttention {
+  int64_t kv_rank = 0;  ///< 0: no latent attention
+  int64_t q_rank = 0;   ///< width of the vector from which queries are made; 0: the model's
+  int64_t rope_dim = 64, value_dim = 128;
+  bool interleaved = true;  ///< rotated pairs are neighbours; false: halves, as in Llama
+  bool operator==(const LatentAttention&) const = default;
+};
 
 /// A decoder in the manner of Llama (arXiv:2302.13971), by choices. Dimensions as published; `dim` is D,
 /// `ffn_dim` the inner width of the MLP.
@@ -64,8 +103,12 @@ struct LlamaSpec {
   /// Soft caps of the attention scores and of the logits: cap tanh(x / cap), as Gemma 2 (arXiv:2408.00118);
   /// 0: none.
   double attention_soft_cap = 0, logits_soft_cap = 0;
+  /// Each head has a trained score that takes part in the softmax and has no value (arXiv:2309.17453).
+  bool attention_sinks = false;
+  LatentAttention latent;  ///< in place of attention with heads of keys and values
   PositionKind position = PositionKind::rope;
   double rope_theta = 10000;
+  double rotary_fraction = 1;  ///< the part of a head, from its first dimension, that is rotated
   RopeScaling rope_scaling;
   std::vector<int64_t> layers_without_rope;  ///< they see no positions (NoPE, arXiv:2305.19466)
   /// Sliding window attention (arXiv:2310.06825): a token sees itself and window - 1 tokens before; 0: all.
@@ -80,13 +123,24 @@ struct LlamaSpec {
   /// SwiGLU width of an expert beside them that each token passes, weighted by the sigmoid of its own gate,
   /// as Qwen 2 MoE (arXiv:2407.10671); 0: none.
   int64_t shared_expert_ffn_dim = 0;
-  bool normalize_router = true;       ///< the weights of a token's experts add up to 1
+  bool shared_expert_gate = true;  ///< false: the shared expert has weight 1, as in DeepSeek V3
+  bool expert_bias = false;        ///< biases of the three matrices of an expert
+  bool normalize_router = true;    ///< the weights of a token's experts add up to 1
+  Router router;
   std::vector<int64_t> dense_layers;  ///< layers that have an MLP although `n_experts` is set
   bool tie_embeddings = true;
   double init_std = 0.02;
   std::string checkpoint;  ///< folder with config.json and safetensors, which set every field above
 
   int64_t head_size() const { return head_dim != 0 ? head_dim : dim / n_heads; }
+  bool has_latents() const { return latent.kv_rank != 0; }
+  /// Width of a head of values.
+  int64_t value_size() const { return has_latents() ? latent.value_dim : head_size(); }
+  /// Dimensions of a head that are rotated.
+  int64_t rotary_size() const {
+    return has_latents() ? latent.rope_dim
+                         : static_cast<int64_t>(static_cast<double>(head_size()) * rotary_fraction);
+  }
   /// Factor of the attention scores.
   double score_scale() const;
   /// Window of the attention of a layer; 0: none.

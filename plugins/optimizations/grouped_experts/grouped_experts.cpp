@@ -37,6 +37,9 @@ class GroupedExperts final : public Plugin {
     if (model.n_experts == 0)
       throw Error("grouped_experts does not apply: this model has no mixture of experts",
                   "use a model with n_experts, or remove the rung");
+    if (model.expert_bias)
+      throw Error("grouped_experts does not support expert_bias: its products have no biases",
+                  "remove the rung");
     recipe.ops.linear.demand("plain_products");
     recipe.ops.mlp.demand("plain_products");
     take_gated_units(recipe.ops.swiglu);

@@ -27,6 +27,10 @@ class RouterLosses final : public Plugin {
     if (layers_ == 0)
       throw Error("router_losses does not apply: this model has no mixture of experts",
                   "use a model with n_experts, or remove the rung");
+    const Router& router = model.router;
+    if (router.scores != RouterScores::softmax || router.bias == RouterBias::choice || router.groups > 1)
+      throw Error("router_losses supports routers that choose the largest shares of a softmax only",
+                  "remove the rung: this model's router has other scores, a bias of the choice, or groups");
     per_token_ = model.experts_per_token;
     recipe.loss_gradient.wrap(Phase::gradients,
                               [this](auto inner, const Module&) -> decltype(inner) { return root_ = inner; },

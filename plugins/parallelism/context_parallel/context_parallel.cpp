@@ -47,6 +47,15 @@ class ContextParallel final : public Plugin {
                   "use a train.seq_len that is a multiple of " + text(parts) + ", or fewer ranks");
     const LlamaSpec model = llama_of(recipe.spec());
     refuse_by_position(model);
+    if (model.has_latents())
+      throw Error(
+          "context_parallel does not support latent attention: a ring sends keys and values of one width",
+          "remove context_parallel from the stack");
+    if (model.attention_sinks && !by_ring_)
+      throw Error(
+          "context_parallel with kind = \"all_to_all\" does not support attention_sinks: each rank has the "
+          "log-sum-exp of some heads only",
+          "use kind = \"ring\"");
     if (by_ring_) demand_of_halves(recipe, model);
     recipe.mesh.dim({.name = kDim, .size = size_, .splits = Splits::sequence, .nearness = 30});
     recipe.on(Event::meta_initialized, Phase::context, [this, &recipe](Run& run) {

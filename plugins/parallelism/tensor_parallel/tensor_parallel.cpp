@@ -75,6 +75,10 @@ class TensorParallel final : public Plugin {
       refuse("qk_norm = \"whole\"", "a norm over all heads needs heads of other ranks");
     if (model.attention_bias == AttentionBias::all)
       refuse("attention_bias = \"all\"", "each rank would add the bias of the output");
+    if (model.has_latents())
+      refuse("latent attention",
+             "its keys and values are made of one vector, which every rank would compute");
+    if (model.expert_bias) refuse("expert_bias", "each rank would add the bias of an expert's output");
     if (model.position == PositionKind::alibi)
       refuse("position = \"alibi\"", "the slopes depend on the heads of other ranks");
   }
@@ -95,6 +99,7 @@ class TensorParallel final : public Plugin {
     cuts_ = {{"vocab", {ranks_, {}, 1}},
              {"ffn", {ranks_, {}, 1}},
              {"heads", {ranks_, {}, model.head_size(), model.n_heads * model.head_size()}},
+             {"query_heads", {ranks_, {}, 1, model.n_heads}},
              {"kv_heads", {{kDim}, copied, model.head_size(), model.n_kv_heads * model.head_size()}}};
   }
 

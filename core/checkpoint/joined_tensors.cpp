@@ -1,0 +1,79 @@
+#include "checkpoint/joined_tensors.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+namespace optrush {
+namespace {
+/// A parameter below a layer: "model.layers.3.", "mlp.experts.*.up_proj.weight" and its expert.
+struct BelowLayer {
+  std::string layer, rest;
+  int64_t expert = -1;
+};
+
+std::optional<BelowLayer> below_layer(const std::string& name) {
+  constexpr std::string_view kLayers = "model.layers.", kExperts = "mlp.experts.";
+  const size_t end = name.find('.', kLayers.size());
+  if (!name.starts_with(kLayers) || end == std::string::npos) return std::nullopt;
+  BelowLayer found{name.substr(0, end + 1), name.substr(end + 1)};
+  if (found.rest.starts_with(kExperts)) {
+    const size_t point = found.rest.find('.', kExperts.size());
+    found.expert = std::stoll(found.rest.substr(kExperts.size(), point - kExperts.size()));
+    found.rest = std::string(kExperts) + "*" + found.rest.substr(point);
+  }
+  return found;
+}
+
+std::vector<int64_t> shape_of(std::vector<int64_t> part, int64_t rows, bool transposed, int64_t experts) {
+  part.front() = rows;
+  if (transposed) std::swap(part.front(), part.back());
+  if (experts > 0) part.insert(part.begin(), experts);
+  return part;
+}
+}  // namespace
+
+JoinedTensors::JoinedTensors(const std::vector<NamedShape>& model, const Storage& storage) {
+  std::map<std::string, int64_t> rows, experts;  // of each tensor
+  for (const JoinedTensor& joined : storage.joined) {
+    for (const auto& [name, shape] : model) {
+      const auto below = below_layer(name);
+      const auto part = below ? std::ranges::find(joined.parts, below->rest) : joined.parts.end();
+      if (part == joined.parts.end()) continue;
+      const std::string tensor = below->layer + joined.name;
+      const int64_t place = part - joined.parts.begin(), count = std::ssize(joined.parts);
+      experts[tensor] = std::max(experts[tensor], below->expert + 1);
+      // All experts have the same rows, and the parts of one matrix are listed in their order.
+      const int64_t before = below->expert > 0 ? place * shape.front() : rows[tensor];
+      if (below->expert <= 0) rows[tensor] += shape.front();
+      places_[name] = {.tensor = {tensor, shape},
+                       .expert = below->expert,
+                       .first = joined.alternating ? place : before,
+                       .step = joined.alternating ? count : 1,
+                       .rows = shape.front(),
+                       .transposed = joined.transposed};
+    }
+  }
+  for (auto& [name, place] : places_)
+    place.tensor.shape = shape_of(place.tensor.shape, rows.at(place.tensor.name), place.transposed,
+                                  experts.at(place.tensor.name));
+}
+
+const PlaceInFile* JoinedTensors::find(const std::string& parameter) const {
+  const auto found = places_.find(parameter);
+  return found == places_.end() ? nullptr : &found->second;
+}
+
+std::vector<NamedShape> JoinedTensors::in_file(const std::vector<NamedShape>& parameters) const {
+  std::vector<NamedShape> tensors;
+  std::set<std::string> seen;
+  for (const NamedShape& parameter : parameters) {
+    const PlaceInFile* place = find(parameter.name);
+    const NamedShape& tensor = place == nullptr ? parameter : place->tensor;
+    if (seen.insert(tensor.name).second) tensors.push_back(tensor);
+  }
+  return tensors;
+}
+}  // namespace optrush

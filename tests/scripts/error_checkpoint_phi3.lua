@@ -1,5 +1,0 @@
--- An unsupported model is refused at the line that names it.
--- expect-error: error_checkpoint_phi3.lua:5: <scripts>/checkpoint_phi3/config.json: 'architectures' names 'Phi3ForCausalLM', a model that is not supported: it stores its projections in fused matrices
--- expect-error:   hint: models that load are LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, OlmoForCausalLM, Olmo2ForCausalLM, Olmo3ForCausalLM, SmolLM3ForCausalLM, GemmaForCausalLM, Gemma2ForCausalLM, Gemma3ForCausalLM, GraniteForCausalLM, MixtralForCausalLM, Qwen2MoeForCausalLM, Qwen3MoeForCausalLM, OlmoeForCausalLM; this model differs from all of them. To train a Llama of the same sizes from initial weights: rush.llama { vocab_size = 4, dim = 2, n_layers = 1, n_heads = 1, n_kv_heads = 1, ffn_dim = 2 }
-local rush = require "optrush"
-rush.checkpoint "checkpoint_phi3"
