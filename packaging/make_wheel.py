@@ -81,17 +81,22 @@ def requirements(name):
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def torch_requirement():
-    """"2.11" for torch==2.11.0: any build of that minor version has its interface."""
-    pinned = next(line for line in requirements("requirements") if line.startswith("torch=="))
-    return ".".join(pinned.removeprefix("torch==").split(".")[:2])
+def built_with(build, name):
+    """A fact of the build: TORCH_VERSION, CUDA_VERSION."""
+    header = (build / "generated/build_info.h").read_text()
+    return re.search(rf'OPTRUSH_{name} "(.*)"', header)[1]
 
 
-def metadata(version):
+def torch_requirement(build):
+    """"2.11" for a build with LibTorch 2.11.0: any build of that minor version has its interface."""
+    return ".".join(built_with(build, "TORCH_VERSION").split(".")[:2])
+
+
+def metadata(version, torch):
     charts = [line for line in requirements("requirements") if not line.startswith(("torch", "cuda-toolkit"))]
     lines = ["Metadata-Version: 2.1", "Name: optimization-rush", f"Version: {version}",
              "Summary: Measures what each training optimization really buys, on your hardware and your model",
-             "License: Apache-2.0", "Requires-Python: >=3.10", f"Requires-Dist: torch=={torch_requirement()}.*",
+             "License: Apache-2.0", "Requires-Python: >=3.10", f"Requires-Dist: torch=={torch}.*",
              "Provides-Extra: charts"]
     for requirement in charts:
         name, _, marker = requirement.partition(";")
@@ -100,10 +105,10 @@ def metadata(version):
     return "\n".join(lines) + "\n\n" + (ROOT / "README.md").read_text()
 
 
-def write_dist_info(site, version):
+def write_dist_info(site, version, torch):
     info = site / f"{PACKAGE}-{version}.dist-info"
     (info / "licenses").mkdir(parents=True)
-    (info / "METADATA").write_text(metadata(version))
+    (info / "METADATA").write_text(metadata(version, torch))
     (info / "WHEEL").write_text(f"Wheel-Version: 1.0\nGenerator: optrush wheel\nRoot-Is-Purelib: false\nTag: {TAG}\n")
     (info / "entry_points.txt").write_text(f"[console_scripts]\noptrush = {PACKAGE}.__main__:main\n")
     shutil.copy(ROOT / "LICENSE", info / "licenses")
@@ -111,13 +116,10 @@ def write_dist_info(site, version):
         shutil.copy(f"/usr/share/doc/{name}/copyright", info / "licenses" / f"{name}.txt")
 
 
-def cuda_version(build):
-    header = (build / "generated/build_info.h").read_text()
-    return re.search(r'OPTRUSH_CUDA_VERSION "(.*)"', header)[1]
-
-
 def make(build, out, cmake):
-    version = output_of(build / "bin/optrush", "--version").split()[-1]
+    torch = torch_requirement(build)
+    # Wheels for several versions of torch fit into one folder.
+    version = output_of(build / "bin/optrush", "--version").split()[-1] + f"+torch{torch}"
     with tempfile.TemporaryDirectory() as folder:
         site = Path(folder) / "site"
         package = site / PACKAGE
@@ -129,10 +131,11 @@ def make(build, out, cmake):
                             ignore=shutil.ignore_patterns("__pycache__"))
         set_run_paths(site, folders_of_torch(build))
         needs = newest_symbol_versions(site)
-        facts = {"commit": commit(), "torch_version": torch_requirement(), "cuda_version": cuda_version(build),
+        facts = {"commit": commit(), "torch_version": torch,
+                 "cuda_version": built_with(build, "CUDA_VERSION"),
                  "glibc": needs["GLIBC"], "glibcxx": needs["GLIBCXX"], "cxxabi": needs["CXXABI"]}
         (package / "share/optrush/installation.json").write_text(json.dumps(facts, indent=1) + "\n")
-        write_dist_info(site, version)
+        write_dist_info(site, version, torch)
         out.mkdir(parents=True, exist_ok=True)
         output_of(sys.executable, "-m", "wheel", "pack", site, "--dest-dir", out)
     wheel = out / f"{PACKAGE}-{version}-{TAG}.whl"

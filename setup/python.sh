@@ -2,7 +2,8 @@
 # shellcheck shell=bash
 
 venv=$root/.venv
-tested_torch=2.11
+# The first is the torch of .venv (requirements.txt). docs/internals/torch_versions.md says how to add a version.
+tested_torch=(2.11)
 
 has_torch() {
   "$1" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is None)' >/dev/null 2>&1
@@ -75,10 +76,10 @@ torch_version() {
 check_torch_version() {
   local version
   version=$(torch_version)
-  [[ -n $version ]] || fail "$torch_dir holds a torch older than any that can work (tested: $tested_torch.x)" \
+  [[ -n $version ]] || fail "$torch_dir holds a torch older than any that can work (tested: ${tested_torch[*]})" \
     "take torch $tested_torch, or leave OPTRUSH_TORCH and OPTRUSH_PYTHON empty"
-  if [[ $version != "$tested_torch".* ]]; then
-    say "warning: torch $version in $torch_dir is outside the tested range ($tested_torch.x): it may not build, or run otherwise"
+  if [[ " ${tested_torch[*]} " != *" ${version%.*} "* ]]; then
+    say "warning: torch $version in $torch_dir is not a tested version (${tested_torch[*]}): it may not build, or run otherwise"
   fi
 }
 

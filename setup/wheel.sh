@@ -5,8 +5,9 @@ wheel_usage() {
   cat <<'TEXT'
 usage: ./optrush wheel [--out FOLDER]
 
-Builds, and writes dist/optimization_rush-VERSION-py3-none-linux_x86_64.whl: programs, plugins, experiments and the SDK,
-for machines without root or packages. pip install it beside torch 2.11 there.
+Builds, and writes dist/optimization_rush-VERSION+torchX.Y-py3-none-linux_x86_64.whl: programs, plugins, experiments
+and the SDK, for machines without root or packages. pip install it beside torch X.Y there. OPTRUSH_TORCH and
+OPTRUSH_PYTHON choose the torch (./optrush --help).
 TEXT
 }
 

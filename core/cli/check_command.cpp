@@ -13,8 +13,8 @@
 #include "cli/option_parts.h"
 #include "experiment/experiment.h"
 #include "launch/run/check_run.h"
-#include "machine/installation.h"
 #include "machine/stand_in.h"
+#include "machine/torch_folder.h"
 #include "optrush/error.h"
 #include "optrush/machine.h"
 #include "report/writers/writers.h"
@@ -167,7 +167,7 @@ double seconds_given(const std::string& text, const std::string& option) try {
 
 int check_plugins(const CheckOptions& options) {
   CheckSettings settings;
-  settings.worker = Installation::of_this_program().worker;
+  settings.worker = worker_for_torch();
   settings.selection = {"--device", options.device};
   const auto pass_on = [&](const std::string& name, const std::vector<std::string>& values) {
     for (const std::string& value : values)

@@ -19,6 +19,7 @@
 #include "machine/environment.h"
 #include "machine/installation.h"
 #include "machine/python.h"
+#include "machine/torch_folder.h"
 #include "process/terminal.h"
 
 namespace optrush {
@@ -152,8 +153,8 @@ int run(const RunOptions& options) {
   // If several processes were started, only the first one reads the script.
   const auto secret = [&] { return job_secret(options.given_secret, here->local_size == here->size); };
   if (here && here->rank > 0)
-    return options.dry_run ? kOk : follow(*here, sha256_file(path), installation.worker, secret());
-  RunRequest request{.worker = installation.worker,
+    return options.dry_run ? kOk : follow(*here, sha256_file(path), worker_for_torch(), secret());
+  RunRequest request{.worker = worker_for_torch(),
                      .reports = options.out.empty() ? default_reports(path, installation)
                                                     : fs::absolute(options.out).lexically_normal(),
                      .resume = options.resume,

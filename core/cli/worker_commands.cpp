@@ -12,7 +12,7 @@
 #include "cli/interrupted.h"
 #include "launch/ranks/launcher.h"
 #include "launch/ranks/rank_run.h"
-#include "machine/installation.h"
+#include "machine/torch_folder.h"
 #include "process/process.h"
 #include "results/worker_answer.h"
 #include "spec/spec_json.h"
@@ -30,7 +30,7 @@ void become(std::vector<std::string> words, const std::string& cure) {
 
 namespace {
 [[noreturn]] void become_worker(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), Installation::of_this_program().worker);
+  arguments.insert(arguments.begin(), worker_for_torch());
   become(std::move(arguments), "build it: ./optrush setup");
 }
 
@@ -47,8 +47,7 @@ int print_result_of(const std::string& what, const fs::path& spec) {
   const fs::path written = folder.path() / (plan ? "plan.json" : "result.json");
   const fs::path out = plan ? written : folder.path(), log = folder.path() / "log.txt";
   Interrupts interrupts;
-  const Command command{
-      {Installation::of_this_program().worker, what, "--spec", spec, "--out", out}, {}, log};
+  const Command command{{worker_for_torch(), what, "--spec", spec, "--out", out}, {}, log};
   const ProcessEnd end = run_process(command, {.timeout_s = 1e9}, interrupts);
   std::cerr << read_file(log) << std::flush;
   if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "");
@@ -65,7 +64,7 @@ int print_result_of(const std::string& what, const fs::path& spec) {
 /// after a signal.
 RunResult run_ranks(const RunSpec& spec, const fs::path& folder) {
   write_json(folder / "spec.json", to_json(spec));
-  ForkServer workers(Installation::of_this_program().worker, ForkServer::Use::runs);
+  ForkServer workers(worker_for_torch(), ForkServer::Use::runs);
   const RankRun ranks(workers, 0, nullptr);
   Interrupts interrupts;
   const auto run = ranks.start({.id = "", .spec = spec}, folder, interrupts, {});

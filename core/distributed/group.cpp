@@ -23,6 +23,7 @@
 #include "distributed/planned_mail.h"
 #include "optrush/forecast.h"
 #include "optrush/slot.h"
+#include "optrush/torch_versions/collectives.h"
 
 namespace optrush {
 namespace {
@@ -225,7 +226,7 @@ WorkHandle Group::all_gather(const Tensor& out, const Tensor& in) {
   if (size() == 1) return keep_own(out, in);
   return state_->start("all_gather", out, state_->share(), {out, in}, [&] {
     Tensor to = lent_bytes(out), from = lent_bytes(in);
-    return state_->group->_allgather_base(to, from);
+    return gather_parts(*state_->group, to, from);
   });
 }
 
@@ -234,7 +235,7 @@ WorkHandle Group::reduce_scatter(const Tensor& out, const Tensor& in) {
   if (form_of(in) != at::kCPU)
     return state_->start("reduce_scatter", in, state_->share(), {out, in}, [&] {
       Tensor to = out, from = in;
-      return state_->group->_reduce_scatter_base(to, from);
+      return reduce_parts(*state_->group, to, from);
     });
   // Gloo's reduce_scatter sends the whole tensor 1.5 times at 4 ranks, like an all-reduce. Here each part is
   // sent once and summed in the order of ranks, so that every mesh adds in the same order.
@@ -244,8 +245,7 @@ WorkHandle Group::reduce_scatter(const Tensor& out, const Tensor& in) {
       "reduce_scatter", in, state_->share(), {out, in, arrived},
       [&] {
         Tensor to = lent_bytes(arrived), from = lent_bytes(in);
-        std::vector<int64_t> even;
-        return state_->group->alltoall_base(to, from, even, even);
+        return exchange_parts(*state_->group, to, from);
       },
       [out, arrived, ranks] {
         const at::NoGradGuard no_grad;
@@ -259,8 +259,7 @@ WorkHandle Group::all_to_all(const Tensor& out, const Tensor& in) {
   if (size() == 1) return keep_own(out, in);
   return state_->start("all_to_all", in, state_->share(), {out, in}, [&] {
     Tensor to = lent_bytes(out), from = lent_bytes(in);
-    std::vector<int64_t> even;
-    return state_->group->alltoall_base(to, from, even, even);
+    return exchange_parts(*state_->group, to, from);
   });
 }
 
@@ -271,9 +270,8 @@ WorkHandle Group::all_to_all(const Tensor& out, const std::vector<int64_t>& from
   const double sent = rows == 0 ? 0 : static_cast<double>(rows - own) / static_cast<double>(rows);
   return state_->start("all_to_all", in, sent, {out, in}, [&] {
     Tensor arriving = lent_bytes(out), leaving = lent_bytes(in);
-    std::vector<int64_t> arrives = in_entries(from, arriving.numel()),
-                         leaves = in_entries(to, leaving.numel());
-    return state_->group->alltoall_base(arriving, leaving, arrives, leaves);
+    return exchange_parts(*state_->group, arriving, leaving, in_entries(from, arriving.numel()),
+                          in_entries(to, leaving.numel()));
   });
 }
 

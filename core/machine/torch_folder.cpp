@@ -5,10 +5,12 @@
 
 #include <string>
 
+#include "base/files.h"
 #include "build_info.h"
 #include "machine/environment.h"
 #include "machine/installation.h"
 #include "machine/python.h"
+#include "optrush/error.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -61,6 +63,34 @@ std::vector<fs::path> existing(const std::vector<fs::path>& roots, const std::ve
 fs::path torch_folder() {
   static const fs::path found = find_torch();
   return found;
+}
+
+std::string torch_version_in(const fs::path& torch) {
+  const fs::path header = torch / "include/torch/headeronly/version.h";
+  if (!fs::exists(header)) return "";
+  const std::string text = read_file(header);
+  std::string version;
+  for (const std::string name : {"VERSION_MAJOR ", "VERSION_MINOR ", "VERSION_PATCH "}) {
+    const size_t place = text.find(name);
+    if (place == std::string::npos) return "";
+    version += (version.empty() ? "" : ".") + std::to_string(std::stoi(text.substr(place + name.size())));
+  }
+  return version;
+}
+
+std::string minor_version(const std::string& version) {
+  return version.substr(0, version.find('.', version.find('.') + 1));
+}
+
+fs::path worker_for_torch(const fs::path& torch) {
+  const std::string built = minor_version(OPTRUSH_TORCH_VERSION), found = torch_version_in(torch);
+  if (!found.empty() && minor_version(found) != built)
+    throw Error(
+        ErrorCode::missing_requirement,
+        "torch " + found + " in " + torch.string() + " does not fit: this program was built for LibTorch " +
+            built,
+        "install 'torch==" + built + ".*' there, or build the program for that torch: ./optrush setup");
+  return Installation::of_this_program().worker;
 }
 
 std::vector<fs::path> cuda_library_folders(const fs::path& torch) {

@@ -13,6 +13,7 @@
 
 #include "base/number_text.h"
 #include "build_info.h"
+#include "machine/torch_folder.h"
 #include "measure/gpus.h"
 #include "measure/matmul_peak.h"
 #include "measure/sustained.h"
@@ -231,6 +232,7 @@ Json machine_context(const MachineRequest& request) {
       {"gpus", Json::array()},
       {"no_cuda", or_null(cuda.reason)},
       {"torch", OPTRUSH_TORCH_VERSION},
+      {"torch_found", torch_version_in(torch_folder())},
       {"cuda", OPTRUSH_CUDA_VERSION},
       {"nccl", or_null(nccl_version())},
       {"compiler", OPTRUSH_COMPILER},

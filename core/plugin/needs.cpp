@@ -8,15 +8,9 @@
 #include "base/text.h"
 #include "build_info.h"
 #include "machine/environment.h"
+#include "machine/torch_folder.h"
 
 namespace optrush {
-namespace {
-/// "2.11" from "2.11.0+cu130".
-std::string minor_version(const std::string& version) {
-  return version.substr(0, version.find('.', version.find('.') + 1));
-}
-}  // namespace
-
 std::string no_python(const PythonTools& python, bool for_gpu) {
   if (python.path.empty()) return "no Python environment was found (run ./optrush setup)";
   const std::string where = " in " + python.path.string();

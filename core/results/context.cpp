@@ -140,7 +140,9 @@ const Record<Context>& context_record() {
           .field("cpu", &Context::cpu, {.promised = true})
           .field("gpus", &Context::gpus, {.promised = true})
           .field("no_cuda", &Context::no_cuda, "why no GPU is usable", {.nullable = true})
-          .field("torch", &Context::torch, {.promised = true})
+          .field("torch", &Context::torch, "version that the program was built for", {.promised = true})
+          .field("torch_found", &Context::torch_found,
+                 "version of the LibTorch that was loaded, from its headers")
           .field("cuda", &Context::cuda, "CUDA version of LibTorch; none: a CPU build", {.promised = true})
           .field("nccl", &Context::nccl, {.promised = true, .nullable = true})
           .field("compiler", &Context::compiler, {.promised = true})

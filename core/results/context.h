@@ -75,7 +75,7 @@ struct Context {
   CpuContext cpu;
   std::vector<GpuContext> gpus;
   std::optional<std::string> no_cuda;
-  std::string torch, cuda;
+  std::string torch, torch_found, cuda;
   std::optional<std::string> nccl;
   std::string compiler, build_type, torch_cpu_capability, mkl, onednn, openmp, malloc;
   std::optional<int64_t> threads;

@@ -7,13 +7,13 @@
 
 namespace optrush::simulated {
 namespace {
-using at::DimnameList, at::IntArrayRef, at::Scalar, at::ScalarType,
-    at::Tensor;  // needed by the signatures in the lists
 #define OPTRUSH_LOWER(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)
 #define OPTRUSH_FP32(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32)
 #define OPTRUSH_FP32_TYPE(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32_set_opt_dtype)
 #define OPTRUSH_PROMOTE(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, promote)
 void add_policies(torch::Library& m) {
+  using namespace at;  // NOLINT(google-build-using-namespace): for the types that the signatures in the lists
+                       // have
   AT_FORALL_LOWER_PRECISION_FP(OPTRUSH_LOWER)
   AT_FORALL_FP32(OPTRUSH_FP32)
   AT_FORALL_FP32_SET_OPT_DTYPE(OPTRUSH_FP32_TYPE)

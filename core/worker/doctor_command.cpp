@@ -109,7 +109,8 @@ void gpu_section(Page& page, const Json& context) {
 
 void software_section(Page& page, const Json& context) {
   page.section("Software");
-  std::string torch = "LibTorch " + context.at("torch").get<std::string>();
+  const std::string built = context.at("torch"), found = context.value("torch_found", "");
+  std::string torch = "LibTorch " + (found.empty() ? built : found + " (built for " + built + ")");
   if (const std::string cuda = context.at("cuda"); cuda != "none") torch += ", CUDA " + cuda;
   if (!context.at("nccl").is_null()) torch += ", NCCL " + context.at("nccl").get<std::string>();
   page.line(torch + ", CPU kernels for " + context.at("torch_cpu_capability").get<std::string>());

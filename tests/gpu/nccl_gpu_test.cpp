@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "connected_ranks.h"
 #include "distributed/backend.h"
@@ -16,6 +15,7 @@
 #include "machine/torch_folder.h"
 #include "machine/visible_gpu.h"
 #include "on_gpu.h"
+#include "optrush/torch_versions/collectives.h"
 #include "rank_pool.h"
 #include "support/folders.h"
 #include "worker/device.h"
@@ -32,10 +32,10 @@ Json alone(const Ranks& ranks, const Json&) {
   group->allreduce(sum)->wait();
   result["all_reduce"] = numbers(sum.front());
   Tensor gathered = at::zeros({4}, options), part = at::arange(4, options);
-  group->_allgather_base(gathered, part)->wait();
+  gather_parts(*group, gathered, part)->wait();
   result["all_gather"] = numbers(gathered);
   Tensor scattered = at::zeros({4}, options);
-  group->_reduce_scatter_base(scattered, part)->wait();
+  reduce_parts(*group, scattered, part)->wait();
   result["reduce_scatter"] = numbers(scattered);
   std::vector<Tensor> on_cpu = {at::full({2}, 3.0)};
   group->allreduce(on_cpu)->wait();

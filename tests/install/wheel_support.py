@@ -1,12 +1,16 @@
 """Makes a wheel of the build, and runs programs that cannot use the source or build tree."""
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 SOURCE, BUILD = pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"]), pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"])
 TORCH = pathlib.Path(os.environ["OPTRUSH_TORCH_DIR"])
 SITE = TORCH.parent
+# "2.11": wheel and torch agree in it.
+TORCH_VERSION = ".".join(re.findall(r"define TORCH_VERSION_(?:MAJOR|MINOR) (\d+)",
+                                    (TORCH / "include/torch/headeronly/version.h").read_text()))
 CMAKE = os.environ["OPTRUSH_CMAKE"]
 
 

@@ -8,20 +8,20 @@ import sys
 import tempfile
 import zipfile
 
-from wheel_support import BUILD, SITE, SOURCE, TORCH, expect, install, make_wheel, run, skip
+from wheel_support import BUILD, SITE, SOURCE, TORCH, TORCH_VERSION, expect, install, make_wheel, run, skip
 
 # Libraries that every Linux with a C++ runtime has.
 SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "ld-linux-x86-64.so.2"}
 
 
 def its_size_and_metadata(wheel, work):
-    assert wheel.name.endswith("-py3-none-linux_x86_64.whl"), wheel
+    assert wheel.name.endswith(f"+torch{TORCH_VERSION}-py3-none-linux_x86_64.whl"), wheel
     assert wheel.stat().st_size < 40e6, wheel.stat().st_size
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         metadata = archive.read(next(name for name in names if name.endswith(".dist-info/METADATA"))).decode()
         modes = {name: archive.getinfo(name).external_attr >> 16 for name in names}
-    assert re.search(r"^Requires-Dist: torch==2\.11\.\*$", metadata, re.M), metadata
+    assert f"\nRequires-Dist: torch=={TORCH_VERSION}.*\n" in metadata, metadata
     assert re.search(r"^Requires-Dist: vl-convert-python==\S+; extra == 'charts'$", metadata, re.M), metadata
     assert modes["optimization_rush/bin/optrush"] & 0o111 and modes["optimization_rush/bin/optrush-worker"] & 0o111
     for part in ("lib/liboptrush.so", "lib/liboptrush_cuda.so", "lib/optrush/plugins/compile.so",
@@ -98,9 +98,10 @@ def unsuitable_torch_gives_one_message(wheel, work):
     target = work / "target"
     cases = {
         "torch 2.10.0+cu128 in": fake_torch(work / "old", "2.10.0+cu128", "'12.8'"),
-        "is built for CPUs only": fake_torch(work / "cpu", "2.11.0+cpu", "None"),
-        "is built for CUDA 12.6": fake_torch(work / "cu12", "2.11.0+cu126", "'12.6'"),
-        "has no lib/libtorch_cpu.so": fake_torch(work / "bare", "2.11.0+cu130", "'13.0'", library=False),
+        "torch 2.99.0+cu130 in": fake_torch(work / "new", "2.99.0+cu130", "'13.0'"),
+        "is built for CPUs only": fake_torch(work / "cpu", f"{TORCH_VERSION}.0+cpu", "None"),
+        "is built for CUDA 12.6": fake_torch(work / "cu12", f"{TORCH_VERSION}.0+cu126", "'12.6'"),
+        "has no lib/libtorch_cpu.so": fake_torch(work / "bare", f"{TORCH_VERSION}.0+cu130", "'13.0'", library=False),
     }
     # -S hides the packages of this Python, so there is no torch.
     done = run(sys.executable, "-S", "-m", "optimization_rush", "doctor", cwd=work, PYTHONPATH=str(target))
@@ -109,7 +110,7 @@ def unsuitable_torch_gives_one_message(wheel, work):
         done = run(sys.executable, "-m", "optimization_rush", "doctor", cwd=work, PYTHONPATH=f"{target}:{folder}")
         messages.append((text, done))
     for text, done in messages:
-        output = expect(done, 1, text, "-m pip install 'torch==2.11.*'")
+        output = expect(done, 1, text, f"-m pip install 'torch=={TORCH_VERSION}.*'")
         assert output.startswith("optrush: error[missing_requirement]: ") and len(output.splitlines()) == 2, output
 
 

@@ -194,8 +194,17 @@ case_untested_torch_warns() {
   make_torch "$work/mine" 2 12 0
   start OPTRUSH_TORCH="$work/mine" setup
   expect "it succeeds" is "$status" 0
-  expect "the warning names the tested range" has "$err" \
-    "warning: torch 2.12.0 in $work/mine is outside the tested range (2.11.x)"
+  expect "the warning names the tested versions" has "$err" \
+    "warning: torch 2.12.0 in $work/mine is not a tested version (2.11)"
+}
+
+case_each_tested_torch_is_accepted() {
+  sed -i 's/^tested_torch=(/&2.7 /' "$project/setup/python.sh"
+  make_torch "$work/mine" 2 7 1
+  start OPTRUSH_TORCH="$work/mine" setup
+  expect "it succeeds" is "$status" 0
+  expect "the build uses it" has "$(<"$calls")" "-DOPTRUSH_TORCH=$work/mine"
+  expect "there is no warning" lacks "$err" "warning: torch"
 }
 
 case_interrupted_set_up_goes_on() {

@@ -12,7 +12,8 @@ ENDINGS = {".cpp", ".h", ".py", ".sh", ".lua", ".sbatch"}
 # A quoted name, alone or with its value; a variable of the shell.
 READ = re.compile(r"""["'](OPTRUSH_[A-Z0-9_]+)["'=]|\$\{?(OPTRUSH_[A-Z0-9_]+)""")
 CMAKE = re.compile(r"(?:option\(|set\()(OPTRUSH_[A-Z0-9_]+) (?:\"[^\"]*\" (?:ON|OFF)|\"[^\"]*\" CACHE)")
-OF_TESTS = {"OPTRUSH_SOURCE_DIR", "OPTRUSH_BUILD_DIR", "OPTRUSH_UPDATE_GOLDENS", "OPTRUSH_TEST_DEVICE"}
+OF_TESTS = {"OPTRUSH_SOURCE_DIR", "OPTRUSH_BUILD_DIR", "OPTRUSH_UPDATE_GOLDENS", "OPTRUSH_TEST_DEVICE",
+            "OPTRUSH_OTHER_TORCH"}
 
 
 def read_names(text):

@@ -14,7 +14,7 @@ Json context() {
     "cpu": {"name": "Test CPU", "cores": 4, "threads": 8, "quota": null, "isa": ["avx2", "avx512f"],
             "cache_bytes": 33554432, "memory_bytes": 17179869184, "governor": "performance", "huge_pages": "madvise",
             "load_average": 0, "busy": 0},
-    "gpus": [], "no_cuda": "no NVIDIA driver", "torch": "2.11.0", "cuda": "13.0", "nccl": "2.28.9",
+    "gpus": [], "no_cuda": "no NVIDIA driver", "torch": "2.11.0", "torch_found": "2.11.1", "cuda": "13.0", "nccl": "2.28.9",
     "compiler": "GNU 12.2.0", "build_type": "Release", "torch_cpu_capability": "AVX512",
     "malloc": "glibc 2.36", "threads": 1,
     "peak": {"device": "Test CPU", "dtype_flops": {"fp32": 1.79e11, "bf16": 4.204e11, "fp16": 1e9, "fp64": 9.95e10},
@@ -34,7 +34,7 @@ TEST(DoctorPage, ShowsACpu) {
             "            avx2 avx512f\n"
             "            last-level cache 32.0 MiB, governor performance, huge pages madvise\n"
             "GPU         not usable: no NVIDIA driver\n"
-            "Software    LibTorch 2.11.0, CUDA 13.0, NCCL 2.28.9, CPU kernels for AVX512\n"
+            "Software    LibTorch 2.11.1 (built for 2.11.0), CUDA 13.0, NCCL 2.28.9, CPU kernels for AVX512\n"
             "            built by GNU 12.2.0, malloc of glibc 2.36, 1 CPU thread\n"
             "Matmul      fp32 179 GFLOP/s, bf16 420 GFLOP/s, fp16 1.00 GFLOP/s, fp64 99.5 GFLOP/s, measured "
             "on Test CPU\n"

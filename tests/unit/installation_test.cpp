@@ -8,6 +8,7 @@
 #include "../support/error_of.h"
 #include "base/files.h"
 #include "base/temporary_folder.h"
+#include "build_info.h"
 #include "machine/torch_folder.h"
 
 namespace optrush::testing {
@@ -56,6 +57,34 @@ TEST(Installation, LoneProgramNamesTheMissingFolders) {
 TEST(TorchFolder, ComesFromTheEnvironmentIfLibTorchIsNotLoaded) {
   ::setenv("OPTRUSH_TORCH", "/named/torch", 1);
   EXPECT_EQ(torch_folder(), "/named/torch");
+}
+
+/// The folder of a torch with this version in its headers.
+void write_torch(const fs::path& torch, int minor) {
+  fs::create_directories(torch / "include/torch/headeronly");
+  write_file(torch / "include/torch/headeronly/version.h",
+             "#pragma once\n#define TORCH_VERSION_MAJOR 2\n\n#define TORCH_VERSION_MINOR " +
+                 std::to_string(minor) + "\n#define TORCH_VERSION_PATCH 3\n");
+}
+
+TEST(TorchVersion, ComesFromTheHeaders) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(torch_version_in(folder / "torch"), "");
+  write_torch(folder / "torch", 99);
+  EXPECT_EQ(torch_version_in(folder / "torch"), "2.99.3");
+  EXPECT_EQ(minor_version("2.11.0+cu130"), "2.11");
+}
+
+TEST(TorchVersion, AnotherMinorVersionIsRefusedBeforeAWorkerStarts) {
+  const TemporaryFolder folder;
+  write_torch(folder / "other", 99);
+  const std::string built = minor_version(OPTRUSH_TORCH_VERSION);
+  EXPECT_THAT(error_of([&] { worker_for_torch(folder / "other"); }),
+              is_error("missing_requirement", (folder / "other").string(), "torch 2.99.3",
+                       "LibTorch " + built, "torch==" + built + ".*"));
+  write_torch(folder / "same", std::stoi(built.substr(built.find('.') + 1)));
+  EXPECT_EQ(worker_for_torch(folder / "same").filename(), "optrush-worker");
+  EXPECT_EQ(worker_for_torch(folder / "unknown").filename(), "optrush-worker");
 }
 
 TEST(CudaFolders, FoldersOfTorchPrecedeThoseOfTheToolkit) {

@@ -1,7 +1,6 @@
 #include "compiled_unit.h"
 
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
@@ -11,6 +10,7 @@
 #include "optrush/error.h"
 #include "optrush/forecast.h"
 #include "optrush/json.h"
+#include "optrush/torch_versions/autograd_node.h"
 
 namespace optrush::compile {
 namespace {
@@ -93,9 +93,7 @@ Tensor CompiledUnit::operator()(const Tensors& inputs) const {
   saved.reserve(saved_.size());
   for (const auto& [input, index] : saved_)
     saved.emplace_back(input ? inputs[index] : outputs[index], /*is_output=*/false);
-  // NOLINTNEXTLINE(cppcoreguidelines-owning-memory): autograd frees its nodes by deleteNode
-  const std::shared_ptr<CompiledBackward> node(new CompiledBackward(this, std::move(saved)),
-                                               torch::autograd::deleteNode);
+  const auto node = make_autograd_node<CompiledBackward>(this, std::move(saved));
   node->set_next_edges(torch::autograd::collect_next_edges(at::TensorList(inputs)));
   torch::autograd::create_gradient_edge(out, node);
   return out;

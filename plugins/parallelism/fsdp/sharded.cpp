@@ -2,6 +2,7 @@
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <algorithm>
 
@@ -104,6 +105,11 @@ void Sharded::listen() {
   }
 }
 
+Sharded::Origin Sharded::Origin::of(const Tensor& tensor) {
+  const auto& node = tensor.grad_fn();
+  return {node.get(), node->sequence_nr(), tensor.output_nr()};
+}
+
 UnitFunction Sharded::wrap(UnitFunction inner, const Unit& unit) {
   const auto found = place_of_.find(&unit);
   if (found == place_of_.end()) return inner;
@@ -122,12 +128,13 @@ Tensor Sharded::leave_forward(Place& place, Tensor out) {
   // Hooks of one tensor run in the order of registration, so the backward of an earlier unit would begin
   // first. A separate tensor has its hook called first.
   if (out.requires_grad() && !out.is_leaf()) {
+    const Origin returned = Origin::of(out);
     for (const Place* before = place.before; before != nullptr; before = before->before)
-      if (before->out.output == out.output_nr() && before->out.node.lock() == out.grad_fn()) {
+      if (before->out == returned) {
         out = at::alias(out);
         break;
       }
-    place.out = {out.grad_fn(), static_cast<uint32_t>(out.output_nr())};
+    place.out = Origin::of(out);
   } else {
     place.out = {};
   }

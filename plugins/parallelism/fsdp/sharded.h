@@ -37,10 +37,14 @@ class Sharded final : public DataParallel {
   void expect_traffic(Run&) const;
 
  private:
-  /// The autograd node that produced a tensor. The node is not kept alive.
+  /// The autograd node that produced a tensor, and the output's number. The node is not kept alive: a later
+  /// node at its address has another sequence number.
   struct Origin {
-    std::weak_ptr<torch::autograd::Node> node;
-    uint32_t output = 0;
+    static Origin of(const Tensor&);
+    bool operator==(const Origin&) const = default;
+    const void* node = nullptr;
+    uint64_t sequence_number = 0;
+    int64_t output = 0;
   };
   /// A top unit of this rank.
   struct Place {
