@@ -61,6 +61,11 @@ void flash_backward(Call& call) {
   const Tensor all_v = grouped ? heads_like(v, q.size(1)) : Tensor();
   call.give({d_q, d_k, d_v});
 }
+void where(Call& call) {
+  const Tensor mask = call.tensor(0), yes = call.tensor(1), no = call.tensor(2);
+  const auto shape = at::infer_size(mask.sizes(), at::infer_size(yes.sizes(), no.sizes()));
+  call.give({at::empty(shape, mask.options().dtype(at::result_type(yes, no)))});
+}
 /// cuDNN shares keys and values between heads. Its workspace holds dQ and one number per row in fp32.
 void cudnn_backward(Call& call) {
   const Tensor q = call.tensor(1), k = call.tensor(2), v = call.tensor(3);
@@ -178,6 +183,7 @@ const std::map<std::string, Rule>& rules() {
       {"aten::logical_and.out", into_out},
       {"aten::logical_not.out", into_out},
       {"aten::logical_or.out", into_out},
+      {"aten::where.self", where},
       {"aten::_fused_adamw_", nothing},
       {"aten::_fused_adamw_.tensor_lr", nothing},
       {"aten::_amp_foreach_non_finite_check_and_unscale_", nothing},
