@@ -132,9 +132,15 @@ std::optional<Planned> plan_variant(const Variant& variant, ForkServer& workers,
   if (end.kind == ProcessEnd::Kind::interrupted) return std::nullopt;
 
   try {
-    // The worker writes the complete plan before it predicts memory, so a later failure of the process does
-    // not matter.
-    if (is_there(out)) return planned(read_answer(out), variant, as_gpu);
+    // The worker writes the complete plan before it predicts memory, so a later failure of the process costs
+    // only the prediction.
+    if (is_there(out)) {
+      Planned made = planned(read_answer(out), variant, as_gpu);
+      const bool failed = end.kind != ProcessEnd::Kind::exited || end.code != 0;
+      if (failed && made.plan && !made.plan->memory && made.plan->no_forecast.empty())
+        made.plan->no_forecast = "the prediction failed: " + describe_bad_end(end, limits).reason;
+      return made;
+    }
   } catch (const Error& e) {
     return failed_plan(failed(e, "while planning: " + e.message()));
   }
