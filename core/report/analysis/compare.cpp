@@ -138,8 +138,8 @@ Standard standard_of(const Analysis& side, const Analysis& first) {
   return standard;
 }
 
-/// The variance of a machine between two reports: at least that of its drifts while they were measured. It
-/// counts as known, because two drifts have too few degrees of freedom for a useful interval.
+/// The variance of the machine's speed between two reports, estimated by the drift of each. It counts as
+/// known, because two drifts have too few degrees of freedom for a useful interval.
 double between_days(const Analysis& side, const Analysis& first) {
   double variance = 0;
   for (const auto* drift : {&side.drift, &first.drift})

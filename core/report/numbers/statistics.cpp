@@ -42,10 +42,12 @@ Ratio from_logs(double mean, double standard_error, double degrees_of_freedom, s
   ratio.interval = Interval{std::exp(mean - half), std::exp(mean + half)};
   return ratio;
 }
-/// The interval of a sum of independent variances, with the degrees of freedom of Welch and Satterthwaite. A
-/// variance with 0 degrees is known.
-Ratio welch(double mean, std::initializer_list<CommonVariance> variances, size_t rounds,
-            const Standard& standard) {
+struct Variance {
+  double value = 0, degrees = 0;  ///< 0 degrees of freedom: it is known
+};
+
+/// The interval of a sum of independent variances, with the degrees of freedom of Welch and Satterthwaite.
+Ratio welch(double mean, std::initializer_list<Variance> variances, size_t rounds, const Standard& standard) {
   double sum = 0, denominator = 0;
   for (const auto& [value, degrees] : variances) {
     sum += value;
@@ -106,7 +108,7 @@ Ratio unpaired_ratio(const std::vector<double>& subject, const std::vector<doubl
 
 Ratio quotient(const Ratio& subject, const Ratio& reference, const Standard& standard) {
   const auto of = [](const Ratio& ratio) {
-    return CommonVariance{ratio.standard_error() * ratio.standard_error(), ratio.degrees_of_freedom()};
+    return Variance{ratio.standard_error() * ratio.standard_error(), ratio.degrees_of_freedom()};
   };
   return welch(std::log(subject.value / reference.value), {of(subject), of(reference)},
                std::min(subject.rounds, reference.rounds), standard);
