@@ -1,4 +1,5 @@
 """`compare --fail-below` and `report --fail-below`: one line and an exit code, by the bounds of intervals."""
+import csv
 import os
 import pathlib
 import shutil
@@ -6,7 +7,7 @@ import subprocess
 import tempfile
 
 OPTRUSH = pathlib.Path(os.environ["OPTRUSH_BUILD_DIR"]) / "bin/optrush"
-REPORTS = pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"]) / "tests/fixtures/reports"
+REPORT = pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"]) / "reports/quickstart/epyc-2-cores"
 
 
 def optrush(*words):
@@ -21,14 +22,17 @@ def is_line(got, code, *texts):
 
 with tempfile.TemporaryDirectory() as temporary:
     work = pathlib.Path(temporary)
-    shutil.copytree(REPORTS / "short", work / "short")
-    # bf16 autocast is 1.998x [1.971, 2.025] as fast as the base.
-    limit = ("report", "short", "--fail-below")
-    is_line(optrush(*limit, "bf16 autocast=1.9"), 0, "passed: 1 rung checked")
-    is_line(optrush(*limit, "bf16 autocast=2.0"), 0, "passed", "undecided: bf16 autocast 2.00x [1.97, 2.02]")
-    is_line(optrush(*limit, "bf16 autocast=2.1"), 1, "failed: bf16 autocast 2.00x [1.97, 2.02] is below 2.10x")
-    is_line(optrush(*limit, "bf16 autocast=1.9", "--fail-below", "base=1"), 1, "base needs 3 rounds")
-    for bad, text in (("bf16=1", "no rung 'bf16'"), ("bf16 autocast", "RUNG=RATIO"), ("base=fast", "RUNG=RATIO")):
+    shutil.copytree(REPORT, work / "short")
+    rows = csv.DictReader((REPORT / "results.csv").read_text().splitlines())
+    (row,) = [row for row in rows if row["rung"] == "FlashAttention"]
+    value, low, high = (float(row[name]) for name in ("vs_base", "vs_base_low", "vs_base_high"))
+    assert 1.5 < low < value < high, row
+    limit, text = ("report", "short", "--fail-below"), f"FlashAttention {value:.2f}x [{low:.2f}, {high:.2f}]"
+    is_line(optrush(*limit, f"FlashAttention={low - 0.1}"), 0, "passed: 1 rung checked")
+    is_line(optrush(*limit, f"FlashAttention={value}"), 0, "passed", "undecided: " + text)
+    is_line(optrush(*limit, f"FlashAttention={high + 0.1}"), 1, f"failed: {text} is below ")
+    is_line(optrush(*limit, "FlashAttention=1.1", "--fail-below", "base=1"), 1, "base needs 3 rounds")
+    for bad, text in (("bf16=1", "no rung 'bf16'"), ("FlashAttention", "RUNG=RATIO"), ("base=fast", "RUNG=RATIO")):
         code, _, error = optrush(*limit, bad)
         assert code == 2 and text in error, error
     is_line(optrush("compare", "short", "short", "--fail-below", "0.9"), 0, "passed:")

@@ -1,4 +1,4 @@
-"""Sessions with simulated rounds. The decisions, the log and its replay are those of the program."""
+"""Sessions with simulated rounds. They use the decisions, the log and the replay of the program."""
 import math
 import random
 import sys

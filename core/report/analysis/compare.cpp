@@ -138,15 +138,13 @@ Standard standard_of(const Analysis& side, const Analysis& first) {
   return standard;
 }
 
-/// How much a machine changes between two reports: at least as much as it drifted while they were measured.
-CommonVariance between_days(const Analysis& side, const Analysis& first) {
-  CommonVariance between;
-  for (const auto* drift : {&side.drift, &first.drift}) {
-    if (!*drift) continue;
-    between.value += std::pow(std::log((*drift)->last / (*drift)->first), 2);
-    ++between.degrees;
-  }
-  return between;
+/// The variance of the machine's speed between two reports, estimated by the drift of each. It counts as
+/// known, because two drifts have too few degrees of freedom for a useful interval.
+double between_days(const Analysis& side, const Analysis& first) {
+  double variance = 0;
+  for (const auto* drift : {&side.drift, &first.drift})
+    if (*drift) variance += std::pow(std::log((*drift)->last / (*drift)->first), 2);
+  return variance;
 }
 
 ComparedReports::Cell cell_of(const Analysis& side, const Row& row, const Analysis& first,

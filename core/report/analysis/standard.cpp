@@ -29,8 +29,8 @@ double common_degrees(double scatter) {
 
 /// The variance that the pairs of each row and the previous one have in common: moderated variances of Smyth
 /// (2004), "Linear models and empirical Bayes methods", section 6.2. The more the variances of the pairs
-/// differ, the less it counts. Pairs that share a row are not independent, so half of their degrees of
-/// freedom count at most, without those of one pair, which has its own variance.
+/// differ, the less it counts. Pairs that share a row are not independent, so at most half of the
+/// degrees of freedom of the other pairs count.
 CommonVariance common_variance(const Analysis& a) {
   std::vector<double> logs;
   double degrees = 0, explained = 0, mean = 0, scatter = 0;

@@ -9,8 +9,7 @@ struct Experiment;
 /// intervals are wider, because they were looked at after each round.
 Standard standard_of(const Experiment&);
 
-/// The standard of all ratios of a report together, from its rows, programs and scaling series, whose ratios
-/// are of standard_of(): the number of intervals, and the variance that the pairs have in common. A race
-/// makes no claims, so its standard is that of a single ratio.
+/// The standard of all ratios of a report together: their number, and the variance that the pairs have in
+/// common. Each has the standard of a single ratio before. A race makes no claims, so it keeps that one.
 Standard standard_together(const Analysis&);
 }  // namespace optrush

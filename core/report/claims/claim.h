@@ -104,7 +104,7 @@ struct Ended {
   Status status = Status::failed;
   std::vector<std::string> names;
 };
-/// Why there is no claim, and what is seen so far.
+/// The reason why there is no claim, and the ratios so far.
 struct Open {
   std::string text;
 };

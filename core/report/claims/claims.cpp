@@ -39,10 +39,16 @@ Claims claims_of(const Analysis& a) {
   add_grid(a, claims);
   add_scaling(a, claims);
   add_programs(a, claims);
-  const auto on_memory = [](const Claim& claim) { return std::holds_alternative<Takes>(claim.what); };
-  if (std::ranges::all_of(claims, on_memory))
-    add_open(a, claims);
-  else if (!a.tried)  // the stages of a search have stated it
+  // Memory and padding leave open what the question of most reports is.
+  const auto beside = [](const Claim& claim) {
+    return std::holds_alternative<Takes>(claim.what) ||
+           (std::holds_alternative<Levels>(claim.what) && claim.weight == Weight::other);
+  };
+  if (std::ranges::all_of(claims, beside)) {
+    Claims open;
+    add_open(a, open);
+    claims.insert(claims.begin(), open.begin(), open.end());
+  } else if (!a.tried)  // the stages of a search have stated it
     add_too_few(a, claims);
   add_ends(a, claims);
   if (claims.empty()) claims.push_back({Weight::answer, Open{"nothing was measured"}});

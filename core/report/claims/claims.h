@@ -18,8 +18,8 @@ std::string finding_text(const Analysis&);
 std::string headline(const Analysis&);
 /// Which runs are missing, and the command that finishes them; "" if none is.
 std::string missing_warning(const Analysis&);
-/// A sentence for each other report: what is certainly faster or slower than in the first one, over rungs
-/// that both have with the same problem.
+/// A sentence for each other report. It names the rungs that are certainly faster or slower than in the first
+/// report, among the rungs that both have with the same problem.
 std::string headline(const ComparedReports&);
 
 /// The row that is the answer of the report: the fastest stack or combination, or the full stack; null: no
@@ -56,7 +56,7 @@ void add_programs(const Analysis&, Claims&);
 /// The answers of experiments with another question than speed: a search, learning one batch, reaching a
 /// loss, published figures, validation losses.
 void add_answers(const Analysis&, Claims&);
-/// Without any claim: what is seen so far, and how to get a claim.
+/// If nothing is claimed: the ratios so far, and the command that would allow a claim.
 void add_open(const Analysis&, Claims&);
 /// Rows without enough rounds, if other rows have claims.
 void add_too_few(const Analysis&, Claims&);

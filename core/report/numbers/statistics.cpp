@@ -42,9 +42,12 @@ Ratio from_logs(double mean, double standard_error, double degrees_of_freedom, s
   ratio.interval = Interval{std::exp(mean - half), std::exp(mean + half)};
   return ratio;
 }
+struct Variance {
+  double value = 0, degrees = 0;  ///< 0 degrees of freedom: it is known
+};
+
 /// The interval of a sum of independent variances, with the degrees of freedom of Welch and Satterthwaite.
-Ratio welch(double mean, std::initializer_list<CommonVariance> variances, size_t rounds,
-            const Standard& standard) {
+Ratio welch(double mean, std::initializer_list<Variance> variances, size_t rounds, const Standard& standard) {
   double sum = 0, denominator = 0;
   for (const auto& [value, degrees] : variances) {
     sum += value;
@@ -92,20 +95,20 @@ Ratio ratio_of_logs(const std::vector<double>& log_ratios, const Standard& stand
 }
 
 Ratio unpaired_ratio(const std::vector<double>& subject, const std::vector<double>& reference,
-                     const Standard& standard, const CommonVariance& between) {
+                     const Standard& standard, double between) {
   if (subject.empty() || reference.empty())
     throw Error(ErrorCode::internal, "a ratio needs a measurement on each side");
   const auto a = moments(logarithms(subject));
   const auto b = moments(logarithms(reference));
   const auto n = static_cast<double>(subject.size()), m = static_cast<double>(reference.size());
   return welch(a.mean - b.mean,
-               {{a.variance / n, std::max(n - 1, 1.0)}, {b.variance / m, std::max(m - 1, 1.0)}, between},
+               {{a.variance / n, std::max(n - 1, 1.0)}, {b.variance / m, std::max(m - 1, 1.0)}, {between, 0}},
                std::min(subject.size(), reference.size()), standard);
 }
 
 Ratio quotient(const Ratio& subject, const Ratio& reference, const Standard& standard) {
   const auto of = [](const Ratio& ratio) {
-    return CommonVariance{ratio.standard_error() * ratio.standard_error(), ratio.degrees_of_freedom()};
+    return Variance{ratio.standard_error() * ratio.standard_error(), ratio.degrees_of_freedom()};
   };
   return welch(std::log(subject.value / reference.value), {of(subject), of(reference)},
                std::min(subject.rounds, reference.rounds), standard);

@@ -72,9 +72,9 @@ Ratio paired_ratio(const std::vector<double>& subject, const std::vector<double>
 Ratio ratio_of_logs(const std::vector<double>& log_ratios, const Standard& = {});
 
 /// Subject / reference of two machines, commits or days, whose rounds are not paired: Welch's t interval of
-/// the logarithms. `between`: what else changes from one to the other.
+/// the logarithms. `between`: the known variance of what else changes from one to the other.
 Ratio unpaired_ratio(const std::vector<double>& subject, const std::vector<double>& reference,
-                     const Standard& = {}, const CommonVariance& between = {});
+                     const Standard& = {}, double between = 0);
 
 /// The quotient of two independent ratios that have intervals.
 Ratio quotient(const Ratio& subject, const Ratio& reference, const Standard& = {});

@@ -88,7 +88,7 @@ def options(words: Optional[List[str]]) -> argparse.Namespace:
     command.add_argument("--at-most", type=seconds, default=300.0, metavar="TIME", help="time limit (default: 5m)")
     command.add_argument("--again", action="store_true", help="begin anew although there is an answer")
     commands.add_parser("status", help="print the champion, the answers and the error that is spent")
-    commands.add_parser("report", help="write report.md: what was kept, all that was tried, the time")
+    commands.add_parser("report", help="write report.md: the kept changes, all tries and their time")
     for command in commands.choices.values():
         command.add_argument("--json", action="store_true", help="print JSON")
     parser.parts = list(commands.choices.values())
