@@ -20,7 +20,6 @@ struct Installation;
 void add_run_command(CLI::App&, int& code, const std::string& given_secret);
 void add_report_command(CLI::App&, int& code);
 void add_compare_command(CLI::App&, int& code);
-void add_check_command(CLI::App&, int& code);
 void add_plugins_command(CLI::App&, int& code);
 void add_new_plugin_command(CLI::App&, int& code);
 void add_experiments_command(CLI::App&, int& code);

@@ -6,7 +6,7 @@
 #include <iostream>
 #include <string>
 
-#include "check/library_state.h"
+#include "plugin_check/library_state.h"
 #include "worker/commands.h"
 
 namespace {

@@ -6,21 +6,10 @@
 #include "optrush/spec.h"
 #include "plugin/description.h"
 #include "plugin/needs.h"
+#include "plugin_check/check_kind.h"
 #include "spec/spec_json.h"
 
 namespace optrush {
-/// The kind of a case of `optrush check`.
-enum class CheckKind : uint8_t {
-  alone,     ///< a plugin trains like its plain form
-  gradient,  ///< gradients with a plugin equal the differences of its loss; also for its Differentiables
-  types,     ///< a plugin's Differentiables compute in each type what they compute in fp64
-  resume,    ///< a run that continues from its saved state makes the same steps as an uninterrupted one
-  compiled,  ///< `alone` and `pair` with a plugin that compiles at run time
-  pair       ///< two plugins train together like their plain form
-};
-std::string_view to_string(CheckKind);
-std::vector<std::string> check_kind_names();
-
 /// A case as plain data, which any process can run.
 struct CheckCase {
   std::string id;  ///< "pair: mine(rank=4) + other"

@@ -1,4 +1,4 @@
-#include "check/small_step.h"
+#include "plugin_check/small_step.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>

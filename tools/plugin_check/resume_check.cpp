@@ -1,4 +1,4 @@
-#include "check/run_case.h"
+#include "plugin_check/run_case.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
@@ -8,9 +8,9 @@
 #include <map>
 #include <optional>
 
-#include "check/library_state.h"
-#include "check/opening.h"
 #include "experiment/gate.h"
+#include "plugin_check/library_state.h"
+#include "plugin_check/opening.h"
 #include "train/evaluated_parameters.h"
 #include "train/state.h"
 #include "train/trainer.h"

@@ -1,4 +1,4 @@
-#include "check/stack_check.h"
+#include "plugin_check/stack_check.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
@@ -8,12 +8,12 @@
 
 #include "base/number_text.h"
 #include "base/peer_error.h"
-#include "check/library_state.h"
-#include "check/opening.h"
-#include "check/second_rank.h"
 #include "data/batches.h"
 #include "experiment/gate.h"
 #include "params/init.h"
+#include "plugin_check/library_state.h"
+#include "plugin_check/opening.h"
+#include "plugin_check/second_rank.h"
 #include "spec/spec_json.h"
 #include "train/run_setup.h"
 #include "train/trainer.h"

@@ -1,31 +1,42 @@
-#include "worker/commands.h"
-
 #include <ATen/Parallel.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <memory>
 #include <thread>
 
 #include "base/files.h"
 #include "base/seconds_since.h"
 #include "base/suggest.h"
 #include "build_info.h"
-#include "check/run_case.h"
-#include "check/small_data.h"
 #include "machine/installation.h"
 #include "machine/stand_in.h"
 #include "measure/memory.h"
 #include "optrush/error.h"
+#include "plugin_check/commands.h"
+#include "plugin_check/run_case.h"
+#include "plugin_check/small_data.h"
 #include "spec/spec_json.h"
 #include "worker/device.h"
 #include "worker/plugin_argument.h"
+#include "worker/run_failure.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
+struct CheckListRequest {
+  std::string device = "auto";
+  std::vector<std::string> plugins;  ///< NAME[:key=value,...]; empty: all
+  std::vector<std::string> kinds;    ///< empty: all
+  std::vector<std::string> plugin_path;
+  bool without_values = false;  ///< nothing is compared; only for a stand-in for a GPU
+  fs::path out;
+};
+
 CheckKind kind_named(const std::string& name) {
-  const auto names = check_kind_names();
+  const std::vector<std::string> names(kCheckKinds.begin(), kCheckKinds.end());
   const auto found = std::ranges::find(names, name);
   if (found == names.end())
     throw UsageError(ErrorCode::unknown_name, "unknown kind of case '" + name + "'",
@@ -75,8 +86,10 @@ CheckCase listed_case(Json line, const fs::path& file) {
   line.erase("identity");
   return check_case_from_json(line, file.string());
 }
-}  // namespace
 
+/// Writes the cases for this machine in order: {"device", "name", "unusable", "cases"}. Each case has an
+/// `identity`, a hash of all that its result depends on (device, build, plugin files, the case). Loads no
+/// plugin.
 int check_list_command(const CheckListRequest& given) {
   const at::Device device = open_device(given.device);
   refuse_wrong_comparisons(device_name(device), given.without_values);
@@ -103,6 +116,8 @@ int check_list_command(const CheckListRequest& given) {
   return 0;
 }
 
+/// Runs the cases of a file of check_list_command in order. Appends a JSON line to the journal when a case
+/// begins and when it ends. A case that fails is the last one of the process.
 int check_run_command(const fs::path& cases, const fs::path& journal) {
   install_cpu_memory_tracking();
   at::set_num_threads(static_cast<int>(std::thread::hardware_concurrency()));
@@ -126,5 +141,39 @@ int check_run_command(const fs::path& cases, const fs::path& journal) {
     if (end.status == CaseStatus::failed) return 0;
   }
   return 0;
+}
+
+void add_check_list(CLI::App& app, int& code) {
+  auto request = std::make_shared<CheckListRequest>();
+  auto* listing = app.add_subcommand("check-list", "write the cases for check-run");
+  listing->add_option("--out", request->out, "file for the cases (JSON)")->required();
+  listing->add_option("--device", request->device, "auto, cpu or cuda");
+  listing->add_option("--plugin", request->plugins, "NAME[:key=value,...]; may be repeated");
+  listing->add_option("--kind", request->kinds,
+                      "alone, gradient, types, resume, compiled or pair; may be repeated");
+  listing->add_option("--plugin-path", request->plugin_path, "folder with plugins; may be repeated")
+      ->check(CLI::ExistingDirectory);
+  listing->add_flag("--without-values", request->without_values, "for a stand-in for a GPU: compare nothing");
+  listing->callback(
+      [request, &code] { code = answering(request->out, [&] { return check_list_command(*request); }); });
+}
+
+void add_check_run(CLI::App& app, int& code) {
+  struct Options {
+    fs::path cases, journal;
+  };
+  auto options = std::make_shared<Options>();
+  auto* checking = app.add_subcommand("check-run", "run cases one after another");
+  checking->add_option("--cases", options->cases, "file from check-list")->required();
+  checking
+      ->add_option("--journal", options->journal, "file for a JSON line at the start and end of each case")
+      ->required();
+  checking->callback([options, &code] { code = check_run_command(options->cases, options->journal); });
+}
+}  // namespace
+
+void plugin_check::add_worker_commands(CLI::App& app, int& code) {
+  add_check_list(app, code);
+  add_check_run(app, code);
 }
 }  // namespace optrush

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "check/opening.h"
 #include "optrush/tensor.h"
+#include "plugin_check/opening.h"
 
 namespace optrush {
 /// Curves and gradients of a few training steps.

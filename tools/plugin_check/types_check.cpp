@@ -1,4 +1,4 @@
-#include "check/run_case.h"
+#include "plugin_check/run_case.h"
 
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
@@ -11,9 +11,9 @@
 #include <set>
 
 #include "base/text.h"
-#include "check/library_state.h"
-#include "check/small_step.h"
 #include "optrush/scopes.h"
+#include "plugin_check/library_state.h"
+#include "plugin_check/small_step.h"
 
 namespace optrush {
 namespace {

@@ -1,9 +1,9 @@
 #pragma once
 #include <memory>
 
-#include "check/cases.h"
 #include "optrush/error.h"
 #include "plugin/description.h"
+#include "plugin_check/cases.h"
 #include "train/session.h"
 
 namespace optrush {

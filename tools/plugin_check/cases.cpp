@@ -1,11 +1,11 @@
-#include "check/cases.h"
+#include "plugin_check/cases.h"
 
 #include <algorithm>
 #include <set>
 
 #include "base/text.h"
-#include "check/small_data.h"
 #include "optrush/error.h"
+#include "plugin_check/small_data.h"
 #include "spec/spec_fields.h"
 #include "spec/spec_json.h"
 
@@ -301,14 +301,12 @@ class Cases {
   std::vector<Placed> cases_;
 };
 
-const std::vector<std::string> kKinds = {"alone", "gradient", "types", "resume", "compiled", "pair"};
-
 const Record<CheckCase>& case_record() {
   using T = CheckCase;
   static const auto record =
       Record<T>::given("case")
           .field("id", &T::id, "identifier of the case", {.required = true})
-          .field("kind", &T::kind, "kind of the case", {.required = true, .choices = kKinds})
+          .field("kind", &T::kind, "kind of the case", {.required = true})
           .field("subjects", &T::subjects, "plugins that the case checks", {.required = true})
           .field("spec", &T::spec, "the run that it trains", {.required = true})
           .field("skip", &T::skip, "why the case cannot run here")
@@ -356,9 +354,6 @@ std::vector<SmallModel> small_models() {
                       .has_layers = false});
   return models;
 }
-
-std::string_view to_string(CheckKind kind) { return kKinds.at(static_cast<size_t>(kind)); }
-std::vector<std::string> check_kind_names() { return kKinds; }
 
 Json to_json(const CheckCase& c) { return case_record().write(c); }
 CheckCase check_case_from_json(const Json& json, const std::string& where) {

@@ -1,8 +1,8 @@
 #pragma once
 #include <string>
 
-#include "check/stack_check.h"
-#include "results/case_end.h"
+#include "plugin_check/case_end.h"
+#include "plugin_check/stack_check.h"
 
 namespace optrush {
 /// Runs a case; exceptions become its result. The caller sets the seconds.

@@ -12,17 +12,18 @@
 #include "cli/interrupted.h"
 #include "cli/option_parts.h"
 #include "experiment/experiment.h"
-#include "launch/run/check_run.h"
 #include "machine/stand_in.h"
 #include "machine/torch_folder.h"
 #include "optrush/error.h"
 #include "optrush/machine.h"
+#include "plugin_check/check_kind.h"
+#include "plugin_check/check_run.h"
+#include "plugin_check/commands.h"
 #include "report/writers/writers.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-const std::vector<std::string> kKinds = {"alone", "gradient", "types", "resume", "compiled", "pair"};
 constexpr std::array kStatuses = {CaseStatus::ok, CaseStatus::refused, CaseStatus::skipped,
                                   CaseStatus::failed, CaseStatus::not_run};
 
@@ -48,21 +49,19 @@ std::string verdict_of(const std::set<CaseStatus>& statuses, bool compared) {
 Table by_plugin(const std::vector<CheckedCase>& cases, bool compared) {
   std::map<std::string, std::map<std::string, Counts>> counts;
   std::map<std::string, std::set<CaseStatus>> statuses;
-  std::set<std::string> kinds;
-  for (const CheckedCase& each : cases) {
-    kinds.insert(each.kind);
+  for (const CheckedCase& each : cases)
     for (const std::string& plugin : each.subjects) {
       ++counts[plugin][each.kind][each.status()];
       statuses[plugin].insert(each.status());
     }
-  }
+  std::vector<std::string> kinds;
+  for (const std::string_view kind : kCheckKinds)
+    if (std::ranges::count(cases, kind, &CheckedCase::kind) > 0) kinds.emplace_back(kind);
   Table table({"plugin", "verdict"});
-  for (const std::string& kind : kKinds)
-    if (kinds.contains(kind)) table.columns.push_back({kind});
+  for (const std::string& kind : kinds) table.columns.push_back({kind});
   for (const auto& [plugin, by_kind] : counts) {
     std::vector<std::string> row = {plugin, verdict_of(statuses[plugin], compared)};
-    for (const std::string& kind : kKinds) {
-      if (!kinds.contains(kind)) continue;
+    for (const std::string& kind : kinds) {
       const auto found = by_kind.find(kind);
       row.push_back(found == by_kind.end() ? "-" : counts_text(found->second));
     }
@@ -198,7 +197,7 @@ int check_plugins(const CheckOptions& options) {
 }
 }  // namespace
 
-void add_check_command(CLI::App& app, int& code) {
+void plugin_check::add_command(CLI::App& app, int& code) {
   auto options = std::make_shared<CheckOptions>();
   auto* command = app.add_subcommand("check", "test every plugin on this machine, alone and with the others");
   command->add_option("--device", options->device, "auto, cpu or cuda");

@@ -1,4 +1,3 @@
-// optrush-worker: the process that trains. One run in one process; see `optrush-worker --help`.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -13,7 +12,6 @@
 
 #include "base/files.h"
 #include "optrush/error.h"
-#include "results/worker_answer.h"
 #include "spec/spec_json.h"
 #include "worker/commands.h"
 #include "worker/run_failure.h"
@@ -51,16 +49,6 @@ void own_environment(const std::map<std::string, std::string>& variables, char**
 void own_environment_of(const std::filesystem::path& spec, char** argv) {
   const auto run = run_spec_from_json(read_json(spec), spec.string());
   own_environment(run.environment, argv);
-}
-
-/// Runs `command`. If it fails, writes the reason to the file `out` for the caller.
-int answering(const std::filesystem::path& out, const std::function<int()>& command) {
-  try {
-    return command();
-  } catch (const std::exception& e) {
-    write_failure(out, end_of(e));
-    throw;
-  }
 }
 
 // Each function adds a command, which runs while the command line is parsed and stores the exit code in
@@ -172,31 +160,6 @@ void add_weights(CLI::App& app, int& code) {
   weights->callback([request, &code] { code = weights_command(*request); });
 }
 
-void add_checks(CLI::App& app, int& code) {
-  auto request = std::make_shared<CheckListRequest>();
-  auto* listing = app.add_subcommand("check-list", "write the cases for check-run");
-  listing->add_option("--out", request->out, "file for the cases (JSON)")->required();
-  listing->add_option("--device", request->device, "auto, cpu or cuda");
-  listing->add_option("--plugin", request->plugins, "NAME[:key=value,...]; may be repeated");
-  listing->add_option("--kind", request->kinds, "alone, gradient, types, compiled or pair; may be repeated");
-  listing->add_option("--plugin-path", request->plugin_path, "folder with plugins; may be repeated")
-      ->check(CLI::ExistingDirectory);
-  listing->add_flag("--without-values", request->without_values, "for a stand-in for a GPU: compare nothing");
-  listing->callback(
-      [request, &code] { code = answering(request->out, [&] { return check_list_command(*request); }); });
-
-  struct Options {
-    std::string cases, journal;
-  };
-  auto options = std::make_shared<Options>();
-  auto* checking = app.add_subcommand("check-run", "run cases one after another");
-  checking->add_option("--cases", options->cases, "file from check-list")->required();
-  checking
-      ->add_option("--journal", options->journal, "file for a JSON line at the start and end of each case")
-      ->required();
-  checking->callback([options, &code] { code = check_run_command(options->cases, options->journal); });
-}
-
 /// `execute`: what a fork does with its command line.
 void add_fork_server(CLI::App& app, int argc, char** argv, const ExecuteCommand& execute, int& code) {
   struct Options {
@@ -224,8 +187,12 @@ void add_prepare(CLI::App& app, const char* program, const ExecuteCommand& execu
   preparing->add_option("--out", request->out)->required();
   preparing->callback([request, execute, &code] { code = prepare_command(*request, execute); });
 }
+}  // namespace
 
-int execute(int argc, char** argv) {
+int run_worker_command_line(int argc, char** argv, std::initializer_list<AddCommand> of_tools) {
+  const ExecuteCommand execute = [of_tools](int count, char** words) {
+    return run_worker_command_line(count, words, of_tools);
+  };
   CLI::App app("Runs one RunSpec, or plans it", "optrush-worker");
   app.require_subcommand(1);
   int code = 0;
@@ -236,7 +203,7 @@ int execute(int argc, char** argv) {
   add_doctor(app, code);
   add_forward(app, code);
   add_weights(app, code);
-  add_checks(app, code);
+  for (const AddCommand add : of_tools) add(app, code);
   add_fork_server(app, argc, argv, execute, code);
   add_prepare(app, argv[0], execute, code);
   try {
@@ -257,7 +224,4 @@ int execute(int argc, char** argv) {
   std::cout.flush();
   std::quick_exit(code);
 }
-}  // namespace
 }  // namespace optrush
-
-int main(int argc, char** argv) { return optrush::execute(argc, argv); }

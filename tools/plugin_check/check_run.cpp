@@ -1,4 +1,4 @@
-#include "launch/run/check_run.h"
+#include "plugin_check/check_run.h"
 
 #include <algorithm>
 #include <chrono>

@@ -6,7 +6,7 @@
 
 #include "launch/progress.h"
 #include "optrush/json.h"
-#include "results/case_end.h"
+#include "plugin_check/case_end.h"
 
 namespace optrush {
 struct CheckSettings {

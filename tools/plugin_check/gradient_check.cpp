@@ -1,4 +1,4 @@
-#include "check/run_case.h"
+#include "plugin_check/run_case.h"
 
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/text.h"
-#include "check/small_step.h"
 #include "optrush/differentiable.h"
+#include "plugin_check/small_step.h"
 
 namespace optrush {
 namespace {

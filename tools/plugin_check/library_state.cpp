@@ -1,4 +1,4 @@
-#include "check/library_state.h"
+#include "plugin_check/library_state.h"
 
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>

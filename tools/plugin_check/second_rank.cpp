@@ -1,4 +1,4 @@
-#include "check/second_rank.h"
+#include "plugin_check/second_rank.h"
 
 #include <arpa/inet.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-#include "check/run_case.h"
+#include "plugin_check/run_case.h"
 
 #include <c10/util/Exception.h>
 
@@ -7,10 +7,10 @@
 #include <optional>
 #include <string>
 
-#include "check/cases.h"
-#include "check/library_state.h"
-#include "check/opening.h"
 #include "optrush/error.h"
+#include "plugin_check/cases.h"
+#include "plugin_check/library_state.h"
+#include "plugin_check/opening.h"
 #include "simulated/device.h"
 #include "spec/spec_json.h"
 #include "train/run_setup.h"

@@ -1,4 +1,4 @@
-#include "check/small_data.h"
+#include "plugin_check/small_data.h"
 
 #include <random>
 

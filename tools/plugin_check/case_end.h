@@ -1,11 +1,20 @@
 #pragma once
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
+#include "optrush/error.h"
 #include "optrush/json.h"
-#include "results/status.h"
 
 namespace optrush {
+/// How a case of `optrush check` ended. `refused` counts as success: the plugins refused the stack with a
+/// reason.
+enum class CaseStatus : uint8_t { ok, refused, skipped, failed, not_run };
+std::string_view to_string(CaseStatus);
+std::span<const std::string_view> names_of(CaseStatus);
+
 /// How a case of `optrush check` ended, as stored by its worker, its journal and its JSON output.
 struct CaseEnd {
   CaseStatus status = CaseStatus::not_run;

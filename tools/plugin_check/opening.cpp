@@ -1,4 +1,4 @@
-#include "check/opening.h"
+#include "plugin_check/opening.h"
 
 #include <algorithm>
 

@@ -1,10 +1,14 @@
-#include "results/case_end.h"
+#include "plugin_check/case_end.h"
+
+#include <array>
 
 #include "spec/record.h"
 
 namespace optrush {
 namespace {
-const Record<CaseEnd>& case_record() {
+constexpr std::array<std::string_view, 5> kCaseNames = {"ok", "refused", "skipped", "failed", "not run"};
+
+const Record<CaseEnd>& case_end_record() {
   using E = CaseEnd;
   static const auto record = Record<E>("the end of a case")
                                  .field("status", &E::status, {.required = true})
@@ -15,8 +19,11 @@ const Record<CaseEnd>& case_record() {
 }
 }  // namespace
 
+std::string_view to_string(CaseStatus status) { return kCaseNames.at(static_cast<size_t>(status)); }
+std::span<const std::string_view> names_of(CaseStatus) { return kCaseNames; }
+
 CaseEnd ended_by(const Error& error, CaseStatus status) { return {status, error.what(), error.code()}; }
 
-Json to_json(const CaseEnd& end) { return case_record().write(end); }
-CaseEnd case_end_from_json(const Json& json) { return case_record().read(json); }
+Json to_json(const CaseEnd& end) { return case_end_record().write(end); }
+CaseEnd case_end_from_json(const Json& json) { return case_end_record().read(json); }
 }  // namespace optrush

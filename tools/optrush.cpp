@@ -1,7 +1,9 @@
 // optrush, the controller: runs experiments and writes reports. Training happens in optrush-worker.
 #include "cli/commands.h"
 #include "mesh_plan/command.h"
+#include "plugin_check/commands.h"
 
 int main(int argc, char** argv) {
-  return optrush::run_command_line(argc, argv, {optrush::mesh_plan::add_command});
+  using namespace optrush;
+  return run_command_line(argc, argv, {plugin_check::add_command, mesh_plan::add_command});
 }
