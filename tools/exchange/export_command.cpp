@@ -1,4 +1,4 @@
-#include "worker/commands.h"
+#include "exchange/exchange.h"
 
 #include <ATen/Functions.h>
 

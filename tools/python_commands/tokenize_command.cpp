@@ -5,6 +5,7 @@
 #include "cli/option_parts.h"
 #include "machine/installation.h"
 #include "optrush/machine.h"
+#include "python_commands/commands.h"
 #include "spec/data_line.h"
 
 namespace optrush {
@@ -40,7 +41,7 @@ struct Conversion {
 }
 }  // namespace
 
-void add_tokenize_command(CLI::App& app, int&) {
+void python_commands::add_tokenize(CLI::App& app, int& /*code*/) {
   auto asked = std::make_shared<Conversion>();
   auto* command =
       app.add_subcommand("tokenize", "convert texts, conversations or preferences to tokens of a model");

@@ -6,6 +6,7 @@
 #include "machine/installation.h"
 #include "machine/python.h"
 #include "optrush/machine.h"
+#include "python_commands/commands.h"
 
 namespace optrush {
 namespace {
@@ -31,7 +32,7 @@ void add_module(CLI::App& app, const std::string& name, const std::string& modul
 }
 }  // namespace
 
-void add_python_commands(CLI::App& app, int&) {
+void python_commands::add_modules(CLI::App& app, int& /*code*/) {
   add_module(app, "bisect", "bisect",
              "find the Python package that changed the speed of a program between two environments");
   add_module(app, "referee", "referee", "keep a change only if it is faster, correct and confirmed");

@@ -1,4 +1,4 @@
-#include "script/stubs.h"
+#include "authoring/stubs.h"
 
 #include "base/text.h"
 #include "script/api.h"

@@ -1,0 +1,10 @@
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace optrush::authoring {
+/// Adds the commands `new-plugin`, `sdk` and `stubs`, for authors of plugins and scripts.
+void add_commands(CLI::App&, int& code);
+}  // namespace optrush::authoring
