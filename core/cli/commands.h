@@ -20,7 +20,6 @@ struct Installation;
 void add_run_command(CLI::App&, int& code, const std::string& given_secret);
 void add_report_command(CLI::App&, int& code);
 void add_compare_command(CLI::App&, int& code);
-void add_plugins_command(CLI::App&, int& code);
 void add_experiments_command(CLI::App&, int& code);
 /// worker and doctor: replace this process by optrush-worker.
 void add_worker_commands(CLI::App&, int& code);

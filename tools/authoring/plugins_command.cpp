@@ -1,6 +1,7 @@
 #include <iostream>
 #include <memory>
 
+#include "authoring/commands.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/option_parts.h"
@@ -85,7 +86,7 @@ std::string details(const PluginDescription& plugin) {
 }
 }  // namespace
 
-void add_plugins_command(CLI::App& app, int& code) {
+void authoring::add_plugins(CLI::App& app, int& code) {
   struct Options {
     std::string name;
     std::vector<std::string> folders;
