@@ -6,10 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "base/temporary_folder.h"
-#include "check/opening.h"
-#include "check/run_case.h"
-#include "check/small_data.h"
 #include "optrush/step.h"
+#include "plugin_check/opening.h"
+#include "plugin_check/run_case.h"
+#include "plugin_check/small_data.h"
 #include "support/error_of.h"
 #include "support/training.h"
 
