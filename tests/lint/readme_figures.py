@@ -1,4 +1,6 @@
-"""The README has at most 100 lines, and its table has the figures of the last report that is linked above it.
+"""The README has at most 100 lines, the figures of the reports that it links, and the numbers of what ships.
+
+Its table has the figures of the last report that is linked above it, and its caption the intervals of the first one.
 
 --update writes the table anew from that report."""
 
@@ -22,6 +24,25 @@ def rows(text):
     return found
 
 
+def shipped(text):
+    """Faults of the numbers of plugins and experiments."""
+    for what, files in (("plugins", "docs/plugins/shipped/*.md"), ("experiments", "experiments/*.lua")):
+        count = len(list(ROOT.glob(files)))
+        if f"[{count} {what}]" not in text:
+            yield f"README.md: {count} {what} ship"
+
+
+def caption(text):
+    """Intervals of the picture's caption that the picture's report lacks."""
+    report = re.search(r"reports/[\w/-]+/report\.md", text)[0]
+    said = re.search(r"^!\[.*\n\n\*(.*?)\*$", text, re.MULTILINE | re.DOTALL)[1]
+    intervals = [set(re.findall(r"\[[\d.]+, [\d.]+\]", page)) for page in (said, (ROOT / report).read_text())]
+    if not intervals[0]:
+        yield "README.md: the caption has no interval"
+    for interval in sorted(intervals[0] - intervals[1]):
+        yield f"README.md: {report} lacks {interval}"
+
+
 def main():
     text = (ROOT / "README.md").read_text()
     report = re.findall(r"reports/[\w/-]+/report\.md", text[:TABLE.search(text).start()])[-1]
@@ -30,6 +51,7 @@ def main():
         (ROOT / "README.md").write_text(text)
     lines = len(text.splitlines())
     found = [f"README.md has {lines} lines, more than 100"] if lines > 100 else []
+    found += [*shipped(text), *caption(text)]
     shown, measured = rows(text), rows((ROOT / report).read_text())
     if not shown:
         found.append("README.md has no table of rungs")
