@@ -56,7 +56,7 @@ local function published(speedup, of_memory)
   return {
     speedup = speedup,
     memory = of_memory,
-    source = "the figures that this project set out to reproduce",
+    source = "figures given to this project, without a public source",
     on = "A100-80GB, sequence 2048",
   }
 end
