@@ -79,9 +79,10 @@ def check_plain():
     lines = {file.name: file.read_text().splitlines() for file in SOURCE.glob("experiments/*.lua")}
     missing = {name for name, text in lines.items() if len(text) > 75} - {script.name for script in scripts}
     assert scripts and not missing, f"without a plain form: {missing}"
+    page = (SOURCE / "docs/guides/shipped_experiments.md").read_text()
     for script in scripts:
         assert len(script.read_text().splitlines()) <= 15, f"{script} has more than 15 lines"
-        assert script.name in lines, f"{script} has no long form"
+        assert script.name in lines and f"plain/{script.name})" in page, f"{script} has no long form or no link"
         assert f"-- plain/{script.name} is a form of 15 lines, to copy." in lines[script.name], script
         command = [BUILD / "bin/optrush", "run", script, "--dry-run", "--as-gpu", "h100", "--skip-missing"]
         done = subprocess.run(command, capture_output=True, text=True)
