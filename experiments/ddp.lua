@@ -35,7 +35,7 @@ local top = "fused loss"
 local ladder = precision.rungs "bf16 autocast"
 for _, rung in ipairs {
   rush.rung("fused AdamW", "fused_adamw"),
-  rush.rung("SDPA", "flash_attention"),
+  rush.rung("FlashAttention", "flash_attention"),
   rush.rung("fused kernels", "fused_kernels"),
   rush.rung(top, "fused_linear_cross_entropy"),
 } do

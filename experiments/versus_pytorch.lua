@@ -50,7 +50,7 @@ if full and not gpu then ladder = precision.rungs "bf16 autocast" end
 if not (full or gpu) then stack = precision.plugins {} end
 add("fused AdamW", "fused_adamw")
 if not gpu then
-  add("SDPA", "flash_attention")
+  add("FlashAttention", "flash_attention")
   add("caching allocator", "cpu_allocator")
 end
 add("fused kernels", "fused_kernels")

@@ -1,7 +1,8 @@
-"""The commands and programs of the documentation: docs_test.py options | minutes | plain | page NAME.
+"""The commands and programs of the documentation: docs_test.py options | minutes | citation | plain | page NAME.
 
 options: every `optrush` command in a block of shell has an existing subcommand, with options that it has.
 minutes: the table of minutes has every experiment with a limit, and its limits; and each published report's minutes.
+citation: CITATION.cff has what the format requires, and the version and license of the program.
 plain: the scripts of experiments/plain have at most 15 lines, and can be planned. Each long experiment has one.
 page: the blocks `console` and `python` of docs/*/NAME.md run, in their order, and print what the page shows. A
 number of a measurement may be another one, and `...` stands for any lines."""
@@ -72,6 +73,13 @@ def check_minutes():
     limits = {name: minutes for name, minutes in limits.items() if minutes}
     assert shown and {name: sorted(found) for name, found in shown.items()} == \
         {name: sorted(found) for name, found in limits.items()}, (shown, limits)
+
+
+def check_citation():
+    fields = dict(re.findall(r"^([a-z-]+): *(.*)$", (SOURCE / "CITATION.cff").read_text(), re.MULTILINE))
+    assert {"cff-version", "message", "title", "authors"} <= fields.keys(), fields
+    version = re.search(r"project\(\w+ VERSION ([\d.]+)", (SOURCE / "CMakeLists.txt").read_text())[1]
+    assert fields["version"] == version and fields["license"] == "Apache-2.0", fields
 
 
 def check_plain():
@@ -179,4 +187,5 @@ if __name__ == "__main__":
     if sys.argv[1] == "page":
         run_page(sys.argv[2])
     else:
-        {"options": check_options, "minutes": check_minutes, "plain": check_plain}[sys.argv[1]]()
+        {"options": check_options, "minutes": check_minutes, "citation": check_citation,
+         "plain": check_plain}[sys.argv[1]]()

@@ -274,7 +274,7 @@ with tempfile.TemporaryDirectory() as folder:
 
     tried = search("best_stack", tiny, folder)
     assert [row["stack"] for row in tried["stages"][0]["stacks"]] == [
-        "fused AdamW", "SDPA", "fused kernels", "fused loss", "batch x2", "batch x4", "checkpointing",
+        "fused AdamW", "FlashAttention", "fused kernels", "fused loss", "batch x2", "batch x4", "checkpointing",
         "SwiGLU recompute", "caching allocator"]
     assert all(row["speed"] for row in tried["stages"][0]["stacks"]), tried
 
