@@ -1,8 +1,8 @@
-"""The README has at most 100 lines, the figures of the reports that it links, and the numbers of what ships.
+"""The README has at most 100 lines, a table as in the last report that it links, and the numbers of what ships.
 
-Its table has the figures of the last report that is linked above it, and its caption the intervals of the first one.
+Intervals in a paragraph of the README or of docs/ that links a report are in that report.
 
---update writes the table anew from that report."""
+--update writes the table anew from its report."""
 
 import os
 import pathlib
@@ -11,6 +11,7 @@ import sys
 
 ROOT = pathlib.Path(os.environ.get("OPTRUSH_SOURCE_DIR", pathlib.Path(__file__).parents[2]))
 TABLE = re.compile(r"^\| rung \|.*\n\| :?-.*\n(?:\|.*\n)+", re.MULTILINE)
+LINK = re.compile(r"\]\((?:\.\./)*(reports/[\w/-]+/report\.md)")
 NUMBER = re.compile(r"\d[\d,.]*")
 
 
@@ -32,15 +33,15 @@ def shipped(text):
             yield f"README.md: {count} {what} ship"
 
 
-def caption(text):
-    """Intervals of the picture's caption that the picture's report lacks."""
-    report = re.search(r"reports/[\w/-]+/report\.md", text)[0]
-    said = re.search(r"^!\[.*\n\n\*(.*?)\*$", text, re.MULTILINE | re.DOTALL)[1]
-    intervals = [set(re.findall(r"\[[\d.]+, [\d.]+\]", page)) for page in (said, (ROOT / report).read_text())]
-    if not intervals[0]:
-        yield "README.md: the caption has no interval"
-    for interval in sorted(intervals[0] - intervals[1]):
-        yield f"README.md: {report} lacks {interval}"
+def unknown_intervals():
+    """Intervals of a paragraph that none of the reports has which the paragraph links."""
+    for page in (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))):
+        for paragraph in re.split(r"\n\s*\n", page.read_text()):
+            reports = [ROOT / name for name in re.findall(LINK, paragraph)]
+            measured = "".join(report.read_text() for report in reports)
+            for interval in re.findall(r"\[[\d.]+, [\d.]+\]", paragraph) if reports else ():
+                if interval not in measured:
+                    yield f"{page.relative_to(ROOT)}: {interval} is in no report that the paragraph links"
 
 
 def main():
@@ -51,7 +52,7 @@ def main():
         (ROOT / "README.md").write_text(text)
     lines = len(text.splitlines())
     found = [f"README.md has {lines} lines, more than 100"] if lines > 100 else []
-    found += [*shipped(text), *caption(text)]
+    found += [*shipped(text), *unknown_intervals()]
     shown, measured = rows(text), rows((ROOT / report).read_text())
     if not shown:
         found.append("README.md has no table of rungs")
