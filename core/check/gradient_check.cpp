@@ -151,7 +151,7 @@ void check_pair(const CheckCase& c, const ObservedCall& observed) {
   constexpr int64_t kElements = 100;
   const auto function = [&](const Tensors& inputs) {
     at::manual_seed(3);  // random numbers must be the same in each call
-    return call(*observed.op, inputs);
+    return call(observed.op, inputs);
   };
   const bool derived =
       std::ranges::any_of(observed.inputs, [](const Tensor& t) { return t.defined() && t.requires_grad(); });
@@ -160,7 +160,7 @@ void check_pair(const CheckCase& c, const ObservedCall& observed) {
   if (wrong.empty() || c.without_values) return;
   const std::string text = "operator '" + observed.op->name + "' has a wrong backward: " + wrong;
   // A Differentiable that does not offer fp64 may round internally.
-  if (std::ranges::count(observed.op->traits.offers, "double") > 0) throw WrongBackward(text);
+  if (std::ranges::count(observed.op->traits.offers, feature::fp64) > 0) throw WrongBackward(text);
   throw Error(ErrorCode::wrong_result, text);
 }
 

@@ -84,9 +84,9 @@ std::vector<SmallStep::Trained> SmallStep::gradients() {
 std::vector<ObservedCall> observed_calls(Session& run) {
   std::vector<ObservedCall> calls;
   const CallObserver observer([&](const Differentiable& op, const Tensors& inputs) {
-    const auto known = std::ranges::find(calls, &op, &ObservedCall::op);
+    const auto known = std::ranges::find(calls, op, &ObservedCall::op);
     if (known == calls.end())
-      calls.push_back({&op, as_leaves(inputs)});
+      calls.push_back({op, as_leaves(inputs)});
     else if (derived(inputs) > derived(known->inputs))
       known->inputs = as_leaves(inputs);
   });

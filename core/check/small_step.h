@@ -36,7 +36,7 @@ class SmallStep {
 
 /// A call of a Differentiable: copies of the inputs, as leaves that require the same gradients.
 struct ObservedCall {
-  const Differentiable* op = nullptr;
+  Differentiable op;
   Tensors inputs;
 };
 /// For each Differentiable that one step calls, the call with the most inputs that require gradients.

@@ -32,13 +32,13 @@ class GradientRecorder {
       });
     });
     recipe.gradients.wrap(Phase::measure,
-                          [this](auto inner, const Module&) -> decltype(inner) {
+                          [this](auto inner) {
                             return [this, inner](Gradients& gradients, Update& update) {
                               inner(gradients, update);
                               if (run_->step() == 0) record(gradients.shards());
                             };
                           },
-                          {.trace = Trace::aten, .capturable = true, .offers = {"double"}});
+                          {.trace = Trace::aten, .capturable = true, .offers = {feature::fp64}});
   }
   std::map<std::string, Tensor> take() { return std::move(gradients_); }
 

@@ -35,7 +35,7 @@ bool floating(const Tensor& tensor) { return tensor.defined() && tensor.is_float
 
 /// Runs forward and backward on `inputs`, with `roots` as output gradients in the types of the outputs.
 Halves halves_of(const Differentiable& op, const Tensors& inputs, const Tensors& roots) {
-  auto result = op.forward(inputs);
+  auto result = op->forward(inputs);
   Tensors gradients;
   for (size_t i = 0; i < result.outputs.size(); ++i)
     gradients.push_back(floating(result.outputs[i]) ? roots.at(i).to(result.outputs[i].scalar_type())
@@ -43,7 +43,7 @@ Halves halves_of(const Differentiable& op, const Tensors& inputs, const Tensors&
   Halves halves;
   for (const Tensor& out : result.outputs)
     halves.outputs.push_back(floating(out) ? out.to(at::kDouble) : Tensor());
-  for (const Tensor& gradient : op.backward(result.saved, gradients))
+  for (const Tensor& gradient : op->backward(result.saved, gradients))
     halves.gradients.push_back(floating(gradient) ? gradient.to(at::kDouble) : Tensor());
   return halves;
 }
@@ -102,11 +102,11 @@ constexpr double kFewBits = 0.1;
 /// Returns false if it draws random numbers, which differ by type.
 bool compare_with_double(const CheckCase& c, const ObservedCall& observed, const Catalogue& catalogue) {
   const bool few_bits = !keeps_its_bits(c, catalogue);
-  const Differentiable& op = *observed.op;
+  const Differentiable& op = observed.op;
   const at::NoGradGuard no_grad;
   const DrawObserver draws;
   Tensors roots, seen = observed.inputs;
-  const Tensors outputs = op.forward(observed.inputs).outputs;
+  const Tensors outputs = op->forward(observed.inputs).outputs;
   if (draws.drew()) return false;
   for (const Tensor& out : outputs) {
     roots.push_back(floating(out) ? at::randn(out.sizes(), out.options()) : Tensor());
