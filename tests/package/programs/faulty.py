@@ -50,7 +50,9 @@ def dies():
 
 def leaves_a_process():
     steps()
-    subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    left = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    with open("left.pid", "w") as file:
+        file.write(str(left.pid))
 
 
 def prints_garbage():
