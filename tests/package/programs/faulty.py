@@ -77,13 +77,15 @@ FAULTS = {
     "leaves a process": leaves_a_process,
     "mute": lambda: time.sleep(1000), "deaf": deaf, "dies": dies, "raises": raises,
     "garbage": garbage, "bytes": lambda: write("\x00\x01\n"),
+    "half a line": lambda: (steps(range(7)), write(line(7)[:40])),
     "text": lambda: steps(seconds="fast"), "infinite": lambda: steps(seconds=float("inf")),
-    "backwards": lambda: steps(seconds=-1),
+    "for ever": lambda: steps(seconds=1e300), "backwards": lambda: steps(seconds=-1),
     "at once": lambda: steps(seconds=0), "nothing": lambda: steps(tokens=0), "half": lambda: steps(tokens=0.5),
     "misspelled": lambda: steps(los=1), "list": lambda: steps(loss=[1]),
+    "from 1": lambda: steps(range(1, 9)), "twice": lambda: (steps(), steps()), "skips": lambda: steps(range(0, 80, 10)),
     "warm-up only": lambda: steps(timed=False),
     "half a result": lambda: result("{"), "a result without a status": lambda: result('{"schema_version": 1}'),
-    "half a turn": lambda: turn(ready[:20]), "rank 5": lambda: turn(
+    "talks": lambda: turn("hello\n"), "half a turn": lambda: turn(ready[:20]), "rank 5": lambda: turn(
         ready.replace('"rank": 0', '"rank": 5')), "goes on": lambda: turn(ready + ready),
 }
 FAULTS[sys.argv[1]]()
