@@ -109,7 +109,7 @@ class LostAdapters {
         throw Error(ErrorCode::conflict,
                     "plugin '" + base.plugin + "' replaces " + slot.name() + " and would ignore '" +
                         linear->params[own]->name + "', which " + adapters_of(recipe) + " added to " +
-                        linear->path + ": it does not offer \"" + kFeature + "\"",
+                        linear->path + ": it does not offer 'adapters'",
                     "remove '" + linear->path + "' from the adapter's targets, or '" + base.plugin +
                         "' from the stack");
       }

@@ -143,7 +143,7 @@ TEST(FusedKernels, WeightGradientIsBitReproducibleAndCloseToDouble) {
   const Tensor x = random({rows, width}, at::kFloat) + 1, weight = random({width}, at::kFloat);
   const Tensor g = random({rows, width}, at::kFloat) + 0.1;
   const Differentiable pair = fused::norm(kEps);
-  const auto gradient = [&] { return pair.backward(pair.forward({x, weight}).saved, {Tensor(), g})[1]; };
+  const auto gradient = [&] { return pair->backward(pair->forward({x, weight}).saved, {Tensor(), g})[1]; };
   const Tensor first = gradient();
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(at::equal(gradient(), first));
   const Tensor wide = x.to(at::kDouble);

@@ -75,7 +75,8 @@ void keep_printed_result(const fs::path& run_folder) {
 void keep_reported_steps(const fs::path& run_folder) {
   const fs::path out = run_folder / "result.json";
   if (is_there(out)) return;
-  const Json steps = MetricsTail(run_folder / "metrics.jsonl", /*external=*/true).update().reported;
+  const Json steps =
+      MetricsTail(run_folder / "metrics.jsonl", /*external=*/true).update(/*ended=*/true).reported;
   if (!steps.empty())
     write_json(out, {{"schema_version", 1}, {"status", "ok"}, {"reason", ""}, {"steps", steps}});
 }
