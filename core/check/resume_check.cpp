@@ -8,9 +8,9 @@
 #include <map>
 #include <optional>
 
+#include "analysis/gate/gate.h"
 #include "check/library_state.h"
 #include "check/opening.h"
-#include "experiment/gate.h"
 #include "train/evaluated_parameters.h"
 #include "train/state.h"
 #include "train/trainer.h"

@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/gate/gate.h"
 #include "base/number_text.h"
 #include "base/peer_error.h"
 #include "check/library_state.h"
 #include "check/opening.h"
 #include "check/second_rank.h"
 #include "data/batches.h"
-#include "experiment/gate.h"
 #include "params/init.h"
 #include "spec/spec_json.h"
 #include "train/run_setup.h"
