@@ -210,7 +210,7 @@ def reads_reports(folder):
     (folder / "speed.svg").write_text("<svg>speeds</svg>")
     drawn = optimization_rush.read(folder)
     assert drawn.charts["speed"]._repr_svg_() == "<svg>speeds</svg>" and "<svg>speeds" in drawn._repr_html_()
-    refused(FileNotFoundError, lambda: optimization_rush.read(REPORT.parent), "is no report", "reports/short")
+    refused(FileNotFoundError, lambda: optimization_rush.read(REPORT.parent), "is not a report", "reports/short")
     del sys.modules["pandas"]
 
 

@@ -110,7 +110,21 @@ def a_planted_slowdown(work, slow, expected):
     found = re.search(r"(0\.\d+)x \[(0\.\d+), (0\.\d+)\] of the speed without it", done.stdout)
     ratio, low, high = map(float, found.groups())
     assert low <= ratio <= high < 1 and abs(ratio - 1 / 1.08) < 0.01, done.stdout
+    the_guide_shows_such_output(done.stdout)
     print(done.stdout)
+
+
+def masked(text):
+    """Lines without their numbers and lists of packages."""
+    package = r"package-\d+( [\d.]+ -> [\d.]+)?"
+    text = re.sub(rf"{package}(, {package}| and \d+ more)*", "PACKAGES", text)
+    return set(re.sub(r"\d+(\.\d+)?", "N", text).splitlines())
+
+
+def the_guide_shows_such_output(printed):
+    guide = (SOURCE / "docs/guides/bisect.md").read_text()
+    shown = masked(re.search(r"^```\n(all .*?)^```", guide, re.MULTILINE | re.DOTALL)[1]) - {"..."}
+    assert shown <= masked(printed), (shown, printed)
 
 
 def mistakes(work):
@@ -122,7 +136,7 @@ def mistakes(work):
 
     assert "there is no 'none'" in refused("--from", "none", "--to", "new", "--", "train.py")
     assert "same packages" in refused("--from", "old", "--to", "old", "--", "train.py")
-    assert "no virtual environment" in refused("--from", ".", "--to", "old", "--", "train.py")
+    assert "not a virtual environment" in refused("--from", ".", "--to", "old", "--", "train.py")
     (work / "broken.py").write_text("raise SystemExit('no such flag')\n")
     text = refused("--from", "old", "--to", "new", "--at-most", "20s", "--", "broken.py")
     assert "fails in the environment 'base'" in text, text

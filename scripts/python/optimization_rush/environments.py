@@ -30,7 +30,7 @@ class Environment:
         self.folder = folder
         self.python = folder / "bin/python"
         if not self.python.exists():
-            raise Unusable(f"{folder} is no virtual environment: it has no bin/python; "
+            raise Unusable(f"{folder} is not a virtual environment: it has no bin/python; "
                              f"make one with: python3 -m venv {folder}")
         self.site = pathlib.Path(self._answer("import sysconfig; print(sysconfig.get_path('purelib'))"))
         self.base = self._answer("import sys; print(sys._base_executable)")
