@@ -26,6 +26,7 @@ LAYERS = [
     "plugin",
     "experiment",
     "results",
+    "analysis",
     "simulated",
     "data",
     "train",
@@ -38,7 +39,7 @@ LAYERS = [
     "cli",
 ]
 # The order of the subfolders of a folder. Files beside the subfolders are above all of them.
-SUBFOLDERS = {"report": ["numbers", "analysis", "claims", "sections", "writers"]}
+SUBFOLDERS = {"analysis": ["numbers", "gate"], "report": ["claims", "sections", "writers"]}
 PLACE = {folder: place for place, folder in enumerate(LAYERS)}
 INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"')
 TABLE = "docs/internals/index.md"

@@ -8,7 +8,7 @@
 #include <map>
 #include <optional>
 
-#include "experiment/gate.h"
+#include "analysis/gate/gate.h"
 #include "plugin_check/library_state.h"
 #include "plugin_check/opening.h"
 #include "train/evaluated_parameters.h"

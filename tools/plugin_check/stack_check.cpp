@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/gate/gate.h"
 #include "base/number_text.h"
 #include "base/peer_error.h"
 #include "data/batches.h"
-#include "experiment/gate.h"
 #include "params/init.h"
 #include "plugin_check/library_state.h"
 #include "plugin_check/opening.h"

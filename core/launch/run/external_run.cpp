@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "analysis/numbers/statistics.h"
 #include "base/files.h"
 #include "base/number_text.h"
 #include "base/text.h"
@@ -12,7 +13,6 @@
 #include "machine/environment.h"
 #include "machine/python.h"
 #include "optrush/error.h"
-#include "report/numbers/statistics.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
