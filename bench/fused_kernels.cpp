@@ -105,7 +105,7 @@ struct Times {
 
 void measure(const Operator& op, at::ScalarType type, int64_t bytes, int rounds) {
   Tensors in = op.inputs(bytes, at::TensorOptions(type));
-  const size_t derived = op.pair.name == "fused_position" ? 2 : in.size();
+  const size_t derived = op.pair->name == "fused_position" ? 2 : in.size();
   Times times;
   for (int round = -1; round < rounds; ++round) {  // the first round is a warm-up
     Tensors out, gradients;
@@ -119,9 +119,9 @@ void measure(const Operator& op, at::ScalarType type, int64_t bytes, int rounds)
         seconds_of([&] { torch::autograd::grad(out, inputs, gradients, /*retain_graph=*/false); }));
     out.clear();
     Differentiable::Result result;
-    once.forward.push_back(seconds_of([&] { result = op.pair.forward(in); }));
+    once.forward.push_back(seconds_of([&] { result = op.pair->forward(in); }));
     Tensors back;
-    once.backward.push_back(seconds_of([&] { back = op.pair.backward(result.saved, gradients); }));
+    once.backward.push_back(seconds_of([&] { back = op.pair->backward(result.saved, gradients); }));
     if (round < 0) continue;
     times.bandwidth.push_back(measure_bandwidth(at::kCPU, bytes, 0.1));
     times.plain_forward.push_back(once.plain_forward[0]);

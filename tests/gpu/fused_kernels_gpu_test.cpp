@@ -106,7 +106,7 @@ TEST_F(FusedKernelsOnGpu, LossIsBitReproducibleAndEqualInChunks) {
   const Tensor x = at::randn({4096, 256}, options), weight = at::randn({128256, 256}, options);
   const Tensor labels = at::randint(128256, {4096}, options.dtype(at::kLong));
   const auto run = [&](int64_t chunk) {
-    return make_loss_function({.chunk = chunk}).forward({x, labels, weight});
+    return make_loss_function({.chunk = chunk})->forward({x, labels, weight});
   };
   const auto whole = run(0), parts = run(1024);
   for (int i = 0; i < 3; ++i) {

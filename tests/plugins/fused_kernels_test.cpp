@@ -188,17 +188,17 @@ TEST(FusedKernels, SaveNoMoreThanThePlainForms) {
 TEST(FusedKernels, AnotherTypeOrDeviceIsRefusedByName) {
   const Tensor whole = at::ones({2, 4}, at::kInt);
   EXPECT_NE(error_of([&] {
-              fused::swiglu().forward({whole, whole});
+              fused::swiglu()->forward({whole, whole});
             }).find("the fused kernel of swiglu does not support the type Int"),
             std::string::npos);
   const Tensor nowhere = at::ones({2, 4}, at::kMeta);
   EXPECT_NE(error_of([&] {
-              fused::swiglu().forward({nowhere, nowhere});
+              fused::swiglu()->forward({nowhere, nowhere});
             }).find("not on meta"),
             std::string::npos);
   const Tensor odd = at::ones({1, 1, 2, 5});
   EXPECT_NE(error_of([&] {
-              fused::position().forward({odd, odd, odd, odd});
+              fused::position()->forward({odd, odd, odd, odd});
             }).find("even head width"),
             std::string::npos);
 }
