@@ -44,7 +44,7 @@ FAULTS = {
     "list": ("failed", "field 'loss' must be a number"),
     "from 1": ("failed", "step 1 comes where step 0 is expected"),
     "twice": ("failed", "step 0 comes where step 8 is expected"),
-    "skips": ("failed", "step 10 comes where step 1 is expected"),
+    "leaves out": ("failed", "step 10 comes where step 1 is expected"),
     "warm-up only": ("failed", "timed steps"),
     "half a result": ("crashed", "invalid result (not valid JSON"),
     "a result without a status": ("crashed", "field 'status' is missing"),

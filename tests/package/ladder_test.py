@@ -19,7 +19,8 @@ exp:ladder {
   rush.external { name = "theirs", command = { TRAINER, "--tokens", "32" }, effect = "model" },
   rush.rung("theirs, slower", { args = { "--slower", "1.25" } }),
   rush.rung("ours, clipped", "clip_grad_norm"),
-  rush.external { name = "another", command = { TRAINER, "--tokens", "32", "--slower", "2" }, over = "theirs" },
+  rush.external { name = "another", command = { TRAINER, "--tokens", "32", "--slower", "2" }, over = "theirs",
+    effect = "model" },
   rush.rung("another, faster", { args = { "--slower", "1.6" } }),
   rush.rung("theirs, slowest", { args = { "--slower", "1.5" }, over = "theirs, slower" }),
   rush.rung("theirs, other losses", { args = { "--loss", "0.5" }, over = "theirs" }),
@@ -62,7 +63,7 @@ def each_row_is_compared_with_the_stated_one(work):
     assert {name for name, row in rows.items() if row["group"] == "external"} == {
         name for name in rows if name.startswith(("theirs", "another"))}
     like_for_like = {name for name, row in rows.items() if row["vs_previous"] and not row["vs_previous"]["differs"]}
-    assert like_for_like == {"ours, fused", "theirs, slower", "another", "another, faster", "theirs, slowest"}
+    assert like_for_like == {"ours, fused", "theirs, slower", "another, faster", "theirs, slowest"}
 
 
 def an_equal_rung_does_not_differ(work):

@@ -60,10 +60,6 @@ std::vector<Use> uses_of(const Plan& plan) {
   return uses;
 }
 
-bool same_program(const External& a, const External& b) {
-  return std::tie(a.command, a.preload, a.effect) == std::tie(b.command, b.preload, b.effect);
-}
-
 Difference difference(const Setup& a, const Setup& b) {
   Difference d;
   const auto missing_in = [&](const Setup& from, const Setup& in) {
@@ -120,13 +116,7 @@ class Planner {
  private:
   Setup setup(int64_t index) const {
     const Plan& plan = plans_.at(static_cast<size_t>(index)).value();
-    const Variant& one = variant(index);
-    Setup all{plan.problem, &plan.model, &one.spec, uses_of(plan)};
-    if (const int64_t below = one.previous; below >= 0 && plans_.at(static_cast<size_t>(below)))
-      if (one.external && variant(below).external && !same_program(*one.external, *variant(below).external))
-        for (const Use& use : setup(below).plugins)  // its effect is relative to the other program's
-          if (std::ranges::count(all.plugins, use) == 0) all.plugins.push_back(use);
-    return all;
+    return {plan.problem, &plan.model, &variant(index).spec, uses_of(plan)};
   }
   const Variant& variant(int64_t index) const { return variants_.at(static_cast<size_t>(index)); }
   std::string quoted(int64_t index) const { return "'" + variant(index).name + "'"; }
