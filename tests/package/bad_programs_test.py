@@ -32,7 +32,7 @@ FAULTS = {
     "raises": ("crashed", "ValueError: my own error"),
     "garbage": ("failed", "it is not a JSON object: step 4 of 8\nappend one line per step"),
     "bytes": ("failed", "it is not a JSON object"),
-    "half a line": ("failed", 'it is not a JSON object: {"event": "step", "step": 7, "timed": tru\nappend'),
+    "half a line": ("failed", 'it is not a JSON object: {"event": "step", "step": 7, "timed": tr\nappend'),
     "text": ("failed", "field 'seconds' must be a number, but is \"fast\""),
     "infinite": ("failed", "NaN or Infinity, which JSON lacks"),
     "for ever": ("failed", "must be between 0 and 1e9"),
