@@ -48,11 +48,13 @@ void measure(at::ScalarType type, const Problem& given, int rounds, int64_t chun
   const Problem p{given.x.to(type), given.labels, given.weight.to(type)};
   const LossForm form{.chunk = chunk};
   const Differentiable kernel = make_loss_function(form);
-  Differentiable::Definition changed = *kernel.operator->();
-  changed.forward = [form](const Tensors& in) {
-    return linear_cross_entropy_by_operators(in[0], in[1], in[2], form);
-  };
-  const Differentiable operators(std::move(changed));
+  const Differentiable operators(
+      {.name = kernel->name,
+       .forward =
+           [form](const Tensors& in) { return linear_cross_entropy_by_operators(in[0], in[1], in[2], form); },
+       .backward = kernel->backward,
+       .traits = kernel->traits,
+       .cast = kernel->cast});
   std::vector<Form> forms = {
       {"plain",
        [](const Problem& q) { return plain::cross_entropy_sum(at::linear(q.x, q.weight), q.labels); }},

@@ -52,7 +52,7 @@ def rows_of(work, name, script):
 def each_row_is_compared_with_the_stated_one(work):
     rows, text = rows_of(work, "mixed", MIXED)
     assert {name for name, row in rows.items() if row["status"] != "ok"} == {"theirs, other losses"}, text
-    assert rows["theirs, other losses"]["status"] == "broken", "its losses differ from those of 'theirs'"
+    assert rows["theirs, other losses"]["status"] == "broken", "its losses differ from the losses of 'theirs'"
     than = {name: row["vs_previous"]["rung"] for name, row in rows.items() if row["vs_previous"]}
     assert than == {"ours, fused": "base", "theirs": "ours, fused", "theirs, slower": "theirs",
                     "ours, clipped": "ours, fused", "another": "theirs", "another, faster": "another",

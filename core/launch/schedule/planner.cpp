@@ -64,10 +64,11 @@ Plan plan_of_program(const Variant& variant) {
 
 /// Converts a worker's answer.
 Planned planned(WorkerAnswer answer, const Variant& variant, const std::optional<PlannedGpu>& as_gpu) {
-  if (answer.failure && variant.external && answer.failure->code == ErrorCode::wrong_ranks)
-    return {.plan = plan_of_program(variant)};  // the program synchronizes its ranks itself
-  if (answer.failure)
+  if (answer.failure) {
+    if (variant.external && answer.failure->code == ErrorCode::wrong_ranks)
+      return {.plan = plan_of_program(variant)};  // the program synchronizes its ranks itself
     return {.failure = *answer.failure, .refused = answer.failure->status == Status::failed};
+  }
   Plan plan = plan_from_json(answer.asked, "plan of '" + variant.name + "'");
   if (as_gpu && plan.memory) plan.memory->available = static_cast<double>(as_gpu->memory_bytes);
   if (variant.external) {

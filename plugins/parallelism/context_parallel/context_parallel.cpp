@@ -84,8 +84,7 @@ class ContextParallel final : public Plugin {
 
   /// A ring computes with the two halves, so they must belong to the attention that the ring replaces.
   static void refuse_other_attention(const Recipe& recipe) {
-    const auto& of_rows = recipe.rows.base().traits.offers;
-    if (recipe.rows.edited() && std::ranges::count(of_rows, feature::longest) == 0)
+    if (recipe.rows.edited() && !recipe.rows.base().traits.has(feature::longest))
       throw Error("context_parallel: a ring does not support packed documents, which '" +
                       recipe.rows.base().plugin + "' creates",
                   "use kind = \"all_to_all\"");
