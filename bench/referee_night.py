@@ -54,7 +54,7 @@ MISTAKES = ('rush.rung("typing error", { arg = "--save=3" })', 'rush.rung("no ta
 
 
 def challengers(nothing):
-    """Each challenger with its planted effect."""
+    """The challengers by what they do."""
     return {**{f"NOTHING_{number}=1": "nothing" for number in range(nothing)},
             **{f"--save={gain}": "gain" for gain in GAINS}, **{f"--save={waste}": "waste" for waste in WASTES},
             **{f"--wrong={number}": "wrong" for number in range(3)},

@@ -39,7 +39,7 @@ local exp = rush.experiment {
 
 local parts = {
   rush.rung("fused AdamW", "fused_adamw"),
-  rush.rung("SDPA", "flash_attention"),
+  rush.rung("FlashAttention", "flash_attention"),
   rush.rung("fused kernels", "fused_kernels"),
   rush.rung("fused loss", "fused_linear_cross_entropy"),
   {

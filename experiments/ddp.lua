@@ -8,6 +8,8 @@
 --   ./optrush run experiments/ddp.lua
 --   ./optrush run experiments/ddp.lua --arg checkpoint=FOLDER --arg precision=bf16
 --   torchrun --nproc-per-node 8 --no-python ./optrush run experiments/ddp.lua     (mpirun and srun alike)
+--
+-- plain/ddp.lua is a form of 15 lines, to copy.
 local rush = require "optrush"
 local own = require "own_model"
 local precision = require "chosen_precision"
@@ -33,7 +35,7 @@ local top = "fused loss"
 local ladder = precision.rungs "bf16 autocast"
 for _, rung in ipairs {
   rush.rung("fused AdamW", "fused_adamw"),
-  rush.rung("SDPA", "flash_attention"),
+  rush.rung("FlashAttention", "flash_attention"),
   rush.rung("fused kernels", "fused_kernels"),
   rush.rung(top, "fused_linear_cross_entropy"),
 } do

@@ -42,7 +42,7 @@ exp:ladder {
   rush.rung("FlashAttention", "flash_attention"),
   rush.rung("fused loss", "fused_linear_cross_entropy"),
   rush.rung("mixed precision", "mixed_precision", { dtype = "bf16" }),
-  rush.rung("4-bit matrices", "nf4"),
+  rush.rung("NF4 weights", "nf4"),
 }
 
 exp:run({ within = 0.03, at_most = "5m" }):report()

@@ -8,6 +8,8 @@
 --   ./optrush run experiments/flagship.lua --preset full      three rounds of everything
 --   ./optrush run experiments/flagship.lua --arg checkpoint=FOLDER
 --   ./optrush run experiments/flagship.lua --dry-run --costs --as-gpu h100
+--
+-- plain/flagship.lua is a form of 15 lines, to copy.
 local rush = require "optrush"
 local own = require "own_model"
 local pytorch = require "peers.pytorch"

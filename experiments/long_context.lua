@@ -14,6 +14,8 @@
 --   ./optrush run experiments/long_context.lua --arg checkpoint=FOLDER      in the memory that is free
 --   ./optrush run experiments/long_context.lua --preset full       on GPUs every power of two from 8,192 on
 --   torchrun --nproc-per-node 8 --no-python ./optrush run experiments/long_context.lua
+--
+-- plain/long_context.lua is a form of 15 lines, to copy.
 local rush = require "optrush"
 local own = require "own_model"
 

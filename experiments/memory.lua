@@ -52,8 +52,8 @@ exp:ladder {
     without = "optimizer_in_backward",
     expect = published(1.18, 0.48),
   }),
-  rush.rung("4-bit matrices", "nf4", {}, { expect = published(0.98, 0.54) }),
-  rush.rung("4-bit matrices, micro-batch 8", batch),
+  rush.rung("NF4 weights", "nf4", {}, { expect = published(0.98, 0.54) }),
+  rush.rung("NF4 weights, micro-batch 8", batch),
 }
 
 exp:run({ rounds = 2 }):report()

@@ -16,6 +16,8 @@
 --   ./optrush run experiments/parallelism_3d.lua --set tensor_parallel.sequence=true
 --   ./optrush run experiments/parallelism_3d.lua --arg checkpoint=FOLDER  a model of your own
 --   torchrun --nproc-per-node 8 --no-python ./optrush run experiments/parallelism_3d.lua
+--
+-- plain/parallelism_3d.lua is a form of 15 lines, to copy.
 local rush = require "optrush"
 local own = require "own_model"
 

@@ -26,7 +26,7 @@ local exp = rush.experiment {
 }
 
 local ladder = {
-  rush.rung("SDPA", "flash_attention"),
+  rush.rung("FlashAttention", "flash_attention"),
   rush.rung("fused AdamW", "fused_adamw"),
   rush.rung("bf16 autocast", "mixed_precision", { dtype = "bf16" }),
   rush.rung("bf16 weights", "bf16_weights", {}, { replace = { "mixed_precision", "fused_adamw" } }),

@@ -31,7 +31,7 @@ local ladder = {
     alpha = 32,
     target_modules = { "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj" },
   }),
-  rush.rung("4-bit matrices", "nf4"),
+  rush.rung("NF4 weights", "nf4"),
   rush.rung("checkpointing", "activation_checkpointing", { policy = "full" }),
 }
 if rush.ranks() > 1 and train.micro_batch > 1 then -- of one sequence a step there is nothing to share

@@ -17,7 +17,7 @@ local compile = rush.preset { "eager", "compile" } == "compile"
 local gpu = rush.device() == "cuda"
 
 local model = own.model(gpu and rush.llama "llama-3.2-1b" or rush.llama("tiny", { vocab_size = 8192 }))
--- By the sequences of "whole batch", which computes them at once.
+-- By the sequences of "one micro-batch", which computes them at once.
 local whole = own.train(model, { micro_batch = 4, seq_len = gpu and 2048 or 256 })
 local batch = whole.micro_batch
 local of = gpu and "Llama 3.2 1B" or "a small Llama on this CPU"
@@ -41,7 +41,7 @@ local parts = {
   rush.rung("SwiGLU recompute", "swiglu_recompute"),
 }
 if batch > 1 then
-  table.insert(parts, 6, rush.rung("whole batch", { train = { micro_batch = batch, accumulation = 1 } }))
+  table.insert(parts, 6, rush.rung("one micro-batch", { train = { micro_batch = batch, accumulation = 1 } }))
 end
 if compile then parts[#parts + 1] = rush.rung("compile", "compile") end
 

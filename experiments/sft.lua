@@ -36,7 +36,7 @@ exp:ladder {
     alpha = 32,
     target_modules = { "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj" },
   }),
-  rush.rung("4-bit matrices", "nf4"),
+  rush.rung("NF4 weights", "nf4"),
 }
 
 exp:run({ within = 0.03, at_most = "5m" }):report()

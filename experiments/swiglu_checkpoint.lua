@@ -13,6 +13,8 @@
 --   ./optrush run experiments/swiglu_checkpoint.lua --arg checkpoint=FOLDER     MLPs of this Hugging Face folder
 --   ./optrush run experiments/swiglu_checkpoint.lua --arg form=published
 --   ./optrush run experiments/swiglu_checkpoint.lua --arg form=published --dry-run --as-gpu a100-80
+--
+-- plain/swiglu_checkpoint.lua is a form of 15 lines, to copy.
 local rush = require "optrush"
 local own = require "own_model"
 

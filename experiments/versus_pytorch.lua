@@ -16,6 +16,8 @@
 --
 -- On a CPU, compile and PyTorch run alone in the first round. From the second round on their memory is known, and all
 -- rows are interleaved step by step. Three such rounds make a claim.
+--
+-- plain/versus_pytorch.lua is a form of 15 lines, to copy.
 local rush = require "optrush"
 local own = require "own_model"
 local precision = require "chosen_precision"
@@ -48,7 +50,7 @@ if full and not gpu then ladder = precision.rungs "bf16 autocast" end
 if not (full or gpu) then stack = precision.plugins {} end
 add("fused AdamW", "fused_adamw")
 if not gpu then
-  add("SDPA", "flash_attention")
+  add("FlashAttention", "flash_attention")
   add("caching allocator", "cpu_allocator")
 end
 add("fused kernels", "fused_kernels")

@@ -2,6 +2,6 @@
 return {
   -- fp32, plain attention, one AdamW update per tensor: the base of the quickstart.
   naive = {},
-  -- What a careful engineer has switched on already, so that no weak base sells a ladder.
+  -- The usual techniques, so that speedups are over a reasonable base.
   sane = { { "mixed_precision", { dtype = "bf16" } }, "flash_attention", "fused_adamw" },
 }

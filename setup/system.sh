@@ -52,7 +52,7 @@ system_packages() {
     return
   fi
   if ! command -v apt-get >/dev/null; then
-    fail "this system has no apt: Debian 12 and Ubuntu 24.04 are supported" \
+    fail "this system has no apt: the set-up is tested on Debian 12" \
       "install the counterparts of setup/packages.txt by hand, then start with OPTRUSH_NO_APT=1"
   fi
   install_packages packages || exit 1

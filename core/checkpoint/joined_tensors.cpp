@@ -37,25 +37,24 @@ std::vector<int64_t> shape_of(std::vector<int64_t> part, int64_t rows, bool tran
 
 JoinedTensors::JoinedTensors(const std::vector<NamedShape>& model, const Storage& storage) {
   std::map<std::string, int64_t> rows, experts;  // of each tensor
-  for (const JoinedTensor& joined : storage.joined) {
-    for (const auto& [name, shape] : model) {
-      const auto below = below_layer(name);
-      const auto part = below ? std::ranges::find(joined.parts, below->rest) : joined.parts.end();
-      if (part == joined.parts.end()) continue;
-      const std::string tensor = below->layer + joined.name;
-      const int64_t place = part - joined.parts.begin(), count = std::ssize(joined.parts);
-      experts[tensor] = std::max(experts[tensor], below->expert + 1);
-      // All experts have the same rows, and the parts of one matrix are listed in their order.
-      const int64_t before = below->expert > 0 ? place * shape.front() : rows[tensor];
-      if (below->expert <= 0) rows[tensor] += shape.front();
-      places_[name] = {.tensor = {tensor, shape},
-                       .expert = below->expert,
-                       .first = joined.alternating ? place : before,
-                       .step = joined.alternating ? count : 1,
-                       .rows = shape.front(),
-                       .transposed = joined.transposed};
-    }
-  }
+  for (const JoinedTensor& joined : storage.joined)
+    for (size_t place = 0; place < joined.parts.size();
+         ++place)  // in their order, whatever order `model` has
+      for (const auto& [name, shape] : model) {
+        const auto below = below_layer(name);
+        if (!below || below->rest != joined.parts[place]) continue;
+        const std::string tensor = below->layer + joined.name;
+        experts[tensor] = std::max(experts[tensor], below->expert + 1);
+        // All experts have the same rows.
+        const int64_t before = below->expert > 0 ? static_cast<int64_t>(place) * shape.front() : rows[tensor];
+        if (below->expert <= 0) rows[tensor] += shape.front();
+        places_[name] = {.tensor = {tensor, shape},
+                         .expert = below->expert,
+                         .first = joined.alternating ? static_cast<int64_t>(place) : before,
+                         .step = joined.alternating ? std::ssize(joined.parts) : 1,
+                         .rows = shape.front(),
+                         .transposed = joined.transposed};
+      }
   for (auto& [name, place] : places_)
     place.tensor.shape = shape_of(place.tensor.shape, rows.at(place.tensor.name), place.transposed,
                                   experts.at(place.tensor.name));

@@ -98,7 +98,7 @@ struct Grouped {
   double scale;
 };
 
-std::vector<SameField> grouped_experts(const Grouped& defaults, std::vector<SameField> more = {}) {
+std::vector<SameField> mixture_in_groups(const Grouped& defaults, std::vector<SameField> more = {}) {
   std::vector<SameField> fields = {{"n_routed_experts", "/n_experts", "integer", defaults.count},
                                    {"n_group", "/router/groups", "integer", defaults.groups},
                                    {"topk_group", "/router/kept_groups", "integer", defaults.kept_groups},
@@ -219,7 +219,7 @@ std::vector<Architecture> mixture_classes() {
        .rotary = {.fraction = 0.5},
        .storage = {.names = ParameterNames::deepseek, .prediction_layer = true},
        .always = always_grouped,
-       .same = grouped_experts({.count = 128, .width = 1408, .groups = 1, .kept_groups = 1, .scale = 1}),
+       .same = mixture_in_groups({.count = 128, .width = 1408, .groups = 1, .kept_groups = 1, .scale = 1}),
        .groups = {{read_grouped_experts<1>, write_grouped_experts}, {read_glm4_moe, write_glm4_moe}}},
       {.name = "DeepseekV3ForCausalLM",
        .base = "DeepseekV3Model",
@@ -228,11 +228,11 @@ std::vector<Architecture> mixture_classes() {
        .rotary = {.mscale = true},
        .storage = {.names = ParameterNames::deepseek, .prediction_layer = true},
        .always = always_grouped,
-       .same = grouped_experts({.count = 256, .width = 2048, .groups = 8, .kept_groups = 4, .scale = 2.5},
-                               {{"kv_lora_rank", "/latent/kv_rank", "integer", 512},
-                                {"qk_rope_head_dim", "/latent/rope_dim", "integer", 64},
-                                {"v_head_dim", "/latent/value_dim", "integer", 128},
-                                {"rope_interleave", "/latent/interleaved", "boolean", true}}),
+       .same = mixture_in_groups({.count = 256, .width = 2048, .groups = 8, .kept_groups = 4, .scale = 2.5},
+                                 {{"kv_lora_rank", "/latent/kv_rank", "integer", 512},
+                                  {"qk_rope_head_dim", "/latent/rope_dim", "integer", 64},
+                                  {"v_head_dim", "/latent/value_dim", "integer", 128},
+                                  {"rope_interleave", "/latent/interleaved", "boolean", true}}),
        .groups = {{read_attention_bias, write_attention_bias},
                   {read_grouped_experts<3>, write_grouped_experts},
                   {read_deepseek_v3, write_deepseek_v3}}},

@@ -20,17 +20,11 @@ struct Installation;
 void add_run_command(CLI::App&, int& code, const std::string& given_secret);
 void add_report_command(CLI::App&, int& code);
 void add_compare_command(CLI::App&, int& code);
-void add_check_command(CLI::App&, int& code);
-void add_plugins_command(CLI::App&, int& code);
-void add_new_plugin_command(CLI::App&, int& code);
 void add_experiments_command(CLI::App&, int& code);
-void add_sdk_command(CLI::App&, int& code);
-void add_stubs_command(CLI::App&, int& code);
-/// tokenize; bisect, referee and mcp: replace this process by Python.
-void add_tokenize_command(CLI::App&, int& code);
-void add_python_commands(CLI::App&, int& code);
-/// worker, forward, weights and doctor: replace this process by optrush-worker.
+/// worker and doctor: replace this process by optrush-worker.
 void add_worker_commands(CLI::App&, int& code);
+/// A command that optrush-worker has, too, and that replaces this process by it.
+void add_command_of_worker(CLI::App&, const std::string& name, const std::string& description);
 
 /// Replaces this process by the program `words[0]`. Throws an Error with this remedy if it can't be started.
 [[noreturn]] void become(std::vector<std::string> words, const std::string& cure);

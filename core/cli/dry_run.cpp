@@ -2,6 +2,8 @@
 
 #include <iostream>
 
+#include "analysis/measured_row.h"
+#include "analysis/numbers/format.h"
 #include "base/printable.h"
 #include "base/text.h"
 #include "cli/interrupted.h"
@@ -11,8 +13,6 @@
 #include "launch/schedule/needs.h"
 #include "launch/schedule/planner.h"
 #include "launch/schedule/schedule.h"
-#include "report/analysis/measured_row.h"
-#include "report/numbers/format.h"
 #include "report/sections/cost_section.h"
 #include "report/writers/writers.h"
 #include "spec/spec_json.h"

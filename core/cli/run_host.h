@@ -3,8 +3,8 @@
 #include <set>
 #include <utility>
 
+#include "analysis/analysis.h"
 #include "cli/asking_host.h"
-#include "report/analysis/analysis.h"
 
 namespace optrush {
 /// Runs a script's experiments: measures, writes the reports and prints their tables.

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <iostream>
 
+#include "analysis/numbers/format.h"
 #include "base/suggest.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "report/claims/claims.h"
-#include "report/numbers/format.h"
 
 namespace optrush {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "report/analysis/analysis.h"
-#include "report/analysis/compare.h"
+#include "analysis/analysis.h"
+#include "analysis/compare.h"
 
 namespace optrush {
 /// A ratio of speeds and the limit that it must keep (docs/guides/continuous_integration.md). It breaks the

@@ -119,19 +119,17 @@ void add_worker_commands(CLI::App& app, int& code) {
                       "folder for the result, or file for the plan; default: print it");
   command->prefix_command();
   command->callback([=, &code] { code = worker(*command, options->spec, options->out, options->plan); });
+  add_command_of_worker(app, "doctor", "describe this machine, and which plugins work on it");
+}
 
-  const auto pass_on = [&](const std::string& name, const std::string& description) {
-    auto* passed = app.add_subcommand(name, description);
-    passed->prefix_command();
-    passed->set_help_flag();  // the worker prints its own help
-    passed->callback([=] {
-      auto arguments = passed->remaining();
-      arguments.insert(arguments.begin(), name);
-      become_worker(std::move(arguments));
-    });
-  };
-  pass_on("forward", "write logits, loss and gradients of a Hugging Face folder");
-  pass_on("weights", "write the trained weights of a run as a Hugging Face or PEFT folder");
-  pass_on("doctor", "describe this machine, and which plugins work on it");
+void add_command_of_worker(CLI::App& app, const std::string& name, const std::string& description) {
+  auto* passed = app.add_subcommand(name, description);
+  passed->prefix_command();
+  passed->set_help_flag();  // the worker prints its own help
+  passed->callback([=] {
+    auto arguments = passed->remaining();
+    arguments.insert(arguments.begin(), name);
+    become_worker(std::move(arguments));
+  });
 }
 }  // namespace optrush

@@ -29,7 +29,7 @@ enum class Padding : uint8_t {
   to_longest
 };
 
-/// The padding that the base of the slot `rows` requests: its feature "longest".
+/// The padding that the base of the slot `rows` requests: feature::longest.
 Padding padding_of(const Recipe&);
 
 /// Makes the micro-batches of this rank. Sequence i of step t is sample t * global_batch + i, independent of

@@ -9,6 +9,8 @@
 #include <map>
 #include <set>
 
+#include "analysis/analysis.h"
+#include "analysis/checked_rows.h"
 #include "base/files.h"
 #include "base/number_text.h"
 #include "base/seconds_since.h"
@@ -24,8 +26,6 @@
 #include "launch/schedule/time_limit.h"
 #include "launch/tracker/live_tracker.h"
 #include "optrush/error.h"
-#include "report/analysis/analysis.h"
-#include "report/analysis/checked_rows.h"
 #include "results/context.h"
 #include "results/sums.h"
 #include "spec/run_identity.h"

@@ -101,7 +101,33 @@ void read_memory(const fs::path& root, CpuInfo& cpu) {
   }
 }
 
+/// Nothing for an empty text: the kernel does not tell.
+std::optional<std::string> told(std::string text) {
+  return text.empty() ? std::nullopt : std::optional(std::move(text));
+}
 }  // namespace
+
+const Record<CpuInfo>& record_of(const CpuInfo*) {
+  static const auto record =
+      Record<CpuInfo>("the CPU")
+          .open()
+          .field("name", &CpuInfo::name, {.promised = true})
+          .field("model", &CpuInfo::model, "family and model: several processors may have one name",
+                 {.nullable = true})
+          .field("cores", &CpuInfo::cores, "physical cores that the process may use",
+                 {.promised = true, .schema = {{"minimum", 1}}})
+          .field("threads", &CpuInfo::threads, "logical processors that the process may use",
+                 {.promised = true, .schema = {{"minimum", 1}}})
+          .field("quota", &CpuInfo::quota, "processors that the control group allows", {.nullable = true})
+          .field("isa", &CpuInfo::isa, "instruction sets relevant for training", {.promised = true})
+          .field("cache_bytes", &CpuInfo::cache_bytes, "bytes of all last-level caches", {.nullable = true})
+          .field("memory_bytes", &CpuInfo::memory_bytes, {.promised = true, .schema = {{"minimum", 1}}})
+          .field("governor", &CpuInfo::governor, {.nullable = true})
+          .field("huge_pages", &CpuInfo::huge_pages, "always, madvise or never", {.nullable = true})
+          .field("load_average", &CpuInfo::load_average)
+          .field("busy", &CpuInfo::busy, "processors that other programs used before the measurement");
+  return record;
+}
 
 CpuInfo read_cpu(const fs::path& root) {
   CpuInfo cpu;
@@ -129,14 +155,14 @@ CpuInfo read_cpu(const fs::path& root) {
   if (cpu.name.empty()) cpu.name = "unknown processor";
   cpu.threads = static_cast<int64_t>(used.size());
   cpu.cores = static_cast<int64_t>(cores.size());
-  cpu.quota = cpu_quota(root).value_or(0);
-  cpu.cache_bytes = last_level_cache(root, used);
+  cpu.quota = cpu_quota(root);
+  if (const int64_t bytes = last_level_cache(root, used); bytes > 0) cpu.cache_bytes = bytes;
   read_memory(root, cpu);
   const fs::path frequency = root / "sys/devices/system/cpu/cpu0/cpufreq";
-  cpu.governor = kernel_text(frequency / "scaling_governor");
+  cpu.governor = told(kernel_text(frequency / "scaling_governor"));
   cpu.governor_driver = kernel_text(frequency / "scaling_driver");
-  cpu.huge_pages = chosen_word(kernel_text(root / "sys/kernel/mm/transparent_hugepage/enabled"));
-  cpu.load = number<double>(kernel_text(root / "proc/loadavg"), 0);
+  cpu.huge_pages = told(chosen_word(kernel_text(root / "sys/kernel/mm/transparent_hugepage/enabled")));
+  cpu.load_average = number<double>(kernel_text(root / "proc/loadavg"), 0);
   return cpu;
 }
 

@@ -1,24 +1,31 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "spec/record.h"
+
 namespace optrush {
-/// The processors and the memory that this process may use, as the kernel reports them.
+/// The processors and the memory that this process may use, as the kernel reports them. An empty optional:
+/// unknown.
 struct CpuInfo {
   std::string name;
-  std::string model;             ///< "family 25, model 17": many processors may have one name; empty: unknown
-  int64_t cores = 0;             ///< physical cores in this process's affinity mask
-  int64_t threads = 0;           ///< logical processors in the mask
-  double quota = 0;              ///< cores that the control group allows; 0: no limit
-  std::vector<std::string> isa;  ///< instruction sets that matter for training
-  bool broken_amx = false;       ///< AMX is announced without a description of its tiles; it is not in `isa`
-  int64_t cache_bytes = 0;       ///< sum over the last-level caches of these processors; 0: unknown
+  std::optional<std::string> model;  ///< "family 25, model 17": many processors may have one name
+  int64_t cores = 0;                 ///< physical cores in this process's affinity mask
+  int64_t threads = 0;               ///< logical processors in the mask
+  std::optional<double> quota;       ///< cores that the control group allows; none: no limit
+  std::vector<std::string> isa;      ///< instruction sets that matter for training
+  bool broken_amx = false;  ///< AMX is announced without a description of its tiles; it is not in `isa`
+  std::optional<int64_t> cache_bytes;  ///< sum over the last-level caches of these processors
   int64_t memory_bytes = 0, available_bytes = 0;
-  std::string governor, governor_driver, huge_pages;  ///< empty: unknown
-  double load = 0;                                    ///< load average of the last minute
+  std::optional<std::string> governor, huge_pages;
+  std::string governor_driver;  ///< empty: unknown
+  double load_average = 0;      ///< of the last minute
+  double busy = 0;              ///< processors that other programs use
 };
+const Record<CpuInfo>& record_of(const CpuInfo*);
 
 /// `root`: the folder of /proc and /sys; tests pass another one.
 CpuInfo read_cpu(const std::filesystem::path& root = "/");

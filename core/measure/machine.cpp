@@ -44,39 +44,6 @@ Json or_null(const std::optional<T>& value) {
 }
 Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
-Json to_json(const CpuInfo& cpu, double busy) {
-  return {{"name", cpu.name},
-          {"model", or_null(cpu.model)},
-          {"cores", cpu.cores},
-          {"threads", cpu.threads},
-          {"quota", cpu.quota > 0 ? Json(cpu.quota) : Json()},
-          {"isa", cpu.isa},
-          {"cache_bytes", cpu.cache_bytes > 0 ? Json(cpu.cache_bytes) : Json()},
-          {"memory_bytes", cpu.memory_bytes},
-          {"governor", or_null(cpu.governor)},
-          {"huge_pages", or_null(cpu.huge_pages)},
-          {"load_average", cpu.load},
-          {"busy", busy}};
-}
-
-Json to_json(const GpuInfo& gpu, const std::string& driver) {
-  return {{"name", gpu.name},
-          {"memory_bytes", gpu.memory_bytes},
-          {"used_bytes", or_null(gpu.used_bytes)},
-          {"sm", gpu.sm},
-          {"multiprocessors", or_null(gpu.multiprocessors)},
-          {"driver", or_null(driver)},
-          {"ecc", or_null(gpu.ecc)},
-          {"clock_mhz", or_null(gpu.clock_mhz)},
-          {"max_clock_mhz", or_null(gpu.max_clock_mhz)},
-          {"memory_clock_mhz", or_null(gpu.memory_clock_mhz)},
-          {"power_watts", or_null(gpu.power_watts)},
-          {"power_limit_watts", or_null(gpu.power_limit_watts)},
-          {"temperature", or_null(gpu.temperature)},
-          {"throttling", gpu.throttling},
-          {"other_processes", gpu.other_processes}};
-}
-
 /// The allocator behind malloc, recognized by a function that only it exports.
 std::string malloc_name() {
   const auto present = [](const char* symbol) { return dlsym(RTLD_DEFAULT, symbol) != nullptr; };
@@ -144,7 +111,7 @@ Json peak_of(at::Device device, const std::string& name, double seconds) {
 int64_t streaming_bytes(at::Device device, const CpuInfo& cpu) {
   // On a GPU, large enough that a copy takes much longer than its launch.
   const int64_t least = int64_t{device.is_cuda() ? 2048 : 256} << 20;
-  const int64_t cache = device.is_cuda() ? cuda_cache_bytes(device.index()) : cpu.cache_bytes;
+  const int64_t cache = device.is_cuda() ? cuda_cache_bytes(device.index()) : cpu.cache_bytes.value_or(0);
   const int64_t bytes = std::max(4 * cache, least);
   return device.is_cuda() ? bytes : std::min(bytes, cpu.available_bytes / 4);
 }
@@ -165,12 +132,12 @@ std::optional<double> published_bf16_peak(std::string_view device_name) {
   return std::nullopt;
 }
 
-std::vector<std::string> machine_warnings(const CpuInfo& cpu, double busy, const std::vector<GpuInfo>& gpus,
+std::vector<std::string> machine_warnings(const CpuInfo& cpu, const std::vector<GpuInfo>& gpus,
                                           const std::string& driver) {
   constexpr int kLeastDriver = 580;  // the oldest driver for CUDA 13
   std::vector<std::string> warnings;
-  if (is_busy(busy, static_cast<double>(cpu.threads)))
-    warnings.push_back("the machine is busy: other programs use " + fixed(busy, 1) + " of " +
+  if (is_busy(cpu.busy, static_cast<double>(cpu.threads)))
+    warnings.push_back("the machine is busy: other programs use " + fixed(cpu.busy, 1) + " of " +
                        std::to_string(cpu.threads) + " processors; timings will vary");
   // With Intel's and AMD's own drivers, "powersave" does not slow the CPU down.
   if (cpu.governor == "powersave" && cpu.governor_driver != "intel_pstate" &&
@@ -183,7 +150,7 @@ std::vector<std::string> machine_warnings(const CpuInfo& cpu, double busy, const
         "this virtual machine announces AMX but hides its tile configuration (CPUID leaf 1Dh), so the program"
         " disables AMX; bf16 is slower than on other machines with this processor");
   if (cpu.quota > 0 && cpu.quota < static_cast<double>(cpu.threads))
-    warnings.push_back("a control group limits this process to " + fixed(cpu.quota, 1) + " of " +
+    warnings.push_back("a control group limits this process to " + fixed(*cpu.quota, 1) + " of " +
                        std::to_string(cpu.threads) + " processors; it is paused when it uses more");
   for (size_t i = 0; i < gpus.size(); ++i) {
     const std::string gpu = "GPU " + std::to_string(i) + " (" + gpus[i].name + ")";
@@ -203,12 +170,15 @@ std::vector<std::string> machine_warnings(const CpuInfo& cpu, double busy, const
 
 Json machine_context(const MachineRequest& request) {
   const double busy = busy_now();
-  const CpuInfo cpu = read_cpu();
+  CpuInfo cpu = read_cpu();
+  cpu.busy = busy;
   std::string no_gpu;
   const auto nvml = Nvml::open(no_gpu);
   const std::string driver = nvml ? nvml->driver() : "";
   const CudaSupport& cuda = load_cuda();
   auto gpus = visible_gpus(nvml.get());
+  if (!driver.empty())
+    for (GpuInfo& gpu : gpus) gpu.driver = driver;
 
   const bool on_gpu = request.device.is_cuda();
   const std::string device_name = on_gpu ? gpus.at(request.device.index()).name : cpu.name;
@@ -223,13 +193,13 @@ Json machine_context(const MachineRequest& request) {
 
   utsname kernel{};
   uname(&kernel);
-  Json context = {
+  return {
       {"optrush_version", OPTRUSH_VERSION},
       {"host", kernel.nodename},
       {"os", operating_system()},
       {"kernel", std::string(kernel.sysname) + " " + kernel.release + " " + kernel.machine},
-      {"cpu", to_json(cpu, busy)},
-      {"gpus", Json::array()},
+      {"cpu", fields_of<CpuInfo>().write(cpu)},
+      {"gpus", record::written(gpus)},
       {"no_cuda", or_null(cuda.reason)},
       {"torch", OPTRUSH_TORCH_VERSION},
       {"torch_found", torch_version_in(torch_folder())},
@@ -247,8 +217,6 @@ Json machine_context(const MachineRequest& request) {
       {"peak", peak},
       {"bandwidth_bytes_per_second", std::max(streams["copy"].get<double>(), streams["triad"].get<double>())},
       {"streams_bytes_per_second", streams},
-      {"warnings", machine_warnings(cpu, busy, gpus, driver)}};
-  for (const auto& gpu : gpus) context["gpus"].push_back(to_json(gpu, driver));
-  return context;
+      {"warnings", machine_warnings(cpu, gpus, driver)}};
 }
 }  // namespace optrush

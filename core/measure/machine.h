@@ -26,7 +26,7 @@ struct MachineRequest {
 /// peak of matrix products and memory bandwidth. CPU peaks hold for the present number of threads.
 Json machine_context(const MachineRequest&);
 
-/// Reasons to doubt a measurement taken now. `busy`: processors that other programs keep busy.
-std::vector<std::string> machine_warnings(const CpuInfo&, double busy, const std::vector<GpuInfo>&,
+/// Reasons to doubt a measurement taken now.
+std::vector<std::string> machine_warnings(const CpuInfo&, const std::vector<GpuInfo>&,
                                           const std::string& driver);
 }  // namespace optrush

@@ -89,8 +89,8 @@ class Exchange {
   Tensor in_, out_;  ///< shape (parts, numbers per part)
 };
 
-std::unique_ptr<Unit> passed_on(const std::string& path, const std::string& role) {
-  auto unit = make_unit(path, role, role == "block" ? 0 : -1);
+std::unique_ptr<Unit> passed_on(const std::string& path, UnitRole role) {
+  auto unit = make_unit(path, role, role == UnitRole::block ? 0 : -1);
   unit->build = [](const Binder&) -> UnitFunction {
     return [](const Tensor& x, const Batch& batch) { return x.defined() ? x : batch.input; };
   };
@@ -100,15 +100,15 @@ std::unique_ptr<Unit> passed_on(const std::string& path, const std::string& role
 
 Model declare_collective(const CollectiveSpec&, Params& params, at::ScalarType dtype) {
   Model model;
-  model.units.push_back(passed_on("input", "embed"));
-  model.units.push_back(passed_on("collective", "block"));
+  model.units.push_back(passed_on("input", UnitRole::embed));
+  model.units.push_back(passed_on("collective", UnitRole::block));
   const Param& gain = params.add({.name = "head.gain",
                                   .shape = {1},
                                   .axes = {"model"},
                                   .init = constant(1),
                                   .dtype = dtype,
                                   .decay = false});
-  auto head = make_unit("head", "head", -1);
+  auto head = make_unit("head", UnitRole::head, -1);
   head->modules.emplace_back(Module{"head", "gain", -1, {&params.at(gain.name)}});
   head->build = [&gain](const Binder&) -> UnitFunction {
     return [&gain](const Tensor&, const Batch& batch) {
@@ -131,7 +131,7 @@ void call_collective(const CollectiveSpec& spec, Recipe& recipe) {
   recipe.on(Event::ready, Phase::base, [exchange](Run& run) { exchange->prepare(run); });
   recipe.unit.wrap(Phase::base,
                    [exchange](UnitFunction inner, const Unit& unit) -> UnitFunction {
-                     if (unit.role != "block") return inner;
+                     if (unit.role != UnitRole::block) return inner;
                      return [exchange, inner](const Tensor& x, const Batch& batch) {
                        exchange->step();
                        return inner(x, batch);

@@ -1,12 +1,20 @@
 #include "model/declare.h"
 
+#include <array>
+
 #include "model/binder.h"
 
 namespace optrush {
-std::unique_ptr<Unit> make_unit(std::string path, std::string role, int64_t layer) {
+std::string_view to_string(UnitRole role) {
+  static constexpr std::array<std::string_view, 7> kNames = {"embed",   "block",   "attention", "mlp",
+                                                             "experts", "mixture", "head"};
+  return kNames.at(static_cast<size_t>(role));
+}
+
+std::unique_ptr<Unit> make_unit(std::string path, UnitRole role, int64_t layer) {
   auto unit = std::make_unique<Unit>();
   unit->path = std::move(path);
-  unit->role = std::move(role);
+  unit->role = role;
   unit->layer = layer;
   return unit;
 }
@@ -29,7 +37,7 @@ const Module& add_linear(Unit& unit, Params& params, const std::string& path, Pa
 
 std::unique_ptr<Unit> declare_mlp(Params& params, const std::string& path, int64_t layer,
                                   const MlpShape& shape) {
-  auto unit = make_unit(path, "mlp", layer);
+  auto unit = make_unit(path, UnitRole::mlp, layer);
   const auto matrix = [&](int64_t out, int64_t in, std::vector<std::string> axes, const Initializer& init) {
     return Param{.shape = {out, in}, .axes = std::move(axes), .init = init, .dtype = shape.dtype};
   };

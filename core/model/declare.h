@@ -8,7 +8,7 @@
 
 namespace optrush {
 /// Helpers to declare models of any kind.
-std::unique_ptr<Unit> make_unit(std::string path, std::string role, int64_t layer);
+std::unique_ptr<Unit> make_unit(std::string path, UnitRole role, int64_t layer);
 
 /// Adds a matrix (out, in), a bias (out) if asked for, and the module in `unit` that applies them.
 const Module& add_linear(Unit& unit, Params&, const std::string& path, Param matrix, bool biased = false);

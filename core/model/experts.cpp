@@ -150,7 +150,7 @@ Param& add_gate(Params& params, const std::string& path, int64_t outputs, const 
 
 std::unique_ptr<Unit> declare_experts(Params& params, const std::string& path, int64_t layer,
                                       const MixtureShape& shape) {
-  auto unit = make_unit(path, "experts", layer);
+  auto unit = make_unit(path, UnitRole::experts, layer);
   Param& gate = add_gate(params, path + ".gate", shape.count, shape);
   Module& router = unit->modules.emplace_back(Module{path + ".gate", "router", layer, {&gate}});
   const Param* choice_bias = nullptr;
@@ -185,7 +185,7 @@ std::unique_ptr<Unit> declare_experts(Params& params, const std::string& path, i
 std::unique_ptr<Unit> declare_mixture(Params& params, const std::string& path, int64_t layer,
                                       const MixtureShape& shape) {
   if (shape.shared_ffn_dim == 0) return declare_experts(params, path, layer, shape);
-  auto unit = make_unit(path, "mixture", layer);
+  auto unit = make_unit(path, UnitRole::mixture, layer);
   const Unit& routed = *unit->children.emplace_back(declare_experts(params, path, layer, shape));
   MlpShape wide = shape.expert;
   wide.ffn_dim = shape.shared_ffn_dim;

@@ -52,7 +52,7 @@ struct LatentAttentionOf {
 
 std::unique_ptr<Unit> declare_latent_attention(const LlamaSpec& spec, Params& params, const std::string& path,
                                                int64_t layer, at::ScalarType dtype) {
-  auto unit = make_unit(path, "attention", layer);
+  auto unit = make_unit(path, UnitRole::attention, layer);
   const LatentAttention shape = spec.latent;
   const bool biased = spec.attention_bias == AttentionBias::all;
   const auto linear = [&](const char* name, int64_t out, int64_t in, std::vector<std::string> axes,

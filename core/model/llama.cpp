@@ -132,7 +132,7 @@ class LlamaDeclaration {
       : spec_(spec), params_(params), dtype_(dtype) {}
 
   std::unique_ptr<Unit> embed() {
-    auto unit = make_unit("model.embed_tokens", "embed", -1);
+    auto unit = make_unit("model.embed_tokens", UnitRole::embed, -1);
     auto& weight = matrix("model.embed_tokens.weight", {spec_.vocab_size, spec_.dim}, {"vocab", "model"});
     const Module& module =
         unit->modules.emplace_back(Module{"model.embed_tokens", "embedding", -1, {&weight}});
@@ -153,7 +153,7 @@ class LlamaDeclaration {
   }
 
   std::unique_ptr<Unit> head() {
-    auto unit = make_unit("lm_head", "head", -1);
+    auto unit = make_unit("lm_head", UnitRole::head, -1);
     const Module& final_norm = norm(*unit, "model.norm", "norm");
     auto& weight = spec_.tie_embeddings
                        ? params_.at("model.embed_tokens.weight")
@@ -170,7 +170,7 @@ class LlamaDeclaration {
 
  private:
   std::unique_ptr<Unit> block_normed_before(int64_t layer) {
-    auto unit = make_unit(block_path(layer), "block", layer);
+    auto unit = make_unit(block_path(layer), UnitRole::block, layer);
     const bool both = spec_.norm_placement == NormPlacement::both;
     const Module& first = norm(*unit, unit->path + ".input_layernorm", "add_norm");
     const Module* after_attention =
@@ -189,7 +189,7 @@ class LlamaDeclaration {
   }
 
   std::unique_ptr<Unit> block_normed_after(int64_t layer) {
-    auto unit = make_unit(block_path(layer), "block", layer);
+    auto unit = make_unit(block_path(layer), UnitRole::block, layer);
     const Parts parts = add_parts(*unit);
     const Module& first = norm(*unit, unit->path + ".post_attention_layernorm", "norm");
     const Module& second = norm(*unit, unit->path + ".post_feedforward_layernorm", "norm");
@@ -247,7 +247,7 @@ class LlamaDeclaration {
   }
 
   std::unique_ptr<Unit> attention(const std::string& path, int64_t layer) {
-    auto unit = make_unit(path, "attention", layer);
+    auto unit = make_unit(path, UnitRole::attention, layer);
     const int64_t queries = spec_.n_heads * spec_.head_size(), keys = spec_.n_kv_heads * spec_.head_size();
     const bool biased = spec_.attention_bias != AttentionBias::none;
     const Module& q = linear(*unit, path + ".q_proj", queries, spec_.dim, {"heads", "model"}, biased);
@@ -377,14 +377,14 @@ Model declare_llama(const LlamaSpec& spec, Params& params, at::ScalarType dtype,
 }
 
 void edit_for_llama(const LlamaSpec& spec, int64_t seq_len, Recipe& recipe) {
-  if (spec.position == PositionKind::alibi) recipe.ops.attention.demand("alibi");
-  if (spec.window != 0 && spec.window < seq_len) recipe.ops.attention.demand("window");
-  if (spec.attention_soft_cap != 0) recipe.ops.attention.demand("soft_cap");
-  if (spec.attention_sinks) recipe.ops.attention.demand("lse");
-  if (spec.value_size() != spec.head_size()) recipe.ops.attention.demand("value_width");
-  if (spec.logits_soft_cap != 0) recipe.ops.head_loss.demand("soft_cap");
-  if (spec.activation != Activation::silu) recipe.ops.mlp.demand("geglu");
-  if (spec.expert_bias) recipe.ops.mlp.demand("biases");
+  if (spec.position == PositionKind::alibi) recipe.ops.attention.demand(feature::alibi);
+  if (spec.window != 0 && spec.window < seq_len) recipe.ops.attention.demand(feature::window);
+  if (spec.attention_soft_cap != 0) recipe.ops.attention.demand(feature::soft_cap);
+  if (spec.attention_sinks) recipe.ops.attention.demand(feature::lse);
+  if (spec.value_size() != spec.head_size()) recipe.ops.attention.demand(feature::value_width);
+  if (spec.logits_soft_cap != 0) recipe.ops.head_loss.demand(feature::soft_cap);
+  if (spec.activation != Activation::silu) recipe.ops.mlp.demand(feature::geglu);
+  if (spec.expert_bias) recipe.ops.mlp.demand(feature::biases);
   if (spec.n_experts > 0) count_rows_of_experts(recipe, spec.n_layers, spec.n_experts);
 }
 }  // namespace optrush

@@ -21,7 +21,7 @@ namespace optrush {
 namespace {
 /// The unit with all inputs as one leaf: (operands, B, S, D); for MLPs (B, S, D).
 std::unique_ptr<Unit> operator_input(const OperatorSpec& spec, at::ScalarType dtype) {
-  auto unit = make_unit("input", "embed", -1);
+  auto unit = make_unit("input", UnitRole::embed, -1);
   unit->build = [operands = spec.operands(), layers = spec.op == "mlp",
                  dtype](const Binder&) -> UnitFunction {
     return [operands, layers, dtype](const Tensor&, const Batch& batch) {
@@ -43,7 +43,7 @@ class OperatorDeclaration {
       : spec_(spec), params_(params), dtype_(dtype) {}
 
   std::unique_ptr<Unit> operators() {
-    auto unit = make_unit("operators", "block", 0);
+    auto unit = make_unit("operators", UnitRole::block, 0);
     for (int64_t i = 0; i < spec_.repeat; ++i) add_site(*unit, "operators." + std::to_string(i));
     unit->build = [spec = spec_, &modules = unit->modules](const Binder& bind) -> UnitFunction {
       const Chain chain = chain_of(spec, modules, bind);
@@ -54,7 +54,7 @@ class OperatorDeclaration {
 
   std::unique_ptr<Unit> mlp(int64_t layer) {
     const std::string path = "model.layers." + std::to_string(layer);
-    auto unit = make_unit(path, "block", layer);
+    auto unit = make_unit(path, UnitRole::block, layer);
     const Unit& mlp = *unit->children.emplace_back(declare_mlp(params_, path + ".mlp", layer,
                                                                {.dim = spec_.dim,
                                                                 .ffn_dim = spec_.ffn_dim,
@@ -70,7 +70,7 @@ class OperatorDeclaration {
   }
 
   std::unique_ptr<Unit> loss() {
-    auto unit = make_unit("head", "head", -1);
+    auto unit = make_unit("head", UnitRole::head, -1);
     const Param& gain = vector("head.gain", 1, dtype_ == at::kDouble ? at::kDouble : at::kFloat);
     unit->modules.emplace_back(Module{"head", "gain", -1, {&params_.at(gain.name)}});
     unit->build = [&gain, width = spec_.dim](const Binder&) -> UnitFunction {
@@ -83,7 +83,7 @@ class OperatorDeclaration {
   }
 
   std::unique_ptr<Unit> head_loss() {
-    auto unit = make_unit("lm_head", "head", -1);
+    auto unit = make_unit("lm_head", UnitRole::head, -1);
     Param& weight = matrix("lm_head.weight", spec_.vocab_size, {"vocab", "model"});
     const Module& logits = unit->modules.emplace_back(Module{"lm_head", "linear", -1, {&weight}});
     const Module& loss = unit->modules.emplace_back(Module{"loss", "head_loss", -1, {&weight}});
@@ -213,7 +213,7 @@ std::function<void(Batch&)> same_inputs() {
 }
 /// The loss: the mean square, summed over positions. The host divides it by their number.
 std::unique_ptr<Unit> mean_square() {
-  auto unit = make_unit("head", "head", -1);
+  auto unit = make_unit("head", UnitRole::head, -1);
   unit->build = [](const Binder&) -> UnitFunction {
     return [](const Tensor& x_BSD, const Batch&) {
       return x_BSD.to(plain::accumulate_type(x_BSD)).square().mean(-1).sum();

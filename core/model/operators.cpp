@@ -50,19 +50,19 @@ Tensor cross_entropy_sum(const Tensor& logits, const Tensor& labels) {
 }
 
 Differentiable cross_entropy_of_part(const VocabularyPart& part) {
-  return {.name = "cross_entropy_of_part",
-          .forward = [part](const Tensors& in) -> Differentiable::Result {
-            const Tensor logits = in[0].to(accumulate_type(in[0])).flatten(0, -2), labels = in[1].flatten();
-            const auto [lse, of_label] = over_vocabulary(logits, labels, part);
-            return {{(lse - of_label).mul(labels.ne(-100)).sum()}, {in[0], labels, lse}};
-          },
-          .backward = [part](const Tensors& saved, const Tensors& gradients) -> Tensors {
-            const Tensor& given = saved[0];
-            const Tensor logits = given.to(accumulate_type(given)).flatten(0, -2);
-            const Tensor gradient = gradient_of_part(logits, saved[1], saved[2], part) * gradients[0];
-            return {gradient.view(given.sizes()).to(given.scalar_type()), Tensor()};
-          },
-          .traits = {.trace = Trace::pair, .capturable = true, .offers = {"double"}}};
+  return {{.name = "cross_entropy_of_part",
+           .forward = [part](const Tensors& in) -> Differentiable::Result {
+             const Tensor logits = in[0].to(accumulate_type(in[0])).flatten(0, -2), labels = in[1].flatten();
+             const auto [lse, of_label] = over_vocabulary(logits, labels, part);
+             return {{(lse - of_label).mul(labels.ne(-100)).sum()}, {in[0], labels, lse}};
+           },
+           .backward = [part](const Tensors& saved, const Tensors& gradients) -> Tensors {
+             const Tensor& given = saved[0];
+             const Tensor logits = given.to(accumulate_type(given)).flatten(0, -2);
+             const Tensor gradient = gradient_of_part(logits, saved[1], saved[2], part) * gradients[0];
+             return {gradient.view(given.sizes()).to(given.scalar_type()), Tensor()};
+           },
+           .traits = {.trace = Trace::pair, .capturable = true, .offers = {feature::fp64}}}};
 }
 
 namespace {

@@ -18,37 +18,44 @@ using torch::autograd::variable_list;
 
 void check_count(const Differentiable& op, const char* what, size_t got, size_t expected) {
   if (got != expected)
-    throw Error(ErrorCode::invalid_plugin, "operator '" + op.name + "' returned " + std::to_string(got) +
+    throw Error(ErrorCode::invalid_plugin, "operator '" + op->name + "' returned " + std::to_string(got) +
                                                " " + what + ", expected " + std::to_string(expected));
 }
 
+/// Keeps the operator of a node in the context's saved data.
+struct KeptOperator : torch::CustomClassHolder {
+  explicit KeptOperator(Differentiable kept) : op(std::move(kept)) {}
+  Differentiable op;
+};
+
 /// The autograd node of every Differentiable.
 struct AutogradFunction : torch::autograd::Function<AutogradFunction> {
-  static variable_list forward(AutogradContext* context, const Differentiable* op, at::TensorList inputs) {
+  static variable_list forward(AutogradContext* context, const Differentiable& op, at::TensorList inputs) {
     auto result = op->forward(inputs.vec());
     context->set_materialize_grads(
         false);  // set_materialize_grads: zeros for a missing gradient of an output would be written and read
-    context->saved_data["op"] = reinterpret_cast<int64_t>(op);
+    context->saved_data["op"] = at::IValue::make_capsule(c10::make_intrusive<KeptOperator>(op));
     context->saved_data["inputs"] = static_cast<int64_t>(inputs.size());
     context->save_for_backward(std::move(result.saved));
     return std::move(result.outputs);
   }
   static variable_list backward(AutogradContext* context, variable_list output_gradients) {
-    const auto* op = reinterpret_cast<const Differentiable*>(context->saved_data["op"].toInt());
+    const auto kept = context->saved_data["op"].toCapsule();
+    const Differentiable& op = static_cast<const KeptOperator&>(*kept).op;
     const auto expected = static_cast<size_t>(context->saved_data["inputs"].toInt());
     const bool any = std::ranges::any_of(output_gradients, [](const Tensor& g) { return g.defined(); });
     auto gradients = any ? op->backward(context->get_saved_variables(), output_gradients) : Tensors(expected);
-    check_count(*op, "gradients", gradients.size(), expected);
-    gradients.insert(gradients.begin(), Tensor());  // the gradient of the pointer to op
+    check_count(op, "gradients", gradients.size(), expected);
+    gradients.insert(gradients.begin(), Tensor());  // the gradient of op, which is no tensor
     return gradients;
   }
 };
 
 Tensors cast_inputs(const Differentiable& op, Tensors inputs) {
-  if (op.cast == Cast::keep || inputs.empty()) return inputs;
+  if (op->cast == Cast::keep || inputs.empty()) return inputs;
   const auto lower = autocast_type(inputs.front().device().type());
   if (!lower) return inputs;
-  const auto target = op.cast == Cast::fp32 ? at::kFloat : *lower;
+  const auto target = op->cast == Cast::fp32 ? at::kFloat : *lower;
   for (auto& input : inputs)
     if (input.defined() && input.is_floating_point() && input.scalar_type() != at::kDouble)
       input = input.to(target);
@@ -95,15 +102,15 @@ Tensors call(const Differentiable& op, Tensors inputs) {
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   if (!tracing()) {
     if (call_observer != nullptr) call_observer->see_(op, inputs);
-    return AutogradFunction::apply(&op, at::TensorList(inputs));
+    return AutogradFunction::apply(op, at::TensorList(inputs));
   }
-  if (op.traits.trace == Trace::opaque || traced_functions == nullptr)
+  if (op->traits.trace == Trace::opaque || traced_functions == nullptr)
     throw Error(
         ErrorCode::unsupported,
-        "operator '" + op.name + "' cannot be traced: its forward and backward do not consist of ATen calls",
+        "operator '" + op->name + "' cannot be traced: its forward and backward do not consist of ATen calls",
         "declare the slot's base as opaque (Trace::opaque): the reference implementation is then traced "
         "instead");
-  traced_functions->entries_.push_back({&op, inputs});
+  traced_functions->entries_.push_back({op, inputs});
   return call_node(std::to_string(traced_functions->entries_.size() - 1), inputs);
 }
 }  // namespace optrush

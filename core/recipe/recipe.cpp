@@ -8,7 +8,7 @@
 
 namespace optrush {
 namespace {
-Traits plain(std::vector<std::string> offers = {"double"}) {
+Traits plain(std::vector<Feature> offers = {feature::fp64}) {
   return {.trace = Trace::aten, .capturable = true, .offers = std::move(offers)};
 }
 }  // namespace
@@ -17,18 +17,20 @@ Ops::Ops(const Editor* editor)
     : embedding("embedding", editor, plain()),
       router("router", editor, plain()),
       experts("experts", editor, plain()),
-      linear("linear", editor, plain({"double", "plain_products"})),
+      linear("linear", editor, plain({feature::fp64, feature::plain_products})),
       norm("norm", editor, plain()),
       add_norm("add_norm", editor, plain()),
       position("position", editor, plain()),
       attention("attention", editor,
-                plain({"double", "lse", "segments", "window", "alibi", "soft_cap", "value_width"})),
-      attention_forward_backward("attention_forward_backward", editor,
-                                 plain({"double", "segments", "window", "alibi", "soft_cap"})),
+                plain({feature::fp64, feature::lse, feature::segments, feature::window, feature::alibi,
+                       feature::soft_cap, feature::value_width})),
+      attention_forward_backward(
+          "attention_forward_backward", editor,
+          plain({feature::fp64, feature::segments, feature::window, feature::alibi, feature::soft_cap})),
       swiglu("swiglu", editor, plain()),
       geglu("geglu", editor, plain()),
-      mlp("mlp", editor, plain({"double", "geglu", "plain_products", "biases"})),
-      head_loss("head_loss", editor, plain({"double", "vocabulary", "soft_cap"})) {}
+      mlp("mlp", editor, plain({feature::fp64, feature::geglu, feature::plain_products, feature::biases})),
+      head_loss("head_loss", editor, plain({feature::fp64, feature::vocabulary, feature::soft_cap})) {}
 
 std::vector<const SlotInfo*> Ops::all() const {
   return {&embedding, &router,    &experts,
@@ -47,10 +49,10 @@ Recipe::Recipe(RunSpec spec)
       data("data", &editor_, {}),
       rows("rows", &editor_, plain()),
       stages("stages", &editor_, {}),
-      data_parallel("data_parallel", &editor_, plain({"double", "deferred_weight_gradients"})),
+      data_parallel("data_parallel", &editor_, plain({feature::fp64, feature::deferred_weight_gradients})),
       loss_gradient("loss_gradient", &editor_, plain()),
       gradients("gradients", &editor_, plain()),
-      optimizer("optimizer", &editor_, {.offers = {"double"}}),
+      optimizer("optimizer", &editor_, {.offers = {feature::fp64}}),
       schedule("schedule", &editor_, plain()),
       evaluation("evaluation", &editor_, plain()) {}
 

@@ -16,9 +16,9 @@ void Editor::check_open(const std::string& what) const {
                 "edit the recipe in apply(); an event handler may change parameters, not slots");
 }
 
-void SlotInfo::demand(std::string feature) {
+void SlotInfo::demand(Feature feature) {
   editor_->check_open("the slot '" + name_ + "'");
-  demands_.push_back({std::move(feature), editor_->name});
+  demands_.push_back({feature, editor_->name});
 }
 
 void SlotInfo::own(Traits traits) {
@@ -66,11 +66,12 @@ void SlotInfo::check() const {
   for (const auto& [feature, plugin] : demands_) {
     if (std::find(offers.begin(), offers.end(), feature) != offers.end()) continue;
     std::string offered;
-    for (const auto& offer : offers) offered += (offered.empty() ? "'" : ", '") + offer + "'";
+    for (const auto& offer : offers)
+      offered += std::string(offered.empty() ? "'" : ", '").append(offer.name) + "'";
     throw Error(ErrorCode::unsupported,
-                (plugin == "model" ? "the model" : "plugin '" + plugin + "'") + " needs '" + feature +
-                    "' of " + name_ + "; '" + base().plugin + "' does not offer it (it offers " +
-                    (offered.empty() ? "nothing" : offered) + ")",
+                (plugin == "model" ? "the model" : "plugin '" + plugin + "'") + " needs '" +
+                    std::string(feature.name) + "' of " + name_ + "; '" + base().plugin +
+                    "' does not offer it (it offers " + (offered.empty() ? "nothing" : offered) + ")",
                 "remove '" + base().plugin + "' from the stack, or use another plugin for " + name_);
   }
 }

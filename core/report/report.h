@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "report/analysis/analysis.h"
+#include "analysis/analysis.h"
 
 namespace optrush {
 struct ReportOptions {

@@ -1,52 +1,6 @@
 #include "results/context.h"
 
 namespace optrush {
-const Record<CpuContext>& record_of(const CpuContext*) {
-  static const auto record =
-      Record<CpuContext>("the CPU")
-          .open()
-          .field("name", &CpuContext::name, {.promised = true})
-          .field("model", &CpuContext::model, "family and model: several processors may have one name",
-                 {.nullable = true})
-          .field("cores", &CpuContext::cores, "physical cores that the process may use",
-                 {.promised = true, .schema = {{"minimum", 1}}})
-          .field("threads", &CpuContext::threads, "logical processors that the process may use",
-                 {.promised = true, .schema = {{"minimum", 1}}})
-          .field("quota", &CpuContext::quota, "processors that the control group allows", {.nullable = true})
-          .field("isa", &CpuContext::isa, "instruction sets relevant for training", {.promised = true})
-          .field("cache_bytes", &CpuContext::cache_bytes, "bytes of all last-level caches",
-                 {.nullable = true})
-          .field("memory_bytes", &CpuContext::memory_bytes, {.promised = true, .schema = {{"minimum", 1}}})
-          .field("governor", &CpuContext::governor, {.nullable = true})
-          .field("huge_pages", &CpuContext::huge_pages, "always, madvise or never", {.nullable = true})
-          .field("load_average", &CpuContext::load_average)
-          .field("busy", &CpuContext::busy, "processors that other programs used before the measurement");
-  return record;
-}
-
-const Record<GpuContext>& record_of(const GpuContext*) {
-  static const auto record =
-      Record<GpuContext>("a GPU")
-          .open()
-          .field("name", &GpuContext::name, {.promised = true})
-          .field("memory_bytes", &GpuContext::memory_bytes, {.promised = true})
-          .field("used_bytes", &GpuContext::used_bytes, {.nullable = true})
-          .field("sm", &GpuContext::sm, {.promised = true, .schema = {{"pattern", "^sm_[0-9]+$"}}})
-          .field("multiprocessors", &GpuContext::multiprocessors, {.nullable = true})
-          .field("driver", &GpuContext::driver, {.promised = true, .nullable = true})
-          .field("ecc", &GpuContext::ecc, {.nullable = true})
-          .field("clock_mhz", &GpuContext::clock_mhz, {.nullable = true})
-          .field("max_clock_mhz", &GpuContext::max_clock_mhz, {.nullable = true})
-          .field("memory_clock_mhz", &GpuContext::memory_clock_mhz, {.nullable = true})
-          .field("power_watts", &GpuContext::power_watts, {.nullable = true})
-          .field("power_limit_watts", &GpuContext::power_limit_watts, {.nullable = true})
-          .field("temperature", &GpuContext::temperature, "degrees Celsius", {.nullable = true})
-          .field("throttling", &GpuContext::throttling,
-                 "reasons for lowered clocks, before or after the measurement")
-          .field("other_processes", &GpuContext::other_processes);
-  return record;
-}
-
 const Record<HostContext>& record_of(const HostContext*) {
   static const auto record =
       Record<HostContext>("a host")

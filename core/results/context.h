@@ -5,34 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "measure/cpu_info.h"
+#include "measure/gpu_info.h"
 #include "spec/record.h"
 
 namespace optrush {
-struct CpuContext {
-  std::string name;
-  std::optional<std::string> model;       ///< family and model of the processor
-  std::optional<int64_t> cores, threads;  ///< physical and logical cores that the process may use
-  std::optional<double> quota;
-  std::vector<std::string> isa;
-  std::optional<int64_t> cache_bytes, memory_bytes;
-  std::optional<std::string> governor, huge_pages;
-  std::optional<double> load_average, busy;
-};
-
-struct GpuContext {
-  std::string name;
-  std::optional<int64_t> memory_bytes, used_bytes;
-  std::string sm;
-  std::optional<int64_t> multiprocessors;
-  std::optional<std::string> driver;
-  std::optional<bool> ecc;
-  std::optional<int64_t> clock_mhz, max_clock_mhz, memory_clock_mhz;
-  std::optional<double> power_watts, power_limit_watts;
-  std::optional<int64_t> temperature;
-  std::vector<std::string> throttling;
-  std::optional<int64_t> other_processes;
-};
-
 /// One machine of a job on several machines.
 struct HostContext {
   std::string name;
@@ -72,8 +49,8 @@ struct Context {
   std::string optrush_version, host;
   std::vector<HostContext> hosts;
   std::string os, kernel;
-  CpuContext cpu;
-  std::vector<GpuContext> gpus;
+  CpuInfo cpu;
+  std::vector<GpuInfo> gpus;
   std::optional<std::string> no_cuda;
   std::string torch, torch_found, cuda;
   std::optional<std::string> nccl;

@@ -18,9 +18,10 @@ void complete(StepResult& step) {
   if (step.tokens > step.positions)
     throw Error(ErrorCode::invalid_file, "a step processes " + std::to_string(step.tokens) + " tokens in " +
                                              std::to_string(step.positions) + " positions");
-  if (step.seconds < 0)
-    throw Error(ErrorCode::invalid_file,
-                "field 'seconds' of a step is " + shown(Json(step.seconds)) + ", but must not be negative");
+  constexpr double kLongest = 1e9;  // keeps the sum finite
+  if (step.seconds < 0 || step.seconds > kLongest)
+    throw Error(ErrorCode::invalid_file, "field 'seconds' of a step is " + shown(Json(step.seconds)) +
+                                             ", but must be between 0 and 1e9");
 }
 
 const Record<StepResult>& record_of(const StepResult*) {

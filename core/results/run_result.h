@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "experiment/gate.h"
 #include "experiment/plan.h"
 #include "optrush/json.h"
 #include "results/status.h"
@@ -121,6 +120,12 @@ struct Collective {
   std::optional<double> bytes;         ///< size of the tensors
   std::optional<double> sent_bytes;    ///< sent by this rank
   std::optional<double> theory_bytes;  ///< sent by an optimal algorithm
+};
+
+/// The losses and gradient norms of a run by step. NaN: a loss that is not finite, or a norm that is not
+/// known because the update was skipped or another program does not report it.
+struct Curve {
+  std::vector<double> losses, norms;
 };
 
 /// The result of one run (docs/schema/run_result.schema.json).

@@ -8,15 +8,12 @@ namespace {
 constexpr std::array<std::string_view, 7> kStatusNames = {"ok",      "oom",     "failed", "crashed",
                                                           "timeout", "skipped", "broken"};
 constexpr std::array<std::string_view, 5> kCauseNames = {"own", "peer", "timeout", "lost", "missing"};
-constexpr std::array<std::string_view, 5> kCaseNames = {"ok", "refused", "skipped", "failed", "not run"};
 }  // namespace
 
 std::string_view to_string(Status status) { return kStatusNames.at(static_cast<size_t>(status)); }
 std::span<const std::string_view> names_of(Status) { return kStatusNames; }
 std::string_view to_string(Cause cause) { return kCauseNames.at(static_cast<size_t>(cause)); }
 std::span<const std::string_view> names_of(Cause) { return kCauseNames; }
-std::string_view to_string(CaseStatus status) { return kCaseNames.at(static_cast<size_t>(status)); }
-std::span<const std::string_view> names_of(CaseStatus) { return kCaseNames; }
 
 ErrorCode code_of(Status status) {
   switch (status) {

@@ -18,12 +18,6 @@ enum class Cause : uint8_t { own, peer, timeout, lost, missing };
 std::string_view to_string(Cause);
 std::span<const std::string_view> names_of(Cause);
 
-/// How a case of `optrush check` ended. `refused` counts as success: the plugins refused the stack with a
-/// reason.
-enum class CaseStatus : uint8_t { ok, refused, skipped, failed, not_run };
-std::string_view to_string(CaseStatus);
-std::span<const std::string_view> names_of(CaseStatus);
-
 /// The code for a status without a known error; `internal` for `failed`.
 ErrorCode code_of(Status);
 

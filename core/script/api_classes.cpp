@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "analysis/quantities.h"
 #include "base/text.h"
-#include "report/analysis/quantities.h"
 #include "script/functions.h"
 #include "spec/spec_json.h"
 

@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <limits>
 
+#include "analysis/analysis.h"
+#include "analysis/more_time.h"
+#include "analysis/numbers/format.h"
+#include "analysis/numbers/verdict.h"
 #include "base/text.h"
 #include "experiment/spec_difference.h"
 #include "experiment/stack.h"
 #include "launch/schedule/pace.h"
 #include "launch/schedule/planner.h"
 #include "optrush/error.h"
-#include "report/analysis/analysis.h"
-#include "report/analysis/more_time.h"
-#include "report/numbers/format.h"
-#include "report/numbers/verdict.h"
 #include "report/report.h"
 
 namespace optrush {

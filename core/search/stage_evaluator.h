@@ -1,10 +1,10 @@
 #pragma once
 #include <chrono>
 
+#include "analysis/analysis.h"
 #include "launch/controller.h"
 #include "plugin/description.h"
 #include "process/signals.h"
-#include "report/analysis/analysis.h"
 #include "search/stacks.h"
 
 namespace optrush {

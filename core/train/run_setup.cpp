@@ -84,7 +84,7 @@ std::string adapters_of(const Recipe& recipe) {
 /// Refuses bases that would drop adapters. Some operators use the matrices of linears: `mlp` those of gate,
 /// up and down, `head_loss` that of lm_head. A base of such an operator that multiplies with these matrices
 /// itself would ignore what an adapter added to the linears, so the run would train another model than its
-/// script states. Only a base that offers "adapters" is allowed.
+/// script states. Only a base that offers feature::adapters is allowed.
 class LostAdapters {
  public:
   /// Called before plugins add parameters.
@@ -100,9 +100,8 @@ class LostAdapters {
 
  private:
   void refuse(const SlotInfo& slot, const std::string& role, const Recipe& recipe) const {
-    constexpr const char* kFeature = "adapters";
     const Edit& base = slot.base();
-    if (base.plugin == "plain" || std::ranges::count(base.traits.offers, kFeature) > 0) return;
+    if (base.plugin == "plain" || std::ranges::count(base.traits.offers, feature::adapters) > 0) return;
     for (const Module* module : run_.modules(role)) {
       for (const auto& [linear, own] : declared_) {
         const Param* matrix = linear->params.at(0);
@@ -110,7 +109,7 @@ class LostAdapters {
         throw Error(ErrorCode::conflict,
                     "plugin '" + base.plugin + "' replaces " + slot.name() + " and would ignore '" +
                         linear->params[own]->name + "', which " + adapters_of(recipe) + " added to " +
-                        linear->path + ": it does not offer \"" + kFeature + "\"",
+                        linear->path + ": it does not offer 'adapters'",
                     "remove '" + linear->path + "' from the adapter's targets, or '" + base.plugin +
                         "' from the stack");
       }
@@ -273,7 +272,8 @@ void RunSetup::make_ready() {
   };
   for (const auto& chunk : chunks_) {
     auto& ready = ready_.emplace_back();
-    for (const Unit* unit : chunk) ready.push_back({bind.unit(*unit), number_of(unit), unit->role == "head"});
+    for (const Unit* unit : chunk)
+      ready.push_back({bind.unit(*unit), number_of(unit), unit->role == UnitRole::head});
   }
   loss_gradient_ = recipe_.loss_gradient.resolve({}, [](const Tensor& loss) { return at::ones_like(loss); });
   gradients_ = recipe_.gradients.resolve({}, [](Gradients&, Update&) {});

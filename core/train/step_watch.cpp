@@ -80,7 +80,7 @@ std::string stuck_moments(Session& session) {
 /// With stochastic rounding, changes below the last bit are not lost.
 bool rounds_by_chance(Session& session) {
   return std::ranges::any_of(session.recipe().optimizer.wraps(), [](const Edit& edit) {
-    return std::ranges::find(edit.traits.offers, "rounds_by_chance") != edit.traits.offers.end();
+    return std::ranges::count(edit.traits.offers, feature::rounds_by_chance) > 0;
   });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -8,6 +9,10 @@
 
 #include "distributed/ranks.h"
 #include "optrush/json.h"
+
+namespace CLI {
+class App;
+}
 
 // The commands of optrush-worker. Each returns the exit code.
 namespace optrush {
@@ -32,52 +37,6 @@ int plan_command(const std::filesystem::path& spec, const std::filesystem::path&
 int gpus_command(const std::filesystem::path& out);
 /// Writes the properties of the CPU that a script may ask for: {"name", "free_bytes", "bf16_speedup"}.
 int cpu_command(const std::filesystem::path& out);
-
-/// Writes the initial state of a run for other programs: a Hugging Face folder (config.json,
-/// model.safetensors) with the initial values, and tokens.safetensors with `tokens` (steps, sequences,
-/// seq_len + 1), warm-up included. Plugins are left out.
-int export_command(const std::filesystem::path& spec, const std::filesystem::path& out);
-
-struct WeightsRequest {
-  std::filesystem::path run;  ///< folder of a run with a saved state, or of the state
-  std::filesystem::path out;
-  bool merge = false;  ///< merge an adapter into the model's matrices
-  std::string dtype;   ///< fp32, fp64 or bf16; empty: the type of the training
-};
-/// Writes trained weights in the formats of other programs: config.json and model.safetensors of
-/// transformers, or for an adapter of a frozen model adapter_config.json and adapter_model.safetensors of
-/// PEFT.
-int weights_command(const WeightsRequest&);
-
-struct ForwardRequest {
-  std::string model;                  ///< Hugging Face folder
-  std::filesystem::path tokens, out;  ///< safetensors
-  std::string dtype = "fp32", device = "auto";
-  bool gradients = false;
-  std::vector<std::string> plugins;  ///< NAME[:key=value,...]
-  std::vector<std::string> plugin_path;
-};
-
-/// Reads int64 "input_ids" (B, S) and writes "logits" (B, S, V), "loss" (mean next-token loss) and, with
-/// `gradients`, "grad.<parameter>" of every trainable parameter, to compare with other programs.
-int forward_command(const ForwardRequest&);
-
-struct CheckListRequest {
-  std::string device = "auto";
-  std::vector<std::string> plugins;  ///< NAME[:key=value,...]; empty: all
-  std::vector<std::string> kinds;    ///< empty: all
-  std::vector<std::string> plugin_path;
-  bool without_values = false;  ///< nothing is compared; only for a stand-in for a GPU
-  std::filesystem::path out;
-};
-/// Writes the cases for this machine in order: {"device", "name", "unusable", "cases"}. Each case has an
-/// `identity`, a hash of all that its result depends on (device, build, plugin files, the case). Loads no
-/// plugin.
-int check_list_command(const CheckListRequest&);
-
-/// Runs the cases of a file of check_list_command in order. Appends a JSON line to the journal when a case
-/// begins and when it ends. A case that fails is the last one of the process.
-int check_run_command(const std::filesystem::path& cases, const std::filesystem::path& journal);
 
 /// Arguments of `doctor`, which describes this machine and the plugins that work on it.
 struct DoctorRequest {
@@ -111,4 +70,9 @@ struct PrepareRequest {
 /// `prepare`: opens the GPU, sends {} to the socket, waits for {"environment": {NAME: VALUE}}, and executes
 /// `run` with its log in the folder `out`.
 int prepare_command(const PrepareRequest&, const ExecuteCommand&);
+
+/// Adds subcommands that store the exit code in `code`.
+using AddCommand = void (*)(CLI::App&, int& code);
+/// The whole program with the additional commands of tools.
+int run_worker_command_line(int argc, char** argv, std::initializer_list<AddCommand> of_tools);
 }  // namespace optrush

@@ -12,6 +12,7 @@
 
 #include "base/peer_error.h"
 #include "optrush/error.h"
+#include "results/worker_answer.h"
 
 namespace optrush {
 namespace {
@@ -87,5 +88,14 @@ BadEnd end_of(const std::exception& error) {
     end.where = own->where();
   }
   return end;
+}
+
+int answering(const std::filesystem::path& out, const std::function<int()>& command) {
+  try {
+    return command();
+  } catch (const std::exception& e) {
+    write_failure(out, end_of(e));
+    throw;
+  }
 }
 }  // namespace optrush

@@ -1,5 +1,7 @@
 #pragma once
 #include <exception>
+#include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -12,6 +14,8 @@ RunResult failure_of(const std::exception&);
 
 /// The failure of another command: skipped or failed, with the code and place of the error.
 BadEnd end_of(const std::exception&);
+/// Runs `command`. If it fails, writes the reason to the file `out` for the caller.
+int answering(const std::filesystem::path& out, const std::function<int()>& command);
 
 /// The bytes in "Tried to allocate 2.50 GiB" or "you tried to allocate 4096 bytes".
 std::optional<int64_t> requested_bytes(const std::string& message);

@@ -15,7 +15,7 @@ bool reads_the_input(const Module& module) {
 }
 
 void add_groups(const Unit& unit, std::vector<LinearGroup>& groups) {
-  if (unit.role == "attention" || unit.role == "mlp") {
+  if (unit.role == UnitRole::attention || unit.role == UnitRole::mlp) {
     LinearGroup group;
     for (const Module& module : unit.modules)
       if (reads_the_input(module)) group.push_back(&module);

@@ -261,7 +261,7 @@ class Steps {
   std::unique_ptr<RunSetup> session_;
 };
 
-bool is_block(const Unit& unit, int64_t layer) { return unit.role == "block" && unit.layer == layer; }
+bool is_block(const Unit& unit, int64_t layer) { return unit.role == UnitRole::block && unit.layer == layer; }
 
 /// For each micro-batch, the number of buckets sent when its backward reaches the first block.
 Json order_job(const Ranks& ranks, const Json& arguments) {

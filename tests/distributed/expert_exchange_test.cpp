@@ -47,15 +47,15 @@ struct Pair {
 
 /// Returns `x`, and tells the other rank when its forward and its backward ran.
 Differentiable notifying(const Pair& pair) {
-  return {.name = "notifying",
-          .forward = [&pair](const Tensors& in) -> Differentiable::Result {
-            pair.tell("forward");
-            return {{in[0] * 1}, {}};
-          },
-          .backward = [&pair](const Tensors&, const Tensors& gradients) -> Tensors {
-            pair.tell("backward");
-            return {gradients[0]};
-          }};
+  return {{.name = "notifying",
+           .forward = [&pair](const Tensors& in) -> Differentiable::Result {
+             pair.tell("forward");
+             return {{in[0] * 1}, {}};
+           },
+           .backward = [&pair](const Tensors&, const Tensors& gradients) -> Tensors {
+             pair.tell("backward");
+             return {gradients[0]};
+           }}};
 }
 
 std::vector<double> doubles(const Tensor& tensor) {
@@ -116,7 +116,7 @@ Json order(const Ranks& ranks, const Json& spec) {
   };
   const auto around = [note, note_gradient](Phase phase, const std::string& name, RunRecipe& recipe) {
     recipe.ops.experts.wrap(phase,
-                            [=](Ops::Experts::Fn inner, const Module&) -> Ops::Experts::Fn {
+                            [=](Ops::Experts::Fn inner) -> Ops::Experts::Fn {
                               return [=, inner = std::move(inner)](const Tensor& rows, const Tensor& counts,
                                                                    const Batch& batch) {
                                 note(name + " begin");

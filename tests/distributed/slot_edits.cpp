@@ -48,12 +48,13 @@ bool edit(Slot<R(A...)>& slot, const std::string& kind, const Plain& plain) {
         [inner = std::move(inner)](A... arguments) { return larger(inner(std::forward<A>(arguments)...)); };
   };
   if (kind == "base")
-    slot.replace_each(
-        [around, plain](const Module& module) { return around(plain(module)); },
-        {.trace = Trace::aten, .capturable = true, .offers = {"double", "adapters", "lse", "window"}});
+    slot.replace_each([around, plain](const Module& module) { return around(plain(module)); },
+                      {.trace = Trace::aten,
+                       .capturable = true,
+                       .offers = {feature::fp64, feature::adapters, feature::lse, feature::window}});
   else
     slot.wrap(
-        phase_of(kind), [around](Fn inner, const Module&) { return around(std::move(inner)); }, kAten);
+        phase_of(kind), [around](Fn inner) { return around(std::move(inner)); }, kAten);
   return true;
 }
 
@@ -145,10 +146,10 @@ class Slower final : public Optimizer {
 std::vector<std::string> edit_kinds() { return {"inside", "beside", "outside", "base"}; }
 
 void weigh_by_lse(Recipe& recipe) {
-  recipe.ops.attention.demand("lse");
+  recipe.ops.attention.demand(feature::lse);
   recipe.ops.attention.wrap(
       Phase::measure,
-      [](Ops::Attention::Fn inner, const Module&) -> Ops::Attention::Fn {
+      [](Ops::Attention::Fn inner) -> Ops::Attention::Fn {
         return [inner](const Tensor& q, const Tensor& k, const Tensor& v,
                        const AttentionArgs& args) -> AttentionOut {
           AttentionArgs with_lse = args;
@@ -168,14 +169,14 @@ bool edit_slot(Recipe& recipe, const std::string& slot, const std::string& kind)
     recipe.unit.wrap(
         phase,
         [](UnitFunction inner, const Unit& unit) -> UnitFunction {
-          if (unit.role != "block") return inner;
+          if (unit.role != UnitRole::block) return inner;
           return [inner](const Tensor& x, const Batch& batch) { return larger(inner(x, batch)); };
         },
         kAten);
   } else if (slot == "data") {
     recipe.data.wrap(
         phase,
-        [](auto inner, const Module&) -> decltype(inner) {
+        [](auto inner) {
           return [inner](int64_t step) {
             auto batches = inner(step);
             for (Batch& batch : batches) batch.tokens = batch.tokens.floor_divide(2);
@@ -186,7 +187,7 @@ bool edit_slot(Recipe& recipe, const std::string& slot, const std::string& kind)
   } else if (slot == "gradients") {
     recipe.gradients.wrap(
         phase,
-        [](auto inner, const Module&) -> decltype(inner) {
+        [](auto inner) {
           return [inner](Gradients& gradients, Update& update) {
             inner(gradients, update);
             update.lr /= kFactor;
@@ -196,7 +197,7 @@ bool edit_slot(Recipe& recipe, const std::string& slot, const std::string& kind)
   } else if (slot == "optimizer") {
     recipe.optimizer.wrap(
         phase,
-        [](auto inner, const Module&) -> decltype(inner) {
+        [](auto inner) {
           return [inner](Run& run, std::span<Shard> shards) -> std::unique_ptr<Optimizer> {
             return std::make_unique<Slower>(inner(run, shards));
           };

@@ -35,7 +35,7 @@ namespace {
 void punch_holes(Recipe& recipe) {
   recipe.data.wrap(
       Phase::base,
-      [](auto inner, const Module&) -> decltype(inner) {
+      [](auto inner) {
         return [inner](int64_t step) {
           auto batches = inner(step);
           for (Batch& batch : batches) {
@@ -66,7 +66,8 @@ void add_sometimes_unused_parameters(Recipe& recipe) {
     const auto ones = [](Tensor& value, at::Generator&) { value.fill_(1); };
     const auto small = [](Tensor& value, at::Generator& generator) { value.normal_(0, 0.02, generator); };
     // The block's own modules. Ranks may cut the modules of attention and MLP.
-    Unit& block = **std::ranges::find_if(run.units(), [](const auto& unit) { return unit->role == "block"; });
+    Unit& block =
+        **std::ranges::find_if(run.units(), [](const auto& unit) { return unit->role == UnitRole::block; });
     Module& module = block.modules.emplace_back(Module{block.path + ".rests", "rests", block.layer, {}});
     const Param& like = *run.modules("linear").front()->params.front();
     const int64_t width = like.shape.at(1);
@@ -86,7 +87,7 @@ void add_sometimes_unused_parameters(Recipe& recipe) {
   recipe.on(Event::step_begin, Phase::base, [added](optrush::Run& run) { added->step = run.step(); });
   recipe.unit.wrap(Phase::adapter,
                    [added](UnitFunction inner, const Unit& unit) -> UnitFunction {
-                     if (unit.role != "block" || unit.layer != 0) return inner;
+                     if (unit.role != UnitRole::block || unit.layer != 0) return inner;
                      return [added, inner](const Tensor& x, const Batch& batch) {
                        Tensor out = inner(x, batch);
                        if (added->step % 3 != 1)
@@ -101,14 +102,14 @@ void add_sometimes_unused_parameters(Recipe& recipe) {
 void pass_through_blocks(Recipe& recipe) {
   recipe.unit.wrap(Phase::adapter,
                    [](UnitFunction inner, const Unit& unit) -> UnitFunction {
-                     if (unit.role != "block" || unit.layer != 1) return inner;
+                     if (unit.role != UnitRole::block || unit.layer != 1) return inner;
                      return [](const Tensor& x, const Batch&) { return x; };
                    },
                    {.trace = Trace::aten});
   const auto first = std::make_shared<Tensor>();
   recipe.unit.wrap(Phase::offload,
                    [first](UnitFunction inner, const Unit& unit) -> UnitFunction {
-                     if (unit.role != "block" || (unit.layer != 0 && unit.layer != 2)) return inner;
+                     if (unit.role != UnitRole::block || (unit.layer != 0 && unit.layer != 2)) return inner;
                      return [first, inner, layer = unit.layer](const Tensor& x, const Batch& batch) {
                        if (layer == 0) return *first = inner(x, batch);
                        return std::exchange(*first, Tensor());
@@ -139,7 +140,7 @@ void add_running_mean(Recipe& recipe, const std::string& whose) {
       "mean", [mean] { return *mean; }, whose == "shared" ? Kept::shared : Kept::per_rank);
   recipe.unit.wrap(Phase::adapter,
                    [mean](UnitFunction inner, const Unit& unit) -> UnitFunction {
-                     if (unit.role != "block" || unit.layer != 0) return inner;
+                     if (unit.role != UnitRole::block || unit.layer != 0) return inner;
                      return [mean, inner](const Tensor& x, const Batch& batch) {
                        const Tensor out = inner(x, batch);
                        const at::NoGradGuard no_grad;

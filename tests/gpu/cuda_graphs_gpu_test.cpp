@@ -43,7 +43,7 @@ TEST_F(CudaGraphsOnGpu, ReplayedStepsAreBitEqualToEagerSteps) {
 TEST_F(CudaGraphsOnGpu, StepThatWaitsForTheHostFailsInsteadOfHanging) {
   const auto waits = [](Recipe& recipe) {
     recipe.ops.swiglu.wrap(Phase::adapter,
-                           [](auto inner, const Module&) -> decltype(inner) {
+                           [](auto inner) {
                              return [inner](const Tensor& gate, const Tensor& up) {
                                const Tensor out = inner(gate, up);
                                out.sum().item<double>();

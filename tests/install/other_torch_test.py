@@ -1,7 +1,8 @@
 """Checks with the compiler, without making code, that files of core and plugins fit further versions of LibTorch.
 
 OPTRUSH_OTHER_TORCH=FOLDER[:FOLDER...] names the folders of these Python packages torch, or LibTorches. The files are
-those that include what differs between versions: optrush/torch_versions, headers below torch/csrc, or autocast's lists."""
+those that include what differs between versions: optrush/torch_versions, headers below torch/csrc, or autocast's lists.
+"""
 
 import json
 import os

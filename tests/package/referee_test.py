@@ -83,6 +83,9 @@ def answers(work):
     assert made["answer"] == "faster" and made["confirmation"] == 1, made
     low, high = made["speed"]["interval"]
     assert low <= 1.25 <= high and 1.2 < made["at_least"] < 1.25 and made["speed"]["rounds"] == 6, made
+    guide = (SOURCE / "docs/guides/referee.md").read_text()
+    shown = json.loads(guide.split("answer has this form:\n\n```json\n")[1].split("```")[0])
+    assert shown.keys() == made.keys() and shown["speed"].keys() == made["speed"].keys(), made
     # On the new champion.
     made = attempt(work, "FASTER=1")
     assert made["answer"] == "faster" and made["confirmation"] == 2, made

@@ -6,8 +6,8 @@
 #include <iostream>
 #include <string>
 
-#include "check/library_state.h"
-#include "worker/commands.h"
+#include "exchange/exchange.h"
+#include "plugin_check/library_state.h"
 
 namespace {
 void forward(const nlohmann::json& asked) {

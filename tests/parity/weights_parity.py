@@ -354,14 +354,16 @@ with tempfile.TemporaryDirectory() as folder:
          "", ()),
         ("OlmoeForCausalLM", 'qk_norm = "whole", n_experts = 4, normalize_router = false', "", ()),
         ("Phi3ForCausalLM", "rotary_fraction = 0.5", LORA, ("--merge",)),
-        ("Glm4MoeForCausalLM", "rotary_fraction = 0.5, n_experts = 4, expert_ffn_dim = 40, shared_expert_ffn_dim = 80, "
-         'shared_expert_gate = false, dense_layers = { 0 }, router = { scores = "sigmoid", bias = "choice", groups = 2, '
-         "scale = 1.5 }", "", ()),
-        ("DeepseekV3ForCausalLM", "n_kv_heads = 4, head_dim = 24, latent = { kv_rank = 20, q_rank = 12, rope_dim = 8, "
-         "value_dim = 12 }, n_experts = 4, expert_ffn_dim = 40, shared_expert_ffn_dim = 40, shared_expert_gate = false, "
+        ("Glm4MoeForCausalLM", "rotary_fraction = 0.5, n_experts = 4, expert_ffn_dim = 40, "
+         "shared_expert_ffn_dim = 80, shared_expert_gate = false, dense_layers = { 0 }, "
+         'router = { scores = "sigmoid", bias = "choice", groups = 2, scale = 1.5 }', "", ()),
+        ("DeepseekV3ForCausalLM", "n_kv_heads = 4, head_dim = 24, "
+         "latent = { kv_rank = 20, q_rank = 12, rope_dim = 8, value_dim = 12 }, n_experts = 4, expert_ffn_dim = 40, "
+         "shared_expert_ffn_dim = 40, shared_expert_gate = false, "
          'router = { scores = "sigmoid", bias = "choice" }', "", ()),
-        ("GptOssForCausalLM", 'n_experts = 4, activation = "clamped_silu", attention_bias = "all", attention_sinks = true, '
-         'expert_bias = true, router = { bias = "logits" }, window = 5, full_attention_layers = { 1 }', "", ()),
+        ("GptOssForCausalLM", 'n_experts = 4, activation = "clamped_silu", attention_bias = "all", '
+         'attention_sinks = true, expert_bias = true, router = { bias = "logits" }, window = 5, '
+         "full_attention_layers = { 1 }", "", ()),
     ):
         written, _ = check_written(work, kind, plugins, f'rush.llama("nano", {{ {choices} }})', *options)
         assert type(written).__name__ == kind

@@ -91,21 +91,21 @@ TEST(ActivationCheckpointing, EveryPolicyGivesBitEqualGradients) {
 }
 
 TEST(ActivationCheckpointing, EveryPolicyGivesBitEqualGradientsOfAPair) {
-  const Differentiable swiglu{.name = "swiglu",
-                              .forward = [](const Tensors& in) -> Differentiable::Result {
-                                return {{at::silu(in[0]) * in[1]}, {in[0], in[1]}};
-                              },
-                              .backward = [](const Tensors& saved, const Tensors& gradients) -> Tensors {
-                                const Tensor sigmoid = at::sigmoid(saved[0]);
-                                const Tensor slope = sigmoid * (1 + saved[0] * (1 - sigmoid));
-                                return {gradients[0] * saved[1] * slope, gradients[0] * saved[0] * sigmoid};
-                              }};
+  const Differentiable swiglu{{.name = "swiglu",
+                               .forward = [](const Tensors& in) -> Differentiable::Result {
+                                 return {{at::silu(in[0]) * in[1]}, {in[0], in[1]}};
+                               },
+                               .backward = [](const Tensors& saved, const Tensors& gradients) -> Tensors {
+                                 const Tensor sigmoid = at::sigmoid(saved[0]);
+                                 const Tensor slope = sigmoid * (1 + saved[0] * (1 - sigmoid));
+                                 return {gradients[0] * saved[1] * slope, gradients[0] * saved[0] * sigmoid};
+                               }}};
   const auto replaced = [&](Recipe& recipe) {
     recipe.ops.swiglu.replace(
         [&](const Tensor& gate, const Tensor& up) {
           return call(swiglu, {gate, up}).at(0);
         },
-        swiglu.traits);
+        swiglu->traits);
   };
   const Tensors expected = gradients(spec_of({}), replaced);
   for (const auto& policy : policies()) {
@@ -273,7 +273,8 @@ TEST(ActivationCheckpointing, OffloadRefusesASavedTensorThatWasChangedInPlace) {
     Trained run(spec_of({checkpointing({{"policy", "offload"}})}), [in_place](Recipe& recipe) {
       recipe.unit.wrap(Phase::adapter,
                        [in_place](UnitFunction inner, const Unit& unit) -> UnitFunction {
-                         if (unit.role != "block" || unit.layer != 0) return inner;  // the last block stays
+                         if (unit.role != UnitRole::block || unit.layer != 0)
+                           return inner;  // the last block stays
                          return [inner, in_place](const Tensor& x, const Batch& batch) {
                            const Tensor gate = inner(x, batch).sigmoid();  // autograd saves this output
                            return in_place ? gate.mul_(2) : gate.mul(2);
@@ -337,7 +338,7 @@ TEST(ActivationCheckpointing, QuantizedScoresMayBeHidden) {
   const auto norms = [](std::vector<PluginUse> stack) {
     RunSpec spec = spec_of(std::move(stack));
     Trained trained(spec, [](Recipe& recipe) {
-      recipe.ops.attention.wrap(Phase::adapter, [](auto inner, const Module&) -> decltype(inner) {
+      recipe.ops.attention.wrap(Phase::adapter, [](auto inner) {
         return [inner](const Tensor& q, const Tensor& k, const Tensor& v,
                        const AttentionArgs& args) -> AttentionOut {
           AttentionArgs with_lse = args;
@@ -375,7 +376,7 @@ TEST(ActivationCheckpointing, CompilerAppliesThePolicy) {
   int calls = 0;
   const auto count_forwards = [&](Recipe& recipe) {
     recipe.unit.wrap(Phase::compile, [&](UnitFunction inner, const Unit& unit) -> UnitFunction {
-      if (unit.role != "block") return inner;
+      if (unit.role != UnitRole::block) return inner;
       return [&calls, inner = std::move(inner)](const Tensor& x, const Batch& batch) {
         ++calls;
         return inner(x, batch);

@@ -119,7 +119,7 @@ TEST(Bf16Weights, EveryKindOfModelHasBf16Activations) {
     spec.plugins = {kBf16Weights};
     Trained trained(spec, [](Recipe& recipe) {
       recipe.unit.wrap(Phase::measure, [](UnitFunction inner, const Unit& unit) -> UnitFunction {
-        if (unit.role != "block") return inner;
+        if (unit.role != UnitRole::block) return inner;
         return [inner](const Tensor& x, const Batch& batch) {
           EXPECT_EQ(x.scalar_type(), at::kBFloat16);
           const Tensor out = inner(x, batch);
@@ -181,7 +181,7 @@ TEST(Bf16Weights, AccumulationAndNormsAreInFp32) {
     spec.train.steps = 1;
     double norm = 0;
     Trained trained(spec, [&](Recipe& recipe) {
-      recipe.gradients.wrap(Phase::gradients, [&](auto inner, const Module&) -> decltype(inner) {
+      recipe.gradients.wrap(Phase::gradients, [&](auto inner) {
         return [&, inner](Gradients& gradients, Update& update) {
           for (const Shard& shard : gradients.shards()) {
             if (shard.data.dim() > 1) {

@@ -62,12 +62,12 @@ size_t count(const std::string& text, const std::string& word) {
 
 /// y = 2 x with a backward of 5. The wrong factor shows whether a compiler kept the pair's backward.
 const Differentiable kTwice = {
-    .name = "twice",
-    .forward =
-        [](const Tensors& in) {
-          return Differentiable::Result{{in[0] * 2}, {}};
-        },
-    .backward = [](const Tensors&, const Tensors& gradients) { return Tensors{gradients[0] * 5}; }};
+    {.name = "twice",
+     .forward =
+         [](const Tensors& in) {
+           return Differentiable::Result{{in[0] * 2}, {}};
+         },
+     .backward = [](const Tensors&, const Tensors& gradients) { return Tensors{gradients[0] * 5}; }}};
 
 void use_pair(Recipe& recipe) {
   recipe.ops.swiglu.replace(
@@ -204,7 +204,7 @@ TEST(CompileSelfCheck, ChangesTheValuesOfEveryTensorOfABatch) {
 
 TEST(CompileTrace, ARawKernelInAPairIsRefusedByName) {
   static const Differentiable raw = {
-      .name = "raw", .forward = {}, .backward = {}, .traits = {.trace = Trace::opaque}};
+      {.name = "raw", .forward = {}, .backward = {}, .traits = {.trace = Trace::opaque}}};
   const auto hidden = [](Recipe& recipe) {
     recipe.ops.swiglu.replace([](const Tensor& gate, const Tensor&) { return call(raw, {gate})[0]; },
                               {.trace = Trace::aten});

@@ -171,20 +171,20 @@ TEST(Compile, ConflictingUnitsAndUnusedPoliciesAreRefused) {
 TEST_F(CompiledTraining, UsesTheGivenBackwardOfAPair) {
   // y = 2 x with a backward of 5. Inductor would derive 2 from the forward.
   static const Differentiable twice = {
-      .name = "twice",
-      .forward =
-          [](const Tensors& in) {
-            return Differentiable::Result{{in[0] * 2}, {}};
-          },
-      .backward = [](const Tensors&, const Tensors& gradients) { return Tensors{gradients[0] * 5}; }};
+      {.name = "twice",
+       .forward =
+           [](const Tensors& in) {
+             return Differentiable::Result{{in[0] * 2}, {}};
+           },
+       .backward = [](const Tensors&, const Tensors& gradients) { return Tensors{gradients[0] * 5}; }}};
   static const Differentiable negated = {
-      .name = "negated",
-      .forward =
-          [](const Tensors& in) {
-            return Differentiable::Result{{-in[0]}, {in[0]}};
-          },
-      .backward = [](const Tensors& saved,
-                     const Tensors& gradients) { return Tensors{gradients[0] * saved[0].cos()}; }};
+      {.name = "negated",
+       .forward =
+           [](const Tensors& in) {
+             return Differentiable::Result{{-in[0]}, {in[0]}};
+           },
+       .backward = [](const Tensors& saved,
+                      const Tensors& gradients) { return Tensors{gradients[0] * saved[0].cos()}; }}};
   const auto two_pairs = [](Recipe& recipe) {
     recipe.ops.swiglu.replace(
         [](const Tensor& gate, const Tensor& up) {
@@ -305,7 +305,7 @@ TEST_F(CompiledTraining, AutoCompilesUnitsThatBecomeFaster) {
 TEST_F(CompiledTraining, ChangedShapeIsCompiledAgainAndReported) {
   Trained trained(with_compile({}), [](Recipe& recipe) {
     // The third step has half of the sequence.
-    recipe.data.wrap(Phase::prefetch, [](auto inner, const Module&) -> decltype(inner) {
+    recipe.data.wrap(Phase::prefetch, [](auto inner) {
       return [inner](int64_t step) {
         auto batches = inner(step);
         if (step == 2)

@@ -170,7 +170,7 @@ Json loss_with_use_after_free(const char* poison) {
   Trained trained(spec, [](Recipe& recipe) {
     recipe.unit.wrap(Phase::adapter,
                      [](UnitFunction inner, const Unit& unit) -> UnitFunction {
-                       if (unit.role != "block") return inner;
+                       if (unit.role != UnitRole::block) return inner;
                        return [inner](const Tensor& x, const Batch& batch) {
                          Tensor freed = at::ones({100'003}, x.options());
                          const Tensor alias = at::from_blob(freed.data_ptr(), freed.sizes(), freed.options());

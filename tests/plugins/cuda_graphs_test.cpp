@@ -6,10 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "base/temporary_folder.h"
-#include "check/opening.h"
-#include "check/run_case.h"
-#include "check/small_data.h"
 #include "optrush/step.h"
+#include "plugin_check/opening.h"
+#include "plugin_check/run_case.h"
+#include "plugin_check/small_data.h"
 #include "support/error_of.h"
 #include "support/training.h"
 
@@ -35,7 +35,7 @@ TEST(CudaGraphs, OperationsThatMayWaitForTheHostAreRefusedByName) {
   const auto message = error_of([] {
     Trained(spec_with({{"fused_adamw", Json::object()}}), [](Recipe& recipe) {
       recipe.ops.norm.replace([](const Tensor& x, const NormArgs&) { return x; });
-      recipe.schedule.wrap(Phase::gradients, [](auto inner, const Module&) { return inner; });
+      recipe.schedule.wrap(Phase::gradients, [](auto inner) { return inner; });
     });
   });
   EXPECT_NE(message.find("'test' in norm, 'test' in schedule"), std::string::npos) << message;
@@ -56,12 +56,10 @@ TEST(CudaGraphs, CapturableStacksRequireAGpu) {
       {"mixed_precision", {{"dtype", "fp16"}}}, {"lora", Json::object()}};
   EXPECT_THROW(Trained{spec_with(stack)}, Skip);
   // Outer wrappers of the schedule run outside of the graph.
-  EXPECT_THROW(Trained(spec_with(stack),
-                       [](Recipe& recipe) {
-                         recipe.schedule.wrap(Phase::measure,
-                                              [](auto inner, const Module&) { return inner; });
-                       }),
-               Skip);
+  EXPECT_THROW(
+      Trained(spec_with(stack),
+              [](Recipe& recipe) { recipe.schedule.wrap(Phase::measure, [](auto inner) { return inner; }); }),
+      Skip);
 }
 
 TEST(CudaGraphs, PackedDocumentsAndPairsOfAnswersAreRefusedByName) {
@@ -185,17 +183,16 @@ TEST(StaticBatches, TensorsOfPluginsAreCopiedByName) {
 }
 
 TEST(Steps, StepTimedAsAWholeHasNoPhases) {
-  const Json result =
-      Trained(nano_spec(), [](Recipe& recipe) {
-        recipe.schedule.wrap(Phase::capture, [](auto inner, const Module&) -> decltype(inner) {
-          return [inner](Step& step) {
-            step.time_as_one();
-            step.add_uncounted_memory(int64_t{1} << 40);
-            inner(step);
-            step.set_outcome({step.outcome().loss + 1, step.outcome().gradient_norm, {}});
-          };
-        });
-      }).train();
+  const Json result = Trained(nano_spec(), [](Recipe& recipe) {
+                        recipe.schedule.wrap(Phase::capture, [](auto inner) {
+                          return [inner](Step& step) {
+                            step.time_as_one();
+                            step.add_uncounted_memory(int64_t{1} << 40);
+                            inner(step);
+                            step.set_outcome({step.outcome().loss + 1, step.outcome().gradient_norm, {}});
+                          };
+                        });
+                      }).train();
   const auto plain = losses(Trained(nano_spec()).train());
   for (const auto& [name, seconds] : result["phases"].items())
     EXPECT_EQ(seconds.is_null(), name != "data") << name;

@@ -58,7 +58,7 @@ TEST(FlashAttention, InputsAndGradientsNeedNoCopies) {
       spec.train.micro_batch = batch;
       int64_t outputs = 0, gradients = 0;
       Trained trained(spec, [&](Recipe& recipe) {
-        recipe.ops.attention.wrap(Phase::adapter, [&](auto inner, const Module&) -> decltype(inner) {
+        recipe.ops.attention.wrap(Phase::adapter, [&](auto inner) {
           return [&, inner](const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args) {
             const AttentionOut result = inner(q, k, v, args);
             for (const Tensor& each : {q, k, v, result.out}) {
@@ -437,15 +437,15 @@ TEST(FlashAttention, PackedDocumentsEqualSeparateDocuments) {
 }
 
 TEST(FlashAttention, CudnnIsRefusedForPackedDocuments) {
-  const auto demanding = [](const Json& options, const char* feature) {
+  const auto demanding = [](const Json& options, const Feature& feature) {
     return error_of([&] {
       Trained(nano_spec({{"flash_attention", options}}),
               [&](Recipe& recipe) { recipe.ops.attention.demand(feature); });
     });
   };
-  for (const char* feature : {"lse", "segments", "double"})
-    EXPECT_EQ(demanding({{"kernel", "flash"}}, feature), "") << feature;
-  EXPECT_THAT(demanding({{"kernel", "cudnn"}}, "segments"), ::testing::HasSubstr("segments"));
+  for (const Feature& feature : {feature::lse, feature::segments, feature::fp64})
+    EXPECT_EQ(demanding({{"kernel", "flash"}}, feature), "") << feature.name;
+  EXPECT_THAT(demanding({{"kernel", "cudnn"}}, feature::segments), ::testing::HasSubstr("segments"));
 }
 }  // namespace
 }  // namespace optrush::testing

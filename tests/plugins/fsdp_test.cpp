@@ -224,7 +224,8 @@ struct Watched {
         return sharded->wrap(std::move(inner), unit);
       });
       recipe.unit.wrap(Phase::offload, [this](UnitFunction inner, const Unit& unit) -> UnitFunction {
-        if (unit.role != "embed" && unit.role != "block" && unit.role != "head") return inner;
+        if (unit.role != UnitRole::embed && unit.role != UnitRole::block && unit.role != UnitRole::head)
+          return inner;
         return [this, inner, &unit](const Tensor& x, const Batch& batch) {
           look(unit, false);
           const Tensor out = inner(x, batch);

@@ -40,7 +40,7 @@ TEST(LostAdapters, AdaptersOfOtherLinearsAreKept) {
 }
 
 /// An MLP that calls its parts. `offers` declares whether it keeps edits of the parts.
-std::function<void(Recipe&)> mlp_of_parts(std::vector<std::string> offers) {
+std::function<void(Recipe&)> mlp_of_parts(std::vector<Feature> offers) {
   return [offers = std::move(offers)](Recipe& recipe) {
     recipe.ops.mlp.replace(
         [](const Tensor& x, const Ops::MlpParts& parts) {
@@ -52,7 +52,7 @@ std::function<void(Recipe&)> mlp_of_parts(std::vector<std::string> offers) {
 
 TEST(LostAdapters, BaseThatDeclaresAdaptersIsAccepted) {
   const RunSpec spec = nano_spec({lora({"up_proj"})});
-  EXPECT_EQ(losses(Trained(spec, mlp_of_parts({"adapters"})).train()), losses(Trained(spec).train()));
+  EXPECT_EQ(losses(Trained(spec, mlp_of_parts({feature::adapters})).train()), losses(Trained(spec).train()));
   EXPECT_THAT(
       error_of([&] { Trained(spec, mlp_of_parts({})); }),
       HasSubstr("plugin 'test' replaces mlp and would ignore 'model.layers.0.mlp.up_proj.lora_A.weight'"));
@@ -68,7 +68,7 @@ std::function<void(Recipe&)> z_loss(double weight) {
           return at::cross_entropy_loss(logits, labels.flatten(), {}, at::Reduction::Sum) +
                  weight * at::logsumexp(logits, 1).square().sum();
         },
-        {.trace = Trace::aten, .offers = {"adapters"}});
+        {.trace = Trace::aten, .offers = {feature::adapters}});
   };
 }
 

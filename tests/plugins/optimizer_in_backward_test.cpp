@@ -133,7 +133,7 @@ TEST(OptimizerInBackward, PluginsThatNeedAllGradientsAreRefusedByName) {
   EXPECT_THAT(edited([](Recipe& recipe) { recipe.gradients.replace([](Gradients&, Update&) {}); }),
               HasSubstr("'test' needs all of them"));
   EXPECT_THAT(edited([](Recipe& recipe) {
-                recipe.gradients.wrap(Phase::optimizer, [](auto inner, const Module&) { return inner; });
+                recipe.gradients.wrap(Phase::optimizer, [](auto inner) { return inner; });
               }),
               HasSubstr("'test' needs all of them"));
   Trained in_bf16(nano_spec(with_in_backward({use("mixed_precision")})));
@@ -157,7 +157,7 @@ TEST(OptimizerInBackward, AGradientInABufferStaysThere) {
 /// An addition to a gradient after its use would be lost, so an error names the parameter.
 TEST(OptimizerInBackward, ABackwardInPartsIsAnError) {
   const auto backward_twice = [](Recipe& recipe) {
-    recipe.schedule.wrap(Phase::measure, [](auto inner, const Module&) -> decltype(inner) {
+    recipe.schedule.wrap(Phase::measure, [](auto /*inner*/) {
       return [](Step& step) {
         const Tensor loss = step.forward(0, 0, {}), again = step.forward(0, 0, {});
         step.backward(0, 0, loss, {}, true);

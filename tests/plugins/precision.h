@@ -5,7 +5,7 @@
 #include <atomic>
 #include <set>
 
-#include "experiment/gate.h"
+#include "analysis/gate/gate.h"
 #include "support/training.h"
 
 // Shared by the tests of training in low precision.

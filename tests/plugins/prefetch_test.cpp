@@ -23,7 +23,7 @@ using Data = std::function<std::vector<Batch>(int64_t)>;
 /// Edits the data below the plugin.
 std::function<void(Recipe&)> on_data(std::function<std::vector<Batch>(const Data&, int64_t)> edit) {
   return [edit = std::move(edit)](Recipe& recipe) {
-    recipe.data.wrap(Phase::context, [edit](Data inner, const Module&) -> Data {
+    recipe.data.wrap(Phase::context, [edit](Data inner) -> Data {
       return [edit, inner = std::move(inner)](int64_t step) { return edit(inner, step); };
     });
   };
@@ -60,7 +60,7 @@ TEST(Prefetch, PreparesTheNextStepDuringTheCurrentOne) {
       }
       return data(step);
     })(recipe);
-    recipe.schedule.wrap(Phase::measure, [&](auto inner, const Module&) -> decltype(inner) {
+    recipe.schedule.wrap(Phase::measure, [&](auto inner) {
       return [&, inner](Step& step) {
         if (trained.session().step() == 0) {
           begun.count_down();
@@ -118,7 +118,7 @@ int64_t peak_of_steps(const RunSpec& spec, bool awaits_the_next) {
       made.notify_all();
       return batches;
     })(recipe);
-    recipe.schedule.wrap(Phase::measure, [&](auto inner, const Module&) -> decltype(inner) {
+    recipe.schedule.wrap(Phase::measure, [&](auto inner) {
       return [&, inner](Step& step) {
         for (int64_t last = made; awaits_the_next && last <= trained.session().step(); last = made)
           made.wait(last);

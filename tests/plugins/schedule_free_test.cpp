@@ -89,7 +89,7 @@ TEST(ScheduleFree, ValidatesTheAverageWithoutChangingTraining) {
   std::map<std::string, Tensor> seen;
   std::unique_ptr<Trained> trained;
   trained = std::make_unique<Trained>(spec, [&](Recipe& recipe) {
-    recipe.evaluation.wrap(Phase::measure, [&](auto inner, const Module&) -> decltype(inner) {
+    recipe.evaluation.wrap(Phase::measure, [&](auto inner) {
       return [&, inner](const Batch& batch) {
         for (const Param* param : trained->session().params().all())
           seen[param->name] = param->leaf.detach().clone();

@@ -85,7 +85,7 @@ TEST(ShippedPlugins, ClippingScalesDownAndNeverUp) {
   const auto gradients = [](std::vector<PluginUse> plugins) {
     Tensors seen;
     Trained trained(nano_spec(std::move(plugins)), [&](Recipe& recipe) {
-      recipe.gradients.wrap(Phase::optimizer, [&](auto inner, const Module&) -> decltype(inner) {
+      recipe.gradients.wrap(Phase::optimizer, [&](auto inner) {
         return [&seen, inner, done = false](Gradients& gradients, Update& update) mutable {
           inner(gradients, update);
           if (std::exchange(done, true)) return;

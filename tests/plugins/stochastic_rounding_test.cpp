@@ -91,7 +91,7 @@ TEST(StochasticRounding, SmallUpdatesAddUp) {
           if (shard.data.dim() == 2) shard.data.fill_(0.75);
       });
       // The gradient has the same sign in every step.
-      recipe.gradients.wrap(Phase::measure, [](auto inner, const Module&) -> decltype(inner) {
+      recipe.gradients.wrap(Phase::measure, [](auto inner) {
         return [inner](Gradients& gradients, Update& update) {
           inner(gradients, update);
           for (const Shard& shard : gradients.shards())

@@ -58,13 +58,12 @@ TEST(VocabPadding, ProductIsWiderButLogitsAreNot) {
           .needsInputs(true)
           .scopes({at::RecordScope::FUNCTION}));
   Trained trained(odd_vocabulary({padding(64)}), [](Recipe& recipe) {
-    recipe.ops.head_loss.wrap(
-        Phase::measure, [](Ops::HeadLoss::Fn inner, const Module&) -> Ops::HeadLoss::Fn {
-          return [inner](const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
-            EXPECT_EQ(parts.logits(x).size(-1), 61);
-            return inner(x, labels, parts);
-          };
-        });
+    recipe.ops.head_loss.wrap(Phase::measure, [](Ops::HeadLoss::Fn inner) -> Ops::HeadLoss::Fn {
+      return [inner](const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
+        EXPECT_EQ(parts.logits(x).size(-1), 61);
+        return inner(x, labels, parts);
+      };
+    });
   });
   trained.train();
   at::removeCallback(handle);

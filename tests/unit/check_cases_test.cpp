@@ -1,4 +1,4 @@
-#include "check/cases.h"
+#include "plugin_check/cases.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include "../scripts/described_plugins.h"
 #include "../support/error_of.h"
 #include "base/temporary_folder.h"
-#include "results/case_end.h"
+#include "plugin_check/case_end.h"
 
 namespace optrush {
 namespace {

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/compare.h"
+#include "analysis/numbers/format.h"
+#include "analysis/numbers/verdict.h"
 #include "base/temporary_folder.h"
 #include "findings/patterns.h"
 #include "random_report.h"
-#include "report/analysis/compare.h"
 #include "report/claims/claims.h"
-#include "report/numbers/format.h"
-#include "report/numbers/verdict.h"
 #include "split.h"
 
 namespace optrush {

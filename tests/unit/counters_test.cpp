@@ -29,7 +29,7 @@ TEST(Counters, CountersOfAStepCoverOnlyTimedSteps) {
   const auto edit = [&](Recipe& recipe) {
     recipe.on(Event::step_end, Phase::measure, [&](optrush::Run&) { ++steps; });
     recipe.unit.wrap(Phase::measure, [&](UnitFunction inner, const Unit& unit) -> UnitFunction {
-      if (unit.role != "head") return inner;
+      if (unit.role != UnitRole::head) return inner;
       return [&, inner](const Tensor& x, const Batch& batch) {
         ++forwards;
         return inner(x, batch);

@@ -57,7 +57,7 @@ TEST_F(CpuInfoTest, CountsCoresAndThreadsAndNamesInstructionSets) {
 
 TEST_F(CpuInfoTest, ModelsTellProcessorsOfOneNameApart) {
   processors({0}, "avx2");
-  EXPECT_EQ(read().model, "");
+  EXPECT_EQ(read().model, std::nullopt);
   file("proc/cpuinfo", "processor\t: 0\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: Test CPU\n");
   EXPECT_EQ(read().model, "family 25, model 17");
   file("proc/cpuinfo", "processor\t: 0\nCPU part\t: 0xd40\nFeatures\t: asimd\n");
@@ -89,7 +89,7 @@ TEST_F(CpuInfoTest, SharedCachesCountOnce) {
   cache(0, 3, "32768K", "0-1");
   cache(1, 3, "32768K", "0-1");
   cache(2, 3, "32M", "2");
-  EXPECT_EQ(read().cache_bytes, 64LL << 20);
+  EXPECT_EQ(read().cache_bytes, int64_t{64} << 20);
 }
 
 TEST_F(CpuInfoTest, ControlGroupLimitsMemoryAndProcessors) {
@@ -101,14 +101,14 @@ TEST_F(CpuInfoTest, ControlGroupLimitsMemoryAndProcessors) {
   const CpuInfo cpu = read();
   EXPECT_EQ(cpu.memory_bytes, 100000000);
   EXPECT_EQ(cpu.available_bytes, 60000000);
-  EXPECT_DOUBLE_EQ(cpu.quota, 1.5);
+  EXPECT_EQ(cpu.quota, 1.5);
 }
 
 TEST_F(CpuInfoTest, NoLimitIsNoQuota) {
   processors({0}, "avx2");
   file("sys/fs/cgroup/cpu.max", "max 100000\n");
   file("sys/fs/cgroup/memory.max", "max\n");
-  EXPECT_EQ(read().quota, 0);
+  EXPECT_EQ(read().quota, std::nullopt);
   EXPECT_EQ(read().memory_bytes, 1000000LL * 1024);
 }
 
@@ -132,7 +132,7 @@ TEST_F(CpuInfoTest, HugePagesAndGovernorAndLoad) {
   EXPECT_EQ(cpu.huge_pages, "madvise");
   EXPECT_EQ(cpu.governor, "powersave");
   EXPECT_EQ(cpu.governor_driver, "acpi-cpufreq");
-  EXPECT_DOUBLE_EQ(cpu.load, 1.25);
+  EXPECT_DOUBLE_EQ(cpu.load_average, 1.25);
 }
 
 TEST_F(CpuInfoTest, BusyProcessorsLeaveOutIdleWaitingAndStolenTime) {

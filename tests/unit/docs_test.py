@@ -1,8 +1,9 @@
-"""The commands and programs of the documentation: docs_test.py options | minutes | plain | page NAME.
+"""The commands and programs of the documentation: docs_test.py options | minutes | citation | plain | page NAME.
 
 options: every `optrush` command in a block of shell has an existing subcommand, with options that it has.
-minutes: the table of minutes has every experiment with a limit, and its limits.
-plain: the scripts of experiments/plain have at most 15 lines, and can be planned.
+minutes: the table of minutes has every experiment with a limit, and its limits; and each published report's minutes.
+citation: CITATION.cff has what the format requires, and the version and license of the program.
+plain: the scripts of experiments/plain have at most 15 lines, and can be planned. Each long experiment has one.
 page: the blocks `console` and `python` of docs/*/NAME.md run, in their order, and print what the page shows. A
 number of a measurement may be another one, and `...` stands for any lines."""
 import contextlib
@@ -58,10 +59,15 @@ def check_options():
 
 def check_minutes():
     page = (SOURCE / "docs/guides/shipped_experiments.md").read_text()
-    shown = {}
-    for names, minutes in re.findall(r"^\| (`.*`) \| at most (.*) \|$", page, re.MULTILINE):
+    page = page.split("## Minutes and price\n", 1)[1].split("\n## ")[0]
+    shown, measured = {}, {}
+    for names, limits, minutes in re.findall(r"^\| (`.*`) \| (.*) \| (.*) \|$", page, re.MULTILINE):
         for name in re.findall(r"`(\w+)`", names):
-            shown[name] = re.findall(r"\d+", minutes)
+            shown[name], measured[name] = re.findall(r"\d+", limits), minutes.split(" on ")[0]
+    reports = (SOURCE / "reports/README.md").read_text()
+    published = re.findall(r"^\| \[(\w+)\]\(.*?\) \| .*? \| [\d-]+ \| (.*?) \|", reports, re.MULTILINE)
+    assert {name: minutes for name, minutes in measured.items() if minutes != "—"} == dict(published), measured
+    shown = {name: minutes for name, minutes in shown.items() if minutes}
     limits = {file.stem: re.findall(r'"(\d+)m"', "".join(re.findall(r"at_most = .*", file.read_text())))
               for file in SOURCE.glob("experiments/*.lua")}
     limits = {name: minutes for name, minutes in limits.items() if minutes}
@@ -69,13 +75,24 @@ def check_minutes():
         {name: sorted(found) for name, found in limits.items()}, (shown, limits)
 
 
+def check_citation():
+    fields = dict(re.findall(r"^([a-z-]+): *(.*)$", (SOURCE / "CITATION.cff").read_text(), re.MULTILINE))
+    assert {"cff-version", "message", "title", "authors"} <= fields.keys(), fields
+    version = re.search(r"project\(\w+ VERSION ([\d.]+)", (SOURCE / "CMakeLists.txt").read_text())[1]
+    assert fields["version"] == version and fields["license"] == "Apache-2.0", fields
+
+
 def check_plain():
     scripts = sorted(SOURCE.glob("experiments/plain/*.lua"))
-    assert scripts
+    lines = {file.name: file.read_text().splitlines() for file in SOURCE.glob("experiments/*.lua")}
+    missing = {name for name, text in lines.items() if len(text) > 75} - {script.name for script in scripts}
+    assert scripts and not missing, f"without a plain form: {missing}"
+    page = (SOURCE / "docs/guides/shipped_experiments.md").read_text()
     for script in scripts:
         assert len(script.read_text().splitlines()) <= 15, f"{script} has more than 15 lines"
-        assert (script.parents[1] / script.name).exists(), f"{script} has no long form"
-        command = [BUILD / "bin/optrush", "run", script, "--dry-run", "--as-gpu", "h100"]
+        assert script.name in lines and f"plain/{script.name})" in page, f"{script} has no long form or no link"
+        assert f"-- plain/{script.name} is a form of 15 lines, to copy." in lines[script.name], script
+        command = [BUILD / "bin/optrush", "run", script, "--dry-run", "--as-gpu", "h100", "--skip-missing"]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0 and "failed" not in done.stdout, f"{script}\n{done.stdout}{done.stderr}"
 
@@ -132,7 +149,7 @@ def small_model(folder):
 
 
 def run_page(name):
-    text = next(SOURCE.glob(f"docs/*/{name}.md")).read_text()
+    text = min(SOURCE.glob(f"docs/*/{name}.md")).read_text()
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
         if "rush.checkpoint" in text:
@@ -170,4 +187,5 @@ if __name__ == "__main__":
     if sys.argv[1] == "page":
         run_page(sys.argv[2])
     else:
-        {"options": check_options, "minutes": check_minutes, "plain": check_plain}[sys.argv[1]]()
+        {"options": check_options, "minutes": check_minutes, "citation": check_citation,
+         "plain": check_plain}[sys.argv[1]]()

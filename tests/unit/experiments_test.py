@@ -109,11 +109,11 @@ assert ladder["base"]["spec"]["model"]["n_layers"] == 16
 assert ladder["update in the backward"]["expect"]["memory"] == 0.93
 assert ladder["LoRA"]["previous"] == ladder["checkpointing"]["index"]
 assert "optimizer_in_backward" not in plugins_of(ladder["LoRA"])
-assert "nf4" in plugins_of(ladder["4-bit matrices, micro-batch 8"])
+assert "nf4" in plugins_of(ladder["NF4 weights, micro-batch 8"])
 assert variants_for("memory", "--arg", "model=nano", "--device", "cpu")["base"]["spec"]["model"]["n_layers"] == 2
 
 parts = variants_for("ranking", "--as-gpu", "80", "--preset", "compile")
-assert {"full", "without compile", "whole batch alone"} < parts.keys()
+assert {"full", "without compile", "one micro-batch alone"} < parts.keys()
 assert parts["base"]["spec"]["model"]["n_layers"] == 16
 batches = [part["spec"]["train"]["micro_batch"] * part["spec"]["train"]["accumulation"] for part in parts.values()]
 assert len(set(batches)) == 1, batches
@@ -129,7 +129,7 @@ for preset, compiled in (("eager", False), ("compile", True)):
 ladder = variants_for("optimizers", "--as-gpu", "80")
 for name in ("Lion", "Adafactor", "Schedule-Free AdamW"):
     assert ladder[name]["previous"] == ladder["fused AdamW"]["index"] and "fused_adamw" not in plugins_of(ladder[name])
-for ranks, cuts in (("2", "each expert in 2 cuts"), ("4", "experts over 2 pairs of ranks, each in 2 cuts")):
+for ranks, cuts in (("2", "tensor parallel 2"), ("4", "experts over 2 pairs of ranks, tensor parallel 2")):
     ladder = variants_for("moe", "--device", "cpu", "--arg", f"ranks={ranks}", "--arg", "peers=true")
     trained = [rung["spec"]["train"] for rung in ladder.values() if rung["spec"]["train"]["world_size"] > 1]
     groups = {name: {use["name"]: use["options"].get("size") for use in rung["spec"]["plugins"]}
@@ -142,7 +142,7 @@ for ranks, cuts in (("2", "each expert in 2 cuts"), ("4", "experts over 2 pairs 
     peer = ladder[f"transformers, experts over {ranks} ranks"]
     ours = ladder[f"experts over {ranks} ranks, the rest in shards"]
     assert peer["previous"] == ours["index"], "the same problem for both"
-    assert ladder[f"each expert in {ranks} cuts"]["previous"] == ladder["fused kernels"]["index"]
+    assert ladder[f"tensor parallel {ranks}"]["previous"] == ladder["fused kernels"]["index"]
     assert len(trained) == (5 if ranks == "2" else 6), trained
 grid = variants_for("time_to_loss", "--device", "cpu", "--arg", "more=true")
 assert len(grid) == 1 + 8 * 5 and len({variant["spec"]["train"]["lr"] for variant in grid.values()}) == 8
@@ -246,16 +246,16 @@ with tempfile.TemporaryDirectory() as folder:
     rows, text = run("single_gpu", rungs, tiny, folder)
     assert rows["FlashAttention"]["published"] == {
         "speedup": 1.75, "memory": 0.7, "on": "A100-80GB, sequence 2048", "comparable": False,
-        "source": "the figures that this project set out to reproduce"}
+        "source": "figures given to this project, without a public source"}
     assert "<b>Beside published figures</b>" in text and "(1.75x)" in text
 
     rows, _ = run("flagship", ["fused loss", "bf16 weights", "micro-batch 8"], tiny, folder)
     assert rows["fused loss"]["gate"]["compared"] and rows["bf16 weights"]["gate"]["compared"], rows
 
-    rows, text = run("ranking", ["full", "without whole batch", "whole batch alone"], tiny, folder)
-    names = ("without whole batch", "full", "whole batch alone")
+    rows, text = run("ranking", ["full", "without one micro-batch", "one micro-batch alone"], tiny, folder)
+    names = ("without one micro-batch", "full", "one micro-batch alone")
     without, full, alone = (rows[name]["memory"]["peak_allocated"] for name in names)
-    worth = next(line for line in text.splitlines() if line.startswith("| whole batch | "))
+    worth = next(line for line in text.splitlines() if line.startswith("| one micro-batch | "))
     assert f"| {full / without - 1:+.1%} |".replace("%", " %") in worth and alone > full, (worth, without, full, alone)
 
     corpus = make_corpus(pathlib.Path(folder) / "corpus")
@@ -266,7 +266,7 @@ with tempfile.TemporaryDirectory() as folder:
     unescaped = text.replace("\\_", "_")  # names of temporary folders may have two underscores
     assert f"checkpoint = {checkpoint}" in unescaped, text
 
-    rungs = ["fused loss", "8-bit AdamW", "update in the backward", "4-bit matrices"]
+    rungs = ["fused loss", "8-bit AdamW", "update in the backward", "NF4 weights"]
     rows, text = run("memory", rungs, {**tiny, "model.vocab_size": 4096}, folder)
     peaks = [rows[rung]["memory"]["peak_allocated"] for rung in ["base", *rungs[1:]]]
     assert peaks == sorted(peaks, reverse=True), peaks
@@ -274,7 +274,7 @@ with tempfile.TemporaryDirectory() as folder:
 
     tried = search("best_stack", tiny, folder)
     assert [row["stack"] for row in tried["stages"][0]["stacks"]] == [
-        "fused AdamW", "SDPA", "fused kernels", "fused loss", "batch x2", "batch x4", "checkpointing",
+        "fused AdamW", "FlashAttention", "fused kernels", "fused loss", "batch x2", "batch x4", "checkpointing",
         "SwiGLU recompute", "caching allocator"]
     assert all(row["speed"] for row in tried["stages"][0]["stacks"]), tried
 
@@ -320,14 +320,14 @@ with tempfile.TemporaryDirectory() as folder:
     assert "| learning rate | optimizer | step | validation loss | steps to loss | time to loss |" in text
     assert rows["lr 0.002 + Muon"]["time_to_loss"]["by"] == "validation loss", rows
 
-    rows, _ = run("qlora", ["LoRA", "4-bit matrices", "checkpointing"], small, folder)
-    parameters = {rung: rows[rung]["memory"]["parts"]["parameters"] for rung in ("LoRA", "4-bit matrices")}
-    assert parameters["4-bit matrices"] < 0.6 * parameters["LoRA"], parameters
+    rows, _ = run("qlora", ["LoRA", "NF4 weights", "checkpointing"], small, folder)
+    parameters = {rung: rows[rung]["memory"]["parts"]["parameters"] for rung in ("LoRA", "NF4 weights")}
+    assert parameters["NF4 weights"] < 0.6 * parameters["LoRA"], parameters
 
-    rows, text = run("sft", ["packing", "LoRA", "4-bit matrices"],
+    rows, text = run("sft", ["packing", "LoRA", "NF4 weights"],
                      {**small, "train.seq_len": 512, "train.micro_batch": 1, "data.path": corpus}, folder)
     assert " of their positions filled" in text
 
-    _, text = run("dpo", ["mixed precision", "FlashAttention", "fused loss", "4-bit matrices"],
+    _, text = run("dpo", ["mixed precision", "FlashAttention", "fused loss", "NF4 weights"],
                      {**small, "train.seq_len": 128, "train.micro_batch": 2, "data.path": corpus}, folder)
     assert "dpo: accuracy" in text and "dpo: reward margin" in text

@@ -1,4 +1,4 @@
-#include "experiment/gate.h"
+#include "analysis/gate/gate.h"
 
 #include <gmock/gmock.h>
 

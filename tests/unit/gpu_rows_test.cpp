@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "analysis/analysis.h"
+#include "analysis/quantities.h"
 #include "base/temporary_folder.h"
-#include "report/analysis/analysis.h"
-#include "report/analysis/quantities.h"
 #include "report/sections/document.h"
 #include "report_fixture.h"
 

@@ -1,6 +1,7 @@
 // The safetensors files of a model: names, shapes, shards and the index.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -209,6 +210,7 @@ TEST_F(HuggingFace, ReadsAndWritesJoinedProjections) {
   const Model declared = declare_llama(spec, params, at::kFloat);
   NamedTensors values;
   for (const Param* param : params.all()) values.emplace_back(param->name, at::randn(param->shape));
+  std::ranges::sort(values, {}, &NamedTensors::value_type::first);  // as in a saved state
   const NamedTensors stored = tensors_of_file(values, model(patch).storage);
   write_safetensors(folder_ / "model.safetensors", stored);
   std::map<std::string, Tensor> by_name(stored.begin(), stored.end());

@@ -76,8 +76,9 @@ TEST(MostFlops, AnImpossibleTimingDoesNotCount) {
   EXPECT_EQ(shortest_possible(0, 0, 0), 0);  // the clock stands still and no limit is known
 }
 
-CpuInfo quiet_cpu() {
+CpuInfo quiet_cpu(double busy = 0) {
   CpuInfo cpu;
+  cpu.busy = busy;
   cpu.threads = cpu.cores = 8;
   cpu.governor = "performance";
   return cpu;
@@ -86,11 +87,11 @@ CpuInfo quiet_cpu() {
 TEST(MachineWarnings, AQuietMachineHasNone) {
   GpuInfo gpu;
   gpu.name = "NVIDIA H200";
-  EXPECT_THAT(machine_warnings(quiet_cpu(), 0.7, {gpu}, "580.65.06"), IsEmpty());
+  EXPECT_THAT(machine_warnings(quiet_cpu(0.7), {gpu}, "580.65.06"), IsEmpty());
 }
 
 TEST(MachineWarnings, ABusyMachine) {
-  EXPECT_THAT(machine_warnings(quiet_cpu(), 2.25, {}, ""),
+  EXPECT_THAT(machine_warnings(quiet_cpu(2.25), {}, ""),
               ElementsAre(HasSubstr("other programs use 2.2 of 8")));
 }
 
@@ -98,21 +99,21 @@ TEST(MachineWarnings, AClockHeldLowByTheGovernor) {
   CpuInfo cpu = quiet_cpu();
   cpu.governor = "powersave";
   cpu.governor_driver = "acpi-cpufreq";
-  EXPECT_THAT(machine_warnings(cpu, 0, {}, ""), ElementsAre(HasSubstr("powersave")));
+  EXPECT_THAT(machine_warnings(cpu, {}, ""), ElementsAre(HasSubstr("powersave")));
   cpu.governor_driver = "intel_pstate";
-  EXPECT_THAT(machine_warnings(cpu, 0, {}, ""), IsEmpty());
+  EXPECT_THAT(machine_warnings(cpu, {}, ""), IsEmpty());
 }
 
 TEST(MachineWarnings, AQuotaBelowTheProcessors) {
   CpuInfo cpu = quiet_cpu();
   cpu.quota = 1.5;
-  EXPECT_THAT(machine_warnings(cpu, 0, {}, ""), ElementsAre(HasSubstr("1.5 of 8")));
+  EXPECT_THAT(machine_warnings(cpu, {}, ""), ElementsAre(HasSubstr("1.5 of 8")));
 }
 
 TEST(MachineWarnings, AmxThatCannotBeUsed) {
   CpuInfo cpu = quiet_cpu();
   cpu.broken_amx = true;
-  EXPECT_THAT(machine_warnings(cpu, 0, {}, ""), ElementsAre(HasSubstr("AMX")));
+  EXPECT_THAT(machine_warnings(cpu, {}, ""), ElementsAre(HasSubstr("AMX")));
 }
 
 TEST(MachineWarnings, AGpuThatIsSharedAndThrottled) {
@@ -120,14 +121,14 @@ TEST(MachineWarnings, AGpuThatIsSharedAndThrottled) {
   gpu.name = "NVIDIA H200";
   gpu.throttling = {"sw_power_cap"};
   gpu.other_processes = 1;
-  EXPECT_THAT(machine_warnings(quiet_cpu(), 0, {gpu}, "580.65.06"),
+  EXPECT_THAT(machine_warnings(quiet_cpu(), {gpu}, "580.65.06"),
               ElementsAre("GPU 0 (NVIDIA H200) lowers its clock: sw_power_cap",
                           "GPU 0 (NVIDIA H200) is shared with 1 other process"));
 }
 
 TEST(MachineWarnings, ADriverTooOldForThisLibTorch) {
   const bool cuda13 = std::string_view(OPTRUSH_CUDA_VERSION).starts_with("13");
-  EXPECT_EQ(machine_warnings(quiet_cpu(), 0, {}, "570.12.34").size(), cuda13 ? 1u : 0u);
+  EXPECT_EQ(machine_warnings(quiet_cpu(), {}, "570.12.34").size(), cuda13 ? 1u : 0u);
 }
 
 TEST(MatmulPeak, CoversEveryDtypeWithinItsTime) {

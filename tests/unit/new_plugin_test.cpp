@@ -1,4 +1,4 @@
-#include "cli/new_plugin.h"
+#include "authoring/new_plugin.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

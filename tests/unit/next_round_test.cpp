@@ -7,8 +7,8 @@
 #include <numeric>
 #include <random>
 
+#include "analysis/numbers/verdict.h"
 #include "launch/schedule/pace.h"
-#include "report/numbers/verdict.h"
 
 namespace optrush {
 namespace {

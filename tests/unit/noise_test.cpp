@@ -1,12 +1,12 @@
-#include "report/analysis/noise.h"
+#include "analysis/noise.h"
 
 #include <gmock/gmock.h>
 
+#include "analysis/analysis.h"
 #include "base/files.h"
 #include "base/temporary_folder.h"
 #include "launch/machine/context.h"
 #include "launch/machine/noise_log.h"
-#include "report/analysis/analysis.h"
 #include "report/sections/document.h"
 
 namespace optrush {

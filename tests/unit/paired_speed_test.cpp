@@ -1,10 +1,10 @@
-#include "report/analysis/paired_speed.h"
+#include "analysis/paired_speed.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "report/analysis/analysis.h"
+#include "analysis/analysis.h"
 
 namespace optrush {
 namespace {

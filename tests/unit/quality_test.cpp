@@ -1,4 +1,4 @@
-#include "report/analysis/quality.h"
+#include "analysis/quality.h"
 
 #include <gtest/gtest.h>
 

@@ -73,25 +73,25 @@ TEST(Slot, EmptyBaseOfASiteKeepsThePlainForm) {
 
 TEST(Slot, UnmetDemandNamesBothPlugins) {
   Editor editor{"context_parallel"};
-  Number slot("attention", &editor, {.offers = {"lse"}});
-  slot.demand("lse");
+  Number slot("attention", &editor, {.offers = {feature::lse}});
+  slot.demand(feature::lse);
   EXPECT_NO_THROW(slot.check());
   editor.name = "flash_attention";
-  slot.replace([](int x) { return x; }, {.offers = {"double"}});
+  slot.replace([](int x) { return x; }, {.offers = {feature::fp64}});
   const auto message = error_of([&] { slot.check(); });
   EXPECT_NE(
       message.find("plugin 'context_parallel' needs 'lse' of attention; 'flash_attention' does not offer it"),
       std::string::npos)
       << message;
-  slot.replace([](int x) { return x; }, {.offers = {"double", "segments"}});
-  EXPECT_NE(error_of([&] { slot.check(); }).find("(it offers 'double', 'segments')"), std::string::npos);
+  slot.replace([](int x) { return x; }, {.offers = {feature::fp64, feature::segments}});
+  EXPECT_NE(error_of([&] { slot.check(); }).find("(it offers 'fp64', 'segments')"), std::string::npos);
 }
 
 TEST(Recipe, AnEditAfterApplyIsAnErrorOfItsOwner) {
   const auto message = error_of([] {
     Trained(nano_spec(), [](Recipe& recipe) {
       recipe.on(Event::meta_initialized, Phase::adapter, [&recipe](optrush::Run&) {
-        recipe.ops.swiglu.wrap(Phase::adapter, [](auto inner, const Module&) { return inner; });
+        recipe.ops.swiglu.wrap(Phase::adapter, [](auto inner) { return inner; });
       });
     });
   });
@@ -102,7 +102,7 @@ TEST(Recipe, AnEditAfterApplyIsAnErrorOfItsOwner) {
   EXPECT_NE(error_of([&] { recipe.set(&TrainSpec::accumulation, int64_t{2}); }), "");
   EXPECT_NE(error_of([&] { recipe.on(Event::ready, Phase::base, [](optrush::Run&) {}); }), "");
   EXPECT_NE(error_of([&] { recipe.scope(Phase::base, [] { return Scopes::Guard(); }); }), "");
-  EXPECT_NE(error_of([&] { recipe.unit.demand("double"); }), "");
+  EXPECT_NE(error_of([&] { recipe.unit.demand(feature::fp64); }), "");
 }
 
 TEST(Slot, TracerRefusesAWrapThatItCannotTrace) {
@@ -111,7 +111,7 @@ TEST(Slot, TracerRefusesAWrapThatItCannotTrace) {
     Slot<Tensor(const Tensor&)> slot("linear", &editor, {});
     slot.wrap(
         Phase::tensor,
-        [wanted](auto inner, const Module&) -> decltype(inner) {
+        [wanted](auto inner) -> decltype(inner) {
           if (!wanted) return inner;
           return [inner](const Tensor& x) { return inner(x) + 1; };
         },
@@ -157,7 +157,7 @@ TEST(Recipe, AnExceptionInASlotCarriesPluginSlotAndSite) {
 
 TEST(Recipe, ExceptionOfThePlainFormNamesNoPlugin) {
   Trained trained(nano_spec(), [](Recipe& recipe) {
-    recipe.ops.linear.wrap(Phase::adapter, [](auto inner, const Module&) -> Ops::Linear::Fn {
+    recipe.ops.linear.wrap(Phase::adapter, [](auto inner) -> Ops::Linear::Fn {
       return [=](const Tensor& x) { return inner(x.slice(-1, 1)); };
     });
   });

@@ -1,15 +1,15 @@
 // Rows of a report: status, speeds against other rows, memory, utilization, published figures.
-#include "report/analysis/analysis.h"
+#include "analysis/analysis.h"
 #include "report/claims/claims.h"
 
 #include <gmock/gmock.h>
 
+#include "analysis/grid.h"
+#include "analysis/numbers/format.h"
+#include "analysis/numbers/verdict.h"
+#include "analysis/quantities.h"
 #include "base/temporary_folder.h"
 #include "base/text.h"
-#include "report/analysis/grid.h"
-#include "report/analysis/quantities.h"
-#include "report/numbers/format.h"
-#include "report/numbers/verdict.h"
 #include "report/sections/document.h"
 #include "report_fixture.h"
 

@@ -4,8 +4,8 @@
 
 #include <sstream>
 
+#include "analysis/numbers/format.h"
 #include "base/temporary_folder.h"
-#include "report/numbers/format.h"
 #include "report/report.h"
 #include "report/sections/cost_section.h"
 #include "report/sections/document.h"

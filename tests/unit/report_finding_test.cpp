@@ -1,9 +1,9 @@
 // The finding of a report: the sentences at its top.
 #include <gmock/gmock.h>
 
-#include "report/analysis/analysis.h"
+#include "analysis/analysis.h"
+#include "analysis/numbers/format.h"
 #include "report/claims/claims.h"
-#include "report/numbers/format.h"
 #include "report/sections/document.h"
 #include "report_fixture.h"
 

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "analysis/gate/gate.h"
 #include "base/files.h"
 #include "base/temporary_folder.h"
-#include "experiment/gate.h"
 #include "optrush/error.h"
 #include "spec/spec_json.h"
 

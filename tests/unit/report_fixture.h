@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/analysis.h"
 #include "experiment/experiment.h"
-#include "report/analysis/analysis.h"
 
 namespace optrush::test {
 /// The runs of one rung.

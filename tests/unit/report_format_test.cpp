@@ -1,4 +1,4 @@
-#include "report/numbers/format.h"
+#include "analysis/numbers/format.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "report/analysis/analysis.h"
+#include "analysis/analysis.h"
 #include "report/claims/claims.h"
 #include "report/sections/document.h"
 #include "report_fixture.h"

@@ -8,13 +8,13 @@
 #include <locale>
 #include <sstream>
 
+#include "analysis/compare.h"
+#include "analysis/numbers/format.h"
+#include "analysis/quantities.h"
 #include "base/files.h"
 #include "base/temporary_folder.h"
 #include "optrush/error.h"
-#include "report/analysis/compare.h"
-#include "report/analysis/quantities.h"
 #include "report/claims/claims.h"
-#include "report/numbers/format.h"
 #include "report/report.h"
 #include "report/writers/summary.h"
 #include "report/writers/writers.h"

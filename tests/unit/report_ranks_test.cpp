@@ -1,10 +1,10 @@
 // Rungs of several ranks: the report's sections on ranks, collectives and scaling.
 #include <gmock/gmock.h>
 
+#include "analysis/measured_row.h"
+#include "analysis/quantities.h"
 #include "base/temporary_folder.h"
 #include "optrush/error.h"
-#include "report/analysis/measured_row.h"
-#include "report/analysis/quantities.h"
 #include "report/claims/claims.h"
 #include "report/sections/document.h"
 #include "report_fixture.h"

@@ -9,9 +9,9 @@
 #include <cstdlib>
 #include <new>
 
+#include "analysis/checked_rows.h"
+#include "analysis/gate/gate.h"
 #include "base/temporary_folder.h"
-#include "experiment/gate.h"
-#include "report/analysis/checked_rows.h"
 #include "report/writers/writers.h"
 #include "report_fixture.h"
 #include "results/stored.h"

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <chrono>
 
+#include "analysis/analysis.h"
 #include "base/files.h"
 #include "optrush/error.h"
-#include "report/analysis/analysis.h"
 #include "report/claims/claims.h"
 #include "report_fixture.h"
 

@@ -3,8 +3,8 @@
 
 #include <numeric>
 
-#include "report/analysis/analysis.h"
-#include "report/analysis/noise.h"
+#include "analysis/analysis.h"
+#include "analysis/noise.h"
 #include "report/sections/document.h"
 #include "report_fixture.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "report/analysis/quantities.h"
+#include "analysis/quantities.h"
 #include "report/writers/writers.h"
 
 namespace optrush {

@@ -7,11 +7,11 @@
 
 #include "../scripts/described_plugins.h"
 #include "../support/error_of.h"
+#include "authoring/stubs.h"
 #include "base/files.h"
 #include "base/temporary_folder.h"
 #include "script/api.h"
 #include "script/host.h"
-#include "script/stubs.h"
 #include "script_reference.h"
 #include "support/folders.h"
 

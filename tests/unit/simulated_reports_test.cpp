@@ -5,9 +5,9 @@
 #include <iostream>
 #include <random>
 
+#include "analysis/analysis.h"
+#include "analysis/numbers/verdict.h"
 #include "base/temporary_folder.h"
-#include "report/analysis/analysis.h"
-#include "report/numbers/verdict.h"
 #include "report_fixture.h"
 
 namespace optrush {

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <thread>
 
-#include "check/run_case.h"
 #include "measure/step_costs.h"
+#include "plugin_check/run_case.h"
 #include "simulated/caching_allocator.h"
 #include "simulated/ledger.h"
 #include "spec/spec_json.h"

@@ -1,11 +1,11 @@
-#include "report/numbers/statistics.h"
+#include "analysis/numbers/statistics.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "analysis/numbers/verdict.h"
 #include "optrush/error.h"
-#include "report/numbers/verdict.h"
 
 namespace optrush {
 namespace {

@@ -71,7 +71,7 @@ TEST(Step, ARankKeepsOnlyTheParametersOfItsUnits) {
   session->declare();
   ASSERT_EQ(session->chunks().size(), 1U);
   ASSERT_EQ(session->chunks()[0].size(), 1U);
-  EXPECT_NE(session->chunks()[0][0]->role, "head");
+  EXPECT_NE(session->chunks()[0][0]->role, UnitRole::head);
   for (const Param* param : session->params().all()) EXPECT_EQ(param->name.rfind("model.layers.0.", 0), 0);
   session->make_ready();
   EXPECT_EQ(session->data_parallel().shards().size(), session->params().all().size());
@@ -92,7 +92,7 @@ TEST(Step, ListenersGetEachShardOnceDuringTheBackward) {
       });
       run.data_parallel().on_ready([&](Shard& shard) { ++second[&shard]; });
     });
-    recipe.schedule.wrap(Phase::measure, [&](auto inner, const Module&) -> decltype(inner) {
+    recipe.schedule.wrap(Phase::measure, [&](auto inner) {
       return [&, inner](Step& step) {
         updating = false;
         for (int64_t micro = 0; micro < step.microbatches(); ++micro) {
@@ -129,7 +129,7 @@ TEST(Step, OptimizerGetsTheRateOfItsStep) {
         if (&shard == run.data_parallel().shards().data()) asked.push_back(run.update()->lr);
       });
     });
-    recipe.gradients.wrap(Phase::base, [&](auto inner, const Module&) -> decltype(inner) {
+    recipe.gradients.wrap(Phase::base, [&](auto inner) {
       return [&, inner](Gradients& gradients, Update& update) {
         inner(gradients, update);
         told.push_back(update.lr);
@@ -152,7 +152,7 @@ TEST(Step, ListenersGetTheFinalGradient) {
     recipe.on(Event::ready, Phase::measure, [&](optrush::Run& run) {
       run.data_parallel().on_ready([&](Shard& shard) { heard[&shard] = shard.grad.clone(); });
     });
-    recipe.gradients.wrap(Phase::base, [&](auto inner, const Module&) -> decltype(inner) {
+    recipe.gradients.wrap(Phase::base, [&](auto inner) {
       return [&, inner](Gradients& gradients, Update& update) {
         for (const Shard& shard : gradients.shards())
           equal = equal && at::equal(shard.grad, heard.at(&shard));
@@ -241,7 +241,7 @@ struct Read {
 Read read_of(const RunSpec& spec, const Read* from = nullptr, bool with_position = true) {
   Read read;
   Trained trained(spec, [&](Recipe& recipe) {
-    recipe.data.wrap(Phase::prefetch, [&](auto inner, const Module&) -> decltype(inner) {
+    recipe.data.wrap(Phase::prefetch, [&](auto inner) {
       return [&read, inner](int64_t step) {
         std::vector<Batch> batches = inner(step);
         auto& rows = read.steps.emplace_back();

@@ -1,13 +1,13 @@
 // The time that a run trains until its loss reaches a target.
-#include "report/analysis/time_to_loss.h"
+#include "analysis/time_to_loss.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "analysis/analysis.h"
 #include "base/text.h"
-#include "report/analysis/analysis.h"
 #include "report/claims/claims.h"
 #include "report_fixture.h"
 

@@ -117,7 +117,7 @@ std::pair<std::string, std::string> said_with_skipped(int64_t skipped, int64_t l
   spec.train.steps = 9;
   spec.train.lr_warmup = lr_warmup;
   Trained trained(spec, [&](Recipe& recipe) {
-    recipe.gradients.wrap(Phase::precision, [skipped](auto inner, const Module&) -> decltype(inner) {
+    recipe.gradients.wrap(Phase::precision, [skipped](auto inner) {
       return [inner, skipped, step = int64_t{0}](Gradients& gradients, Update& update) mutable {
         inner(gradients, update);
         update.skip = at::full({}, step++ < skipped ? 1.0 : 0.0);
@@ -157,7 +157,7 @@ std::string error_of_listing(const std::function<void(std::vector<OptimizerState
   };
   return error_of([&] {
     Trained(nano_spec(), [&](Recipe& recipe) {
-      recipe.optimizer.wrap(Phase::optimizer, [&](auto inner, const Module&) -> decltype(inner) {
+      recipe.optimizer.wrap(Phase::optimizer, [&](auto inner) {
         return [&, inner](optrush::Run& run, std::span<Shard> shards) -> std::unique_ptr<Optimizer> {
           auto lister = std::make_unique<Lister>();
           lister->inner = inner(run, shards);
@@ -210,7 +210,7 @@ TEST(Training, GradientNormDoesNotDependOnTheScaleOfTheBackward) {
   const auto scaled = norms([](Recipe& recipe) {
     constexpr double kScale = 1024;  // a power of two does not change the bits of a gradient
     recipe.loss_gradient.replace([](const Tensor& loss) { return at::full_like(loss, kScale); });
-    recipe.gradients.wrap(Phase::precision, [](auto inner, const Module&) -> decltype(inner) {
+    recipe.gradients.wrap(Phase::precision, [](auto inner) {
       return [inner](Gradients& gradients, Update& update) {
         inner(gradients, update);
         for (Tensor& gradient : gradients.tensors()) gradient.div_(kScale);
@@ -265,15 +265,15 @@ TEST(Operators, AttentionIsSoftmaxOfScoresInDouble) {
 
 /// A custom derivative and an adapter work in one block: SwiGLU as a pair under LoRA.
 TEST(Differentiable, APairAndLoraInOneBlockEqualThePlainForm) {
-  const Differentiable swiglu{.name = "swiglu",
-                              .forward = [](const Tensors& in) -> Differentiable::Result {
-                                return {{at::silu(in[0]) * in[1]}, {in[0], in[1]}};
-                              },
-                              .backward = [](const Tensors& saved, const Tensors& gradients) -> Tensors {
-                                const Tensor sigmoid = at::sigmoid(saved[0]);
-                                const Tensor slope = sigmoid * (1 + saved[0] * (1 - sigmoid));
-                                return {gradients[0] * saved[1] * slope, gradients[0] * saved[0] * sigmoid};
-                              }};
+  const Differentiable swiglu{{.name = "swiglu",
+                               .forward = [](const Tensors& in) -> Differentiable::Result {
+                                 return {{at::silu(in[0]) * in[1]}, {in[0], in[1]}};
+                               },
+                               .backward = [](const Tensors& saved, const Tensors& gradients) -> Tensors {
+                                 const Tensor sigmoid = at::sigmoid(saved[0]);
+                                 const Tensor slope = sigmoid * (1 + saved[0] * (1 - sigmoid));
+                                 return {gradients[0] * saved[1] * slope, gradients[0] * saved[0] * sigmoid};
+                               }}};
   RunSpec spec = nano_spec({{"lora", {{"rank", 4}, {"target_modules", {"gate_proj", "down_proj"}}}}});
   spec.train.dtype = "fp64";
   const auto expected = losses(Trained(spec).train());
@@ -284,18 +284,18 @@ TEST(Differentiable, APairAndLoraInOneBlockEqualThePlainForm) {
                                   ++calls;
                                   return call(swiglu, {gate, up}).at(0);
                                 },
-                                swiglu.traits);
+                                swiglu->traits);
                           }).train());
   EXPECT_EQ(calls, 2 * 3);
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-12);
 }
 
 TEST(Differentiable, AWrongNumberOfGradientsNamesTheOperator) {
-  const Differentiable bad{.name = "halfway",
-                           .forward = [](const Tensors& in) -> Differentiable::Result {
-                             return {{in[0] * in[1]}, {}};
-                           },
-                           .backward = [](const Tensors&, const Tensors& g) -> Tensors { return {g[0]}; }};
+  const Differentiable bad{{.name = "halfway",
+                            .forward = [](const Tensors& in) -> Differentiable::Result {
+                              return {{in[0] * in[1]}, {}};
+                            },
+                            .backward = [](const Tensors&, const Tensors& g) -> Tensors { return {g[0]}; }}};
   const Tensor x = at::randn({2}).requires_grad_();
   EXPECT_NE(error_of([&] {
               call(bad, {x, x}).at(0).sum().backward();

@@ -213,7 +213,7 @@ TEST(Validation, UnsupportedPluginsAreRefusedByName) {
 TEST(Validation, WrapsOfTheDataGetHeldOutBatches) {
   int64_t evaluated = 0, trained = 0;
   const Json result = Trained(validating_spec(), [&](Recipe& recipe) {
-                        recipe.data.wrap(Phase::prefetch, [&](auto inner, const Module&) -> decltype(inner) {
+                        recipe.data.wrap(Phase::prefetch, [&](auto inner) {
                           return [&, inner](int64_t step) {
                             ++(evaluating() ? evaluated : trained);
                             return inner(step);

@@ -71,12 +71,25 @@ double block_backward(const ParallelConfig& mix, const TrainingProblem& problem,
          NumberBytes(problem.precision).activation;
 }
 
-/// Where gradients are added up in shards of another type, the backward begins with the gradients of the head
-/// and of the block below it, whole and in both types, beside the unit that is being reduced.
-double first_reductions(const ParallelConfig& mix, const NumberBytes& bytes, const LocalParameters& local) {
+/// Bytes of a gradient's copy in the type in which micro-batches add it up; 0 if it has this type.
+double cast_bytes(const ParallelConfig& mix, const NumberBytes& bytes) {
   const double kept = bytes.gradients(mix.accumulation);
-  if (mix.stage < 2 || kept == bytes.gradient) return 0;
-  return (local.vocabulary + local.block) * (kept + bytes.gradient);
+  return kept == bytes.gradient ? 0 : kept;
+}
+
+/// Gradients of the vocabulary's matrix, whole, beside which shards that add gradients up are made of the
+/// block above or below it: in both types, if these differ.
+double vocabulary_gradients(const ParallelConfig& mix, const NumberBytes& bytes,
+                            const LocalParameters& local) {
+  const double cast = cast_bytes(mix, bytes);
+  const double beside = mix.stage >= 2 && cast > 0 ? local.block : 0;
+  return (local.vocabulary + beside) * (bytes.gradient + cast);
+}
+
+/// The backward begins with a cast of the head's gradient.
+double first_reductions(const ParallelConfig& mix, const NumberBytes& bytes, const LocalParameters& local) {
+  const double cast = cast_bytes(mix, bytes);
+  return mix.stage < 2 || cast == 0 ? local.vocabulary * cast : vocabulary_gradients(mix, bytes, local);
 }
 
 ConfigMemory stage_memory(const ParallelConfig& mix, const TrainingProblem& problem, const DecoderWork& work,
@@ -101,10 +114,14 @@ ConfigMemory stage_memory(const ParallelConfig& mix, const TrainingProblem& prob
   const double again = share_of(mix.recompute);
   const double block = again * input + (1 - again) * whole;
   const HeadMemory head = stage.head ? head_memory(mix, problem, work, local) : HeadMemory{};
-  const double kept_activations = stage.in_flight * stage.blocks * block + head.kept;
+  const double of_blocks = stage.in_flight * stage.blocks * block;
   memory.working = (again > 0 ? whole : 0) + block_backward(mix, problem, work);
   const double reducing = stage.head ? first_reductions(mix, bytes, local) : 0;
-  memory.activations = kept_activations + std::max({head.passing, memory.working, reducing});
+  memory.activations = of_blocks + head.kept + std::max({head.passing, memory.working, reducing});
+  if (mix.pp > 1 && stage.embedding)  // at the end of a micro-batch's backward, beside the others in flight
+    memory.activations =
+        std::max(memory.activations, of_blocks - std::floor(stage.blocks / real(mix.chunks)) * block +
+                                         vocabulary_gradients(mix, bytes, local));
   if (mix.cp > 1)  // keys and values being received, and their gradients
     memory.activations +=
         4 * tokens_of(mix, problem) * work.key_width / key_cuts(mix, work) * bytes.activation;

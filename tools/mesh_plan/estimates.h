@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/analysis.h"
 #include "mesh_plan/mesh_plan.h"
-#include "report/analysis/analysis.h"
 
 namespace optrush::mesh_plan {
 /// The step of a row with several ranks, estimated from the phases of one device and a link, and measured.

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/numbers/format.h"
 #include "base/suggest.h"
 #include "optrush/error.h"
-#include "report/numbers/format.h"
 
 namespace optrush::mesh_plan {
 namespace {

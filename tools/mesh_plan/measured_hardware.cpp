@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/numbers/format.h"
+#include "analysis/quantities.h"
 #include "mesh_plan/config_cost.h"
 #include "optrush/error.h"
-#include "report/analysis/quantities.h"
-#include "report/numbers/format.h"
 #include "spec/spec_json.h"
 
 namespace optrush::mesh_plan {

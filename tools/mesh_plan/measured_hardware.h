@@ -1,7 +1,7 @@
 #pragma once
+#include "analysis/analysis.h"
 #include "mesh_plan/hardware.h"
 #include "mesh_plan/parallel_config.h"
-#include "report/analysis/analysis.h"
 
 namespace optrush::mesh_plan {
 /// True if the row completed a training of a decoder with given dimensions in the host.

@@ -2,9 +2,9 @@
 
 #include <filesystem>
 
+#include "analysis/numbers/format.h"
 #include "base/text.h"
 #include "optrush/error.h"
-#include "report/numbers/format.h"
 #include "spec/spec_json.h"
 
 namespace optrush::mesh_plan {

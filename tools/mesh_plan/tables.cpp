@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "analysis/numbers/format.h"
 #include "base/text.h"
-#include "report/numbers/format.h"
 #include "report/writers/writers.h"
 
 namespace optrush::mesh_plan {

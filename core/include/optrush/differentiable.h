@@ -1,7 +1,9 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "optrush/edit.h"
@@ -11,24 +13,37 @@ namespace optrush {
 /// Treatment of the floating-point inputs under autocast, which knows only the operators of ATen.
 enum class Cast : uint8_t { keep, lower, fp32 };
 
-/// A custom autograd function as data: a forward and a backward, instead of a torch::autograd::Function.
-/// Eager training, compilation, recomputation and gradient checks use the same two functions.
-struct Differentiable {
+/// A custom autograd function: a forward and a backward, instead of a torch::autograd::Function. Eager
+/// training, compilation, recomputation and gradient checks use the same two functions. Copies share one
+/// definition, which lives as long as a copy or a graph that has called it.
+class Differentiable {
+ public:
   struct Result {
     Tensors outputs;
     Tensors saved;  ///< tensors for the backward: inputs, outputs or others
   };
-  std::string name;
-  std::function<Result(const Tensors& inputs)> forward;
-  /// Returns one gradient for each input; undefined: no gradient. Some of `output_gradients`, but not all,
-  /// may be undefined.
-  std::function<Tensors(const Tensors& saved, const Tensors& output_gradients)> backward;
-  Traits traits = {.trace = Trace::pair};
-  Cast cast = Cast::keep;
+  struct Definition {
+    std::string name;
+    std::function<Result(const Tensors& inputs)> forward;
+    /// Returns one gradient for each input; undefined: no gradient. Some of `output_gradients`, but not all,
+    /// may be undefined.
+    std::function<Tensors(const Tensors& saved, const Tensors& output_gradients)> backward;
+    Traits traits = {.trace = Trace::pair};
+    Cast cast = Cast::keep;
+  };
+
+  Differentiable() = default;            ///< to be assigned before the first call
+  Differentiable(Definition definition)  // NOLINT(google-explicit-constructor): a definition is an operator
+      : definition_(std::make_shared<const Definition>(std::move(definition))) {}
+  const Definition* operator->() const { return definition_.get(); }
+  /// Whether both are copies of one operator.
+  bool operator==(const Differentiable&) const = default;
+
+ private:
+  std::shared_ptr<const Definition> definition_;
 };
 
-/// Calls the operator with autograd. `op` must outlive the run, for example as a member of the plugin. Under
-/// a tracer it becomes one node of the graph (TracedFunctions).
+/// Calls the operator with autograd. Under a tracer it becomes one node of the graph (TracedFunctions).
 Tensors call(const Differentiable& op, Tensors inputs);
 
 /// The Differentiable operators that a traced function calls. It exists on one thread during a trace. Each
@@ -37,7 +52,7 @@ Tensors call(const Differentiable& op, Tensors inputs);
 class TracedFunctions {
  public:
   struct Entry {
-    const Differentiable* op = nullptr;
+    Differentiable op;
     Tensors inputs;  ///< inputs of this call
   };
   TracedFunctions();

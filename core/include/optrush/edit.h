@@ -29,6 +29,34 @@ enum class Phase : uint8_t {
 };
 std::string_view to_string(Phase);
 
+/// What a base can do beyond the signature of its slot. Plugins that belong together may define their own.
+struct Feature {
+  explicit constexpr Feature(const char* name) : name(name) {}
+  std::string_view name;
+  bool operator==(const Feature&) const = default;
+};
+
+/// The features that the model, the host and shipped plugins use; optrush/ops.h says what they mean.
+namespace feature {
+inline constexpr Feature fp64{"fp64"};                ///< exact in double precision
+inline constexpr Feature lse{"lse"};                  ///< attention returns its log-sum-exp
+inline constexpr Feature segments{"segments"};        ///< attention within the documents of a packed sequence
+inline constexpr Feature window{"window"};            ///< attention to the last positions
+inline constexpr Feature alibi{"alibi"};              ///< attention with a bias for the distance
+inline constexpr Feature soft_cap{"soft_cap"};        ///< capped scores or logits
+inline constexpr Feature value_width{"value_width"};  ///< attention to values of another width
+inline constexpr Feature geglu{"geglu"};              ///< an MLP with an activation other than SiLU
+inline constexpr Feature biases{"biases"};            ///< an MLP with biases
+inline constexpr Feature adapters{"adapters"};        ///< calls the parts that it gets, so their edits stay
+inline constexpr Feature vocabulary{"vocabulary"};    ///< a loss over a part of the vocabulary
+inline constexpr Feature plain_products{"plain_products"};      ///< a product with the module's own matrix
+inline constexpr Feature own_kernel{"own_kernel"};              ///< a kernel that a compiler leaves out
+inline constexpr Feature longest{"longest"};                    ///< rows padded to the longest document
+inline constexpr Feature rounds_by_chance{"rounds_by_chance"};  ///< an update that draws its rounding
+inline constexpr Feature deferred_weight_gradients{
+    "deferred_weight_gradients"};  ///< gradients that arrive after the backward
+}  // namespace feature
+
 /// How a compiler traces a function. A tracer sees only calls of ATen.
 enum class Trace : uint8_t {
   opaque,  ///< raw kernel, collective, host state: not traceable; the plain operator is traced instead
@@ -38,8 +66,8 @@ enum class Trace : uint8_t {
 
 struct Traits {
   Trace trace = Trace::opaque;
-  bool capturable = false;               ///< no host synchronization; can be part of a CUDA graph
-  std::vector<std::string> offers = {};  ///< features beyond the signature: "lse", "segments", "double"
+  bool capturable = false;           ///< no host synchronization; can be part of a CUDA graph
+  std::vector<Feature> offers = {};  ///< what a base does beyond the signature, for demand()
   /// Whether a step with the edit can run on tensors without values (optrush/forecast.h). Default: true for
   /// wraps and for bases that are not opaque.
   std::optional<bool> predictable = {};

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -13,7 +14,7 @@ struct Module;
 
 /// A named function of the recipe: one base with one owner, and any number of wraps around it, nested by
 /// phase. The model provides the default. Functions are made for each module after Event::materialized, so
-/// makers may capture Params. demand("feature") requires a feature of the base (Traits::offers).
+/// makers may capture Params. demand() requires a feature of the base (Traits::offers).
 template <class Sig, class SiteType = Module>
 class Slot;
 
@@ -34,16 +35,26 @@ class Slot<R(A...), SiteType> : public SlotInfo {
     own(std::move(traits));
     make_ = std::move(make);
   }
-  /// Return `inner` to leave a module unchanged.
-  void wrap(Phase phase, Wrap wrap, Traits traits = {}) {
+  /// `wrap(inner)` or `wrap(inner, site)` returns the function around `inner`, or `inner` to leave a module
+  /// unchanged. Parameters may be `auto`.
+  template <class W>
+  void wrap(Phase phase, W wrap, Traits traits = {}) {
     const size_t place = add_wrap(phase, std::move(traits));
-    makers_.insert(makers_.begin() + static_cast<std::ptrdiff_t>(place), std::move(wrap));
+    makers_.insert(makers_.begin() + static_cast<std::ptrdiff_t>(place), as_wrap(std::move(wrap)));
   }
 
   /// Called by the host (optrush/host/resolve.h): base and wraps for one module.
   Fn resolve(const SiteType& module, Fn plain) const;
 
  private:
+  template <class W>
+  static Wrap as_wrap(W wrap) {
+    if constexpr (std::is_invocable_v<W&, Fn, const SiteType&>)
+      return Wrap(std::move(wrap));
+    else
+      return [wrap = std::move(wrap)](Fn inner, const SiteType&) -> Fn { return wrap(std::move(inner)); };
+  }
+
   struct Placed;
   Make make_;
   std::vector<Wrap> makers_;  ///< in order of wraps()

@@ -208,7 +208,7 @@ struct PluginUse {
 };
 
 /// Purpose of a run: measurement; correctness gate ("probe", "reference" and "repeat": GateCheck in
-/// experiment/gate.h); or a repetition at the end to measure the drift of the machine.
+/// analysis/gate/gate.h); or a repetition at the end to measure the drift of the machine.
 enum class Purpose : uint8_t { measure, probe, reference, repeat, drift };
 std::string_view to_string(Purpose);
 

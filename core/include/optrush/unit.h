@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "optrush/batch.h"
@@ -32,10 +33,21 @@ struct Module {
 using UnitSignature = Tensor(const Tensor& x, const Batch&);
 using UnitFunction = std::function<UnitSignature>;
 
+enum class UnitRole : uint8_t {
+  embed,
+  block,
+  attention,
+  mlp,
+  experts,  ///< a router and the MLPs between which it chooses
+  mixture,  ///< experts beside an MLP that all tokens pass
+  head
+};
+std::string_view to_string(UnitRole);
+
 /// A part of the model that can be wrapped as a whole: embed, each block with its attention and mlp, head.
 struct Unit {
   std::string path;  ///< "model.layers.3"
-  std::string role;  ///< embed, block, attention, mlp, experts, mixture, head
+  UnitRole role = UnitRole::block;
   int64_t layer = -1;
   /// Tokens that pass it, of those that pass its parent; below 1 for an expert, on average.
   double share_of_tokens = 1;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "report/analysis/time_to_loss.h"
+#include "analysis/time_to_loss.h"
 
 namespace optrush {
 void LossRace::begin_round() {

@@ -39,7 +39,7 @@ std::string commit(Interrupts& interrupts) {
 /// The kinds of GPUs. Their number may change: each run has the number of its ranks.
 std::string gpus_of(const Context& context) {
   std::set<std::string> names;
-  for (const GpuContext& gpu : context.gpus) names.insert(gpu.name);
+  for (const GpuInfo& gpu : context.gpus) names.insert(gpu.name);
   return names.empty() ? "none" : join({names.begin(), names.end()});
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "analysis/numbers/statistics.h"
 #include "base/files.h"
 #include "base/number_text.h"
 #include "base/text.h"
@@ -12,7 +13,6 @@
 #include "machine/environment.h"
 #include "machine/python.h"
 #include "optrush/error.h"
-#include "report/numbers/statistics.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
@@ -77,7 +77,8 @@ void keep_printed_result(const fs::path& run_folder) {
 void keep_reported_steps(const fs::path& run_folder) {
   const fs::path out = run_folder / "result.json";
   if (is_there(out)) return;
-  const Json steps = MetricsTail(run_folder / "metrics.jsonl", /*external=*/true).update().reported;
+  const Json steps =
+      MetricsTail(run_folder / "metrics.jsonl", /*external=*/true).update(/*ended=*/true).reported;
   if (!steps.empty())
     write_json(out, {{"schema_version", 1}, {"status", "ok"}, {"reason", ""}, {"steps", steps}});
 }

@@ -38,8 +38,9 @@ class MetricsTail {
   /// `external`: another program writes the file, so each line is checked.
   explicit MetricsTail(std::filesystem::path file, bool external = false)
       : file_(std::move(file)), external_(external) {}
-  /// Reads new lines. An incomplete line waits for its end; an invalid one is ignored.
-  const RunState& update();
+  /// Reads new lines. An incomplete line waits for its end, unless the writer has `ended`; an invalid one is
+  /// ignored.
+  const RunState& update(bool ended = false);
 
  private:
   void take(const std::string& line);

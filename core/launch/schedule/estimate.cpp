@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "report/numbers/statistics.h"
+#include "analysis/numbers/statistics.h"
 
 namespace optrush {
 namespace {

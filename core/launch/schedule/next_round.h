@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "report/analysis/analysis.h"
+#include "analysis/analysis.h"
 
 namespace optrush {
 /// Fewest rounds of a pair before its interval counts as narrow: a spread estimated from fewer rounds is too

@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "report/analysis/analysis.h"
+#include "analysis/analysis.h"
 
 namespace optrush {
 /// Fewest timed steps of a run that is shortened for a time limit, or that counts after an interrupt.

@@ -49,8 +49,23 @@ std::string lacking_memory(const Plan& plan, int64_t ranks) {
          (memory->device == "cuda" ? " on its GPU" : " free");
 }
 
+/// The plan of a program that trains its own model: it has the batch and the length that the script states.
+Plan plan_of_program(const Variant& variant) {
+  Plan plan{.problem = variant.spec.train,
+            .model_kind = variant.spec.model_kind,
+            .model = variant.spec.model,
+            .data = to_json(variant.spec.data),
+            .no_forecast = "another program trains"};
+  TrainSpec& train = plan.problem;
+  if (train.global_batch == 0) train.global_batch = train.micro_batch * train.accumulation * train.world_size;
+  if (variant.external) plan.plugins = as_plugins(*variant.external);
+  return plan;
+}
+
 /// Converts a worker's answer.
 Planned planned(WorkerAnswer answer, const Variant& variant, const std::optional<PlannedGpu>& as_gpu) {
+  if (answer.failure && variant.external && answer.failure->code == ErrorCode::wrong_ranks)
+    return {.plan = plan_of_program(variant)};  // the program synchronizes its ranks itself
   if (answer.failure)
     return {.failure = *answer.failure, .refused = answer.failure->status == Status::failed};
   Plan plan = plan_from_json(answer.asked, "plan of '" + variant.name + "'");
@@ -65,19 +80,6 @@ Planned planned(WorkerAnswer answer, const Variant& variant, const std::optional
   return {.failure = {Status::skipped, std::move(reason), ErrorCode::out_of_memory},
           .skipped_plan = std::move(plan),
           .lacks_memory = true};
-}
-
-/// The plan of a program that trains its own model: it has the batch and the length that the script states.
-Plan plan_of_program(const Variant& variant) {
-  Plan plan{.problem = variant.spec.train,
-            .model_kind = variant.spec.model_kind,
-            .model = variant.spec.model,
-            .data = to_json(variant.spec.data),
-            .no_forecast = "another program trains"};
-  TrainSpec& train = plan.problem;
-  if (train.global_batch == 0) train.global_batch = train.micro_batch * train.accumulation * train.world_size;
-  if (variant.external) plan.plugins = as_plugins(*variant.external);
-  return plan;
 }
 
 bool changes_batch(const Variant& variant) {

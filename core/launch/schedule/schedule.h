@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/gate/gate.h"
 #include "experiment/experiment.h"
-#include "experiment/gate.h"
 
 namespace optrush {
 /// A run to start.

@@ -3,12 +3,12 @@
 #include <functional>
 #include <iterator>
 
+#include "analysis/grid.h"
+#include "analysis/numbers/format.h"
+#include "analysis/problem.h"
+#include "analysis/quantities.h"
 #include "base/text.h"
-#include "report/analysis/grid.h"
-#include "report/analysis/problem.h"
-#include "report/analysis/quantities.h"
 #include "report/claims/claims.h"
-#include "report/numbers/format.h"
 
 namespace optrush {
 namespace {

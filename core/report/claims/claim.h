@@ -6,8 +6,8 @@
 #include <variant>
 #include <vector>
 
-#include "report/analysis/analysis.h"
-#include "report/numbers/verdict.h"
+#include "analysis/analysis.h"
+#include "analysis/numbers/verdict.h"
 
 namespace optrush {
 /// Speed and memory of a stack, a rung or a program relative to another one. The analysis must outlive it.

@@ -4,8 +4,8 @@
 #include <cctype>
 #include <cmath>
 
+#include "analysis/numbers/format.h"
 #include "base/text.h"
-#include "report/numbers/format.h"
 #include "spec/read_fields.h"
 
 namespace optrush {

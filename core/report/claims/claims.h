@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "report/analysis/compare.h"
+#include "analysis/compare.h"
 #include "report/claims/claim.h"
 
 namespace optrush {

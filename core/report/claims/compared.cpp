@@ -3,9 +3,9 @@
 #include <cmath>
 #include <map>
 
+#include "analysis/numbers/format.h"
 #include "base/text.h"
 #include "report/claims/claims.h"
-#include "report/numbers/format.h"
 
 namespace optrush {
 namespace {

@@ -3,9 +3,9 @@
 #include <functional>
 #include <iterator>
 
-#include "report/analysis/problem.h"
+#include "analysis/numbers/format.h"
+#include "analysis/problem.h"
 #include "report/claims/claims.h"
-#include "report/numbers/format.h"
 
 namespace optrush {
 namespace {

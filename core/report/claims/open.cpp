@@ -3,10 +3,10 @@
 #include <cmath>
 #include <filesystem>
 
+#include "analysis/more_time.h"
+#include "analysis/numbers/format.h"
 #include "base/text.h"
-#include "report/analysis/more_time.h"
 #include "report/claims/claims.h"
-#include "report/numbers/format.h"
 
 namespace optrush {
 namespace {

@@ -3,10 +3,10 @@
 #include <array>
 #include <cmath>
 
+#include "analysis/numbers/format.h"
 #include "base/text.h"
 #include "report/claims/claim.h"
 #include "report/claims/claims.h"
-#include "report/numbers/format.h"
 
 namespace optrush {
 namespace {

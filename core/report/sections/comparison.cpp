@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "report/analysis/compare.h"
-#include "report/analysis/quantities.h"
+#include "analysis/compare.h"
+#include "analysis/numbers/format.h"
+#include "analysis/quantities.h"
 #include "report/claims/claims.h"
-#include "report/numbers/format.h"
 #include "report/sections/document.h"
 
 namespace optrush {

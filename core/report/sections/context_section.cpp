@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <set>
 
+#include "analysis/noise.h"
+#include "analysis/numbers/format.h"
 #include "base/text.h"
-#include "report/analysis/noise.h"
-#include "report/numbers/format.h"
 #include "report/sections/document.h"
 #include "spec/read_fields.h"
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "analysis/measured_row.h"
+#include "analysis/numbers/format.h"
 #include "base/text.h"
-#include "report/analysis/measured_row.h"
-#include "report/numbers/format.h"
 
 namespace optrush {
 namespace {

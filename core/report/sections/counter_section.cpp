@@ -2,8 +2,8 @@
 #include <cmath>
 #include <utility>
 
+#include "analysis/numbers/format.h"
 #include "base/text.h"
-#include "report/numbers/format.h"
 #include "report/sections/document.h"
 
 namespace optrush {

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <filesystem>
 
+#include "analysis/noise.h"
+#include "analysis/numbers/format.h"
+#include "analysis/quantities.h"
 #include "base/text.h"
-#include "report/analysis/noise.h"
-#include "report/analysis/quantities.h"
 #include "report/claims/claims.h"
-#include "report/numbers/format.h"
 #include "report/sections/cost_section.h"
 #include "report/sections/roofline.h"
 #include "spec/presets.h"

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "report/analysis/analysis.h"
-#include "report/analysis/compare.h"
-#include "report/numbers/statistics.h"
+#include "analysis/analysis.h"
+#include "analysis/compare.h"
+#include "analysis/numbers/statistics.h"
 
 namespace optrush {
 /// The intervals of a column as small bars on a common logarithmic axis with a mark at 1.00.

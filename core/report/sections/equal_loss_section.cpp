@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "analysis/numbers/format.h"
 #include "base/text.h"
-#include "report/numbers/format.h"
 #include "report/sections/document.h"
 
 namespace optrush {

@@ -1,9 +1,9 @@
-#include "report/analysis/grid.h"
+#include "analysis/grid.h"
 
+#include "analysis/numbers/format.h"
+#include "analysis/problem.h"
+#include "analysis/quantities.h"
 #include "base/text.h"
-#include "report/analysis/problem.h"
-#include "report/analysis/quantities.h"
-#include "report/numbers/format.h"
 #include "report/sections/document.h"
 
 namespace optrush {

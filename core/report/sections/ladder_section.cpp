@@ -2,11 +2,11 @@
 #include <map>
 #include <set>
 
+#include "analysis/numbers/format.h"
+#include "analysis/numbers/verdict.h"
+#include "analysis/quantities.h"
 #include "base/text.h"
-#include "report/analysis/quantities.h"
 #include "report/claims/claims.h"
-#include "report/numbers/format.h"
-#include "report/numbers/verdict.h"
 #include "report/sections/document.h"
 
 namespace optrush {

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "analysis/numbers/format.h"
+#include "analysis/quantities.h"
 #include "base/text.h"
-#include "report/analysis/quantities.h"
-#include "report/numbers/format.h"
 #include "report/sections/document.h"
 
 namespace optrush {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "report/numbers/format.h"
+#include "analysis/numbers/format.h"
 #include "report/sections/document.h"
 
 namespace optrush {

@@ -4,9 +4,9 @@
 #include <map>
 #include <set>
 
+#include "analysis/numbers/format.h"
+#include "analysis/quantities.h"
 #include "base/text.h"
-#include "report/analysis/quantities.h"
-#include "report/numbers/format.h"
 #include "report/sections/document.h"
 #include "spec/spec_json.h"
 

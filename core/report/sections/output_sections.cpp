@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "analysis/numbers/format.h"
+#include "analysis/numbers/statistics.h"
+#include "analysis/quantities.h"
 #include "base/printable.h"
-#include "report/analysis/quantities.h"
-#include "report/numbers/format.h"
-#include "report/numbers/statistics.h"
 #include "report/sections/document.h"
 
 namespace optrush {

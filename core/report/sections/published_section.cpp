@@ -1,5 +1,5 @@
+#include "analysis/numbers/format.h"
 #include "base/text.h"
-#include "report/numbers/format.h"
 #include "report/sections/document.h"
 
 namespace optrush {

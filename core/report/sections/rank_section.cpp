@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/numbers/format.h"
+#include "analysis/numbers/statistics.h"
 #include "base/text.h"
 #include "report/claims/claims.h"
-#include "report/numbers/format.h"
-#include "report/numbers/statistics.h"
 #include "report/sections/document.h"
 
 namespace optrush {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "report/numbers/format.h"
+#include "analysis/numbers/format.h"
 
 namespace optrush {
 namespace {

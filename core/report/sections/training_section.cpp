@@ -1,5 +1,5 @@
+#include "analysis/numbers/format.h"
 #include "base/text.h"
-#include "report/numbers/format.h"
 #include "report/sections/document.h"
 #include "spec/read_fields.h"
 #include "spec/spec_json.h"

@@ -7,10 +7,10 @@
 #include <limits>
 #include <set>
 
-#include "report/analysis/grid.h"
-#include "report/analysis/quantities.h"
-#include "report/numbers/format.h"
-#include "report/numbers/verdict.h"
+#include "analysis/grid.h"
+#include "analysis/numbers/format.h"
+#include "analysis/numbers/verdict.h"
+#include "analysis/quantities.h"
 #include "report/sections/roofline.h"
 
 namespace optrush {

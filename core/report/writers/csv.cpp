@@ -1,8 +1,8 @@
 #include <cmath>
 #include <vector>
 
-#include "report/analysis/quantities.h"
-#include "report/numbers/format.h"
+#include "analysis/numbers/format.h"
+#include "analysis/quantities.h"
 #include "report/writers/tracking.h"
 #include "report/writers/writers.h"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "analysis/numbers/format.h"
 #include "base/number_text.h"
-#include "report/numbers/format.h"
 #include "report/writers/writers.h"
 
 namespace optrush {

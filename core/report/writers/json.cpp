@@ -1,8 +1,8 @@
+#include "analysis/numbers/verdict.h"
+#include "analysis/quantities.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "report/analysis/quantities.h"
 #include "report/claims/claims.h"
-#include "report/numbers/verdict.h"
 #include "report/writers/writers.h"
 #include "spec/spec_json.h"
 

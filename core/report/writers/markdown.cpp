@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "report/numbers/format.h"
+#include "analysis/numbers/format.h"
 #include "report/sections/document.h"
 #include "report/writers/writers.h"
 

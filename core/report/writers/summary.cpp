@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "analysis/numbers/format.h"
+#include "analysis/numbers/verdict.h"
 #include "base/text.h"
 #include "report/claims/claims.h"
-#include "report/numbers/format.h"
-#include "report/numbers/verdict.h"
 #include "report/sections/document.h"
 #include "spec/record.h"
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "analysis/numbers/format.h"
 #include "base/printable.h"
 #include "base/text.h"
-#include "report/numbers/format.h"
 #include "report/writers/writers.h"
 
 namespace optrush {

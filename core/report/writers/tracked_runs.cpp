@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/quantities.h"
 #include "base/text.h"
-#include "report/analysis/quantities.h"
 #include "report/writers/tracking.h"
 #include "spec/spec_json.h"
 

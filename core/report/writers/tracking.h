@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <string>
 
-#include "report/analysis/analysis.h"
+#include "analysis/analysis.h"
 
 namespace optrush {
 /// Every run of a report that made steps, in one form for all trackers: {"experiment", "runs": [{"id",

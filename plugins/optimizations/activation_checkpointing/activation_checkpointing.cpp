@@ -39,7 +39,7 @@ class ActivationCheckpointing final : public Plugin {
       run_ = &run;
       for (const auto& chunk : run.chunks())
         for (const Unit* unit : chunk)
-          if (unit->role == "block") layers_.push_back(unit->layer);
+          if (unit->role == UnitRole::block) layers_.push_back(unit->layer);
       std::ranges::sort(layers_);
     });
     if (policy == "full") recompute(recipe, 1);
@@ -70,7 +70,7 @@ class ActivationCheckpointing final : public Plugin {
   /// Calls every block through `call` if gradients are enabled.
   static void wrap_blocks(Recipe& recipe, Phase phase, bool gives_way_to_a_compiler, Call call) {
     recipe.unit.wrap(phase, [=, &recipe](UnitFunction inner, const Unit& unit) -> UnitFunction {
-      if (unit.role != "block" || (gives_way_to_a_compiler && compiled(recipe))) return inner;
+      if (unit.role != UnitRole::block || (gives_way_to_a_compiler && compiled(recipe))) return inner;
       return [call, &unit, inner = std::make_shared<const UnitFunction>(std::move(inner))](
                  const Tensor& x, const Batch& batch) {
         return at::GradMode::is_enabled() ? call(inner, x, batch, unit) : (*inner)(x, batch);

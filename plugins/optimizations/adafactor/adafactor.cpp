@@ -27,7 +27,7 @@ class AdafactorPlugin final : public Plugin {
             run.expect_traffic("all_reduce", group.dims, adafactor::bytes_of_sums(group));
           return adafactor::make_optimizer(settings, shards, std::move(split));
         },
-        {.trace = Trace::opaque, .offers = {"double"}, .predictable = true});
+        {.trace = Trace::opaque, .offers = {feature::fp64}, .predictable = true});
   }
 };
 }  // namespace

@@ -13,7 +13,7 @@ class ClipGradNorm final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
     recipe.gradients.wrap(Phase::gradients,
-                          [limit = options.number("max_norm")](auto inner, const Module&) -> decltype(inner) {
+                          [limit = options.number("max_norm")](auto inner) {
                             return [inner, limit](Gradients& gradients, Update& update) {
                               inner(gradients, update);
                               clip(gradients, limit);

@@ -37,7 +37,6 @@ using namespace optrush::compile;
 constexpr std::array kSlotsToKeep = {"attention", "linear"};
 /// Offered by a base of `head_loss` if its kernel does less work than code that is compiled from its
 /// operators.
-constexpr const char* kOwnKernel = "kernel";
 constexpr const char* kAuto = "auto";
 
 /// Inductor does not record CUDA graphs here, so a mode with them has the same code as the mode without them.
@@ -126,7 +125,7 @@ class Compile final : public Plugin {
 
  private:
   void find_experts(const Unit& unit) {
-    if (unit.role == "experts") {
+    if (unit.role == UnitRole::experts) {
       with_experts_.insert(unit.layer);
       for (const auto& expert : unit.children) experts_.insert(expert.get());
     }
@@ -152,10 +151,10 @@ class Compile final : public Plugin {
   /// a kernel: compiled code would write logits and their gradient in more passes than the kernel.
   bool compiles(const Unit& unit, const Recipe& recipe) const {
     if (experts_.contains(&unit)) return false;
-    if (!chosen_.empty()) return std::ranges::find(chosen_, unit.role) != chosen_.end();
+    if (!chosen_.empty()) return std::ranges::find(chosen_, to_string(unit.role)) != chosen_.end();
     const auto& offers = recipe.ops.head_loss.base().traits.offers;
-    if (unit.role == "head") return std::ranges::find(offers, kOwnKernel) == offers.end();
-    return unit.role == (with_experts_.contains(unit.layer) ? "attention" : "block");
+    if (unit.role == UnitRole::head) return std::ranges::count(offers, feature::own_kernel) == 0;
+    return unit.role == (with_experts_.contains(unit.layer) ? UnitRole::attention : UnitRole::block);
   }
 
   /// In torch.compile two of the modes record CUDA graphs. Here the plugin cuda_graphs records the whole
@@ -319,7 +318,9 @@ class Compile final : public Plugin {
     }
   }
 
-  static bool is_part(const Unit& unit) { return unit.role == "attention" || unit.role == "mlp"; }
+  static bool is_part(const Unit& unit) {
+    return unit.role == UnitRole::attention || unit.role == UnitRole::mlp;
+  }
 
   /// Parameters that are sharded by unit exist only during the unit's call.
   static bool has_values(const Unit& unit) {

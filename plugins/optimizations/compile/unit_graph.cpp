@@ -75,16 +75,16 @@ Batch with_tensors_of_its_own(Batch batch) {
 
 UnitGraph::Pair trace_pair(const TracedFunctions::Entry& entry) {
   const at::NoGradGuard no_grad;
-  const Differentiable& op = *entry.op;
+  const Differentiable& op = entry.op;
   UnitGraph::Pair pair;
   Differentiable::Result result;
   pair.forward = trace(detached(entry.inputs), [&](const Tensors& inputs) {
-    result = op.forward(inputs);
+    result = op->forward(inputs);
     Tensors all = result.outputs;
     all.insert(all.end(), result.saved.begin(), result.saved.end());
     for (const auto& tensor : all)
       if (!tensor.defined())
-        throw Error("the forward of operator '" + op.name + "' returned an undefined tensor",
+        throw Error("the forward of operator '" + op->name + "' returned an undefined tensor",
                     "return defined tensors from an operator that is compiled");
     return all;
   });
@@ -98,7 +98,7 @@ UnitGraph::Pair trace_pair(const TracedFunctions::Entry& entry) {
     const Tensors gradients(inputs.begin() + saved_end, inputs.end());
     Tensors defined;
     pair.gradients.clear();
-    for (auto& gradient : op.backward(saved, gradients)) {
+    for (auto& gradient : op->backward(saved, gradients)) {
       pair.gradients.push_back(gradient.defined());
       if (gradient.defined()) defined.push_back(std::move(gradient));
     }

@@ -36,7 +36,7 @@ class CudaGraphs final : public Plugin {
       graph_ = std::make_unique<StepGraph>(run.device());
     });
     recipe.schedule.wrap(Phase::capture,
-                         [this](StepGraph::Schedule inner, const Module&) -> StepGraph::Schedule {
+                         [this](StepGraph::Schedule inner) -> StepGraph::Schedule {
                            return [this, inner = std::move(inner)](Step& step) { run_step(step, inner); };
                          },
                          {.predictable = false});

@@ -64,11 +64,10 @@ class Dpo final : public Plugin {
                     ? ", kept as a copy of the trained parameters: " + std::to_string(bytes_) + " bytes"
                     : ", computed without the adapter"));
     });
-    recipe.schedule.wrap(Phase::gradients,
-                         [this](auto inner, const Module&) { return after_reference(inner); },
+    recipe.schedule.wrap(Phase::gradients, [this](auto inner) { return after_reference(inner); },
                          {.trace = Trace::aten});
     recipe.evaluation.wrap(Phase::gradients,
-                           [this](auto inner, const Module&) -> decltype(inner) {
+                           [this](auto inner) {
                              return [this, inner](const Batch& batch) {
                                as_reference([&] { reference_[batch.first_sample] = inner(batch); });
                                return inner(batch);
@@ -148,7 +147,7 @@ class Dpo final : public Plugin {
   }
 
   UnitFunction on_head(UnitFunction inner, const Unit& unit) {
-    if (unit.role != "head") return inner;
+    if (unit.role != UnitRole::head) return inner;
     return [this, inner = std::move(inner)](const Tensor& x_BSD, const Batch& batch) {
       if (!batch.labels.defined()) return inner(x_BSD, batch);
       const Tensor log_p_B = log_probabilities(inner, x_BSD, batch);

@@ -17,8 +17,9 @@ class DynamicPadding final : public Plugin {
                  "dynamic_padding shortens sequences of documents, but data of kind '" + kind +
                      "' fill every sequence already",
                  "set data = rush.documents(...) in the experiment, or remove the rung");
-    recipe.rows.replace(one_in_each,
-                        {.trace = Trace::aten, .capturable = false, .offers = {"double", "longest"}});
+    recipe.rows.replace(
+        one_in_each,
+        {.trace = Trace::aten, .capturable = false, .offers = {feature::fp64, feature::longest}});
   }
 
  private:

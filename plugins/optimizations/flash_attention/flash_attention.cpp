@@ -74,10 +74,10 @@ class FlashAttention final : public Plugin {
   void apply(Recipe& recipe, const Options& options) override {
     kernel_ = options.string("kernel");
     recipe.on(Event::ready, Phase::base, [this](Run& run) { choose(run); });
-    std::vector<std::string> offers = {"double"};
-    if (kernel_ != "cudnn") offers.insert(offers.end(), {"segments", "window"});
+    std::vector<Feature> offers = {feature::fp64};
+    if (kernel_ != "cudnn") offers.insert(offers.end(), {feature::segments, feature::window});
     const Traits halves = {.trace = Trace::aten, .capturable = true, .offers = offers};
-    offers.emplace_back("lse");
+    offers.push_back(feature::lse);
     recipe.ops.attention.replace([this](const Tensor& q, const Tensor& k, const Tensor& v,
                                         const AttentionArgs& args) { return attend(q, k, v, args); },
                                  {.trace = Trace::aten, .capturable = true, .offers = std::move(offers)});

@@ -130,10 +130,10 @@ Tensors Linears::backward(const Tensors& saved, const Tensors& gradients) const 
 Differentiable make_linear_function(Scaling scaling, at::ScalarType gradient_type, StepWeights* weights,
                                     std::vector<bool> trained) {
   const Linears linears{scaling, gradient_type, weights, std::move(trained)};
-  return {.name = "float8_linear",
-          .forward = [=](const Tensors& in) { return linears.forward(in); },
-          .backward = [=](const Tensors& saved,
-                          const Tensors& gradients) { return linears.backward(saved, gradients); },
-          .traits = {.trace = Trace::pair, .capturable = true}};
+  return {{.name = "float8_linear",
+           .forward = [=](const Tensors& in) { return linears.forward(in); },
+           .backward = [=](const Tensors& saved,
+                           const Tensors& gradients) { return linears.backward(saved, gradients); },
+           .traits = {.trace = Trace::pair, .capturable = true}}};
 }
 }  // namespace optrush::float8

@@ -73,7 +73,7 @@ class FusedAdamWPlugin final : public Plugin {
         [](Run& run, std::span<Shard> shards) {
           return std::make_unique<FusedAdamW>(run.spec().train, shards);
         },
-        {.trace = Trace::opaque, .capturable = true, .offers = {"double"}, .predictable = true});
+        {.trace = Trace::opaque, .capturable = true, .offers = {feature::fp64}, .predictable = true});
   }
 };
 }  // namespace

@@ -61,7 +61,7 @@ class FusedKernels final : public Plugin {
 
  private:
   static Traits traits() {
-    return {.trace = Trace::opaque, .capturable = true, .offers = {"double"}, .predictable = true};
+    return {.trace = Trace::opaque, .capturable = true, .offers = {feature::fp64}, .predictable = true};
   }
 
   void note_largest_values() {

@@ -85,14 +85,14 @@ Tensors glu_backward(Gate activation, const Tensor& gate_given, const Tensor& up
 }
 
 Differentiable glu(Gate activation, Largest largest) {
-  return {.name = std::string("fused_") + name_of(activation),
-          .forward = [=](const Tensors& in) -> Differentiable::Result {
-            return {{glu_forward(activation, in[0], in[1], largest)}, {in[0], in[1]}};
-          },
-          .backward = [=](const Tensors& saved, const Tensors& g) -> Tensors {
-            return glu_backward(activation, saved[0], saved[1], g[0], largest);
-          },
-          .traits = {.trace = Trace::opaque, .capturable = true}};
+  return {{.name = std::string("fused_") + name_of(activation),
+           .forward = [=](const Tensors& in) -> Differentiable::Result {
+             return {{glu_forward(activation, in[0], in[1], largest)}, {in[0], in[1]}};
+           },
+           .backward = [=](const Tensors& saved, const Tensors& g) -> Tensors {
+             return glu_backward(activation, saved[0], saved[1], g[0], largest);
+           },
+           .traits = {.trace = Trace::opaque, .capturable = true}}};
 }
 }  // namespace
 

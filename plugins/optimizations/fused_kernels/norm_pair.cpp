@@ -145,34 +145,34 @@ Gradients norm_backward(const std::string& op, const Tensor& s_given, const Tens
 }  // namespace
 
 Differentiable norm(double eps, Low low, Largest largest) {
-  return {.name = "fused_norm",
-          .forward = [=](const Tensors& in) -> Differentiable::Result {
-            const Normed normed = norm_forward("norm", in[0], {}, in[1], eps, low, largest);
-            return {{in[0], normed.out}, {in[0], normed.rstd, in[1]}};
-          },
-          .backward = [=](const Tensors& saved, const Tensors& g) -> Tensors {
-            const auto gradients = norm_backward("norm", saved[0], saved[1], saved[2], g[1], g[0],
-                                                 saved[0].scalar_type(), largest);
-            return {gradients.x, gradients.weight};
-          },
-          .traits = {.trace = Trace::opaque, .capturable = true}};
+  return {{.name = "fused_norm",
+           .forward = [=](const Tensors& in) -> Differentiable::Result {
+             const Normed normed = norm_forward("norm", in[0], {}, in[1], eps, low, largest);
+             return {{in[0], normed.out}, {in[0], normed.rstd, in[1]}};
+           },
+           .backward = [=](const Tensors& saved, const Tensors& g) -> Tensors {
+             const auto gradients = norm_backward("norm", saved[0], saved[1], saved[2], g[1], g[0],
+                                                  saved[0].scalar_type(), largest);
+             return {gradients.x, gradients.weight};
+           },
+           .traits = {.trace = Trace::opaque, .capturable = true}}};
 }
 
 Differentiable add_norm(double eps, Low low, Largest largest) {
   return {
-      .name = "fused_add_norm",
-      .forward = [=](const Tensors& in) -> Differentiable::Result {
-        const auto sum_type = at::promote_types(in[0].scalar_type(), in[1].scalar_type());
-        const Normed normed = norm_forward("add_norm", in[0].to(sum_type), in[1], in[2], eps, low, largest);
-        // An empty tensor passes delta's type to the backward.
-        return {{normed.sum, normed.out},
-                {normed.sum, normed.rstd, in[2], at::empty({0}, in[1].options().dtype(normed.delta_type))}};
-      },
-      .backward = [=](const Tensors& saved, const Tensors& g) -> Tensors {
-        const auto gradients = norm_backward("add_norm", saved[0], saved[1], saved[2], g[1], g[0],
-                                             saved[3].scalar_type(), largest);
-        return {gradients.x, gradients.delta, gradients.weight};
-      },
-      .traits = {.trace = Trace::opaque, .capturable = true}};
+      {.name = "fused_add_norm",
+       .forward = [=](const Tensors& in) -> Differentiable::Result {
+         const auto sum_type = at::promote_types(in[0].scalar_type(), in[1].scalar_type());
+         const Normed normed = norm_forward("add_norm", in[0].to(sum_type), in[1], in[2], eps, low, largest);
+         // An empty tensor passes delta's type to the backward.
+         return {{normed.sum, normed.out},
+                 {normed.sum, normed.rstd, in[2], at::empty({0}, in[1].options().dtype(normed.delta_type))}};
+       },
+       .backward = [=](const Tensors& saved, const Tensors& g) -> Tensors {
+         const auto gradients = norm_backward("add_norm", saved[0], saved[1], saved[2], g[1], g[0],
+                                              saved[3].scalar_type(), largest);
+         return {gradients.x, gradients.delta, gradients.weight};
+       },
+       .traits = {.trace = Trace::opaque, .capturable = true}}};
 }
 }  // namespace optrush::fused

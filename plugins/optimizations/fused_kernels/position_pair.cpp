@@ -60,18 +60,18 @@ Tensors rotate(const Tensor& q_given, const Tensor& k_given, const Tensor& cos_g
 }  // namespace
 
 Differentiable position() {
-  return {.name = "fused_position",
-          .forward = [](const Tensors& in) -> Differentiable::Result {
-            return {rotate(in[0], in[1], in[2], in[3], false), {in[2], in[3]}};
-          },
-          .backward = [](const Tensors& saved, const Tensors& g) -> Tensors {
-            // An undefined gradient needs no rotation.
-            const Tensor none = (g[0].defined() ? g[0] : g[1]).narrow(1, 0, 0);
-            const auto given = [&](const Tensor& gradient) { return gradient.defined() ? gradient : none; };
-            const Tensors rotated = rotate(given(g[0]), given(g[1]), saved[0], saved[1], true);
-            return {g[0].defined() ? rotated[0] : Tensor(), g[1].defined() ? rotated[1] : Tensor(), Tensor(),
-                    Tensor()};
-          },
-          .traits = {.trace = Trace::opaque, .capturable = true}};
+  return {{.name = "fused_position",
+           .forward = [](const Tensors& in) -> Differentiable::Result {
+             return {rotate(in[0], in[1], in[2], in[3], false), {in[2], in[3]}};
+           },
+           .backward = [](const Tensors& saved, const Tensors& g) -> Tensors {
+             // An undefined gradient needs no rotation.
+             const Tensor none = (g[0].defined() ? g[0] : g[1]).narrow(1, 0, 0);
+             const auto given = [&](const Tensor& gradient) { return gradient.defined() ? gradient : none; };
+             const Tensors rotated = rotate(given(g[0]), given(g[1]), saved[0], saved[1], true);
+             return {g[0].defined() ? rotated[0] : Tensor(), g[1].defined() ? rotated[1] : Tensor(), Tensor(),
+                     Tensor()};
+           },
+           .traits = {.trace = Trace::opaque, .capturable = true}}};
 }
 }  // namespace optrush::fused

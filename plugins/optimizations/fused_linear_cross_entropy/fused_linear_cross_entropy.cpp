@@ -38,7 +38,9 @@ class FusedLinearCrossEntropy final : public Plugin {
                 .at(0);
           };
         },
-        {.trace = Trace::pair, .capturable = true, .offers = {"double", "kernel", "vocabulary", "soft_cap"}});
+        {.trace = Trace::pair,
+         .capturable = true,
+         .offers = {feature::fp64, feature::own_kernel, feature::vocabulary, feature::soft_cap}});
   }
 
  private:

@@ -228,23 +228,23 @@ Differentiable::Result linear_cross_entropy(const Tensor& x, const Tensor& label
 }
 
 Differentiable make_loss_function(const LossForm& form, const std::optional<VocabularyPart>& part) {
-  return {.name = "linear_cross_entropy",
-          .forward =
-              [=](const Tensors& in) {
-                return part ? linear_cross_entropy_by_operators(in[0], in[1], in[2], form, part)
-                            : linear_cross_entropy(in[0], in[1], in[2], form);
-              },
-          .backward = [wanted = form.wanted](const Tensors& saved, const Tensors& gradients) -> Tensors {
-            size_t next = 0;
-            const auto scaled = [&](bool made) -> Tensor {
-              if (!made) return {};
-              const Tensor& gradient = saved[next++];
-              return tracing() ? gradient * gradients[0] : gradient.mul_(gradients[0]);
-            };
-            Tensor d_x = scaled(wanted.x);
-            return {d_x, Tensor(), scaled(wanted.weight)};
-          },
-          .traits = {.trace = Trace::pair, .capturable = true, .offers = {"double"}},
-          .cast = Cast::lower};
+  return {{.name = "linear_cross_entropy",
+           .forward =
+               [=](const Tensors& in) {
+                 return part ? linear_cross_entropy_by_operators(in[0], in[1], in[2], form, part)
+                             : linear_cross_entropy(in[0], in[1], in[2], form);
+               },
+           .backward = [wanted = form.wanted](const Tensors& saved, const Tensors& gradients) -> Tensors {
+             size_t next = 0;
+             const auto scaled = [&](bool made) -> Tensor {
+               if (!made) return {};
+               const Tensor& gradient = saved[next++];
+               return tracing() ? gradient * gradients[0] : gradient.mul_(gradients[0]);
+             };
+             Tensor d_x = scaled(wanted.x);
+             return {d_x, Tensor(), scaled(wanted.weight)};
+           },
+           .traits = {.trace = Trace::pair, .capturable = true, .offers = {feature::fp64}},
+           .cast = Cast::lower}};
 }
 }  // namespace optrush

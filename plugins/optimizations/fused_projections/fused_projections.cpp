@@ -26,7 +26,7 @@ class FusedProjections final : public Plugin {
   void apply(Recipe& recipe, const Options&) override {
     const Traits traits{.trace = Trace::opaque,
                         .capturable = true,
-                        .offers = {"double", "plain_products"},
+                        .offers = {feature::fp64, feature::plain_products},
                         .predictable = true};
     recipe.on(Event::materialized, Phase::base, [this](Run& run) { find_groups(run); });
     recipe.ops.linear.replace_each([this](const Module& module) { return member(module); }, traits);

@@ -78,24 +78,24 @@ bool joining_pays(int64_t rows, int64_t columns, int64_t matrices) {
 
 Differentiable make_projections(Wanted wanted) {
   const bool any_trained = std::ranges::count(wanted.matrices, true) > 0;
-  return {.name = "fused_projections",
-          .forward = [any_trained](const Tensors& in) -> Differentiable::Result {
-            Differentiable::Result result{{}, in};
-            for (size_t i = 1; i < in.size(); ++i) result.outputs.push_back(at::linear(in[0], in[i]));
-            if (!any_trained) result.saved[0] = Tensor();
-            return result;
-          },
-          .backward = [wanted](const Tensors& saved, const Tensors& gradients) -> Tensors {
-            const Tensors matrices(saved.begin() + 1, saved.end());
-            Tensors made = backward(saved[0], matrices, gradients, wanted);
-            if (!made[0].defined()) return made;
-            auto sizes =
-                std::ranges::find_if(gradients, [](const Tensor& g) { return g.defined(); })->sizes().vec();
-            sizes.back() = matrices[0].size(1);
-            made[0] = made[0].view(sizes);
-            return made;
-          },
-          .traits = {.trace = Trace::opaque, .capturable = true, .offers = {"double"}},
-          .cast = Cast::lower};
+  return {{.name = "fused_projections",
+           .forward = [any_trained](const Tensors& in) -> Differentiable::Result {
+             Differentiable::Result result{{}, in};
+             for (size_t i = 1; i < in.size(); ++i) result.outputs.push_back(at::linear(in[0], in[i]));
+             if (!any_trained) result.saved[0] = Tensor();
+             return result;
+           },
+           .backward = [wanted](const Tensors& saved, const Tensors& gradients) -> Tensors {
+             const Tensors matrices(saved.begin() + 1, saved.end());
+             Tensors made = backward(saved[0], matrices, gradients, wanted);
+             if (!made[0].defined()) return made;
+             auto sizes =
+                 std::ranges::find_if(gradients, [](const Tensor& g) { return g.defined(); })->sizes().vec();
+             sizes.back() = matrices[0].size(1);
+             made[0] = made[0].view(sizes);
+             return made;
+           },
+           .traits = {.trace = Trace::opaque, .capturable = true, .offers = {feature::fp64}},
+           .cast = Cast::lower}};
 }
 }  // namespace optrush::fused_projections

@@ -40,13 +40,13 @@ class GroupedExperts final : public Plugin {
     if (model.expert_bias)
       throw Error("grouped_experts does not support expert_bias: its products have no biases",
                   "remove the rung");
-    recipe.ops.linear.demand("plain_products");
-    recipe.ops.mlp.demand("plain_products");
+    recipe.ops.linear.demand(feature::plain_products);
+    recipe.ops.mlp.demand(feature::plain_products);
     take_gated_units(recipe.ops.swiglu);
     take_gated_units(recipe.ops.geglu);
     recipe.on(Event::materialized, Phase::base, [this](Run& run) { find_mixtures(run); });
     recipe.ops.experts.replace_each([this](const Module& module) { return experts_of(module); },
-                                    {.trace = Trace::opaque, .offers = {"double"}, .predictable = true});
+                                    {.trace = Trace::opaque, .offers = {feature::fp64}, .predictable = true});
   }
 
  private:
@@ -92,7 +92,7 @@ class GroupedExperts final : public Plugin {
 
   void find_mixtures(const Unit& unit, Run& run) {
     for (const auto& child : unit.children) find_mixtures(*child, run);
-    if (unit.role != "experts" || unit.children.empty()) return;
+    if (unit.role != UnitRole::experts || unit.children.empty()) return;
     const auto module = std::ranges::find(unit.modules, "experts", &Module::role);
     Mixture& mixture = mixtures_[&*module];
     std::vector<Param*> all;

@@ -90,27 +90,28 @@ Tensors backward_grouped(const Tensor& d_out, const Tensor& x, const Tensor& end
 
 Differentiable make_grouped_product(const GroupedProduct& of) {
   const bool grouped = of.products == Products::grouped;
-  return {.name = "grouped_product",
-          .forward = [of, grouped](const Tensors& in) -> Differentiable::Result {
-            const Tensor x = in[0].contiguous();
-            const Tensor& ends = in[1];
-            const Tensors matrices(in.begin() + 2, in.end());
-            Differentiable::Result result;
-            result.outputs.push_back(grouped ? forward_grouped(x, ends, matrices)
-                                             : forward_one_by_one(x, ends, matrices));
-            result.saved = {of.trains ? x : Tensor(), ends};
-            result.saved.insert(result.saved.end(), matrices.begin(), matrices.end());
-            return result;
-          },
-          .backward = [of, grouped](const Tensors& saved, const Tensors& given) -> Tensors {
-            const Tensors matrices(saved.begin() + 2, saved.end());
-            const Tensor d_out = given[0].contiguous();
-            Tensors gradients = grouped ? backward_grouped(d_out, saved[0], saved[1], matrices, of.clear_idle)
-                                        : backward_one_by_one(d_out, saved[0], saved[1], matrices);
-            gradients.insert(gradients.begin() + 1, Tensor());
-            return gradients;
-          },
-          .traits = {.trace = Trace::opaque, .offers = {"double"}, .predictable = true},
-          .cast = Cast::lower};
+  return {{.name = "grouped_product",
+           .forward = [of, grouped](const Tensors& in) -> Differentiable::Result {
+             const Tensor x = in[0].contiguous();
+             const Tensor& ends = in[1];
+             const Tensors matrices(in.begin() + 2, in.end());
+             Differentiable::Result result;
+             result.outputs.push_back(grouped ? forward_grouped(x, ends, matrices)
+                                              : forward_one_by_one(x, ends, matrices));
+             result.saved = {of.trains ? x : Tensor(), ends};
+             result.saved.insert(result.saved.end(), matrices.begin(), matrices.end());
+             return result;
+           },
+           .backward = [of, grouped](const Tensors& saved, const Tensors& given) -> Tensors {
+             const Tensors matrices(saved.begin() + 2, saved.end());
+             const Tensor d_out = given[0].contiguous();
+             Tensors gradients = grouped
+                                     ? backward_grouped(d_out, saved[0], saved[1], matrices, of.clear_idle)
+                                     : backward_one_by_one(d_out, saved[0], saved[1], matrices);
+             gradients.insert(gradients.begin() + 1, Tensor());
+             return gradients;
+           },
+           .traits = {.trace = Trace::opaque, .offers = {feature::fp64}, .predictable = true},
+           .cast = Cast::lower}};
 }
 }  // namespace optrush::grouped_experts

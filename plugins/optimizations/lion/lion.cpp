@@ -16,7 +16,7 @@ class LionPlugin final : public Plugin {
                                   recipe.spec().train.weight_decay};
     recipe.optimizer.replace(
         [settings](Run&, std::span<Shard> shards) { return lion::make_optimizer(settings, shards); },
-        {.trace = Trace::opaque, .capturable = true, .offers = {"double"}, .predictable = true});
+        {.trace = Trace::opaque, .capturable = true, .offers = {feature::fp64}, .predictable = true});
   }
 };
 }  // namespace

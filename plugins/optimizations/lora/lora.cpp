@@ -110,7 +110,7 @@ class Lora final : public Plugin {
                            {.trace = Trace::aten, .capturable = true});
     if (ratio == 1) return;
     recipe.optimizer.wrap(Phase::adapter,
-                          [ratio](auto inner, const Module&) -> decltype(inner) {
+                          [ratio](auto inner) {
                             return [ratio, inner](Run& run, std::span<Shard> shards) {
                               check_rates(run, shards);
                               return two_rates(ratio, shards,

@@ -36,7 +36,7 @@ Tensor norm(const Tensor& x, const Module& module, const NormArgs& args) {
 class LowPrecisionNorm final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options&) override {
-    const Traits traits{.trace = Trace::aten, .capturable = true, .offers = {"double"}};
+    const Traits traits{.trace = Trace::aten, .capturable = true, .offers = {feature::fp64}};
     recipe.ops.norm.replace_each(
         [](const Module& module) -> Ops::Norm::Fn {
           return [&module](const Tensor& x, const NormArgs& args) { return norm(x, module, args); };

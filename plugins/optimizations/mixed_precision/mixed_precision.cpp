@@ -84,7 +84,7 @@ class MixedPrecision final : public Plugin {
     recipe.loss_gradient.replace([this](const Tensor& loss) { return scaler_->scaled_root(loss); }, traits);
     recipe.gradients.wrap(
         Phase::precision,
-        [this](auto inner, const Module&) -> decltype(inner) {
+        [this](auto inner) {
           return [this, inner](Gradients& gradients, Update& update) {
             inner(gradients, update);
             scaler_->unscale(gradients, update);

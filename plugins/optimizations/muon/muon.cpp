@@ -37,7 +37,7 @@ class MuonPlugin final : public Plugin {
                  "muon updates the matrices of the blocks, but none of them is trained", "remove the rung");
     });
     // Inside wraps that only decide when an optimizer is called.
-    recipe.optimizer.wrap(Phase::gradients, [this](auto inner, const Module&) -> decltype(inner) {
+    recipe.optimizer.wrap(Phase::gradients, [this](auto inner) {
       return [this, inner](Run& run, std::span<Shard> shards) {
         muon::Split split = muon::split(shards);
         std::vector<muon::Round> rounds = rounds_of(run);

@@ -8,8 +8,6 @@
 // tokens. Codes are rounded, so the trained model differs from the loaded one by the error of
 // 4 bits.
 
-#include <deque>
-
 #include "linear_function.h"
 #include "optrush/plugin.h"
 #include "optrush/scopes.h"
@@ -45,8 +43,7 @@ class Nf4 final : public Plugin {
   Ops::Linear::Fn replacement(const Module& module) {
     const Param* weight = module.params.at(0);
     if (weight->codec != codec_) return {};
-    const auto& pair = pairs_.emplace_back(nf4::make_linear_function(codec_, weight->layout.box_shape()));
-    return [&pair, weight](const Tensor& x) {
+    return [pair = nf4::make_linear_function(codec_, weight->layout.box_shape()), weight](const Tensor& x) {
       Tensors inputs = {x.to(autocast_type(x.device().type()).value_or(x.scalar_type()))};
       inputs.insert(inputs.end(), weight->stored.begin(), weight->stored.end());
       return call(pair, std::move(inputs)).front();
@@ -54,7 +51,6 @@ class Nf4 final : public Plugin {
   }
 
   std::shared_ptr<const Nf4Codec> codec_;
-  std::deque<Differentiable> pairs_;  // one a module: addresses must last
 };
 }  // namespace
 

@@ -63,7 +63,7 @@ class OptimizerInBackward final : public Plugin {
         run.note("optimizer_in_backward: the gradients of " + std::to_string(micro_batches) +
                  " micro-batches are accumulated before any is final, so all of them are kept");
     });
-    recipe.optimizer.wrap(Phase::optimizer, [](auto inner, const Module&) -> decltype(inner) {
+    recipe.optimizer.wrap(Phase::optimizer, [](auto inner) {
       return [inner](Run& run, std::span<Shard> shards) {
         return std::make_unique<InBackward>(run, inner(run, shards));
       };

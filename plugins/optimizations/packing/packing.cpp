@@ -17,8 +17,9 @@ class Packing final : public Plugin {
                      "' fill every sequence already",
                  "set data = rush.documents(...) in the experiment, or remove the rung");
     // Which documents share a sequence differs from step to step, so a recorded step can't be run again.
-    recipe.rows.replace(packing::pack, {.trace = Trace::aten, .capturable = false, .offers = {"double"}});
-    recipe.ops.attention.demand("segments");
+    recipe.rows.replace(packing::pack,
+                        {.trace = Trace::aten, .capturable = false, .offers = {feature::fp64}});
+    recipe.ops.attention.demand(feature::segments);
   }
 };
 }  // namespace

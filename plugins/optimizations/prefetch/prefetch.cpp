@@ -90,7 +90,7 @@ class Prefetch final : public Plugin {
     recipe.on(Event::ready, Phase::prefetch, [this](Run& run) { device_ = run.device(); });
     // The slot's function owns it, not the plugin, so that it ends before the data that it reads.
     recipe.data.wrap(Phase::prefetch,
-                     [this](Data inner, const Module&) -> Data {
+                     [this](Data inner) -> Data {
                        auto ahead = std::make_shared<Ahead>(inner, device_);
                        ahead_ = ahead;
                        return [ahead, inner = std::move(inner)](int64_t step) {
@@ -100,7 +100,7 @@ class Prefetch final : public Plugin {
                      {.trace = Trace::aten});
     // No batch is made during a validation or the turn of another run.
     recipe.schedule.wrap(Phase::prefetch,
-                         [this](auto inner, const Module&) -> decltype(inner) {
+                         [this](auto inner) {
                            return [this, inner](Step& step) {
                              inner(step);
                              if (const auto ahead = ahead_.lock()) ahead->settle();

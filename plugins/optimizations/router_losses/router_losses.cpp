@@ -32,12 +32,11 @@ class RouterLosses final : public Plugin {
       throw Error("router_losses supports routers that choose the largest shares of a softmax only",
                   "remove the rung: this model's router has other scores, a bias of the choice, or groups");
     per_token_ = model.experts_per_token;
-    recipe.loss_gradient.wrap(Phase::gradients,
-                              [this](auto inner, const Module&) -> decltype(inner) { return root_ = inner; },
+    recipe.loss_gradient.wrap(Phase::gradients, [this](auto inner) { return root_ = inner; },
                               {.trace = Trace::aten, .capturable = true, .predictable = true});
     recipe.unit.wrap(Phase::base,
                      [this](UnitFunction inner, const Unit& unit) -> UnitFunction {
-                       if (unit.role != "experts") return inner;
+                       if (unit.role != UnitRole::experts) return inner;
                        return [this, inner = std::move(inner)](const Tensor& x, const Batch& batch) {
                          weight_ = static_cast<double>(batch.filled_positions()) / batch.filled_count;
                          return inner(x, batch);

@@ -21,7 +21,7 @@ class ScheduleFreePlugin final : public Plugin {
         [power = options.number("weight_lr_power")](Run& run, std::span<Shard> shards) {
           return schedule_free::make_optimizer(run.spec().train, power, shards);
         },
-        {.trace = Trace::opaque, .offers = {"double"}, .predictable = true});
+        {.trace = Trace::opaque, .offers = {feature::fp64}, .predictable = true});
   }
 };
 }  // namespace

@@ -25,12 +25,12 @@ class StochasticRounding final : public Plugin {
     recipe.on(Event::materialized, Phase::precision, add_up_in_fp32);
     // Around optimizers of some of the shards, inside wraps that decide when an optimizer is called.
     recipe.optimizer.wrap(Phase::gradients,
-                          [](auto inner, const Module&) -> decltype(inner) {
+                          [](auto inner) {
                             return [inner](Run& run, std::span<Shard> shards) {
                               return stochastic_rounding::make_optimizer(run, shards, inner);
                             };
                           },
-                          {.offers = {"rounds_by_chance"}});
+                          {.offers = {feature::rounds_by_chance}});
   }
 
  private:

@@ -102,26 +102,27 @@ Tensors backward(const Tensors& saved, const Tensor& gradient, int64_t chunk,
 }  // namespace
 
 Differentiable make_mlp_function(Keep keep, int64_t chunk, TrainedMatrices trained) {
-  return {.name = "swiglu_mlp",
-          .forward =
-              [=](const Tensors& in) {
-                return keep == Keep::everything ? forward_keeping_all(in) : forward_keeping_input(in, chunk);
-              },
-          .backward = [=](const Tensors& saved,
-                          const Tensors& gradients) { return backward(saved, gradients[0], chunk, trained); },
-          .traits = {.trace = Trace::pair, .capturable = true, .offers = {"double"}},
-          .cast = Cast::lower};
+  return {
+      {.name = "swiglu_mlp",
+       .forward =
+           [=](const Tensors& in) {
+             return keep == Keep::everything ? forward_keeping_all(in) : forward_keeping_input(in, chunk);
+           },
+       .backward = [=](const Tensors& saved,
+                       const Tensors& gradients) { return backward(saved, gradients[0], chunk, trained); },
+       .traits = {.trace = Trace::pair, .capturable = true, .offers = {feature::fp64}},
+       .cast = Cast::lower}};
 }
 
 Differentiable make_swiglu_function() {
-  return {.name = "swiglu",
-          .forward = [](const Tensors& in) -> Differentiable::Result {
-            return {{at::silu(in[0]).mul_(in[1])}, {in[0], in[1]}};
-          },
-          .backward = [](const Tensors& saved, const Tensors& gradients) -> Tensors {
-            const Tensor &gate = saved[0], &up = saved[1], &d_hidden = gradients[0];
-            return {at::silu_backward(d_hidden * up, gate), d_up_of(gate, d_hidden)};
-          },
-          .traits = {.trace = Trace::pair, .capturable = true, .offers = {"double"}}};
+  return {{.name = "swiglu",
+           .forward = [](const Tensors& in) -> Differentiable::Result {
+             return {{at::silu(in[0]).mul_(in[1])}, {in[0], in[1]}};
+           },
+           .backward = [](const Tensors& saved, const Tensors& gradients) -> Tensors {
+             const Tensor &gate = saved[0], &up = saved[1], &d_hidden = gradients[0];
+             return {at::silu_backward(d_hidden * up, gate), d_up_of(gate, d_hidden)};
+           },
+           .traits = {.trace = Trace::pair, .capturable = true, .offers = {feature::fp64}}}};
 }
 }  // namespace optrush

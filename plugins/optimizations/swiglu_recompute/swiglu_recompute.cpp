@@ -8,7 +8,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <deque>
 
 #include "mlp_function.h"
 #include "optrush/plugin.h"
@@ -32,7 +31,9 @@ class SwigluRecompute final : public Plugin {
         },
         // A recorded step must not read the random generator, which the form made of the parts does before it
         // recomputes.
-        {.trace = Trace::pair, .capturable = keep == Keep::everything, .offers = {"adapters", "double"}});
+        {.trace = Trace::pair,
+         .capturable = keep == Keep::everything,
+         .offers = {feature::adapters, feature::fp64}});
   }
 
  private:
@@ -41,11 +42,11 @@ class SwigluRecompute final : public Plugin {
            std::ranges::none_of(module.params, [](const Param* param) { return param->codec != nullptr; });
   }
 
-  Ops::Mlp::Fn paired(Keep keep, int64_t chunk, const Module& module) {
+  static Ops::Mlp::Fn paired(Keep keep, int64_t chunk, const Module& module) {
     const Param *gate = module.params.at(0), *up = module.params.at(1), *down = module.params.at(2);
-    const auto& op = pairs_.emplace_back(
-        make_mlp_function(keep, chunk, {gate->trainable, up->trainable, down->trainable}));
-    return [&op, gate, up, down](const Tensor& x, const Ops::MlpParts&) {
+    const Differentiable op =
+        make_mlp_function(keep, chunk, {gate->trainable, up->trainable, down->trainable});
+    return [op, gate, up, down](const Tensor& x, const Ops::MlpParts&) {
       return call(op, {x, gate->compute_value(), up->compute_value(), down->compute_value()}).at(0);
     };
   }
@@ -68,7 +69,6 @@ class SwigluRecompute final : public Plugin {
     };
   }
 
-  std::deque<Differentiable> pairs_;  // one a module: addresses must last
   Differentiable swiglu_ = make_swiglu_function();
 };
 }  // namespace

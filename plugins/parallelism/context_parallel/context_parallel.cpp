@@ -78,14 +78,14 @@ class ContextParallel final : public Plugin {
   /// Demands the features of the separate forward and backward that the model needs.
   static void demand_of_halves(Recipe& recipe, const LlamaSpec& model) {
     SlotInfo& halves = recipe.ops.attention_forward_backward;
-    if (model.window != 0 && model.window < recipe.spec().train.seq_len) halves.demand("window");
-    if (model.attention_soft_cap != 0) halves.demand("soft_cap");
+    if (model.window != 0 && model.window < recipe.spec().train.seq_len) halves.demand(feature::window);
+    if (model.attention_soft_cap != 0) halves.demand(feature::soft_cap);
   }
 
   /// A ring computes with the two halves, so they must belong to the attention that the ring replaces.
   static void refuse_other_attention(const Recipe& recipe) {
     const auto& of_rows = recipe.rows.base().traits.offers;
-    if (recipe.rows.edited() && std::ranges::count(of_rows, "longest") == 0)
+    if (recipe.rows.edited() && std::ranges::count(of_rows, feature::longest) == 0)
       throw Error("context_parallel: a ring does not support packed documents, which '" +
                       recipe.rows.base().plugin + "' creates",
                   "use kind = \"all_to_all\"");
@@ -126,7 +126,7 @@ class ContextParallel final : public Plugin {
 
   void cut_batches(Recipe& recipe) const {
     recipe.data.wrap(Phase::context,
-                     [this, &mesh = recipe.mesh](auto inner, const Module&) -> decltype(inner) {
+                     [this, &mesh = recipe.mesh](auto inner) {
                        return [this, &mesh, inner = std::move(inner)](int64_t step) {
                          std::vector<Batch> batches = inner(step);
                          for (Batch& batch : batches)
@@ -138,13 +138,12 @@ class ContextParallel final : public Plugin {
   }
 
   void exchange_in_attention(Recipe& recipe) {
-    recipe.ops.attention.wrap(
-        Phase::context,
-        [this, &mesh = recipe.mesh](Ops::Attention::Fn inner, const Module&) -> Ops::Attention::Fn {
-          Group& ranks = mesh.group({kDim});
-          return by_ring_ ? ring(ranks) : between_exchanges(ranks, std::move(inner));
-        },
-        {.trace = Trace::opaque, .predictable = true});
+    recipe.ops.attention.wrap(Phase::context,
+                              [this, &mesh = recipe.mesh](Ops::Attention::Fn inner) -> Ops::Attention::Fn {
+                                Group& ranks = mesh.group({kDim});
+                                return by_ring_ ? ring(ranks) : between_exchanges(ranks, std::move(inner));
+                              },
+                              {.trace = Trace::opaque, .predictable = true});
   }
 
   /// The kernel of the ring is the separate forward and backward of the replaced attention. They are known at

@@ -28,15 +28,15 @@ Tensor to_all_heads(Group& ranks, const Tensor& x) {
 using Exchange = Tensor (*)(Group&, const Tensor&);
 
 Differentiable pair_of(std::string name, Group& ranks, Exchange there, Exchange back) {
-  return {.name = std::move(name),
-          .forward = [&ranks, there](const Tensors& in) -> Differentiable::Result {
-            return {{there(ranks, in[0])}, {}};
-          },
-          .backward = [&ranks, back](const Tensors&, const Tensors& gradients) -> Tensors {
-            return {back(ranks, gradients[0])};
-          },
-          .traits = {.trace = Trace::opaque, .offers = {"double"}, .predictable = true},
-          .cast = Cast::lower};
+  return {{.name = std::move(name),
+           .forward = [&ranks, there](const Tensors& in) -> Differentiable::Result {
+             return {{there(ranks, in[0])}, {}};
+           },
+           .backward = [&ranks, back](const Tensors&, const Tensors& gradients) -> Tensors {
+             return {back(ranks, gradients[0])};
+           },
+           .traits = {.trace = Trace::opaque, .offers = {feature::fp64}, .predictable = true},
+           .cast = Cast::lower}};
 }
 }  // namespace
 

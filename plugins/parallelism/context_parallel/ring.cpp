@@ -52,12 +52,12 @@ Ring::Ring(Group& ranks, const AttentionArgs& args)
     : ranks_(ranks),
       args_(args),
       halves_(*args.halves),
-      pair_{.name = "ring_attention",
-            .forward = [this](const Tensors& in) { return forward(in); },
-            .backward = [this](const Tensors& saved,
-                               const Tensors& gradients) { return backward(saved, gradients); },
-            .traits = {.trace = Trace::opaque, .offers = {"double", "lse"}, .predictable = true},
-            .cast = Cast::lower} {
+      pair_{{.name = "ring_attention",
+             .forward = [this](const Tensors& in) { return forward(in); },
+             .backward = [this](const Tensors& saved,
+                                const Tensors& gradients) { return backward(saved, gradients); },
+             .traits = {.trace = Trace::opaque, .offers = {feature::fp64, feature::lse}, .predictable = true},
+             .cast = Cast::lower}} {
   args_.halves = nullptr;
   args_.segments = {};
 }

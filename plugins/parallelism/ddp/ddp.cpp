@@ -23,7 +23,7 @@ class Ddp final : public Plugin {
     if (recipe.spec().train.world_size == 1) return;  // one device, as it is
     recipe.data_parallel.replace(
         [buckets = bucket_options(options)](Run& run) { return ddp::make_replicated(run, buckets); },
-        {.trace = Trace::opaque, .offers = {"deferred_weight_gradients"}, .predictable = true});
+        {.trace = Trace::opaque, .offers = {feature::deferred_weight_gradients}, .predictable = true});
   }
 
  private:

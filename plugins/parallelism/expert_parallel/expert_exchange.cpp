@@ -42,16 +42,16 @@ Tensor arrived(std::vector<UnderWay>& under_way) {
 Differentiable half_of_exchange(std::string name,
                                 std::function<Tensor(const Tensor& rows, const Tensor& sizes)> forward,
                                 std::function<Tensor(const Tensor& rows, const Tensor& sizes)> backward) {
-  return {.name = std::move(name),
-          .forward = [forward = std::move(forward)](const Tensors& in) -> Differentiable::Result {
-            return {{forward(in[0], in[1])}, {in[1]}};
-          },
-          .backward = [backward = std::move(backward)](const Tensors& saved,
-                                                       const Tensors& gradients) -> Tensors {
-            return {backward(gradients[0], saved[0]), {}};
-          },
-          .traits = {.trace = Trace::opaque, .offers = {"double"}, .predictable = true},
-          .cast = Cast::lower};
+  return {{.name = std::move(name),
+           .forward = [forward = std::move(forward)](const Tensors& in) -> Differentiable::Result {
+             return {{forward(in[0], in[1])}, {in[1]}};
+           },
+           .backward = [backward = std::move(backward)](const Tensors& saved,
+                                                        const Tensors& gradients) -> Tensors {
+             return {backward(gradients[0], saved[0]), {}};
+           },
+           .traits = {.trace = Trace::opaque, .offers = {feature::fp64}, .predictable = true},
+           .cast = Cast::lower}};
 }
 
 /// Numbers of rows. `counts`: for each sending rank and each expert (R, L), rank by rank.

@@ -78,7 +78,7 @@ class ExpertParallel final : public Plugin {
   void keep_own(Unit& unit, int64_t rank) {
     shared_.find(unit);
     for (const auto& child : unit.children) keep_own(*child, rank);
-    if (unit.role != "experts") return;
+    if (unit.role != UnitRole::experts) return;
     const int64_t own = std::ssize(unit.children) / size_;
     std::vector<std::unique_ptr<Unit>> kept;
     for (int64_t i = 0; i < std::ssize(unit.children); ++i) {

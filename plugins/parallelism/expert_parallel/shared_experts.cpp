@@ -4,9 +4,9 @@
 
 namespace optrush::expert_parallel {
 void SharedExperts::find(const Unit& unit) {
-  if (unit.role != "mixture") return;
+  if (unit.role != UnitRole::mixture) return;
   for (const auto& child : unit.children)
-    if (child->role == "mlp") {
+    if (child->role == UnitRole::mlp) {
       units_.insert(child.get());
       of_layer_[unit.layer];
     }
@@ -15,7 +15,7 @@ void SharedExperts::find(const Unit& unit) {
 UnitFunction SharedExperts::wrapped(UnitFunction inner, const Unit& unit) {
   const auto found = of_layer_.find(unit.layer);
   if (found == of_layer_.end()) return inner;
-  if (unit.role == "experts") return noting_input(std::move(inner), found->second);
+  if (unit.role == UnitRole::experts) return noting_input(std::move(inner), found->second);
   return units_.contains(&unit) ? computed_before(std::move(inner), found->second) : inner;
 }
 

@@ -11,19 +11,20 @@
 namespace optrush::pipeline_parallel {
 Ops::Linear::Fn DeferredWeights::linear(const Module& module) {
   const Param* weight = module.params.at(0);
-  const Differentiable& pair = pairs_.emplace_back(Differentiable{
-      .name = "linear_with_late_weights",
-      .forward = [](const Tensors& in) -> Differentiable::Result {
-        return {{at::linear(in[0], in[1])}, {in[0], in[1]}};
-      },
-      .backward = [this, weight](const Tensors& saved, const Tensors& gradients) -> Tensors {
-        const Tensor &x = saved[0], &matrix = saved[1], &gradient = gradients[0];
-        if (weight->trainable) waiting_.push_back({micro_, weight, x, gradient});
-        return {at::matmul(gradient, matrix), {}};
-      },
-      .traits = {.trace = Trace::opaque, .capturable = false, .offers = {"double"}, .predictable = true},
-      .cast = Cast::lower});
-  return [&pair, weight](const Tensor& x) {
+  const Differentiable pair(
+      {.name = "linear_with_late_weights",
+       .forward = [](const Tensors& in) -> Differentiable::Result {
+         return {{at::linear(in[0], in[1])}, {in[0], in[1]}};
+       },
+       .backward = [this, weight](const Tensors& saved, const Tensors& gradients) -> Tensors {
+         const Tensor &x = saved[0], &matrix = saved[1], &gradient = gradients[0];
+         if (weight->trainable) waiting_.push_back({micro_, weight, x, gradient});
+         return {at::matmul(gradient, matrix), {}};
+       },
+       .traits =
+           {.trace = Trace::opaque, .capturable = false, .offers = {feature::fp64}, .predictable = true},
+       .cast = Cast::lower});
+  return [pair, weight](const Tensor& x) {
     // If x needs no gradient, no rank waits for it, and the backward is not split.
     if (!x.requires_grad()) return at::linear(x, weight->compute_value());
     return call(pair, {x, weight->compute_value().detach()}).at(0);

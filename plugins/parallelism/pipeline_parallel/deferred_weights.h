@@ -1,6 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -26,7 +25,6 @@ class DeferredWeights {
     const Param* weight;
     Tensor x, gradient;
   };
-  std::deque<Differentiable> pairs_;
   std::vector<Half> waiting_;
   int64_t micro_ = 0;
 };

@@ -65,7 +65,7 @@ UnitCost cost_of(const Unit& unit, const RunSpec& spec) {
   const double tokens = static_cast<double>(train.micro_batch * train.accumulation * train.seq_len);
   UnitCost cost;
   add_products(unit, tokens, cost.flops);
-  if (unit.role == "block" && spec.model_kind == "llama") {
+  if (unit.role == UnitRole::block && spec.model_kind == "llama") {
     const LlamaSpec model = llama_of(spec);
     // q kᵀ and its product with v. Under the causal mask each pair of positions counts once. The backward
     // takes twice as many.

@@ -68,7 +68,7 @@ class PipelineParallel final : public Plugin {
     recipe.stages.replace([this](Run& run) { return stages(run); },
                           {.trace = Trace::opaque, .predictable = true});
     recipe.data_parallel.wrap(Phase::pipeline,
-                              [this](auto inner, const Module&) -> decltype(inner) {
+                              [this](auto inner) {
                                 return [this, inner = std::move(inner)](Run& run) {
                                   return with_tied_ends(inner(run), tied_, run);
                                 };
@@ -85,9 +85,9 @@ class PipelineParallel final : public Plugin {
  private:
   void split_backward_of_linears(Recipe& recipe) {
     late_ = std::make_unique<DeferredWeights>();
-    recipe.data_parallel.demand("deferred_weight_gradients");
+    recipe.data_parallel.demand(feature::deferred_weight_gradients);
     recipe.ops.linear.replace_each([this](const Module& module) { return late_->linear(module); },
-                                   {.trace = Trace::opaque, .offers = {"double"}, .predictable = true});
+                                   {.trace = Trace::opaque, .offers = {feature::fp64}, .predictable = true});
   }
 
   std::vector<std::vector<Unit*>> stages(Run& run) {

@@ -41,14 +41,14 @@ void visit(const Unit& unit, const std::function<void(const Unit&)>& see) {
 }
 /// Whether the unit is a region, or the experts or the shared expert inside of one.
 bool is_part_of_region(const Unit& unit) {
-  static const std::set<std::string> kRoles = {"attention", "mlp", "experts", "mixture"};
-  return kRoles.contains(unit.role);
+  return unit.role == UnitRole::attention || unit.role == UnitRole::mlp || unit.role == UnitRole::experts ||
+         unit.role == UnitRole::mixture;
 }
 }  // namespace
 
 bool is_region(const Unit& unit, const LlamaSpec& model) {
-  if (unit.role == "mlp") return !model.has_experts(unit.layer);
-  if (unit.role == "experts") return model.shared_expert_ffn_dim == 0;
+  if (unit.role == UnitRole::mlp) return !model.has_experts(unit.layer);
+  if (unit.role == UnitRole::experts) return model.shared_expert_ffn_dim == 0;
   return is_part_of_region(unit);
 }
 
@@ -73,7 +73,7 @@ void cut_parameters(Run& run, const AxisCuts& cuts, const Mesh::Names& ranks, bo
       if (is_part_of_region(unit)) std::ranges::for_each(unit.params(), partial);
       for (const Module& module : unit.modules) {
         const bool norm = module.role == "norm" || module.role == "add_norm";
-        if ((unit.role == "head" && module.role == "linear") || (norm && by_sequence))
+        if ((unit.role == UnitRole::head && module.role == "linear") || (norm && by_sequence))
           std::ranges::for_each(module.params, partial);
       }
     });

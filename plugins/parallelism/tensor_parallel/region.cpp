@@ -27,14 +27,14 @@ Tensor scattered(Group& group, const Tensor& whole) {
 }
 
 Differentiable linear_function(std::string name, Exchange forward, Exchange backward, Trace trace) {
-  return {.name = std::move(name),
-          .forward = [forward = std::move(forward)](const Tensors& in) -> Differentiable::Result {
-            return {{forward(in[0])}, {}};
-          },
-          .backward = [backward = std::move(backward)](const Tensors&, const Tensors& gradients) -> Tensors {
-            return {backward(gradients[0])};
-          },
-          .traits = {.trace = trace, .offers = {"double"}, .predictable = true}};
+  return {{.name = std::move(name),
+           .forward = [forward = std::move(forward)](const Tensors& in) -> Differentiable::Result {
+             return {{forward(in[0])}, {}};
+           },
+           .backward = [backward = std::move(backward)](const Tensors&, const Tensors& gradients) -> Tensors {
+             return {backward(gradients[0])};
+           },
+           .traits = {.trace = trace, .offers = {feature::fp64}, .predictable = true}}};
 }
 }  // namespace
 

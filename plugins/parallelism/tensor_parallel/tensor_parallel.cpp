@@ -136,7 +136,7 @@ class TensorParallel final : public Plugin {
           };
         },
         traits);
-    recipe.ops.head_loss.demand("vocabulary");
+    recipe.ops.head_loss.demand(feature::vocabulary);
     recipe.ops.head_loss.wrap(
         Phase::tensor,
         [this, &mesh](Ops::HeadLoss::Fn inner, const Module& module) -> Ops::HeadLoss::Fn {
@@ -153,9 +153,9 @@ class TensorParallel final : public Plugin {
 
   /// Whether the last linear of attention or MLP already sums over the ranks. It does not if a plugin edits
   /// `mlp`, which may not call the linear, or in a mixture, which sends the sum of all experts.
-  bool leaves_in_parts(const Recipe& recipe, const std::string& role, int64_t layer) const {
+  bool leaves_in_parts(const Recipe& recipe, UnitRole role, int64_t layer) const {
     if (overlap_ == 1) return false;
-    return role == "attention" || (!model_.has_experts(layer) && !recipe.ops.mlp.edited());
+    return role == UnitRole::attention || (!model_.has_experts(layer) && !recipe.ops.mlp.edited());
   }
 
   void sum_in_parts(Recipe& recipe) {
@@ -163,7 +163,7 @@ class TensorParallel final : public Plugin {
                            [this, &recipe](Ops::Linear::Fn inner, const Module& module) -> Ops::Linear::Fn {
                              const std::string& of_input = module.params.at(0)->axes.at(1);
                              const bool last = of_input == "heads" || of_input == "ffn";
-                             const char* role = of_input == "ffn" ? "mlp" : "attention";
+                             const UnitRole role = of_input == "ffn" ? UnitRole::mlp : UnitRole::attention;
                              if (!last || !leaves_in_parts(recipe, role, module.layer)) return inner;
                              return [this, inner = std::move(inner)](const Tensor& x) {
                                return region_->leave_in_parts(inner, x, overlap_);

@@ -66,7 +66,7 @@ class Report:
         path = self.folder / name
         if not path.is_file():
             near = sorted(str(found.parent) for found in self.folder.glob("*/results.json"))
-            raise FileNotFoundError(f"{self.folder} is no report: it has no {name}; " +
+            raise FileNotFoundError(f"{self.folder} is not a report: it has no {name}; " +
                                     (f"it contains the reports {', '.join(near)}" if near else
                                      f"make it with: optrush report {self.folder}"))
         loaded: Record = json.loads(path.read_text(encoding="utf-8"))

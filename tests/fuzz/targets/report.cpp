@@ -3,7 +3,7 @@
 // {"experiment", "variants", "plans", "context", "tried", "noise": [lines], "runs": [{"spec", "result"}]}.
 #include "report/report.h"
 
-#include "report/analysis/compare.h"
+#include "analysis/compare.h"
 #include "report/sections/document.h"
 #include "report/writers/writers.h"
 #include "results/stored.h"

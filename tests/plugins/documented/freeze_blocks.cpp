@@ -11,7 +11,8 @@ class FreezeBlocks final : public Plugin {
   void apply(Recipe& recipe, const Options& options) override {
     recipe.on(Event::meta_initialized, Phase::adapter, [count = options.integer("blocks")](Run& run) {
       for (const auto& unit : run.units()) {
-        const bool below = unit->role == "embed" || (unit->role == "block" && unit->layer < count);
+        const bool below =
+            unit->role == UnitRole::embed || (unit->role == UnitRole::block && unit->layer < count);
         if (!below) continue;
         for (Param* param : unit->params()) param->trainable = false;
       }

@@ -49,7 +49,7 @@ class SignumPlugin final : public Plugin {
     const Settings settings{options.number("beta"), recipe.spec().train.weight_decay};
     recipe.optimizer.replace(
         [settings](Run&, std::span<Shard> shards) { return std::make_unique<Signum>(settings, shards); },
-        {.trace = Trace::opaque, .offers = {"double"}, .predictable = true});
+        {.trace = Trace::opaque, .offers = {feature::fp64}, .predictable = true});
   }
 };
 }  // namespace

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "../split.h"
-#include "report/numbers/format.h"
+#include "analysis/numbers/format.h"
 #include "sentences.h"
 
 namespace optrush::test {

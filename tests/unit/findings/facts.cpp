@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "report/analysis/problem.h"
+#include "analysis/problem.h"
 
 namespace optrush::test {
 const Row& Facts::row(const std::string& name) const {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "report/analysis/analysis.h"
+#include "analysis/analysis.h"
 
 namespace optrush::test {
 /// A ratio computed from the samples in the table.

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "report/analysis/analysis.h"
+#include "analysis/analysis.h"
 
 namespace optrush::test {
 /// Checks these findings and this headline. Each wrong statement fails the test.

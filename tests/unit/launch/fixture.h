@@ -10,12 +10,12 @@
 
 #include "../../support/error_of.h"
 #include "../../support/folders.h"
+#include "analysis/analysis.h"
 #include "base/files.h"
 #include "base/temporary_folder.h"
 #include "experiment/experiment.h"
 #include "launch/controller.h"
 #include "launch/run/result.h"
-#include "report/analysis/analysis.h"
 #include "spec/spec_json.h"
 
 namespace optrush::testing {

@@ -1,8 +1,8 @@
 // A program as the base of an experiment: its flags are rungs, and its reports are checked at once.
 #include <gmock/gmock.h>
 
+#include "analysis/analysis.h"
 #include "fixture.h"
-#include "report/analysis/analysis.h"
 #include "report/report.h"
 #include "support/folders.h"
 

@@ -101,7 +101,7 @@ TEST_F(Resume, MachinesOfAJobMayBeFewerButNotOthers) {
   const auto job = [](const std::vector<HostContext>& hosts, int gpus) {
     Context context;
     context.hosts = hosts;
-    GpuContext gpu;
+    GpuInfo gpu;
     gpu.name = "H100";
     context.gpus.assign(static_cast<size_t>(gpus), gpu);
     return context;

@@ -28,7 +28,7 @@ class SlotInfo {
   /// Wraps, innermost first, sorted by (phase, plugin); the order of edits does not matter.
   const std::vector<Edit>& wraps() const { return wraps_; }
   /// Requires `feature` of the base; Recipe::check() checks it.
-  void demand(std::string feature);
+  void demand(Feature feature);
   void check() const;
   /// Whether a plugin edited it.
   bool edited() const { return !base_.plugin.empty() || !wraps_.empty(); }
@@ -44,7 +44,8 @@ class SlotInfo {
   [[noreturn]] static void refuse_trace(const std::string& place);
 
   struct Demand {
-    std::string feature, plugin;
+    Feature feature;
+    std::string plugin;
   };
   std::string name_;
   const Editor* editor_;

@@ -279,17 +279,17 @@ std::array<Tensor, 3> backward(const Tensor& gradient_given, const Tensor& q_giv
 }
 
 Differentiable attention(Scores scores) {
-  return {.name = "causal_attention",
-          .forward = [scores](const Tensors& in) -> Differentiable::Result {
-            const AttentionOut made = forward(in[0], in[1], in[2], scores);
-            return {{made.out, made.lse}, {in[0], in[1], in[2], made.out, made.lse}};
-          },
-          .backward = [scores](const Tensors& saved, const Tensors& gradients) -> Tensors {
-            const Tensor of_out = gradients[0].defined() ? gradients[0] : at::zeros_like(saved[3]);
-            const auto [dq, dk, dv] =
-                backward(of_out, saved[0], saved[1], saved[2], saved[3], saved[4], gradients[1], scores);
-            return {dq, dk, dv};
-          },
-          .traits = {.trace = Trace::opaque, .capturable = true}};
+  return {{.name = "causal_attention",
+           .forward = [scores](const Tensors& in) -> Differentiable::Result {
+             const AttentionOut made = forward(in[0], in[1], in[2], scores);
+             return {{made.out, made.lse}, {in[0], in[1], in[2], made.out, made.lse}};
+           },
+           .backward = [scores](const Tensors& saved, const Tensors& gradients) -> Tensors {
+             const Tensor of_out = gradients[0].defined() ? gradients[0] : at::zeros_like(saved[3]);
+             const auto [dq, dk, dv] =
+                 backward(of_out, saved[0], saved[1], saved[2], saved[3], saved[4], gradients[1], scores);
+             return {dq, dk, dv};
+           },
+           .traits = {.trace = Trace::opaque, .capturable = true}}};
 }
 }  // namespace optrush::flash::cpu

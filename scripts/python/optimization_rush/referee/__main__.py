@@ -30,7 +30,7 @@ def seconds(text: str) -> float:
     """90s, 5m, 1h, or a number of seconds."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h)?", text)
     if not found:
-        raise argparse.ArgumentTypeError(f"'{text}' is no time; write 90s, 5m or 1h")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a time; write 90s, 5m or 1h")
     return float(found[1]) * {"s": 1, "m": 60, "h": 3600, None: 1}[found[2]]
 
 

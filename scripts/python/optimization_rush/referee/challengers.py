@@ -65,7 +65,7 @@ def kind_of(text: str) -> str:
         return "file" if path.suffix == ".py" else "environment"
     if _PLUGIN.match(text):
         return "plugin"
-    raise Refused(f"there is no file or folder '{text}', and it is no plugin, variable, flag or rush.rung(...)",
+    raise Refused(f"there is no file or folder '{text}', and it is not a plugin, variable, flag or rush.rung(...)",
                   "missing_file")
 
 
@@ -106,7 +106,7 @@ def _options(text: str) -> Dict[str, Any]:
         elif name:
             options[name] = [*(options[name] if isinstance(options[name], list) else [options[name]]), _value(item)]
         else:
-            raise Refused(f"'{item}' is no option: write NAME=VALUE")
+            raise Refused(f"'{item}' is not an option: write NAME=VALUE")
     return options
 
 

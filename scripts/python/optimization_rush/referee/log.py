@@ -24,7 +24,7 @@ def read_events(file: pathlib.Path) -> List[Event]:
         try:
             events.append(json.loads(line))
         except ValueError:
-            raise ValueError(f"{file}:{number}: this line is no JSON; the log was changed by hand") from None
+            raise ValueError(f"{file}:{number}: this line is not JSON; the log was changed by hand") from None
     return events
 
 

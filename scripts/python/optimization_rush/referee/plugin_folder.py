@@ -21,7 +21,7 @@ def plugin_name(folder: pathlib.Path) -> str:
             try:
                 return str(json.loads(found[2])["name"])
             except (ValueError, KeyError):
-                raise BuildFailed(f"{file}: the description of the plugin is no JSON with a name") from None
+                raise BuildFailed(f"{file}: the description of the plugin is not JSON with a name") from None
     raise BuildFailed(f"{folder}: no .cpp file has OPTRUSH_PLUGIN(...)")
 
 
@@ -56,7 +56,7 @@ def build(source: pathlib.Path, folder: pathlib.Path, version: str, program: Lis
         try:
             done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         except FileNotFoundError:
-            raise BuildFailed("there is no cmake; install it (apt-get install cmake g++)") from None
+            raise BuildFailed("cmake is not installed; install it (apt-get install cmake g++)") from None
         if done.returncode != 0:
             told = done.stdout.replace(f"{folder / 'source'}/", "").replace(new, name)  # places in the user's source
             errors = [line for line in told.splitlines() if re.search(r"\berror:|CMake Error", line)]

@@ -1,0 +1,42 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "analysis/analysis.h"
+#include "analysis/variant_runs.h"
+
+namespace optrush {
+/// The rows of a report in the order of its variants, each measured and then checked by the gate. A check
+/// reads only earlier rows, so a row can be updated after more runs without the others.
+class CheckedRows {
+ public:
+  /// `stored` must outlive it.
+  explicit CheckedRows(const Stored& stored) : stored_(stored), usable_(stored.plans) {}
+
+  /// Computes the row of the variant after the last one, or that of the last one again.
+  const Row& look(const Variant&, const VariantRuns&);
+  /// Plans by variant; none for an earlier row that may not be a reference.
+  const Plans& usable() const { return usable_; }
+  std::vector<Row> take() && { return std::move(rows_); }
+
+ private:
+  void check(Row&, const VariantRuns&);
+  void take_check(Row&, const Row& owner);
+  void stand_on_broken(Row&);
+  void check_tokens(Row&) const;
+  bool same_batches(int64_t variant) const;
+  std::optional<Curve> extra_run(int64_t variant, const RunSpec&, const VariantRuns&, Row&) const;
+
+  const Stored& stored_;
+  Plans usable_;
+  std::vector<Row> rows_;
+  /// By broken variant: the plugins that broke it or a rung below.
+  std::map<int64_t, std::vector<PluginUse>> culprits_;
+};
+
+/// All rows.
+std::vector<Row> checked_rows(const Stored&, const VariantRuns&);
+}  // namespace optrush

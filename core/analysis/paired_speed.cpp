@@ -1,0 +1,72 @@
+#include "analysis/paired_speed.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "analysis/analysis.h"
+
+namespace optrush {
+namespace {
+/// None if the two have no timed step in common.
+std::optional<double> interleaved_ratio(const InterleavedSamples& subject,
+                                        const InterleavedSamples& reference) {
+  if (subject.group.empty() || subject.group != reference.group) return std::nullopt;
+  std::vector<double> logs;
+  auto other = reference.speed.begin();
+  for (const auto& [step, speed] : subject.speed) {
+    while (other != reference.speed.end() && other->first < step) ++other;
+    if (other != reference.speed.end() && other->first == step)
+      logs.push_back(std::log(speed) - std::log(other->second));
+  }
+  const auto middle = median(std::move(logs));
+  return middle ? std::optional(std::exp(*middle)) : std::nullopt;
+}
+}  // namespace
+
+InterleavedSamples interleaved(const RunResult& result) {
+  InterleavedSamples round{result.turns, {}};
+  if (result.turns.empty()) return round;
+  // The documents in a step are random and differ between rungs, so the mean over all steps counts.
+  double tokens = 0, steps = 0;
+  const auto usable = [](const auto& step) { return step.timed && step.tokens > 0 && step.seconds > 0; };
+  for (const auto& step : result.steps) {
+    if (!usable(step)) continue;
+    tokens += static_cast<double>(step.tokens);
+    ++steps;
+  }
+  for (const auto& step : result.steps)
+    if (usable(step)) round.speed.emplace_back(step.step, tokens / steps / step.seconds);
+  std::ranges::sort(round.speed);
+  return round;
+}
+
+std::optional<Ratio> paired_speed(const Row& subject, const Row& reference, const Standard& standard) {
+  struct Round {
+    double mine, others;
+    bool interleaved;
+  };
+  std::vector<Round> rounds;
+  for (size_t i = 0; i < subject.rounds.size(); ++i) {
+    const auto it = std::ranges::find(reference.rounds, subject.rounds[i]);
+    if (it == reference.rounds.end()) continue;
+    const auto j = static_cast<size_t>(it - reference.rounds.begin());
+    // Rows in tests may have only samples.
+    const bool steps = i < subject.turns.size() && j < reference.turns.size();
+    const auto ratio = steps ? interleaved_ratio(subject.turns[i], reference.turns[j]) : std::nullopt;
+    if (ratio)
+      rounds.push_back({*ratio, 1, true});
+    else
+      rounds.push_back({subject.samples[i], reference.samples[j], false});
+  }
+  // With enough interleaved rounds, the other rounds would only add noise.
+  if (static_cast<size_t>(std::ranges::count(rounds, true, &Round::interleaved)) >= kMinRounds)
+    std::erase_if(rounds, [](const Round& round) { return !round.interleaved; });
+  std::vector<double> mine, others;
+  for (const auto& round : rounds) {
+    mine.push_back(round.mine);
+    others.push_back(round.others);
+  }
+  return mine.empty() ? std::nullopt : std::optional(paired_ratio(mine, others, standard));
+}
+}  // namespace optrush
