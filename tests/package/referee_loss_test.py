@@ -71,8 +71,6 @@ def seeds(work, report):
 def programs(work):
     (work / "train.py").write_text(TRAIN)
     a_session_needs_a_loss_that_the_champion_reaches(work)
-    made = attempt(work, "--cheap", effect=None)
-    assert made["answer"] == "broken" and made["broken_by"]["by"] == "gate", "the gate is as strict as for speeds"
     made = attempt(work, "--cheap")
     assert made["answer"] == "slower", made
     assert abs(made["speed"]["value"] - 1.2) < 1e-6 and 0.7 < made["to_loss"]["value"] < 0.82, made
@@ -83,7 +81,7 @@ def programs(work):
     assert made["to_loss"]["loss"] == 1 and made["at_least"] > 1.005, made
     screening, confirmation = (seeds(work, report) for report in made["reports"])
     assert not screening & confirmation, "the seeds of a confirmation are fresh"
-    assert not screening & seeds(work, "tries/002-screen"), "and those of another try as well"
+    assert not screening & seeds(work, "tries/001-screen"), "and those of another try as well"
     before = made["to_loss"]["value"]
     made = attempt(work, "BETTER=1")
     assert made["answer"] == "faster" and abs(made["total"] - before * made["to_loss"]["value"]) < 1e-9, made
