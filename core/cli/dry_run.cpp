@@ -89,6 +89,7 @@ std::vector<std::string> plan_lines(const Plan& plan, bool interleaves_later,
 /// "5 rounds", "rounds until ±3 % or 300 s".
 std::string rounds_text(const Json& experiment) {
   const Json& until = experiment.at("until");
+  if (experiment.contains("seeds")) return counted(std::ssize(experiment.at("seeds")), "seed");
   if (until.empty()) return counted(experiment.at("rounds").get<int64_t>(), "round");
   return "rounds until ±" + percent(until.at("within").get<double>()) + " or " +
          duration(until.at("at_most_s").get<double>());
@@ -164,7 +165,7 @@ std::string gpu_text(const Json& dry) {
 Json dry_run(const Expanded& expanded, const RunRequest& request) {
   const Experiment& experiment = expanded.experiment;
   auto variants = expanded.variants;
-  const Schedule schedule(variants, rounds_of(experiment), request.only, experiment.trace);
+  const Schedule schedule(variants, rounds_of(experiment), request.only, experiment.trace, experiment.seeds);
   const auto folder = report_folder(request.reports, experiment);
   Interrupts interrupts;
   Json listed = Json::array(), failures = Json::array(), runs = Json::array();

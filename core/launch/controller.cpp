@@ -95,9 +95,9 @@ class Controller {
           "moved to replaced/: " +
               join(changed),
           Colour::yellow);
-    const auto strangers =
-        set_aside_strangers(folder_, runs_.variants, rounds_of(experiment_),
-                            [&](const Variant& variant) { return execution_.keeps_state(variant); });
+    const auto strangers = set_aside_strangers(
+        folder_, runs_.variants, rounds_of(experiment_),
+        [&](const Variant& variant) { return execution_.keeps_state(variant); }, experiment_.seeds);
     for (const auto& [why, names] : strangers)
       progress_.note("these stored runs do not belong to the present experiment (" + why +
                          "); they were moved to replaced/: " + join(names),

@@ -43,7 +43,8 @@ std::string group_id(int64_t round) {
 
 Runs::Runs(const Expanded& expanded, const std::vector<std::string>& only)
     : variants(expanded.variants),
-      schedule(variants, rounds_of(expanded.experiment), only, expanded.experiment.trace),
+      schedule(variants, rounds_of(expanded.experiment), only, expanded.experiment.trace,
+               expanded.experiment.seeds),
       plans(variants.size()) {}
 
 Execution::Execution(const Experiment& experiment, const RunRequest& request, Runs& runs,
@@ -56,7 +57,8 @@ Execution::Execution(const Experiment& experiment, const RunRequest& request, Ru
       progress_(progress),
       journal_(folder),
       stored_(folder / "runs", journal_),
-      starter_(request.worker, request.followers, folder / "starts", interrupts) {}
+      starter_(request.worker, request.followers, folder / "starts", interrupts),
+      race_(experiment) {}
 
 bool Execution::is_executed(const Job& job) const {
   const auto executed = executed_.find(job.id);
@@ -113,12 +115,14 @@ void Execution::execute_round(std::vector<Job> jobs, int64_t round, Pacer pacer)
                                 static_cast<double>(read_cpu().available_bytes), experiment_.interleave,
                                 request_.followers != nullptr);
   starter_.begin_round();
+  race_.begin_round();
   if (fit.size() > 1) execute_interleaved(fit, round);
   std::erase_if(jobs, [&](const Job& job) { return is_executed(job); });
   for (const auto& job : jobs) {
     if (interrupts_.signal() != 0) break;
     next_ = prepared_beside(job, jobs);
-    if ((pacer_ || next_ != nullptr) && can_be_cut(job))
+    const bool races = race_.on() && knows_interleaving(job, request_.followers != nullptr);
+    if (races || ((pacer_ || next_ != nullptr) && can_be_cut(job)))
       execute_paced(job);
     else
       execute(job);
@@ -165,6 +169,10 @@ int64_t Execution::steps_of_round(const std::map<int64_t, RunCost>& costs) {
   if (!pacer_) return std::numeric_limits<int64_t>::max();
   if (!steps_of_round_) steps_of_round_ = pacer_(costs);
   return *steps_of_round_;
+}
+
+bool Execution::has_enough(const Job& job) {
+  return race_.is_over(job, metrics_file(run_folder(job.id), job));
 }
 
 /// Runs that are trained for their result, or in too few rounds for a claim, must be complete.
@@ -273,6 +281,7 @@ void Execution::take(const Job& job, const RunResult& result) {
   under_way_.erase(job.id);
   if (later_) later_->remove(job);
   note_peak(job, result, measured_memory_);
+  race_.ended(job, result);
   if (result.ok()) return;
   if (result.status != Status::skipped) all_ok_ = false;
   if (job.spec.purpose != Purpose::measure || job.spec.round > 0) return;

@@ -10,6 +10,7 @@
 #include "launch/controller.h"
 #include "launch/interleaving/interleaved_round.h"
 #include "launch/interleaving/interleaving_choice.h"
+#include "launch/interleaving/loss_race.h"
 #include "launch/journal.h"
 #include "launch/run/result.h"
 #include "launch/run/run_starter.h"
@@ -98,6 +99,8 @@ class Execution : private InterleavedRound::Host {
   void ended(const Job&, const RunResult&) override;
   void abandoned(const Job&) override;
   int64_t steps_of_round(const std::map<int64_t, RunCost>&) override;
+  bool has_enough(const Job&) override;
+  bool may_have_enough() const override { return race_.on(); }
   bool counts_when_cut() const override;
 
   const Experiment& experiment_;
@@ -117,6 +120,7 @@ class Execution : private InterleavedRound::Host {
   std::set<int64_t> alone_;                      ///< variants that were out of memory beside others
   Pacer pacer_;                            ///< for the current round; empty: runs make all of their steps
   std::optional<int64_t> steps_of_round_;  ///< result of pacer_
+  LossRace race_;                          ///< for the current round
   const Job* next_ = nullptr;              ///< the run for which a worker opens the GPU; null: none
   bool all_ok_ = true;
   int64_t started_ = 0;

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/files.h"
+#include "base/number_text.h"
 #include "base/text.h"
 #include "launch/journal.h"
 #include "launch/ranks/rank.h"
@@ -41,7 +42,8 @@ constexpr const char* kNoSuchRun = "the experiment has no such run";
 
 /// The reason why a stored run does not belong to the experiment; "" if it does.
 std::string why_strange(const fs::path& run_folder, const std::vector<Variant>& variants,
-                        std::optional<int64_t> rounds, const Continues& continues) try {
+                        std::optional<int64_t> rounds, const Continues& continues,
+                        const std::vector<int64_t>& seeds) try {
   const fs::path file = run_folder / "spec.json";
   const RunSpec spec = run_spec_from_json(read_json(file), file.string());
   if (spec.variant >= static_cast<int64_t>(variants.size())) return kNoSuchRun;
@@ -51,7 +53,7 @@ std::string why_strange(const fs::path& run_folder, const std::vector<Variant>& 
     return "";  // the gate compares the spec later
   const bool drift = spec.purpose == Purpose::drift;
   if (rounds && !drift && spec.round >= *rounds) return kNoSuchRun;
-  RunSpec expected = drift ? drift_of(variant.spec) : variant.spec;
+  RunSpec expected = drift ? drift_of(variant.spec) : in_round(variant.spec, spec.round, seeds);
   expected.purpose = spec.purpose;
   expected.round = drift && rounds ? *rounds : spec.round;
   expected.trace = spec.trace;  // a trace does not change the result
@@ -84,9 +86,16 @@ std::vector<std::string> charts_in(const fs::path& report) {
 void check_arguments(const fs::path& folder, const Experiment& experiment) {
   const fs::path file = folder / "experiment.json";
   if (!is_there(file)) return;
-  const Json before = experiment_from_json(read_json(file), file.string()).arguments;
+  const Experiment before = experiment_from_json(read_json(file), file.string());
+  if (before.stop_behind > 0 && std::pair(before.target_loss, before.stop_behind) !=
+                                    std::pair(experiment.target_loss, experiment.stop_behind))
+    throw UsageError(ErrorCode::conflict,
+                     "the runs in '" + folder.string() + "' ended at a loss of " +
+                         exact_number(before.target_loss) +
+                         ", with stop_behind = " + exact_number(before.stop_behind),
+                     "give the same target_loss and stop_behind, or another --label");
   for (const auto& [name, value] : experiment.arguments.items())
-    if (const auto old = before.find(name); old != before.end() && *old != value)
+    if (const auto old = before.arguments.find(name); old != before.arguments.end() && *old != value)
       throw UsageError(ErrorCode::conflict,
                        "the report in '" + folder.string() + "' was started with " + name + " = " +
                            old->dump() + ", not " + value.dump(),
@@ -215,10 +224,11 @@ std::vector<std::string> set_aside_runs(const fs::path& folder,
 std::map<std::string, std::vector<std::string>> set_aside_strangers(const fs::path& folder,
                                                                     const std::vector<Variant>& variants,
                                                                     std::optional<int64_t> rounds,
-                                                                    const Continues& continues) {
+                                                                    const Continues& continues,
+                                                                    const std::vector<int64_t>& seeds) {
   std::map<std::string, std::vector<std::string>> strangers;
   set_aside_runs(folder, [&](const fs::path& run) {
-    const std::string why = why_strange(run, variants, rounds, continues);
+    const std::string why = why_strange(run, variants, rounds, continues, seeds);
     if (!why.empty()) strangers[why].push_back(run.filename());
     return !why.empty();
   });

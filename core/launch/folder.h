@@ -48,5 +48,6 @@ using Continues = std::function<bool(const Variant&)>;
 std::map<std::string, std::vector<std::string>> set_aside_strangers(const std::filesystem::path& folder,
                                                                     const std::vector<Variant>&,
                                                                     std::optional<int64_t> rounds,
-                                                                    const Continues&);
+                                                                    const Continues&,
+                                                                    const std::vector<int64_t>& seeds = {});
 }  // namespace optrush

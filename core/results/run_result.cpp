@@ -361,7 +361,7 @@ const Record<R>& run_result_record() {
                  "(docs/guides/running.md)",
                  {.left_out = true})
           .field("cut", &R::cut, "written by the controller: why the run ended before its last step",
-                 {.left_out = true, .schema = {{"enum", {"time limit", "interrupt"}}}})
+                 {.left_out = true, .schema = {{"enum", {"time limit", "interrupt", "target loss"}}}})
           .then([](R& result) {
             if (result.tokens_per_second && !(*result.tokens_per_second > 0))
               throw Error(

@@ -350,6 +350,12 @@ std::vector<Class> api_classes() {
   experiment->fields =
       joined(std::move(experiment->fields),
              {{"rounds", "integer", "number of rounds; each rung runs once per round", defaults.rounds, 1},
+              {"seeds",
+               "integer|integer[]?",
+               "a seed for each round, which all rungs of the round train with: a list, or a number of seeds "
+               "from train.seed on; sets the number of rounds",
+               {},
+               0},
               {"validate", "ValidateOptions?", "loss on held-out data"},
               {"save", "SaveOptions?", "saved state, to continue from"},
               {"sample", "SampleOptions?", "prompts that the trained model continues"},
@@ -362,6 +368,12 @@ std::vector<Class> api_classes() {
                "without validate, the mean training loss of 10 steps",
                {},
                0.000001},
+              {"stop_behind",
+               "number?",
+               "with target_loss: a run ends at that loss, or when it has trained this many times as long as "
+               "the first run of its round that reached it; default: every run makes all steps",
+               {},
+               1},
               {"price_per_hour",
                "number?",
                "price of the machine per hour; the report then has the price per million tokens",

@@ -47,11 +47,13 @@ local Report = {}
 ---@field timeout? number time limit of the run in seconds (at least 0.001, default 3600.0)
 ---@field plugins? PluginUse[] plugins to stack, each a name or { name, options }
 ---@field rounds? integer number of rounds; each rung runs once per round (at least 1, default 5)
+---@field seeds? integer|integer[] a seed for each round, which all rungs of the round train with: a list, or a number of seeds from train.seed on; sets the number of rounds (at least 0)
 ---@field validate? ValidateOptions loss on held-out data
 ---@field save? SaveOptions saved state, to continue from
 ---@field sample? SampleOptions prompts that the trained model continues
 ---@field start? string|StartOptions folder of a run with a saved state; every rung continues from its parameters, optimizer state and step number
 ---@field target_loss? number the report gives the training seconds of each rung until its validation loss reaches this; without validate, the mean training loss of 10 steps (at least 1e-06)
+---@field stop_behind? number with target_loss: a run ends at that loss, or when it has trained this many times as long as the first run of its round that reached it; default: every run makes all steps (at least 1)
 ---@field price_per_hour? number price of the machine per hour; the report then has the price per million tokens (at least 0)
 ---@field currency? string currency of the price (default "USD")
 
@@ -85,7 +87,7 @@ local Report = {}
 ---@class ExternalOptions
 ---@field name string name of the rung in the report
 ---@field over? string earlier rung of the ladder that it is compared with; default: the last one of the ladder
----@field command string[] program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics}, {trace}, {worker}, {world_size} are replaced
+---@field command string[] program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics}, {trace}, {worker}, {world_size}, {seed} are replaced
 ---@field files? string[] further files that the results depend on: a change reruns the rung. Arguments that are files are included
 ---@field preload? string[] libraries that the dynamic loader loads first (LD_PRELOAD)
 ---@field requirements? string pip requirements file with the Python packages that the program imports
@@ -103,7 +105,7 @@ local Report = {}
 
 ---A program that the base runs instead of training a model (docs/guides/your_script.md).
 ---@class Program
----@field command string[] program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics}, {trace}, {worker}, {world_size} are replaced
+---@field command string[] program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics}, {trace}, {worker}, {world_size}, {seed} are replaced
 ---@field files? string[] further files that the results depend on: a change reruns the rung. Arguments that are files are included
 ---@field preload? string[] libraries that the dynamic loader loads first (LD_PRELOAD)
 ---@field requirements? string pip requirements file with the Python packages that the program imports

@@ -64,7 +64,7 @@ std::vector<Job> InterleavedRound::conduct() {
   }
   const int64_t most = limit();
   const bool alone = members_.size() == 1;
-  const int64_t steps = alone ? most : steps_of_a_turn();
+  const int64_t steps = alone && !host_.may_have_enough() ? most : steps_of_a_turn();
   for (size_t cycle = 0; !alive().empty(); ++cycle) {
     const auto present = alive();
     for (const size_t i : turn_order(present.size(), cycle)) {
@@ -72,6 +72,9 @@ std::vector<Job> InterleavedRound::conduct() {
       if (!member.run) continue;
       if (const bool ends = member.socket.can_end(); ends && member.steps >= most) {
         member.cut = "time limit";
+        member.socket.end();
+      } else if (ends && host_.has_enough(member.job)) {
+        member.cut = "target loss";
         member.socket.end();
       } else {
         const int64_t next = ends ? std::min(steps, most - member.steps) : steps;

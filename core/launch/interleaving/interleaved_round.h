@@ -32,6 +32,10 @@ class InterleavedRound {
     /// Called when every run is ready for its first timed step. Returns the number of timed steps of the
     /// round, independent of the specs. The maximum means that no run is shortened.
     virtual int64_t steps_of_round(const std::map<int64_t, RunCost>&) = 0;
+    /// Whether a run between two steps has trained enough although it has steps left.
+    virtual bool has_enough(const Job&) = 0;
+    /// Whether has_enough() must be asked, so a run that is alone passes its turn on as well.
+    virtual bool may_have_enough() const = 0;
     /// Whether a round that a signal shortened counts.
     virtual bool counts_when_cut() const = 0;
   };

@@ -29,14 +29,16 @@ Command external_command(const External& external, const RunSpec& spec, const fs
                     trace = spec.trace ? (folder / "trace.json").string() : "",
                     worker_file = fs::absolute(worker), world_size = std::to_string(spec.train.world_size);
   Command command{.log = folder / "log.txt", .folder = external.folder};
-  const std::vector<std::pair<std::string, std::string>> values = {{"{python}", project_python().string()},
-                                                                   {"{spec}", spec_file},
-                                                                   {"{out}", out},
-                                                                   {"{metrics}", metrics},
-                                                                   {"{trace}", trace},
-                                                                   {"{start}", start.string()},
-                                                                   {"{worker}", worker_file},
-                                                                   {"{world_size}", world_size}};
+  const std::vector<std::pair<std::string, std::string>> values = {
+      {"{python}", project_python().string()},
+      {"{spec}", spec_file},
+      {"{out}", out},
+      {"{metrics}", metrics},
+      {"{trace}", trace},
+      {"{start}", start.string()},
+      {"{worker}", worker_file},
+      {"{world_size}", world_size},
+      {"{seed}", std::to_string(spec.train.seed)}};
   for (const auto& word : full_command(external)) command.arguments.push_back(filled_in(word, values));
   command.environment = {{"OPTRUSH_SPEC", spec_file},     {"OPTRUSH_OUT", out},
                          {"OPTRUSH_METRICS", metrics},    {"OPTRUSH_TRACE", trace},

@@ -4,8 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
+#include "analysis/time_to_loss.h"
 #include "optrush/error.h"
 #include "results/run_result.h"
 
@@ -96,11 +99,26 @@ void MetricsTail::take(const std::string& line) {
   } else if (is("event", "step")) {
     ++state_.steps;
     state_.loss = number("loss");
+    state_.seconds += number("seconds").value_or(0);
+    take_loss();
     if (is("timed", true)) {
       const auto processed = number("processed_tokens");
       state_.timed_tokens += processed ? *processed : number("tokens").value_or(0);
       state_.timed_seconds += number("seconds").value_or(0);
     }
+  } else if (is("event", "validation")) {
+    if (const auto loss = number("loss"))
+      state_.lowest_validation = std::min(state_.lowest_validation.value_or(*loss), *loss);
   }
+}
+
+void MetricsTail::take_loss() {
+  auto& losses = state_.losses;
+  if (!state_.loss) return losses.clear();
+  if (std::ssize(losses) == kSmoothedSteps) losses.erase(losses.begin());
+  losses.push_back(*state_.loss);
+  if (std::ssize(losses) < kSmoothedSteps) return;
+  const double mean = std::accumulate(losses.begin(), losses.end(), 0.0) / kSmoothedSteps;
+  state_.lowest_mean = std::min(state_.lowest_mean.value_or(mean), mean);
 }
 }  // namespace optrush

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/descriptor.h"
 #include "optrush/json.h"
@@ -18,6 +19,10 @@ struct RunState {
   std::optional<double> loss;
   double timed_tokens = 0;
   double timed_seconds = 0;
+  double seconds = 0;                       ///< of all steps
+  std::vector<double> losses;               ///< of the last kSmoothedSteps steps
+  std::optional<double> lowest_mean;        ///< the lowest mean of as many losses
+  std::optional<double> lowest_validation;  ///< the lowest validation loss
   Json reported = Json::array();  ///< steps of another program, as in its result; empty for a worker
   std::string problem;  ///< what is wrong with the first invalid line of another program; "": nothing
 
@@ -39,6 +44,7 @@ class MetricsTail {
 
  private:
   void take(const std::string& line);
+  void take_loss();
 
   std::filesystem::path file_;
   bool external_;

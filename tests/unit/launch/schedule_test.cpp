@@ -100,5 +100,14 @@ TEST_F(ScheduleTest, EverySpecHasItsOwnHash) {
   std::ranges::sort(hashes);
   EXPECT_EQ(std::ranges::adjacent_find(hashes), hashes.end());
 }
+TEST_F(ScheduleTest, ARoundHasItsSeedInAllVariantsAndTheGateHasTheFirst) {
+  const std::vector<int64_t> seeds = {1, 9, 4};
+  const Schedule schedule(variants_, 3, {}, false, seeds);
+  for (const Job& job : schedule.all(plans())) {
+    const bool measured = job.spec.purpose == Purpose::measure;
+    EXPECT_EQ(job.spec.train.seed, measured ? seeds[static_cast<size_t>(job.spec.round)] : 1) << job.id;
+  }
+  EXPECT_EQ(schedule.describe(schedule.measured(variants_[1], 2).spec), "round 3/3, seed 4");
+}
 }  // namespace
 }  // namespace optrush
