@@ -4,7 +4,7 @@ import os
 import pathlib
 import sys
 
-CEILING = 60_980
+CEILING = 61_490
 SUFFIXES = {".cpp", ".h", ".cu", ".py", ".in"}
 
 core = pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"], "core")
