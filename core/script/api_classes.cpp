@@ -11,8 +11,10 @@ namespace {
 using Kind = Class::Kind;
 
 /// Fields of a decoder that are tables, and their classes in Lua.
-constexpr std::pair<const char*, const char*> kTables[] = {
-    {"rope_scaling", "RopeScaling"}, {"router", "Router"}, {"latent", "LatentAttention"}};
+constexpr std::pair<const char*, const char*> kTables[] = {{"rope_scaling", "RopeScaling"},
+                                                           {"router", "Router"},
+                                                           {"latent", "LatentAttention"},
+                                                           {"delta_net", "DeltaNet"}};
 
 /// The fields of a section of the spec, with their docs, ranges and defaults.
 std::vector<Parameter> fields_of_spec(const std::string& section) {
@@ -220,6 +222,7 @@ std::vector<Class> api_classes() {
       {Kind::table, "Router", "How a router chooses and weighs the experts of a token.",
        fields_of_spec("router")},
       {Kind::table, "LatentAttention", "Multi-head latent attention.", fields_of_spec("latent")},
+      {Kind::table, "DeltaNet", "Gated DeltaNet, a linear attention.", fields_of_spec("delta_net")},
       {Kind::table, "OperatorFields",
        "Sizes of a single operator; a rung changes only the fields that it names.",
        fields_of_spec("operator")},
