@@ -72,7 +72,7 @@ void log_of_uniform(Tensor& value, at::Generator& generator) { value.uniform_(0.
 
 std::unique_ptr<Unit> declare_delta_net(const LlamaSpec& spec, Params& params, const std::string& path,
                                         int64_t layer, at::ScalarType dtype) {
-  auto unit = make_unit(path, "attention", layer);
+  auto unit = make_unit(path, UnitRole::attention, layer);
   const DeltaNet shape = spec.delta_net;
   const int64_t heads = shape.value_heads, values = heads * shape.value_dim;
   const int64_t channels = 2 * shape.key_heads * shape.key_dim + values;

@@ -10,7 +10,7 @@
 namespace optrush::testing {
 namespace {
 using plain::DeltaRule;
-constexpr double kExact = 1e-11;
+constexpr double kOfRule = 1e-11;
 constexpr int64_t kBatch = 2, kGroups = 2, kHeads = 4, kKey = 6, kValue = 5;
 
 DeltaRule random_rule(int64_t positions, at::ScalarType type = at::kDouble) {
@@ -75,10 +75,10 @@ TEST(DeltaRule, ChunksEqualTheRecurrence) {
       DeltaRule in = random_rule(39);
       if (!lengths.empty()) in.documents = documents(lengths);
       const Tensors expected = with_gradients(in, recurrent), got = with_gradients(in, rule);
-      for (size_t i = 0; i < expected.size(); ++i) EXPECT_LT(apart(got[i], expected[i]), kExact) << i;
+      for (size_t i = 0; i < expected.size(); ++i) EXPECT_LT(apart(got[i], expected[i]), kOfRule) << i;
     }
   const DeltaRule longer = random_rule(150);
-  EXPECT_LT(apart(plain::gated_delta_rule(longer), recurrent(longer)), kExact) << "three chunks of 64";
+  EXPECT_LT(apart(plain::gated_delta_rule(longer), recurrent(longer)), kOfRule) << "three chunks of 64";
 }
 
 /// Equal keys that are fully corrected and do not decay: a sum of powers of the couplings would overflow.
@@ -103,11 +103,11 @@ TEST(CausalConvolution, EqualsAConvolutionOfEachDocument) {
     const Tensor channels = part.transpose(1, 2);
     return at::conv1d(channels, weight, {}, 1, 3, 1, 3).narrow(2, 0, part.size(1)).transpose(1, 2);
   };
-  EXPECT_LT(apart(plain::causal_convolution(x, weight, {}), convolved(x)), kExact);
+  EXPECT_LT(apart(plain::causal_convolution(x, weight, {}), convolved(x)), kOfRule);
   const std::vector<int64_t> lengths = {2, 5, 1, 6};
   Tensors parts;
   for (const Tensor& part : x.split_with_sizes(lengths, 1)) parts.push_back(convolved(part));
-  EXPECT_LT(apart(plain::causal_convolution(x, weight, documents(lengths)), at::cat(parts, 1)), kExact);
+  EXPECT_LT(apart(plain::causal_convolution(x, weight, documents(lengths)), at::cat(parts, 1)), kOfRule);
 }
 }  // namespace
 }  // namespace optrush::testing
