@@ -17,7 +17,7 @@ struct ConvolutionInputs {
 
   explicit ConvolutionInputs(const Tensors& in)
       : x(in[0].contiguous()), weight(in[1].to(wide_type(in[0])).flatten(1).t().contiguous()) {
-    if (in[2].defined()) documents = in[2].to(at::kInt).contiguous();
+    if (in.size() > 2) documents = in[2].to(at::kInt).contiguous();
     if (weight.size(1) != x.size(2))
       throw Error("the fused convolution needs a weight for each of " + std::to_string(x.size(2)) +
                   " channels, not " + std::to_string(weight.size(1)));
@@ -49,7 +49,12 @@ Tensors convolution_backward(const ConvolutionInputs& in, const Tensor& weight_g
                              const Tensor& out_gradient_given) {
   const Tensor out_gradient = out_gradient_given.contiguous(), x_gradient = at::empty_like(in.x);
   const NotedKernel kernel("convolution_backward", bytes_of({in.x, in.weight, out_gradient, x_gradient}));
-  if (is_forecast(in.x)) return {x_gradient, at::empty_like(weight_given), Tensor()};
+  const auto gradients = [&](Tensor of_weight) {
+    Tensors all = {x_gradient, std::move(of_weight)};
+    if (in.documents.defined()) all.emplace_back();
+    return all;
+  };
+  if (is_forecast(in.x)) return gradients(at::empty_like(weight_given));
   const Convolution call = in.arguments();
   // The parts of the tokens depend only on the number of threads, and are added in order.
   const int64_t tokens = in.tokens(),
@@ -62,8 +67,7 @@ Tensors convolution_backward(const ConvolutionInputs& in, const Tensor& weight_g
                                 sums + part * call.taps * call.channels, tokens * part / parts,
                                 tokens * (part + 1) / parts);
   });
-  const Tensor weight_gradient = weight_parts.sum(0).t().reshape(weight_given.sizes());
-  return {x_gradient, weight_gradient.to(weight_given.scalar_type()), Tensor()};
+  return gradients(weight_parts.sum(0).t().reshape(weight_given.sizes()).to(weight_given.scalar_type()));
 }
 }  // namespace
 

@@ -19,7 +19,7 @@ struct RuleInputs {
 
   explicit RuleInputs(const Tensors& in)
       : q(dense(in[0])), k(dense(in[1])), v(dense(in[2])), log_decay(in[3]), beta(in[4]) {
-    if (in[5].defined()) documents = in[5].to(at::kInt).contiguous();
+    if (in.size() > 5) documents = in[5].to(at::kInt).contiguous();
     const auto wide = wide_type(v);
     const bool alike = q.sizes() == k.sizes() && q.scalar_type() == v.scalar_type() &&
                        k.scalar_type() == v.scalar_type() && log_decay.scalar_type() == wide &&
@@ -90,7 +90,7 @@ Tensors rule_backward(const RuleInputs& in, const Tensor& out_gradient_given) {
                            bytes_of({in.q, in.k, in.v, in.log_decay, in.beta, out_gradient, gradients[0],
                                      gradients[1], gradients[2], gradients[3], gradients[4]}));
   note_flops(3 * product_flops(in));
-  gradients.emplace_back();
+  if (in.documents.defined()) gradients.emplace_back();
   if (is_forecast(in.v)) return gradients;
   const DeltaRuleBackward call{.in = in.arguments(),
                                .out_gradient = RuleInputs::rows(out_gradient),

@@ -11,6 +11,12 @@
 namespace {
 using namespace optrush;
 
+/// With the documents, if a row has several.
+Tensors inputs(Tensors operands, const Tensor& documents) {
+  if (documents.defined()) operands.push_back(documents);
+  return operands;
+}
+
 class FusedDeltaNet final : public Plugin {
  public:
   void apply(Recipe& recipe, const Options& options) override {
@@ -27,14 +33,14 @@ class FusedDeltaNet final : public Plugin {
       if (kernel == "delta_rule")
         recipe.ops.delta_rule.replace(
             [this](const DeltaRuleInputs& in) {
-              return call(rule_, {in.q, in.k, in.v, in.log_decay, in.beta, in.documents}).front();
+              return call(rule_, inputs({in.q, in.k, in.v, in.log_decay, in.beta}, in.documents)).front();
             },
             traits);
       if (kernel == "convolution")
         recipe.ops.convolution.replace_each(
             [this](const Module& module) -> Ops::Convolution::Fn {
               return [this, weight = module.params.at(0)](const Tensor& x, const Segments& segments) {
-                return call(convolution_, {x, weight->value(), segments.ids}).front();
+                return call(convolution_, inputs({x, weight->value()}, segments.ids)).front();
               };
             },
             traits);
