@@ -1,7 +1,7 @@
 # cmake -DHEADERS=folder -DRESULT=file -P sdk_hash.cmake
 # Writes a header with a hash of the names and contents of the SDK's headers, unless it already has this hash. So the files
 # that include it are compiled again only if the content of an SDK header has changed.
-file(GLOB headers RELATIVE ${HEADERS} ${HEADERS}/*.h ${HEADERS}/host/*.h ${HEADERS}/torch_versions/*.h)
+file(GLOB headers RELATIVE ${HEADERS} ${HEADERS}/*.h ${HEADERS}/advanced/*.h ${HEADERS}/host/*.h ${HEADERS}/torch_versions/*.h)
 list(SORT headers)
 set(all "")
 foreach(header ${headers})

@@ -64,6 +64,8 @@ end
 if compile then parts[#parts + 1] = rush.rung("compile", "compile", {}, { expect = published(1.07) }) end
 
 exp:ablation(parts)
+-- Biases by distance in place of rotary embedding. Fused attention has no such biases, so it is compared with the base.
+exp:ladder { rush.rung("ALiBi alone", { model = { position = "alibi" }, over = "base" }) }
 if compile then
   -- Beside "compile alone": the compiler's other mode, and blocks in two parts, as graph breaks cut them.
   exp:ladder {

@@ -211,7 +211,7 @@ std::vector<Architecture> dense_classes() {
        .max_positions = 32768,
        .kv_heads = 4,
        .head_dim = 256,
-       .rotary = {.fraction = 0.25},
+       .rotary = {.fraction = 0.25, .images = true},
        .storage = {.norm_offset = 1, .ignored = "mtp."},
        .always = {{"qk_norm", "per_head"}, {"attention_gate", true}},
        .same = with_delta_net(),

@@ -66,10 +66,12 @@ std::vector<SameField> with_delta_net(std::vector<SameField> fields = {});
 
 /// Rotary settings that only some classes have.
 struct Rotary {
-  double fraction = 0;    ///< default of "partial_rotary_factor"; 0: the class rotates whole heads
-  int64_t original = 0;   ///< default of "original_max_position_embeddings" of longrope; 0: no longrope
-  bool mscale = false;    ///< "mscale_all_dim" also scales the scores of attention
-  bool queries = false;   ///< "llama_4_scaling_beta" scales queries
+  double fraction = 0;   ///< default of "partial_rotary_factor"; 0: the class rotates whole heads
+  int64_t original = 0;  ///< default of "original_max_position_embeddings" of longrope; 0: no longrope
+  bool mscale = false;   ///< "mscale_all_dim" also scales the scores of attention
+  bool queries = false;  ///< "llama_4_scaling_beta" scales queries
+  /// "mrope_section" gives sections of a head the place of an image. Text has one place for all sections.
+  bool images = false;
   bool required = false;  ///< versions of transformers differ in the scaling if config.json has none
 };
 

@@ -279,6 +279,11 @@ RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions,
                          const Architecture& architecture) {
   const RotarySettings settings(config);
   const Rotary& of_class = architecture.rotary;
+  for (const char* setting : {"mrope_section", "mrope_interleaved"})
+    if (settings.has(setting) && !of_class.images)
+      config.refuse("'" + settings.place(setting) + "' is a rotary setting for images, which " +
+                        architecture.name + " does not have",
+                    "remove it if the model was trained without it");
   const char* window_theta = architecture.window_rope_theta;
   const double usual = of_class.fraction == 0 ? 1 : of_class.fraction;
   const auto fraction = settings.value("partial_rotary_factor", "number", usual).get<double>();

@@ -233,7 +233,7 @@ std::vector<Architecture> mixture_classes() {
        .max_positions = 32768,
        .kv_heads = 2,
        .head_dim = 256,
-       .rotary = {.fraction = 0.25},
+       .rotary = {.fraction = 0.25, .images = true},
        .storage = {.norm_offset = 1, .ignored = "mtp."},
        .ffn_dim = "moe_intermediate_size",
        .always = {{"qk_norm", "per_head"}, {"attention_gate", true}},

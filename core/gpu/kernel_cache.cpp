@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "optrush/advanced/machine.h"
 #include "optrush/error.h"
-#include "optrush/machine.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

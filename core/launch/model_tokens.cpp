@@ -13,8 +13,8 @@
 #include "data/token_source.h"
 #include "machine/installation.h"
 #include "machine/python.h"
+#include "optrush/advanced/machine.h"
 #include "optrush/error.h"
-#include "optrush/machine.h"
 #include "spec/data_line.h"
 #include "spec/spec_json.h"
 

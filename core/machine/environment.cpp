@@ -6,8 +6,8 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "optrush/advanced/machine.h"
 #include "optrush/error.h"
-#include "optrush/machine.h"
 
 namespace optrush {
 namespace fs = std::filesystem;

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "optrush/machine.h"
+#include "optrush/advanced/machine.h"
 
 namespace optrush {
 /// Properties of a Python; a version is empty if the package is missing.

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "machine/environment.h"
+#include "optrush/advanced/machine.h"
 #include "optrush/error.h"
-#include "optrush/machine.h"
 #ifdef OPTRUSH_HAS_CUDA
 #include <ATen/Context.h>
 #include <c10/cuda/CUDACachingAllocator.h>

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "optrush/saved_tensors.h"
+#include "optrush/advanced/saved_tensors.h"
 
 namespace optrush {
 /// Counts the bytes that autograd keeps between forward and backward. Each storage counts once. Storages that

@@ -2,6 +2,7 @@
 
 #include <ATen/Functions.h>
 
+#include "model/delta_rule.h"
 #include "model/operators.h"
 #include "optrush/host/resolve.h"
 #include "optrush/param.h"
@@ -42,6 +43,10 @@ Ops::Router::Fn Binder::router(const Module& module) const {
       });
 }
 
+Ops::Routing::Fn Binder::routing(const Module& router) const {
+  return recipe_.ops.routing.resolve(router, plain::routed);
+}
+
 Ops::Experts::Fn Binder::experts(const Module& module, Ops::Experts::Fn plain) const {
   return recipe_.ops.experts.resolve(module, std::move(plain));
 }
@@ -76,6 +81,18 @@ AttentionForwardBackward Binder::attention_forward_backward(const Module& module
   return recipe_.ops.attention_forward_backward.resolve(module, plain::attention_forward_backward)();
 }
 
+Ops::Convolution::Fn Binder::convolution(const Module& module) const {
+  return recipe_.ops.convolution.resolve(
+      module, [weight = module.params.at(0)](const Tensor& x, const Segments& segments) {
+        return at::silu(plain::causal_convolution(x, weight->value().to(x.scalar_type()), segments.ids));
+      });
+}
+
+Ops::DeltaRule::Fn Binder::delta_rule(const Module& module) const {
+  return recipe_.ops.delta_rule.resolve(
+      module, [](const DeltaRuleInputs& in) { return plain::gated_delta_rule(in); });
+}
+
 Ops::Swiglu::Fn Binder::swiglu(const Module& module) const {
   return recipe_.ops.swiglu.resolve(module, plain::swiglu);
 }
@@ -94,13 +111,15 @@ Ops::Mlp::Fn Binder::mlp(const Module& module) const {
 
 Ops::HeadLoss::Fn Binder::head_loss(const Module& module) const {
   // Created at the first call, because it is known only then that the head has a part of the vocabulary.
-  return recipe_.ops.head_loss.resolve(
-      module, [of_part = std::make_shared<std::optional<Differentiable>>()](
-                  const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
-        if (!parts.part) return plain::cross_entropy_sum(parts.logits(x), labels);
-        if (!*of_part) of_part->emplace(plain::cross_entropy_of_part(*parts.part));
-        return call(**of_part, {parts.logits(x), labels}).at(0);
-      });
+  return recipe_.ops.head_loss.resolve(module,
+                                       [of_part = std::make_shared<std::optional<Differentiable>>()](
+                                           const Tensor& x, const Batch& batch, const Ops::HeadParts& parts) {
+                                         if (!parts.part)
+                                           return plain::cross_entropy_sum(parts.logits(x), batch.labels);
+                                         if (!*of_part)
+                                           of_part->emplace(plain::cross_entropy_of_part(*parts.part));
+                                         return call(**of_part, {parts.logits(x), batch.labels}).at(0);
+                                       });
 }
 
 UnitFunction Binder::unit(const Unit& unit) const { return recipe_.unit.resolve(unit, unit.build(*this)); }

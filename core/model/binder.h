@@ -15,6 +15,7 @@ class Binder {
   /// The linear without its bias: the result of the slot.
   Ops::Linear::Fn product(const Module&) const;
   Ops::Router::Fn router(const Module&) const;
+  Ops::Routing::Fn routing(const Module& router) const;
   /// `plain`: the base, which computes the experts of this rank.
   Ops::Experts::Fn experts(const Module&, Ops::Experts::Fn plain) const;
   Ops::Norm::Fn norm(const Module&) const;
@@ -22,6 +23,8 @@ class Binder {
   Ops::Position::Fn position(const Module&) const;
   Ops::Attention::Fn attention(const Module&) const;
   AttentionForwardBackward attention_forward_backward(const Module&) const;
+  Ops::Convolution::Fn convolution(const Module&) const;
+  Ops::DeltaRule::Fn delta_rule(const Module&) const;
   Ops::Swiglu::Fn swiglu(const Module&) const;
   Ops::Geglu::Fn geglu(const Module&, Activation) const;
   Ops::Mlp::Fn mlp(const Module&) const;

@@ -10,7 +10,6 @@
 
 #include "model/binder.h"
 #include "model/declare.h"
-#include "model/delta_rule.h"
 #include "model/operators.h"
 
 namespace optrush {
@@ -36,7 +35,9 @@ Projected by_heads(const Tensor& qkvz, const Tensor& ba, const DeltaNet& shape) 
 
 struct DeltaNetOf {
   InputProjection projected;
-  const Param *convolution, *a_log, *dt_bias;
+  const Param *a_log, *dt_bias;
+  Ops::Convolution::Fn convolution;
+  Ops::DeltaRule::Fn rule;
   Ops::Norm::Fn norm;
   Ops::Swiglu::Fn gated;
   Ops::Linear::Fn out;
@@ -45,9 +46,7 @@ struct DeltaNetOf {
 
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
     const auto [qkv_BSC, z_BSC, b_BSH, a_BSH] = projected(x_BSD);
-    const Tensor& documents = batch.segments.ids;
-    const Tensor mixed_BSC = at::silu(
-        plain::causal_convolution(qkv_BSC, convolution->value().to(qkv_BSC.scalar_type()), documents));
+    const Tensor mixed_BSC = convolution(qkv_BSC, batch.segments);
     const int64_t keys = shape.key_heads * shape.key_dim, values = shape.value_heads * shape.value_dim;
     const auto parts = mixed_BSC.split_with_sizes({keys, keys, values}, -1);
     const auto heads = [](const Tensor& x, int64_t width) {
@@ -55,13 +54,12 @@ struct DeltaNetOf {
     };
     const auto wide = [&](const Tensor& x) { return x.to(plain::accumulate_type(x_BSD)); };
     const Tensor rate_H = wide(a_log->value()).exp(), time_BSH = wide(a_BSH) + wide(dt_bias->value());
-    const Tensor out_BHSV =
-        plain::gated_delta_rule({.q = heads(parts[0], shape.key_dim),
-                                 .k = heads(parts[1], shape.key_dim),
-                                 .v = heads(parts[2], shape.value_dim),
-                                 .log_decay = (-rate_H * at::softplus(time_BSH)).transpose(1, 2),
-                                 .beta = at::sigmoid(wide(b_BSH)).transpose(1, 2),
-                                 .documents = documents});
+    const Tensor out_BHSV = rule({.q = heads(parts[0], shape.key_dim),
+                                  .k = heads(parts[1], shape.key_dim),
+                                  .v = heads(parts[2], shape.value_dim),
+                                  .log_decay = (-rate_H * at::softplus(time_BSH)).transpose(1, 2),
+                                  .beta = at::sigmoid(wide(b_BSH)).transpose(1, 2),
+                                  .documents = batch.segments.ids});
     return out(gated(z_BSC, norm(out_BHSV.transpose(1, 2), norm_args).flatten(2)));
   }
 };
@@ -90,11 +88,11 @@ std::unique_ptr<Unit> declare_delta_net(const LlamaSpec& spec, Params& params, c
   else
     inputs = {input(".in_proj_qkv", channels), input(".in_proj_z", values), input(".in_proj_b", heads),
               input(".in_proj_a", heads)};
-  Param& convolution = params.add({.name = path + ".conv1d.weight",
-                                   .shape = {channels, 1, shape.kernel},
-                                   .axes = {"channels", "one", "kernel"},
-                                   .init = normal(spec.init_std),
-                                   .dtype = dtype});
+  Param& filter = params.add({.name = path + ".conv1d.weight",
+                              .shape = {channels, 1, shape.kernel},
+                              .axes = {"channels", "one", "kernel"},
+                              .init = normal(spec.init_std),
+                              .dtype = dtype});
   const auto gate = [&](const char* name, Initializer init) -> Param& {
     return params.add(vector_param(path + name, heads, "value_heads", std::move(init), dtype));
   };
@@ -105,8 +103,8 @@ std::unique_ptr<Unit> declare_delta_net(const LlamaSpec& spec, Params& params, c
                           std::vector<Param*> used) -> const Module& {
     return unit->modules.emplace_back(Module{name, role, layer, std::move(used)});
   };
-  module(path + ".conv1d", "convolution", {&convolution});
-  module(path, "delta_rule", {&a_log, &dt_bias});
+  const Module& convolution = module(path + ".conv1d", "convolution", {&filter});
+  const Module& rule = module(path, "delta_rule", {&a_log, &dt_bias});
   const Module& norm = module(path + ".norm", "norm", {&norm_weight});
   const Module& gated = module(path + ".act", "swiglu", {});
   const Module& out = *linear(".out_proj", spec.dim, values, {"model", "channels"});
@@ -119,8 +117,16 @@ std::unique_ptr<Unit> declare_delta_net(const LlamaSpec& spec, Params& params, c
       if (shape.joined) return by_heads(first, second, shape);
       return {first, second, made[2](x), made[3](x)};
     };
-    return DeltaNetOf{projected,          &convolution,     &a_log, &dt_bias, bind.norm(norm),
-                      bind.swiglu(gated), bind.linear(out), shape,  args};
+    return DeltaNetOf{projected,
+                      &a_log,
+                      &dt_bias,
+                      bind.convolution(convolution),
+                      bind.delta_rule(rule),
+                      bind.norm(norm),
+                      bind.swiglu(gated),
+                      bind.linear(out),
+                      shape,
+                      args};
   };
   return unit;
 }

@@ -2,7 +2,7 @@
 // start is gamma, D_ij = gamma_i / gamma_j for i >= j, and the corrected values of all positions solve
 // (I + tril(diag(beta) (K K^T * D), -1)) X = diag(beta) (V - diag(gamma) K S) for the state S before the
 // chunk. Then O = diag(gamma) Q S + (Q K^T * D) X, and the next state is gamma_C S + (diag(gamma_C / gamma)
-// K)^T X. Shapes: N chunks of C positions; the others are those of DeltaRule.
+// K)^T X. Shapes: N chunks of C positions; the others are those of DeltaRuleInputs.
 #include "model/delta_rule.h"
 
 #include <ATen/Functions.h>
@@ -16,9 +16,9 @@
 
 namespace optrush::plain {
 namespace {
-constexpr double kEps = 1e-6;  // below the square of a length
+constexpr double kEpsOfLength = 1e-6;  // below the square of a length
 
-Tensor of_length_1(const Tensor& x) { return x * (x.square().sum(-1, /*keepdim=*/true) + kEps).rsqrt(); }
+Tensor of_length_1(const Tensor& x) { return x * (x.square().sum(-1, /*keepdim=*/true) + kEpsOfLength).rsqrt(); }
 
 /// (B, H, S, ..) to (B, H, N, C, ..), with zeros behind the last position.
 Tensor in_chunks(const Tensor& x, int64_t chunk) {
@@ -54,7 +54,7 @@ Decays decays_of(const Tensor& log_BHNC, const Tensor& documents_B1NC) {
 }
 }  // namespace
 
-Tensor gated_delta_rule(const DeltaRule& in, int64_t chunk) {
+Tensor gated_delta_rule(const DeltaRuleInputs& in, int64_t chunk) {
   const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
   const auto type = accumulate_type(in.v);
   const int64_t positions = in.v.size(2), heads = in.v.size(1);

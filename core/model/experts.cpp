@@ -4,10 +4,8 @@
 #include <ATen/core/grad_mode.h>
 
 #include <functional>
-#include <limits>
 #include <map>
 #include <memory>
-#include <tuple>
 #include <utility>
 
 #include "model/binder.h"
@@ -39,46 +37,12 @@ std::vector<int64_t> on_host(const Tensor& counts_E, int64_t rows) {
   return {counts.const_data_ptr<int64_t>(), counts.const_data_ptr<int64_t>() + counts.numel()};
 }
 
-/// The scores with -inf outside of the groups of experts that each token keeps.
-Tensor in_kept_groups(const Tensor& scores_TE, const Router& form) {
-  const Tensor grouped = scores_TE.unflatten(1, {form.groups, -1});  // (T, groups, E / groups)
-  const Tensor of_groups = std::get<0>(at::topk(grouped, 2, -1)).sum(-1);
-  const Tensor kept = std::get<1>(at::topk(of_groups, form.kept_groups, -1));
-  const Tensor left = at::ones_like(of_groups, at::kBool).scatter(1, kept, 0);
-  return grouped.masked_fill(left.unsqueeze(-1), -std::numeric_limits<double>::infinity()).flatten(1);
-}
-
-/// What routes the tokens of a mixture: how many experts each passes, and their weights.
-struct Routing {
-  int64_t per_token;
-  bool normalize;
-  Router form;
-  const Param* choice_bias;  ///< (E); null: none
-
-  /// {weights, experts}, each (T, K).
-  std::tuple<Tensor, Tensor> chosen(const Tensor& logits_TE) const {
-    const auto type = plain::accumulate_type(logits_TE);
-    const bool sigmoid = form.scores == RouterScores::sigmoid;
-    const Tensor scores_TE = sigmoid ? at::sigmoid(logits_TE.to(type)) : at::softmax(logits_TE, -1, type);
-    if (choice_bias == nullptr && form.groups == 1) return at::topk(scores_TE, per_token, -1);
-    Tensor choice_TE = scores_TE.detach();
-    if (choice_bias != nullptr) choice_TE = choice_TE + choice_bias->value().detach().to(type);
-    if (form.groups > 1) choice_TE = in_kept_groups(choice_TE, form);
-    const Tensor experts_TK = std::get<1>(at::topk(choice_TE, per_token, -1));
-    return {scores_TE.gather(1, experts_TK), experts_TK};
-  }
-};
-
-Route route(const Tensor& logits_TE, const Routing& routing, at::ScalarType type) {
-  const int64_t experts = logits_TE.size(1);
-  auto [weights_TK, experts_TK] = routing.chosen(logits_TE);
-  if (routing.normalize) weights_TK = weights_TK / weights_TK.sum(-1, /*keepdim=*/true);
-  if (routing.form.scale != 1) weights_TK = weights_TK * routing.form.scale;
-  const Tensor experts_N = experts_TK.flatten();
+Route route(const Routed& routed, int64_t experts, at::ScalarType type) {
+  const Tensor experts_N = routed.experts.flatten();
   const Tensor order_N = at::argsort(experts_N, /*stable=*/true, /*dim=*/0, /*descending=*/false);
   // A scatter inverts the permutation; a second sort is not needed.
   const Tensor rows_N = at::arange(order_N.numel(), order_N.options());
-  return {.weights_N = weights_TK.to(type).flatten().index_select(0, order_N),
+  return {.weights_N = routed.weights.to(type).flatten().index_select(0, order_N),
           .order_N = order_N,
           .positions_N = at::empty_like(order_N).scatter_(0, order_N, rows_N),
           // Not at::bincount, for which the host would wait.
@@ -100,8 +64,10 @@ struct Experts {
 
 struct RoutedExperts {
   Ops::Router::Fn router;
+  Ops::Routing::Fn routing;
   Ops::Experts::Fn experts;
-  Routing routing;
+  RoutingArgs args;
+  const Param* choice_bias;  ///< null: none
 
   /// Padding passes no router and no expert, and gets 0.
   Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
@@ -113,8 +79,11 @@ struct RoutedExperts {
 
  private:
   Tensor routed(const Tensor& x_TD, const Batch& batch) const {
-    const int64_t per_token = routing.per_token;
-    const Route way = route(router(x_TD), routing, x_TD.scalar_type());
+    const int64_t per_token = args.per_token;
+    const Tensor logits_TE = router(x_TD);
+    RoutingArgs biased = args;
+    if (choice_bias != nullptr) biased.bias = choice_bias->value().detach();
+    const Route way = route(routing(logits_TE, biased), logits_TE.size(1), x_TD.scalar_type());
     // The copies of a token are adjacent before sorting, so their gradients are always added in the same
     // order.
     const Tensor copies_ND = x_TD.unsqueeze(1).expand({-1, per_token, -1}).flatten(0, 1);
@@ -172,11 +141,12 @@ std::unique_ptr<Unit> declare_experts(Params& params, const std::string& path, i
         static_cast<double>(shape.per_token) / static_cast<double>(shape.count);
   }
   unit->build = [&router, &experts, &children = unit->children,
-                 routing = Routing{shape.per_token, shape.normalize, shape.form, choice_bias}](
-                    const Binder& bind) -> UnitFunction {
+                 args = RoutingArgs{shape.per_token, shape.normalize, shape.form},
+                 choice_bias](const Binder& bind) -> UnitFunction {
     Experts plain;
     for (const auto& expert : children) plain.experts.push_back(bind.unit(*expert));
-    return RoutedExperts{bind.router(router), bind.experts(experts, std::move(plain)), routing};
+    return RoutedExperts{bind.router(router), bind.routing(router), bind.experts(experts, std::move(plain)),
+                         args, choice_bias};
   };
   return unit;
 }

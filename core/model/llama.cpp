@@ -138,7 +138,7 @@ struct Head {
     Tensor normed_BSD = final_norm(x_BSD, norm);
     // same as dividing the logits, because the head is linear
     if (logits_divisor != 1) normed_BSD = normed_BSD / logits_divisor;
-    return batch.labels.defined() ? loss(normed_BSD, batch.labels, parts) : parts.logits(normed_BSD);
+    return batch.labels.defined() ? loss(normed_BSD, batch, parts) : parts.logits(normed_BSD);
   }
 };
 

@@ -89,7 +89,7 @@ class OperatorDeclaration {
     const Module& loss = unit->modules.emplace_back(Module{"loss", "head_loss", -1, {&weight}});
     unit->build = [&](const Binder& bind) -> UnitFunction {
       return [loss = bind.head_loss(loss), parts = Ops::HeadParts{bind.linear(logits)}](
-                 const Tensor& x, const Batch& batch) { return loss(x[0], batch.labels, parts); };
+                 const Tensor& x, const Batch& batch) { return loss(x[0], batch, parts); };
     };
     return unit;
   }

@@ -28,6 +28,8 @@ Tensor soft_capped(const Tensor& x, double cap);
 Tensor cross_entropy_sum(const Tensor& logits, const Tensor& labels);
 /// The same for a part of the vocabulary, with logits (B, S, end - begin). Inputs: logits and labels.
 Differentiable cross_entropy_of_part(const VocabularyPart&);
+/// The base of Ops::Routing. In a token's order of experts the one of the largest choice is first.
+Routed routed(const Tensor& logits, const RoutingArgs&);
 /// fp64 if x is fp64, otherwise fp32.
 at::ScalarType accumulate_type(const Tensor& x);
 }  // namespace optrush::plain

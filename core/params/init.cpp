@@ -11,7 +11,7 @@
 #include <new>
 
 #include "base/counter_random.h"
-#include "optrush/initial_value.h"
+#include "optrush/advanced/initial_value.h"
 
 namespace optrush {
 namespace {

@@ -8,7 +8,7 @@
 #include <unordered_set>
 
 #include "base/suggest.h"
-#include "optrush/data_parallel.h"
+#include "optrush/advanced/data_parallel.h"
 #include "optrush/error.h"
 #include "optrush/mesh.h"
 #include "optrush/param.h"

@@ -61,8 +61,9 @@ static const Record<CheckedForm>& record_of(const CheckedForm*) {
           .field("with", &T::with, "plugins to stack with it")
           .field("data", &T::data, "kind of the training data",
                  {.choices = {"random", "documents", "preferences"}})
-          .field("model", &T::model, "kind of the decoder: with MLPs or mixtures of experts",
-                 {.choices = {"dense", "experts"}})
+          .field("model", &T::model,
+                 "kind of the decoder: with attention and MLPs, mixtures of experts, or Gated DeltaNet",
+                 {.choices = {"dense", "experts", "delta_net"}})
           .field("gradient", &T::gradient, "whether the backward is the derivative of the loss");
   return record;
 }

@@ -16,7 +16,7 @@ struct CheckedForm {
   Json options = Json::object();
   std::vector<std::string> with;
   std::string data = "random";  ///< "random", "documents" or "preferences"
-  std::string model = "dense";  ///< "dense" or "experts"
+  std::string model = "dense";  ///< "dense", "experts" or "delta_net"
   bool gradient = true;         ///< whether the backward is the derivative of the loss
 };
 

@@ -16,6 +16,7 @@ Traits plain(std::vector<Feature> offers = {feature::fp64}) {
 Ops::Ops(const Editor* editor)
     : embedding("embedding", editor, plain()),
       router("router", editor, plain()),
+      routing("routing", editor, plain()),
       experts("experts", editor, plain()),
       linear("linear", editor, plain({feature::fp64, feature::plain_products})),
       norm("norm", editor, plain()),
@@ -27,16 +28,17 @@ Ops::Ops(const Editor* editor)
       attention_forward_backward(
           "attention_forward_backward", editor,
           plain({feature::fp64, feature::segments, feature::window, feature::alibi, feature::soft_cap})),
+      convolution("convolution", editor, plain()),
+      delta_rule("delta_rule", editor, plain()),
       swiglu("swiglu", editor, plain()),
       geglu("geglu", editor, plain()),
       mlp("mlp", editor, plain({feature::fp64, feature::geglu, feature::plain_products, feature::biases})),
       head_loss("head_loss", editor, plain({feature::fp64, feature::vocabulary, feature::soft_cap})) {}
 
 std::vector<const SlotInfo*> Ops::all() const {
-  return {&embedding, &router,    &experts,
-          &linear,    &norm,      &add_norm,
-          &position,  &attention, &attention_forward_backward,
-          &swiglu,    &geglu,     &mlp,
+  return {&embedding,   &router,     &routing,  &experts,   &linear,
+          &norm,        &add_norm,   &position, &attention, &attention_forward_backward,
+          &convolution, &delta_rule, &swiglu,   &geglu,     &mlp,
           &head_loss};
 }
 

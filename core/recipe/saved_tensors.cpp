@@ -1,4 +1,4 @@
-#include "optrush/saved_tensors.h"
+#include "optrush/advanced/saved_tensors.h"
 
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>

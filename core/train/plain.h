@@ -2,7 +2,7 @@
 #include <memory>
 #include <span>
 
-#include "optrush/data_parallel.h"
+#include "optrush/advanced/data_parallel.h"
 #include "optrush/optimizer.h"
 #include "optrush/run.h"
 #include "optrush/spec.h"

@@ -12,10 +12,10 @@
 #include "checkpoint/tokenizer_files.h"
 #include "data/text_source.h"
 #include "machine/installation.h"
+#include "optrush/advanced/machine.h"
+#include "optrush/advanced/saved_tensors.h"
 #include "optrush/error.h"
 #include "optrush/json.h"
-#include "optrush/machine.h"
-#include "optrush/saved_tensors.h"
 #include "recipe/evaluation_scope.h"
 #include "train/evaluated_parameters.h"
 

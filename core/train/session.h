@@ -10,7 +10,7 @@
 #include "distributed/groups.h"
 #include "distributed/ranks.h"
 #include "model/model.h"
-#include "optrush/data_parallel.h"
+#include "optrush/advanced/data_parallel.h"
 #include "optrush/optimizer.h"
 #include "recipe/run_recipe.h"
 #include "train/run_log.h"

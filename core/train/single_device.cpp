@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "optrush/data_parallel.h"
+#include "optrush/advanced/data_parallel.h"
 #include "optrush/error.h"
 #include "optrush/mesh.h"
 #include "train/plain.h"

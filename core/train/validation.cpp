@@ -8,8 +8,8 @@
 #include "base/seconds_since.h"
 #include "base/text.h"
 
+#include "optrush/advanced/saved_tensors.h"
 #include "optrush/host/resolve.h"
-#include "optrush/saved_tensors.h"
 #include "recipe/evaluation_scope.h"
 #include "train/evaluated_parameters.h"
 #include "train/train_step.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "optrush/data_parallel.h"
+#include "optrush/advanced/data_parallel.h"
 #include "optrush/run.h"
 #include "optrush/shard.h"
 

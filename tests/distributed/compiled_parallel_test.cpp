@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "exactness.h"
-#include "optrush/machine.h"
+#include "optrush/advanced/machine.h"
 #include "support/folders.h"
 
 namespace optrush::testing {

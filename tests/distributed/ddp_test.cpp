@@ -8,7 +8,7 @@
 #include <random>
 
 #include "base/temporary_folder.h"
-#include "optrush/data_parallel.h"
+#include "optrush/advanced/data_parallel.h"
 #include "spec/spec_json.h"
 #include "support/error_of.h"
 #include "support/training.h"

@@ -75,6 +75,7 @@ std::vector<Row> rows() {
       {"flash_attention"},
       {"float8", {Json::object()}, "fp32", 5e-2},
       {"fused_adamw"},
+      {"fused_delta_net"},
       {"fused_kernels"},
       {"fused_linear_cross_entropy", {{{"chunk", 5}}}},
       {"fused_projections"},
@@ -147,6 +148,8 @@ RunSpec spec_of(const Row& row, const Json& options, const Json& needed, int64_t
   model.update(needed);
   if (row.name == "router_losses" || row.name == "grouped_experts")
     model.update({{"n_experts", 4}, {"experts_per_token", 2}});
+  if (row.name == "fused_delta_net")
+    model["delta_net"] = {{"key_heads", 2}, {"value_heads", 4}, {"key_dim", 8}, {"value_dim", 8}};
   RunSpec spec = small_spec(ranks, std::move(strategy), model);
   spec.train.dtype = row.dtype;
   spec.train.seq_len = 32;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "model/delta_rule.h"
 #include "model/operators.h"
 #include "optrush/optimizer.h"
 #include "optrush/param.h"
@@ -22,6 +23,10 @@ template <size_t N>
 std::array<Tensor, N> larger(std::array<Tensor, N> all) {
   all.back() = larger(all.back());
   return all;
+}
+Routed larger(Routed routed) {
+  routed.weights = larger(routed.weights);
+  return routed;
 }
 AttentionOut larger(AttentionOut result) {
   result.out = larger(result.out);
@@ -84,6 +89,7 @@ bool edit_operator(Ops& ops, const std::string& slot, const std::string& kind) {
     };
     return slot == "router" ? edit(ops.router, kind, product) : edit(ops.linear, kind, product);
   }
+  if (slot == "routing") return edit_by(ops.routing, kind, Ops::Routing::Fn(plain::routed));
   if (slot == "experts") return edit_wraps_only(ops.experts, kind);  // a base needs the experts' functions
   if (slot == "norm")
     return edit(ops.norm, kind, [](const Module& module) -> Ops::Norm::Fn {
@@ -109,6 +115,15 @@ bool edit_operator(Ops& ops, const std::string& slot, const std::string& kind) {
   if (slot == "attention_forward_backward")
     return edit_by(ops.attention_forward_backward, kind,
                    Ops::HalvesOfAttention::Fn(plain::attention_forward_backward));
+  if (slot == "convolution")
+    return edit(ops.convolution, kind, [](const Module& module) -> Ops::Convolution::Fn {
+      return [weight = module.params.at(0)](const Tensor& x, const Segments& segments) {
+        return at::silu(plain::causal_convolution(x, weight->value(), segments.ids));
+      };
+    });
+  if (slot == "delta_rule")
+    return edit_by(ops.delta_rule, kind,
+                   Ops::DeltaRule::Fn([](const DeltaRuleInputs& in) { return plain::gated_delta_rule(in); }));
   if (slot == "swiglu") return edit_by(ops.swiglu, kind, Ops::Swiglu::Fn(plain::swiglu));
   if (slot == "geglu")
     return edit_by(ops.geglu, kind, Ops::Geglu::Fn([](const Tensor& gate, const Tensor& up) {
@@ -120,8 +135,8 @@ bool edit_operator(Ops& ops, const std::string& slot, const std::string& kind) {
                    }));
   if (slot == "head_loss")
     return edit_by(ops.head_loss, kind,
-                   Ops::HeadLoss::Fn([](const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
-                     return plain::cross_entropy_sum(parts.logits(x), labels);
+                   Ops::HeadLoss::Fn([](const Tensor& x, const Batch& batch, const Ops::HeadParts& parts) {
+                     return plain::cross_entropy_sum(parts.logits(x), batch.labels);
                    }));
   return false;
 }

@@ -48,9 +48,11 @@ std::vector<PluginUse> strategy_list() {
 RunSpec edited_spec(const Stack& plugins, int64_t ranks, const std::string& slot) {
   Json model = {{"n_layers", 2}};
   const bool experts =
-      slot == "router" || slot == "experts" ||
+      slot == "router" || slot == "routing" || slot == "experts" ||
       std::ranges::any_of(plugins, [](const auto& use) { return use.name == "expert_parallel"; });
   if (experts) model.update({{"n_experts", 4}, {"experts_per_token", 2}, {"expert_ffn_dim", 12}});
+  if (slot == "convolution" || slot == "delta_rule")
+    model["delta_net"] = {{"key_heads", 2}, {"value_heads", 4}, {"key_dim", 4}, {"value_dim", 6}};
   if (slot == "geglu") model["activation"] = "gelu_tanh";
   RunSpec spec = small_spec(ranks, plugins, model);
   spec.train.warmup = spec.train.steps = 1;

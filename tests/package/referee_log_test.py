@@ -8,7 +8,7 @@ from referee_simulation import Request, World, begun, kept, pursue
 from optimization_rush.referee.log import Busy, Log, read_events
 from optimization_rush.referee.session import Session
 
-NIGHT = [("equal 1", 60), ("conflict", 60), ("good", 2), ("good", 200), ("wrong", 60), ("better", 200),
+NIGHT = [("equal 1", 60), ("conflict", 60), ("good", 0.5), ("good", 200), ("wrong", 60), ("better", 200),
          ("equal 1", 60), ("slow", 60)]
 EFFECTS = {"good": math.log(1.06), "better": math.log(1.2), "slow": math.log(0.8)}
 

@@ -136,6 +136,19 @@ def the_time_limit_holds():
     assert [attempt.problem["by"] for attempt in session.tries[2:]] == ["plan", "gate"]
 
 
+def a_slow_round_does_not_stop_a_night():
+    world = World({}, QUICKSTART, normal, 5, seconds_per_round=25.0)
+    session = night(["loaded"], world, seconds=80.0)
+    world.seconds_per_round = 5.0
+    for name in ("later", "latest"):
+        pursue(session, lambda event: None, world, Request(name, 60.0), {"text": name, "kind": "lua"})
+    assert [attempt.rounds >= 3 for attempt in session.tries] == [True] * 3, [each.rounds for each in session.tries]
+    world.seconds_per_round = 100.0
+    pursue(session, lambda event: None, world, Request("too long", 60.0), {"text": "too long", "kind": "lua"})
+    pursue(session, lambda event: None, world, Request("not begun", 60.0), {"text": "not begun", "kind": "lua"})
+    assert session.tries[-2].rounds >= 1 and session.tries[-1].rounds == 0
+
+
 def another_machine_measures_again():
     world = World({"planted": math.log(1.2)}, 0.01, normal, 3)
     session = night(["planted", "nothing"], world)
@@ -158,4 +171,5 @@ stopped_runs_count_as_the_limit()
 to_a_loss_nothing_is_kept()
 to_a_loss_a_planted_gain_is_kept()
 the_time_limit_holds()
+a_slow_round_does_not_stop_a_night()
 another_machine_measures_again()

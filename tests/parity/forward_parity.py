@@ -184,7 +184,7 @@ if hasattr(transformers, "Qwen3_5TextConfig"):
     MODELS["Qwen 3.5"] = qwen3_next(transformers.Qwen3_5TextConfig, linear_conv_kernel_dim=3)
     MODELS["Qwen 3.5 with experts"] = qwen3_next(transformers.Qwen3_5MoeTextConfig)
 # The delta rule has chunks of 64 positions.
-LENGTHS = {"Qwen3-Next": 150, "Qwen 3.5": 100}
+LENGTHS = {"Qwen3-Next": 100, "Qwen 3.5": 100}
 STACKS = [
     (["flash_attention"], "fp32"),
     (["activation_checkpointing"], "exact"),

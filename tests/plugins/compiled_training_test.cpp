@@ -12,7 +12,7 @@
 
 #include "measure/memory.h"
 #include "model/operators.h"
-#include "optrush/machine.h"
+#include "optrush/advanced/machine.h"
 #include "support/folders.h"
 #include "support/saved_state.h"
 #include "support/slow_code.h"

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "measure/step_clock.h"
-#include "optrush/data_parallel.h"
+#include "optrush/advanced/data_parallel.h"
 #include "optrush/forecast.h"
 #include "sharded.h"
 #include "simulated/device.h"

@@ -63,9 +63,9 @@ TEST(LostAdapters, BaseThatDeclaresAdaptersIsAccepted) {
 std::function<void(Recipe&)> z_loss(double weight) {
   return [weight](Recipe& recipe) {
     recipe.ops.head_loss.replace(
-        [weight](const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
+        [weight](const Tensor& x, const Batch& batch, const Ops::HeadParts& parts) {
           const Tensor logits = parts.logits(x).flatten(0, 1);
-          return at::cross_entropy_loss(logits, labels.flatten(), {}, at::Reduction::Sum) +
+          return at::cross_entropy_loss(logits, batch.labels.flatten(), {}, at::Reduction::Sum) +
                  weight * at::logsumexp(logits, 1).square().sum();
         },
         {.trace = Trace::aten, .offers = {feature::adapters}});

@@ -101,9 +101,9 @@ TEST_F(PackingTest, PackedDocumentsOfLinearAttentionTrainLikeSeparateDocuments) 
   for (const Stack& stack : {Stack{}, Stack{{"activation_checkpointing", {{"policy", "full"}}}}}) {
     const Json packed = trained(true, stack);
     for (size_t i = 0; i < losses(alone).size(); ++i) {
-      EXPECT_NEAR(losses(packed).at(i), losses(alone)[i], 1e-12) << i;
-      EXPECT_NEAR(packed["steps"][i]["grad_norm"].get<double>(), alone["steps"][i]["grad_norm"].get<double>(),
-                  1e-11);
+      EXPECT_NEAR(losses(packed).at(i), losses(alone)[i], 1e-10) << i;
+      const double norm = alone["steps"][i]["grad_norm"];
+      EXPECT_NEAR(packed["steps"][i]["grad_norm"].get<double>(), norm, 1e-9 * norm);
     }
   }
 }

@@ -59,9 +59,9 @@ TEST(VocabPadding, ProductIsWiderButLogitsAreNot) {
           .scopes({at::RecordScope::FUNCTION}));
   Trained trained(odd_vocabulary({padding(64)}), [](Recipe& recipe) {
     recipe.ops.head_loss.wrap(Phase::measure, [](Ops::HeadLoss::Fn inner) -> Ops::HeadLoss::Fn {
-      return [inner](const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
+      return [inner](const Tensor& x, const Batch& batch, const Ops::HeadParts& parts) {
         EXPECT_EQ(parts.logits(x).size(-1), 61);
-        return inner(x, labels, parts);
+        return inner(x, batch, parts);
       };
     });
   });

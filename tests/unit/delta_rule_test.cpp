@@ -9,11 +9,10 @@
 
 namespace optrush::testing {
 namespace {
-using plain::DeltaRule;
 constexpr double kOfRule = 1e-11;
 constexpr int64_t kBatch = 2, kGroups = 2, kHeads = 4, kKey = 6, kValue = 5;
 
-DeltaRule random_rule(int64_t positions, at::ScalarType type = at::kDouble) {
+DeltaRuleInputs random_rule(int64_t positions, at::ScalarType type = at::kDouble) {
   at::manual_seed(7);
   const auto random = [&](std::vector<int64_t> shape) { return at::randn(shape, type); };
   return {.q = random({kBatch, kGroups, positions, kKey}),
@@ -32,7 +31,7 @@ Tensor documents(const std::vector<int64_t>& lengths) {
 }
 
 /// One position after another.
-Tensor recurrent(const DeltaRule& in) {
+Tensor recurrent(const DeltaRuleInputs& in) {
   const auto unit = [](const Tensor& x) { return x * (x.square().sum(-1, true) + 1e-6).rsqrt(); };
   const int64_t shared = kHeads / kGroups;
   const Tensor q = unit(in.q).repeat_interleave(shared, 1) / std::sqrt(static_cast<double>(kKey));
@@ -53,7 +52,7 @@ Tensor recurrent(const DeltaRule& in) {
 }
 
 /// The output and the gradients of all inputs.
-Tensors with_gradients(DeltaRule in, Tensor (*rule)(const DeltaRule&)) {
+Tensors with_gradients(DeltaRuleInputs in, Tensor (*rule)(const DeltaRuleInputs&)) {
   for (Tensor* x : {&in.q, &in.k, &in.v, &in.log_decay, &in.beta}) *x = x->detach().clone().requires_grad_();
   const Tensor out = rule(in);
   at::manual_seed(8);
@@ -64,7 +63,7 @@ Tensors with_gradients(DeltaRule in, Tensor (*rule)(const DeltaRule&)) {
 double apart(const Tensor& a, const Tensor& b) { return (a - b).abs().max().item<double>(); }
 
 template <int64_t chunk>
-Tensor in_chunks_of(const DeltaRule& in) {
+Tensor in_chunks_of(const DeltaRuleInputs& in) {
   return plain::gated_delta_rule(in, chunk);
 }
 
@@ -72,18 +71,18 @@ TEST(DeltaRule, ChunksEqualTheRecurrence) {
   const std::vector<std::vector<int64_t>> all = {{}, {39}, {16, 23}, {1, 7, 8, 20, 3}};
   for (const auto& lengths : all)
     for (const auto rule : {in_chunks_of<1>, in_chunks_of<8>, in_chunks_of<13>, in_chunks_of<64>}) {
-      DeltaRule in = random_rule(39);
+      DeltaRuleInputs in = random_rule(39);
       if (!lengths.empty()) in.documents = documents(lengths);
       const Tensors expected = with_gradients(in, recurrent), got = with_gradients(in, rule);
       for (size_t i = 0; i < expected.size(); ++i) EXPECT_LT(apart(got[i], expected[i]), kOfRule) << i;
     }
-  const DeltaRule longer = random_rule(150);
+  const DeltaRuleInputs longer = random_rule(150);
   EXPECT_LT(apart(plain::gated_delta_rule(longer), recurrent(longer)), kOfRule) << "three chunks of 64";
 }
 
 /// Equal keys that are fully corrected and do not decay: a sum of powers of the couplings would overflow.
 TEST(DeltaRule, EqualKeysAreStable) {
-  DeltaRule in = random_rule(128, at::kFloat);
+  DeltaRuleInputs in = random_rule(128, at::kFloat);
   in.k = at::ones_like(in.k);
   in.log_decay = at::zeros_like(in.log_decay);
   in.beta = at::ones_like(in.beta);
@@ -91,7 +90,7 @@ TEST(DeltaRule, EqualKeysAreStable) {
 }
 
 TEST(DeltaRule, ComputesInFp32UnderAutocast) {
-  const DeltaRule in = random_rule(40, at::kFloat);
+  const DeltaRuleInputs in = random_rule(40, at::kFloat);
   const Tensor expected = plain::gated_delta_rule(in, 16);
   const Autocast autocast(at::kCPU, at::kBFloat16);
   EXPECT_TRUE(at::equal(plain::gated_delta_rule(in, 16), expected));

@@ -189,8 +189,8 @@ TEST(Training, AZeroGradientFails) {
     Trained(nano_spec(), [](Recipe& recipe) {
       // The loss is unchanged, and its gradient is zero.
       recipe.ops.head_loss.wrap(Phase::measure, [](const Ops::HeadLoss::Fn& inner, const Module&) {
-        return Ops::HeadLoss::Fn([inner](const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
-          const Tensor loss = inner(x, labels, parts);
+        return Ops::HeadLoss::Fn([inner](const Tensor& x, const Batch& batch, const Ops::HeadParts& parts) {
+          const Tensor loss = inner(x, batch, parts);
           return loss.detach() + 0 * loss;
         });
       });

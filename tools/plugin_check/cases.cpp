@@ -16,16 +16,25 @@ struct Form {
   const PluginDescription* plugin = nullptr;
   PluginUse use;
   std::vector<std::string> with;
-  std::string data;      ///< kind of its data
-  bool experts = false;  ///< whether it needs a mixture of experts
-  bool first = false;    ///< whether it is the first form of its plugin
-  std::string problem;   ///< why it can't be stacked; "": it can
+  std::string data;     ///< kind of its data
+  std::string model;    ///< kind of the decoder
+  bool first = false;   ///< whether it is the first form of its plugin
+  std::string problem;  ///< why it can't be stacked; "": it can
   ErrorCode problem_code = ErrorCode::invalid_value;
   bool gradient = true;  ///< whether the backward is the derivative of the loss
-  /// Whether its name also lists the plugins in `with` and "experts", because another form has the same
-  /// options.
+  /// Whether its name also lists the plugins in `with` and its kind of decoder, because another form has the
+  /// same options.
   bool named_with = false;
 };
+
+/// The fields that make the small decoder one of this kind (CheckedForm::model).
+Json decoder_fields(const std::string& kind) {
+  if (kind == "experts") return {{"n_experts", 3}, {"experts_per_token", 2}};
+  if (kind == "delta_net")
+    return {{"delta_net", {{"key_heads", 2}, {"value_heads", 4}, {"key_dim", 8}, {"value_dim", 6}}},
+            {"full_attention_layers", {1}}};
+  return Json::object();
+}
 
 RunSpec small_spec(const SmallModel& model, const CheckRequest& request, std::vector<PluginUse> stack) {
   RunSpec spec;
@@ -45,7 +54,7 @@ std::string name_of(const Form& form) {
   for (const auto& [key, value] : form.use.options.items())
     options.push_back(key + "=" + (value.is_string() ? value.get<std::string>() : value.dump()));
   std::vector<std::string> beside = form.named_with ? form.with : std::vector<std::string>();
-  if (form.named_with && form.experts) beside.emplace_back("experts");
+  if (form.named_with && form.model != "dense") beside.push_back(form.model);
   return form.use.name + (options.empty() ? "" : "(" + join(options) + ")") +
          (beside.empty() ? "" : " with " + join(beside, " and "));
 }
@@ -69,12 +78,9 @@ Json with_required(const PluginDescription& plugin, Json given) {
 }
 
 Form made(const PluginDescription& plugin, const CheckedForm& form, bool first) {
-  Form result{&plugin,
-              {plugin.name, with_required(plugin, form.options)},
-              plugin.requirements,
-              form.data,
-              form.model == "experts",
-              first};
+  Form result{
+      &plugin, {plugin.name, with_required(plugin, form.options)}, plugin.requirements, form.data, form.model,
+      first};
   result.gradient = form.gradient;
   result.with.insert(result.with.end(), form.with.begin(), form.with.end());
   try {
@@ -154,8 +160,11 @@ class Cases {
     for (const SmallModel& model : small_models()) {
       if (!model.has_layers && (slow || form.plugin->effect == Effect::batch)) continue;
       if (!model.compiled && slow) continue;
-      if (form.experts && model.fields.contains("n_experts"))
-        continue;  // its first model already has experts
+      // Its first model already has them, or these choices do not apply to it.
+      if (form.model == "experts" && model.fields.contains("n_experts")) continue;
+      if (form.model == "delta_net" &&
+          (model.fields.contains("window") || model.fields.contains("delta_net")))
+        continue;
       const std::string on = model.name == "llama" ? "" : " on " + model.name;
       add(slow ? CheckKind::compiled : CheckKind::alone, {&form}, stack, model, on);
     }
@@ -179,10 +188,11 @@ class Cases {
            const SmallModel& model, const std::string& on) {
     if (!request_.kinds.empty() && std::ranges::count(request_.kinds, kind) == 0) return;
     CheckCase made{.kind = kind, .spec = small_spec(model, request_, stack)};
-    const bool experts = needs_experts(forms, stack) && model.kind == "llama";
+    const auto decoders = model.kind == "llama" ? decoders_of(forms, stack) : std::set<std::string>();
     made.without_values =
-        request_.without_values || ((experts || !model.well_conditioned) && lowers_precision(stack));
-    if (experts) made.spec.model.update({{"n_experts", 3}, {"experts_per_token", 2}});
+        request_.without_values ||
+        ((decoders.contains("experts") || !model.well_conditioned) && lowers_precision(stack));
+    for (const std::string& decoder : decoders) made.spec.model.update(decoder_fields(decoder));
     std::vector<std::string> names;
     const auto data = data_of(forms, stack);
     if (!data.empty()) made.spec.data = small_data(*data.begin());
@@ -221,10 +231,16 @@ class Cases {
     return kinds;
   }
 
-  bool needs_experts(const std::vector<const Form*>& forms, const std::vector<PluginUse>& stack) const {
-    const auto needs = [](const Form* form) { return form != nullptr && form->experts; };
-    return std::ranges::any_of(forms, needs) ||
-           std::ranges::any_of(stack, [&](const PluginUse& use) { return needs(first_form(use.name)); });
+  /// The kinds of decoder that the forms need, including those of plugins stacked with them.
+  std::set<std::string> decoders_of(const std::vector<const Form*>& forms,
+                                    const std::vector<PluginUse>& stack) const {
+    std::set<std::string> kinds;
+    const auto ask = [&](const Form* form) {
+      if (form != nullptr) kinds.insert(form->model);
+    };
+    std::ranges::for_each(forms, ask);
+    for (const PluginUse& use : stack) ask(first_form(use.name));
+    return kinds;
   }
 
   bool lowers_precision(const std::vector<PluginUse>& stack) const {
@@ -343,7 +359,12 @@ std::vector<SmallModel> small_models() {
        .well_conditioned = false},
       {.name = "a mixture of experts",
        .kind = "llama",
-       .fields = with({{"n_experts", 3}, {"experts_per_token", 2}}),
+       .fields = with(decoder_fields("experts")),
+       .compiled = false,
+       .well_conditioned = false},
+      {.name = "a decoder with Gated DeltaNet",
+       .kind = "llama",
+       .fields = with(decoder_fields("delta_net")),
        .compiled = false,
        .well_conditioned = false},
       {"operator mlp", "operator", {{"op", "mlp"}, {"dim", 32}, {"ffn_dim", 48}, {"repeat", 3}}}};

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "optrush/machine.h"
+#include "optrush/advanced/machine.h"
 
 namespace optrush {
 namespace {

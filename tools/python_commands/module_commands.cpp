@@ -5,7 +5,7 @@
 #include "machine/environment.h"
 #include "machine/installation.h"
 #include "machine/python.h"
-#include "optrush/machine.h"
+#include "optrush/advanced/machine.h"
 #include "python_commands/commands.h"
 
 namespace optrush {

@@ -4,7 +4,7 @@
 #include "cli/commands.h"
 #include "cli/option_parts.h"
 #include "machine/installation.h"
-#include "optrush/machine.h"
+#include "optrush/advanced/machine.h"
 #include "python_commands/commands.h"
 #include "spec/data_line.h"
 

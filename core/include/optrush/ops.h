@@ -58,6 +58,26 @@ struct AttentionForwardBackward {
       backward;
 };
 
+/// Inputs of the gated delta rule. G heads of keys, H heads of values, K width of a key, V width of a value.
+struct DeltaRuleInputs {
+  Tensor q, k;             ///< (B, G, S, K), not normalized
+  Tensor v;                ///< (B, H, S, V)
+  Tensor log_decay, beta;  ///< (B, H, S) in fp32, or fp64 for fp64 models: log of alpha, and the step size
+  Tensor documents = {};   ///< (B, S): Segments::ids; undefined: each row is one document
+};
+
+/// The choice of experts. T tokens, E experts, K experts per token.
+struct RoutingArgs {
+  int64_t per_token = 0;  ///< K
+  bool normalize = true;  ///< whether the weights of a token sum to 1, before the factor of `form`
+  Router form = {};
+  Tensor bias = {};  ///< (E): added to the scores for the choice, not for the weights; undefined: none
+};
+struct Routed {
+  Tensor weights;  ///< (T, K) in fp32, or fp64 for fp64 logits
+  Tensor experts;  ///< (T, K) int64
+};
+
 /// The part of the vocabulary whose logits this rank computes, if ranks split it.
 struct VocabularyPart {
   int64_t begin = 0, end = 0;
@@ -90,6 +110,9 @@ struct Ops {
 
   using Embedding = Slot<Tensor(const Tensor& tokens)>;  ///< (B, S) to (B, S, D)
   using Router = Slot<Tensor(const Tensor& x)>;          ///< (T, D) to the logits of the experts (T, E)
+  /// The logits of the experts (T, E) to the experts of each token and their weights. Without a shared order
+  /// of the experts of a token, sums over them differ in rounding: the plain base orders them by score.
+  using Routing = Slot<Routed(const Tensor& logits, const RoutingArgs&)>;
   /// The experts of a mixture: rows (N, D), sorted by expert, to (N, D). `counts` (E) in int64: rows of each
   /// expert, on the device of the rows. A forecast assumes that all experts get equally many rows.
   using Experts = Slot<Tensor(const Tensor& rows, const Tensor& counts, const Batch&)>;
@@ -105,6 +128,13 @@ struct Ops {
       Slot<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&)>;
   /// A plugin that replaces `attention` also replaces this slot, if its kernel supports it.
   using HalvesOfAttention = Slot<AttentionForwardBackward()>;
+  /// x (B, S, C) to SiLU of a causal convolution of each channel, which starts anew with each document. Its
+  /// module has the weight (C, 1, positions).
+  using Convolution = Slot<Tensor(const Tensor& x, const Segments&)>;
+  /// The gated delta rule (arXiv:2412.06464, equation 10), with queries and keys of length 1 and queries
+  /// times K^(-1/2): S_t = alpha_t (I - beta_t k_t k_t^T) S_(t-1) + beta_t k_t v_t^T and o_t = S_t^T q_t,
+  /// with S = 0 before each document. Computed in fp32 or wider. Returns (B, H, S, V) in v's type.
+  using DeltaRule = Slot<Tensor(const DeltaRuleInputs&)>;
   using Swiglu = Slot<Tensor(const Tensor& gate, const Tensor& up)>;  ///< (B, S, F): SiLU(gate) * up
   /// (B, S, F): GELU(gate) * up, or another gated unit of LlamaSpec::activation
   using Geglu = Slot<Tensor(const Tensor& gate, const Tensor& up)>;
@@ -125,15 +155,16 @@ struct Ops {
     std::optional<VocabularyPart> part = {};
     double soft_cap = 0;  ///< a logit is soft_cap tanh(product / soft_cap); 0: the product
   };
-  /// x (B, S, D), labels (B, S): the sum, not the mean, of the cross entropies, in fp32 or fp64. Its module
+  /// x (B, S, D): the sum, not the mean, of the cross entropies of batch.labels, in fp32 or fp64. Its module
   /// has the output matrix (V, D), which counts as part of the linear: see Mlp. A base that offers
   /// feature::vocabulary supports `part`: labels refer to the whole vocabulary, the loss covers all of it and
   /// is equal on every rank of the group, and the gradient of x is the gradient of this part. A base that
   /// offers feature::soft_cap calls `logits` or applies the cap itself.
-  using HeadLoss = Slot<Tensor(const Tensor& x, const Tensor& labels, const HeadParts&)>;
+  using HeadLoss = Slot<Tensor(const Tensor& x, const Batch& batch, const HeadParts&)>;
 
   Embedding embedding;
   Router router;
+  Routing routing;
   Experts experts;
   Linear linear;
   Norm norm;
@@ -141,6 +172,8 @@ struct Ops {
   Position position;
   Attention attention;
   HalvesOfAttention attention_forward_backward;
+  Convolution convolution;
+  DeltaRule delta_rule;
   Swiglu swiglu;
   Geglu geglu;
   Mlp mlp;

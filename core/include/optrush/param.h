@@ -8,108 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include "optrush/advanced/codec.h"
+#include "optrush/advanced/compute_copy.h"
+#include "optrush/advanced/layout.h"
 #include "optrush/tensor.h"
 
 namespace optrush {
-/// The logical elements of a tensor that this process stores, and their places. A tensor is first cut along
-/// axes (tensor parallelism), then a range of the remaining elements is taken in row-major order (sharding).
-/// All code that splits, gathers, saves or loads a parameter or its optimizer state uses it.
-class Layout {
- public:
-  /// [begin, end) along each axis.
-  struct Box {
-    std::vector<int64_t> begin, end;
-    int64_t numel() const;
-    bool operator==(const Box&) const = default;
-  };
-  /// A box of the logical tensor that is stored contiguously, in row-major order, from element `at` on.
-  struct Piece {
-    Box box;
-    int64_t at = 0;
-  };
-
-  Layout() = default;
-  /// All of a tensor of this shape.
-  explicit Layout(std::vector<int64_t> shape);
-
-  /// Keeps [begin, end) along `axis` of the local elements. Throws an Error after a range(): a flat part has
-  /// no axes.
-  Layout cut(int64_t axis, int64_t begin, int64_t end) const;
-  /// Keeps the local elements [begin, end), in row-major order.
-  Layout range(int64_t begin, int64_t end) const;
-  /// The layout of a tensor with one entry per `block` consecutive logical elements, such as the scales of a
-  /// codec or of an 8-bit optimizer. Throws an Error if a cut is inside a block.
-  Layout in_blocks(int64_t block) const;
-
-  const std::vector<int64_t>& shape() const { return shape_; }  ///< logical
-  /// The shape of the local tensor: the shape of the box, or {numel()} if only a range of it is local.
-  std::vector<int64_t> local_shape() const;
-  /// The shape of the box from which the range was taken.
-  std::vector<int64_t> box_shape() const;
-  int64_t numel() const { return end_ - begin_; }
-  bool whole() const;                             ///< every logical element is local
-  bool ranged() const;                            ///< a range() took a part of the box
-  int64_t range_begin() const { return begin_; }  ///< in row-major elements of the box
-  int64_t range_end() const { return end_; }
-  /// The local pieces: at most 2 x dimensions - 1; none if nothing is local.
-  std::vector<Piece> pieces() const;
-
-  /// The local elements of a whole logical tensor, in local_shape(); a view if they are contiguous.
-  Tensor take(const Tensor& logical) const;
-  /// Copies the elements that both layouts have from `theirs` to `mine`, the contiguous local tensors of
-  /// each, of any shape. Returns the number of copied elements.
-  int64_t copy(const Layout& from, const Tensor& theirs, const Tensor& mine) const;
-
-  bool operator==(const Layout&) const = default;
-
- private:
-  std::vector<int64_t> shape_;
-  Box box_;
-  int64_t begin_ = 0, end_ = 0;  ///< of the box's elements
-};
-
-/// Storage format of a parameter, for example NF4. Sharding, gathering and saving use the encoded tensors;
-/// operators use the decoded value.
-class Codec {
- public:
-  virtual ~Codec() = default;
-  /// Each stored tensor is flat and has one entry for every `elements_per_entry` consecutive elements.
-  struct Field {
-    std::string name;
-    at::ScalarType dtype = at::kByte;
-    int64_t elements_per_entry = 1;
-  };
-  virtual std::vector<Field> fields() const = 0;
-  /// The encoded tensors of a value of any shape, in order of fields(). The last entry may have fewer
-  /// elements.
-  virtual Tensors encode(const Tensor& value) const = 0;
-  virtual Tensor decode(const Tensors& stored, at::IntArrayRef shape) const = 0;
-  /// Elements that a shard must not cut: a multiple of every elements_per_entry.
-  virtual int64_t block() const = 0;
-};
-
-/// A leaf cast to another type. The first request casts it; later requests of micro-batches, further uses and
-/// recomputation return the same tensor. Its gradients flow back to the leaf, even if the first request was
-/// without gradients. Not thread-safe for concurrent threads; a backward that recomputes on the engine's
-/// thread while its caller waits is allowed.
-class ComputeCopy {
- public:
-  /// The copy; casts again if the leaf is a different tensor or was written to.
-  const Tensor& of(const Tensor& leaf, at::ScalarType);
-  /// Frees the copy. The host calls it once per step, as soon as gradients are final.
-  void drop() {
-    copy_.reset();
-    leaf_.reset();
-  }
-  bool holds(const Tensor& tensor) const { return copy_.defined() && copy_.is_alias_of(tensor); }
-  /// Bytes of the last copy, even if freed; 0 if there was none.
-  int64_t bytes() const { return bytes_; }
-
- private:
-  Tensor copy_, leaf_;
-  int64_t version_ = 0, bytes_ = 0;
-};
-
 class Mesh;
 
 /// A parameter: an identity that outlives its tensors. Sharding, quantization and adapters replace tensors;

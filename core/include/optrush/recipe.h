@@ -17,7 +17,7 @@
 #include "optrush/unit.h"
 
 namespace optrush {
-class DataParallel;  // optrush/data_parallel.h
+class DataParallel;  // optrush/advanced/data_parallel.h
 class Gradients;     // optrush/shard.h
 class Optimizer;     // optrush/optimizer.h
 class Scopes;        // optrush/scopes.h

@@ -8,8 +8,8 @@
 #include "base/files.h"
 #include "machine/installation.h"
 #include "machine/python.h"
+#include "optrush/advanced/machine.h"
 #include "optrush/error.h"
-#include "optrush/machine.h"
 #include "report/writers/writers.h"
 
 namespace optrush {

@@ -19,9 +19,7 @@
 
 #include "budget.h"
 #include "offload.h"
-#include "optrush/forecast.h"
 #include "optrush/plugin.h"
-#include "optrush/scopes.h"
 #include "quantize.h"
 #include "recompute.h"
 #include "selective.h"
@@ -197,7 +195,7 @@ OPTRUSH_PLUGIN(ActivationCheckpointing, R"json({
      "doc": "full: recompute every block; every: recompute every n-th block ('every'); selective: save only the outputs of 'keep'; budget: choose by 'budget'; offload: move activations to host memory; quantize: keep them in 8 bits"},
     {"name": "every", "type": "integer", "default": 2, "min": 2, "max": 1024, "doc": "policy every: block 0, n, 2n, ..."},
     {"name": "keep", "type": "list", "default": ["attention", "linear"],
-     "choices": ["attention", "linear", "norm", "add_norm", "position", "swiglu"],
+     "choices": ["attention", "linear", "norm", "add_norm", "position", "convolution", "delta_rule", "swiglu"],
      "doc": "policy selective: slots whose outputs are saved"},
     {"name": "budget", "type": "number", "default": 0.5, "min": 0, "max": 1e15,
      "doc": "policy budget: memory for saved activations; up to 1: fraction of the usage without recomputation; above 1: bytes per micro-batch"}

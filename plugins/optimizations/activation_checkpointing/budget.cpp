@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "optrush/advanced/saved_tensors.h"
 #include "optrush/error.h"
-#include "optrush/saved_tensors.h"
 #include "origin.h"
 
 namespace optrush::checkpointing {

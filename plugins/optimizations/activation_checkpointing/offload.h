@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "optrush/saved_tensors.h"
+#include "optrush/advanced/saved_tensors.h"
 
 namespace optrush::checkpointing {
 class HostCopy;

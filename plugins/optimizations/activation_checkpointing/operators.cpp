@@ -8,6 +8,9 @@
 namespace optrush::checkpointing {
 namespace {
 void add_tensor(Tensors& found, const Tensor& tensor) { found.push_back(tensor); }
+void add_tensor(Tensors& found, const DeltaRuleInputs& in) {
+  found.insert(found.end(), {in.q, in.k, in.v, in.log_decay, in.beta});
+}
 template <class Other>
 void add_tensor(Tensors&, const Other&) {}
 
@@ -37,7 +40,7 @@ std::function<Result(Arguments...)> watched(std::function<Result(Arguments...)> 
 }  // namespace
 
 std::vector<std::string> Operators::slots() {
-  return {"attention", "linear", "norm", "add_norm", "position", "swiglu"};
+  return {"attention", "linear", "norm", "add_norm", "position", "convolution", "delta_rule", "swiglu"};
 }
 
 template <class AnySlot>
@@ -58,6 +61,8 @@ void Operators::watch(Recipe& recipe) {
   watch(ops.norm, recipe);
   watch(ops.add_norm, recipe);
   watch(ops.position, recipe);
+  watch(ops.convolution, recipe);
+  watch(ops.delta_rule, recipe);
   watch(ops.swiglu, recipe);
   watch(ops.geglu, recipe);
 }

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "operators.h"
-#include "optrush/saved_tensors.h"
+#include "optrush/advanced/saved_tensors.h"
 #include "optrush/scopes.h"
 #include "origin.h"
 

@@ -15,9 +15,7 @@
 #include "optimizer.h"
 
 #include "code.h"
-#include "optrush/forecast.h"
 #include "optrush/plugin.h"
-#include "optrush/shard.h"
 
 namespace {
 using namespace optrush;

@@ -16,9 +16,7 @@
 #include <ATen/Functions.h>
 
 #include "master_adamw.h"
-#include "optrush/forecast.h"
 #include "optrush/plugin.h"
-#include "optrush/shard.h"
 
 namespace {
 using namespace optrush;

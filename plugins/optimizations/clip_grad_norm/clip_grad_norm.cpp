@@ -3,7 +3,6 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
-#include "optrush/optimizer.h"
 #include "optrush/plugin.h"
 
 namespace {

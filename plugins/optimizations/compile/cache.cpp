@@ -17,9 +17,9 @@
 
 #include "cuda_tools_py.h"
 #include "inductor_py.h"
+#include "optrush/advanced/machine.h"
 #include "optrush/error.h"
 #include "optrush/gpu_kernel.h"
-#include "optrush/machine.h"
 #include "wrappers_py.h"
 #ifdef OPTRUSH_HAS_CUDA
 #include <cuda_runtime_api.h>

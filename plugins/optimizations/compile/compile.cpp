@@ -23,7 +23,6 @@
 #include "choice.h"
 #include "compiled_unit.h"
 #include "optrush/plugin.h"
-#include "optrush/scopes.h"
 #include "self_check.h"
 #include "unit_graph.h"
 

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "optrush/machine.h"
+#include "optrush/advanced/machine.h"
 #include "pages.h"
 #include "size_classes.h"
 

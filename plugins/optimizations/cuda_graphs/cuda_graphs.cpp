@@ -7,7 +7,6 @@
 // replayed step has no phases.
 #include "capturable.h"
 #include "optrush/plugin.h"
-#include "optrush/step.h"
 #include "step_graph.h"
 
 namespace {

@@ -19,10 +19,8 @@
 #include <map>
 #include <set>
 
-#include "optrush/data_parallel.h"
+#include "optrush/advanced/data_parallel.h"
 #include "optrush/plugin.h"
-#include "optrush/scopes.h"
-#include "optrush/step.h"
 
 namespace {
 using namespace optrush;

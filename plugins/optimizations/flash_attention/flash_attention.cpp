@@ -20,10 +20,8 @@
 #include "cpu/attention.h"
 #include "fused_kernel.h"
 #include "kernel_order.h"
-#include "optrush/forecast.h"
 #include "optrush/gpu_kernel.h"
 #include "optrush/plugin.h"
-#include "optrush/scopes.h"
 
 namespace {
 using namespace optrush;

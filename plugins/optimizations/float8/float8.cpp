@@ -18,10 +18,8 @@
 #include "kernel_parts/compute_capability.h"
 #include "linear_function.h"
 #include "linear_groups/groups.h"
-#include "optrush/forecast.h"
 #include "optrush/gpu_kernel.h"
 #include "optrush/plugin.h"
-#include "optrush/scopes.h"
 
 namespace {
 using namespace optrush;

@@ -6,7 +6,6 @@
 
 #include <unordered_map>
 
-#include "optrush/optimizer.h"
 #include "optrush/plugin.h"
 
 namespace {

@@ -11,9 +11,7 @@
 #include <mutex>
 #include <optional>
 
-#include "optrush/forecast.h"
 #include "optrush/plugin.h"
-#include "optrush/scopes.h"
 #include "pairs.h"
 
 namespace {

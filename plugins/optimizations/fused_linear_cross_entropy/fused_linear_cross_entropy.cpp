@@ -24,7 +24,7 @@ class FusedLinearCrossEntropy final : public Plugin {
         [this, chunk = options.integer("chunk")](const Module& module) -> Ops::HeadLoss::Fn {
           const Param* weight = module.params.at(0);
           ModulePairs& pairs = sites_.emplace_back();
-          return [&pairs, weight, chunk](const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
+          return [&pairs, weight, chunk](const Tensor& x, const Batch& batch, const Ops::HeadParts& parts) {
             // Made at the first call: only then it is known whether ranks split the vocabulary.
             if (!pairs.trains) {
               LossForm form{
@@ -34,7 +34,7 @@ class FusedLinearCrossEntropy final : public Plugin {
               pairs.evaluates = make_loss_function(form, parts.part);
             }
             return call(at::GradMode::is_enabled() ? *pairs.trains : *pairs.evaluates,
-                        {x, labels, weight->compute_value()})
+                        {x, batch.labels, weight->compute_value()})
                 .at(0);
           };
         },

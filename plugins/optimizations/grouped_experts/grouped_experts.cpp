@@ -19,7 +19,6 @@
 #include "grouped_product.h"
 #include "joined_memory/joined_memory.h"
 #include "kernel_parts/compute_capability.h"
-#include "optrush/forecast.h"
 #include "optrush/plugin.h"
 
 namespace {

@@ -17,10 +17,9 @@
 #include <set>
 
 #include "module_names.h"
-#include "optrush/data_parallel.h"
-#include "optrush/initial_value.h"
+#include "optrush/advanced/data_parallel.h"
+#include "optrush/advanced/initial_value.h"
 #include "optrush/plugin.h"
-#include "optrush/scopes.h"
 #include "peft_folder.h"
 #include "two_rates.h"
 

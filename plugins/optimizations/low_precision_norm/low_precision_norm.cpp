@@ -5,9 +5,7 @@
 // which also fuses the casts of the plain form into one pass.
 #include <ATen/Functions.h>
 
-#include "optrush/param.h"
 #include "optrush/plugin.h"
-#include "optrush/scopes.h"
 
 namespace {
 using namespace optrush;

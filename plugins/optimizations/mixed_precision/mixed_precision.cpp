@@ -6,9 +6,7 @@
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 
-#include "optrush/optimizer.h"
 #include "optrush/plugin.h"
-#include "optrush/scopes.h"
 
 namespace {
 using namespace optrush;

@@ -15,7 +15,6 @@
 // long trainings. At the beginning of a training AdamW's updates are larger, and the best rate of Muon is
 // several times AdamW's best rate.
 #include "optimizer.h"
-#include "optrush/error.h"
 #include "optrush/plugin.h"
 
 namespace {

@@ -10,7 +10,6 @@
 
 #include "linear_function.h"
 #include "optrush/plugin.h"
-#include "optrush/scopes.h"
 
 namespace {
 using namespace optrush;

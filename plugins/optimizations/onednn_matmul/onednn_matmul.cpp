@@ -5,7 +5,6 @@
 // which MKL's kernels were made.
 #include <optional>
 
-#include "optrush/forecast.h"
 #include "optrush/plugin.h"
 #include "products.h"
 

@@ -8,9 +8,7 @@
 // because their sum needs all gradients, or under ddp, which keeps its buckets. It costs launches: the
 // optimizer is called once for each parameter. It excludes plugins that need all gradients before the update:
 // clipping by the global norm, the loss scale of fp16.
-#include "optrush/data_parallel.h"
-#include "optrush/error.h"
-#include "optrush/optimizer.h"
+#include "optrush/advanced/data_parallel.h"
 #include "optrush/plugin.h"
 
 namespace {

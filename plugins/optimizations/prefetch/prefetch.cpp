@@ -14,8 +14,6 @@
 #include <thread>
 
 #include "optrush/plugin.h"
-#include "optrush/scopes.h"
-#include "optrush/step.h"
 
 namespace {
 using namespace optrush;

@@ -4,7 +4,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "optrush/saved_tensors.h"
+#include "optrush/advanced/saved_tensors.h"
 #include "optrush/scopes.h"
 
 namespace optrush {

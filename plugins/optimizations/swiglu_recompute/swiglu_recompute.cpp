@@ -11,7 +11,6 @@
 
 #include "mlp_function.h"
 #include "optrush/plugin.h"
-#include "optrush/scopes.h"
 #include "replay.h"
 
 namespace {

@@ -3,7 +3,6 @@
 // effect is small.
 #include <ATen/Context.h>
 
-#include "optrush/forecast.h"
 #include "optrush/plugin.h"
 
 namespace {

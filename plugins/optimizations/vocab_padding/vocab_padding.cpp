@@ -9,7 +9,6 @@
 
 #include <algorithm>
 
-#include "optrush/param.h"
 #include "optrush/plugin.h"
 
 namespace {

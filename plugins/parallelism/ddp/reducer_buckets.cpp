@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "buckets.h"
-#include "optrush/data_parallel.h"
+#include "optrush/advanced/data_parallel.h"
 
 namespace optrush::ddp {
 namespace {

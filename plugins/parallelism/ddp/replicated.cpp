@@ -9,7 +9,7 @@
 
 #include "../used_anywhere.h"
 #include "buckets.h"
-#include "optrush/data_parallel.h"
+#include "optrush/advanced/data_parallel.h"
 #include "optrush/error.h"
 #include "optrush/forecast.h"
 

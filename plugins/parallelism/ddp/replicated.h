@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "bucket_sums.h"
-#include "optrush/data_parallel.h"
+#include "optrush/advanced/data_parallel.h"
 #include "optrush/run.h"
 
 namespace optrush::ddp {

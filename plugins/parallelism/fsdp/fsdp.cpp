@@ -16,7 +16,6 @@
 // are gathered in bf16. parameter_type = "bf16" gathers every parameter in bf16, which is the arithmetic of
 // bf16 weights.
 #include "host_piece.h"
-#include "optrush/forecast.h"
 #include "optrush/plugin.h"
 #include "sharded.h"
 

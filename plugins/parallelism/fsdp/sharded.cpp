@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "optrush/data_parallel.h"
+#include "optrush/advanced/data_parallel.h"
 #include "optrush/scopes.h"
 #include "traffic.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gathers.h"
-#include "optrush/data_parallel.h"
+#include "optrush/advanced/data_parallel.h"
 #include "optrush/recipe.h"
 #include "reductions.h"
 

@@ -23,9 +23,7 @@
 #include <optional>
 #include <set>
 
-#include "optrush/forecast.h"
 #include "optrush/plugin.h"
-#include "optrush/step.h"
 #include "partition.h"
 #include "pipeline.h"
 #include "tied_ends.h"

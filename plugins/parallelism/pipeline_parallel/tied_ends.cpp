@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "optrush/data_parallel.h"
+#include "optrush/advanced/data_parallel.h"
 #include "optrush/param.h"
 
 namespace optrush::pipeline_parallel {

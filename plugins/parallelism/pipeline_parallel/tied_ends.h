@@ -2,7 +2,7 @@
 #include <memory>
 #include <vector>
 
-#include "optrush/data_parallel.h"
+#include "optrush/advanced/data_parallel.h"
 #include "optrush/mesh.h"
 #include "optrush/run.h"
 

@@ -144,10 +144,10 @@ class TensorParallel final : public Plugin {
         Phase::tensor,
         [this, &mesh](Ops::HeadLoss::Fn inner, const Module& module) -> Ops::HeadLoss::Fn {
           return [this, inner = std::move(inner), part = vocabulary(*module.params.at(0), mesh)](
-                     const Tensor& x, const Tensor& labels, const Ops::HeadParts& parts) {
+                     const Tensor& x, const Batch& batch, const Ops::HeadParts& parts) {
             Ops::HeadParts of_part = parts;
             of_part.part = part;
-            return inner(region_->enter(x), labels, of_part);
+            return inner(region_->enter(x), batch, of_part);
           };
         },
         traits);

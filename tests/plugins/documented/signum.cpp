@@ -5,7 +5,6 @@
 
 #include <unordered_map>
 
-#include "optrush/optimizer.h"
 #include "optrush/plugin.h"
 
 namespace {

@@ -122,7 +122,9 @@ def next_step(session: Session, request: Request) -> Step:
 def _screening(session: Session, attempt: Try, request: Request) -> Step:
     settings, estimate = session.settings, attempt.screen
     if estimate is None:
-        long = (session.seconds_per_round or 0) > LONG_ROUND
+        # The last round may have been slow because the machine was loaded. A first round tells how long one is now.
+        per_round = session.seconds_per_round or 0.0
+        long = per_round > LONG_ROUND or 3 * per_round > request.seconds
         return _measured_or_undecided(session, attempt, "screen", 1 if long else 3, request)
     if answer := _excluded(estimate, settings):
         return Answer(attempt.number, answer, estimate)

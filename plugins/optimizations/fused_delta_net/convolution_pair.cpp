@@ -1,0 +1,84 @@
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "kernel_parts/tensors.h"
+#include "kernels.h"
+#include "optrush/error.h"
+#include "optrush/forecast.h"
+#include "pairs.h"
+
+namespace optrush::fused {
+namespace {
+struct ConvolutionInputs {
+  Tensor x, weight;  ///< dense; weight (taps, C)
+  Tensor documents;
+
+  explicit ConvolutionInputs(const Tensors& in)
+      : x(in[0].contiguous()), weight(in[1].to(wide_type(in[0])).flatten(1).t().contiguous()) {
+    if (in.size() > 2) documents = in[2].to(at::kInt).contiguous();
+    if (weight.size(1) != x.size(2))
+      throw Error("the fused convolution needs a weight for each of " + std::to_string(x.size(2)) +
+                  " channels, not " + std::to_string(weight.size(1)));
+  }
+  Convolution arguments() const {
+    return {.type = type_of(x, "convolution"),
+            .x = x.const_data_ptr(),
+            .weight = weight.const_data_ptr(),
+            .documents = documents.defined() ? documents.const_data_ptr<int32_t>() : nullptr,
+            .positions = x.size(1),
+            .channels = x.size(2),
+            .taps = weight.size(0)};
+  }
+  int64_t tokens() const { return x.numel() == 0 ? 0 : x.size(0) * x.size(1); }
+};
+
+Tensor convolution_forward(const ConvolutionInputs& in) {
+  const Tensor out = at::empty_like(in.x);
+  const NotedKernel kernel("convolution", bytes_of({in.x, in.weight, out}));
+  if (is_forecast(in.x)) return out;
+  const Convolution call = in.arguments();
+  at::parallel_for(0, in.tokens(), grain(call.channels * call.taps), [&](int64_t begin, int64_t end) {
+    cpu::convolution_forward(call, out.data_ptr(), begin, end);
+  });
+  return out;
+}
+
+Tensors convolution_backward(const ConvolutionInputs& in, const Tensor& weight_given,
+                             const Tensor& out_gradient_given) {
+  const Tensor out_gradient = out_gradient_given.contiguous(), x_gradient = at::empty_like(in.x);
+  const NotedKernel kernel("convolution_backward", bytes_of({in.x, in.weight, out_gradient, x_gradient}));
+  const auto gradients = [&](Tensor of_weight) {
+    Tensors all = {x_gradient, std::move(of_weight)};
+    if (in.documents.defined()) all.emplace_back();
+    return all;
+  };
+  if (is_forecast(in.x)) return gradients(at::empty_like(weight_given));
+  const Convolution call = in.arguments();
+  // The parts of the tokens depend only on the number of threads, and are added in order.
+  const int64_t tokens = in.tokens(),
+                parts = std::max<int64_t>(1, std::min<int64_t>(at::get_num_threads(), tokens));
+  const Tensor weight_parts = at::zeros({parts, call.taps, call.channels}, at::kDouble);
+  auto* const sums = weight_parts.mutable_data_ptr<double>();
+  at::parallel_for(0, tokens == 0 ? 0 : parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; ++part)
+      cpu::convolution_backward(call, out_gradient.const_data_ptr(), x_gradient.data_ptr(),
+                                sums + part * call.taps * call.channels, tokens * part / parts,
+                                tokens * (part + 1) / parts);
+  });
+  return gradients(weight_parts.sum(0).t().reshape(weight_given.sizes()).to(weight_given.scalar_type()));
+}
+}  // namespace
+
+Differentiable convolution() {
+  return {{.name = "fused_convolution",
+           .forward = [](const Tensors& given) -> Differentiable::Result {
+             return {{convolution_forward(ConvolutionInputs(given))}, given};
+           },
+           .backward = [](const Tensors& saved, const Tensors& g) -> Tensors {
+             return convolution_backward(ConvolutionInputs(saved), saved[1], g[0]);
+           },
+           .traits = {.trace = Trace::opaque, .capturable = true}}};
+}
+}  // namespace optrush::fused

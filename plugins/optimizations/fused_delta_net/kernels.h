@@ -1,0 +1,57 @@
+#pragma once
+#include <cstdint>
+
+#include "kernel_parts/type.h"
+
+/// Arguments of the kernels: plain pointers, so that the files of vector code do not include torch.
+namespace optrush::fused {
+/// Rows (B, H, S, ..) by their strides, in elements; the last axis is dense.
+struct Rows {
+  const void* data = nullptr;
+  int64_t batch = 0, head = 0, token = 0;
+};
+struct MutableRows {
+  void* data = nullptr;
+  int64_t batch = 0, head = 0, token = 0;
+};
+
+/// The gated delta rule (optrush/ops.h). q, k (B, G, S, K) and v (B, H, S, V) in `type`; log_decay and beta
+/// (B, H, S) in the type of the arithmetic: fp64 if v is, otherwise fp32.
+struct DeltaRule {
+  Type type;
+  Rows q, k, v, log_decay, beta;
+  const int32_t* documents = nullptr;  ///< (B, S), dense; null: each row is one document
+  int64_t key_heads, shared;           ///< G; heads of values for each head of keys
+  int64_t positions, key_width, value_width;
+};
+struct DeltaRuleForward {
+  DeltaRule in;
+  MutableRows out;
+};
+struct DeltaRuleBackward {
+  DeltaRule in;
+  Rows out_gradient;
+  MutableRows q, k, v, log_decay, beta;  ///< gradients, in the inputs' types
+};
+
+/// SiLU of a causal convolution of each channel. x (B, S, C) and out dense, in `type`; weight (taps, C) in
+/// the type of the arithmetic, the last tap for the position itself.
+struct Convolution {
+  Type type;
+  const void *x, *weight;
+  const int32_t* documents = nullptr;
+  int64_t positions, channels, taps;
+};
+
+namespace cpu {
+/// Groups counted over the batch: b * G + g.
+void delta_rule_forward(const DeltaRuleForward&, int64_t begin_group, int64_t end_group);
+void delta_rule_backward(const DeltaRuleBackward&, int64_t begin_group, int64_t end_group);
+/// Tokens counted over the batch: b * S + s.
+void convolution_forward(const Convolution&, void* out, int64_t begin_token, int64_t end_token);
+/// Writes `x_gradient` of these tokens, and adds their part of the gradient of the weight to `weight_part`,
+/// (taps, C).
+void convolution_backward(const Convolution&, const void* out_gradient, void* x_gradient, double* weight_part,
+                          int64_t begin_token, int64_t end_token);
+}  // namespace cpu
+}  // namespace optrush::fused
