@@ -32,7 +32,8 @@ Json decoder_fields(const std::string& kind) {
   if (kind == "experts") return {{"n_experts", 3}, {"experts_per_token", 2}};
   if (kind == "delta_net")
     return {{"delta_net", {{"key_heads", 2}, {"value_heads", 4}, {"key_dim", 8}, {"value_dim", 6}}},
-            {"full_attention_layers", {1}}};
+            {"full_attention_layers", {1}},
+            {"init_std", 0.2}};  // the lengths of queries and keys are not near 0
   return Json::object();
 }
 

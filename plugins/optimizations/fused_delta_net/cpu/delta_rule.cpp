@@ -7,6 +7,10 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/delta_rule.cpp"
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#include <algorithm>
+#include <array>
+#include <cmath>
+
 #include "hwy/foreach_target.h"
 // The target's own headers come after it.
 #include "cpu/products-inl.h"
@@ -332,7 +336,7 @@ class Backward {
     values_.load(of_, keys_, head, start, rows, /*with_queries=*/true);
     const W *const gamma = values_.gamma, *const beta = values_.beta, *const decay = values_.decay;
     std::fill(dgamma_, dgamma_ + kChunk, W(0));
-    std::fill(dlog_, dlog_ + kChunk, W(0));
+    dlog_.fill(0);
     load_rows(of_.template at<T>(call_.out_gradient, head, start), call_.out_gradient.token, rows, values,
               dout_, vp);
 
@@ -399,18 +403,18 @@ class Backward {
     }
     for (int64_t i = 0; i < rows; ++i) scaled_to(beta[i], y + i * vp, y + i * vp, vp);
     store_rows(y, vp, rows, values, of_.template at<T>(call_.v, head, start), call_.v.token);
-    W sum = 0;
+    double sum = 0;
     for (int64_t i = rows - 1; i >= 0; --i) {
-      sum += dlog_[i] + (first ? W(0) : dgamma_[i] * gamma[i]);
-      *of_.template at<W>(call_.log_decay, head, start + i) = sum;
+      sum += dlog_[static_cast<size_t>(i)] + (first ? 0.0 : static_cast<double>(dgamma_[i] * gamma[i]));
+      *of_.template at<W>(call_.log_decay, head, start + i) = static_cast<W>(sum);
       *of_.template at<W>(call_.beta, head, start + i) = dbeta_[i];
     }
   }
 
   /// Adds the gradient of D_ik, times D_ik, to that of the sums of logarithms of which it is made.
   void add_decay(int64_t i, int64_t k, W value) {
-    dlog_[i] += value;
-    dlog_[k] -= value;
+    dlog_[static_cast<size_t>(i)] += static_cast<double>(value);
+    dlog_[static_cast<size_t>(k)] -= static_cast<double>(value);
   }
 
   const DeltaRuleBackward& call_;
@@ -433,7 +437,7 @@ class Backward {
   W* const dkk_ = scratch_.take(kChunk, kChunk);
   W* const dqk_ = scratch_.take(kChunk, kChunk);
   W* const dgamma_ = scratch_.take(1, kChunk);
-  W* const dlog_ = scratch_.take(1, kChunk);
+  std::array<double, kChunk> dlog_ = {};  // in fp64, because most of a sum cancels
   W* const dbeta_ = scratch_.take(1, kChunk);
   W* const dstates_ = scratch_.take(in_.shared * in_.key_width, of_.vp);
   W* const states_ = scratch_.take(in_.shared * (chunks_ + 1) * in_.key_width, of_.vp);
