@@ -58,7 +58,7 @@ def challengers(nothing):
     return {**{f"NOTHING_{number}=1": "nothing" for number in range(nothing)},
             **{f"--save={gain}": "gain" for gain in GAINS}, **{f"--save={waste}": "waste" for waste in WASTES},
             **{f"--wrong={number}": "wrong" for number in range(3)},
-            **{f"--crash={number}": "crash" for number in range(2)}, **dict.fromkeys((*PLUGINS, *MISTAKES), "no plan")}
+            **{f"--crash={number}": "crash" for number in range(2)}, **dict.fromkeys((*PLUGINS, *(mistake.strip() for mistake in MISTAKES)), "no plan")}
 
 
 def referee(folder, *words):
@@ -97,6 +97,8 @@ def tell(asked):
     answers = collections.defaultdict(collections.Counter)
     logs, seconds = [], []
     for attempt in made["all"]:
+        if attempt["answer"] is None:  # it is being tried
+            continue
         kind = kinds.get(attempt["challenger"], "nothing")
         answers[attempt["challenger"] if kind in ("gain", "waste") else kind][attempt["answer"]] += 1
         seconds.append(attempt["cost"]["seconds"])

@@ -144,6 +144,7 @@ def the_report(work):
     made = json.loads(command(work, "report", "--json").stdout)
     assert len(made["all"]) == made["tries"] and made["report"] == "night/report.md", made
     page = (work / "night/report.md").read_text()
+    assert "[screen](tries/" in page, page
     for text in ("3 of 11 changes are kept", "| 3 | venv |", "broken (gate)", "champion.svg", "## The time"):
         assert text in page, (text, page)
     assert (work / "night/champion.svg").read_text().count("<circle") >= 3

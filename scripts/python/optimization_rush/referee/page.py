@@ -18,8 +18,10 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _reports(attempt: Try) -> str:
-    return " ".join(f"[{report.rsplit('-', 1)[-1]}]({report}/report.md)" for report in attempt.reports)
+def _reports(attempt: Try, folder: pathlib.Path) -> str:
+    """Links to the reports that are there: a session may be published without them."""
+    there = [report for report in attempt.reports if (folder / report / "report.md").is_file()]
+    return " ".join(f"[{report.rsplit('-', 1)[-1]}]({report}/report.md)" for report in there)
 
 
 def _quantity(session: Session) -> str:
@@ -41,7 +43,7 @@ def _kept(session: Session) -> List[str]:
     return lines
 
 
-def _tried(session: Session) -> List[str]:
+def _tried(session: Session, folder: pathlib.Path) -> List[str]:
     lines = [f"| | challenger | answer | {_quantity(session)} | rounds | time | reports |",
              "| ---: | :--- | :--- | ---: | ---: | ---: | :--- |"]
     for attempt in session.tries:
@@ -53,7 +55,7 @@ def _tried(session: Session) -> List[str]:
         if attempt.tokens and speed:
             speed += f" ({math.exp(attempt.tokens.mean):.3f}x tokens/s)"
         lines.append(f"| {attempt.number} | {_cell(attempt.name)} | {_cell(answer)} | {speed} | "
-                     f"{attempt.rounds or ''} | {duration(sum(attempt.seconds.values()))} | {_reports(attempt)} |")
+                     f"{attempt.rounds or ''} | {duration(sum(attempt.seconds.values()))} | {_reports(attempt, folder)} |")
     return lines
 
 
@@ -75,7 +77,7 @@ def _spent(session: Session) -> List[str]:
     return lines
 
 
-def page(session: Session) -> str:
+def page(session: Session, folder: pathlib.Path) -> str:
     settings, whole = session.settings, total(session)
     if whole:
         head = (f"{len(session.champions) - 1} of {len(session.tries)} changes are kept. The champion " +
@@ -101,7 +103,7 @@ def page(session: Session) -> str:
         lines += [f"- {each['machine']}: the {_quantity(session)} of the champion of that time is "
                   f"{math.exp(each['mean']):.3f}x relative to the first one." for each in session.rechecks]
         lines.append("")
-    lines += ["## All that was tried", "", *_tried(session), "", "## The time", "", *_spent(session), ""]
+    lines += ["## All that was tried", "", *_tried(session, folder), "", "## The time", "", *_spent(session), ""]
     if unfinished := [each for each in session.tries if not each.answer or each.answer["answer"] == "undecided"]:
         lines += ["## Not decided", "", *(f"- {_cell(sentence(session, each))}" for each in unfinished), ""]
     return "\n".join(lines)
@@ -163,7 +165,7 @@ def chart(session: Session) -> str:
 
 
 def write(session: Session, folder: pathlib.Path) -> pathlib.Path:
-    for name, text in (("champion.svg", chart(session)), ("report.md", page(session))):
+    for name, text in (("champion.svg", chart(session)), ("report.md", page(session, folder))):
         temporary = folder / (name + ".tmp")
         temporary.write_text(text, encoding="utf-8")
         os.replace(temporary, folder / name)
