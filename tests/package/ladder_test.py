@@ -24,6 +24,9 @@ exp:ladder {
   rush.rung("another, faster", { args = { "--slower", "1.6" } }),
   rush.rung("theirs, slowest", { args = { "--slower", "1.5" }, over = "theirs, slower" }),
   rush.rung("theirs, other losses", { args = { "--loss", "0.5" }, over = "theirs" }),
+  rush.external { name = "alike", command = { TRAINER, "--tokens", "32", "--slower", "1.3" }, over = "theirs" },
+  rush.rung("alike, slower", { args = { "--slower", "1.7" } }),
+  rush.external { name = "not alike", command = { TRAINER, "--tokens", "32", "--loss", "0.5" }, over = "alike, slower" },
 }
 exp:run({ rounds = 1 }):report()
 """
@@ -51,19 +54,20 @@ def rows_of(work, name, script):
 
 def each_row_is_compared_with_the_stated_one(work):
     rows, text = rows_of(work, "mixed", MIXED)
-    assert {name for name, row in rows.items() if row["status"] != "ok"} == {"theirs, other losses"}, text
-    assert rows["theirs, other losses"]["status"] == "broken", "its losses differ from the losses of 'theirs'"
+    assert {name for name, row in rows.items() if row["status"] != "ok"} == {"theirs, other losses", "not alike"}, text
+    for name in ("theirs, other losses", "not alike"):  # the effect of a program is relative to the one below it
+        assert rows[name]["status"] == "broken", "its losses differ from the losses of 'theirs'"
     than = {name: row["vs_previous"]["rung"] for name, row in rows.items() if row["vs_previous"]}
     assert than == {"ours, fused": "base", "theirs": "ours, fused", "theirs, slower": "theirs",
                     "ours, clipped": "ours, fused", "another": "theirs", "another, faster": "another",
-                    "theirs, slowest": "theirs, slower"}, than
-    for name, factor in {"theirs, slower": 1.25, "another": 2, "another, faster": 0.8, "theirs, slowest": 1.2}.items():
+                    "theirs, slowest": "theirs, slower", "alike": "theirs", "alike, slower": "alike"}, than
+    for name, factor in {"theirs, slower": 1.25, "another": 2, "another, faster": 0.8, "theirs, slowest": 1.2, "alike": 1.3}.items():
         ratio = rows[name]["vs_previous"]["speed"]["value"]
         assert abs(ratio * factor - 1) < 0.02, (name, ratio)  # runs have a noise of 0.2 %
     assert {name for name, row in rows.items() if row["group"] == "external"} == {
-        name for name in rows if name.startswith(("theirs", "another"))}
+        name for name in rows if name.startswith(("theirs", "another", "alike", "not alike"))}
     like_for_like = {name for name, row in rows.items() if row["vs_previous"] and not row["vs_previous"]["differs"]}
-    assert like_for_like == {"ours, fused", "theirs, slower", "another, faster", "theirs, slowest"}
+    assert like_for_like == {"ours, fused", "theirs, slower", "another, faster", "theirs, slowest", "alike", "alike, slower"}
 
 
 def an_equal_rung_does_not_differ(work):

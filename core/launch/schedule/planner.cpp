@@ -124,6 +124,21 @@ std::set<int64_t> only_stood_on(const std::vector<Variant>& variants, const Sche
   }
   return below;
 }
+/// The effect of a program is relative to the program below it, so its losses also have the effects of that
+/// one.
+void add_program_below(Plan& plan, const Variant& variant, const std::vector<Variant>& variants,
+                       const Plans& plans) {
+  const auto below = static_cast<size_t>(variant.previous);
+  if (!variant.external || variant.external->effect == Effect::model || variant.previous < 0 ||
+      !variants.at(below).external || !plans.at(below))
+    return;
+  for (const UsedPlugin& used : plans.at(below)->plugins)
+    if (std::ranges::none_of(plan.plugins, [&](const UsedPlugin& own) {
+          return own.name == used.name && own.options == used.options;
+        }))
+      plan.plugins.push_back(used);
+}
+
 }  // namespace
 
 std::optional<Planned> plan_variant(const Variant& variant, ForkServer& workers, const Limits& limits,
@@ -196,6 +211,7 @@ std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::v
       planned.failure.reason +=
           "; " + smaller_batch(variant.spec, planned.skipped_plan->memory->available.value_or(0), request,
                                interrupts);
+    if (planned.plan) add_program_below(*planned.plan, variant, variants, plans);
     if (wanted) plans.at(i) = planned.plan;
     if (wanted && !planned.plan) failures.push_back({variant.index, planned.failure, planned.skipped_plan});
     if (!planned.refused) continue;
