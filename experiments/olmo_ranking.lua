@@ -4,8 +4,8 @@
 -- optimization is left out of the full stack, and tried alone on the base, which has bf16 autocast and the fused AdamW
 -- as the published training has. The published gains stand beside the rungs alone. They also name FSDP's pure low
 -- precision, limited gathers and non-reentrant checkpointing with 1 to 2 % together: --arg ranks=N adds the first two
--- as one rung; every form of checkpointing here is non-reentrant. Norms in low precision were 10 % faster without
--- compilation and slower with it: compare "without low-precision norm" of the two presets.
+-- as one rung; checkpointing here is non-reentrant. Norms in low precision were 10 % faster without compilation and
+-- slower with it: compare "without low-precision norm" of the presets. Fused attention has no biases of ALiBi.
 --
 --   ./optrush run experiments/olmo_ranking.lua                       on a CPU: a small model of this architecture
 --   ./optrush run experiments/olmo_ranking.lua --preset compile      with torch's compiler as one of them, in two modes
@@ -64,7 +64,6 @@ end
 if compile then parts[#parts + 1] = rush.rung("compile", "compile", {}, { expect = published(1.07) }) end
 
 exp:ablation(parts)
--- Biases by distance in place of rotary embedding. Fused attention has no such biases, so it is compared with the base.
 exp:ladder { rush.rung("ALiBi alone", { model = { position = "alibi" }, over = "base" }) }
 if compile then
   -- Beside "compile alone": the compiler's other mode, and blocks in two parts, as graph breaks cut them.

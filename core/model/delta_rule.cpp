@@ -18,7 +18,9 @@ namespace optrush::plain {
 namespace {
 constexpr double kEpsOfLength = 1e-6;  // below the square of a length
 
-Tensor of_length_1(const Tensor& x) { return x * (x.square().sum(-1, /*keepdim=*/true) + kEpsOfLength).rsqrt(); }
+Tensor of_length_1(const Tensor& x) {
+  return x * (x.square().sum(-1, /*keepdim=*/true) + kEpsOfLength).rsqrt();
+}
 
 /// (B, H, S, ..) to (B, H, N, C, ..), with zeros behind the last position.
 Tensor in_chunks(const Tensor& x, int64_t chunk) {
