@@ -7,12 +7,19 @@
 -- GPU the rule has its plain form only.
 --
 --   ./optrush run experiments/linear_attention.lua
+--   ./optrush run experiments/linear_attention.lua --arg checkpoint=FOLDER     sizes of this Hugging Face folder
 local rush = require "optrush"
+local own = require "own_model"
 
 local gpu = rush.device() == "cuda"
 local tokens = gpu and 16384 or 4096
 local sizes = gpu and { dim = 2048, n_heads = 16, n_kv_heads = 4, ffn_dim = 5632, n_layers = 8, vocab_size = 32000 }
   or { dim = 512, n_heads = 8, n_kv_heads = 2, ffn_dim = 1408, n_layers = 2, vocab_size = 8192 }
+if own.given then
+  for name in pairs(sizes) do
+    sizes[name] = own.sizes()[name]
+  end
+end
 local delta_net = gpu and { key_heads = 8, value_heads = 16, key_dim = 128, value_dim = 128 }
   or { key_heads = 4, value_heads = 8, key_dim = 64, value_dim = 64 }
 

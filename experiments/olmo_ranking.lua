@@ -8,8 +8,7 @@
 -- slower with it: compare "without low-precision norm" of the presets. Fused attention has no biases of ALiBi.
 --
 --   ./optrush run experiments/olmo_ranking.lua                       on a CPU: a small model of this architecture
---   ./optrush run experiments/olmo_ranking.lua --preset compile      with torch's compiler as one of them, in two modes
---                                                                    and with graph breaks
+--   ./optrush run experiments/olmo_ranking.lua --preset compile      with torch's compiler, in two modes and in parts
 --   ./optrush run experiments/olmo_ranking.lua --arg ranks=8         sharded over 8 ranks
 --   ./optrush run experiments/olmo_ranking.lua --dry-run --as-gpu 80
 local rush = require "optrush"
@@ -64,7 +63,8 @@ end
 if compile then parts[#parts + 1] = rush.rung("compile", "compile", {}, { expect = published(1.07) }) end
 
 exp:ablation(parts)
-exp:ladder { rush.rung("ALiBi alone", { model = { position = "alibi" }, over = "base" }) }
+local alibi = rush.rung("ALiBi alone", { model = { position = "alibi" }, over = "base" })
+if not own.given then exp:ladder { alibi } end
 if compile then
   -- Beside "compile alone": the compiler's other mode, and blocks in two parts, as graph breaks cut them.
   exp:ladder {

@@ -174,11 +174,11 @@ def make_checkpoint(folder, tie, positions=96):
     return folder
 
 
-OF_OPERATORS = {"attention": "/model/dim", "kernels": "/model/dim", "swiglu_checkpoint": "/model/ffn_dim",
-                "hardware": None}
+OF_SIZES = {"attention": "/model/dim", "kernels": "/model/dim", "linear_attention": "/model/dim",
+            "swiglu_checkpoint": "/model/ffn_dim", "hardware": None}
 WITHOUT_A_MODEL = dict.fromkeys(("interconnect", "program", "published_memory"), "this experiment trains no model")
 UNTIED = {"versus_fsdp2", "versus_parallel"}  # the peers need a head that is not tied to the embeddings
-ON_RANDOM_TOKENS = {"data_loading", *OF_OPERATORS, *WITHOUT_A_MODEL}
+ON_RANDOM_TOKENS = {"data_loading", *OF_SIZES, *WITHOUT_A_MODEL}
 
 
 def make_corpus(folder):
@@ -211,7 +211,7 @@ def every_experiment_takes_a_checkpoint(work, corpus):
         experiment = json.loads(done.stdout)[0]
         variants = experiment["variants"]
         assert not experiment["failures"], f"{name}: {experiment['failures']}"
-        if name in OF_OPERATORS:
+        if name in OF_SIZES:
             widths = {variant["spec"]["model"].get("dim") for variant in variants}
             assert 64 in widths, (name, widths)
             continue
