@@ -27,6 +27,8 @@ LENGTH = 37
 
 # fp32 and fp64: another order of the same sums. bf16 has 8 bits, and a gradient is a long chain of roundings.
 LIMITS = {"fp32": 1e-5, "fp64": 1e-12, "bf16": 6e-2, "exact": 0.0}
+# Most of the sum of a decay's gradient cancels. In fp32 the gradients of both programs are up to 2e-5 from fp64.
+DECAYS, OF_DECAYS = ("A_log", "dt_bias"), 1e-4
 
 
 def small(**fields):
@@ -232,7 +234,9 @@ class Table:
             return
         errors = {name: error(ours[name], theirs[name]) for name in theirs}
         worst = max(errors, key=errors.get)
-        passed = all(e <= limit for e in errors.values())  # False for nan
+        of_decays = max(limit, OF_DECAYS) if dtype == "fp32" else limit
+        # False for nan
+        passed = all(e <= (of_decays if name.endswith(DECAYS) else limit) for name, e in errors.items())
         print(f"{model:32} {with_:58} {dtype:5} {len(errors):7} {errors[worst]:8.1e} {limit:7.0e}  {worst}"
               f"{'' if passed else '  FAILED'}", flush=True)
         self.passed += passed
