@@ -8,8 +8,10 @@ namespace fs = std::filesystem;
 
 using Event = JournalEntry::Event;
 
-Sums::Sums(const fs::path& folder) : folder_(folder) {
-  for (const JournalEntry& entry : read_journal(folder)) take(entry);
+Sums::Sums(const fs::path& folder) : Sums(folder, read_journal(folder)) {}
+
+Sums::Sums(const fs::path& folder, const std::vector<JournalEntry>& entries) : folder_(folder) {
+  for (const JournalEntry& entry : entries) take(entry);
 }
 
 void Sums::take(const JournalEntry& entry) {

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "optrush/json.h"
 #include "results/journal.h"
@@ -13,6 +14,7 @@ namespace optrush {
 class Sums {
  public:
   explicit Sums(const std::filesystem::path& folder);
+  Sums(const std::filesystem::path& folder, const std::vector<JournalEntry>&);
 
   /// Reads a JSON file of the report. Throws an Error if its bytes have changed.
   Json read(const std::filesystem::path& file) const;

@@ -3,7 +3,7 @@
 #include "base/files.h"
 #include "experiment/spec_difference.h"
 #include "launch/folder.h"
-#include "launch/journal.h"
+#include "launch/ledger/journal.h"
 #include "optrush/error.h"
 #include "results/sums.h"
 #include "search/stage_evaluator.h"

@@ -6,7 +6,7 @@
 #include "../support/error_of.h"
 #include "base/files.h"
 #include "base/temporary_folder.h"
-#include "launch/journal.h"
+#include "launch/ledger/journal.h"
 
 namespace optrush {
 namespace {
@@ -45,12 +45,12 @@ TEST_F(SumsTest, PreviousFileIsAccepted) {
 
 TEST_F(SumsTest, ResultMustBeOfTheLastAttempt) {
   write_json(result_, {1});
-  journal_.started("a", "spec", "", "");
-  journal_.finished("a", "spec", RunResult(), sha256_file(result_));
+  journal_.append({.event = JournalEntry::Event::started, .run = "a"});
+  journal_.append({.event = JournalEntry::Event::finished, .run = "a", .sha256 = sha256_file(result_)});
   EXPECT_EQ(read(result_), Json({1}));
   write_json(result_, {2});
   EXPECT_THAT(error_of([&] { read(result_); }), HasSubstr("the folder '" + result_.parent_path().string()));
-  journal_.started("a", "spec", "", "");
+  journal_.append({.event = JournalEntry::Event::started, .run = "a"});
   EXPECT_EQ(read(result_), Json({2})) << "the controller was killed before it recorded the new file";
 }
 }  // namespace

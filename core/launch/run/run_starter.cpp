@@ -14,9 +14,10 @@ namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
-std::unique_ptr<LiveRun> unstarted(const Job& job, const fs::path& folder, const BadEnd& end,
-                                   std::optional<Cause> cause = {}) {
-  return std::make_unique<UnstartedRun>(store_unstarted(folder, job, end, cause));
+std::unique_ptr<LiveRun> unstarted(const BadEnd& end, std::optional<Cause> cause = {}) {
+  RunResult result(end);
+  result.cause = cause;
+  return std::make_unique<UnstartedRun>(std::move(result));
 }
 
 /// The part of a spec that determines the export: the problem and, through the sequences per step, the
@@ -66,7 +67,7 @@ std::unique_ptr<LiveRun> RunStarter::start(const Job& job, const fs::path& folde
     return worker(job, folder, added);
     // for example: the program is missing, its start can't be exported, or no more processes are allowed
   } catch (const Error& e) {
-    return unstarted(job, folder, failed(e, e.message()));
+    return unstarted(failed(e, e.message()));
   }
 }
 
@@ -104,8 +105,7 @@ void RunStarter::wait_until_prepared() {
 
 /// Starts ranks in this process or in the other processes of a launcher's job.
 std::unique_ptr<LiveRun> RunStarter::ranks(const Job& job, const fs::path& folder, const Environment& added) {
-  if (const auto obstacle = ranks_->obstacle(job.spec))
-    return unstarted(job, folder, obstacle->end, obstacle->cause);
+  if (const auto obstacle = ranks_->obstacle(job.spec)) return unstarted(obstacle->end, obstacle->cause);
   return ranks_->start(job, folder, interrupts_, added);
 }
 
@@ -133,7 +133,7 @@ std::optional<fs::path> RunStarter::exported_start(const RunSpec& spec) {
 std::unique_ptr<LiveRun> RunStarter::external(const Job& job, const fs::path& folder,
                                               const Environment& added) {
   if (const auto missing = needs_.missing(*job.external); !missing.empty())
-    return unstarted(job, folder, {Status::skipped, reason_of(missing)});
+    return unstarted({Status::skipped, reason_of(missing)});
   std::optional<fs::path> start = fs::path();
   if (uses_start(*job.external)) start = exported_start(job.spec);
   if (!start) return nullptr;

@@ -1,4 +1,4 @@
-#include "launch/journal.h"
+#include "launch/ledger/journal.h"
 
 #include <gtest/gtest.h>
 
@@ -6,14 +6,30 @@
 
 namespace optrush {
 namespace {
+using Event = JournalEntry::Event;
+
+JournalEntry started(const std::string& run, const std::string& spec, std::optional<int64_t> from_step = {}) {
+  return {.event = Event::started, .run = run, .spec_sha256 = spec, .from_step = from_step};
+}
+JournalEntry restarted(const std::string& run, const Restart& restart) {
+  return {.event = Event::restarted,
+          .run = run,
+          .status = restart.status,
+          .reason = restart.reason,
+          .rank = restart.rank,
+          .made = restart.made,
+          .kept = restart.kept};
+}
 
 TEST(Journal, ReturnsTheSpecOfAStartedRun) {
   const TemporaryFolder folder;
   {
     Journal journal(folder.path());
-    journal.started("a.r1", "first", "", "");
-    journal.started("a.r1", "second", "", "files");
-    journal.finished("a.r1", "second", RunResult(), "");
+    journal.append(started("a.r1", "first"));
+    JournalEntry second = started("a.r1", "second");
+    second.inputs = "files";
+    journal.append(second);
+    journal.append({.event = Event::finished, .run = "a.r1", .spec_sha256 = "second"});
     EXPECT_EQ(journal.of("a.r1").spec, "second");
     EXPECT_EQ(journal.of("a.r2").spec, "");
   }
@@ -26,9 +42,9 @@ TEST(Journal, ReturnsTheSpecOfAStartedRun) {
 TEST(Journal, RecordsTheEndOfTheExperiment) {
   const TemporaryFolder folder;
   EXPECT_FALSE(Journal(folder.path()).came_to_end());
-  Journal(folder.path()).ended();
+  Journal(folder.path()).append({.event = Event::ended});
   EXPECT_TRUE(Journal(folder.path()).came_to_end());
-  Journal(folder.path()).started("a.r1", "spec", "", "");
+  Journal(folder.path()).append(started("a.r1", "spec"));
   EXPECT_FALSE(Journal(folder.path()).came_to_end());
 }
 
@@ -38,17 +54,17 @@ TEST(Journal, ReturnsFaultsUntilTheRunStartsAfresh) {
   const Restart after_one{Status::timeout, "rank 1: did not come", 1, 46, 40};
   {
     Journal journal(folder.path());
-    journal.started("a", "spec", "", "");
-    journal.restarted("a", before_a_state);
-    journal.started("a", "spec", "", "");
-    journal.restarted("a", after_one);
-    journal.started("a", "spec", "", "", 40);
+    journal.append(started("a", "spec"));
+    journal.append(restarted("a", before_a_state));
+    journal.append(started("a", "spec"));
+    journal.append(restarted("a", after_one));
+    journal.append(started("a", "spec", 40));
     EXPECT_EQ(journal.of("a").restarts.size(), 2);
     EXPECT_TRUE(journal.of("b").restarts.empty());
   }
   {
     Journal again(folder.path());
-    again.started("a", "spec", "", "", 60);
+    again.append(started("a", "spec", 60));
     const auto restarts = again.of("a").restarts;
     ASSERT_EQ(restarts.size(), 2) << "a run that continues keeps its faults";
     EXPECT_EQ(restarts[1].reason, after_one.reason);
@@ -58,7 +74,7 @@ TEST(Journal, ReturnsFaultsUntilTheRunStartsAfresh) {
     EXPECT_EQ(note_of(restarts),
               "it started again 2 times after a fault, and made 13 steps again: from the beginning: ended by "
               "SIGSEGV; from the state after step 40: rank 1: did not come");
-    again.started("a", "spec", "", "");
+    again.append(started("a", "spec"));
     EXPECT_TRUE(again.of("a").restarts.empty()) << "a run that starts from the beginning has no faults";
   }
   EXPECT_TRUE(Journal(folder.path()).of("a").restarts.empty());
@@ -68,9 +84,9 @@ TEST(Journal, ForgetsSkippedRuns) {
   const TemporaryFolder folder;
   {
     Journal journal(folder.path());
-    journal.started("a.r1", "spec", "", "");
-    journal.started("b.r1", "spec", "", "");
-    journal.skipped("a.r1", "its variant failed");
+    journal.append(started("a.r1", "spec"));
+    journal.append(started("b.r1", "spec"));
+    journal.append({.event = Event::skipped, .run = "a.r1", .reason = "its variant failed"});
     EXPECT_EQ(journal.of("a.r1").spec, "");
   }
   const Journal again(folder.path());

@@ -1,13 +1,12 @@
 #pragma once
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "launch/run/restart.h"
 #include "optrush/json.h"
-#include "results/journal.h"
+#include "results/sums.h"
 
 namespace optrush {
 /// journal.jsonl of a report: one line per start and end of a run, append-only. Incomplete lines are ignored.
@@ -16,23 +15,15 @@ class Journal {
   /// Reads the existing lines. An incomplete last line is closed, so that the next line is separate.
   explicit Journal(const std::filesystem::path& folder);
 
-  /// `sha256`: hash of spec.json, which reports check. `inputs`: sum_of_inputs() of the spec. `from_step`:
-  /// first step after a saved state.
-  void started(const std::string& run, const std::string& spec_sha256, const std::string& sha256,
-               const std::string& inputs, std::optional<int64_t> from_step = {});
-  /// `sha256`: hash of result.json.
-  void finished(const std::string& run, const std::string& spec_sha256, const RunResult&,
-                const std::string& sha256);
-  /// A fault ended the run, and it will start again.
-  void restarted(const std::string& run, const Restart&);
+  /// Writes an entry and replays it.
+  void append(const JournalEntry&);
   /// Writes a file of the folder and journals its hash, which reports check.
   void write(const std::string& file, const Json&);
-  /// The run is not started: its plan failed, or it failed before.
-  void skipped(const std::string& run, const std::string& reason);
-  void interrupted(const std::string& reason);
-  void ended();
   /// Whether nothing was started since the experiment last ended.
   bool came_to_end() const { return came_to_end_; }
+
+  /// The hashes of files as they were when the journal was read.
+  const Sums& sums() const { return sums_; }
 
   struct Run {
     std::string spec;    ///< hash of the spec of its last start; "": never started, or skipped since
@@ -46,12 +37,12 @@ class Journal {
   const Run& of(const std::string& run) const;
 
  private:
+  Journal(const std::filesystem::path& folder, const std::vector<JournalEntry>&);
   /// Updates the records by an entry.
-  void take(const JournalEntry&);
-  /// Writes an entry to the file and takes it.
-  void append(const JournalEntry&);
+  void replay(const JournalEntry&);
 
   std::filesystem::path folder_;
+  Sums sums_;
   std::map<std::string, Run> runs_;
   bool came_to_end_ = false;
 };
