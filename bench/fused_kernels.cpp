@@ -103,9 +103,15 @@ struct Times {
   std::vector<double> plain_forward, plain_backward, forward, backward, bandwidth;
 };
 
+double triad_bandwidth(int64_t bytes, double seconds) {
+  for (const auto& [kind, rate] : measure_bandwidths(at::kCPU, bytes, seconds))
+    if (kind == "triad") return rate;
+  return 0;
+}
+
 void measure(const Operator& op, at::ScalarType type, int64_t bytes, int rounds) {
   Tensors in = op.inputs(bytes, at::TensorOptions(type));
-  const size_t derived = op.pair.name == "fused_position" ? 2 : in.size();
+  const size_t derived = op.pair->name == "fused_position" ? 2 : in.size();
   Times times;
   for (int round = -1; round < rounds; ++round) {  // the first round is a warm-up
     Tensors out, gradients;
@@ -119,11 +125,11 @@ void measure(const Operator& op, at::ScalarType type, int64_t bytes, int rounds)
         seconds_of([&] { torch::autograd::grad(out, inputs, gradients, /*retain_graph=*/false); }));
     out.clear();
     Differentiable::Result result;
-    once.forward.push_back(seconds_of([&] { result = op.pair.forward(in); }));
+    once.forward.push_back(seconds_of([&] { result = op.pair->forward(in); }));
     Tensors back;
-    once.backward.push_back(seconds_of([&] { back = op.pair.backward(result.saved, gradients); }));
+    once.backward.push_back(seconds_of([&] { back = op.pair->backward(result.saved, gradients); }));
     if (round < 0) continue;
-    times.bandwidth.push_back(measure_bandwidth(at::kCPU, bytes, 0.1));
+    times.bandwidth.push_back(triad_bandwidth(bytes, 0.1));
     times.plain_forward.push_back(once.plain_forward[0]);
     times.plain_backward.push_back(once.plain_backward[0]);
     times.forward.push_back(once.forward[0]);
@@ -144,10 +150,11 @@ void measure(const Operator& op, at::ScalarType type, int64_t bytes, int rounds)
 int main(int arguments, char** values) {
   using namespace optrush;
   install_cpu_memory_tracking();
-  const int64_t mebibytes = arguments > 1 ? std::atoll(values[1]) : 4 * read_cpu().cache_bytes >> 20;
+  const int64_t mebibytes =
+      arguments > 1 ? std::atoll(values[1]) : 4 * read_cpu().cache_bytes.value_or(32 << 20) >> 20;
   const int rounds = arguments > 2 ? std::atoi(values[2]) : 5;
   std::printf("working set %lld MiB, bandwidth %.1f GB/s\n", static_cast<long long>(mebibytes),
-              measure_bandwidth(at::kCPU, mebibytes << 20, 1) / 1e9);
+              triad_bandwidth(mebibytes << 20, 1) / 1e9);
   std::printf("operator  type      half        plain       fused  faster  compulsory  of the bandwidth\n");
   for (const auto& op : operators())
     for (const auto type : {at::kFloat, at::kBFloat16}) measure(op, type, mebibytes << 20, rounds);

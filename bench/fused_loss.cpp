@@ -47,10 +47,14 @@ void run(Form& form, const Problem& given) {
 void measure(at::ScalarType type, const Problem& given, int rounds, int64_t chunk) {
   const Problem p{given.x.to(type), given.labels, given.weight.to(type)};
   const LossForm form{.chunk = chunk};
-  Differentiable kernel = make_loss_function(form), operators = kernel;
-  operators.forward = [form](const Tensors& in) {
-    return linear_cross_entropy_by_operators(in[0], in[1], in[2], form);
-  };
+  const Differentiable kernel = make_loss_function(form);
+  const Differentiable operators(
+      {.name = kernel->name,
+       .forward =
+           [form](const Tensors& in) { return linear_cross_entropy_by_operators(in[0], in[1], in[2], form); },
+       .backward = kernel->backward,
+       .traits = kernel->traits,
+       .cast = kernel->cast});
   std::vector<Form> forms = {
       {"plain",
        [](const Problem& q) { return plain::cross_entropy_sum(at::linear(q.x, q.weight), q.labels); }},

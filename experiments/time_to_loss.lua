@@ -7,6 +7,7 @@
 --   ./optrush run experiments/time_to_loss.lua
 --   ./optrush run experiments/time_to_loss.lua --arg target=2.2 --set train.steps=600
 --   ./optrush run experiments/time_to_loss.lua --arg checkpoint=FOLDER --arg target=1.1
+--   ./optrush run experiments/time_to_loss.lua --arg seeds=5      # with intervals over seeds; runs end at the target
 --   ./optrush run experiments/time_to_loss.lua --arg more=true    # with Lion, Adafactor and Schedule-Free AdamW
 --
 -- Each optimizer is tried at the same learning rates, which is the same effort. With more=true the rates reach further
@@ -17,6 +18,7 @@ local own = require "own_model"
 local gpu = rush.device() == "cuda"
 
 local model = own.model(gpu and rush.llama("small", { n_layers = 12 }) or rush.llama("tiny", { n_layers = 2 }))
+local seeds = rush.arg("seeds", 0)  -- 0: one run of each, with one seed
 local plugins = { "flash_attention", "fused_adamw", "clip_grad_norm" }
 local train = {
   micro_batch = gpu and 32 or 16,
@@ -36,6 +38,8 @@ local exp = rush.experiment {
   plugins = plugins,
   validate = { every = 10, sequences = 64 },
   target_loss = tonumber(rush.arg("target", "2.3")),
+  seeds = seeds > 0 and seeds or nil,
+  stop_behind = seeds > 0 and 1.5 or nil,
   timeout = 3600,
 }
 
@@ -59,4 +63,4 @@ exp:grid({ rates, optimizers }, {
   curves = { "time_to_loss", "validation_loss" },
 })
 
-exp:run({ rounds = 1 }):report()
+exp:run(seeds == 0 and { rounds = 1 } or nil):report()

@@ -95,8 +95,12 @@ class Analyzer {
       c.speed = paired_speed(row, *reference, out_.standard);
     const auto &plan = out_.plan(row.variant), &its_plan = out_.plan(other);
     const bool frozen_in_one = plan && its_plan && other_parameters(*plan, *its_plan);
-    if (!frozen_in_one && same_task(out_.spec(row), out_.spec(*reference)))
-      c.worse = trains_worse({row.steps, row.validation}, {reference->steps, reference->validation});
+    if (same_task(out_.spec(row), out_.spec(*reference)) && row.runs_of() != reference->runs_of()) {
+      c.time_to_loss = paired_time_to_loss(row, *reference, out_.standard);
+      c.perplexity = paired_perplexity(row, *reference, out_.standard);
+      if (!frozen_in_one)
+        c.worse = trains_worse({row.steps, row.validation}, {reference->steps, reference->validation});
+    }
     if (row.memory.allocated && reference->memory.allocated.value_or(0) > 0)
       c.memory = *row.memory.allocated / *reference->memory.allocated;
     return c;
@@ -157,9 +161,16 @@ class Analyzer {
 
   /// Sets all intervals again, by the standard of all together.
   void judge_together() {
-    out_.standard = standard_together(out_);
+    const Standard of_times = standard_together(out_, &Comparison::time_to_loss),
+                   of_losses = standard_together(out_, &Comparison::perplexity);
+    out_.standard = standard_together(out_, &Comparison::speed);
     const auto judge = [&](const Row& row, Comparison& c) {
       if (c.speed && !c.speed->same_run) c.speed = paired_speed(row, *out_.row(c.variant), out_.standard);
+      if (c.time_to_loss) c.time_to_loss = paired_time_to_loss(row, *out_.row(c.variant), of_times);
+      if (!c.perplexity) return;
+      c.perplexity = paired_perplexity(row, *out_.row(c.variant), of_losses);
+      // One seed does not show which rung trains worse if there are more.
+      if (c.perplexity->interval && !(c.perplexity->claim() && c.perplexity->value > 1)) c.worse.reset();
     };
     for (Row& row : out_.rows)
       for (Comparison* c : {&row.previous, &row.base}) judge(row, *c);

@@ -10,6 +10,7 @@
 #include "analysis/numbers/statistics.h"
 #include "analysis/paired_speed.h"
 #include "analysis/quality.h"
+#include "analysis/round_end.h"
 #include "analysis/scaling.h"
 #include "analysis/standard.h"
 #include "analysis/time_to_loss.h"
@@ -23,8 +24,10 @@ struct Comparison {
   std::vector<std::string> between;  ///< rungs between the two rows, whose changes are part of the comparison
   /// Why the problems differ: "8 instead of 4 sequences per step"; empty: they are equal.
   std::string differs;
-  std::optional<Ratio> speed;    ///< ratio of tokens processed per second, paired by round
-  std::optional<double> memory;  ///< ratio of peak memory
+  std::optional<Ratio> speed;         ///< ratio of tokens processed per second, paired by round
+  std::optional<double> memory;       ///< ratio of peak memory
+  std::optional<Ratio> time_to_loss;  ///< paired_time_to_loss(), for the same model and data
+  std::optional<Ratio> perplexity;    ///< paired_perplexity(), for the same
   /// Set if the row's loss is clearly higher, for the same model and data, unless only one of the two rows
   /// freezes parameters.
   std::optional<Worse> worse;
@@ -58,6 +61,7 @@ struct Row {
   std::vector<int64_t> rounds;            ///< rounds that ended well
   std::vector<double> samples;            ///< tokens processed per second on all devices, in these rounds
   std::vector<InterleavedSamples> turns;  ///< interleaved steps of these rounds
+  std::vector<RoundEnd> ends;             ///< ends of all rounds that ended well
   /// Tokens per second on all devices: processed, and with a loss. padding: share of padding in the positions
   /// of the round that `steps` has.
   std::optional<double> tokens_per_second, trained_tokens_per_second, padding;

@@ -6,6 +6,7 @@
 
 #include "analysis/measured_row.h"
 #include "analysis/problem.h"
+#include "base/number_text.h"
 #include "experiment/spec_difference.h"
 
 namespace optrush {
@@ -61,20 +62,25 @@ void CheckedRows::check(Row& row, const VariantRuns& runs) {
   if (row.external && std::ranges::none_of(row.steps, has_loss))
     return leave("not checked: the program reports no losses");
   const GateCheck gate = plan_check(stored_.variants, usable_, row.variant);
-  GateEvidence evidence{curves(runs.sound(row.variant)), std::nullopt, {}};
+  GateEvidence evidence{curves(runs.of_first_seed(row.variant)), std::nullopt, {}};
   if (gate.subject) evidence.subject = extra_run(row.variant, *gate.subject, runs, row);
   if (gate.reference) {
     if (const auto curve = extra_run(row.variant, *gate.reference, runs, row)) evidence.reference = {*curve};
   } else if (gate.reference_variant >= 0) {
-    evidence.reference = curves(runs.sound(gate.reference_variant));
+    evidence.reference = curves(runs.of_first_seed(gate.reference_variant));
   }
   if (gate.repeat) evidence.repeat = extra_run(gate.repeat->variant, *gate.repeat, runs, row);
   if (row.variant != 0 && same_batches(row.variant))
-    if (auto base = curves(runs.sound(0)); !base.empty()) evidence.base = std::move(base.front());
+    if (auto base = curves(runs.of_first_seed(0)); !base.empty()) evidence.base = std::move(base.front());
   row.gate = gate.explanation;
   row.verdict = judge(gate, evidence);
-  if (gate.overfit > 0 && !evidence.own.empty())
-    row.overfit = {gate.overfit, largest_last_loss(evidence.own)};
+  if (gate.overfit > 0 && !evidence.own.empty()) {
+    row.overfit = {gate.overfit, largest_last_loss(curves(runs.sound(row.variant)))};
+    if (row.verdict.passed && !row.overfit->learned())
+      row.end_badly(Status::broken,
+                    "with another seed the last loss of its batch is " + fixed(row.overfit->last, 4),
+                    ErrorCode::wrong_result);
+  }
   if (row.verdict.undecided) leave("not checked bit for bit: its reference ran only once");
   if (!row.verdict.passed) row.end_badly(Status::broken, row.verdict.message, ErrorCode::wrong_result);
   if (!row.verdict.compared) stand_on_broken(row);

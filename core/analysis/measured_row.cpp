@@ -81,8 +81,9 @@ void take_shown(Row& row, const StoredRun& shown) {
   row.published_here = row.published && row.published->comparable_with(result.device);
 }
 
-void take_rounds(Row& row, const RunsOfRow& runs) {
+void take_rounds(Row& row, const RunsOfRow& runs, double target_loss) {
   for (const StoredRun* run : runs) {
+    if (run->result.has_losses()) row.ends.push_back(end_of(*run, target_loss));
     if (const auto speed = run->result.tokens_per_second) {
       row.rounds.push_back(run->spec.round);
       row.samples.push_back(*speed);
@@ -309,11 +310,13 @@ Row measured_row(const Stored& stored, const Variant& variant, const VariantRuns
   take_status(row, stored, all);
   const RunsOfRow runs = all.sound(variant.index);
   if (!runs.empty()) {
-    // Another round may be longer than a shortened one.
-    const StoredRun& longest =
-        **std::ranges::max_element(runs, {}, [](const StoredRun* run) { return run->result.steps.size(); });
+    // Another round may be longer than a shortened one. Steps of rows are compared, so their seed is the
+    // same.
+    const RunsOfRow alike = all.of_first_seed(variant.index);
+    const StoredRun& longest = **std::ranges::max_element(
+        alike.empty() ? runs : alike, {}, [](const StoredRun* run) { return run->result.steps.size(); });
     take_shown(row, longest);
-    take_rounds(row, runs);
+    take_rounds(row, runs, stored.experiment.target_loss);
     take_counters(row, runs);
     take_times(row, runs);
     take_numbers(row, runs);

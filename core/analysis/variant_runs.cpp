@@ -37,6 +37,13 @@ std::vector<const StoredRun*> VariantRuns::sound(int64_t variant) const {
   return runs;
 }
 
+std::vector<const StoredRun*> VariantRuns::of_first_seed(int64_t variant) const {
+  auto runs = sound(variant);
+  const auto seed = variants_[static_cast<size_t>(variant)].spec.train.seed;
+  std::erase_if(runs, [&](const StoredRun* run) { return run->spec.train.seed != seed; });
+  return runs;
+}
+
 const std::string& VariantRuns::flaw(const StoredRun& run) const {
   static const std::string kNone;
   const auto found = flaws_.find(&run);

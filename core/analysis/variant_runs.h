@@ -19,6 +19,8 @@ class VariantRuns {
   const std::vector<const StoredRun*>& of(int64_t variant, Purpose) const;
   /// The measured runs that count.
   std::vector<const StoredRun*> sound(int64_t variant) const;
+  /// Those with the seed of round 1. Losses of other seeds differ.
+  std::vector<const StoredRun*> of_first_seed(int64_t variant) const;
   bool sound(const StoredRun& run) const { return run.result.status == Status::ok && flaw(run).empty(); }
   /// The reason why a run with status ok does not count; empty: it counts.
   const std::string& flaw(const StoredRun&) const;

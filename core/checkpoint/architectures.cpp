@@ -149,6 +149,7 @@ void Architecture::write(const LlamaSpec& spec, Json& config) const {
   Json fields = to_json(spec);
   fields["router"] = record_of(&spec.router).write(spec.router);  // also if they have their defaults
   fields["latent"] = record_of(&spec.latent).write(spec.latent);
+  fields["delta_net"] = record_of(&spec.delta_net).write(spec.delta_net);
   for (const SameField& field : same) config[field.theirs] = fields.at(Json::json_pointer(field.ours));
   for (const FieldGroup& group : groups)
     if (group.write != nullptr) group.write(spec, config);
@@ -204,6 +205,17 @@ std::vector<Architecture> dense_classes() {
        .head_dim = 128,
        .always = {{"qk_norm", "per_head"}},
        .groups = {kAttentionBias, kWindowsOfQwen}},
+      {.name = "Qwen3_5ForCausalLM",
+       .base = "Qwen3_5TextModel",
+       .model_type = "qwen3_5_text",
+       .max_positions = 32768,
+       .kv_heads = 4,
+       .head_dim = 256,
+       .rotary = {.fraction = 0.25},
+       .storage = {.norm_offset = 1, .ignored = "mtp."},
+       .always = {{"qk_norm", "per_head"}, {"attention_gate", true}},
+       .same = with_delta_net(),
+       .groups = {kAttentionBias, {read_linear_layers, write_layer_types}}},
       {.name = "OlmoForCausalLM",
        .base = "OlmoModel",
        .model_type = "olmo",
@@ -279,6 +291,15 @@ std::vector<Architecture> dense_classes() {
   };
 }
 }  // namespace
+
+std::vector<SameField> with_delta_net(std::vector<SameField> fields) {
+  fields.insert(fields.end(), {{"linear_num_key_heads", "/delta_net/key_heads", "integer", 16},
+                               {"linear_num_value_heads", "/delta_net/value_heads", "integer", 32},
+                               {"linear_key_head_dim", "/delta_net/key_dim", "integer", 128},
+                               {"linear_value_head_dim", "/delta_net/value_dim", "integer", 128},
+                               {"linear_conv_kernel_dim", "/delta_net/kernel", "integer", 4}});
+  return fields;
+}
 
 const std::vector<Architecture>& architectures() {
   static const std::vector<Architecture> all = [] {

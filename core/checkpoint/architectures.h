@@ -32,6 +32,8 @@ struct Storage {
   bool mxfp4 = false;
   /// Whether published files have a layer behind the last one that predicts further tokens. It is not read.
   bool prediction_layer = false;
+  /// Other tensors of published files that are not read: the beginning of their names.
+  const char* ignored = "";
 };
 
 /// A name of an activation in transformers.
@@ -58,6 +60,9 @@ struct FieldGroup {
   void (*read)(const ConfigFields&, Json& fields);
   void (*write)(const LlamaSpec&, Json& config);
 };
+
+/// The fields with those of Gated DeltaNet, whose defaults all classes share.
+std::vector<SameField> with_delta_net(std::vector<SameField> fields = {});
 
 /// Rotary settings that only some classes have.
 struct Rotary {
@@ -86,7 +91,8 @@ struct Architecture {
   const char* window_rope_theta = nullptr;
   /// Whether "rope_parameters" of transformers 5 has one table per type of layer.
   bool rotary_by_layer = false;
-  /// The field with the activation of the MLP.
+  /// The fields with the width and the activation of the MLP.
+  const char* ffn_dim = "intermediate_size";
   const char* activation = "hidden_act";
   /// The activation if the field is missing.
   const char* default_activation = "silu";

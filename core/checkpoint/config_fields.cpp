@@ -42,7 +42,29 @@ void check_constant(const ConfigFields& config, const char* key, const Json& val
 }
 
 namespace {
-constexpr const char *kWindowed = "sliding_attention", *kFull = "full_attention";
+constexpr const char *kWindowed = "sliding_attention", *kFull = "full_attention",
+                     *kLinear = "linear_attention";
+
+/// The layers with full attention; the others are `other`. From "layer_types", or from `is_other` if that is
+/// missing.
+Json full_layers(const ConfigFields& config, const char* other,
+                 const std::function<bool(int64_t layer)>& is_other) {
+  const int64_t layers = layers_of(config);
+  const Json& types = config["layer_types"];
+  if (!types.is_null() && (!types.is_array() || std::ssize(types) != layers))
+    config.refuse("'layer_types' is " + shown(types),
+                  "it must be a list with one type for each of the " + std::to_string(layers) + " layers");
+  Json full = Json::array();
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    const Json type =
+        types.is_null() ? Json(is_other(layer) ? other : kFull) : types.at(static_cast<size_t>(layer));
+    if (type != other && type != kFull)
+      config.refuse("'layer_types' names " + shown(type) + ", which is not supported",
+                    std::string("supported values: \"") + kFull + "\" and \"" + other + "\"");
+    if (type == kFull) full.push_back(layer);
+  }
+  return full;
+}
 }  // namespace
 
 int64_t layers_of(const ConfigFields& config) {
@@ -67,37 +89,39 @@ void write_window(const LlamaSpec& spec, Json& config) {
 
 void read_windows(const ConfigFields& config, int64_t window,
                   const std::function<bool(int64_t layer)>& windowed, Json& fields) {
-  const int64_t layers = layers_of(config);
-  const Json& types = config["layer_types"];
   if (window == 0) {
-    if (types.is_array() && std::ranges::find(types, Json(kWindowed)) != types.end())
+    if (const Json& types = config["layer_types"];
+        types.is_array() && std::ranges::find(types, Json(kWindowed)) != types.end())
       config.refuse(std::string("'layer_types' names \"") + kWindowed + "\", but the model has no window",
                     "set 'sliding_window' (and 'use_sliding_window', where the class has it), or name \"" +
                         std::string(kFull) + "\" only");
     return;
   }
-  if (!types.is_null() && (!types.is_array() || std::ssize(types) != layers))
-    config.refuse("'layer_types' is " + shown(types),
-                  "it must be a list with one type for each of the " + std::to_string(layers) + " layers");
-  Json full = Json::array();
-  for (int64_t layer = 0; layer < layers; ++layer) {
-    const Json type =
-        types.is_null() ? Json(windowed(layer) ? kWindowed : kFull) : types.at(static_cast<size_t>(layer));
-    if (type != kWindowed && type != kFull)
-      config.refuse("'layer_types' names " + shown(type) + ", which is not supported",
-                    std::string("supported values: \"") + kFull + "\" and \"" + kWindowed + "\"");
-    if (type == kFull) full.push_back(layer);
-  }
-  if (std::ssize(full) == layers) return;
+  const Json full = full_layers(config, kWindowed, windowed);
+  if (std::ssize(full) == layers_of(config)) return;
   fields["window"] = window;
   fields["full_attention_layers"] = full;
+}
+
+void read_linear_layers(const ConfigFields& config, Json& fields) {
+  check_constant(config, "hidden_act", "silu", "which the short convolution does not support");
+  const int64_t interval = config.value("full_attention_interval", "integer", 4).get<int64_t>();
+  if (interval < 1)
+    config.refuse("'full_attention_interval' is " + std::to_string(interval), "it must be at least 1");
+  const Json full = full_layers(config, kLinear, [&](int64_t layer) { return (layer + 1) % interval != 0; });
+  if (std::ssize(full) == layers_of(config))
+    fields.erase("delta_net");
+  else
+    fields["full_attention_layers"] = full;
 }
 
 void write_layer_types(const LlamaSpec& spec, Json& config) {
   write_window(spec, config);
   config["layer_types"] = Json::array();
   for (int64_t layer = 0; layer < spec.n_layers; ++layer)
-    config["layer_types"].push_back(spec.window_of(layer) == 0 ? kFull : kWindowed);
+    config["layer_types"].push_back(spec.has_delta_net(layer)    ? kLinear
+                                    : spec.window_of(layer) == 0 ? kFull
+                                                                 : kWindowed);
 }
 
 void read_attention_bias(const ConfigFields& config, Json& fields) {

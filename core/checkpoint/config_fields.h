@@ -56,6 +56,9 @@ void write_window(const LlamaSpec&, Json& config);
 /// Sets the window and the layers without one: from "layer_types", or from `windowed` if that is missing.
 void read_windows(const ConfigFields&, int64_t window, const std::function<bool(int64_t layer)>& windowed,
                   Json& fields);
+/// Sets the layers without Gated DeltaNet: from "layer_types", or each "full_attention_interval"-th. Its
+/// convolution has the activation of the MLP, which must be SiLU.
+void read_linear_layers(const ConfigFields&, Json& fields);
 void write_layer_types(const LlamaSpec&, Json& config);
 
 /// "attention_bias" adds a bias to all four projections of attention.

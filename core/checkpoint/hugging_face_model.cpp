@@ -21,7 +21,6 @@ namespace {
 constexpr std::pair<const char*, const char*> kDifferences[] = {
     {"Gemma3ForConditionalGeneration", "it has an image encoder; Gemma3ForCausalLM is its text model"},
     {"DeepseekV2ForCausalLM", "its router has softmax scores in groups"},
-    {"Qwen3NextForCausalLM", "most of its layers have linear attention"},
     {"PhimoeForCausalLM", "its router and its norms differ"},
 };
 
@@ -158,6 +157,8 @@ const std::vector<std::string> kSettings = {"rope_type",
                                             "short_factor",
                                             "long_factor",
                                             "llama_4_scaling_beta",
+                                            "mrope_section",
+                                            "mrope_interleaved",
                                             "max_position_embeddings"};
 /// Settings that may also be fields of config.json itself.
 constexpr const char* kOriginalLength = "original_max_position_embeddings";
@@ -397,7 +398,7 @@ HuggingFaceModel read_hugging_face_config(const ConfigFields& config) {
                  {"n_heads", heads},
                  {"n_kv_heads", size_or(config, "num_key_value_heads", architecture.kv_heads, heads)},
                  {"head_dim", size_or(config, "head_dim", architecture.head_dim, 0)},
-                 {"ffn_dim", config.value("intermediate_size", "integer")},
+                 {"ffn_dim", config.value(architecture.ffn_dim, "integer")},
                  {"activation", read_activation(config, architecture)},
                  {"norm_eps", config.value("rms_norm_eps", "number", architecture.norm_eps)},
                  {"rope_theta", model.rotary.theta},

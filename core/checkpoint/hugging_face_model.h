@@ -26,7 +26,8 @@ struct HuggingFaceModel {
 
   /// The beginning of the names of tensors that are not read; "": none.
   std::string ignored_tensors() const {
-    return storage.prediction_layer ? "model.layers." + std::to_string(llama.n_layers) + "." : "";
+    return storage.prediction_layer ? "model.layers." + std::to_string(llama.n_layers) + "."
+                                    : storage.ignored;
   }
 };
 

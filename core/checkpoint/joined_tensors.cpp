@@ -36,12 +36,16 @@ std::vector<int64_t> shape_of(std::vector<int64_t> part, int64_t rows, bool tran
 }  // namespace
 
 JoinedTensors::JoinedTensors(const std::vector<NamedShape>& model, const Storage& storage) {
+  if (storage.joined.empty()) return;
+  std::vector<std::optional<BelowLayer>> found;
+  for (const NamedShape& parameter : model) found.push_back(below_layer(parameter.name));
   std::map<std::string, int64_t> rows, experts;  // of each tensor
   for (const JoinedTensor& joined : storage.joined)
-    for (size_t place = 0; place < joined.parts.size();
-         ++place)  // in their order, whatever order `model` has
-      for (const auto& [name, shape] : model) {
-        const auto below = below_layer(name);
+    // Rows are counted in the order of the parts, because `model` may have another order.
+    for (size_t place = 0; place < joined.parts.size(); ++place)
+      for (size_t i = 0; i < model.size(); ++i) {
+        const auto& [name, shape] = model[i];
+        const auto& below = found[i];
         if (!below || below->rest != joined.parts[place]) continue;
         const std::string tensor = below->layer + joined.name;
         experts[tensor] = std::max(experts[tensor], below->expert + 1);

@@ -30,12 +30,28 @@ class Shapes {
     matrix(path + ".kv_b_proj", width + heads * (value_dim - rope_dim), kv_rank);
     matrix(path + ".o_proj", spec_.dim, heads * value_dim, biased);
   }
+  void delta_net(const std::string& path) {
+    const auto& [key_heads, value_heads, key_dim, value_dim, kernel, joined] = spec_.delta_net;
+    const int64_t values = value_heads * value_dim, channels = 2 * key_heads * key_dim + values;
+    if (joined) {
+      matrix(path + ".in_proj_qkvz", channels + values, spec_.dim);
+      matrix(path + ".in_proj_ba", 2 * value_heads, spec_.dim);
+    } else {
+      matrix(path + ".in_proj_qkv", channels, spec_.dim);
+      matrix(path + ".in_proj_z", values, spec_.dim);
+      for (const char* gates : {".in_proj_b", ".in_proj_a"}) matrix(path + gates, value_heads, spec_.dim);
+    }
+    all_.push_back({path + ".conv1d.weight", {channels, 1, kernel}});
+    for (const char* gate : {".A_log", ".dt_bias"}) vector(path + gate, value_heads);
+    vector(path + ".norm.weight", value_dim);
+    matrix(path + ".out_proj", spec_.dim, values);
+  }
   void attention(const std::string& path) {
     if (spec_.has_latents()) return latent_attention(path);
     if (spec_.attention_sinks) vector(path + ".sinks", spec_.n_heads);
     const int64_t queries = spec_.n_heads * spec_.head_size(), keys = spec_.n_kv_heads * spec_.head_size();
     const bool biased = spec_.attention_bias != AttentionBias::none;
-    matrix(path + ".q_proj", queries, spec_.dim, biased);
+    matrix(path + ".q_proj", spec_.attention_gate ? 2 * queries : queries, spec_.dim, biased);
     matrix(path + ".k_proj", keys, spec_.dim, biased);
     matrix(path + ".v_proj", keys, spec_.dim, biased);
     matrix(path + ".o_proj", spec_.dim, queries, spec_.attention_bias == AttentionBias::all);
@@ -67,7 +83,7 @@ class Shapes {
     if (before) norm(path + ".input_layernorm");
     norm(path + ".post_attention_layernorm");
     if (before && after) norm(path + ".pre_feedforward_layernorm");
-    attention(path + ".self_attn");
+    spec_.has_delta_net(layer) ? delta_net(path + ".linear_attn") : attention(path + ".self_attn");
     spec_.has_experts(layer) ? experts(path + ".mlp") : mlp(path + ".mlp", spec_.ffn_dim);
     if (after) norm(path + ".post_feedforward_layernorm");
   }

@@ -68,17 +68,24 @@ void read_mixtral(const ConfigFields& config, Json& fields) {
   read_window(config, 0, fields);
 }
 
+/// `width`: the class's value of a missing key.
+template <int64_t width>
+void read_shared_expert(const ConfigFields& config, Json& fields) {
+  if (fields["n_experts"] != 0)
+    fields["shared_expert_ffn_dim"] = config.value("shared_expert_intermediate_size", "integer", width);
+}
+void write_shared_expert(const LlamaSpec& spec, Json& config) {
+  // the classes require a size above 0
+  config["shared_expert_intermediate_size"] = std::max<int64_t>(1, spec.shared_expert_ffn_dim);
+}
+
 void read_qwen2_moe(const ConfigFields& config, Json& fields) {
   if (config.value("qkv_bias", "boolean", true)) fields["attention_bias"] = "qkv";
-  if (fields["n_experts"] != 0)
-    fields["shared_expert_ffn_dim"] = config.value("shared_expert_intermediate_size", "integer", 5632);
   check_constant(config, "use_sliding_window", false,
                  "but the layers with a window then depend on the attention kernel");
 }
 void write_qwen2_moe(const LlamaSpec& spec, Json& config) {
   config["qkv_bias"] = spec.attention_bias == AttentionBias::qkv;
-  // the class requires a size above 0
-  config["shared_expert_intermediate_size"] = std::max<int64_t>(1, spec.shared_expert_ffn_dim);
   config["use_sliding_window"] = false;
 }
 
@@ -190,7 +197,10 @@ std::vector<Architecture> mixture_classes() {
        .kv_heads = 16,
        .storage = {.expert_adapters_need_4 = true},
        .same = {per_token(4), normalized(false), width(1408)},
-       .groups = {kExperts, kDenseLayers, {read_qwen2_moe, write_qwen2_moe}}},
+       .groups = {kExperts,
+                  kDenseLayers,
+                  {read_shared_expert<5632>, write_shared_expert},
+                  {read_qwen2_moe, write_qwen2_moe}}},
       {.name = "Qwen3MoeForCausalLM",
        .base = "Qwen3MoeModel",
        .model_type = "qwen3_moe",
@@ -202,6 +212,36 @@ std::vector<Architecture> mixture_classes() {
                   kExperts,
                   kDenseLayers,
                   {read_qwen3_moe, write_qwen3_moe}}},
+      {.name = "Qwen3NextForCausalLM",
+       .base = "Qwen3NextModel",
+       .model_type = "qwen3_next",
+       .max_positions = 32768,
+       .kv_heads = 2,
+       .head_dim = 256,
+       .rotary = {.fraction = 0.25},
+       .storage = {.norm_offset = 1, .ignored = "mtp."},
+       .always = {{"qk_norm", "per_head"}, {"attention_gate", true}, {"delta_net", {{"joined", true}}}},
+       .same = with_delta_net({per_token(10), normalized(true), width(512)}),
+       .groups = {{read_attention_bias, write_attention_bias},
+                  kExperts,
+                  kDenseLayers,
+                  {read_shared_expert<512>, write_shared_expert},
+                  {read_linear_layers, write_layer_types}}},
+      {.name = "Qwen3_5MoeForCausalLM",
+       .base = "Qwen3_5MoeTextModel",
+       .model_type = "qwen3_5_moe_text",
+       .max_positions = 32768,
+       .kv_heads = 2,
+       .head_dim = 256,
+       .rotary = {.fraction = 0.25},
+       .storage = {.norm_offset = 1, .ignored = "mtp."},
+       .ffn_dim = "moe_intermediate_size",
+       .always = {{"qk_norm", "per_head"}, {"attention_gate", true}},
+       .same = with_delta_net({per_token(8), width(512)}),
+       .groups = {{read_attention_bias, write_attention_bias},
+                  kExperts,
+                  {read_shared_expert<512>, write_shared_expert},
+                  {read_linear_layers, write_layer_types}}},
       {.name = "OlmoeForCausalLM",
        .base = "OlmoeModel",
        .model_type = "olmoe",

@@ -67,6 +67,7 @@ LlamaSpec in_one_form(LlamaSpec llama) {
     llama.expert_ffn_dim = llama.ffn_dim;
   }
   if (llama.n_experts == 0) llama.expert_ffn_dim = 0;
+  if (llama.n_experts != 0 && llama.dense_layers.empty()) llama.ffn_dim = llama.expert_ffn_dim;
   return llama;
 }
 
@@ -75,7 +76,7 @@ Json written(const LlamaSpec& llama, int64_t max_positions, const Architecture& 
                  {"model_type", architecture.model_type},
                  {"vocab_size", llama.vocab_size},
                  {"hidden_size", llama.dim},
-                 {"intermediate_size", llama.ffn_dim},
+                 {architecture.ffn_dim, llama.ffn_dim},
                  {"num_hidden_layers", llama.n_layers},
                  {"num_attention_heads", llama.n_heads},
                  {"num_key_value_heads", llama.n_kv_heads},

@@ -89,6 +89,7 @@ std::vector<std::string> plan_lines(const Plan& plan, bool interleaves_later,
 /// "5 rounds", "rounds until ±3 % or 300 s".
 std::string rounds_text(const Json& experiment) {
   const Json& until = experiment.at("until");
+  if (experiment.contains("seeds")) return counted(std::ssize(experiment.at("seeds")), "seed");
   if (until.empty()) return counted(experiment.at("rounds").get<int64_t>(), "round");
   return "rounds until ±" + percent(until.at("within").get<double>()) + " or " +
          duration(until.at("at_most_s").get<double>());
@@ -129,14 +130,14 @@ std::vector<std::string> base_lines(const Json& spec) {
 }
 
 /// Each plan with its "status" and, if it will not run, the "reason".
-Json with_ends(const Plans& plans, const std::vector<NoPlan>& without_plan) {
+Json with_ends(const Plans& plans, const NoPlans& without_plan) {
   Json list = Json::array();
   for (const auto& plan : plans) {
     list.push_back(to_json(plan));
     if (plan) list.back()["status"] = "planned";
   }
-  for (const NoPlan& each : without_plan) {
-    Json& plan = list.at(static_cast<size_t>(each.variant));
+  for (const auto& [variant, each] : without_plan) {
+    Json& plan = list.at(static_cast<size_t>(variant));
     plan = each.skipped_plan ? to_json(*each.skipped_plan) : Json::object();
     plan["status"] = to_string(each.failure.status);
     plan["reason"] = each.failure.reason;
@@ -164,7 +165,7 @@ std::string gpu_text(const Json& dry) {
 Json dry_run(const Expanded& expanded, const RunRequest& request) {
   const Experiment& experiment = expanded.experiment;
   auto variants = expanded.variants;
-  const Schedule schedule(variants, rounds_of(experiment), request.only, experiment.trace);
+  const Schedule schedule(variants, rounds_of(experiment), request.only, experiment.trace, experiment.seeds);
   const auto folder = report_folder(request.reports, experiment);
   Interrupts interrupts;
   Json listed = Json::array(), failures = Json::array(), runs = Json::array();
@@ -183,8 +184,8 @@ Json dry_run(const Expanded& expanded, const RunRequest& request) {
                         {"code", to_string(code)},
                         {"where", variants.at(static_cast<size_t>(variant)).where}});
   };
-  for (const NoPlan& each : *without_plan)
-    fails(each.variant, each.failure.status, each.failure.reason, code_of(each.failure));
+  for (const auto& [variant, each] : *without_plan)
+    fails(variant, each.failure.status, each.failure.reason, code_of(each.failure));
   Needs needs(interrupts);
   for (const auto& variant : variants)
     if (variant.external && variant.has_own_runs() && schedule.wanted(variant))

@@ -88,7 +88,8 @@ void set_plugin_option(Experiment& experiment, const std::vector<std::string>& k
                 "change them in the script, or run some of them with --only", where);
 }
 
-const std::vector<std::string> kOfExperiment = {"rounds", "target_loss", "price_per_hour", "currency"};
+const std::vector<std::string> kOfExperiment = {"rounds",      "seeds",          "target_loss",
+                                                "stop_behind", "price_per_hour", "currency"};
 const std::vector<std::string> kOfSpec = {"model", "data", "train", "device", "threads", "env", "timeout"};
 // Settings of the base only, because rungs are compared by one validation.
 const std::vector<std::string> kOfBase = {"validate", "save"};
@@ -99,6 +100,7 @@ bool contains(const std::vector<std::string>& list, const std::string& word) {
 
 void set_in_experiment(Experiment& experiment, const std::string& key, const Json& value,
                        const std::string& where) {
+  if (key == "seeds") return take_seeds(value, experiment, where);
   Json json = to_json(experiment);
   json[key] = value;
   experiment = experiment_from_json(json, where);

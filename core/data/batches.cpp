@@ -76,8 +76,7 @@ Tensor filled_places(std::span<const int64_t> lengths, int64_t row, at::Device d
 }
 
 Padding padding_of(const Recipe& recipe) {
-  const auto& offers = recipe.rows.base().traits.offers;
-  return std::ranges::count(offers, feature::longest) > 0 ? Padding::to_longest : Padding::to_seq_len;
+  return recipe.rows.base().traits.has(feature::longest) ? Padding::to_longest : Padding::to_seq_len;
 }
 
 bool made_of_documents(const DataSpec& data) {

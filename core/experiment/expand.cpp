@@ -14,7 +14,6 @@
 namespace optrush {
 namespace {
 constexpr size_t kMostVariants = 1000;  // each trains for several rounds; more is a mistake in the script
-constexpr int64_t kMostGivenRounds = 10'000;  // one spec per round, all known in advance
 
 constexpr size_t kLongestSlug = 40;
 
@@ -350,6 +349,36 @@ std::string slug(const std::string& name) {
 }
 }  // namespace
 
+namespace {
+/// Every variant must train with the seed of the round.
+void check_seeds(const Experiment& experiment, const std::vector<Variant>& variants) {
+  if (experiment.stop_behind > 0 && experiment.target_loss == 0)
+    throw Error(ErrorCode::missing_value, "stop_behind needs target_loss", "target_loss = 3.0");
+  if (experiment.stop_behind > 0 && experiment.base.save.every > 0)
+    throw Error(ErrorCode::conflict, "stop_behind cannot be combined with save",
+                "leave out one of them: a run that ends early saves no state to continue from");
+  if (experiment.seeds.empty()) return;
+  const std::string count = counted(std::ssize(experiment.seeds), "seed");
+  if (experiment.until || experiment.rounds != std::ssize(experiment.seeds))
+    throw Error(ErrorCode::conflict, "the rounds of this experiment are its " + count,
+                "leave out rounds, within and at_most; seeds = 5 (--set seeds=5) gives five rounds");
+  for (const Variant& variant : variants) {
+    const std::string rung = "rung '" + variant.name + "' ";
+    if (variant.spec.train.seed != static_cast<uint64_t>(experiment.seeds.front()))
+      throw Error(ErrorCode::conflict,
+                  rung + "sets train.seed, but the rounds of this experiment have its " + count,
+                  "leave out train.seed, or list the seeds: seeds = { 7, 8, 9 } (--set seeds=[7,8,9])",
+                  variant.where);
+    const auto passes_seed = [](const std::string& word) {
+      return word.find("{seed}") != std::string::npos || word.find("{spec}") != std::string::npos;
+    };
+    if (variant.external && std::ranges::none_of(full_command(*variant.external), passes_seed))
+      throw Error(ErrorCode::missing_value, rung + "runs a program that does not get the seed of its round",
+                  "add {seed} to its command, for example \"--seed\", \"{seed}\"", variant.where);
+  }
+}
+}  // namespace
+
 std::vector<Variant> expand(const Experiment& experiment, const std::set<std::string>& cannot_be) {
   if (experiment.rounds > kMostGivenRounds)
     throw Error(ErrorCode::invalid_value,
@@ -370,7 +399,9 @@ std::vector<Variant> expand(const Experiment& experiment, const std::set<std::st
         break;
     }
   }
-  return expansion.take();
+  auto variants = expansion.take();
+  check_seeds(experiment, variants);
+  return variants;
 }
 
 bool is_made_by_program(const Variant& variant, const RunSpec& spec) {

@@ -128,10 +128,13 @@ static const Record<Experiment>& record_of(const Experiment*) {
           .field("program", &T::program, "program of rung 0")
           .field("parts", &T::parts, "ladders, ablations, grids")
           .field("rounds", &T::rounds, "number of runs of each rung", {.min = 1})
+          .field("seeds", &T::seeds, "seed of each round; left out: one seed", {.left_out = true, .min = 0})
           .field("until", &T::until, "precision and time limit that replace a number of rounds")
           .field("interleave", &T::interleave, "whether the runs of a round are interleaved step by step",
                  {.choices = {"auto", "on", "off"}, .former = "turns"})
           .field("target_loss", &T::target_loss, "target of the validation loss; 0: none", {.min = 0})
+          .field("stop_behind", &T::stop_behind, "lead at which the runs behind end; left out: never",
+                 {.left_out = true, .min = 0})
           .field("trace", &T::trace, "whether first rounds write a trace of a step")
           .field("max_restarts", &T::max_restarts,
                  "how often a run that saves its state starts again after a fault", {.min = 0})
@@ -169,6 +172,29 @@ bool Published::comparable_with(const std::string& device) const {
   return !wanted.empty() && std::ranges::all_of(wanted, [&](const std::string& word) {
     return std::ranges::find(given, word) != given.end();
   });
+}
+
+void take_seeds(const Json& given, Experiment& experiment, const std::string& where) {
+  const auto whole = [](const Json& json, int64_t least) {
+    return json.is_number_integer() && json.get<int64_t>() >= least;
+  };
+  std::vector<int64_t> seeds;
+  if (whole(given, 1))
+    for (int64_t i = 0; i < std::min(given.get<int64_t>(), kMostGivenRounds + 1); ++i)
+      seeds.push_back(static_cast<int64_t>(experiment.base.train.seed) + i);
+  else if (given.is_array() && std::ranges::all_of(given, [&](const Json& seed) { return whole(seed, 0); }))
+    seeds = given.get<std::vector<int64_t>>();
+  if (seeds.empty())
+    throw Error(ErrorCode::invalid_value, "seeds cannot be " + shown(given),
+                "give a number of seeds, such as 3, or a list of whole numbers from 0 on, such as 1, 2, 3",
+                where);
+  for (auto seed = seeds.begin(); seed != seeds.end(); ++seed)
+    if (std::find(seeds.begin(), seed, *seed) != seed)
+      throw Error(ErrorCode::conflict, "the seed " + std::to_string(*seed) + " is given twice",
+                  "give every round a different seed: rounds with one seed do not show its influence", where);
+  experiment.rounds = std::ssize(seeds);
+  experiment.base.train.seed = static_cast<uint64_t>(seeds.front());
+  experiment.seeds = std::move(seeds);
 }
 
 Json to_json(const Published& published) { return fields_of<Published>().write(published); }

@@ -91,6 +91,8 @@ struct Until {
 
 /// The maximum number of rounds of a rung.
 inline constexpr int64_t kMostRounds = 200;
+/// The same of a given number, whose specs are all known in advance.
+inline constexpr int64_t kMostGivenRounds = 10'000;
 
 /// Parses seconds: 90, "90s", "5m", "1.5h". An Error lists the forms.
 double seconds_from(const Json&, const std::string& where);
@@ -108,9 +110,14 @@ struct Experiment {
   std::optional<External> program;  ///< a program that rung 0 runs; its spec has the kind kProgramKind
   std::vector<Part> parts;
   int64_t rounds = 5;
+  /// The seed of each round, which all variants of the round train with; empty: base.train.seed in each.
+  std::vector<int64_t> seeds;
   std::optional<Until> until;  ///< replaces `rounds` by conditions
   Interleave interleave = Interleave::automatic;
-  double target_loss = 0;    ///< the report states when each rung reaches this loss; 0: none
+  double target_loss = 0;  ///< the report states when each rung reaches this loss; 0: none
+  /// A run ends at target_loss, or when it has trained this many times as long as the first run of its round
+  /// that reached it; 0: every run makes all steps.
+  double stop_behind = 0;
   bool trace = false;        ///< the first round of every rung writes a trace of an additional step
   int64_t max_restarts = 0;  ///< restarts after faults, for each run that saves its state
   std::string label = "local";
@@ -161,6 +168,9 @@ struct Expanded {
 
   explicit Expanded(Experiment one) : experiment(std::move(one)), variants(expand(experiment)) {}
 };
+
+/// Sets seeds and the number of rounds from a list of seeds, or a number of them from train.seed on.
+void take_seeds(const Json& seeds, Experiment&, const std::string& where);
 
 Json to_json(const Experiment&);
 Experiment experiment_from_json(const Json&, const std::string& where);

@@ -41,8 +41,8 @@ const Record<External>& record_of(const External*) {
 }
 
 const std::vector<std::string>& placeholders() {
-  static const std::vector<std::string> all = {"{python}",  "{spec}",  "{start}",  "{out}",
-                                               "{metrics}", "{trace}", "{worker}", "{world_size}"};
+  static const std::vector<std::string> all = {"{python}", "{spec}",   "{start}",      "{out}", "{metrics}",
+                                               "{trace}",  "{worker}", "{world_size}", "{seed}"};
   return all;
 }
 

@@ -2,21 +2,26 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <deque>
 #include <limits>
 #include <random>
+#include <set>
 
 #include "analysis/checked_rows.h"
+#include "base/number_text.h"
 #include "base/seconds_since.h"
 #include "base/text.h"
+#include "checkpoint/check_checkpoint.h"
+#include "checkpoint/written_config.h"
 #include "launch/fork_server.h"
 #include "launch/interleaving/interleaved_round.h"
 #include "launch/ledger/next.h"
 #include "launch/machine/context.h"
 #include "launch/machine/noise_log.h"
-#include "launch/preparation.h"
+#include "launch/ranks/followers.h"
+#include "launch/runs.h"
 #include "launch/schedule/time_limit.h"
-#include "launch/single_run.h"
 #include "launch/tracker/live_tracker.h"
 #include "measure/cpu_info.h"
 #include "optrush/error.h"
@@ -42,6 +47,38 @@ std::string group_id(int64_t round) {
   return id;
 }
 
+/// `stored` for the present start. The report may contain runs of two builds, which is usually intended; a
+/// warning states it.
+Json continued(Json stored, const Json& seen, const Context& here, const fs::path& folder,
+               Progress& progress) {
+  const Context before = context_from_json(stored, (folder / "context.json").string());
+  if (const auto differ = difference_of_machines(before, here); !differ.empty())
+    throw Error(ErrorCode::conflict,
+                "the runs in '" + folder.string() + "' were made on another machine: " + differ,
+                "use a different --label, and compare the two reports");
+  if (const auto warning = difference_of_builds(before, here); !warning.empty()) {
+    progress.note(warning, Colour::yellow);
+    if (Json& warnings = stored["warnings"]; std::ranges::find(warnings, Json(warning)) == warnings.end())
+      warnings.push_back(warning);
+  }
+  for (const char* key : {"script", "script_sha256"}) stored[key] = seen[key];
+  return stored;
+}
+
+/// What will run, and when it ends.
+std::string course_of(const Ledger& ledger) {
+  const auto rungs = std::ranges::count_if(ledger.variants(), [&](const Variant& variant) {
+    return variant.index != 0 && variant.has_own_runs() && ledger.schedule().wanted(variant) &&
+           ledger.plans().at(static_cast<size_t>(variant.index));
+  });
+  const Experiment& experiment = ledger.experiment();
+  const auto& until = experiment.until;
+  return experiment.name + ": the base" + (rungs == 0 ? "" : " and " + counted(rungs, "rung")) + ", " +
+         length_of(experiment.base.train) + " per run, " +
+         (until ? "until each interval is within " + percent(until->within) + " or " +
+                      clock_time(until->at_most_s) + " are over"
+                : "in " + counted(experiment.rounds, "round"));
+}
 /// Performs one action after another.
 class Controller {
  public:
@@ -80,11 +117,61 @@ class Controller {
 
   // First, so that a resume on another machine is refused before it changes anything.
   void perform(const Inspect&) {
-    inspect_machine(runs_);
+    inspect_machine();
     ledger_.begin_report();
   }
 
-  void perform(const MakePlans&) { make_plans(runs_); }
+  /// Describes the machine, once per report, because all its runs are from one machine.
+  void inspect_machine() {
+    const Json& stored = ledger_.context();
+    // A failed context is not kept: the next controller measures again.
+    const bool known = stored.is_object() && !stored.contains("doctor");
+    progress_.stage("inspecting the machine");
+    auto seen = known || request_.machine.is_null()
+                    ? describe_machine(ledger_.experiment(), *request_.workers, known, interrupts_)
+                    : std::optional(request_.machine);
+    if (!seen) return;
+    if (request_.followers != nullptr) (*seen)["hosts"] = request_.followers->hosts();
+    const Context here = context_from_json(*seen, "the worker's doctor");
+    runs_.starter().machine_has(std::ssize(here.gpus));
+    if (known && !here.doctor.empty()) {
+      progress_.note("cannot check that this is the same machine: " + here.doctor, Colour::yellow);
+      seen = stored;
+    } else if (known) {
+      seen = continued(stored, *seen, here, ledger_.folder(), progress_);
+    }
+    ledger_.describe(std::move(*seen));
+  }
+
+  void perform(const MakePlans&) {
+    auto& [variants, schedule, plans] = ledger_.outline();
+    const auto failures = plan_all(ledger_.experiment(), variants, schedule, plans,
+                                   {.workers = *request_.workers,
+                                    .limits = {.timeout_s = request_.plan_timeout_s},
+                                    .refused_before = ledger_.refused_before(),
+                                    .folder = ledger_.folder()},
+                                   interrupts_, [&, &all = variants](const Variant& variant) {
+                                     progress_.stage("planning " + std::to_string(variant.index + 1) + "/" +
+                                                     std::to_string(all.size()) + ": " + variant.name);
+                                   });
+    if (!failures) return;
+    tell_warnings();
+    ledger_.plan(*failures);
+    runs_.tell_notes();
+    for (const auto& [index, each] : *failures)
+      progress_.note(ledger_.variant(index).name + ": " + std::string(to_string(each.failure.status)) + ", " +
+                         each.failure.reason,
+                     each.failure.status == Status::skipped ? Colour::yellow : Colour::red);
+    progress_.note(course_of(ledger_));
+  }
+
+  void tell_warnings() {
+    std::set<std::string> told;
+    for (const auto& variant : ledger_.variants())
+      if (ledger_.schedule().wanted(variant))
+        for (const auto& warning : {untrained_positions(variant.spec), unwritable(variant.spec)})
+          if (warning && told.insert(*warning).second) progress_.note("warning: " + *warning, Colour::yellow);
+  }
 
   void perform(BeginRound& begin) {
     if (begin.round.number == 0) begin_measuring();
@@ -92,6 +179,7 @@ class Controller {
     ledger_.begin_round(std::move(begin.round));
     runs_.tell_notes();
     if (!over) runs_.starter().begin_round();
+    runs_.begin_race();
     round_began_ = Clock::now();
   }
 
@@ -132,6 +220,7 @@ class Controller {
 
   void perform(const RunGroup& group) {
     ledger_.begin_interleaving(group.jobs);
+    runs_.begin_race();  // without the runs that are made again
     runs_.tell_notes();
     const int64_t round = ledger_.round()->number;
     std::vector<Job> ordered;
@@ -149,7 +238,7 @@ class Controller {
     if (one.in_turns)
       InterleavedRound({one.job}, {"", steps_of_round(), false, one.prepared}, runs_).conduct();
     else
-      run_alone(runs_, one.job);
+      runs_.run_alone(one.job);
   }
 
   /// The number of timed steps for the runs of the round, when the first are ready.
@@ -161,8 +250,8 @@ class Controller {
       if (!round.steps) {
         const FirstRound first =
             limit_first_round(ledger_.experiment(), round.jobs.size(), costs, now().seconds);
-        if (first.tight) progress_.note(first.note, Colour::yellow);
-        ledger_.limit_steps(first.steps, first.tight);
+        if (!first.note.empty()) progress_.note(first.note, Colour::yellow);
+        ledger_.limit_steps(first.steps, !first.note.empty());
       }
       return *round.steps;
     };
@@ -172,7 +261,7 @@ class Controller {
   std::optional<RunResult> result_of(const Job& job) {
     const RunResult* stored = ledger_.accept(job);
     runs_.tell_notes();
-    return stored != nullptr ? std::optional(*stored) : run_alone(runs_, job);
+    return stored != nullptr ? std::optional(*stored) : runs_.run_alone(job);
   }
 
   void perform(const EndRound&) {

@@ -13,11 +13,12 @@
 #include <thread>
 
 #include "base/files.h"
+#include "base/number_text.h"
 #include "base/text.h"
-#include "launch/ledger/journal.h"
 #include "launch/ranks/rank.h"
 #include "launch/run/result.h"
 #include "optrush/error.h"
+#include "results/stored.h"
 #include "spec/run_identity.h"
 #include "spec/spec_json.h"
 #include "spec/state_files.h"
@@ -55,9 +56,16 @@ std::vector<std::string> charts_in(const fs::path& report) {
 void check_arguments(const fs::path& folder, const Experiment& experiment) {
   const fs::path file = folder / "experiment.json";
   if (!is_there(file)) return;
-  const Json before = experiment_from_json(read_json(file), file.string()).arguments;
+  const Experiment before = experiment_from_json(read_json(file), file.string());
+  if (before.stop_behind > 0 && std::pair(before.target_loss, before.stop_behind) !=
+                                    std::pair(experiment.target_loss, experiment.stop_behind))
+    throw UsageError(ErrorCode::conflict,
+                     "the runs in '" + folder.string() + "' ended at a loss of " +
+                         exact_number(before.target_loss) +
+                         ", with stop_behind = " + exact_number(before.stop_behind),
+                     "give the same target_loss and stop_behind, or another --label");
   for (const auto& [name, value] : experiment.arguments.items())
-    if (const auto old = before.find(name); old != before.end() && *old != value)
+    if (const auto old = before.arguments.find(name); old != before.arguments.end() && *old != value)
       throw UsageError(ErrorCode::conflict,
                        "the report in '" + folder.string() + "' was started with " + name + " = " +
                            old->dump() + ", not " + value.dump(),
@@ -68,7 +76,7 @@ void check_arguments(const fs::path& folder, const Experiment& experiment) {
 }  // namespace
 
 std::string why_strange(const fs::path& run_folder, const std::vector<Variant>& variants,
-                        std::optional<int64_t> rounds, const Continues& continues) try {
+                        const Experiment& experiment, const Continues& continues) try {
   const fs::path file = run_folder / "spec.json";
   const RunSpec spec = run_spec_from_json(read_json(file), file.string());
   if (spec.variant >= static_cast<int64_t>(variants.size())) return kNoSuchRun;
@@ -77,8 +85,9 @@ std::string why_strange(const fs::path& run_folder, const std::vector<Variant>& 
   if (spec.purpose != Purpose::measure && spec.purpose != Purpose::drift)
     return "";  // the gate compares the spec later
   const bool drift = spec.purpose == Purpose::drift;
+  const auto rounds = rounds_of(experiment);
   if (rounds && !drift && spec.round >= *rounds) return kNoSuchRun;
-  RunSpec expected = drift ? drift_of(variant.spec) : variant.spec;
+  RunSpec expected = drift ? drift_of(variant.spec) : in_round(variant.spec, spec.round, experiment.seeds);
   expected.purpose = spec.purpose;
   expected.round = drift && rounds ? *rounds : spec.round;
   expected.trace = spec.trace;  // a trace does not change the result
@@ -93,15 +102,6 @@ std::string why_strange(const fs::path& run_folder, const std::vector<Variant>& 
   return changes;
 } catch (const Error&) {
   return "its spec is missing or invalid";
-}
-
-std::vector<fs::path> folders_in(const fs::path& folder) {
-  std::vector<fs::path> found;
-  if (!fs::is_directory(folder)) return found;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.is_directory()) found.push_back(entry.path());
-  std::ranges::sort(found);
-  return found;
 }
 
 fs::path report_folder(const fs::path& reports, const Experiment& experiment) {

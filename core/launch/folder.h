@@ -23,8 +23,6 @@ class FolderLock {
   Descriptor folder_;
 };
 
-/// The folders in a folder, sorted; none if it does not exist.
-std::vector<std::filesystem::path> folders_in(const std::filesystem::path& folder);
 /// Whether the folder has files of an experiment.
 bool has_report(const std::filesystem::path& folder);
 /// Prepares `folder` for reading and adding: clears it if a new report replaces the old one, and warns if
@@ -42,6 +40,6 @@ void set_aside(const std::filesystem::path& run);
 using Continues = std::function<bool(const Variant&)>;
 /// The reason why a run with a result does not belong to the experiment: another spec ("train.lr from 0.001
 /// to 0.01"), a surplus round; "" if it does.
-std::string why_strange(const std::filesystem::path& run, const std::vector<Variant>&,
-                        std::optional<int64_t> rounds, const Continues&);
+std::string why_strange(const std::filesystem::path& run, const std::vector<Variant>&, const Experiment&,
+                        const Continues&);
 }  // namespace optrush

@@ -101,8 +101,8 @@ void read_memory(const fs::path& root, CpuInfo& cpu) {
   }
 }
 
-/// Nothing for an empty text: the kernel does not tell.
-std::optional<std::string> told(std::string text) {
+/// None for an empty text, with which the kernel says that it has no value.
+std::optional<std::string> if_known(std::string text) {
   return text.empty() ? std::nullopt : std::optional(std::move(text));
 }
 }  // namespace
@@ -159,9 +159,9 @@ CpuInfo read_cpu(const fs::path& root) {
   if (const int64_t bytes = last_level_cache(root, used); bytes > 0) cpu.cache_bytes = bytes;
   read_memory(root, cpu);
   const fs::path frequency = root / "sys/devices/system/cpu/cpu0/cpufreq";
-  cpu.governor = told(kernel_text(frequency / "scaling_governor"));
+  cpu.governor = if_known(kernel_text(frequency / "scaling_governor"));
   cpu.governor_driver = kernel_text(frequency / "scaling_driver");
-  cpu.huge_pages = told(chosen_word(kernel_text(root / "sys/kernel/mm/transparent_hugepage/enabled")));
+  cpu.huge_pages = if_known(chosen_word(kernel_text(root / "sys/kernel/mm/transparent_hugepage/enabled")));
   cpu.load_average = number<double>(kernel_text(root / "proc/loadavg"), 0);
   return cpu;
 }

@@ -20,7 +20,7 @@ void find_matmuls(const Unit& unit, double share, Matmuls& found) {
 ModelFlops model_flops(const Model& model) {
   Matmuls matmuls;
   for (const auto& unit : model.units) find_matmuls(*unit, 1, matmuls);
-  double dense = 0;
+  double dense = model.state_flops_of_a_token;
   for (const auto& [param, share] : matmuls)
     dense += share * static_cast<double>(param->numel()) * (param->trainable ? 6 : 4);
   return {dense, model.attention_flops_of_a_pair};

@@ -102,12 +102,7 @@ Model declare_collective(const CollectiveSpec&, Params& params, at::ScalarType d
   Model model;
   model.units.push_back(passed_on("input", UnitRole::embed));
   model.units.push_back(passed_on("collective", UnitRole::block));
-  const Param& gain = params.add({.name = "head.gain",
-                                  .shape = {1},
-                                  .axes = {"model"},
-                                  .init = constant(1),
-                                  .dtype = dtype,
-                                  .decay = false});
+  const Param& gain = params.add(vector_param("head.gain", 1, "model", constant(1), dtype));
   auto head = make_unit("head", UnitRole::head, -1);
   head->modules.emplace_back(Module{"head", "gain", -1, {&params.at(gain.name)}});
   head->build = [&gain](const Binder&) -> UnitFunction {

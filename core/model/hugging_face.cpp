@@ -16,7 +16,8 @@ NamedShape named_shape(const Param& param) { return {param.name, param.shape}; }
 
 /// The value that the class adds to this parameter's stored weight.
 double offset_of(const std::string& parameter, const Storage& storage) {
-  return parameter.ends_with("norm.weight") ? storage.norm_offset : 0;
+  const bool of_gated_output = parameter.ends_with(".linear_attn.norm.weight");
+  return parameter.ends_with("norm.weight") && !of_gated_output ? storage.norm_offset : 0;
 }
 
 /// The entry of one expert; the whole entry if there is none.

@@ -7,6 +7,7 @@
 
 #include "model/binder.h"
 #include "model/declare.h"
+#include "model/delta_net.h"
 #include "model/experts.h"
 #include "model/latent_attention.h"
 #include "model/operators.h"
@@ -58,15 +59,31 @@ struct Attention {
   AttentionArgs args;
   const Param* sinks;  ///< (H); null: none
 
-  Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
-    const auto [q_BHSK, k_BGSK] = position(q(x_BSD), k(x_BSD), batch);
+  Tensor operator()(const Tensor& x_BSD, const Batch& batch) const { return wo(heads(x_BSD, x_BSD, batch)); }
+
+  /// The outputs of all heads (B, S, H K). `of_q` is the input of q.
+  Tensor heads(const Tensor& of_q, const Tensor& x_BSD, const Batch& batch) const {
+    const auto [q_BHSK, k_BGSK] = position(q(of_q), k(x_BSD), batch);
     const Tensor v_BGSK = v(x_BSD);
     AttentionArgs of_batch = args;
     of_batch.segments = batch.segments;
     of_batch.halves = &halves;
     const AttentionOut attended = attention(q_BHSK, k_BGSK, v_BGSK, of_batch);
     const Tensor out_BHSK = sinks == nullptr ? attended.out : beside_sinks(attended, *sinks);
-    return wo(out_BHSK.transpose(1, 2).flatten(2));
+    return out_BHSK.transpose(1, 2).flatten(2);
+  }
+};
+
+/// Attention whose matrix of queries also makes a gate after the query of each head.
+struct GatedAttention {
+  Ops::Linear::Fn queries_and_gates;
+  Attention attention;  ///< its q takes the product
+  int64_t head_dim;
+
+  Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
+    const auto parts_BSHK = queries_and_gates(x_BSD).unflatten(-1, {-1, 2 * head_dim}).chunk(2, -1);
+    const Tensor gate_BSD = at::sigmoid(parts_BSHK[1].flatten(2));
+    return attention.wo(attention.heads(parts_BSHK[0].flatten(2), x_BSD, batch) * gate_BSD);
   }
 };
 
@@ -204,7 +221,7 @@ class LlamaDeclaration {
     const Unit *attention, *mlp;
   };
   Parts add_parts(Unit& block) {
-    const Unit& attention = *block.children.emplace_back(this->mixer(block.path + ".self_attn", block.layer));
+    const Unit& attention = *block.children.emplace_back(this->mixer(block.path, block.layer));
     const Unit& mlp = *block.children.emplace_back(this->mlp(block.path + ".mlp", block.layer));
     return {&attention, &mlp};
   }
@@ -241,7 +258,10 @@ class LlamaDeclaration {
   }
 
   /// The part of a block that mixes positions.
-  std::unique_ptr<Unit> mixer(const std::string& path, int64_t layer) {
+  std::unique_ptr<Unit> mixer(const std::string& block, int64_t layer) {
+    if (spec_.has_delta_net(layer))
+      return declare_delta_net(spec_, params_, block + ".linear_attn", layer, dtype_);
+    const std::string path = block + ".self_attn";
     return spec_.has_latents() ? declare_latent_attention(spec_, params_, path, layer, dtype_)
                                : attention(path, layer);
   }
@@ -249,8 +269,9 @@ class LlamaDeclaration {
   std::unique_ptr<Unit> attention(const std::string& path, int64_t layer) {
     auto unit = make_unit(path, UnitRole::attention, layer);
     const int64_t queries = spec_.n_heads * spec_.head_size(), keys = spec_.n_kv_heads * spec_.head_size();
-    const bool biased = spec_.attention_bias != AttentionBias::none;
-    const Module& q = linear(*unit, path + ".q_proj", queries, spec_.dim, {"heads", "model"}, biased);
+    const bool biased = spec_.attention_bias != AttentionBias::none, gated = spec_.attention_gate;
+    const Module& q =
+        linear(*unit, path + ".q_proj", gated ? 2 * queries : queries, spec_.dim, {"heads", "model"}, biased);
     const Module& k = linear(*unit, path + ".k_proj", keys, spec_.dim, {"kv_heads", "model"}, biased);
     const Module& v = linear(*unit, path + ".v_proj", keys, spec_.dim, {"kv_heads", "model"}, biased);
     const Module& o = linear(*unit, path + ".o_proj", spec_.dim, queries, {"model", "heads"},
@@ -271,21 +292,24 @@ class LlamaDeclaration {
     const auto position_of = [position, layer, spec = spec_](const Binder& bind) -> Ops::Position::Fn {
       return position == nullptr ? without_position : rotation_of(spec, layer, bind.position(*position));
     };
-    unit->build = [&, q_norm, k_norm, sinks, position_of, head_dim, args, of = spec_.qk_norm,
+    unit->build = [&, q_norm, k_norm, sinks, position_of, head_dim, args, gated, of = spec_.qk_norm,
                    norms = NormArgs{NormKind::rmsnorm, spec_.norm_eps}](const Binder& bind) -> UnitFunction {
-      const auto projection = [&](const Module& linear, const Module* norm) {
-        return norm == nullptr ? heads_of(bind.linear(linear), head_dim)
-                               : normed_heads_of(bind.linear(linear), bind.norm(*norm), of, norms, head_dim);
+      const auto projection = [&](Ops::Linear::Fn linear, const Module* norm) {
+        return norm == nullptr ? heads_of(std::move(linear), head_dim)
+                               : normed_heads_of(std::move(linear), bind.norm(*norm), of, norms, head_dim);
       };
-      return Attention{projection(q, q_norm),
-                       projection(k, k_norm),
-                       projection(v, nullptr),
-                       bind.linear(o),
-                       position_of(bind),
-                       bind.attention(attend),
-                       bind.attention_forward_backward(attend),
-                       args,
-                       sinks};
+      const Ops::Linear::Fn queries = bind.linear(q), as_it_is = [](const Tensor&x) { return x; };
+      Attention attention{projection(gated ? as_it_is : queries, q_norm),
+                          projection(bind.linear(k), k_norm),
+                          projection(bind.linear(v), nullptr),
+                          bind.linear(o),
+                          position_of(bind),
+                          bind.attention(attend),
+                          bind.attention_forward_backward(attend),
+                          args,
+                          sinks};
+      if (!gated) return attention;
+      return GatedAttention{queries, std::move(attention), head_dim};
     };
     return unit;
   }
@@ -351,13 +375,18 @@ class LlamaDeclaration {
   Params& params_;
   at::ScalarType dtype_;
 };
-}  // namespace
+
+int64_t layers_with(const LlamaSpec& spec, const std::function<bool(int64_t layer)>& property) {
+  int64_t count = 0;
+  for (int64_t layer = 0; layer < spec.n_layers; ++layer) count += property(layer) ? 1 : 0;
+  return count;
+}
 
 AttentionPairs attention_pairs(const LlamaSpec& spec) {
-  int64_t windowed = 0;
-  for (int64_t layer = 0; layer < spec.n_layers; ++layer) windowed += spec.window_of(layer) != 0 ? 1 : 0;
+  const int64_t windowed = layers_with(spec, [&](int64_t layer) { return spec.window_of(layer) != 0; });
   return {spec.window, static_cast<double>(windowed) / static_cast<double>(spec.n_layers)};
 }
+}  // namespace
 
 Model declare_llama(const LlamaSpec& spec, Params& params, at::ScalarType dtype, int64_t seq_len) {
   LlamaDeclaration declare(spec, params, dtype);
@@ -370,9 +399,11 @@ Model declare_llama(const LlamaSpec& spec, Params& params, at::ScalarType dtype,
     model.prepare = rotary_tables(spec, seq_len, dtype == at::kDouble ? at::kDouble : at::kFloat);
   model.vocab_size = spec.vocab_size;
   model.checkpoint = spec.checkpoint;
-  model.attention_flops_of_a_pair =
-      6.0 * static_cast<double>(spec.n_layers * spec.n_heads * (spec.head_size() + spec.value_size()));
+  const int64_t linear = layers_with(spec, [&](int64_t layer) { return spec.has_delta_net(layer); });
+  model.attention_flops_of_a_pair = 6.0 * static_cast<double>((spec.n_layers - linear) * spec.n_heads *
+                                                              (spec.head_size() + spec.value_size()));
   model.attention_pairs = attention_pairs(spec);
+  model.state_flops_of_a_token = static_cast<double>(linear) * state_flops(spec.delta_net);
   return model;
 }
 

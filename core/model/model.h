@@ -32,6 +32,9 @@ struct Model {
   /// value); 0: no attention.
   double attention_flops_of_a_pair = 0;
   AttentionPairs attention_pairs;
+  /// FLOPs of linear attention for a token, forward and backward, without its matrix products with
+  /// parameters.
+  double state_flops_of_a_token = 0;
 };
 
 /// Declares the model of `spec.model_kind` into `params`.

@@ -112,12 +112,7 @@ class OperatorDeclaration {
                         .dtype = dtype_});
   }
   Param& vector(const std::string& name, int64_t size, at::ScalarType dtype) {
-    return params_.add({.name = name,
-                        .shape = {size},
-                        .axes = {"model"},
-                        .init = constant(1),
-                        .dtype = dtype,
-                        .decay = false});
+    return params_.add(vector_param(name, size, "model", constant(1), dtype));
   }
 
   static Chain chain_of(const OperatorSpec& spec, const std::deque<Module>& modules, const Binder& bind) {

@@ -62,11 +62,10 @@ void SlotInfo::refuse_trace(const std::string& place) {
 }
 
 void SlotInfo::check() const {
-  const auto& offers = base().traits.offers;
   for (const auto& [feature, plugin] : demands_) {
-    if (std::find(offers.begin(), offers.end(), feature) != offers.end()) continue;
+    if (base().traits.has(feature)) continue;
     std::string offered;
-    for (const auto& offer : offers)
+    for (const auto& offer : base().traits.offers)
       offered += std::string(offered.empty() ? "'" : ", '").append(offer.name) + "'";
     throw Error(ErrorCode::unsupported,
                 (plugin == "model" ? "the model" : "plugin '" + plugin + "'") + " needs '" +

@@ -18,9 +18,10 @@ void complete(StepResult& step) {
   if (step.tokens > step.positions)
     throw Error(ErrorCode::invalid_file, "a step processes " + std::to_string(step.tokens) + " tokens in " +
                                              std::to_string(step.positions) + " positions");
-  if (step.seconds < 0)
-    throw Error(ErrorCode::invalid_file,
-                "field 'seconds' of a step is " + shown(Json(step.seconds)) + ", but must not be negative");
+  constexpr double kLongest = 1e9;  // keeps the sum finite
+  if (step.seconds < 0 || step.seconds > kLongest)
+    throw Error(ErrorCode::invalid_file, "field 'seconds' of a step is " + shown(Json(step.seconds)) +
+                                             ", but must be between 0 and 1e9");
 }
 
 const Record<StepResult>& record_of(const StepResult*) {
@@ -360,7 +361,7 @@ const Record<R>& run_result_record() {
                  "(docs/guides/running.md)",
                  {.left_out = true})
           .field("cut", &R::cut, "written by the controller: why the run ended before its last step",
-                 {.left_out = true, .schema = {{"enum", {"time limit", "interrupt"}}}})
+                 {.left_out = true, .schema = {{"enum", {"time limit", "interrupt", "target loss"}}}})
           .then([](R& result) {
             if (result.tokens_per_second && !(*result.tokens_per_second > 0))
               throw Error(

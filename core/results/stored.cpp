@@ -63,20 +63,20 @@ class SpecReader {
   std::unordered_map<std::string, RunSpec> known_;
 };
 
-StoredRun load_run(const fs::path& folder, const Sums& sums, const Plans& plans, SpecReader& specs,
+StoredRun load_run(const fs::path& folder, const Journal& journal, const Plans& plans, SpecReader& specs,
                    ResultParts keep) {
   const fs::path spec_file = folder / "spec.json", result = folder / "result.json";
-  const std::string spec_text = sums.text(spec_file), result_text = sums.text(result);
+  const std::string spec_text = journal.text(spec_file), result_text = journal.text(result);
   RunSpec spec = specs.read(spec_text, spec_file.string());
   keep.plan = lacks_plan(spec, plans);
   return {folder.filename().string(), std::move(spec),
           run_result_from_text(result_text, result.string(), keep), traces_of(folder)};
 }
 
-void load_plans(const fs::path& file, const Sums& sums, Stored& stored) {
+void load_plans(const fs::path& file, const Journal& journal, Stored& stored) {
   stored.plans.resize(stored.variants.size());
   if (!is_there(file)) return;
-  const Json plans = sums.read(file);
+  const Json plans = journal.read(file);
   if (!plans.is_array() || plans.size() != stored.variants.size())
     throw Error(
         ErrorCode::invalid_file,
@@ -102,14 +102,12 @@ std::vector<StoredRun> load_packed(const fs::path& file) {
   return runs;
 }
 
-void read_runs(const Sums& sums, Stored& stored, const ResultParts& keep) {
+void read_runs(const Journal& journal, Stored& stored, const ResultParts& keep) {
   const fs::path folder = stored.folder / "runs", packed = stored.folder / "runs.jsonl";
   if (fs::is_directory(folder)) {
-    std::vector<fs::path> finished;
-    for (const auto& entry : fs::directory_iterator(folder))
-      if (is_there(entry.path() / "result.json")) finished.push_back(entry.path());
-    std::ranges::sort(finished);
-    stored.runs = load_runs(finished, sums, stored.plans, keep);
+    auto finished = folders_in(folder);
+    std::erase_if(finished, [](const fs::path& run) { return !is_there(run / "result.json"); });
+    stored.runs = load_runs(finished, journal, stored.plans, keep);
   } else if (is_there(packed)) {
     stored.runs = load_packed(packed);
   }
@@ -135,9 +133,8 @@ void read_runs(const Sums& sums, Stored& stored, const ResultParts& keep) {
         "copy the whole folder of the report. If it has no more, an earlier version wrote it: run the "
         "experiment again, or render it with that version");
   std::vector<std::string> labels;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (is_there(entry.path() / "experiment.json")) labels.push_back(entry.path().filename().string());
-  std::ranges::sort(labels);
+  for (const fs::path& label : folders_in(folder))
+    if (is_there(label / "experiment.json")) labels.push_back(label.filename().string());
   throw Error(
       ErrorCode::missing_file, what + "experiment.json is missing",
       labels.empty() ? "give reports/<experiment>/<label>" : "labels in this folder: " + join(labels));
@@ -154,10 +151,19 @@ void check_order(const std::vector<Variant>& variants, const std::string& where)
 }
 }  // namespace
 
+std::vector<fs::path> folders_in(const fs::path& folder) {
+  std::vector<fs::path> found;
+  if (!fs::is_directory(folder)) return found;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.is_directory()) found.push_back(entry.path());
+  std::ranges::sort(found);
+  return found;
+}
+
 // With several threads, because reading takes most of the time of a report of long runs. Each thread holds
 // one text at a time. It takes neighbours, which share a variant and so most of their specs.
-std::vector<StoredRun> load_runs(const std::vector<fs::path>& folders, const Sums& sums, const Plans& plans,
-                                 const ResultParts& keep, bool skip_invalid) {
+std::vector<StoredRun> load_runs(const std::vector<fs::path>& folders, const Journal& journal,
+                                 const Plans& plans, const ResultParts& keep, bool skip_invalid) {
   constexpr uintmax_t kLong = 16U << 20U;
   constexpr size_t kMostThreads = 4, kPieces = 16;  // pieces of the work of a thread
   uintmax_t bytes = 0;
@@ -175,7 +181,7 @@ std::vector<StoredRun> load_runs(const std::vector<fs::path>& folders, const Sum
     for (size_t first = next.fetch_add(neighbours); first < folders.size();
          first = next.fetch_add(neighbours))
       for (size_t i = first; i < std::min(first + neighbours, folders.size()); ++i) try {
-          runs[i] = load_run(folders[i], sums, plans, specs, keep);
+          runs[i] = load_run(folders[i], journal, plans, specs, keep);
         } catch (const Error&) {
           if (!skip_invalid) throw;
         }
@@ -196,24 +202,24 @@ void take_late_plan(StoredRun& run, Plans& plans) {
 Stored load_report(const fs::path& folder, const ResultParts& keep) {
   const fs::path experiment = folder / "experiment.json", variants = folder / "variants.json";
   if (!is_there(experiment)) throw_no_report(folder);
-  const Sums sums(folder);
+  const Journal journal(folder);
   Stored stored;
   stored.folder = folder;
-  stored.experiment = experiment_from_json(sums.read(experiment), experiment.string());
-  for (const auto& variant : sums.read(variants))
+  stored.experiment = experiment_from_json(journal.read(experiment), experiment.string());
+  for (const auto& variant : journal.read(variants))
     stored.variants.push_back(variant_from_json(variant, variants.string()));
   check_order(stored.variants, variants.string());
-  load_plans(folder / "plans.json", sums, stored);
+  load_plans(folder / "plans.json", journal, stored);
   if (const fs::path context = folder / "context.json"; is_there(context)) {
-    stored.context = sums.read(context);
+    stored.context = journal.read(context);
     context_from_json(stored.context, context.string());  // throws if the context is invalid
   }
-  read_runs(sums, stored, keep);
+  read_runs(journal, stored, keep);
   const fs::path noise = folder / "noise.jsonl";
   for (const Json& line : read_json_lines(noise))
     stored.probes.push_back(noise_line_from_json(line, noise.string()));
   if (const fs::path tried = folder / "tried.json"; is_there(tried))
-    stored.tried = tried_from_json(sums.read(tried), tried.string());
+    stored.tried = tried_from_json(journal.read(tried), tried.string());
   return stored;
 }
 }  // namespace optrush

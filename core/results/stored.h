@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "experiment/experiment.h"
+#include "results/journal.h"
 #include "results/noise_line.h"
 #include "results/result_text.h"
-#include "results/sums.h"
 #include "results/tried.h"
 
 namespace optrush {
@@ -38,10 +38,13 @@ struct Stored {
 /// because an experiment may end at any moment.
 Stored load_report(const std::filesystem::path& folder, const ResultParts& = ResultParts::of_report());
 
+/// The folders in a folder, sorted; none if it does not exist.
+std::vector<std::filesystem::path> folders_in(const std::filesystem::path& folder);
+
 /// Reads these folders of runs, in their order. `plans`: of the report; a result keeps its own plan if they
 /// lack it. An invalid or changed run is left out if `skip_invalid`, otherwise an Error.
-std::vector<StoredRun> load_runs(const std::vector<std::filesystem::path>& folders, const Sums&, const Plans&,
-                                 const ResultParts&, bool skip_invalid = false);
+std::vector<StoredRun> load_runs(const std::vector<std::filesystem::path>& folders, const Journal&,
+                                 const Plans&, const ResultParts&, bool skip_invalid = false);
 /// A plan that was made too late for `plans` is in the result. Moves it there.
 void take_late_plan(StoredRun&, Plans&);
 }  // namespace optrush

@@ -11,8 +11,10 @@ namespace {
 using Kind = Class::Kind;
 
 /// Fields of a decoder that are tables, and their classes in Lua.
-constexpr std::pair<const char*, const char*> kTables[] = {
-    {"rope_scaling", "RopeScaling"}, {"router", "Router"}, {"latent", "LatentAttention"}};
+constexpr std::pair<const char*, const char*> kTables[] = {{"rope_scaling", "RopeScaling"},
+                                                           {"router", "Router"},
+                                                           {"latent", "LatentAttention"},
+                                                           {"delta_net", "DeltaNet"}};
 
 /// The fields of a section of the spec, with their docs, ranges and defaults.
 std::vector<Parameter> fields_of_spec(const std::string& section) {
@@ -220,6 +222,7 @@ std::vector<Class> api_classes() {
       {Kind::table, "Router", "How a router chooses and weighs the experts of a token.",
        fields_of_spec("router")},
       {Kind::table, "LatentAttention", "Multi-head latent attention.", fields_of_spec("latent")},
+      {Kind::table, "DeltaNet", "Gated DeltaNet, a linear attention.", fields_of_spec("delta_net")},
       {Kind::table, "OperatorFields",
        "Sizes of a single operator; a rung changes only the fields that it names.",
        fields_of_spec("operator")},
@@ -350,6 +353,12 @@ std::vector<Class> api_classes() {
   experiment->fields =
       joined(std::move(experiment->fields),
              {{"rounds", "integer", "number of rounds; each rung runs once per round", defaults.rounds, 1},
+              {"seeds",
+               "integer|integer[]?",
+               "a seed for each round, which all rungs of the round train with: a list, or a number of seeds "
+               "from train.seed on; sets the number of rounds",
+               {},
+               0},
               {"validate", "ValidateOptions?", "loss on held-out data"},
               {"save", "SaveOptions?", "saved state, to continue from"},
               {"sample", "SampleOptions?", "prompts that the trained model continues"},
@@ -362,6 +371,12 @@ std::vector<Class> api_classes() {
                "without validate, the mean training loss of 10 steps",
                {},
                0.000001},
+              {"stop_behind",
+               "number?",
+               "with target_loss: a run ends at that loss, or when it has trained this many times as long as "
+               "the first run of its round that reached it; default: every run makes all steps",
+               {},
+               1},
               {"price_per_hour",
                "number?",
                "price of the machine per hour; the report then has the price per million tokens",

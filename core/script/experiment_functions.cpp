@@ -205,6 +205,9 @@ Object experiment(ScriptContext& context, const Call& call) {
   }
   if (const auto* start = given.find("start")) take_start(*start, context, experiment.base);
   if (const auto* target = given.find("target_loss")) experiment.target_loss = target->json().get<double>();
+  if (const auto* behind = given.find("stop_behind")) experiment.stop_behind = behind->json().get<double>();
+  if (const auto* seeds = given.find("seeds"))
+    take_seeds(to_json(*seeds, "seeds"), experiment, call.where + ": rush.experiment");
   if (const auto* plugins = given.find("plugins"))
     experiment.base.plugins = plugin_uses(plugins->table().items, context, call.where);
   for (const auto& folder : context.options().plugin_path)
@@ -289,6 +292,9 @@ Object search(ScriptContext& context, const Call& call) {
   if (!experiment.parts.empty())
     throw Error(ErrorCode::conflict, "exp:search: the experiment has a ladder, an ablation or a grid already",
                 "use a separate experiment for the search");
+  if (!experiment.seeds.empty())
+    throw Error(ErrorCode::conflict, "exp:search: a search cannot be combined with seeds",
+                "leave out seeds, and measure the stack that the search found with them");
   SearchRequest request;
   for (const auto& item : call.arguments.at("parts").table().items)
     request.axes.push_back(axis_of(item, request.axes.size() + 1));

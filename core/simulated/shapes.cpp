@@ -66,6 +66,11 @@ void where(Call& call) {
   const auto shape = at::infer_size(mask.sizes(), at::infer_size(yes.sizes(), no.sizes()));
   call.give({at::empty(shape, mask.options().dtype(at::result_type(yes, no)))});
 }
+/// Each column of the solution is contiguous.
+void solve_triangular(Call& call) {
+  const Tensor sides = call.tensor(1);
+  call.give({at::empty(sides.mT().sizes(), sides.options()).mT()});
+}
 /// cuDNN shares keys and values between heads. Its workspace holds dQ and one number per row in fp32.
 void cudnn_backward(Call& call) {
   const Tensor q = call.tensor(1), k = call.tensor(2), v = call.tensor(3);
@@ -184,6 +189,8 @@ const std::map<std::string, Rule>& rules() {
       {"aten::logical_not.out", into_out},
       {"aten::logical_or.out", into_out},
       {"aten::where.self", where},
+      {"aten::linalg_solve_triangular", solve_triangular},
+      {"aten::flip", [](Call& c) { c.give({at::empty_like(c.tensor(0))}); }},
       {"aten::_fused_adamw_", nothing},
       {"aten::_fused_adamw_.tensor_lr", nothing},
       {"aten::_amp_foreach_non_finite_check_and_unscale_", nothing},

@@ -25,6 +25,14 @@ void check_latents(const LlamaSpec& spec, const Refuse& refuse) {
            "make model.head_dim larger: it contains the rotated dimensions");
 }
 
+void check_delta_net(const LlamaSpec& spec, const Refuse& refuse) {
+  if (const auto& [keys, values, key_dim, value_dim, kernel, joined] = spec.delta_net;
+      keys != 0 && (values == 0 || values % keys != 0))
+    refuse("model.delta_net.value_heads (" + std::to_string(values) +
+               ") is not a multiple of model.delta_net.key_heads (" + std::to_string(keys) + ")",
+           "change one of them: each head of keys must serve the same number of heads of values");
+}
+
 void check_router(const LlamaSpec& spec, const Refuse& refuse) {
   const auto& [scores, bias, groups, kept, scale] = spec.router;
   if (groups == 1) return;
@@ -47,10 +55,10 @@ void check_together(const LlamaSpec& spec, const Refuse& refuse) {
     const char *field, *other, *because;
   };
   const bool window = spec.window != 0, experts = spec.n_experts != 0, latent = spec.has_latents(),
-             alibi = spec.position == PositionKind::alibi, window_theta = spec.window_rope_theta != 0,
-             without_rope = !spec.layers_without_rope.empty();
+             delta_net = spec.has_delta_net(), alibi = spec.position == PositionKind::alibi,
+             window_theta = spec.window_rope_theta != 0, without_rope = !spec.layers_without_rope.empty();
   const Rule needs[] = {
-      {!window && !spec.full_attention_layers.empty(), "full_attention_layers", "window",
+      {!window && !delta_net && !spec.full_attention_layers.empty(), "full_attention_layers", "window",
        "every layer has full attention"},
       {!window && window_theta, "window_rope_theta", "window", "no layer has a window"},
       {!experts && !spec.dense_layers.empty(), "dense_layers", "n_experts", "every layer has an MLP"},
@@ -67,6 +75,8 @@ void check_together(const LlamaSpec& spec, const Refuse& refuse) {
   const Rule excludes[] = {
       {alibi && window_theta, "window_rope_theta", kAlibi, kUnrotated},
       {alibi && without_rope, "layers_without_rope", kAlibi, kUnrotated},
+      {window && delta_net, "window", "delta_net", "full_attention_layers would have two meanings"},
+      {latent && spec.attention_gate, "latent", "attention_gate", kOther},
       {latent && alibi, "latent", kAlibi, kOther},
       {latent && window_theta, "latent", "window_rope_theta", kOther},
       {latent && without_rope, "latent", "layers_without_rope", kOther},
@@ -114,6 +124,7 @@ void check_llama(const LlamaSpec& spec, const std::string& where) {
   }
   check_together(spec, refuse);
   check_latents(spec, refuse);
+  check_delta_net(spec, refuse);
   check_router(spec, refuse);
   const auto check_layers = [&](const char* name, const std::vector<int64_t>& layers) {
     for (size_t i = 0; i < layers.size(); ++i) {
@@ -151,6 +162,10 @@ double LlamaSpec::score_scale() const {
 
 int64_t LlamaSpec::window_of(int64_t layer) const {
   return std::ranges::binary_search(full_attention_layers, layer) ? 0 : window;
+}
+
+bool LlamaSpec::has_delta_net(int64_t layer) const {
+  return has_delta_net() && !std::ranges::binary_search(full_attention_layers, layer);
 }
 
 bool LlamaSpec::has_experts(int64_t layer) const {
@@ -229,6 +244,20 @@ const Record<LatentAttention>& record_of(const LatentAttention*) {
   return fields;
 }
 
+const Record<DeltaNet>& record_of(const DeltaNet*) {
+  using T = DeltaNet;
+  const auto size = [](int64_t least) { return FieldUse{.min = least, .max = kLargest}; };
+  static const auto fields =
+      Record<T>::given("model.delta_net")
+          .field("key_heads", &T::key_heads, "heads of queries and keys; 0: no Gated DeltaNet", size(0))
+          .field("value_heads", &T::value_heads, "heads of values; a multiple of key_heads", size(0))
+          .field("key_dim", &T::key_dim, "width of a head of queries and keys", size(1))
+          .field("value_dim", &T::value_dim, "width of a head of values", size(1))
+          .field("kernel", &T::kernel, "positions of the short convolution", {.min = 1, .max = 65536})
+          .field("joined", &T::joined, "two matrices of the input, as Qwen3-Next; false: four, as Qwen 3.5");
+  return fields;
+}
+
 const Record<LlamaSpec>& record_of(const LlamaSpec*) {
   using T = LlamaSpec;
   static const auto fields =
@@ -274,6 +303,12 @@ const Record<LlamaSpec>& record_of(const LlamaSpec*) {
                  "soft cap of the logits, as Gemma 2 and Gemma 3 have; 0: none", {.min = 0})
           .field("attention_sinks", &T::attention_sinks,
                  "a trained score of each head in the softmax, as gpt-oss", {.left_out = true})
+          .field("attention_gate", &T::attention_gate,
+                 "multiply the output of attention by the sigmoid of a gate, as Qwen3-Next",
+                 {.left_out = true})
+          .field("delta_net", &T::delta_net,
+                 "Gated DeltaNet in place of attention, except in full_attention_layers, as Qwen3-Next",
+                 {.left_out = true})
           .field("latent", &T::latent, "multi-head latent attention, as DeepSeek V3", {.left_out = true})
           .field("position", &T::position,
                  "rope: rotary embedding; alibi: biases of the scores that are linear in the distance",
@@ -290,7 +325,7 @@ const Record<LlamaSpec>& record_of(const LlamaSpec*) {
               "number of positions that attention sees, the query's own among them (sliding window); 0: all",
               {.min = 0, .max = kLargest})
           .field("full_attention_layers", &T::full_attention_layers,
-                 "layers that have full attention although window is set, from 0")
+                 "layers that have full attention although window or delta_net is set, from 0")
           .field("window_rope_theta", &T::window_rope_theta,
                  "base of the rotary frequencies in layers with a window, where rope_scaling then does not "
                  "apply, as Gemma 3 has; 0: as in all layers",

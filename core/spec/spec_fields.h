@@ -9,6 +9,7 @@ inline constexpr int64_t kMostSteps = 1'000'000'000;
 const Record<RopeScaling>& record_of(const RopeScaling*);
 const Record<Router>& record_of(const Router*);
 const Record<LatentAttention>& record_of(const LatentAttention*);
+const Record<DeltaNet>& record_of(const DeltaNet*);
 const Record<LlamaSpec>& record_of(const LlamaSpec*);
 const Record<DataSpec>& record_of(const DataSpec*);
 const Record<TrainSpec>& record_of(const TrainSpec*);

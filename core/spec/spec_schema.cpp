@@ -47,7 +47,8 @@ constexpr std::array kParts = {Part{"data", fields_as_options<DataSpec>},
                                Part{"plugin_use", fields_as_options<PluginUse>},
                                Part{"rope_scaling", fields_as_options<RopeScaling>},
                                Part{"router", fields_as_options<Router>},
-                               Part{"latent", fields_as_options<LatentAttention>}};
+                               Part{"latent", fields_as_options<LatentAttention>},
+                               Part{"delta_net", fields_as_options<DeltaNet>}};
 }  // namespace
 
 std::vector<OptionSchema> spec_fields(const std::string& section) {
@@ -77,7 +78,7 @@ Json run_spec_schema() {
     schema["allOf"].push_back({{"if", {{"properties", {{"model_kind", {{"const", kind.name}}}}}}},
                                {"then", {{"properties", {{"model", reference(kind.name)}}}}}});
   }
-  for (const char* part : {"rope_scaling", "router", "latent"})
+  for (const char* part : {"rope_scaling", "router", "latent", "delta_net"})
     schema["$defs"]["llama"]["properties"][part] = reference(part);
   return schema;
 }

@@ -101,7 +101,7 @@ class LostAdapters {
  private:
   void refuse(const SlotInfo& slot, const std::string& role, const Recipe& recipe) const {
     const Edit& base = slot.base();
-    if (base.plugin == "plain" || std::ranges::count(base.traits.offers, feature::adapters) > 0) return;
+    if (base.plugin == "plain" || base.traits.has(feature::adapters)) return;
     for (const Module* module : run_.modules(role)) {
       for (const auto& [linear, own] : declared_) {
         const Param* matrix = linear->params.at(0);

@@ -79,9 +79,8 @@ std::string stuck_moments(Session& session) {
 
 /// With stochastic rounding, changes below the last bit are not lost.
 bool rounds_by_chance(Session& session) {
-  return std::ranges::any_of(session.recipe().optimizer.wraps(), [](const Edit& edit) {
-    return std::ranges::count(edit.traits.offers, feature::rounds_by_chance) > 0;
-  });
+  return std::ranges::any_of(session.recipe().optimizer.wraps(),
+                             [](const Edit& edit) { return edit.traits.has(feature::rounds_by_chance); });
 }
 
 /// A view of evenly spaced elements.

@@ -47,11 +47,13 @@ local Report = {}
 ---@field timeout? number time limit of the run in seconds (at least 0.001, default 3600.0)
 ---@field plugins? PluginUse[] plugins to stack, each a name or { name, options }
 ---@field rounds? integer number of rounds; each rung runs once per round (at least 1, default 5)
+---@field seeds? integer|integer[] a seed for each round, which all rungs of the round train with: a list, or a number of seeds from train.seed on; sets the number of rounds (at least 0)
 ---@field validate? ValidateOptions loss on held-out data
 ---@field save? SaveOptions saved state, to continue from
 ---@field sample? SampleOptions prompts that the trained model continues
 ---@field start? string|StartOptions folder of a run with a saved state; every rung continues from its parameters, optimizer state and step number
 ---@field target_loss? number the report gives the training seconds of each rung until its validation loss reaches this; without validate, the mean training loss of 10 steps (at least 1e-06)
+---@field stop_behind? number with target_loss: a run ends at that loss, or when it has trained this many times as long as the first run of its round that reached it; default: every run makes all steps (at least 1)
 ---@field price_per_hour? number price of the machine per hour; the report then has the price per million tokens (at least 0)
 ---@field currency? string currency of the price (default "USD")
 
@@ -85,7 +87,7 @@ local Report = {}
 ---@class ExternalOptions
 ---@field name string name of the rung in the report
 ---@field over? string earlier rung of the ladder that it is compared with; default: the last one of the ladder
----@field command string[] program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics}, {trace}, {worker}, {world_size} are replaced
+---@field command string[] program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics}, {trace}, {worker}, {world_size}, {seed} are replaced
 ---@field files? string[] further files that the results depend on: a change reruns the rung. Arguments that are files are included
 ---@field preload? string[] libraries that the dynamic loader loads first (LD_PRELOAD)
 ---@field requirements? string pip requirements file with the Python packages that the program imports
@@ -103,7 +105,7 @@ local Report = {}
 
 ---A program that the base runs instead of training a model (docs/guides/your_script.md).
 ---@class Program
----@field command string[] program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics}, {trace}, {worker}, {world_size} are replaced
+---@field command string[] program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics}, {trace}, {worker}, {world_size}, {seed} are replaced
 ---@field files? string[] further files that the results depend on: a change reruns the rung. Arguments that are files are included
 ---@field preload? string[] libraries that the dynamic loader loads first (LD_PRELOAD)
 ---@field requirements? string pip requirements file with the Python packages that the program imports
@@ -188,6 +190,8 @@ local Report = {}
 ---@field attention_soft_cap? number soft cap of the attention scores, cap tanh(score / cap), as Gemma 2 has; 0: none (at least 0, default 0.0)
 ---@field logits_soft_cap? number soft cap of the logits, as Gemma 2 and Gemma 3 have; 0: none (at least 0, default 0.0)
 ---@field attention_sinks? boolean a trained score of each head in the softmax, as gpt-oss (default false)
+---@field attention_gate? boolean multiply the output of attention by the sigmoid of a gate, as Qwen3-Next (default false)
+---@field delta_net? DeltaNet Gated DeltaNet in place of attention, except in full_attention_layers, as Qwen3-Next
 ---@field latent? LatentAttention multi-head latent attention, as DeepSeek V3
 ---@field position? "rope"|"alibi" rope: rotary embedding; alibi: biases of the scores that are linear in the distance (default "rope")
 ---@field rope_theta? number base of the rotary frequencies (at least 1, default 10000.0)
@@ -195,7 +199,7 @@ local Report = {}
 ---@field rope_scaling? RopeScaling rescaling of the rotary frequencies
 ---@field layers_without_rope? integer[] layers without rotary embedding, from 0, as SmolLM3 has (default [])
 ---@field window? integer number of positions that attention sees, the query's own among them (sliding window); 0: all (at least 0, at most 2147483648, default 0)
----@field full_attention_layers? integer[] layers that have full attention although window is set, from 0 (default [])
+---@field full_attention_layers? integer[] layers that have full attention although window or delta_net is set, from 0 (default [])
 ---@field window_rope_theta? number base of the rotary frequencies in layers with a window, where rope_scaling then does not apply, as Gemma 3 has; 0: as in all layers (at least 0, default 0.0)
 ---@field n_experts? integer number of experts in place of each MLP; 0: a dense model (at least 0, at most 65536, default 0)
 ---@field experts_per_token? integer number of experts that a token passes (at least 1, at most 65536, default 2)
@@ -240,6 +244,15 @@ local Report = {}
 ---@field rope_dim? integer rotated dimensions at the end of a head of queries and keys (at least 2, at most 2147483648, default 64)
 ---@field value_dim? integer width of a head of values (at least 1, at most 2147483648, default 128)
 ---@field interleaved? boolean rotate pairs of neighbours; false: halves, as Llama (default true)
+
+---Gated DeltaNet, a linear attention.
+---@class DeltaNet
+---@field key_heads? integer heads of queries and keys; 0: no Gated DeltaNet (at least 0, at most 2147483648, default 0)
+---@field value_heads? integer heads of values; a multiple of key_heads (at least 0, at most 2147483648, default 0)
+---@field key_dim? integer width of a head of queries and keys (at least 1, at most 2147483648, default 128)
+---@field value_dim? integer width of a head of values (at least 1, at most 2147483648, default 128)
+---@field kernel? integer positions of the short convolution (at least 1, at most 65536, default 4)
+---@field joined? boolean two matrices of the input, as Qwen3-Next; false: four, as Qwen 3.5 (default false)
 
 ---Sizes of a single operator; a rung changes only the fields that it names.
 ---@class OperatorFields

@@ -58,6 +58,16 @@ std::vector<Choice> choices() {
        {{"n_kv_heads", 4},
         {"head_dim", 12},
         {"latent", {{"kv_rank", 10}, {"q_rank", 6}, {"rope_dim", 4}, {"value_dim", 6}}}}},
+      {"Gated DeltaNet",
+       {{"delta_net", {{"key_heads", 2}, {"value_heads", 4}, {"key_dim", 6}, {"value_dim", 8}}},
+        {"full_attention_layers", {1}},
+        {"attention_gate", true},
+        {"init_std", 0.2}}},
+      {"`delta_net.joined`, mixture with a shared expert",
+       {{"delta_net",
+         {{"key_heads", 2}, {"value_heads", 4}, {"key_dim", 6}, {"value_dim", 8}, {"joined", true}}},
+        {"n_experts", 4},
+        {"shared_expert_ffn_dim", 10}}},
       {"mixture with sigmoid scores, groups and a bias of the choice",
        {{"n_experts", 4},
         {"shared_expert_ffn_dim", 10},
@@ -146,10 +156,10 @@ TEST(ModelsOnRanks, TrainAsOneProcessOrAreRefusedAsDocumented) {
 TEST(ModelsOnRanks, PeakIsPredicted) {
   for (const Choice& choice : choices()) {
     const auto has = [&](const char* field) { return choice.model.contains(field); };
-    if (!has("attention_sinks") && !has("latent") && !has("router")) continue;
+    if (!has("attention_sinks") && !has("latent") && !has("router") && !has("delta_net")) continue;
     Json model = {{"n_layers", 2}};
     model.update(choice.model);
-    if (has("router")) model["experts_per_token"] = model.at("n_experts");
+    if (has("n_experts")) model["experts_per_token"] = model.at("n_experts");
     if (has("router") && model["router"].contains("groups")) model["router"]["kept_groups"] = 2;
     RunSpec spec = small_spec(2, {{"ddp"}}, model);
     spec.train.seq_len = 128;

@@ -35,7 +35,7 @@ TEST_F(FusedKernelsOnGpu, WeightGradientIsBitReproducible) {
   const Tensor x = at::randn({8192, 1024}, options), g = at::randn({8192, 1024}, options);
   const Tensor weight = at::randn({1024}, options.dtype(at::kFloat));
   const Differentiable pair = fused::norm(kEps);
-  const auto gradient = [&] { return pair.backward(pair.forward({x, weight}).saved, {Tensor(), g})[1]; };
+  const auto gradient = [&] { return pair->backward(pair->forward({x, weight}).saved, {Tensor(), g})[1]; };
   const Tensor first = gradient();
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(at::equal(gradient(), first));
 }
@@ -54,17 +54,17 @@ TEST_F(FusedKernelsOnGpu, NotedLargestValuesMatchTheWrittenTensor) {
       const Tensor weight = at::randn({width}, options.dtype(at::kFloat));
       const Differentiable norm = fused::norm(kEps, {}, fused::Largest::noted),
                            add_norm = fused::add_norm(kEps, {}, fused::Largest::noted);
-      const auto normed = norm.forward({some(), weight});
+      const auto normed = norm->forward({some(), weight});
       expect_noted(normed.outputs[1]);
-      expect_noted(norm.backward(normed.saved, {Tensor(), some()})[0]);
-      const auto added = add_norm.forward({some(), some(), weight});
+      expect_noted(norm->backward(normed.saved, {Tensor(), some()})[0]);
+      const auto added = add_norm->forward({some(), some(), weight});
       expect_noted(added.outputs[1]);
-      expect_noted(add_norm.backward(added.saved, {some(), some()})[1]);
+      expect_noted(add_norm->backward(added.saved, {some(), some()})[1]);
       for (const Differentiable& glu :
            {fused::swiglu(fused::Largest::noted), fused::geglu(fused::Largest::noted)}) {
-        const auto out = glu.forward({some(), some()});
+        const auto out = glu->forward({some(), some()});
         expect_noted(out.outputs[0]);
-        for (const Tensor& gradient : glu.backward(out.saved, {some()})) expect_noted(gradient);
+        for (const Tensor& gradient : glu->backward(out.saved, {some()})) expect_noted(gradient);
       }
     }
 }
@@ -106,7 +106,7 @@ TEST_F(FusedKernelsOnGpu, LossIsBitReproducibleAndEqualInChunks) {
   const Tensor x = at::randn({4096, 256}, options), weight = at::randn({128256, 256}, options);
   const Tensor labels = at::randint(128256, {4096}, options.dtype(at::kLong));
   const auto run = [&](int64_t chunk) {
-    return make_loss_function({.chunk = chunk}).forward({x, labels, weight});
+    return make_loss_function({.chunk = chunk})->forward({x, labels, weight});
   };
   const auto whole = run(0), parts = run(1024);
   for (int i = 0; i < 3; ++i) {

@@ -23,8 +23,8 @@ TEST_F(GroupedExpertsOnGpu, GroupedProductEqualsSeparateProducts) {
     const Differentiable op = make_grouped_product({.products = products, .clear_idle = gpu != "sm_90"});
     Tensors in = {x.to(options), its_ends};
     for (const Tensor& matrix : matrices.to(options).unbind(0)) in.push_back(matrix);
-    const auto result = op.forward(in);
-    Tensors all = op.backward(result.saved, {d_out.to(options)});
+    const auto result = op->forward(in);
+    Tensors all = op->backward(result.saved, {d_out.to(options)});
     all[1] = result.outputs[0];  // `ends` has no gradient
     return all;
   };

@@ -4,7 +4,7 @@ import os
 import pathlib
 import sys
 
-CEILING = 57_533
+CEILING = 58_400
 SUFFIXES = {".cpp", ".h", ".cu", ".py", ".in"}
 
 core = pathlib.Path(os.environ["OPTRUSH_SOURCE_DIR"], "core")

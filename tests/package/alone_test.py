@@ -1,4 +1,5 @@
 """The package without a host: it imports nothing large, costs nothing, reads lines of logs and stored reports."""
+import csv
 import json
 import os
 import pathlib
@@ -142,7 +143,7 @@ LINES = {  # two lines of each program, with the numbers in them
 
 
 def reports_a_training_of_lightning(folder):
-    """The calls of Lightning's loop, with two batches for each step of the optimizer."""
+    """The calls of Lightning's loop, with two batches for each step of the optimizer, by which it divides losses."""
     import types
     callbacks = types.ModuleType("lightning.pytorch.callbacks")
     callbacks.Callback = type("Callback", (), {})
@@ -156,7 +157,7 @@ def reports_a_training_of_lightning(folder):
         for batch in range(20):
             callback.on_train_batch_start(trainer, None, None, batch)
             trainer.global_step += batch % 2
-            callback.on_train_batch_end(trainer, None, {"loss": 4.0 - batch / 8}, None, batch)
+            callback.on_train_batch_end(trainer, None, {"loss": (4.0 - batch / 8) / 2}, None, batch)
             if trainer.should_stop:
                 break
         callback.on_train_end(trainer, None)
@@ -165,7 +166,7 @@ def reports_a_training_of_lightning(folder):
     batches = []
     result = measured(folder, train)
     assert [(step["timed"], step["loss"], step["tokens"]) for step in result["steps"]] == [
-        (False, 3.875, 10), (True, 3.625, 10), (True, 3.375, 10), (True, 3.125, 10)], result
+        (False, 3.9375, 10), (True, 3.6875, 10), (True, 3.4375, 10), (True, 3.1875, 10)], result
     train()
     assert batches == [8, 20], "the host's number of steps ends the training; without it, nothing does"
     for name in (*names, "optimization_rush.lightning"):
@@ -188,6 +189,16 @@ def reads_lines_of_logs():
     refused(ValueError, lambda: logs.Reader(re.compile(r"(?P<los>\d)"), 8, 0, 1), "unknown group 'los'", "loss")
 
 
+def validations_are_in_each_export(report):
+    """The runs (here of one rung) and the rows of results.json have all of them, results.csv the last."""
+    with (report.folder / "results.csv").open() as file:
+        last = {row["rung"]: float(row["validation_loss"]) for row in csv.DictReader(file)}
+    assert {row["rung"]: row["validation"][-1]["loss"] for row in report.results["rows"]} == last
+    rows = {row["rung"]: row for row in report.results["rows"]}
+    of_run = [{"step": each["step"], "loss": each["loss"]} for each in report.validations]
+    assert len(of_run) == 2 and rows[report.validations[0]["rung"]]["validation"] == of_run
+
+
 def reads_reports(folder):
     report = optimization_rush.read(REPORT)
     summary = json.loads((REPORT / "summary.json").read_text())
@@ -202,7 +213,7 @@ def reads_reports(folder):
     stored = [json.loads(line) for line in (REPORT / "runs.jsonl").read_text().splitlines()]
     assert [run["run"] for run in report.runs] == [run["id"] for run in stored] == results["runs"]
     assert len(report.steps) == sum(len(run["result"]["steps"]) for run in stored) > 0
-    assert len(optimization_rush.read(REPORT.parent / "validated").validations) > 0
+    validations_are_in_each_export(optimization_rush.read(REPORT.parent / "validated"))
     page = report._repr_html_()
     assert summary["headline"] in page and page.count("<tr>") == 1 + len(summary["rungs"])
     for name in ("results.json", "summary.json"):

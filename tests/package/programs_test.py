@@ -1,4 +1,5 @@
-"""Programs with the package's lines train as external rungs: a loop, transformers' Trainer, a program that prints.
+"""Programs with the package's lines train as external rungs: a loop, transformers' Trainer, two ranks that torchrun
+starts, a program that prints.
 
 Without the host they train as they do without these lines."""
 import os
@@ -24,10 +25,12 @@ def alone(work, program, steps):
 with folder_of_programs() as work:
     printing = rung("printing", "-m", "optimization_rush.logs", "--form", "nanogpt", "--tokens", "32", "--",
                     sys.executable, "printing.py", interleave=False)
-    results, text = run(work, [rung("loop", "loop.py"), rung("trainer", "trainer.py"), printing])
+    two = rung("ranks", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "{world_size}", "ranks.py",
+               more="train = { world_size = 2 }")
+    results, text = run(work, [rung("loop", "loop.py"), rung("trainer", "trainer.py"), two, printing])
     assert all(result["status"] == "ok" for result in results.values()), text
-    loop, trainer, printed = (results[name] for name in ("loop", "trainer", "printing"))
-    for result in (loop, trainer, printed):
+    loop, trainer, ranks, printed = (results[name] for name in ("loop", "trainer", "ranks", "printing"))
+    for result in (loop, trainer, ranks, printed):
         assert [step["step"] for step in result["steps"]] == list(range(8))
         assert not result["steps"][0]["timed"] and result["steps"][7]["timed"]
         assert all(step["loss"] > 0 and step["seconds"] > 0 for step in result["steps"])
@@ -35,7 +38,9 @@ with folder_of_programs() as work:
     assert set(loop["phases"]) >= {"data", "forward", "backward", "optimizer"}
     assert loop["memory"]["process"] > 0 and loop["notes"][0].startswith("torch ")
     assert all(step["grad_norm"] > 0 for step in trainer["steps"])
-    assert loop["turns"] == trainer["turns"] == results["base"]["turns"], "they are interleaved step by step"
+    assert {step["tokens"] for step in ranks["steps"]} == {8 * 2}
+    for result in (loop, trainer, ranks):
+        assert result["turns"] == results["base"]["turns"], "they are interleaved step by step"
     assert "turns" not in printed
     assert [step["seconds"] for step in printed["steps"]] == [(2 + number / 100) / 1e3 for number in range(8)]
     guide = (SOURCE / "docs/guides/your_script.md").read_text()

@@ -2,7 +2,8 @@
 import math
 import random
 
-from referee_simulation import Request, Settings, World, begun, disturbed, heavy, kept, night, normal, pursue
+from referee_simulation import (LEAD, Request, Seeds, Settings, World, begun, disturbed, heavy, kept, margin, night,
+                                normal, pursue, to_loss)
 from support import SOURCE
 from optimization_rush.referee.decide import FIRST_LOOKS, spent
 from optimization_rush.referee.rounds import log_ratios
@@ -85,6 +86,45 @@ def a_planted_gain_is_kept():
         assert found >= 0.95 * sessions, (spread, found)
 
 
+def to_a_loss_nothing_is_kept():
+    """The error of times to a loss, also where most losing sides are stopped."""
+    for spread, challengers in ((0.06, 10), (0.6, 3)):
+        noise = Seeds()
+        names = [f"nothing {number}" for number in range(challengers)]
+        bad = sum(bool(kept(night(names, World({}, spread, noise, seed), seconds=200.0))) for seed in range(200))
+        assert bad <= 2, (spread, bad)
+        assert (noise.ended_early > 0) == (spread > 0.1), noise.ended_early
+
+
+def to_a_loss_a_planted_gain_is_kept():
+    found = 0
+    for seed in range(60):
+        names = [f"nothing {number}" for number in range(10)]
+        names.insert(random.Random(seed).randrange(11), "planted")
+        found += "planted" in kept(night(names, World({"planted": math.log(1.08)}, 0.06, Seeds(), 1000 + seed)))
+    assert found >= 57, found
+
+
+def stopped_runs_count_as_the_limit():
+    def end(seconds, reached=True, number=0):
+        return {"round": number, "seed": 7, "seconds": seconds, "seconds_to_loss": seconds if reached else None}
+
+    def logs(mine, other):
+        return to_loss({"seeds": [mine]}, {"seeds": [other]}, delta)
+
+    delta = margin(Settings())
+    low, high = 2 * delta - math.log(LEAD), math.log(LEAD)
+    assert abs(logs(end(8), end(10)).logs[0] - math.log(1.25)) < 1e-12
+    assert logs(end(15.1, False), end(10)) == ([low], 1, [])
+    assert logs(end(10), end(15.1, False)) == ([high], 1, [])
+    assert logs(end(30), end(10)).logs == [low] and logs(end(10), end(30)).logs == [high]
+    # All steps were made before the limit: the worst for a challenger, and the least that a champion needs.
+    assert logs(end(12, False), end(10)) == ([low], 0, [])
+    assert logs(end(10), end(12, False)).logs == [math.log(1.2)]
+    assert logs(end(12, False), end(12, False)) == ([], 0, [7])
+    assert logs(end(12, number=1), end(12)) == ([], 0, [])
+
+
 def the_time_limit_holds():
     world = World({"slow": math.log(0.8)}, QUICKSTART, normal, 5, seconds_per_round=10.0)
     session = night(["nothing", "slow", "conflict", "wrong"], world, seconds=100.0)
@@ -114,5 +154,8 @@ nothing_is_kept()
 nothing_is_kept_by_looking_often()
 without_a_bound_more_is_kept()
 a_planted_gain_is_kept()
+stopped_runs_count_as_the_limit()
+to_a_loss_nothing_is_kept()
+to_a_loss_a_planted_gain_is_kept()
 the_time_limit_holds()
 another_machine_measures_again()

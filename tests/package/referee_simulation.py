@@ -6,8 +6,9 @@ import sys
 from support import SOURCE
 
 sys.path.insert(0, str(SOURCE / "scripts/python"))
-from optimization_rush.referee.decide import Request  # noqa: E402
+from optimization_rush.referee.decide import Request, margin  # noqa: E402
 from optimization_rush.referee.pursue import pursue  # noqa: E402
+from optimization_rush.referee.rounds import LEAD, to_loss  # noqa: E402
 from optimization_rush.referee.session import Session, Settings  # noqa: E402
 from optimization_rush.referee.statistics import Estimate  # noqa: E402
 
@@ -25,6 +26,32 @@ def heavy(rng, spread):
 def disturbed(rng, spread):
     """One round in ten is disturbed, and three times as wide."""
     return rng.gauss(0, 3 * spread if rng.random() < 0.1 else spread)
+
+
+class Seeds:
+    """The noise of times to a loss: a run's steps to the loss scatter with the seed, and only every fifth step is
+    validated. The losing side is stopped, as in the program."""
+
+    def __init__(self, steps=200.0, every=5):
+        self.steps, self.every = steps, every
+        self.ended_early = 0
+
+    def run(self, rng, spread, effect=0.0):
+        steps = self.steps * math.exp(rng.gauss(-effect, spread / math.sqrt(2)))
+        return float(math.ceil(steps / self.every) * self.every)
+
+    def log(self, rng, spread, effect):
+        """The logarithm that the referee takes from a round of two runs."""
+        champion, challenger = self.run(rng, spread), self.run(rng, spread, effect)
+        ends = []
+        for mine, other in ((challenger, champion), (champion, challenger)):
+            stopped = mine > LEAD * other
+            ends.append({"seeds": [{"round": 0, "seed": 1, "seconds": LEAD * other + 1 if stopped else mine,
+                                    "seconds_to_loss": None if stopped else mine}]})
+        made = to_loss(*ends, margin(Settings()))
+        assert made.unreached == [] and len(made.logs) == 1
+        self.ended_early += made.ended_early
+        return made.logs[0]
 
 
 class World:
@@ -59,7 +86,9 @@ class World:
         rng, logs = state
         self.now += self.seconds_per_round * max(0, rounds - len(logs))
         while len(logs) < rounds:
-            logs.append(self.effects.get(name, 0.0) + self.noise(rng, self.spread))
+            effect = self.effects.get(name, 0.0)
+            logs.append(self.noise.log(rng, self.spread, effect) if isinstance(self.noise, Seeds) else
+                        effect + self.noise(rng, self.spread))
         return {"report": report, **Estimate.of_logs(logs).as_event()}
 
 

@@ -23,10 +23,10 @@ exp:run { rounds = 1 }:report()
 """
 
 
-def rung(name, *command, interleave=True):
+def rung(name, *command, interleave=True, timeout=600, more=""):
     words = ", ".join(json.dumps(word) for word in ("{python}", *command))
     return (f'rush.external {{ name = "{name}", command = {{ {words} }}, interleave = {str(interleave).lower()}, '
-            'effect = "model", timeout = 60 }')
+            f'effect = "model", timeout = {timeout}, {more} }}')
 
 
 @contextlib.contextmanager
@@ -38,15 +38,21 @@ def folder_of_programs():
         yield work
 
 
-def run(work, rungs, label="local", interleave="on"):
-    """The results of the measured runs by rung, and what the host printed."""
-    (work / "scripts.lua").write_text(SCRIPT % ", ".join(rungs))
+def host(work, script, *options):
+    """Runs a script. Returns what the host printed."""
+    (work / "scripts.lua").write_text(script)
     environment = {**os.environ, "OPTRUSH_PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""}
     environment.pop("PYTHONPATH", None)  # the host sets it
-    done = subprocess.run([BUILD / "bin/optrush", "run", "scripts.lua", "--label", label, "--device", "cpu",
-                           "--interleave", interleave], capture_output=True, text=True, cwd=work, env=environment)
+    done = subprocess.run([BUILD / "bin/optrush", "run", "scripts.lua", "--device", "cpu", *options],
+                          capture_output=True, text=True, cwd=work, env=environment)
+    return done.stdout + done.stderr
+
+
+def run(work, rungs, label="local", interleave="on"):
+    """The results of the measured runs by rung, and what the host printed."""
+    text = host(work, SCRIPT % ", ".join(rungs), "--label", label, "--interleave", interleave)
     results = {}
     for path in (work / f"reports/scripts/{label}/runs").glob("*-r1/result.json"):
         results[json.loads((path.parent / "spec.json").read_text())["rung"]] = json.loads(path.read_text())
-    assert results, done.stdout + done.stderr
-    return results, done.stdout + done.stderr
+    assert results, text
+    return results, text

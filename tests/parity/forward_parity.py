@@ -56,6 +56,14 @@ def deepseek(**fields):
         first_k_dense_replace=1, **{"n_group": 4, "topk_group": 2, "v_head_dim": 12, **fields}))
 
 
+def qwen3_next(kind=transformers.Qwen3NextConfig, **fields):
+    return kind(**small(**{"num_hidden_layers": 3, "num_key_value_heads": 2, "head_dim": 24, "linear_num_key_heads": 2,
+                           "linear_num_value_heads": 4, "linear_key_head_dim": 12, "linear_value_head_dim": 20,
+                           "num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 24,
+                           "shared_expert_intermediate_size": 40,
+                           "layer_types": ["linear_attention", "full_attention", "linear_attention"], **fields}))
+
+
 MODELS = {
     "one kv head a head": llama(),
     "2 heads a kv head, tied": llama(num_key_value_heads=2, tie_word_embeddings=True),
@@ -160,6 +168,10 @@ MODELS = {
         **small(num_hidden_layers=2, num_key_value_heads=2), head_dim=16, num_local_experts=4, num_experts_per_tok=2,
         sliding_window=9, rope_scaling={"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0,
                                         "truncate": False, "original_max_position_embeddings": 16}),
+    "Qwen3-Next": qwen3_next(mlp_only_layers=[0]),
+    "Qwen3-Next, 1 value a key, dense": qwen3_next(
+        num_hidden_layers=4, layer_types=None, linear_num_value_heads=2, linear_conv_kernel_dim=3, attention_bias=True,
+        num_experts=0, partial_rotary_factor=0.5, tie_word_embeddings=True),
     "Granite": transformers.GraniteConfig(**small(num_key_value_heads=2), embedding_multiplier=12.0, logits_scaling=8.0,
                                           residual_multiplier=0.22, attention_multiplier=0.1),
 }
@@ -168,6 +180,11 @@ if hasattr(transformers, "Ministral3Config"):  # transformers 5
         **small(num_key_value_heads=2), head_dim=24, pad_token_id=None, rope_parameters={
             "rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "original_max_position_embeddings": 8,
             "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3})
+if hasattr(transformers, "Qwen3_5TextConfig"):
+    MODELS["Qwen 3.5"] = qwen3_next(transformers.Qwen3_5TextConfig, linear_conv_kernel_dim=3)
+    MODELS["Qwen 3.5 with experts"] = qwen3_next(transformers.Qwen3_5MoeTextConfig)
+# The delta rule has chunks of 64 positions.
+LENGTHS = {"Qwen3-Next": 150, "Qwen 3.5": 100}
 STACKS = [
     (["flash_attention"], "fp32"),
     (["activation_checkpointing"], "exact"),
@@ -193,7 +210,12 @@ SINKS = [
     (["flash_attention", "fused_kernels", "fused_projections"], "fp32"),
 ]
 # PEFT adapts linear modules; the experts of gpt-oss are none.
-TARGETS = {"DeepSeek V3": ["q_b_proj", "kv_b_proj", "down_proj"], "gpt-oss": ["q_proj", "v_proj"]}
+LINEAR = [
+    (["flash_attention", "fused_kernels", "fused_projections", "swiglu_recompute"], "fp32"),
+    (["activation_checkpointing"], "exact"),
+]
+TARGETS = {"DeepSeek V3": ["q_b_proj", "kv_b_proj", "down_proj"], "gpt-oss": ["q_proj", "v_proj"],
+           "Qwen3-Next": ["in_proj_qkvz", "in_proj_ba", "out_proj", "q_proj"]}
 
 
 class Table:
@@ -279,8 +301,13 @@ def missing_plugins(stack):
             if not (BUILD / "plugins" / f"{name}.so").exists()]
 
 
+def random_tokens(name, config, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(config.vocab_size, (2, LENGTHS.get(name, LENGTH)), generator=generator)
+
+
 def check_model(table, name, config, seed):
-    tokens = torch.randint(config.vocab_size, (2, LENGTH), generator=torch.Generator().manual_seed(seed))
+    tokens = random_tokens(name, config, seed)
     for dtype in ("fp32", "fp64"):
         # fp64 parameters are drawn in fp64, so that a path through fp32 would show.
         with tempfile.TemporaryDirectory() as folder, precision(dtype):
@@ -298,7 +325,7 @@ def check_model(table, name, config, seed):
 
 
 def check_stacks(table, name, config, seed, stacks):
-    tokens = torch.randint(config.vocab_size, (2, LENGTH), generator=torch.Generator().manual_seed(seed))
+    tokens = random_tokens(name, config, seed)
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as lora_folder:
         model = reference.make(config, seed)
         reference.save(model, folder)
@@ -438,6 +465,7 @@ def check_plugins(table):
     stacks_of = {"2 heads a kv head, tied": STACKS, "Qwen 2, windows of 8": FUSED, "Qwen 3, biases, windows": FUSED,
                  "OLMo 2": FUSED, "SmolLM3": FUSED, "Qwen 3 MoE": exact, "Gemma 3, linear rope, biases": GATED_BY_GELU,
                  "Gemma 2": CAPPED, "Granite": FUSED, "GLM 4.5 with experts": exact, "DeepSeek V3": LATENT,
+                 "Qwen3-Next": LINEAR,
                  "gpt-oss": SINKS}
     for seed, (name, stacks) in enumerate(stacks_of.items()):
         check_stacks(table, name, MODELS[name], 20 + seed, stacks)

@@ -37,6 +37,11 @@ FORMS = {
                                                                                        "lm_head"]}, {}),
     "DoRA of experts": (transformers.MixtralConfig(**SIZES, num_local_experts=3, num_experts_per_tok=2), {
         "r": 2, "lora_alpha": 8, "use_dora": True, "target_modules": ["q_proj", "w1"]}, {"w1": "gate_proj"}),
+    "DoRA of linear attention": (transformers.Qwen3NextConfig(
+        **SIZES, head_dim=8, num_experts=0, layer_types=["linear_attention", "full_attention"], linear_num_key_heads=2,
+        linear_num_value_heads=4, linear_key_head_dim=6, linear_value_head_dim=10), {
+            "r": 2, "lora_alpha": 8, "use_dora": True,
+            "target_modules": ["in_proj_qkvz", "in_proj_ba", "out_proj", "q_proj"]}, {}),
     "norms with an offset": (transformers.GemmaConfig(**SIZES, head_dim=8, tie_word_embeddings=False), {
         "r": 2, "lora_alpha": 8, "target_modules": ATTENTION, "modules_to_save": ["input_layernorm"]}, {}),
 }

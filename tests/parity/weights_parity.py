@@ -352,6 +352,9 @@ with tempfile.TemporaryDirectory() as folder:
          LORA, ("--merge",)),
         ("Qwen3MoeForCausalLM", 'qk_norm = "per_head", n_experts = 4, expert_ffn_dim = 40, dense_layers = { 0 }',
          "", ()),
+        ("Qwen3NextForCausalLM", 'qk_norm = "per_head", attention_gate = true, rotary_fraction = 0.5, delta_net = { '
+         "key_heads = 2, value_heads = 4, key_dim = 8, value_dim = 12, joined = true }, full_attention_layers = { 1 }, "
+         "n_experts = 4, expert_ffn_dim = 40, shared_expert_ffn_dim = 48", "", ()),
         ("OlmoeForCausalLM", 'qk_norm = "whole", n_experts = 4, normalize_router = false', "", ()),
         ("Phi3ForCausalLM", "rotary_fraction = 0.5", LORA, ("--merge",)),
         ("Glm4MoeForCausalLM", "rotary_fraction = 0.5, n_experts = 4, expert_ffn_dim = 40, "

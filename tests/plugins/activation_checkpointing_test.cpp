@@ -105,7 +105,7 @@ TEST(ActivationCheckpointing, EveryPolicyGivesBitEqualGradientsOfAPair) {
         [&](const Tensor& gate, const Tensor& up) {
           return call(swiglu, {gate, up}).at(0);
         },
-        swiglu.traits);
+        swiglu->traits);
   };
   const Tensors expected = gradients(spec_of({}), replaced);
   for (const auto& policy : policies()) {

@@ -437,7 +437,7 @@ TEST(FlashAttention, PackedDocumentsEqualSeparateDocuments) {
 }
 
 TEST(FlashAttention, CudnnIsRefusedForPackedDocuments) {
-  const auto demanding = [](const Json& options, const char* feature) {
+  const auto demanding = [](const Json& options, const Feature& feature) {
     return error_of([&] {
       Trained(nano_spec({{"flash_attention", options}}),
               [&](Recipe& recipe) { recipe.ops.attention.demand(feature); });

@@ -143,7 +143,7 @@ TEST(FusedKernels, WeightGradientIsBitReproducibleAndCloseToDouble) {
   const Tensor x = random({rows, width}, at::kFloat) + 1, weight = random({width}, at::kFloat);
   const Tensor g = random({rows, width}, at::kFloat) + 0.1;
   const Differentiable pair = fused::norm(kEps);
-  const auto gradient = [&] { return pair.backward(pair.forward({x, weight}).saved, {Tensor(), g})[1]; };
+  const auto gradient = [&] { return pair->backward(pair->forward({x, weight}).saved, {Tensor(), g})[1]; };
   const Tensor first = gradient();
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(at::equal(gradient(), first));
   const Tensor wide = x.to(at::kDouble);
@@ -188,17 +188,17 @@ TEST(FusedKernels, SaveNoMoreThanThePlainForms) {
 TEST(FusedKernels, AnotherTypeOrDeviceIsRefusedByName) {
   const Tensor whole = at::ones({2, 4}, at::kInt);
   EXPECT_NE(error_of([&] {
-              fused::swiglu().forward({whole, whole});
+              fused::swiglu()->forward({whole, whole});
             }).find("the fused kernel of swiglu does not support the type Int"),
             std::string::npos);
   const Tensor nowhere = at::ones({2, 4}, at::kMeta);
   EXPECT_NE(error_of([&] {
-              fused::swiglu().forward({nowhere, nowhere});
+              fused::swiglu()->forward({nowhere, nowhere});
             }).find("not on meta"),
             std::string::npos);
   const Tensor odd = at::ones({1, 1, 2, 5});
   EXPECT_NE(error_of([&] {
-              fused::position().forward({odd, odd, odd, odd});
+              fused::position()->forward({odd, odd, odd, odd});
             }).find("even head width"),
             std::string::npos);
 }

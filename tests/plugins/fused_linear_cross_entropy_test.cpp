@@ -93,7 +93,7 @@ TEST(FusedLinearCrossEntropy, ALongSumDoesNotOverflowInFp16) {
   const Tensor x = at::full({400, 1}, 400.0, at::kHalf), weight = at::zeros({2, 1}, at::kHalf);
   for (const int64_t chunk : {0, 100}) {
     const auto saved =
-        make_loss_function({.chunk = chunk}).forward({x, at::zeros({400}, at::kLong), weight}).saved;
+        make_loss_function({.chunk = chunk})->forward({x, at::zeros({400}, at::kLong), weight}).saved;
     EXPECT_NEAR(saved.at(1)[1].item<double>(), 80000, 100);
   }
 }
@@ -101,7 +101,7 @@ TEST(FusedLinearCrossEntropy, ALongSumDoesNotOverflowInFp16) {
 TEST(FusedLinearCrossEntropy, IsBitReproducible) {
   const Tensor x = at::randn({300, 16}), weight = at::randn({1000, 16}),
                labels = at::randint(1000, {300}, at::kLong);
-  const auto run = [&] { return make_loss_function({.chunk = 64}).forward({x, labels, weight}); };
+  const auto run = [&] { return make_loss_function({.chunk = 64})->forward({x, labels, weight}); };
   const auto first = run();
   for (int i = 0; i < 3; ++i) {
     const auto again = run();
@@ -112,7 +112,7 @@ TEST(FusedLinearCrossEntropy, IsBitReproducible) {
 
 TEST(FusedLinearCrossEntropy, NoTokensGiveZeroLoss) {
   const auto result =
-      make_loss_function({}).forward({at::empty({0, 4}), at::empty({0}, at::kLong), at::ones({7, 4})});
+      make_loss_function({})->forward({at::empty({0, 4}), at::empty({0}, at::kLong), at::ones({7, 4})});
   EXPECT_EQ(result.outputs[0].item<double>(), 0);
   EXPECT_EQ(result.saved[1].abs().max().item<double>(), 0);
 }
@@ -120,7 +120,7 @@ TEST(FusedLinearCrossEntropy, NoTokensGiveZeroLoss) {
 TEST(FusedLinearCrossEntropy, ALabelBeyondTheVocabularyIsAnError) {
   for (const int64_t label : {7, -1}) {
     const auto message = error_of([&] {
-      make_loss_function({}).forward({at::ones({1, 4}), at::full({1}, label, at::kLong), at::ones({7, 4})});
+      make_loss_function({})->forward({at::ones({1, 4}), at::full({1}, label, at::kLong), at::ones({7, 4})});
     });
     EXPECT_NE(message.find("a label is " + std::to_string(label) + ", but the vocabulary has 7"),
               std::string::npos)
@@ -138,7 +138,7 @@ TEST(FusedLinearCrossEntropy, GpuFormMovesSixBytesPerBf16LogitWithoutHostWaits) 
   const Params none{};
   StepCosts costs(none, gpu);
   costs.enter(Bucket::forward);
-  const auto result = make_loss_function({.chunk = kTokens / 2}).forward(in);
+  const auto result = make_loss_function({.chunk = kTokens / 2})->forward(in);
   costs.stop();
   EXPECT_EQ(result.outputs[0].scalar_type(), at::kFloat);
   EXPECT_EQ(result.saved[0].sizes(), in[0].sizes());
@@ -185,7 +185,7 @@ TEST(FusedLinearCrossEntropy, FrozenMatrixCostsNoWork) {
   const auto [x, labels, weight] = random_problem();
   const auto saved = [&x = x, &labels = labels, &weight = weight](bool trained) {
     return make_loss_function({.chunk = 4, .wanted = {.weight = trained}})
-        .forward({x.detach(), labels, weight.detach()})
+        ->forward({x.detach(), labels, weight.detach()})
         .saved.size();
   };
   EXPECT_EQ(saved(true), 2U);

@@ -117,8 +117,8 @@ TEST(FusedProjections, FrozenMatricesGetNoGradientAndKeepNoInput) {
   EXPECT_TRUE(in[2].grad().defined());
   EXPECT_FALSE(in[3].grad().defined());
   const Differentiable none = make_projections({.x = true, .matrices = {false, false, false}});
-  EXPECT_FALSE(none.forward(in).saved.at(0).defined());
-  EXPECT_TRUE(some.forward(in).saved.at(0).defined());
+  EXPECT_FALSE(none->forward(in).saved.at(0).defined());
+  EXPECT_TRUE(some->forward(in).saved.at(0).defined());
 }
 
 TEST(FusedProjections, SharedInputIsMultipliedOnce) {

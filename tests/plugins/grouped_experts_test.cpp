@@ -93,9 +93,9 @@ TEST(GroupedProduct, NoRowsGiveAnEmptyResult) {
   const Tensors in = grouped_inputs(at::kFloat, {0, 0, 0});
   for (const auto products : {Products::one_by_one, Products::grouped}) {
     const Differentiable op = make_grouped_product({.products = products});
-    const auto result = op.forward(in);
+    const auto result = op->forward(in);
     EXPECT_EQ(result.outputs[0].sizes(), at::IntArrayRef({0, 16}));
-    const Tensors gradients = op.backward(result.saved, {result.outputs[0]});
+    const Tensors gradients = op->backward(result.saved, {result.outputs[0]});
     EXPECT_EQ(gradients[0].sizes(), in[0].sizes());
     for (size_t i = 2; i < in.size(); ++i) EXPECT_EQ(gradients[i].abs().max().item<double>(), 0) << i;
   }
@@ -105,9 +105,9 @@ TEST(GroupedProduct, FrozenMatricesKeepNoRowsAndGetNoGradients) {
   const Tensors in = grouped_inputs(at::kFloat);
   for (const auto products : {Products::one_by_one, Products::grouped}) {
     const Differentiable frozen = make_grouped_product({.products = products, .trains = false});
-    const auto result = frozen.forward(in);
+    const auto result = frozen->forward(in);
     EXPECT_FALSE(result.saved.at(0).defined());
-    const Tensors gradients = frozen.backward(result.saved, {at::ones_like(result.outputs[0])});
+    const Tensors gradients = frozen->backward(result.saved, {at::ones_like(result.outputs[0])});
     ASSERT_EQ(gradients.size(), in.size());
     EXPECT_TRUE(gradients[0].defined());
     for (size_t i = 1; i < gradients.size(); ++i) EXPECT_FALSE(gradients[i].defined()) << i;
@@ -124,9 +124,9 @@ TEST(GroupedProduct, GpuFormIsOneProductWithoutHostWaits) {
   StepCosts costs(none, gpu);
   costs.enter(Bucket::forward);
   const Differentiable op = make_grouped_product({.products = Products::grouped});
-  const auto result = op.forward(in);
+  const auto result = op->forward(in);
   costs.enter(Bucket::backward);
-  const Tensors gradients = op.backward(result.saved, {at::empty_like(result.outputs[0])});
+  const Tensors gradients = op->backward(result.saved, {at::empty_like(result.outputs[0])});
   costs.stop();
   EXPECT_EQ(result.outputs[0].sizes(), at::IntArrayRef({kRows, kOut}));
   EXPECT_EQ(gradients[0].sizes(), in[0].sizes());

@@ -157,7 +157,7 @@ TEST(OptimizerInBackward, AGradientInABufferStaysThere) {
 /// An addition to a gradient after its use would be lost, so an error names the parameter.
 TEST(OptimizerInBackward, ABackwardInPartsIsAnError) {
   const auto backward_twice = [](Recipe& recipe) {
-    recipe.schedule.wrap(Phase::measure, [](auto inner) {
+    recipe.schedule.wrap(Phase::measure, [](auto /*inner*/) {
       return [](Step& step) {
         const Tensor loss = step.forward(0, 0, {}), again = step.forward(0, 0, {});
         step.backward(0, 0, loss, {}, true);

@@ -89,6 +89,25 @@ TEST_F(PackingTest, PackedDocumentsTrainLikeSeparateDocuments) {
   }
 }
 
+/// Its state and its convolution start anew with each document.
+TEST_F(PackingTest, PackedDocumentsOfLinearAttentionTrainLikeSeparateDocuments) {
+  const auto trained = [&](bool packed, Stack stack) {
+    RunSpec run = spec(std::move(stack), packed);
+    run.model["delta_net"] = {{"key_heads", 2}, {"value_heads", 4}, {"key_dim", 6}, {"value_dim", 10}};
+    run.model["init_std"] = 0.3;
+    return Trained(run).train();
+  };
+  const Json alone = trained(false, {});
+  for (const Stack& stack : {Stack{}, Stack{{"activation_checkpointing", {{"policy", "full"}}}}}) {
+    const Json packed = trained(true, stack);
+    for (size_t i = 0; i < losses(alone).size(); ++i) {
+      EXPECT_NEAR(losses(packed).at(i), losses(alone)[i], 1e-12) << i;
+      EXPECT_NEAR(packed["steps"][i]["grad_norm"].get<double>(), alone["steps"][i]["grad_norm"].get<double>(),
+                  1e-11);
+    }
+  }
+}
+
 /// The sum of a field over the timed steps.
 double sum_of(const Json& result, const char* field) {
   double sum = 0;

@@ -6,7 +6,7 @@
 -- expect: ladder 3 'flash' over 1: +flash_attention (external.lua:44)
 -- expect: report of reports/external/local
 -- expect: false	external.lua:48: rush.external: command is missing
--- expect:   hint: it must be a list of strings: program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics}, {trace}, {worker}, {world_size} are replaced
+-- expect:   hint: it must be a list of strings: program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics}, {trace}, {worker}, {world_size}, {seed} are replaced
 -- expect: false	external.lua:49: rush.external: the command is empty
 -- expect:   hint: command = { "{python}", "train.py", ... }
 -- expect: false	external.lua:50: rush.external: unknown placeholder '{pyhton}'

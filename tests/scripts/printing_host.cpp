@@ -48,6 +48,8 @@ std::string line_of(const Variant& variant) {
 
 std::filesystem::path PrintingHost::run(const Experiment& experiment) {
   print("run " + experiment.name + "/" + experiment.label + ", rounds " + std::to_string(experiment.rounds));
+  if (!experiment.seeds.empty()) print("seeds: " + Json(experiment.seeds).dump());
+  if (experiment.stop_behind > 0) print("stop behind: " + Json(experiment.stop_behind).dump());
   if (!experiment.question.empty()) print("question: " + experiment.question);
   if (experiment.price_per_hour > 0)
     print("price: " + Json(experiment.price_per_hour).dump() + " " + experiment.currency);

@@ -7,7 +7,7 @@
 -- expect: ladder 4 'another command' over 2: by {"command":["{python}","external.lua"],"folder":"<scripts>","preload":[],"requirements":"require.lua","packages":"","files":{"external.lua":"64 digits"},"effect":"rounding","interleave":true,"headline":true,"changes":[{"rung":"config","command":[],"args":["--config","grid.lua"],"files":{"grid.lua":"64 digits"},"effect":"precision"},{"rung":"another command","command":["{python}","search.lua"],"args":[],"files":{"search.lua":"64 digits"},"effect":"rounding"}]} (program.lua:44)
 -- expect: report of reports/program/local
 -- expect: false	program.lua:50: rush.experiment: program.command is missing
--- expect:   hint: it must be a list of strings: program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics}, {trace}, {worker}, {world_size} are replaced
+-- expect:   hint: it must be a list of strings: program and its arguments, started in the script's folder; {python}, {spec}, {start}, {out}, {metrics}, {trace}, {worker}, {world_size}, {seed} are replaced
 -- expect: false	program.lua:50: rush.experiment: program: the command is empty
 -- expect:   hint: command = { "{python}", "train.py", ... }
 -- expect: false	program.lua:50: rush.experiment: program: unknown placeholder '{pyhton}'

@@ -149,7 +149,7 @@ def small_model(folder):
 
 
 def run_page(name):
-    text = next(SOURCE.glob(f"docs/*/{name}.md")).read_text()
+    text = min(SOURCE.glob(f"docs/*/{name}.md")).read_text()
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
         if "rush.checkpoint" in text:

@@ -516,5 +516,59 @@ TEST(Expand, RefusedRungsAreSkipped) {
   EXPECT_EQ(variants[3].index, expand(experiment)[3].index) << "rows keep their indices";
 }
 
+Experiment seeded(const Json& seeds, std::vector<Rung> rungs = {}) {
+  Experiment experiment = ladder(std::move(rungs));
+  take_seeds(seeds, experiment, "test.lua:3");
+  return experiment;
+}
+
+TEST(Seeds, AreListedOrCountedFromTheFirst) {
+  Experiment experiment = seeded(3);
+  EXPECT_THAT(experiment.seeds, ElementsAre(1, 2, 3));
+  EXPECT_EQ(experiment.rounds, 3);
+  experiment = seeded({5, 0});
+  EXPECT_THAT(experiment.seeds, ElementsAre(5, 0));
+  EXPECT_EQ(expand(experiment).front().spec.train.seed, 5);
+  EXPECT_EQ(experiment_from_json(to_json(experiment), "test").seeds, experiment.seeds);
+  EXPECT_FALSE(to_json(ladder({})).contains("seeds"));
+}
+
+TEST(Seeds, MustBeDifferentWholeNumbers) {
+  for (const Json& bad :
+       {Json(0), Json(-1), Json(1.5), Json("two"), Json::array(), Json({1, -2}), Json({1, "a"})})
+    EXPECT_THAT(error_of([&] { seeded(bad); }), HasSubstr("seeds cannot be " + bad.dump())) << bad;
+  EXPECT_THAT(error_of([] { seeded({1, 2, 1}); }), HasSubstr("the seed 1 is given twice"));
+  EXPECT_THAT(error_of([] { expand(seeded(1000000000)); }), HasSubstr("the maximum is 10000"));
+}
+
+TEST(Seeds, AreTheRounds) {
+  Experiment experiment = seeded(3);
+  experiment.rounds = 5;
+  EXPECT_THAT(error_of([&] { expand(experiment); }), HasSubstr("rounds of this experiment are its 3 seeds"));
+  experiment = seeded(3);
+  experiment.until = Until{.at_most_s = 60};
+  EXPECT_THAT(error_of([&] { expand(experiment); }), HasSubstr("rounds of this experiment are its 3 seeds"));
+  experiment = seeded(3, {rung("other", {}, {{"train", {{"seed", 8}}}})});
+  EXPECT_THAT(error_of([&] { expand(experiment); }), HasSubstr("rung 'other' sets train.seed"));
+}
+
+TEST(Seeds, AProgramGetsThem) {
+  Rung program = rung("program", {});
+  program.external = External{.command = {"train.sh"}};
+  EXPECT_THAT(error_of([&] { expand(seeded(2, {program})); }),
+              HasSubstr("does not get the seed of its round"));
+  program.external->command = {"train.sh", "--seed={seed}"};
+  EXPECT_EQ(expand(seeded(2, {program})).size(), 2);
+}
+
+TEST(StopBehind, NeedsATargetAndNoSavedStates) {
+  Experiment experiment = ladder({});
+  experiment.stop_behind = 1.5;
+  EXPECT_THAT(error_of([&] { expand(experiment); }), HasSubstr("stop_behind needs target_loss"));
+  experiment.target_loss = 3;
+  EXPECT_EQ(expand(experiment).size(), 1);
+  experiment.base.save.every = 5;
+  EXPECT_THAT(error_of([&] { expand(experiment); }), HasSubstr("cannot be combined with save"));
+}
 }  // namespace
 }  // namespace optrush

@@ -184,6 +184,47 @@ TEST_F(HuggingFace, ReadsTheRoutersOfGlmDeepSeekAndGptOss) {
               HasSubstr("as many key/value heads as query heads"));
 }
 
+TEST_F(HuggingFace, ReadsTheLayersOfQwen3NextAndQwen35) {
+  const auto of = [&](const char* architecture, Json patch = Json::object()) {
+    patch.update({{"architectures", {architecture}},
+                  {"num_hidden_layers", 6},
+                  {"num_experts", 12},
+                  {"moe_intermediate_size", 24}});
+    return config(patch);
+  };
+  const LlamaSpec next = of("Qwen3NextForCausalLM");
+  EXPECT_EQ(next.delta_net, (DeltaNet{.key_heads = 16, .value_heads = 32, .joined = true}));
+  EXPECT_THAT(next.full_attention_layers, ::testing::ElementsAre(3)) << "the default of the class";
+  EXPECT_TRUE(next.attention_gate);
+  EXPECT_EQ(next.rotary_fraction, 0.25);
+  EXPECT_EQ(next.n_kv_heads, 2);
+  EXPECT_EQ(next.head_size(), 256);
+  EXPECT_EQ(next.experts_per_token, 10);
+  EXPECT_EQ(next.shared_expert_ffn_dim, 512);
+  EXPECT_THAT(of("Qwen3NextForCausalLM", {{"full_attention_interval", 3}}).full_attention_layers,
+              ::testing::ElementsAre(2, 5));
+  const Json full = std::vector<std::string>(6, "full_attention");
+  EXPECT_FALSE(of("Qwen3NextForCausalLM", {{"layer_types", full}}).has_delta_net());
+  Json types = full;
+  types[1] = "linear_attention";
+  const LlamaSpec dense = of("Qwen3_5ForCausalLM", {{"layer_types", types}, {"linear_num_key_heads", 8}});
+  EXPECT_EQ(dense.delta_net, (DeltaNet{.key_heads = 8, .value_heads = 32}));
+  EXPECT_THAT(dense.full_attention_layers, ::testing::ElementsAre(0, 2, 3, 4, 5));
+  EXPECT_EQ(dense.n_experts, 0);
+  const LlamaSpec mixture = of("Qwen3_5MoeForCausalLM", {{"intermediate_size", nullptr}});
+  EXPECT_EQ(mixture.expert_ffn_dim, 24);
+  EXPECT_EQ(mixture.experts_per_token, 8);
+  types[1] = "sliding_attention";
+  EXPECT_THAT(error_of([&] {
+                of("Qwen3_5ForCausalLM", {{"layer_types", types}});
+              }),
+              HasSubstr(R"(supported values: "full_attention" and "linear_attention")"));
+  EXPECT_THAT(error_of([&] {
+                of("Qwen3_5ForCausalLM", {{"hidden_act", "gelu"}});
+              }),
+              HasSubstr("which the short convolution does not support"));
+}
+
 TEST_F(HuggingFace, ReadsTheRotationsOfPhi3AndMinistral3) {
   const auto phi3 = [&](Json patch) {
     patch.update({{"architectures", {"Phi3ForCausalLM"}}, {"num_key_value_heads", 2}});
@@ -355,6 +396,32 @@ TEST_F(HuggingFace, WritesTheFirstClassThatHasTheChoices) {
         .expert_bias = true,
         .router = {.bias = RouterBias::logits}},
        "GptOssForCausalLM"},
+      {{.qk_norm = QkNorm::per_head,
+        .attention_gate = true,
+        .delta_net = {.key_heads = 2, .value_heads = 6, .key_dim = 8, .value_dim = 12, .kernel = 3},
+        .rotary_fraction = 0.5,
+        .full_attention_layers = {1, 3}},
+       "Qwen3_5ForCausalLM"},
+      {{.qk_norm = QkNorm::per_head,
+        .attention_gate = true,
+        .delta_net = {.key_heads = 2, .value_heads = 2, .joined = true},
+        .rotary_fraction = 0.5,
+        .full_attention_layers = {3},
+        .n_experts = 4,
+        .expert_ffn_dim = 40,
+        .shared_expert_ffn_dim = 24,
+        .dense_layers = {0}},
+       "Qwen3NextForCausalLM"},
+      {{.ffn_dim = 40,
+        .qk_norm = QkNorm::per_head,
+        .attention_gate = true,
+        .delta_net = {.key_heads = 2, .value_heads = 2},
+        .rotary_fraction = 0.5,
+        .full_attention_layers = {3},
+        .n_experts = 4,
+        .expert_ffn_dim = 40,
+        .shared_expert_ffn_dim = 24},
+       "Qwen3_5MoeForCausalLM"},
   };
   for (const auto& [spec, name] : cases) {
     const Json config = hugging_face_config(spec, 64);

@@ -183,8 +183,14 @@ TEST_F(HuggingFace, ListsTheParametersThatTheModelDeclares) {
                           .router = {.scores = RouterScores::sigmoid, .bias = RouterBias::choice}};
   const LlamaSpec biased{
       .attention_sinks = true, .n_experts = 4, .expert_bias = true, .router = {.bias = RouterBias::logits}};
+  const LlamaSpec linear{.attention_gate = true,
+                         .delta_net = {.key_heads = 2, .value_heads = 6, .key_dim = 8, .value_dim = 12},
+                         .full_attention_layers = {1}};
+  LlamaSpec joined = linear;
+  joined.delta_net.joined = true;
+  joined.attention_bias = AttentionBias::all;
   for (LlamaSpec spec :
-       {LlamaSpec{.head_dim = 10}, LlamaSpec{.norm = NormKind::layernorm},
+       {linear, joined, LlamaSpec{.head_dim = 10}, LlamaSpec{.norm = NormKind::layernorm},
         LlamaSpec{.norm = NormKind::layernorm_without_parameters}, latent, narrow, grouped, biased})
     for (const bool tie : {false, true}) {
       spec.n_layers = 2;
@@ -282,6 +288,27 @@ TEST_F(HuggingFace, DecodesMxfp4) {
   stored.back().second = at::zeros({2, 64, 1}, at::kByte);
   write_safetensors(folder_ / "model.safetensors", stored);
   EXPECT_THAT(error_of([&] { check_checkpoint(folder_, "x.lua:7"); }), HasSubstr("in MXFP4"));
+}
+
+/// Qwen3-Next stores the weights of its norms minus 1, but not of the norms behind the delta rule.
+TEST_F(HuggingFace, ReadsWeightsOfQwen3Next) {
+  const HuggingFaceModel next = model({{"architectures", {"Qwen3NextForCausalLM"}},
+                                       {"num_experts", 2},
+                                       {"num_experts_per_tok", 1},
+                                       {"layer_types", {"linear_attention", "full_attention"}}});
+  NamedTensors tensors;
+  for (const auto& [name, shape] : llama_parameters(next.llama)) tensors.emplace_back(name, at::zeros(shape));
+  tensors.emplace_back("mtp.fc.weight", at::zeros({2}));
+  write_safetensors(folder_ / "model.safetensors", tensors);
+  EXPECT_EQ(error_of([&] { check_checkpoint(folder_, "x.lua:7"); }), "");
+  const Checkpoint checkpoint(folder_);
+  for (const auto& [norm, size, value] : {std::tuple("0.input_layernorm", 64, 1.0),
+                                          {"1.self_attn.q_norm", 256, 1.0},
+                                          {"0.linear_attn.norm", 128, 0.0}}) {
+    const std::string name = "model.layers." + std::string(norm) + ".weight";
+    EXPECT_TRUE(at::equal(checkpoint.read(param(name, {size})), at::full({size}, value))) << name;
+    EXPECT_TRUE(at::equal(stored_value(name, at::full({size}, value), next.storage), at::zeros({size})));
+  }
 }
 
 TEST_F(HuggingFace, LeavesOutTheLayerThatPredictsFurtherTokens) {

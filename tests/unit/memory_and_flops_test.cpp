@@ -123,6 +123,18 @@ TEST(Flops, FormulasMatchExecutedOperators) {
   EXPECT_DOUBLE_EQ(flops["hfu"], flops["mfu"].get<double>());
 }
 
+/// Layer 0 of the nano model with Gated DeltaNet in place of its attention.
+TEST(Flops, LinearAttentionCountsItsState) {
+  RunSpec spec = nano_spec();
+  spec.model["delta_net"] = {{"key_heads", 2}, {"value_heads", 4}, {"key_dim", 6}, {"value_dim", 10}};
+  spec.model["full_attention_layers"] = {1};
+  const double channels = 2 * 2 * 6 + 4 * 10, projections = 32 * (channels + 40 + 4 + 4) + 40 * 32;
+  const double attention = 12.0 * 16 * 32, matrices_of_attention = 2 * 32 * 32 + 2 * 16 * 32;
+  const double state = 3 * (6.0 * 4 * 6 * 10 + 2 * 4 * channels);
+  EXPECT_DOUBLE_EQ(Trained(spec).train()["flops_per_token"]["mfu"],
+                   6 * (kMatmulParameters - matrices_of_attention + projections) + attention + state);
+}
+
 TEST(Flops, AFusedCausalKernelRunsHalf) {
   const Json result = Trained(nano_spec({{"flash_attention", Json::object()}})).train();
   const double attention = 12.0 * 2 * 16 * 32;

@@ -111,7 +111,7 @@ TEST(Slot, TracerRefusesAWrapThatItCannotTrace) {
     Slot<Tensor(const Tensor&)> slot("linear", &editor, {});
     slot.wrap(
         Phase::tensor,
-        [wanted](auto inner) {
+        [wanted](auto inner) -> decltype(inner) {
           if (!wanted) return inner;
           return [inner](const Tensor& x) { return inner(x) + 1; };
         },

@@ -235,6 +235,13 @@ TEST(LlamaSpecJson, RefusesChoicesThatContradictEachOther) {
       {R"({"n_experts": 4, "router": {"groups": 4}})", "into groups of at least 2"},
       {R"({"n_experts": 8, "experts_per_token": 3, "router": {"groups": 4}})",
        "model.router.kept_groups (1) of 4"},
+      {R"({"delta_net": {"key_heads": 4, "value_heads": 6}})",
+       "is not a multiple of model.delta_net.key_heads (4)"},
+      {R"({"delta_net": {"key_heads": 4}})", "model.delta_net.value_heads (0)"},
+      {R"({"delta_net": {"key_heads": 4, "value_heads": 4}, "window": 8})",
+       "model.window with model.delta_net"},
+      {R"({"latent": {"kv_rank": 8, "rope_dim": 8}, "n_kv_heads": 8, "attention_gate": true})",
+       "model.latent with model.attention_gate"},
       {R"({"latent": {"kv_rank": 8}})", "as many key/value heads as query heads"},
       {R"({"latent": {"kv_rank": 8}, "n_kv_heads": 8})", "model.latent.rope_dim (64) is not below"},
       {R"({"latent": {"kv_rank": 8}, "qk_norm": "per_head"})", "model.latent with model.qk_norm"},
@@ -431,7 +438,7 @@ TEST(RunSpecSchema, TheFileIsMadeFromTheFields) {
 
 TEST(SpecFields, EverySectionIsDocumented) {
   for (const std::string section :
-       {"run", "train", "data", "llama", "rope_scaling", "router", "latent", "operator"})
+       {"run", "train", "data", "llama", "rope_scaling", "router", "latent", "delta_net", "operator"})
     for (const auto& field : spec_fields(section))
       EXPECT_FALSE(field.doc.empty()) << section << "." << field.name;
   EXPECT_THAT(error_of([] { spec_fields("tarin"); }), HasSubstr("no section 'tarin'"));

@@ -71,7 +71,7 @@ TEST(Step, ARankKeepsOnlyTheParametersOfItsUnits) {
   session->declare();
   ASSERT_EQ(session->chunks().size(), 1U);
   ASSERT_EQ(session->chunks()[0].size(), 1U);
-  EXPECT_NE(session->chunks()[0][0]->role, "head");
+  EXPECT_NE(session->chunks()[0][0]->role, UnitRole::head);
   for (const Param* param : session->params().all()) EXPECT_EQ(param->name.rfind("model.layers.0.", 0), 0);
   session->make_ready();
   EXPECT_EQ(session->data_parallel().shards().size(), session->params().all().size());

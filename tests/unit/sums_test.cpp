@@ -1,12 +1,11 @@
 // Checksums detect a stored file that was changed later, and report no other file.
-#include "results/sums.h"
+#include "results/journal.h"
 
 #include <gmock/gmock.h>
 
 #include "../support/error_of.h"
 #include "base/files.h"
 #include "base/temporary_folder.h"
-#include "launch/ledger/journal.h"
 
 namespace optrush {
 namespace {
@@ -16,7 +15,7 @@ using ::testing::HasSubstr;
 
 class SumsTest : public ::testing::Test {
  protected:
-  Json read(const std::filesystem::path& file) const { return Sums(folder_.path()).read(file); }
+  Json read(const std::filesystem::path& file) const { return Journal(folder_.path()).read(file); }
   const TemporaryFolder folder_;
   Journal journal_{folder_.path()};
   const std::filesystem::path plans_ = folder_ / "plans.json", result_ = folder_ / "runs/a/result.json";

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "analysis/analysis.h"
 #include "base/text.h"
 #include "report/claims/claims.h"
@@ -193,6 +195,51 @@ TEST(TimeToLoss, TheFindingComparesOnlyLossesOfOneKind) {
   a = report_reaching({{20, 100}, {12, 80}});
   a.rows[1].same_as = 0;
   EXPECT_THAT(finding(a), Not(HasSubstr("rung 1 (")));
+}
+
+/// A row whose rounds reach the loss after these seconds (0: never), and end at these losses. Round i has
+/// seed i.
+Row row_with(const std::vector<double>& seconds, const std::vector<double>& losses) {
+  Row row;
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    const auto number = static_cast<int64_t>(i);
+    RoundEnd end{.round = number, .seed = i, .trained = 100, .last = losses[i], .validated = true};
+    end.time = TimeToLoss{.validated = true};
+    if (seconds[i] > 0) end.time->seconds = seconds[i];
+    row.ends.push_back(end);
+  }
+  return row;
+}
+
+TEST(PairedOverSeeds, TimesAreComparedWithinARound) {
+  const Row base = row_with({10, 40, 20}, {3, 3.2, 3.1}), sooner = row_with({8, 32, 16}, {3, 3, 3});
+  const Ratio ratio = paired_time_to_loss(sooner, base).value();
+  EXPECT_NEAR(ratio.value, 1.25, 1e-12);
+  ASSERT_TRUE(ratio.interval.has_value());
+  EXPECT_GT(ratio.interval->low, 1.24) << "seeds differ more than rungs, and cancel";
+  EXPECT_FALSE(paired_time_to_loss(row_with({8, 0, 16}, {3, 3, 3}), base))
+      << "a round does not reach the loss";
+  EXPECT_EQ(paired_time_to_loss(row_with({5}, {3}), base)->rounds, 1) << "only rounds that both have";
+}
+
+TEST(PairedOverSeeds, LossesAreComparedAfterEqualTokens) {
+  const Row base = row_with({1, 1, 1}, {3.0, 3.5, 4.0}), better = row_with({1, 1, 1}, {2.9, 3.4, 3.9});
+  const Ratio ratio = paired_perplexity(better, base).value();
+  EXPECT_NEAR(std::log(ratio.value), -0.1, 1e-12);
+  EXPECT_TRUE(ratio.claim());
+  Row shorter = better;
+  shorter.ends[1].trained = 90;
+  EXPECT_FALSE(paired_perplexity(shorter, base));
+  Row one_seed = better, base_of_one = base;
+  for (size_t i = 0; i < 3; ++i) one_seed.ends[i].seed = base_of_one.ends[i].seed = 1;
+  EXPECT_FALSE(paired_perplexity(one_seed, base_of_one)) << "rounds of one seed show no scatter of losses";
+  EXPECT_TRUE(paired_time_to_loss(one_seed, base_of_one)) << "but their times scatter";
+}
+
+TEST(PairedOverSeeds, TheFindingStatesTheExchange) {
+  Analysis a = report_reaching({{20, 100}, {16, 80}});
+  a.rows[1].base = {.variant = 0, .name = "base", .time_to_loss = ratio_of_logs({0.22, 0.223, 0.226})};
+  EXPECT_THAT(finding(a), HasSubstr("rung 1 reaches a loss of 2.5 1.25x [1.24, 1.26] as soon as the base"));
 }
 
 TEST(TimeToLoss, RunWithoutLossesHasNone) {

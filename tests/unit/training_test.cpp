@@ -284,7 +284,7 @@ TEST(Differentiable, APairAndLoraInOneBlockEqualThePlainForm) {
                                   ++calls;
                                   return call(swiglu, {gate, up}).at(0);
                                 },
-                                swiglu.traits);
+                                swiglu->traits);
                           }).train());
   EXPECT_EQ(calls, 2 * 3);
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-12);

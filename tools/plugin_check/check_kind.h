@@ -9,7 +9,7 @@ namespace optrush {
 enum class CheckKind : uint8_t {
   alone,     ///< a plugin trains like its plain form
   gradient,  ///< gradients with a plugin equal the differences of its loss; also for its Differentiables
-  types,     ///< a plugin's Differentiables compute in each type what they compute in fp64
+  types,     ///< each Differentiable has in every type the result that it has in fp64
   resume,    ///< a run that continues from its saved state makes the same steps as an uninterrupted one
   compiled,  ///< `alone` and `pair` with a plugin that compiles at run time
   pair       ///< two plugins train together like their plain form

@@ -70,6 +70,7 @@ class Identities {
   std::string machine_;
   std::map<std::string, std::string> files_;
 };
+
 /// Throws an Error for a check without values on a device that computes, or with values on a device that
 /// computes nothing.
 void refuse_wrong_comparisons(const std::string& device, bool without_values) {

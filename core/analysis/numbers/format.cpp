@@ -53,6 +53,14 @@ std::string ratio_text(const Ratio& ratio) {
   return interval_text(ratio) + (ratio.claim() ? "" : " " + std::string(to_string(outcome)));
 }
 
+std::string difference_text(const Ratio& perplexity) {
+  const auto digits = [](double ratio) { return (ratio >= 1 ? "+" : "") + fixed(std::log(ratio), 4); };
+  std::string text = digits(perplexity.value);
+  if (perplexity.interval)
+    text += " [" + digits(perplexity.interval->low) + ", " + digits(perplexity.interval->high) + "]";
+  return text;
+}
+
 std::string ratio_cell(const Ratio& ratio) {
   const Outcome outcome = verdict_of(ratio).outcome;
   if (outcome != Outcome::alike && outcome != Outcome::undecided) return ratio_text(ratio);

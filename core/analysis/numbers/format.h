@@ -26,6 +26,8 @@ std::string ratio_text(const Ratio&);
 /// The same for a table, where an undecided ratio must not look like an answer: "undecided [0.95, 1.07]", "no
 /// difference [0.99, 1.01]".
 std::string ratio_cell(const Ratio&);
+/// "+0.0120 [+0.0040, +0.0200]": the difference of losses whose perplexities have this ratio.
+std::string difference_text(const Ratio& perplexity);
 
 /// A name in a sentence; in quotes if it contains a comma: "'2 ranks, strong'".
 std::string name_in_text(const std::string& name);

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -36,7 +37,7 @@ struct Feature {
   bool operator==(const Feature&) const = default;
 };
 
-/// The features that the model, the host and shipped plugins use; optrush/ops.h says what they mean.
+/// Features of the model, the host and shipped plugins. optrush/ops.h has the contracts of operators.
 namespace feature {
 inline constexpr Feature fp64{"fp64"};                ///< exact in double precision
 inline constexpr Feature lse{"lse"};                  ///< attention returns its log-sum-exp
@@ -71,6 +72,8 @@ struct Traits {
   /// Whether a step with the edit can run on tensors without values (optrush/forecast.h). Default: true for
   /// wraps and for bases that are not opaque.
   std::optional<bool> predictable = {};
+
+  bool has(const Feature& feature) const { return std::ranges::find(offers, feature) != offers.end(); }
 };
 
 /// One edit of a slot, as listed in a plan.

@@ -17,15 +17,16 @@ struct AttentionForwardBackward;
 struct AttentionArgs {
   bool causal = true;
   double scale = 1;  ///< factor of the scores, before the softmax
-  /// Also return the log-sum-exp of the scores, with its derivative; needs a base that offers "lse".
+  /// Also return the log-sum-exp of the scores, with its derivative; needs a base that offers feature::lse.
   bool lse = false;
-  Segments segments = {};  ///< of the batch; needs a base that offers "segments"
-  /// A query sees its own position and window - 1 before it; 0: all. Needs a base that offers "window".
+  Segments segments = {};  ///< of the batch; needs a base that offers feature::segments
+  /// A query sees its own position and window - 1 before it; 0: all. Needs a base that offers
+  /// feature::window.
   int64_t window = 0;
-  /// Adds -slope x distance to the scores (arXiv:2108.12409). Needs a base that offers "alibi".
+  /// Adds -slope x distance to the scores (arXiv:2108.12409). Needs a base that offers feature::alibi.
   bool alibi = false;
   /// The scores become soft_cap tanh(score / soft_cap) before the mask; 0: they stay. Needs a base that
-  /// offers "soft_cap".
+  /// offers feature::soft_cap.
   double soft_cap = 0;
   /// The same kernel as separate forward and backward, resolved at this module. Null if not available.
   const AttentionForwardBackward* halves = nullptr;
@@ -98,7 +99,8 @@ struct Ops {
   using AddNorm = Slot<std::array<Tensor, 2>(const Tensor& x, const Tensor& delta, const NormArgs&)>;
   /// q (B, H, S, K), k (B, G, S, K): both with positions applied
   using Position = Slot<std::array<Tensor, 2>(const Tensor& q, const Tensor& k, const Batch&)>;
-  /// q (B, H, S, K), k and v (B, G, S, K). A base that offers "value_width" takes values of another width.
+  /// q (B, H, S, K), k and v (B, G, S, K). A base that offers feature::value_width takes values of another
+  /// width.
   using Attention =
       Slot<AttentionOut(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs&)>;
   /// A plugin that replaces `attention` also replaces this slot, if its kernel supports it.
@@ -112,8 +114,9 @@ struct Ops {
     std::function<Tensor(const Tensor& gate, const Tensor& up)> glu;  ///< swiglu, or geglu
   };
   /// down(glu(gate(x), up(x))). Its module has the matrices of gate, up and down, which count as part of
-  /// these linears: a base that calls the parts keeps their edits. A base that offers "geglu" computes an MLP
-  /// whose gate has an activation other than SiLU, and one that offers "biases" an MLP with biases.
+  /// these linears: a base that calls the parts keeps their edits. A base that offers feature::geglu computes
+  /// an MLP whose gate has an activation other than SiLU, and one that offers feature::biases an MLP with
+  /// biases.
   using Mlp = Slot<Tensor(const Tensor& x, const MlpParts&)>;
   /// The resolved operators of a head, including adapters: `logits` maps (B, S, D) to (B, S, V), or to the
   /// entries of `part`, and applies the soft cap.
@@ -124,9 +127,9 @@ struct Ops {
   };
   /// x (B, S, D), labels (B, S): the sum, not the mean, of the cross entropies, in fp32 or fp64. Its module
   /// has the output matrix (V, D), which counts as part of the linear: see Mlp. A base that offers
-  /// "vocabulary" supports `part`: labels refer to the whole vocabulary, the loss covers all of it and is
-  /// equal on every rank of the group, and the gradient of x is the gradient of this part. A base that offers
-  /// "soft_cap" calls `logits` or applies the cap itself.
+  /// feature::vocabulary supports `part`: labels refer to the whole vocabulary, the loss covers all of it and
+  /// is equal on every rank of the group, and the gradient of x is the gradient of this part. A base that
+  /// offers feature::soft_cap calls `logits` or applies the cap itself.
   using HeadLoss = Slot<Tensor(const Tensor& x, const Tensor& labels, const HeadParts&)>;
 
   Embedding embedding;

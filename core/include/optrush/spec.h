@@ -84,6 +84,20 @@ struct LatentAttention {
   bool operator==(const LatentAttention&) const = default;
 };
 
+/// Gated DeltaNet (arXiv:2412.06464): each head of values has a state, a matrix that maps keys to values.
+/// With each token it decays, and its value of the token's key is corrected. A head of queries and keys
+/// serves value_heads / key_heads heads of values.
+struct DeltaNet {
+  int64_t key_heads = 0;  ///< heads of queries and keys; 0: no Gated DeltaNet
+  int64_t value_heads = 0;
+  int64_t key_dim = 128, value_dim = 128;  ///< widths of a head
+  int64_t kernel = 4;                      ///< positions of the short convolution
+  /// Queries, keys, values and output gates are made by one matrix, and both other gates by another. Rows are
+  /// ordered by heads of keys. False: in_proj_qkv, in_proj_z, in_proj_b and in_proj_a, as Qwen 3.5.
+  bool joined = false;
+  bool operator==(const DeltaNet&) const = default;
+};
+
 /// A decoder in the manner of Llama (arXiv:2302.13971), by choices. Dimensions as published; `dim` is D,
 /// `ffn_dim` the inner width of the MLP.
 struct LlamaSpec {
@@ -105,7 +119,11 @@ struct LlamaSpec {
   double attention_soft_cap = 0, logits_soft_cap = 0;
   /// Each head has a trained score that takes part in the softmax and has no value (arXiv:2309.17453).
   bool attention_sinks = false;
+  /// The output of attention is multiplied by the sigmoid of a gate, which the matrix of queries makes after
+  /// the query of each head (arXiv:2505.06708).
+  bool attention_gate = false;
   LatentAttention latent;  ///< in place of attention with heads of keys and values
+  DeltaNet delta_net;      ///< in place of attention, except in `full_attention_layers`
   PositionKind position = PositionKind::rope;
   double rope_theta = 10000;
   double rotary_fraction = 1;  ///< the part of a head, from its first dimension, that is rotated
@@ -113,7 +131,8 @@ struct LlamaSpec {
   std::vector<int64_t> layers_without_rope;  ///< they see no positions (NoPE, arXiv:2305.19466)
   /// Sliding window attention (arXiv:2310.06825): a token sees itself and window - 1 tokens before; 0: all.
   int64_t window = 0;
-  std::vector<int64_t> full_attention_layers;  ///< layers that have no window although `window` is set
+  /// Layers that have full attention although `window` or `delta_net` is set.
+  std::vector<int64_t> full_attention_layers;
   /// Rotary base of the layers with a window, which `rope_scaling` then does not rescale; 0: as all layers.
   double window_rope_theta = 0;
   /// Mixture of experts in place of the MLP (arXiv:1701.06538, 2401.04088): each token passes the
@@ -134,6 +153,8 @@ struct LlamaSpec {
 
   int64_t head_size() const { return head_dim != 0 ? head_dim : dim / n_heads; }
   bool has_latents() const { return latent.kv_rank != 0; }
+  bool has_delta_net() const { return delta_net.key_heads != 0; }
+  bool has_delta_net(int64_t layer) const;
   /// Width of a head of values.
   int64_t value_size() const { return has_latents() ? latent.value_dim : head_size(); }
   /// Dimensions of a head that are rotated.

@@ -18,7 +18,7 @@ struct Param;
 struct Module {
   std::string path;
   /// linear, norm, add_norm, embedding, position, attention, swiglu, geglu, mlp, router, experts,
-  /// shared_expert_gate, sinks, head_loss
+  /// shared_expert_gate, sinks, convolution, delta_rule, head_loss
   std::string role;
   int64_t layer = -1;  ///< index of its block
   std::vector<Param*>

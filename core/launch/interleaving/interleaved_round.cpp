@@ -54,7 +54,7 @@ InterleavedRound::InterleavedRound(const std::vector<Job>& jobs, Terms terms, Ru
 
 std::unique_ptr<LiveRun> InterleavedRound::start(const Member& member) {
   if (interrupts_.signal() != 0) return nullptr;
-  begin_anew(runs_.ledger().run_folder(member.job.id));
+  runs_.forget(member.job);
   auto run = runs_.start(member.job, members_.size() > 1 ? "interleaved" : "",
                          {{"OPTRUSH_TURNS", member.path.string()}});
   if (run && terms_.prepared)
@@ -73,7 +73,7 @@ std::vector<Job> InterleavedRound::conduct() {
   }
   const int64_t most = limit();
   const bool alone = members_.size() == 1;
-  const int64_t steps = alone ? most : steps_of_a_turn();
+  const int64_t steps = alone && !runs_.may_have_enough() ? most : steps_of_a_turn();
   for (size_t cycle = 0; !alive().empty(); ++cycle) {
     const auto present = alive();
     for (const size_t i : turn_order(present.size(), cycle)) {
@@ -82,13 +82,16 @@ std::vector<Job> InterleavedRound::conduct() {
       if (const bool ends = member.socket.can_end(); ends && member.steps >= most) {
         member.cut = "time limit";
         member.socket.end();
+      } else if (ends && runs_.has_enough(member.job)) {
+        member.cut = "target loss";
+        member.socket.end();
       } else {
         const int64_t next = ends ? std::min(steps, most - member.steps) : steps;
         member.steps += next;
         member.socket.go(next, alone);
       }
       if (hold(member)) continue;
-      interrupted();
+      if (!cut()) end_all();
       return {};
     }
   }
@@ -156,10 +159,6 @@ int64_t InterleavedRound::limit() {
   int64_t all = 1;
   for (const auto& [variant, cost] : costs) all = std::max(all, cost.steps);
   return costs.empty() ? all : std::clamp<int64_t>(terms_.steps(costs), 1, all);
-}
-
-void InterleavedRound::interrupted() {
-  if (!cut()) end_all();
 }
 
 /// Waits for the present turn and ends every run with the steps that it has made. Returns false if these are

@@ -52,7 +52,6 @@ class InterleavedRound {
   void look_after(Member&);
   void conclude(Member&, RunResult);
   int64_t limit();
-  void interrupted();
   bool cut();
   void end_all();
   std::vector<Member*> alive();

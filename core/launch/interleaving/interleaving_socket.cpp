@@ -10,10 +10,7 @@ namespace optrush {
 namespace {
 constexpr size_t kMostBytesOfALine = 4096;
 
-[[noreturn]] void refuse(const Json& message, const std::string& why) {
-  throw Error(ErrorCode::internal, "it violates the protocol of interleaved runs: " + why,
-              "its message: " + message.dump());
-}
+[[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::internal, why); }
 }  // namespace
 
 InterleavingSocket::InterleavingSocket(const std::filesystem::path& path) : listener_(listen_at(path)) {}
@@ -23,32 +20,36 @@ void InterleavingSocket::poll() {
     connections_.push_back({.channel = Channel(std::move(next), kMostBytesOfALine)});
   for (auto& connection : connections_)
     while (connection.channel.is_open()) {
-      const auto message = connection.channel.receive();
-      if (!message) break;
-      take(connection, *message);
+      std::optional<Json> message;
+      try {
+        message = connection.channel.receive();
+        if (!message) break;
+        take(connection, *message);
+      } catch (const Error& e) {
+        throw Error(ErrorCode::internal, "it violates the protocol of interleaved runs: " + e.message(),
+                    (message ? "its message: " + message->dump() + "\n" : "") +
+                        "docs/reference/protocol.md has the messages");
+      }
     }
 }
 
-void InterleavingSocket::take(Connection& connection, const Json& message) try {
+void InterleavingSocket::take(Connection& connection, const Json& message) {
   const auto type = required<std::string>(message, "type");
   if (type == "ready" && connection.rank < 0) {
     const auto rank = required<int64_t>(message, "rank"), size = required<int64_t>(message, "ranks");
-    if (rank < 0 || rank >= size) refuse(message, "the rank does not exist");
-    if (spoke() && size != size_)
-      refuse(message, "another rank reported a world size of " + std::to_string(size_));
+    if (rank < 0 || rank >= size) refuse("the rank does not exist");
+    if (spoke() && size != size_) refuse("another rank reported a world size of " + std::to_string(size_));
     if (std::ranges::count(connections_, rank, &Connection::rank) != 0)
-      refuse(message, "the rank is already connected");
+      refuse("the rank is already connected");
     connection.rank = rank;
     connection.can_end = optional_field<bool>(message, "ends").value_or(false);
     size_ = size;
   } else if (type != "done" || connection.rank < 0) {
-    refuse(message, R"("ready" must come first and once, then "done")");
+    refuse(R"("ready" must come first and once, then "done")");
   }
-  if (connection.waits) refuse(message, "it answered without having been asked for a step");
+  if (connection.waits) refuse("it answered without having been asked for a step");
   connection.seconds = required<double>(message, "seconds");
   connection.waits = true;
-} catch (const Error& e) {
-  refuse(message, e.message());
 }
 
 bool InterleavingSocket::waits() const {

@@ -9,7 +9,6 @@
 #include "launch/ranks/rank.h"
 #include "launch/run/restart.h"
 #include "launch/run/result.h"
-#include "launch/schedule/planner.h"
 #include "optrush/error.h"
 #include "results/result_text.h"
 #include "spec/run_identity.h"
@@ -23,7 +22,8 @@ using Event = JournalEntry::Event;
 
 Outline::Outline(const Expanded& expanded, const std::vector<std::string>& only)
     : variants(expanded.variants),
-      schedule(variants, rounds_of(expanded.experiment), only, expanded.experiment.trace),
+      schedule(variants, rounds_of(expanded.experiment), only, expanded.experiment.trace,
+               expanded.experiment.seeds),
       plans(variants.size()) {}
 
 // The report's folder.
@@ -34,12 +34,11 @@ Ledger::Ledger(const Expanded& expanded, const RunRequest& request, const Warn& 
       outline_(expanded, request.only),
       folder_(report_folder(request.reports, experiment_)),
       lock_(folder_),
-      journal_(begun_report(folder_, experiment_, request.resume, warn)),
-      came_to_end_(journal_.came_to_end()) {
+      journal_(begun_report(folder_, experiment_, request.resume, warn)) {
   // A damaged or edited file is not used: this start writes it again.
   const auto read = [&](const char* name) -> Json {
     const fs::path file = folder_ / name;
-    return is_there(file) && journal_.sums().agree(file) ? read_json(file) : Json();
+    return is_there(file) && journal_.agree(file) ? read_json(file) : Json();
   };
   context_ = read("context.json");
   plans_before_ = read("plans.json");
@@ -86,7 +85,7 @@ std::map<int64_t, Json> Ledger::plans_of_others() const {
   return plans;
 }
 
-void Ledger::plan(const std::vector<NoPlan>& failures) {
+void Ledger::plan(const NoPlans& failures) {
   // The final variants are known only now: a rung above a refused one has another stack.
   write_variants();
   all_plans_ = plans();
@@ -100,9 +99,8 @@ void Ledger::plan(const std::vector<NoPlan>& failures) {
   }
   read_runs();
   planned_ = true;
-  for (const NoPlan& each : failures)
-    if (const Variant& variant = this->variant(each.variant); variant.has_own_runs())
-      cannot_run(variant, each.failure);
+  for (const auto& [index, planned] : failures)
+    if (variant(index).has_own_runs()) cannot_run(variant(index), planned.failure);
   journal_.write("plans.json", list);
 }
 
@@ -114,11 +112,11 @@ void Ledger::read_runs() {
     if (is_there(run / "result.json")) finished.push_back(run);
   }
   for (StoredRun& run :
-       load_runs(finished, journal_.sums(), all_plans_, ResultParts::of_report(), /*skip_invalid=*/true))
+       load_runs(finished, journal_, all_plans_, ResultParts::of_report(), /*skip_invalid=*/true))
     runs_.emplace(run.id, std::move(run));
   const auto changed = [&](const fs::path& file) {
     try {
-      return is_there(file) && !journal_.sums().agree(file);
+      return is_there(file) && !journal_.agree(file);
     } catch (const Error&) {  // no regular file
       return true;
     }
@@ -129,7 +127,7 @@ void Ledger::read_runs() {
     const bool edited = !runs_.contains(id) && (changed(run / "result.json") || changed(run / "spec.json"));
     std::string why;
     if (!edited)
-      why = why_strange(run, variants(), rounds_of(experiment_),
+      why = why_strange(run, variants(), experiment_,
                         [&](const Variant& variant) { return continues(variant); });
     if (!edited && why.empty()) continue;
     set_aside(run);
@@ -319,17 +317,16 @@ void Ledger::start(const Job& job) {
                    .from_step = job.from_step});
   under_way_.insert(job.id);
   if (later_) later_->erase(job.id);
-  ++started_;
 }
 
-void Ledger::restart(const Job& job, const Restart& restart) {
+void Ledger::restart(const Job& job, const RunResult& fault, int64_t made, int64_t kept) {
   journal_.append({.event = Event::restarted,
                    .run = job.id,
-                   .status = restart.status,
-                   .reason = restart.reason,
-                   .rank = restart.rank,
-                   .made = restart.made,
-                   .kept = restart.kept});
+                   .status = fault.status,
+                   .reason = fault.reason,
+                   .rank = fault.rank,
+                   .made = made,
+                   .kept = kept});
 }
 
 void Ledger::finish(const Job& job, RunResult result) {
@@ -400,7 +397,9 @@ void Ledger::drop(const Variant& variant, const std::string& why) {
 void Ledger::store_unstarted(const Variant& variant, int64_t round, const BadEnd& end) {
   const Job job = schedule().measured(variant, round);
   if (is_stored(job)) return;  // earlier measurements are kept
-  keep(job, optrush::store_unstarted(run_folder(job.id), job, end));
+  clear_run(run_folder(job.id));
+  store_result(run_folder(job.id), job, RunResult(end));
+  keep(job, RunResult(end));
   journal_.append({.event = Event::skipped, .run = job.id, .reason = end.reason});
 }
 }  // namespace optrush

@@ -11,15 +11,13 @@
 #include "launch/folder.h"
 #include "launch/interleaving/interleaving_choice.h"
 #include "launch/ledger/input_files.h"
-#include "launch/ledger/journal.h"
 #include "launch/ledger/round.h"
 #include "launch/run_request.h"
+#include "launch/schedule/planner.h"
 #include "launch/schedule/time_left.h"
 #include "results/stored.h"
 
 namespace optrush {
-struct NoPlan;
-
 /// The variants of an experiment and their plans.
 struct Outline {
   std::vector<Variant> variants;  ///< final after planning
@@ -35,13 +33,12 @@ struct Outline {
 ///
 ///     next(ledger) ──▶ Action ──▶ an actor does it ──▶ an event of the ledger ──▶ next(ledger) ...
 ///
-/// - It reads once what earlier starts left: the journal, whose replay says which runs were started with
-/// which
-///   spec, and how they ended; the variants, plans and context; and the results.
+/// - It reads once what earlier starts left: the journal, whose replay says which runs were started with a
+///   spec; the variants, plans and context; and the results.
 /// - An *event* is the only way to change it: the machine was inspected, plans were made, a run started,
 ///   ended or was abandoned. It writes the file (a temporary file, then a rename), then the line of the
 ///   journal, then memory. After a kill at any point, the next start finds the run complete or not started.
-///   (Files that change, such as context.json, are announced by their line: results/sums.h.)
+///   (Files that change, such as context.json, are announced by their line: results/journal.h.)
 /// - A *query* reads memory. No file that this process has written is read back.
 class Ledger {
  public:
@@ -73,10 +70,8 @@ class Ledger {
   const std::optional<Round>& round() const { return round_; }
   /// Variants with a run of this round that an earlier start began.
   std::vector<int64_t> begun(int64_t round) const;
-  /// Whether the experiment had ended before this start.
-  bool came_to_end() const { return came_to_end_; }
-  /// Number of runs that this start has started.
-  int64_t started() const { return started_; }
+  /// Whether the experiment has ended, and nothing was started since.
+  bool came_to_end() const { return journal_.came_to_end(); }
   /// Whether the run has ended, in this start or by accept().
   bool done(const Job&) const;
   /// The result of a run with a result.
@@ -90,7 +85,7 @@ class Ledger {
   const MeasuredMemory& measured_memory() const { return measured_memory_; }
   /// Variants that were out of memory beside others.
   const std::set<int64_t>& alone() const { return alone_; }
-  const std::vector<Restart>& restarts(const Job& job) const { return journal_.of(job.id).restarts; }
+  const std::vector<JournalEntry>& restarts(const Job& job) const { return journal_.of(job.id).restarts; }
   size_t ended_runs() const { return done_.size(); }
   size_t runs_under_way() const { return under_way_.size(); }
   /// The kinds of the known runs that are neither ended nor under way.
@@ -109,7 +104,7 @@ class Ledger {
   /// Rungs that were refused when the stored variants were written.
   std::set<std::string> refused_before() const;
   /// Plans were made. Reads the stored runs, and stores an end for runs that can't start.
-  void plan(const std::vector<NoPlan>&);
+  void plan(const NoPlans&);
   /// A round begins, or the rounds are over. Accepts its stored runs.
   void begin_round(Round);
   void limit_steps(int64_t steps, bool tight);
@@ -129,8 +124,8 @@ class Ledger {
   /// Counts a stored result of the job as its end, if it is complete; otherwise null.
   const RunResult* accept(const Job&);
   void start(const Job&);
-  /// A fault ended it, and it starts again.
-  void restart(const Job&, const Restart&);
+  /// A fault ended it, and it starts again with the state of `kept` of its `made` steps.
+  void restart(const Job&, const RunResult&, int64_t made, int64_t kept);
   void finish(const Job&, RunResult);
   /// It was ended without a result.
   void abandon(const Job&);
@@ -160,7 +155,6 @@ class Ledger {
   const std::filesystem::path folder_;
   const FolderLock lock_;
   Journal journal_;
-  const bool came_to_end_;
   std::optional<std::vector<Variant>> variants_before_;  ///< of an earlier start; none: none are valid
   Json plans_before_;                                    ///< null: none are valid
   Json context_;
@@ -179,6 +173,5 @@ class Ledger {
   std::optional<int64_t> probed_;
   std::vector<std::string> notes_;
   bool all_ok_ = true;
-  int64_t started_ = 0;
 };
 }  // namespace optrush

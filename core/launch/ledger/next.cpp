@@ -14,12 +14,11 @@ constexpr double kContext = 2e9;
 bool launched(const RunRequest& request) { return request.followers != nullptr; }
 
 /// The jobs of a round, and those that are interleaved.
-Round with_jobs(Round round, const Ledger& ledger, const RunRequest& request, const Moment& now,
-                const std::vector<int64_t>* variants = nullptr) {
+Round with_jobs(Round round, const Ledger& ledger, const RunRequest& request, const Moment& now) {
   round.jobs = ledger.schedule().round(round.number, ledger.plans());
-  if (variants != nullptr)
-    std::erase_if(round.jobs,
-                  [&](const Job& job) { return std::ranges::count(*variants, job.spec.variant) == 0; });
+  std::erase_if(round.jobs, [&](const Job& job) {
+    return !round.variants.empty() && std::ranges::count(round.variants, job.spec.variant) == 0;
+  });
   const Experiment& experiment = ledger.experiment();
   std::vector<Job> fit = round.jobs;
   std::erase_if(fit, [&](const Job& job) { return ledger.alone().contains(job.spec.variant); });
@@ -53,26 +52,21 @@ Round round_after(const Round& before, const Ledger& ledger, const RunRequest& r
     return with_jobs(std::move(round), ledger, request, now);
   }
   // A round that an earlier start began is completed, with as many steps as its stored runs.
-  if (const auto begun = ledger.begun(round.number); !begun.empty()) {
+  if (round.variants = ledger.begun(round.number); !round.variants.empty()) {
     round.paced = round.begun_before = true;
     round.steps = round.limit.steps.value_or(std::numeric_limits<int64_t>::max());
-    return with_jobs(std::move(round), ledger, request, now, &begun);
+    return with_jobs(std::move(round), ledger, request, now);
   }
   // A race whose runs are all stored is not continued: its decisions stand.
-  if (experiment.until->race && ledger.came_to_end() && ledger.started() == 0 &&
-      round.number >= static_cast<int64_t>(kMinRounds))
+  if (experiment.until->race && ledger.came_to_end() && round.number >= static_cast<int64_t>(kMinRounds))
     return end_of_rounds(std::move(round), ledger);
   const auto can_be_cut = [&](int64_t variant) {
     return optrush::can_be_cut(experiment, ledger.schedule().measured(ledger.variant(variant), round.number),
                                launched(request));
   };
-  NextRound chosen = limit_next_round(analyze(ledger.stored()), before, now.seconds, can_be_cut);
-  round.limit = std::move(chosen.limit);
-  round.note = std::move(chosen.note);
-  round.steps = round.limit.steps;
-  round.paced = round.steps.has_value();
-  if (chosen.variants.empty()) return end_of_rounds(std::move(round), ledger);
-  return with_jobs(std::move(round), ledger, request, now, &chosen.variants);
+  round = limited_round_after(before, analyze(ledger.stored()), now.seconds, can_be_cut);
+  if (round.variants.empty()) return end_of_rounds(std::move(round), ledger);
+  return with_jobs(std::move(round), ledger, request, now);
 }
 
 /// The run after this one, if a worker may open the GPU for it while this one sets up: both are of this
@@ -113,9 +107,11 @@ Action in_round(const Round& round, const Ledger& ledger, const RunRequest& requ
   }
   const Job& job = missing.front();
   RunOne one{.job = job};
-  if (!can_be_cut(ledger.experiment(), job, launched(request))) return one;
-  if (missing.size() > 1) one.prepared = prepared_beside(job, missing[1], ledger);
-  one.in_turns = round.paced || one.prepared;
+  const Experiment& experiment = ledger.experiment();
+  const bool may_be_cut = can_be_cut(experiment, job, launched(request));
+  if (may_be_cut && missing.size() > 1) one.prepared = prepared_beside(job, missing[1], ledger);
+  const bool races = experiment.stop_behind > 0 && knows_interleaving(job, launched(request));
+  one.in_turns = races || one.prepared || (may_be_cut && round.paced);
   return one;
 }
 }  // namespace

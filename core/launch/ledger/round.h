@@ -20,9 +20,10 @@ struct Limit {
 /// A round: what was decided for it, and how far it is.
 struct Round {
   int64_t number = 0;
-  bool over = false;                  ///< there is no such round: only the base runs again at the end
-  std::vector<Job> jobs = {};         ///< in the order of the script
-  std::vector<Job> interleaved = {};  ///< those that run step by step with each other
+  bool over = false;                   ///< there is no such round: only the base runs again at the end
+  std::vector<int64_t> variants = {};  ///< those that are chosen for it; empty: all
+  std::vector<Job> jobs = {};          ///< in the order of the script
+  std::vector<Job> interleaved = {};   ///< those that run step by step with each other
   /// Whether `steps` limits its runs. If `steps` is then none, it follows from the times of its first runs.
   bool paced = false;
   std::optional<int64_t> steps = {};  ///< most timed steps of a run

@@ -29,14 +29,16 @@ Command external_command(const External& external, const RunSpec& spec, const fs
                     trace = spec.trace ? (folder / "trace.json").string() : "",
                     worker_file = fs::absolute(worker), world_size = std::to_string(spec.train.world_size);
   Command command{.log = folder / "log.txt", .folder = external.folder};
-  const std::vector<std::pair<std::string, std::string>> values = {{"{python}", project_python().string()},
-                                                                   {"{spec}", spec_file},
-                                                                   {"{out}", out},
-                                                                   {"{metrics}", metrics},
-                                                                   {"{trace}", trace},
-                                                                   {"{start}", start.string()},
-                                                                   {"{worker}", worker_file},
-                                                                   {"{world_size}", world_size}};
+  const std::vector<std::pair<std::string, std::string>> values = {
+      {"{python}", project_python().string()},
+      {"{spec}", spec_file},
+      {"{out}", out},
+      {"{metrics}", metrics},
+      {"{trace}", trace},
+      {"{start}", start.string()},
+      {"{worker}", worker_file},
+      {"{world_size}", world_size},
+      {"{seed}", std::to_string(spec.train.seed)}};
   for (const auto& word : full_command(external)) command.arguments.push_back(filled_in(word, values));
   command.environment = {{"OPTRUSH_SPEC", spec_file},     {"OPTRUSH_OUT", out},
                          {"OPTRUSH_METRICS", metrics},    {"OPTRUSH_TRACE", trace},
@@ -75,7 +77,8 @@ void keep_printed_result(const fs::path& run_folder) {
 void keep_reported_steps(const fs::path& run_folder) {
   const fs::path out = run_folder / "result.json";
   if (is_there(out)) return;
-  const Json steps = MetricsTail(run_folder / "metrics.jsonl", /*external=*/true).update().reported;
+  const Json steps =
+      MetricsTail(run_folder / "metrics.jsonl", /*external=*/true).update(/*ended=*/true).reported;
   if (!steps.empty())
     write_json(out, {{"schema_version", 1}, {"status", "ok"}, {"reason", ""}, {"steps", steps}});
 }

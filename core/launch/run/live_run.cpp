@@ -45,7 +45,8 @@ ProcessRun::ProcessRun(std::unique_ptr<Process> process, Job job, std::filesyste
       metrics_(folder_ / "metrics.jsonl", job_.external.has_value()) {}
 
 std::optional<RunResult> ProcessRun::end_misreporting() {
-  const std::string& problem = metrics_.update().problem;
+  const bool ended = end_ && end_->kind == ProcessEnd::Kind::exited && end_->code == 0;
+  const std::string& problem = metrics_.update(ended).problem;
   if (problem.empty()) return std::nullopt;
   process_->end(grace_of(job_), interrupts_);
   return RunResult(BadEnd{Status::failed,

@@ -4,6 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "analysis/time_to_loss.h"
 #include "optrush/error.h"
 #include "results/run_result.h"
 
@@ -13,7 +18,7 @@ std::optional<double> RunState::tokens_per_second() const {
   return timed_tokens / timed_seconds;
 }
 
-const RunState& MetricsTail::update() {
+const RunState& MetricsTail::update(bool ended) {
   struct stat present {};
   if (stat(file_.c_str(), &present) != 0 || !S_ISREG(present.st_mode)) return state_;
   if (opened_.get() < 0 || present.st_ino != inode_ || present.st_size < offset_) {
@@ -36,6 +41,7 @@ const RunState& MetricsTail::update() {
   for (size_t end; (end = partial_.find('\n', start)) != std::string::npos; start = end + 1)
     take(partial_.substr(start, end - start));
   partial_.erase(0, start);
+  if (ended && !partial_.empty()) take(std::exchange(partial_, {}));
   return state_;
 }
 
@@ -53,7 +59,12 @@ std::string report(const std::string& line, Json entry, Json& steps) {
   if (entry["event"] != "step") return {};
   entry.erase("event");
   try {
-    record_of(static_cast<const StepResult*>(nullptr)).read(entry);
+    const StepResult step = record_of(static_cast<const StepResult*>(nullptr)).read(entry);
+    if (step.step != std::ssize(steps))
+      return "step " + std::to_string(step.step) + " comes where step " + std::to_string(steps.size()) +
+             " is expected: report each step once, in order, by one rank";
+    if (step.timed && (step.tokens == 0 || step.seconds == 0))
+      return "a timed step has 0 tokens or 0 seconds";
   } catch (const Error& e) {
     return e.message();
   }
@@ -88,11 +99,26 @@ void MetricsTail::take(const std::string& line) {
   } else if (is("event", "step")) {
     ++state_.steps;
     state_.loss = number("loss");
+    state_.seconds += number("seconds").value_or(0);
+    take_loss();
     if (is("timed", true)) {
       const auto processed = number("processed_tokens");
       state_.timed_tokens += processed ? *processed : number("tokens").value_or(0);
       state_.timed_seconds += number("seconds").value_or(0);
     }
+  } else if (is("event", "validation")) {
+    if (const auto loss = number("loss"))
+      state_.lowest_validation = std::min(state_.lowest_validation.value_or(*loss), *loss);
   }
+}
+
+void MetricsTail::take_loss() {
+  auto& losses = state_.losses;
+  if (!state_.loss) return losses.clear();
+  if (std::ssize(losses) == kSmoothedSteps) losses.erase(losses.begin());
+  losses.push_back(*state_.loss);
+  if (std::ssize(losses) < kSmoothedSteps) return;
+  const double mean = std::accumulate(losses.begin(), losses.end(), 0.0) / kSmoothedSteps;
+  state_.lowest_mean = std::min(state_.lowest_mean.value_or(mean), mean);
 }
 }  // namespace optrush

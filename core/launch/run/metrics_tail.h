@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/descriptor.h"
 #include "optrush/json.h"
@@ -18,6 +19,10 @@ struct RunState {
   std::optional<double> loss;
   double timed_tokens = 0;
   double timed_seconds = 0;
+  double seconds = 0;                       ///< of all steps
+  std::vector<double> losses;               ///< of the last kSmoothedSteps steps
+  std::optional<double> lowest_mean;        ///< the lowest mean of as many losses
+  std::optional<double> lowest_validation;  ///< the lowest validation loss
   Json reported = Json::array();  ///< steps of another program, as in its result; empty for a worker
   std::string problem;  ///< what is wrong with the first invalid line of another program; "": nothing
 
@@ -33,11 +38,13 @@ class MetricsTail {
   /// `external`: another program writes the file, so each line is checked.
   explicit MetricsTail(std::filesystem::path file, bool external = false)
       : file_(std::move(file)), external_(external) {}
-  /// Reads new lines. An incomplete line waits for its end; an invalid one is ignored.
-  const RunState& update();
+  /// Reads new lines. An incomplete line waits for its end, unless the writer has `ended`; an invalid one is
+  /// ignored.
+  const RunState& update(bool ended = false);
 
  private:
   void take(const std::string& line);
+  void take_loss();
 
   std::filesystem::path file_;
   bool external_;

@@ -140,7 +140,8 @@ RunResult concluded(const fs::path& run_folder, const ProcessEnd& end, const Job
     result.emplace(describe_end(end, limits, program + " " + problem, last_seen(state, job.spec.train),
                                 "log.txt", log_tail(run_folder / "log.txt")));
     if (ended_from_outside(end)) result->cause = Cause::lost;
-    if (job.external && clean)  // after the first line, which is the problem
+    const bool mute = end.kind == ProcessEnd::Kind::timed_out && state.steps == 0;
+    if (job.external && (clean || mute))  // after the first line, which is the problem
       result->reason.insert(std::min(result->reason.size(), result->reason.find('\n')),
                             std::string("\n") + kProgramReports);
   }
@@ -159,13 +160,6 @@ RunResult conclude(const fs::path& run_folder, const ProcessEnd& end, const Job&
   }
   if (result.ok()) add_traced_step(result, run_folder);
   check_disk(run_folder, result);
-  return result;
-}
-
-RunResult store_unstarted(const fs::path& run_folder, const Job& job, const BadEnd& end) {
-  clear_run(run_folder);
-  RunResult result(end);
-  store_result(run_folder, job, result);
   return result;
 }
 

@@ -26,9 +26,6 @@ std::string store_job(const std::filesystem::path& run_folder, const Job&);
 std::string store_result(const std::filesystem::path& run_folder, const Job&, const RunResult&);
 void note_orphans(RunResult&, const ProcessEnd&);
 
-/// Stores the result of a run that is not started, in an empty folder.
-RunResult store_unstarted(const std::filesystem::path& run_folder, const Job&, const BadEnd&);
-
 /// Status and reason of a failed process: crashed, timeout, or oom if the kernel killed it.
 BadEnd describe_bad_end(const ProcessEnd&, const Limits&);
 /// The same for a program that trained and left no result. `problem`: what is wrong with the result of a

@@ -31,9 +31,15 @@ std::optional<int64_t> rounds_of(const Experiment& experiment) {
   return experiment.until ? std::nullopt : std::optional(experiment.rounds);
 }
 
+RunSpec in_round(RunSpec spec, int64_t round, const std::vector<int64_t>& seeds) {
+  spec.round = round;
+  if (!seeds.empty()) spec.train.seed = static_cast<uint64_t>(seeds.at(static_cast<size_t>(round)));
+  return spec;
+}
+
 Schedule::Schedule(const std::vector<Variant>& variants, std::optional<int64_t> rounds,
-                   const std::vector<std::string>& only, bool trace)
-    : variants_(variants), rounds_(rounds), trace_(trace) {
+                   const std::vector<std::string>& only, bool trace, std::vector<int64_t> seeds)
+    : variants_(variants), rounds_(rounds), trace_(trace), seeds_(std::move(seeds)) {
   std::vector<std::string> names;
   for (const auto& variant : variants_) names.push_back(variant.name);
   for (const auto& pattern : only) {
@@ -102,12 +108,13 @@ std::vector<Job> Schedule::all(const Plans& plans) const {
 }
 
 Job Schedule::measured(const Variant& variant, int64_t round) const {
-  return job(variant.spec, Purpose::measure, round);
+  return job(in_round(variant.spec, round, seeds_), Purpose::measure, round);
 }
 
 std::string Schedule::describe(const RunSpec& spec) const {
   if (spec.purpose == Purpose::measure)
-    return "round " + std::to_string(spec.round + 1) + (rounds_ ? "/" + std::to_string(*rounds_) : "");
+    return "round " + std::to_string(spec.round + 1) + (rounds_ ? "/" + std::to_string(*rounds_) : "") +
+           (seeds_.empty() ? "" : ", seed " + std::to_string(spec.train.seed));
   const std::string purpose(to_string(spec.purpose));
   return spec.purpose == Purpose::drift ? purpose : "gate " + purpose;
 }

@@ -21,6 +21,9 @@ std::string identity_of(const Job&);
 /// The number of rounds; none: open.
 std::optional<int64_t> rounds_of(const Experiment&);
 
+/// The spec of a variant in a round. `seeds`: of each round; empty: of the spec.
+RunSpec in_round(RunSpec, int64_t round, const std::vector<int64_t>& seeds);
+
 /// The base again at the end, with enough steps to show whether the machine's speed has changed.
 RunSpec drift_of(RunSpec base);
 
@@ -29,9 +32,10 @@ RunSpec drift_of(RunSpec base);
 class Schedule {
  public:
   /// `only`: names or patterns ("fused*", "[ab]?") of the wanted rungs; empty: all. The base is always
-  /// included. An Error names the nearest rung. `trace`: trace each measured first round.
+  /// included. An Error names the nearest rung. `trace`: trace each measured first round. `seeds`: of each
+  /// round; empty: of the spec.
   Schedule(const std::vector<Variant>&, std::optional<int64_t> rounds, const std::vector<std::string>& only,
-           bool trace = false);
+           bool trace = false, std::vector<int64_t> seeds = {});
 
   /// Whether the number of rounds is open.
   bool open() const { return !rounds_; }
@@ -54,7 +58,7 @@ class Schedule {
   std::vector<Job> all(const Plans& plans) const;
 
   Job measured(const Variant&, int64_t round) const;
-  /// A description of a run: "round 2/3", "round 2", "gate probe", "gate reference", "drift".
+  /// A description of a run: "round 2/3", "round 2", "round 2/3, seed 7", "gate probe", "drift".
   std::string describe(const RunSpec&) const;
 
  private:
@@ -64,5 +68,6 @@ class Schedule {
   std::optional<int64_t> rounds_;
   std::vector<std::string> only_;
   bool trace_;
+  std::vector<int64_t> seeds_;
 };
 }  // namespace optrush

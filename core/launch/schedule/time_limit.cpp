@@ -77,22 +77,21 @@ FirstRound limit_first_round(const Experiment& experiment, size_t variants,
   }
   Pace pace = pace_of(state);
   if (!pace.fits) pace.steps = std::min(pace.steps, state.fewest);
-  if (pace.steps >= all) return {all, false, ""};
-  return {pace.steps, true,
-          "three rounds of " + counted(all, "step") + " would take about " + duration(pace.seconds) +
-              ", but the limit is " + duration(experiment.until->at_most_s) +
-              "; the runs of this round are shortened to " + counted(pace.steps, "step")};
+  if (pace.steps >= all) return {all};
+  return {pace.steps, "three rounds of " + counted(all, "step") + " would take about " +
+                          duration(pace.seconds) + ", but the limit is " +
+                          duration(experiment.until->at_most_s) +
+                          "; the runs of this round are shortened to " + counted(pace.steps, "step")};
 }
 
-NextRound limit_next_round(const Analysis& now, const Round& before, double past,
-                           const std::function<bool(int64_t)>& can_be_cut) {
+Round limited_round_after(const Round& before, const Analysis& now, double past,
+                          const std::function<bool(int64_t)>& can_be_cut) {
   const Until& until = *now.experiment.until;
   const double left = until.at_most_s - past;
-  const int64_t round = before.number + 1;
-  NextRound next{.variants = {}, .limit = before.limit, .note = ""};
+  Round next{.number = before.number + 1, .limit = before.limit};
   Limit& limit = next.limit;
   std::map<int64_t, RunCost> costs = corrected_costs(now, before, limit, can_be_cut);
-  RoundState state{until, left, round, {}, pairs_of(now)};
+  RoundState state{until, left, next.number, {}, pairs_of(now)};
   const auto leave_out = [&] {
     std::erase_if(state.pairs, [&](const Pair& pair) {
       return limit.left_out.contains(pair.subject) || limit.left_out.contains(pair.reference);
@@ -126,7 +125,7 @@ NextRound limit_next_round(const Analysis& now, const Round& before, double past
       limit.left_out.insert(pace.left_out.begin(), pace.left_out.end());
       leave_out();
     }
-    if (limit.tight && !limit.told) next.note = note_of(pace, without_drift, now, round, left);
+    if (limit.tight && !limit.told) next.note = note_of(pace, without_drift, now, next.number, left);
     limit.told = limit.told || limit.tight;
   }
   if (until.enough_s > 0 && least >= kMinRounds)
@@ -135,6 +134,8 @@ NextRound limit_next_round(const Analysis& now, const Round& before, double past
     if (!limit.left_out.contains(variant))
       state.seconds[variant] = cost.seconds(limit.steps.value_or(cost.steps));
   next.variants = next_round(state);
+  next.steps = limit.steps;
+  next.paced = next.steps.has_value();
   return next;
 }
 }  // namespace optrush

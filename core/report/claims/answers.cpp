@@ -48,6 +48,12 @@ void add_time_to_loss(const Analysis& a, Claims& claims) {
   const bool equal = std::ranges::all_of(reaches.there, [&](const Row* row) {
     return row->time_to_loss->steps == reaches.there.front()->time_to_loss->steps;
   });
+  if (!equal)
+    for (const Row* row : reaches.there)
+      if (row->base.time_to_loss && row->base.time_to_loss->interval)
+        claims.push_back(
+            {row->base.time_to_loss->claim() ? Weight::answer : Weight::detail,
+             Exchange{relation_of(a, *row, row->base), *row->base.time_to_loss, reaches.target}});
   if (!reaches.others.empty() || (!reaches.there.empty() && !equal))
     claims.push_back({Weight::answer, std::move(reaches)});
   else if (any && reaches.there.empty())
@@ -55,6 +61,15 @@ void add_time_to_loss(const Analysis& a, Claims& claims) {
                       Open{"the runs are too short to show whether a rung reaches a loss of " +
                            exact_number(reaches.target) + ": the test is the mean of " +
                            std::to_string(kSmoothedSteps) + " training losses, and they have fewer steps"}});
+}
+
+void add_differences(const Analysis& a, Claims& claims) {
+  for (const Row* row : select(a, [](const Row& row) {
+         return row.base.perplexity && row.base.perplexity->interval && row.same_as < 0;
+       }))
+    claims.push_back(
+        {row->base.perplexity->claim() && a.experiment.target_loss == 0 ? Weight::answer : Weight::detail,
+         Differs{name_in_text(row->name), name_in_text(row->base.name), *row->base.perplexity}});
 }
 
 /// Published speedups of rungs that have an interval here.
@@ -129,6 +144,7 @@ void add_answers(const Analysis& a, Claims& claims) {
   if (a.tried) claims.push_back({Weight::answer, Finds{&*a.tried}});
   add_overfit(a, claims);
   add_time_to_loss(a, claims);
+  add_differences(a, claims);
   add_published(a, claims);
   add_levels(a, claims);
 }

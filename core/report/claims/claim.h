@@ -89,6 +89,17 @@ struct Reaches {
   Numbers others;               ///< last losses, the nearest first
   bool in_some_rounds = false;  ///< one of the others reaches it in some rounds
 };
+/// "A reaches a loss of 2.5 1.05x [1.02, 1.08] as soon as the base, at 0.97x its tokens/s"
+struct Exchange {
+  Relation relation;
+  Ratio soon;
+  double target = 0;
+};
+/// "over 3 seeds, the last loss of A is +0.0120 [+0.0040, +0.0200] from base"
+struct Differs {
+  std::string name, than;
+  Ratio perplexity;
+};
 /// The result of a search. It quotes no speed of a stage, because the stack was chosen by it; the claims on
 /// the final ladder do.
 struct Finds {
@@ -114,8 +125,8 @@ enum class Weight : uint8_t { answer, gain, failure, other, trade, open, detail 
 
 struct Claim {
   Weight weight = Weight::detail;
-  std::variant<Trains, Takes, Rungs, Scales, Holds, Levels, Changes, Learns, Reaches, Finds, TrainsWorse,
-               Ended, Open>
+  std::variant<Trains, Takes, Rungs, Scales, Holds, Levels, Changes, Learns, Reaches, Exchange, Differs,
+               Finds, TrainsWorse, Ended, Open>
       what;
 };
 using Claims = std::vector<Claim>;

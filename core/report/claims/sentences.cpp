@@ -184,6 +184,19 @@ std::string text(const Reaches& claim, Form form) {
          listed(claim.others, 3, form);
 }
 
+std::string text(const Exchange& claim, Form form) {
+  const Relation& e = claim.relation;
+  return e.name + " reaches a loss of " + exact_number(claim.target) + " " + ratio(claim.soon, form) +
+         " as soon as " + e.than + (e.speed ? ", at " + ratio(*e.speed, form) + " its tokens/s" : "") +
+         after(", ", verdict(claim.soon, form));
+}
+
+std::string text(const Differs& claim, Form) {
+  return "over " + counted(static_cast<int64_t>(claim.perplexity.rounds), "seed") + ", the last loss of " +
+         claim.name + " differs by " + difference_text(claim.perplexity) + " from " + claim.than +
+         (claim.perplexity.interval && !claim.perplexity.claim() ? ", which may be chance" : "");
+}
+
 /// The fastest stack that a search measured over the base; null: none.
 const TriedStack* top_of(const Tried& tried) {
   const TriedStack* top = nullptr;

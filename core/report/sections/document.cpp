@@ -264,6 +264,7 @@ Document make_document(const Analysis& a) {
   std::vector<Section> tables = ladder_sections(a);
   document.top = std::move(tables.front());
   add({.title = "Findings", .open = true, .bullets = findings(a)});
+  add(equal_loss_section(a));
   for (size_t i = 1; i < tables.size(); ++i) add(std::move(tables[i]));
   // A grid and a search are shown even if no combination ran.
   for (auto& section : grid_sections(a)) document.sections.push_back(std::move(section));

@@ -157,6 +157,8 @@ Section training_section(const Analysis&);
 Rows rows_over_time(const Analysis&, const Rows&);
 /// Losses after equal training times; empty unless several rows can be compared.
 Section time_section(const Analysis&, const Family&);
+/// Times to the target loss, and losses over seeds, relative to the base.
+Section equal_loss_section(const Analysis&);
 /// The noise of the machine.
 Section noise_section(const Analysis&);
 /// The machine and software of the experiment.

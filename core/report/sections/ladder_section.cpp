@@ -50,10 +50,12 @@ void explain_losses(const Analysis& a, const Rows& rows, Section& section) {
     const ValidateSpec& validate = a.experiment.base.validate;
     // Without `validate`, another program reports its validation loss.
     const std::string on = validate.every == 0 ? "" : ", on " + counted(validate.sequences, "sequence");
-    section.bullets.push_back("Val. loss is the validation loss after the last step" + on +
-                              (on.empty()                         ? "."
-                               : validate.data.kind == "held_out" ? " that training never reads."
-                                                                  : " of the validation data."));
+    section.bullets.push_back(
+        "Val. loss is the validation loss after the last step" +
+        (a.experiment.seeds.empty() ? "" : " with seed " + std::to_string(a.experiment.seeds.front())) + on +
+        (on.empty()                         ? "."
+         : validate.data.kind == "held_out" ? " that training never reads."
+                                            : " of the validation data."));
   }
   const auto timed = [&](bool by_validation) {
     return std::ranges::any_of(rows, [&](const Row* row) {
@@ -62,13 +64,12 @@ void explain_losses(const Analysis& a, const Rows& rows, Section& section) {
   };
   if (!timed(true) && !timed(false)) return;
   const std::string smoothed = "mean training loss of " + std::to_string(kSmoothedSteps) + " steps";
-  section.bullets.push_back(
-      "Time to loss is the time of the training steps, warm-up included, until the " +
-      (!timed(false)  ? "validation loss"
-       : !timed(true) ? smoothed
-                      : "validation loss (without one, the " + smoothed + ")") +
-      " is " + exact_number(a.experiment.target_loss) +
-      " or less. It is the median of the rounds, without an interval, where every round reaches it.");
+  section.bullets.push_back("Time to loss is the time of the training steps, warm-up included, until the " +
+                            (!timed(false)  ? "validation loss"
+                             : !timed(true) ? smoothed
+                                            : "validation loss (without one, the " + smoothed + ")") +
+                            " is " + exact_number(a.experiment.target_loss) +
+                            " or less. It is the median of the rounds, if every round reaches it.");
 }
 
 /// One line per environment that rows set.

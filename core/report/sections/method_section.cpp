@@ -22,6 +22,20 @@ double widest_interval(const Analysis& a) {
   return widest;
 }
 
+/// For example "1, 2 and 4".
+std::string listed(const auto& numbers) {
+  std::string text;
+  for (const int64_t number : numbers)
+    text += (text.empty() ? "" : number == *numbers.rbegin() ? " and " : ", ") + std::to_string(number);
+  return text;
+}
+
+/// ", with the seeds 1, 2 and 3"; "" if all rounds have one.
+std::string seeds_text(const Experiment& experiment) {
+  if (experiment.seeds.empty()) return {};
+  return (experiment.seeds.size() == 1 ? ", with the seed " : ", with the seeds ") + listed(experiment.seeds);
+}
+
 /// The number of rounds, and its reason.
 std::string rounds_text(const Analysis& a) {
   const auto& until = a.experiment.until;
@@ -30,7 +44,7 @@ std::string rounds_text(const Analysis& a) {
     const bool complete = std::ranges::all_of(
         a.rows, [&](const Row& row) { return row.same_as >= 0 || row.rounds.size() == all; });
     return std::string("Each rung ") + (complete ? "ran " : "was planned to run ") +
-           (all == 1 ? "once" : std::to_string(all) + " times");
+           (all == 1 ? "once" : std::to_string(all) + " times") + seeds_text(a.experiment);
   }
   size_t least = std::numeric_limits<size_t>::max(), most = 0;
   for (const Row& row : a.rows)
@@ -48,19 +62,11 @@ std::string rounds_text(const Analysis& a) {
   return text + (widest > until->within ? "; the widest interval is ±" + percent(widest) : "");
 }
 
-/// For example "1, 2 and 4".
-std::string listed(const std::set<int64_t>& numbers) {
-  std::string text;
-  for (const int64_t number : numbers)
-    text += (text.empty() ? "" : number == *numbers.rbegin() ? " and " : ", ") + std::to_string(number);
-  return text;
-}
-
 /// Rounds that ended before their last step, and their number of steps; empty: none.
 std::vector<std::string> cuts_text(const Analysis& a) {
   std::map<std::pair<std::string, int64_t>, std::set<int64_t>> rounds;  // by (cause, steps)
   for (const StoredRun& run : a.runs)
-    if (!run.result.cut.empty() && run.spec.purpose == Purpose::measure)
+    if (!run.result.cut.empty() && run.result.cut != "target loss" && run.spec.purpose == Purpose::measure)
       rounds[{run.result.cut, std::ssize(run.result.steps) - run.spec.train.warmup}].insert(run.spec.round +
                                                                                             1);
   std::vector<std::string> lines;
@@ -141,7 +147,17 @@ Section method_section(const Analysis& a) {
     std::erase_if(section.bullets, [](const std::string& bullet) {
       return bullet.find("FLOPs") != std::string::npos || bullet.starts_with("P is ");
     });
-  const auto cuts = cuts_text(a);
+  auto cuts = cuts_text(a);
+  if (a.experiment.stop_behind > 0)
+    cuts.push_back("A run ended at a loss of " + exact_number(a.experiment.target_loss) +
+                   ", or when it had trained " + exact_number(a.experiment.stop_behind) +
+                   " times as long as the first run of its round that reached this loss.");
+  if (!a.experiment.seeds.empty())
+    cuts.push_back(
+        "All runs of a round have the same seed, and so the same initial weights and order of data. Ratios "
+        "and differences are paired by seed, and their intervals are intervals over seeds. The check of "
+        "losses compares runs of seed " +
+        std::to_string(a.experiment.seeds.front()) + ".");
   section.bullets.insert(section.bullets.begin() + 1, cuts.begin(), cuts.end());
   return section;
 }

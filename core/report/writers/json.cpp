@@ -15,16 +15,39 @@ Json or_null(const std::optional<T>& value) {
 
 Json of(const Comparison& c) {
   if (c.variant < 0) return nullptr;
-  return {{"variant", c.variant},
-          {"rung", c.name},
-          {"between", c.between},
-          {"differs", c.differs},
-          {"speed", ratio_json(c.speed)},
-          {"memory", or_null(c.memory)},
-          {"worse", c.worse ? Json{{"loss", c.worse->loss},
-                                   {"other", c.worse->other},
-                                   {"by", c.worse->validated ? "validation loss" : "training loss"}}
-                            : Json()}};
+  Json json = {{"variant", c.variant},
+               {"rung", c.name},
+               {"between", c.between},
+               {"differs", c.differs},
+               {"speed", ratio_json(c.speed)},
+               {"memory", or_null(c.memory)},
+               {"worse", c.worse ? Json{{"loss", c.worse->loss},
+                                        {"other", c.worse->other},
+                                        {"by", c.worse->validated ? "validation loss" : "training loss"}}
+                                 : Json()}};
+  if (c.time_to_loss) json["time_to_loss"] = ratio_json(c.time_to_loss);
+  if (c.perplexity) {
+    const auto& interval = c.perplexity->interval;
+    json["loss"] = {{"difference", std::log(c.perplexity->value)},
+                    {"interval", interval ? Json{std::log(interval->low), std::log(interval->high)} : Json()},
+                    {"rounds", c.perplexity->rounds}};
+  }
+  return json;
+}
+
+/// The rounds of a row with seeds.
+Json seeds_of(const Row& row) {
+  Json seeds = Json::array();
+  for (const RoundEnd& end : row.ends)
+    seeds.push_back({{"round", end.round},
+                     {"seed", end.seed},
+                     {"steps", end.steps},
+                     {"seconds", end.seconds},
+                     {"last", end.last},
+                     {"by", end.validated ? "validation loss" : "training loss"},
+                     {"seconds_to_loss", or_null(end.time ? end.time->seconds : std::nullopt)},
+                     {"steps_to_loss", or_null(end.time ? end.time->steps : std::nullopt)}});
+  return seeds;
 }
 
 template <class Pairs>
@@ -188,6 +211,7 @@ Json figures_of(const Analysis& a) {
   for (const Row& row : a.rows) {
     rows.push_back(of(a, row));
     if (row.same_as >= 0) rows.back()["same_as"] = row.same_as;
+    if (!a.experiment.seeds.empty()) rows.back()["seeds"] = seeds_of(row);
     if (row.code) rows.back()["code"] = to_string(*row.code);
     if (!row.warnings.empty()) rows.back()["warnings"] = row.warnings;
     for (const SampledText& sampled : row.sample)

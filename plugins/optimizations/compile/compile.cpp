@@ -152,8 +152,7 @@ class Compile final : public Plugin {
   bool compiles(const Unit& unit, const Recipe& recipe) const {
     if (experts_.contains(&unit)) return false;
     if (!chosen_.empty()) return std::ranges::find(chosen_, to_string(unit.role)) != chosen_.end();
-    const auto& offers = recipe.ops.head_loss.base().traits.offers;
-    if (unit.role == UnitRole::head) return std::ranges::count(offers, feature::own_kernel) == 0;
+    if (unit.role == UnitRole::head) return !recipe.ops.head_loss.base().traits.has(feature::own_kernel);
     return unit.role == (with_experts_.contains(unit.layer) ? UnitRole::attention : UnitRole::block);
   }
 

@@ -130,8 +130,8 @@ class FlashAttention final : public Plugin {
         {}};
   }
 
-  /// Layers share it. Its address is stable.
-  const Differentiable& own_kernel(const flash::cpu::Scores& scores) {
+  /// Layers share it.
+  Differentiable own_kernel(const flash::cpu::Scores& scores) {
     const std::lock_guard lock(mutex_);
     const auto found = own_kernels_.find(scores);
     if (found != own_kernels_.end()) return found->second;
@@ -229,7 +229,7 @@ class FlashAttention final : public Plugin {
         : name == "flash"      ? Kernel::flash
         : name == "efficient"  ? Kernel::efficient
                                : Kernel::cudnn,
-        [this](const flash::cpu::Scores& scores) -> const Differentiable& { return own_kernel(scores); });
+        [this](const flash::cpu::Scores& scores) { return own_kernel(scores); });
   }
 
   Tensor as_the_kernel_takes_it(const Tensor& shared, const Tensor& q) const {

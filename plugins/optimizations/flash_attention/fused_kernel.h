@@ -22,7 +22,7 @@ enum class Kernel : uint8_t { cpu, flash, efficient, cudnn };
 class FusedKernel {
  public:
   /// The plugin's kernel for CPUs. It outlives the calls.
-  using OwnKernel = std::function<const Differentiable&(const cpu::Scores&)>;
+  using OwnKernel = std::function<Differentiable(const cpu::Scores&)>;
   FusedKernel(Kernel kernel, OwnKernel own) : kernel_(kernel), own_(std::move(own)) {}
 
   /// Whether the plugin's kernel runs: on a CPU, for inputs that it takes (a document, or a whole row). A

@@ -19,14 +19,14 @@
 namespace {
 using namespace optrush;
 
-/// A pair for each epsilon and result type, made at the first request. Its address is stable.
+/// A pair for each epsilon and result type, made at the first request.
 class NormPairs {
  public:
   using Low = std::optional<at::ScalarType>;
   using Make = Differentiable (*)(double eps, Low, fused::Largest);
   explicit NormPairs(Make make) : make_(make) {}
   void find(fused::Largest largest) { largest_ = largest; }
-  const Differentiable& of(double eps, Low low) {
+  Differentiable of(double eps, Low low) {
     const std::lock_guard lock(mutex_);
     const auto found = pairs_.find({eps, low});
     return found != pairs_.end()

@@ -51,6 +51,10 @@ class ContextParallel final : public Plugin {
       throw Error(
           "context_parallel does not support latent attention: a ring sends keys and values of one width",
           "remove context_parallel from the stack");
+    if (model.has_delta_net())
+      throw Error(
+          "context_parallel does not support delta_net: each position needs the state of the one before it",
+          "remove context_parallel from the stack");
     if (model.attention_sinks && !by_ring_)
       throw Error(
           "context_parallel with kind = \"all_to_all\" does not support attention_sinks: each rank has the "
@@ -84,8 +88,7 @@ class ContextParallel final : public Plugin {
 
   /// A ring computes with the two halves, so they must belong to the attention that the ring replaces.
   static void refuse_other_attention(const Recipe& recipe) {
-    const auto& of_rows = recipe.rows.base().traits.offers;
-    if (recipe.rows.edited() && std::ranges::count(of_rows, feature::longest) == 0)
+    if (recipe.rows.edited() && !recipe.rows.base().traits.has(feature::longest))
       throw Error("context_parallel: a ring does not support packed documents, which '" +
                       recipe.rows.base().plugin + "' creates",
                   "use kind = \"all_to_all\"");

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from typing import Any, Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Protocol, Set, Tuple
 
-from .environments import Environment, Unusable, environment_of, mixture
+from .environments import VENVS, Environment, Unusable, environment_of, mixture
 from .host import RunFailed, run
 
 Packages = FrozenSet[str]
@@ -125,7 +125,7 @@ def _names(packages: Packages) -> str:
 
 def changed(old: Environment, new: Environment) -> List[Packages]:
     """The packages that differ, each alone."""
-    names = sorted({*old.packages, *new.packages})
+    names = sorted({*old.packages, *new.packages} - {VENVS})
     return [frozenset([name]) for name in names if old.version(name) != new.version(name)]
 
 

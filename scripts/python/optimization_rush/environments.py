@@ -11,7 +11,7 @@ import subprocess
 import sys
 from typing import Dict, FrozenSet, List, Optional, Set, Tuple
 
-_KEPT = {"pip", "setuptools"}  # a program does not import them
+VENVS = "setuptools"  # venv may install it, in the version of its Python, and pip freeze leaves it out
 
 
 class Unusable(Exception):
@@ -38,7 +38,7 @@ class Environment:
         self.packages: Dict[str, importlib.metadata.Distribution] = {}
         for found in importlib.metadata.distributions(path=[str(self.site)]):
             name = normalized(found.metadata["Name"])
-            if name not in _KEPT:
+            if name != "pip":  # a program does not import it
                 self.packages.setdefault(name, found)
 
     def _answer(self, program: str) -> str:
@@ -104,7 +104,7 @@ def mixture(folder: pathlib.Path, old: Environment, new: Environment, moved: Fro
     subprocess.run([old.base, "-m", "venv", "--without-pip", str(folder)], check=True)
     site = Environment(folder).site
     for name in sorted({*old.packages, *new.packages}):
-        origin = new if name in moved else old
+        origin = new if name in moved or (name == VENVS and name not in old.packages) else old
         if name not in origin.packages:
             continue
         for file in _files(origin.packages[name], origin.site):

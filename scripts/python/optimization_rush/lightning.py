@@ -34,10 +34,14 @@ class Measured(Callback):
             self.step = self.measurement.begin()
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        if not self.measurement or not self.step or trainer.global_step == self.made:
-            return  # a batch of an accumulation
+        if not self.measurement or not self.step:
+            return
+        loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
+        if loss is not None:  # Lightning divides it by the number of batches of an accumulation
+            self.step.loss = loss if self.step.loss is None else self.step.loss + loss
+        if trainer.global_step == self.made:
+            return  # the accumulation continues
         self.made = trainer.global_step
-        self.step.loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
         self.measurement.end(self.step)
         self.step = self.measurement.begin()
         if self.step is None:

@@ -12,9 +12,10 @@ from typing import Any, Dict, List, Optional
 
 from .host import program
 
-INSTRUCTIONS = """The referee keeps a change only if it is faster, correct and confirmed. Plan a challenger (seconds),
-then try it (minutes). The answer is faster (it is the champion now), equal, slower, undecided (try it again to
-continue) or broken (broken_by names the gate). A try of a challenger that has an answer costs nothing."""
+INSTRUCTIONS = """The referee keeps a change only if it is faster, correct and confirmed. If the status has a
+target_loss, faster means sooner at this loss, over seeds. Plan a challenger (seconds), then try it (minutes). The
+answer is faster (it is the champion now), equal, slower, undecided (try it again to continue) or broken (broken_by
+names the gate). A try of a challenger that has an answer costs nothing."""
 
 
 def command(words: List[str]) -> Any:

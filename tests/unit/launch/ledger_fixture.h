@@ -12,7 +12,6 @@
 #include "analysis/checked_rows.h"
 #include "fixture.h"
 #include "launch/ledger/next.h"
-#include "launch/schedule/planner.h"
 
 namespace optrush::testing {
 class LedgerTest : public Launch {
@@ -30,7 +29,7 @@ class LedgerTest : public Launch {
       step.phases = {{"forward", 0.005}};
       result.steps.push_back(step);
     }
-    result.tokens_per_second = 12800;
+    result.tokens_per_second = result.trained_tokens_per_second = 12800;
     result.step_seconds = 0.01;
     result.device = "fake";
     return result;
@@ -111,10 +110,10 @@ class LedgerTest : public Launch {
   }
 
   static void make_plans(Ledger& ledger, const std::set<std::string>& unplanned = {}) {
-    std::vector<NoPlan> failures;
+    NoPlans failures;
     for (const Variant& variant : ledger.variants()) {
       if (unplanned.contains(variant.name)) {
-        failures.push_back({variant.index, {Status::failed, "refused"}, {}});
+        failures[variant.index].failure = {Status::failed, "refused"};
         continue;
       }
       if (!ledger.schedule().wanted(variant)) continue;

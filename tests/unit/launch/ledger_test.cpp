@@ -71,7 +71,7 @@ TEST_F(LedgerReplay, ReadsWhatTheLedgerHad) {
       RunResult result = ok_result(job);
       varied_start().change(job, result);
       if (job.id == "01-a-r1") {
-        ledger.restart(job, {Status::crashed, "made up", {}, 7, 5});
+        ledger.restart(job, failed_result(Status::crashed), 7, 5);
         ledger.start(job);
       }
       ledger.finish(job, std::move(result));

@@ -195,6 +195,27 @@ TEST_F(NextTest, RunsThatAreWantedWholeAreNotLimited) {
   EXPECT_THAT(course(e, request()), Not(Contains(HasSubstr("in turns"))));
 }
 
+TEST_F(NextTest, RunsOfARaceToALossCanEndBetweenSteps) {
+  Experiment e = experiment({"a"});
+  e.target_loss = 1;
+  e.stop_behind = 1.5;
+  EXPECT_THAT(course(e, request()), Contains("run 01-a-r1, in turns"));
+}
+
+TEST_F(NextTest, EachRoundHasItsSeed) {
+  Experiment e = experiment({"a"}, 3);
+  e.seeds = {7, 9, 8};
+  e.base.train.seed = 7;
+  std::vector<uint64_t> seeds;
+  const auto note_seed = [&](const Job& job, RunResult&) { seeds.push_back(job.spec.train.seed); };
+  course(e, request(), {.change = note_seed, .killed_before = "round 3"});
+  EXPECT_THAT(seeds, ElementsAre(7, 7, 9, 9));
+  seeds.clear();
+  course(e, resuming(), {.change = note_seed});
+  EXPECT_THAT(seeds, ElementsAre(8, 8, 7))
+      << "the stored rounds are complete; the last run has the first seed";
+}
+
 TEST_F(NextTest, GpuIsOpenedForTheNextRun) {
   Experiment e = experiment({"a"});
   Expanded expanded(e);

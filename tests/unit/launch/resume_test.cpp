@@ -5,8 +5,8 @@
 #include "fixture.h"
 #include "launch/controller.h"
 #include "launch/folder.h"
-#include "launch/ledger/journal.h"
 #include "launch/machine/context.h"
+#include "results/stored.h"
 
 namespace optrush {
 namespace {
@@ -22,12 +22,13 @@ using ::testing::Pair;
 class Resume : public testing::Launch {
  protected:
   /// Moves the stored runs that are none of this experiment to replaced/. Returns them by the reason.
-  std::map<std::string, std::vector<std::string>> strangers(const Experiment& e, int64_t rounds,
+  std::map<std::string, std::vector<std::string>> strangers(Experiment e, int64_t rounds,
                                                             const Continues& continues) const {
+    e.rounds = rounds;
     const Expanded expanded(e);
     std::map<std::string, std::vector<std::string>> strangers;
     for (const fs::path& run : folders_in(report() / "runs"))
-      if (const auto why = why_strange(run, expanded.variants, rounds, continues); !why.empty()) {
+      if (const auto why = why_strange(run, expanded.variants, e, continues); !why.empty()) {
         strangers[why].push_back(run.filename());
         set_aside(run);
       }

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "../../support/error_of.h"
-#include "launch/ledger/journal.h"
+#include "results/journal.h"
 #include "spec/run_identity.h"
 #include "spec/spec_json.h"
 
@@ -99,6 +99,15 @@ TEST_F(ScheduleTest, EverySpecHasItsOwnHash) {
   for (const auto& job : Schedule(variants_, 3, {}).all(plans())) hashes.push_back(spec_sha256(job.spec));
   std::ranges::sort(hashes);
   EXPECT_EQ(std::ranges::adjacent_find(hashes), hashes.end());
+}
+TEST_F(ScheduleTest, ARoundHasItsSeedInAllVariantsAndTheGateHasTheFirst) {
+  const std::vector<int64_t> seeds = {1, 9, 4};
+  const Schedule schedule(variants_, 3, {}, false, seeds);
+  for (const Job& job : schedule.all(plans())) {
+    const bool measured = job.spec.purpose == Purpose::measure;
+    EXPECT_EQ(job.spec.train.seed, measured ? seeds[static_cast<size_t>(job.spec.round)] : 1) << job.id;
+  }
+  EXPECT_EQ(schedule.describe(schedule.measured(variants_[1], 2).spec), "round 3/3, seed 4");
 }
 }  // namespace
 }  // namespace optrush

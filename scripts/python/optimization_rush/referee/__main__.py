@@ -1,6 +1,7 @@
 """The commands of optrush referee."""
 import argparse
 import json
+import math
 import pathlib
 import re
 import signal
@@ -69,6 +70,11 @@ def options(words: Optional[List[str]]) -> argparse.Namespace:
     init.add_argument("--alpha", type=float, default=0.01,
                       help="probability that the session keeps a change without effect (default: 0.01)")
     init.add_argument("--gain", type=float, default=0.02, help="smallest gain that matters (default: 0.02)")
+    init.add_argument("--by", choices=["speed", "time-to-loss"], default="speed",
+                      help="what must be better: tokens/s, or the training time to --target-loss, over seeds (default: "
+                      "speed)")
+    init.add_argument("--target-loss", type=float, metavar="LOSS",
+                      help="with --by time-to-loss: the loss to reach (default: of the script)")
     init.add_argument("--allow", action="append", default=[], choices=["batch", "task"],
                       help="challengers may change the batch, or the model, the data or the trained function")
     init.add_argument("--timeout", type=seconds, default=600.0, help="time limit of one run (default: 10m)")
@@ -130,6 +136,8 @@ def _of_experiment(asked: argparse.Namespace) -> Tuple[Champion, pathlib.Path]:
     for failure in dry["failures"]:
         if failure["variant"] == chosen["index"]:
             raise ChampionFails(f"the champion cannot run: {failure['reason']}")
+    if asked.by == "time-to-loss" and asked.target_loss is None:
+        asked.target_loss = dry["experiment"]["target_loss"] or None
     paths = [str(pathlib.Path(folder).absolute()) for folder in asked.plugin_path]
     champion = Champion(asked.rung, chosen["spec"], chosen["external"], paths, None)
     return champion, pathlib.Path(dry["experiment"]["script"]).parent
@@ -138,13 +146,18 @@ def _of_experiment(asked: argparse.Namespace) -> Tuple[Champion, pathlib.Path]:
 def init(asked: argparse.Namespace) -> Tuple[Dict[str, Any], List[str]]:
     if not 0 < asked.alpha < 0.5 or not 0 < asked.gain < 1:
         raise Refused("--alpha must be above 0 and below 0.5, and --gain above 0 and below 1")
+    if asked.target_loss is not None and (asked.by == "speed" or not 0 < asked.target_loss < math.inf):
+        raise Refused("--target-loss must be above 0, and needs --by time-to-loss")
     file = asked.dir / "session.jsonl"
     log = Log(file)
     try:
         if read_events(file):
             raise Refused(f"{asked.dir} has a session; give another folder", "conflict")
-        settings = Settings(asked.alpha, asked.gain, sorted(set(asked.allow)), asked.timeout)
         champion, scripts = (_of_program if asked.program else _of_experiment)(asked)
+        if asked.by == "time-to-loss" and not asked.target_loss:
+            raise Refused("--by time-to-loss needs the loss that a training must reach: --target-loss 3.0",
+                          "missing_value")
+        settings = Settings(asked.alpha, asked.gain, sorted(set(asked.allow)), asked.timeout, asked.target_loss or 0.0)
         session = Session()
         session.settings, session.champions = settings, [champion]
         world = Machine(asked.dir.absolute(), session, scripts)
@@ -157,11 +170,15 @@ def init(asked: argparse.Namespace) -> Tuple[Dict[str, Any], List[str]]:
             champion = Champion.of(planned)
         else:
             # The files of the program, and a stack that a script can state, come from a plan of the same stack.
-            dry = world._dry(script(champion, None, settings.timeout), champion.plugin_path)
+            dry = world._dry(script(champion, None, settings.timeout, by_loss=world.seeds(0, 1)),
+                             champion.plugin_path)
             for failure in dry["failures"]:
                 raise ChampionFails(f"the champion cannot run: {failure['reason']}")
             first = dry["variants"][0]
             champion = champion._replace(spec=first["spec"], external=first["external"])
+        session.champions = [champion]
+        if settings.target_loss:
+            world.champion_reaches()
         event: Event = {"event": "session", "version": 1, "settings": settings._asdict(), "scripts": str(scripts),
                         "champion": champion._asdict(), "time": world.date()}
         log.add(event)

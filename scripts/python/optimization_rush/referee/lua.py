@@ -1,8 +1,9 @@
 """Experiment scripts: the champion as a base, and the challenger as a rung on it."""
 import json
 import re
-from typing import Any, Dict, Iterable, List, Optional
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 
+from .rounds import LEAD
 from .session import Champion
 
 NAME = "tries"  # of every experiment, so reports are in DIR/tries/
@@ -52,30 +53,39 @@ def _plugins(spec: Dict[str, Any]) -> str:
     return literal([[use["name"], use["options"]] if use["options"] else [use["name"]] for use in spec["plugins"]])
 
 
-def _settings(spec: Dict[str, Any], timeout: float) -> List[str]:
-    """The settings that a base and a rung have in common."""
+class ByLoss(NamedTuple):
+    """Rounds that train to a loss, each with another seed."""
+    target: float
+    seeds: List[int]
+
+
+def _settings(spec: Dict[str, Any], timeout: float, by_loss: Optional[ByLoss]) -> List[str]:
+    """The settings that a base and a rung have in common. Seeds belong to rounds."""
+    train = {key: value for key, value in spec["train"].items() if key != "seed"} if by_loss else spec["train"]
     lines = [f"env = {literal(spec['env'])}", f"device = {literal(spec['device'])}",
              f"threads = {spec['threads']}", f"timeout = {min(timeout, spec['timeout_s'])}"]
     if spec["model_kind"] == "program":
-        lines.append("train = " + literal({key: spec["train"][key] for key in (
-            "world_size", "micro_batch", "accumulation", "seq_len", "steps", "warmup", "seed")}))
+        keys = ["world_size", "micro_batch", "accumulation", "seq_len", "steps", "warmup", "seed"]
+        lines.append("train = " + literal({key: train[key] for key in keys if key in train}))
         return lines
-    lines += [f"model = {_model(spec['model_kind'], spec['model'])}", f"train = {literal(spec['train'])}",
+    lines += [f"model = {_model(spec['model_kind'], spec['model'])}", f"train = {literal(train)}",
               f"plugins = {_plugins(spec)}"]
     if spec["model_kind"] == "llama":
         lines.append(f"data = {_data(spec['data'])}")
     return lines
 
 
-def _base(champion: Champion, timeout: float) -> str:
+def _base(champion: Champion, timeout: float, by_loss: Optional[ByLoss]) -> str:
     spec, external = champion.spec, champion.external
-    lines = [f"name = {literal(NAME)}", *_settings(spec, timeout)]
+    lines = [f"name = {literal(NAME)}", *_settings(spec, timeout, by_loss)]
     if external:
         program = {"command": command(external), "interleave": external["interleave"], "effect": external["effect"]}
         for key in ("preload", "requirements", "packages"):
             if external[key]:
                 program[key] = external[key]
         lines.append(f"program = {literal(program)}")
+    if by_loss:
+        lines += [f"seeds = {literal(by_loss.seeds)}", f"target_loss = {by_loss.target!r}", f"stop_behind = {LEAD}"]
     if spec["validate"]["every"]:
         validate = spec["validate"]
         held_out = validate["data"]["kind"] == "held_out"
@@ -88,9 +98,9 @@ def _base(champion: Champion, timeout: float) -> str:
     return "local exp = rush.experiment {\n  " + ",\n  ".join(lines) + ",\n}"
 
 
-def _rung(name: str, champion: Champion, first: Champion, timeout: float) -> str:
+def _rung(name: str, champion: Champion, first: Champion, timeout: float, by_loss: Optional[ByLoss]) -> str:
     """A champion as a rung on the first champion."""
-    lines = _settings(champion.spec, timeout)
+    lines = _settings(champion.spec, timeout, by_loss)
     if stacked := [use["name"] for use in first.spec["plugins"]]:
         lines.append(f"without = {literal(stacked)}")
     if champion.external:
@@ -102,13 +112,14 @@ def _rung(name: str, champion: Champion, first: Champion, timeout: float) -> str
     return f"rush.rung({literal(name)}, {{ {', '.join(lines)} }})"
 
 
-def script(base: Champion, challenger: Optional[str], timeout: float, over: Optional[Champion] = None) -> str:
+def script(base: Champion, challenger: Optional[str], timeout: float, over: Optional[Champion] = None,
+           by_loss: Optional[ByLoss] = None) -> str:
     """An experiment with the base, the champion `over` it (if it is another one), and the challenger (an expression
     of Lua)."""
-    rungs: Iterable[str] = [*([_rung("the champion", over, base, timeout)] if over else []),
+    rungs: Iterable[str] = [*([_rung("the champion", over, base, timeout, by_loss)] if over else []),
                             *([challenger] if challenger else [])]
     ladder = "exp:ladder {\n" + "".join(f"  {rung},\n" for rung in rungs) + "}\n" if rungs else ""
     # On a CPU, step by step from the first round on; on a GPU, the program decides.
     interleave = 'rush.device() == "cpu" or nil'
-    return (f'local rush = require "optrush"\n{_base(base, timeout)}\n{ladder}'
+    return (f'local rush = require "optrush"\n{_base(base, timeout, by_loss)}\n{ladder}'
             f"exp:run({{ interleave = {interleave} }}):report()\n")

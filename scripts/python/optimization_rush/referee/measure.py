@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..environments import Unusable, environment_of
 from ..host import RunFailed, program
@@ -18,13 +18,16 @@ from ..report import Report, read
 from . import plugin_folder
 from .challengers import Refused, rung
 from .log import Event
-from .lua import NAME, script
-from .rounds import log_ratios
+from .decide import MOST_ROUNDS, margin
+from .lua import NAME, ByLoss, script
+from .rounds import log_ratios, to_loss
 from .session import Champion, Session, Try
 from .statistics import Estimate
 
 _BY_STATUS = {"broken": "gate", "oom": "memory", "skipped": "plan"}
 _ENDED_BY_SIGNAL = 128
+# Differences of problems whose losses have one meaning.
+_SAME_LOSS = (" sequences per step", "another function or task", "other trained parameters")
 
 
 class ChampionFails(Exception):
@@ -125,7 +128,7 @@ class Machine:
             python = str(environment_of(pathlib.Path(challenger["path"]), made_in,
                                         sys.executable).python.absolute())
         expression = rung(challenger, champion, python, made["built"] if made else None)
-        dry = self._dry(script(champion, expression, self.session.settings.timeout), paths)
+        dry = self._dry(script(champion, expression, self.session.settings.timeout, by_loss=self.seeds(0, 1)), paths)
         variants = dry["variants"]
         self._same_files(variants[0]["external"], champion)
         for failure in dry["failures"]:
@@ -141,9 +144,10 @@ class Machine:
 
     def measure(self, attempt: Try, phase: str, rounds: int) -> Event:
         planned, champions = attempt.planned or {}, self.session.champions
-        beside = phase == "confirm" and len(champions) > 1
+        by_loss = self.seeds(2 * attempt.number + (phase == "confirm"), rounds)
+        beside = phase == "confirm" and len(champions) > 1 and not by_loss
         text = script(champions[0] if beside else champions[-1], planned["rung"], self.session.settings.timeout,
-                      over=champions[-1] if beside else None)
+                      over=champions[-1] if beside else None, by_loss=by_loss)
         label = f"{attempt.number:03}-{phase}"
         stored = self._stored(text, label, rounds, planned["plugin_path"])
         rows, report = stored.results["rows"], f"{NAME}/{label}"
@@ -158,6 +162,8 @@ class Machine:
         compared = row["vs_previous"]
         if refused := self._not_alike(compared["differs"]):
             return {"report": report, "problem": {"by": "task", "code": "conflict", "text": refused}}
+        if by_loss:
+            return {"report": report, **self._to_loss(stored, row, rows[-2])}
         if compared["worse"]:
             return {"report": report, "problem": {"by": "gate", "code": "wrong_result", "text": "it trains worse"}}
         logs = log_ratios(stored, row, rows[-2])
@@ -168,23 +174,64 @@ class Machine:
             event["total"] = Estimate.of_logs(log_ratios(stored, row, rows[0])).as_event()
         return event
 
+    def champion_reaches(self) -> None:
+        """Trains the first champion once, and refuses a loss that it does not reach."""
+        champion, settings = self.session.champion, self.session.settings
+        by_loss = self.seeds(0, 1)
+        stored = self._stored(script(champion, None, settings.timeout, by_loss=by_loss),
+                              f"champion-{settings.target_loss:g}", 1, champion.plugin_path)
+        (row,) = stored.results["rows"]
+        if row["status"] != "ok":
+            raise ChampionFails(f"the champion does not train: {row['reason']}")
+        (end,) = row["seeds"] or [{}]
+        if "last" not in end:
+            raise Refused("the champion reports no losses, so its time to a loss cannot be measured", "invalid_value")
+        if end["seconds_to_loss"] is None:
+            raise Refused(f"the champion does not reach a loss of {settings.target_loss:g}: after {end['steps']} steps "
+                          f"its {end['by']} is {end['last']:.4f}; give a higher --target-loss, or more --steps",
+                          "invalid_value")
+
     def recheck(self, rounds: int) -> Event:
         first, champion = self.session.champions[0], self.session.champion
         label = f"machine-{len(self.session.machines)}"
-        stored = self._stored(script(first, None, self.session.settings.timeout, over=champion), label, rounds,
-                              champion.plugin_path)
+        # No try has an odd place below 2.
+        by_loss = self.seeds(1, rounds, MOST_ROUNDS // 2 * (len(self.session.machines) - 2))
+        stored = self._stored(script(first, None, self.session.settings.timeout, over=champion, by_loss=by_loss), label,
+                              rounds, champion.plugin_path)
         rows = stored.results["rows"]
         for each in rows:
             if each["status"] != "ok":
                 raise ChampionFails(f"'{each['rung']}' does not train on this machine: {each['reason']}")
+        if by_loss:
+            return {"machine": self.session.machines[-1], "report": f"{NAME}/{label}",
+                    **self._to_loss(stored, rows[-1], rows[0])}
         return {"machine": self.session.machines[-1], "report": f"{NAME}/{label}",
                 **Estimate.of_logs(log_ratios(stored, rows[-1], rows[0])).as_event()}
 
+    def seeds(self, place: int, rounds: int, begin: int = 0) -> Optional[ByLoss]:
+        """The seeds of a phase, which no other phase of the session has; none if the session compares speeds."""
+        first = 1 + 2 * MOST_ROUNDS * place + begin
+        target = self.session.settings.target_loss
+        return ByLoss(target, list(range(first, first + rounds))) if target else None
+
+    def _to_loss(self, stored: Report, row: Dict[str, Any], reference: Dict[str, Any]) -> Event:
+        """The fields of `measured` for times to the target loss."""
+        made = to_loss(row, reference, margin(self.session.settings))
+        if made.unreached:
+            raise ChampionFails(
+                f"the champion does not reach a loss of {self.session.settings.target_loss:g} with seed "
+                f"{made.unreached[0]}; begin another session with a higher --target-loss, or with more --steps")
+        if not made.logs:
+            return {"problem": {"by": "run", "code": "internal", "text": "no round has losses of both runs"}}
+        tokens = Estimate.of_logs(log_ratios(stored, row, reference))
+        return {**Estimate.of_logs(made.logs).as_event(), "tokens": tokens.as_event(), "ended_early": made.ended_early}
+
     def _not_alike(self, differs: str) -> str:
         """Why the ratio is none of one problem; empty: it is, or the session allows the difference."""
+        by_loss, allow = self.session.settings.target_loss > 0, self.session.settings.allow
         parts = [part for part in (differs.split(", ") if differs else [])
-                 if ("batch" if part.endswith((" per step", " per sequence")) else "task")
-                 not in self.session.settings.allow]
+                 if ("batch" if part.endswith((" per step", " per sequence")) else "task") not in allow
+                 and not (by_loss and part.endswith(_SAME_LOSS))]
         return "it trains " + ", ".join(parts) if parts else ""
 
     def _same_files(self, external: Dict[str, Any], champion: Champion) -> None:
@@ -210,8 +257,9 @@ class Machine:
         """A report after this number of rounds. Stored rounds count."""
         folder, file = self.folder / NAME / label, self._script(text, label)
         try:
-            done = host(["run", str(file), "--label", label, "--rounds", str(rounds), "--out", str(self.folder),
-                         *_paths(paths), *(["--resume"] if (folder / "journal.jsonl").is_file() else [])])
+            given = [] if self.session.settings.target_loss else ["--rounds", str(rounds)]  # the seeds are the rounds
+            done = host(["run", str(file), "--label", label, *given, "--out", str(self.folder), *_paths(paths),
+                         *(["--resume"] if (folder / "journal.jsonl").is_file() else [])])
         finally:
             file.unlink()
         if "report.md" not in done.stdout:

@@ -7,6 +7,7 @@ import pathlib
 from typing import List, Optional, Tuple
 
 from .decide import margin
+from .rounds import LEAD
 from .sentences import duration, percent, ratio, ratio_of, seconds_of, sentence, total
 from .session import Session, Try
 
@@ -21,14 +22,19 @@ def _reports(attempt: Try) -> str:
     return " ".join(f"[{report.rsplit('-', 1)[-1]}]({report}/report.md)" for report in attempt.reports)
 
 
+def _quantity(session: Session) -> str:
+    return f"time to a loss of {session.settings.target_loss:g}" if session.settings.target_loss else "speed"
+
+
 def _kept(session: Session) -> List[str]:
-    lines = ["| | change | speed, fresh rounds | rounds | at least | speed of the stack | time |",
+    what = _quantity(session)
+    lines = [f"| | change | {what}, fresh rounds | rounds | at least | {what} of the stack | time |",
              "| ---: | :--- | ---: | ---: | ---: | ---: | :--- |",
              f"| 0 | {_cell(session.champions[0].name)} | 1 | | | 1 | {session.begun} |"]
     for place, champion in enumerate(session.champions[1:], 1):
         attempt = session.tries[(champion.by or 1) - 1]
         event = attempt.answer or {}
-        whole = attempt.total or (attempt.confirmation.estimate if attempt.confirmation else None)
+        whole = attempt.whole
         lines.append(f"| {place} | {_cell(champion.name)} | {ratio(event['speed'], event['low'], event['high'])} | "
                      f"{event['rounds']} | {math.exp(event['at_least']):.3f}x | {ratio_of(whole) if whole else ''} | "
                      f"{event['time']} |")
@@ -36,7 +42,7 @@ def _kept(session: Session) -> List[str]:
 
 
 def _tried(session: Session) -> List[str]:
-    lines = ["| | challenger | answer | speed | rounds | time | reports |",
+    lines = [f"| | challenger | answer | {_quantity(session)} | rounds | time | reports |",
              "| ---: | :--- | :--- | ---: | ---: | ---: | :--- |"]
     for attempt in session.tries:
         event = attempt.answer or {"answer": "no answer yet"}
@@ -44,6 +50,8 @@ def _tried(session: Session) -> List[str]:
         if answer == "broken" and attempt.problem:
             answer = f"broken ({attempt.problem['by']}): {attempt.problem['text']}"
         speed = ratio(event["speed"], event["low"], event["high"]) if "speed" in event else ""
+        if attempt.tokens and speed:
+            speed += f" ({math.exp(attempt.tokens.mean):.3f}x tokens/s)"
         lines.append(f"| {attempt.number} | {_cell(attempt.name)} | {_cell(answer)} | {speed} | "
                      f"{attempt.rounds or ''} | {duration(sum(attempt.seconds.values()))} | {_reports(attempt)} |")
     return lines
@@ -70,8 +78,9 @@ def _spent(session: Session) -> List[str]:
 def page(session: Session) -> str:
     settings, whole = session.settings, total(session)
     if whole:
-        head = (f"{len(session.champions) - 1} of {len(session.tries)} changes are kept. The champion trains "
-                f"{ratio_of(whole)} as fast as the first one.")
+        head = (f"{len(session.champions) - 1} of {len(session.tries)} changes are kept. The champion " +
+                (f"reaches a loss of {settings.target_loss:g} {ratio_of(whole)} as soon as the first one."
+                 if settings.target_loss else f"trains {ratio_of(whole)} as fast as the first one."))
     else:
         head = f"None of {len(session.tries)} changes is kept."
     lines = ["# A night of changes", "", head, "",
@@ -81,13 +90,16 @@ def page(session: Session) -> str:
              f"{session.confirmations} confirmations have spent "
              f"{percent(round(settings.alpha * (1 - 1 / (session.confirmations + 1)), 5))}.",
              f"- *Equal* excludes a gain of {percent(settings.gain)}. Intervals are of 95 %.",
+             *([f"- A ratio compares the training times to a loss of {settings.target_loss:g}, with another seed in "
+                f"each round. A run was stopped when it had trained {LEAD:g} times as long as the other one took, and "
+                "its ratio then counts as this limit."] if settings.target_loss else []),
              f"- Machine: {'; then '.join(session.machines)}.",
              f"- All tries together took {duration(seconds_of(session))}.", ""]
     lines += ["## The champion over the night", "", "![Speed of the champion](champion.svg)", "", *_kept(session), ""]
     if session.rechecks:
         lines += ["## On other machines", ""]
-        lines += [f"- {each['machine']}: the champion of that time trains {math.exp(each['mean']):.3f}x as fast as the "
-                  "first one." for each in session.rechecks]
+        lines += [f"- {each['machine']}: the {_quantity(session)} of the champion of that time is "
+                  f"{math.exp(each['mean']):.3f}x relative to the first one." for each in session.rechecks]
         lines.append("")
     lines += ["## All that was tried", "", *_tried(session), "", "## The time", "", *_spent(session), ""]
     if unfinished := [each for each in session.tries if not each.answer or each.answer["answer"] == "undecided"]:
@@ -112,7 +124,7 @@ def chart(session: Session) -> str:
         at = _seconds(event["time"]) if event else None
         if event is None or at is None:
             continue
-        whole = attempt.total or (attempt.confirmation.estimate if attempt.confirmation else None)
+        whole = attempt.whole
         if event["answer"] == "faster" and whole:
             steps.append((at - start, whole.mean, whole.low(0.025), whole.high(0.025)))
         elif "speed" in event:
@@ -134,7 +146,8 @@ def chart(session: Session) -> str:
     path += f" H{x(end):.1f}"
     ticks = [low + (high - low) * part / 4 for part in range(5)]
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
-             'aria-label="Speed of the champion over the session" font-family="sans-serif" font-size="12">',
+             f'aria-label="The champion over the session: {_quantity(session)}" font-family="sans-serif" '
+             'font-size="12">',
              f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#fff"/>']
     parts += [f'<path d="M{_LEFT},{y(tick):.1f} H{_WIDTH - 10}" stroke="#ddd"/>'
               f'<text x="{_LEFT - 6}" y="{y(tick) + 4:.1f}" text-anchor="end">{math.exp(tick):.2f}x</text>'

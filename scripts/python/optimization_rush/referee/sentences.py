@@ -34,6 +34,16 @@ def percent(value: float) -> str:
     return f"{100 * value:g} %"
 
 
+def unit(session: Session) -> str:
+    """Behind a ratio: what it is a ratio of."""
+    return f" to a loss of {session.settings.target_loss:g}" if session.settings.target_loss else ""
+
+
+def _exchange(attempt: Try) -> str:
+    """With a target loss, the speed for which time is exchanged: "1.170x tokens/s, "."""
+    return f"{math.exp(attempt.tokens.mean):.3f}x tokens/s, " if attempt.tokens else ""
+
+
 def _need(event: Dict[str, Any]) -> str:
     rounds, seconds = event.get("more_rounds"), event.get("more_seconds")
     if rounds is None:
@@ -53,17 +63,27 @@ def sentence(session: Session, attempt: Try) -> str:
         return f"{name} is broken, because {GATES[problem['by']]}: {problem['text']}"
     measured = ""
     if "speed" in event:
-        measured = ratio(event["speed"], event["low"], event["high"])
-    rounds = counted(event.get("rounds", 0), "round")
+        value, _, interval = ratio(event["speed"], event["low"], event["high"]).partition(" ")
+        measured = _exchange(attempt) + value + unit(session) + (" " + interval if interval else "")
+    rounds = counted(event.get("rounds", 0), "seed" if session.settings.target_loss else "round")
     if answer == "undecided":
         return (f"{name} is undecided: {measured} after {rounds}. " if measured else
                 f"{name} is not measured: there is too little time. ") + _need(event)
     if answer == "faster":
+        least = f"{math.exp(event['at_least']):.3f}x{unit(session)}"
         return (f"{name} is faster: {measured} in {rounds} that were not seen when it was chosen. It is the champion "
-                f"now. With the error of the whole session it is at least {math.exp(event['at_least']):.3f}x.")
+                f"now. With the error of the whole session it is at least {least}.")
     if answer == "slower":
         return f"{name} is slower: {measured} in {rounds}."
     return f"{name} is equal: {measured} in {rounds}, so a gain of {percent(session.settings.gain)} is excluded."
+
+
+def _as_json(estimate: Optional[Estimate]) -> Optional[Dict[str, Any]]:
+    if estimate is None:
+        return None
+    few = not math.isfinite(estimate.error)
+    return {"value": math.exp(estimate.mean), "rounds": estimate.rounds,
+            "interval": None if few else [math.exp(estimate.low(0.025)), math.exp(estimate.high(0.025))]}
 
 
 def as_json(session: Session, attempt: Try) -> Dict[str, Any]:
@@ -77,7 +97,9 @@ def as_json(session: Session, attempt: Try) -> Dict[str, Any]:
     return {
         "try": attempt.number, "challenger": attempt.challenger["text"], "name": attempt.name,
         "answer": event.get("answer"), "sentence": sentence(session, attempt),
-        "speed": estimate,
+        "speed": _as_json(attempt.tokens) if session.settings.target_loss else estimate,
+        **({"to_loss": {**estimate, "loss": session.settings.target_loss, "ended_early": attempt.ended_early}
+            if estimate else None} if session.settings.target_loss else {}),
         "at_least": math.exp(event["at_least"]) if "at_least" in event else None,
         "total": math.exp(attempt.total.mean) if attempt.total else None,
         "broken_by": attempt.problem if event.get("answer") == "broken" else None,
@@ -91,12 +113,11 @@ def as_json(session: Session, attempt: Try) -> Dict[str, Any]:
 
 
 def total(session: Session) -> Optional[Estimate]:
-    """The speed of the champion relative to the first champion, from its confirmation."""
+    """The ratio of the champion to the first champion, from its confirmation."""
     by = session.champion.by
     if by is None:
         return None
-    attempt = session.tries[by - 1]
-    return attempt.total or (attempt.confirmation.estimate if attempt.confirmation else None)
+    return session.tries[by - 1].whole
 
 
 def status(session: Session) -> Dict[str, Any]:
@@ -109,8 +130,11 @@ def status(session: Session) -> Dict[str, Any]:
     return {
         "begun": session.begun, "champion": session.champion.name,
         "kept": [each.name for each in session.champions[1:]],
-        "speed": {"value": math.exp(whole.mean), "interval": [math.exp(whole.low(0.025)), math.exp(whole.high(0.025))]}
-        if whole else None,
+        "by": "time-to-loss" if session.settings.target_loss else "speed",
+        **({"target_loss": session.settings.target_loss} if session.settings.target_loss else {}),
+        "to_loss" if session.settings.target_loss else "speed":
+            {"value": math.exp(whole.mean), "interval": [math.exp(whole.low(0.025)), math.exp(whole.high(0.025))]}
+            if whole else None,
         "tries": len(session.tries), "answers": counts, "confirmations": session.confirmations,
         "error": {"allowed": session.settings.alpha, "spent": spent},
         "gain": session.settings.gain, "machines": session.machines,
@@ -129,7 +153,7 @@ def status_lines(session: Session) -> List[str]:
     lines = [f"{state['tries']} tries in {duration(state['seconds'])}" + (f": {counts}" if counts else "")]
     if whole:
         lines.append(f"champion: {' + '.join([session.champions[0].name, *state['kept']])}, {ratio_of(whole)} of the "
-                     "first champion")
+                     f"first champion{unit(session)}")
     else:
         lines.append(f"champion: {session.champion.name}, as at the start")
     lines.append(f"error of the session: {percent(state['error']['allowed'])} allowed, "

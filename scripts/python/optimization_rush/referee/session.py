@@ -7,11 +7,13 @@ from .statistics import Estimate
 
 class Settings(NamedTuple):
     """`alpha`: the probability that the whole session keeps a change without effect. `gain`: the smallest gain that
-    matters; 0.02 is 2 %. `allow`: differences of the problem that a challenger may have: batch, task."""
+    matters; 0.02 is 2 %. `allow`: differences of the problem that a challenger may have: batch, task. `target_loss`:
+    challengers are compared by their training time to this loss; 0: by tokens/s."""
     alpha: float = 0.01
     gain: float = 0.02
     allow: List[str] = []
     timeout: float = 600.0
+    target_loss: float = 0.0
 
 
 class Confirmation:
@@ -42,6 +44,8 @@ class Try:
         self.asked = 0                         # rounds of the screening that were asked for; some may have failed
         self.confirmation: Optional[Confirmation] = None
         self.total: Optional[Estimate] = None  # relative to the first champion, from the confirmation
+        self.tokens: Optional[Estimate] = None  # with a target loss: the ratio of tokens/s
+        self.ended_early = 0  # with a target loss: rounds whose losing side was stopped
         self.answer: Optional[Event] = None
         self.seconds: Dict[str, float] = {}    # by step
         self.seconds_per_round: Optional[float] = None
@@ -50,6 +54,11 @@ class Try:
     @property
     def name(self) -> str:
         return str((self.planned or {}).get("name") or self.challenger["text"])
+
+    @property
+    def whole(self) -> Optional[Estimate]:
+        """Relative to the first champion, of a try that was confirmed."""
+        return self.total or (self.confirmation.estimate if self.confirmation else None)
 
     @property
     def rounds(self) -> int:
@@ -146,11 +155,15 @@ class Session:
         if attempt.problem:
             return
         estimate, before = Estimate.of_event(event), attempt.screen
+        if event.get("tokens"):
+            attempt.tokens, attempt.ended_early = Estimate.of_event(event["tokens"]), event["ended_early"]
         if attempt.confirmation:
             before, attempt.confirmation.estimate = attempt.confirmation.estimate, estimate
             attempt.confirmation.looks += 1
             if event.get("total"):
                 attempt.total = Estimate.of_event(event["total"])
+            elif self.settings.target_loss and (by := self.champions[attempt.champion].by):
+                attempt.total = estimate.after(self.tries[by - 1].whole)
         else:
             attempt.screen, attempt.asked = estimate, event["asked"]
         new = estimate.rounds - (before.rounds if before else 0)

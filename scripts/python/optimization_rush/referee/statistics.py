@@ -1,7 +1,7 @@
 """Student's t, and a measured ratio of speeds."""
 import functools
 import math
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 LEAST_SPREAD = 0.0004  # of a logarithm from round to round; equal times are chance or a coarse clock
 
@@ -81,6 +81,12 @@ class Estimate(NamedTuple):
 
     def high(self, tail: float) -> float:
         return self.mean + self._half(tail)
+
+    def after(self, before: "Optional[Estimate]") -> "Estimate":
+        """The product of this ratio and an independent one before it."""
+        if before is None:
+            return self
+        return Estimate(min(self.rounds, before.rounds), self.mean + before.mean, math.hypot(self.error, before.error))
 
     def with_rounds(self, rounds: int) -> "Estimate":
         """The same mean and spread after another number of rounds."""
