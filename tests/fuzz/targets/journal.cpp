@@ -14,8 +14,7 @@ FUZZ_TARGET(journal) {
         {.event = JournalEntry::Event::started, .run = "run", .spec_sha256 = "spec", .sha256 = "sum"});
     journal.append({.event = JournalEntry::Event::finished, .run = "run", .sha256 = "result"});
     const Journal again(files.path());
-    fuzz::hold(again.of("run").spec == "spec" && !again.came_to_end(),
-               "what is appended is read");
+    fuzz::hold(again.of("run").spec == "spec" && !again.came_to_end(), "what is appended is read");
     journal.append({.event = JournalEntry::Event::skipped, .run = "run"});
     fuzz::hold(Journal(files.path()).of("run").spec.empty(), "a run that was skipped is not known");
   });
