@@ -140,7 +140,8 @@ Json AskingHost::ask_worker(const std::string& what) {
 
 std::optional<int64_t> AskingHost::predicted_peak(const RunSpec& spec) {
   Interrupts interrupts;
-  const auto peak = optrush::predicted_peak(spec, workers_, kLimits, interrupts, request_.as_gpu);
+  const auto peak = optrush::predicted_peak(
+      spec, {.workers = workers_, .limits = kLimits, .as_gpu = request_.as_gpu}, interrupts);
   if (interrupts.signal() != 0) throw Interrupted(interrupts.signal(), "nothing was run");
   return peak;
 }

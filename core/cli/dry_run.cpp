@@ -130,14 +130,14 @@ std::vector<std::string> base_lines(const Json& spec) {
 }
 
 /// Each plan with its "status" and, if it will not run, the "reason".
-Json with_ends(const Plans& plans, const std::vector<NoPlan>& without_plan) {
+Json with_ends(const Plans& plans, const NoPlans& without_plan) {
   Json list = Json::array();
   for (const auto& plan : plans) {
     list.push_back(to_json(plan));
     if (plan) list.back()["status"] = "planned";
   }
-  for (const NoPlan& each : without_plan) {
-    Json& plan = list.at(static_cast<size_t>(each.variant));
+  for (const auto& [variant, each] : without_plan) {
+    Json& plan = list.at(static_cast<size_t>(variant));
     plan = each.skipped_plan ? to_json(*each.skipped_plan) : Json::object();
     plan["status"] = to_string(each.failure.status);
     plan["reason"] = each.failure.reason;
@@ -184,8 +184,8 @@ Json dry_run(const Expanded& expanded, const RunRequest& request) {
                         {"code", to_string(code)},
                         {"where", variants.at(static_cast<size_t>(variant)).where}});
   };
-  for (const NoPlan& each : *without_plan)
-    fails(each.variant, each.failure.status, each.failure.reason, code_of(each.failure));
+  for (const auto& [variant, each] : *without_plan)
+    fails(variant, each.failure.status, each.failure.reason, code_of(each.failure));
   Needs needs(interrupts);
   for (const auto& variant : variants)
     if (variant.external && variant.has_own_runs() && schedule.wanted(variant))

@@ -12,6 +12,7 @@
 #include "cli/interrupted.h"
 #include "launch/ranks/launcher.h"
 #include "launch/ranks/rank_run.h"
+#include "launch/run/result.h"
 #include "machine/torch_folder.h"
 #include "process/process.h"
 #include "results/worker_answer.h"
@@ -65,14 +66,14 @@ int print_result_of(const std::string& what, const fs::path& spec) {
 RunResult run_ranks(const RunSpec& spec, const fs::path& folder) {
   write_json(folder / "spec.json", to_json(spec));
   ForkServer workers(worker_for_torch(), ForkServer::Use::runs);
-  const RankRun ranks(workers, 0, nullptr);
   Interrupts interrupts;
-  const auto run = ranks.start({.id = "", .spec = spec}, folder, interrupts, {});
+  const auto run = start_ranks({.id = "", .spec = spec}, folder, {workers, nullptr, {}}, interrupts);
   const auto result = finish(*run, spec.timeout_s, interrupts);
   for (int64_t rank = 0; rank < spec.train.world_size; ++rank)
     if (const fs::path log = rank_folder(folder, rank) / "log.txt"; fs::exists(log))
       std::cerr << read_file(log) << std::flush;
   if (!result) throw Interrupted(interrupts.signal(), "");
+  store_result(folder, {.id = "", .spec = spec}, *result);
   return *result;
 }
 

@@ -3,379 +3,306 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
-#include <iterator>
-#include <map>
+#include <limits>
+#include <random>
 #include <set>
 
-#include "analysis/analysis.h"
 #include "analysis/checked_rows.h"
-#include "base/files.h"
 #include "base/number_text.h"
 #include "base/seconds_since.h"
 #include "base/text.h"
 #include "checkpoint/check_checkpoint.h"
 #include "checkpoint/written_config.h"
-#include "launch/execution.h"
-#include "launch/folder.h"
 #include "launch/fork_server.h"
+#include "launch/interleaving/interleaved_round.h"
+#include "launch/ledger/next.h"
 #include "launch/machine/context.h"
 #include "launch/machine/noise_log.h"
-#include "launch/schedule/planner.h"
+#include "launch/ranks/followers.h"
+#include "launch/runs.h"
 #include "launch/schedule/time_limit.h"
 #include "launch/tracker/live_tracker.h"
+#include "measure/cpu_info.h"
 #include "optrush/error.h"
-#include "results/context.h"
-#include "results/sums.h"
-#include "spec/run_identity.h"
-#include "spec/spec_json.h"
 
 namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
+using Clock = std::chrono::steady_clock;
+
 void check_worker(const fs::path& worker) {
   if (access(worker.c_str(), X_OK) != 0)
     throw Error(ErrorCode::missing_file, "'" + worker.string() + "' is missing or not executable",
                 "build it: ./optrush setup, or the target optrush-worker");
 }
 
+/// A unique name for a group of interleaved runs in this report.
+std::string group_id(int64_t round) {
+  static constexpr const char* kDigits = "0123456789abcdef";
+  std::random_device random;
+  std::string id = "r" + std::to_string(round + 1) + "-";
+  for (int i = 0; i < 12; ++i) id += kDigits[random() % 16];
+  return id;
+}
+
+/// `stored` for the present start. The report may contain runs of two builds, which is usually intended; a
+/// warning states it.
+Json continued(Json stored, const Json& seen, const Context& here, const fs::path& folder,
+               Progress& progress) {
+  const Context before = context_from_json(stored, (folder / "context.json").string());
+  if (const auto differ = difference_of_machines(before, here); !differ.empty())
+    throw Error(ErrorCode::conflict,
+                "the runs in '" + folder.string() + "' were made on another machine: " + differ,
+                "use a different --label, and compare the two reports");
+  if (const auto warning = difference_of_builds(before, here); !warning.empty()) {
+    progress.note(warning, Colour::yellow);
+    if (Json& warnings = stored["warnings"]; std::ranges::find(warnings, Json(warning)) == warnings.end())
+      warnings.push_back(warning);
+  }
+  for (const char* key : {"script", "script_sha256"}) stored[key] = seen[key];
+  return stored;
+}
+
+/// What will run, and when it ends.
+std::string course_of(const Ledger& ledger) {
+  const auto rungs = std::ranges::count_if(ledger.variants(), [&](const Variant& variant) {
+    return variant.index != 0 && variant.has_own_runs() && ledger.schedule().wanted(variant) &&
+           ledger.plans().at(static_cast<size_t>(variant.index));
+  });
+  const Experiment& experiment = ledger.experiment();
+  const auto& until = experiment.until;
+  return experiment.name + ": the base" + (rungs == 0 ? "" : " and " + counted(rungs, "rung")) + ", " +
+         length_of(experiment.base.train) + " per run, " +
+         (until ? "until each interval is within " + percent(until->within) + " or " +
+                      clock_time(until->at_most_s) + " are over"
+                : "in " + counted(experiment.rounds, "round"));
+}
+/// Performs one action after another.
 class Controller {
  public:
   Controller(const Expanded& expanded, const RunRequest& request, Progress& progress)
-      : experiment_(expanded.experiment),
-        request_(request),
+      : request_(request),
         progress_(progress),
-        runs_(expanded, request.only),
-        folder_(report_folder(request.reports, experiment_)),
-        lock_(folder_),
-        execution_(experiment_, request, runs_,
-                   begun_report(folder_, experiment_, request.resume,
-                                [&](const std::string& text) { progress.note(text, Colour::yellow); }),
-                   interrupts_, progress),
-        came_to_end_(execution_.journal().came_to_end()),
-        noise_(folder_ / "noise.jsonl", request.probe_s),
-        peaks_(folder_, *request.workers, experiment_.base, execution_.journal(), interrupts_) {}
+        ledger_(expanded, request, [&](const std::string& text) { progress.note(text, Colour::yellow); }),
+        runs_(ledger_, request, interrupts_, progress),
+        noise_(ledger_.folder() / "noise.jsonl", request.probe_s),
+        peaks_(ledger_.folder(), *request.workers, ledger_.experiment().base, interrupts_) {}
 
   RunOutcome conduct() {
-    if (!request_.only.empty()) progress_.note("--only: " + join(runs_.schedule.only()) + ", and the base");
-    // First, so that a resume on another machine is refused before it changes anything.
-    const bool described = describe();
-    if (!is_there(folder_ / "variants.json")) write_variants();
-    if (described && plan()) measure();
+    if (!request_.only.empty())
+      progress_.note("--only: " + join(ledger_.schedule().only()) + ", and the base");
+    while (interrupts_.signal() == 0) {
+      Action action = next(ledger_, request_, now());
+      if (std::holds_alternative<Stop>(action)) break;
+      std::visit([this](auto& one) { perform(one); }, action);
+      interrupts_.take();
+    }
+    end_tracking();
     if (interrupts_.signal() == 0)
-      execution_.journal().ended();
+      ledger_.end();
     else
-      execution_.journal().interrupted(interrupts_.describe());
-    return {folder_, execution_.all_ok(), interrupts_.signal()};
+      ledger_.interrupt(interrupts_.describe());
+    return {ledger_.folder(), ledger_.all_ok(), interrupts_.signal()};
   }
 
  private:
-  void write_variants() {
-    execution_.journal().write("experiment.json", to_json(experiment_));
-    execution_.journal().write("variants.json", all_as_json(runs_.variants));
+  Moment now() const {
+    const auto& round = ledger_.round();
+    const bool may_begin = ledger_.planned() && (!round || round->ended);
+    return {began_ ? seconds_since(*began_) : 0,
+            may_begin ? static_cast<double>(read_cpu().available_bytes) : 0};
   }
 
-  static Json all_as_json(const std::vector<Variant>& variants) {
-    Json list = Json::array();
-    for (const auto& variant : variants) list.push_back(to_json(variant));
-    return list;
+  // First, so that a resume on another machine is refused before it changes anything.
+  void perform(const Inspect&) {
+    inspect_machine();
+    ledger_.begin_report();
   }
 
-  void set_aside() {
-    const Sums sums(folder_);
-    const auto changed = set_aside_runs(folder_, [&](const fs::path& run) {
-      const fs::path spec = run / "spec.json";
-      return execution_.was_changed(run.filename()) || (is_there(spec) && !sums.agree(spec));
-    });
-    if (!changed.empty())
-      progress_.note(
-          "these runs are rerun, because their files were changed after they were written; they were "
-          "moved to replaced/: " +
-              join(changed),
-          Colour::yellow);
-    const auto strangers = set_aside_strangers(
-        folder_, runs_.variants, rounds_of(experiment_),
-        [&](const Variant& variant) { return execution_.keeps_state(variant); }, experiment_.seeds);
-    for (const auto& [why, names] : strangers)
-      progress_.note("these stored runs do not belong to the present experiment (" + why +
-                         "); they were moved to replaced/: " + join(names),
-                     Colour::yellow);
-  }
-
-  /// Writes context.json once per report, because all its runs are from one machine.
-  bool describe() {
-    const fs::path file = folder_ / "context.json";
-    // A failed, damaged or edited context is not kept: the next controller measures again.
-    std::optional<Json> there;
-    if (is_there(file) && Sums(folder_).agree(file)) there = read_json(file);
-    const bool known = there && !there->contains("doctor");
+  /// Describes the machine, once per report, because all its runs are from one machine.
+  void inspect_machine() {
+    const Json& stored = ledger_.context();
+    // A failed context is not kept: the next controller measures again.
+    const bool known = stored.is_object() && !stored.contains("doctor");
     progress_.stage("inspecting the machine");
     auto seen = known || request_.machine.is_null()
-                    ? describe_machine(experiment_, *request_.workers, known, interrupts_)
+                    ? describe_machine(ledger_.experiment(), *request_.workers, known, interrupts_)
                     : std::optional(request_.machine);
-    if (!seen) return false;
+    if (!seen) return;
     if (request_.followers != nullptr) (*seen)["hosts"] = request_.followers->hosts();
     const Context here = context_from_json(*seen, "the worker's doctor");
-    execution_.machine_has(std::ssize(here.gpus));
-    if (!known) {
-      execution_.journal().write("context.json", *seen);
-      return true;
-    }
-    if (!here.doctor.empty()) {
+    runs_.starter().machine_has(std::ssize(here.gpus));
+    if (known && !here.doctor.empty()) {
       progress_.note("cannot check that this is the same machine: " + here.doctor, Colour::yellow);
-      return true;
+      seen = stored;
+    } else if (known) {
+      seen = continued(stored, *seen, here, ledger_.folder(), progress_);
     }
-    const Context before = context_from_json(*there, file.string());
-    if (const auto differ = difference_of_machines(before, here); !differ.empty())
-      throw Error(ErrorCode::conflict,
-                  "the runs in '" + folder_.string() + "' were made on another machine: " + differ,
-                  "use a different --label, and compare the two reports");
-    if (const auto warning = difference_of_builds(before, here); !warning.empty())
-      note_other_build(*there, warning);
-    for (const char* key : {"script", "script_sha256"}) (*there)[key] = (*seen)[key];
-    execution_.journal().write("context.json", *there);
-    return true;
+    ledger_.describe(std::move(*seen));
   }
 
-  /// The report may contain runs of two builds, which is usually intended; a warning states it.
-  void note_other_build(Json& there, const std::string& warning) {
-    progress_.note(warning, Colour::yellow);
-    if (Json& warnings = there["warnings"]; std::ranges::find(warnings, Json(warning)) == warnings.end())
-      warnings.push_back(warning);
-  }
-
-  /// Stored plans of variants that are not wanted now; their rows need them.
-  std::map<int64_t, Json> plans_of_others() const {
-    std::map<int64_t, Json> plans;
-    const Sums sums(folder_);
-    const fs::path variants = folder_ / "variants.json", file = folder_ / "plans.json";
-    if (!request_.resume || !is_there(file) || !sums.agree(file) || !sums.agree(variants)) return plans;
-    const Json before = read_json(variants), stored = read_json(file);
-    for (size_t i = 0; i < std::min({before.size(), stored.size(), runs_.variants.size()}); ++i) {
-      const Variant& variant = runs_.variants[i];
-      if (!runs_.schedule.wanted(variant) &&
-          spec_sha256(variant_from_json(before[i], variants.string()).spec) == spec_sha256(variant.spec))
-        plans[variant.index] = stored[i];
-    }
-    return plans;
-  }
-
-  /// Rungs that were refused when the stored variants were written.
-  std::set<std::string> passed_over() const {
-    const fs::path file = folder_ / "variants.json";
-    std::set<std::string> rungs;
-    if (!Sums(folder_).agree(file)) return rungs;
-    for (const Json& variant : read_json(file))
-      for (auto& rung : variant_from_json(variant, file.string()).passed_over) rungs.insert(std::move(rung));
-    return rungs;
-  }
-
-  bool plan() {
-    const auto failures =
-        plan_all(experiment_, runs_.variants, runs_.schedule, runs_.plans,
-                 {.workers = *request_.workers,
-                  .limits = {.timeout_s = request_.plan_timeout_s},
-                  .refused_before = passed_over(),
-                  .folder = folder_},
-                 interrupts_, [&](const Variant& variant) {
-                   progress_.stage("planning " + std::to_string(variant.index + 1) + "/" +
-                                   std::to_string(runs_.variants.size()) + ": " + variant.name);
-                 });
-    if (!failures) return false;
+  void perform(const MakePlans&) {
+    auto& [variants, schedule, plans] = ledger_.outline();
+    const auto failures = plan_all(ledger_.experiment(), variants, schedule, plans,
+                                   {.workers = *request_.workers,
+                                    .limits = {.timeout_s = request_.plan_timeout_s},
+                                    .refused_before = ledger_.refused_before(),
+                                    .folder = ledger_.folder()},
+                                   interrupts_, [&, &all = variants](const Variant& variant) {
+                                     progress_.stage("planning " + std::to_string(variant.index + 1) + "/" +
+                                                     std::to_string(all.size()) + ": " + variant.name);
+                                   });
+    if (!failures) return;
     tell_warnings();
-    const auto others = plans_of_others();
-    // The final variants are known only now: a rung above a refused one has another stack.
-    write_variants();
-    set_aside();
-    for (const NoPlan& each : *failures) {
-      const Variant& variant = runs_.variants.at(static_cast<size_t>(each.variant));
-      progress_.note(
-          variant.name + ": " + std::string(to_string(each.failure.status)) + ", " + each.failure.reason,
-          each.failure.status == Status::skipped ? Colour::yellow : Colour::red);
-      if (variant.has_own_runs()) execution_.cannot_run(variant, each.failure);
-    }
-    Json list = Json::array();
-    for (const auto& variant : runs_.variants) {
-      const auto& plan = runs_.plans.at(static_cast<size_t>(variant.index));
-      const auto other = others.find(variant.index);
-      list.push_back(!plan && other != others.end() ? other->second : to_json(plan));
-    }
-    execution_.journal().write("plans.json", list);
-    tell_plan();
-    return true;
-  }
-
-  /// Prints what will run, and when it ends.
-  void tell_plan() {
-    const auto rungs = std::ranges::count_if(runs_.variants, [&](const Variant& variant) {
-      return variant.index != 0 && variant.has_own_runs() && runs_.schedule.wanted(variant) &&
-             runs_.plans.at(static_cast<size_t>(variant.index));
-    });
-    const TrainSpec& train = experiment_.base.train;
-    const auto& until = experiment_.until;
-    progress_.note(experiment_.name + ": the base" + (rungs == 0 ? "" : " and " + counted(rungs, "rung")) +
-                   ", " + length_of(train) + " per run, " +
-                   (until ? "until each interval is within " + percent(until->within) + " or " +
-                                clock_time(until->at_most_s) + " are over"
-                          : "in " + counted(experiment_.rounds, "round")));
+    ledger_.plan(*failures);
+    runs_.tell_notes();
+    for (const auto& [index, each] : *failures)
+      progress_.note(ledger_.variant(index).name + ": " + std::string(to_string(each.failure.status)) + ", " +
+                         each.failure.reason,
+                     each.failure.status == Status::skipped ? Colour::yellow : Colour::red);
+    progress_.note(course_of(ledger_));
   }
 
   void tell_warnings() {
     std::set<std::string> told;
-    for (const auto& variant : runs_.variants)
-      if (runs_.schedule.wanted(variant))
+    for (const auto& variant : ledger_.variants())
+      if (ledger_.schedule().wanted(variant))
         for (const auto& warning : {untrained_positions(variant.spec), unwritable(variant.spec)})
           if (warning && told.insert(*warning).second) progress_.note("warning: " + *warning, Colour::yellow);
   }
 
-  void measure() {
+  void perform(BeginRound& begin) {
+    if (begin.round.number == 0) begin_measuring();
+    const bool over = begin.round.over;
+    ledger_.begin_round(std::move(begin.round));
+    runs_.tell_notes();
+    if (!over) runs_.starter().begin_round();
+    runs_.begin_race();
+    round_began_ = Clock::now();
+  }
+
+  void begin_measuring() {
     if (request_.resume) tell_done();
-    std::optional<LiveTracker> tracker;
     if (!request_.track.empty()) {
-      refuse_stand_in(read_json(folder_ / "context.json"), "--track");
-      tracker.emplace(request_.track, folder_, experiment_.name, interrupts_);
+      refuse_stand_in(ledger_.context(), "--track");
+      tracker_.emplace(request_.track, ledger_.folder(), ledger_.experiment().name, interrupts_);
     }
-    run_rounds();
-    if (!tracker) return;
-    progress_.stage("writing for " + request_.track);
-    if (const std::string problem = tracker->problem(); !problem.empty())
-      progress_.note("--track " + request_.track + " ended before the runs: " + problem, Colour::yellow);
-  }
-
-  void run_rounds() {
-    const auto first = runs_.schedule.round(0, runs_.plans);
-    TimeLimit limit(experiment_, first.size(), progress_,
-                    request_.began.value_or(std::chrono::steady_clock::now()));
-    limit.round_took(run_round(0, first, limit.of_first_round()));
-    check_gate(/*last=*/!runs_.schedule.open() && experiment_.rounds == 1);
-    if (runs_.schedule.open())
-      repeat_until(*experiment_.until, limit);
-    else
-      for (int64_t round = 1; round < experiment_.rounds; ++round) {
-        peaks_.look(round);
-        run_round(round, runs_.schedule.round(round, runs_.plans));
-      }
-    check_gate(/*last=*/true);
-    if (!limit.is_tight() && !was_tight()) execution_.execute(runs_.schedule.drift(runs_.plans));
-  }
-
-  /// Whether a time limit shortened runs of an earlier start.
-  bool was_tight() {
-    return std::ranges::any_of(so_far().runs,
-                               [](const StoredRun& run) { return run.result.cut == "time limit"; });
-  }
-
-  /// Runs rounds until every interval is narrow or the time is over. Stored rounds count, and an interrupted
-  /// round is completed.
-  void repeat_until(const Until& until, TimeLimit& limit) {
-    int64_t round = 1;
-    for (auto begun = begun_in(round); !begun.empty(); begun = begun_in(++round))
-      run_round(round, runs_.schedule.begin_round(round, begun, runs_.plans), limit.of_begun_round());
-    // A race whose runs are all stored is not continued: its decisions stand.
-    if (until.race && came_to_end_ && execution_.started() == 0 && round >= static_cast<int64_t>(kMinRounds))
-      return;
-    while (interrupts_.signal() == 0) {
-      peaks_.look(round);
-      const auto chosen = limit.next(analyze(so_far()), round, [&](int64_t variant) {
-        return execution_.can_be_cut(
-            runs_.schedule.measured(runs_.variants.at(static_cast<size_t>(variant)), round));
-      });
-      if (chosen.empty()) break;
-      limit.round_took(
-          run_round(round, runs_.schedule.begin_round(round, chosen, runs_.plans), limit.of_next_round()));
-      ++round;
-    }
-  }
-
-  /// Runs a round, with a noise probe before the first and after each round, if anything is left to run.
-  /// Returns the seconds of the round; none if all of it was stored.
-  std::optional<double> run_round(int64_t round, const std::vector<Job>& jobs, Pacer pacer = {}) {
-    const bool any = std::ranges::any_of(jobs, [&](const Job& job) { return !execution_.is_done(job); });
-    if (any && !noise_.begun()) look_at_noise(round);
-    const auto before = std::chrono::steady_clock::now();
-    execution_.execute_round(jobs, round, std::move(pacer));
-    if (any) look_at_noise(round + 1);
-    return any ? std::optional(seconds_since(before)) : std::nullopt;
-  }
-
-  void look_at_noise(int64_t rounds) {
-    if (noise_.off() || interrupts_.signal() != 0) return;
-    progress_.stage("checking machine noise");
-    noise_.look(rounds);
-  }
-
-  /// Variants with a started run in this round, now or earlier.
-  std::vector<int64_t> begun_in(int64_t round) const {
-    std::vector<int64_t> begun;
-    for (const auto& variant : runs_.variants)
-      if (variant.has_own_runs() &&
-          fs::exists(execution_.run_folder(runs_.schedule.measured(variant, round).id) / "spec.json"))
-        begun.push_back(variant.index);
-    return begun;
+    began_ = request_.began.value_or(Clock::now());
   }
 
   void tell_done() {
-    auto jobs = runs_.schedule.all(runs_.plans);
-    if (runs_.schedule.open())
-      for (int64_t round = 1; !begun_in(round).empty(); ++round)
-        for (const int64_t variant : begun_in(round))
-          jobs.push_back(runs_.schedule.measured(runs_.variants.at(static_cast<size_t>(variant)), round));
-    const auto done = std::ranges::count_if(jobs, [&](const Job& job) { return execution_.is_done(job); });
+    auto jobs = ledger_.schedule().all(ledger_.plans());
+    if (ledger_.schedule().open())
+      for (int64_t round = 1; !ledger_.begun(round).empty(); ++round)
+        for (const int64_t variant : ledger_.begun(round))
+          jobs.push_back(ledger_.schedule().measured(ledger_.variant(variant), round));
+    const auto done = std::ranges::count_if(jobs, [&](const Job& job) { return ledger_.is_stored(job); });
     progress_.note(std::to_string(done) + " of " + std::to_string(jobs.size()) +
                    " runs are already complete");
   }
 
-  /// Makes the gate's additional runs, row by row. Their results decide whether a row is a reference for
-  /// later rows. `last`: no later round shows whether a reference repeats its bits.
-  void check_gate(bool last) {
-    const Stored& stored = so_far();
+  void end_tracking() {
+    if (!tracker_) return;
+    progress_.stage("writing for " + request_.track);
+    if (const std::string problem = tracker_->problem(); !problem.empty())
+      progress_.note("--track " + request_.track + " ended before the runs: " + problem, Colour::yellow);
+    tracker_.reset();
+  }
+
+  void perform(const Probe& probe) {
+    progress_.stage("checking machine noise");
+    noise_.look(probe.rounds);
+    if (!ledger_.probed()) round_began_ = Clock::now();
+    ledger_.probe(probe.rounds);
+  }
+
+  void perform(const RunGroup& group) {
+    ledger_.begin_interleaving(group.jobs);
+    runs_.begin_race();  // without the runs that are made again
+    runs_.tell_notes();
+    const int64_t round = ledger_.round()->number;
+    std::vector<Job> ordered;
+    for (const size_t i : start_order(group.jobs.size(), round)) ordered.push_back(group.jobs[i]);
+    const InterleavedRound::Terms terms{group_id(round), steps_of_round(), group.counts_when_cut};
+    for (const Job& job : InterleavedRound(ordered, terms, runs_).conduct()) {
+      progress_.note(job.spec.rung + " ran out of memory beside the others; it is rerun alone",
+                     Colour::yellow);
+      ledger_.run_alone(job);
+    }
+    ledger_.end_interleaving();
+  }
+
+  void perform(const RunOne& one) {
+    if (one.in_turns)
+      InterleavedRound({one.job}, {"", steps_of_round(), false, one.prepared}, runs_).conduct();
+    else
+      runs_.run_alone(one.job);
+  }
+
+  /// The number of timed steps for the runs of the round, when the first are ready.
+  std::function<int64_t(const std::map<int64_t, RunCost>&)> steps_of_round() {
+    return [this](const std::map<int64_t, RunCost>& costs) {
+      runs_.starter().wait_until_prepared();
+      const Round& round = *ledger_.round();
+      if (!round.paced) return std::numeric_limits<int64_t>::max();
+      if (!round.steps) {
+        const FirstRound first =
+            limit_first_round(ledger_.experiment(), round.jobs.size(), costs, now().seconds);
+        if (!first.note.empty()) progress_.note(first.note, Colour::yellow);
+        ledger_.limit_steps(first.steps, !first.note.empty());
+      }
+      return *round.steps;
+    };
+  }
+
+  /// The stored result of a run of the gate, or that of a run. None after a signal.
+  std::optional<RunResult> result_of(const Job& job) {
+    const RunResult* stored = ledger_.accept(job);
+    runs_.tell_notes();
+    return stored != nullptr ? std::optional(*stored) : runs_.run_alone(job);
+  }
+
+  void perform(const EndRound&) {
+    const Round& round = *ledger_.round();
+    ledger_.end_round(round.any && !round.begun_before ? std::optional(seconds_since(round_began_))
+                                                       : std::nullopt);
+    const int64_t rounds = round.number + 1;
+    if (rounds >= rounds_of(ledger_.experiment()).value_or(kMostRounds)) return;
+    if (auto context = peaks_.look(rounds, ledger_.context())) ledger_.describe(std::move(*context));
+  }
+
+  void perform(const CheckGate& check) {
+    const Stored stored = ledger_.stored();
     VariantRuns runs(stored.variants, stored.runs);
     std::deque<StoredRun> made;  // a deque, because CheckedRows keeps references to its elements
     CheckedRows rows(stored);
     for (const Variant& variant : stored.variants)
       while (interrupts_.signal() == 0) {
-        const auto jobs = missing_for(rows.look(variant, runs), rows.usable(), last);
+        const auto jobs = gate_jobs(ledger_, rows.look(variant, runs), rows.usable(), check.last);
         if (jobs.empty()) break;
-        for (StoredRun& run : execution_.execute(jobs)) runs.add(made.emplace_back(std::move(run)));
+        for (const Job& job : jobs) {
+          interrupts_.take();
+          if (interrupts_.signal() != 0) break;
+          if (auto result = result_of(job)) runs.add(made.emplace_back(StoredRun{job.id, job.spec, *result}));
+        }
       }
+    ledger_.check_gate();
   }
 
-  std::vector<Job> missing_for(const Row& row, const Plans& usable, bool last) {
-    const bool may_be_checked = row.ok() || row.status == Status::broken;
-    if (!may_be_checked || !usable.at(static_cast<size_t>(row.variant))) return {};
-    const Variant& variant = runs_.variants.at(static_cast<size_t>(row.variant));
-    auto jobs = runs_.schedule.gate(usable, variant);
-    if (last && row.verdict.undecided)
-      std::ranges::move(runs_.schedule.repeat(usable, variant), std::back_inserter(jobs));
-    std::erase_if(jobs, [&](const Job& job) { return execution_.is_executed(job); });
-    return jobs;
-  }
+  void perform(const Stop&) {}
 
-  /// The present content of the report's folder. Only new results are read.
-  const Stored& so_far() {
-    if (!stored_) {
-      stored_ = load_report(folder_);
-    } else {
-      load_new_runs(*stored_);
-      stored_->context = read_json(folder_ / "context.json");
-    }
-    return *stored_;
-  }
-
-  const Experiment& experiment_;
   const RunRequest& request_;
   Progress& progress_;
   Interrupts interrupts_;
+  Ledger ledger_;
   Runs runs_;
-  const fs::path folder_;
-  const FolderLock lock_;
-  Execution execution_;
-  const bool came_to_end_;  ///< at the start of this controller
   NoiseLog noise_;
   PeakLog peaks_;
-  std::optional<Stored> stored_;  ///< none before the first use
+  std::optional<LiveTracker> tracker_;
+  std::optional<Clock::time_point> began_;  ///< start of the time limit; none: before the first run
+  Clock::time_point round_began_;
 };
 }  // namespace
 

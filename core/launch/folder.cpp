@@ -15,10 +15,10 @@
 #include "base/files.h"
 #include "base/number_text.h"
 #include "base/text.h"
-#include "launch/journal.h"
 #include "launch/ranks/rank.h"
 #include "launch/run/result.h"
 #include "optrush/error.h"
+#include "results/stored.h"
 #include "spec/run_identity.h"
 #include "spec/spec_json.h"
 #include "spec/state_files.h"
@@ -39,36 +39,6 @@ void check_name(const std::string& what, const std::string& name) {
 
 /// The reason why a run is none of the present experiment, without a change of its spec.
 constexpr const char* kNoSuchRun = "the experiment has no such run";
-
-/// The reason why a stored run does not belong to the experiment; "" if it does.
-std::string why_strange(const fs::path& run_folder, const std::vector<Variant>& variants,
-                        std::optional<int64_t> rounds, const Continues& continues,
-                        const std::vector<int64_t>& seeds) try {
-  const fs::path file = run_folder / "spec.json";
-  const RunSpec spec = run_spec_from_json(read_json(file), file.string());
-  if (spec.variant >= static_cast<int64_t>(variants.size())) return kNoSuchRun;
-  const Variant& variant = variants[static_cast<size_t>(spec.variant)];
-  if (run_id(variant, spec) != run_folder.filename() || !variant.has_own_runs()) return kNoSuchRun;
-  if (spec.purpose != Purpose::measure && spec.purpose != Purpose::drift)
-    return "";  // the gate compares the spec later
-  const bool drift = spec.purpose == Purpose::drift;
-  if (rounds && !drift && spec.round >= *rounds) return kNoSuchRun;
-  RunSpec expected = drift ? drift_of(variant.spec) : in_round(variant.spec, spec.round, seeds);
-  expected.purpose = spec.purpose;
-  expected.round = drift && rounds ? *rounds : spec.round;
-  expected.trace = spec.trace;  // a trace does not change the result
-  const fs::path command = run_folder / "external.json";
-  const auto external = is_there(command)
-                            ? std::optional(external_from_json(read_json(command), command.string()))
-                            : std::nullopt;
-  if (external != variant.external) return "its command has changed";
-  const std::string changes = changes_of_spec(spec, expected);
-  if (changes.empty() || (spec.purpose == Purpose::measure && spec.round == 0 && continues(variant)))
-    return "";
-  return changes;
-} catch (const Error&) {
-  return "its spec is missing or invalid";
-}
 
 /// The charts that report.md shows: "![speed](speed.svg)".
 std::vector<std::string> charts_in(const fs::path& report) {
@@ -105,13 +75,33 @@ void check_arguments(const fs::path& folder, const Experiment& experiment) {
 }
 }  // namespace
 
-std::vector<fs::path> folders_in(const fs::path& folder) {
-  std::vector<fs::path> found;
-  if (!fs::is_directory(folder)) return found;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (entry.is_directory()) found.push_back(entry.path());
-  std::ranges::sort(found);
-  return found;
+std::string why_strange(const fs::path& run_folder, const std::vector<Variant>& variants,
+                        const Experiment& experiment, const Continues& continues) try {
+  const fs::path file = run_folder / "spec.json";
+  const RunSpec spec = run_spec_from_json(read_json(file), file.string());
+  if (spec.variant >= static_cast<int64_t>(variants.size())) return kNoSuchRun;
+  const Variant& variant = variants[static_cast<size_t>(spec.variant)];
+  if (run_id(variant, spec) != run_folder.filename() || !variant.has_own_runs()) return kNoSuchRun;
+  if (spec.purpose != Purpose::measure && spec.purpose != Purpose::drift)
+    return "";  // the gate compares the spec later
+  const bool drift = spec.purpose == Purpose::drift;
+  const auto rounds = rounds_of(experiment);
+  if (rounds && !drift && spec.round >= *rounds) return kNoSuchRun;
+  RunSpec expected = drift ? drift_of(variant.spec) : in_round(variant.spec, spec.round, experiment.seeds);
+  expected.purpose = spec.purpose;
+  expected.round = drift && rounds ? *rounds : spec.round;
+  expected.trace = spec.trace;  // a trace does not change the result
+  const fs::path command = run_folder / "external.json";
+  const auto external = is_there(command)
+                            ? std::optional(external_from_json(read_json(command), command.string()))
+                            : std::nullopt;
+  if (external != variant.external) return "its command has changed";
+  const std::string changes = changes_of_spec(spec, expected);
+  if (changes.empty() || (spec.purpose == Purpose::measure && spec.round == 0 && continues(variant)))
+    return "";
+  return changes;
+} catch (const Error&) {
+  return "its spec is missing or invalid";
 }
 
 fs::path report_folder(const fs::path& reports, const Experiment& experiment) {
@@ -208,30 +198,5 @@ void set_aside(const fs::path& run) {
   fs::path aside = replaced / name;
   for (int64_t older = 2; fs::exists(aside); ++older) aside = replaced / (name + "." + std::to_string(older));
   fs::rename(run, aside);
-}
-
-std::vector<std::string> set_aside_runs(const fs::path& folder,
-                                        const std::function<bool(const fs::path& run)>& wanted) {
-  std::vector<std::string> names;
-  for (const auto& run : folders_in(folder / "runs")) {
-    if (!is_there(run / "result.json") || !wanted(run)) continue;
-    set_aside(run);
-    names.push_back(run.filename());
-  }
-  return names;
-}
-
-std::map<std::string, std::vector<std::string>> set_aside_strangers(const fs::path& folder,
-                                                                    const std::vector<Variant>& variants,
-                                                                    std::optional<int64_t> rounds,
-                                                                    const Continues& continues,
-                                                                    const std::vector<int64_t>& seeds) {
-  std::map<std::string, std::vector<std::string>> strangers;
-  set_aside_runs(folder, [&](const fs::path& run) {
-    const std::string why = why_strange(run, variants, rounds, continues, seeds);
-    if (!why.empty()) strangers[why].push_back(run.filename());
-    return !why.empty();
-  });
-  return strangers;
 }
 }  // namespace optrush

@@ -23,8 +23,6 @@ class FolderLock {
   Descriptor folder_;
 };
 
-/// The folders in a folder, sorted; none if it does not exist.
-std::vector<std::filesystem::path> folders_in(const std::filesystem::path& folder);
 /// Whether the folder has files of an experiment.
 bool has_report(const std::filesystem::path& folder);
 /// Prepares `folder` for reading and adding: clears it if a new report replaces the old one, and warns if
@@ -38,16 +36,10 @@ void check_replaceable(const std::filesystem::path& folder, const Experiment&);
 void clear_report(const std::filesystem::path& folder);
 /// Moves runs/NAME of a report to replaced/NAME (or NAME.2 if that exists), where no report counts it.
 void set_aside(const std::filesystem::path& run);
-/// Moves the runs with a result that are `wanted` from runs/ to replaced/. Returns their names.
-std::vector<std::string> set_aside_runs(const std::filesystem::path& folder,
-                                        const std::function<bool(const std::filesystem::path& run)>& wanted);
 /// Whether the first run of a variant continues from its saved state although its spec has changed.
 using Continues = std::function<bool(const Variant&)>;
-/// Moves results that do not match the present experiment (another spec, a surplus round) from runs/ to
-/// replaced/. Returns their names by the reason: "train.lr from 0.001 to 0.01".
-std::map<std::string, std::vector<std::string>> set_aside_strangers(const std::filesystem::path& folder,
-                                                                    const std::vector<Variant>&,
-                                                                    std::optional<int64_t> rounds,
-                                                                    const Continues&,
-                                                                    const std::vector<int64_t>& seeds = {});
+/// The reason why a run with a result does not belong to the experiment: another spec ("train.lr from 0.001
+/// to 0.01"), a surplus round; "" if it does.
+std::string why_strange(const std::filesystem::path& run, const std::vector<Variant>&, const Experiment&,
+                        const Continues&);
 }  // namespace optrush

@@ -212,9 +212,7 @@ DataSpec ModelTokens::model_tokens(const Asked& asked) const {
       ErrorCode::missing_file,
       "'" + asked.model + "' has no tokenizer, so the text of '" + data.path + "' would be read as bytes",
       "put the model's tokenizer.json and tokenizer_config.json into that folder, or give tokens "
-      "(rush.tokens, or "
-      "\"tokens\" in the lines of "
-      "rush.documents)",
+      "(rush.tokens, or \"tokens\" in the lines of rush.documents)",
       asked.where);
 }
 

@@ -39,8 +39,6 @@ class Progress {
              std::map<Work, int64_t> later);
   /// A started job gets the turn again.
   void go_on(const Job&);
-  /// Number of started jobs that have not ended.
-  size_t begun() const { return begun_.size(); }
   void tick();
   void end(const Job&, const RunResult&);
   /// The job was ended from outside.

@@ -1,7 +1,9 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,10 +40,45 @@ struct JournalEntry {
 std::string_view to_string(JournalEntry::Event);
 std::span<const std::string_view> names_of(JournalEntry::Event);
 
-/// All entries of a report's journal. Ignores incomplete lines and lines that are not entries.
-std::vector<JournalEntry> read_journal(const std::filesystem::path& folder);
-/// Sets the time of the entry and appends it.
-void append_to_journal(const std::filesystem::path& folder, JournalEntry);
-/// Completes a last line that a killed process left without an end.
-void close_torn_journal(const std::filesystem::path& folder);
+/// A report's journal and what its lines say: which runs were started, and the hashes of files. Files that
+/// the journal does not know, such as those of an external program, are not checked.
+class Journal {
+ public:
+  /// Replays the existing lines. Incomplete lines and lines that are not entries are ignored.
+  explicit Journal(std::filesystem::path folder);
+
+  /// Writes an entry with the present time, and replays it.
+  void append(JournalEntry);
+  /// Writes a file of the folder. The line with its hash is first: after a kill between both, the previous
+  /// file is still valid.
+  void write(const std::string& file, const Json&);
+
+  struct Run {
+    std::string spec;    ///< hash of the spec of its last start; "": never started, or skipped since
+    std::string inputs;  ///< hash of its inputs at that start; "": not known
+    /// Faults since its first step, including those under earlier controllers.
+    std::vector<JournalEntry> restarts;
+    bool restarting = false;  ///< its next start follows a fault
+  };
+  /// The record of a run; empty if the journal has none. Valid until the next entry about that run.
+  const Run& of(const std::string& run) const;
+  /// Whether nothing was started since the experiment last ended.
+  bool came_to_end() const { return came_to_end_; }
+
+  /// Reads a JSON file of the report. Throws an Error if its bytes have changed.
+  Json read(const std::filesystem::path& file) const;
+  /// The same, as text.
+  std::string text(const std::filesystem::path& file) const;
+  /// Whether the bytes of a file are unchanged, as far as the journal knows it.
+  bool agree(const std::filesystem::path& file) const;
+
+ private:
+  void replay(const JournalEntry&);
+  bool agree(const std::filesystem::path& file, const std::string& content) const;
+
+  std::filesystem::path folder_, file_;
+  std::map<std::string, Run> runs_;
+  std::map<std::string, std::set<std::string>> sums_;  ///< all valid hashes, by path in the folder
+  bool came_to_end_ = false;
+};
 }  // namespace optrush

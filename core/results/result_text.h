@@ -17,4 +17,6 @@ struct ResultParts {
 /// run_result_from_json() for a text. It throws the same errors, but does not check skipped parts. Each step
 /// is converted when it is parsed, because a JSON document takes about 2.5 KB per step.
 RunResult run_result_from_text(std::string_view text, const std::string& where, const ResultParts& = {});
+/// Removes from a result what reading it would skip.
+void leave_out(RunResult&, const ResultParts& kept);
 }  // namespace optrush

@@ -4,8 +4,6 @@
 #include <atomic>
 #include <charconv>
 #include <future>
-#include <iterator>
-#include <map>
 #include <sstream>
 #include <thread>
 #include <unordered_map>
@@ -15,7 +13,6 @@
 #include "base/text.h"
 #include "optrush/error.h"
 #include "results/context.h"
-#include "results/sums.h"
 #include "spec/spec_json.h"
 #include "spec/value.h"
 
@@ -66,21 +63,20 @@ class SpecReader {
   std::unordered_map<std::string, RunSpec> known_;
 };
 
-StoredRun load_run(const fs::path& folder, const Sums& sums, const Plans& plans, SpecReader& specs,
+StoredRun load_run(const fs::path& folder, const Journal& journal, const Plans& plans, SpecReader& specs,
                    ResultParts keep) {
   const fs::path spec_file = folder / "spec.json", result = folder / "result.json";
-  const std::string spec_text = sums.text(spec_file), result_text = sums.text(result);
+  const std::string spec_text = journal.text(spec_file), result_text = journal.text(result);
   RunSpec spec = specs.read(spec_text, spec_file.string());
   keep.plan = lacks_plan(spec, plans);
   return {folder.filename().string(), std::move(spec),
-          run_result_from_text(result_text, result.string(), keep), fs::last_write_time(result),
-          traces_of(folder)};
+          run_result_from_text(result_text, result.string(), keep), traces_of(folder)};
 }
 
-void load_plans(const fs::path& file, const Sums& sums, Stored& stored) {
+void load_plans(const fs::path& file, const Journal& journal, Stored& stored) {
   stored.plans.resize(stored.variants.size());
   if (!is_there(file)) return;
-  const Json plans = sums.read(file);
+  const Json plans = journal.read(file);
   if (!plans.is_array() || plans.size() != stored.variants.size())
     throw Error(
         ErrorCode::invalid_file,
@@ -88,34 +84,6 @@ void load_plans(const fs::path& file, const Sums& sums, Stored& stored) {
         file.string());
   for (size_t i = 0; i < plans.size(); ++i)
     stored.plans[i] = optional_plan_from_json(plans[i], file.string());
-}
-
-/// Reads results with several threads, because reading takes most of the time of a report of long runs. Each
-/// thread holds one text at a time. It takes neighbours, which share a variant and so most of their specs.
-std::vector<StoredRun> load_all(const std::vector<fs::path>& folders, const Sums& sums, const Plans& plans,
-                                const ResultParts& keep) {
-  constexpr uintmax_t kLong = 16U << 20U;
-  constexpr size_t kMostThreads = 4, kPieces = 16;  // pieces of the work of a thread
-  uintmax_t bytes = 0;
-  for (const fs::path& folder : folders) bytes += fs::file_size(folder / "result.json");
-  const size_t threads =
-      bytes < kLong ? 1
-                    : std::min({folders.size(), kMostThreads, size_t{std::thread::hardware_concurrency()}});
-  std::vector<StoredRun> runs(folders.size());
-  std::atomic<size_t> next = 0;
-  const size_t neighbours = std::max(folders.size() / (threads * kPieces), size_t{1});
-  const auto work = [&] {
-    SpecReader specs;
-    for (size_t first = next.fetch_add(neighbours); first < folders.size();
-         first = next.fetch_add(neighbours))
-      for (size_t i = first; i < std::min(first + neighbours, folders.size()); ++i)
-        runs[i] = load_run(folders[i], sums, plans, specs, keep);
-  };
-  std::vector<std::future<void>> others;
-  for (size_t i = 1; i < threads; ++i) others.push_back(std::async(std::launch::async, work));
-  work();
-  for (auto& other : others) other.get();
-  return runs;
 }
 
 /// The runs of a report that was packed to be published: {"id", "spec", "result"} on each line.
@@ -129,40 +97,27 @@ std::vector<StoredRun> load_packed(const fs::path& file) {
     if (run.size() != 3 || !run.at("id").is_string())
       throw Error(ErrorCode::invalid_file, "a run must have 'id', 'spec' and 'result'", {}, where);
     runs.push_back({run.at("id"), run_spec_from_json(run.at("spec"), where),
-                    run_result_from_json(run.at("result"), where), fs::last_write_time(file)});
+                    run_result_from_json(run.at("result"), where)});
   }
   return runs;
 }
 
-void load_runs(const Sums& sums, Stored& stored, const ResultParts& keep) {
+void read_runs(const Journal& journal, Stored& stored, const ResultParts& keep) {
   const fs::path folder = stored.folder / "runs", packed = stored.folder / "runs.jsonl";
-  std::map<std::string, StoredRun> known;
-  for (StoredRun& run : stored.runs) known.insert_or_assign(run.id, std::move(run));
-  stored.runs.clear();
-  std::vector<fs::path> others;
-  if (fs::is_directory(folder))
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      const fs::path result = entry.path() / "result.json";
-      if (!is_there(result)) continue;
-      const auto before = known.find(entry.path().filename().string());
-      if (before != known.end() && before->second.written == fs::last_write_time(result))
-        stored.runs.push_back(std::move(before->second));
-      else
-        others.push_back(entry.path());
-    }
-  else if (is_there(packed))
+  if (fs::is_directory(folder)) {
+    auto finished = folders_in(folder);
+    std::erase_if(finished, [](const fs::path& run) { return !is_there(run / "result.json"); });
+    stored.runs = load_runs(finished, journal, stored.plans, keep);
+  } else if (is_there(packed)) {
     stored.runs = load_packed(packed);
-  std::ranges::sort(others);
-  std::ranges::move(load_all(others, sums, stored.plans, keep), std::back_inserter(stored.runs));
+  }
   std::ranges::sort(stored.runs, {}, &StoredRun::id);
   for (auto& run : stored.runs) {
-    const auto variant = static_cast<size_t>(run.spec.variant);
-    if (variant >= stored.variants.size())
+    if (static_cast<size_t>(run.spec.variant) >= stored.variants.size())
       throw Error(ErrorCode::invalid_file,
                   "variant " + std::to_string(run.spec.variant) + " is not in variants.json", {},
                   (folder / run.id / "spec.json").string());
-    if (lacks_plan(run.spec, stored.plans)) stored.plans[variant] = std::move(run.result.plan);
-    run.result.plan.reset();
+    take_late_plan(run, stored.plans);
   }
 }
 
@@ -178,9 +133,8 @@ void load_runs(const Sums& sums, Stored& stored, const ResultParts& keep) {
         "copy the whole folder of the report. If it has no more, an earlier version wrote it: run the "
         "experiment again, or render it with that version");
   std::vector<std::string> labels;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (is_there(entry.path() / "experiment.json")) labels.push_back(entry.path().filename().string());
-  std::ranges::sort(labels);
+  for (const fs::path& label : folders_in(folder))
+    if (is_there(label / "experiment.json")) labels.push_back(label.filename().string());
   throw Error(
       ErrorCode::missing_file, what + "experiment.json is missing",
       labels.empty() ? "give reports/<experiment>/<label>" : "labels in this folder: " + join(labels));
@@ -197,29 +151,75 @@ void check_order(const std::vector<Variant>& variants, const std::string& where)
 }
 }  // namespace
 
-void load_new_runs(Stored& stored) { load_runs(Sums(stored.folder), stored, ResultParts::of_report()); }
+std::vector<fs::path> folders_in(const fs::path& folder) {
+  std::vector<fs::path> found;
+  if (!fs::is_directory(folder)) return found;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.is_directory()) found.push_back(entry.path());
+  std::ranges::sort(found);
+  return found;
+}
+
+// With several threads, because reading takes most of the time of a report of long runs. Each thread holds
+// one text at a time. It takes neighbours, which share a variant and so most of their specs.
+std::vector<StoredRun> load_runs(const std::vector<fs::path>& folders, const Journal& journal,
+                                 const Plans& plans, const ResultParts& keep, bool skip_invalid) {
+  constexpr uintmax_t kLong = 16U << 20U;
+  constexpr size_t kMostThreads = 4, kPieces = 16;  // pieces of the work of a thread
+  uintmax_t bytes = 0;
+  std::error_code unknown;
+  for (const fs::path& folder : folders)
+    if (const auto size = fs::file_size(folder / "result.json", unknown); !unknown) bytes += size;
+  const size_t threads =
+      bytes < kLong ? 1
+                    : std::min({folders.size(), kMostThreads, size_t{std::thread::hardware_concurrency()}});
+  std::vector<StoredRun> runs(folders.size());
+  std::atomic<size_t> next = 0;
+  const size_t neighbours = std::max(folders.size() / (threads * kPieces), size_t{1});
+  const auto work = [&] {
+    SpecReader specs;
+    for (size_t first = next.fetch_add(neighbours); first < folders.size();
+         first = next.fetch_add(neighbours))
+      for (size_t i = first; i < std::min(first + neighbours, folders.size()); ++i) try {
+          runs[i] = load_run(folders[i], journal, plans, specs, keep);
+        } catch (const Error&) {
+          if (!skip_invalid) throw;
+        }
+  };
+  std::vector<std::future<void>> others;
+  for (size_t i = 1; i < threads; ++i) others.push_back(std::async(std::launch::async, work));
+  work();
+  for (auto& other : others) other.get();
+  std::erase_if(runs, [](const StoredRun& run) { return run.id.empty(); });
+  return runs;
+}
+
+void take_late_plan(StoredRun& run, Plans& plans) {
+  if (lacks_plan(run.spec, plans)) plans[static_cast<size_t>(run.spec.variant)] = std::move(run.result.plan);
+  run.result.plan.reset();
+}
 
 Stored load_report(const fs::path& folder, const ResultParts& keep) {
   const fs::path experiment = folder / "experiment.json", variants = folder / "variants.json";
   if (!is_there(experiment)) throw_no_report(folder);
-  const Sums sums(folder);
+  const Journal journal(folder);
   Stored stored;
   stored.folder = folder;
-  stored.experiment = experiment_from_json(sums.read(experiment), experiment.string());
-  for (const auto& variant : sums.read(variants))
+  stored.experiment = experiment_from_json(journal.read(experiment), experiment.string());
+  for (const auto& variant : journal.read(variants))
     stored.variants.push_back(variant_from_json(variant, variants.string()));
   check_order(stored.variants, variants.string());
-  load_plans(folder / "plans.json", sums, stored);
+  load_plans(folder / "plans.json", journal, stored);
   if (const fs::path context = folder / "context.json"; is_there(context)) {
-    stored.context = sums.read(context);
+    stored.context = journal.read(context);
     context_from_json(stored.context, context.string());  // throws if the context is invalid
   }
-  load_runs(sums, stored, keep);
+  read_runs(journal, stored, keep);
   const fs::path noise = folder / "noise.jsonl";
   for (const Json& line : read_json_lines(noise))
     stored.probes.push_back(noise_line_from_json(line, noise.string()));
   if (const fs::path tried = folder / "tried.json"; is_there(tried))
-    stored.tried = tried_from_json(sums.read(tried), tried.string());
+    stored.tried = tried_from_json(journal.read(tried), tried.string());
   return stored;
 }
 }  // namespace optrush

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "experiment/experiment.h"
+#include "results/journal.h"
 #include "results/noise_line.h"
 #include "results/result_text.h"
 #include "results/tried.h"
@@ -13,7 +14,6 @@ struct StoredRun {
   std::string id;  ///< name of the run's folder
   RunSpec spec;
   RunResult result;
-  std::filesystem::file_time_type written = {};  ///< time of writing
   /// Traces of a step, one per rank: paths relative to the report's folder
   std::vector<std::string> traces = {};
 };
@@ -37,6 +37,14 @@ struct Stored {
 /// report. Reading is strict: an Error names the invalid file. Plans, context and runs may be missing,
 /// because an experiment may end at any moment.
 Stored load_report(const std::filesystem::path& folder, const ResultParts& = ResultParts::of_report());
-/// Adds new and replaced results to `runs`.
-void load_new_runs(Stored&);
+
+/// The folders in a folder, sorted; none if it does not exist.
+std::vector<std::filesystem::path> folders_in(const std::filesystem::path& folder);
+
+/// Reads these folders of runs, in their order. `plans`: of the report; a result keeps its own plan if they
+/// lack it. An invalid or changed run is left out if `skip_invalid`, otherwise an Error.
+std::vector<StoredRun> load_runs(const std::vector<std::filesystem::path>& folders, const Journal&,
+                                 const Plans&, const ResultParts&, bool skip_invalid = false);
+/// A plan that was made too late for `plans` is in the result. Moves it there.
+void take_late_plan(StoredRun&, Plans&);
 }  // namespace optrush

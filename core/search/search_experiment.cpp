@@ -3,9 +3,8 @@
 #include "base/files.h"
 #include "experiment/spec_difference.h"
 #include "launch/folder.h"
-#include "launch/journal.h"
 #include "optrush/error.h"
-#include "results/sums.h"
+#include "results/journal.h"
 #include "search/stage_evaluator.h"
 
 namespace optrush {
@@ -26,7 +25,7 @@ void check(const Experiment& experiment, const RunRequest& run) {
 void prepare(const fs::path& folder, const Experiment& experiment, bool resume) {
   // The list of stacks is written again at the end. A report refuses one that was changed since.
   const fs::path tried = folder / "tried.json";
-  if (resume && is_there(tried) && !Sums(folder).agree(tried)) fs::remove(tried);
+  if (resume && is_there(tried) && !Journal(folder).agree(tried)) fs::remove(tried);
   if (resume || !(fs::exists(folder / kStages) || has_report(folder))) return;
   check_replaceable(folder, experiment);
   fs::remove_all(folder / kStages);

@@ -87,7 +87,8 @@ Forecast StageEvaluator::planned(const Picks& picks) {
   const Variant variant = stacks_.variant(picks);
   check_stack(variant, catalogue_);
   Interrupts interrupts;
-  const auto planned = plan_variant(variant, *run_.workers, {.timeout_s = run_.plan_timeout_s}, interrupts);
+  const auto planned = plan_variant(
+      variant, {.workers = *run_.workers, .limits = {.timeout_s = run_.plan_timeout_s}}, interrupts);
   if (!planned) throw StageInterrupted{folder_, interrupts.signal()};
   if (planned->lacks_memory) return {Forecast::End::too_large, planned->failure.reason, 0};
   if (!planned->plan) return {Forecast::End::refused, planned->failure.reason, 0};

@@ -38,7 +38,7 @@ BY_HAND = [
     ("plugins/optimizations/clip_grad_norm/clip_grad_norm.cpp", "(limit / (gradients.norm() + 1e-6)).clamp_max(1.0)",
      "limit / (gradients.norm() + 1e-6)"),
     ("core/io/safetensors.cpp", "end - begin != size", "end - begin < size"),
-    ("core/launch/journal.cpp", "entry.event == Event::skipped", "false"),
+    ("core/results/journal.cpp", "runs_.erase(entry.run);", ""),
 ]
 
 

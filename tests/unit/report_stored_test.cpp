@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "analysis/analysis.h"
 #include "base/files.h"
@@ -19,38 +18,6 @@ using test::three_rungs;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-TEST(Stored, ReadsOnlyNewResults) {
-  const TemporaryFolder folder;
-  three_rungs().write(folder.path());
-  const fs::path runs = folder.path() / "runs";
-  Stored stored = load_report(folder.path());
-  // A result is not read twice: damage goes unnoticed while the file's time is the same.
-  const fs::path known = runs / "00-base-r1" / "result.json";
-  const auto written = fs::last_write_time(known);
-  write_file(known, "damaged");
-  fs::last_write_time(known, written);
-  const fs::path replaced = runs / "01-one-r1" / "result.json";
-  Json result = read_json(replaced);
-  result["tokens_per_second"] = 7;
-  write_json(replaced, result);
-  fs::last_write_time(replaced, written + std::chrono::seconds(1));
-  fs::remove_all(runs / "02-two-r1");
-  fs::create_directories(runs / "02-two-r4");
-  Json spec = read_json(runs / "02-two-r2" / "spec.json");
-  spec["round"] = 3;
-  write_json(runs / "02-two-r4" / "spec.json", spec);
-  fs::copy(runs / "02-two-r2" / "result.json", runs / "02-two-r4" / "result.json");
-  const size_t before = stored.runs.size();
-  load_new_runs(stored);
-  EXPECT_EQ(stored.runs.size(), before) << "one run was removed and one was added";
-  const auto of = [&](const std::string& id) { return std::ranges::find(stored.runs, id, &StoredRun::id); };
-  EXPECT_NE(of("00-base-r1"), stored.runs.end());
-  EXPECT_EQ(of("01-one-r1")->result.tokens_per_second, 7);
-  EXPECT_EQ(of("02-two-r1"), stored.runs.end());
-  EXPECT_EQ(of("02-two-r4")->spec.round, 3);
-  EXPECT_TRUE(std::ranges::is_sorted(stored.runs, {}, &StoredRun::id));
-}
 
 TEST(Stored, ErrorsNameTheFile) {
   const auto message_after = [](auto&& damage) {

@@ -241,19 +241,21 @@ TEST(WorkerAnswer, IsTheAnswerOrTheFailure) {
 TEST(JournalEntries, AreReadInAppendedOrder) {
   const TemporaryFolder folder;
   using Event = JournalEntry::Event;
-  append_to_journal(
-      folder.path(),
-      {.event = Event::finished, .run = "a", .status = Status::oom, .code = ErrorCode::out_of_memory});
-  append_line(folder / "journal.jsonl", R"({"event":"of a later build","run":"b"})");
-  append_to_journal(folder.path(), {.event = Event::wrote, .file = "plans.json", .sha256 = "12"});
-  const auto entries = read_journal(folder.path());
-  ASSERT_EQ(entries.size(), 2U);
-  EXPECT_EQ(entries[0].run, "a");
-  EXPECT_EQ(entries[0].status, Status::oom);
-  EXPECT_EQ(entries[0].code, ErrorCode::out_of_memory);
-  EXPECT_FALSE(entries[0].time.empty());
-  EXPECT_EQ(entries[1].event, Event::wrote);
-  EXPECT_EQ(entries[1].file, "plans.json");
+  const auto file = folder / "journal.jsonl";
+  Journal(folder.path())
+      .append(
+          {.event = Event::finished, .run = "a", .status = Status::oom, .code = ErrorCode::out_of_memory});
+  append_line(file, R"({"event":"of a later build","run":"b"})");
+  write_file(file, read_file(file) + R"({"event":"cut)");
+  Journal(folder.path()).append({.event = Event::started, .run = "c", .spec_sha256 = "12"});
+  const auto lines = read_json_lines(file);
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[0].at("run"), "a");
+  EXPECT_EQ(lines[0].at("status"), "oom");
+  EXPECT_EQ(lines[0].at("code"), "out_of_memory");
+  EXPECT_TRUE(lines[0].contains("time"));
+  EXPECT_EQ(lines[2].at("event"), "started");
+  EXPECT_EQ(Journal(folder.path()).of("c").spec, "12");
 }
 
 RunResult result_with_norms(const std::vector<double>& norms) {

@@ -1,12 +1,11 @@
 // Checksums detect a stored file that was changed later, and report no other file.
-#include "results/sums.h"
+#include "results/journal.h"
 
 #include <gmock/gmock.h>
 
 #include "../support/error_of.h"
 #include "base/files.h"
 #include "base/temporary_folder.h"
-#include "launch/journal.h"
 
 namespace optrush {
 namespace {
@@ -16,7 +15,7 @@ using ::testing::HasSubstr;
 
 class SumsTest : public ::testing::Test {
  protected:
-  Json read(const std::filesystem::path& file) const { return Sums(folder_.path()).read(file); }
+  Json read(const std::filesystem::path& file) const { return Journal(folder_.path()).read(file); }
   const TemporaryFolder folder_;
   Journal journal_{folder_.path()};
   const std::filesystem::path plans_ = folder_ / "plans.json", result_ = folder_ / "runs/a/result.json";
@@ -45,12 +44,12 @@ TEST_F(SumsTest, PreviousFileIsAccepted) {
 
 TEST_F(SumsTest, ResultMustBeOfTheLastAttempt) {
   write_json(result_, {1});
-  journal_.started("a", "spec", "", "");
-  journal_.finished("a", "spec", RunResult(), sha256_file(result_));
+  journal_.append({.event = JournalEntry::Event::started, .run = "a"});
+  journal_.append({.event = JournalEntry::Event::finished, .run = "a", .sha256 = sha256_file(result_)});
   EXPECT_EQ(read(result_), Json({1}));
   write_json(result_, {2});
   EXPECT_THAT(error_of([&] { read(result_); }), HasSubstr("the folder '" + result_.parent_path().string()));
-  journal_.started("a", "spec", "", "");
+  journal_.append({.event = JournalEntry::Event::started, .run = "a"});
   EXPECT_EQ(read(result_), Json({2})) << "the controller was killed before it recorded the new file";
 }
 }  // namespace

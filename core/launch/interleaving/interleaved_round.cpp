@@ -44,19 +44,28 @@ std::vector<size_t> start_order(size_t members, int64_t round) {
   return order;
 }
 
-InterleavedRound::InterleavedRound(const std::vector<Job>& jobs, std::string id,
-                                   const std::filesystem::path& folder, Host& host, Interrupts& interrupts)
-    : id_(std::move(id)), host_(host), interrupts_(interrupts) {
+InterleavedRound::InterleavedRound(const std::vector<Job>& jobs, Terms terms, Runs& runs)
+    : terms_(std::move(terms)), runs_(runs), interrupts_(runs.interrupts()) {
   for (const auto& job : jobs) {
-    const auto path = folder / std::to_string(members_.size());
+    const auto path = sockets_.path() / std::to_string(members_.size());
     members_.push_back({.job = job, .socket = InterleavingSocket(path), .path = path});
   }
+}
+
+std::unique_ptr<LiveRun> InterleavedRound::start(const Member& member) {
+  if (interrupts_.signal() != 0) return nullptr;
+  runs_.forget(member.job);
+  auto run = runs_.start(member.job, members_.size() > 1 ? "interleaved" : "",
+                         {{"OPTRUSH_TURNS", member.path.string()}});
+  if (run && terms_.prepared)
+    runs_.starter().prepare(*terms_.prepared, runs_.ledger().run_folder(terms_.prepared->id));
+  return run;
 }
 
 std::vector<Job> InterleavedRound::conduct() {
   // A run has the turn until it is ready, so that no two runs set up or warm up at the same time.
   for (auto& member : members_) {
-    member.run = interrupts_.signal() == 0 ? host_.start(member.job, member.path) : nullptr;
+    member.run = start(member);
     if (!member.run || !hold(member)) {
       end_all();
       return {};
@@ -64,7 +73,7 @@ std::vector<Job> InterleavedRound::conduct() {
   }
   const int64_t most = limit();
   const bool alone = members_.size() == 1;
-  const int64_t steps = alone && !host_.may_have_enough() ? most : steps_of_a_turn();
+  const int64_t steps = alone && !runs_.may_have_enough() ? most : steps_of_a_turn();
   for (size_t cycle = 0; !alive().empty(); ++cycle) {
     const auto present = alive();
     for (const size_t i : turn_order(present.size(), cycle)) {
@@ -73,7 +82,7 @@ std::vector<Job> InterleavedRound::conduct() {
       if (const bool ends = member.socket.can_end(); ends && member.steps >= most) {
         member.cut = "time limit";
         member.socket.end();
-      } else if (ends && host_.has_enough(member.job)) {
+      } else if (ends && runs_.has_enough(member.job)) {
         member.cut = "target loss";
         member.socket.end();
       } else {
@@ -82,7 +91,7 @@ std::vector<Job> InterleavedRound::conduct() {
         member.socket.go(next, alone);
       }
       if (hold(member)) continue;
-      interrupted();
+      if (!cut()) end_all();
       return {};
     }
   }
@@ -90,7 +99,7 @@ std::vector<Job> InterleavedRound::conduct() {
 }
 
 bool InterleavedRound::hold(Member& member) {
-  host_.has_turn(member.job);
+  runs_.progress().go_on(member.job);
   const auto start = Clock::now();
   while (true) {
     // Before looking at ends of runs, which the signal may have caused.
@@ -109,7 +118,7 @@ bool InterleavedRound::hold(Member& member) {
       conclude(member, std::move(late));
       break;
     }
-    host_.tick();
+    runs_.tick();
     const std::chrono::milliseconds rest(static_cast<int64_t>(left * 1000) + 1);
     interrupts_.wait(std::min(member.run->period(), rest), member.socket.descriptors());
   }
@@ -132,11 +141,11 @@ void InterleavedRound::conclude(Member& member, RunResult result) {
   member.run.reset();
   if (result.status == Status::oom && !alive().empty()) {
     again_.push_back(member.job);
-    return host_.abandoned(member.job);
+    return runs_.abandoned(member.job);
   }
-  if (result.ok() && member.steps > 0 && members_.size() > 1) result.turns = id_;
+  if (result.ok() && member.steps > 0 && members_.size() > 1) result.turns = terms_.id;
   if (result.ok() && !member.cut.empty()) result.cut = member.cut;
-  host_.ended(member.job, result);
+  runs_.ended(member.job, result);
 }
 
 /// The number of timed steps for every run of this round that can be shortened.
@@ -149,11 +158,7 @@ int64_t InterleavedRound::limit() {
                                        .whole = !member->socket.can_end()};
   int64_t all = 1;
   for (const auto& [variant, cost] : costs) all = std::max(all, cost.steps);
-  return costs.empty() ? all : std::clamp<int64_t>(host_.steps_of_round(costs), 1, all);
-}
-
-void InterleavedRound::interrupted() {
-  if (!cut()) end_all();
+  return costs.empty() ? all : std::clamp<int64_t>(terms_.steps(costs), 1, all);
 }
 
 /// Waits for the present turn and ends every run with the steps that it has made. Returns false if these are
@@ -178,7 +183,7 @@ bool InterleavedRound::cut() {
   const auto counts = [](const Member* member) {
     return member->socket.can_end() && member->steps >= kFewestSteps;
   };
-  if (members_.size() < 2 || !host_.counts_when_cut() || !std::ranges::all_of(alive(), counts)) return false;
+  if (members_.size() < 2 || !terms_.counts_when_cut || !std::ranges::all_of(alive(), counts)) return false;
   if (!wait_until([](const Member* member) { return member->socket.waits(); })) return false;
   for (Member* member : alive()) {
     member->cut = "interrupt";
@@ -194,7 +199,7 @@ void InterleavedRound::end_all() {
       conclude(member, std::move(*result));
     } else {
       member.run.reset();
-      host_.abandoned(member.job);
+      runs_.abandoned(member.job);
     }
   }
 }

@@ -1,12 +1,16 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/temporary_folder.h"
 #include "launch/interleaving/interleaving_socket.h"
 #include "launch/run/live_run.h"
+#include "launch/runs.h"
 #include "launch/schedule/pace.h"
 #include "launch/schedule/schedule.h"
 
@@ -15,34 +19,16 @@ namespace optrush {
 /// seconds apart (docs/internals/interleaving.md). Only one process works at a time.
 class InterleavedRound {
  public:
-  /// The controller's side of a round.
-  class Host {
-   public:
-    virtual ~Host() = default;
-    /// Starts a run whose processes connect to `socket` for their turns; null if a signal came first.
-    virtual std::unique_ptr<LiveRun> start(const Job&, const std::filesystem::path& socket) = 0;
-    /// The turn passes to this run.
-    virtual void has_turn(const Job&) = 0;
-    /// Called a few times per second.
-    virtual void tick() = 0;
-    /// A run has ended. The result may contain more than the stored one.
-    virtual void ended(const Job&, const RunResult&) = 0;
-    /// A run has ended without a valid result, by a signal or because the others held the memory.
-    virtual void abandoned(const Job&) = 0;
+  /// What the runs of a group have in common.
+  struct Terms {
+    std::string id;  ///< is in the results of all runs of the group; "": a run alone
     /// Called when every run is ready for its first timed step. Returns the number of timed steps of the
-    /// round, independent of the specs. The maximum means that no run is shortened.
-    virtual int64_t steps_of_round(const std::map<int64_t, RunCost>&) = 0;
-    /// Whether a run between two steps has trained enough although it has steps left.
-    virtual bool has_enough(const Job&) = 0;
-    /// Whether has_enough() must be asked, so a run that is alone passes its turn on as well.
-    virtual bool may_have_enough() const = 0;
-    /// Whether a round that a signal shortened counts.
-    virtual bool counts_when_cut() const = 0;
+    /// group, independent of the specs. The maximum means that no run is shortened.
+    std::function<int64_t(const std::map<int64_t, RunCost>&)> steps;
+    bool counts_when_cut = false;      ///< whether a group that a signal shortened counts
+    std::optional<Job> prepared = {};  ///< the next run, for which a worker opens the GPU meanwhile
   };
-
-  /// `id` is in the results of all runs of the group; `folder` is for the sockets.
-  InterleavedRound(const std::vector<Job>&, std::string id, const std::filesystem::path& folder, Host&,
-                   Interrupts&);
+  InterleavedRound(const std::vector<Job>&, Terms, Runs&);
 
   /// Starts the runs one after another, each up to its first timed step, and then interleaves their steps.
   /// Returns the jobs that were out of memory beside the others; alone they may have enough. A signal
@@ -62,18 +48,19 @@ class InterleavedRound {
 
   /// Waits until the member has passed the turn on or ended. Returns false after a signal.
   bool hold(Member&);
+  std::unique_ptr<LiveRun> start(const Member&);
   void look_after(Member&);
   void conclude(Member&, RunResult);
   int64_t limit();
-  void interrupted();
   bool cut();
   void end_all();
   std::vector<Member*> alive();
   int64_t steps_of_a_turn();
 
-  std::string id_;
-  Host& host_;
+  Terms terms_;
+  Runs& runs_;
   Interrupts& interrupts_;
+  const TemporaryFolder sockets_;
   std::vector<Member> members_;
   std::vector<Job> again_;
 };

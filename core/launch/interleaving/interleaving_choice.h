@@ -11,6 +11,12 @@ namespace optrush {
 /// Whether the controller can control the steps of a job individually.
 bool knows_interleaving(const Job&, bool launched);
 
+/// Whether a run is trained for its result, so that it makes all of its steps: its state is saved, or its
+/// time to a loss is measured.
+bool is_wanted_whole(const Experiment&, const RunSpec&);
+/// Whether a run may end before its last step.
+bool can_be_cut(const Experiment&, const Job&, bool launched);
+
 /// Peak bytes of a process by variant, on a CPU; for several ranks, of the largest.
 using MeasuredMemory = std::map<int64_t, double>;
 /// Records the peak of a job's result, if it is a measurement of a round.

@@ -139,28 +139,24 @@ Json with_best_peaks(Json context, const Json& other) {
   return context;
 }
 
-PeakLog::PeakLog(fs::path folder, ForkServer& workers, const RunSpec& base, Journal& journal,
-                 Interrupts& interrupts)
+PeakLog::PeakLog(fs::path folder, ForkServer& workers, const RunSpec& base, Interrupts& interrupts)
     : folder_(std::move(folder)),
       workers_(workers),
       base_(base),
-      journal_(journal),
       interrupts_(interrupts),
       takes_s_(kUsualSeconds) {}
 
-void PeakLog::look(int64_t rounds) {
-  const fs::path file = folder_ / "context.json", log = folder_ / "peaks.jsonl";
-  if (interrupts_.signal() != 0 || takes_s_ > kShareOfTime * seconds_since(last_) || !fs::exists(file))
-    return;
-  const Json before = read_json(file);
-  if (!has_peaks(before)) return;
+std::optional<Json> PeakLog::look(int64_t rounds, const Json& before) {
+  const fs::path log = folder_ / "peaks.jsonl";
+  if (interrupts_.signal() != 0 || takes_s_ > kShareOfTime * seconds_since(last_) || !has_peaks(before))
+    return std::nullopt;
   last_ = Clock::now();
   const Json now = ask_doctor(base_, workers_, /*quick=*/false, interrupts_);
   takes_s_ = seconds_since(last_);
-  if (interrupts_.signal() != 0 || !has_peaks(now)) return;
+  if (interrupts_.signal() != 0 || !has_peaks(now)) return std::nullopt;
   close_torn_line(log);
   if (!fs::exists(log)) note(log, 0, before);
   note(log, rounds, now);
-  journal_.write("context.json", with_best_peaks(before, now));
+  return with_best_peaks(before, now);
 }
 }  // namespace optrush

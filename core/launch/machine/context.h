@@ -6,7 +6,6 @@
 
 #include "experiment/experiment.h"
 #include "launch/fork_server.h"
-#include "launch/journal.h"
 #include "optrush/json.h"
 #include "optrush/spec.h"
 #include "process/signals.h"
@@ -31,12 +30,12 @@ std::string difference_of_builds(const Context& there, const Context& here);
 /// peaks.jsonl every measurement.
 class PeakLog {
  public:
-  /// `folder`: of the report. Its context.json must exist before the first look().
-  PeakLog(std::filesystem::path folder, ForkServer& workers, const RunSpec& base, Journal&, Interrupts&);
+  /// `folder`: of the report.
+  PeakLog(std::filesystem::path folder, ForkServer& workers, const RunSpec& base, Interrupts&);
 
   /// Measures after `rounds` rounds, while no run is alive, if the measurement takes a small share of the
-  /// time since the last one.
-  void look(int64_t rounds);
+  /// time since the last one. Returns the context with the best peaks; none: it was not measured.
+  std::optional<Json> look(int64_t rounds, const Json& context);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -44,7 +43,6 @@ class PeakLog {
   std::filesystem::path folder_;
   ForkServer& workers_;
   const RunSpec& base_;
-  Journal& journal_;
   Interrupts& interrupts_;
   Clock::time_point last_ = Clock::now();
   double takes_s_;  ///< duration of a measurement

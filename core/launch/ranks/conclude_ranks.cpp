@@ -126,7 +126,6 @@ RunResult conclude_ranks(const fs::path& run_folder, const RanksEnd& run, const 
   if (result.ok()) add_traced_step(result, run_folder);
   check_disk(run_folder, result);
   if (run.kind != Kind::ok) append_ends(run_folder / kRankEnds, run, result);
-  store_result(run_folder, job, result);
   return result;
 }
 }  // namespace optrush

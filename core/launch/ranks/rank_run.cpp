@@ -19,15 +19,8 @@ bool port_was_taken(const RankEnd& server) {
          said.find("ddress already in use") != std::string::npos;
 }
 
-/// How the ranks of a job are started.
-struct Place {
-  ForkServer& workers;
-  Followers* followers = nullptr;  ///< null: this process starts all of them
-  Environment added;               ///< additional environment variables of ranks that start here
-};
-
 std::unique_ptr<RunningRank> start_here(int64_t rank, const Job& job, const fs::path& folder,
-                                        const std::string& store, const Place& where,
+                                        const std::string& store, const RankStart& where,
                                         Interrupts& interrupts) {
   const int64_t size = job.spec.train.world_size, own = usable_cores();
   RankPlace place{rank, rank, size, share_of_cores(size, own, own)};
@@ -44,8 +37,8 @@ std::unique_ptr<RunningRank> start_here(int64_t rank, const Job& job, const fs::
   return std::make_unique<LocalRank>(rank, files.folder, std::move(process));
 }
 
-std::vector<std::unique_ptr<RunningRank>> start_ranks(const Job& job, const fs::path& folder,
-                                                      const Place& where, Interrupts& interrupts) {
+std::vector<std::unique_ptr<RunningRank>> started_ranks(const Job& job, const fs::path& folder,
+                                                        const RankStart& where, Interrupts& interrupts) {
   const int64_t size = job.spec.train.world_size;
   const std::string host = where.followers == nullptr ? kLoopback : where.followers->here().address;
   const std::string store = host + ":" + std::to_string(free_port());
@@ -60,7 +53,7 @@ std::vector<std::unique_ptr<RunningRank>> start_ranks(const Job& job, const fs::
 
 class RunOfRanks : public LiveRun {
  public:
-  RunOfRanks(Job job, fs::path folder, Place where, Interrupts& interrupts)
+  RunOfRanks(Job job, fs::path folder, RankStart where, Interrupts& interrupts)
       : job_(std::move(job)),
         folder_(std::move(folder)),
         where_(std::move(where)),
@@ -96,13 +89,13 @@ class RunOfRanks : public LiveRun {
   static constexpr auto kOk = RankEnd::Verdict::ok;
 
   void start() {
-    ranks_ = start_ranks(job_, folder_, where_, interrupts_);
+    ranks_ = started_ranks(job_, folder_, where_, interrupts_);
     watch_.emplace(ranks_, limits_, interrupts_);
   }
 
   Job job_;
   fs::path folder_;
-  Place where_;
+  RankStart where_;
   Interrupts& interrupts_;
   RankLimits limits_;
   std::vector<std::unique_ptr<RunningRank>> ranks_;
@@ -117,31 +110,31 @@ RankLimits limits_of(const Job& job) {
   return limits;
 }
 
-RankRun::RankRun(ForkServer& workers, int64_t gpus, Followers* followers)
-    : workers_(workers), gpus_(gpus), followers_(followers) {}
-
-std::optional<Obstacle> RankRun::obstacle(const RunSpec& spec) const {
+std::optional<RunResult> obstacle(const RunSpec& spec, int64_t gpus, Followers* followers) {
   const int64_t ranks = spec.train.world_size;
   const std::string takes = "it needs " + std::to_string(ranks);
-  if (followers_ != nullptr) {
-    const Launched& here = followers_->here();
+  if (followers != nullptr) {
+    const Launched& here = followers->here();
     if (ranks > here.size)
-      return Obstacle{{Status::skipped,
-                       takes + " ranks, but " + here.launcher + " started " + std::to_string(here.size),
-                       ErrorCode::wrong_ranks}};
-    if (auto missing = followers_->missing(ranks); !missing.empty())
-      return Obstacle{{Status::failed, std::move(missing), ErrorCode::rank_lost}, Cause::missing};
-    return std::nullopt;
+      return RunResult(BadEnd{
+          Status::skipped, takes + " ranks, but " + here.launcher + " started " + std::to_string(here.size),
+          ErrorCode::wrong_ranks});
+    auto missing = followers->missing(ranks);
+    if (missing.empty()) return std::nullopt;
+    RunResult result(BadEnd{Status::failed, std::move(missing), ErrorCode::rank_lost});
+    result.cause = Cause::missing;
+    return result;
   }
-  const bool on_gpus = spec.device == "cuda" || (spec.device == "auto" && gpus_ > 0);
-  if (on_gpus && ranks > gpus_ && !(gpus_ > 0 && ranks_may_share_a_gpu()))
-    return Obstacle{{Status::skipped, takes + " GPUs, one per rank, but this machine has " +
-                                          std::to_string(gpus_) + "\nuse --device cpu, or several machines"}};
+  const bool on_gpus = spec.device == "cuda" || (spec.device == "auto" && gpus > 0);
+  if (on_gpus && ranks > gpus && !(gpus > 0 && ranks_may_share_a_gpu()))
+    return RunResult(BadEnd{Status::skipped, takes + " GPUs, one per rank, but this machine has " +
+                                                 std::to_string(gpus) +
+                                                 "\nuse --device cpu, or several machines"});
   return std::nullopt;
 }
 
-std::unique_ptr<LiveRun> RankRun::start(const Job& job, const fs::path& folder, Interrupts& interrupts,
-                                        const Environment& added) const {
-  return std::make_unique<RunOfRanks>(job, folder, Place{workers_, followers_, added}, interrupts);
+std::unique_ptr<LiveRun> start_ranks(const Job& job, const fs::path& folder, RankStart where,
+                                     Interrupts& interrupts) {
+  return std::make_unique<RunOfRanks>(job, folder, std::move(where), interrupts);
 }
 }  // namespace optrush

@@ -13,29 +13,17 @@ namespace optrush {
 /// collective.
 RankLimits limits_of(const Job&);
 
-/// The reason why a run of several ranks can't start.
-struct Obstacle {
-  BadEnd end;
-  std::optional<Cause> cause = {};  ///< `missing` if ranks are missing that may exist at another time
+/// The result of a run of several ranks that can't start here; none if it can. Its cause is `missing` if
+/// ranks are missing that may exist at another time. `gpus`: number of GPUs of this machine; `followers`: the
+/// other processes of a launcher's job; null: this process starts all ranks.
+std::optional<RunResult> obstacle(const RunSpec&, int64_t gpus, Followers* followers);
+
+/// How the ranks of a run are started.
+struct RankStart {
+  ForkServer& workers;
+  Followers* followers = nullptr;  ///< null: this process starts all of them
+  Environment added;               ///< additional environment variables of ranks that start here
 };
-
-/// Starts runs in which several processes train one model.
-class RankRun {
- public:
-  /// `gpus`: number of GPUs of this machine. `followers`: the other processes of a launcher's job; null: this
-  /// process starts all ranks.
-  RankRun(ForkServer& workers, int64_t gpus, Followers* followers);
-
-  /// The reason why a spec can't run here; none if it can.
-  std::optional<Obstacle> obstacle(const RunSpec&) const;
-  /// Starts the ranks of a job. `folder`: the run's folder with its spec.json. `added`: environment variables
-  /// of the ranks that start here.
-  std::unique_ptr<LiveRun> start(const Job&, const std::filesystem::path& folder, Interrupts&,
-                                 const Environment& added) const;
-
- private:
-  ForkServer& workers_;
-  int64_t gpus_;
-  Followers* followers_;
-};
+/// Starts several processes that train one model. `folder`: the run's folder with its spec.json.
+std::unique_ptr<LiveRun> start_ranks(const Job&, const std::filesystem::path& folder, RankStart, Interrupts&);
 }  // namespace optrush

@@ -164,9 +164,8 @@ double save_timeout_s() { return environment_seconds("OPTRUSH_SAVE_TIMEOUT", 25)
 
 std::string advice_on_joining(const Launched& here) {
   return "check that " + here.launcher +
-         " starts this command for every rank; check that the other machines can "
-         "reach " +
-         here.address + " (MASTER_ADDR), and that no firewall blocks port " + std::to_string(here.port) +
+         " starts this command for every rank; check that the other machines can reach " + here.address +
+         " (MASTER_ADDR), and that no firewall blocks port " + std::to_string(here.port) +
          "; set OPTRUSH_CONTROL_PORT for another port, or OPTRUSH_JOIN_TIMEOUT to wait longer than " +
          std::to_string(static_cast<int64_t>(join_timeout_s())) + " s";
 }

@@ -133,11 +133,8 @@ class Follower {
   void refused(const Json& message) {
     const auto reason = required<std::string>(message, "reason");
     if (optional_field<bool>(message, "other_job").value_or(false) && looks_elsewhere(reason)) return;
-    fail("rank 0 refused this rank: " + reason, cure_of_refusal());
-  }
-
-  static std::string cure_of_refusal() {
-    return "start every rank with the same script, optrush version and number of ranks";
+    fail("rank 0 refused this rank: " + reason,
+         "start every rank with the same script, optrush version and number of ranks");
   }
 
   void check_rank_0() {

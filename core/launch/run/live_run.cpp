@@ -49,12 +49,10 @@ std::optional<RunResult> ProcessRun::end_misreporting() {
   const std::string& problem = metrics_.update(ended).problem;
   if (problem.empty()) return std::nullopt;
   process_->end(grace_of(job_), interrupts_);
-  RunResult result(BadEnd{Status::failed,
+  return RunResult(BadEnd{Status::failed,
                           "it reported an invalid step: " + problem + "\n" + kProgramReports +
                               last_lines("log.txt", log_tail(folder_ / "log.txt")),
                           ErrorCode::invalid_file});
-  store_result(folder_, job_, result);
-  return result;
 }
 
 std::optional<RunResult> ProcessRun::poll() {

@@ -11,16 +11,16 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// A run whose processes have been started. The destructor ends them.
+/// A run whose processes have been started. The destructor ends them. Its result is for the ledger to store.
 class LiveRun {
  public:
   virtual ~LiveRun() = default;
-  /// Its result after it has ended; the result is stored.
+  /// Its result after it has ended.
   virtual std::optional<RunResult> poll() = 0;
-  /// Ends it because its time is over. Returns its result, which is stored.
+  /// Ends it because its time is over. Returns its result.
   virtual RunResult time_out() = 0;
-  /// Ends it because of a signal: SIGTERM, a pause, SIGKILL. Such an end is not a result, so nothing is
-  /// stored, unless the run succeeded anyway: then its result.
+  /// Ends it because of a signal: SIGTERM, a pause, SIGKILL. Such an end is not a result, unless the run
+  /// succeeded anyway.
   virtual std::optional<RunResult> interrupt() = 0;
   /// How often to poll for its end, if no signal reports it.
   virtual std::chrono::milliseconds period() const { return std::chrono::milliseconds(250); }
@@ -54,7 +54,7 @@ class ProcessRun : public LiveRun {
   std::optional<ProcessEnd> end_;
 };
 
-/// A run that could not be started. Its result is stored already.
+/// A run that could not be started.
 class UnstartedRun : public LiveRun {
  public:
   explicit UnstartedRun(RunResult result) : result_(std::move(result)) {}

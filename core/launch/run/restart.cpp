@@ -12,9 +12,10 @@ namespace optrush {
 namespace {
 constexpr size_t kMostTold = 5;
 
-std::string told(const Restart& restart) {
+std::string told(const JournalEntry& restart) {
+  const int64_t kept = restart.kept.value_or(0);
   const std::string from =
-      restart.kept > 0 ? "from the state after step " + std::to_string(restart.kept) : "from the beginning";
+      kept > 0 ? "from the state after step " + std::to_string(kept) : "from the beginning";
   return from + ": " + first_line(restart.reason);
 }
 
@@ -52,9 +53,9 @@ std::string change_of_spec(const Json& record, const Job& job, const std::option
   return record.at("result").is_object() ? "the number of ranks of a complete run" : "";
 }
 
-std::string note_of(const std::vector<Restart>& restarts) {
+std::string note_of(const std::vector<JournalEntry>& restarts) {
   int64_t again = 0;
-  for (const Restart& restart : restarts) again += restart.made - restart.kept;
+  for (const JournalEntry& restart : restarts) again += restart.made.value_or(0) - restart.kept.value_or(0);
   std::string note = "it started again " + counted(std::ssize(restarts), "time") +
                      " after a fault, and made " + counted(again, "step") + " again";
   for (size_t i = 0; i < std::min(restarts.size(), kMostTold); ++i)

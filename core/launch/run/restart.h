@@ -8,18 +8,10 @@
 #include "experiment/experiment.h"
 #include "experiment/plan.h"
 #include "launch/schedule/schedule.h"
+#include "results/journal.h"
 #include "results/run_result.h"
 
 namespace optrush {
-/// A fault after which a run started again.
-struct Restart {
-  Status status = Status::crashed;
-  std::string reason;
-  std::optional<int64_t> rank = {};  ///< of several ranks, the one that failed first
-  int64_t made = 0;                  ///< number of steps before the fault
-  int64_t kept = 0;                  ///< number of these steps in the saved state
-};
-
 /// Whether a job saves states from which it can continue.
 bool saves_state(const Job&);
 /// Whether the run ended by a fault that may not occur again: a process was lost or crashed, or a rank hung.
@@ -31,8 +23,9 @@ bool is_fault(const RunResult&);
 /// has the earlier spec.
 std::string change_of_spec(const Json& record, const Job&, const std::optional<Plan>&,
                            const std::filesystem::path& run_folder);
-/// A note for the report: the number of restarts, the repeated steps, and the reasons.
-std::string note_of(const std::vector<Restart>&);
+/// A note for the report: the number of restarts, the repeated steps, and the reasons. `restarts`: entries of
+/// the journal.
+std::string note_of(const std::vector<JournalEntry>& restarts);
 /// Throws a UsageError if an experiment requests restarts and no run of it can continue from a state.
 void check_restarts(const Expanded&);
 }  // namespace optrush

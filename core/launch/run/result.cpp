@@ -76,17 +76,26 @@ std::string last_lines(const std::string& log_name, const std::string& log) {
   return log.empty() ? "" : "\nlast lines of " + log_name + ":\n" + log;
 }
 
-void store_job(const fs::path& run_folder, const Job& job) {
-  write_json(run_folder / "spec.json", to_json(job.spec));
+namespace {
+/// Returns the SHA-256 of the file.
+std::string write_hashed(const fs::path& file, const Json& json) {
+  const std::string content = json_text(json);
+  write_file(file, content);
+  return sha256(content);
+}
+}  // namespace
+
+std::string store_job(const fs::path& run_folder, const Job& job) {
   if (job.external) write_json(run_folder / "external.json", to_json(*job.external));
+  return write_hashed(run_folder / "spec.json", to_json(job.spec));
 }
 
-void store_result(const fs::path& run_folder, const Job& job, const RunResult& result) {
+std::string store_result(const fs::path& run_folder, const Job& job, const RunResult& result) {
   if (!is_there(run_folder / "spec.json")) store_job(run_folder, job);
   const fs::path file = run_folder / "result.json";
   std::error_code unknown;
   if (fs::symlink_status(file, unknown).type() != fs::file_type::regular) fs::remove_all(file, unknown);
-  write_json(file, to_json(result));
+  return write_hashed(file, to_json(result));
 }
 
 void check_disk(const fs::path& run_folder, const RunResult& result) {
@@ -151,17 +160,6 @@ RunResult conclude(const fs::path& run_folder, const ProcessEnd& end, const Job&
   }
   if (result.ok()) add_traced_step(result, run_folder);
   check_disk(run_folder, result);
-  store_result(run_folder, job, result);
-  return result;
-}
-
-RunResult store_unstarted(const fs::path& run_folder, const Job& job, const BadEnd& end,
-                          std::optional<Cause> cause) {
-  clear_run(run_folder);
-  RunResult result(end);
-  result.cause = cause;
-  store_job(run_folder, job);
-  write_json(run_folder / "result.json", to_json(result));
   return result;
 }
 

@@ -13,22 +13,18 @@ namespace optrush {
 std::optional<RunResult> read_result(const std::filesystem::path& run_folder, std::string* problem = nullptr);
 
 /// The result of a run whose process has ended. A result that the worker wrote counts, however the process
-/// ended. Otherwise the end of the process becomes a status with the last lines of the log, which is stored
-/// as result.json.
+/// ended. Otherwise the end of the process becomes a status with the last lines of the log.
 RunResult conclude(const std::filesystem::path& run_folder, const ProcessEnd&, const Job&);
 
 /// Throws an Error, which ends the experiment, if a run failed because the disk is full, which is not the
 /// rung's fault. The run then counts as unfinished.
 void check_disk(const std::filesystem::path& run_folder, const RunResult&);
-/// Writes the description of the run: spec.json, and external.json for another program.
-void store_job(const std::filesystem::path& run_folder, const Job&);
-/// Writes result.json, and the description if the run has removed it.
-void store_result(const std::filesystem::path& run_folder, const Job&, const RunResult&);
+/// Writes the description of the run: spec.json, and external.json for another program. Returns the SHA-256
+/// of spec.json.
+std::string store_job(const std::filesystem::path& run_folder, const Job&);
+/// Writes result.json, and the description if the run has removed it. Returns the SHA-256 of result.json.
+std::string store_result(const std::filesystem::path& run_folder, const Job&, const RunResult&);
 void note_orphans(RunResult&, const ProcessEnd&);
-
-/// Stores the result of a run that can't be started.
-RunResult store_unstarted(const std::filesystem::path& run_folder, const Job&, const BadEnd&,
-                          std::optional<Cause> = {});
 
 /// Status and reason of a failed process: crashed, timeout, or oom if the kernel killed it.
 BadEnd describe_bad_end(const ProcessEnd&, const Limits&);

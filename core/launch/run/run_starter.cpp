@@ -14,11 +14,6 @@ namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
-std::unique_ptr<LiveRun> unstarted(const Job& job, const fs::path& folder, const BadEnd& end,
-                                   std::optional<Cause> cause = {}) {
-  return std::make_unique<UnstartedRun>(store_unstarted(folder, job, end, cause));
-}
-
 /// The part of a spec that determines the export: the problem and, through the sequences per step, the
 /// plugins' accumulation and use of ranks; not the rung or the round.
 RunSpec start_of(const RunSpec& spec) {
@@ -57,8 +52,6 @@ RunStarter::~RunStarter() {
   fs::remove_all(starts_, ignored);
 }
 
-void RunStarter::machine_has(int64_t gpus) { ranks_.emplace(workers_, gpus, followers_); }
-
 std::unique_ptr<LiveRun> RunStarter::start(const Job& job, const fs::path& folder, const Environment& added) {
   try {
     if (job.external) return external(job, folder, added);
@@ -66,7 +59,7 @@ std::unique_ptr<LiveRun> RunStarter::start(const Job& job, const fs::path& folde
     return worker(job, folder, added);
     // for example: the program is missing, its start can't be exported, or no more processes are allowed
   } catch (const Error& e) {
-    return unstarted(job, folder, failed(e, e.message()));
+    return std::make_unique<UnstartedRun>(RunResult(failed(e, e.message())));
   }
 }
 
@@ -104,9 +97,9 @@ void RunStarter::wait_until_prepared() {
 
 /// Starts ranks in this process or in the other processes of a launcher's job.
 std::unique_ptr<LiveRun> RunStarter::ranks(const Job& job, const fs::path& folder, const Environment& added) {
-  if (const auto obstacle = ranks_->obstacle(job.spec))
-    return unstarted(job, folder, obstacle->end, obstacle->cause);
-  return ranks_->start(job, folder, interrupts_, added);
+  if (auto end = obstacle(job.spec, gpus_, followers_))
+    return std::make_unique<UnstartedRun>(std::move(*end));
+  return start_ranks(job, folder, {workers_, followers_, added}, interrupts_);
 }
 
 std::optional<fs::path> RunStarter::exported_start(const RunSpec& spec) {
@@ -133,7 +126,7 @@ std::optional<fs::path> RunStarter::exported_start(const RunSpec& spec) {
 std::unique_ptr<LiveRun> RunStarter::external(const Job& job, const fs::path& folder,
                                               const Environment& added) {
   if (const auto missing = needs_.missing(*job.external); !missing.empty())
-    return unstarted(job, folder, {Status::skipped, reason_of(missing)});
+    return std::make_unique<UnstartedRun>(RunResult(BadEnd{Status::skipped, reason_of(missing)}));
   std::optional<fs::path> start = fs::path();
   if (uses_start(*job.external)) start = exported_start(job.spec);
   if (!start) return nullptr;

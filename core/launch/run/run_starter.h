@@ -23,7 +23,7 @@ class RunStarter {
   RunStarter& operator=(const RunStarter&) = delete;
 
   /// Sets the number of GPUs of this machine. Must be called before several ranks start.
-  void machine_has(int64_t gpus);
+  void machine_has(int64_t gpus) { gpus_ = gpus; }
   /// The workers of a round are forks of one server.
   void begin_round() {
     prepared_.reset();
@@ -56,6 +56,6 @@ class RunStarter {
   std::filesystem::path starts_;  ///< removed at the end
   Needs needs_;
   Interrupts& interrupts_;
-  std::optional<RankRun> ranks_;
+  int64_t gpus_ = 0;
 };
 }  // namespace optrush

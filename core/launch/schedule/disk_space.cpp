@@ -5,10 +5,10 @@
 
 #include "base/files.h"
 #include "base/number_text.h"
-#include "launch/folder.h"
 #include "launch/ranks/rank.h"
 #include "launch/run/result.h"
 #include "machine/environment.h"
+#include "results/stored.h"
 #include "spec/state_files.h"
 
 namespace optrush {

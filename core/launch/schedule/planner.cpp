@@ -18,16 +18,15 @@ namespace optrush {
 namespace fs = std::filesystem;
 
 namespace {
-Planned failed_plan(BadEnd end) { return {.failure = std::move(end)}; }
-
 /// Writes plan.json and log.txt in the folder.
-ProcessEnd run_plan(const RunSpec& spec, ForkServer& workers, const fs::path& folder, const Limits& limits,
-                    Interrupts& interrupts, const std::optional<PlannedGpu>& as_gpu) {
+ProcessEnd run_plan(const RunSpec& spec, const PlanRequest& request, const fs::path& folder,
+                    Interrupts& interrupts) {
   write_json(folder / "spec.json", to_json(spec));
-  std::vector<std::string> words = {workers.worker(),     "plan",  "--spec",
-                                    folder / "spec.json", "--out", folder / "plan.json"};
-  if (as_gpu) words.insert(words.end(), {"--sm", as_gpu->sm});
-  return workers.run({std::move(words), worker_environment(spec), folder / "log.txt"}, limits, interrupts);
+  std::vector<std::string> words = {request.workers.worker(), "plan",  "--spec",
+                                    folder / "spec.json",     "--out", folder / "plan.json"};
+  if (request.as_gpu) words.insert(words.end(), {"--sm", request.as_gpu->sm});
+  return request.workers.run({std::move(words), worker_environment(spec), folder / "log.txt"}, request.limits,
+                             interrupts);
 }
 
 /// Why the variant does not fit into this machine; empty if it may fit, or if nothing was predicted.
@@ -96,7 +95,7 @@ std::string smaller_batch(RunSpec spec, double available, const PlanRequest& req
   while ((int64_t{1} << high) < spec.train.micro_batch) ++high;
   const auto fits = [&](int64_t batch) {
     spec.train.micro_batch = batch;
-    const auto peak = predicted_peak(spec, request.workers, request.limits, interrupts, request.as_gpu);
+    const auto peak = predicted_peak(spec, request, interrupts);
     return peak && static_cast<double>(*peak) <= available;
   };
   if (spec.train.micro_batch == 1 || !fits(1))
@@ -141,37 +140,37 @@ void add_program_below(Plan& plan, const Variant& variant, const std::vector<Var
 
 }  // namespace
 
-std::optional<Planned> plan_variant(const Variant& variant, ForkServer& workers, const Limits& limits,
-                                    Interrupts& interrupts, const std::optional<PlannedGpu>& as_gpu) {
+std::optional<Planned> plan_variant(const Variant& variant, const PlanRequest& request,
+                                    Interrupts& interrupts) {
   if (variant.spec.model_kind == kProgramKind) return Planned{.plan = plan_of_program(variant)};
   const TemporaryFolder folder;
   const fs::path out = folder.path() / "plan.json", log = folder.path() / "log.txt";
-  const ProcessEnd end = run_plan(variant.spec, workers, folder.path(), limits, interrupts, as_gpu);
+  const ProcessEnd end = run_plan(variant.spec, request, folder.path(), interrupts);
   if (end.kind == ProcessEnd::Kind::interrupted) return std::nullopt;
 
   try {
     // The worker writes the complete plan before it predicts memory, so a later failure of the process costs
     // only the prediction.
     if (is_there(out)) {
-      Planned made = planned(read_answer(out), variant, as_gpu);
+      Planned made = planned(read_answer(out), variant, request.as_gpu);
       const bool failed = end.kind != ProcessEnd::Kind::exited || end.code != 0;
       if (failed && made.plan && !made.plan->memory && made.plan->no_forecast.empty())
-        made.plan->no_forecast = "the prediction failed: " + describe_bad_end(end, limits).reason;
+        made.plan->no_forecast = "the prediction failed: " + describe_bad_end(end, request.limits).reason;
       return made;
     }
   } catch (const Error& e) {
-    return failed_plan(failed(e, "while planning: " + e.message()));
+    return Planned{.failure = failed(e, "while planning: " + e.message())};
   }
-  const BadEnd bad = describe_bad_end(end, limits);
-  return failed_plan({bad.status, "while planning: " + bad.reason + last_lines("its log", log_tail(log))});
+  const BadEnd bad = describe_bad_end(end, request.limits);
+  return Planned{
+      .failure = {bad.status, "while planning: " + bad.reason + last_lines("its log", log_tail(log))}};
 }
 
-std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::vector<Variant>& variants,
-                                            const Schedule& schedule, Plans& plans,
-                                            const PlanRequest& request, Interrupts& interrupts,
-                                            const std::function<void(const Variant&)>& begins) {
-  std::vector<NoPlan> failures;
-  std::set<int64_t> refused;
+std::optional<NoPlans> plan_all(const Experiment& experiment, std::vector<Variant>& variants,
+                                const Schedule& schedule, Plans& plans, const PlanRequest& request,
+                                Interrupts& interrupts, const std::function<void(const Variant&)>& begins) {
+  std::vector<Planned> all(variants.size());
+  NoPlans failures;
   const std::set<int64_t> below = only_stood_on(variants, schedule);
   std::set<std::string> refused_rungs;
   DiskSpace disk(request.folder);
@@ -184,10 +183,10 @@ std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::v
     const Variant variant = variants[i];
     const bool wanted = schedule.wanted(variant);
     if (!wanted && !below.contains(variant.index)) continue;
-    Planned planned;
+    Planned& planned = all.at(i);
     if (variant.has_own_runs()) {
       begins(variant);
-      auto made = plan_variant(variant, request.workers, request.limits, interrupts, request.as_gpu);
+      auto made = plan_variant(variant, request, interrupts);
       if (!made) return std::nullopt;
       planned = std::move(*made);
       if (wanted && planned.plan && planned.plan->saving && !request.folder.empty())
@@ -197,13 +196,7 @@ std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::v
           planned = {.failure = {Status::skipped, std::move(reason), ErrorCode::file_access},
                      .skipped_plan = std::move(planned.plan)};
     } else {
-      planned.plan = plans.at(static_cast<size_t>(variant.same_as));
-      const auto failed = std::ranges::find(failures, variant.same_as, &NoPlan::variant);
-      if (failed != failures.end()) {
-        planned.failure = failed->failure;
-        planned.skipped_plan = failed->skipped_plan;
-      }
-      planned.refused = refused.contains(variant.same_as);
+      planned = all.at(static_cast<size_t>(variant.same_as));
     }
     // If a rung keeps the base's batch, the batch is not the cause.
     if (wanted && planned.lacks_memory && variant.has_own_runs() &&
@@ -213,20 +206,18 @@ std::optional<std::vector<NoPlan>> plan_all(const Experiment& experiment, std::v
                                interrupts);
     if (planned.plan) add_program_below(*planned.plan, variant, variants, plans);
     if (wanted) plans.at(i) = planned.plan;
-    if (wanted && !planned.plan) failures.push_back({variant.index, planned.failure, planned.skipped_plan});
-    if (!planned.refused) continue;
-    refused.insert(variant.index);
-    if (variant.group != "ladder") continue;
+    if (wanted && !planned.plan) failures[variant.index] = planned;
+    if (!planned.refused || variant.group != "ladder") continue;
     refused_rungs.insert(variant.name);
     variants = expand(experiment, refused_rungs);
   }
   return failures;
 }
 
-std::optional<int64_t> predicted_peak(const RunSpec& spec, ForkServer& workers, const Limits& limits,
-                                      Interrupts& interrupts, const std::optional<PlannedGpu>& as_gpu) {
+std::optional<int64_t> predicted_peak(const RunSpec& spec, const PlanRequest& request,
+                                      Interrupts& interrupts) {
   const TemporaryFolder folder;
-  run_plan(spec, workers, folder.path(), limits, interrupts, as_gpu);
+  run_plan(spec, request, folder.path(), interrupts);
   const fs::path out = folder.path() / "plan.json";
   if (!fs::exists(out)) return std::nullopt;
   const WorkerAnswer answer = read_answer(out);

@@ -1,6 +1,7 @@
 #pragma once
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -24,11 +25,6 @@ struct Planned {
   bool lacks_memory = false;         ///< the predicted memory does not fit into this machine
 };
 
-/// Runs `optrush-worker plan` for one variant in a separate process, because a plugin may throw, crash or
-/// hang. Returns none if a signal came first. `as_gpu`: the GPU to plan for, which need not exist here.
-std::optional<Planned> plan_variant(const Variant&, ForkServer&, const Limits&, Interrupts&,
-                                    const std::optional<PlannedGpu>& as_gpu = std::nullopt);
-
 /// How plans are made.
 struct PlanRequest {
   ForkServer& workers;
@@ -39,24 +35,22 @@ struct PlanRequest {
   /// The report's folder, whose disk must have space for saved states; "": not checked.
   std::filesystem::path folder = {};
 };
-/// Why a variant has no plan.
-struct NoPlan {
-  int64_t variant = 0;
-  BadEnd failure;
-  std::optional<Plan> skipped_plan;  ///< the plan of a variant that lacks memory or disk space
-};
+/// Runs `optrush-worker plan` for one variant in a separate process, because a plugin may throw, crash or
+/// hang. Returns none if a signal came first.
+std::optional<Planned> plan_variant(const Variant&, const PlanRequest&, Interrupts&);
 
+/// The wanted variants without a plan.
+using NoPlans = std::map<int64_t, Planned>;
 /// Plans the wanted variants and stores the plans in `plans` by variant. If a rung of a ladder is refused,
 /// the rungs above it are stacked on the rung below it, so `variants`, to which the schedule refers, change.
 /// Therefore rungs below a wanted one are also planned. `begins` is called for each variant for which a
 /// worker is started. A variant that shares the runs of another variant gets its plan. Returns none if a
 /// signal came first.
-std::optional<std::vector<NoPlan>> plan_all(const Experiment&, std::vector<Variant>& variants,
-                                            const Schedule&, Plans& plans, const PlanRequest&, Interrupts&,
-                                            const std::function<void(const Variant&)>& begins);
+std::optional<NoPlans> plan_all(const Experiment&, std::vector<Variant>& variants, const Schedule&,
+                                Plans& plans, const PlanRequest&, Interrupts&,
+                                const std::function<void(const Variant&)>& begins);
 
 /// The peak of a step in bytes, or an upper bound of it, as the plan of this spec predicts it. None if there
 /// is no prediction or no plan.
-std::optional<int64_t> predicted_peak(const RunSpec&, ForkServer&, const Limits&, Interrupts&,
-                                      const std::optional<PlannedGpu>& as_gpu = std::nullopt);
+std::optional<int64_t> predicted_peak(const RunSpec&, const PlanRequest&, Interrupts&);
 }  // namespace optrush

@@ -6,7 +6,6 @@
 
 #include "base/files.h"
 #include "base/suggest.h"
-#include "launch/journal.h"
 #include "optrush/error.h"
 #include "spec/run_identity.h"
 #include "spec/spec_json.h"
@@ -67,15 +66,6 @@ std::vector<Job> Schedule::round(int64_t round, const Plans& plans) const {
   return jobs;
 }
 
-std::vector<Job> Schedule::begin_round(int64_t round, const std::vector<int64_t>& chosen,
-                                       const Plans& plans) {
-  std::vector<Job> jobs = this->round(round, plans);
-  std::erase_if(jobs,
-                [&](const Job& job) { return std::ranges::find(chosen, job.spec.variant) == chosen.end(); });
-  append(begun_, jobs);
-  return jobs;
-}
-
 std::vector<Job> Schedule::gate(const Plans& plans, const Variant& variant) const {
   std::vector<Job> jobs;
   if (!variant.has_own_runs() || !wanted(variant)) return jobs;
@@ -98,15 +88,14 @@ RunSpec drift_of(RunSpec base) {
   return base;
 }
 
-std::vector<Job> Schedule::drift(const Plans& plans) const {
+std::vector<Job> Schedule::drift(const Plans& plans, int64_t rounds) const {
   if (!plans.front() || variants_.front().spec.save.every > 0) return {};
   const bool compared = std::ranges::any_of(variants_, [&](const Variant& variant) {
     return variant.index > 0 && variant.has_own_runs() && wanted(variant) &&
            plans.at(static_cast<size_t>(variant.index));
   });
   if (!compared) return {};
-  const int64_t begun = begun_.empty() ? 1 : begun_.back().spec.round + 1;
-  return {job(drift_of(variants_.front().spec), Purpose::drift, rounds_.value_or(begun))};
+  return {job(drift_of(variants_.front().spec), Purpose::drift, rounds)};
 }
 
 std::vector<Job> Schedule::all(const Plans& plans) const {
@@ -114,8 +103,7 @@ std::vector<Job> Schedule::all(const Plans& plans) const {
   for (const auto& variant : variants_)
     if (plans.at(static_cast<size_t>(variant.index))) append(jobs, gate(plans, variant));
   for (int64_t i = 1; i < rounds_.value_or(1); ++i) append(jobs, round(i, plans));
-  append(jobs, begun_);
-  append(jobs, drift(plans));
+  append(jobs, drift(plans, rounds_.value_or(1)));
   return jobs;
 }
 

@@ -46,17 +46,15 @@ class Schedule {
   const std::vector<std::string>& only() const { return only_; }
   /// The jobs of a round: every variant once (A B C A B C), so that a machine's drift cancels.
   std::vector<Job> round(int64_t round, const Plans& plans) const;
-  /// With an open number of rounds: a round of these variants, which all() then includes.
-  std::vector<Job> begin_round(int64_t round, const std::vector<int64_t>& chosen, const Plans& plans);
   /// The additional runs of the gate for a variant, which must have a plan; none if the variant shares
   /// another's runs, where they are checked.
   std::vector<Job> gate(const Plans& plans, const Variant&) const;
   /// A second run of a variant's reference, if only that can decide the check.
   std::vector<Job> repeat(const Plans& plans, const Variant&) const;
   /// The base again; none if nothing is compared with it, or if it saves states: then it is a training and
-  /// would take as long again.
-  std::vector<Job> drift(const Plans& plans) const;
-  /// First round, gate, other rounds (with an open number: those that have begun), drift.
+  /// would take as long again. `rounds`: the number of rounds before it.
+  std::vector<Job> drift(const Plans& plans, int64_t rounds) const;
+  /// First round, gate, other rounds (unless their number is open), drift.
   std::vector<Job> all(const Plans& plans) const;
 
   Job measured(const Variant&, int64_t round) const;
@@ -68,7 +66,6 @@ class Schedule {
 
   const std::vector<Variant>& variants_;
   std::optional<int64_t> rounds_;
-  std::vector<Job> begun_;  ///< jobs of later rounds, if the number of rounds is open
   std::vector<std::string> only_;
   bool trace_;
   std::vector<int64_t> seeds_;

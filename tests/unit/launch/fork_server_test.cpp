@@ -158,8 +158,8 @@ TEST_F(ForkServerTest, PlansAreEqualWithoutAServer) {
         plan_all(e, variants, schedule, plans, {workers, {}}, interrupts_, [](const Variant&) {});
     Json list = Json::array();
     for (const auto& plan : plans) list.push_back(to_json(plan));
-    for (const NoPlan& each : failures.value())
-      list.push_back({each.variant, to_string(each.failure.status), each.failure.reason});
+    for (const auto& [variant, planned] : failures.value())
+      list.push_back({variant, to_string(planned.failure.status), planned.failure.reason});
     return list;
   };
   const Json by_forks = answers("");

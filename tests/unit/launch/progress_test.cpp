@@ -148,18 +148,6 @@ TEST(TimeLeftTest, IsEstimatedFromFinishedWork) {
   EXPECT_FALSE(left.expected(work_of(spec_of(0, Purpose::probe)))) << "a probe has another length";
 }
 
-TEST(LaterRunsTest, AreCountedByKind) {
-  LaterRuns later;
-  const Job first{"00-r1", spec_of(0)}, second{"00-r2", spec_of(0)}, other{"01-r1", spec_of(1)};
-  for (const Job& job : {first, second, other, first}) later.add(job);
-  EXPECT_EQ(later.size(), 3U) << "each run once";
-  EXPECT_EQ(later.counts(), (std::map<Work, int64_t>{{work_of(spec_of(0)), 2}, {work_of(spec_of(1)), 1}}));
-  later.remove(first);
-  later.remove(first);
-  later.remove(other);
-  EXPECT_EQ(later.counts(), (std::map<Work, int64_t>{{work_of(spec_of(0)), 1}}));
-}
-
 /// A pseudo-terminal with a width. Its content can be read as a screen.
 class Screen {
  public:

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "../../support/error_of.h"
-#include "launch/journal.h"
+#include "results/journal.h"
 #include "spec/run_identity.h"
 #include "spec/spec_json.h"
 

@@ -1,0 +1,147 @@
+#include "launch/runs.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "launch/ranks/followers.h"
+#include "launch/run/live_run.h"
+#include "launch/run/metrics_tail.h"
+#include "launch/run/restart.h"
+#include "launch/run/result.h"
+#include "spec/state_files.h"
+
+namespace optrush {
+namespace fs = std::filesystem;
+
+Runs::Runs(Ledger& ledger, const RunRequest& request, Interrupts& interrupts, Progress& progress)
+    : ledger_(ledger),
+      request_(request),
+      interrupts_(interrupts),
+      progress_(progress),
+      starter_(request.worker, request.followers, ledger.folder() / "starts", interrupts),
+      race_(ledger.experiment()) {}
+
+/// The file that shows the progress of a run.
+fs::path Runs::metrics_file(const Job& job) const {
+  const fs::path folder = ledger_.run_folder(job.id);
+  const bool several = job.spec.train.world_size > 1 && !job.external;
+  return (several ? rank_folder(folder, 0) : folder) / "metrics.jsonl";
+}
+
+void Runs::begin_race() {
+  race_.begin_round();
+  for (const Job& job : ledger_.round()->jobs)
+    if (ledger_.done(job)) race_.ended(job, ledger_.result(job));
+}
+
+void Runs::forget(const Job& job) const {
+  const fs::path folder = ledger_.run_folder(job.id);
+  forget_records(state_folder(folder));
+  fs::remove(folder / kRankEnds);
+}
+
+std::unique_ptr<LiveRun> Runs::start(const Job& job, const std::string& how, const Environment& added) {
+  ledger_.start(job);
+  std::map<Work, int64_t> later;
+  for (const auto& [id, work] : ledger_.later()) ++later[work];
+  const size_t begun = ledger_.ended_runs() + ledger_.runs_under_way();
+  const Schedule& schedule = ledger_.schedule();
+  progress_.begin(job,
+                  {begun, begun + ledger_.later().size(),
+                   schedule.describe(job.spec) + (how.empty() ? "" : " " + how), schedule.open()},
+                  metrics_file(job), std::move(later));
+  if (request_.followers != nullptr) {
+    request_.followers->listen(interrupts_);
+    for (const auto& note : request_.followers->take_notes()) progress_.note(note, Colour::red);
+  }
+  // If the ranks were asked to stop, the run is interrupted; missing ranks would count as a failure.
+  return interrupts_.signal() != 0 ? nullptr : starter_.start(job, ledger_.run_folder(job.id), added);
+}
+
+void Runs::tick() {
+  if (request_.followers != nullptr) request_.followers->listen(interrupts_);
+  if (interrupts_.signal() == 0) return progress_.tick();
+  progress_.stage("stopping; runs with save keep their state first (interrupt again to stop at once)");
+}
+
+void Runs::ended(const Job& job, const RunResult& result) {
+  ledger_.finish(job, result);
+  race_.ended(job, result);
+  progress_.end(job, result);
+  tell_notes();
+}
+
+void Runs::abandoned(const Job& job) {
+  ledger_.abandon(job);
+  progress_.abandon(job);
+}
+
+void Runs::tell_notes() {
+  for (const std::string& note : ledger_.take_notes()) progress_.note(note, Colour::yellow);
+}
+
+std::optional<RunResult> Runs::run_alone(Job job) {
+  if (request_.resume) job.from_step = step_to_go_on_with(job);
+  if (!job.from_step) forget(job);
+  auto result = attempt(job);
+  for (int64_t restarts = 0; result && starts_again(job, *result, restarts); ++restarts) {
+    job.from_step = step_to_go_on_with(job);
+    result = attempt(job);
+  }
+  if (result)
+    ended(job, *result);
+  else
+    abandoned(job);
+  return result;
+}
+
+std::optional<RunResult> Runs::attempt(const Job& job) {
+  const auto live = start(job, "", {});
+  return live ? finish(*live, job.spec.timeout_s, interrupts_, [this] { tick(); }) : std::nullopt;
+}
+
+/// The step with which an interrupted run continues from its saved state. Runs of an interleaved group start
+/// again, because steps are compared only with simultaneous ones.
+std::optional<int64_t> Runs::step_to_go_on_with(const Job& job) {
+  if (job.external) return std::nullopt;
+  const auto record = saved_record(state_folder(ledger_.run_folder(job.id)), 0);
+  if (!record) return std::nullopt;
+  const auto step = record->at("record").at("saved").back().at("step").get<int64_t>();
+  const std::string changed = ledger_.change_since_state(*record, job);
+  const std::string state = " from its state before step " + std::to_string(step);
+  if (!changed.empty()) {
+    progress_.note(job.id + " does not continue" + state + ", because this has changed: " + changed,
+                   Colour::yellow);
+    return std::nullopt;
+  }
+  const int64_t now = job.spec.train.world_size, ranks = record->at("about").value("ranks", now);
+  progress_.note(
+      job.id + " continues" + state +
+      (now == ranks ? "" : " on " + counted(now, "rank") + " instead of " + std::to_string(ranks)));
+  return step;
+}
+
+/// Whether a run with this end starts again; if so, this is journaled.
+bool Runs::starts_again(const Job& job, const RunResult& result, int64_t restarts) {
+  const int64_t most = ledger_.experiment().max_restarts;
+  if (restarts >= most || !saves_state(job) || !is_fault(result)) return false;
+  if (Followers* const followers = request_.followers; followers != nullptr) {
+    followers->listen(interrupts_);
+    if (interrupts_.signal() != 0) return false;
+    if (const auto missing = followers->missing(job.spec.train.world_size); !missing.empty()) {
+      progress_.note(job.id + " cannot start again after a fault: " + missing, Colour::yellow);
+      return false;
+    }
+  }
+  const auto record = saved_record(state_folder(ledger_.run_folder(job.id)), 0);
+  const int64_t kept = record ? std::ssize(record->at("record").at("steps")) : 0;
+  const int64_t made = std::max(kept, MetricsTail(metrics_file(job)).update().steps);
+  ledger_.restart(job, result, made, kept);
+  progress_.abandon(job);
+  progress_.note(job.id + " starts again (" + std::to_string(restarts + 1) + " of at most " +
+                     std::to_string(most) + "): " + first_line(result.reason) + "; " +
+                     counted(made - kept, "step") + " will be made again",
+                 Colour::yellow);
+  return true;
+}
+}  // namespace optrush

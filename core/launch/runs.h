@@ -1,0 +1,61 @@
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "launch/interleaving/loss_race.h"
+#include "launch/ledger/ledger.h"
+#include "launch/progress.h"
+#include "launch/run/run_starter.h"
+
+namespace optrush {
+/// Starts runs, and tells of their starts and ends: the ledger, the progress line, and the other processes of
+/// a launcher's job.
+class Runs {
+ public:
+  Runs(Ledger&, const RunRequest&, Interrupts&, Progress&);
+
+  Ledger& ledger() { return ledger_; }
+  RunStarter& starter() { return starter_; }
+  Interrupts& interrupts() { return interrupts_; }
+  Progress& progress() { return progress_; }
+
+  /// The race of a round begins. The runs that have ended already take part.
+  void begin_race();
+  /// Runs a job alone. It continues from the state that an interrupted start has saved, and starts again
+  /// after faults, up to Experiment::max_restarts times. None after a signal.
+  std::optional<RunResult> run_alone(Job);
+  /// Tells the user what the ledger has noted.
+  void tell_notes();
+
+  // For a run that another class watches.
+
+  /// Removes states and rank ends of an earlier start before the run begins.
+  void forget(const Job&) const;
+  /// Null after a signal. `how` is for the progress line.
+  std::unique_ptr<LiveRun> start(const Job&, const std::string& how, const Environment& added);
+  /// To be called a few times per second while runs are alive.
+  void tick();
+  /// Whether a run between two steps has trained enough although it has steps left.
+  bool has_enough(const Job& job) { return race_.is_over(job, metrics_file(job)); }
+  /// Whether has_enough() must be asked, so a run that is alone passes its turn on as well.
+  bool may_have_enough() const { return race_.on(); }
+  void ended(const Job&, const RunResult&);
+  /// It was ended without a valid result, by a signal or because others held the memory.
+  void abandoned(const Job&);
+
+ private:
+  std::filesystem::path metrics_file(const Job&) const;
+  std::optional<int64_t> step_to_go_on_with(const Job&);
+  std::optional<RunResult> attempt(const Job&);
+  bool starts_again(const Job&, const RunResult&, int64_t restarts);
+
+  Ledger& ledger_;
+  const RunRequest& request_;
+  Interrupts& interrupts_;
+  Progress& progress_;
+  RunStarter starter_;
+  LossRace race_;  ///< of the round
+};
+}  // namespace optrush
