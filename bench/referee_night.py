@@ -58,7 +58,8 @@ def challengers(nothing):
     return {**{f"NOTHING_{number}=1": "nothing" for number in range(nothing)},
             **{f"--save={gain}": "gain" for gain in GAINS}, **{f"--save={waste}": "waste" for waste in WASTES},
             **{f"--wrong={number}": "wrong" for number in range(3)},
-            **{f"--crash={number}": "crash" for number in range(2)}, **dict.fromkeys((*PLUGINS, *(mistake.strip() for mistake in MISTAKES)), "no plan")}
+            **{f"--crash={number}": "crash" for number in range(2)},
+            **dict.fromkeys((*PLUGINS, *(mistake.strip() for mistake in MISTAKES)), "no plan")}
 
 
 def referee(folder, *words):

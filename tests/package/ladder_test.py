@@ -26,7 +26,8 @@ exp:ladder {
   rush.rung("theirs, other losses", { args = { "--loss", "0.5" }, over = "theirs" }),
   rush.external { name = "alike", command = { TRAINER, "--tokens", "32", "--slower", "1.3" }, over = "theirs" },
   rush.rung("alike, slower", { args = { "--slower", "1.7" } }),
-  rush.external { name = "not alike", command = { TRAINER, "--tokens", "32", "--loss", "0.5" }, over = "alike, slower" },
+  rush.external { name = "not alike", command = { TRAINER, "--tokens", "32", "--loss", "0.5" },
+    over = "alike, slower" },
 }
 exp:run({ rounds = 1 }):report()
 """
@@ -61,13 +62,15 @@ def each_row_is_compared_with_the_stated_one(work):
     assert than == {"ours, fused": "base", "theirs": "ours, fused", "theirs, slower": "theirs",
                     "ours, clipped": "ours, fused", "another": "theirs", "another, faster": "another",
                     "theirs, slowest": "theirs, slower", "alike": "theirs", "alike, slower": "alike"}, than
-    for name, factor in {"theirs, slower": 1.25, "another": 2, "another, faster": 0.8, "theirs, slowest": 1.2, "alike": 1.3}.items():
+    factors = {"theirs, slower": 1.25, "another": 2, "another, faster": 0.8, "theirs, slowest": 1.2, "alike": 1.3}
+    for name, factor in factors.items():
         ratio = rows[name]["vs_previous"]["speed"]["value"]
         assert abs(ratio * factor - 1) < 0.02, (name, ratio)  # runs have a noise of 0.2 %
     assert {name for name, row in rows.items() if row["group"] == "external"} == {
         name for name in rows if name.startswith(("theirs", "another", "alike", "not alike"))}
     like_for_like = {name for name, row in rows.items() if row["vs_previous"] and not row["vs_previous"]["differs"]}
-    assert like_for_like == {"ours, fused", "theirs, slower", "another, faster", "theirs, slowest", "alike", "alike, slower"}
+    assert like_for_like == {"ours, fused", "theirs, slower", "another, faster", "theirs, slowest", "alike",
+                             "alike, slower"}
 
 
 def an_equal_rung_does_not_differ(work):

@@ -214,8 +214,8 @@ std::vector<int64_t> Ledger::begun(int64_t round) const {
 }
 
 bool Ledger::any_cut() const {
-  return std::ranges::any_of(runs_ | std::views::values,
-                             [](const StoredRun& run) { return run.result.cut == "time limit"; });
+  return std::ranges::any_of(runs_,
+                             [](const auto& named) { return named.second.result.cut == "time limit"; });
 }
 
 std::string Ledger::change_since_state(const Json& record, const Job& job) const {

@@ -54,8 +54,9 @@ def _tried(session: Session, folder: pathlib.Path) -> List[str]:
         speed = ratio(event["speed"], event["low"], event["high"]) if "speed" in event else ""
         if attempt.tokens and speed:
             speed += f" ({math.exp(attempt.tokens.mean):.3f}x tokens/s)"
+        time = duration(sum(attempt.seconds.values()))
         lines.append(f"| {attempt.number} | {_cell(attempt.name)} | {_cell(answer)} | {speed} | "
-                     f"{attempt.rounds or ''} | {duration(sum(attempt.seconds.values()))} | {_reports(attempt, folder)} |")
+                     f"{attempt.rounds or ''} | {time} | {_reports(attempt, folder)} |")
     return lines
 
 
