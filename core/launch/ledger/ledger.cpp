@@ -1,7 +1,6 @@
 #include "launch/ledger/ledger.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "base/files.h"
 #include "base/log.h"
