@@ -61,7 +61,7 @@ struct FieldGroup {
   void (*write)(const LlamaSpec&, Json& config);
 };
 
-/// The fields with those of Gated DeltaNet, whose defaults all classes share.
+/// Adds the fields of Gated DeltaNet, whose defaults all classes share, to `fields`.
 std::vector<SameField> with_delta_net(std::vector<SameField> fields = {});
 
 /// Rotary settings that only some classes have.

@@ -257,7 +257,7 @@ class Controller {
     };
   }
 
-  /// The stored result of a run of the gate, or that of a run. None after a signal.
+  /// The stored result of a run of the gate; without one it makes the run. None after a signal.
   std::optional<RunResult> result_of(const Job& job) {
     const RunResult* stored = ledger_.accept(job);
     runs_.tell_notes();

@@ -2,7 +2,7 @@
 // start is gamma, D_ij = gamma_i / gamma_j for i >= j, and the corrected values of all positions solve
 // (I + tril(diag(beta) (K K^T * D), -1)) X = diag(beta) (V - diag(gamma) K S) for the state S before the
 // chunk. Then O = diag(gamma) Q S + (Q K^T * D) X, and the next state is gamma_C S + (diag(gamma_C / gamma)
-// K)^T X. Shapes: N chunks of C positions; the others are those of DeltaRuleInputs.
+// K)^T X. Shapes: N chunks of C positions; other letters as in DeltaRuleInputs.
 #include "model/delta_rule.h"
 
 #include <ATen/Functions.h>

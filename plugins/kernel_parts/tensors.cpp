@@ -1,6 +1,10 @@
 #include "kernel_parts/tensors.h"
 
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "optrush/error.h"
 #include "optrush/forecast.h"
@@ -50,5 +54,25 @@ bool worth_streaming(std::initializer_list<at::Tensor> results, int64_t row_byte
 
 int64_t grain(int64_t width) {
   return std::max<int64_t>(1, kElementsPerThread / std::max<int64_t>(1, width));
+}
+
+at::Tensor dense_rows(const at::Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
+
+at::Tensor empty_heads(const at::Tensor& like) {
+  auto sizes = like.sizes().vec();
+  std::swap(sizes[1], sizes[2]);
+  return at::empty(sizes, like.options()).transpose(1, 2);
+}
+
+at::Tensor sum_over_rows(int64_t rows, int64_t width,
+                         const std::function<void(int64_t, int64_t, double*)>& add) {
+  const int64_t parts = std::max<int64_t>(1, std::min<int64_t>(at::get_num_threads(), rows));
+  const at::Tensor all = at::zeros({parts, width}, at::kDouble);
+  auto* const sums = all.mutable_data_ptr<double>();
+  at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; ++part)
+      add(rows * part / parts, rows * (part + 1) / parts, sums + part * width);
+  });
+  return all.sum(0);
 }
 }  // namespace optrush::fused

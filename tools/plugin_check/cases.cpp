@@ -233,7 +233,7 @@ class Cases {
     return kinds;
   }
 
-  /// The kinds of decoder that the forms need, including those of plugins stacked with them.
+  /// The kinds of decoder that the forms and the plugins stacked with them need.
   std::set<std::string> decoders_of(const std::vector<const Form*>& forms,
                                     const std::vector<PluginUse>& stack) const {
     std::set<std::string> kinds;

@@ -49,7 +49,7 @@ struct Moment {
   double free_bytes = 0;  ///< free memory of the machine, when a round begins
 };
 
-/// What comes next, from what is known. Pure: it reads no file and no clock, and changes nothing.
+/// Returns the next action. Pure: it reads no file and no clock, and changes nothing.
 ///
 /// Inspect, MakePlans; then a round (Probe before the first; RunGroup, RunOne ..., Probe, EndRound), the gate
 /// after the first round, the other rounds, the gate, the base once more, Stop. Stored runs have no action:

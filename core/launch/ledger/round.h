@@ -17,7 +17,7 @@ struct Limit {
   bool told = false;   ///< the user knows why
 };
 
-/// A round: what was decided for it, and how far it is.
+/// A round: the decisions about it, and its progress.
 struct Round {
   int64_t number = 0;
   bool over = false;                   ///< there is no such round: only the base runs again at the end

@@ -1,8 +1,6 @@
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 
-#include <algorithm>
-
 #include "kernel_parts/tensors.h"
 #include "kernels.h"
 #include "optrush/error.h"
@@ -56,18 +54,13 @@ Tensors convolution_backward(const ConvolutionInputs& in, const Tensor& weight_g
   };
   if (is_forecast(in.x)) return gradients(at::empty_like(weight_given));
   const Convolution call = in.arguments();
-  // The parts of the tokens depend only on the number of threads, and are added in order.
-  const int64_t tokens = in.tokens(),
-                parts = std::max<int64_t>(1, std::min<int64_t>(at::get_num_threads(), tokens));
-  const Tensor weight_parts = at::zeros({parts, call.taps, call.channels}, at::kDouble);
-  auto* const sums = weight_parts.mutable_data_ptr<double>();
-  at::parallel_for(0, tokens == 0 ? 0 : parts, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t part = begin; part < end; ++part)
-      cpu::convolution_backward(call, out_gradient.const_data_ptr(), x_gradient.data_ptr(),
-                                sums + part * call.taps * call.channels, tokens * part / parts,
-                                tokens * (part + 1) / parts);
-  });
-  return gradients(weight_parts.sum(0).t().reshape(weight_given.sizes()).to(weight_given.scalar_type()));
+  const Tensor sum =
+      sum_over_rows(in.tokens(), call.taps * call.channels, [&](int64_t begin, int64_t end, double* sums) {
+        cpu::convolution_backward(call, out_gradient.const_data_ptr(), x_gradient.data_ptr(), sums, begin,
+                                  end);
+      });
+  return gradients(
+      sum.view({call.taps, call.channels}).t().reshape(weight_given.sizes()).to(weight_given.scalar_type()));
 }
 }  // namespace
 

@@ -11,14 +11,12 @@
 
 namespace optrush::fused {
 namespace {
-constexpr int64_t kChunk = 64;  // of the kernel
-
 /// The inputs as the kernel takes them.
 struct RuleInputs {
   Tensor q, k, v, log_decay, beta, documents;
 
   explicit RuleInputs(const Tensors& in)
-      : q(dense(in[0])), k(dense(in[1])), v(dense(in[2])), log_decay(in[3]), beta(in[4]) {
+      : q(dense_rows(in[0])), k(dense_rows(in[1])), v(dense_rows(in[2])), log_decay(in[3]), beta(in[4]) {
     if (in.size() > 5) documents = in[5].to(at::kInt).contiguous();
     const auto wide = wide_type(v);
     const bool alike = q.sizes() == k.sizes() && q.scalar_type() == v.scalar_type() &&
@@ -26,8 +24,9 @@ struct RuleInputs {
                        beta.scalar_type() == wide;
     if (!alike || v.size(1) % q.size(1) != 0)
       throw Error(
-          "the fused delta rule needs queries, keys and values of one type, heads of values that are a "
-          "multiple of those of keys, and decays and steps in " +
+          "the fused delta rule needs queries, keys and values of one type, a number of value heads that is "
+          "a "
+          "multiple of the number of key heads, and decays and steps in " +
           std::string(c10::toString(wide)));
   }
   DeltaRule arguments() const {
@@ -46,24 +45,17 @@ struct RuleInputs {
   }
   int64_t groups() const { return v.numel() == 0 ? 0 : q.size(0) * q.size(1); }
 
-  static Tensor dense(const Tensor& x) { return x.stride(-1) == 1 || x.numel() == 0 ? x : x.contiguous(); }
   static Rows rows(const Tensor& x) { return {x.const_data_ptr(), x.stride(0), x.stride(1), x.stride(2)}; }
 };
 
 MutableRows written(const Tensor& x) { return {x.data_ptr(), x.stride(0), x.stride(1), x.stride(2)}; }
 
-/// Like x (B, H, S, ..), in memory as (B, S, H, ..).
-Tensor empty_like_heads(const Tensor& x) {
-  auto sizes = x.sizes().vec();
-  std::swap(sizes[1], sizes[2]);
-  return at::empty(sizes, x.options()).transpose(1, 2);
-}
-
 /// FLOPs of the products of the forward. The backward computes states and X again, and has these products
 /// once for each of two factors.
 double product_flops(const RuleInputs& in) {
   const auto number = [](int64_t n) { return static_cast<double>(n); };
-  const double tokens = number(in.v.size(0) * in.v.size(2)), chunk = number(std::min(kChunk, in.v.size(2)));
+  const double tokens = number(in.v.size(0) * in.v.size(2)),
+               chunk = number(std::min(kDeltaRuleChunk, in.v.size(2)));
   const double keys = number(in.q.size(3)), values = number(in.v.size(3));
   const double of_keys = number(in.q.size(1)) * 2 * chunk * keys;
   const double of_values = number(in.v.size(1)) * (3 * keys * values + chunk * values);
@@ -71,7 +63,7 @@ double product_flops(const RuleInputs& in) {
 }
 
 Tensor rule_forward(const RuleInputs& in) {
-  const Tensor out = empty_like_heads(in.v);
+  const Tensor out = empty_heads(in.v);
   const NotedKernel kernel("delta_rule", bytes_of({in.q, in.k, in.v, in.log_decay, in.beta, out}));
   note_flops(product_flops(in));
   if (is_forecast(in.v)) return out;
@@ -82,10 +74,9 @@ Tensor rule_forward(const RuleInputs& in) {
 }
 
 Tensors rule_backward(const RuleInputs& in, const Tensor& out_gradient_given) {
-  const Tensor out_gradient = RuleInputs::dense(out_gradient_given);
+  const Tensor out_gradient = dense_rows(out_gradient_given);
   Tensors gradients;
-  for (const Tensor* x : {&in.q, &in.k, &in.v, &in.log_decay, &in.beta})
-    gradients.push_back(empty_like_heads(*x));
+  for (const Tensor* x : {&in.q, &in.k, &in.v, &in.log_decay, &in.beta}) gradients.push_back(empty_heads(*x));
   const NotedKernel kernel("delta_rule_backward",
                            bytes_of({in.q, in.k, in.v, in.log_decay, in.beta, out_gradient, gradients[0],
                                      gradients[1], gradients[2], gradients[3], gradients[4]}));

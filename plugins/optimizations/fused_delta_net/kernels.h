@@ -24,6 +24,7 @@ struct DeltaRule {
   int64_t key_heads, shared;           ///< G; heads of values for each head of keys
   int64_t positions, key_width, value_width;
 };
+inline constexpr int64_t kDeltaRuleChunk = 64;  ///< positions that the kernels compute at a time
 struct DeltaRuleForward {
   DeltaRule in;
   MutableRows out;

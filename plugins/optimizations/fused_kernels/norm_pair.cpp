@@ -78,16 +78,10 @@ struct Gradients {
 
 /// Runs the kernel; returns the gradient of the weight.
 Tensor on_cpu(const NormBackward& p, const Tensor& weight) {
-  // The parts of the rows depend only on the number of threads, and are added in order. So each run gives the
-  // same bits.
-  const int64_t parts = std::max<int64_t>(1, std::min<int64_t>(at::get_num_threads(), p.rows));
-  const Tensor weight_parts = at::zeros({parts, p.width}, at::kDouble);
-  auto* sums = weight_parts.mutable_data_ptr<double>();
-  at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t part = begin; part < end; ++part)
-      cpu::norm_backward(p, p.rows * part / parts, p.rows * (part + 1) / parts, sums + part * p.width);
+  const Tensor sum = sum_over_rows(p.rows, p.width, [&](int64_t begin, int64_t end, double* sums) {
+    cpu::norm_backward(p, begin, end, sums);
   });
-  return weight_parts.sum(0).to(weight.scalar_type());
+  return sum.to(weight.scalar_type());
 }
 
 Tensor on_gpu(const NormBackward& p, const Tensor& weight, const Tensor& wide_weight) {

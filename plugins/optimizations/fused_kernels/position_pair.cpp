@@ -10,13 +10,6 @@
 
 namespace optrush::fused {
 namespace {
-Tensor dense_rows(const Tensor& x) { return x.stride(-1) == 1 ? x : x.contiguous(); }
-
-/// (B, H, S, K) in memory as (B, S, H, K), as linears write it and attention takes it.
-Tensor empty_heads(const Tensor& like) {
-  return at::empty({like.size(0), like.size(2), like.size(1), like.size(3)}, like.options()).transpose(1, 2);
-}
-
 Heads heads(const Tensor& in, const Tensor& out) {
   return {in.const_data_ptr(), out.data_ptr(), in.size(1),    in.stride(0), in.stride(1),
           in.stride(2),        out.stride(0),  out.stride(1), out.stride(2)};

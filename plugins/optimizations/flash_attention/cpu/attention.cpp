@@ -7,6 +7,7 @@
 
 #include "cpu/operands.h"
 #include "cpu/tasks.h"
+#include "kernel_parts/tensors.h"
 #include "optrush/forecast.h"
 
 namespace optrush::flash::cpu {
@@ -209,11 +210,6 @@ void backward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Ten
   dv.add_parts();
 }
 
-/// (B, H, S, K) in memory as (B, S, H, K), as linears write and read it.
-Tensor empty_heads(const Tensor& like) {
-  return at::empty({like.size(0), like.size(2), like.size(1), like.size(3)}, like.options()).transpose(1, 2);
-}
-
 Tensor dense_rows(const Tensor& x) {
   const bool apart = x.size(2) == 1 || x.stride(2) >= x.size(3);
   return x.stride(3) == 1 && apart ? x : x.contiguous();
@@ -251,7 +247,7 @@ bool takes(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArg
 AttentionOut forward(const Tensor& q_given, const Tensor& k_given, const Tensor& v_given, Scores scores) {
   const Tensor q = dense_rows(q_given), k = dense_rows(k_given), v = dense_rows(v_given);
   const Sizes sizes(q, k, scores.window);
-  AttentionOut result{empty_heads(q),
+  AttentionOut result{fused::empty_heads(q),
                       at::empty({sizes.batch, sizes.heads, sizes.positions}, q.options().dtype(at::kFloat))};
   note_flops(flops_of(sizes, 2));
   const NotedKernel kernel("attention", 0);
@@ -269,7 +265,7 @@ std::array<Tensor, 3> backward(const Tensor& gradient_given, const Tensor& q_giv
   const Tensor lse_gradient =
       lse_gradient_given.defined() ? lse_gradient_given.to(at::kFloat).contiguous() : Tensor();
   const Sizes sizes(q, k, scores.window);
-  const std::array<Tensor, 3> result = {empty_heads(q), empty_heads(k), empty_heads(v)};
+  const std::array<Tensor, 3> result = {fused::empty_heads(q), fused::empty_heads(k), fused::empty_heads(v)};
   note_flops(flops_of(sizes, 5));
   const NotedKernel kernel("attention_backward", 0, /*launches=*/3);
   const auto run = q.scalar_type() == at::kBFloat16 ? backward_of<c10::BFloat16> : backward_of<float>;
