@@ -50,7 +50,16 @@ Tensor beside_sinks(const AttentionOut& attended, const Param& sinks) {
   return attended.out * kept_BHS.unsqueeze(-1).to(attended.out.scalar_type());
 }
 
+/// Splits the product of a matrix that makes a gate after the query of each head: the queries and the gate,
+/// both (B, S, H K).
+std::array<Tensor, 2> queries_and_gate(const Tensor& product, int64_t head_dim) {
+  const auto parts_BSHK = product.unflatten(-1, {-1, 2 * head_dim}).chunk(2, -1);
+  return {parts_BSHK[0].flatten(2), at::sigmoid(parts_BSHK[1].flatten(2))};
+}
+
 struct Attention {
+  Ops::Linear::Fn gated_queries;  ///< for queries_and_gate; null: no gate, and q takes the unit's input
+  int64_t head_dim;
   Projection q, k, v;
   Ops::Linear::Fn wo;
   Ops::Position::Fn position;
@@ -59,10 +68,9 @@ struct Attention {
   AttentionArgs args;
   const Param* sinks;  ///< (H); null: none
 
-  Tensor operator()(const Tensor& x_BSD, const Batch& batch) const { return wo(heads(x_BSD, x_BSD, batch)); }
-
-  /// The outputs of all heads (B, S, H K). `of_q` is the input of q.
-  Tensor heads(const Tensor& of_q, const Tensor& x_BSD, const Batch& batch) const {
+  Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
+    const auto [of_q, gate_BSD] =
+        gated_queries ? queries_and_gate(gated_queries(x_BSD), head_dim) : std::array{x_BSD, Tensor()};
     const auto [q_BHSK, k_BGSK] = position(q(of_q), k(x_BSD), batch);
     const Tensor v_BGSK = v(x_BSD);
     AttentionArgs of_batch = args;
@@ -70,20 +78,8 @@ struct Attention {
     of_batch.halves = &halves;
     const AttentionOut attended = attention(q_BHSK, k_BGSK, v_BGSK, of_batch);
     const Tensor out_BHSK = sinks == nullptr ? attended.out : beside_sinks(attended, *sinks);
-    return out_BHSK.transpose(1, 2).flatten(2);
-  }
-};
-
-/// Attention whose matrix of queries also makes a gate after the query of each head.
-struct GatedAttention {
-  Ops::Linear::Fn queries_and_gates;
-  Attention attention;  ///< its q takes the product
-  int64_t head_dim;
-
-  Tensor operator()(const Tensor& x_BSD, const Batch& batch) const {
-    const auto parts_BSHK = queries_and_gates(x_BSD).unflatten(-1, {-1, 2 * head_dim}).chunk(2, -1);
-    const Tensor gate_BSD = at::sigmoid(parts_BSHK[1].flatten(2));
-    return attention.wo(attention.heads(parts_BSHK[0].flatten(2), x_BSD, batch) * gate_BSD);
+    const Tensor out_BSD = out_BHSK.transpose(1, 2).flatten(2);
+    return wo(gated_queries ? out_BSD * gate_BSD : out_BSD);
   }
 };
 
@@ -299,17 +295,17 @@ class LlamaDeclaration {
                                : normed_heads_of(std::move(linear), bind.norm(*norm), of, norms, head_dim);
       };
       const Ops::Linear::Fn queries = bind.linear(q), as_it_is = [](const Tensor&x) { return x; };
-      Attention attention{projection(gated ? as_it_is : queries, q_norm),
-                          projection(bind.linear(k), k_norm),
-                          projection(bind.linear(v), nullptr),
-                          bind.linear(o),
-                          position_of(bind),
-                          bind.attention(attend),
-                          bind.attention_forward_backward(attend),
-                          args,
-                          sinks};
-      if (!gated) return attention;
-      return GatedAttention{queries, std::move(attention), head_dim};
+      return Attention{gated ? queries : Ops::Linear::Fn(),
+                       head_dim,
+                       projection(gated ? as_it_is : queries, q_norm),
+                       projection(bind.linear(k), k_norm),
+                       projection(bind.linear(v), nullptr),
+                       bind.linear(o),
+                       position_of(bind),
+                       bind.attention(attend),
+                       bind.attention_forward_backward(attend),
+                       args,
+                       sinks};
     };
     return unit;
   }
