@@ -58,6 +58,19 @@ cublasStatus_t vectors(const char* name, cublasHandle_t h, int64_t m, int64_t n,
   return status_of(
       library_call(std::string(name) + " m" + std::to_string(m) + " n" + std::to_string(n), h->stream, used));
 }
+
+cublasStatus_t triangular_solve(const char* name, cublasHandle_t h, cublasSideMode_t side, int m, int n,
+                                const void* a, int lda, const void* b, int ldb, int batch) {
+  if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (m < 0 || n < 0 || lda < std::max(1, side == CUBLAS_SIDE_LEFT ? m : n) || ldb < std::max(1, m)) {
+    fault(cudaErrorInvalidValue, name, "a size below 0, or a leading dimension that is too small");
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (m == 0 || n == 0 || batch == 0) return CUBLAS_STATUS_SUCCESS;
+  return status_of(library_call(std::string(name) + " m" + std::to_string(m) + " n" + std::to_string(n) +
+                                    (batch > 1 ? " batch " + std::to_string(batch) : ""),
+                                h->stream, {a, b}));
+}
 }  // namespace
 
 FAKE_CUDA_API cublasStatus_t cublasCreate_v2(cublasHandle_t* h) {
@@ -151,6 +164,29 @@ FAKE_CUDA_API cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublas
                                                         cublasGemmAlgo_t) {
   return product("cublasGemmStridedBatchedEx", h, ta, tb, m, n, k, {a, at, lda}, {b, bt, ldb}, {c, ct, ldc},
                  batch);
+}
+FAKE_CUDA_API cublasStatus_t cublasStrsm_v2(cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t,
+                                            cublasOperation_t, cublasDiagType_t, int m, int n, const float*,
+                                            const float* a, int lda, float* b, int ldb) {
+  return triangular_solve("cublasStrsm", h, side, m, n, a, lda, b, ldb, 1);
+}
+FAKE_CUDA_API cublasStatus_t cublasDtrsm_v2(cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t,
+                                            cublasOperation_t, cublasDiagType_t, int m, int n, const double*,
+                                            const double* a, int lda, double* b, int ldb) {
+  return triangular_solve("cublasDtrsm", h, side, m, n, a, lda, b, ldb, 1);
+}
+// Here a and b are arrays of pointers in the device's memory.
+FAKE_CUDA_API cublasStatus_t cublasStrsmBatched(cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t,
+                                                cublasOperation_t, cublasDiagType_t, int m, int n,
+                                                const float*, const float* const a[], int lda,
+                                                float* const b[], int ldb, int batch) {
+  return triangular_solve("cublasStrsmBatched", h, side, m, n, a, lda, b, ldb, batch);
+}
+FAKE_CUDA_API cublasStatus_t cublasDtrsmBatched(cublasHandle_t h, cublasSideMode_t side, cublasFillMode_t,
+                                                cublasOperation_t, cublasDiagType_t, int m, int n,
+                                                const double*, const double* const a[], int lda,
+                                                double* const b[], int ldb, int batch) {
+  return triangular_solve("cublasDtrsmBatched", h, side, m, n, a, lda, b, ldb, batch);
 }
 FAKE_CUDA_API cublasStatus_t cublasSgemv_v2(cublasHandle_t h, cublasOperation_t, int m, int n, const float*,
                                             const float* a, int, const float* x, int, const float*, float* y,
