@@ -90,11 +90,13 @@ int conduct(int64_t rungs, int64_t rounds, const fs::path& reports, bool resume)
   const RunRequest request{
       .worker = fs::read_symlink("/proc/self/exe"), .reports = reports, .resume = resume, .probe_s = 0};
   const RunOutcome outcome = run_experiment(expanded, request, progress);
-  const auto runs = static_cast<double>(outcome.finished);
+  const auto stored =
+      std::distance(fs::directory_iterator(outcome.folder / "runs"), fs::directory_iterator());
+  const auto runs = static_cast<double>(stored);
   const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  std::cout << outcome.finished << " runs, " << 1e3 * (cpu_seconds() - before) / runs
+  std::cout << stored << " runs, " << 1e3 * (cpu_seconds() - before) / runs
             << " ms of CPU of the conductor a run, " << 1e3 * wall.count() / runs << " ms of time a run, "
             << usage.ru_maxrss / 1024 << " MiB\n";
   return outcome.all_ok ? 0 : 1;

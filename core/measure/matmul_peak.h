@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,10 @@ double most_flops(const CpuInfo&, c10::ScalarType);
 /// The minimum of the shortest timing so far (0: none) and a new one. The new one is ignored if it is not
 /// longer than `least`, the time of the work at most_flops.
 double shortest_possible(double so_far, double seconds, double least);
+
+/// A call of the product of two matrices: LibTorch's or, in fp32 on a CPU, oneDNN's if it is faster. LibTorch
+/// calls MKL there, which is half as fast on AMD's processors with AVX-512.
+std::function<void()> fastest_product(const at::Tensor& a, const at::Tensor& b);
 
 /// FLOP/s of the fastest square matrix product, by dtype: fp32, bf16, fp16, fp64. Measures several sizes in
 /// turn for about `seconds`, so that a drift of the clock affects all of them. Impossible timings do not

@@ -12,12 +12,15 @@ namespace optrush::fused {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+/// Whether one instruction multiplies by powers of two. It passes NaNs on.
+template <class D>
+inline constexpr bool kScales = (HWY_TARGET == HWY_AVX3) && (hn::MaxLanes(D()) == 16);
+
 /// e^x in fp32 for |x| <= 80, where no result is denormal, with an error of one or two ulps. Operators spend
 /// most of their time here. Highway's version supports every x and has twice as many instructions. The result
 /// is 2^n e^r with |r| <= ln(2) / 2. The polynomial is the best one of its degree, with an error of 3e-9.
 template <class D>
 HWY_INLINE hn::Vec<D> exp_of_moderate(D d, hn::Vec<D> x) {
-  const hn::RebindToSigned<D> integers;
   // Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits.
   const auto magic = hn::Set(d, 12582912.0F);
   const auto shifted = hn::MulAdd(x, hn::Set(d, 1.44269504F), magic);
@@ -25,13 +28,20 @@ HWY_INLINE hn::Vec<D> exp_of_moderate(D d, hn::Vec<D> x) {
   auto p = hn::Set(d, 1.3814467e-3F);
   for (const float c : {8.3687808e-3F, 4.1668393e-2F, 1.6666520e-1F, 0.49999994F, 1.0F, 1.0F})
     p = hn::MulAdd(p, r, hn::Set(d, c));
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (kScales<D>) return {_mm512_maskz_scalef_ps(0xFFFF, p.raw, hn::Sub(shifted, magic).raw)};
+#endif
+  const hn::RebindToSigned<D> integers;
   const auto exponent = hn::ShiftLeft<23>(hn::BitCast(integers, shifted));
   return hn::BitCast(d, hn::Add(hn::BitCast(integers, p), exponent));
 }
 
-/// e^x for x <= 0, a NaN for a NaN. It is 0 below e^-80, which is negligible in a sum that contains 1.
+/// e^x for x <= 0, a NaN for a NaN. Below e^-80, which is negligible in a sum that contains 1, it is 0 or
+/// e^-87.
 template <class D>
 HWY_INLINE hn::Vec<D> exp_of_nonpositive(D d, hn::Vec<D> x) {
+  // Of a number and a NaN, this maximum is the second argument.
+  if constexpr (kScales<D>) return exp_of_moderate(d, hn::Max(hn::Set(d, -87.0F), x));
   const auto least = hn::Set(d, -80.0F);
   const auto e = hn::IfThenZeroElse(hn::Lt(x, least), exp_of_moderate(d, hn::Max(x, least)));
   return hn::IfThenElse(hn::IsNaN(x), x, e);

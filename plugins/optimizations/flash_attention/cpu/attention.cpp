@@ -39,7 +39,7 @@ template <class T>
 struct ForwardWorkspace {
   TransposedSecond<T> keys;
   AsSecond<T> values;
-  AsFirst<T> weights;
+  RowsOver<T> weights;
   Rows<float> scores, made;
   MatrixUnit<T> unit;
 
@@ -61,6 +61,7 @@ void forward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Tens
   memory.each_task([&](ForwardWorkspace<T>& work, const Task& task) {
     const int64_t b = task.batch;
     const Rows<float> scores = work.scores, made = work.made;
+    const Rows<T> weights = work.weights.over(scores);
     const auto keys = work.keys.of(rows_of<const T>(k, b, task.group), sizes.positions, sizes.width);
     const auto values = work.values.of(rows_of<const T>(v, b, task.group), sizes.positions, sizes.width);
     each_tile(sizes, parts, task, [&](int64_t head, const Tile& tile) {
@@ -71,9 +72,8 @@ void forward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Tens
       std::array<float, kTile> sums{};
       for (int64_t i = 0; i < size; ++i)
         sums[static_cast<size_t>(i)] =
-            exponentials(scores.at(i), visible(sizes, tile, i), seen, scale, lse + i);
-      multiply<T>(size, sizes.width, seen, work.weights.of(read(scores), size, seen),
-                  values.from_row(tile.first), false, made);
+            exponentials(scores.at(i), visible(sizes, tile, i), seen, scale, lse + i, weights.at(i));
+      multiply<T>(size, sizes.width, seen, read(weights), values.from_row(tile.first), false, made);
       const auto out = rows_of<T>(result.out, b, head).from(tile.begin);
       for (int64_t i = 0; i < size; ++i)
         scaled(made.at(i), 1 / sums[static_cast<size_t>(i)], sizes.width, out.at(i));
@@ -86,9 +86,9 @@ template <class T>
 struct BackwardWorkspace {
   TransposedSecond<T> turned_keys, turned_values;
   AsSecond<T> keys, of_tile;
-  AsFirst<T> of_scores;
-  Rows<float> weights, scores, made, dk, dv;  ///< dk and dv transposed
-  Rows<T> queries, gradients;                 ///< of a tile, transposed
+  RowsOver<T> weights, of_scores;
+  Rows<float> scores, of_weights, made, dk, dv;  ///< dk and dv transposed
+  Rows<T> queries, gradients;                    ///< of a tile, transposed
   MatrixUnit<T> unit;
 
   BackwardWorkspace(const Sizes& sizes, Arena& arena)
@@ -96,9 +96,10 @@ struct BackwardWorkspace {
         turned_values(sizes.width, sizes.position_row(), arena),
         keys(sizes.positions, sizes.width, arena),
         of_tile(kTile, sizes.score_row(), arena),
+        weights(kTile, sizes.score_row(), arena),
         of_scores(kTile, sizes.score_row(), arena),
-        weights(take_rows<float>(kTile, sizes.score_row(), arena)),
         scores(take_rows<float>(kTile, sizes.score_row(), arena)),
+        of_weights(take_rows<float>(kTile, sizes.score_row(), arena)),
         made(take_rows<float>(kTile, sizes.width, arena)),
         dk(take_rows<float>(sizes.width, sizes.position_row(), arena)),
         dv(take_rows<float>(sizes.width, sizes.position_row(), arena)),
@@ -157,7 +158,8 @@ void backward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Ten
   const float* lse_gradients = result.of_lse.defined() ? result.of_lse.const_data_ptr<float>() : nullptr;
   memory.each_task([&](BackwardWorkspace<T>& work, const Task& task) {
     const int64_t b = task.batch;
-    const Rows<float> weights = work.weights, scores = work.scores, made = work.made;
+    const Rows<float> scores = work.scores, of_weights = work.of_weights, made = work.made;
+    const Rows<T> weights = work.weights.over(scores), of_scores = work.of_scores.over(of_weights);
     const auto head_keys = rows_of<const T>(k, b, task.group),
                head_values = rows_of<const T>(v, b, task.group);
     const auto keys = work.keys.of(head_keys, sizes.positions, sizes.width);
@@ -172,26 +174,24 @@ void backward_of(const Sizes& sizes, const Tensor& q, const Tensor& k, const Ten
       const int64_t first_row = (b * sizes.heads + head) * sizes.positions + tile.begin;
       const float* head_lse = lses + first_row;
       multiply<T>(size, tile.keys(), sizes.width, queries, turned_keys.from_column(tile.first), false,
-                  weights);
-      multiply<T>(size, tile.keys(), sizes.width, of_out, turned_values.from_column(tile.first), false,
                   scores);
+      multiply<T>(size, tile.keys(), sizes.width, of_out, turned_values.from_column(tile.first), false,
+                  of_weights);
       for (int64_t i = 0; i < size; ++i) {
-        weights_of(weights.at(i), visible(sizes, tile, i), seen, scale, head_lse[i]);
-        std::fill(scores.at(i) + tile.keys(), scores.at(i) + seen, 0.0F);
         float inner = inner_product(of_out.at(i), outs.at(i), sizes.width);
         if (lse_gradients != nullptr) inner -= lse_gradients[first_row + i];
-        scores_gradient(scores.at(i), weights.at(i), seen, scale, inner);
+        softmax_gradient(scores.at(i), of_weights.at(i), visible(sizes, tile, i), seen,
+                         {scale, head_lse[i], inner}, weights.at(i), of_scores.at(i));
       }
       transposed(of_out, size, sizes.width, work.gradients);
       transposed(queries, size, sizes.width, work.queries);
-      const auto add_product = [&](Rows<const T> of_queries, Rows<const float> of_scores, Rows<float> sums) {
-        multiply<T>(sizes.width, tile.keys(), inner, of_queries,
-                    work.of_tile.of(of_scores, size, tile.keys()), add, sums.from_column(tile.first));
+      const auto add_product = [&](Rows<const T> of_queries, Rows<const T> of_keys, Rows<float> sums) {
+        multiply<T>(sizes.width, tile.keys(), inner, of_queries, work.of_tile.of(of_keys, size, tile.keys()),
+                    add, sums.from_column(tile.first));
       };
       add_product(read(work.gradients), read(weights), work.dv);
-      add_product(read(work.queries), read(scores), work.dk);
-      multiply<T>(size, sizes.width, seen, work.of_scores.of(read(scores), size, seen),
-                  keys.from_row(tile.first), false, made);
+      add_product(read(work.queries), read(of_scores), work.dk);
+      multiply<T>(size, sizes.width, seen, read(of_scores), keys.from_row(tile.first), false, made);
       const auto dq = rows_of<T>(result.dq, b, head).from(tile.begin);
       for (int64_t i = 0; i < size; ++i) scaled(made.at(i), 1, sizes.width, dq.at(i));
       if (!add) {

@@ -16,7 +16,6 @@ namespace optrush::flash {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using cpu::Rows;
-using fused::HWY_NAMESPACE::bf16_bits;
 
 #if HWY_TARGET == HWY_SCALAR
 constexpr int64_t kSquare = 1;
@@ -70,30 +69,11 @@ HWY_INLINE void interleave(const uint16_t* low, const uint16_t* high, int64_t co
   for (; i < count; ++i) words[i] = low[i] | (high != nullptr ? static_cast<uint32_t>(high[i]) << 16 : 0U);
 }
 
-HWY_INLINE void interleave(const float* low, const float* high, int64_t count, uint32_t* words) {
-  fused::HWY_NAMESPACE::each_vector<float>(0, count, [&](auto d, int64_t i) HWY_ATTR {
-    const hn::RebindToUnsigned<decltype(d)> u;
-    auto word = hn::ShiftRight<16>(bf16_bits(d, hn::LoadU(d, low + i)));
-    if (high != nullptr)
-      word = hn::Or(word, hn::And(bf16_bits(d, hn::LoadU(d, high + i)), hn::Set(u, 0xFFFF0000)));
-    hn::StoreU(word, u, words + i);
-  });
-}
-
-template <class T>
-HWY_INLINE void pair_rows(const T* in, int64_t in_row, int64_t rows, int64_t columns, uint32_t* out,
-                          int64_t out_row) {
+void pair_rows(const uint16_t* in, int64_t in_row, int64_t rows, int64_t columns, uint32_t* out,
+               int64_t out_row) {
   for (int64_t r = 0; r < rows; r += 2)
     interleave(in + r * in_row, r + 1 < rows ? in + (r + 1) * in_row : nullptr, columns,
                out + r / 2 * out_row);
-}
-void pair_bits(const uint16_t* in, int64_t in_row, int64_t rows, int64_t columns, uint32_t* out,
-               int64_t out_row) {
-  pair_rows(in, in_row, rows, columns, out, out_row);
-}
-void pair_floats(const float* in, int64_t in_row, int64_t rows, int64_t columns, uint32_t* out,
-                 int64_t out_row) {
-  pair_rows(in, in_row, rows, columns, out, out_row);
 }
 
 /// The halves of words in two rows.
@@ -113,8 +93,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace optrush::flash {
 HWY_EXPORT(transpose_words);
-HWY_EXPORT(pair_bits);
-HWY_EXPORT(pair_floats);
+HWY_EXPORT(pair_rows);
 HWY_EXPORT(split);
 
 namespace cpu {
@@ -162,11 +141,7 @@ void transposed(Rows<const c10::BFloat16> in, int64_t rows, int64_t columns, Row
 
 void paired(Rows<const c10::BFloat16> in, int64_t rows, int64_t columns, Second<c10::BFloat16> out) {
   const auto* bits = reinterpret_cast<const uint16_t*>(in.data);
-  HWY_DYNAMIC_DISPATCH(pair_bits)(bits, in.row, rows, columns, words_of(out), out.row);
-}
-
-void paired(Rows<const float> in, int64_t rows, int64_t columns, Second<c10::BFloat16> out) {
-  HWY_DYNAMIC_DISPATCH(pair_floats)(in.data, in.row, rows, columns, words_of(out), out.row);
+  HWY_DYNAMIC_DISPATCH(pair_rows)(bits, in.row, rows, columns, words_of(out), out.row);
 }
 }  // namespace cpu
 }  // namespace optrush::flash

@@ -42,6 +42,4 @@ void transposed(Rows<const c10::BFloat16> in, int64_t rows, int64_t columns, Row
 
 /// (rows, columns) as the second matrix of a product.
 void paired(Rows<const c10::BFloat16> in, int64_t rows, int64_t columns, Second<c10::BFloat16> out);
-/// The same; fp32 is rounded.
-void paired(Rows<const float> in, int64_t rows, int64_t columns, Second<c10::BFloat16> out);
 }  // namespace optrush::flash::cpu

@@ -34,35 +34,32 @@ Rows<const T> read(Rows<T> rows) {
   return {rows.data, rows.row};
 }
 
-/// Converts fp32 matrices to first matrices of products in T. It takes memory where T is not fp32.
+/// Rows of T that a pass over rows in fp32 writes. In fp32 they are the same memory.
 template <class T>
-class AsFirst {
+class RowsOver {
  public:
-  AsFirst(int64_t rows, int64_t row, Arena& arena)
+  RowsOver(int64_t rows, int64_t row, Arena& arena)
       : rounded_(take_rows<T>(kPaired<T> ? rows : 0, row, arena)) {}
 
-  Rows<const T> of(Rows<const float> in, int64_t rows, int64_t columns) const {
-    if constexpr (kPaired<T>) {
-      for (int64_t r = 0; r < rows; ++r) scaled(in.at(r), 1, columns, rounded_.at(r));
-      return read(rounded_);
-    } else {
-      return in;
-    }
+  Rows<T> over(Rows<float> rows) const {
+    if constexpr (kPaired<T>)
+      return rounded_;
+    else
+      return rows;
   }
 
  private:
   Rows<T> rounded_;
 };
 
-/// Converts matrices of fp32 or T to second matrices of products in T. It takes memory where T needs pairs.
+/// Converts matrices to second matrices of products. It takes memory where T needs pairs.
 template <class T>
 class AsSecond {
  public:
   AsSecond(int64_t rows, int64_t row, Arena& arena)
       : paired_{arena.take<T>(kPaired<T> ? inner_size<T>(rows) * row : 0), row} {}
 
-  template <class In>
-  Second<const T> of(Rows<const In> in, int64_t rows, int64_t columns) const {
+  Second<const T> of(Rows<const T> in, int64_t rows, int64_t columns) const {
     if constexpr (kPaired<T>) {
       paired(in, rows, columns, paired_);
       return {paired_.data, paired_.row};

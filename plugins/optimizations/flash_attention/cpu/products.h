@@ -17,7 +17,7 @@ constexpr int64_t inner_size(int64_t n) {
 template <class T>
 void multiply(int64_t m, int64_t n, int64_t k, Rows<const T> a, Second<const T> b, bool add,
               Rows<float> out) {
-  constexpr int64_t kBlock = 256;
+  constexpr int64_t kBlock = 512;
   for (int64_t column = 0; column < n; column += kBlock)
     for (int64_t inner = 0; inner < k; inner += kBlock)
       at::native::cpublas::brgemm(m, std::min(kBlock, n - column), std::min(kBlock, k - inner), a.row, b.row,

@@ -4,8 +4,8 @@
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
 #include "hwy/foreach_target.h"
 // The target's own headers come after it.
-#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "cpu/rows.h"
 #include "hwy/highway.h"
@@ -17,6 +17,7 @@ namespace optrush::flash {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using cpu::Range;
+using cpu::SoftmaxOfRow;
 using fused::HWY_NAMESPACE::Bf16;
 using fused::HWY_NAMESPACE::each_vector;
 using fused::HWY_NAMESPACE::exp_of_nonpositive;
@@ -24,51 +25,118 @@ using fused::HWY_NAMESPACE::load;
 using fused::HWY_NAMESPACE::store;
 using fused::HWY_NAMESPACE::sum_of;
 
-float largest_of(const float* x, int64_t count) {
-  const hn::ScalableTag<float> d;
+using Floats = hn::ScalableTag<float>;
+using Mask = hn::Mask<Floats>;
+
+/// Calls visit(column) for whole vectors of visible columns, visit(column, mask) for vectors that are visible
+/// in part, and hide(column) for the others.
+template <class Visit, class Hide>
+HWY_INLINE void each_vector_of(Range visible, int64_t width, const Visit& visit, const Hide& hide) {
+  const Floats d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  auto most = hn::Set(d, x[0]);
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) most = hn::Max(most, hn::LoadU(d, x + i));
-  float largest = hn::GetLane(hn::MaxOfLanes(d, most));
-  for (; i < count; ++i) largest = std::max(largest, x[i]);
-  return largest;
+  const auto first = [&](int64_t count) HWY_ATTR { return hn::FirstN(d, static_cast<size_t>(count)); };
+  int64_t c = 0;
+  for (; c + lanes <= visible.begin; c += lanes) hide(c);
+  if (c < visible.begin) {
+    visit(c, hn::AndNot(first(visible.begin - c), first(visible.end - c)));
+    c += lanes;
+  }
+  for (; c + lanes <= visible.end; c += lanes) visit(c);
+  if (c < visible.end) {
+    visit(c, first(visible.end - c));
+    c += lanes;
+  }
+  for (; c < width; c += lanes) hide(c);
+}
+HWY_INLINE hn::Vec<Floats> only(hn::Vec<Floats> value) { return value; }
+HWY_INLINE hn::Vec<Floats> only(hn::Vec<Floats> value, Mask mask) { return hn::IfThenElseZero(mask, value); }
+
+/// Stores a vector of fp32. A processor with products of bf16 also has an instruction that rounds
+            /// to it, which
+    /// this version of Highway does not use.
+    template <class T>
+    HWY_INLINE void write(hn::Vec<Floats> value, T* to) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (std::is_same_v<T, Bf16>) {
+    __m256i rounded;
+    asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(value.raw));
+    return _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), rounded);
+  }
+#endif
+  store(Floats(), value, to, /*stream=*/false);
 }
 
-void hide_others(float* scores, Range visible, int64_t width) {
-  std::fill(scores, scores + visible.begin, 0.0F);
-  std::fill(scores + visible.end, scores + width, 0.0F);
+HWY_INLINE float largest_of(const float* x, Range visible) {
+  const Floats d;
+  const auto least = hn::Set(d, std::numeric_limits<float>::lowest());
+  auto most = least;
+  each_vector_of(
+      visible, visible.end,
+      [&](int64_t c, auto... mask) HWY_ATTR {
+        const auto of_vector = hn::LoadU(d, x + c);
+        if constexpr (sizeof...(mask) == 0)
+          most = hn::Max(most, of_vector);
+        else
+          most = hn::Max(most, hn::IfThenElse(mask..., of_vector, least));
+      },
+      [](int64_t) {});
+  return hn::GetLane(hn::MaxOfLanes(d, most));
 }
 
-float exponentials_in(float* scores, Range visible, int64_t width, float scale, float* lse) {
-  float* const seen = scores + visible.begin;
-  const int64_t count = visible.end - visible.begin;
-  const float largest = scale * largest_of(seen, count);
-  const float sum = sum_of<float>(count, [&](auto tag, int64_t i) HWY_ATTR {
-    const auto below = hn::MulSub(hn::Set(tag, scale), hn::LoadU(tag, seen + i), hn::Set(tag, largest));
-    const auto weight = exp_of_nonpositive(tag, below);
-    hn::StoreU(weight, tag, seen + i);
-    return weight;
-  });
-  hide_others(scores, visible, width);
+template <class T>
+float exponentials_in(const float* scores, Range visible, int64_t width, float scale, float* lse,
+                      T* weights) {
+  const Floats d;
+  const float largest = scale * largest_of(scores, visible);
+  auto sums = hn::Zero(d);
+  each_vector_of(
+      visible, width,
+      [&](int64_t c, auto... mask) HWY_ATTR {
+        const auto below = hn::MulSub(hn::Set(d, scale), hn::LoadU(d, scores + c), hn::Set(d, largest));
+        const auto weight = only(exp_of_nonpositive(d, below), mask...);
+        write(weight, weights + c);
+        sums = hn::Add(sums, weight);
+      },
+      [&](int64_t c) HWY_ATTR { write(hn::Zero(d), weights + c); });
+  const float sum = hn::GetLane(hn::SumOfLanes(d, sums));
   *lse = largest + std::log(sum);
   return sum;
 }
-
-void weights_in(float* scores, Range visible, int64_t width, float scale, float lse) {
-  each_vector<float>(visible.begin, visible.end, [&](auto d, int64_t i) HWY_ATTR {
-    const auto below = hn::MulSub(hn::Set(d, scale), hn::LoadU(d, scores + i), hn::Set(d, lse));
-    hn::StoreU(exp_of_nonpositive(d, below), d, scores + i);
-  });
-  hide_others(scores, visible, width);
+float exponentials_to_floats(const float* scores, Range visible, int64_t width, float scale, float* lse,
+                             float* weights) {
+  return exponentials_in(scores, visible, width, scale, lse, weights);
+}
+float exponentials_to_bf16(const float* scores, Range visible, int64_t width, float scale, float* lse,
+                           Bf16* weights) {
+  return exponentials_in(scores, visible, width, scale, lse, weights);
 }
 
-void gradient_in(float* gradients, const float* weights, int64_t width, float scale, float inner) {
-  each_vector<float>(0, width, [&](auto d, int64_t i) HWY_ATTR {
-    const auto difference = hn::Sub(hn::LoadU(d, gradients + i), hn::Set(d, inner));
-    const auto weight = hn::Mul(hn::Set(d, scale), hn::LoadU(d, weights + i));
-    hn::StoreU(hn::Mul(weight, difference), d, gradients + i);
-  });
+template <class T>
+void gradient_in(const float* scores, const float* gradients, Range visible, int64_t width, SoftmaxOfRow row,
+                 T* weights, T* of_scores) {
+  const Floats d;
+  const auto write_both = [&](int64_t c, auto weight, auto of_score) HWY_ATTR {
+    write(weight, weights + c);
+    write(of_score, of_scores + c);
+  };
+  each_vector_of(
+      visible, width,
+      [&](int64_t c, auto... mask) HWY_ATTR {
+        const auto scale = hn::Set(d, row.scale);
+        const auto below = hn::MulSub(scale, hn::LoadU(d, scores + c), hn::Set(d, row.lse));
+        const auto weight = only(exp_of_nonpositive(d, below), mask...);
+        const auto difference = hn::Sub(hn::LoadU(d, gradients + c), hn::Set(d, row.inner));
+        write_both(c, weight, only(hn::Mul(hn::Mul(scale, weight), difference), mask...));
+      },
+      [&](int64_t c) HWY_ATTR { write_both(c, hn::Zero(d), hn::Zero(d)); });
+}
+void gradient_in_floats(const float* scores, const float* gradients, Range visible, int64_t width,
+                        SoftmaxOfRow row, float* weights, float* of_scores) {
+  gradient_in(scores, gradients, visible, width, row, weights, of_scores);
+}
+void gradient_in_bf16(const float* scores, const float* gradients, Range visible, int64_t width,
+                      SoftmaxOfRow row, Bf16* weights, Bf16* of_scores) {
+  gradient_in(scores, gradients, visible, width, row, weights, of_scores);
 }
 
 template <class T>
@@ -101,23 +169,36 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace optrush::flash {
-HWY_EXPORT(exponentials_in);
-HWY_EXPORT(weights_in);
-HWY_EXPORT(gradient_in);
+HWY_EXPORT(exponentials_to_floats);
+HWY_EXPORT(exponentials_to_bf16);
+HWY_EXPORT(gradient_in_floats);
+HWY_EXPORT(gradient_in_bf16);
 HWY_EXPORT(inner_product_of_floats);
 HWY_EXPORT(inner_product_of_bf16);
 HWY_EXPORT(scale_to_floats);
 HWY_EXPORT(scale_to_bf16);
 
 namespace cpu {
-float exponentials(float* scores, Range visible, int64_t width, float scale, float* lse) {
-  return HWY_DYNAMIC_DISPATCH(exponentials_in)(scores, visible, width, scale, lse);
+namespace {
+hwy::bfloat16_t* bits_of(c10::BFloat16* x) { return reinterpret_cast<hwy::bfloat16_t*>(x); }
+}  // namespace
+
+float exponentials(const float* scores, Range visible, int64_t width, float scale, float* lse,
+                   float* weights) {
+  return HWY_DYNAMIC_DISPATCH(exponentials_to_floats)(scores, visible, width, scale, lse, weights);
 }
-void weights_of(float* scores, Range visible, int64_t width, float scale, float lse) {
-  HWY_DYNAMIC_DISPATCH(weights_in)(scores, visible, width, scale, lse);
+float exponentials(const float* scores, Range visible, int64_t width, float scale, float* lse,
+                   c10::BFloat16* weights) {
+  return HWY_DYNAMIC_DISPATCH(exponentials_to_bf16)(scores, visible, width, scale, lse, bits_of(weights));
 }
-void scores_gradient(float* gradients, const float* weights, int64_t width, float scale, float inner) {
-  HWY_DYNAMIC_DISPATCH(gradient_in)(gradients, weights, width, scale, inner);
+void softmax_gradient(const float* scores, const float* gradients, Range visible, int64_t width,
+                      SoftmaxOfRow row, float* weights, float* of_scores) {
+  HWY_DYNAMIC_DISPATCH(gradient_in_floats)(scores, gradients, visible, width, row, weights, of_scores);
+}
+void softmax_gradient(const float* scores, const float* gradients, Range visible, int64_t width,
+                      SoftmaxOfRow row, c10::BFloat16* weights, c10::BFloat16* of_scores) {
+  HWY_DYNAMIC_DISPATCH(gradient_in_bf16)
+  (scores, gradients, visible, width, row, bits_of(weights), bits_of(of_scores));
 }
 float inner_product(const float* a, const float* b, int64_t count) {
   return HWY_DYNAMIC_DISPATCH(inner_product_of_floats)(a, b, count);
@@ -130,7 +211,7 @@ void scaled(const float* from, float factor, int64_t count, float* to) {
   HWY_DYNAMIC_DISPATCH(scale_to_floats)(from, factor, count, to);
 }
 void scaled(const float* from, float factor, int64_t count, c10::BFloat16* to) {
-  HWY_DYNAMIC_DISPATCH(scale_to_bf16)(from, factor, count, reinterpret_cast<hwy::bfloat16_t*>(to));
+  HWY_DYNAMIC_DISPATCH(scale_to_bf16)(from, factor, count, bits_of(to));
 }
 }  // namespace cpu
 }  // namespace optrush::flash
