@@ -37,16 +37,26 @@ HWY_INLINE hn::Vec<D> load(D d, const T* from) {
   }
 }
 
-/// bf16 as the upper half of each lane, rounded to nearest even; Highway's own conversion cuts.
+/// bf16, rounded to nearest even; Highway's own conversion cuts.
 template <class D>
-HWY_INLINE hn::Vec<hn::RebindToUnsigned<D>> bf16_bits(D d, hn::Vec<D> value) {
+HWY_INLINE hn::Vec<hn::Rebind<uint16_t, D>> to_bf16(D d, hn::Vec<D> value) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (hn::MaxLanes(D()) == 16) {
+    if (kRoundsToBf16) {
+      __m256i half;
+      asm("vcvtneps2bf16 %1, %0" : "=v"(half) : "v"(value.raw));
+      return hn::Vec<hn::Rebind<uint16_t, D>>{half};
+    }
+  }
+#endif
   const hn::RebindToUnsigned<D> u;
   const auto bits = hn::BitCast(u, value);
   const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(u, 1));
   const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(u, 0x7FFF)));
   const auto nan = hn::RebindMask(u, hn::IsNaN(value));
   (void)d;
-  return hn::IfThenElse(nan, hn::Set(u, 0x7FC00000), rounded);
+  return hn::TruncateTo(hn::Rebind<uint16_t, D>(),
+                        hn::ShiftRight<16>(hn::IfThenElse(nan, hn::Set(u, 0x7FC00000), rounded)));
 }
 
 template <class D, class V, class T>
@@ -60,9 +70,7 @@ HWY_INLINE void put(D d, V value, T* to, bool stream) {
 template <class D, class T>
 HWY_INLINE void store(D d, hn::Vec<D> value, T* to, bool stream) {
   if constexpr (std::is_same_v<T, Bf16>) {
-    const hn::Rebind<uint16_t, D> narrow;
-    put(narrow, hn::TruncateTo(narrow, hn::ShiftRight<16>(bf16_bits(d, value))),
-        reinterpret_cast<uint16_t*>(to), stream);
+    put(hn::Rebind<uint16_t, D>(), to_bf16(d, value), reinterpret_cast<uint16_t*>(to), stream);
   } else if constexpr (std::is_same_v<T, Fp16>) {
     const hn::Rebind<Fp16, D> narrow;
     put(narrow, hn::DemoteTo(narrow, value), to, stream);
@@ -76,7 +84,7 @@ template <class T, class D>
 HWY_INLINE hn::Vec<D> rounded(D d, hn::Vec<D> value) {
   if constexpr (std::is_same_v<T, Bf16>) {
     const hn::RebindToUnsigned<D> u;
-    return hn::BitCast(d, hn::And(bf16_bits(d, value), hn::Set(u, 0xFFFF0000)));
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(u, to_bf16(d, value))));
   } else if constexpr (std::is_same_v<T, Fp16>) {
     return hn::PromoteTo(d, hn::DemoteTo(hn::Rebind<Fp16, D>(), value));
   } else {

@@ -51,18 +51,8 @@ HWY_INLINE void each_vector_of(Range visible, int64_t width, const Visit& visit,
 HWY_INLINE hn::Vec<Floats> only(hn::Vec<Floats> value) { return value; }
 HWY_INLINE hn::Vec<Floats> only(hn::Vec<Floats> value, Mask mask) { return hn::IfThenElseZero(mask, value); }
 
-/// Stores a vector of fp32. A processor with products of bf16 also has an instruction that rounds
-            /// to it, which
-    /// this version of Highway does not use.
-    template <class T>
-    HWY_INLINE void write(hn::Vec<Floats> value, T* to) {
-#if HWY_TARGET == HWY_AVX3
-  if constexpr (std::is_same_v<T, Bf16>) {
-    __m256i rounded;
-    asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(value.raw));
-    return _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), rounded);
-  }
-#endif
+template <class T>
+HWY_INLINE void write(hn::Vec<Floats> value, T* to) {
   store(Floats(), value, to, /*stream=*/false);
 }
 
