@@ -6,6 +6,7 @@
 #include <string>
 
 #include "machine/environment.h"
+#include "optrush/torch_versions/cublas_workspace.h"
 
 namespace optrush::simulated {
 namespace {
@@ -57,10 +58,13 @@ void Ledger::give_back(int64_t bytes, int64_t address) {
 void Ledger::multiply(int64_t stream) {
   if (workspace_ == 0) return;
   const std::lock_guard lock(mutex_);
-  if (!handles_.emplace(std::this_thread::get_id(), stream).second) return;
-  const int64_t address = blocks_->allocate(workspace_, stream);
-  now_.workspaces += blocks_->size_of(address);
+  if (kKeepsCublasWorkspaces && !handles_.emplace(std::this_thread::get_id(), stream).second) return;
+  const int64_t address = blocks_->allocate(workspace_, stream), bytes = blocks_->size_of(address);
+  now_.workspaces += bytes;
   changed();
+  if (kKeepsCublasWorkspaces) return;
+  now_.workspaces -= bytes;
+  blocks_->release(address);
 }
 
 void Ledger::pin(int64_t bytes) {

@@ -58,7 +58,7 @@ HWY_INLINE void write(hn::Vec<Floats> value, T* to) {
 
 HWY_INLINE float largest_of(const float* x, Range visible) {
   const Floats d;
-  const auto least = hn::Set(d, std::numeric_limits<float>::lowest());
+  const auto least = hn::Set(d, -std::numeric_limits<float>::infinity());
   auto most = least;
   each_vector_of(
       visible, visible.end,

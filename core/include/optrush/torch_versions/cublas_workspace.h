@@ -1,0 +1,8 @@
+#pragma once
+#include "optrush/torch_versions/at_least.h"
+
+namespace optrush {
+/// Whether LibTorch keeps a workspace for each handle and stream of cuBLAS. Otherwise each product allocates
+/// and frees one.
+inline constexpr bool kKeepsCublasWorkspaces = !OPTRUSH_TORCH_AT_LEAST(2, 15);
+}  // namespace optrush
