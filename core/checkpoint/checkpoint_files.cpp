@@ -8,7 +8,6 @@
 #include <map>
 #include <set>
 #include <span>
-#include <sstream>
 #include <utility>
 
 #include "base/files.h"
@@ -139,13 +138,6 @@ constexpr NamePart kNameParts[] = {{ParameterNames::mixtral, "block_sparse_moe",
                                    {ParameterNames::mixtral, "w3", "up_proj"},
                                    {ParameterNames::deepseek, "shared_experts", "shared_expert"},
                                    {ParameterNames::gpt_oss, "router", "gate"}};
-
-std::vector<std::string> split(std::string_view name) {
-  std::vector<std::string> parts;
-  std::istringstream text{std::string(name)};
-  for (std::string part; std::getline(text, part, '.');) parts.push_back(part);
-  return parts;
-}
 
 bool starts_with(const std::vector<std::string>& parts, const std::vector<std::string>& beginning) {
   return parts.size() > beginning.size() && std::equal(beginning.begin(), beginning.end(), parts.begin());
@@ -304,7 +296,7 @@ void CheckpointFiles::refuse_stranger(const std::string& name,
 }
 
 std::string parameter_name(std::string_view stored) {
-  std::vector<std::string> parts = split(stored);
+  std::vector<std::string> parts = split(stored, ".");
   std::erase_if(parts, [](const auto& part) { return std::ranges::count(kWrappers, part) != 0; });
   if (starts_with(parts, {"base_model", "model"})) parts.erase(parts.begin(), parts.begin() + 2);
   // A user's class that stores the model as self.model.
@@ -325,7 +317,7 @@ std::string parameter_name(std::string_view stored) {
 }
 
 std::string stored_name(std::string_view parameter, ParameterNames names) {
-  std::vector<std::string> parts = split(parameter);
+  std::vector<std::string> parts = split(parameter, ".");
   const bool of_experts = std::ranges::count(parts, "experts") != 0 || std::ranges::count(parts, "gate") != 0;
   for (auto& part : parts)
     for (const auto& [of, theirs, ours] : kNameParts)

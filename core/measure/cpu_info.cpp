@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text.h"
 #include "machine/kernel_files.h"
 
 namespace optrush {
@@ -20,8 +21,7 @@ T number(std::string_view text, T otherwise) {
 /// Parses a list such as "0-3,8".
 std::set<int64_t> processor_list(const std::string& text) {
   std::set<int64_t> processors;
-  std::istringstream ranges(text);
-  for (std::string range; std::getline(ranges, range, ',');) {
+  for (const std::string& range : split(text, ",")) {
     const size_t dash = range.find('-');
     const int64_t first = number<int64_t>(range, -1);
     const int64_t last =

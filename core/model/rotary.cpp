@@ -7,7 +7,6 @@
 #include <functional>
 #include <numbers>
 #include <optional>
-#include <stdexcept>
 #include <tuple>
 
 namespace optrush {
@@ -27,56 +26,36 @@ double llama3(double frequency, const RopeScaling& scaling) {
 /// YaRN (arXiv:2309.00071, section 3.2): dimensions with more than beta_fast rotations within the original
 /// context are kept. Those with fewer than beta_slow are divided by `factor`. Between them is a linear ramp
 /// over the dimensions.
-class Yarn {
- public:
-  explicit Yarn(const LlamaSpec& spec) : factor_(spec.rope_scaling.factor) {
-    const RopeScaling& scaling = spec.rope_scaling;
-    const auto width = static_cast<double>(spec.rotary_size());
-    const auto dimension = [&](double rotations) {
-      return width *
-             std::log(static_cast<double>(scaling.original_max_position) /
-                      (rotations * 2 * std::numbers::pi)) /
-             (2 * std::log(spec.rope_theta));
-    };
-    double first = dimension(scaling.beta_fast), last = dimension(scaling.beta_slow);
-    if (scaling.truncate) {
-      first = std::floor(first);
-      last = std::ceil(last);
-    }
-    first_ = std::max(first, 0.0);
-    last_ = std::min(last, width - 1);
-    if (first_ == last_) last_ += 0.001;
+double yarn(double frequency, int64_t dimension, const LlamaSpec& spec) {
+  const RopeScaling& scaling = spec.rope_scaling;
+  const auto width = static_cast<double>(spec.rotary_size());
+  const auto dimension_with = [&](double rotations) {
+    return width *
+           std::log(static_cast<double>(scaling.original_max_position) / (rotations * 2 * std::numbers::pi)) /
+           (2 * std::log(spec.rope_theta));
+  };
+  double first = dimension_with(scaling.beta_fast), last = dimension_with(scaling.beta_slow);
+  if (scaling.truncate) {
+    first = std::floor(first);
+    last = std::ceil(last);
   }
+  first = std::max(first, 0.0);
+  last = std::min(last, width - 1);
+  if (first == last) last += 0.001;
+  const double ramp = std::clamp((static_cast<double>(dimension) - first) / (last - first), 0.0, 1.0);
+  return frequency / scaling.factor * ramp + frequency * (1 - ramp);
+}
 
-  double operator()(double frequency, int64_t dimension) const {
-    const double ramp = std::clamp((static_cast<double>(dimension) - first_) / (last_ - first_), 0.0, 1.0);
-    return frequency / factor_ * ramp + frequency * (1 - ramp);
+double rescaled(double frequency, int64_t dimension, const LlamaSpec& spec, int64_t seq_len) {
+  const RopeScaling& scaling = spec.rope_scaling;
+  if (scaling.type == RopeType::longrope) {
+    const bool beyond = seq_len > scaling.original_max_position;
+    return frequency /
+           (beyond ? scaling.long_factor : scaling.short_factor).at(static_cast<size_t>(dimension));
   }
-
- private:
-  double factor_, first_ = 0, last_ = 0;
-};
-
-/// The scaling as a function of a frequency and its dimension.
-std::function<double(double, int64_t)> rescaling(const LlamaSpec& spec, int64_t seq_len) {
-  const RopeScaling scaling = spec.rope_scaling;
-  if (scaling.type == RopeType::longrope)
-    return [factors = seq_len > scaling.original_max_position ? scaling.long_factor : scaling.short_factor](
-               double frequency, int64_t dimension) {
-      return frequency / factors.at(static_cast<size_t>(dimension));
-    };
-  if (scaling.factor == 1) return [](double frequency, int64_t) { return frequency; };
-  switch (scaling.type) {
-    case RopeType::llama3:
-      return [scaling](double frequency, int64_t) { return llama3(frequency, scaling); };
-    case RopeType::linear:
-      return [scaling](double frequency, int64_t) { return frequency / scaling.factor; };
-    case RopeType::yarn:
-      return Yarn(spec);
-    case RopeType::longrope:
-      break;
-  }
-  throw std::logic_error("rope_scaling.type has no meaning");
+  if (scaling.factor == 1) return frequency;
+  if (scaling.type == RopeType::llama3) return llama3(frequency, scaling);
+  return scaling.type == RopeType::yarn ? yarn(frequency, dimension, spec) : frequency / scaling.factor;
 }
 
 /// YaRN: sqrt(1 / t) = 0.1 ln(factor) + 1, for queries and keys (arXiv:2309.00071, section 3.4). LongRoPE:
@@ -134,10 +113,10 @@ RotaryTable rotary_table(const LlamaSpec& spec, int64_t seq_len) {
   const int64_t width = spec.rotary_size();
   const Tensor frequencies = at::empty({width / 2}, at::kDouble);
   auto* values = frequencies.mutable_data_ptr<double>();
-  const auto rescaled = rescaling(spec, seq_len);
-  for (int64_t i = 0; i < width / 2; ++i)
-    values[i] =
-        rescaled(std::pow(spec.rope_theta, -2.0 * static_cast<double>(i) / static_cast<double>(width)), i);
+  for (int64_t i = 0; i < width / 2; ++i) {
+    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(width);
+    values[i] = rescaled(std::pow(spec.rope_theta, exponent), i, spec, seq_len);
+  }
   return {frequencies, attention_factor(spec.rope_scaling)};
 }
 

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <sstream>
 
 #include "base/text.h"
 #include "build_info.h"
@@ -26,8 +25,7 @@ std::string no_python(const PythonTools& python, bool for_gpu) {
 
 bool can_execute(const std::string& program, const std::filesystem::path& folder) {
   if (program.find('/') != std::string::npos) return access((folder / program).c_str(), X_OK) == 0;
-  std::istringstream path(environment_variable("PATH") + ":");
-  for (std::string each; std::getline(path, each, ':');)
+  for (const std::string& each : split(environment_variable("PATH"), ":"))
     if (access((std::filesystem::path(each) / program).c_str(), X_OK) == 0) return true;
   return false;
 }

@@ -1,8 +1,8 @@
 #include "worker/plugin_argument.h"
 
 #include <algorithm>
-#include <sstream>
 
+#include "base/text.h"
 #include "optrush/error.h"
 
 namespace optrush {
@@ -29,9 +29,8 @@ PluginUse parse_plugin_argument(const std::string& argument, const Catalogue& ca
   PluginUse use{.name = argument.substr(0, colon)};
   const PluginDescription& plugin = catalogue.at(use.name);
   if (colon == std::string::npos) return use;
-  std::istringstream pieces(argument.substr(colon + 1));
   std::string key;
-  for (std::string piece; std::getline(pieces, piece, ',');) {
+  for (const std::string& piece : split(argument.substr(colon + 1), ",")) {
     const auto equals = piece.find('=');
     if (equals == std::string::npos) {
       if (key.empty() || type_of(key, plugin) != "list") fail("'" + piece + "' is not key=value");

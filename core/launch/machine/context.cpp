@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <sstream>
 
 #include "base/files.h"
 #include "base/seconds_since.h"
@@ -48,8 +47,7 @@ std::set<std::string> kinds_of_hosts(const Context& context) {
   std::set<std::string> kinds;
   for (const HostContext& host : context.hosts) {
     std::set<std::string> gpus;  // of "8 x H100, 1 x A2"
-    std::istringstream list(host.gpus);
-    for (std::string gpu; std::getline(list >> std::ws, gpu, ',');)
+    for (const std::string& gpu : split(host.gpus, ", "))
       gpus.insert(gpu.substr(std::min(gpu.size(), gpu.find(" x ") + 3)));
     kinds.insert(host.cpu + (host.gpus.empty() ? "" : " with " + join({gpus.begin(), gpus.end()})));
   }
