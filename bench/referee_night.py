@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """A night of the referee with known changes: how many without effect are kept, how many planted gains are found?
 
     python bench/referee_night.py DIR [--nothing 40] [--at-most 60s] [--gain 0.05] [--for 900] [--seed 1]

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """How far can a verdict be trusted? Ladders of equal rungs, and of rungs with a planted slowdown.
 
     python bench/trust.py LOG [--equal 40] [--planted 12] [--turns on off] [--load 0] [--steps 20] [--at-most 60s]
