@@ -29,6 +29,7 @@ HWY_INLINE hn::Vec<D> exp_of_moderate(D d, hn::Vec<D> x) {
   for (const float c : {8.3687808e-3F, 4.1668393e-2F, 1.6666520e-1F, 0.49999994F, 1.0F, 1.0F})
     p = hn::MulAdd(p, r, hn::Set(d, c));
 #if HWY_TARGET == HWY_AVX3
+  // With a mask of all lanes, because GCC 12 warns about the form without one.
   if constexpr (kScales<D>) return {_mm512_maskz_scalef_ps(0xFFFF, p.raw, hn::Sub(shifted, magic).raw)};
 #endif
   const hn::RebindToSigned<D> integers;

@@ -33,7 +33,7 @@ def work_of_eager_step(trace):
     lines = trace.splitlines()
     marks = [number for number, line in enumerate(lines) if line == "time"]
     each = len(marks) // STEPS
-    # Since torch 2.15 the norm of gradients gets the sizes of its tensors from the host.
+    # In torch 2.15 the norm of gradients gets the sizes of its tensors from the host.
     return device_work(lines[marks[-each + 1]:marks[-1]], "copy host to device ")
 
 

@@ -124,7 +124,7 @@ for name, line in zip(NAMES, told, strict=True):
 assert "/optrush_" in codecache._get_cpp_wrapper_header("cpu", aot_mode=True), "this torch parses devices differently"
 # Two headers are compiled ahead, for wrappers and for kernels, and the units are built with them. torch 2.15 also
 # compiles both with the flags of code that links LibTorch.
-kinds = 1 if torch.__version__ < "2.13" else 2
+kinds = 1 if torch.__version__ < "2.15" else 2
 assert codecache._precompile_header.cache_info().currsize == 2 * kinds, codecache._precompile_header.cache_info()
 # One object file has the functions that every wrapper begins with; no wrapper compiled them.
 objects = wrappers.BuilderWithInterface.objects

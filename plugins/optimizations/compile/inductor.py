@@ -289,7 +289,7 @@ def include_types_of_fp8():
     """Includes the headers of at::Float8_…, which code for a CPU uses without a declaration."""
     headers = "".join(f"\n#include <c10/util/Float8_{kind}.h>" for kind in ("e4m3fn", "e5m2"))
     declared = headers + "\nnamespace at { using namespace c10; }"
-    # Since torch 2.13 there is one function for code that is loaded and one for a library.
+    # torch 2.15 has one function for code that is loaded and one for a library.
     for name in ("get_device_include_path", "get_device_include_path_jit", "get_device_include_path_aot"):
         if given := getattr(CppWrapperCpu, name, None):
             setattr(CppWrapperCpu, name, staticmethod(lambda device, given=given: given(device) + declared))

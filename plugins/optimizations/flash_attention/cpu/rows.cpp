@@ -51,11 +51,6 @@ HWY_INLINE void each_vector_of(Range visible, int64_t width, const Visit& visit,
 HWY_INLINE hn::Vec<Floats> only(hn::Vec<Floats> value) { return value; }
 HWY_INLINE hn::Vec<Floats> only(hn::Vec<Floats> value, Mask mask) { return hn::IfThenElseZero(mask, value); }
 
-template <class T>
-HWY_INLINE void write(hn::Vec<Floats> value, T* to) {
-  store(Floats(), value, to, /*stream=*/false);
-}
-
 HWY_INLINE float largest_of(const float* x, Range visible) {
   const Floats d;
   const auto least = hn::Set(d, -std::numeric_limits<float>::infinity());
@@ -84,10 +79,10 @@ float exponentials_in(const float* scores, Range visible, int64_t width, float s
       [&](int64_t c, auto... mask) HWY_ATTR {
         const auto below = hn::MulSub(hn::Set(d, scale), hn::LoadU(d, scores + c), hn::Set(d, largest));
         const auto weight = only(exp_of_nonpositive(d, below), mask...);
-        write(weight, weights + c);
+        store(d, weight, weights + c, /*stream=*/false);
         sums = hn::Add(sums, weight);
       },
-      [&](int64_t c) HWY_ATTR { write(hn::Zero(d), weights + c); });
+      [&](int64_t c) HWY_ATTR { store(d, hn::Zero(d), weights + c, /*stream=*/false); });
   const float sum = hn::GetLane(hn::SumOfLanes(d, sums));
   *lse = largest + std::log(sum);
   return sum;
@@ -106,8 +101,8 @@ void gradient_in(const float* scores, const float* gradients, Range visible, int
                  T* weights, T* of_scores) {
   const Floats d;
   const auto write_both = [&](int64_t c, auto weight, auto of_score) HWY_ATTR {
-    write(weight, weights + c);
-    write(of_score, of_scores + c);
+    store(d, weight, weights + c, /*stream=*/false);
+    store(d, of_score, of_scores + c, /*stream=*/false);
   };
   each_vector_of(
       visible, width,
