@@ -165,7 +165,7 @@ std::string gpu_text(const Json& dry) {
 Json dry_run(const Expanded& expanded, const RunRequest& request) {
   const Experiment& experiment = expanded.experiment;
   auto variants = expanded.variants;
-  const Schedule schedule(variants, rounds_of(experiment), request.only, experiment.trace, experiment.seeds);
+  const Schedule schedule(variants, experiment, request.only);
   const auto folder = report_folder(request.reports, experiment);
   Interrupts interrupts;
   Json listed = Json::array(), failures = Json::array(), runs = Json::array();

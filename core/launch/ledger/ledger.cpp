@@ -21,8 +21,7 @@ using Event = JournalEntry::Event;
 
 Outline::Outline(const Expanded& expanded, const std::vector<std::string>& only)
     : variants(expanded.variants),
-      schedule(variants, rounds_of(expanded.experiment), only, expanded.experiment.trace,
-               expanded.experiment.seeds),
+      schedule(variants, expanded.experiment, only),
       plans(variants.size()) {}
 
 // The report's folder.

@@ -151,7 +151,7 @@ std::string reason_of(const std::vector<MissingPart>& parts) {
 void require_what_is_needed(const Expanded& expanded, const std::vector<std::string>& only,
                             Interrupts& interrupts) {
   const auto& [experiment, variants] = expanded;
-  const Schedule schedule(variants, rounds_of(experiment), only, experiment.trace);
+  const Schedule schedule(variants, experiment, only);
   Needs needs(interrupts);
   const Catalogue catalogue = Catalogue::find(experiment.base.plugin_path);
   std::map<std::set<std::string>, std::vector<MissingPart>> of_plugins;

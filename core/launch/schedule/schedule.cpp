@@ -37,9 +37,13 @@ RunSpec in_round(RunSpec spec, int64_t round, const std::vector<int64_t>& seeds)
   return spec;
 }
 
-Schedule::Schedule(const std::vector<Variant>& variants, std::optional<int64_t> rounds,
-                   const std::vector<std::string>& only, bool trace, std::vector<int64_t> seeds)
-    : variants_(variants), rounds_(rounds), trace_(trace), seeds_(std::move(seeds)) {
+Schedule::Schedule(const std::vector<Variant>& variants, const Experiment& experiment,
+                   const std::vector<std::string>& only)
+    : variants_(variants),
+      rounds_(rounds_of(experiment)),
+      trace_(experiment.trace),
+      interleaved_(experiment.interleave == Interleave::on),
+      seeds_(experiment.seeds) {
   std::vector<std::string> names;
   for (const auto& variant : variants_) names.push_back(variant.name);
   for (const auto& pattern : only) {
@@ -90,11 +94,11 @@ RunSpec drift_of(RunSpec base) {
 
 std::vector<Job> Schedule::drift(const Plans& plans, int64_t rounds) const {
   if (!plans.front() || variants_.front().spec.save.every > 0) return {};
-  const bool compared = std::ranges::any_of(variants_, [&](const Variant& variant) {
-    return variant.index > 0 && variant.has_own_runs() && wanted(variant) &&
-           plans.at(static_cast<size_t>(variant.index));
-  });
-  if (!compared) return {};
+  const auto needs_it = [&](const Job& job) {
+    const bool paired = job.external ? job.external->interleave : job.spec.train.world_size == 1;
+    return job.spec.variant > 0 && !(interleaved_ && paired);
+  };
+  if (std::ranges::none_of(round(0, plans), needs_it)) return {};
   return {job(drift_of(variants_.front().spec), Purpose::drift, rounds)};
 }
 

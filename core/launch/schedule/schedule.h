@@ -32,10 +32,8 @@ RunSpec drift_of(RunSpec base);
 class Schedule {
  public:
   /// `only`: names or patterns ("fused*", "[ab]?") of the wanted rungs; empty: all. The base is always
-  /// included. An Error names the nearest rung. `trace`: trace each measured first round. `seeds`: of each
-  /// round; empty: of the spec.
-  Schedule(const std::vector<Variant>&, std::optional<int64_t> rounds, const std::vector<std::string>& only,
-           bool trace = false, std::vector<int64_t> seeds = {});
+  /// included. An Error names the nearest rung.
+  Schedule(const std::vector<Variant>&, const Experiment&, const std::vector<std::string>& only);
 
   /// Whether the number of rounds is open.
   bool open() const { return !rounds_; }
@@ -51,8 +49,9 @@ class Schedule {
   std::vector<Job> gate(const Plans& plans, const Variant&) const;
   /// A second run of a variant's reference, if only that can decide the check.
   std::vector<Job> repeat(const Plans& plans, const Variant&) const;
-  /// The base again; none if nothing is compared with it, or if it saves states: then it is a training and
-  /// would take as long again. `rounds`: the number of rounds before it.
+  /// The base again; none if nothing is compared with it, if `interleave = true` compares every run with runs
+  /// of the same time, or if it saves states: then it is a training and would take as long again. `rounds`:
+  /// the number of rounds before it.
   std::vector<Job> drift(const Plans& plans, int64_t rounds) const;
   /// First round, gate, other rounds (unless their number is open), drift.
   std::vector<Job> all(const Plans& plans) const;
@@ -66,8 +65,8 @@ class Schedule {
 
   const std::vector<Variant>& variants_;
   std::optional<int64_t> rounds_;
-  std::vector<std::string> only_;
-  bool trace_;
+  bool trace_, interleaved_;
   std::vector<int64_t> seeds_;
+  std::vector<std::string> only_;
 };
 }  // namespace optrush

@@ -11,7 +11,7 @@ std::vector<Job> jobs_of(const Experiment& experiment) {
   std::vector<Job> jobs;
   for (int64_t round = 0; round < experiment.rounds; ++round)
     for (const auto& variant : variants)
-      jobs.push_back(Schedule(variants, experiment.rounds, {}).measured(variant, round));
+      jobs.push_back(Schedule(variants, experiment, {}).measured(variant, round));
   return jobs;
 }
 

@@ -151,7 +151,7 @@ TEST_F(ForkServerTest, PlansAreEqualWithoutAServer) {
     fs::remove(servers_file_);
     fs::remove(plans_file_);
     auto variants = Expanded(e).variants;
-    const Schedule schedule(variants, 1, {}, false);
+    const Schedule schedule(variants, e, {});
     Plans plans(variants.size());
     ForkServer workers(testing::kFakeWorker);
     const auto failures =

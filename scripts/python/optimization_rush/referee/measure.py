@@ -2,6 +2,7 @@
 import ctypes
 import datetime
 import json
+import math
 import os
 import pathlib
 import platform
@@ -21,7 +22,7 @@ from .log import Event
 from .decide import MOST_ROUNDS, margin
 from .lua import NAME, ByLoss, script
 from .rounds import log_ratios, to_loss
-from .session import Champion, Session, Try
+from .session import SHORT, Champion, Session, Try
 from .statistics import Estimate
 
 _BY_STATUS = {"broken": "gate", "oom": "memory", "skipped": "plan"}
@@ -146,7 +147,10 @@ class Machine:
         planned, champions = attempt.planned or {}, self.session.champions
         by_loss = self.seeds(2 * attempt.number + (phase == "confirm"), rounds)
         beside = phase == "confirm" and len(champions) > 1 and not by_loss
-        text = script(champions[0] if beside else champions[-1], planned["rung"], self.session.settings.timeout,
+        base = champions[0] if beside else champions[-1]
+        if phase == "screen" and self.session.is_short(attempt):
+            base = base.with_steps(math.ceil(base.spec["train"]["steps"] / SHORT))
+        text = script(base, planned["rung"], self.session.settings.timeout,
                       over=champions[-1] if beside else None, by_loss=by_loss)
         label = f"{attempt.number:03}-{phase}"
         stored = self._stored(text, label, rounds, planned["plugin_path"])

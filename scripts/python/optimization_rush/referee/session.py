@@ -4,6 +4,8 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional
 from .log import Event
 from .statistics import Estimate
 
+SHORT = 2  # a run of a screening has this part of the steps of a confirmation, where the trainer counts them
+
 
 class Settings(NamedTuple):
     """`alpha`: the probability that the whole session keeps a change without effect. `gain`: the smallest gain that
@@ -80,6 +82,9 @@ class Champion(NamedTuple):
         return cls(event["name"], event["spec"], event["external"], event.get("plugin_path", []), event.get("plugin"),
                    by)
 
+    def with_steps(self, steps: int) -> "Champion":
+        return self._replace(spec={**self.spec, "train": {**self.spec["train"], "steps": steps}})
+
 
 class Session:
     """`add` takes the events in their order."""
@@ -109,6 +114,13 @@ class Session:
                     attempt.champion == len(self.champions) - 1):
                 return attempt
         return None
+
+    def is_short(self, attempt: Try) -> bool:
+        """Whether a screening has fewer steps: an end after fewer steps is no other training."""
+        spec = self.champions[attempt.champion].spec
+        return not (self.settings.target_loss or spec.get("model_kind", "program") == "program" or
+                    spec["validate"]["every"] or spec["train"]["epochs"] or spec["train"]["overfit"] or
+                    spec["train"]["steps"] < 2 * SHORT)
 
     def kept(self, key: str) -> Optional[Try]:
         """The try that has made this challenger a champion."""
@@ -144,6 +156,8 @@ class Session:
         elif kind == "confirming":
             self.confirmations = event["index"]
             attempt.confirmation = Confirmation(event["index"], event["rounds"])
+            if attempt.seconds_per_round and self.is_short(attempt):
+                attempt.seconds_per_round *= SHORT
         elif kind == "answered":
             attempt.answer = event
             if event["answer"] == "faster" and attempt.planned:
