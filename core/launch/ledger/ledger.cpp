@@ -20,9 +20,7 @@ namespace fs = std::filesystem;
 using Event = JournalEntry::Event;
 
 Outline::Outline(const Expanded& expanded, const std::vector<std::string>& only)
-    : variants(expanded.variants),
-      schedule(variants, expanded.experiment, only),
-      plans(variants.size()) {}
+    : variants(expanded.variants), schedule(variants, expanded.experiment, only), plans(variants.size()) {}
 
 // The report's folder.
 

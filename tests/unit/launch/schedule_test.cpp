@@ -54,7 +54,8 @@ TEST_F(ScheduleTest, GateRunsFollowTheFirstRoundAndTheDriftRunIsLast) {
 }
 
 TEST_F(ScheduleTest, BaseRunsAgainOnlyIfItsSpeedIsCompared) {
-  EXPECT_THAT(ids(Schedule(variants_, rounds(1), {"base"}).all(plans())), ElementsAre("00-base-r1")) << "alone";
+  EXPECT_THAT(ids(Schedule(variants_, rounds(1), {"base"}).all(plans())), ElementsAre("00-base-r1"))
+      << "alone";
   auto failed = plans();
   failed[1].reset();
   failed[2].reset();
@@ -95,11 +96,15 @@ TEST_F(ScheduleTest, OnlyAcceptsPatterns) {
   const Schedule schedule(variants_, rounds(1), {"*e", "wid[de]r"});
   EXPECT_THAT(schedule.only(), ElementsAre("base", "same", "wider"));
   EXPECT_THAT(ids(schedule.round(0, plans())), ElementsAre("00-base-r1", "01-wider-r1", "02-same-r1"));
-  EXPECT_THAT(testing::error_of([&] { Schedule(variants_, rounds(1), {"same", "x*"}); }), HasSubstr("no rung 'x*'"));
+  EXPECT_THAT(testing::error_of([&] {
+                Schedule(variants_, rounds(1), {"same", "x*"});
+              }),
+              HasSubstr("no rung 'x*'"));
   auto starred = experiment();
   starred.parts[0].rungs[0].name = "s*";
   const auto variants = expand(starred);
-  EXPECT_THAT(Schedule(variants, rounds(1), {"s*"}).only(), ElementsAre("s*")) << "a name is not read as a pattern";
+  EXPECT_THAT(Schedule(variants, rounds(1), {"s*"}).only(), ElementsAre("s*"))
+      << "a name is not read as a pattern";
 }
 
 TEST_F(ScheduleTest, SpecsDescribeTheirPlaceInTheSchedule) {
@@ -113,7 +118,8 @@ TEST_F(ScheduleTest, SpecsDescribeTheirPlaceInTheSchedule) {
 
 TEST_F(ScheduleTest, EverySpecHasItsOwnHash) {
   std::vector<std::string> hashes;
-  for (const auto& job : Schedule(variants_, rounds(3), {}).all(plans())) hashes.push_back(spec_sha256(job.spec));
+  for (const auto& job : Schedule(variants_, rounds(3), {}).all(plans()))
+    hashes.push_back(spec_sha256(job.spec));
   std::ranges::sort(hashes);
   EXPECT_EQ(std::ranges::adjacent_find(hashes), hashes.end());
 }
