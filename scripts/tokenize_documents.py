@@ -192,7 +192,8 @@ def vocabulary_of(model):
     """The vocabulary size of the model of the tokenizer; None if there is no model."""
     try:
         with open(os.path.join(model, "config.json"), encoding="utf-8") as file:
-            size = json.load(file).get("vocab_size")
+            config = json.load(file)
+            size = (config.get("text_config") or config).get("vocab_size")
     except (OSError, ValueError, AttributeError):
         return None
     return size if isinstance(size, int) else None

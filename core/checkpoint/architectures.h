@@ -28,6 +28,8 @@ struct Storage {
   /// Whether PEFT 0.21 loads adapters of its experts only with transformers 4.
   bool expert_adapters_need_4 = false;
   std::vector<JoinedTensor> joined = {};
+  /// Tensors that may be stored joined; they are written apart.
+  std::vector<JoinedTensor> joined_or_apart = {};
   /// Whether joined tensors may be stored as MXFP4: blocks of 4-bit numbers with a scale each.
   bool mxfp4 = false;
   /// Whether published files have a layer behind the last one that predicts further tokens. It is not read.

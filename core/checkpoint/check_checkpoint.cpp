@@ -29,15 +29,15 @@ auto at_line(const std::string& where, const Body& body) {
 void check_files(const fs::path& folder) {
   const HuggingFaceModel model = read_hugging_face_model(folder);
   const auto parameters = llama_parameters(model.llama);
-  const auto tensors = JoinedTensors(parameters, model.storage).in_file(parameters);
   const CheckpointFiles files(folder);
+  const auto tensors = joined_tensors(model, files).in_file(parameters);
   files.check_complete(tensors);
   std::vector<std::string> names, stored;
   for (const auto& parameter : parameters) names.push_back(parameter.name);
   for (const auto& tensor : tensors) stored.push_back(tensor.name);
   // a plugin of the run may use a tensor inside a module
-  for (const auto& stranger : files.strangers(stored, model.ignored_tensors()))
-    if (!inside_a_module(stranger, names)) files.refuse_stranger(stranger, names);
+  for (const auto& unknown : files.unknown(stored, model.ignored_tensors()))
+    if (!inside_a_module(unknown, names)) files.refuse_unknown(unknown, names);
 }
 }  // namespace
 
@@ -50,10 +50,10 @@ void check_sequence_length(const RunSpec& spec, const std::string& where) {
     check_sequence_length(spec, at_line(where, [&] { return read_hugging_face_model(folder); }), where);
 }
 
-std::optional<std::string> untrained_positions(const RunSpec& spec) {
+std::vector<std::string> warnings_of_checkpoint(const RunSpec& spec) {
   const fs::path folder = checkpoint_of(spec);
-  if (folder.empty() || !is_there(folder / "config.json")) return std::nullopt;
-  return untrained_positions(spec, read_hugging_face_model(folder));
+  if (folder.empty() || !is_there(folder / "config.json")) return {};
+  return warnings_of_checkpoint(spec, read_hugging_face_model(folder));
 }
 
 void check_sequence_length(const RunSpec& spec, const HuggingFaceModel& model, const std::string& where) {
@@ -66,14 +66,22 @@ void check_sequence_length(const RunSpec& spec, const HuggingFaceModel& model, c
               "set train.seq_len = " + longest + " or less", where);
 }
 
-std::optional<std::string> untrained_positions(const RunSpec& spec, const HuggingFaceModel& model) {
+std::vector<std::string> warnings_of_checkpoint(const RunSpec& spec, const HuggingFaceModel& model) {
+  std::vector<std::string> warnings;
+  if (!model.whole.empty())
+    warnings.push_back("the checkpoint '" + checkpoint_of(spec).string() + "' is a " + model.whole +
+                       ". Runs read and train its text model, a " + model.architecture +
+                       ", without the encoders");
   const int64_t trained = model.max_positions, length = spec.train.seq_len;
-  if (length <= trained) return std::nullopt;
   const std::string positions = std::to_string(trained);
-  return "train.seq_len is " + std::to_string(length) + ", but the checkpoint was trained on " + positions +
-         " positions (max_position_embeddings): tokens after the first " + positions +
-         " of a sequence or document have positions that the model has not seen. Use train.seq_len = " +
-         positions + ", unless the training is meant to extend the context";
+  if (length > trained)
+    warnings.push_back("train.seq_len is " + std::to_string(length) + ", but the checkpoint was trained on " +
+                       positions + " positions (max_position_embeddings): tokens after the first " +
+                       positions +
+                       " of a sequence or document have positions that the model has not seen. Use "
+                       "train.seq_len = " +
+                       positions + ", unless the training is meant to extend the context");
+  return warnings;
 }
 
 fs::path checkpoint_of(const RunSpec& spec) {

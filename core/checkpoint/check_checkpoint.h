@@ -1,7 +1,7 @@
 #pragma once
 #include <filesystem>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "checkpoint/hugging_face_model.h"
 
@@ -16,11 +16,11 @@ void check_sequence_length(const RunSpec&, const HuggingFaceModel&, const std::s
 /// The same for a spec with or without a checkpoint.
 void check_sequence_length(const RunSpec&, const std::string& where);
 
-/// A warning if the sequences of a run have positions on which its checkpoint was not trained; none
-/// otherwise.
-std::optional<std::string> untrained_positions(const RunSpec&, const HuggingFaceModel&);
+/// Warnings: encoders of the checkpoint that are not read; sequences with positions on which it was not
+/// trained.
+std::vector<std::string> warnings_of_checkpoint(const RunSpec&, const HuggingFaceModel&);
 /// The same for a spec with or without a checkpoint. Its config.json must be readable.
-std::optional<std::string> untrained_positions(const RunSpec&);
+std::vector<std::string> warnings_of_checkpoint(const RunSpec&);
 
 /// The checkpoint folder of a run; empty: none.
 std::filesystem::path checkpoint_of(const RunSpec&);

@@ -121,10 +121,13 @@ std::string cure_of_no_weights(const fs::path& folder) {
   return "save the model as safetensors";
 }
 
-/// Names of wrapper modules: of torch.compile, FSDP, activation checkpointing, DDP, DeepSpeed, and of the
-/// base of an adapter.
-constexpr std::string_view kWrappers[] = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module",
-                                          "module",    "_forward_module",      "base_layer"};
+/// The text model beside encoders of images or sound.
+constexpr std::string_view kLanguageModel = "language_model";
+/// Names of wrapper modules: of torch.compile, FSDP, activation checkpointing, DDP, DeepSpeed, of the base of
+/// an adapter, and of a model with encoders.
+constexpr std::string_view kWrappers[] = {"_orig_mod",   "_fsdp_wrapped_module", "_checkpoint_wrapped_module",
+                                          "module",      "_forward_module",      "base_layer",
+                                          kLanguageModel};
 
 /// A name part of a class of transformers and here.
 struct NamePart {
@@ -268,26 +271,28 @@ bool CheckpointFiles::has_mxfp4(const NamedShape& tensor) const {
   return true;
 }
 
-std::vector<std::string> CheckpointFiles::strangers(const std::vector<std::string>& tensors,
-                                                    const std::string& ignored) const {
+std::vector<std::string> CheckpointFiles::unknown(const std::vector<std::string>& tensors,
+                                                  const IgnoredTensors& ignored) const {
   std::set<std::string> known(tensors.begin(), tensors.end());
   for (const std::string& tensor : tensors) {
     const auto [blocks, scales] = mxfp4_names(tensor);
     if (known.contains(tensor) && find(blocks) != nullptr && find(tensor) == nullptr)
       known.insert({blocks, scales});
   }
-  std::vector<std::string> strangers;
+  std::vector<std::string> unknown;
   for (const auto& [name, stored] : stored_) {
     // Rotary tables that older versions stored, and the second copy of a tied embedding.
     const bool redundant = name.ends_with(".rotary_emb.inv_freq") || name == kHead ||
-                           (!ignored.empty() && name.starts_with(ignored));
-    if (!known.contains(name) && !redundant) strangers.push_back(name);
+                           (!ignored.beginning.empty() && name.starts_with(ignored.beginning)) ||
+                           (ignored.beside_language_model &&
+                            std::ranges::count(split(stored.entry->name, "."), kLanguageModel) == 0);
+    if (!known.contains(name) && !redundant) unknown.push_back(name);
   }
-  return strangers;
+  return unknown;
 }
 
-void CheckpointFiles::refuse_stranger(const std::string& name,
-                                      const std::vector<std::string>& parameters) const {
+void CheckpointFiles::refuse_unknown(const std::string& name,
+                                     const std::vector<std::string>& parameters) const {
   const bool adapter = name.find(".lora_") != std::string::npos;
   refuse("the checkpoint has '" + name + "', which the model of its config.json does not",
          adapter

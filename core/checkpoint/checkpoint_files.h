@@ -14,6 +14,12 @@ namespace optrush {
 /// LibTorch, so that scripts can check a checkpoint.
 std::vector<NamedShape> llama_parameters(const LlamaSpec&);
 
+/// Tensors of a folder that the model does not read.
+struct IgnoredTensors {
+  std::string beginning = {};          ///< of their parameter names; "": none
+  bool beside_language_model = false;  ///< those of encoders: all without the name part "language_model"
+};
+
 /// The weights of a Hugging Face folder by parameter name, independent of the wrapper that they were saved
 /// from: model.safetensors, or model.safetensors.index.json and the files that it names; or the tensors of a
 /// PEFT adapter, adapter_model.safetensors. A tensor that is stored twice must have equal values.
@@ -32,12 +38,11 @@ class CheckpointFiles {
   /// Throws an Error if a tensor of the model is missing, has another shape or not a floating-point type, or
   /// if the head of a tied model differs from its embedding. A tensor in MXFP4 counts as the tensor.
   void check_complete(const std::vector<NamedShape>& model) const;
-  /// Stored tensors that are none of these. Those that begin with `ignored` are left out.
-  std::vector<std::string> strangers(const std::vector<std::string>& tensors,
-                                     const std::string& ignored = "") const;
+  /// Stored tensors that are none of these.
+  std::vector<std::string> unknown(const std::vector<std::string>& tensors,
+                                   const IgnoredTensors& ignored = {}) const;
   /// Throws the Error for such a tensor.
-  [[noreturn]] void refuse_stranger(const std::string& name,
-                                    const std::vector<std::string>& parameters) const;
+  [[noreturn]] void refuse_unknown(const std::string& name, const std::vector<std::string>& parameters) const;
 
  private:
   const SafetensorsView& open(const std::string& file);

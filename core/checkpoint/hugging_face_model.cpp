@@ -17,9 +17,10 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
+constexpr const char *kText = "text_config", *kTied = "tie_word_embeddings";
+
 /// Why common classes can't be loaded as another class.
 constexpr std::pair<const char*, const char*> kDifferences[] = {
-    {"Gemma3ForConditionalGeneration", "it has an image encoder; Gemma3ForCausalLM is its text model"},
     {"DeepseekV2ForCausalLM", "its router has softmax scores in groups"},
     {"PhimoeForCausalLM", "its router and its norms differ"},
 };
@@ -77,8 +78,10 @@ const Architecture& architecture_of(const ConfigFields& config) {
   const bool none = list.is_null() || (list.is_array() && list.empty());
   const std::string type = config.value("model_type", "string", "");
   if (none) {
+    // The text model of Qwen3-VL differs from Qwen 3 in the places of images only.
+    const std::string same = type == "qwen3_vl_text" ? "qwen3" : type;
     for (const auto& known : architectures())
-      if (type == known.model_type) return known;
+      if (same == known.model_type) return known;
     std::vector<std::string> types;
     for (const auto& known : architectures()) types.emplace_back(known.model_type);
     if (type.empty())
@@ -386,12 +389,28 @@ Json written_rope_scaling(const RopeScaling& scaling) {
   return written;
 }
 
-HuggingFaceModel read_hugging_face_config(const ConfigFields& config) {
-  const Architecture& architecture = architecture_of(config);
+ConfigFields text_fields(const fs::path& folder) {
+  const ConfigFields whole(folder / "config.json");
+  const Json& of_text = whole[kText];
+  if (!of_text.is_object()) return whole;
+  Json text = of_text;
+  text.erase("architectures");  // of the whole model; "model_type" is of the text model
+  for (const char* key : {"quantization_config", "bos_token_id", "eos_token_id"})
+    if (!whole[key].is_null()) text[key] = whole[key];
+  // transformers 4 reads the inner field, 5 the outer one, unless the files have another head.
+  if (whole[kTied].is_null() || whole[kTied] != of_text.value(kTied, Json()))
+    text[kTied] = CheckpointFiles(folder).find("lm_head.weight") == nullptr;
+  return {std::move(text), whole.where() + ": " + kText};
+}
+
+HuggingFaceModel read_hugging_face_config(const ConfigFields& config, const std::string& whole) {
+  Architecture architecture = architecture_of(config);
+  architecture.rotary.images |= !whole.empty();
   check_unsupported(config, architecture.storage);
   HuggingFaceModel model{.architecture = architecture.name,
                          .model_type = architecture.model_type,
-                         .storage = architecture.storage};
+                         .storage = architecture.storage,
+                         .whole = whole};
   model.max_positions =
       config.value("max_position_embeddings", "integer", architecture.max_positions).get<int64_t>();
   check_rotary_tables(config, architecture);
@@ -420,7 +439,24 @@ HuggingFaceModel read_hugging_face_config(const ConfigFields& config) {
   return model;
 }
 
+JoinedTensors joined_tensors(const HuggingFaceModel& model, const CheckpointFiles& files) {
+  const auto parameters = llama_parameters(model.llama);
+  Storage joined = model.storage;
+  if (joined.joined.empty()) joined.joined = joined.joined_or_apart;
+  JoinedTensors found(parameters, joined);
+  // Without joined tensors in the files, the parameters are stored apart.
+  const bool apart = std::ranges::none_of(parameters, [&](const NamedShape& parameter) {
+    const PlaceInFile* place = found.find(parameter.name);
+    return place != nullptr && (files.find(place->tensor.name) != nullptr || !model.storage.joined.empty());
+  });
+  return apart ? JoinedTensors() : std::move(found);
+}
+
 HuggingFaceModel read_hugging_face_model(const fs::path& folder) {
-  return read_hugging_face_config(ConfigFields(folder / "config.json"));
+  const ConfigFields whole(folder / "config.json");
+  if (!whole[kText].is_object()) return read_hugging_face_config(whole);
+  const Json& names = whole["architectures"];
+  const bool named = names.is_array() && names.size() == 1 && names[0].is_string();
+  return read_hugging_face_config(text_fields(folder), named ? names[0] : "model with encoders");
 }
 }  // namespace optrush

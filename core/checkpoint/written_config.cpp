@@ -157,7 +157,7 @@ std::optional<std::string> unwritable(const RunSpec& spec) {
 
 Json config_of_checkpoint(const std::filesystem::path& folder) {
   const HuggingFaceModel model = read_hugging_face_model(folder);
-  Json config = read_json(folder / "config.json");
+  Json config = text_fields(folder).json();
   config["architectures"] = {model.architecture};
   config["tie_word_embeddings"] = model.llama.tie_embeddings;
   config["model_type"] = model.model_type;

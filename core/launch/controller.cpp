@@ -168,9 +168,12 @@ class Controller {
   void tell_warnings() {
     std::set<std::string> told;
     for (const auto& variant : ledger_.variants())
-      if (ledger_.schedule().wanted(variant))
-        for (const auto& warning : {untrained_positions(variant.spec), unwritable(variant.spec)})
-          if (warning && told.insert(*warning).second) progress_.note("warning: " + *warning, Colour::yellow);
+      if (ledger_.schedule().wanted(variant)) {
+        auto warnings = warnings_of_checkpoint(variant.spec);
+        if (const auto warning = unwritable(variant.spec)) warnings.push_back(*warning);
+        for (const auto& warning : warnings)
+          if (told.insert(warning).second) progress_.note("warning: " + warning, Colour::yellow);
+      }
   }
 
   void perform(BeginRound& begin) {

@@ -166,8 +166,8 @@ DataSpec ModelTokens::made(const Asked& asked) const {
     const std::string text = data.path + " (" + bytes(static_cast<double>(size)) + ")";
     if (planned_ && data.kind == "text") {
       note_(text + " will be tokenized when the experiment starts");
-      const Json config = read_json(fs::path(asked.model) / "config.json");
-      return tokens_to_plan_with(target, size, config.at("vocab_size").get<int64_t>());
+      const Json vocabulary = text_fields(asked.model).value("vocab_size", "integer");
+      return tokens_to_plan_with(target, size, vocabulary.get<int64_t>());
     }
     if (project_python().empty())
       throw Error(ErrorCode::missing_requirement,
@@ -205,8 +205,7 @@ DataSpec ModelTokens::model_tokens(const Asked& asked) const {
             shell_word(data.path) + " tokens.jsonl --model FOLDER",
         asked.where);
   if (has_tokenizer(model)) return made(asked);
-  const Json config = read_json(model / "config.json");
-  if (!chats && config.is_object() && config.value("vocab_size", Json()) == kByteVocabulary)
+  if (!chats && text_fields(model)["vocab_size"] == kByteVocabulary)
     return data;  // the model's tokens are bytes
   throw Error(
       ErrorCode::missing_file,

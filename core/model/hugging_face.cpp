@@ -56,7 +56,7 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder) : files_(folder), fo
   if (!is_there(folder / "config.json")) return;
   const HuggingFaceModel model = read_hugging_face_model(folder);
   storage_ = model.storage;
-  joined_ = JoinedTensors(llama_parameters(model.llama), storage_);
+  joined_ = joined_tensors(model, files_);
   ignored_ = model.ignored_tensors();
 }
 
@@ -74,8 +74,8 @@ void Checkpoint::check_known(const Params& all) const {
   for (const Param* param : all.all()) shapes.push_back(named_shape(*param));
   std::vector<std::string> names;
   for (const NamedShape& tensor : joined_.in_file(shapes)) names.push_back(tensor.name);
-  if (const auto strangers = files_.strangers(names, ignored_); !strangers.empty())
-    files_.refuse_stranger(strangers.front(), names);
+  if (const auto unknown = files_.unknown(names, ignored_); !unknown.empty())
+    files_.refuse_unknown(unknown.front(), names);
 }
 
 Tensor Checkpoint::read(const Param& param) const {
@@ -99,9 +99,9 @@ void check_adapters(const Params& all) {
     files.check_complete(shapes);
     std::vector<std::string> names;
     for (const auto& shape : shapes) names.push_back(shape.name);
-    if (const auto strangers = files.strangers(names); !strangers.empty())
+    if (const auto unknown = files.unknown(names); !unknown.empty())
       throw Error(ErrorCode::invalid_value,
-                  "the adapter has '" + strangers.front() + "', which this run does not train",
+                  "the adapter has '" + unknown.front() + "', which this run does not train",
                   "name its module in the plugin's options, as adapter_config.json does", folder);
   }
 }

@@ -34,7 +34,7 @@ class Checkpoint {
   std::filesystem::path folder_;
   Storage storage_;
   JoinedTensors joined_;
-  std::string ignored_;  ///< HuggingFaceModel::ignored_tensors()
+  IgnoredTensors ignored_;
 };
 
 /// Throws an Error if a folder of FromFolder lacks one of its parameters, has it in another shape, or

@@ -189,7 +189,7 @@ void RunSetup::declare() {
     Checkpoint(model_.checkpoint).check_known(params_);
     const auto stored = read_hugging_face_model(model_.checkpoint);
     check_sequence_length(spec(), stored, {});
-    if (const auto warning = untrained_positions(spec(), stored)) note(*warning);
+    for (const std::string& warning : warnings_of_checkpoint(spec(), stored)) note(warning);
   }
   if (const auto warning = unwritable(spec())) note(*warning);
   choose_units();

@@ -177,6 +177,22 @@ MODELS = {
     "Granite": transformers.GraniteConfig(**small(num_key_value_heads=2), embedding_multiplier=12.0, logits_scaling=8.0,
                                           residual_multiplier=0.22, attention_multiplier=0.1),
 }
+VISION = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}
+QWEN_VISION = {"hidden_size": 16, "intermediate_size": 24, "depth": 1, "num_heads": 2, "out_hidden_size": 64,
+               "deepstack_visual_indexes": []}
+MROPE = {"rope_type": "default", "mrope_section": [6, 3, 3], "mrope_interleaved": True}
+# Models with an image encoder, whose text model is trained.
+MODELS |= {
+    "Gemma 3 with images": transformers.Gemma3Config(
+        text_config={**small(num_hidden_layers=7, num_key_value_heads=2), "head_dim": 24, "sliding_window": 6},
+        vision_config={**VISION, "image_size": 28, "patch_size": 14}, mm_tokens_per_image=4),
+    "Mistral 3 with images": transformers.Mistral3Config(
+        text_config={**small(num_key_value_heads=2), "model_type": "mistral", "head_dim": 16, "sliding_window": None},
+        vision_config={**VISION, "model_type": "pixtral", "head_dim": 8, "image_size": 28, "patch_size": 14}),
+    "Qwen3-VL": transformers.Qwen3VLConfig(
+        text_config={**small(num_key_value_heads=2), "head_dim": 24, "rope_theta": 5e4, "rope_scaling": MROPE},
+        vision_config=QWEN_VISION, tie_word_embeddings=True),
+}
 if hasattr(transformers, "Ministral3Config"):  # transformers 5
     MODELS["Ministral 3"] = transformers.Ministral3Config(
         **small(num_key_value_heads=2), head_dim=24, pad_token_id=None, rope_parameters={
@@ -185,6 +201,9 @@ if hasattr(transformers, "Ministral3Config"):  # transformers 5
 if hasattr(transformers, "Qwen3_5TextConfig"):
     MODELS["Qwen 3.5"] = qwen3_next(transformers.Qwen3_5TextConfig, linear_conv_kernel_dim=3)
     MODELS["Qwen 3.5 with experts"] = qwen3_next(transformers.Qwen3_5MoeTextConfig)
+    for kind, name in (("Qwen3_5", "Qwen 3.5 with images"), ("Qwen3_5Moe", "Qwen 3.5 with experts and images")):
+        text = qwen3_next(getattr(transformers, f"{kind}TextConfig"))
+        MODELS[name] = getattr(transformers, f"{kind}Config")(text_config=text.to_dict(), vision_config=QWEN_VISION)
 # The delta rule has chunks of 64 positions.
 LENGTHS = {"Qwen3-Next": 100, "Qwen 3.5": 100}
 STACKS = [
@@ -307,7 +326,7 @@ def missing_plugins(stack):
 
 def random_tokens(name, config, seed):
     generator = torch.Generator().manual_seed(seed)
-    return torch.randint(config.vocab_size, (2, LENGTHS.get(name, LENGTH)), generator=generator)
+    return torch.randint(config.get_text_config().vocab_size, (2, LENGTHS.get(name, LENGTH)), generator=generator)
 
 
 def check_model(table, name, config, seed):
@@ -324,6 +343,8 @@ def check_model(table, name, config, seed):
                 sys.exit("the sharded model is not in several files")
             if name == "rope_parameters":
                 reference.use_rope_parameters(folder)
+            if name == "Qwen 3.5 with experts and images":
+                reference.join_experts(folder)
             table.compare(name, [], dtype, forward(folder, tokens, dtype), reference.evaluate(model, tokens),
                           LIMITS[dtype])
 

@@ -39,7 +39,8 @@ def make(config, seed):
     torch.manual_seed(seed)
     # A copy, because saving a model writes its dtype into its config. The grouped product of experts needs even sizes.
     plain = {"attn_implementation": "eager"} | ({"experts_implementation": "eager"} if FUSED_EXPERTS else {})
-    model = transformers.AutoModelForCausalLM.from_config(copy.deepcopy(config), **plain)
+    kind = transformers.AutoModelForImageTextToText if has_encoder(config) else transformers.AutoModelForCausalLM
+    model = kind.from_config(copy.deepcopy(config), **plain)
     assert all(parameter.dtype == torch.get_default_dtype() for parameter in model.parameters())
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -51,6 +52,10 @@ def make(config, seed):
             if name.endswith("e_score_correction_bias"):
                 buffer.normal_(0.0, 0.1)
     return model.train()
+
+
+def has_encoder(config):
+    return hasattr(config, "vision_config")
 
 
 def save(model, folder, max_shard_size="1GB"):
@@ -76,16 +81,38 @@ def use_rope_parameters(folder):
     path.write_text(json.dumps(config))
 
 
+def join_experts(folder):
+    """One tensor has all experts of a layer, as in published files of Qwen 3.5."""
+    file = Path(folder) / "model.safetensors"
+    weights, experts = load_file(file), {}
+    for name in list(weights):
+        layer, inside, expert = name.partition(".experts.")
+        if inside:
+            number, matrix, _ = expert.split(".")
+            experts.setdefault(layer, {}).setdefault(matrix, {})[int(number)] = weights.pop(name)
+    for layer, matrices in experts.items():
+        gate, up, down = (torch.stack([matrices[key][i] for i in sorted(matrices[key])])
+                          for key in ("gate_proj", "up_proj", "down_proj"))
+        weights |= {f"{layer}.experts.gate_up_proj": torch.cat([gate, up], 1), f"{layer}.experts.down_proj": down}
+    assert experts
+    save_file(weights, file)
+
+
 def evaluate(model, tokens):
     """The tensors that `optrush forward --gradients` writes."""
-    result = model(input_ids=tokens, labels=tokens, use_cache=False)
+    # Of each token: whether it belongs to an image.
+    images = {"token_type_ids": torch.zeros_like(tokens)} if model.config.model_type == "gemma3" else {}
+    result = model(input_ids=tokens, labels=tokens, use_cache=False, **images)
     result.loss.backward()
     tensors = {"logits": result.logits.detach(), "loss": result.loss.detach()}
+    text = model.config.get_text_config()
     for name, parameter in model.named_parameters():
+        if has_encoder(model.config) and "language_model" not in name and not name.startswith("lm_head"):
+            continue
         if parameter.requires_grad:
             # An expert without tokens has no gradient.
             gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-            parts = one_by_one(name, gradient, model.config)
+            parts = one_by_one(name, gradient, text)
             tensors.update({"grad." + plain_name(part): value.contiguous() for part, value in parts})
     return tensors
 
@@ -119,7 +146,7 @@ def plain_name(name):
     of_mixtral = (("block_sparse_moe", "mlp"), (".w1.", ".gate_proj."), (".w2.", ".down_proj."), (".w3.", ".up_proj."))
     of_peft = (("base_model.model.", ""), (".base_layer.", "."), (".modules_to_save.", "."), (".default.", "."),
                (".lora_magnitude_vector.weight", ".lora_magnitude_vector"))
-    of_others = ((".shared_experts.", ".shared_expert."), (".router.", ".gate."))
+    of_others = ((".shared_experts.", ".shared_expert."), (".router.", ".gate."), ("language_model.", ""))
     for theirs, ours in (*of_peft, *of_mixtral, *of_others):
         name = name.replace(theirs, ours)
     return name

@@ -10,6 +10,8 @@ import signal
 import subprocess
 import tempfile
 
+import forward_parity
+import reference
 import torch
 from peft import PeftModel
 from safetensors import safe_open
@@ -378,6 +380,15 @@ with tempfile.TemporaryDirectory() as folder:
             run = work / f"reports/{kind}/local/runs/00-base-r1"
             said = optrush(work, "weights", run, work / f"{kind}-adapter", code=1)
             assert "as a part of 'self_attn.qkv_proj.weight'" in said and "--merge" in said, said
+
+    # The text model of a folder with an image encoder is trained, and written as a model of its own class.
+    reference.save(reference.make(forward_parity.MODELS["Gemma 3 with images"], 5), work / "images")
+    for plugins, options in (("", ()), (LORA, ("--merge",))):
+        written, _ = check_written(work, "seen", plugins, 'rush.checkpoint "images"', *options)
+        assert type(written).__name__ == "Gemma3ForCausalLM", type(written)
+        for name in ("seen", "seen-whole"):
+            shutil.rmtree(work / "reports" / name)
+        shutil.rmtree(work / "seen-weights")
 
     # An adapter is written for a model without a class in transformers too.
     layernorm = 'rush.llama("nano", { norm = "layernorm" })'

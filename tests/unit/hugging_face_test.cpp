@@ -15,7 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 using optrush::testing::error_of;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 TEST_F(HuggingFace, DefaultsMatchTheConfigClasses) {
   const LlamaSpec llama = config();
@@ -72,6 +74,52 @@ TEST_F(HuggingFace, UnsupportedModelNamesTheReasonAndAlternatives) {
   EXPECT_THAT(refusal({{"architectures", {"LlamaForCausalLM", "X"}}}), HasSubstr("'architectures'"));
 }
 
+/// The config.json of a model with an image encoder.
+Json beside_images(Json text, const Json& whole = Json::object()) {
+  const Json sizes = {{"vocab_size", 97},         {"hidden_size", 64},        {"num_hidden_layers", 2},
+                      {"num_attention_heads", 4}, {"intermediate_size", 113}, {"num_key_value_heads", 2}};
+  text.update(sizes);
+  Json config = {{"architectures", {"SeesForConditionalGeneration"}},
+                 {"model_type", "sees"},
+                 {"vision_config", {{"hidden_size", 32}}},
+                 {"text_config", text}};
+  config.update(whole);
+  return config;
+}
+
+TEST_F(HuggingFace, ReadsTheTextModelBesideEncoders) {
+  const auto read = [&](const Json& text, const Json& whole = Json::object()) {
+    write_json(folder_ / "config.json", beside_images(text, whole));
+    return read_hugging_face_model(folder_);
+  };
+  const Json qwen = {{"model_type", "qwen3_vl_text"},
+                     {"rope_scaling", {{"mrope_section", {4, 2, 2}}, {"rope_type", "default"}}}};
+  shard("model.safetensors", {"model.language_model.embed_tokens.weight", "model.visual.norm.weight"});
+  const HuggingFaceModel model = read(qwen, {{"tie_word_embeddings", true}});
+  EXPECT_EQ(model.architecture, "Qwen3ForCausalLM");
+  EXPECT_EQ(model.whole, "SeesForConditionalGeneration");
+  EXPECT_EQ(model.llama.dim, 64);
+  EXPECT_TRUE(model.llama.tie_embeddings);
+  EXPECT_EQ(read({{"model_type", "gemma3_text"}}).architecture, "Gemma3ForCausalLM");
+  const auto refusal = [&](const Json& text, const Json& whole = Json::object()) {
+    return error_of([&] { read(text, whole); });
+  };
+  // Versions of transformers read different fields. The files decide.
+  const auto ties = [&](bool inside) {
+    return read({{"model_type", "mistral"}, {"tie_word_embeddings", inside}},
+                {{"tie_word_embeddings", !inside}})
+        .llama.tie_embeddings;
+  };
+  EXPECT_TRUE(ties(true) && ties(false));
+  shard("model.safetensors", {"model.language_model.embed_tokens.weight", "lm_head.weight"});
+  EXPECT_FALSE(ties(true) || ties(false));
+  EXPECT_THAT(refusal({{"model_type", "phimoe"}}),
+              AllOf(HasSubstr("config.json: text_config"), HasSubstr("'model_type' is 'phimoe'")));
+  EXPECT_THAT(refusal(Json::object()), HasSubstr("'model_type' are missing"));
+  EXPECT_THAT(refusal({{"model_type", "llama"}, {"quantization_config", {{"quant_method", "fp8"}}}}),
+              HasSubstr("'quantization_config'"));
+}
+
 TEST_F(HuggingFace, LimitIsRefusedOnlyIfItMatters) {
   const auto run = [&](int64_t length) {
     RunSpec spec;
@@ -93,12 +141,13 @@ TEST_F(HuggingFace, WarnsOfPositionsThatTheCheckpointWasNotTrainedOn) {
   RunSpec spec;
   spec.model = {{"checkpoint", folder_.string()}};
   spec.train.seq_len = 32;
-  EXPECT_EQ(untrained_positions(spec), std::nullopt);
+  EXPECT_THAT(warnings_of_checkpoint(spec), IsEmpty());
   spec.train.seq_len = 33;
-  EXPECT_THAT(untrained_positions(spec).value_or(""),
-              AllOf(HasSubstr("train.seq_len is 33"), HasSubstr("32 positions (max_position_embeddings)")));
+  EXPECT_THAT(warnings_of_checkpoint(spec),
+              ElementsAre(AllOf(HasSubstr("train.seq_len is 33"),
+                                HasSubstr("32 positions (max_position_embeddings)"))));
   spec.model = Json::object();
-  EXPECT_EQ(untrained_positions(spec), std::nullopt);
+  EXPECT_THAT(warnings_of_checkpoint(spec), IsEmpty());
 }
 
 TEST_F(HuggingFace, ReadsEverySpellingOfRotarySettings) {
