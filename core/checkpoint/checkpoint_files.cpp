@@ -121,13 +121,14 @@ std::string cure_of_no_weights(const fs::path& folder) {
   return "save the model as safetensors";
 }
 
-/// The text model beside encoders of images or sound.
-constexpr std::string_view kLanguageModel = "language_model";
-/// Names of wrapper modules: of torch.compile, FSDP, activation checkpointing, DDP, DeepSpeed, of the base of
-/// an adapter, and of a model with encoders.
-constexpr std::string_view kWrappers[] = {"_orig_mod",   "_fsdp_wrapped_module", "_checkpoint_wrapped_module",
-                                          "module",      "_forward_module",      "base_layer",
-                                          kLanguageModel};
+/// Names of the text model beside encoders of images or sound.
+constexpr std::string_view kTextModels[] = {"language_model", "text_model"};
+/// Names of wrapper modules: of torch.compile, FSDP, activation checkpointing, DDP, DeepSpeed, and of the
+/// base of an adapter.
+constexpr std::string_view kWrappers[] = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module",
+                                          "module",    "_forward_module",      "base_layer"};
+
+bool is_text_model(std::string_view part) { return std::ranges::count(kTextModels, part) != 0; }
 
 /// A name part of a class of transformers and here.
 struct NamePart {
@@ -285,7 +286,7 @@ std::vector<std::string> CheckpointFiles::unknown(const std::vector<std::string>
     const bool redundant = name.ends_with(".rotary_emb.inv_freq") || name == kHead ||
                            (!ignored.beginning.empty() && name.starts_with(ignored.beginning)) ||
                            (ignored.beside_language_model &&
-                            std::ranges::count(split(stored.entry->name, "."), kLanguageModel) == 0);
+                            std::ranges::none_of(split(stored.entry->name, "."), is_text_model));
     if (!known.contains(name) && !redundant) unknown.push_back(name);
   }
   return unknown;
@@ -302,7 +303,9 @@ void CheckpointFiles::refuse_unknown(const std::string& name,
 
 std::string parameter_name(std::string_view stored) {
   std::vector<std::string> parts = split(stored, ".");
-  std::erase_if(parts, [](const auto& part) { return std::ranges::count(kWrappers, part) != 0; });
+  std::erase_if(parts, [](const auto& part) {
+    return std::ranges::count(kWrappers, part) != 0 || is_text_model(part);
+  });
   if (starts_with(parts, {"base_model", "model"})) parts.erase(parts.begin(), parts.begin() + 2);
   // A user's class that stores the model as self.model.
   if (starts_with(parts, {"model", "model"}) || starts_with(parts, {"model", "lm_head"}))

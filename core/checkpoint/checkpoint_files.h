@@ -16,8 +16,9 @@ std::vector<NamedShape> llama_parameters(const LlamaSpec&);
 
 /// Tensors of a folder that the model does not read.
 struct IgnoredTensors {
-  std::string beginning = {};          ///< of their parameter names; "": none
-  bool beside_language_model = false;  ///< those of encoders: all without the name part "language_model"
+  std::string beginning = {};  ///< of their parameter names; "": none
+  bool beside_language_model =
+      false;  ///< those of encoders: all without a name part "language_model" or "text_model"
 };
 
 /// The weights of a Hugging Face folder by parameter name, independent of the wrapper that they were saved

@@ -17,7 +17,17 @@
 namespace optrush {
 namespace fs = std::filesystem;
 namespace {
-constexpr const char *kText = "text_config", *kTied = "tie_word_embeddings";
+constexpr const char* kTied = "tie_word_embeddings";
+/// Text models that are those of other classes, but for the places of images.
+constexpr std::pair<const char*, const char*> kTextModels[] = {
+    {"qwen2_5_vl", "qwen2"}, {"qwen2_5_vl_text", "qwen2"}, {"qwen3_vl_text", "qwen3"}};
+
+/// The key of the text model's fields, or "" if they are among those of the whole model; null: it has no
+/// encoders.
+const char* key_of_text(const ConfigFields& config) {
+  if (config["text_config"].is_object()) return "text_config";
+  return config["vision_config"].is_object() ? "" : nullptr;
+}
 
 /// Why common classes can't be loaded as another class.
 constexpr std::pair<const char*, const char*> kDifferences[] = {
@@ -78,8 +88,8 @@ const Architecture& architecture_of(const ConfigFields& config) {
   const bool none = list.is_null() || (list.is_array() && list.empty());
   const std::string type = config.value("model_type", "string", "");
   if (none) {
-    // The text model of Qwen3-VL differs from Qwen 3 in the places of images only.
-    const std::string same = type == "qwen3_vl_text" ? "qwen3" : type;
+    const auto* other = std::ranges::find(kTextModels, type, &std::pair<const char*, const char*>::first);
+    const std::string same = other == std::end(kTextModels) ? type : other->second;
     for (const auto& known : architectures())
       if (same == known.model_type) return known;
     std::vector<std::string> types;
@@ -318,7 +328,7 @@ RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions,
     config.refuse("'" + settings.place("rope_type") + "' is \"" + type + "\", which is not supported by " +
                       architecture.name,
                   R"(supported values: "default" and "longrope")");
-  if (type == "default") {
+  if (type == "default" || (type == "mrope" && of_class.images)) {
     // A factor has no effect here, as in transformers.
   } else if (type == "linear") {
     rotary.scaling = {.type = RopeType::linear, .factor = number("factor")};
@@ -391,8 +401,9 @@ Json written_rope_scaling(const RopeScaling& scaling) {
 
 ConfigFields text_fields(const fs::path& folder) {
   const ConfigFields whole(folder / "config.json");
-  const Json& of_text = whole[kText];
-  if (!of_text.is_object()) return whole;
+  const char* key_of = key_of_text(whole);
+  if (key_of == nullptr) return whole;
+  const Json& of_text = *key_of == '\0' ? whole.json() : whole[key_of];
   Json text = of_text;
   text.erase("architectures");  // of the whole model; "model_type" is of the text model
   for (const char* key : {"quantization_config", "bos_token_id", "eos_token_id"})
@@ -400,7 +411,7 @@ ConfigFields text_fields(const fs::path& folder) {
   // transformers 4 reads the inner field, 5 the outer one, unless the files have another head.
   if (whole[kTied].is_null() || whole[kTied] != of_text.value(kTied, Json()))
     text[kTied] = CheckpointFiles(folder).find("lm_head.weight") == nullptr;
-  return {std::move(text), whole.where() + ": " + kText};
+  return {std::move(text), whole.where() + (*key_of == '\0' ? "" : ": ") + key_of};
 }
 
 HuggingFaceModel read_hugging_face_config(const ConfigFields& config, const std::string& whole) {
@@ -454,7 +465,7 @@ JoinedTensors joined_tensors(const HuggingFaceModel& model, const CheckpointFile
 
 HuggingFaceModel read_hugging_face_model(const fs::path& folder) {
   const ConfigFields whole(folder / "config.json");
-  if (!whole[kText].is_object()) return read_hugging_face_config(whole);
+  if (key_of_text(whole) == nullptr) return read_hugging_face_config(whole);
   const Json& names = whole["architectures"];
   const bool named = names.is_array() && names.size() == 1 && names[0].is_string();
   return read_hugging_face_config(text_fields(folder), named ? names[0] : "model with encoders");

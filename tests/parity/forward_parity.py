@@ -192,6 +192,15 @@ MODELS |= {
     "Qwen3-VL": transformers.Qwen3VLConfig(
         text_config={**small(num_key_value_heads=2), "head_dim": 24, "rope_theta": 5e4, "rope_scaling": MROPE},
         vision_config=QWEN_VISION, tie_word_embeddings=True),
+    "Qwen2.5-VL": transformers.Qwen2_5_VLConfig(
+        text_config={**small(num_key_value_heads=2), "rope_scaling": {"type": "mrope", "mrope_section": [4, 2, 2]}},
+        vision_config={**QWEN_VISION, "out_hidden_size": 64}),
+    "SmolVLM": transformers.SmolVLMConfig(
+        text_config={**small(num_key_value_heads=2), "model_type": "llama", "pad_token_id": None},
+        vision_config={**VISION, "image_size": 28, "patch_size": 14}),
+    "LLaVA": transformers.LlavaConfig(
+        text_config={**small(num_key_value_heads=2), "model_type": "llama"},
+        vision_config={**VISION, "model_type": "clip_vision_model", "image_size": 28, "patch_size": 14}),
 }
 if hasattr(transformers, "Ministral3Config"):  # transformers 5
     MODELS["Ministral 3"] = transformers.Ministral3Config(
@@ -343,6 +352,8 @@ def check_model(table, name, config, seed):
                 sys.exit("the sharded model is not in several files")
             if name == "rope_parameters":
                 reference.use_rope_parameters(folder)
+            if name == "Qwen2.5-VL":
+                reference.flatten_config(folder)
             if name == "Qwen 3.5 with experts and images":
                 reference.join_experts(folder)
             table.compare(name, [], dtype, forward(folder, tokens, dtype), reference.evaluate(model, tokens),

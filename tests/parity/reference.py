@@ -81,6 +81,14 @@ def use_rope_parameters(folder):
     path.write_text(json.dumps(config))
 
 
+def flatten_config(folder):
+    """The fields of the text model are among those of the whole one, as in published files of Qwen2.5-VL."""
+    path = Path(folder) / "config.json"
+    config = json.loads(path.read_text())
+    text = config.pop("text_config")
+    path.write_text(json.dumps({**text, **config}))
+
+
 def join_experts(folder):
     """One tensor has all experts of a layer, as in published files of Qwen 3.5."""
     file = Path(folder) / "model.safetensors"
