@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 namespace {
 constexpr const char* kTied = "tie_word_embeddings";
 /// Text models that are those of other classes, but for the places of images.
-constexpr std::pair<const char*, const char*> kTextModels[] = {
+constexpr std::pair<const char*, const char*> kEqualTextModels[] = {
     {"qwen2_5_vl", "qwen2"}, {"qwen2_5_vl_text", "qwen2"}, {"qwen3_vl_text", "qwen3"}};
 
 /// The key of the text model's fields, or "" if they are among those of the whole model; null: it has no
@@ -88,8 +88,9 @@ const Architecture& architecture_of(const ConfigFields& config) {
   const bool none = list.is_null() || (list.is_array() && list.empty());
   const std::string type = config.value("model_type", "string", "");
   if (none) {
-    const auto* other = std::ranges::find(kTextModels, type, &std::pair<const char*, const char*>::first);
-    const std::string same = other == std::end(kTextModels) ? type : other->second;
+    const auto* other =
+        std::ranges::find(kEqualTextModels, type, &std::pair<const char*, const char*>::first);
+    const std::string same = other == std::end(kEqualTextModels) ? type : other->second;
     for (const auto& known : architectures())
       if (same == known.model_type) return known;
     std::vector<std::string> types;
