@@ -235,7 +235,8 @@ class RotarySettings {
         for (const auto& [setting, of_others] : value.items())
           take(setting, place + "." + setting, of_others);
       } else if (key != kOfWindows || !value.is_object()) {
-        take(key == "type" ? "rope_type" : key, place, value);
+        // "mrope" is "default" with places of images, for which "mrope_section" stands.
+        take(key == "type" ? "rope_type" : key, place, value == "mrope" ? Json("default") : value);
       }
     }
   }
@@ -329,7 +330,7 @@ RotaryConfig read_rotary(const ConfigFields& config, int64_t max_positions,
     config.refuse("'" + settings.place("rope_type") + "' is \"" + type + "\", which is not supported by " +
                       architecture.name,
                   R"(supported values: "default" and "longrope")");
-  if (type == "default" || (type == "mrope" && of_class.images)) {
+  if (type == "default") {
     // A factor has no effect here, as in transformers.
   } else if (type == "linear") {
     rotary.scaling = {.type = RopeType::linear, .factor = number("factor")};

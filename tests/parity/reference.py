@@ -115,7 +115,8 @@ def evaluate(model, tokens):
     tensors = {"logits": result.logits.detach(), "loss": result.loss.detach()}
     text = model.config.get_text_config()
     for name, parameter in model.named_parameters():
-        if has_encoder(model.config) and "language_model" not in name and not name.startswith("lm_head"):
+        of_text = any(part in name for part in ("language_model", "text_model", "lm_head"))
+        if has_encoder(model.config) and not of_text:
             continue
         if parameter.requires_grad:
             # An expert without tokens has no gradient.
@@ -154,7 +155,7 @@ def plain_name(name):
     of_mixtral = (("block_sparse_moe", "mlp"), (".w1.", ".gate_proj."), (".w2.", ".down_proj."), (".w3.", ".up_proj."))
     of_peft = (("base_model.model.", ""), (".base_layer.", "."), (".modules_to_save.", "."), (".default.", "."),
                (".lora_magnitude_vector.weight", ".lora_magnitude_vector"))
-    of_others = ((".shared_experts.", ".shared_expert."), (".router.", ".gate."), ("language_model.", ""))
+    of_others = ((".shared_experts.", ".shared_expert."), (".router.", ".gate."), ("language_model.", ""), ("text_model.", ""))
     for theirs, ours in (*of_peft, *of_mixtral, *of_others):
         name = name.replace(theirs, ours)
     return name
