@@ -21,6 +21,7 @@
 #include "distributed/functional_group.h"
 #include "distributed/groups.h"
 #include "distributed/planned_mail.h"
+#include "optrush/error.h"
 #include "optrush/forecast.h"
 #include "optrush/slot.h"
 #include "optrush/torch_versions/collectives.h"
@@ -328,13 +329,11 @@ Tensor Group::all_reduced(const Tensor& tensor) {
     all_reduce(sum).wait();
     return sum;
   }
-  static const auto start = c10::Dispatcher::singleton()
-                                .findSchemaOrThrow("_c10d_functional::all_reduce", "")
-                                .typed<Tensor(const Tensor&, std::string, std::string)>();
-  static const auto wait = c10::Dispatcher::singleton()
-                               .findSchemaOrThrow("_c10d_functional::wait_tensor", "")
-                               .typed<Tensor(const Tensor&)>();
-  return wait.call(start.call(tensor, "sum", state_->name));
+  // Boxed: versions of LibTorch give the names other types.
+  c10::Stack stack = {tensor, "sum", state_->name};
+  for (const char* called : {"_c10d_functional::all_reduce", "_c10d_functional::wait_tensor"})
+    c10::Dispatcher::singleton().findSchemaOrThrow(called, "").callBoxed(stack);
+  return stack.front().toTensor();
 }
 
 c10d::ProcessGroup& Group::process_group() {
