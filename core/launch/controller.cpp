@@ -19,7 +19,7 @@
 #include "launch/ledger/next.h"
 #include "launch/machine/context.h"
 #include "launch/machine/noise_log.h"
-#include "launch/ranks/followers.h"
+#include "launch/ranks/remote_ranks.h"
 #include "launch/runs.h"
 #include "launch/schedule/time_limit.h"
 #include "launch/tracker/live_tracker.h"
@@ -93,11 +93,10 @@ class Controller {
   RunOutcome conduct() {
     if (!request_.only.empty())
       progress_.note("--only: " + join(ledger_.schedule().only()) + ", and the base");
-    while (interrupts_.signal() == 0) {
+    while (interrupts_.poll() == 0) {
       Action action = next(ledger_, request_, now());
       if (std::holds_alternative<Stop>(action)) break;
       std::visit([this](auto& one) { perform(one); }, action);
-      interrupts_.take();
     }
     end_tracking();
     if (interrupts_.signal() == 0)
@@ -131,7 +130,7 @@ class Controller {
                     ? describe_machine(ledger_.experiment(), *request_.workers, known, interrupts_)
                     : std::optional(request_.machine);
     if (!seen) return;
-    if (request_.followers != nullptr) (*seen)["hosts"] = request_.followers->hosts();
+    if (request_.remote_ranks != nullptr) (*seen)["hosts"] = request_.remote_ranks->hosts();
     const Context here = context_from_json(*seen, "the worker's doctor");
     runs_.starter().machine_has(std::ssize(here.gpus));
     if (known && !here.doctor.empty()) {
@@ -155,9 +154,9 @@ class Controller {
                                                      std::to_string(all.size()) + ": " + variant.name);
                                    });
     if (!failures) return;
-    tell_warnings();
+    print_warnings();
     ledger_.plan(*failures);
-    runs_.tell_notes();
+    runs_.print_notes();
     for (const auto& [index, each] : *failures)
       progress_.note(ledger_.variant(index).name + ": " + std::string(to_string(each.failure.status)) + ", " +
                          each.failure.reason,
@@ -165,14 +164,14 @@ class Controller {
     progress_.note(course_of(ledger_));
   }
 
-  void tell_warnings() {
-    std::set<std::string> told;
+  void print_warnings() {
+    std::set<std::string> printed;
     for (const auto& variant : ledger_.variants())
       if (ledger_.schedule().wanted(variant)) {
         auto warnings = warnings_of_checkpoint(variant.spec);
         if (const auto warning = unwritable(variant.spec)) warnings.push_back(*warning);
         for (const auto& warning : warnings)
-          if (told.insert(warning).second) progress_.note("warning: " + warning, Colour::yellow);
+          if (printed.insert(warning).second) progress_.note("warning: " + warning, Colour::yellow);
       }
   }
 
@@ -180,14 +179,14 @@ class Controller {
     if (begin.round.number == 0) begin_measuring();
     const bool over = begin.round.over;
     ledger_.begin_round(std::move(begin.round));
-    runs_.tell_notes();
+    runs_.print_notes();
     if (!over) runs_.starter().begin_round();
     runs_.begin_race();
     round_began_ = Clock::now();
   }
 
   void begin_measuring() {
-    if (request_.resume) tell_done();
+    if (request_.resume) print_complete_runs();
     if (!request_.track.empty()) {
       refuse_stand_in(ledger_.context(), "--track");
       tracker_.emplace(request_.track, ledger_.folder(), ledger_.experiment().name, interrupts_);
@@ -195,7 +194,7 @@ class Controller {
     began_ = request_.began.value_or(Clock::now());
   }
 
-  void tell_done() {
+  void print_complete_runs() {
     auto jobs = ledger_.schedule().all(ledger_.plans());
     if (ledger_.schedule().open())
       for (int64_t round = 1; !ledger_.begun(round).empty(); ++round)
@@ -224,7 +223,7 @@ class Controller {
   void perform(const RunGroup& group) {
     ledger_.begin_interleaving(group.jobs);
     runs_.begin_race();  // without the runs that are made again
-    runs_.tell_notes();
+    runs_.print_notes();
     const int64_t round = ledger_.round()->number;
     std::vector<Job> ordered;
     for (const size_t i : start_order(group.jobs.size(), round)) ordered.push_back(group.jobs[i]);
@@ -263,7 +262,7 @@ class Controller {
   /// The stored result of a run of the gate; without one it makes the run. None after a signal.
   std::optional<RunResult> result_of(const Job& job) {
     const RunResult* stored = ledger_.accept(job);
-    runs_.tell_notes();
+    runs_.print_notes();
     return stored != nullptr ? std::optional(*stored) : runs_.run_alone(job);
   }
 
@@ -286,8 +285,7 @@ class Controller {
         const auto jobs = gate_jobs(ledger_, rows.look(variant, runs), rows.usable(), check.last);
         if (jobs.empty()) break;
         for (const Job& job : jobs) {
-          interrupts_.take();
-          if (interrupts_.signal() != 0) break;
+          if (interrupts_.poll() != 0) break;
           if (auto result = result_of(job)) runs.add(made.emplace_back(StoredRun{job.id, job.spec, *result}));
         }
       }

@@ -12,7 +12,6 @@ namespace optrush {
 /// Python for it, if the tokenizer refuses the data, or if chats have no model.
 class ModelTokens {
  public:
-  /// Text data of a model from a checkpoint.
   struct Asked {
     DataSpec data;
     std::string model;    ///< folder of the checkpoint
@@ -25,10 +24,8 @@ class ModelTokens {
   explicit ModelTokens(std::function<void(const std::string& line)> note, bool planned = false)
       : note_(std::move(note)), planned_(planned) {}
 
-  /// Replaces the training and validation data of a run.
   RunSpec of(RunSpec spec, const std::string& where);
-  /// Replaces the data of the base and every rung. Throws an Error if the data of one rung belong to several
-  /// tokenizers.
+  /// Throws an Error if the data of one rung belong to several tokenizers.
   Expanded of(Experiment experiment);
 
  private:
@@ -38,6 +35,6 @@ class ModelTokens {
   std::function<void(const std::string&)> note_;
   bool planned_;
   std::map<std::string, DataSpec> made_;
-  int64_t pair_tokens_ = 0;  ///< limit per text, for a folder that becomes preference pairs; 0: from the spec
+  int64_t pair_tokens_ = 0;  ///< Asked::pair_tokens; 0: from the spec
 };
 }  // namespace optrush

@@ -44,10 +44,8 @@ class BoundedLog {
 /// twice, the later value counts.
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-/// A program to start.
 struct Command {
-  std::vector<std::string>
-      arguments;  ///< the first is the program: a path, or a name that is searched in PATH
+  std::vector<std::string> arguments;  ///< the first is the program: a path, or a name in PATH
   Environment environment;
   std::filesystem::path log;     ///< new file for stdout and stderr; "": inherited
   std::filesystem::path folder;  ///< its working directory; "": inherited
@@ -66,6 +64,8 @@ struct ProcessEnd {
   std::optional<bool> out_of_memory = {};  ///< after SIGKILL: whether the out-of-memory killer sent it
   double seconds = 0;
   std::vector<std::string> orphans;  ///< processes that it left outside of its group; they were ended
+
+  bool ok() const { return kind == Kind::exited && code == 0; }
 };
 
 /// Whether an outside cause ended a process, such as a launcher that ends a whole job: a signal that asks to
@@ -98,8 +98,7 @@ class Process {
 
  private:
   void count() const;
-  /// The child has ended, or is left. If no run is alive, ends the processes that runs left, and returns
-  /// them.
+  /// The child has ended, or is left. If no run is alive, ends and returns the processes that runs left.
   std::vector<std::string> forget(bool ended);
 
   pid_t pid_ = -1;

@@ -11,8 +11,7 @@ namespace optrush {
 /// Whether the controller can control the steps of a job individually.
 bool knows_interleaving(const Job&, bool launched);
 
-/// Whether a run is trained for its result, so that it makes all of its steps: its state is saved, or its
-/// time to a loss is measured.
+/// Whether a run is trained for its result, so that it makes all of its steps.
 bool is_wanted_whole(const Experiment&, const RunSpec&);
 /// Whether a run may end before its last step.
 bool can_be_cut(const Experiment&, const Job&, bool launched);

@@ -6,7 +6,7 @@
 
 namespace optrush {
 void LossRace::begin_round() {
-  first_s_ = std::numeric_limits<double>::infinity();
+  first_s_ = HUGE_VAL;
   runs_.clear();
 }
 

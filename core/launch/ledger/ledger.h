@@ -60,13 +60,11 @@ class Ledger {
   const Json& context() const { return context_; }
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path run_folder(const std::string& id) const { return folder_ / "runs" / id; }
-  /// The content of the folder, for its analysis.
   Stored stored() const;
 
   // Queries.
   bool inspected() const { return inspected_; }
   bool planned() const { return planned_; }
-  /// The present round; none before the first.
   const std::optional<Round>& round() const { return round_; }
   /// Variants with a run of this round that an earlier start began.
   std::vector<int64_t> begun(int64_t round) const;
@@ -74,7 +72,6 @@ class Ledger {
   bool came_to_end() const { return journal_.came_to_end(); }
   /// Whether the run has ended, in this start or by accept().
   bool done(const Job&) const;
-  /// The result of a run with a result.
   const RunResult& result(const Job& job) const { return runs_.at(job.id).result; }
   /// Whether an earlier start left a result of the job that counts.
   bool is_stored(const Job& job) const { return complete(job, nullptr) != nullptr; }
@@ -97,7 +94,6 @@ class Ledger {
   // Events of the experiment.
   /// The variants as they are before planning, unless an earlier start wrote them.
   void begin_report();
-  /// context.json of the machine.
   void describe(Json context);
   /// The variants, schedule and plans, which planning completes.
   Outline& outline() { return outline_; }
@@ -153,7 +149,7 @@ class Ledger {
   const RunRequest& request_;
   Outline outline_;
   const std::filesystem::path folder_;
-  const FolderLock lock_;
+  const Descriptor lock_;
   Journal journal_;
   std::optional<std::vector<Variant>> variants_before_;  ///< of an earlier start; none: none are valid
   Json plans_before_;                                    ///< null: none are valid

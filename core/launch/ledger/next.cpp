@@ -1,7 +1,6 @@
 #include "launch/ledger/next.h"
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 
 #include "launch/schedule/time_limit.h"
@@ -11,7 +10,7 @@ namespace {
 /// Device memory of a context of a GPU.
 constexpr double kContext = 2e9;
 
-bool launched(const RunRequest& request) { return request.followers != nullptr; }
+bool launched(const RunRequest& request) { return request.remote_ranks != nullptr; }
 
 /// The jobs of a round, and those that are interleaved.
 Round with_jobs(Round round, const Ledger& ledger, const RunRequest& request, const Moment& now) {
@@ -134,9 +133,7 @@ std::vector<Job> gate_jobs(const Ledger& ledger, const Row& row, const Plans& us
   const bool may_be_checked = row.ok() || row.status == Status::broken;
   if (!may_be_checked || !usable.at(static_cast<size_t>(row.variant))) return {};
   const Variant& variant = ledger.variant(row.variant);
-  auto jobs = ledger.schedule().gate(usable, variant);
-  if (last && row.verdict.undecided)
-    std::ranges::move(ledger.schedule().repeat(usable, variant), std::back_inserter(jobs));
+  auto jobs = ledger.schedule().gate(usable, variant, /*repeat=*/last && row.verdict.undecided);
   std::erase_if(jobs, [&](const Job& job) { return ledger.done(job); });
   return jobs;
 }

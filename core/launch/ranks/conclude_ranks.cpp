@@ -21,13 +21,12 @@ BadEnd end_of_rank(const RanksEnd& run, const Job& job, const RankLimits& limits
   const RankEnd& rank = run.ends.at(run.rank);
   const std::string seen = last_seen(rank.state, job.spec.train);
   const std::string log = last_lines(log_of(run.rank), rank.log);
-  const auto limit = [](double seconds) { return clock_time(seconds); };
   if (run.kind == Kind::absent)
     return {Status::timeout, "did not reach the collective in which the others waited (last seen " + seen +
                                  ")\n" + run.waiting + log};
   if (run.kind == Kind::lingered)
     return {Status::timeout,
-            "did not end within " + limit(limits.linger_s) + " after rank 0, last seen " + seen + log};
+            "did not end within " + clock_time(limits.linger_s) + " after rank 0, last seen " + seen + log};
   if (run.kind == Kind::timed_out)
     return describe_end({.kind = ProcessEnd::Kind::timed_out}, {.timeout_s = limits.timeout_s}, "", seen,
                         log_of(run.rank), rank.log);
@@ -111,7 +110,7 @@ RunResult succeeded(const RanksEnd& run) {
   RunResult result = run.ends.front().result.value();
   for (size_t i = 0; i < run.ends.size(); ++i) {
     const ProcessEnd& end = run.ends[i].end;
-    if (end.kind == ProcessEnd::Kind::exited && end.code == 0) continue;
+    if (end.ok()) continue;
     result.notes.push_back("after its result was written, " + run.names[i] +
                            " failed: " + describe_bad_end(end, {}).reason);
   }

@@ -34,21 +34,21 @@ std::optional<RunResult> last_words(const fs::path& log) {
 }
 }  // namespace
 
-Command rank_command(const fs::path& worker, const RankFiles& files, const std::string& store,
-                     const RankPlace& place, const RunSpec& run, const Environment& added) {
-  fs::create_directories(files.folder);
-  auto environment = worker_environment(run, place.cores);
+Command rank_command(const fs::path& worker, const RankSetup& rank, const RunSpec& run,
+                     const Environment& added) {
+  fs::create_directories(rank.folder);
+  auto environment = worker_environment(run, rank.cores);
   environment.insert(environment.end(), added.begin(), added.end());
   std::vector<std::string> arguments = {worker,         "run",
-                                        "--spec",       files.spec,
-                                        "--out",        files.folder,
-                                        "--state",      files.state,
-                                        "--rank",       std::to_string(place.rank),
-                                        "--local-rank", std::to_string(place.local_rank),
-                                        "--local-size", std::to_string(place.local_size),
-                                        "--store",      store};
-  if (files.from_step) arguments.insert(arguments.end(), {"--continue", std::to_string(*files.from_step)});
-  return {arguments, environment, files.folder / "log.txt"};
+                                        "--spec",       rank.spec,
+                                        "--out",        rank.folder,
+                                        "--state",      rank.state,
+                                        "--rank",       std::to_string(rank.rank),
+                                        "--local-rank", std::to_string(rank.local_rank),
+                                        "--local-size", std::to_string(rank.local_size),
+                                        "--store",      rank.store};
+  if (rank.from_step) arguments.insert(arguments.end(), {"--continue", std::to_string(*rank.from_step)});
+  return {arguments, environment, rank.folder / "log.txt"};
 }
 
 RankEnd::Verdict RankEnd::verdict() const {

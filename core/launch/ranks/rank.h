@@ -10,18 +10,15 @@
 #include "results/run_result.h"
 
 namespace optrush {
-/// The place of a rank in a run: among all ranks, and on its machine.
-struct RankPlace {
+/// A rank that this process starts.
+struct RankSetup {
   int64_t rank = 0, local_rank = 0, local_size = 1;
-  int64_t cores = 1;  ///< cores that its threads may use
-};
-
-/// Paths of a rank that this process starts.
-struct RankFiles {
-  std::filesystem::path spec;             ///< the run's spec.json
-  std::filesystem::path folder;           ///< folder for this rank's files
-  std::filesystem::path state;            ///< folder for saved states, one for all ranks
-  std::optional<int64_t> from_step = {};  ///< the first step after that state, if the run continues (Job)
+  int64_t cores = 1;                      ///< that its threads may use
+  std::string store = {};                 ///< HOST:PORT of rank 0's store
+  std::filesystem::path spec = {};        ///< the run's spec.json
+  std::filesystem::path folder = {};      ///< of this rank's files
+  std::filesystem::path state = {};       ///< folder for saved states, one for all ranks
+  std::optional<int64_t> from_step = {};  ///< Job::from_step
 };
 
 /// The end of a rank.
@@ -46,7 +43,7 @@ struct RankEnd {
   Verdict verdict() const;
 };
 
-/// The progress and the log of a rank.
+/// The last known progress of a rank.
 struct Seen {
   std::string phase;
   int64_t steps = 0;
@@ -60,23 +57,20 @@ class RunningRank {
   virtual ~RunningRank() = default;
   /// Returns its end, once.
   virtual std::optional<RankEnd> poll() = 0;
-  /// Sends SIGTERM to its process group.
+  /// Sends SIGTERM to its process group; kill() sends SIGKILL.
   virtual void terminate() = 0;
-  /// Sends SIGKILL to its process group.
   virtual void kill() = 0;
-  /// For example "rank 2 (host node7)".
+  /// rank_name().
   virtual std::string name() const = 0;
 };
 
-/// The command of a rank's worker. Creates its folder. `store`: HOST:PORT of rank 0's store; `added`:
-/// additional environment variables.
-Command rank_command(const std::filesystem::path& worker, const RankFiles&, const std::string& store,
-                     const RankPlace&, const RunSpec&, const Environment& added);
+/// The command of a rank's worker. Creates its folder. `added`: additional environment variables.
+Command rank_command(const std::filesystem::path& worker, const RankSetup&, const RunSpec&,
+                     const Environment& added);
 
 /// A rank whose worker this process has started.
 class LocalRank : public RunningRank {
  public:
-  /// `folder`: folder for this rank's files.
   LocalRank(int64_t rank, std::filesystem::path folder, std::unique_ptr<Process> worker);
 
   std::optional<RankEnd> poll() override;
@@ -92,11 +86,9 @@ class LocalRank : public RunningRank {
   std::unique_ptr<Process> process_;
 };
 
-/// The folder for saved states in a run's folder.
+// Folders in a run's folder: saved states, the state with the lowest validation loss, and a rank's files.
 std::filesystem::path state_folder(const std::filesystem::path& run_folder);
-/// The folder for the state with the lowest validation loss.
 std::filesystem::path best_state_folder(const std::filesystem::path& run_folder);
-/// The folder of a rank in its run's folder.
 std::filesystem::path rank_folder(const std::filesystem::path& run_folder, int64_t rank);
 /// For example "rank 2 (host node7)".
 std::string rank_name(int64_t rank, const std::string& host);

@@ -25,7 +25,6 @@ struct Planned {
   bool lacks_memory = false;         ///< the predicted memory does not fit into this machine
 };
 
-/// How plans are made.
 struct PlanRequest {
   ForkServer& workers;
   Limits limits;

@@ -319,7 +319,7 @@ TEST_F(Controller, NamesThatAreNotFolderNamesAreRefused) {
 }
 
 TEST_F(Controller, FolderHasOneController) {
-  const FolderLock held(report());
+  const Descriptor held = lock_folder(report());
   EXPECT_THAT(error_of([&] { run(experiment({})); }), HasSubstr("another optrush process"));
 }
 

@@ -42,7 +42,7 @@ class LiveRunTest : public ::testing::Test {
     ProcessRun live(std::make_unique<Process>(command), job, folder_ / "run", interrupts);
     const auto result = finish(live, timeout_s_, interrupts);
     if (sender.joinable()) sender.join();
-    interrupts.take();
+    interrupts.poll();
     heard_ = interrupts.signal();
     return result;
   }

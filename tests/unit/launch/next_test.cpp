@@ -237,9 +237,9 @@ TEST_F(NextTest, GpuIsOpenedForTheNextRun) {
 class NextOfAJob : public testing::JobTest {};
 
 TEST_F(NextOfAJob, RanksOfOtherProcessesAreNotInterleaved) {
-  Followers followers(place(0), "sha", secret_);
+  RemoteRanks remote_ranks(place(0), "sha", secret_);
   RunRequest launched = request();
-  launched.followers = &followers;
+  launched.remote_ranks = &remote_ranks;
   for (const auto& [ranks, interleaved] : {std::pair(1, true), std::pair(3, false)}) {
     Experiment e = experiment({"a"});
     e.interleave = Interleave::on;

@@ -125,7 +125,7 @@ class Ranks : public ::testing::Test {
     if (interrupts.signal() != 0) kind = RanksEnd::Kind::interrupted;
     last_ = watch.end(kind);
     sender.join();
-    interrupts.take();
+    interrupts.poll();
     return last_.kind;
   }
 
