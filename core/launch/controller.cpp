@@ -79,6 +79,7 @@ std::string course_of(const Ledger& ledger) {
                       clock_time(until->at_most_s) + " are over"
                 : "in " + counted(experiment.rounds, "round"));
 }
+
 /// Performs one action after another.
 class Controller {
  public:
@@ -259,13 +260,6 @@ class Controller {
     };
   }
 
-  /// The stored result of a run of the gate; without one it makes the run. None after a signal.
-  std::optional<RunResult> result_of(const Job& job) {
-    const RunResult* stored = ledger_.accept(job);
-    runs_.print_notes();
-    return stored != nullptr ? std::optional(*stored) : runs_.run_alone(job);
-  }
-
   void perform(const EndRound&) {
     const Round& round = *ledger_.round();
     ledger_.end_round(round.any && !round.begun_before ? std::optional(seconds_since(round_began_))
@@ -286,7 +280,10 @@ class Controller {
         if (jobs.empty()) break;
         for (const Job& job : jobs) {
           if (interrupts_.poll() != 0) break;
-          if (auto result = result_of(job)) runs.add(made.emplace_back(StoredRun{job.id, job.spec, *result}));
+          const RunResult* stored_before = ledger_.accept(job);
+          runs_.print_notes();
+          const auto result = stored_before != nullptr ? std::optional(*stored_before) : runs_.run_alone(job);
+          if (result) runs.add(made.emplace_back(StoredRun{job.id, job.spec, *result}));
         }
       }
     ledger_.check_gate();

@@ -44,7 +44,7 @@ std::unique_ptr<LiveRun> Runs::start(const Job& job, const std::string& how, con
   ledger_.start(job);
   std::map<Work, int64_t> later;
   for (const auto& [id, work] : ledger_.later()) ++later[work];
-  const size_t begun = ledger_.ended_runs() + ledger_.runs_under_way();
+  const size_t begun = ledger_.started_runs();
   const Schedule& schedule = ledger_.schedule();
   progress_.begin(job,
                   {begun, begun + ledger_.later().size(),

@@ -83,8 +83,7 @@ class Ledger {
   /// Variants that were out of memory beside others.
   const std::set<int64_t>& alone() const { return alone_; }
   const std::vector<JournalEntry>& restarts(const Job& job) const { return journal_.of(job.id).restarts; }
-  size_t ended_runs() const { return done_.size(); }
-  size_t runs_under_way() const { return under_way_.size(); }
+  size_t started_runs() const { return done_.size() + under_way_.size(); }
   /// The kinds of the known runs that are neither ended nor under way.
   const std::map<std::string, Work>& later() const;
   bool all_ok() const { return all_ok_; }

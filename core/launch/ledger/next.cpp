@@ -46,26 +46,25 @@ Round end_of_rounds(Round round, const Ledger& ledger) {
 Round round_after(const Round& before, const Ledger& ledger, const RunRequest& request, const Moment& now) {
   const Experiment& experiment = ledger.experiment();
   Round round{.number = before.number + 1, .limit = before.limit};
+  bool over = false;
   if (!ledger.schedule().open()) {
-    if (round.number >= experiment.rounds) return end_of_rounds(std::move(round), ledger);
-    return with_jobs(std::move(round), ledger, request, now);
-  }
-  // A round that an earlier start began is completed, with as many steps as its stored runs.
-  if (round.variants = ledger.begun(round.number); !round.variants.empty()) {
+    over = round.number >= experiment.rounds;
+  } else if (round.variants = ledger.begun(round.number); !round.variants.empty()) {
+    // A round that an earlier start began is completed, with as many steps as its stored runs.
     round.paced = round.begun_before = true;
     round.steps = round.limit.steps.value_or(std::numeric_limits<int64_t>::max());
-    return with_jobs(std::move(round), ledger, request, now);
+  } else if (experiment.until->race && ledger.came_to_end() &&
+             round.number >= static_cast<int64_t>(kMinRounds)) {
+    over = true;  // a race whose runs are all stored is not continued: its decisions stand
+  } else {
+    const auto can_be_cut = [&](int64_t variant) {
+      return optrush::can_be_cut(
+          experiment, ledger.schedule().measured(ledger.variant(variant), round.number), launched(request));
+    };
+    round = limited_round_after(before, analyze(ledger.stored()), now.seconds, can_be_cut);
+    over = round.variants.empty();
   }
-  // A race whose runs are all stored is not continued: its decisions stand.
-  if (experiment.until->race && ledger.came_to_end() && round.number >= static_cast<int64_t>(kMinRounds))
-    return end_of_rounds(std::move(round), ledger);
-  const auto can_be_cut = [&](int64_t variant) {
-    return optrush::can_be_cut(experiment, ledger.schedule().measured(ledger.variant(variant), round.number),
-                               launched(request));
-  };
-  round = limited_round_after(before, analyze(ledger.stored()), now.seconds, can_be_cut);
-  if (round.variants.empty()) return end_of_rounds(std::move(round), ledger);
-  return with_jobs(std::move(round), ledger, request, now);
+  return over ? end_of_rounds(std::move(round), ledger) : with_jobs(std::move(round), ledger, request, now);
 }
 
 /// The run after this one, if a worker may open the GPU for it while this one sets up: both are of this

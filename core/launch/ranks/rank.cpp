@@ -60,7 +60,7 @@ RankEnd::Verdict RankEnd::verdict() const {
 }
 
 LocalRank::LocalRank(int64_t rank, fs::path folder, std::unique_ptr<Process> worker)
-    : rank_(rank),
+    : RunningRank(rank_name(rank, host_name())),
       folder_(std::move(folder)),
       metrics_(folder_ / "metrics.jsonl"),
       process_(std::move(worker)) {}
@@ -81,8 +81,6 @@ Seen LocalRank::seen() {
   const RunState& state = metrics_.update();
   return {state.phase, state.steps, end_of_file(folder_ / "log.txt", kMostLogBytes)};
 }
-
-std::string LocalRank::name() const { return rank_name(rank_, host_name()); }
 
 fs::path state_folder(const fs::path& run_folder) { return run_folder / "state"; }
 

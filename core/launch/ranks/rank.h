@@ -54,14 +54,18 @@ struct Seen {
 /// A running rank, under this process or another.
 class RunningRank {
  public:
+  explicit RunningRank(std::string name) : name_(std::move(name)) {}
   virtual ~RunningRank() = default;
+  /// rank_name().
+  const std::string& name() const { return name_; }
   /// Returns its end, once.
   virtual std::optional<RankEnd> poll() = 0;
   /// Sends SIGTERM to its process group; kill() sends SIGKILL.
   virtual void terminate() = 0;
   virtual void kill() = 0;
-  /// rank_name().
-  virtual std::string name() const = 0;
+
+ private:
+  std::string name_;
 };
 
 /// The command of a rank's worker. Creates its folder. `added`: additional environment variables.
@@ -76,11 +80,9 @@ class LocalRank : public RunningRank {
   std::optional<RankEnd> poll() override;
   void terminate() override { process_->signal_group(SIGTERM); }
   void kill() override { process_->signal_group(SIGKILL); }
-  std::string name() const override;
   Seen seen();
 
  private:
-  int64_t rank_;
   std::filesystem::path folder_;
   MetricsTail metrics_;
   std::unique_ptr<Process> process_;

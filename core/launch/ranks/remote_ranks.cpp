@@ -45,47 +45,42 @@ Descriptor listen_for_job(Launched& here) {
 class RemoteRank : public RunningRank {
  public:
   RemoteRank(RemoteRanks& ranks, int64_t rank, int64_t run, fs::path folder)
-      : ranks_(ranks),
-        rank_(rank),
+      : RunningRank(rank_name(rank, ranks.peers_.at(rank).hello.host)),
+        ranks_(ranks),
+        peer_(ranks.peers_.at(rank)),
         run_(run),
-        folder_(std::move(folder)),
-        name_(rank_name(rank, ranks.peers_.at(rank).hello.host)) {}
+        folder_(std::move(folder)) {}
   ~RemoteRank() override {
     // It may still have a worker, which must not meet the next run.
-    if (!ended_) ranks_.drop(rank_, "it did not end its worker");
+    if (!ended_ && peer_.has_joined()) peer_.drop("it did not end its worker");
   }
 
   std::optional<RankEnd> poll() override {
     if (ended_) return std::nullopt;
     ranks_.pump();
-    const auto found = ranks_.peers_.find(rank_);
-    if (found == ranks_.peers_.end() || found->second.run != run_) {
-      ended_ = true;
-      return lost();
-    }
-    auto& end = found->second.end;
-    if (!end) return std::nullopt;
+    const bool is_lost = !peer_.has_joined() || peer_.run != run_;
+    if (!is_lost && !peer_.end) return std::nullopt;
     ended_ = true;
-    keep(*end);
-    return std::exchange(end, std::nullopt);
+    if (is_lost) return lost();
+    keep(*peer_.end);
+    return std::exchange(peer_.end, std::nullopt);
   }
   void terminate() override { request("terminate"); }
   void kill() override { request("kill"); }
-  std::string name() const override { return name_; }
 
  private:
   /// The end of a lost rank, with its last known state.
   RankEnd lost() const {
-    const auto gone = ranks_.gone_.find(rank_);
-    if (gone == ranks_.gone_.end()) return {.lost = "another process has replaced it"};
-    const auto& [why, run, seen] = gone->second;
-    if (run != run_) return {.lost = why};
+    if (peer_.has_joined()) return {.lost = "another process has replaced it"};
+    if (peer_.run != run_) return {.lost = peer_.lost};
+    const Seen& seen = peer_.seen;
     if (!seen.log.empty()) write_file(folder_ / "log.txt", seen.log);
-    return {.state = {.phase = seen.phase, .steps = seen.steps}, .log = last_lines_of(seen.log), .lost = why};
+    return {.state = {.phase = seen.phase, .steps = seen.steps},
+            .log = last_lines_of(seen.log),
+            .lost = peer_.lost};
   }
   void request(const char* what) {
-    const auto found = ranks_.peers_.find(rank_);
-    if (found != ranks_.peers_.end()) found->second.channel.send({{"type", what}});
+    if (peer_.has_joined()) peer_.channel.send({{"type", what}});
   }
   /// Writes its log and result here, because the files on its machine are temporary.
   void keep(const RankEnd& end) const {
@@ -94,11 +89,16 @@ class RemoteRank : public RunningRank {
   }
 
   RemoteRanks& ranks_;
-  int64_t rank_, run_;
+  RemoteRanks::Peer& peer_;
+  int64_t run_;
   fs::path folder_;
-  std::string name_;
   bool ended_ = false;
 };
+
+void RemoteRanks::Peer::drop(const std::string& why) {
+  lost = why;
+  channel.close();
+}
 
 RemoteRanks::RemoteRanks(const Launched& here, const std::string& script_sha256, JobSecret secret)
     : here_(here),
@@ -115,10 +115,12 @@ void RemoteRanks::dismiss(const ClosingMessage& closing) {
   // If one process fails, a launcher ends the others by a signal. This process still ends with its own exit
   // code.
   hold_signals_until_exit();
-  for (auto& [rank, peer] : peers_) peer.channel.send(to_json(closing, "done"));
+  for (auto& [rank, peer] : peers_)
+    if (peer.has_joined()) peer.channel.send(to_json(closing, "done"));
   // If this process ends first, a launcher may end the others by a signal.
   const auto start = Clock::now();
-  while (!peers_.empty() && Clock::now() - start < kTimeForGoodbye) {
+  const auto is_there = [](const auto& peer) { return peer.second.has_joined(); };
+  while (std::ranges::any_of(peers_, is_there) && Clock::now() - start < kTimeForGoodbye) {
     pump();
     std::this_thread::sleep_for(milliseconds(10));
   }
@@ -135,7 +137,7 @@ void RemoteRanks::join(double limit_s, Interrupts& interrupts) {
   const auto absent = [&] {
     std::vector<std::string> ranks;
     for (int64_t rank = 1; rank < here_.size; ++rank)
-      if (!peers_.contains(rank) && !gone_.contains(rank)) ranks.push_back(std::to_string(rank));
+      if (!peers_.contains(rank)) ranks.push_back(std::to_string(rank));
     return ranks;
   };
   for (listen(interrupts); !absent().empty(); listen(interrupts)) {
@@ -149,7 +151,7 @@ void RemoteRanks::join(double limit_s, Interrupts& interrupts) {
         who + " of " + std::to_string(here_.size) + " " + why +
         (foreign_.empty() ? "" : "\na connection from another process was refused: " + foreign_) + "\n" +
         advice_on_joining(here_));
-    for (const auto& rank : ranks) gone_[std::stoll(rank)] = {"it " + why};
+    for (const auto& rank : ranks) peers_[std::stoll(rank)].lost = "it " + why;
     return;
   }
 }
@@ -158,21 +160,21 @@ std::string RemoteRanks::missing(int64_t ranks) {
   pump();
   std::vector<std::string> all;
   for (int64_t rank = 1; rank < ranks; ++rank)
-    if (!peers_.contains(rank)) all.push_back("rank " + std::to_string(rank) + ": " + why_missing(rank));
+    if (const auto why = why_missing(rank); !why.empty())
+      all.push_back("rank " + std::to_string(rank) + ": " + why);
   return optrush::join(all, "\n");
 }
 
 std::string RemoteRanks::why_missing(int64_t rank) const {
-  const auto gone = gone_.find(rank);
-  return gone == gone_.end() ? "it has not joined" : gone->second.why;
+  const auto peer = peers_.find(rank);
+  return peer == peers_.end() ? "it has not joined" : peer->second.lost;
 }
 
 std::unique_ptr<RunningRank> RemoteRanks::start(int64_t rank, const Job& job, const std::string& store,
                                                 const fs::path& run_folder) {
-  const auto found = peers_.find(rank);
-  if (found == peers_.end())
-    throw Error(ErrorCode::rank_lost, "rank " + std::to_string(rank) + ": " + why_missing(rank));
-  Peer& peer = found->second;
+  if (const auto why = why_missing(rank); !why.empty())
+    throw Error(ErrorCode::rank_lost, "rank " + std::to_string(rank) + ": " + why);
+  Peer& peer = peers_.at(rank);
   peer.run = ++runs_;
   peer.end.reset();
   peer.seen = {};
@@ -188,8 +190,7 @@ std::unique_ptr<RunningRank> RemoteRanks::start(int64_t rank, const Job& job, co
 
 const Hello* RemoteRanks::hello_of_rank(int64_t rank) const {
   if (rank == 0) return &own_;
-  const auto found = peers_.find(rank);
-  return found == peers_.end() ? nullptr : &found->second.hello;
+  return why_missing(rank).empty() ? &peers_.at(rank).hello : nullptr;
 }
 
 int64_t RemoteRanks::local_size(int64_t rank, int64_t ranks) const {
@@ -225,17 +226,16 @@ void RemoteRanks::pump() {
   for (auto& pending : pending_) admit(pending);
   std::erase_if(pending_, [](const Pending& pending) { return !pending.channel.is_open(); });
 
-  std::map<int64_t, std::string> lost;
   for (auto& [rank, peer] : peers_) try {
-      while (const auto message = peer.channel.receive()) handle(rank, peer, *message);
-      if (!peer.left.empty())
-        lost[rank] = peer.left;
-      else if (!peer.channel.is_open())
-        lost[rank] = "the connection to it was closed";
+      while (peer.has_joined()) {
+        const auto message = peer.channel.receive();
+        if (!message) break;
+        handle(rank, peer, *message);
+      }
+      if (peer.has_joined() && !peer.channel.is_open()) peer.drop("the connection to it was closed");
     } catch (const std::exception& e) {
-      lost[rank] = std::string("it sent an invalid message: ") + e.what();
+      peer.drop(std::string("it sent an invalid message: ") + e.what());
     }
-  for (const auto& [rank, why] : lost) drop(rank, why);
 }
 
 /// Accepts the connections that wait. If there are too many, the oldest that has sent nothing is closed, or
@@ -273,7 +273,8 @@ void RemoteRanks::admit(Pending& pending) {
   }
   if (!hello) return pending.channel.close();
   std::string reason = refusal(own_, *hello);
-  if (reason.empty() && peers_.contains(hello->rank))
+  const bool has_joined = why_missing(hello->rank).empty();
+  if (reason.empty() && has_joined)
     reason = "rank " + std::to_string(hello->rank) + " has already joined, on host " +
              peers_.at(hello->rank).hello.host;
   if (!reason.empty()) {
@@ -284,14 +285,14 @@ void RemoteRanks::admit(Pending& pending) {
       foreign_ = said;
     else
       notes_.push_back(said);
-    if (!other_job && !peers_.contains(hello->rank)) gone_[hello->rank] = {"it was refused: " + reason};
+    if (!other_job && !has_joined) peers_[hello->rank] = {.lost = "it was refused: " + reason};
     pending.channel.send({{"type", "refused"}, {"reason", reason}, {"other_job", other_job}});
     return pending.channel.close();
   }
   pending.channel.allow(kMostOfPeer);
   pending.channel.send({{"type", "welcome"}});
-  gone_.erase(hello->rank);
-  peers_.emplace(hello->rank, Peer{std::exchange(pending.channel, Channel(Descriptor(), 0)), *hello});
+  peers_[hello->rank] = {.channel = std::exchange(pending.channel, Channel(Descriptor(), 0)),
+                         .hello = *hello};
 }
 
 void RemoteRanks::handle(int64_t rank, Peer& peer, const Json& message) {
@@ -306,16 +307,9 @@ void RemoteRanks::handle(int64_t rank, Peer& peer, const Json& message) {
     asked_to_stop_ = stop_signal_from_json(message);
   } else if (type == "leave") {
     const ClosingMessage closing = closing_message_from_json(message);
-    peer.left = "it left with exit code " + std::to_string(closing.code) + ": " + closing.reason;
+    peer.drop("it left with exit code " + std::to_string(closing.code) + ": " + closing.reason);
   } else {
     throw Error(ErrorCode::network, "the message has an unknown type");
   }
-}
-
-void RemoteRanks::drop(int64_t rank, const std::string& why) {
-  const auto found = peers_.find(rank);
-  if (found == peers_.end()) return;
-  gone_[rank] = {why, found->second.run, std::move(found->second.seen)};
-  peers_.erase(found);
 }
 }  // namespace optrush

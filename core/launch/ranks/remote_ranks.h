@@ -49,18 +49,16 @@ class RemoteRanks {
  private:
   friend class RemoteRank;
   using Clock = std::chrono::steady_clock;
+  /// A rank that has joined, or is missing for a known reason.
   struct Peer {
-    Channel channel;
-    Hello hello;
+    Channel channel{Descriptor(), 0};
+    Hello hello = {};
     int64_t run = 0;                  ///< the last run that it was asked to start
     std::optional<RankEnd> end = {};  ///< of that run
     Seen seen = {};                   ///< of that run
-    std::string left = {};            ///< why it has left; "": it has not left
-  };
-  struct Gone {
-    std::string why;
-    int64_t run = 0;  ///< the last one that it was asked to start
-    Seen seen = {};   ///< of that
+    std::string lost = {};            ///< why it is missing; "": it has joined
+    bool has_joined() const { return lost.empty(); }
+    void drop(const std::string& why);
   };
   struct Pending {
     Channel channel;
@@ -72,8 +70,7 @@ class RemoteRanks {
   void accept_pending();
   void admit(Pending&);
   void handle(int64_t rank, Peer&, const Json& message);
-  void drop(int64_t rank, const std::string& why);
-  std::string why_missing(int64_t rank) const;
+  std::string why_missing(int64_t rank) const;  ///< "": it has joined
   const Hello* hello_of_rank(int64_t rank) const;
 
   Launched here_;
@@ -82,7 +79,6 @@ class RemoteRanks {
   Descriptor listener_;
   std::vector<Pending> pending_;  ///< connections without a hello, the oldest first
   std::map<int64_t, Peer> peers_;
-  std::map<int64_t, Gone> gone_;  ///< ranks that are missing for a known reason
   std::string foreign_;    ///< why the last process of another job, or with another secret, was refused
   int asked_to_stop_ = 0;  ///< the signal that a process received
   std::string who_was_asked_;

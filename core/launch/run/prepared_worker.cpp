@@ -10,7 +10,7 @@ namespace optrush {
 namespace {
 constexpr double kLimit = 30;  // seconds to open the GPU
 constexpr size_t kLongestLine = 4096;
-constexpr std::chrono::milliseconds kPeriod{50};
+constexpr std::chrono::milliseconds kPollPeriod{50};
 }  // namespace
 
 PreparedWorker::PreparedWorker(ForkServer& workers, Command command, Interrupts& interrupts)
@@ -37,7 +37,7 @@ bool PreparedWorker::wait() try {
     if (interrupts_.poll() != 0 || seconds_since(start) > kLimit || process_->poll() ||
         (channel_ && !channel_->is_open()))
       return false;
-    interrupts_.wait(kPeriod, {channel_ ? channel_->descriptor() : listener_.get()});
+    interrupts_.wait(kPollPeriod, {channel_ ? channel_->descriptor() : listener_.get()});
   }
   return true;
 } catch (const Error&) {  // the message is not JSON: it is another worker
