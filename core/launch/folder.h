@@ -16,9 +16,8 @@ std::filesystem::path report_folder(const std::filesystem::path& reports, const 
 [[nodiscard]] Descriptor lock_folder(const std::filesystem::path& folder);
 
 bool has_report(const std::filesystem::path& folder);
-/// Prepares `folder` for reading and adding: clears it if a new report replaces the old one, and warns if
-/// that has more rounds. Throws an Error if a report would be lost, or if the experiment was started with
-/// other arguments.
+/// Clears the folder if a new report replaces the old one, and warns if that has more rounds. Throws an Error
+/// if a report would be lost, or if the experiment was started with other arguments.
 std::filesystem::path begun_report(const std::filesystem::path& folder, const Experiment&, bool resume,
                                    const std::function<void(const std::string&)>& warn);
 /// Throws an Error if a new report must not replace the one in the folder.

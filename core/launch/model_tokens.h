@@ -6,10 +6,9 @@
 #include "experiment/experiment.h"
 
 namespace optrush {
-/// Replaces texts, prompts and chats for a checkpoint by tokens of its tokenizer. `optrush tokenize` makes
-/// them once and stores them in the cache, under a hash of the data and the tokenizer. Data without a
-/// checkpoint and tokens stay unchanged. Throws an Error with the command if there is no tokenizer or no
-/// Python for it, if the tokenizer refuses the data, or if chats have no model.
+/// Replaces texts, prompts and chats for a checkpoint by tokens of its tokenizer, which `optrush tokenize`
+/// makes once and stores in the cache. Other data stay unchanged. Throws an Error with the command if there
+/// is no tokenizer or no Python for it, if the tokenizer refuses the data, or if chats have no model.
 class ModelTokens {
  public:
   struct Asked {

@@ -68,9 +68,8 @@ struct ProcessEnd {
   bool ok() const { return kind == Kind::exited && code == 0; }
 };
 
-/// Whether an outside cause ended a process, such as a launcher that ends a whole job: a signal that asks to
-/// stop, also if the exit code 128 + signal reports it, or a SIGKILL that the out-of-memory killer did not
-/// send.
+/// Whether an outside cause ended a process, such as a launcher that ends a job: a signal that asks to stop,
+/// also as exit code 128 + signal, or a SIGKILL that the out-of-memory killer did not send.
 bool ended_from_outside(const ProcessEnd&);
 
 /// A child in a new process group, without terminal input. It dies with the thread that started it, however

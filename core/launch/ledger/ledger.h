@@ -33,12 +33,10 @@ struct Outline {
 ///
 ///     next(ledger) ──▶ Action ──▶ an actor does it ──▶ an event of the ledger ──▶ next(ledger) ...
 ///
-/// - It reads once what earlier starts left: the journal, whose replay says which runs were started with a
-///   spec; the variants, plans and context; and the results.
-/// - An *event* is the only way to change it: the machine was inspected, plans were made, a run started,
-///   ended or was abandoned. It writes the file (a temporary file, then a rename), then the line of the
-///   journal, then memory. After a kill at any point, the next start finds the run complete or not started.
-///   (Files that change, such as context.json, are announced by their line: results/journal.h.)
+/// - It reads once what earlier starts left: the journal, the variants, plans and context, and the results.
+/// - An *event* is the only way to change it. It writes the file (a temporary file, then a rename), then the
+///   line of the journal, then memory. After a kill at any point, the next start finds the run complete or
+///   not started. (Files that change, such as context.json, are announced by their line: results/journal.h.)
 /// - A *query* reads memory. No file that this process has written is read back.
 class Ledger {
  public:

@@ -30,6 +30,7 @@ struct RankEnd {
   std::string log;                       ///< the last lines of its log
   /// Why its end is not known, so that the other fields have only its last known state; "": it is known.
   std::string lost;
+  std::string name, time = {};  ///< RunningRank::name(), and when the end was noticed, from RankWatch
 
   enum class Verdict : uint8_t {
     ok,

@@ -87,7 +87,7 @@ class RunOfRanks : public LiveRun {
     const RanksEnd end = watch_->end(RanksEnd::Kind::interrupted);
     for (const RankEnd& rank : end.ends)
       if (rank.verdict() != RankEnd::Verdict::ok) return std::nullopt;
-    return conclude_ranks(folder_, {.ends = end.ends, .names = end.names}, job_, limits_);
+    return conclude_ranks(folder_, {.ends = end.ends}, job_, limits_);
   }
   /// Ranks on other machines report their ends over a connection, which no signal announces.
   std::chrono::milliseconds period() const override { return std::chrono::milliseconds(50); }

@@ -37,10 +37,7 @@ RanksEnd RankWatch::end(Kind why) {
   const bool asked = why == Kind::interrupted || why == Kind::timed_out;
   if (!present.empty()) end_others(present, asked ? limits_.stop_grace_s : limits_.grace_s);
   settle(present);
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    outcome_.names.push_back(ranks_[i]->name());
-    outcome_.ends.push_back(std::move(*ends_[i]));
-  }
+  for (auto& end : ends_) outcome_.ends.push_back(std::move(*end));
   outcome_.ended_here = present;
   return std::move(outcome_);
 }
@@ -64,13 +61,10 @@ bool RankWatch::poll() {
   return any;
 }
 
-void RankWatch::note_time(size_t i) {
-  outcome_.order.push_back(i);
-  outcome_.times.push_back(utc_now());
-}
-
 void RankWatch::note_end(size_t i) {
-  note_time(i);
+  ends_[i]->name = ranks_[i]->name();
+  ends_[i]->time = utc_now();
+  outcome_.order.push_back(i);
   last_end_ = Clock::now();
   const Verdict verdict = ends_[i]->verdict();
   if (!first_failure_ && verdict != Verdict::ok) first_failure_ = last_end_;
@@ -92,7 +86,7 @@ void RankWatch::end_others(const std::vector<size_t>& present, double grace_s) {
   wait_for_ends(limits_.gone_s, /*patient=*/true);
   for (const size_t i : running()) {
     ends_[i] = RankEnd{.lost = "it did not report its end"};
-    note_time(i);
+    note_end(i);
   }
 }
 

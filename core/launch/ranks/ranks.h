@@ -35,9 +35,7 @@ struct RanksEnd {
   size_t rank = 0;                      ///< the rank that explains the end
   std::string waiting = {};             ///< for `absent`: the message of a rank that waited for it
   std::vector<RankEnd> ends;            ///< by rank
-  std::vector<std::string> names;       ///< RunningRank::name(), by rank
   std::vector<size_t> order = {};       ///< ranks in order of their ends
-  std::vector<std::string> times = {};  ///< times at which these ends were noticed
   std::vector<size_t> ended_here = {};  ///< ranks that ended only after a request
 };
 
@@ -64,7 +62,6 @@ class RankWatch {
   using Clock = std::chrono::steady_clock;
   bool poll();
   void note_end(size_t rank);
-  void note_time(size_t rank);
   std::vector<size_t> running() const;
   std::optional<size_t> first(RankEnd::Verdict) const;
   void end_others(const std::vector<size_t>& present, double grace_s);

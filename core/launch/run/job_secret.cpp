@@ -106,7 +106,6 @@ JobSecret job_secret(const std::string& given, bool one_machine) {
                 kExport, "environment");
   if (!given.empty()) return {given};
   const fs::path file = secret_file();
-  if (file.empty() && one_machine) return {};
   std::string why = file.empty() ? "HOME is not set" : "";
   if (!file.empty()) {
     if (auto secret = stored(file)) return {std::move(*secret)};

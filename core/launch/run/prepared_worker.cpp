@@ -30,10 +30,8 @@ bool PreparedWorker::wait() try {
     if (!channel_)
       if (Descriptor next = accept_from(listener_); next.get() >= 0)
         channel_.emplace(std::move(next), kLongestLine);
-    if (channel_ && channel_->receive()) {
-      ready_ = true;
-      break;
-    }
+    ready_ = channel_ && channel_->receive();
+    if (ready_) break;
     if (interrupts_.poll() != 0 || seconds_since(start) > kLimit || process_->poll() ||
         (channel_ && !channel_->is_open()))
       return false;

@@ -32,8 +32,7 @@ class Needs {
 std::string reason_of(const std::vector<MissingPart>&);
 
 /// Throws a UsageError if a wanted rung's program, the compiler or Python of one of its plugins, or the
-/// package that reads a tokenizer for its sample is missing. It names the parts, the rungs, and the command
-/// that installs them. `only`: as in Schedule. Requirements that no command can install, such as a GPU, are
-/// left to the plans.
+/// package that reads a tokenizer for its sample is missing, with the command that installs it. `only`: as in
+/// Schedule. Requirements that no command can install, such as a GPU, are left to the plans.
 void require_what_is_needed(const Expanded&, const std::vector<std::string>& only, Interrupts&);
 }  // namespace optrush

@@ -48,9 +48,8 @@ class Schedule {
   /// another's runs, where they are checked. `repeat`: with a second run of its reference, if only that can
   /// decide the check.
   std::vector<Job> gate(const Plans& plans, const Variant&, bool repeat = false) const;
-  /// The base again; none if nothing is compared with it, if `interleave = true` compares every run with runs
-  /// of the same time, or if it saves states: then it is a training and would take as long again. `rounds`:
-  /// the number of rounds before it.
+  /// The base again, after `rounds` rounds; none if nothing is compared with it, if `interleave = true`
+  /// compares every run with runs of the same time, or if it saves states: it would take as long again.
   std::vector<Job> drift(const Plans& plans, int64_t rounds) const;
   /// First round, gate, other rounds (unless their number is open), drift.
   std::vector<Job> all(const Plans& plans) const;
