@@ -56,10 +56,10 @@ void Progress::begin(const Job& job, const Position& position, const std::filesy
                      std::map<Work, int64_t> later) {
   begun_.push_back({job, position, MetricsTail(metrics)});
   later_ = std::move(later);
-  go_on(job);
+  resume(job);
 }
 
-void Progress::go_on(const Job& job) {
+void Progress::resume(const Job& job) {
   pause();
   present_ = job.id;
   since_ = std::chrono::steady_clock::now();

@@ -37,7 +37,7 @@ class Progress {
   void begin(const Job&, const Position&, const std::filesystem::path& metrics,
              std::map<Work, int64_t> later);
   /// A started job gets the turn again.
-  void go_on(const Job&);
+  void resume(const Job&);
   void tick();
   void end(const Job&, const RunResult&);
   /// The job was ended from outside.

@@ -55,10 +55,10 @@ int Interrupts::poll() {
   return signal_;
 }
 
-void Interrupts::hear(int signal, const std::string& who) {
+void Interrupts::forward(int signal, const std::string& who) {
   if (signal_ != 0) return;
   note(signal);
-  heard_by_ = who;
+  forwarded_by_ = who;
 }
 
 bool Interrupts::note(int signal) {
@@ -69,7 +69,7 @@ bool Interrupts::note(int signal) {
 }
 
 std::string Interrupts::describe() const {
-  return describe_signal(signal_) + (heard_by_.empty() ? "" : ", which " + heard_by_ + " was sent");
+  return describe_signal(signal_) + (forwarded_by_.empty() ? "" : ", which " + forwarded_by_ + " was sent");
 }
 
 bool Interrupts::wait(std::chrono::milliseconds time, const std::vector<int>& descriptors) {

@@ -30,7 +30,7 @@ class Interrupts {
   /// noticed before the signal.
   int poll();
   /// Another process of the job was asked to stop, so this one also stops. `who` is reported with the signal.
-  void hear(int signal, const std::string& who);
+  void forward(int signal, const std::string& who);
   /// The first signal that asked to stop; 0: none so far.
   int signal() const { return signal_; }
   /// "SIGTERM (terminated)", and the process that received it if that was another one.
@@ -42,7 +42,7 @@ class Interrupts {
   sigset_t stopping_{}, awaited_{}, before_{};
   Descriptor arrivals_;  ///< can be read when one of `awaited_` has arrived
   int signal_ = 0;
-  std::string heard_by_;  ///< "": this process
+  std::string forwarded_by_;  ///< "": this process
   std::chrono::steady_clock::time_point first_;
 };
 

@@ -99,7 +99,7 @@ std::vector<Job> InterleavedRound::conduct() {
 }
 
 bool InterleavedRound::hold(Member& member) {
-  runs_.progress().go_on(member.job);
+  runs_.progress().resume(member.job);
   const auto start = Clock::now();
   while (true) {
     // Before looking at ends of runs, which the signal may have caused.

@@ -129,7 +129,7 @@ void RemoteRanks::dismiss(const ClosingMessage& closing) {
 
 void RemoteRanks::listen(Interrupts& interrupts) {
   pump();
-  if (asked_to_stop_ != 0) interrupts.hear(asked_to_stop_, who_was_asked_);
+  if (asked_to_stop_ != 0) interrupts.forward(asked_to_stop_, who_was_asked_);
 }
 
 void RemoteRanks::join(double limit_s, Interrupts& interrupts) {

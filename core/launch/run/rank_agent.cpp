@@ -24,8 +24,8 @@ using std::chrono::milliseconds;
 constexpr size_t kMostBytesOfAFile = 64U << 20;
 constexpr milliseconds kPeriod{20};
 constexpr double kConnectLimit = 5;
-constexpr double kAnswerLimit = 5;     // seconds; the peer may be another program if the job has other ports
-constexpr double kBetweenNews = 0.25;  // seconds between reports about a worker
+constexpr double kAnswerLimit = 5;  // seconds; the peer may be another program if the job has other ports
+constexpr double kBetweenReports = 0.25;  // seconds between reports about a worker
 // seconds for rank 0 to end this process, after a signal and the time to save a state
 constexpr double kTimeToBeEnded = 15;
 
@@ -68,7 +68,7 @@ class RankAgent {
   /// Connects to the next port of the job with a listener. Returns early after a signal.
   void connect() {
     std::string problem;
-    looking_ = false;
+    trying_ports_ = false;
     while (interrupts_.signal() == 0) {
       for (size_t tries = 0; tries < here_.ports.size(); ++tries) {
         port_ = (port_ + 1) % here_.ports.size();
@@ -88,22 +88,22 @@ class RankAgent {
 
   /// The listener is not rank 0 of this job, or too busy with other connections: tries the next port. Returns
   /// false if the job has no other port or the time is over.
-  bool looks_elsewhere(const std::string& why) {
+  bool tries_next_port(const std::string& why) {
     const bool may_be_busy = !channel_.is_open() && !channel_.is_trusted();
     if (joined_ || (here_.ports.size() == 1 && !may_be_busy) || is_late()) return false;
     why_not_ = why;
     channel_.close();
-    return looking_ = true;
+    return trying_ports_ = true;
   }
 
   std::optional<Json> receive() {
     try {
       return channel_.receive();
     } catch (const WrongSecret& e) {
-      if (here_.ports.size() > 1 && looks_elsewhere(e.message() + "; " + e.cure())) return std::nullopt;
+      if (here_.ports.size() > 1 && tries_next_port(e.message() + "; " + e.cure())) return std::nullopt;
       fail("the program at " + address_of_rank_0() + " is not rank 0 of this job: " + e.message(), e.cure());
     } catch (const Error& e) {
-      if (here_.ports.size() > 1 && looks_elsewhere("another program answers there")) return std::nullopt;
+      if (here_.ports.size() > 1 && tries_next_port("another program answers there")) return std::nullopt;
       fail("a program other than rank 0 answers at " + address_of_rank_0() + ": " + e.message(),
            advice_on_joining(here_));
     }
@@ -123,19 +123,19 @@ class RankAgent {
 
   void refused(const Json& message) {
     const auto reason = required<std::string>(message, "reason");
-    if (optional_field<bool>(message, "other_job").value_or(false) && looks_elsewhere(reason)) return;
+    if (optional_field<bool>(message, "other_job").value_or(false) && tries_next_port(reason)) return;
     fail("rank 0 refused this rank: " + reason,
          "start every rank with the same script, optrush version and number of ranks");
   }
 
   void check_rank_0() {
-    if (closing_ || looking_) return;
+    if (closing_ || trying_ports_) return;
     if (interrupts_.signal() != 0) {
       if (!channel_.is_open()) leave("rank 0 did not answer");
       return;
     }
     if (!joined_ && (!channel_.is_open() || seconds_since(asked_) > kAnswerLimit) &&
-        looks_elsewhere("the program that listens there does not answer"))
+        tries_next_port("the program that listens there does not answer"))
       return;
     if (!channel_.is_open()) {
       // The signal that ended rank 0 may reach this process next.
@@ -198,7 +198,7 @@ class RankAgent {
       report(*end);
       rank_.reset();
       folder_.reset();
-    } else if (seconds_since(last_report_) > kBetweenNews) {
+    } else if (seconds_since(last_report_) > kBetweenReports) {
       last_report_ = Clock::now();
       Seen seen = rank_->seen();
       if (seen == seen_) return;
@@ -223,7 +223,7 @@ class RankAgent {
   Interrupts interrupts_;
   Channel channel_{Descriptor(), kMostBytesOfAFile};
   Clock::time_point start_ = Clock::now(), asked_, last_report_;
-  bool joined_ = false, looking_ = false;  ///< looking_: searching for another port than the last
+  bool joined_ = false, trying_ports_ = false;  ///< trying_ports_: searching for another port than the last
   std::optional<Clock::time_point> signal_reported_;
   std::optional<ClosingMessage> closing_;
   int64_t run_ = 0;

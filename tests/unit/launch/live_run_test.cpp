@@ -126,7 +126,7 @@ TEST_F(LiveRunTest, RepeatedSignalsOfALauncherCountOnce) {
 
 TEST_F(LiveRunTest, SignalToAnotherProcessNamesThatProcess) {
   Interrupts interrupts;
-  interrupts.hear(SIGTERM, "rank 1 (host h)");
+  interrupts.forward(SIGTERM, "rank 1 (host h)");
   EXPECT_EQ(interrupts.signal(), SIGTERM);
   EXPECT_EQ(interrupts.describe(), "SIGTERM (terminated), which rank 1 (host h) was sent");
 }
