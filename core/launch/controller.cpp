@@ -86,12 +86,13 @@ class Controller {
   Controller(const Expanded& expanded, const RunRequest& request, Progress& progress)
       : request_(request),
         progress_(progress),
-        ledger_(expanded, request, [&](const std::string& text) { progress.note(text, Colour::yellow); }),
+        ledger_(expanded, request),
         runs_(ledger_, request, interrupts_, progress),
         noise_(ledger_.folder() / "noise.jsonl", request.probe_s),
         peaks_(ledger_.folder(), *request.workers, ledger_.experiment().base, interrupts_) {}
 
   RunOutcome conduct() {
+    runs_.print_notes();
     if (!request_.only.empty())
       progress_.note("--only: " + join(ledger_.schedule().only()) + ", and the base");
     while (interrupts_.poll() == 0) {

@@ -180,13 +180,14 @@ void check_replaceable(const fs::path& folder, const Experiment& experiment) {
 }
 
 fs::path begun_report(const fs::path& folder, const Experiment& experiment, bool resume,
-                      const std::function<void(const std::string&)>& warn) {
+                      std::vector<std::string>& notes) {
   if (resume && has_report(folder)) check_arguments(folder, experiment);
   if (resume || !has_report(folder)) return folder;
   check_replaceable(folder, experiment);
   if (const int64_t before = rounds_in(folder), now = rounds_of(experiment).value_or(before); before > now)
-    warn("warning: this replaces the report of " + counted(before, "round") + " in '" + folder.string() +
-         "' by one of " + counted(now, "round") + "; a report with another --label is not replaced");
+    notes.push_back("warning: this replaces the report of " + counted(before, "round") + " in '" +
+                    folder.string() + "' by one of " + counted(now, "round") +
+                    "; a report with another --label is not replaced");
   clear_report(folder);
   return folder;
 }

@@ -16,10 +16,10 @@ std::filesystem::path report_folder(const std::filesystem::path& reports, const 
 [[nodiscard]] Descriptor lock_folder(const std::filesystem::path& folder);
 
 bool has_report(const std::filesystem::path& folder);
-/// Clears the folder if a new report replaces the old one, and warns if that has more rounds. Throws an Error
-/// if a report would be lost, or if the experiment was started with other arguments.
+/// Clears the folder if a new report replaces the old one, and notes it if that has more rounds. Throws an
+/// Error if a report would be lost, or if the experiment was started with other arguments.
 std::filesystem::path begun_report(const std::filesystem::path& folder, const Experiment&, bool resume,
-                                   const std::function<void(const std::string&)>& warn);
+                                   std::vector<std::string>& notes);
 /// Throws an Error if a new report must not replace the one in the folder.
 void check_replaceable(const std::filesystem::path& folder, const Experiment&);
 /// Moves runs/NAME of a report to replaced/NAME (or NAME.2 if that exists), where no report counts it.

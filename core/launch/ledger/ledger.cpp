@@ -24,13 +24,13 @@ Outline::Outline(const Expanded& expanded, const std::vector<std::string>& only)
 
 // The report's folder.
 
-Ledger::Ledger(const Expanded& expanded, const RunRequest& request, const Warn& warn)
+Ledger::Ledger(const Expanded& expanded, const RunRequest& request)
     : experiment_(expanded.experiment),
       request_(request),
       outline_(expanded, request.only),
       folder_(report_folder(request.reports, experiment_)),
       lock_(lock_folder(folder_)),
-      journal_(begun_report(folder_, experiment_, request.resume, warn)) {
+      journal_(begun_report(folder_, experiment_, request.resume, notes_)) {
   // A damaged or edited file is not used: this start writes it again.
   const auto read = [&](const char* name) -> Json {
     const fs::path file = folder_ / name;

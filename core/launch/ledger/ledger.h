@@ -1,6 +1,5 @@
 #pragma once
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -40,9 +39,8 @@ struct Outline {
 /// - A *query* reads memory. No file that this process has written is read back.
 class Ledger {
  public:
-  using Warn = std::function<void(const std::string&)>;
   /// Locks the folder. Clears it if a new report replaces the old one (begun_report).
-  Ledger(const Expanded&, const RunRequest&, const Warn&);
+  Ledger(const Expanded&, const RunRequest&);
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
@@ -147,6 +145,7 @@ class Ledger {
   Outline outline_;
   const std::filesystem::path folder_;
   const Descriptor lock_;
+  std::vector<std::string> notes_;
   Journal journal_;
   std::optional<std::vector<Variant>> variants_before_;  ///< of an earlier start; none: none are valid
   Json plans_before_;                                    ///< null: none are valid
@@ -164,7 +163,6 @@ class Ledger {
   MeasuredMemory measured_memory_;
   std::set<int64_t> alone_;
   std::optional<int64_t> probed_;
-  std::vector<std::string> notes_;
   bool all_ok_ = true;
 };
 }  // namespace optrush

@@ -52,7 +52,7 @@ class LedgerTest : public Launch {
   }
   std::vector<std::string> course(const Experiment& e, const RunRequest& request, const Start& start) {
     const Expanded expanded(e);
-    Ledger ledger(expanded, request, [](const std::string&) {});
+    Ledger ledger(expanded, request);
     notes_.clear();
     std::vector<std::string> course;
     double seconds = 0, round_began = 0;

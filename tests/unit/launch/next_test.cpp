@@ -220,7 +220,7 @@ TEST_F(NextTest, GpuIsOpenedForTheNextRun) {
   Experiment e = experiment({"a"});
   Expanded expanded(e);
   const RunRequest fresh = request();
-  Ledger ledger(expanded, fresh, [](const std::string&) {});
+  Ledger ledger(expanded, fresh);
   ledger.describe(Json::object());
   make_plans(ledger);
   for (auto& plan : ledger.outline().plans)
@@ -246,7 +246,7 @@ TEST_F(NextOfAJob, RanksOfOtherProcessesAreNotInterleaved) {
     e.label = std::to_string(ranks);
     e.base.train.world_size = ranks;
     const Expanded expanded(e);
-    Ledger ledger(expanded, launched, [](const std::string&) {});
+    Ledger ledger(expanded, launched);
     ledger.describe(Json::object());
     for (auto& plan : ledger.outline().plans) plan = Plan{.problem = e.base.train};
     ledger.plan({});
